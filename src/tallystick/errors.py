@@ -1,0 +1,139 @@
+"""Every error tallystick raises on purpose.
+
+    TallystickError                 exit 1
+    ├── InvalidInput                exit 2   an argument is outside what is allowed
+    │   ├── ExpressionError                  text that is not a loss expression
+    │   ├── AdjacencyMismatch                losses about different neighbours were mixed
+    │   └── UnitMismatch                     losses about different units were mixed
+    ├── BudgetExceeded              exit 3   the account cannot pay
+    ├── Refused                     exit 4   it cannot be proved private
+    ├── ClaimFalsified              exit 5   an audit found evidence against a claim
+    ├── LedgerIntegrity             exit 6   the record was altered, or is not the newest
+    ├── NotAuthorised               exit 7
+    ├── IdempotencyConflict         exit 8   the key was used for another request
+    │   └── AlreadyCommitted                 the key was used for this request; carries the answer
+    └── Unavailable                 exit 9   busy, missing component, unreachable store
+
+Messages carry numbers and a way out, never a value read from private data.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class TallystickError(Exception):
+    """Root of the tree; ``exit_code`` is what the command line returns.
+
+    >>> issubclass(InvalidInput, TallystickError)
+    True
+    """
+
+    exit_code = 1
+
+
+class InvalidInput(TallystickError, ValueError):
+    """An argument has a value that is not allowed.
+
+    >>> raise InvalidInput("sigma", -1, "a finite number > 0")
+    Traceback (most recent call last):
+    ...
+    tallystick.errors.InvalidInput: sigma = -1 is not allowed; give a finite number > 0
+    """
+
+    exit_code = 2
+
+    def __init__(self, argument: str, value: object, allowed: str) -> None:
+        self.argument, self.value, self.allowed = argument, value, allowed
+        shown = repr(value)
+        if len(shown) > 80:
+            shown = shown[:77] + "..."
+        super().__init__(f"{argument} = {shown} is not allowed; give {allowed}")
+
+
+class ExpressionError(InvalidInput):
+    """Text that is not a loss expression."""
+
+
+class AdjacencyMismatch(InvalidInput):
+    """Two losses speak about different neighbouring relations."""
+
+    def __init__(self, left: object, right: object) -> None:
+        super().__init__(
+            "adjacency",
+            f"{left} with {right}",
+            "losses of one adjacency; convert with loss.as_replace(), "
+            "or construct with adjacency= where that relation is what you mean",
+        )
+
+
+class UnitMismatch(InvalidInput):
+    """Two losses protect different named units."""
+
+    def __init__(self, left: object, right: object) -> None:
+        super().__init__(
+            "unit",
+            f"{left} with {right}",
+            "losses of one unit; a loss for one unit says nothing about another "
+            "(if one unit owns k of the other, use loss.for_groups(k) and name the unit)",
+        )
+
+
+class BudgetExceeded(TallystickError):
+    """The account cannot pay; nothing was charged and no data was read.
+
+    ``asked``, ``left`` and ``limit`` are amounts in the account's currency and
+    ``fits`` lists, in words, what would fit.
+    """
+
+    exit_code = 3
+
+    def __init__(
+        self, message: str, *, asked: Any = None, left: Any = None, limit: Any = None, fits: tuple[str, ...] = ()
+    ) -> None:
+        self.asked, self.left, self.limit, self.fits = asked, left, limit, fits
+        super().__init__(message)
+
+
+class Refused(TallystickError):
+    """What was asked cannot be proved private, so it is not done."""
+
+    exit_code = 4
+
+
+class ClaimFalsified(TallystickError):
+    """An audit found evidence against a privacy claim."""
+
+    exit_code = 5
+
+
+class LedgerIntegrity(TallystickError):
+    """The ledger was altered, is damaged, or is older than a known anchor."""
+
+    exit_code = 6
+
+
+class NotAuthorised(TallystickError):
+    """The caller may not do this."""
+
+    exit_code = 7
+
+
+class IdempotencyConflict(TallystickError):
+    """The key was already used for a different request."""
+
+    exit_code = 8
+
+
+class AlreadyCommitted(IdempotencyConflict):
+    """The key was already used for this very request; ``answer`` is what was stored."""
+
+    def __init__(self, message: str, *, answer: Any = None, receipt: Any = None) -> None:
+        self.answer, self.receipt = answer, receipt
+        super().__init__(message)
+
+
+class Unavailable(TallystickError):
+    """A store is busy or unreachable, or an optional component is missing."""
+
+    exit_code = 9

@@ -1,0 +1,75 @@
+# Every target makes .venv in this folder and installs what it needs; nothing else on the machine is touched.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+WORKERS ?= 2
+
+# One thread per process: the tests and benchmarks run side by side, and numbers should not depend on a thread count.
+export OMP_NUM_THREADS = 1
+export OPENBLAS_NUM_THREADS = 1
+export MPLBACKEND = Agg
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.PHONY: help demo test check lint types layers format bench campaign campaign-accounting campaign-ledger pictures clean
+
+help:
+	@echo "make demo      a privacy accounting story in under ten seconds, offline once installed"
+	@echo "make test      every test, doctest and documentation snippet"
+	@echo "make check     ruff, mypy --strict and the import layers"
+	@echo "make format    let ruff rewrite what it can"
+	@echo "make bench     the benchmarks, against peers in their own environment"
+	@echo "make campaign  the long randomised sweeps (campaign-accounting, campaign-ledger)"
+	@echo "make pictures  draw the pictures of the documentation again"
+	@echo "make clean     remove .venv and caches"
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+# The stamps are keyed on pyproject.toml: change a dependency and the next target installs it.
+$(VENV)/.installed-demo: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable ".[plots]"
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	@touch $@ $(VENV)/.installed-demo
+
+demo: $(VENV)/.installed-demo
+	@$(BIN)/tallystick demo
+
+test: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -n $(WORKERS) --durations=15 --quiet
+
+check: lint types layers
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.installed-dev
+	$(BIN)/mypy
+
+layers: $(VENV)/.installed-dev
+	$(BIN)/lint-imports
+
+format: $(VENV)/.installed-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/run.py
+
+campaign: campaign-accounting campaign-ledger
+	HYPOTHESIS_PROFILE=campaign $(BIN)/python -m pytest -n $(WORKERS) --durations=15 --quiet tests/laws
+
+campaign-accounting: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/accounting/sweep.py
+
+campaign-ledger: $(VENV)/.installed-dev
+	$(BIN)/python benchmarks/ledger/campaign.py
+
+pictures: $(VENV)/.installed-demo
+	$(BIN)/python docs/images/draw.py
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis tallystick-demo

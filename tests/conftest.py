@@ -1,0 +1,19 @@
+"""Settings every test shares: one thread, and how many examples Hypothesis tries."""
+
+from __future__ import annotations
+
+import os
+
+# Before numpy is imported: two pytest workers on two cores must not fight for threads.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+from hypothesis import HealthCheck, settings
+
+_SHARED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
+
+# "ci" is the same every time, so a red run is a real one; "campaign" looks for new counterexamples.
+settings.register_profile("ci", max_examples=15, derandomize=True, **_SHARED)  # type: ignore[arg-type]
+settings.register_profile("campaign", max_examples=2_000, print_blob=True, **_SHARED)  # type: ignore[arg-type]
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))

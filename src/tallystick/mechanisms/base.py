@@ -1,0 +1,120 @@
+"""What every mechanism is: a frozen value that knows its privacy and can make a release.
+
+    mechanism.privacy            PrivacyLoss of one release, known before any data is seen
+    mechanism(value)             one release, warning once per process that nobody records it
+    mechanism.release(value)     the same without the warning: what a ledger calls after it has charged
+
+A subclass writes ``privacy``, ``prepare`` (check the value; draws nothing) and ``draw`` (add the noise).
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from tallystick.errors import InvalidInput
+from tallystick.mechanisms.randomness import SYSTEM, Source
+
+if TYPE_CHECKING:
+    from tallystick.accounting.loss import PrivacyLoss
+
+Prepared = TypeVar("Prepared")
+Output = TypeVar("Output")
+
+
+class UnrecordedRelease(UserWarning):
+    """A release was made outside any account, so nothing remembers what it cost."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotPrivate(Generic[Output]):
+    """A result made with a seeded source: whoever knows the seed can remove the noise, so it must not be published.
+
+    >>> NotPrivate(3).value
+    3
+    """
+
+    value: Output
+
+
+class _Once:
+    """Says True the first time only, in any thread."""
+
+    __slots__ = ("_lock", "_said")
+
+    def __init__(self) -> None:
+        self._lock, self._said = threading.Lock(), False
+
+    def first(self) -> bool:
+        with self._lock:
+            first, self._said = not self._said, True
+            return first
+
+    def forget(self) -> None:
+        """For tests of the warning itself."""
+        with self._lock:
+            self._said = False
+
+
+unrecorded = _Once()
+
+
+class Mechanism(ABC, Generic[Prepared, Output]):
+    """A randomized function of a value, priced in advance."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def privacy(self) -> PrivacyLoss:
+        """Privacy loss of one release, an upper bound."""
+
+    @abstractmethod
+    def prepare(self, value: Any, *, strict: bool) -> Prepared:
+        """Check type and shape and map the value to what ``draw`` needs; draws nothing.
+
+        Type and shape are public and always refused when wrong. Content (NaN, infinities, overflow) is data: with
+        ``strict`` it is refused, otherwise it is mapped by a fixed public rule so that nothing raises after a charge.
+        """
+
+    @abstractmethod
+    def draw(self, prepared: Prepared, source: Source) -> Output:
+        """One release of a prepared value."""
+
+    def release(self, value: Any, *, source: Source = SYSTEM) -> Output | NotPrivate[Output]:
+        """One release without the warning, for callers that record what it cost."""
+        return self._released(self.prepare(value, strict=False), source)
+
+    def __call__(self, value: Any, *, source: Source = SYSTEM) -> Output | NotPrivate[Output]:
+        """One release; the first in a process warns (``UnrecordedRelease``) that no account remembers it."""
+        prepared = self.prepare(value, strict=True)
+        if source.private and unrecorded.first():
+            warnings.warn(
+                "this release is recorded nowhere, so releases can add up unnoticed; "
+                "use account.release(mechanism, value) to charge it (said once per process)",
+                UnrecordedRelease,
+                stacklevel=2,
+            )
+        return self._released(prepared, source)
+
+    def _released(self, prepared: Prepared, source: Source) -> Output | NotPrivate[Output]:
+        output = self.draw(prepared, source)
+        return output if source.private else NotPrivate(output)
+
+
+def confidence_level(confidence: float) -> float:
+    """Check a confidence, which is strictly between 0 and 1.
+
+    >>> confidence_level(0.95)
+    0.95
+    """
+    try:
+        level = float(confidence)
+    except (TypeError, ValueError):
+        raise InvalidInput("confidence", confidence, "a number strictly between 0 and 1") from None
+    if not 0 < level < 1:
+        raise InvalidInput("confidence", confidence, "a number strictly between 0 and 1")
+    return level

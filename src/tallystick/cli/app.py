@@ -1,0 +1,77 @@
+"""The list of commands, and the one place where exceptions become exit codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+import typer
+
+from tallystick.cli import failure
+from tallystick.cli.commands import calibrate, compare, demo, doctor, explain, plot, read, theorem
+from tallystick.errors import TallystickError
+
+app = typer.Typer(
+    name="tallystick",
+    help="Differential privacy: what a release costs, what that means, and what would fit.",
+    no_args_is_help=False,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+
+app.command("epsilon")(read.epsilon)
+app.command("delta")(read.delta)
+app.command("compare")(compare.compare)
+app.command("explain")(explain.explain)
+app.command("calibrate")(calibrate.calibrate)
+app.command("plot")(plot.plot)
+app.command("theorem")(theorem.theorem)
+app.command("doctor")(doctor.doctor)
+app.command("demo")(demo.demo)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        import tallystick
+
+        print(f"tallystick {tallystick.__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    context: typer.Context,
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+) -> None:
+    """Differential privacy: what a release costs, what that means, and what would fit."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; every way out of it is an exit code of product.md's table."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    as_json = "--json" in given
+    try:
+        code = typer.main.get_command(app).main(given, prog_name="tallystick", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except TallystickError as error:
+        return failure.from_error(error).report(as_json=as_json)
+    except (KeyboardInterrupt, typer.Abort):
+        return failure.Failure("Interrupted", failure.INTERRUPTED, ("stopped at your request",)).report(as_json=as_json)
+    except typer.Exit as leave:
+        return leave.exit_code
+    except BrokenPipeError:
+        # The reader of our output left (| head); there is nobody to complain to.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        if hasattr(error, "format_message"):  # the argument parser's own exceptions
+            return failure.from_usage(error, given).report(as_json=as_json)
+        traceback.print_exc()
+        return failure.from_bug(error).report(as_json=as_json)

@@ -1,0 +1,71 @@
+"""``tallystick doctor``: what is installed, what is missing, and whether a known number comes out right."""
+
+from __future__ import annotations
+
+import importlib.util
+import platform
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+from tallystick.cli.output import Answer, Json, deliver
+from tallystick.errors import Unavailable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+CORE = ("numpy", "scipy", "typer", "rich", "jinja2", "cryptography")
+# module to look for, distribution that provides it, extra to install, what it is for
+OPTIONAL = (
+    ("matplotlib", "matplotlib", "plots", "pictures"),
+    ("psycopg", "psycopg", "team", "a ledger on PostgreSQL"),
+    ("flint", "python-flint", "rigorous", "ball-arithmetic enclosures"),
+    ("pyspark", "pyspark", "spark", "tables on Spark"),
+)
+# 100 Gaussians of sigma 10 are one of sigma 1; Balle and Wang's formula gives this epsilon at delta 1e-5 to ten digits.
+KNOWN_EPSILON = 4.377178096
+
+
+def doctor(as_json: Json = False) -> None:
+    """Versions, optional parts, and a self-check against a number known in closed form."""
+    import tallystick
+
+    optional = {name: _optional_part(module, package, extra) for module, package, extra, name in OPTIONAL}
+    epsilon = (100 * tallystick.gaussian(sigma=10)).epsilon(delta=1e-5)
+    found: dict[str, Any] = {
+        "tallystick": tallystick.__version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(terse=True),
+        "core": {name: _version(name) for name in CORE},
+        "optional": optional,
+        "self_check": {"epsilon": epsilon, "expected": KNOWN_EPSILON, "passed": abs(epsilon - KNOWN_EPSILON) < 1e-8},
+    }
+    if not found["self_check"]["passed"]:
+        raise Unavailable(
+            f"the self-check gave epsilon {epsilon!r} where {KNOWN_EPSILON} is right: numpy or scipy is damaged; "
+            "works: a fresh environment (make clean && make test)"
+        )
+    deliver(Answer("doctor", {}, found, lambda out: _say(out, found)), as_json=as_json)
+
+
+def _say(out: Console, found: dict[str, Any]) -> None:
+    out.print(f"tallystick {found['tallystick']}   Python {found['python']}   {found['platform']}")
+    out.print("core       " + "   ".join(f"{name} {version}" for name, version in found["core"].items()))
+    for purpose, part in found["optional"].items():
+        state = f"present ({part['package']} {part['version']})" if part["present"] else f"absent: {part['install']}"
+        out.print(f"optional   {purpose}: {state}", markup=False)
+    out.print(
+        f"self-check passed: 100 * gaussian(sigma=10) has epsilon {found['self_check']['epsilon']:.8f} at delta 1e-05"
+    )
+
+
+def _optional_part(module: str, package: str, extra: str) -> dict[str, Any]:
+    present = importlib.util.find_spec(module) is not None
+    install = f"pip install 'tallystick[{extra}]'"
+    return {"package": package, "present": present, "version": _version(package), "install": install}
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,61 @@
+"""``tallystick epsilon`` and ``tallystick delta``: the two read-outs of a loss."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tallystick.cli.output import Answer, Expression, Json, deliver, round_down, round_up
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+BoundsFlag = Annotated[bool, typer.Option("--bounds", help="Also print the certified lower bound.")]
+
+
+def epsilon(
+    expression: Expression,
+    delta: Annotated[float, typer.Option("--delta", help="The probability left out of the promise, in [0, 1].")],
+    bounds: BoundsFlag = False,
+    as_json: Json = False,
+) -> None:
+    """The smallest epsilon certified at a delta; never below the truth."""
+    from tallystick.cli.expression import read_loss
+
+    loss = read_loss(expression)
+    found: dict[str, Any]
+    if bounds:
+        enclosure = loss.epsilon_bounds(delta=delta)
+        found = {"epsilon": enclosure.upper, "lower": enclosure.lower, "upper": enclosure.upper}
+    else:
+        found = {"epsilon": loss.epsilon(delta=delta)}
+    _answer("epsilon", {"expression": expression, "delta": delta}, found, f"at delta {delta:g}", as_json=as_json)
+
+
+def delta(
+    expression: Expression,
+    epsilon: Annotated[float, typer.Option("--epsilon", help="The epsilon at which delta is wanted, at least 0.")],
+    bounds: BoundsFlag = False,
+    as_json: Json = False,
+) -> None:
+    """The smallest delta certified at an epsilon; never below the truth."""
+    from tallystick.cli.expression import read_loss
+
+    loss = read_loss(expression)
+    found: dict[str, Any]
+    if bounds:
+        enclosure = loss.delta_bounds(epsilon=epsilon)
+        found = {"delta": enclosure.upper, "lower": enclosure.lower, "upper": enclosure.upper}
+    else:
+        found = {"delta": loss.delta(epsilon=epsilon)}
+    _answer("delta", {"expression": expression, "epsilon": epsilon}, found, f"at epsilon {epsilon:g}", as_json=as_json)
+
+
+def _answer(name: str, asked: dict[str, Any], found: dict[str, Any], where: str, *, as_json: bool) -> None:
+    def say(out: Console) -> None:
+        out.print(f"{name} [bold]{round_up(found[name])}[/bold] {where}", soft_wrap=True)
+        if "lower" in found:
+            out.print(f"certified: the truth is between {round_down(found['lower'])} and {round_up(found['upper'])}")
+
+    deliver(Answer(name, asked, found, say), as_json=as_json)

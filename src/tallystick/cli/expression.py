@@ -1,0 +1,285 @@
+"""Reads a privacy loss written in the Python notation, and nothing else.
+
+    1000 * gaussian(sigma=1).sampled(rate=0.01) + laplace(scale=2)
+
+Python's own parser turns the text into a tree, and the tree is walked over a closed list of node types: no name is
+looked up outside the lists below and no code is ever run. Size and depth are limited before and while reading.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import math
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tallystick.errors import ExpressionError
+
+if TYPE_CHECKING:
+    from tallystick import PrivacyLoss
+
+CONSTRUCTORS = (
+    "pure_dp",
+    "approx_dp",
+    "gdp",
+    "gaussian",
+    "laplace",
+    "discrete_gaussian",
+    "discrete_laplace",
+    "randomized_response",
+    "exponential",
+    "zcdp",
+    "renyi_dp",
+    "discrete_pair",
+    "no_loss",
+    "worst",
+)
+METHODS = ("sampled", "subset", "for_groups", "as_replace", "allocated")
+LONGEST_TEXT = 10_000
+DEEPEST_NESTING = 50
+LARGEST_INTEGER = 10**18
+
+_PYTHON_ONLY = ("from_tradeoff", "from_profile")
+_SHAPE = 'a loss such as "1000 * gaussian(sigma=1).sampled(rate=0.01) + laplace(scale=2)"'
+
+Value = Any  # a number, a string, a list, a dict or a PrivacyLoss; checked where it is used
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A parsed expression whose unknown, if it has one, is filled in by ``at``."""
+
+    text: str
+    body: ast.expr
+    unknown: str | None = None
+
+    @property
+    def mentions_unknown(self) -> bool:
+        """Whether the unknown occurs in the text."""
+        return any(isinstance(node, ast.Name) and node.id == self.unknown for node in ast.walk(self.body))
+
+    def at(self, value: float | None = None) -> PrivacyLoss:
+        """The loss the text means, with the unknown set to ``value``."""
+        from tallystick import PrivacyLoss
+
+        known = {} if self.unknown is None or value is None else {self.unknown: value}
+        result = _Reader(known).read(self.body, 0)
+        if not isinstance(result, PrivacyLoss):
+            raise ExpressionError("expression", self.text, f"{_SHAPE}; this is {_kind(result)}, not a loss")
+        return result
+
+
+def read_loss(text: str) -> PrivacyLoss:
+    """The loss that ``text`` means.
+
+    >>> read_loss("2 * pure_dp(epsilon=1/4)").epsilon(delta=0)
+    0.5
+    >>> read_loss("__import__('os')")
+    Traceback (most recent call last):
+    ...
+    tallystick.errors.ExpressionError: expression (column 1) = '__import__' is not allowed; give one of pure_dp, ...
+    """
+    return parse(text).at()
+
+
+def parse(text: str, *, unknown: str | None = None) -> Template:
+    """Parse without evaluating; ``unknown`` is the one extra name the text may use.
+
+    >>> parse("gaussian(sigma=X)", unknown="X").mentions_unknown
+    True
+    """
+    if not text.strip():
+        raise ExpressionError("expression", text, _SHAPE)
+    if len(text) > LONGEST_TEXT:
+        raise ExpressionError("expression", text, f"at most {LONGEST_TEXT:,} characters (this has {len(text):,})")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Python remarks on odd literals; the reader below judges them itself
+            tree = ast.parse(text.strip(), mode="eval")
+    except SyntaxError as error:
+        where = "expression" if error.offset is None else f"expression (column {error.offset})"
+        raise ExpressionError(where, text, f"{_SHAPE} ({error.msg})") from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise ExpressionError("expression", text, f"{_SHAPE} (it could not be read: {error})") from None
+    return Template(text.strip(), tree.body, unknown)
+
+
+class _Reader:
+    """Walks the tree; every node type that is not named here is refused."""
+
+    def __init__(self, known: Mapping[str, float]) -> None:
+        self.known = known
+        self.readers: dict[type[ast.expr], Callable[[Any, int], Value]] = {
+            ast.Constant: self.constant,
+            ast.Name: self.name,
+            ast.UnaryOp: self.unary,
+            ast.BinOp: self.binary,
+            ast.Call: self.call,
+            ast.List: self.listing,
+            ast.Tuple: self.listing,
+            ast.Dict: self.mapping,
+        }
+
+    def read(self, node: ast.expr, depth: int) -> Value:
+        if depth > DEEPEST_NESTING:
+            raise _refused(node, f"at most {DEEPEST_NESTING} levels of nesting")
+        reader = self.readers.get(type(node))
+        if reader is None:
+            raise _refused(node, "only constructors, methods, numbers, + and *")
+        return reader(node, depth)
+
+    def constant(self, node: ast.Constant, depth: int) -> Value:
+        value = node.value
+        if isinstance(value, str) or (isinstance(value, int | float) and not isinstance(value, bool)):
+            if isinstance(value, int) and value > LARGEST_INTEGER:
+                raise _refused(node, "numbers up to 10^18")
+            return value
+        raise _refused(node, 'numbers, and strings such as adjacency="replace"')
+
+    def name(self, node: ast.Name, depth: int) -> Value:
+        if node.id in self.known:
+            return self.known[node.id]
+        if node.id in CONSTRUCTORS:
+            raise _refused(node, f"{node.id}(...) with its arguments")
+        raise _refused(node, _names_allowed(node.id))
+
+    def unary(self, node: ast.UnaryOp, depth: int) -> Value:
+        operand = self.read(node.operand, depth + 1)
+        if not isinstance(operand, int | float) or not isinstance(node.op, ast.USub | ast.UAdd):
+            raise _refused(node, "a sign only before a number")
+        return -operand if isinstance(node.op, ast.USub) else operand
+
+    def binary(self, node: ast.BinOp, depth: int) -> Value:
+        """Long sums lean left, so the left spine is walked in a loop and costs no depth."""
+        spine = [node]
+        while isinstance(spine[-1].left, ast.BinOp):
+            spine.append(spine[-1].left)
+        total = self.read(spine[-1].left, depth + 1)
+        for step in reversed(spine):
+            total = self.combine(step, total, self.read(step.right, depth + 1))
+        return total
+
+    def combine(self, node: ast.BinOp, left: Value, right: Value) -> Value:
+        numbers = [isinstance(value, int | float) for value in (left, right)]
+        if all(numbers):
+            return _arithmetic(node, left, right)
+        if isinstance(node.op, ast.Add) and not any(numbers) and _is_loss(left) and _is_loss(right):
+            return left + right
+        if isinstance(node.op, ast.Mult) and any(numbers) and (_is_loss(left) or _is_loss(right)):
+            return left * right if numbers[0] else right * left
+        raise _refused(
+            node, f"loss + loss, count * loss or arithmetic of numbers, not {_kind(left)} with {_kind(right)}"
+        )
+
+    def call(self, node: ast.Call, depth: int) -> Value:
+        function = self.callee(node.func, depth)
+        arguments = [self.read(argument, depth + 1) for argument in node.args]
+        options: dict[str, Value] = {}
+        for keyword in node.keywords:
+            if keyword.arg is None:
+                raise _refused(node, "arguments written out, not **")
+            options[keyword.arg] = self.read(keyword.value, depth + 1)
+        try:
+            inspect.signature(function).bind(*arguments, **options)
+        except TypeError as error:
+            raise _refused(node, f"{_signature(function)} ({error})") from None
+        return function(*arguments, **options)
+
+    def callee(self, node: ast.expr, depth: int) -> Callable[..., Value]:
+        """A constructor (``gaussian`` or ``ts.gaussian``) or a method of a loss."""
+        if isinstance(node, ast.Attribute) and not (isinstance(node.value, ast.Name) and node.value.id == "ts"):
+            owner = self.read(node.value, depth + 1)
+            if node.attr not in METHODS or not _is_loss(owner):
+                raise _refused(node, f"a loss followed by one of .{', .'.join(METHODS)}", shown=f".{node.attr}")
+            if not hasattr(owner, node.attr):
+                raise _refused(node, "a method this version has", shown=f".{node.attr}")
+            return getattr(owner, node.attr)  # type: ignore[no-any-return]
+        name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+        if name not in CONSTRUCTORS:
+            raise _refused(node, _names_allowed(name))
+        import tallystick
+
+        return getattr(tallystick, name)  # type: ignore[no-any-return]
+
+    def listing(self, node: ast.List | ast.Tuple, depth: int) -> list[Value]:
+        return [self.read(element, depth + 1) for element in node.elts]
+
+    def mapping(self, node: ast.Dict, depth: int) -> dict[Value, Value]:
+        if any(key is None for key in node.keys):
+            raise _refused(node, "{order: epsilon, ...} written out, not **")
+        keys = [self.read(key, depth + 1) for key in node.keys if key is not None]
+        if any(not isinstance(key, int | float) for key in keys):
+            raise _refused(node, "{order: epsilon, ...} with numbers as orders")
+        return dict(zip(keys, (self.read(value, depth + 1) for value in node.values), strict=True))
+
+
+def _arithmetic(node: ast.BinOp, left: float, right: float) -> float:
+    operations: dict[type[ast.operator], Callable[[float, float], float]] = {
+        ast.Add: lambda a, b: a + b,
+        ast.Sub: lambda a, b: a - b,
+        ast.Mult: lambda a, b: a * b,
+        ast.Div: lambda a, b: a / b,
+        ast.Pow: _power,
+    }
+    operation = operations.get(type(node.op))
+    if operation is None:
+        raise _refused(node, "+ - * / ** between numbers")
+    try:
+        result = operation(left, right)
+    except (ArithmeticError, ValueError):
+        raise _refused(node, "arithmetic with a finite result") from None
+    if isinstance(result, complex) or not math.isfinite(result) or abs(result) > 1e308:
+        raise _refused(node, "arithmetic with a finite result")
+    if isinstance(result, int) and abs(result) > LARGEST_INTEGER:
+        raise _refused(node, "numbers up to 10^18")
+    return result
+
+
+def _power(base: float, exponent: float) -> float:
+    """Integer powers stay small enough that 9**9**9 cannot stall the reader."""
+    if isinstance(base, int) and isinstance(exponent, int) and abs(base) > 1 and exponent > 64:
+        raise OverflowError
+    return base**exponent  # type: ignore[no-any-return]
+
+
+def _is_loss(value: Value) -> bool:
+    from tallystick import PrivacyLoss
+
+    return isinstance(value, PrivacyLoss)
+
+
+def _kind(value: Value) -> str:
+    if _is_loss(value):
+        return "a loss"
+    return {int: "a number", float: "a number", str: "a string", list: "a list", dict: "a dict"}[type(value)]
+
+
+def _names_allowed(name: str) -> str:
+    if name in _PYTHON_ONLY:
+        return f"{name} only from Python, because it takes a function; here one of {', '.join(CONSTRUCTORS)}"
+    return f"one of {', '.join(CONSTRUCTORS)}"
+
+
+def _signature(function: Callable[..., Value]) -> str:
+    # A bound method's signature has no self, so this is what the user types.
+    names = [
+        f"{name}=" if parameter.kind is inspect.Parameter.KEYWORD_ONLY else name
+        for name, parameter in inspect.signature(function).parameters.items()
+    ]
+    return f"{function.__name__}({', '.join(names)})"
+
+
+def _refused(node: ast.expr, allowed: str, *, shown: str | None = None) -> ExpressionError:
+    if shown is None:
+        shown = node.id if isinstance(node, ast.Name) else _source(node)
+    return ExpressionError(f"expression (column {node.col_offset + 1})", shown, allowed)
+
+
+def _source(node: ast.expr) -> str:
+    try:
+        return ast.unparse(node)
+    except (RecursionError, ValueError):
+        return "a deeply nested part"

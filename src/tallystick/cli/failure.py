@@ -1,0 +1,90 @@
+"""How a command fails: what was asked, what was found, what would work, and an exit code a script can branch on."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tallystick.errors import BudgetExceeded, InvalidInput, TallystickError
+
+USAGE = 2
+INTERRUPTED = 130
+BUG = 1
+
+_HEADLINES = {
+    1: "Failed",
+    2: "Not allowed",
+    3: "Denied: budget",
+    4: "Refused: cannot be shown to be private",
+    5: "Falsified: evidence against the claim",
+    6: "Ledger integrity",
+    7: "Not authorised",
+    8: "Idempotency conflict",
+    9: "Unavailable",
+    130: "Interrupted",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One failure, ready to be printed either way."""
+
+    kind: str
+    exit_code: int
+    lines: tuple[str, ...]
+    details: dict[str, Any] = field(default_factory=dict)
+
+    def report(self, *, as_json: bool) -> int:
+        """Print it (for people on stderr; with --json also the one object on stdout) and return the exit code."""
+        text = [f"{_HEADLINES[self.exit_code]} (exit {self.exit_code})", *(f"  {line}" for line in self.lines)]
+        print("\n".join(text), file=sys.stderr)
+        if as_json:
+            from tallystick.cli.output import print_json
+
+            error = {"kind": self.kind, "exit_code": self.exit_code, "message": "; ".join(self.lines), **self.details}
+            print_json("tallystick/error", {"error": error})
+        return self.exit_code
+
+
+def from_error(error: TallystickError) -> Failure:
+    """A failure tallystick raised on purpose; its message already names the way out."""
+    kind, code = type(error).__name__, error.exit_code
+    if isinstance(error, InvalidInput):
+        details = {"argument": error.argument, "found": _short(error.value), "allowed": error.allowed}
+        lines = (f"asked  {error.argument}", f"found  {_short(error.value)}", f"works  {error.allowed}")
+        return Failure(kind, code, lines, details)
+    if isinstance(error, BudgetExceeded):
+        amounts = {"asked": error.asked, "left": error.left, "limit": error.limit}
+        details = {name: str(amount) for name, amount in amounts.items() if amount is not None}
+        shown = "   ".join(f"{name} {amount}" for name, amount in details.items())
+        lines = (str(error), *([shown] if shown else []), "nothing was charged and no data was read")
+        fits = (f"fits: {', or '.join(error.fits)}",) if error.fits else ()
+        return Failure(kind, code, (*lines, *fits), {**details, "fits": list(error.fits)})
+    return Failure(kind, code, tuple(str(error).splitlines()) or (kind,))
+
+
+def from_usage(error: Exception, arguments: Sequence[str]) -> Failure:
+    """A command line that could not be read: the parser's own words, and where to look."""
+    message = str(getattr(error, "format_message", lambda: error)())
+    context = getattr(error, "ctx", None)
+    command = getattr(context, "command_path", None) or "tallystick"
+    lines = (
+        f"asked  tallystick {_short(' '.join(arguments))}".rstrip(),
+        f"found  {message}",
+        f"works  {command} --help",
+    )
+    return Failure("UsageError", USAGE, lines, {"found": message})
+
+
+def from_bug(error: BaseException) -> Failure:
+    """Anything else is our mistake, and says so."""
+    what = f"{type(error).__name__}: {error}"
+    return Failure("Bug", BUG, ("this is a mistake in tallystick, not in what you asked", what), {"found": what})
+
+
+def _short(value: object) -> str:
+    text = value if isinstance(value, str) else repr(value)
+    text = " ".join(text.split())
+    return text if len(text) <= 200 else text[:197] + "..."

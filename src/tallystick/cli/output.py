@@ -1,0 +1,128 @@
+"""How a command answers: one JSON object, or the same numbers for a person.
+
+Answers go to stdout; progress and complaints go to stderr. Colour appears only on a terminal and never with NO_COLOR.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+VERSION = 1
+
+# The options that most commands share, written once so that their help texts agree.
+Expression = Annotated[
+    str, typer.Argument(metavar="EXPR", help='A loss, such as "1000 * gaussian(sigma=1).sampled(rate=0.01)".')
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one versioned JSON object instead of text.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was asked, what was found, and how to say it to a person."""
+
+    command: str
+    asked: Mapping[str, Any]
+    found: Mapping[str, Any]
+    say: Callable[[Console], None]
+
+
+def deliver(answer: Answer, *, as_json: bool) -> None:
+    """Print the answer to stdout in the form that was asked for."""
+    if as_json:
+        print_json(f"tallystick/{answer.command}", {"asked": answer.asked, "found": answer.found})
+    else:
+        answer.say(console())
+
+
+def print_json(schema: str, body: Mapping[str, Any]) -> None:
+    """One object on one line; infinity is written as the string "inf", because JSON has no infinity."""
+    document = {"schema": schema, "version": VERSION, **body}
+    sys.stdout.write(json.dumps(_plain(document), ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_plain(item) for item in value]
+    if isinstance(value, bool | int | str) or value is None:
+        return value
+    number = float(value)
+    return number if math.isfinite(number) else str(number)
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console that does not fold lines at 80 columns when the output is a file or a pipe."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(file=stream, highlight=False, emoji=False, width=None if stream.isatty() else 160)
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """A spinner on stderr while ``what`` is done; nothing when stderr is not a terminal."""
+    errors = console(stderr=True)
+    if not errors.is_terminal:
+        yield
+        return
+    with errors.status(what):
+        yield
+
+
+def round_up(value: float, digits: int = 6) -> str:
+    """``value`` to ``digits`` significant digits, never below it: an upper bound stays one when printed.
+
+    >>> round_up(6.18771239), round_up(0.25), round_up(float("inf"))
+    ('6.18772', '0.25', 'infinite')
+    """
+    return _rounded(value, digits, ROUND_CEILING)
+
+
+def round_down(value: float, digits: int = 6) -> str:
+    """``value`` to ``digits`` significant digits, never above it.
+
+    >>> round_down(6.18771239)
+    '6.18771'
+    """
+    return _rounded(value, digits, ROUND_FLOOR)
+
+
+def nearest(value: float, digits: int = 3) -> str:
+    """``value`` to ``digits`` significant digits, for numbers that are not bounds.
+
+    >>> nearest(0.0123456), nearest(1e-5)
+    ('0.0123', '1e-05')
+    """
+    return _rounded(value, digits, ROUND_HALF_EVEN)
+
+
+def _rounded(value: float, digits: int, rounding: str) -> str:
+    if math.isinf(value):
+        return "infinite" if value > 0 else "-infinite"
+    # Decimal rounds the exact binary value, so the direction cannot be lost; repr of the result adds no digits back.
+    rounded = Context(prec=digits, rounding=rounding).create_decimal_from_float(value)
+    return f"{float(rounded):.{digits}g}"
+
+
+def percent(share: float) -> str:
+    """A share as a percentage with three significant digits, never "100 %" unless it is.
+
+    >>> percent(0.7310585), percent(0.99999999), percent(0.0)
+    ('73.1 %', 'more than 99.99 %', '0 %')
+    """
+    if 0.9999 < share < 1:
+        return "more than 99.99 %"
+    return f"{nearest(100 * share)} %"

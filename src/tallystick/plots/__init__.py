@@ -1,0 +1,20 @@
+"""Pictures of privacy: what an attacker can do, what a promise says at every epsilon, what composition costs.
+
+    tradeoff(loss)            misses against false alarms, with the region no attacker can reach
+    profile(loss)             delta against epsilon
+    steps(curves)             epsilon against the number of steps, one line per accounting method
+    noise(density, ...)       the noise that is added, with the interval that holds most of it
+
+Each returns a matplotlib figure; ``save(figure, path)`` writes SVG or PNG. matplotlib is the extra ``plots`` and
+is imported only when a picture is drawn. Nothing here computes privacy: the numbers are read from the loss.
+"""
+
+from __future__ import annotations
+
+from tallystick.plots.canvas import save
+from tallystick.plots.noise import noise
+from tallystick.plots.profile import profile
+from tallystick.plots.steps import Curve, steps
+from tallystick.plots.tradeoff import tradeoff
+
+__all__ = ["Curve", "noise", "profile", "save", "steps", "tradeoff"]

@@ -1,0 +1,93 @@
+"""What the pictures share: the paper, colours that everybody can tell apart, and how they are saved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tallystick.errors import InvalidInput, Unavailable
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's palette: distinguishable with every common kind of colour vision and in grey.
+BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, YELLOW = (
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#E69F00",
+    "#56B4E9",
+    "#B8A800",
+)
+INK, QUIET, PAPER = "#222222", "#767676", "#FFFFFF"
+PALETTE = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, YELLOW, INK)
+FORMATS = (".svg", ".png")
+
+_SETTINGS: dict[str, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 11,
+    "axes.edgecolor": QUIET,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "grid.color": "#E6E6E6",
+    "grid.linewidth": 0.8,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "legend.frameon": False,
+    "lines.linewidth": 2.2,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "tallystick",  # the same picture gives the same bytes
+}
+
+
+def sheet(*, title: str, across: str, up: str, width: float = 7.2, height: float = 5.0) -> tuple[Figure, Axes]:
+    """An empty picture with its title and its two axes named; needs the extra ``plots``.
+
+    >>> figure, axes = sheet(title="t", across="x", up="y")
+    >>> axes.get_xlabel()
+    'x'
+    """
+    try:
+        from matplotlib import rc_context
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise Unavailable(
+            "pictures need matplotlib, which is not installed; works: pip install 'tallystick[plots]'"
+        ) from error
+    with rc_context(_SETTINGS):
+        figure = Figure(figsize=(width, height), layout="constrained", facecolor=PAPER)
+        FigureCanvasAgg(figure)  # draws without a display, and leaves pyplot's global state alone
+        axes = figure.add_subplot()
+        axes.set_title(title, loc="left", fontsize=13, fontweight="bold", pad=12)
+        axes.set_xlabel(across)
+        axes.set_ylabel(up)
+    return figure, axes
+
+
+def save(figure: Figure, path: str | Path) -> Path:
+    """Write the picture as .svg or .png, by the ending of ``path``; the bytes depend on the picture only.
+
+    >>> save(sheet(title="t", across="x", up="y")[0], "picture.pdf")
+    Traceback (most recent call last):
+    ...
+    tallystick.errors.InvalidInput: out = 'picture.pdf' is not allowed; give a file name ending in .svg or .png
+    """
+    target = Path(path)
+    if target.suffix.lower() not in FORMATS:
+        raise InvalidInput("out", str(path), f"a file name ending in {' or '.join(FORMATS)}")
+    from matplotlib import rc_context
+
+    stamp = {"Date": None} if target.suffix.lower() == ".svg" else {"Software": None}
+    try:
+        with rc_context(_SETTINGS):
+            figure.savefig(target, dpi=160, metadata=stamp)
+    except OSError as error:
+        raise InvalidInput("out", str(path), f"a file that can be written ({error.strerror})") from error
+    return target

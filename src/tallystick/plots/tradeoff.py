@@ -1,0 +1,67 @@
+"""The trade-off curve: how many people an attacker must miss for each share of false alarms."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tallystick.plots.canvas import BLUE, INK, PAPER, QUIET, VERMILLION, sheet
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from tallystick.accounting.loss import PrivacyLoss
+
+
+def tradeoff(loss: PrivacyLoss, *, title: str = "What the best attacker can do", mark: float = 0.05) -> Figure:
+    """Misses against false alarms; ``mark`` is the share of false alarms at which the numbers are written out.
+
+    The curve is ``loss.tradeoff``, a certified lower bound of the attacker's misses, so the shaded region is out
+    of reach of every attacker, whatever they know about everybody else.
+    """
+    alpha = np.unique(
+        np.concatenate([np.linspace(0, 1, 161), np.geomspace(1e-4, 1, 41), 1 - np.geomspace(1e-4, 1, 41)])
+    )
+    misses = np.asarray(loss.tradeoff(alpha=alpha), dtype=float)
+    figure, axes = sheet(
+        title=title,
+        across="false alarms: share of people not in the data who are accused",
+        up="misses: share of people in the data who go unnoticed",
+        height=5.4,
+    )
+    axes.plot([0, 1], [1, 0], color=QUIET, linewidth=1.2, linestyle=(0, (4, 3)))
+    axes.fill_between(alpha, 0, misses, color=BLUE, alpha=0.13, linewidth=0)
+    axes.plot(alpha, misses, color=BLUE)
+    _mark(axes, mark, float(np.asarray(loss.tradeoff(alpha=mark))))
+    axes.text(0.73, 0.30, "guessing", color=QUIET, rotation=-44, ha="center", va="bottom", fontsize=10)
+    if loss.tradeoff(alpha=0.1) > 0.25:
+        axes.text(0.13, 0.10, "no attacker can get here", color=BLUE, fontsize=11)
+    axes.set(xlim=(0, 1), ylim=(0, 1.005))
+    axes.set_aspect("equal")
+    _percent(axes)
+    return figure
+
+
+def _mark(axes: Axes, alpha: float, missed: float) -> None:
+    axes.plot([alpha], [missed], marker="o", markersize=8, color=VERMILLION, zorder=5, clip_on=False)
+    text = f"{alpha:.0%} false alarms:\nat most {1 - missed:.1%} of people found"
+    axes.annotate(
+        text,
+        (alpha, missed),
+        xytext=(0.98, 0.88 if missed > 0.55 else 0.66),
+        color=INK,
+        fontsize=11,
+        ha="right",
+        va="center",
+        bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 2},
+        arrowprops={"arrowstyle": "-", "color": VERMILLION, "linewidth": 1.2, "shrinkB": 6},
+    )
+
+
+def _percent(axes: Axes) -> None:
+    from matplotlib.ticker import PercentFormatter
+
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(PercentFormatter(1.0, decimals=0))

@@ -1,0 +1,51 @@
+"""``import tallystick`` is quick and pulls in nothing heavy."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+HEAVY = (
+    "scipy",
+    "duckdb",
+    "pyarrow",
+    "matplotlib",
+    "torch",
+    "pandas",
+    "pyspark",
+    "psycopg",
+    "flint",
+    "rich",
+    "typer",
+    "jinja2",
+)
+
+
+def _run(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_importing_tallystick_imports_nothing_heavy() -> None:
+    loaded = _run("import sys, tallystick; print(' '.join(sorted(name for name in sys.modules if '.' not in name)))")
+    assert not set(HEAVY) & set(loaded.split())
+
+
+def test_naming_every_public_name_imports_neither_scipy_nor_an_extra() -> None:
+    code = "import sys, tallystick\nfor name in tallystick.__all__: getattr(tallystick, name)\n"
+    loaded = set(_run(code + "print(' '.join(name for name in sys.modules if '.' not in name))").split())
+    assert not {"scipy", "duckdb", "pyarrow", "matplotlib", "torch"} & loaded
+
+
+def test_importing_tallystick_takes_at_most_a_third_of_a_second() -> None:
+    # The best of five: the machine may be busy, the import may not be slow.
+    code = "import time; start = time.perf_counter(); import tallystick; print(time.perf_counter() - start)"
+    assert min(float(_run(code)) for _ in range(5)) <= 0.3
+
+
+def test_asking_the_command_line_for_help_does_not_load_numpy_or_scipy() -> None:
+    code = (
+        "import sys, contextlib, io\nfrom tallystick.cli import main\n"
+        "with contextlib.redirect_stdout(io.StringIO()): assert main(['--help']) == 0\n"
+        "print(' '.join(sys.modules))"
+    )
+    assert not {"numpy", "scipy", "matplotlib"} & set(_run(code).split())

@@ -1,0 +1,87 @@
+"""Habits of the source that a reader relies on and a machine can check."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+
+
+def tracked_files() -> list[Path]:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode != 0:
+        pytest.skip("not a git checkout, so there are no tracked files")
+    return [ROOT / line for line in listed.stdout.splitlines() if (ROOT / line).is_file()]
+
+
+def test_imports_go_down_only() -> None:
+    command = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_every_room_has_a_floor_in_the_layer_contract() -> None:
+    contract = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    layers = set(re.findall(r"[a-z]+", contract.split("layers = [")[1].split("]")[0]))
+    rooms = {path.parent.name for path in (ROOT / "src" / "tallystick").glob("*/__init__.py")}
+    assert rooms <= layers
+
+
+def test_errors_imports_nothing_of_tallystick() -> None:
+    text = (ROOT / "src" / "tallystick" / "errors.py").read_text(encoding="utf-8")
+    assert "import tallystick" not in text
+    assert "from tallystick" not in text
+
+
+def test_no_tracked_file_names_a_folder_of_a_developers_machine_or_a_package_index() -> None:
+    # Written in two pieces so that this file does not find itself.
+    machine = re.compile(r"(^|[^\w.])/(" + "work|farm|root|home|Users" + r")/\w|(index" + r"-url|registry) *=")
+    found = []
+    for path in tracked_files():
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+        found += [
+            f"{path.relative_to(ROOT)}: {line.strip()[:120]}" for line in text.splitlines() if machine.search(line)
+        ]
+    assert not found
+
+
+def test_source_files_fit_in_four_hundred_lines_and_functions_on_a_screen() -> None:
+    too_long = [f"{path.name}: {count}" for path in SOURCES if (count := len(path.read_text().splitlines())) > 400]
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                docstring = (ast.get_docstring(node, clean=False) or "").count("\n")
+                length = (node.end_lineno or 0) - node.lineno - docstring
+                if length > 60:
+                    too_long.append(f"{path.name}:{node.lineno} {node.name}: {length}")
+    assert not too_long
+
+
+def test_no_file_is_a_drawer_for_odds_and_ends() -> None:
+    assert not {path.stem for path in SOURCES} & {"utils", "util", "common", "helpers", "helper", "manager", "misc"}
+
+
+def test_source_never_imports_scipy_stats() -> None:
+    # It takes a second to import, and every law it offers is one formula of scipy.special.
+    pattern = re.compile(r"^\s*(import scipy\.stats|from scipy\.stats|from scipy import .*\bstats\b)", re.M)
+    assert not [path.name for path in SOURCES if pattern.search(path.read_text(encoding="utf-8"))]
+
+
+def test_source_never_evaluates_text() -> None:
+    calls = {
+        f"{path.name}:{node.lineno}"
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {"eval", "exec"}
+    }
+    assert not calls

@@ -54,7 +54,7 @@ def bernoulli_exp(exponent: float | Fraction, *, size: int, source: Source) -> N
     exact = rational("exponent", exponent)
     if exact == 0:
         return np.ones(size, dtype=np.bool_)
-    return _coin(exact).draw(size, source) == 0
+    return np.equal(_coin(exact).draw(size, source), 0)
 
 
 @lru_cache(maxsize=64)

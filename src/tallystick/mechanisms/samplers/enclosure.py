@@ -27,7 +27,8 @@ def rational(name: str, value: object, *, positive: bool = False) -> Fraction:
         raise InvalidInput(name, value, allowed)
     if isinstance(value, float) and not math.isfinite(value):
         raise InvalidInput(name, value, allowed)
-    exact = Fraction(value)
+    # NumPy integers count as Rational but overflow inside a Fraction, hence int().
+    exact = Fraction(value) if isinstance(value, float) else Fraction(int(value.numerator), int(value.denominator))
     if exact < 0 or (positive and exact == 0):
         raise InvalidInput(name, value, allowed)
     return exact

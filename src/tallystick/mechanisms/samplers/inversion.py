@@ -3,7 +3,8 @@
 A law gives integer enclosures of its weights at any precision. The cumulative probabilities times 2^64 are then
 enclosed between neighbouring integers, once. A draw takes 16 bits and looks in a guide table; if a boundary lies in
 that 65536th it takes 48 more and searches; if it falls inside an enclosure (once in about 2^64 / cells) it takes 64
-bits and 64 digits more, until certain. The law is exact with probability one. Theory: docs/theory/noise-lazy-inversion.md
+bits and 64 digits more, until certain. The law is exact with probability one.
+Theory: docs/theory/noise-lazy-inversion.md
 """
 
 from __future__ import annotations

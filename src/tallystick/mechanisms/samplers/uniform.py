@@ -64,4 +64,5 @@ def dyadics(
         raise InvalidInput("upper", upper, f"a bound with a multiple of 2^-{bits} between lower and it")
     if max(abs(first), abs(end)) > 1 << 62:
         raise InvalidInput("bits", bits, "fewer bits: the range holds more than 2^62 lattice points")
-    return np.ldexp((integers(end - first, size=size, source=source) + first).astype(np.float64), -bits)
+    points = (integers(end - first, size=size, source=source) + first).astype(np.float64)
+    return np.ldexp(points, np.full(size, -bits)).astype(np.float64, copy=False)

@@ -59,7 +59,19 @@ class Template:
     @property
     def mentions_unknown(self) -> bool:
         """Whether the unknown occurs in the text."""
-        return any(isinstance(node, ast.Name) and node.id == self.unknown for node in ast.walk(self.body))
+        return self._mentions(self.body)
+
+    @property
+    def counts_with_unknown(self) -> bool:
+        """Whether the unknown multiplies a loss, so that only whole numbers make sense."""
+        products = [
+            node for node in ast.walk(self.body) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)
+        ]
+        sides = [pair for node in products for pair in ((node.left, node.right), (node.right, node.left))]
+        return any(self._mentions(count) and not _has_call(count) and _has_call(loss) for count, loss in sides)
+
+    def _mentions(self, node: ast.expr) -> bool:
+        return any(isinstance(part, ast.Name) and part.id == self.unknown for part in ast.walk(node))
 
     def at(self, value: float | None = None) -> PrivacyLoss:
         """The loss the text means, with the unknown set to ``value``."""
@@ -243,6 +255,10 @@ def _power(base: float, exponent: float) -> float:
     if isinstance(base, int) and isinstance(exponent, int) and abs(base) > 1 and exponent > 64:
         raise OverflowError
     return base**exponent  # type: ignore[no-any-return]
+
+
+def _has_call(node: ast.expr) -> bool:
+    return any(isinstance(part, ast.Call) for part in ast.walk(node))
 
 
 def _is_loss(value: Value) -> bool:

@@ -1,0 +1,120 @@
+"""A loss in plain words: what the best attacker sees, how sure they can become, and how often they are right.
+
+Every number comes from the trade-off curve of the loss, so every sentence is about the best possible attacker, who
+knows everything except whether one person is in the data. Nothing is graded: there is no "strong" here, only odds.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from tallystick.accounting.loss import PrivacyLoss
+
+PRIORS = (0.01, 0.001)
+FALSE_ALARMS = (0.01, 0.001)
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """The numbers behind the sentences; ``sentences`` says them.
+
+    ``false_alarm`` and ``hit`` belong to the attacker's most even-handed test (as many misses as false alarms).
+    ``hit_rates[a]`` is the most people found by a test that accuses a share ``a`` of those who are not in the data.
+    ``beliefs[p]`` is how sure that test (at one false alarm in a hundred) can make someone who began with belief ``p``.
+    """
+
+    epsilon: float
+    delta: float
+    false_alarm: float
+    hit: float
+    guess_accuracy: float
+    hit_rates: dict[float, float]
+    beliefs: dict[float, float]
+
+    @property
+    def odds_factor(self) -> float:
+        """e^epsilon: with you in the data no result is likelier by more than this factor, apart from delta."""
+        return math.exp(self.epsilon) if self.epsilon < 700 else math.inf
+
+    @property
+    def plain_sentence(self) -> str:
+        """The sentence for somebody who is thinking of giving their data."""
+        without, within, out_of = _frequencies(self.false_alarm, self.hit)
+        return (
+            f"If you are not in the data, about {without} of {out_of} possible results would make an attacker think "
+            f"you are. If you are, about {within} of {out_of} would."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same numbers for machines."""
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "odds_factor": self.odds_factor,
+            "sentence": self.plain_sentence,
+            "false_alarm": self.false_alarm,
+            "hit": self.hit,
+            "guess_accuracy": self.guess_accuracy,
+            "hit_rate_at_false_alarm": {f"{alpha:g}": hit for alpha, hit in self.hit_rates.items()},
+            "belief_from_prior": {f"{prior:g}": belief for prior, belief in self.beliefs.items()},
+        }
+
+
+def meaning(loss: PrivacyLoss, *, delta: float = 1e-6) -> Meaning:
+    """Read what ``loss`` means; ``delta`` only chooses which epsilon is quoted.
+
+    Errs on the side of the attacker: hit rates, beliefs and accuracy are upper bounds of what anybody can reach.
+
+    >>> import tallystick as ts
+    >>> print(meaning(ts.pure_dp(epsilon=1)).plain_sentence)
+    If you are not in the data, about 27 of 100 possible results would make an attacker think you are. If you are,
+    about 73 of 100 would.
+    """
+    even = _even_handed(loss)
+    powers = np.asarray(loss.power(alpha=np.array(FALSE_ALARMS)), dtype=float)
+    hit_rates = dict(zip(FALSE_ALARMS, powers.tolist(), strict=True))
+    return Meaning(
+        epsilon=float(loss.epsilon(delta=delta)),
+        delta=delta,
+        false_alarm=even,
+        hit=1 - even,
+        guess_accuracy=(1 + float(loss.total_variation())) / 2,
+        hit_rates=hit_rates,
+        beliefs={prior: _belief(prior, FALSE_ALARMS[0], hit_rates[FALSE_ALARMS[0]]) for prior in PRIORS},
+    )
+
+
+def _belief(prior: float, false_alarm: float, hit: float) -> float:
+    """Bayes' rule after the test said "in the data"."""
+    return prior * hit / (prior * hit + (1 - prior) * false_alarm)
+
+
+def _even_handed(loss: PrivacyLoss) -> float:
+    """The share a with f(a) = a, found on three nested grids (one array read-out each), rounded down."""
+    low, high = 0.0, 0.5
+    grid = np.concatenate([[0.0], np.geomspace(1e-12, 0.5, 48)])
+    for _ in range(3):
+        missed = np.asarray(loss.tradeoff(alpha=grid), dtype=float)
+        enough = np.flatnonzero(missed <= grid)
+        last = int(enough[0]) if enough.size else grid.size - 1
+        low, high = float(grid[max(last - 1, 0)]), float(grid[last])
+        grid = np.linspace(low, high, 49)
+    return low if high < 0.5 else _snap_to_half(low)
+
+
+def _snap_to_half(value: float) -> float:
+    return 0.5 if value > 0.4999 else value
+
+
+def _frequencies(without: float, within: float) -> tuple[str, str, str]:
+    """Whole numbers of the smallest power of ten, from a hundred up, in which neither error rounds to nothing."""
+    for exponent in range(2, 7):
+        out_of = 10**exponent
+        if round(without * out_of) >= 1 and round((1 - within) * out_of) >= 1:
+            return f"{round(without * out_of):,}", f"{round(within * out_of):,}", f"{out_of:,}"
+    return "fewer than 1", "all", "1,000,000"

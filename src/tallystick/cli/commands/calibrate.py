@@ -1,0 +1,195 @@
+"""``tallystick calibrate``: the noise (or the number of steps) that meets a goal.
+
+Two forms: an expression with the unknown X in it, and ``dpsgd``, which writes that expression from the words of a
+training run (examples, batch, epochs) and says what other accountants would have answered.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tallystick.cli.commands.compare import Row, rows_of, table_of
+from tallystick.cli.output import Answer, Json, deliver, percent, round_down, round_up, working
+from tallystick.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tallystick import Bounds, PrivacyLoss
+
+UNKNOWN = "X"
+PLAN_SCHEMA, PLAN_VERSION = "tallystick/dpsgd-plan", 1
+
+
+def calibrate(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="EXPR|dpsgd",
+            help='A loss with the unknown X, such as "1000 * gaussian(sigma=X)", or the word dpsgd.',
+        ),
+    ],
+    epsilon: Annotated[float, typer.Option("--epsilon", help="The epsilon that must not be exceeded.")],
+    delta: Annotated[float, typer.Option("--delta", help="... at this delta.")],
+    examples: Annotated[int | None, typer.Option("--examples", help="dpsgd: how many examples there are.")] = None,
+    batch: Annotated[int | None, typer.Option("--batch", help="dpsgd: the expected batch size.")] = None,
+    epochs: Annotated[float | None, typer.Option("--epochs", help="dpsgd: how often the data is gone through.")] = None,
+    save: Annotated[Path | None, typer.Option("--save", help="dpsgd: write the plan to this JSON file.")] = None,
+    as_json: Json = False,
+) -> None:
+    """The smallest noise (or the most steps) whose certified loss meets epsilon at delta."""
+    training = {"--examples": examples, "--batch": batch, "--epochs": epochs}
+    if target == "dpsgd":
+        missing = [name for name, value in training.items() if value is None]
+        if missing:
+            raise InvalidInput("calibrate dpsgd", f"no {', '.join(missing)}", "--examples, --batch and --epochs")
+        assert examples is not None
+        assert batch is not None
+        assert epochs is not None
+        _dpsgd(Training.of(examples, batch, epochs), epsilon, delta, save, as_json=as_json)
+        return
+    surplus = [name for name, value in {**training, "--save": save}.items() if value is not None]
+    if surplus:
+        raise InvalidInput("calibrate", ", ".join(surplus), "these options only with the word dpsgd instead of EXPR")
+    _general(target, epsilon, delta, as_json=as_json)
+
+
+def _general(text: str, epsilon: float, delta: float, *, as_json: bool) -> None:
+    import tallystick as ts
+    from tallystick.cli.expression import parse
+
+    template = parse(text, unknown=UNKNOWN)
+    if not template.mentions_unknown:
+        raise InvalidInput("expression", text, f"a loss in which the unknown is written {UNKNOWN}")
+    goal = ts.approx_dp(epsilon=epsilon, delta=delta)
+    with working("calibrating"):
+        value = ts.calibrate(template.at, goal, integer=template.counts_with_unknown)
+        bounds = template.at(value).epsilon_bounds(delta=delta)
+    found = {UNKNOWN: value, "epsilon": bounds.upper, "lower": bounds.lower, "upper": bounds.upper}
+
+    def say(out: Console) -> None:
+        shown = f"{value:,}" if isinstance(value, int) else repr(value)
+        out.print(f"{UNKNOWN} = [bold]{shown}[/bold]", soft_wrap=True)
+        out.print(_enclosure(bounds, delta))
+
+    asked = {"expression": text, "epsilon": epsilon, "delta": delta}
+    deliver(Answer("calibrate", asked, found, say), as_json=as_json)
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """A DP-SGD run in the words of the person who starts it."""
+
+    examples: int
+    batch: int
+    epochs: float
+    rate: float
+    steps: int
+
+    @classmethod
+    def of(cls, examples: int, batch: int, epochs: float) -> Training:
+        """Derive rate and steps; a fractional number of steps is rounded up."""
+        if examples < 1:
+            raise InvalidInput("--examples", examples, "a whole number of at least 1")
+        if not 1 <= batch <= examples:
+            raise InvalidInput("--batch", batch, f"a whole number from 1 to the {examples:,} examples")
+        if not (math.isfinite(epochs) and epochs > 0):
+            raise InvalidInput("--epochs", epochs, "a finite number > 0")
+        steps = math.ceil(epochs * examples / batch)
+        if steps > 10**9:
+            raise InvalidInput("--epochs", epochs, f"at most 10^9 steps in all (this is {steps:,})")
+        return cls(examples, batch, epochs, batch / examples, steps)
+
+    def loss(self, sigma: float) -> PrivacyLoss:
+        """Poisson-sampled Gaussian steps; sigma is the noise multiplier."""
+        import tallystick as ts
+
+        return self.steps * ts.gaussian(sigma=sigma).sampled(rate=self.rate)
+
+    @property
+    def expression(self) -> str:
+        """The same loss in the notation of the command line."""
+        return f"{self.steps} * gaussian(sigma={UNKNOWN}).sampled(rate={self.batch}/{self.examples})"
+
+
+def _dpsgd(training: Training, epsilon: float, delta: float, save: Path | None, *, as_json: bool) -> None:
+    import tallystick as ts
+
+    goal = ts.approx_dp(epsilon=epsilon, delta=delta)
+    with working("calibrating"):
+        sigma = float(ts.calibrate(training.loss, goal))
+        loss = training.loss(sigma)
+        bounds = loss.epsilon_bounds(delta=delta)
+    with working("asking the other accountants"):
+        others = rows_of(loss, delta=delta)
+        powers = {alpha: float(loss.power(alpha=alpha)) for alpha in (0.01, 0.001)}
+    asked = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "examples": training.examples,
+        "batch": training.batch,
+        "epochs": training.epochs,
+    }
+    found: dict[str, Any] = {
+        "noise_multiplier": sigma,
+        "rate": training.rate,
+        "steps": training.steps,
+        "expression": training.expression.replace(UNKNOWN, repr(sigma)),
+        "epsilon": bounds.upper,
+        "lower": bounds.lower,
+        "upper": bounds.upper,
+        "power_at_false_alarm": {f"{alpha:g}": power for alpha, power in powers.items()},
+        "methods": [row.to_dict() for row in others],
+    }
+    if save is not None:
+        _write_plan(save, asked, found, loss)
+        found["saved"] = str(save)
+    deliver(
+        Answer("calibrate-dpsgd", asked, found, lambda out: _say_dpsgd(out, found, bounds, others, delta)),
+        as_json=as_json,
+    )
+
+
+def _say_dpsgd(out: Console, found: dict[str, Any], bounds: Bounds, others: list[Row], delta: float) -> None:
+    out.print(f"noise multiplier [bold]{round_up(found['noise_multiplier'], 9)}[/bold]")
+    out.print(
+        f"{found['steps']:,} steps, each example in a batch with probability {found['rate']:.6g} (Poisson sampling)"
+    )
+    out.print(_enclosure(bounds, delta))
+    for alpha, power in found["power_at_false_alarm"].items():
+        out.print(
+            f"an attacker with {percent(float(alpha))} false alarms finds at most {percent(power)} of the examples"
+        )
+    out.print()
+    out.print("What other accountants would say about this noise, and why")
+    out.print(table_of(others))
+    out.print("A loader that shuffles and walks through the data is not Poisson sampling; this number is not about it.")
+    if "saved" in found:
+        out.print(f"plan written to {found['saved']}", soft_wrap=True, markup=False)
+
+
+def _enclosure(bounds: Bounds, delta: float) -> str:
+    return f"epsilon at delta {delta:g} is certified between {round_down(bounds.lower)} and {round_up(bounds.upper)}"
+
+
+def _write_plan(path: Path, asked: dict[str, Any], found: dict[str, Any], loss: PrivacyLoss) -> None:
+    plan = {
+        "schema": PLAN_SCHEMA,
+        "version": PLAN_VERSION,
+        "asked": asked,
+        "noise_multiplier": found["noise_multiplier"],
+        "rate": found["rate"],
+        "steps": found["steps"],
+        "epsilon_bounds": [found["lower"], found["upper"]],
+        "loss": json.loads(loss.to_json()),
+    }
+    try:
+        path.write_text(json.dumps(plan, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InvalidInput("--save", str(path), f"a file that can be written ({error.strerror})") from error

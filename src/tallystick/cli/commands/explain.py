@@ -1,0 +1,47 @@
+"""``tallystick explain``: a loss in odds, beliefs and hit rates, for somebody who has never heard of epsilon."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tallystick.cli.output import Answer, Expression, Json, deliver, nearest, percent, round_up
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tallystick.cards import Meaning
+
+
+def explain(
+    expression: Expression,
+    delta: Annotated[float, typer.Option("--delta", help="Which epsilon to quote; changes nothing else.")] = 1e-6,
+    as_json: Json = False,
+) -> None:
+    """What a loss means to one person: odds, beliefs, and what the best attacker can do."""
+    from tallystick.cards import meaning
+    from tallystick.cli.expression import read_loss
+
+    found = meaning(read_loss(expression), delta=delta)
+    asked = {"expression": expression, "delta": delta}
+    deliver(Answer("explain", asked, found.to_dict(), lambda out: say(out, found)), as_json=as_json)
+
+
+def say(out: Console, found: Meaning) -> None:
+    """The sentences, most important first."""
+    out.print(f"[bold]{found.plain_sentence}[/bold]", soft_wrap=True)
+    out.print()
+    for alpha, hit in found.hit_rates.items():
+        out.print(
+            f"hit rate    accusing {percent(alpha)} of the innocent finds at most {percent(hit)} of the people in the data"
+        )
+    for prior, belief in found.beliefs.items():
+        out.print(
+            f"belief      from {percent(prior)} sure to at most {percent(belief)} sure, after a test wrong for 1 % of the innocent"
+        )
+    out.print(
+        f"coin flip   guessing in or out, with even chances, is right at most {percent(found.guess_accuracy)} of the time"
+    )
+    promise = f"epsilon {round_up(found.epsilon)} at delta {found.delta:g}"
+    out.print(f"odds        multiplied by at most {nearest(found.odds_factor)} ({promise})")

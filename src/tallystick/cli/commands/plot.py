@@ -1,0 +1,64 @@
+"""``tallystick plot``: a picture of a loss in a file."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tallystick.cli.commands.compare import curves_of
+from tallystick.cli.output import Answer, Expression, Json, deliver, working
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from tallystick import PrivacyLoss
+
+
+class Kind(StrEnum):
+    """Which picture."""
+
+    tradeoff = "tradeoff"
+    profile = "profile"
+    steps = "steps"
+
+
+def plot(
+    expression: Expression,
+    out: Annotated[Path, typer.Option("--out", help="Where to write it; the ending .svg or .png chooses the format.")],
+    kind: Annotated[
+        Kind,
+        typer.Option(
+            "--kind", help="What an attacker can do, delta against epsilon, or epsilon against steps by every method."
+        ),
+    ] = Kind.tradeoff,
+    delta: Annotated[
+        float, typer.Option("--delta", help="profile and steps: the delta whose epsilon is written out.")
+    ] = 1e-5,
+    as_json: Json = False,
+) -> None:
+    """Draw a loss: trade-off curve, privacy profile, or epsilon against the number of steps."""
+    from tallystick.accounting import check
+    from tallystick.cli.expression import read_loss
+    from tallystick.plots import save
+
+    loss = read_loss(expression)
+    check.probability("--delta", delta)
+    with working("drawing"):
+        written = save(_figure(loss, kind, delta), out)
+    found = {"file": str(written), "kind": kind.value}
+    asked = {"expression": expression, "kind": kind.value, "delta": delta}
+    answer = Answer("plot", asked, found, lambda console: console.print(str(written), soft_wrap=True, markup=False))
+    deliver(answer, as_json=as_json)
+
+
+def _figure(loss: PrivacyLoss, kind: Kind, delta: float) -> Figure:
+    from tallystick import plots
+
+    if kind is Kind.tradeoff:
+        return plots.tradeoff(loss)
+    if kind is Kind.profile:
+        return plots.profile(loss, mark=delta)
+    return plots.steps(curves_of(loss, delta=delta), delta=delta)

@@ -67,11 +67,15 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except typer.Exit as leave:
         return leave.exit_code
     except BrokenPipeError:
-        # The reader of our output left (| head); there is nobody to complain to.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence_stdout()
         return 0
     except Exception as error:
         if hasattr(error, "format_message"):  # the argument parser's own exceptions
             return failure.from_usage(error, given).report(as_json=as_json)
         traceback.print_exc()
         return failure.from_bug(error).report(as_json=as_json)
+
+
+def _silence_stdout() -> None:
+    """The reader of our output left (``| head``): there is nobody to complain to, not even at interpreter exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,137 @@
+"""Each command answers, says the same in JSON as in words, and keeps stdout for the answer."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+
+import pytest
+
+import tallystick as ts
+
+TRAINING = "1000 * gaussian(sigma=2).sampled(rate=0.01)"
+
+EVERY_COMMAND = {
+    "epsilon": ("epsilon", TRAINING, "--delta", "1e-5"),
+    "delta": ("delta", TRAINING, "--epsilon", "0.5"),
+    "compare": ("compare", "100 * gaussian(sigma=10)", "--delta", "1e-5"),
+    "explain": ("explain", "pure_dp(epsilon=1)"),
+    "calibrate": ("calibrate", "100 * gaussian(sigma=X)", "--epsilon", "1", "--delta", "1e-6"),
+    "theorem": ("theorem", "13.5"),
+    "doctor": ("doctor",),
+}
+
+
+@pytest.mark.parametrize("arguments", EVERY_COMMAND.values(), ids=EVERY_COMMAND)
+def test_a_command_answers_on_stdout_and_keeps_stderr_quiet(run, arguments) -> None:
+    outcome = run(*arguments)
+    assert outcome.code == 0, outcome.errors
+    assert outcome.out
+    assert outcome.errors == ""
+    assert "nan" not in outcome.out.lower().split()
+    assert "\x1b" not in outcome.out
+
+
+@pytest.mark.parametrize("arguments", EVERY_COMMAND.values(), ids=EVERY_COMMAND)
+def test_json_is_one_versioned_object(run, arguments) -> None:
+    outcome = run(*arguments, "--json")
+    assert outcome.code == 0, outcome.errors
+    document = outcome.document
+    assert document["schema"] == f"tallystick/{arguments[0]}"
+    assert document["version"] == 1
+    assert set(document) == {"schema", "version", "asked", "found"}
+
+
+def test_epsilon_is_what_the_library_says_and_is_printed_rounded_up(run) -> None:
+    arguments = EVERY_COMMAND["epsilon"]
+    exact = (1000 * ts.gaussian(sigma=2).sampled(rate=0.01)).epsilon(delta=1e-5)
+    assert run(*arguments, "--json").document["found"]["epsilon"] == exact
+    printed = float(run(*arguments).out.split()[1])
+    assert exact <= printed <= exact * (1 + 1e-5)
+
+
+def test_bounds_enclose_and_are_printed_outward(run) -> None:
+    found = run(*EVERY_COMMAND["delta"], "--bounds", "--json").document["found"]
+    assert found["lower"] <= found["upper"] == found["delta"]
+    low, high = map(float, re.search(r"between (\S+) and (\S+)", run(*EVERY_COMMAND["delta"], "--bounds").out).groups())
+    assert low <= found["lower"] <= found["upper"] <= high
+
+
+def test_an_infinite_epsilon_is_said_in_words_and_in_legal_json(run) -> None:
+    arguments = ("epsilon", "gaussian(sigma=1)", "--delta", "0")
+    assert "infinite" in run(*arguments).out
+    assert run(*arguments, "--json").document["found"]["epsilon"] == "inf"
+
+
+def test_explain_gives_the_reference_points_of_pure_epsilon_one(run) -> None:
+    text = run("explain", "pure_dp(epsilon=1)").out
+    assert "about 27 of 100 possible results would make an attacker think you are" in text
+    assert "about 73 of 100 would" in text
+    for fact in ("73.1 %", "2.72", "2.67 %"):
+        assert fact in text
+    assert not re.search(r"\b(strong|weak|good|bad|safe)\b", text)
+
+
+def test_explain_gives_the_reference_points_of_pure_epsilon_eight(run) -> None:
+    found = run("explain", "pure_dp(epsilon=8)", "--json").document["found"]
+    assert found["odds_factor"] == pytest.approx(2981, rel=1e-3)
+    assert found["belief_from_prior"]["0.01"] == pytest.approx(0.968, abs=5e-4)
+
+
+def test_calibrated_noise_meets_the_goal_and_slightly_less_noise_does_not(run) -> None:
+    sigma = run(*EVERY_COMMAND["calibrate"], "--json").document["found"]["X"]
+    goal = ts.approx_dp(epsilon=1, delta=1e-6)
+    assert 100 * ts.gaussian(sigma=sigma) <= goal
+    assert (100 * ts.gaussian(sigma=sigma * 0.999)).epsilon_bounds(delta=1e-6).lower > 1
+
+
+def test_an_unknown_count_is_answered_with_the_most_steps_that_fit(run) -> None:
+    arguments = ("calibrate", "X * pure_dp(epsilon=0.25)", "--epsilon", "1", "--delta", "0", "--json")
+    found = run(*arguments).document["found"]
+    assert found["X"] == 4
+    assert isinstance(found["X"], int)
+
+
+def test_calibrate_dpsgd_prices_other_accountants_and_saves_a_plan_that_can_be_read_back(run, tmp_path: Path) -> None:
+    plan_file = tmp_path / "plan.json"
+    options = "--epsilon 8 --delta 1e-5 --examples 50000 --batch 1024 --epochs 30".split()
+    outcome = run("calibrate", "dpsgd", *options, "--save", str(plan_file), "--json")
+    assert outcome.code == 0, outcome.errors
+    found = outcome.document["found"]
+    assert found["steps"] == math.ceil(30 * 50000 / 1024)
+    assert found["upper"] <= 8
+    assert found["lower"] > 7.99
+    assert len(found["methods"]) >= 6
+    plan = json.loads(plan_file.read_text())
+    assert (plan["schema"], plan["version"]) == ("tallystick/dpsgd-plan", 1)
+    loss = ts.PrivacyLoss.from_json(json.dumps(plan["loss"]))
+    assert loss <= ts.approx_dp(epsilon=8, delta=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["tradeoff", "profile", "steps"])
+@pytest.mark.parametrize("ending", ["svg", "png"])
+def test_plot_writes_the_file_it_names(run, tmp_path: Path, kind: str, ending: str) -> None:
+    target = tmp_path / f"picture.{ending}"
+    outcome = run("plot", "20 * gaussian(sigma=5)", "--kind", kind, "--out", str(target))
+    assert outcome.code == 0, outcome.errors
+    assert outcome.out == f"{target}\n"
+    start = target.read_bytes()[:8]
+    assert start.startswith(b"\x89PNG") if ending == "png" else start.startswith(b"<?xml")
+
+
+def test_the_version_and_the_help_are_there(run) -> None:
+    assert run("--version").out == f"tallystick {ts.__version__}\n"
+    for arguments in ((), ("--help",), ("-h",)):
+        outcome = run(*arguments)
+        assert outcome.code == 0
+        assert all(name in outcome.out for name in (*EVERY_COMMAND, "plot", "demo"))
+
+
+def test_doctor_names_a_missing_part_and_how_to_get_it(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    import importlib.util
+
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "matplotlib" else find(name))
+    assert "pictures: absent: pip install 'tallystick[plots]'" in run("doctor").out

@@ -1,0 +1,151 @@
+"""Failures say what was asked, what was found and what would work; the exit code says which kind it was."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tallystick import errors
+from tallystick.cli import app
+
+BAD_INPUT = {
+    "no expression": ("epsilon",),
+    "no delta": ("epsilon", "gdp(mu=1)"),
+    "unknown command": ("epsilonn", "gdp(mu=1)"),
+    "unknown option": ("epsilon", "gdp(mu=1)", "--dleta", "1e-5"),
+    "delta is not a number": ("epsilon", "gdp(mu=1)", "--delta", "small"),
+    "delta is NaN": ("epsilon", "gdp(mu=1)", "--delta", "nan"),
+    "delta is infinite": ("epsilon", "gdp(mu=1)", "--delta", "inf"),
+    "delta is negative": ("epsilon", "gdp(mu=1)", "--delta", "-0.1"),
+    "delta is above one": ("epsilon", "gdp(mu=1)", "--delta", "1.5"),
+    "bounds at a bad delta": ("epsilon", "gdp(mu=1)", "--delta", "2", "--bounds"),
+    "epsilon is negative": ("delta", "gdp(mu=1)", "--epsilon", "-1"),
+    "epsilon is NaN": ("delta", "gdp(mu=1)", "--epsilon", "nan"),
+    "empty expression": ("epsilon", "", "--delta", "1e-5"),
+    "unknown name": ("epsilon", "gauss(sigma=1)", "--delta", "1e-5"),
+    "code": ("epsilon", "__import__('os')", "--delta", "1e-5"),
+    "huge text": ("epsilon", "1+" * 100_000, "--delta", "1e-5"),
+    "deep nesting": ("epsilon", "(" * 190 + "gdp(mu=1)" + ")" * 190 + "*" * 3, "--delta", "1e-5"),
+    "sigma is zero": ("epsilon", "gaussian(sigma=0)", "--delta", "1e-5"),
+    "scale is negative": ("epsilon", "laplace(scale=-2)", "--delta", "1e-5"),
+    "rate is above one": ("epsilon", "gaussian(sigma=1).sampled(rate=1.01)", "--delta", "1e-5"),
+    "count is fractional": ("epsilon", "2.5 * gdp(mu=1)", "--delta", "1e-5"),
+    "count is negative": ("epsilon", "-1 * gdp(mu=1)", "--delta", "1e-5"),
+    "count is above a thousand million": ("epsilon", "10**9 * 2 * gdp(mu=1)", "--delta", "1e-5"),
+    "probabilities do not sum to one": ("epsilon", "discrete_pair([0.5, 0.6], [0.5, 0.5])", "--delta", "1e-5"),
+    "mixed adjacency": ("epsilon", 'gdp(mu=1) + gdp(mu=1, adjacency="replace")', "--delta", "1e-5"),
+    "compare at a bad delta": ("compare", "gdp(mu=1)", "--delta", "2"),
+    "explain at a bad delta": ("explain", "gdp(mu=1)", "--delta", "nan"),
+    "nothing to calibrate": ("calibrate", "gdp(mu=1)", "--epsilon", "1", "--delta", "1e-5"),
+    "calibrate to a negative goal": ("calibrate", "gdp(mu=X)", "--epsilon", "-1", "--delta", "1e-5"),
+    "calibrate to a bad delta": ("calibrate", "gdp(mu=X)", "--epsilon", "1", "--delta", "7"),
+    "dpsgd without a batch": ("calibrate", "dpsgd", "--epsilon", "1", "--delta", "1e-5", "--examples", "10"),
+    "dpsgd options without dpsgd": ("calibrate", "gdp(mu=X)", "--epsilon", "1", "--delta", "1e-5", "--batch", "3"),
+    "dpsgd with a batch above the data": tuple(
+        "calibrate dpsgd --epsilon 1 --delta 1e-5 --examples 10 --batch 11 --epochs 1".split()
+    ),
+    "dpsgd with NaN epochs": tuple(
+        "calibrate dpsgd --epsilon 1 --delta 1e-5 --examples 10 --batch 1 --epochs nan".split()
+    ),
+    "plot without a file": ("plot", "gdp(mu=1)"),
+    "plot to an unknown format": ("plot", "gdp(mu=1)", "--out", "picture.docx"),
+    "plot into a missing folder": ("plot", "gdp(mu=1)", "--out", "no/such/folder/picture.svg"),
+    "plot of an unknown kind": ("plot", "gdp(mu=1)", "--kind", "pie", "--out", "picture.svg"),
+    "plot at a bad delta": ("plot", "gdp(mu=1)", "--kind", "profile", "--delta", "3", "--out", "picture.svg"),
+    "unknown theorem": ("theorem", "99.99"),
+}
+
+
+@pytest.mark.parametrize("arguments", BAD_INPUT.values(), ids=BAD_INPUT)
+def test_bad_input_ends_with_exit_two_and_a_way_out(run, arguments, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    outcome = run(*arguments)
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert outcome.errors.startswith("Not allowed (exit 2)\n")
+    assert "  found  " in outcome.errors
+    assert "  works  " in outcome.errors
+    assert "Traceback" not in outcome.errors
+    assert len(outcome.errors) < 2000
+
+
+@pytest.mark.parametrize("arguments", BAD_INPUT.values(), ids=BAD_INPUT)
+def test_bad_input_with_json_prints_one_error_object(run, arguments, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    outcome = run(*arguments, "--json")
+    assert outcome.code == 2
+    document = outcome.document
+    assert document["schema"] == "tallystick/error"
+    assert document["error"]["exit_code"] == 2
+    assert document["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.BudgetExceeded("budget of clinic", asked=0.0125, left=0.01, limit=0.5, fits=("--sigma 7.08",)), 3),
+        (errors.Refused("no bound on contributions"), 4),
+        (errors.ClaimFalsified("event A, 3 of 10"), 5),
+        (errors.LedgerIntegrity("entry 7"), 6),
+        (errors.NotAuthorised("token"), 7),
+        (errors.IdempotencyConflict("key"), 8),
+        (errors.AlreadyCommitted("key"), 8),
+        (errors.Unavailable("busy"), 9),
+        (errors.TallystickError("other"), 1),
+        (KeyboardInterrupt(), 130),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else str(value),
+)
+def test_every_kind_of_failure_has_its_exit_code_and_no_traceback(run, monkeypatch, error, code) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("tallystick.cli.expression.read_loss", fail)
+    outcome = run("epsilon", "gdp(mu=1)", "--delta", "1e-5", "--json")
+    assert outcome.code == code
+    assert f"(exit {code})" in outcome.errors
+    assert "Traceback" not in outcome.errors
+    assert outcome.document["error"]["exit_code"] == code
+
+
+def test_a_denied_budget_shows_the_amounts_and_what_would_fit(run, monkeypatch) -> None:
+    def fail(_: str) -> None:
+        raise errors.BudgetExceeded(
+            "clinic", asked=0.0125, left=0.01, limit=0.5, fits=("--sigma 7.08", "one column less")
+        )
+
+    monkeypatch.setattr("tallystick.cli.expression.read_loss", fail)
+    text = run("epsilon", "gdp(mu=1)", "--delta", "1e-5").errors
+    assert "asked 0.0125   left 0.01   limit 0.5" in text
+    assert "fits: --sigma 7.08, or one column less" in text
+    assert "nothing was charged and no data was read" in text
+
+
+def test_a_mistake_of_ours_is_called_one(run, monkeypatch) -> None:
+    def fail(_: str) -> None:
+        raise ZeroDivisionError("surprise")
+
+    monkeypatch.setattr("tallystick.cli.expression.read_loss", fail)
+    outcome = run("epsilon", "gdp(mu=1)", "--delta", "1e-5", "--json")
+    assert outcome.code == 1
+    assert "a mistake in tallystick" in outcome.errors
+    assert outcome.document["error"]["kind"] == "Bug"
+
+
+def test_a_picture_without_matplotlib_says_what_to_install(run, monkeypatch, tmp_path) -> None:
+    for name in [module for module in sys.modules if module.split(".")[0] == "matplotlib"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    outcome = run("plot", "gdp(mu=1)", "--out", str(tmp_path / "picture.svg"))
+    assert outcome.code == 9
+    assert "pip install 'tallystick[plots]'" in outcome.errors
+
+
+def test_a_reader_that_leaves_early_is_not_an_error(monkeypatch) -> None:
+    def leave(*_: object, **__: object) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("tallystick.cli.expression.read_loss", leave)
+    monkeypatch.setattr(app, "_silence_stdout", lambda: None)
+    assert app.run(["epsilon", "gdp(mu=1)", "--delta", "1e-5"]) == 0

@@ -1,0 +1,109 @@
+"""Pictures show the numbers of the loss, in words a person can read, with colours everybody can tell apart."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tallystick as ts
+from tallystick import plots
+from tallystick.errors import InvalidInput
+from tallystick.plots.canvas import PALETTE
+
+LOSS = 20 * ts.gaussian(sigma=8)
+
+
+def lines(figure):
+    return [line.get_xydata() for line in figure.axes[0].lines]
+
+
+def words(figure) -> str:
+    axes = figure.axes[0]
+    return " ".join(
+        [axes.get_title(loc="left"), axes.get_xlabel(), axes.get_ylabel(), *(t.get_text() for t in axes.texts)]
+    )
+
+
+def test_the_tradeoff_picture_draws_the_tradeoff_curve() -> None:
+    figure = plots.tradeoff(LOSS)
+    curve = max(lines(figure), key=len)
+    assert np.array_equal(curve[:, 1], np.asarray(LOSS.tradeoff(alpha=curve[:, 0])))
+    assert "false alarms" in words(figure)
+    assert f"at most {LOSS.power(alpha=0.05):.1%} of people found" in words(figure)
+
+
+def test_the_profile_picture_draws_delta_and_writes_out_one_epsilon() -> None:
+    figure = plots.profile(LOSS, mark=1e-6)
+    curve = max(lines(figure), key=len)
+    assert np.array_equal(curve[:, 1], np.asarray(LOSS.delta(epsilon=curve[:, 0])))
+    assert "at delta 1e-06" in words(figure)
+
+
+@pytest.mark.parametrize(
+    "loss", [ts.pure_dp(epsilon=1), ts.approx_dp(epsilon=1, delta=1e-4), ts.no_loss(), ts.pure_dp(epsilon=50)], ids=repr
+)
+def test_extreme_losses_can_be_drawn(loss: ts.PrivacyLoss, tmp_path: Path) -> None:
+    for number, draw in enumerate((plots.tradeoff, plots.profile)):
+        assert plots.save(draw(loss), tmp_path / f"{number}.png").stat().st_size > 5_000
+
+
+def test_the_steps_picture_names_every_line_and_dashes_approximations() -> None:
+    curves = [
+        plots.Curve("basic", (1, 10, 100), (1.0, 10.0, 100.0)),
+        plots.Curve("tight", (1, 10, 100), (1.0, 4.0, 15.0)),
+        plots.Curve("limit theorem", (1, 10, 100), (0.9, 3.9, 14.9), is_bound=False),
+    ]
+    figure = plots.steps(curves, delta=1e-5)
+    assert all(curve.name in words(figure) for curve in curves)
+    styles = [line.get_linestyle() for line in figure.axes[0].lines]
+    assert styles.count("-") == 2
+    assert figure.axes[0].get_xscale() == figure.axes[0].get_yscale() == "log"
+
+
+def test_names_at_the_line_ends_do_not_overlap() -> None:
+    curves = [plots.Curve(f"method {i}", (1, 10), (1.0, 5.0 + i / 1000)) for i in range(8)]
+    figure = plots.steps(curves, delta=1e-5)
+    figure.canvas.draw()
+    boxes = sorted(text.get_window_extent().y0 for text in figure.axes[0].texts)
+    assert min(np.diff(boxes)) > 10
+
+
+def test_points_a_method_does_not_have_are_left_out() -> None:
+    figure = plots.steps([plots.Curve("advanced", (1, 10), (float("inf"), 2.0))], delta=1e-5)
+    assert lines(figure)[0].tolist() == [[10.0, 2.0]]
+    with pytest.raises(InvalidInput):
+        plots.steps([plots.Curve("advanced", (1,), (float("inf"),))], delta=1e-5)
+
+
+def test_the_noise_picture_shades_the_interval_and_refuses_nonsense() -> None:
+    figure = plots.noise(lambda x: np.exp(-np.abs(x)) / 2, half_width=3.0, unit="people")
+    assert "within ±3 people" in words(figure)
+    for options in ({"half_width": 0.0}, {"half_width": float("nan")}, {"half_width": 1.0, "confidence": 1.0}):
+        with pytest.raises(InvalidInput):
+            plots.noise(np.cos, **options)
+
+
+def test_the_same_picture_gives_the_same_bytes(tmp_path: Path) -> None:
+    first, second = (plots.save(plots.tradeoff(LOSS), tmp_path / name).read_bytes() for name in ("a.svg", "b.svg"))
+    assert first == second
+
+
+def test_neighbouring_colours_differ_in_lightness_too() -> None:
+    def lightness(colour: str) -> float:
+        red, green, blue = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    assert len(set(PALETTE)) == len(PALETTE)
+    assert all(lightness(colour) < 0.75 for colour in PALETTE)  # readable on white
+
+
+def test_drawing_leaves_pyplot_and_its_global_state_alone() -> None:
+    code = (
+        "import sys, tallystick as ts\nfrom tallystick import plots\nplots.tradeoff(ts.gdp(mu=1))\n"
+        "assert 'matplotlib.pyplot' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

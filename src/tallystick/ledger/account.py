@@ -1,0 +1,209 @@
+"""An account: a population (or one of its blocks), its filter, its limit, and the only ways to spend from it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tallystick.errors import AlreadyCommitted
+from tallystick.ledger import views
+from tallystick.ledger.filters import Amount, Filter
+from tallystick.ledger.journal import AccountRow, ChargeRow
+from tallystick.ledger.milestones import Statement, so_far
+
+if TYPE_CHECKING:
+    from tallystick.accounting.loss import PrivacyLoss
+    from tallystick.ledger.book import Ledger
+    from tallystick.ledger.charge import Charge
+    from tallystick.ledger.signing import Signer
+
+RELEASE_LEASE = 300.0
+CHARGE_LEASE = 24 * 3600.0
+
+
+class Priced(Protocol):
+    """Anything with a privacy price."""
+
+    @property
+    def privacy(self) -> PrivacyLoss:
+        """Privacy loss of one release."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One charge as history shows it."""
+
+    charge: int
+    at: int
+    state: str
+    key: str
+    why: str
+    plan: str
+    amount: Amount
+
+    @property
+    def paid(self) -> bool:
+        """Whether it counts against the limit: everything but RELEASED does."""
+        return self.state != "RELEASED"
+
+
+class Account:
+    """A budget for one population of protected units, guarded by one privacy filter.
+
+    Get one from ``ledger.open(name, budget=...)``. What it promises is its **limit**, ``guarantee()``, and not what was
+    used so far; a valid "so far" statement needs milestones declared when the account was opened.
+    """
+
+    def __init__(self, ledger: Ledger, row: AccountRow, path: tuple[tuple[int, int | None, str | None], ...]) -> None:
+        self.ledger = ledger
+        self.path = path
+        self.id, self.name, self.kind, self.filter = row.id, row.name, row.kind, row.filter
+        self.unit, self.adjacency, self.partition = row.unit, row.adjacency, row.partition_name
+        self.milestones: tuple[int, ...] = tuple(json.loads(row.milestones))
+
+    def _row(self) -> AccountRow:
+        return self.ledger.account_row(self.name)
+
+    @property
+    def currency(self) -> Filter:
+        """The filter this account stops by; it never changes."""
+        return Filter.named(self.filter)
+
+    @property
+    def limit(self) -> Amount:
+        """The most that may ever be spent."""
+        row = self._row()
+        return Amount(self.currency, row.limit0, row.limit1)
+
+    @property
+    def used(self) -> Amount:
+        """What is spent or reserved, blocks included."""
+        row = self._row()
+        return Amount(self.currency, row.used0, row.used1)
+
+    @property
+    def remaining(self) -> Amount:
+        """Limit less used."""
+        row = self._row()
+        return Amount(self.currency, row.limit0 - row.used0, row.limit1 - row.used1)
+
+    @property
+    def closed(self) -> bool:
+        """Whether spending has been stopped for good."""
+        return self._row().state == "closed"
+
+    @property
+    def parent(self) -> Account | None:
+        """The account above, when this is a block."""
+        return self.ledger.account_by_id(self.path[1][0]) if len(self.path) > 1 else None
+
+    @property
+    def children(self) -> list[Account]:
+        """The blocks below."""
+        return self.ledger.children_of(self.id)
+
+    def guarantee(self) -> PrivacyLoss:
+        """The loss this account promises never to exceed, against any adaptive analyst: its limit."""
+        row = self._row()
+        return self.currency.guarantee(row.limit0, row.limit1, adjacency=self.adjacency, unit=self.unit)
+
+    def so_far(self, *, delta: float) -> Statement:
+        """A valid (epsilon, delta) statement about what has been spent until now, at the milestone reached."""
+        return so_far(self._row(), delta=delta)
+
+    def price(self, loss: PrivacyLoss, *, delta: float | None = None) -> Amount:
+        """What a plan would cost here; charges nothing. ``delta`` is what the plan may spend of the delta limit."""
+        from tallystick.ledger.pricing import price
+
+        return price(loss, self.currency, adjacency=self.adjacency, unit=self.unit, delta=delta)
+
+    def charge(
+        self,
+        loss: PrivacyLoss,
+        *,
+        why: str,
+        key: str | None = None,
+        delta: float | None = None,
+        also: Sequence[Account] = (),
+        lease: float = CHARGE_LEASE,
+        request: str = "",
+    ) -> Charge:
+        """A plan priced before data is touched, as a context manager: reserve and start, then commit or burn.
+
+        ``also`` names further accounts that pay the same plan, all or none. ``request`` is any public text that
+        tells this request from others under the same key (a query, say); it must not contain data.
+        """
+        return self.ledger.charge(
+            loss, accounts=[self, *also], why=why, key=key, delta=delta, lease=lease, request=request
+        )
+
+    def reserve(self, loss: PrivacyLoss, *, why: str, key: str | None = None, **options: Any) -> Charge:
+        """Take the amount but do not start: give it back with ``.release()``, or ``.start()`` and ``.commit(answer)``."""
+        return self.charge(loss, why=why, key=key, **options).reserve()
+
+    def release(
+        self,
+        mechanism: Priced,
+        value: Any,
+        *,
+        why: str,
+        key: str | None = None,
+        delta: float | None = None,
+        also: Sequence[Account] = (),
+        lease: float = RELEASE_LEASE,
+    ) -> Any:
+        """Charge, then compute, then store, then return the answer; the same key again returns the same answer.
+
+        ``value`` may be a function without arguments: it is called only after the charge is durable. Type and shape
+        are checked first and cost nothing; any failure after that keeps the charge.
+        """
+        charge = self.charge(
+            mechanism.privacy, why=why, key=key, delta=delta, also=also, lease=lease, request=_described(mechanism)
+        )
+        prepare = getattr(mechanism, "prepare", None)
+        if prepare is not None and not callable(value):
+            prepare(value, strict=False)
+        draw: Callable[[Any], Any] = getattr(mechanism, "release", None) or mechanism  # type: ignore[assignment]
+        try:
+            with charge:
+                charge.answer = draw(value() if callable(value) else value)
+        except AlreadyCommitted as found:
+            return found.answer
+        return charge.answer
+
+    def history(self) -> list[Event]:
+        """Every charge on this account itself, oldest first."""
+        return self.ledger.history_of(self)
+
+    def raise_limit(self, budget: PrivacyLoss, *, why: str, signer: Signer | None = None) -> Amount:
+        """Raise the limit to ``budget`` (a refresh): a new entry with a reason, signed by the user's own key."""
+        return self.ledger.raise_limit(self, budget, why=why, signer=signer)
+
+    def close(self, *, why: str) -> None:
+        """Stop all spending, for good."""
+        self.ledger.close_account(self, why=why)
+
+    def attach(self, dataset: str) -> None:
+        """Say that a dataset, view or extract is about this population; it can belong to one only."""
+        self.ledger.attach(self, dataset)
+
+    def __repr__(self) -> str:
+        row = self._row()
+        used, limit = Amount(self.currency, row.used0, row.used1), Amount(self.currency, row.limit0, row.limit1)
+        return f"<Account {self.name!r}: used {used} of {limit}, per {self.unit}, {self.currency.title}>"
+
+    def _repr_html_(self) -> str:
+        return views.account_html(self)
+
+
+def _described(mechanism: object) -> str:
+    """Public parameters of a mechanism, to tell two requests under one key apart."""
+    text = repr(mechanism)
+    return type(mechanism).__qualname__ if " at 0x" in text else text[:10_000]
+
+
+def event(row: ChargeRow, a0: int, a1: int, body: dict[str, Any], currency: Filter) -> Event:
+    """A history line from a charge row and the entry that reserved it."""
+    return Event(row.id, body["at"], row.state, row.key, body["why"], body["plan"], Amount(currency, a0, a1))

@@ -1,0 +1,310 @@
+"""The ledger: a durable book of accounts, charges and answers that several processes may share."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from tallystick.errors import InvalidInput, LedgerIntegrity
+from tallystick.ledger import answers, journal, opening, views
+from tallystick.ledger.account import CHARGE_LEASE, Account, Event, event
+from tallystick.ledger.anchors import Anchor, AnchorFile
+from tallystick.ledger.chain import canonical, digest
+from tallystick.ledger.charge import Charge
+from tallystick.ledger.filters import Amount
+from tallystick.ledger.journal import AccountRow, ChargeRow, Held, Line, Position, Request
+from tallystick.ledger.partition import Partition
+from tallystick.ledger.receipt import Receipt
+from tallystick.ledger.signing import Signer
+from tallystick.ledger.store import Probe, Store, Transaction
+from tallystick.ledger.text import PLAN_LENGTH, WHY_LENGTH, checked
+
+if TYPE_CHECKING:
+    from tallystick.accounting.loss import PrivacyLoss
+
+FORMAT = "tallystick/ledger/1"
+LONGEST_LEASE = 366 * 24 * 3600.0
+
+
+class Ledger:
+    """A ledger in an SQLite file, or in PostgreSQL when the place is a ``postgresql://`` URL.
+
+    Opening creates it when it is not there (``create=False`` refuses instead). A ledger older than what this user has
+    already seen of it is refused: someone restored an old copy, and what was spent since would be forgotten.
+    """
+
+    def __init__(
+        self,
+        place: str | Path,
+        *,
+        create: bool = True,
+        principal: str = "local",
+        clock: Callable[[], float] = time.time,
+        config: Path | None = None,
+        probe: Probe | None = None,
+    ) -> None:
+        self.principal = checked("principal", principal)
+        self._clock = clock
+        self._config = config
+        self.store: Store = open_store(place, create=create, probe=probe)
+        try:
+            self.id = self._genesis(create)
+            self._anchor = AnchorFile(self.id, config)
+            self.check_anchor()
+        except BaseException:
+            self.store.close()
+            raise
+        self.store.on_commit(self._after_commit)
+
+    def _genesis(self, create: bool) -> str:
+        with self.store.read() as transaction:
+            row = transaction.row("entry_at", 1)
+        if row is None and create:
+            with self.store.write("genesis") as transaction:
+                row = transaction.row("entry_at", 1)
+                if row is None:
+                    journal.append(transaction, "genesis", self.now(), format=FORMAT, ledger=uuid.uuid4().hex)
+                    row = transaction.row("entry_at", 1)
+        try:
+            body = json.loads(row[2] if row else "{}")
+            if body["kind"] != "genesis" or body["format"] != FORMAT:
+                raise ValueError
+            return uuid.UUID(body["ledger"]).hex
+        except (KeyError, ValueError, TypeError, AttributeError):
+            raise LedgerIntegrity(f"{self.store.url} has no valid first entry; it is damaged or empty") from None
+
+    def check_anchor(self) -> None:
+        """Refuse a ledger that is older than, or differs from, what this user has seen of it."""
+        anchor = self._anchor.read()
+        if anchor is None:
+            return
+        with self.store.read() as transaction:
+            row = transaction.row("entry_at", anchor.seq)
+            newest = journal.head(transaction)
+        if row is None or row[1] != anchor.head:
+            found = f"its newest entry is {newest.seq}" if row is None else f"entry {anchor.seq} has another hash"
+            raise LedgerIntegrity(
+                f"{self.store.url} is an old or altered copy: entry {anchor.seq} was seen with hash "
+                f"{anchor.head[:16]}..., but {found}; restore the newest copy (anchor: {self._anchor.path})"
+            )
+
+    def _after_commit(self, transaction: Transaction) -> Callable[[], None]:
+        position = journal.head(transaction)
+        return lambda: self._anchor.write(Anchor(position.seq, position.hash))
+
+    def now(self) -> int:
+        """Milliseconds since 1970 by this ledger's clock."""
+        return int(self._clock() * 1000)
+
+    def lease_end(self, seconds: float) -> int:
+        """When a lease of that many seconds ends."""
+        if not (isinstance(seconds, int | float) and math.isfinite(seconds) and 0 < seconds <= LONGEST_LEASE):
+            raise InvalidInput("lease", seconds, f"seconds between 0 and {LONGEST_LEASE:.0f}")
+        return self.now() + int(seconds * 1000)
+
+    def head(self) -> Position:
+        """The newest entry's position and hash: an anchor to keep elsewhere."""
+        with self.store.read() as transaction:
+            return journal.head(transaction)
+
+    # -- accounts
+
+    def open(
+        self,
+        name: str,
+        *,
+        budget: PrivacyLoss | None = None,
+        unit: str | None = None,
+        parent: Account | str | None = None,
+        partition: Partition | None = None,
+        milestones: Sequence[float] = (),
+    ) -> Account:
+        """An account by name: with a budget it is created (or checked to be the same), without one it must exist.
+
+        The budget's type picks the filter: ``zcdp``, ``approx_dp``/``pure_dp``, ``gdp`` or ``renyi_dp`` at one order.
+        ``parent=`` makes a block whose charges the parent also pays: their sum, or with ``partition=`` the largest block.
+        """
+        above = self.open(parent) if isinstance(parent, str) else parent
+        row = opening.open_account(
+            self, name, budget=budget, unit=unit, parent=above, partition=partition, milestones=milestones
+        )
+        return self._account(row)
+
+    def _account(self, row: AccountRow) -> Account:
+        with self.store.read() as transaction:
+            return Account(self, row, journal.path_of(transaction, row.id))
+
+    def account_row(self, name: str) -> AccountRow:
+        """The account's numbers now."""
+        with self.store.read() as transaction:
+            row = transaction.row("account_named", name)
+        if row is None:
+            raise InvalidInput("account", name, "an existing account; create one with open(name, budget=...)")
+        return AccountRow(*row)
+
+    def account_by_id(self, account_id: int) -> Account:
+        """The account with that number."""
+        with self.store.read() as transaction:
+            row = transaction.row("account_by_id", account_id)
+        if row is None:
+            raise LedgerIntegrity(f"account {account_id} is missing; run: tallystick ledger verify")
+        return self._account(AccountRow(*row))
+
+    def accounts(self) -> list[Account]:
+        """All accounts, oldest first."""
+        with self.store.read() as transaction:
+            rows = transaction.rows("accounts")
+        return [self._account(AccountRow(*row)) for row in rows]
+
+    def children_of(self, account_id: int) -> list[Account]:
+        """The blocks of an account."""
+        with self.store.read() as transaction:
+            rows = transaction.rows("children", account_id)
+        return [self._account(AccountRow(*row)) for row in rows]
+
+    def raise_limit(self, account: Account, budget: PrivacyLoss, *, why: str, signer: Signer | None = None) -> Amount:
+        """Raise an account's limit; the entry carries the reason and the signature of who did it."""
+        return opening.raise_limit(self, account, budget, why=why, signer=signer or Signer.of_user(self._config))
+
+    def close_account(self, account: Account, *, why: str) -> None:
+        """Stop all spending from an account, for good."""
+        opening.close_account(self, account, why=checked("why", why, WHY_LENGTH))
+
+    def attach(self, account: Account, dataset: str) -> None:
+        """Record that a dataset is about an account's population."""
+        opening.attach(self, account, checked("dataset", dataset))
+
+    def datasets(self) -> dict[str, str]:
+        """Which account each dataset is attached to."""
+        names = {account.id: account.name for account in self.accounts()}
+        with self.store.read() as transaction:
+            return {name: names[account_id] for name, account_id in transaction.rows("datasets")}
+
+    # -- charges
+
+    def charge(
+        self,
+        loss: PrivacyLoss,
+        *,
+        accounts: Sequence[Account],
+        why: str,
+        key: str | None = None,
+        delta: float | None = None,
+        lease: float = CHARGE_LEASE,
+        request: str = "",
+    ) -> Charge:
+        """A charge on several accounts, all or none, not yet taken: enter it, or call ``reserve()``."""
+        if not accounts or len({account.id for account in accounts}) != len(accounts):
+            raise InvalidInput("accounts", [a.name for a in accounts], "one or more different accounts")
+        amounts = [account.price(loss, delta=delta) for account in accounts]
+        lines = tuple((account, amount.a0, amount.a1) for account, amount in zip(accounts, amounts, strict=True))
+        return self.charge_amounts(lines, plan=loss.to_json(), why=why, key=key, lease=lease, request=request)
+
+    def charge_amounts(
+        self,
+        lines: tuple[tuple[Account, int, int], ...],
+        *,
+        plan: str,
+        why: str,
+        key: str | None = None,
+        lease: float = CHARGE_LEASE,
+        request: str = "",
+    ) -> Charge:
+        """A charge whose integer amounts are already known."""
+        checked("why", why, WHY_LENGTH)
+        checked("plan", plan, PLAN_LENGTH, empty=True)
+        name = uuid.uuid4().hex if key is None else checked("key", key)
+        asked = sorted((Line(account.id, a0, a1, account.path) for account, a0, a1 in lines), key=lambda line: line[0])
+        about = canonical({"lines": [line[:3] for line in asked], "plan": plan, "request": request})
+        self.lease_end(lease)
+
+        def take(started: bool) -> Held:
+            wanted = Request(self.principal, name, digest(about), why, plan, tuple(asked), self.lease_end(lease))
+            with self.store.write("begin" if started else "reserve") as transaction:
+                return journal.reserve(transaction, wanted, self.now(), started=started)
+
+        return Charge(self, take, lines, digest(plan))
+
+    def stored_answer(self, charge: ChargeRow) -> tuple[Any, Receipt]:
+        """The stored answer of a committed charge, and its receipt."""
+        with self.store.read() as transaction:
+            row = transaction.row("answer_of", charge.id)
+            reserved = journal.entry_body(transaction, charge.id)
+            done = transaction.row("entry_at", charge.last_seq)
+            lines = []
+            for account_id, a0, a1 in reserved["lines"]:
+                found = transaction.row("account_by_id", account_id) or ()
+                account = AccountRow(*found)
+                lines.append((account.id, account.name, account.filter, a0, a1))
+        if row is None or done is None or (final := json.loads(done[2])).get("answer_hash") != digest(row[0]):
+            raise LedgerIntegrity(f"the stored answer of charge {charge.id} was altered; run: tallystick ledger verify")
+        receipt = Receipt(
+            self.id, charge.id, tuple(lines), reserved["plan_hash"], charge.request, final["answer_hash"],
+            int(done[0]), str(done[1]), final["at"],
+        )  # fmt: skip
+        return answers.decode(row[0]), receipt
+
+    def history_of(self, account: Account) -> list[Event]:
+        """Every charge on an account itself, oldest first."""
+        with self.store.read() as transaction:
+            rows = transaction.rows("charges_of", account.id)
+        width = len(ChargeRow._fields)
+        return [
+            event(ChargeRow(*row[:width]), row[width], row[width + 1], json.loads(row[width + 2]), account.currency)
+            for row in rows
+        ]
+
+    def charge_row(self, charge_id: int) -> tuple[ChargeRow, dict[str, Any]]:
+        """A charge and the entry that reserved it."""
+        with self.store.read() as transaction:
+            row = transaction.row("charge_by_id", charge_id)
+            if row is None:
+                raise InvalidInput("charge", charge_id, "the number of an existing charge")
+            return ChargeRow(*row), journal.entry_body(transaction, charge_id)
+
+    def recover(self) -> tuple[int, int]:
+        """Release reservations and burn executions whose lease ran out; returns (released, burned)."""
+        with self.store.read() as transaction:
+            if not transaction.rows("charges_expired", self.now()):
+                return 0, 0
+        with self.store.write("recover") as transaction:
+            return journal.sweep(transaction, self.now())
+
+    def close(self) -> None:
+        """Let go of the store."""
+        self._anchor.close()
+        self.store.close()
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Ledger {self.id[:8]} at entry {self.head().seq}>"
+
+    def _repr_html_(self) -> str:
+        return views.ledger_html(self)
+
+
+def open_store(place: str | Path, *, create: bool, probe: Probe | None) -> Store:
+    """The store a place names: a ``postgresql://`` URL, or else a file."""
+    text = str(place)
+    if text.startswith(("postgresql://", "postgres://")):
+        from tallystick.ledger.postgres import PostgresStore
+
+        return PostgresStore(text, create=create, probe=probe)
+    if "://" in text or "\0" in text or not text:
+        raise InvalidInput("ledger", text, "a file path or a postgresql:// URL")
+    from tallystick.ledger.sqlite import SqliteStore
+
+    return SqliteStore(Path(place), create=create, probe=probe)

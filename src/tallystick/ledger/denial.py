@@ -1,0 +1,84 @@
+"""What a denied caller is told: asked, left, limit, and what would fit instead."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from tallystick.errors import BudgetExceeded, Refused, TallystickError
+from tallystick.ledger.amounts import UNITS_0, shown
+from tallystick.ledger.filters import Amount, Filter
+
+if TYPE_CHECKING:
+    from tallystick.ledger.journal import AccountRow
+
+
+def denied(account: AccountRow, a0: int, a1: int) -> TallystickError:
+    """The error for a charge an account did not admit: closed, or too little left."""
+    if account.state != "open":
+        return Refused(f"account {account.name!r} is closed; nothing was charged and no data was read")
+    currency = Filter.named(account.filter)
+    asked = Amount(currency, a0, a1)
+    left = Amount(currency, account.limit0 - account.used0, account.limit1 - account.used1)
+    limit = Amount(currency, account.limit0, account.limit1)
+    fits = suggestions(left, asked, account.unit)
+    message = (
+        f"asked {asked}   left {_like(left, asked)}   limit {_like(limit, asked)}   "
+        f"({account.kind} {account.name}, {currency.title})\n"
+        "nothing was charged and no data was read\n"
+        f"fits: {', or '.join(fits)}"
+    )
+    return BudgetExceeded(message, asked=asked, left=left, limit=limit, fits=fits)
+
+
+def _like(amount: Amount, asked: Amount) -> str:
+    text = shown(amount.a0, UNITS_0)
+    return f"{text}, delta {float(amount.delta):.3g}" if asked.a1 else text
+
+
+def suggestions(left: Amount, asked: Amount, unit: str) -> tuple[str, ...]:
+    """In words, what the rest of the budget would pay for; noise is per unit of sensitivity.
+
+    >>> suggestions(Amount(Filter("zcdp"), 10**10), Amount(Filter("zcdp"), 125 * 10**8), "patient")[0]
+    '--sigma 7.08 (95% error +-13.9 patients at sensitivity 1)'
+    """
+    found = []
+    if left.a1 < asked.a1:
+        found.append(f"a plan with delta at most {float(left.delta):.3g}")
+    noise = noise_that_fits(left)
+    if noise:
+        found.append(noise.format(unit=plural(unit)))
+    if left.a0 and asked.a0 > left.a0:
+        found.append(f"{100 * left.a0 // asked.a0}% of what was asked")
+    found.append("a higher limit: account.raise_limit(...) with a reason")
+    return tuple(found)
+
+
+def noise_that_fits(left: Amount) -> str | None:
+    """The least noise one release on ``left`` needs, and its error, as a template for the unit's name."""
+    if left.a0 <= 0:
+        return None
+    value = float(left.first)
+    if left.filter.kind == "approx":
+        scale = _up(1 / value)
+        return f"--scale {scale:.4g} (95% error +-{math.log(20) * scale:.3g} {{unit}} at sensitivity 1)"
+    squared_mu = {"zcdp": 2 * value, "gdp": value}.get(left.filter.kind)
+    if squared_mu is None:
+        squared_mu = 2 * value / float(left.filter.order or 1)
+    sigma = _up(1 / math.sqrt(squared_mu))
+    return f"--sigma {sigma:.4g} (95% error +-{1.959964 * sigma:.3g} {{unit}} at sensitivity 1)"
+
+
+def _up(value: float) -> float:
+    """Three significant digits, rounded up."""
+    step = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return math.ceil(value / step) * step
+
+
+def plural(unit: str) -> str:
+    """The unit's name for several of them.
+
+    >>> plural("person"), plural("patient")
+    ('people', 'patients')
+    """
+    return {"person": "people", "household": "households"}.get(unit, unit if unit.endswith("s") else unit + "s")

@@ -1,0 +1,160 @@
+"""Privacy filters: running totals that stay valid when the analyst adapts to the answers.
+
+Only four are shipped, each a theorem (docs/theory/filters.md). Totals of natural PLDs, trade-off curves, "some
+Renyi order is still under budget", the smaller of two filters, or a change of currency are **not** filters, and the
+schema has no room for them: an account has one currency, fixed when it is opened.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final
+
+from tallystick.errors import InvalidInput
+from tallystick.ledger.amounts import UNITS_0, UNITS_1, shown
+
+if TYPE_CHECKING:
+    from tallystick.accounting.loss import PrivacyLoss
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What one kind of filter adds up, and the theorem that makes the sum a filter."""
+
+    symbol: str
+    title: str
+    theorem: str
+    spends_delta: bool
+
+
+RULES: Final[dict[str, Rule]] = {
+    "zcdp": Rule(
+        "rho",
+        "zCDP",
+        "sum of rho (and of delta) is a filter: Feldman & Zrnic 2021, Thm 4.3; "
+        "with delta, Whitehouse, Ramdas, Rogers & Wu 2023, Thm 1",
+        True,
+    ),
+    "approx": Rule(
+        "epsilon", "(epsilon, delta)", "basic composition is a filter: Rogers, Roth, Ullman & Vadhan 2016, Thm 3.6", True
+    ),
+    "gdp": Rule("mu^2", "GDP", "sum of mu^2 is a filter: Smith & Thakurta 2022; Koskela et al. 2023", False),
+    "rdp": Rule(
+        "epsilon", "RDP", "Renyi divergence at one fixed order is a filter: Feldman & Zrnic 2021; Lecuyer 2021", False
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """One currency: ``zcdp``, ``approx``, ``gdp`` or ``rdp@order``.
+
+    >>> Filter.named("rdp@16").order
+    Fraction(16, 1)
+    """
+
+    kind: str
+    order: Fraction | None = None
+
+    @classmethod
+    def named(cls, name: str) -> Filter:
+        """The filter of that name, as stored in the ledger."""
+        kind, at, order = name.partition("@")
+        if kind in RULES and (kind == "rdp") == bool(at):
+            try:
+                value = Fraction(order) if at else None
+            except (ValueError, ZeroDivisionError):
+                value = Fraction(0)
+            if value is None or value > 1:
+                return cls(kind, value)
+        raise InvalidInput("filter", name, "zcdp, approx, gdp or rdp@order with order > 1")
+
+    @property
+    def name(self) -> str:
+        """The name stored in the ledger.
+
+        >>> Filter("rdp", Fraction(3, 2)).name
+        'rdp@3/2'
+        """
+        return self.kind if self.order is None else f"{self.kind}@{self.order}"
+
+    @property
+    def rule(self) -> Rule:
+        """What is added up, and why that is valid."""
+        return RULES[self.kind]
+
+    @property
+    def title(self) -> str:
+        """The name for people.
+
+        >>> Filter("zcdp").title
+        'zCDP filter'
+        """
+        return f"{self.rule.title} filter" + (f" at order {self.order}" if self.order else "")
+
+    def guarantee(self, limit0: int, limit1: int, *, adjacency: str, unit: str | None) -> PrivacyLoss:
+        """The loss an account of this limit promises never to exceed, whatever the analyst does."""
+        from tallystick import accounting
+        from tallystick.accounting.adjacency import Adjacency
+
+        first, second = float(Fraction(limit0, UNITS_0)), float(Fraction(limit1, UNITS_1))
+        about = {"adjacency": Adjacency(adjacency), "unit": unit}
+        if self.kind == "zcdp":
+            return accounting.zcdp(rho=first, delta=second, **about)
+        if self.kind == "approx":
+            if limit1 == 0:
+                return accounting.pure_dp(epsilon=first, **about)
+            return accounting.approx_dp(epsilon=first, delta=second, **about)
+        if self.kind == "gdp":
+            return accounting.gdp(mu=root_up(first), **about)
+        return accounting.renyi_dp({float(self.order or 0): first}, **about)
+
+
+@dataclass(frozen=True, slots=True, order=False)
+class Amount:
+    """An amount in one currency, held as the two integers of the record.
+
+    >>> str(Amount(Filter("zcdp"), 12_500_000_000, 10**12))
+    'rho 0.0125, delta 1e-06'
+    """
+
+    filter: Filter
+    a0: int
+    a1: int = 0
+
+    @property
+    def first(self) -> Fraction:
+        """rho, epsilon or mu squared, exactly."""
+        return Fraction(self.a0, UNITS_0)
+
+    @property
+    def delta(self) -> Fraction:
+        """delta, exactly."""
+        return Fraction(self.a1, UNITS_1)
+
+    def __str__(self) -> str:
+        text = f"{self.filter.rule.symbol} {shown(self.a0, UNITS_0)}"
+        return f"{text}, delta {shown(self.a1, UNITS_1)}" if self.a1 else text
+
+    def to_dict(self) -> dict[str, object]:
+        """The amount as plain data; the integers are the record, the floats are for reading."""
+        return {
+            "filter": self.filter.name,
+            "a0": self.a0,
+            "a1": self.a1,
+            self.filter.rule.symbol: float(self.first),
+            "delta": float(self.delta),
+        }
+
+
+def root_up(value: float) -> float:
+    """A float at least as large as the square root.
+
+    >>> root_up(2.0) ** 2 >= 2
+    True
+    """
+    import math
+
+    root = math.sqrt(value)
+    return root if Fraction(root) ** 2 >= Fraction(value) else math.nextafter(root, math.inf)

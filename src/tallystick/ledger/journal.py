@@ -1,0 +1,287 @@
+"""Every change to the ledger, written once for all stores: what it checks, what it writes, what it appends.
+
+    reserve                 start(fence)             commit(answer)
+    ------> RESERVED ------------------> EXECUTING ------------------> COMMITTED
+               | release / lease expiry       | crash, error, timeout
+               v                              v
+            RELEASED (refunded)            BURNED (never refunded)
+
+Each function runs inside one write transaction and appends exactly one entry, or raises and changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from tallystick.errors import IdempotencyConflict, LedgerIntegrity, Refused
+from tallystick.ledger.chain import GENESIS, canonical, digest, link
+from tallystick.ledger.denial import denied
+from tallystick.ledger.store import Transaction
+
+
+class AccountRow(NamedTuple):
+    """A row of the account table."""
+
+    id: int
+    name: str
+    parent_id: int | None
+    partition_name: str | None
+    kind: str
+    filter: str
+    unit: str
+    adjacency: str
+    milestones: str
+    owner: str | None
+    limit0: int
+    limit1: int
+    own0: int
+    own1: int
+    used0: int
+    used1: int
+    raises: int
+    state: str
+
+
+class ChargeRow(NamedTuple):
+    """A row of the charge table."""
+
+    id: int
+    principal: str
+    key: str
+    request: str
+    state: str
+    fence: int
+    lease_until: int
+    last_seq: int
+
+
+class Position(NamedTuple):
+    """Where an entry is in the chain."""
+
+    seq: int
+    hash: str
+
+
+class Line(NamedTuple):
+    """What one account pays of a charge, and the accounts above it."""
+
+    account_id: int
+    a0: int
+    a1: int
+    path: tuple[tuple[int, int | None, str | None], ...]  # (id, parent, partition), from the account up to its root
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a caller asks to be charged; nothing in it comes from data."""
+
+    principal: str
+    key: str
+    digest: str
+    why: str
+    plan: str
+    lines: tuple[Line, ...]
+    lease_until: int
+
+
+class Held(NamedTuple):
+    """The charge found or made for a key: ``fresh`` says that the caller holds it with this fence."""
+
+    charge: ChargeRow
+    fresh: bool
+
+
+def head(transaction: Transaction) -> Position:
+    """The newest entry's place, or the genesis position of an empty ledger."""
+    row = transaction.row("head")
+    return Position(int(row[0]), str(row[1])) if row else Position(0, GENESIS)
+
+
+def append(transaction: Transaction, kind: str, at: int, **fields: Any) -> Position:
+    """Add one entry to the chain."""
+    last = head(transaction)
+    body = canonical({"kind": kind, "at": at, **fields})
+    position = Position(last.seq + 1, link(last.hash, body))
+    transaction.run("entry_insert", position.seq, position.hash, body)
+    return position
+
+
+def entry_body(transaction: Transaction, seq: int) -> dict[str, Any]:
+    """The fields of an entry."""
+    row = transaction.row("entry_at", seq)
+    if row is None:
+        raise LedgerIntegrity(f"entry {seq} is missing; run: tallystick ledger verify")
+    found: dict[str, Any] = json.loads(row[2])
+    return found
+
+
+def reserve(transaction: Transaction, request: Request, at: int, *, started: bool) -> Held:
+    """Charge every account of the request or none; with ``started`` the charge is EXECUTING at once.
+
+    A live charge of the same key is returned as it is; an expired reservation of the same key is taken over with a
+    higher fence, so that its first holder can no longer start it; an expired execution is burned.
+    """
+    row = transaction.row("charge_by_key", request.principal, request.key)
+    if row is not None:
+        return _meet(transaction, ChargeRow(*row), request, at, started=started)
+    for line in sorted(request.lines):
+        _spend(transaction, line)
+    state = "EXECUTING" if started else "RESERVED"
+    position = append(
+        transaction,
+        "begin" if started else "reserve",
+        at,
+        principal=request.principal,
+        key=request.key,
+        request=request.digest,
+        why=request.why,
+        plan=request.plan,
+        plan_hash=digest(request.plan),
+        lines=[[line.account_id, line.a0, line.a1] for line in sorted(request.lines)],
+        lease_until=request.lease_until,
+    )
+    charge = ChargeRow(
+        position.seq, request.principal, request.key, request.digest, state, 1, request.lease_until, position.seq
+    )
+    transaction.run("charge_insert", *charge)
+    for line in request.lines:
+        transaction.run("line_insert", charge.id, line.account_id, line.a0, line.a1)
+    return Held(charge, True)
+
+
+def _meet(transaction: Transaction, charge: ChargeRow, request: Request, at: int, *, started: bool) -> Held:
+    if charge.request != request.digest:
+        raise IdempotencyConflict(
+            f"key {charge.key!r} was used for another request (charge {charge.id}); use a new key for a new request"
+        )
+    if charge.lease_until > at or charge.state in ("COMMITTED", "BURNED"):
+        return Held(charge, False)
+    if charge.state == "EXECUTING":
+        burn(transaction, charge, at, why="lease expired")
+        return Held(charge._replace(state="BURNED"), False)
+    taken = lease(transaction, charge, at, request.lease_until, take=True)
+    if started:
+        start(transaction, taken, at)
+        taken = taken._replace(state="EXECUTING")
+    return Held(taken, True)
+
+
+def _spend(transaction: Transaction, line: Line) -> None:
+    own0, own1, more0, more1 = line.a0, line.a1, line.a0, line.a1
+    for account_id, parent_id, partition in line.path:
+        before = transaction.row("used", account_id) if partition is not None else None
+        if transaction.run("spend", own0, own1, more0, more1, account_id, more0, more1) != 1:
+            row = transaction.row("account_by_id", account_id)
+            if row is None:
+                raise LedgerIntegrity(f"account {account_id} is missing; run: tallystick ledger verify")
+            raise denied(AccountRow(*row), more0, more1)
+        if before is not None:
+            more0, more1 = _rise(transaction, account_id, parent_id, partition, before, (more0, more1))
+        own0 = own1 = 0
+
+
+def _rise(
+    transaction: Transaction,
+    account_id: int,
+    parent_id: int | None,
+    partition: str | None,
+    before: Sequence[int],
+    more: tuple[int, int],
+) -> tuple[int, int]:
+    """How much the maximum over the blocks of a partition grows when one block goes from ``before`` up by ``more``."""
+    others = transaction.row("largest_sibling", parent_id, partition, account_id) or (0, 0)
+    first, second = (
+        max(before[i] + more[i], int(others[i])) - max(before[i], int(others[i])) for i in (0, 1)
+    )
+    return first, second
+
+
+def _refund(transaction: Transaction, line: Line) -> None:
+    own0, own1, less0, less1 = line.a0, line.a1, line.a0, line.a1
+    for account_id, parent_id, partition in line.path:
+        transaction.run("refund", own0, own1, less0, less1, account_id)
+        if partition is not None:
+            after = transaction.row("used", account_id) or (0, 0)
+            less0, less1 = _rise(transaction, account_id, parent_id, partition, after, (less0, less1))
+        own0 = own1 = 0
+
+
+def path_of(transaction: Transaction, account_id: int) -> tuple[tuple[int, int | None, str | None], ...]:
+    """An account and the accounts above it, up to its population."""
+    path: list[tuple[int, int | None, str | None]] = []
+    current: int | None = account_id
+    while current is not None:
+        row = transaction.row("account_by_id", current)
+        if row is None:
+            raise LedgerIntegrity(f"account {current} is missing; run: tallystick ledger verify")
+        account = AccountRow(*row)
+        path.append((account.id, account.parent_id, account.partition_name))
+        current = account.parent_id
+    return tuple(path)
+
+
+def lease(transaction: Transaction, charge: ChargeRow, at: int, until: int, *, take: bool) -> ChargeRow:
+    """Extend a lease; with ``take`` also raise the fence, which shuts out the former holder."""
+    fence = charge.fence + 1 if take else charge.fence
+    position = append(transaction, "lease", at, charge=charge.id, fence=fence, lease_until=until)
+    if transaction.run("charge_lease", fence, until, position.seq, charge.id, charge.fence) != 1:
+        raise _lost(charge)
+    return charge._replace(fence=fence, lease_until=until, last_seq=position.seq)
+
+
+def start(transaction: Transaction, charge: ChargeRow, at: int) -> Position:
+    """RESERVED -> EXECUTING. Only after this is durable may data be opened."""
+    return _move(transaction, charge, "RESERVED", "EXECUTING", "start", at)
+
+
+def commit(transaction: Transaction, charge: ChargeRow, answer: str, at: int) -> Position:
+    """EXECUTING -> COMMITTED, with the answer in the same transaction; only then may it be handed out."""
+    position = _move(transaction, charge, "EXECUTING", "COMMITTED", "commit", at, answer_hash=digest(answer))
+    transaction.run("answer_insert", charge.id, answer)
+    return position
+
+
+def burn(transaction: Transaction, charge: ChargeRow, at: int, *, why: str) -> Position:
+    """EXECUTING -> BURNED: failed after data could have been read, so it stays paid."""
+    return _move(transaction, charge, "EXECUTING", "BURNED", "burn", at, why=why)
+
+
+def release(transaction: Transaction, charge: ChargeRow, at: int, *, why: str) -> Position:
+    """RESERVED -> RELEASED: data was never opened, so the amount is given back."""
+    position = _move(transaction, charge, "RESERVED", "RELEASED", "release", at, why=why)
+    for account_id, a0, a1 in transaction.rows("lines_of", charge.id):
+        _refund(transaction, Line(account_id, a0, a1, path_of(transaction, account_id)))
+    return position
+
+
+def _move(
+    transaction: Transaction, charge: ChargeRow, old: str, new: str, kind: str, at: int, **fields: Any
+) -> Position:
+    position = append(transaction, kind, at, charge=charge.id, fence=charge.fence, **fields)
+    if transaction.run("charge_move", new, position.seq, charge.id, old, charge.fence) != 1:
+        raise _lost(charge)  # the entry is rolled back with the rest
+    return position
+
+
+def _lost(charge: ChargeRow) -> Refused:
+    return Refused(
+        f"charge {charge.id} is no longer held with fence {charge.fence}: its lease ran out and it was taken over, "
+        "released or burned; nothing was delivered"
+    )
+
+
+def sweep(transaction: Transaction, at: int) -> tuple[int, int]:
+    """Release expired reservations and burn expired executions; returns how many of each."""
+    released = burned = 0
+    for row in transaction.rows("charges_expired", at):
+        charge = ChargeRow(*row)
+        if charge.state == "RESERVED":
+            release(transaction, charge, at, why="lease expired")
+            released += 1
+        else:
+            burn(transaction, charge, at, why="lease expired")
+            burned += 1
+    return released, burned

@@ -1,0 +1,187 @@
+"""Opening, raising and closing accounts: what is checked before an account exists or changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tallystick.errors import InvalidInput, Refused
+from tallystick.ledger import journal
+from tallystick.ledger.budget import Budget
+from tallystick.ledger.chain import canonical
+from tallystick.ledger.filters import Amount
+from tallystick.ledger.journal import AccountRow
+from tallystick.ledger.milestones import checked_milestones
+from tallystick.ledger.partition import Partition
+from tallystick.ledger.signing import Signer
+from tallystick.ledger.store import Transaction
+from tallystick.ledger.text import WHY_LENGTH, checked
+
+if TYPE_CHECKING:
+    from tallystick.accounting.loss import PrivacyLoss
+    from tallystick.ledger.account import Account
+    from tallystick.ledger.book import Ledger
+
+
+def open_account(
+    ledger: Ledger,
+    name: str,
+    *,
+    budget: PrivacyLoss | Budget | None,
+    unit: str | None,
+    parent: Account | None,
+    partition: Partition | None,
+    milestones: Sequence[float],
+) -> AccountRow:
+    """Find an account, or create it when a budget is given; a different budget, filter or unit is refused."""
+    checked("name", name)
+    if budget is None:
+        return ledger.account_row(name)
+    asked = budget if isinstance(budget, Budget) else Budget.of(budget)
+    wanted = _wanted(name, asked, unit, parent, partition, milestones)
+    with ledger.store.read() as transaction:
+        row = transaction.row("account_named", name)
+    if row is None:
+        with ledger.store.write("open") as transaction:
+            row = transaction.row("account_named", name) or _insert(transaction, wanted, partition, ledger.now())
+    found = AccountRow(*row)
+    _same(found, wanted, unit)
+    return found
+
+
+def _wanted(
+    name: str,
+    budget: Budget,
+    unit: str | None,
+    parent: Account | None,
+    partition: Partition | None,
+    milestones: Sequence[float],
+) -> AccountRow:
+    unit = checked("unit", unit or budget.unit or (parent.unit if parent else "person"))
+    if partition is not None:
+        if parent is None:
+            raise InvalidInput("partition", partition.name, "parent= as well: a partition splits a population")
+        partition.require(budget.adjacency)
+        checked("partition", partition.name)
+    if parent is not None:
+        if parent.filter != budget.filter.name:
+            raise Refused(f"a block has its parent's filter, {parent.currency.title}; the currency never changes")
+        if (parent.unit, parent.adjacency) != (unit, budget.adjacency):
+            raise Refused(f"a block protects its parent's unit: {parent.unit!r} under {parent.adjacency}")
+    return AccountRow(
+        id=0,
+        name=name,
+        parent_id=parent.id if parent else None,
+        partition_name=partition.name if partition else None,
+        kind="block" if parent else "population",
+        filter=budget.filter.name,
+        unit=unit,
+        adjacency=budget.adjacency,
+        milestones=canonical(checked_milestones(milestones, budget.limit0)),
+        owner=None,
+        limit0=budget.limit0,
+        limit1=budget.limit1,
+        own0=0,
+        own1=0,
+        used0=0,
+        used1=0,
+        raises=0,
+        state="open",
+    )
+
+
+def _insert(transaction: Transaction, wanted: AccountRow, partition: Partition | None, at: int) -> AccountRow:
+    position = journal.append(
+        transaction,
+        "open",
+        at,
+        name=wanted.name,
+        parent=wanted.parent_id,
+        partition=[partition.name, partition.by, partition.one_block_per_unit] if partition else None,
+        account_kind=wanted.kind,
+        filter=wanted.filter,
+        unit=wanted.unit,
+        adjacency=wanted.adjacency,
+        milestones=wanted.milestones,
+        limit=[wanted.limit0, wanted.limit1],
+    )
+    row = wanted._replace(id=position.seq)
+    transaction.run("account_insert", *row[:12])
+    return row
+
+
+def _same(found: AccountRow, wanted: AccountRow, unit: str | None) -> None:
+    fields = ["parent_id", "partition_name", "filter", "adjacency", "milestones"] + (["unit"] if unit else [])
+    fields += [] if found.raises else ["limit0", "limit1"]  # after a raise the first budget still opens it
+    for field in fields:
+        if getattr(found, field) != getattr(wanted, field):
+            raise Refused(
+                f"account {found.name!r} exists with another {field}: {getattr(found, field)!r}, "
+                f"not {getattr(wanted, field)!r}; open it without budget=, or raise its limit"
+            )
+
+
+def raise_limit(
+    ledger: Ledger, account: Account, budget: PrivacyLoss | Budget, *, why: str, signer: Signer
+) -> Amount:
+    """Append a signed raise; a limit never falls and the filter never changes."""
+    checked("why", why, WHY_LENGTH)
+    asked = budget if isinstance(budget, Budget) else Budget.of(budget)
+    if asked.filter.name != account.filter or asked.adjacency != account.adjacency:
+        raise Refused(f"account {account.name!r} has a {account.currency.title}; the currency never changes")
+    with ledger.store.write("raise") as transaction:
+        row = AccountRow(*(transaction.row("account_by_id", account.id) or ()))
+        if asked.limit0 < row.limit0 or asked.limit1 < row.limit1:
+            raise Refused("a limit only rises: what was promised to be possible may already have been spent")
+        if (asked.limit0, asked.limit1) == (row.limit0, row.limit1):
+            raise InvalidInput("budget", str(Amount(account.currency, *asked[1:3])), "a limit above the present one")
+        terms = raise_terms(ledger.id, row, asked.limit0, asked.limit1, why)
+        changed = transaction.run(
+            "raise_limit", asked.limit0, asked.limit1, row.id, row.limit0, row.limit1
+        )
+        if changed != 1:
+            raise Refused(f"account {account.name!r} is closed")
+        journal.append(
+            transaction,
+            "raise",
+            ledger.now(),
+            account=row.id,
+            limit=[asked.limit0, asked.limit1],
+            was=[row.limit0, row.limit1],
+            why=why,
+            by=signer.public,
+            signature=signer.sign(terms),
+        )
+    return Amount(account.currency, asked.limit0, asked.limit1)
+
+
+def raise_terms(ledger_id: str, row: AccountRow, limit0: int, limit1: int, why: str) -> dict[str, object]:
+    """What the signature of a raise is about: this ledger, this account, from this limit to that one, and why."""
+    return {
+        "ledger": ledger_id,
+        "account": row.id,
+        "was": [row.limit0, row.limit1],
+        "limit": [limit0, limit1],
+        "raises": row.raises,
+        "why": why,
+    }
+
+
+def close_account(ledger: Ledger, account: Account, *, why: str) -> None:
+    """Append the end of an account."""
+    with ledger.store.write("close") as transaction:
+        if transaction.run("close_account", account.id) != 1:
+            raise Refused(f"account {account.name!r} is already closed")
+        journal.append(transaction, "close", ledger.now(), account=account.id, why=why)
+
+
+def attach(ledger: Ledger, account: Account, dataset: str) -> None:
+    """Append that a dataset belongs to an account; saying it twice changes nothing, another account is refused."""
+    with ledger.store.write("attach") as transaction:
+        row = transaction.row("dataset_named", dataset)
+        if row is not None:
+            if row[1] != account.id:
+                raise Refused(f"dataset {dataset!r} is attached to another account; a person has one lifetime budget")
+            return
+        transaction.run("dataset_insert", dataset, account.id)
+        journal.append(transaction, "attach", ledger.now(), account=account.id, dataset=dataset)

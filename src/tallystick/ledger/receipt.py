@@ -1,0 +1,57 @@
+"""Receipts: the other half of the tally stick, kept by whoever got the answer."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from tallystick.errors import InvalidInput
+
+FORMAT: Final = "tallystick/receipt/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """Proof that a charge was recorded: it names one entry of one chain by its hash.
+
+    The hash commits to every earlier entry, so a ledger that was cut, restored or rewritten no longer matches.
+
+    >>> receipt = Receipt("0" * 32, 2, ((1, "clinic", "zcdp", 5, 0),), "a" * 64, "b" * 64, "c" * 64, 3, "d" * 64, 0)
+    >>> Receipt.from_json(receipt.to_json()) == receipt
+    True
+    """
+
+    ledger: str
+    charge: int
+    lines: tuple[tuple[int, str, str, int, int], ...]  # account id, account name, filter, a0, a1
+    plan_hash: str
+    request: str
+    answer_hash: str
+    seq: int
+    head: str
+    at: int
+
+    @property
+    def how_to_verify(self) -> str:
+        """What to type to check this receipt."""
+        return "tallystick ledger verify --ledger <ledger> --receipt <this file>"
+
+    def to_json(self) -> str:
+        """The receipt as JSON text."""
+        return json.dumps({"format": FORMAT, **asdict(self), "how_to_verify": self.how_to_verify}, indent=2)
+
+    @classmethod
+    def from_json(cls, text: str) -> Receipt:
+        """Read a receipt back; anything that is not one is refused."""
+        try:
+            held: dict[str, Any] = json.loads(text)
+            if held.pop("format") != FORMAT:
+                raise ValueError
+            held.pop("how_to_verify", None)
+            held["lines"] = tuple(
+                (int(i), str(name), str(currency), int(a0), int(a1)) for i, name, currency, a0, a1 in held["lines"]
+            )
+            return cls(**held)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise InvalidInput("receipt", "this text", f"a JSON receipt of format {FORMAT}") from None

@@ -1,0 +1,66 @@
+-- The record. Every table except entry is a projection of entry and can be rebuilt by replaying it.
+CREATE TABLE migration (
+  version BIGINT PRIMARY KEY,
+  name    TEXT NOT NULL
+);
+
+CREATE TABLE entry (
+  seq  BIGINT PRIMARY KEY CHECK (seq >= 1),
+  hash TEXT NOT NULL CHECK (length(hash) = 64),
+  body TEXT NOT NULL
+);
+
+-- A population (root) or one of its children. team, analyst and owner are room for the service.
+CREATE TABLE account (
+  id             BIGINT PRIMARY KEY,
+  name           TEXT NOT NULL UNIQUE,
+  parent_id      BIGINT REFERENCES account (id),
+  partition_name TEXT,
+  kind           TEXT NOT NULL CHECK (kind IN ('population', 'block', 'team', 'analyst')),
+  filter         TEXT NOT NULL CHECK (filter IN ('zcdp', 'approx', 'gdp') OR filter LIKE 'rdp@%'),
+  unit           TEXT NOT NULL,
+  adjacency      TEXT NOT NULL CHECK (adjacency IN ('add_remove', 'replace')),
+  milestones     TEXT NOT NULL,
+  owner          TEXT,
+  limit0         BIGINT NOT NULL CHECK (limit0 BETWEEN 1 AND 4611686018427387903),
+  limit1         BIGINT NOT NULL CHECK (limit1 BETWEEN 0 AND 999999999999999999),
+  own0           BIGINT NOT NULL DEFAULT 0 CHECK (own0 >= 0),
+  own1           BIGINT NOT NULL DEFAULT 0 CHECK (own1 >= 0),
+  used0          BIGINT NOT NULL DEFAULT 0 CHECK (used0 BETWEEN own0 AND limit0),
+  used1          BIGINT NOT NULL DEFAULT 0 CHECK (used1 BETWEEN own1 AND limit1),
+  raises         BIGINT NOT NULL DEFAULT 0 CHECK (raises >= 0),
+  state          TEXT NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'closed'))
+);
+CREATE INDEX account_parent ON account (parent_id);
+
+CREATE TABLE dataset (
+  name       TEXT PRIMARY KEY,
+  account_id BIGINT NOT NULL REFERENCES account (id)
+);
+
+-- A charge's id is the position of the entry that reserved it; last_seq is the entry that last moved it.
+CREATE TABLE charge (
+  id          BIGINT PRIMARY KEY,
+  principal   TEXT NOT NULL,
+  key         TEXT NOT NULL,
+  request     TEXT NOT NULL CHECK (length(request) = 64),
+  state       TEXT NOT NULL CHECK (state IN ('RESERVED', 'EXECUTING', 'COMMITTED', 'RELEASED', 'BURNED')),
+  fence       BIGINT NOT NULL CHECK (fence >= 1),
+  lease_until BIGINT NOT NULL,
+  last_seq    BIGINT NOT NULL
+);
+CREATE UNIQUE INDEX charge_key ON charge (principal, key) WHERE state <> 'RELEASED';
+CREATE INDEX charge_open ON charge (lease_until) WHERE state IN ('RESERVED', 'EXECUTING');
+
+CREATE TABLE line (
+  charge_id  BIGINT NOT NULL REFERENCES charge (id),
+  account_id BIGINT NOT NULL REFERENCES account (id),
+  a0         BIGINT NOT NULL CHECK (a0 BETWEEN 0 AND 4611686018427387903),
+  a1         BIGINT NOT NULL CHECK (a1 BETWEEN 0 AND 4611686018427387903),
+  PRIMARY KEY (charge_id, account_id)
+);
+
+CREATE TABLE answer (
+  charge_id BIGINT PRIMARY KEY REFERENCES charge (id),
+  body      TEXT NOT NULL
+);

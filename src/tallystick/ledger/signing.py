@@ -1,0 +1,85 @@
+"""Ed25519 signatures: who raised a limit, and whose export this is.
+
+The user's key lives beside the anchors in the config directory (mode 0600) and is made on first use.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tallystick.errors import Unavailable
+from tallystick.ledger.anchors import config_directory
+from tallystick.ledger.chain import canonical
+
+DOMAIN: Final = b"tallystick/signature/1\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Signer:
+    """A private key that signs canonical JSON.
+
+    >>> import tempfile
+    >>> signer = Signer.of_user(Path(tempfile.mkdtemp()))
+    >>> verified({"limit": 1}, signer.public, signer.sign({"limit": 1}))
+    True
+    >>> verified({"limit": 2}, signer.public, signer.sign({"limit": 1}))
+    False
+    """
+
+    seed: bytes
+
+    def __repr__(self) -> str:
+        return f"Signer(public={self.public!r})"
+
+    @classmethod
+    def of_user(cls, directory: Path | None = None) -> Signer:
+        """The key of this user; it is made the first time."""
+        path = (directory or config_directory()) / "signing_key"
+        try:
+            if not path.exists():
+                path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                fresh = path.with_name(f"signing_key.{os.getpid()}")
+                descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                with os.fdopen(descriptor, "wb") as file:
+                    file.write(os.urandom(32).hex().encode())
+                try:
+                    os.link(fresh, path)  # the first of several processes wins
+                except FileExistsError:
+                    pass
+                finally:
+                    fresh.unlink()
+            return cls(bytes.fromhex(path.read_text()))
+        except (OSError, ValueError) as error:
+            raise Unavailable(f"the signing key {path} cannot be read or made: {type(error).__name__}") from None
+
+    def _key(self) -> Any:
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+        return Ed25519PrivateKey.from_private_bytes(self.seed)
+
+    @property
+    def public(self) -> str:
+        """The public key, in hexadecimal."""
+        found: str = self._key().public_key().public_bytes_raw().hex()
+        return found
+
+    def sign(self, value: object) -> str:
+        """The signature of a value's canonical JSON, in hexadecimal."""
+        found: str = self._key().sign(DOMAIN + canonical(value).encode()).hex()
+        return found
+
+
+def verified(value: object, public: str, signature: str) -> bool:
+    """Whether the signature is that key's signature of that value."""
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    try:
+        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public))
+        key.verify(bytes.fromhex(signature), DOMAIN + canonical(value).encode())
+    except (InvalidSignature, ValueError, TypeError):
+        return False
+    return True

@@ -1,0 +1,258 @@
+"""The SQLite store: one file, mode 0600, WAL, ``synchronous=FULL``, writers in a queue.
+
+Writers queue at an ``flock`` gate beside the file before ``BEGIN IMMEDIATE``: SQLite's own busy handler sleeps and
+polls, which starves writers (measured in benchmarks/results/ledger.md). The kernel drops the gate when a process dies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from tallystick.errors import InvalidInput, LedgerIntegrity, TallystickError, Unavailable
+from tallystick.ledger.store import STATEMENTS, Probe, Row, Transaction, migrations, pending
+
+APPLICATION_ID: Final = 0x7A115F1C  # marks the file, so that a foreign database is not adopted
+BUSY_SECONDS: Final = 30
+
+
+class SqliteTransaction:
+    """Named statements on one connection."""
+
+    __slots__ = ("_execute", "_probe")
+
+    def __init__(self, connection: sqlite3.Connection, probe: Probe | None) -> None:
+        self._execute = connection.execute
+        self._probe = probe
+
+    def run(self, statement: str, *values: Any) -> int:
+        """Run a named statement; return how many rows it changed."""
+        if self._probe is None:
+            return self._execute(STATEMENTS[statement], values).rowcount
+        self._probe(f"before {statement}")
+        changed = self._execute(STATEMENTS[statement], values).rowcount
+        self._probe(f"after {statement}")
+        return changed
+
+    def rows(self, statement: str, *values: Any) -> list[Row]:
+        """Run a named query; return all its rows."""
+        return self._execute(STATEMENTS[statement], values).fetchall()
+
+    def row(self, statement: str, *values: Any) -> Row | None:
+        """Run a named query; return its first row."""
+        found: Row | None = self._execute(STATEMENTS[statement], values).fetchone()
+        return found
+
+
+class SqliteStore:
+    """A ledger in one SQLite file.
+
+    >>> import tempfile
+    >>> store = SqliteStore(Path(tempfile.mkdtemp()) / "budget.db", create=True)
+    >>> with store.read() as transaction:
+    ...     len(transaction.rows("migrations"))
+    2
+    """
+
+    def __init__(self, path: Path, *, create: bool, probe: Probe | None = None) -> None:
+        self.path = Path(os.path.abspath(path))
+        self.url = str(path)
+        self._probe = probe
+        self._mutex = threading.RLock()
+        self._connection: sqlite3.Connection | None = None
+        self._gate = -1
+        self._process = 0
+        self._listener: Callable[[Transaction], Callable[[], None]] | None = None
+        self._create_file(create)
+        with translated(self.url):
+            self._migrate()
+
+    def _create_file(self, create: bool) -> None:
+        if self.path.exists():
+            if not self.path.is_file():
+                raise InvalidInput("ledger", str(self.path), "a file path, not a directory or device")
+            return
+        if not create:
+            raise InvalidInput("ledger", str(self.path), "an existing ledger; make one with: tallystick ledger init")
+        try:
+            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        except OSError as error:
+            raise Unavailable(f"cannot create the ledger {self.url}: {error.strerror}") from None
+
+    def _connected(self) -> sqlite3.Connection:
+        """The connection of this process: SQLite connections and locks must not cross a fork."""
+        if self._connection is None or self._process != os.getpid():
+            self._gate = _open_gate(self.path)
+            self._connection = _connect(self.path)
+            self._process = os.getpid()
+        return self._connection
+
+    def _migrate(self) -> None:
+        connection = self._connected()
+        if not pending("sqlite", _applied(connection)):
+            return
+        with self._gated():
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                for step in pending("sqlite", _applied(connection)):
+                    for sql in statements_of(step.sql):
+                        connection.execute(sql)
+                    connection.execute("INSERT INTO migration (version, name) VALUES (?, ?)", (step.version, step.name))
+                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                connection.execute("COMMIT")
+            except BaseException:
+                _roll_back(connection)
+                raise
+
+    @contextlib.contextmanager
+    def _gated(self) -> Iterator[None]:
+        if self._gate >= 0:
+            fcntl.flock(self._gate, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            if self._gate >= 0:
+                fcntl.flock(self._gate, fcntl.LOCK_UN)
+
+    @contextlib.contextmanager
+    def write(self, operation: str) -> Iterator[SqliteTransaction]:
+        """A transaction that is durable when the block ends and absent when the block raises."""
+        probe = self._probe if self._probe is None else _prefixed(self._probe, operation)
+        with self._mutex, translated(self.url):
+            connection = self._connected()
+            with self._gated():
+                connection.execute("BEGIN IMMEDIATE")
+                try:
+                    transaction = SqliteTransaction(connection, probe)
+                    yield transaction
+                    after = self._listener(transaction) if self._listener else None
+                    if probe:
+                        probe("before COMMIT")
+                    connection.execute("COMMIT")
+                except BaseException:
+                    _roll_back(connection)
+                    raise
+                if probe:
+                    probe("after COMMIT")
+                if after:
+                    after()
+
+    @contextlib.contextmanager
+    def read(self) -> Iterator[SqliteTransaction]:
+        """A consistent snapshot."""
+        with self._mutex, translated(self.url):
+            connection = self._connected()
+            connection.execute("BEGIN")
+            try:
+                yield SqliteTransaction(connection, None)
+            finally:
+                _roll_back(connection)
+
+    def on_commit(self, listener: Callable[[Transaction], Callable[[], None]]) -> None:
+        """Register what runs after each durable commit (anchors)."""
+        self._listener = listener
+
+    def layout_problems(self) -> list[str]:
+        """Differences between the file's own objects and the migrations, and physical damage."""
+        with self._mutex, translated(self.url):
+            connection = self._connected()
+            problems = [f"SQLite: {row[0]}" for row in connection.execute("PRAGMA integrity_check(20)") if row[0] != "ok"]
+            problems += [f"SQLite: broken reference in {row[0]}" for row in connection.execute("PRAGMA foreign_key_check")]
+            found = _objects(connection)
+        fresh = sqlite3.connect(":memory:", isolation_level=None)
+        for step in migrations("sqlite"):
+            for sql in statements_of(step.sql):
+                fresh.execute(sql)
+        expected = _objects(fresh)
+        fresh.close()
+        for name in sorted(expected.keys() | found.keys()):
+            if expected.get(name) != found.get(name):
+                problems.append(f"schema object {name} was altered, added or removed")
+        return problems
+
+    def close(self) -> None:
+        """Let go of the connection and the gate."""
+        with self._mutex:
+            if self._connection is not None and self._process == os.getpid():
+                self._connection.close()
+                if self._gate >= 0:
+                    os.close(self._gate)
+            self._connection, self._gate = None, -1
+
+
+def _open_gate(path: Path) -> int:
+    try:
+        return os.open(f"{path}.gate", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return -1  # a read-only directory: reading works, and writing fails in SQLite with its own message
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    writable = os.access(path, os.W_OK)
+    uri = path.as_uri() + ("" if writable else "?mode=ro")
+    connection = sqlite3.connect(
+        uri, uri=True, isolation_level=None, timeout=BUSY_SECONDS, check_same_thread=False, cached_statements=256
+    )
+    if writable and connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+        with contextlib.suppress(sqlite3.OperationalError):  # another opener is switching it now
+            connection.execute("PRAGMA journal_mode = WAL")
+    for pragma in ("synchronous = FULL", "foreign_keys = ON", "trusted_schema = OFF", "cell_size_check = ON"):
+        connection.execute(f"PRAGMA {pragma}")
+    return connection
+
+
+def _applied(connection: sqlite3.Connection) -> list[Row]:
+    tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if "migration" not in tables:
+        if tables:
+            raise LedgerIntegrity("this SQLite file holds other tables and no ledger; give another path")
+        return []
+    return connection.execute(STATEMENTS["migrations"]).fetchall()
+
+
+def _objects(connection: sqlite3.Connection) -> dict[str, str]:
+    query = "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%'"
+    return {name: " ".join(sql.split()) for name, sql in connection.execute(query)}
+
+
+def statements_of(script: str) -> Iterator[str]:
+    """The statements of a script, one by one (a trigger body contains semicolons)."""
+    buffer = ""
+    for line in script.splitlines(keepends=True):
+        buffer += line
+        if sqlite3.complete_statement(buffer):
+            yield buffer
+            buffer = ""
+
+
+def _prefixed(probe: Probe, operation: str) -> Probe:
+    return lambda point: probe(f"{operation}: {point}")
+
+
+def _roll_back(connection: sqlite3.Connection) -> None:
+    with contextlib.suppress(sqlite3.Error):
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+@contextlib.contextmanager
+def translated(url: str) -> Iterator[None]:
+    """Turn SQLite's errors into tallystick's; texts of statements and values are not repeated."""
+    try:
+        yield
+    except TallystickError:
+        raise
+    except sqlite3.IntegrityError as error:
+        raise LedgerIntegrity(f"the ledger {url} refused an inconsistent change: {error}") from error
+    except sqlite3.OperationalError as error:
+        raise Unavailable(f"the ledger {url} cannot be used now: {error}; nothing was granted") from error
+    except sqlite3.DatabaseError as error:
+        raise LedgerIntegrity(f"the ledger {url} is damaged or is not a ledger: {error}") from error
+    except OSError as error:
+        raise Unavailable(f"the ledger {url} cannot be used now: {error.strerror}; nothing was granted") from error

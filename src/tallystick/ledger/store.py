@@ -1,0 +1,157 @@
+"""What a store must do, and every SQL statement the ledger uses, written once for both back ends.
+
+There is no ORM: these are the reviewed statements. ``?`` marks a parameter (PostgreSQL rewrites it to ``%s``).
+One conditional UPDATE, ``spend``, decides whether a charge fits; nothing else can grow ``used``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from importlib import resources
+from typing import Any, Final, NamedTuple, Protocol
+
+from tallystick.errors import LedgerIntegrity
+
+SCHEMA_VERSION: Final = 2
+
+Row = tuple[Any, ...]
+Probe = Callable[[str], None]
+
+ACCOUNT_COLUMNS: Final = (
+    "id, name, parent_id, partition_name, kind, filter, unit, adjacency, milestones, owner, "
+    "limit0, limit1, own0, own1, used0, used1, raises, state"
+)
+CHARGE_COLUMNS: Final = "id, principal, key, request, state, fence, lease_until, last_seq"
+
+STATEMENTS: Final[dict[str, str]] = {
+    "head": "SELECT seq, hash FROM entry ORDER BY seq DESC LIMIT 1",
+    "entry_insert": "INSERT INTO entry (seq, hash, body) VALUES (?, ?, ?)",
+    "entry_at": "SELECT seq, hash, body FROM entry WHERE seq = ?",
+    "entries_after": "SELECT seq, hash, body FROM entry WHERE seq > ? ORDER BY seq LIMIT ?",
+    "account_insert": (
+        "INSERT INTO account (id, name, parent_id, partition_name, kind, filter, unit, adjacency, milestones, owner, "
+        "limit0, limit1) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    ),
+    "account_named": f"SELECT {ACCOUNT_COLUMNS} FROM account WHERE name = ?",
+    "account_by_id": f"SELECT {ACCOUNT_COLUMNS} FROM account WHERE id = ?",
+    "accounts": f"SELECT {ACCOUNT_COLUMNS} FROM account ORDER BY id",
+    "children": f"SELECT {ACCOUNT_COLUMNS} FROM account WHERE parent_id = ? ORDER BY id",
+    "spend": (
+        "UPDATE account SET own0 = own0 + ?, own1 = own1 + ?, used0 = used0 + ?, used1 = used1 + ? "
+        "WHERE id = ? AND state = 'open' AND used0 + ? <= limit0 AND used1 + ? <= limit1"
+    ),
+    "refund": (
+        "UPDATE account SET own0 = own0 - ?, own1 = own1 - ?, used0 = used0 - ?, used1 = used1 - ? WHERE id = ?"
+    ),
+    "used": "SELECT used0, used1 FROM account WHERE id = ?",
+    "largest_sibling": (
+        "SELECT coalesce(max(used0), 0), coalesce(max(used1), 0) FROM account "
+        "WHERE parent_id = ? AND partition_name = ? AND id <> ?"
+    ),
+    "raise_limit": (
+        "UPDATE account SET limit0 = ?, limit1 = ?, raises = raises + 1 "
+        "WHERE id = ? AND state = 'open' AND limit0 = ? AND limit1 = ?"
+    ),
+    "close_account": "UPDATE account SET state = 'closed' WHERE id = ? AND state = 'open'",
+    "dataset_insert": "INSERT INTO dataset (name, account_id) VALUES (?, ?)",
+    "dataset_named": "SELECT name, account_id FROM dataset WHERE name = ?",
+    "datasets": "SELECT name, account_id FROM dataset ORDER BY name",
+    "charge_insert": f"INSERT INTO charge ({CHARGE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+    "charge_by_key": (
+        f"SELECT {CHARGE_COLUMNS} FROM charge WHERE principal = ? AND key = ? AND state <> 'RELEASED'"
+    ),
+    "charge_by_id": f"SELECT {CHARGE_COLUMNS} FROM charge WHERE id = ?",
+    "charges": f"SELECT {CHARGE_COLUMNS} FROM charge ORDER BY id",
+    "charges_of": (
+        "SELECT c.id, c.principal, c.key, c.request, c.state, c.fence, c.lease_until, c.last_seq, l.a0, l.a1, e.body "
+        "FROM charge c JOIN line l ON l.charge_id = c.id JOIN entry e ON e.seq = c.id "
+        "WHERE l.account_id = ? ORDER BY c.id"
+    ),
+    "charge_move": "UPDATE charge SET state = ?, last_seq = ? WHERE id = ? AND state = ? AND fence = ?",
+    "charge_lease": "UPDATE charge SET fence = ?, lease_until = ?, last_seq = ? WHERE id = ? AND fence = ? AND state IN ('RESERVED', 'EXECUTING')",
+    "charges_expired": (
+        f"SELECT {CHARGE_COLUMNS} FROM charge WHERE state IN ('RESERVED', 'EXECUTING') AND lease_until <= ? ORDER BY id"
+    ),
+    "line_insert": "INSERT INTO line (charge_id, account_id, a0, a1) VALUES (?, ?, ?, ?)",
+    "lines_of": "SELECT account_id, a0, a1 FROM line WHERE charge_id = ? ORDER BY account_id",
+    "lines": "SELECT charge_id, account_id, a0, a1 FROM line ORDER BY charge_id, account_id",
+    "answer_insert": "INSERT INTO answer (charge_id, body) VALUES (?, ?)",
+    "answer_of": "SELECT body FROM answer WHERE charge_id = ?",
+    "answer_ids": "SELECT charge_id FROM answer ORDER BY charge_id",
+    "migrations": "SELECT version, name FROM migration ORDER BY version",
+}
+
+
+class Transaction(Protocol):
+    """Statements run inside one database transaction."""
+
+    def run(self, statement: str, *values: Any) -> int:
+        """Run a named statement; return how many rows it changed."""
+
+    def rows(self, statement: str, *values: Any) -> list[Row]:
+        """Run a named query; return all its rows."""
+
+    def row(self, statement: str, *values: Any) -> Row | None:
+        """Run a named query; return its first row."""
+
+
+class Store(Protocol):
+    """A back end: durable transactions, one writer at a time."""
+
+    url: str
+
+    def write(self, operation: str) -> AbstractContextManager[Transaction]:
+        """A transaction that is durable when the block ends and absent when the block raises."""
+
+    def read(self) -> AbstractContextManager[Transaction]:
+        """A consistent snapshot."""
+
+    def layout_problems(self) -> list[str]:
+        """Differences between the database's own objects and the migrations, and physical damage."""
+
+    def on_commit(self, listener: Callable[[Transaction], Callable[[], None]]) -> None:
+        """Register what runs after each durable commit (anchors)."""
+
+    def close(self) -> None:
+        """Let go of the connection."""
+
+
+class Migration(NamedTuple):
+    """One numbered forward-only script."""
+
+    version: int
+    name: str
+    sql: str
+
+
+def migrations(dialect: str) -> list[Migration]:
+    """The numbered scripts of one dialect, in order.
+
+    >>> [m.version for m in migrations("sqlite")]
+    [1, 2]
+    """
+    found = []
+    for item in resources.files("tallystick.ledger").joinpath("schema").iterdir():
+        if item.name.endswith(f".{dialect}.sql"):
+            number, _, rest = item.name.partition("_")
+            found.append(Migration(int(number), rest.removesuffix(f".{dialect}.sql"), item.read_text()))
+    return sorted(found)
+
+
+def pending(dialect: str, applied: Sequence[Row]) -> list[Migration]:
+    """Migrations still to run; a database from the future or with a gap is refused.
+
+    >>> [m.version for m in pending("sqlite", [(1, "tables")])]
+    [2]
+    """
+    known = migrations(dialect)
+    newest = max((version for version, _ in applied), default=0)
+    if newest > SCHEMA_VERSION:
+        raise LedgerIntegrity(
+            f"this ledger has schema version {newest}, newer than {SCHEMA_VERSION}, the newest this tallystick knows; "
+            "upgrade tallystick (nothing was changed)"
+        )
+    if [tuple(row) for row in applied] != [(m.version, m.name) for m in known[: len(applied)]]:
+        raise LedgerIntegrity("the list of applied schema migrations was altered; run: tallystick ledger verify")
+    return known[len(applied) :]

@@ -1,0 +1,32 @@
+"""Text that may enter the record: bounded, printable, storable in every back end."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Final
+
+from tallystick.errors import InvalidInput
+
+NAME_LENGTH: Final = 200
+WHY_LENGTH: Final = 2_000
+PLAN_LENGTH: Final = 1_000_000
+
+
+def checked(argument: str, value: object, longest: int = NAME_LENGTH, *, empty: bool = False) -> str:
+    """The text itself, when it is a string of allowed length without control characters or lone surrogates.
+
+    A refusal names the length, not the text, when the text is long.
+
+    >>> checked("name", "patients-2026")
+    'patients-2026'
+    """
+    if not isinstance(value, str):
+        raise InvalidInput(argument, type(value).__name__, "a string")
+    if len(value) > longest:
+        raise InvalidInput(argument, f"{len(value)} characters", f"at most {longest} characters")
+    if not empty and not value.strip():
+        raise InvalidInput(argument, value, "text that is not blank")
+    for character in value:
+        if unicodedata.category(character) in ("Cc", "Cs"):
+            raise InvalidInput(argument, f"text with U+{ord(character):04X}", "text without control characters")
+    return value

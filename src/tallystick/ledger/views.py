@@ -1,0 +1,81 @@
+"""Ledger objects in a notebook: plain inline HTML, no pictures library."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from html import escape
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tallystick.ledger.account import Account
+    from tallystick.ledger.book import Ledger
+    from tallystick.ledger.charge import Charge
+
+_CELL = "padding:2px 10px;text-align:left"
+
+
+def when(at: int) -> str:
+    """A moment of the record for people, in UTC.
+
+    >>> when(0)
+    '1970-01-01 00:00'
+    """
+    return datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def table(header: list[str], rows: list[list[str]]) -> str:
+    """An HTML table; every cell is escaped."""
+    head = "".join(f"<th style='{_CELL}'>{escape(cell)}</th>" for cell in header)
+    body = "".join("<tr>" + "".join(f"<td style='{_CELL}'>{escape(c)}</td>" for c in row) + "</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def bar(used: int, limit: int) -> str:
+    """A bar of what is used, as HTML.
+
+    >>> "width:50.0%" in bar(1, 2)
+    True
+    """
+    share = 100 * used / limit
+    return (
+        "<div style='width:260px;height:10px;border:1px solid #888;background:#fff'>"
+        f"<div style='width:{share:.1f}%;height:10px;background:#3b6ea5'></div></div>"
+    )
+
+
+def account_html(account: Account) -> str:
+    """An account: promise, used, blocks, the last charges."""
+    used, limit, left = account.used, account.limit, account.remaining
+    rows = [
+        [when(e.at), e.why, str(e.amount), e.state]
+        for e in account.history()[-8:]
+    ]
+    blocks = [[child.name, str(child.used), str(child.limit)] for child in account.children]
+    parent = account.parent
+    lifetime = f"<div>lifetime ({escape(parent.name)}): used {escape(str(parent.used))} of {escape(str(parent.limit))}</div>" if parent else ""
+    return (
+        f"<div><b>{escape(account.name)}</b> ({account.kind}, per {escape(account.unit)}, {escape(account.currency.title)})"
+        f"{bar(used.a0, limit.a0)}"
+        f"<div>promise: never more than {escape(str(limit))}; used {escape(str(used))}; left {escape(str(left))}</div>"
+        + lifetime
+        + (table(["block", "used", "limit"], blocks) if blocks else "")
+        + (table(["when", "why", "amount", "state"], rows) if rows else "<div>no charges yet</div>")
+        + "</div>"
+    )
+
+
+def ledger_html(ledger: Ledger) -> str:
+    """A ledger: its accounts and its head."""
+    rows = [[a.name, a.kind, a.unit, a.currency.title, str(a.used), str(a.limit)] for a in ledger.accounts()]
+    head = ledger.head()
+    return (
+        f"<div><b>Ledger</b> {escape(ledger.id[:8])}, {head.seq} entries, head <code>{head.hash[:16]}</code>"
+        + table(["account", "kind", "unit", "filter", "used", "limit"], rows)
+        + "</div>"
+    )
+
+
+def charge_html(charge: Charge) -> str:
+    """A charge: its state and what each account pays."""
+    rows = [[name, str(amount)] for name, amount in charge.amounts.items()]
+    return f"<div><b>Charge</b> {escape(charge.state)}{table(['account', 'pays'], rows)}</div>"

@@ -65,4 +65,4 @@ def dyadics(
     if max(abs(first), abs(end)) > 1 << 62:
         raise InvalidInput("bits", bits, "fewer bits: the range holds more than 2^62 lattice points")
     points = (integers(end - first, size=size, source=source) + first).astype(np.float64)
-    return np.ldexp(points, np.full(size, -bits)).astype(np.float64, copy=False)
+    return np.asarray(np.ldexp(points, -bits), dtype=np.float64)

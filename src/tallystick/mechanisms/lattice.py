@@ -1,0 +1,142 @@
+"""The public lattice on which real values are released, and exact rounding to it.
+
+A released number is a multiple of g = 2^exponent chosen from public parameters alone. Rounding is half-up, which
+commutes with translation by g, so two values at distance D round to lattice points at most ceil(D / g) apart; rounding
+half to even would not (0.5 and 1.5 round to 0 and 2). Theory: docs/theory/noise-lattice.md
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tallystick.errors import InvalidInput
+
+RESOLUTION_BITS = 20
+"""The default lattice is about 2^20 times finer than the sensitivity, so rounding costs at most a millionth."""
+
+FARTHEST = (1 << 62) - 1
+"""Lattice points beyond this are pulled back to it, so that adding noise cannot overflow int64."""
+
+_LARGEST_NOISE = 1 << 48
+
+
+@dataclass(frozen=True, slots=True)
+class Lattice:
+    """The multiples of 2^exponent.
+
+    >>> Lattice(-1).granularity
+    0.5
+    """
+
+    exponent: int
+
+    @property
+    def granularity(self) -> float:
+        """The distance between neighbouring points."""
+        return math.ldexp(1.0, self.exponent)
+
+    def steps(self, distance: float) -> int:
+        """ceil(distance / g): how far apart the rounded images of two values at this distance can be.
+
+        >>> Lattice(-3).steps(0.3)
+        3
+        """
+        return math.ceil(self.scaled(distance))
+
+    def scaled(self, length: float) -> Fraction:
+        """A length in lattice units, exactly."""
+        return Fraction(length) / (Fraction(2) ** self.exponent)
+
+    def nearest(self, value: float | int | Fraction) -> int:
+        """The lattice point of one value: half-up, exact; NaN is 0 and what is too far is pulled back.
+
+        >>> [Lattice(0).nearest(v) for v in (0.5, 1.5, -0.5, float("nan"))]
+        [1, 2, 0, 0]
+        """
+        if isinstance(value, float) and not math.isfinite(value):
+            return 0 if math.isnan(value) else int(math.copysign(FARTHEST, value))
+        point = math.floor(Fraction(value) / (Fraction(2) ** self.exponent) + Fraction(1, 2))
+        return max(-FARTHEST, min(FARTHEST, point))
+
+    def nearest_all(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
+        """The same for an array of doubles. Every step is exact: see the comment.
+
+        >>> Lattice(0).nearest_all(np.array([0.49999999999999994, -1e-300, np.inf])).tolist()[:2]
+        [0, 0]
+        """
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            scaled = np.ldexp(values, -self.exponent)  # a power of two: exact, or so small that it rounds to 0
+            floor = np.floor(scaled)
+            # scaled - floor is exact, or scaled is in (-1/2, 0) where it cannot fall below 1/2.
+            rounded = floor + (scaled - floor >= 0.5)
+        far = float(FARTHEST + 1)
+        inside = np.abs(rounded) < far  # False for NaN
+        points = np.where(inside, rounded, 0.0).astype(np.int64)
+        points = np.where(rounded >= far, FARTHEST, np.where(rounded <= -far, -FARTHEST, points))
+        return points.astype(np.int64, copy=False)
+
+    def value(self, point: int) -> float:
+        """The real number of a lattice point, correctly rounded where a double cannot hold it (post-processing)."""
+        return float(Fraction(point) * Fraction(2) ** self.exponent)
+
+    def values(self, points: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The same for an array."""
+        return np.asarray(np.ldexp(points.astype(np.float64), self.exponent), dtype=np.float64)
+
+
+def lattice_of(granularity: float) -> Lattice:
+    """The lattice with this public granularity, which must be a power of two.
+
+    >>> lattice_of(0.25)
+    Lattice(exponent=-2)
+    """
+    allowed = "a power of two between 2^-1000 and 2^900, such as 0.25"
+    if isinstance(granularity, bool) or not isinstance(granularity, (int, float)):
+        raise InvalidInput("granularity", granularity, allowed)
+    mantissa, exponent = math.frexp(granularity)
+    if mantissa != 0.5 or not -1000 <= exponent - 1 <= 900:
+        raise InvalidInput("granularity", granularity, allowed)
+    return Lattice(exponent - 1)
+
+
+def default_lattice(*, sensitivity: float, noise: float) -> Lattice:
+    """Fine enough that rounding is negligible, coarse enough that the sampler's integers fit.
+
+    Depends on public parameters only. ``noise`` is the scale of the noise, or a rough guess of it.
+
+    >>> default_lattice(sensitivity=1.0, noise=10.0).granularity == 2.0**-20
+    True
+    """
+    exponent = math.frexp(min(sensitivity, noise))[1] - 1 - RESOLUTION_BITS
+    coarsest_needed = math.frexp(max(noise, sensitivity))[1] - _LARGEST_NOISE.bit_length()
+    return Lattice(max(exponent, coarsest_needed, -1000))
+
+
+def rounded_up(exact: Fraction) -> float:
+    """The least double that is not below an exact number.
+
+    >>> rounded_up(Fraction(1, 10)) >= Fraction(1, 10)
+    True
+    """
+    nearest = float(exact)
+    return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
+
+
+def real_scalar(argument: str, value: Any, *, strict: bool) -> float | int | Fraction:
+    """Check that a value is one real number; with ``strict`` it must also be finite. Never shows the value."""
+    allowed = "a single finite number"
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value.item()
+    if isinstance(value, (np.floating, np.integer)):
+        value = value.item()
+    if isinstance(value, bool) or not isinstance(value, (int, float, Fraction)):
+        raise InvalidInput(argument, f"a value of type {type(value).__name__}", allowed)
+    if strict and isinstance(value, float) and not math.isfinite(value):
+        raise InvalidInput(argument, "a number that is not finite", allowed)
+    return value

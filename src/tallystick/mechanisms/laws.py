@@ -1,0 +1,158 @@
+"""The two noise laws on the integers, with everything a mechanism must know about them."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from statistics import NormalDist
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tallystick import accounting
+from tallystick.accounting.adjacency import Adjacency
+from tallystick.mechanisms.lattice import rounded_up
+from tallystick.mechanisms.randomness import Source
+from tallystick.mechanisms.samplers.discrete_gaussian import discrete_gaussian
+from tallystick.mechanisms.samplers.discrete_laplace import discrete_laplace
+
+if TYPE_CHECKING:
+    from tallystick.accounting.loss import PrivacyLoss
+
+_SUMMED_UP_TO = 256.0  # sigma below which tails of the discrete Gaussian are summed term by term
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """Whose neighbours a privacy statement is about."""
+
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+    unit: str | None = None
+
+
+class NoiseLaw(ABC):
+    """A symmetric log-concave law on the integers. ``order`` is that of the norm it protects: L1 or L2."""
+
+    __slots__ = ()
+    order: ClassVar[int]
+
+    @abstractmethod
+    def draw(self, size: int, source: Source) -> NDArray[np.int64]:
+        """Independent exact draws."""
+
+    @property
+    @abstractmethod
+    def variance(self) -> float:
+        """Of one draw, in squared lattice units."""
+
+    @abstractmethod
+    def half_width(self, miss: float) -> int:
+        """Least w (Laplace, summed Gaussian; otherwise at most one more) with P(|noise| > w) <= miss."""
+
+    @abstractmethod
+    def shift_privacy(self, steps: int, relation: Relation) -> PrivacyLoss:
+        """The exact pair of the law against its shift by this many lattice points."""
+
+    @abstractmethod
+    def norm_privacy(self, norm: Fraction, relation: Relation) -> PrivacyLoss:
+        """A proven bound for vectors; ``norm`` is the norm of the law's order to the power of that order."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteLaplace(NoiseLaw):
+    """P(k) proportional to exp(-|k| / scale). It protects the L1 norm.
+
+    >>> DiscreteLaplace(1.0).half_width(0.05)
+    3
+    """
+
+    order: ClassVar[int] = 1
+    scale: float
+
+    def draw(self, size: int, source: Source) -> NDArray[np.int64]:
+        return discrete_laplace(self.scale, size=size, source=source)
+
+    @property
+    def variance(self) -> float:
+        # 2 e^-x / (1 - e^-x)^2 with x = 1 / scale, written without cancellation or overflow.
+        x = 1.0 / self.scale
+        return 2.0 * math.exp(-x) / math.expm1(-x) ** 2
+
+    def tail(self, width: int) -> float:
+        """P(|noise| > width) = 2 exp(-(width + 1) / scale) / (1 + exp(-1 / scale)).
+
+        >>> round(DiscreteLaplace(1.0).tail(0), 6)          # 1 - tanh(1/2)
+        0.537883
+        """
+        x = 1.0 / self.scale
+        return 2.0 * math.exp(-(width + 1) * x) / (1.0 + math.exp(-x))
+
+    def half_width(self, miss: float) -> int:
+        x = 1.0 / self.scale
+        start = (math.log(2.0 / miss) - math.log1p(math.exp(-x))) * self.scale - 1.0
+        width = max(0, math.floor(start) - 1)
+        while self.tail(width) > miss * (1.0 - 1e-12):  # in doubt one more: the interval never undercovers
+            width += 1
+        return width
+
+    def shift_privacy(self, steps: int, relation: Relation) -> PrivacyLoss:
+        return accounting.discrete_laplace(
+            scale=self.scale, sensitivity=steps, adjacency=relation.adjacency, unit=relation.unit
+        )
+
+    def norm_privacy(self, norm: Fraction, relation: Relation) -> PrivacyLoss:
+        """pure_dp(norm / scale): the log-ratio of product laws is at most ||shift||_1 / scale (Theorem 3.2)."""
+        epsilon = rounded_up(norm / Fraction(self.scale))
+        return accounting.pure_dp(epsilon=epsilon, adjacency=relation.adjacency, unit=relation.unit)
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteGaussian(NoiseLaw):
+    """P(k) proportional to exp(-k^2 / (2 sigma^2)). It protects the L2 norm.
+
+    >>> DiscreteGaussian(1.0).half_width(0.05)
+    2
+    """
+
+    order: ClassVar[int] = 2
+    sigma: float
+
+    def draw(self, size: int, source: Source) -> NDArray[np.int64]:
+        return discrete_gaussian(self.sigma, size=size, source=source)
+
+    @property
+    def variance(self) -> float:
+        if self.sigma > 3.0:
+            return self.sigma**2  # within exp(-2 pi^2 sigma^2) (2 pi sigma)^2 < 1e-70 relatively (Poisson summation)
+        k, mass = _point_masses(self.sigma)
+        return float(2.0 * np.sum(k * k * mass))
+
+    def half_width(self, miss: float) -> int:
+        if self.sigma > _SUMMED_UP_TO:
+            # sum_{k > w} f(k) <= integral_w^inf f and sum f >= sigma sqrt(2 pi), so the normal quantile suffices.
+            return math.ceil(-NormalDist().inv_cdf(miss / 2.0) * self.sigma * (1.0 + 1e-12))
+        _, mass = _point_masses(self.sigma)
+        beyond = 2.0 * np.cumsum(mass[::-1])[::-1]  # beyond[w] = P(|noise| > w)
+        return int(np.count_nonzero(beyond > miss * (1.0 - 1e-12)))
+
+    def shift_privacy(self, steps: int, relation: Relation) -> PrivacyLoss:
+        return accounting.discrete_gaussian(
+            sigma=self.sigma, sensitivity=steps, adjacency=relation.adjacency, unit=relation.unit
+        )
+
+    def norm_privacy(self, norm: Fraction, relation: Relation) -> PrivacyLoss:
+        """zcdp(norm / (2 sigma^2)): each coordinate is s_i^2 / (2 sigma^2)-zCDP (Canonne et al. 2020), and they add."""
+        rho = rounded_up(norm / (2 * Fraction(self.sigma) ** 2))
+        return accounting.zcdp(rho=rho, adjacency=relation.adjacency, unit=relation.unit)
+
+
+@lru_cache(maxsize=64)
+def _point_masses(sigma: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """k = 1, 2, ... and P(k), until doubles underflow; smallest terms are summed first by the callers."""
+    k = np.arange(1, math.ceil(39.0 * sigma) + 2, dtype=np.float64)
+    f = np.exp(-0.5 * (k / sigma) ** 2)
+    return k, f / (1.0 + 2.0 * float(np.sum(f[::-1])))

@@ -1,0 +1,282 @@
+"""Verbs that add noise: ``add_laplace``, ``add_gaussian``, and their twins for integer data.
+
+``scale``, ``sigma`` and ``sensitivity`` are in data units. A vector needs ``dimension``; its sensitivity is the L1 norm
+for Laplace noise and the L2 norm for Gaussian noise, and ``changed`` is in how many coordinates one unit can appear.
+``sensitivity`` may also be what ``sensitivity_of`` returns. Calibration is on the lattice law that is released, never
+by the classical formula (docs/theory/noise-calibration.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from tallystick import accounting
+from tallystick.accounting import check
+from tallystick.accounting.adjacency import Adjacency
+from tallystick.errors import InvalidInput
+from tallystick.mechanisms.additive import AdditiveNoise, Move, enlarged_norm, price
+from tallystick.mechanisms.lattice import Lattice, default_lattice, lattice_of
+from tallystick.mechanisms.laws import DiscreteGaussian, DiscreteLaplace, NoiseLaw, Relation
+from tallystick.mechanisms.sensitivity import Clamp, Sensitivity, clamp, exact_sum, sensitivity_of
+
+if TYPE_CHECKING:
+    from tallystick.accounting.loss import PrivacyLoss
+
+__all__ = [
+    "AdditiveNoise",
+    "Clamp",
+    "Sensitivity",
+    "add_discrete_gaussian",
+    "add_discrete_laplace",
+    "add_gaussian",
+    "add_laplace",
+    "clamp",
+    "exact_sum",
+    "sensitivity_of",
+]
+
+_LONGEST = 10**9
+
+
+def add_laplace(
+    *,
+    scale: float | None = None,
+    epsilon: float | None = None,
+    sensitivity: float | Sensitivity,
+    dimension: int | None = None,
+    changed: int | None = None,
+    granularity: float | None = None,
+    adjacency: Adjacency | str | None = None,
+    unit: str | None = None,
+) -> AdditiveNoise:
+    """Laplace noise on a public power-of-two lattice: give its ``scale``, or the ``epsilon`` it must satisfy.
+
+    Theorem 3.2 of the notes for the discrete Laplace law (Ghosh et al. 2009): epsilon = ceil(D / g) g / scale for a
+    scalar, (L1 + changed g) / scale for a vector. The price errs upwards, by about a millionth.
+
+    >>> count = add_laplace(epsilon=0.5, sensitivity=1)
+    >>> round(count.error(confidence=0.95), 3)
+    5.991
+    """
+    target = _only_one("scale", scale=scale, epsilon=epsilon)
+    size = check.positive(target, scale if target == "scale" else epsilon)
+    site = _site(sensitivity, 1, dimension, changed, adjacency, unit)
+    guess = size if target == "scale" else site.move.norm / size
+    return site.laplace(site.grid(granularity, 1, guess), size, target)
+
+
+def add_discrete_laplace(
+    *,
+    scale: float | None = None,
+    epsilon: float | None = None,
+    sensitivity: int | Sensitivity = 1,
+    dimension: int | None = None,
+    changed: int | None = None,
+    adjacency: Adjacency | str | None = None,
+    unit: str | None = None,
+) -> AdditiveNoise:
+    """Two-sided geometric noise for integer data; outputs are integers.
+
+    >>> add_discrete_laplace(epsilon=1).law.scale
+    1.0
+    """
+    target = _only_one("scale", scale=scale, epsilon=epsilon)
+    size = check.positive(target, scale if target == "scale" else epsilon)
+    return _site(sensitivity, 1, dimension, changed, adjacency, unit, whole=True).laplace(None, size, target)
+
+
+def add_gaussian(
+    *,
+    sigma: float | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    rho: float | None = None,
+    mu: float | None = None,
+    sensitivity: float | Sensitivity,
+    dimension: int | None = None,
+    changed: int | None = None,
+    granularity: float | None = None,
+    adjacency: Adjacency | str | None = None,
+    unit: str | None = None,
+) -> AdditiveNoise:
+    """Gaussian noise on a public power-of-two lattice: give ``sigma``, ``epsilon`` and ``delta``, ``rho``, or ``mu``.
+
+    A scalar is priced by the exact pair of the discrete Gaussian (Canonne, Kamath and Steinke 2020); a vector by zCDP
+    of its enlarged L2 norm, or by a composition of exact pairs where each coordinate's change is known.
+
+    >>> add_gaussian(sigma=10, sensitivity=2).variance
+    100.0
+    """
+    goal = _goal(sigma, epsilon, delta, rho, mu)
+    site = _site(sensitivity, 2, dimension, changed, adjacency, unit)
+    return site.gaussian(site.grid(granularity, 2, goal.rough_sigma(site.move.norm)), goal)
+
+
+def add_discrete_gaussian(
+    *,
+    sigma: float | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    rho: float | None = None,
+    mu: float | None = None,
+    sensitivity: float | Sensitivity = 1,
+    dimension: int | None = None,
+    changed: int | None = None,
+    adjacency: Adjacency | str | None = None,
+    unit: str | None = None,
+) -> AdditiveNoise:
+    """Discrete Gaussian noise for integer data; outputs are integers.
+
+    >>> add_discrete_gaussian(rho=0.5).law.sigma
+    1.0
+    """
+    goal = _goal(sigma, epsilon, delta, rho, mu)
+    return _site(sensitivity, 2, dimension, changed, adjacency, unit, whole=True).gaussian(None, goal)
+
+
+@dataclass(frozen=True, slots=True)
+class _Goal:
+    """Which number was given for Gaussian noise."""
+
+    name: str
+    value: float
+    delta: float = 0.0
+
+    def rough_sigma(self, norm: float) -> float:
+        """Good enough to choose a lattice."""
+        if self.name == "sigma":
+            return self.value
+        if self.name == "rho":
+            return norm / math.sqrt(2 * self.value)
+        if self.name == "mu":
+            return norm / self.value
+        return norm * math.sqrt(2 * math.log(1.25 / self.delta)) / self.value
+
+    def loss(self, relation: Relation) -> PrivacyLoss:
+        """The goal as a loss."""
+        about = {"adjacency": relation.adjacency, "unit": relation.unit}
+        if self.name == "mu":
+            return accounting.gdp(mu=self.value, **about)
+        return accounting.approx_dp(epsilon=self.value, delta=self.delta, **about)
+
+
+@dataclass(frozen=True, slots=True)
+class _Site:
+    """Where noise is added: everything but the noise."""
+
+    move: Move
+    dimension: int | None
+    relation: Relation
+
+    def grid(self, granularity: float | None, order: int, noise: float) -> Lattice:
+        """The lattice asked for, or one whose rounding adds about a millionth to the norm."""
+        if granularity is not None:
+            return lattice_of(granularity)
+        return default_lattice(sensitivity=self.move.norm / self.move.changed ** (1 / order), noise=noise)
+
+    def laplace(self, grid: Lattice | None, size: float, target: str) -> AdditiveNoise:
+        if target == "scale":
+            return self.with_law(grid, DiscreteLaplace(_in_units(grid, "scale", size)))
+        lattice, unit_law = grid or Lattice(0), DiscreteLaplace(1.0)
+        # norm / scale <= epsilon, exactly.
+        one = self.move.changed == 1
+        norm = Fraction(lattice.steps(self.move.norm)) if one else enlarged_norm(unit_law, grid, self.move)
+        return self.with_law(
+            grid, DiscreteLaplace(_least_float(lambda s: norm <= Fraction(size) * s, norm / Fraction(size)))
+        )
+
+    def gaussian(self, grid: Lattice | None, goal: _Goal) -> AdditiveNoise:
+        if goal.name == "sigma":
+            return self.with_law(grid, DiscreteGaussian(_in_units(grid, "sigma", goal.value)))
+        if goal.name == "rho":
+            one = self.move.changed == 1
+            steps = (grid or Lattice(0)).steps(self.move.norm)
+            square = Fraction(steps**2) if one else enlarged_norm(DiscreteGaussian(1.0), grid, self.move)
+            rough = Fraction(math.sqrt(square / (2 * Fraction(goal.value))))
+            sigma = _least_float(lambda s: square <= 2 * Fraction(goal.value) * s * s, rough)
+            return self.with_law(grid, DiscreteGaussian(sigma))
+        if goal.name == "mu" and self.move.changed > 1 and self.move.each is None:
+            raise InvalidInput(
+                "mu",
+                goal.value,
+                "rho instead: for a vector only zCDP is proved, which implies no mu (or give a sensitivity_of)",
+            )
+        sigma = accounting.calibrate(
+            lambda s: price(DiscreteGaussian(s), grid, self.move, self.relation), goal.loss(self.relation)
+        )
+        return self.with_law(grid, DiscreteGaussian(float(sigma)))
+
+    def with_law(self, grid: Lattice | None, law: NoiseLaw) -> AdditiveNoise:
+        return AdditiveNoise(law, grid, self.move, self.dimension, self.relation)
+
+
+def _site(
+    sensitivity: float | Sensitivity,
+    order: int,
+    dimension: int | None,
+    changed: int | None,
+    adjacency: Adjacency | str | None,
+    unit: str | None,
+    *,
+    whole: bool = False,
+) -> _Site:
+    size = None if dimension is None else check.count("dimension", dimension, least=1, most=_LONGEST)
+    wanted = None if adjacency is None else check.adjacency(adjacency)
+    if isinstance(sensitivity, Sensitivity):
+        if wanted not in (None, sensitivity.adjacency):
+            raise InvalidInput("adjacency", wanted, f"{sensitivity.adjacency}, which the sensitivity is for")
+        wanted, each = sensitivity.adjacency, sensitivity.each
+        norm, affected = (sensitivity.l1 if order == 1 else sensitivity.l2), sensitivity.changed
+    else:
+        norm, each, affected = check.positive("sensitivity", sensitivity), None, size or 1
+    affected = affected if changed is None else check.count("changed", changed, least=1, most=_LONGEST)
+    affected = min(affected, size or 1)
+    if whole and affected == 1 and norm != int(norm):
+        raise InvalidInput("sensitivity", norm, "a whole number >= 1 for integer data")
+    if affected == 1:
+        norm = norm if each is None else each
+    return _Site(Move(norm, affected, each), size, Relation(wanted or Adjacency.ADD_REMOVE, check.unit(unit)))
+
+
+def _goal(
+    sigma: float | None, epsilon: float | None, delta: float | None, rho: float | None, mu: float | None
+) -> _Goal:
+    name = _only_one("sigma", sigma=sigma, epsilon=epsilon, rho=rho, mu=mu)
+    given = {"sigma": sigma, "epsilon": epsilon, "rho": rho, "mu": mu}[name]
+    if name != "epsilon":
+        if delta is not None:
+            raise InvalidInput("delta", delta, f"nothing: delta goes with epsilon, not with {name}")
+        return _Goal(name, check.positive(name, given))
+    chance = check.positive("delta", delta, "a number strictly between 0 and 1, beside epsilon")
+    if chance >= 1:
+        raise InvalidInput("delta", delta, "a number strictly between 0 and 1, beside epsilon")
+    return _Goal(name, check.positive(name, given), chance)
+
+
+def _only_one(default: str, **numbers: float | None) -> str:
+    given = [name for name, value in numbers.items() if value is not None]
+    if len(given) != 1:
+        raise InvalidInput(default, " and ".join(given) or None, "exactly one of " + ", ".join(numbers))
+    return given[0]
+
+
+def _in_units(grid: Lattice | None, argument: str, size: float) -> float:
+    """A noise size in lattice units; exact, because the lattice is a power of two."""
+    scaled = Fraction(size) / (Fraction(2) ** grid.exponent if grid else 1)
+    if not Fraction(2) ** -1000 <= scaled <= Fraction(2) ** 50:
+        raise InvalidInput(argument, size, "noise between 2^-1000 and 2^50 lattice steps; choose another granularity")
+    return float(scaled)
+
+
+def _least_float(enough: Callable[[Fraction], bool], rough: Fraction) -> float:
+    """The least double near ``rough`` that is exactly enough."""
+    size = float(rough)
+    for _ in range(4):
+        size = math.nextafter(size, 0.0)
+    while not enough(Fraction(size)):
+        size = math.nextafter(size, math.inf)
+    return size

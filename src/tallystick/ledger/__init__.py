@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tallystick.ledger.account import Account, Event
-from tallystick.ledger.book import Ledger
+from tallystick.ledger.book import Ledger, import_ledger
 from tallystick.ledger.budget import Budget
 from tallystick.ledger.charge import Charge
 from tallystick.ledger.filters import Amount, Filter
@@ -11,4 +11,4 @@ from tallystick.ledger.partition import Partition
 from tallystick.ledger.receipt import Receipt
 from tallystick.ledger.signing import Signer
 
-__all__ = ["Account", "Amount", "Budget", "Charge", "Event", "Filter", "Ledger", "Partition", "Receipt", "Signer"]
+__all__ = ["Account", "Amount", "Budget", "Charge", "Event", "Filter", "Ledger", "Partition", "Receipt", "Signer", "import_ledger"]

@@ -6,7 +6,7 @@ import json
 import math
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,8 @@ from tallystick.ledger.partition import Partition
 from tallystick.ledger.receipt import Receipt
 from tallystick.ledger.signing import Signer
 from tallystick.ledger.store import Probe, Store, Transaction
+from tallystick.ledger.transfer import export_lines, import_lines
+from tallystick.ledger.verify import Report, verify
 from tallystick.ledger.text import PLAN_LENGTH, WHY_LENGTH, checked
 
 if TYPE_CHECKING:
@@ -276,6 +278,14 @@ class Ledger:
         with self.store.write("recover") as transaction:
             return journal.sweep(transaction, self.now())
 
+    def verify(self, *, receipts: Sequence[Receipt] = ()) -> Report:
+        """Recompute the chain, the totals and every row; see ``verify.Report``."""
+        return verify(self, receipts=tuple(receipts))
+
+    def export(self, *, signer: Signer | None = None) -> Iterator[str]:
+        """The ledger as JSON lines, ending in a signed checkpoint; see ``transfer``."""
+        return export_lines(self, signer=signer or Signer.of_user(self._config))
+
     def close(self) -> None:
         """Let go of the store."""
         self._anchor.close()
@@ -294,6 +304,16 @@ class Ledger:
 
     def _repr_html_(self) -> str:
         return views.ledger_html(self)
+
+
+def import_ledger(lines: Iterable[str], place: str | Path, *, config: Path | None = None, by: str | None = None) -> Ledger:
+    """Replay an export into a new place and open it there."""
+    store = open_store(place, create=True, probe=None)
+    try:
+        import_lines(lines, store, config=config, by=by)
+    finally:
+        store.close()
+    return Ledger(place, create=False, config=config)
 
 
 def open_store(place: str | Path, *, create: bool, probe: Probe | None) -> Store:

@@ -128,7 +128,7 @@ def reserve(transaction: Transaction, request: Request, at: int, *, started: boo
     if row is not None:
         return _meet(transaction, ChargeRow(*row), request, at, started=started)
     for line in sorted(request.lines):
-        _spend(transaction, line)
+        spend(transaction, line)
     state = "EXECUTING" if started else "RESERVED"
     position = append(
         transaction,
@@ -169,7 +169,8 @@ def _meet(transaction: Transaction, charge: ChargeRow, request: Request, at: int
     return Held(taken, True)
 
 
-def _spend(transaction: Transaction, line: Line) -> None:
+def spend(transaction: Transaction, line: Line) -> None:
+    """Grow one account and the accounts above it, or raise what the denied caller is told."""
     own0, own1, more0, more1 = line.a0, line.a1, line.a0, line.a1
     for account_id, parent_id, partition in line.path:
         before = transaction.row("used", account_id) if partition is not None else None
@@ -252,9 +253,14 @@ def burn(transaction: Transaction, charge: ChargeRow, at: int, *, why: str) -> P
 def release(transaction: Transaction, charge: ChargeRow, at: int, *, why: str) -> Position:
     """RESERVED -> RELEASED: data was never opened, so the amount is given back."""
     position = _move(transaction, charge, "RESERVED", "RELEASED", "release", at, why=why)
-    for account_id, a0, a1 in transaction.rows("lines_of", charge.id):
-        _refund(transaction, Line(account_id, a0, a1, path_of(transaction, account_id)))
+    refund(transaction, charge.id)
     return position
+
+
+def refund(transaction: Transaction, charge_id: int) -> None:
+    """Give back every line of a charge."""
+    for account_id, a0, a1 in transaction.rows("lines_of", charge_id):
+        _refund(transaction, Line(account_id, a0, a1, path_of(transaction, account_id)))
 
 
 def _move(

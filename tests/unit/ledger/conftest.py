@@ -1,0 +1,5 @@
+"""Every ledger test gets its own config directory and, by parameter, both stores."""
+
+from __future__ import annotations
+
+from crash.stores import clock, config, ledger, place, postgres  # noqa: F401

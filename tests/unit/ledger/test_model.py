@@ -1,0 +1,107 @@
+"""The ledger and a hundred-line reference model, driven by Hypothesis on both stores."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from pathlib import Path
+
+import pytest
+from crash.stores import fresh_schema
+from crash.twin import KEYS, NAMES, Twin, random_step
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
+
+from tallystick.ledger import journal
+
+line = st.tuples(st.sampled_from(NAMES), st.integers(0, 5), st.integers(0, 2))
+lines = st.lists(line, min_size=1, max_size=3, unique_by=lambda item: item[0]).map(tuple)
+index = st.integers(0, 30)
+
+
+class Machine(RuleBasedStateMachine):
+    server: str | None = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp())
+        place = fresh_schema(self.server) if self.server else str(self.folder / "budget.db")
+        self.twin = Twin(place, self.folder / "config")
+
+    @rule(key=st.sampled_from(KEYS), lines=lines, lease=st.sampled_from([10.0, 100.0]), started=st.booleans())
+    def take(self, key, lines, lease, started):
+        self.twin.take(key, lines, lease, started)
+
+    @rule(which=index, lease=st.sampled_from([10.0, 100.0]), started=st.booleans())
+    def again(self, which, lease, started):
+        self.twin.again(which, lease, started)
+
+    @rule(which=index, action=st.sampled_from(["start", "commit", "burn", "release"]))
+    def move(self, which, action):
+        self.twin.move(which, action)
+
+    @rule(which=index, lease=st.sampled_from([10.0, 100.0]))
+    def renew(self, which, lease):
+        self.twin.renew(which, lease)
+
+    @rule(seconds=st.sampled_from([1.0, 10.0, 60.0]))
+    def wait(self, seconds):
+        self.twin.wait(seconds)
+
+    @rule()
+    def recover(self):
+        self.twin.recover()
+
+    @rule(name=st.sampled_from(NAMES), limit=st.tuples(st.integers(1, 20), st.integers(0, 6)))
+    def raise_limit(self, name, limit):
+        self.twin.raise_limit(name, limit)
+
+    @rule(name=st.sampled_from(NAMES), really=st.integers(0, 9))
+    def close(self, name, really):
+        if really == 0:
+            self.twin.close(name)
+
+    def teardown(self):
+        self.twin.finish()
+
+
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+def test_the_ledger_does_what_the_model_says(store, request):
+    Machine.server = request.getfixturevalue("postgres") if store == "postgres" else None
+    examples = 40 if store == "sqlite" else 12
+    run_state_machine_as_test(
+        Machine, settings=settings(max_examples=examples, stateful_step_count=40, deadline=None, derandomize=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("mistake", "replacement"),
+    [
+        ("_rise", lambda *given: given[-1]),
+        ("_refund", lambda transaction, line: None),
+        ("burn", lambda transaction, charge, at, why: None),
+        ("_meet", lambda transaction, charge, request, at, started: journal.Held(charge, True)),
+    ],
+)
+def test_the_comparison_notices_a_broken_ledger(mistake, replacement, monkeypatch, tmp_path):
+    monkeypatch.setattr(journal, mistake, replacement)
+    draw = random.Random(7)
+    with pytest.raises(AssertionError):
+        for number in range(20):
+            twin = Twin(str(tmp_path / f"{number}.db"))
+            for _ in range(60):
+                random_step(twin, draw)
+            twin.finish()
+
+
+def test_a_fence_that_is_not_raised_is_noticed(monkeypatch, tmp_path):
+    honest = journal.lease
+    monkeypatch.setattr(journal, "lease", lambda *given, take: honest(*given, take=False))
+    draw = random.Random(7)
+    with pytest.raises(AssertionError):
+        for number in range(20):
+            twin = Twin(str(tmp_path / f"{number}.db"))
+            for _ in range(60):
+                random_step(twin, draw)
+            twin.finish()

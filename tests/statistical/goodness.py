@@ -15,7 +15,7 @@ NEVER = 1e-9
 
 
 def g_test(observed: NDArray[np.int64], probabilities: NDArray[np.float64], *, least: float = 50.0) -> float:
-    """p-value of the G-test of cell counts against probabilities; neighbouring cells are pooled until expected >= least."""
+    """p-value of the G-test of cell counts; neighbouring cells are pooled until they expect ``least``."""
     total = int(observed.sum())
     if not np.isclose(probabilities.sum(), 1.0, atol=1e-9):
         raise AssertionError("the oracle's probabilities do not add up to one")
@@ -34,7 +34,7 @@ def g_test(observed: NDArray[np.int64], probabilities: NDArray[np.float64], *, l
 
 
 def follows(sample: NDArray[np.int64], support: NDArray[np.int64], probabilities: NDArray[np.float64]) -> bool:
-    """Does an integer sample follow the law with these probabilities on a contiguous support (tails in the end cells)?"""
+    """Does an integer sample follow this law on a contiguous support, whose end cells hold the tails?"""
     cells = np.clip(sample, support[0], support[-1]) - support[0]
     return g_test(np.bincount(cells, minlength=len(support)), probabilities) > NEVER
 

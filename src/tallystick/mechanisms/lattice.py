@@ -60,7 +60,7 @@ class Lattice:
         [1, 2, 0, 0]
         """
         if isinstance(value, float) and not math.isfinite(value):
-            return 0 if math.isnan(value) else int(math.copysign(FARTHEST, value))
+            return 0 if math.isnan(value) else FARTHEST if value > 0 else -FARTHEST
         point = math.floor(Fraction(value) / (Fraction(2) ** self.exponent) + Fraction(1, 2))
         return max(-FARTHEST, min(FARTHEST, point))
 

@@ -1,0 +1,174 @@
+"""Kill a process at a named point of its work, then look at what it left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from crash.stores import raised, spend
+
+from tallystick.ledger import Budget, Ledger
+
+AMOUNT = 3
+SCENARIOS = ("release", "two steps", "give back", "fail", "expire")
+
+
+@dataclass
+class Traces:
+    """What the world saw of a worker before it died: data opened, answers handed out."""
+
+    touched: set[str]
+    delivered: dict[str, str]
+
+
+class Worker:
+    """The work that gets killed; ``seen`` is a pipe that outlives it."""
+
+    def __init__(self, place: str, config: Path, seen: int, probe: Callable[[str], None]) -> None:
+        self.probe = probe
+        self.seen = seen
+        self.ledger = Ledger(place, config=config, probe=probe)
+        self.account = self.ledger.open("people", budget=Budget.zcdp(100), unit="person")
+
+    def say(self, kind: str, key: str, text: str = "") -> None:
+        os.write(self.seen, f"{kind}\t{key}\t{text}\n".encode())
+
+    def release(self, key: str) -> None:
+        with spend(self.account, AMOUNT, key=key) as charge:
+            self.probe("before data")
+            self.say("touched", key)
+            charge.answer = f"answer-{os.getpid()}-{os.urandom(4).hex()}"
+            self.probe("after data")
+        self.probe("before delivery")
+        self.say("delivered", key, charge.answer)
+        self.probe("after delivery")
+
+    def two_steps(self, key: str) -> None:
+        charge = spend(self.account, AMOUNT, key=key).reserve()
+        self.probe("between reserve and start")
+        charge.start()
+        self.say("touched", key)
+        answer = f"answer-{os.urandom(4).hex()}"
+        charge.commit(answer)
+        self.say("delivered", key, answer)
+
+    def give_back(self, key: str) -> None:
+        spend(self.account, AMOUNT, key=key).reserve().release()
+
+    def fail(self, key: str) -> None:
+        try:
+            with spend(self.account, AMOUNT, key=key):
+                self.say("touched", key)
+                raise ZeroDivisionError
+        except ZeroDivisionError:
+            self.probe("after burn")
+
+    def expire(self, key: str) -> None:
+        spend(self.account, AMOUNT, key=key, lease=1e-3).reserve()
+        os.sched_yield()
+        self.ledger._clock = lambda: 4e9
+        self.ledger.recover()
+
+    def perform(self, scenario: str, key: str) -> None:
+        getattr(self, scenario.replace(" ", "_"))(key)
+
+
+def in_child(work: Callable[[int], None], *, during: Callable[[int], None] | None = None) -> tuple[int, Traces]:
+    """Run work in a forked process; returns how it ended and what it left in the pipe."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        try:
+            work(writer)
+            os._exit(0)
+        except BaseException:
+            os._exit(70)
+    os.close(writer)
+    if during:
+        during(child)
+    with os.fdopen(reader) as pipe:
+        lines = pipe.read().splitlines()
+    _, status = os.waitpid(child, 0)
+    touched, delivered = set(), {}
+    for line in lines:
+        kind, key, text = line.split("\t")
+        if kind == "touched":
+            touched.add(key)
+        else:
+            delivered[key] = text
+    return status, Traces(touched, delivered)
+
+
+def points(place: str, config: Path, scenario: str) -> list[str]:
+    """The named points a scenario passes, in order, each once."""
+    reader, writer = os.pipe()
+
+    def work(seen: int) -> None:
+        names: list[str] = []
+        worker = Worker(place, config, seen, names.append)
+        names.clear()
+        worker.perform(scenario, "scout")
+        os.write(writer, "\n".join(names).encode())
+
+    in_child(work)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        return list(dict.fromkeys(pipe.read().splitlines()))
+
+
+def kill_at(place: str, config: Path, scenario: str, point: str, key: str) -> Traces:
+    """Run a scenario in a process that kills itself at the point."""
+
+    def work(seen: int) -> None:
+        armed = []
+
+        def probe(name: str) -> None:
+            if armed and name == point:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        worker = Worker(place, config, seen, probe)
+        armed.append(True)
+        worker.perform(scenario, key)
+
+    status, traces = in_child(work)
+    assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, f"{point} was not reached"
+    return traces
+
+
+def complaints(place: str, config: Path, traces: Traces) -> Iterator[str]:
+    """What is wrong after a kill: released but uncharged, altered answers, stuck accounts, a record that is not whole."""
+    with Ledger(place, config=config) as ledger:
+        yield from ledger.verify().problems
+        with ledger.store.read() as transaction:
+            charges = {row[2]: row for row in transaction.rows("charges") if row[4] != "RELEASED"}
+        for key in traces.touched:
+            if key not in charges or charges[key][4] not in ("EXECUTING", "COMMITTED", "BURNED"):
+                yield f"{key}: data was opened without a charge"
+        for key, answer in traces.delivered.items():
+            if key not in charges or charges[key][4] != "COMMITTED":
+                yield f"{key}: released but uncharged"
+            elif stored(ledger, key) != answer:
+                yield f"{key}: a retry would return another answer"
+        account = ledger.open("people", budget=Budget.zcdp(100), unit="person")
+        if raised(lambda: _spend_once(account)) != "ok":
+            yield "the account is stuck"
+
+
+def _spend_once(account: Any) -> None:
+    with spend(account, 1):
+        pass
+
+
+def stored(ledger: Ledger, key: str) -> str | None:
+    from tallystick.errors import AlreadyCommitted
+
+    try:
+        with spend(ledger.open("people"), AMOUNT, key=key):
+            return None
+    except AlreadyCommitted as found:
+        return found.answer

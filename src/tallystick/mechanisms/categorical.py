@@ -52,20 +52,6 @@ def candidates(argument: str, size: int) -> int:
     return size
 
 
-def below(bound: int, source: Source) -> int:
-    """Uniform integer in [0, bound), exactly.
-
-    >>> from tallystick.mechanisms.randomness import SYSTEM
-    >>> below(1, SYSTEM)
-    0
-    """
-    bits = (bound - 1).bit_length()
-    while True:
-        drawn = source.bits(bits) if bits else 0
-        if drawn < bound:
-            return drawn
-
-
 def choose(weights: Weights, source: Source) -> int:
     """One index, with probability exactly proportional to its weight.
 

@@ -19,6 +19,8 @@ from tallystick.mechanisms.randomness import Source
 Probability = Callable[[Digits], Enclosure]
 """A probability: for the asked digits, an enclosure of it."""
 
+_ROUND = 2.0**-49  # bounds an exp right to 8 ulp and two roundings, relatively
+
 
 def exp_probability(exponent: Fraction) -> Probability:
     """The probability e^-exponent, exponent >= 0.
@@ -52,6 +54,26 @@ def word_bounds(probability: Probability) -> tuple[np.uint64, np.uint64]:
     low = arithmetic.down.multiply(limit.low, scale).to_integral_value(ROUND_FLOOR)
     high = arithmetic.up.multiply(limit.high, scale).to_integral_value(ROUND_CEILING)
     return np.uint64(min(max(int(low), 0), top)), np.uint64(min(max(int(high), 0), top))
+
+
+def exp_word_bounds(
+    exponents: NDArray[np.float64], error: NDArray[np.float64]
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """:func:`word_bounds` of e^-x for many x known to within ``error``, in float64 rounded outward.
+
+    >>> import math
+    >>> least, most = exp_word_bounds(np.array([0.5]), np.zeros(1))
+    >>> float(least[0]) < math.exp(-0.5) * 2**64 < float(most[0])
+    True
+    """
+    scale, top = 2.0**64, 2.0**64 - 2.0**12
+    with np.errstate(under="ignore"):
+        low = np.exp(-(exponents + error)) * (scale * (1 - _ROUND))
+        high = np.exp(-(exponents - error)) * (scale * (1 + _ROUND)) + 1
+    least = np.floor(np.minimum(low, top)).astype(np.uint64)
+    most = np.ceil(np.minimum(high, top)).astype(np.uint64)
+    most[high >= top] = np.uint64((1 << 64) - 1)
+    return least, most
 
 
 def flip_words(

@@ -1,0 +1,163 @@
+"""Groups from the data with their noisy sizes: add discrete noise, show what passes a threshold.
+
+The threshold is the least at which a group with one unit is shown with probability small enough; delta is computed
+from the discrete law itself, not from a continuous tail.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tallystick import accounting
+from tallystick.accounting import check
+from tallystick.accounting.adjacency import Adjacency
+from tallystick.errors import InvalidInput
+from tallystick.mechanisms.base import Mechanism, confidence_level
+from tallystick.mechanisms.partition import Sizes, in_public_order, proper_delta, sizes
+from tallystick.mechanisms.randomness import Source
+from tallystick.mechanisms.samplers.discrete_gaussian import discrete_gaussian
+from tallystick.mechanisms.samplers.discrete_laplace import discrete_laplace
+
+if TYPE_CHECKING:
+    from tallystick.accounting.loss import PrivacyLoss
+
+_UP = 1 + 1e-12  # more than the roundings of the tail formulas
+_TERMS = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StableCounts(Mechanism[Sizes, dict[Hashable, int]]):
+    """Noisy sizes of the groups that may be shown; built by :func:`stable_counts`.
+
+    Exactly one of ``scale`` (discrete Laplace) and ``sigma`` (discrete Gaussian) is set.
+    """
+
+    scale: float | None
+    sigma: float | None
+    threshold: int
+    max_keys: int
+    unit: str | None
+
+    @property
+    def lone_probability(self) -> float:
+        """The chance that a group with a single unit is shown, rounded up."""
+        if self.scale is not None:
+            return laplace_tail(self.scale, self.threshold - 1)
+        assert self.sigma is not None
+        return gaussian_tail(self.sigma, self.threshold - 1)
+
+    @property
+    def privacy(self) -> PrivacyLoss:
+        """The worst, over j of one unit's max_keys groups being its own, of j reveals and the rest noisy sizes."""
+        about = {"adjacency": Adjacency.ADD_REMOVE, "unit": self.unit}
+        if self.scale is not None:
+            noise = accounting.discrete_laplace(scale=self.scale, **about)
+        else:
+            noise = accounting.discrete_gaussian(sigma=self.sigma, **about)
+        reveal = accounting.approx_dp(epsilon=0.0, delta=self.lone_probability, **about)
+        if self.max_keys > 8:  # the sum dominates every mixture and stays cheap to evaluate
+            return self.max_keys * noise + self.max_keys * reveal
+        mixtures = [(self.max_keys - j) * noise + j * reveal for j in range(1, self.max_keys)]
+        return accounting.worst(self.max_keys * noise, self.max_keys * reveal, *mixtures)
+
+    def prepare(self, value: Any, *, strict: bool) -> Sizes:
+        return sizes(value, strict=strict)
+
+    def draw(self, prepared: Sizes, source: Source) -> dict[Hashable, int]:
+        keys, counts = prepared
+        if not keys:
+            return {}
+        if self.scale is not None:
+            noise = discrete_laplace(self.scale, size=len(keys), source=source)
+        else:
+            assert self.sigma is not None
+            noise = discrete_gaussian(self.sigma, size=len(keys), source=source)
+        noisy = counts + noise
+        shown = {key: int(size) for key, size in zip(keys, noisy, strict=True) if size >= self.threshold}
+        # a size of 0 is a group that is not there: showing it would be a reveal without a unit
+        present = {key for key, size in zip(keys, counts, strict=True) if size > 0}
+        return {key: shown[key] for key in in_public_order(key for key in shown if key in present)}
+
+    def error(self, *, confidence: float) -> float:
+        """Half-width of the noise of one size at this confidence."""
+        failure = 1 - confidence_level(confidence)
+        tail = laplace_tail if self.scale is not None else gaussian_tail
+        width = self.scale if self.scale is not None else self.sigma
+        assert width is not None
+        return float(_least(lambda m: 2 * tail(width, m) <= failure) - 1)
+
+
+def laplace_tail(scale: float, least: int) -> float:
+    """P(X >= least) of the discrete Laplace law, least >= 1: e^{-least/scale} / (1 + e^{-1/scale}).
+
+    >>> round(laplace_tail(1.0, 1), 6)
+    0.268941
+    """
+    return math.exp(-least / scale) / (1 + math.exp(-1 / scale)) * _UP if least >= 1 else 1.0
+
+
+def gaussian_tail(sigma: float, least: int) -> float:
+    """P(X >= least) of the discrete Gaussian law, from above: a sum, its rest bounded by a geometric series.
+
+    >>> round(gaussian_tail(1.0, 5), 10)
+    1.4928e-06
+    """
+    if least < 1:
+        return 1.0
+    last = least + min(math.ceil(40 * sigma) + 10, _TERMS)
+    with np.errstate(under="ignore"):
+        terms = np.exp(-(np.arange(least, last, dtype=np.float64) ** 2) / (2 * sigma**2))
+    ratio = math.exp(-(2 * last + 1) / (2 * sigma**2))
+    rest = math.exp(-(last**2) / (2 * sigma**2)) / (1 - ratio)
+    # by Poisson summation the normaliser is at least sigma sqrt(2 pi); for small sigma it is at least the sum near 0
+    near = 1 + 2 * math.fsum(math.exp(-(x**2) / (2 * sigma**2)) for x in range(1, 20))
+    return (float(terms.sum()) + rest) / max(sigma * math.sqrt(2 * math.pi), near) * _UP
+
+
+def _least(holds: Callable[[int], bool]) -> int:
+    """The least m >= 1 at which a condition that stays true once true holds."""
+    high = 1
+    while not holds(high):
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def stable_counts(
+    *,
+    delta: float,
+    epsilon: float | None = None,
+    rho: float | None = None,
+    max_keys: int = 1,
+    unit: str | None = None,
+) -> StableCounts:
+    """Noisy sizes of groups from the data: discrete Laplace noise for ``epsilon``, discrete Gaussian for ``rho``.
+
+    ``delta`` is the chance that some group only one unit has is shown. docs/theory/partition-selection.md
+
+    >>> wards = stable_counts(epsilon=1.0, delta=1e-6)
+    >>> wards.threshold, wards.release({"one patient": 0})
+    (15, {})
+    """
+    limit = check.count("max_keys", max_keys, least=1)
+    allowed = proper_delta(delta)
+    if (epsilon is None) == (rho is None):
+        raise InvalidInput("epsilon", epsilon, "either epsilon (Laplace) or rho (Gaussian), one of them")
+    # 1 - (1 - p)^k <= delta, with p rounded down
+    lone = -math.expm1(math.log1p(-allowed) / limit) / _UP**2
+    scale = sigma = None
+    if epsilon is not None:
+        scale = limit / check.positive("epsilon", epsilon)
+        least = _least(lambda m: laplace_tail(scale, m) <= lone)
+    else:
+        sigma = math.sqrt(limit / (2 * check.positive("rho", rho)))
+        least = _least(lambda m: gaussian_tail(sigma, m) <= lone)
+    return StableCounts(scale=scale, sigma=sigma, threshold=least + 1, max_keys=limit, unit=check.unit(unit))

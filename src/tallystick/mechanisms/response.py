@@ -1,0 +1,28 @@
+"""Local privacy: everybody randomizes their own answer, the collector never sees the truth (section 4.2).
+
+Mechanisms here act on an array with one answer per person; the price is per person. The neighbouring relation is
+REPLACE: the answer changes, the person stays.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tallystick.mechanisms.estimate import Estimate
+from tallystick.mechanisms.interactive import in_turn, protocol
+from tallystick.mechanisms.local_laplace import LocalLaplace, laplace
+from tallystick.mechanisms.randomized import RandomizedResponse, randomize
+from tallystick.mechanisms.unary import UnaryEncoding, unary_encoding
+
+__all__ = ["estimate", "in_turn", "laplace", "protocol", "randomize", "unary_encoding"]
+
+
+def estimate(
+    mechanism: RandomizedResponse | UnaryEncoding | LocalLaplace, reports: Any, *, confidence: float = 0.95
+) -> Estimate:
+    """What the reports of a local mechanism say: ``mechanism.estimate``.
+
+    >>> bool(estimate(randomize(epsilon=1.0), [0, 1, 1, 1]).values.sum().round(9) == 1)
+    True
+    """
+    return mechanism.estimate(reports, confidence=confidence)

@@ -1,0 +1,63 @@
+"""Vectors of numbers as they come from users: scores, answers, data columns.
+
+Type and shape are public and refused when wrong. Content is data: refused when the caller asks for it (``strict``),
+otherwise mapped by a fixed public rule, entry by entry: NaN becomes 0, infinities and numbers too large for exact
+arithmetic become the largest allowed. Each map moves neighbouring inputs no further apart.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tallystick.errors import InvalidInput
+from tallystick.mechanisms.categorical import candidates
+
+LARGEST = float(np.finfo(np.float64).max) / 4
+_LARGEST_INTEGER = 1 << 53
+
+
+def vector(argument: str, value: Any, *, strict: bool, least: int = 1) -> NDArray[np.float64]:
+    """A one-dimensional array of finite numbers, exactly as given.
+
+    >>> vector("scores", [1, 2.5], strict=True)
+    array([1. , 2.5])
+    >>> vector("scores", [float("nan"), 1], strict=False)
+    array([0., 1.])
+    """
+    allowed = f"a one-dimensional sequence of at least {least} finite numbers"
+    if hasattr(value, "__len__"):
+        if len(value) < least:
+            raise InvalidInput(argument, f"{len(value)} numbers", allowed)
+        if len(value):
+            candidates(argument, len(value))
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError):
+        raise InvalidInput(argument, type(value).__name__, allowed) from None
+    if array.ndim != 1 or array.size < least:
+        raise InvalidInput(argument, f"array of shape {array.shape}", allowed)
+    if array.size == 0:
+        return np.zeros(0)
+    if array.dtype.kind not in "biuf":
+        raise InvalidInput(argument, f"array of {array.dtype}", allowed)
+    if array.dtype.kind in "iu":
+        return _whole(argument, array, strict=strict)
+    numbers = array.astype(np.float64)
+    if np.isfinite(numbers).all() and np.abs(numbers).max() <= LARGEST:
+        return numbers
+    if strict:
+        raise InvalidInput(argument, "NaN, infinite or above 4e307", allowed)
+    return np.clip(np.nan_to_num(numbers, nan=0.0, posinf=LARGEST, neginf=-LARGEST), -LARGEST, LARGEST)
+
+
+def _whole(argument: str, array: NDArray[Any], *, strict: bool) -> NDArray[np.float64]:
+    """Integers, which a float64 holds exactly only up to 2^53."""
+    bounded = np.clip(
+        array, max(-_LARGEST_INTEGER, np.iinfo(array.dtype).min), min(_LARGEST_INTEGER, np.iinfo(array.dtype).max)
+    )
+    if strict and not np.array_equal(bounded, array):
+        raise InvalidInput(argument, "an integer beyond 2^53", "integers a float64 holds exactly")
+    return bounded.astype(np.float64)

@@ -60,6 +60,8 @@ def verify(ledger: Ledger, *, receipts: tuple[Receipt, ...] = ()) -> Report:
         ledger.check_anchor()
     except TallystickError as error:
         problems.append(str(error))
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+        problems.append(f"the record cannot be read ({type(error).__name__})")
     return Report(ledger.id, head[0], head[1], len(book.accounts), len(book.charges), tuple(problems))
 
 
@@ -72,24 +74,22 @@ def entries(transaction: Transaction) -> Iterator[Row]:
 
 
 def _replayed(transaction: Transaction, problems: list[str]) -> tuple[Book, tuple[int, str]]:
-    book, seq, previous, sound = Book(), 0, GENESIS, True
+    book, seq, previous = Book(), 0, GENESIS
     for found, found_hash, body in entries(transaction):
         seq += 1
         if found != seq:
             problems.append(f"entry {seq} is missing")
             return book, (seq - 1, previous)
-        if link(previous, body) != found_hash:
-            problems.append(f"entry {seq} does not have its hash: it or an earlier entry was altered")
-            sound = False
+        try:
+            if link(previous, body) != found_hash:
+                raise Broken(f"entry {seq} does not have its hash: it or an earlier entry was altered")
+            if canonical(json.loads(body)) != body:
+                raise Broken(f"entry {seq} is not canonical JSON")
+            book.apply(seq, body)
+        except (Broken, Refused) as error:
+            problems.append(str(error))
+            return book, (seq, previous)  # what follows a broken entry proves nothing
         previous = found_hash
-        if sound:
-            try:
-                if canonical(json.loads(body)) != body:
-                    raise Broken(f"entry {seq} is not canonical JSON")
-                book.apply(seq, body)
-            except (Broken, Refused, ValueError) as error:
-                problems.append(str(error))
-                sound = False
     if seq == 0:
         problems.append("there is no first entry")
     return book, (seq, previous)

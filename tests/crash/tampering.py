@@ -1,0 +1,110 @@
+"""An editor with full access to the database: every way to change what the record says."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from crash.stores import Clock, spend
+
+from tallystick.ledger import Budget, Ledger, Partition
+from tallystick.ledger.chain import GENESIS, canonical, link
+
+TABLES = ("entry", "account", "charge", "line", "answer", "dataset", "migration")
+
+
+def furnished(place: str, config: Path | None = None) -> Ledger:
+    """A ledger in which every table has rows and every state occurs."""
+    clock = Clock()
+    ledger = Ledger(place, clock=clock, config=config)
+    people = ledger.open("people", budget=Budget.zcdp(1, 1e-6), unit="person", milestones=[0.25])
+    ward = Partition("ward", by="unit id", one_block_per_unit=True)
+    blocks = [
+        ledger.open(n, budget=Budget.zcdp(0.5, 1e-6), unit="person", parent=people, partition=ward) for n in ("a", "b")
+    ]
+    people.attach("visits")
+    for number, block in enumerate(blocks):
+        with spend(block, 1000 + number, 7, key=f"block-{number}") as charge:
+            charge.answer = [1, 2.5, "three"]
+    spend(people, 5000, key="held").reserve()
+    spend(people, 6000, key="given back").reserve().release()
+    spend(people, 100, key="running").__enter__()
+    burned = spend(people, 50, key="burned")
+    burned.__enter__()
+    burned.burn()
+    people.raise_limit(Budget.zcdp(2, 1e-6), why="refresh")
+    ledger.open("old", budget=Budget.approx(1), unit="person").close(why="done")
+    return ledger
+
+
+def disarmed(path: str) -> sqlite3.Connection:
+    """A connection on which the triggers and checks no longer bind, as an attacker would make it."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("PRAGMA ignore_check_constraints = ON")
+    connection.execute("PRAGMA foreign_keys = OFF")
+    return connection
+
+
+def without_triggers(connection: sqlite3.Connection, edit: Callable[[], None]) -> None:
+    """Drop the triggers, edit, and put the triggers back, so that only the data differs."""
+    triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+    for name, _ in triggers:
+        connection.execute(f"DROP TRIGGER {name}")
+    edit()
+    for _, sql in triggers:
+        connection.execute(sql)
+
+
+def random_edit(connection: sqlite3.Connection, draw: random.Random) -> str:
+    """Change, remove or copy one random row of a random table; returns what was done."""
+    table = draw.choice([t for t in TABLES if connection.execute(f"SELECT count(*) FROM {t}").fetchone()[0]])
+    columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+    rows = connection.execute(f"SELECT {', '.join(columns)} FROM {table}").fetchall()
+    row = draw.choice(rows)
+    where = " AND ".join(f"{column} IS ?" for column in columns)
+    kind = draw.choice(["update", "update", "update", "delete", "insert"])
+    if kind == "delete":
+        connection.execute(f"DELETE FROM {table} WHERE {where}", row)
+        return f"delete from {table}"
+    column = draw.randrange(len(columns))
+    changed = list(row)
+    changed[column] = altered(row[column], draw)
+    try:
+        if kind == "update":
+            connection.execute(f"UPDATE {table} SET {columns[column]} = ? WHERE {where}", (changed[column], *row))
+        else:
+            changed[0] = altered(row[0], draw)
+            connection.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(columns))})", changed)
+    except sqlite3.DatabaseError:
+        return ""  # the database itself refused (types, uniqueness)
+    return f"{kind} {table}.{columns[column]}"
+
+
+def altered(value: Any, draw: random.Random) -> Any:
+    if value is None:
+        return draw.choice(["x", 1])
+    if isinstance(value, int):
+        return value + draw.choice([-2, -1, 1, 2, 1000])
+    text = str(value)
+    if not text or draw.random() < 0.2:
+        return text + "0"
+    at = draw.randrange(len(text))
+    replaced = draw.choice([c for c in "0123456789abcdefRZ" if c != text[at]])
+    return text[:at] + replaced + text[at + 1 :]
+
+
+def rewritten(connection: sqlite3.Connection, seq: int, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change one entry and recompute every later hash: the best a forger without the anchor can do."""
+    import json
+
+    previous, rows = GENESIS, connection.execute("SELECT seq, body FROM entry ORDER BY seq").fetchall()
+    for number, body in rows:
+        if number == seq:
+            fields = json.loads(body)
+            change(fields)
+            body = canonical(fields)
+        previous = link(previous, body)
+        connection.execute("UPDATE entry SET hash = ?, body = ? WHERE seq = ?", (previous, body, number))

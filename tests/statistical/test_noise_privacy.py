@@ -1,0 +1,271 @@
+"""Noise is as private as it says: by enumeration, by support, by low bits, and by trying to refute it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from statistical.goodness import NEVER, at_least, at_most, g_test, refuted
+from tallystick.accounting.adjacency import Adjacency
+from tallystick.mechanisms import noise
+from tallystick.mechanisms.additive import AdditiveNoise
+from tallystick.mechanisms.laws import DiscreteLaplace, NoiseLaw
+from tallystick.mechanisms.randomness import SYSTEM
+
+DRAWS = 1_000_000
+LEVELS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.5)
+
+
+def masses(law: NoiseLaw, reach: int) -> NDArray[np.float64]:
+    """P(-reach), ..., P(reach) straight from the definition."""
+    k = np.arange(-reach, reach + 1)
+    weights = (
+        np.exp(-np.abs(k) / law.scale) if isinstance(law, DiscreteLaplace) else np.exp(-0.5 * (k / law.sigma) ** 2)
+    )  # type: ignore[attr-defined]
+    return weights / weights.sum()
+
+
+def worst_delta(p: NDArray[np.float64], q: NDArray[np.float64], epsilon: float) -> float:
+    """sup over events of P - e^epsilon Q, in the worse direction."""
+    one, other = p - math.exp(epsilon) * q, q - math.exp(epsilon) * p
+    return max(float(one[one > 0].sum()), float(other[other > 0].sum()))
+
+
+def shifted_delta(law: NoiseLaw, steps: int, epsilon: float) -> float:
+    reach = 1500
+    mass = masses(law, reach)
+    p, q = np.zeros(len(mass) + steps), np.zeros(len(mass) + steps)
+    p[: len(mass)], q[steps:] = mass, mass
+    return worst_delta(p, q, epsilon)
+
+
+SCALARS = {
+    "integer Laplace": noise.add_discrete_laplace(scale=1.5, sensitivity=1),
+    "integer Laplace, far": noise.add_discrete_laplace(scale=4, sensitivity=3),
+    "integer Gaussian": noise.add_discrete_gaussian(sigma=1.0, sensitivity=1),
+    "integer Gaussian, far": noise.add_discrete_gaussian(sigma=3.3, sensitivity=4),
+    "real Laplace": noise.add_laplace(scale=1.0, sensitivity=0.7, granularity=0.25),
+    "real Gaussian": noise.add_gaussian(sigma=1.0, sensitivity=0.7, granularity=0.25),
+}
+
+
+@pytest.mark.parametrize("name", SCALARS)
+def test_enumerating_all_outputs_gives_the_stated_privacy(name: str) -> None:
+    mechanism = SCALARS[name]
+    steps = math.ceil(mechanism.move.norm / mechanism.granularity)
+    for epsilon in LEVELS:
+        truth = shifted_delta(mechanism.law, steps, epsilon)
+        stated = mechanism.privacy.delta(epsilon=epsilon)
+        assert truth <= stated * (1 + 1e-12) + 1e-14
+        assert stated <= truth * (1 + 1e-4) + 1e-9, "the price is not tight"
+
+
+def test_a_continuous_price_would_have_been_too_low() -> None:
+    from tallystick.accounting import gaussian
+
+    truth = shifted_delta(SCALARS["integer Gaussian"].law, 1, 1.0)
+    assert truth == pytest.approx(0.1414, abs=1e-4)
+    assert gaussian(sigma=1.0).delta(epsilon=1.0) == pytest.approx(0.1269, abs=1e-4)
+
+
+def test_values_between_lattice_points_cost_what_rounding_can_add() -> None:
+    # 0.1 and 0.4 are 0.3 apart but round to lattice points two steps of 0.25 apart.
+    mechanism = noise.add_laplace(scale=1.0, sensitivity=0.3, granularity=0.25)
+    assert mechanism.lattice is not None
+    assert mechanism.lattice.nearest(0.4) - mechanism.lattice.nearest(0.1) == 2
+    assert mechanism.privacy.epsilon(delta=0) >= 0.5 - 1e-12
+
+
+@pytest.mark.parametrize("shift", [(1, 1), (1, 0), (0, 1)])
+@pytest.mark.parametrize("verb", [noise.add_discrete_laplace, noise.add_discrete_gaussian])
+def test_enumerating_two_coordinates_stays_within_the_vector_price(verb, shift: tuple[int, int]) -> None:  # type: ignore[no-untyped-def]
+    histogram = noise.sensitivity_of("histogram", adjacency="replace")
+    size = {"scale": 1.3} if verb is noise.add_discrete_laplace else {"sigma": 1.3}
+    exact = verb(**size, sensitivity=histogram, dimension=2)
+    normed = verb(
+        **size, sensitivity=2 if verb is noise.add_discrete_laplace else math.nextafter(2**0.5, 2), dimension=2
+    )
+    reach = 60
+    mass = masses(exact.law, reach)
+    padded = [np.pad(mass, (0, 1)), np.pad(mass, (1, 0))]
+    p, q = np.outer(padded[0], padded[0]), np.outer(padded[shift[0]], padded[shift[1]])
+    for epsilon in LEVELS:
+        truth = worst_delta(p, q, epsilon)
+        assert truth <= exact.privacy.delta(epsilon=epsilon) + 1e-12
+        assert truth <= normed.privacy.delta(epsilon=epsilon) + 1e-12
+        if shift == (1, 1):
+            assert exact.privacy.delta(epsilon=epsilon) <= truth * (1 + 1e-3) + 1e-6
+
+
+def test_a_vector_priced_as_one_gaussian_of_its_norm_would_have_been_refuted() -> None:
+    from tallystick.accounting import gaussian
+
+    mass = masses(noise.add_discrete_gaussian(sigma=0.6).law, 40)
+    padded = [np.pad(mass, (0, 1)), np.pad(mass, (1, 0))]
+    p, q = np.outer(padded[0], padded[0]), np.outer(padded[1], padded[1])
+    claim = gaussian(sigma=0.6 / 2**0.5)
+    assert any(worst_delta(p, q, e) > claim.delta(epsilon=e) * 1.02 for e in np.linspace(0, 6, 61))
+    stated = noise.add_discrete_gaussian(sigma=0.6, sensitivity=math.nextafter(2**0.5, 2), dimension=2).privacy
+    assert all(worst_delta(p, q, e) <= stated.delta(epsilon=e) for e in np.linspace(0, 6, 13))
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "goal"),
+    [
+        (noise.add_laplace(epsilon=0.7, sensitivity=0.1), {"epsilon": 0.7, "delta": 0.0}),
+        (noise.add_discrete_laplace(epsilon=2.0, sensitivity=3), {"epsilon": 2.0, "delta": 0.0}),
+    ],
+)
+def test_laplace_calibration_meets_its_goal(mechanism: AdditiveNoise, goal: dict[str, float]) -> None:
+    assert mechanism.privacy.epsilon(delta=0.0) <= goal["epsilon"] * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_gaussian_calibration_meets_epsilon_and_delta_on_the_lattice_and_is_not_wasteful(whole: bool) -> None:
+    verb = noise.add_discrete_gaussian if whole else noise.add_gaussian
+    mechanism = verb(epsilon=1.0, delta=1e-6, sensitivity=1)
+    stated = mechanism.privacy.delta(epsilon=1.0)
+    assert 0.999e-6 <= stated <= 1e-6
+    assert math.sqrt(mechanism.variance) == pytest.approx(4.2247, rel=0.002)  # the analytic Gaussian of Balle and Wang
+    narrower = verb(sigma=math.sqrt(mechanism.variance) * 0.99, sensitivity=1)
+    assert narrower.privacy.delta(epsilon=1.0) > 1e-6
+
+
+def test_mu_and_vector_calibration_meet_their_goals() -> None:
+    from tallystick.accounting import approx_dp, gdp
+
+    assert noise.add_gaussian(mu=0.5, sensitivity=2.0).privacy <= gdp(mu=0.5)
+    vector = noise.add_gaussian(epsilon=1.0, delta=1e-5, sensitivity=1.0, dimension=10)
+    assert vector.privacy <= approx_dp(epsilon=1.0, delta=1e-5)
+    assert math.sqrt(vector.variance) < 5.0
+
+
+def test_the_price_carries_adjacency_and_unit() -> None:
+    mechanism = noise.add_laplace(scale=1, sensitivity=1, adjacency="replace", unit="patient")
+    assert mechanism.privacy.adjacency is Adjacency.REPLACE
+    assert mechanism.privacy.unit == "patient"
+
+
+def repeat(mechanism_of_dimension, value: float) -> NDArray[np.float64]:  # type: ignore[no-untyped-def]
+    return np.asarray(mechanism_of_dimension.release(np.full(DRAWS, value)), dtype=np.float64)
+
+
+REALS = {
+    "Laplace": noise.add_laplace(scale=1.0, sensitivity=1.0, dimension=DRAWS, changed=1),
+    "Gaussian": noise.add_gaussian(sigma=1.0, sensitivity=1.0, dimension=DRAWS, changed=1),
+}
+
+
+@pytest.mark.parametrize("name", REALS)
+def test_neighbours_have_the_same_support(name: str) -> None:
+    g = REALS[name].granularity
+    for value in (0.0, 1.0, 1 / 3):
+        sample = repeat(REALS[name], value)
+        assert (np.mod(sample, g) == 0).all()
+        # Every residue of the lattice occurs alike, wherever the value is.
+        residues = np.rint(sample / g).astype(np.int64) % 32
+        assert g_test(np.bincount(residues, minlength=32), np.full(32, 1 / 32)) > NEVER
+    coarse = noise.add_laplace(scale=1.0, sensitivity=1.0, granularity=0.5, dimension=DRAWS, changed=1)
+    seen = [set(np.unique(np.clip(repeat(coarse, value), -6, 6)).tolist()) for value in (0.0, 1.0, 1 / 3)]
+    assert seen[0] == seen[1] == seen[2]
+
+
+def fine_bits(outputs: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Does the number have bits finer than 2^-52?"""
+    return np.mod(outputs * 2.0**52, 1.0) != 0
+
+
+@pytest.mark.parametrize("name", REALS)
+def test_low_bits_tell_nothing_about_the_value(name: str) -> None:
+    for value in (0.0, 1.0):
+        assert not fine_bits(repeat(REALS[name], value)).any()
+
+
+def test_low_bits_of_a_naive_mechanism_refute_its_claim() -> None:
+    rng = np.random.default_rng(2)
+    naive = [value + rng.laplace(scale=1.0, size=DRAWS) for value in (0.0, 1.0)]
+    events = np.stack([fine_bits(outputs) for outputs in naive])
+    claim = {1.0: 0.0}
+    assert refuted(naive[0], naive[1], claim, events=[events])
+    assert not refuted(naive[0], naive[1], claim)  # ordinary events do not see it
+    ours = [repeat(REALS["Laplace"], value) for value in (0.0, 1.0)]
+    assert not refuted(ours[0], ours[1], claim, events=[np.stack([fine_bits(outputs) for outputs in ours])])
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.99])
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        noise.add_laplace(scale=3.0, sensitivity=1, dimension=DRAWS, changed=1),
+        noise.add_gaussian(sigma=3.0, sensitivity=1, dimension=DRAWS, changed=1),
+        noise.add_discrete_laplace(scale=20, dimension=DRAWS, changed=1),
+        noise.add_discrete_gaussian(sigma=20, dimension=DRAWS, changed=1),
+    ],
+    ids=["Laplace", "Gaussian", "discrete Laplace", "discrete Gaussian"],
+)
+def test_the_error_covers_at_its_nominal_rate(mechanism: AdditiveNoise, confidence: float) -> None:
+    value = 7 if mechanism.lattice is None else 7.3
+    error = mechanism.error(confidence=confidence)
+    covered = int((np.abs(np.asarray(mechanism.release(np.full(DRAWS, value))) - value) <= error).sum())
+    assert at_most(covered, DRAWS) >= confidence
+    # Not wasteful either: an integer step more than needed at most.
+    step = float(masses(mechanism.law, 400).max()) * 2 if mechanism.lattice is None else 1e-3
+    assert at_least(covered, DRAWS) <= confidence + step
+
+
+def claim_of(mechanism: AdditiveNoise) -> dict[float, float]:
+    return {epsilon: float(mechanism.privacy.delta(epsilon=epsilon)) for epsilon in LEVELS}
+
+
+def released(mechanism: AdditiveNoise, value: float) -> NDArray[np.float64]:
+    """A million independent releases of one value, at the noise of a scalar mechanism."""
+    points = mechanism.prepare(value, strict=True) + mechanism.law.draw(DRAWS, SYSTEM)
+    return np.asarray(points, dtype=np.float64) * mechanism.granularity
+
+
+@pytest.mark.parametrize("name", SCALARS)
+def test_a_million_releases_do_not_refute_the_price_and_half_the_noise_does(name: str) -> None:
+    mechanism = SCALARS[name]
+    low, high = 0, int(mechanism.move.norm) if mechanism.lattice is None else mechanism.move.norm
+    assert not refuted(released(mechanism, low), released(mechanism, high), claim_of(mechanism))
+    law = mechanism.law
+    half = type(law)(law.scale / 2) if isinstance(law, DiscreteLaplace) else type(law)(law.sigma / 2)  # type: ignore[attr-defined,call-arg]
+    broken = AdditiveNoise(half, mechanism.lattice, mechanism.move, None, mechanism.relation)
+    assert refuted(released(broken, low), released(broken, high), claim_of(mechanism))
+
+
+def test_the_wrong_adjacency_is_refuted() -> None:
+    # A sum of values in [-1, 3] moves by 3 when a unit comes or goes and by 4 when it is replaced.
+    add_remove = noise.add_laplace(epsilon=1.0, sensitivity=noise.sensitivity_of("sum", lower=-1, upper=3))
+    replace = noise.add_laplace(
+        epsilon=1.0, sensitivity=noise.sensitivity_of("sum", lower=-1, upper=3, adjacency="replace")
+    )
+    with_low, with_high = 10.0 - 1.0, 10.0 + 3.0
+    assert refuted(released(add_remove, with_low), released(add_remove, with_high), claim_of(replace))
+    assert not refuted(released(replace, with_low), released(replace, with_high), claim_of(replace))
+
+
+def test_reused_noise_is_refuted() -> None:
+    mechanism = noise.add_discrete_laplace(epsilon=1.0, sensitivity=2, dimension=2)
+    claim = {1.0: 0.0}
+
+    def differences(reused: bool, shift: int) -> NDArray[np.float64]:
+        first = mechanism.law.draw(DRAWS, SYSTEM)
+        second = first if reused else mechanism.law.draw(DRAWS, SYSTEM)
+        return np.asarray(first - (second + shift), dtype=np.float64)
+
+    assert not refuted(differences(False, 0), differences(False, 1), claim)
+    assert refuted(differences(True, 0), differences(True, 1), claim)
+
+
+def test_an_unclamped_sum_is_refuted() -> None:
+    mechanism = noise.add_laplace(epsilon=1.0, sensitivity=noise.sensitivity_of("sum", lower=0, upper=1))
+    data, outlier = [0.2, 0.9, 0.5], 40.0
+    clamped = [noise.exact_sum(rows, lower=0, upper=1) for rows in (data, [*data, outlier])]
+    unclamped = [sum(data), sum([*data, outlier])]
+    claim = claim_of(mechanism)
+    assert not refuted(released(mechanism, clamped[0]), released(mechanism, clamped[1]), claim)  # type: ignore[arg-type]
+    assert refuted(released(mechanism, unclamped[0]), released(mechanism, unclamped[1]), claim)

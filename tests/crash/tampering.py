@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from crash.stores import Clock, spend
-
 from tallystick.ledger import Budget, Ledger, Partition
 from tallystick.ledger.chain import GENESIS, canonical, link
 

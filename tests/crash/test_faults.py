@@ -8,8 +8,8 @@ import shutil
 import sqlite3
 
 import pytest
-from crash.stores import as_nobody, raised, spend
 
+from crash.stores import as_nobody, raised, spend
 from tallystick.errors import Unavailable
 from tallystick.ledger import Budget, Filter, Ledger
 

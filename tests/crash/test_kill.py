@@ -8,6 +8,7 @@ import signal
 import time
 
 import pytest
+
 from crash.killing import SCENARIOS, Worker, complaints, in_child, kill_at, points
 
 
@@ -60,6 +61,7 @@ def test_random_kills_leave_a_whole_record(place, config):
             worker.perform(SCENARIOS[number % 4], f"{os.getpid()}-{number}")
 
     for _ in range(12):
+
         def kill_later(child):
             time.sleep(0.03 + 0.05 * draw.random())
             os.kill(child, signal.SIGKILL)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 import pytest
-from crash.stores import raised, spend
 
+from crash.stores import raised, spend
 from tallystick.ledger import Budget, Filter, Ledger
 
 
@@ -26,7 +27,7 @@ def race(place, config, *, processes, each, amount, key=None):
                     os.read(go_reader, 1)
                     for attempt in range(each):
                         name = key or f"{number}-{attempt}"
-                        os.write(writer, (raised(lambda name=name: once(account, amount, name)) + "\n").encode())
+                        os.write(writer, (raised(partial(once, account, amount, name)) + "\n").encode())
                 os._exit(0)
             except BaseException:
                 os._exit(70)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 import shutil
 import sqlite3
+from functools import partial
 
 import pytest
+
 from crash.stores import fresh_schema, raised, spend
 from crash.tampering import disarmed, furnished, random_edit, rewritten, without_triggers
-
 from tallystick.errors import LedgerIntegrity, Unavailable
 from tallystick.ledger import Ledger
 
@@ -74,7 +75,7 @@ def test_every_table_of_postgres_is_compared(postgres, config):
                 connection.execute(f"ALTER TABLE {table} ENABLE TRIGGER USER")
         found = ledger.verify().problems
         ledger.close()
-        assert found or raised(lambda: Ledger(place)) == "LedgerIntegrity", statement
+        assert found or raised(partial(Ledger, place)) == "LedgerIntegrity", statement
 
 
 @pytest.mark.parametrize(
@@ -192,7 +193,7 @@ def test_a_forged_limit_needs_a_signature(tmp_path, config):
     connection = disarmed(str(path))
 
     def forge():
-        seq = connection.execute("SELECT seq FROM entry WHERE body LIKE '%\"kind\":\"raise\"%'").fetchone()[0]
+        seq = connection.execute('SELECT seq FROM entry WHERE body LIKE \'%"kind":"raise"%\'').fetchone()[0]
         rewritten(connection, seq, lambda entry: entry.update(limit=[9 * 10**12, entry["limit"][1]]))
         connection.execute("UPDATE account SET limit0 = 9000000000000 WHERE name = 'people'")
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from crash.model import Model, ModelAccount
 from crash.stores import Clock, raised
-
 from tallystick.ledger import Budget, Filter, Ledger, Partition
 
 NAMES = ("people", "ward-a", "ward-b", "window", "others")

@@ -11,4 +11,16 @@ from tallystick.ledger.partition import Partition
 from tallystick.ledger.receipt import Receipt
 from tallystick.ledger.signing import Signer
 
-__all__ = ["Account", "Amount", "Budget", "Charge", "Event", "Filter", "Ledger", "Partition", "Receipt", "Signer", "import_ledger"]
+__all__ = [
+    "Account",
+    "Amount",
+    "Budget",
+    "Charge",
+    "Event",
+    "Filter",
+    "Ledger",
+    "Partition",
+    "Receipt",
+    "Signer",
+    "import_ledger",
+]

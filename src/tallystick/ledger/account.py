@@ -140,7 +140,7 @@ class Account:
         )
 
     def reserve(self, loss: PrivacyLoss, *, why: str, key: str | None = None, **options: Any) -> Charge:
-        """Take the amount but do not start: give it back with ``.release()``, or ``.start()`` and ``.commit(answer)``."""
+        """Take the amount without starting: give it back with ``release()``, or ``start()`` and ``commit(answer)``."""
         return self.charge(loss, why=why, key=key, **options).reserve()
 
     def release(

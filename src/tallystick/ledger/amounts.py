@@ -8,6 +8,7 @@ Charges round up, limits round down, and no float ever reaches the database.
 from __future__ import annotations
 
 import math
+import numbers
 from decimal import Decimal
 from fractions import Fraction
 from typing import Final
@@ -30,14 +31,20 @@ def as_written(name: str, value: Number) -> Fraction:
     >>> as_written("rho", 0.1)
     Fraction(1, 10)
     """
-    if isinstance(value, bool) or not isinstance(value, int | float | Fraction | Decimal):
-        try:
-            value = float(value)  # numpy scalars
-        except (TypeError, ValueError):
-            raise InvalidInput(name, value, "a number") from None
+    if isinstance(value, bool) or not isinstance(value, numbers.Real | Decimal):
+        raise InvalidInput(name, value, "a number")
     if not math.isfinite(value):
         raise InvalidInput(name, value, "a finite number")
-    return Fraction(repr(float(value))) if isinstance(value, float) else Fraction(value)
+    if isinstance(value, numbers.Rational):
+        return Fraction(int(value.numerator), int(value.denominator))
+    return Fraction(value) if isinstance(value, Decimal) else Fraction(repr(float(value)))
+
+
+def _near(value: Fraction) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.copysign(math.inf, value)
 
 
 def charge_units(name: str, value: Fraction, units: int) -> int:
@@ -49,10 +56,10 @@ def charge_units(name: str, value: Fraction, units: int) -> int:
     1
     """
     if value < 0:
-        raise InvalidInput(name, float(value), "a number >= 0")
+        raise InvalidInput(name, _near(value), "a number >= 0")
     amount = math.ceil(value * units)
     if amount > LARGEST:
-        raise InvalidInput(name, float(value), f"at most {LARGEST / units:.6g}")
+        raise InvalidInput(name, _near(value), f"at most {LARGEST / units:.6g}")
     return amount
 
 
@@ -63,10 +70,10 @@ def limit_units(name: str, value: Fraction, units: int) -> int:
     333333333333
     """
     if value < 0:
-        raise InvalidInput(name, float(value), "a number >= 0")
+        raise InvalidInput(name, _near(value), "a number >= 0")
     amount = math.floor(value * units)
     if amount > LARGEST:
-        raise InvalidInput(name, float(value), f"at most {LARGEST / units:.6g}")
+        raise InvalidInput(name, _near(value), f"at most {LARGEST / units:.6g}")
     return amount
 
 

@@ -25,7 +25,7 @@ class Anchor(NamedTuple):
 
 
 def config_directory() -> Path:
-    """Where user state lives: ``$TALLYSTICK_CONFIG_DIR``, else ``$XDG_CONFIG_HOME/tallystick``, else ``~/.config/tallystick``."""
+    """Where user state lives: ``$TALLYSTICK_CONFIG_DIR``, or tallystick under ``$XDG_CONFIG_HOME`` or ``~/.config``."""
     if chosen := os.environ.get("TALLYSTICK_CONFIG_DIR"):
         return Path(chosen)
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "tallystick"

@@ -67,7 +67,7 @@ def _encode_array(value: Any) -> Any:
     if not isinstance(value, np.ndarray | np.generic):
         raise InvalidInput("answer", type(value).__name__, "numbers, text, lists, dicts or numpy arrays")
     array = np.asarray(value)
-    if array.dtype.kind not in _ARRAY_KINDS or array.dtype.itemsize > 8 and array.dtype.kind in "fiu":
+    if array.dtype.kind not in _ARRAY_KINDS or (array.dtype.itemsize > 8 and array.dtype.kind in "fiu"):
         raise InvalidInput("answer", f"dtype {array.dtype}", "booleans, integers, floats, text or dates")
     dtype = array.dtype.newbyteorder("=")
     plain = array.astype("int64") if array.dtype.kind == "M" else array

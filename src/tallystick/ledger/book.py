@@ -23,9 +23,9 @@ from tallystick.ledger.partition import Partition
 from tallystick.ledger.receipt import Receipt
 from tallystick.ledger.signing import Signer
 from tallystick.ledger.store import Probe, Store, Transaction
+from tallystick.ledger.text import PLAN_LENGTH, WHY_LENGTH, checked
 from tallystick.ledger.transfer import export_lines, import_lines
 from tallystick.ledger.verify import Report, verify
-from tallystick.ledger.text import PLAN_LENGTH, WHY_LENGTH, checked
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -130,7 +130,7 @@ class Ledger:
         """An account by name: with a budget it is created (or checked to be the same), without one it must exist.
 
         The budget's type picks the filter: ``zcdp``, ``approx_dp``/``pure_dp``, ``gdp`` or ``renyi_dp`` at one order.
-        ``parent=`` makes a block whose charges the parent also pays: their sum, or with ``partition=`` the largest block.
+        ``parent=`` makes a block that its parent also pays for: the sum of blocks, or with ``partition=`` the largest.
         """
         above = self.open(parent) if isinstance(parent, str) else parent
         row = opening.open_account(
@@ -306,7 +306,9 @@ class Ledger:
         return views.ledger_html(self)
 
 
-def import_ledger(lines: Iterable[str], place: str | Path, *, config: Path | None = None, by: str | None = None) -> Ledger:
+def import_ledger(
+    lines: Iterable[str], place: str | Path, *, config: Path | None = None, by: str | None = None
+) -> Ledger:
     """Replay an export into a new place and open it there."""
     store = open_store(place, create=True, probe=None)
     try:

@@ -13,7 +13,9 @@ from tallystick.ledger.filters import Filter
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
 
-ALLOWED: Final = "one of zcdp(rho=, delta=), approx_dp(epsilon=, delta=), pure_dp(epsilon=), gdp(mu=), renyi_dp({order: epsilon})"
+ALLOWED: Final = (
+    "one of zcdp(rho=, delta=), approx_dp(epsilon=, delta=), pure_dp(epsilon=), gdp(mu=), renyi_dp({order: epsilon})"
+)
 
 
 class Budget(NamedTuple):
@@ -71,7 +73,9 @@ class Budget(NamedTuple):
 def _of_renyi(leaf: Any) -> Budget:
     if len(leaf.orders) != 1:
         raise InvalidInput(
-            "budget", f"renyi_dp at {len(leaf.orders)} orders", "one order: 'some order is under budget' is not a filter"
+            "budget",
+            f"renyi_dp at {len(leaf.orders)} orders",
+            "one order: 'some order is under budget' is not a filter",
         )
     return Budget.rdp(leaf.orders[0], leaf.epsilons[0])
 

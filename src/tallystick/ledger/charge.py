@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -151,10 +152,8 @@ class Charge:
 
     def _burn_quietly(self) -> None:
         """Burn if the store lets us; if not, the charge stays EXECUTING, which is paid just the same."""
-        try:
+        with contextlib.suppress(Unavailable, Refused):
             self.burn()
-        except (Unavailable, Refused):
-            pass
 
     def __repr__(self) -> str:
         number = self._row.id if self._row else "new"

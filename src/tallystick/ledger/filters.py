@@ -37,7 +37,10 @@ RULES: Final[dict[str, Rule]] = {
         True,
     ),
     "approx": Rule(
-        "epsilon", "(epsilon, delta)", "basic composition is a filter: Rogers, Roth, Ullman & Vadhan 2016, Thm 3.6", True
+        "epsilon",
+        "(epsilon, delta)",
+        "basic composition is a filter: Rogers, Roth, Ullman & Vadhan 2016, Thm 3.6",
+        True,
     ),
     "gdp": Rule("mu^2", "GDP", "sum of mu^2 is a filter: Smith & Thakurta 2022; Koskela et al. 2023", False),
     "rdp": Rule(

@@ -194,9 +194,7 @@ def _rise(
 ) -> tuple[int, int]:
     """How much the maximum over the blocks of a partition grows when one block goes from ``before`` up by ``more``."""
     others = transaction.row("largest_sibling", parent_id, partition, account_id) or (0, 0)
-    first, second = (
-        max(before[i] + more[i], int(others[i])) - max(before[i], int(others[i])) for i in (0, 1)
-    )
+    first, second = (max(before[i] + more[i], int(others[i])) - max(before[i], int(others[i])) for i in (0, 1))
     return first, second
 
 

@@ -40,7 +40,9 @@ def checked_milestones(values: Sequence[float | Fraction], limit0: int) -> list[
     found = [limit_units("milestones", as_written("milestones", value), UNITS_0) for value in values]
     if len(found) > 1000:
         raise InvalidInput("milestones", f"{len(found)} of them", "at most 1000")
-    if any(later <= earlier for earlier, later in zip([0, *found], found, strict=False)) or (found and found[-1] >= limit0):
+    if any(later <= earlier for earlier, later in zip([0, *found], found, strict=False)) or (
+        found and found[-1] >= limit0
+    ):
         raise InvalidInput("milestones", list(values), "increasing positive numbers below the limit")
     return found
 

@@ -121,9 +121,7 @@ def _same(found: AccountRow, wanted: AccountRow, unit: str | None) -> None:
             )
 
 
-def raise_limit(
-    ledger: Ledger, account: Account, budget: PrivacyLoss | Budget, *, why: str, signer: Signer
-) -> Amount:
+def raise_limit(ledger: Ledger, account: Account, budget: PrivacyLoss | Budget, *, why: str, signer: Signer) -> Amount:
     """Append a signed raise; a limit never falls and the filter never changes."""
     checked("why", why, WHY_LENGTH)
     asked = budget if isinstance(budget, Budget) else Budget.of(budget)
@@ -136,9 +134,7 @@ def raise_limit(
         if (asked.limit0, asked.limit1) == (row.limit0, row.limit1):
             raise InvalidInput("budget", str(Amount(account.currency, *asked[1:3])), "a limit above the present one")
         terms = raise_terms(ledger.id, row, asked.limit0, asked.limit1, why)
-        changed = transaction.run(
-            "raise_limit", asked.limit0, asked.limit1, row.id, row.limit0, row.limit1
-        )
+        changed = transaction.run("raise_limit", asked.limit0, asked.limit1, row.id, row.limit0, row.limit1)
         if changed != 1:
             raise Refused(f"account {account.name!r} is closed")
         journal.append(

@@ -24,7 +24,7 @@ LOCK_CLASS: Final = 0x7A11
 QUEUE: Final = f"SELECT pg_advisory_xact_lock({LOCK_CLASS}, hashtext(current_schema()))"
 TABLES: Final = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
 TRIGGERS: Final = (
-    "SELECT t.tgname || ' ' || c.relname || ' ' || t.tgenabled::text || ' ' || pg_get_triggerdef(t.oid) FROM pg_trigger t "
+    "SELECT concat_ws(' ', t.tgname, c.relname, t.tgenabled, pg_get_triggerdef(t.oid)) FROM pg_trigger t "
     "JOIN pg_class c ON c.oid = t.tgrelid WHERE NOT t.tgisinternal AND c.relnamespace = current_schema()::regnamespace"
 )
 FUNCTIONS: Final = (
@@ -178,7 +178,9 @@ class PostgresStore:
                 connection.execute(f"SET LOCAL search_path = {name}".encode())
                 for step in migrations("postgres"):
                     connection.execute(step.sql.encode())
-                expected = {item.replace(f"{name}.", f"{original[0] if original else ''}.") for item in _objects(connection)}
+                expected = {
+                    item.replace(f"{name}.", f"{original[0] if original else ''}.") for item in _objects(connection)
+                }
             finally:
                 connection.execute("ROLLBACK")
         return [f"schema object was altered, added or removed: {item[:80]}" for item in sorted(expected ^ found)]

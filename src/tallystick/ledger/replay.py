@@ -1,7 +1,7 @@
 """Replaying entries: what the tables must contain, derived from the chain alone.
 
-This is a second, independent account of the rules in ``journal.py``: plain dictionaries, no SQL. ``verify`` compares its
-result with the tables row by row, so an edit of a row, of an entry, or of both is found.
+This is a second, independent account of the rules in ``journal.py``: plain dictionaries, no SQL. ``verify`` compares
+its result with the tables row by row, so an edit of a row, of an entry, or of both is found.
 """
 
 from __future__ import annotations

@@ -162,8 +162,12 @@ class SqliteStore:
         """Differences between the file's own objects and the migrations, and physical damage."""
         with self._mutex, translated(self.url):
             connection = self._connected()
-            problems = [f"SQLite: {row[0]}" for row in connection.execute("PRAGMA integrity_check(20)") if row[0] != "ok"]
-            problems += [f"SQLite: broken reference in {row[0]}" for row in connection.execute("PRAGMA foreign_key_check")]
+            problems = [
+                f"SQLite: {row[0]}" for row in connection.execute("PRAGMA integrity_check(20)") if row[0] != "ok"
+            ]
+            problems += [
+                f"SQLite: broken reference in {row[0]}" for row in connection.execute("PRAGMA foreign_key_check")
+            ]
             found = _objects(connection)
         fresh = sqlite3.connect(":memory:", isolation_level=None)
         for step in migrations("sqlite"):

@@ -58,9 +58,7 @@ STATEMENTS: Final[dict[str, str]] = {
     "dataset_named": "SELECT name, account_id FROM dataset WHERE name = ?",
     "datasets": "SELECT name, account_id FROM dataset ORDER BY name",
     "charge_insert": f"INSERT INTO charge ({CHARGE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-    "charge_by_key": (
-        f"SELECT {CHARGE_COLUMNS} FROM charge WHERE principal = ? AND key = ? AND state <> 'RELEASED'"
-    ),
+    "charge_by_key": (f"SELECT {CHARGE_COLUMNS} FROM charge WHERE principal = ? AND key = ? AND state <> 'RELEASED'"),
     "charge_by_id": f"SELECT {CHARGE_COLUMNS} FROM charge WHERE id = ?",
     "charges": f"SELECT {CHARGE_COLUMNS} FROM charge ORDER BY id",
     "charges_of": (
@@ -69,7 +67,10 @@ STATEMENTS: Final[dict[str, str]] = {
         "WHERE l.account_id = ? ORDER BY c.id"
     ),
     "charge_move": "UPDATE charge SET state = ?, last_seq = ? WHERE id = ? AND state = ? AND fence = ?",
-    "charge_lease": "UPDATE charge SET fence = ?, lease_until = ?, last_seq = ? WHERE id = ? AND fence = ? AND state IN ('RESERVED', 'EXECUTING')",
+    "charge_lease": (
+        "UPDATE charge SET fence = ?, lease_until = ?, last_seq = ? "
+        "WHERE id = ? AND fence = ? AND state IN ('RESERVED', 'EXECUTING')"
+    ),
     "charge_move_replay": "UPDATE charge SET state = ?, last_seq = ? WHERE id = ?",
     "charge_lease_replay": "UPDATE charge SET fence = ?, lease_until = ?, last_seq = ? WHERE id = ?",
     "charges_expired": (

@@ -46,15 +46,17 @@ def bar(used: int, limit: int) -> str:
 def account_html(account: Account) -> str:
     """An account: promise, used, blocks, the last charges."""
     used, limit, left = account.used, account.limit, account.remaining
-    rows = [
-        [when(e.at), e.why, str(e.amount), e.state]
-        for e in account.history()[-8:]
-    ]
+    rows = [[when(e.at), e.why, str(e.amount), e.state] for e in account.history()[-8:]]
     blocks = [[child.name, str(child.used), str(child.limit)] for child in account.children]
     parent = account.parent
-    lifetime = f"<div>lifetime ({escape(parent.name)}): used {escape(str(parent.used))} of {escape(str(parent.limit))}</div>" if parent else ""
+    lifetime = (
+        f"<div>lifetime ({escape(parent.name)}): used {escape(str(parent.used))} of {escape(str(parent.limit))}</div>"
+        if parent
+        else ""
+    )
     return (
-        f"<div><b>{escape(account.name)}</b> ({account.kind}, per {escape(account.unit)}, {escape(account.currency.title)})"
+        f"<div><b>{escape(account.name)}</b> ({account.kind}, per {escape(account.unit)}, "
+        f"{escape(account.currency.title)})"
         f"{bar(used.a0, limit.a0)}"
         f"<div>promise: never more than {escape(str(limit))}; used {escape(str(used))}; left {escape(str(left))}</div>"
         + lifetime

@@ -7,12 +7,12 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from crash.stores import fresh_schema
-from crash.twin import KEYS, NAMES, Twin, random_step
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
+from crash.stores import fresh_schema
+from crash.twin import KEYS, NAMES, Twin, random_step
 from tallystick.ledger import journal
 
 line = st.tuples(st.sampled_from(NAMES), st.integers(0, 5), st.integers(0, 2))
@@ -86,22 +86,21 @@ def test_the_ledger_does_what_the_model_says(store, request):
 )
 def test_the_comparison_notices_a_broken_ledger(mistake, replacement, monkeypatch, tmp_path):
     monkeypatch.setattr(journal, mistake, replacement)
-    draw = random.Random(7)
     with pytest.raises(AssertionError):
-        for number in range(20):
-            twin = Twin(str(tmp_path / f"{number}.db"))
-            for _ in range(60):
-                random_step(twin, draw)
-            twin.finish()
+        walk(tmp_path)
 
 
 def test_a_fence_that_is_not_raised_is_noticed(monkeypatch, tmp_path):
     honest = journal.lease
     monkeypatch.setattr(journal, "lease", lambda *given, take: honest(*given, take=False))
-    draw = random.Random(7)
     with pytest.raises(AssertionError):
-        for number in range(20):
-            twin = Twin(str(tmp_path / f"{number}.db"))
-            for _ in range(60):
-                random_step(twin, draw)
-            twin.finish()
+        walk(tmp_path)
+
+
+def walk(folder):
+    draw = random.Random(7)
+    for number in range(20):
+        twin = Twin(str(folder / f"{number}.db"))
+        for _ in range(60):
+            random_step(twin, draw)
+        twin.finish()

@@ -1,0 +1,196 @@
+"""Populations, blocks, parallel composition, raises, milestones, datasets."""
+
+from __future__ import annotations
+
+import pytest
+
+from crash.stores import raised, spend
+from tallystick.errors import BudgetExceeded, InvalidInput, Refused
+from tallystick.ledger import Budget, Filter, Partition
+
+WARDS = Partition("ward", by="unit id", one_block_per_unit=True)
+
+
+def units(a0, a1=0):
+    return Budget(Filter("zcdp"), a0, a1)
+
+
+@pytest.fixture
+def people(ledger):
+    return ledger.open("people", budget=units(100, 10), unit="person")
+
+
+def test_opening_twice_is_the_same_account(ledger, people):
+    assert ledger.open("people").id == people.id
+    assert ledger.open("people", budget=units(100, 10)).id == people.id
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        units(101, 10),
+        units(100, 9),
+        Budget.approx(1),
+        Budget.gdp(1),
+        Budget.rdp(16, 1),
+        units(100, 10)._replace(adjacency="replace"),
+    ],
+)
+def test_another_budget_or_filter_is_refused(ledger, people, other):
+    with pytest.raises(Refused, match="exists with another"):
+        ledger.open("people", budget=other)
+
+
+def test_another_unit_is_refused(ledger, people):
+    with pytest.raises(Refused):
+        ledger.open("people", budget=units(100, 10), unit="household")
+
+
+def test_an_unknown_account_is_not_created_without_a_budget(ledger):
+    with pytest.raises(InvalidInput, match="existing account"):
+        ledger.open("nobody")
+
+
+def test_a_population_pays_the_largest_block_of_a_partition(ledger, people):
+    a, b = (ledger.open(n, budget=units(90, 10), parent=people, partition=WARDS) for n in ("a", "b"))
+    with spend(a, 30, 1):
+        pass
+    with spend(b, 50, 3):
+        pass
+    assert (people.used.a0, people.used.a1) == (50, 3)
+    with spend(a, 40, 0):
+        pass
+    assert people.used.a0 == 70
+    with spend(people, 30):
+        pass
+    assert people.remaining.a0 == 0
+    with pytest.raises(BudgetExceeded, match="population people"), spend(a, 1):
+        pass
+    with spend(b, 20):
+        pass
+    assert (a.used.a0, b.used.a0, people.used.a0) == (70, 70, 100)
+    assert ledger.verify().problems == ()
+
+
+def test_giving_back_the_largest_block_falls_to_the_next_one(ledger, people):
+    a, b = (ledger.open(n, budget=units(90), parent=people, partition=WARDS) for n in ("a", "b"))
+    held = spend(a, 60).reserve()
+    with spend(b, 25):
+        pass
+    assert people.used.a0 == 60
+    held.release()
+    assert people.used.a0 == 25
+    assert ledger.verify().problems == ()
+
+
+def test_a_population_pays_the_sum_of_other_blocks(ledger, people):
+    a, b = (ledger.open(n, budget=units(90), parent="people") for n in ("w45", "w46"))
+    for block in (a, b):
+        with spend(block, 40):
+            pass
+    assert people.used.a0 == 80
+    assert raised(spend(b, 30).reserve) == "BudgetExceeded"
+    assert a.parent.name == "people"
+    assert [child.name for child in people.children] == ["w45", "w46"]
+    assert "lifetime (people)" in a._repr_html_()
+
+
+def test_blocks_of_blocks_carry_their_maximum_upwards(ledger, people):
+    region = ledger.open("region", budget=units(90), parent=people, partition=WARDS)
+    rooms = Partition("room", by="public attribute", one_block_per_unit=True)
+    one, two = (ledger.open(n, budget=units(90), parent=region, partition=rooms) for n in ("one", "two"))
+    for block, amount in ((one, 10), (two, 30), (one, 15)):
+        with spend(block, amount):
+            pass
+    assert (region.used.a0, people.used.a0) == (30, 30)
+    assert ledger.verify().problems == ()
+
+
+@pytest.mark.parametrize(
+    ("partition", "adjacency", "condition"),
+    [
+        (WARDS, "replace", "not add/remove"),
+        (Partition("w", by="unit id", one_block_per_unit=False), "add_remove", "several blocks"),
+        (Partition("w", by="median of the data", one_block_per_unit=True), "add_remove", "assigned by"),
+    ],
+)
+def test_parallel_composition_names_the_condition_that_failed(ledger, partition, adjacency, condition):
+    budget = units(100)._replace(adjacency=adjacency)
+    people = ledger.open("people", budget=budget)
+    with pytest.raises(Refused, match=condition):
+        ledger.open("block", budget=budget, parent=people, partition=partition)
+    assert len(ledger.accounts()) == 1
+
+
+def test_a_block_keeps_its_parents_currency_and_unit(ledger, people):
+    with pytest.raises(Refused, match="currency"):
+        ledger.open("block", budget=Budget.approx(1), parent=people)
+    with pytest.raises(Refused, match="unit"):
+        ledger.open("block", budget=units(5), parent=people, unit="household")
+    with pytest.raises(InvalidInput, match="parent="):
+        ledger.open("block", budget=units(5), partition=WARDS)
+
+
+def test_a_limit_rises_with_a_signed_reason(ledger, people):
+    with spend(people, 100):
+        pass
+    assert people.raise_limit(units(150, 10), why="new consent round").a0 == 150
+    with spend(people, 50):
+        pass
+    assert people.remaining.a0 == 0
+    assert ledger.open("people", budget=units(100, 10)).limit.a0 == 150
+    with ledger.store.read() as transaction:
+        body = [row[2] for row in transaction.rows("entries_after", 0, 100) if '"kind":"raise"' in row[2]]
+    assert "new consent round" in body[0]
+    assert "signature" in body[0]
+    assert ledger.verify().problems == ()
+
+
+def test_a_limit_never_falls_and_never_changes_currency(people):
+    for budget, error in (
+        (units(99, 10), Refused),
+        (units(100, 9), Refused),
+        (units(100, 10), InvalidInput),
+        (Budget.approx(9), Refused),
+    ):
+        with pytest.raises(error):
+            people.raise_limit(budget, why="x")
+    people.close(why="end")
+    with pytest.raises(Refused, match="closed"):
+        people.raise_limit(units(200, 10), why="x")
+
+
+def test_a_dataset_belongs_to_one_population(ledger, people):
+    people.attach("visits")
+    people.attach("visits")
+    other = ledger.open("others", budget=units(5))
+    with pytest.raises(Refused, match="another account"):
+        other.attach("visits")
+    assert ledger.datasets() == {"visits": "people"}
+
+
+@pytest.mark.parametrize(
+    "milestones", [[0.5, 0.25], [0.0], [1.0], [0.5, 0.5], [float("nan")], [-1], list(range(1, 2000))]
+)
+def test_milestones_must_increase_below_the_limit(ledger, milestones):
+    with pytest.raises(InvalidInput):
+        ledger.open("people", budget=Budget.zcdp(1), milestones=milestones)
+
+
+def test_without_milestones_there_is_no_so_far(people):
+    with pytest.raises(Refused, match="no milestones"):
+        people.so_far(delta=1e-6)
+
+
+def test_an_approximate_milestone_shares_delta(ledger):
+    account = ledger.open("people", budget=Budget.approx(2, 1e-7), milestones=[0.5, 1.0])
+    with spend(account, 6 * 10**11):
+        pass
+    said = account.so_far(delta=1e-6)
+    assert (said.epsilon, said.statements) == (1.0, 3)
+    assert "cut at epsilon 1.0000" in str(said)
+    with pytest.raises(InvalidInput, match="at least"):
+        account.so_far(delta=2e-7)
+    for delta in (0, 1, -1, float("nan")):
+        with pytest.raises(InvalidInput):
+            account.so_far(delta=delta)

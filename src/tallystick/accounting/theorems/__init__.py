@@ -126,7 +126,6 @@ from tallystick.accounting.theorems.noise import (
     queries_where_advanced_wins,
 )
 from tallystick.accounting.theorems.optimal import (
-    heterogeneous_optimal_composition,
     optimal_composition_delta,
     optimal_composition_epsilon,
     optimal_composition_points,
@@ -183,6 +182,7 @@ from tallystick.accounting.theorems.testing import (
     least_type_two_error,
     power_bound,
 )
+from tallystick.accounting.theorems.unlike import heterogeneous_optimal_composition
 
 __all__ = [
     "DiscreteLoss",

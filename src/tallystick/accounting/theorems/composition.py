@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from tallystick.accounting import check
 from tallystick.accounting.theorems import require
 from tallystick.accounting.theorems.rounding import delta_up, down, up
+from tallystick.errors import InvalidInput
 
 
 def basic_composition(*, epsilons: Iterable[float], deltas: Iterable[float] = ()) -> tuple[float, float]:
@@ -61,9 +62,15 @@ def advanced_composition_quadratic(
 
 
 def advanced_composition_tight_mean(
-    *, epsilons: Iterable[float], delta_slack: float, deltas: Iterable[float] = ()
+    *,
+    epsilons: Iterable[float],
+    delta_slack: float,
+    deltas: Iterable[float] = (),
+    counts: Iterable[int] | None = None,
 ) -> tuple[float, float]:
     """Unlike steps: sum e_i tanh(e_i/2) + sqrt(2 log(1/d') sum e_i^2), with delta = sum d_i + d'.
+
+    ``counts[i]`` repeats step i.
 
     Azuma's inequality with the exact greatest mean of a loss bounded by epsilon (Kairouz, Oh, Viswanath 2015,
     section 3.3); page ``theory/advanced-composition.md``. Rounded up.
@@ -74,10 +81,13 @@ def advanced_composition_tight_mean(
     """
     parts = require.numbers("epsilons", epsilons)
     slack = require.open_probability("delta_slack", delta_slack)
-    slips = [check.probability("deltas", delta) for delta in deltas]
-    mean = math.fsum(e * math.tanh(e / 2.0) for e in parts)
-    spread = math.sqrt(2.0 * -math.log(slack) * math.fsum(e * e for e in parts))
-    return up(mean + spread), delta_up(math.fsum(slips) + slack)
+    times = [require.steps("counts", count) for count in counts] if counts is not None else [1] * len(parts)
+    slips = [check.probability("deltas", delta) for delta in deltas] or [0.0] * len(parts)
+    if not len(times) == len(slips) == len(parts):
+        raise InvalidInput("counts", times, f"as many counts and deltas as epsilons ({len(parts)})")
+    mean = math.fsum(n * e * math.tanh(e / 2.0) for e, n in zip(parts, times, strict=True))
+    spread = math.sqrt(2.0 * -math.log(slack) * math.fsum(n * e * e for e, n in zip(parts, times, strict=True)))
+    return up(mean + spread), delta_up(math.fsum(n * d for d, n in zip(slips, times, strict=True)) + slack)
 
 
 def step_epsilon_printed(*, total_epsilon: float, steps: int, delta_slack: float) -> float:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from tallystick.accounting import check
 from tallystick.accounting.theorems import normal, require
+from tallystick.accounting.theorems.minimise import least
 from tallystick.accounting.theorems.rounding import delta_up, up
 from tallystick.errors import InvalidInput
 
@@ -143,7 +144,7 @@ def best_rdp_to_approx(
             return math.inf
         return convert(order=order, epsilon=divergence, delta=d)
 
-    best = _least(at, math.log(1e-6), math.log(largest_order))
+    best = least(at, math.log(1e-6), math.log(largest_order))
     return at(best), 1.0 + math.exp(best)
 
 
@@ -191,7 +192,7 @@ def zcdp_to_delta(*, rho: float, epsilon: float) -> float:
         order = 1.0 + math.exp(log_gap)
         return rdp_to_delta(order=order, divergence=up(r * order), epsilon=e)
 
-    return at(_least(at, math.log(1e-6), math.log(1e9)))
+    return at(least(at, math.log(1e-6), math.log(1e9)))
 
 
 def approx_to_tv(*, epsilon: float, delta: float = 0.0) -> float:
@@ -236,21 +237,3 @@ def pure_to_kl_printed(*, epsilon: float) -> float:
     """
     e = check.nonnegative("epsilon", epsilon)
     return up(e * math.expm1(e)) if e < 700.0 else math.inf
-
-
-def _least(function: Callable[[float], float], low: float, high: float) -> float:
-    """Where a function is small: a coarse scan, then golden section around the best point."""
-    count = 60
-    points = [low + (high - low) * i / count for i in range(count + 1)]
-    values = [function(point) for point in points]
-    best = min(range(count + 1), key=values.__getitem__)
-    left, right = points[max(0, best - 1)], points[min(count, best + 1)]
-    golden = (math.sqrt(5.0) - 1.0) / 2.0
-    for _ in range(60):
-        inner, outer = right - golden * (right - left), left + golden * (right - left)
-        if function(inner) <= function(outer):
-            right = outer
-        else:
-            left = inner
-    middle = (left + right) / 2.0
-    return middle if function(middle) <= values[best] else points[best]

@@ -1,4 +1,4 @@
-"""The exact k-fold composition of (epsilon, delta)-DP, and an enclosure when the steps differ.
+"""The exact k-fold composition of (epsilon, delta)-DP (``unlike`` encloses it when the steps differ).
 
 The worst mechanism is known: with probability delta it gives everything away, otherwise it is randomized
 response (Kairouz, Oh, Viswanath 2015). Its k-fold composition is a binomial sum.
@@ -7,18 +7,14 @@ response (Kairouz, Oh, Viswanath 2015). Its k-fold composition is a binomial sum
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tallystick.accounting import check
 from tallystick.accounting.theorems import require
+from tallystick.accounting.theorems.require import Floats
 from tallystick.accounting.theorems.rounding import TINY, delta_up, up
 from tallystick.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from tallystick.accounting.bounds import Bounds
 
 
 def optimal_composition_delta(*, epsilon: float, steps: int, total_epsilon: float, delta: float = 0.0) -> float:
@@ -88,35 +84,13 @@ def optimal_composition_points(*, epsilon: float, steps: int, delta: float = 0.0
     return [(at, optimal_composition_delta(epsilon=e, steps=k, total_epsilon=at, delta=delta)) for at in corners]
 
 
-def heterogeneous_optimal_composition(
-    *, epsilons: Iterable[float], deltas: Iterable[float], total_delta: float
-) -> Bounds:
-    """Enclosure of the least epsilon of unlike (epsilon_i, delta_i)-DP steps at ``total_delta``.
+def binomial_window(epsilon: float, steps: int) -> tuple[Floats, Floats, float]:
+    """Numbers of truths in k randomized responses, their probabilities, and a bound on the mass left out.
 
-    Computing it exactly is #P-complete (Theorem 10.2; Murtagh, Vadhan 2016), so both ends are certified
-    numerics over the exact worst pairs; page ``theory/optimal-composition.md``.
-
-    >>> bounds = heterogeneous_optimal_composition(epsilons=[0.1, 0.2], deltas=[0.0, 1e-7], total_delta=1e-6)
-    >>> 0.29 < bounds.lower <= bounds.upper < 0.3000001
-    True
+    >>> wins, masses, outside = binomial_window(1.0, 3)
+    >>> wins.tolist(), round(float(masses.sum()), 12), outside
+    ([0.0, 1.0, 2.0, 3.0], 1.0, 0.0)
     """
-    from tallystick.accounting import approx_dp
-
-    parts = require.numbers("epsilons", epsilons)
-    slips = [check.probability("deltas", delta) for delta in deltas]
-    if len(slips) != len(parts):
-        raise InvalidInput("deltas", slips, f"as many deltas as epsilons ({len(parts)})")
-    losses = [approx_dp(epsilon=e, delta=d) for e, d in zip(parts, slips, strict=True)]
-    whole = losses[0]
-    for loss in losses[1:]:
-        whole = whole + loss
-    return whole.epsilon_bounds(delta=check.probability("total_delta", total_delta))
-
-
-def _randomized_response_delta(epsilon: float, steps: int, total: float) -> float:
-    """delta(total) of k randomized responses; masses below about 1e-325 are replaced by 1e-300 in all."""
-    if total >= steps * epsilon:
-        return 0.0
     p = 1.0 / (1.0 + math.exp(-epsilon))
     variance = steps * p * (1.0 - p)
     # Bernstein: beyond this distance from the mean lies less than e^-760 of the mass
@@ -129,7 +103,14 @@ def _randomized_response_delta(epsilon: float, steps: int, total: float) -> floa
     mode = min(len(wins) - 1, max(0, math.floor((steps + 1) * p) - low))
     logs = np.concatenate([-np.cumsum(ratios[:mode][::-1])[::-1], [0.0], np.cumsum(ratios[mode:])])
     masses = np.exp(logs)
-    masses /= masses.sum()
+    return wins, masses / masses.sum(), TINY if low > 0 or high < steps else 0.0
+
+
+def _randomized_response_delta(epsilon: float, steps: int, total: float) -> float:
+    """delta(total) of k randomized responses; what the window leaves out is added at infinity."""
+    if total >= steps * epsilon:
+        return 0.0
+    wins, masses, outside = binomial_window(epsilon, steps)
     losses = (2.0 * wins - steps) * epsilon
     above = losses > total
-    return float(np.sum(masses[above] * -np.expm1(total - losses[above]))) + (TINY if low > 0 or high < steps else 0.0)
+    return float(np.sum(masses[above] * -np.expm1(total - losses[above]))) + outside

@@ -52,8 +52,7 @@ class AdditiveNoise(Mechanism[Points, Noisy]):
 
     @property
     def privacy(self) -> PrivacyLoss:
-        """Exact pair of the lattice law where one coordinate changes or each coordinate's change is known; otherwise
-        the norm bound (``pure_dp`` for Laplace, ``zcdp`` for Gaussian). Always an upper bound."""
+        """The pair of the lattice law, or one proved to dominate it (docs/theory/noise-lattice.md): an upper bound."""
         return price(self.law, self.lattice, self.move, self.relation)
 
     @property
@@ -114,7 +113,7 @@ class AdditiveNoise(Mechanism[Points, Noisy]):
         if array.shape != (dimension,) or array.dtype.kind not in ("fiu" if self.lattice else "iu"):
             raise InvalidInput("value", f"an array of {array.dtype} of shape {array.shape}", allowed)
         if self.lattice is None:
-            return np.clip(array, -FARTHEST, FARTHEST).astype(np.int64)
+            return np.asarray(np.clip(array, -FARTHEST, FARTHEST), dtype=np.int64)
         reals = array.astype(np.float64)
         if strict and not np.isfinite(reals).all():
             raise InvalidInput("value", "an array with numbers that are not finite", allowed)

@@ -128,6 +128,16 @@ def rounded_up(exact: Fraction) -> float:
     return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
 
 
+def rounded_down(exact: Fraction) -> float:
+    """The greatest double that is not above an exact number.
+
+    >>> rounded_down(Fraction(1, 3)) <= Fraction(1, 3)
+    True
+    """
+    nearest = float(exact)
+    return nearest if Fraction(nearest) <= exact else math.nextafter(nearest, -math.inf)
+
+
 def real_scalar(argument: str, value: Any, *, strict: bool) -> float | int | Fraction:
     """Check that a value is one real number; with ``strict`` it must also be finite. Never shows the value."""
     allowed = "a single finite number"

@@ -14,13 +14,21 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from tallystick import accounting
-from tallystick.accounting import check
+from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency
+from tallystick.accounting.calibrate import calibrate
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms.additive import AdditiveNoise, Move, enlarged_norm, price
 from tallystick.mechanisms.lattice import Lattice, default_lattice, lattice_of
-from tallystick.mechanisms.laws import DiscreteGaussian, DiscreteLaplace, NoiseLaw, Relation
+from tallystick.mechanisms.laws import (
+    SMOOTH_STEPS,
+    SMOOTH_VECTOR_SIGMA,
+    SMOOTHING,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    NoiseLaw,
+    Relation,
+)
 from tallystick.mechanisms.sensitivity import Clamp, Sensitivity, clamp, exact_sum, sensitivity_of
 
 if TYPE_CHECKING:
@@ -105,8 +113,9 @@ def add_gaussian(
 ) -> AdditiveNoise:
     """Gaussian noise on a public power-of-two lattice: give ``sigma``, ``epsilon`` and ``delta``, ``rho``, or ``mu``.
 
-    A scalar is priced by the exact pair of the discrete Gaussian (Canonne, Kamath and Steinke 2020); a vector by zCDP
-    of its enlarged L2 norm, or by a composition of exact pairs where each coordinate's change is known.
+    The noise is discrete Gaussian (Canonne, Kamath and Steinke 2020), its sensitivity enlarged by the rounding. On a
+    fine lattice scalar and vector are priced by a Gaussian pair proved to dominate it, looser by a part in 10^12; on a
+    coarse one a scalar by the exact lattice pair and a vector by zCDP.
 
     >>> add_gaussian(sigma=10, sensitivity=2).variance
     100.0
@@ -157,11 +166,8 @@ class _Goal:
         return norm * math.sqrt(2 * math.log(1.25 / self.delta)) / self.value
 
     def loss(self, relation: Relation) -> PrivacyLoss:
-        """The goal as a loss."""
-        about = {"adjacency": relation.adjacency, "unit": relation.unit}
-        if self.name == "mu":
-            return accounting.gdp(mu=self.value, **about)
-        return accounting.approx_dp(epsilon=self.value, delta=self.delta, **about)
+        """The goal (epsilon, delta) as a loss."""
+        return losses.approx_dp(epsilon=self.value, delta=self.delta, **relation.about)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,34 +187,36 @@ class _Site:
     def laplace(self, grid: Lattice | None, size: float, target: str) -> AdditiveNoise:
         if target == "scale":
             return self.with_law(grid, DiscreteLaplace(_in_units(grid, "scale", size)))
-        lattice, unit_law = grid or Lattice(0), DiscreteLaplace(1.0)
-        # norm / scale <= epsilon, exactly.
-        one = self.move.changed == 1
-        norm = Fraction(lattice.steps(self.move.norm)) if one else enlarged_norm(unit_law, grid, self.move)
-        return self.with_law(
-            grid, DiscreteLaplace(_least_float(lambda s: norm <= Fraction(size) * s, norm / Fraction(size)))
-        )
+        norm, budget = self.norm(grid, DiscreteLaplace(1.0)), Fraction(size)
+        rough = norm / budget
+        if norm <= SMOOTH_STEPS:
+            return self.with_law(grid, DiscreteLaplace(_least_float(lambda s: norm <= budget * s, rough)))
+        # The continuous pair shifts each changed coordinate by 1 / (4 scale) more.
+        extra = Fraction(self.move.changed, 4)
+        scale = _least_float(lambda s: norm + extra / s <= budget * s, (norm + extra / rough) / budget)
+        return self.with_law(grid, DiscreteLaplace(scale))
 
     def gaussian(self, grid: Lattice | None, goal: _Goal) -> AdditiveNoise:
         if goal.name == "sigma":
             return self.with_law(grid, DiscreteGaussian(_in_units(grid, "sigma", goal.value)))
-        if goal.name == "rho":
-            one = self.move.changed == 1
-            steps = (grid or Lattice(0)).steps(self.move.norm)
-            square = Fraction(steps**2) if one else enlarged_norm(DiscreteGaussian(1.0), grid, self.move)
-            rough = Fraction(math.sqrt(square / (2 * Fraction(goal.value))))
-            sigma = _least_float(lambda s: square <= 2 * Fraction(goal.value) * s * s, rough)
-            return self.with_law(grid, DiscreteGaussian(sigma))
-        if goal.name == "mu" and self.move.changed > 1 and self.move.each is None:
-            raise InvalidInput(
-                "mu",
-                goal.value,
-                "rho instead: for a vector only zCDP is proved, which implies no mu (or give a sensitivity_of)",
-            )
-        sigma = accounting.calibrate(
-            lambda s: price(DiscreteGaussian(s), grid, self.move, self.relation), goal.loss(self.relation)
-        )
-        return self.with_law(grid, DiscreteGaussian(float(sigma)))
+        norm = self.norm(grid, DiscreteGaussian(1.0))
+        if goal.name == "epsilon":
+            unit, target = math.sqrt(norm), goal.loss(self.relation)
+            ratio = calibrate(lambda r: price(DiscreteGaussian(r * unit), grid, self.move, self.relation), target)
+            return self.with_law(grid, DiscreteGaussian(ratio * unit))
+        square = 1 / (2 * Fraction(goal.value)) if goal.name == "rho" else 1 / Fraction(goal.value) ** 2
+        if goal.name == "rho" and norm * square <= Fraction(SMOOTH_VECTOR_SIGMA) ** 2:
+            # Exact pairs and zCDP of small sigma: norm / (2 sigma^2) <= rho.
+            return self.with_law(grid, DiscreteGaussian(_least_root(norm * square)))
+        # The leaf will be gaussian(sqrt((sigma^2 - smoothing) / norm)), which must be at least this double.
+        ratio = Fraction(_least_root(square))
+        return self.with_law(grid, DiscreteGaussian(_least_root(norm * ratio**2 + SMOOTHING)))
+
+    def norm(self, grid: Lattice | None, law: NoiseLaw) -> Fraction:
+        """What the law's norm can be after rounding, to the power of its order."""
+        if self.move.changed == 1:
+            return Fraction((grid or Lattice(0)).steps(self.move.norm)) ** law.order
+        return enlarged_norm(law, grid, self.move)
 
     def with_law(self, grid: Lattice | None, law: NoiseLaw) -> AdditiveNoise:
         return AdditiveNoise(law, grid, self.move, self.dimension, self.relation)
@@ -280,3 +288,8 @@ def _least_float(enough: Callable[[Fraction], bool], rough: Fraction) -> float:
     while not enough(Fraction(size)):
         size = math.nextafter(size, math.inf)
     return size
+
+
+def _least_root(square: Fraction) -> float:
+    """The least double whose square is at least this."""
+    return _least_float(lambda root: root * root >= square, Fraction(math.sqrt(square)))

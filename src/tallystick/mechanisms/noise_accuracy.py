@@ -10,8 +10,8 @@ import math
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from tallystick import accounting
-from tallystick.accounting import check
+from tallystick.accounting import check, losses
+from tallystick.accounting.calibrate import calibrate
 from tallystick.mechanisms.base import confidence_level
 
 
@@ -81,6 +81,6 @@ def error_growth(*, dimension: int, epsilon: float, delta: float) -> Growth:
     (True, True)
     """
     d, level = check.count("dimension", dimension, least=1), check.positive("epsilon", epsilon)
-    goal = accounting.approx_dp(epsilon=level, delta=check.probability("delta", delta))
-    sigma = float(accounting.calibrate(lambda s: accounting.gaussian(sigma=s), goal))
+    goal = losses.approx_dp(epsilon=level, delta=check.probability("delta", delta))
+    sigma = float(calibrate(lambda s: losses.gaussian(sigma=s), goal))
     return Growth(d, math.sqrt(2.0) * d**1.5 / level, sigma * d)

@@ -96,7 +96,7 @@ def test_laplace_calibration_meets_epsilon_exactly_on_the_lattice() -> None:
             assert isinstance(mechanism.law, DiscreteLaplace)
             steps, scale = mechanism.lattice.steps(sensitivity), Fraction(mechanism.law.scale)
             assert steps <= Fraction(epsilon) * scale
-            assert steps > Fraction(epsilon) * scale * (1 - Fraction(1, 10**15))
+            assert steps > Fraction(epsilon) * scale * (1 - Fraction(1, 10**12))
             assert float(scale) * mechanism.granularity <= sensitivity / epsilon * (1 + 3e-6)
 
 
@@ -191,7 +191,6 @@ def test_contradictory_parameters_are_refused() -> None:
         lambda: noise.add_gaussian(sigma=1, delta=1e-6, sensitivity=1),
         lambda: noise.add_gaussian(epsilon=1, sensitivity=1),
         lambda: noise.add_gaussian(epsilon=1, delta=1.0, sensitivity=1),
-        lambda: noise.add_gaussian(mu=1, sensitivity=1, dimension=3),
         lambda: noise.add_discrete_laplace(scale=1, sensitivity=1.5),  # type: ignore[arg-type]
         lambda: noise.add_gaussian(sigma=1, sensitivity=1, adjacency="sideways"),
         lambda: noise.add_laplace(scale=1, sensitivity=1, granularity=2.0**-60),

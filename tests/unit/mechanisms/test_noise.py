@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+import tracemalloc
 import warnings
 from fractions import Fraction
 
@@ -268,6 +269,18 @@ def test_accuracy_functions_agree_with_simulation() -> None:
         (noise_accuracy.gaussian_width(sigma=2, confidence=0.9, coordinates=40), normal),
     ):
         assert np.mean(np.abs(draws.reshape(-1, 40)).max(axis=1) <= width) == pytest.approx(0.905, abs=0.02)
+
+
+@pytest.mark.parametrize("scale", [10.0, 1e9])
+def test_memory_stays_within_a_few_times_the_input(scale: float) -> None:
+    mechanism = noise.add_discrete_gaussian(sigma=scale, dimension=10**6, changed=1)
+    values = np.zeros(10**6, dtype=np.int64)
+    mechanism.release(values)  # builds the table
+    tracemalloc.start()
+    mechanism.release(values)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5 * values.nbytes
 
 
 def test_importing_noise_is_light() -> None:

@@ -115,7 +115,8 @@ class Ladder:
         coins = (words >> np.uint64(64 - _COIN)).astype(np.uint16)
         keep = coins < sure.take(blocks, mode="clip")
         doubtful = np.flatnonzero(~keep)
-        keep[doubtful] = self._ratio_coins(blocks[doubtful], magnitudes[doubtful], coins[doubtful], source)
+        if doubtful.size:
+            keep[doubtful] = self._ratio_coins(blocks[doubtful], magnitudes[doubtful], coins[doubtful], source)
         keep &= ~negative | (magnitudes > 0)
         return np.where(negative, -magnitudes, magnitudes)[keep]
 

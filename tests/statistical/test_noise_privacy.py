@@ -39,7 +39,7 @@ def shifted_delta(law: NoiseLaw, steps: int, epsilon: float) -> float:
     reach = 1500
     mass = masses(law, reach)
     p, q = np.zeros(len(mass) + steps), np.zeros(len(mass) + steps)
-    p[: len(mass)], q[steps:] = mass, mass
+    p[: len(mass)], q[steps:] = mass, mass  # with steps = 0 the two are the same law
     return worst_delta(p, q, epsilon)
 
 
@@ -78,6 +78,20 @@ def test_values_between_lattice_points_cost_what_rounding_can_add() -> None:
     assert mechanism.lattice is not None
     assert mechanism.lattice.nearest(0.4) - mechanism.lattice.nearest(0.1) == 2
     assert mechanism.privacy.epsilon(delta=0) >= 0.5 - 1e-12
+
+
+@pytest.mark.parametrize("name", ["real Laplace", "real Gaussian"])
+def test_every_pair_of_real_neighbours_is_within_the_price(name: str) -> None:
+    mechanism = SCALARS[name]
+    assert mechanism.lattice is not None
+    stated = {epsilon: mechanism.privacy.delta(epsilon=epsilon) for epsilon in LEVELS}
+    apart = set()
+    for x in np.linspace(-0.25, 0.25, 41).tolist():
+        for distance in np.linspace(-0.7, 0.7, 57).tolist():
+            apart.add(abs(mechanism.lattice.nearest(x + distance) - mechanism.lattice.nearest(x)))
+    assert apart == {0, 1, 2, 3}
+    for steps in apart:
+        assert all(shifted_delta(mechanism.law, steps, e) <= delta + 1e-13 for e, delta in stated.items())
 
 
 @pytest.mark.parametrize("sigma", [2.2, 3.0, 5.0, 12.0])

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 
-from tallystick import accounting
-from tallystick.accounting import check
+from tallystick.accounting import check, losses
+from tallystick.accounting.calibrate import calibrate
 
 
 def unit_sigma(*, epsilon: float, delta: float) -> float:
@@ -18,8 +18,8 @@ def unit_sigma(*, epsilon: float, delta: float) -> float:
     >>> 3.7 < unit_sigma(epsilon=1.0, delta=1e-5) < 3.8
     True
     """
-    goal = accounting.approx_dp(epsilon=epsilon, delta=delta)
-    return float(accounting.calibrate(lambda sigma: accounting.gaussian(sigma=sigma), goal))
+    goal = losses.approx_dp(epsilon=epsilon, delta=delta)
+    return float(calibrate(lambda sigma: losses.gaussian(sigma=sigma), goal))
 
 
 def laplace_mean_error(*, dimension: int, count: int, epsilon: float) -> float:
@@ -29,7 +29,9 @@ def laplace_mean_error(*, dimension: int, count: int, epsilon: float) -> float:
     0.1414
     """
     size = check.count("dimension", dimension, least=1)
-    return math.sqrt(2) * size**1.5 / (check.count("count", count, least=1) * check.positive("epsilon", epsilon))
+    return (
+        math.sqrt(2) * math.pow(size, 1.5) / (check.count("count", count, least=1) * check.positive("epsilon", epsilon))
+    )
 
 
 def gaussian_mean_error(*, dimension: int, count: int, epsilon: float, delta: float) -> float:

@@ -45,7 +45,7 @@ def labels(choices: int | Sequence[Hashable]) -> tuple[Hashable, ...]:
         return tuple(range(check.count("choices", choices, least=2, most=10_000_000)))
     if isinstance(choices, (str, bytes)) or not hasattr(choices, "__len__"):
         raise InvalidInput("choices", choices, allowed)
-    named = tuple(choices)
+    named: tuple[Hashable, ...] = tuple(choices)  # type: ignore[arg-type]
     if len(named) < 2 or len(set(named)) != len(named):
         raise InvalidInput("choices", choices, allowed)
     return named

@@ -24,6 +24,7 @@ MOST_CANDIDATES = 50_000_000
 """More candidates than this are refused: a selection holds about 100 bytes for each."""
 
 _ROUND = 2.0**-50  # bounds a handful of float64 roundings and an exp right to 8 ulp, relatively
+_FAR = 1e6
 _TINY = 1e-300  # more than any weight that underflowed
 
 
@@ -70,7 +71,7 @@ def choose_many(weights: Weights, size: int, source: Source) -> NDArray[np.int64
     uniform = words.astype(np.float64) * 2.0**-64
     first = np.searchsorted(high, uniform * (low[-1] * (1 - _ROUND)) - _TINY, side="right")
     last = np.searchsorted(low, (uniform + 2.0**-64) * (high[-1] * (1 + _ROUND)) + _TINY, side="right")
-    chosen = first.astype(np.int64)
+    chosen: NDArray[np.int64] = first.astype(np.int64)
     for draw in np.flatnonzero(first != last):
         chosen[draw] = _refined(weights, int(words[draw]), source)
     return chosen
@@ -81,7 +82,8 @@ def _cumulative(weights: Weights) -> tuple[NDArray[np.float64], NDArray[np.float
     present = weights.counts > 0
     offset = weights.exponents - float(np.min(weights.exponents[present]))
     offset[~present] = 0.0  # absent candidates weigh nothing whatever their exponent
-    doubt = weights.error + offset * _ROUND
+    offset = np.minimum(offset, _FAR)  # such weights are below every float anyway
+    doubt = np.minimum(weights.error, _FAR / 2) + offset * _ROUND
     with np.errstate(under="ignore", over="ignore"):
         low = weights.counts * np.exp(-(offset + doubt)) * (1 - 4 * _ROUND)
         high = weights.counts * np.exp(-(offset - doubt)) * (1 + 4 * _ROUND)

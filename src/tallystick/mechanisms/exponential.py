@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tallystick import accounting
-from tallystick.accounting import check
+from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms.base import Mechanism
@@ -77,7 +76,7 @@ class LineExponential(Mechanism[Pieces, float]):
     @property
     def privacy(self) -> PrivacyLoss:
         """Bounded range epsilon, whatever the base measure."""
-        return accounting.exponential(epsilon=self.epsilon, adjacency=self.adjacency, unit=self.unit)
+        return losses.exponential(epsilon=self.epsilon, adjacency=self.adjacency, unit=self.unit)
 
     def prepare(self, value: Any, *, strict: bool) -> Pieces:
         allowed = "Steps(breaks, scores) with one score more than breaks"
@@ -104,7 +103,8 @@ class LineExponential(Mechanism[Pieces, float]):
         rate = Fraction(self.epsilon) / Fraction(self.sensitivity) / 2
         masses = [int(count) * weight for count, weight in zip(prepared.counts, prepared.base, strict=True)]
         top = float(prepared.scores.max())
-        exponents = float(rate) * (top - prepared.scores)
+        with np.errstate(over="ignore"):
+            exponents = np.minimum(float(rate) * (top - prepared.scores), 1e300)
         weights = Weights(
             np.array([float(mass) for mass in masses]),
             exponents,
@@ -129,7 +129,7 @@ class RejectionExponential(Mechanism[Callable[[Any], float], Point], Generic[Poi
     @property
     def privacy(self) -> PrivacyLoss:
         """Bounded range epsilon: clamping the score to public bounds keeps its sensitivity."""
-        return accounting.exponential(epsilon=self.epsilon, adjacency=self.adjacency, unit=self.unit)
+        return losses.exponential(epsilon=self.epsilon, adjacency=self.adjacency, unit=self.unit)
 
     @property
     def proposals(self) -> float:

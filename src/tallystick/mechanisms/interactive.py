@@ -10,8 +10,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tallystick import accounting
-from tallystick.accounting import check
+from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import BudgetExceeded, InvalidInput
 from tallystick.mechanisms.base import Mechanism
@@ -36,7 +35,7 @@ class Protocol:
     @property
     def privacy(self) -> PrivacyLoss:
         """eps-LDP for each person, hence eps-DP under REPLACE (Remark 4.4)."""
-        return accounting.pure_dp(epsilon=self.epsilon, adjacency=Adjacency.REPLACE, unit=self.unit)
+        return losses.pure_dp(epsilon=self.epsilon, adjacency=Adjacency.REPLACE, unit=self.unit)
 
     def spent(self, person: Hashable) -> float:
         """Pure epsilon this person's reports have cost so far."""

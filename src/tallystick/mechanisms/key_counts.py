@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tallystick import accounting
-from tallystick.accounting import check
+from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency
+from tallystick.accounting.sampling import worst
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms.base import Mechanism, confidence_level
 from tallystick.mechanisms.partition import Sizes, in_public_order, proper_delta, sizes
@@ -54,16 +54,17 @@ class StableCounts(Mechanism[Sizes, dict[Hashable, int]]):
     @property
     def privacy(self) -> PrivacyLoss:
         """The worst, over j of one unit's max_keys groups being its own, of j reveals and the rest noisy sizes."""
-        about = {"adjacency": Adjacency.ADD_REMOVE, "unit": self.unit}
+        about: dict[str, Any] = {"adjacency": Adjacency.ADD_REMOVE, "unit": self.unit}
         if self.scale is not None:
-            noise = accounting.discrete_laplace(scale=self.scale, **about)
+            noise = losses.discrete_laplace(scale=self.scale, **about)
         else:
-            noise = accounting.discrete_gaussian(sigma=self.sigma, **about)
-        reveal = accounting.approx_dp(epsilon=0.0, delta=self.lone_probability, **about)
+            assert self.sigma is not None
+            noise = losses.discrete_gaussian(sigma=self.sigma, **about)
+        reveal = losses.approx_dp(epsilon=0.0, delta=self.lone_probability, **about)
         if self.max_keys > 8:  # the sum dominates every mixture and stays cheap to evaluate
             return self.max_keys * noise + self.max_keys * reveal
         mixtures = [(self.max_keys - j) * noise + j * reveal for j in range(1, self.max_keys)]
-        return accounting.worst(self.max_keys * noise, self.max_keys * reveal, *mixtures)
+        return worst(self.max_keys * noise, self.max_keys * reveal, *mixtures)
 
     def prepare(self, value: Any, *, strict: bool) -> Sizes:
         return sizes(value, strict=strict)

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tallystick import accounting
-from tallystick.accounting import check
+from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms.base import Mechanism, confidence_level
@@ -149,7 +148,7 @@ class KNorm(Mechanism[NDArray[np.float64], NDArray[np.float64]]):
     @property
     def privacy(self) -> PrivacyLoss:
         """Pure epsilon: by the triangle inequality the density changes by at most e^{(eps/D) ||v||} under a shift v."""
-        return accounting.pure_dp(epsilon=self.epsilon, adjacency=self.adjacency, unit=self.unit)
+        return losses.pure_dp(epsilon=self.epsilon, adjacency=self.adjacency, unit=self.unit)
 
     @property
     def scale(self) -> float:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tallystick import accounting
-from tallystick.accounting import check
+from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.mechanisms.base import Mechanism
 from tallystick.mechanisms.estimate import Estimate, mean_laplace_width
@@ -36,7 +35,7 @@ class LocalLaplace(Mechanism[Codes, Any]):
     @property
     def privacy(self) -> PrivacyLoss:
         """The discrete Laplace pair at the width of the bounds, per person."""
-        return accounting.discrete_laplace(
+        return losses.discrete_laplace(
             scale=float(self.steps), sensitivity=self.grid.points - 1, adjacency=Adjacency.REPLACE, unit=self.unit
         )
 

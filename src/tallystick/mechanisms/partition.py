@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tallystick import accounting
-from tallystick.accounting import check
+from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms.base import Mechanism
@@ -49,7 +48,7 @@ class StableKeys(Mechanism[Sizes, tuple[Hashable, ...]]):
     def privacy(self) -> PrivacyLoss:
         """max_keys independent (epsilon/max_keys, delta/max_keys) choices, ADD_REMOVE."""
         epsilon, delta = self.per_key
-        one = accounting.approx_dp(epsilon=epsilon, delta=delta, adjacency=Adjacency.ADD_REMOVE, unit=self.unit)
+        one = losses.approx_dp(epsilon=epsilon, delta=delta, adjacency=Adjacency.ADD_REMOVE, unit=self.unit)
         return self.max_keys * one
 
     @property

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tallystick import accounting
-from tallystick.accounting import check
+from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.mechanisms import accuracy
 from tallystick.mechanisms.base import Mechanism, confidence_level
@@ -96,7 +95,7 @@ class Quantile(Mechanism[Indices, float]):
     @property
     def privacy(self) -> PrivacyLoss:
         """An exponential mechanism: bounded range epsilon."""
-        return accounting.exponential(epsilon=self.epsilon, adjacency=self.adjacency, unit=self.unit)
+        return losses.exponential(epsilon=self.epsilon, adjacency=self.adjacency, unit=self.unit)
 
     @property
     def rate(self) -> Fraction:

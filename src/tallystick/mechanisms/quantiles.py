@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tallystick import accounting
-from tallystick.accounting import check
+from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms import accuracy
@@ -50,7 +49,7 @@ class Quantiles(Mechanism[Indices, tuple[float, ...]]):
     def privacy(self) -> PrivacyLoss:
         """One exponential mechanism per level; under REPLACE two of half the size, for the record may change sides."""
         uses = self.levels * (2 if self.adjacency is Adjacency.REPLACE else 1)
-        return uses * accounting.exponential(epsilon=self.epsilon / uses, adjacency=self.adjacency, unit=self.unit)
+        return uses * losses.exponential(epsilon=self.epsilon / uses, adjacency=self.adjacency, unit=self.unit)
 
     def rate(self, alpha: Fraction) -> Fraction:
         """Exponent per record of rank error, for one quantile inside its part of the data."""

@@ -16,7 +16,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from tallystick.mechanisms.enclosure import Digits, Enclosure
+from tallystick.mechanisms.enclosure import ZERO, Digits, Enclosure
 from tallystick.mechanisms.randomness import Source
 
 _ROUND = 2.0**-48  # bounds a dozen float64 roundings and a log right to 8 ulp, relatively
@@ -65,9 +65,10 @@ class LazyNoise:
         digits = Digits(self.bits // 2)
         rest, one = (1 << self.bits) - self.numerator, Decimal(1 << self.bits)
         tail = Enclosure(digits.down.divide(Decimal(rest - 1), one), digits.up.divide(Decimal(rest), one))
-        exponential = -digits.ln(tail)
+        minus_log = -digits.ln(tail)
+        exponential = Enclosure(max(minus_log.low, ZERO), minus_log.high)
         if self.noise is Noise.GUMBEL:
-            return -digits.ln(Enclosure(max(exponential.low, Decimal(0)), exponential.high))
+            return -digits.ln(exponential)
         return -exponential if self.negative else exponential
 
 

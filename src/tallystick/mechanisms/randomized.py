@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tallystick import accounting
-from tallystick.accounting import check
+from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.mechanisms.answers import Codes, codes, labels
 from tallystick.mechanisms.base import Mechanism
@@ -36,7 +35,7 @@ class RandomizedResponse(Mechanism[Codes, tuple[Hashable, ...]]):
     @property
     def privacy(self) -> PrivacyLoss:
         """Exactly the randomized-response pair, per person."""
-        return accounting.randomized_response(
+        return losses.randomized_response(
             epsilon=self.epsilon, choices=len(self.choices), adjacency=Adjacency.REPLACE, unit=self.unit
         )
 

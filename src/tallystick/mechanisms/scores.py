@@ -60,4 +60,4 @@ def _whole(argument: str, array: NDArray[Any], *, strict: bool) -> NDArray[np.fl
     )
     if strict and not np.array_equal(bounded, array):
         raise InvalidInput(argument, "an integer beyond 2^53", "integers a float64 holds exactly")
-    return bounded.astype(np.float64)
+    return np.asarray(bounded, dtype=np.float64)

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tallystick import accounting
-from tallystick.accounting import check
+from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms import accuracy
@@ -79,7 +78,7 @@ class ExponentialMechanism(Chooser):
     @property
     def privacy(self) -> PrivacyLoss:
         """Bounded range epsilon (Dong, Durfee and Rogers 2020), so zCDP epsilon^2 / 8: stronger than pure epsilon."""
-        return accounting.exponential(epsilon=self.epsilon, adjacency=self.adjacency, unit=self.unit)
+        return losses.exponential(epsilon=self.epsilon, adjacency=self.adjacency, unit=self.unit)
 
     def draw(self, prepared: Scores, source: Source) -> int:
         return choose(weights(prepared, self.rate), source)
@@ -100,7 +99,7 @@ class NoisyMax(Chooser):
     @property
     def privacy(self) -> PrivacyLoss:
         """Gumbel noise is the exponential mechanism itself (Proposition 7.1); otherwise pure epsilon and no more."""
-        price = accounting.exponential if self.noise is Noise.GUMBEL else accounting.pure_dp
+        price = losses.exponential if self.noise is Noise.GUMBEL else losses.pure_dp
         return price(epsilon=self.epsilon, adjacency=self.adjacency, unit=self.unit)
 
     def draw(self, prepared: Scores, source: Source) -> int:
@@ -122,7 +121,7 @@ class PermuteAndFlip(Chooser):
     @property
     def privacy(self) -> PrivacyLoss:
         """Pure epsilon; not bounded-range, so the exponential leaf would understate it."""
-        return accounting.pure_dp(epsilon=self.epsilon, adjacency=self.adjacency, unit=self.unit)
+        return losses.pure_dp(epsilon=self.epsilon, adjacency=self.adjacency, unit=self.unit)
 
     def draw(self, prepared: Scores, source: Source) -> int:
         chances = weights(prepared, self.rate)
@@ -148,7 +147,8 @@ def weights(scores: Scores, rate: Fraction) -> Weights:
     array([0.5, 0. ])
     """
     best = float(scores.max())
-    exponents = float(rate) * (best - scores)
+    with np.errstate(over="ignore"):
+        exponents = np.minimum(float(rate) * (best - scores), 1e300)
     exact_best = Fraction(best)
     return Weights(
         counts=np.ones(scores.size),

@@ -127,7 +127,15 @@ def blocks_for(count: int, *, widening: float = 0.1) -> int:
     >>> blocks_for(1_000_000)
     251
     """
-    return max(4, math.floor(check.count("count", count, least=1) ** (0.5 - widening)))
+    return max(4, math.floor(math.pow(check.count("count", count, least=1), 0.5 - widening)))
+
+
+def _each(bounds: Any) -> list[tuple[float, float]]:
+    """One pair of bounds as a list of one."""
+    allowed = "(lower, upper), or a list of such pairs"
+    if not hasattr(bounds, "__len__") or len(bounds) == 0:
+        raise InvalidInput("bounds", bounds, allowed)
+    return list(bounds) if hasattr(bounds[0], "__len__") else [bounds]
 
 
 def subsample_and_aggregate(
@@ -153,13 +161,12 @@ def subsample_and_aggregate(
     """
     if not callable(statistic):
         raise InvalidInput("statistic", statistic, "a function from an array of records to one or several numbers")
-    pairs = list(bounds)
-    several = [tuple(pair) for pair in pairs] if pairs and hasattr(pairs[0], "__len__") else [tuple(pairs)]
+    several = _each(bounds)
     size = len(several)
     relation = check.adjacency(adjacency)
     means = tuple(
         winsorized_mean(
-            bounds=pair,  # type: ignore[arg-type]
+            bounds=pair,
             epsilon=None if epsilon is None else check.positive("epsilon", epsilon) / size,
             rho=None if rho is None else check.positive("rho", rho) / size,
             granularity=granularity,

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tallystick import accounting
-from tallystick.accounting import check
+from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput, Refused
 from tallystick.mechanisms.base import Mechanism, confidence_level
@@ -49,7 +48,7 @@ class AboveThreshold(Mechanism[NDArray[np.float64], tuple[bool, ...]]):
     @property
     def privacy(self) -> PrivacyLoss:
         """Pure epsilon however many answers are asked about (Lyu, Su and Li 2017, Theorems 2 and 4)."""
-        return accounting.pure_dp(epsilon=self.epsilon, adjacency=self.adjacency, unit=self.unit)
+        return losses.pure_dp(epsilon=self.epsilon, adjacency=self.adjacency, unit=self.unit)
 
     @property
     def threshold_scale(self) -> Fraction:
@@ -142,7 +141,7 @@ def best_threshold_share(hits: int, *, monotone: bool) -> float:
     >>> round(best_threshold_share(4, monotone=False), 3)
     0.2
     """
-    return 1 / (1 + ((1 if monotone else 2) * hits) ** (2 / 3))
+    return float(1 / (1 + ((1 if monotone else 2) * hits) ** (2 / 3)))
 
 
 def above_threshold(

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from tallystick import accounting
-from tallystick.accounting import check
+from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms import accuracy
@@ -39,7 +38,7 @@ class TopK(Mechanism[Scores, tuple[int, ...]]):
     @property
     def privacy(self) -> PrivacyLoss:
         """k exponential mechanisms of epsilon / k: pure epsilon, and far less than that at a small delta."""
-        return self.k * accounting.exponential(epsilon=self.epsilon / self.k, adjacency=self.adjacency, unit=self.unit)
+        return self.k * losses.exponential(epsilon=self.epsilon / self.k, adjacency=self.adjacency, unit=self.unit)
 
     @property
     def rate(self) -> Fraction:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tallystick import accounting
-from tallystick.accounting import check
+from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms.answers import Codes, codes, labels
@@ -91,7 +90,7 @@ def unary_privacy(epsilon: float, unit: str | None) -> PrivacyLoss:
     """The pair of optimised unary encoding, merged to three outcomes; see :class:`UnaryEncoding`."""
     low = 1 / (math.exp(epsilon) + 1)
     law = [(1 - low) / 2, 0.5, low / 2]
-    return accounting.discrete_pair(law, law[::-1], adjacency=Adjacency.REPLACE, unit=unit)
+    return losses.discrete_pair(law, law[::-1], adjacency=Adjacency.REPLACE, unit=unit)
 
 
 def _half(digits: Digits) -> Enclosure:

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tallystick import accounting
-from tallystick.accounting import check
+from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.mechanisms.base import Mechanism
 from tallystick.mechanisms.key_counts import StableCounts, stable_counts
@@ -49,11 +48,11 @@ class UnboundedWinsorizedMean(Mechanism[NDArray[np.float64], "float | None"]):
     @property
     def privacy(self) -> PrivacyLoss:
         """Two histograms of (epsilon/4, delta/2) and a winsorised mean of epsilon/2, REPLACE of one number."""
-        about = {"adjacency": Adjacency.REPLACE, "unit": self.unit}
+        about: dict[str, Any] = {"adjacency": Adjacency.REPLACE, "unit": self.unit}
         histogram = self.histogram
         assert histogram.scale is not None
-        bins = 4 * accounting.discrete_laplace(scale=histogram.scale, **about)
-        reveals = 4 * accounting.approx_dp(epsilon=0.0, delta=histogram.lone_probability, **about)
+        bins = 4 * losses.discrete_laplace(scale=histogram.scale, **about)
+        reveals = 4 * losses.approx_dp(epsilon=0.0, delta=histogram.lone_probability, **about)
         mean = winsorized_mean(bounds=(0.0, 1.0), epsilon=self.epsilon / 2, unit=self.unit)  # bounds have no price
         return bins + reveals + mean.privacy
 

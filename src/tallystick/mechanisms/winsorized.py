@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tallystick import accounting
-from tallystick.accounting import check
+from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms.base import Mechanism, confidence_level
@@ -56,12 +55,12 @@ class WinsorizedMean(Mechanism[Indices, float]):
     @property
     def privacy(self) -> PrivacyLoss:
         """Two exponential mechanisms and the noise on the mean."""
-        about = {"adjacency": self.adjacency, "unit": self.unit}
-        quartile = accounting.exponential(epsilon=self.quartile_epsilon, **about)
+        about: dict[str, Any] = {"adjacency": self.adjacency, "unit": self.unit}
+        quartile = losses.exponential(epsilon=self.quartile_epsilon, **about)
         if self.epsilon is not None:
-            return 2 * quartile + accounting.pure_dp(epsilon=self.epsilon / 2, **about)
+            return 2 * quartile + losses.pure_dp(epsilon=self.epsilon / 2, **about)
         assert self.rho is not None
-        return 2 * quartile + accounting.zcdp(rho=self.rho / 2, **about)
+        return 2 * quartile + losses.zcdp(rho=self.rho / 2, **about)
 
     def prepare(self, value: Any, *, strict: bool) -> Indices:
         return np.sort(self.grid.indices(vector("value", value, strict=strict)))

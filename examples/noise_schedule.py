@@ -11,6 +11,5 @@ total = ts.no_loss()
 for steps, sigma in phases:
     phase = steps * ts.gaussian(sigma=sigma).sampled(rate=0.01)
     total += phase
-    print(
-        f"{steps} steps at noise {sigma}: alone {phase.epsilon(delta=DELTA):.4f}, so far {total.epsilon(delta=DELTA):.4f}"
-    )
+    alone, so_far = phase.epsilon(delta=DELTA), total.epsilon(delta=DELTA)
+    print(f"{steps} steps at noise {sigma}: alone {alone:.4f}, so far {so_far:.4f}")

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 PRIORS = (0.01, 0.001)
 FALSE_ALARMS = (0.01, 0.001)
+EXCEPTIONS = 0.01
+USUAL_DELTA = 1e-6
+LITTLE = 1.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +28,8 @@ class Meaning:
 
     ``false_alarm`` and ``hit`` belong to the attacker's most even-handed test (as many misses as false alarms).
     ``hit_rates[a]`` is the most people found by a test that accuses a share ``a`` of those who are not in the data.
-    ``beliefs[p]`` is how sure that test (at one false alarm in a hundred) can make someone who began with belief ``p``.
+    ``beliefs[p]`` is how sure someone who began with belief ``p`` can become, except in a share ``exceptions`` of cases
+    (0 where the loss is bounded; rare results of an unbounded loss can convince anybody, and are set apart).
     """
 
     epsilon: float
@@ -35,6 +39,7 @@ class Meaning:
     guess_accuracy: float
     hit_rates: dict[float, float]
     beliefs: dict[float, float]
+    exceptions: float
 
     @property
     def odds_factor(self) -> float:
@@ -62,11 +67,12 @@ class Meaning:
             "guess_accuracy": self.guess_accuracy,
             "hit_rate_at_false_alarm": {f"{alpha:g}": hit for alpha, hit in self.hit_rates.items()},
             "belief_from_prior": {f"{prior:g}": belief for prior, belief in self.beliefs.items()},
+            "belief_exceptions": self.exceptions,
         }
 
 
-def meaning(loss: PrivacyLoss, *, delta: float = 1e-6) -> Meaning:
-    """Read what ``loss`` means; ``delta`` only chooses which epsilon is quoted.
+def meaning(loss: PrivacyLoss, *, delta: float | None = None) -> Meaning:
+    """Read what ``loss`` means; ``delta`` only chooses which epsilon is quoted (0 where that costs little, else 1e-6).
 
     Errs on the side of the attacker: hit rates, beliefs and accuracy are upper bounds of what anybody can reach.
 
@@ -76,22 +82,30 @@ def meaning(loss: PrivacyLoss, *, delta: float = 1e-6) -> Meaning:
     about 73 of 100 would.
     """
     even = _even_handed(loss)
+    quoted = _quoted_delta(loss) if delta is None else delta
+    exceptions = _exceptions(loss)
     powers = np.asarray(loss.power(alpha=np.array(FALSE_ALARMS)), dtype=float)
-    hit_rates = dict(zip(FALSE_ALARMS, powers.tolist(), strict=True))
     return Meaning(
-        epsilon=float(loss.epsilon(delta=delta)),
-        delta=delta,
+        epsilon=float(loss.epsilon(delta=quoted)),
+        delta=quoted,
         false_alarm=even,
         hit=1 - even,
         guess_accuracy=(1 + float(loss.total_variation())) / 2,
-        hit_rates=hit_rates,
-        beliefs={prior: _belief(prior, FALSE_ALARMS[0], hit_rates[FALSE_ALARMS[0]]) for prior in PRIORS},
+        hit_rates=dict(zip(FALSE_ALARMS, powers.tolist(), strict=True)),
+        beliefs={prior: float(loss.posterior(prior=prior, delta=exceptions)) for prior in PRIORS},
+        exceptions=exceptions,
     )
 
 
-def _belief(prior: float, false_alarm: float, hit: float) -> float:
-    """Bayes' rule after the test said "in the data"."""
-    return prior * hit / (prior * hit + (1 - prior) * false_alarm)
+def _quoted_delta(loss: PrivacyLoss) -> float:
+    """0 if the whole promise can be quoted for almost the same epsilon."""
+    return 0.0 if loss.epsilon(delta=0.0) <= LITTLE * loss.epsilon(delta=USUAL_DELTA) else USUAL_DELTA
+
+
+def _exceptions(loss: PrivacyLoss) -> float:
+    """0 if "whatever the result" can be said at almost the same belief."""
+    prior = PRIORS[0]
+    return 0.0 if loss.posterior(prior=prior) <= LITTLE * loss.posterior(prior=prior, delta=EXCEPTIONS) else EXCEPTIONS
 
 
 def _even_handed(loss: PrivacyLoss) -> float:

@@ -15,7 +15,6 @@ from tallystick.errors import TallystickError
 
 app = typer.Typer(
     name="tallystick",
-    help="Differential privacy: what a release costs, what that means, and what would fit.",
     no_args_is_help=False,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -23,15 +22,15 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 
-app.command("epsilon")(read.epsilon)
-app.command("delta")(read.delta)
-app.command("compare")(compare.compare)
-app.command("explain")(explain.explain)
-app.command("calibrate")(calibrate.calibrate)
-app.command("plot")(plot.plot)
-app.command("theorem")(theorem.theorem)
-app.command("doctor")(doctor.doctor)
-app.command("demo")(demo.demo)
+app.command("epsilon", short_help="The smallest certified epsilon at a delta.")(read.epsilon)
+app.command("delta", short_help="The smallest certified delta at an epsilon.")(read.delta)
+app.command("compare", short_help="One composition under every accounting method.")(compare.compare)
+app.command("explain", short_help="What a loss means to one person, in words.")(explain.explain)
+app.command("calibrate", short_help="The noise, or the number of steps, that meets a goal.")(calibrate.calibrate)
+app.command("plot", short_help="Draw a loss into an SVG or PNG file.")(plot.plot)
+app.command("theorem", short_help="A statement of the lecture notes, with a live number.")(theorem.theorem)
+app.command("doctor", short_help="Versions, optional parts, self-check.")(doctor.doctor)
+app.command("demo", short_help="A year at a clinic, accounted for in a few seconds.")(demo.demo)
 
 
 def _version(wanted: bool) -> None:
@@ -47,7 +46,7 @@ def root(
     context: typer.Context,
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
 ) -> None:
-    """Differential privacy: what a release costs, what that means, and what would fit."""
+    """What a release costs in privacy, what that means, and what would fit."""
     if context.invoked_subcommand is None:
         print(context.get_help())
 
@@ -59,6 +58,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     try:
         code = typer.main.get_command(app).main(given, prog_name="tallystick", standalone_mode=False)
         sys.stdout.flush()
+        if code == failure.INTERRUPTED:  # how the argument parser reports Ctrl-C
+            raise KeyboardInterrupt
         return code if isinstance(code, int) else 0
     except TallystickError as error:
         return failure.from_error(error).report(as_json=as_json)

@@ -25,7 +25,8 @@ INK, QUIET, PAPER = "#222222", "#767676", "#FFFFFF"
 PALETTE = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, YELLOW, INK)
 FORMATS = (".svg", ".png")
 
-_SETTINGS: dict[str, Any] = {
+# Any, because the type of the keys differs between versions of matplotlib.
+_SETTINGS: Any = {
     "font.family": "DejaVu Sans",
     "font.size": 11,
     "axes.edgecolor": QUIET,

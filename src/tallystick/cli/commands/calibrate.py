@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallystick.cli.commands.compare import Row, rows_of, table_of
+from tallystick.cli.commands.compare import table_of
 from tallystick.cli.output import Answer, Json, deliver, percent, round_down, round_up, working
 from tallystick.errors import InvalidInput
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tallystick import Bounds, PrivacyLoss
+    from tallystick.accounting.compare import Comparison
 
 UNKNOWN = "X"
 PLAN_SCHEMA, PLAN_VERSION = "tallystick/dpsgd-plan", 1
@@ -127,7 +128,7 @@ def _dpsgd(training: Training, epsilon: float, delta: float, save: Path | None, 
         loss = training.loss(sigma)
         bounds = loss.epsilon_bounds(delta=delta)
     with working("asking the other accountants"):
-        others = rows_of(loss, delta=delta)
+        others = ts.compare(loss, delta=delta)
         powers = {alpha: float(loss.power(alpha=alpha)) for alpha in (0.01, 0.001)}
     asked = {
         "epsilon": epsilon,
@@ -145,7 +146,7 @@ def _dpsgd(training: Training, epsilon: float, delta: float, save: Path | None, 
         "lower": bounds.lower,
         "upper": bounds.upper,
         "power_at_false_alarm": {f"{alpha:g}": power for alpha, power in powers.items()},
-        "methods": [row.to_dict() for row in others],
+        "methods": others.to_dict()["rows"],
     }
     if save is not None:
         _write_plan(save, asked, found, loss)
@@ -156,7 +157,7 @@ def _dpsgd(training: Training, epsilon: float, delta: float, save: Path | None, 
     )
 
 
-def _say_dpsgd(out: Console, found: dict[str, Any], bounds: Bounds, others: list[Row], delta: float) -> None:
+def _say_dpsgd(out: Console, found: dict[str, Any], bounds: Bounds, others: Comparison, delta: float) -> None:
     out.print(f"noise multiplier [bold]{round_up(found['noise_multiplier'], 9)}[/bold]")
     out.print(
         f"{found['steps']:,} steps, each example in a batch with probability {found['rate']:.6g} (Poisson sampling)"

@@ -3,17 +3,84 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallystick.cli.output import Answer, Expression, Json, deliver, round_up, working
+from tallystick.cli.output import Answer, Expression, Json, deliver, nearest, round_up, working
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
     from tallystick import PrivacyLoss
+    from tallystick.accounting.compare import Comparison
     from tallystick.plots import Curve
+
+POINTS = 9
+REPEATS = 100
+
+
+def compare(
+    expression: Expression,
+    delta: Annotated[float, typer.Option("--delta", help="The delta at which every method is read.")],
+    as_json: Json = False,
+) -> None:
+    """One composition under every method: which epsilon, and is it a bound or an approximation?"""
+    import tallystick as ts
+    from tallystick.cli.expression import read_loss
+
+    loss = read_loss(expression)
+    with working("asking every accountant"):
+        found = ts.compare(loss, delta=delta)
+
+    def say(out: Console) -> None:
+        out.print(f"{found.loss} at delta {delta:g}", markup=False, soft_wrap=True)
+        out.print(table_of(found))
+
+    asked = {"expression": expression, "delta": delta}
+    deliver(Answer("compare", asked, found.to_dict(), say), as_json=as_json)
+
+
+def table_of(found: Comparison) -> Table:
+    """The rows for a person; bounds are printed rounded up."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("method")
+    table.add_column("epsilon", justify="right")
+    table.add_column("")
+    table.add_column("how")
+    for row in found:
+        shown = (
+            "-" if row.epsilon is None else round_up(row.epsilon) if row.kind == "bound" else nearest(row.epsilon, 6)
+        )
+        table.add_row(row.method, shown, str(row.kind), row.note, style="bold" if row.method == "tight" else None)
+    return table
+
+
+def curves_of(loss: PrivacyLoss, *, delta: float) -> list[Curve]:
+    """Epsilon against steps by every method, from one step to the whole loss.
+
+    A step is the loss with its counts divided by what they have in common; a loss that cannot be divided is repeated.
+    """
+    from tallystick.accounting.compare import Kind, epsilon_against_steps
+    from tallystick.accounting.loss import PrivacyLoss
+    from tallystick.plots import Curve
+
+    shared = math.gcd(*(count for _, count in loss.terms)) if loss.terms else 1
+    one = PrivacyLoss(
+        tuple((leaf, count // shared) for leaf, count in loss.terms), loss.adjacency, loss.unit, loss.group
+    )
+    most = shared if shared > 1 else REPEATS
+    ladder = sorted({round(most ** (i / (POINTS - 1))) for i in range(POINTS)})
+    return [
+        Curve(
+            curve.method,
+            curve.steps,
+            tuple(math.inf if epsilon is None else epsilon for epsilon in curve.epsilons),
+            is_bound=curve.kind is not Kind.APPROXIMATION,
+        )
+        for curve in epsilon_against_steps(one, delta=delta, steps=ladder)
+    ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallystick.cli.commands.compare import Row, curves_of, rows_of, table_of
+from tallystick.cli.commands.compare import curves_of, table_of
 from tallystick.cli.commands.explain import say as say_meaning
 from tallystick.cli.output import Answer, Json, deliver, percent, round_down, round_up, working
 from tallystick.errors import InvalidInput
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tallystick import Bounds, PrivacyLoss
+    from tallystick.accounting.compare import Comparison
     from tallystick.cards import Meaning
 
 DELTA = 1e-6
@@ -41,7 +42,7 @@ class Story:
 
     parts: tuple[float, ...]
     total: Bounds
-    methods: list[Row]
+    methods: Comparison
     meaning: Meaning
     sigma: float
     pictures: tuple[Path, ...]
@@ -61,7 +62,7 @@ def demo(
         ],
         "lower": story.total.lower,
         "upper": story.total.upper,
-        "methods": [row.to_dict() for row in story.methods],
+        "methods": story.methods.to_dict()["rows"],
         "meaning": story.meaning.to_dict(),
         "weekly_sigma_for_epsilon_1": story.sigma,
         "pictures": [str(path) for path in story.pictures],
@@ -82,7 +83,7 @@ def _tell(folder: Path) -> Story:
     return Story(
         parts=tuple(float(loss.epsilon(delta=DELTA)) for loss in losses),
         total=year.epsilon_bounds(delta=DELTA),
-        methods=rows_of(training, delta=DELTA),
+        methods=ts.compare(training, delta=DELTA),
         meaning=meaning(year, delta=DELTA),
         sigma=float(ts.calibrate(lambda sigma: 52 * ts.gaussian(sigma=sigma), goal)),
         pictures=_draw(year, training, folder),
@@ -117,9 +118,8 @@ def _say(out: Console, story: Story) -> None:
     heading("3. Explain: what the year means to one patient")
     say_meaning(out, story.meaning)
     heading("4. Calibrate: before publishing, not after")
-    out.print(
-        f"  52 weekly counts fit epsilon 1 at delta {DELTA:g} with noise of standard deviation {round_up(story.sigma, 5)}"
-    )
+    goal = f"epsilon 1 at delta {DELTA:g}"
+    out.print(f"  52 weekly counts fit {goal} with noise of standard deviation {round_up(story.sigma, 5)}")
     heading("5. Pictures")
     for path in story.pictures:
         out.print(f"  {path}", soft_wrap=True, markup=False)

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 def explain(
     expression: Expression,
-    delta: Annotated[float, typer.Option("--delta", help="Which epsilon to quote; changes nothing else.")] = 1e-6,
+    delta: Annotated[
+        float | None, typer.Option("--delta", help="Which epsilon to quote; changes nothing else.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """What a loss means to one person: odds, beliefs, and what the best attacker can do."""
@@ -24,7 +26,7 @@ def explain(
     from tallystick.cli.expression import read_loss
 
     found = meaning(read_loss(expression), delta=delta)
-    asked = {"expression": expression, "delta": delta}
+    asked = {"expression": expression, "delta": found.delta}
     deliver(Answer("explain", asked, found.to_dict(), lambda out: say(out, found)), as_json=as_json)
 
 
@@ -34,14 +36,12 @@ def say(out: Console, found: Meaning) -> None:
     out.print()
     for alpha, hit in found.hit_rates.items():
         out.print(
-            f"hit rate    accusing {percent(alpha)} of the innocent finds at most {percent(hit)} of the people in the data"
+            f"hit rate   with {percent(alpha)} false alarms, at most {percent(hit)} of those in the data are found"
         )
+    apart = f", except in {percent(found.exceptions)} of cases" if found.exceptions else ", whatever the result"
     for prior, belief in found.beliefs.items():
-        out.print(
-            f"belief      from {percent(prior)} sure to at most {percent(belief)} sure, after a test wrong for 1 % of the innocent"
-        )
-    out.print(
-        f"coin flip   guessing in or out, with even chances, is right at most {percent(found.guess_accuracy)} of the time"
-    )
-    promise = f"epsilon {round_up(found.epsilon)} at delta {found.delta:g}"
-    out.print(f"odds        multiplied by at most {nearest(found.odds_factor)} ({promise})")
+        out.print(f"belief     from {percent(prior)} sure to at most {percent(belief)} sure{apart}")
+    out.print(f"coin flip  guessing in or out is right at most {percent(found.guess_accuracy)} of the time")
+    apart = f", plus {found.delta:g}" if found.delta else ""
+    out.print(f"odds       results are at most {nearest(found.odds_factor)} times as likely with you as without{apart}")
+    out.print(f"promise    epsilon {round_up(found.epsilon)} at delta {found.delta:g}")

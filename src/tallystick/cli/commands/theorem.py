@@ -11,30 +11,59 @@ from tallystick.cli.output import Answer, Json, deliver
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from tallystick.accounting.theorems.statement import Statement
+
 
 def theorem(
-    number: Annotated[str, typer.Argument(metavar="ID", help='The number in the notes, such as "13.5".')],
+    number: Annotated[
+        str | None,
+        typer.Argument(metavar="[ID]", help='The number in the notes, such as 13.5 or "lemma 6"; all if left out.'),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show a theorem: statement, source, erratum, a live number and its page."""
-    from tallystick.accounting.theorems.registry import lookup
+    """Show a theorem: statement, source, erratum, a live number and its page; without ID, list them all."""
+    from tallystick.accounting.theorems.registry import all_statements, lookup
 
-    entry = lookup(number)
-    found: dict[str, Any] = {
+    if number is None:
+        listed = [{"number": entry.number, "title": entry.title, "page": entry.page} for entry in all_statements()]
+        deliver(
+            Answer("theorem", {"number": None}, {"statements": listed}, lambda out: _list(out, listed)), as_json=as_json
+        )
+        return
+    found = _facts(lookup(number))
+    deliver(Answer("theorem", {"number": number}, found, lambda out: _say(out, found)), as_json=as_json)
+
+
+def _facts(entry: Statement) -> dict[str, Any]:
+    return {
         "number": entry.number,
         "title": entry.title,
         "statement": entry.statement,
         "source": entry.source,
         "erratum": entry.erratum,
         "live": entry.live(),
-        "page": entry.page,
+        "functions": [f"ts.theorems.{name}" for name in entry.functions],
+        "page": f"docs/{entry.page}",
+        "test": entry.test,
     }
-    deliver(Answer("theorem", {"number": number}, found, lambda out: _say(out, found)), as_json=as_json)
+
+
+def _list(out: Console, listed: list[dict[str, str]]) -> None:
+    for entry in listed:
+        out.print(f"{entry['number']:<20} {entry['title']}", markup=False, soft_wrap=True)
 
 
 def _say(out: Console, found: dict[str, Any]) -> None:
-    out.print(f"{found['number']}  {found['title']}", style="bold", markup=False, soft_wrap=True)
+    out.print(f"{found['number']}: {found['title']}", style="bold", markup=False, soft_wrap=True)
     out.print(found["statement"], markup=False, soft_wrap=True)
-    for label in ("source", "erratum", "live", "page"):
-        if found[label]:
-            out.print(f"{label:<9} {found[label]}", markup=False, soft_wrap=True)
+    shown = {
+        "source": found["source"],
+        "erratum": found["erratum"],
+        "now": found["live"],
+        "code": ", ".join(found["functions"]),
+        "page": found["page"],
+        "test": found["test"],
+    }
+    for label, text in shown.items():
+        if text:
+            out.print(f"{label:<9} {text}", markup=False, soft_wrap=True)

@@ -71,7 +71,8 @@ class PiecewiseTradeoff:
         keep = (first > 0.0) | (second > 0.0)
         ranked = np.argsort(-ratio[keep], kind="stable")
         alphas = np.concatenate([[0.0], np.cumsum(first[keep][ranked])])
-        betas = np.concatenate([[1.0], 1.0 - np.cumsum(second[keep][ranked])])
+        # what is left of Q, summed from the far end, so that nothing left is exactly zero
+        betas = np.concatenate([np.cumsum(second[keep][ranked][::-1])[::-1], [0.0]])
         return lower_hull(alphas, betas)
 
     @staticmethod

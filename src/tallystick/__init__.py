@@ -1,0 +1,86 @@
+"""tallystick: what a release costs in privacy, exactly; and a record of it that lasts.
+
+>>> import tallystick as ts
+>>> training = 10_000 * ts.gaussian(sigma=1).sampled(rate=0.01)
+>>> round(training.epsilon(delta=1e-5), 3)
+6.188
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from tallystick import errors
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Adjacency": "accounting.adjacency",
+    "Direction": "accounting.adjacency",
+    "Bounds": "accounting.bounds",
+    "PrivacyLoss": "accounting.loss",
+    "approx_dp": "accounting.losses",
+    "discrete_gaussian": "accounting.losses",
+    "discrete_laplace": "accounting.losses",
+    "discrete_pair": "accounting.losses",
+    "exponential": "accounting.losses",
+    "from_profile": "accounting.losses",
+    "from_tradeoff": "accounting.losses",
+    "gaussian": "accounting.losses",
+    "gdp": "accounting.losses",
+    "laplace": "accounting.losses",
+    "no_loss": "accounting.losses",
+    "pure_dp": "accounting.losses",
+    "randomized_response": "accounting.losses",
+    "renyi_dp": "accounting.losses",
+    "zcdp": "accounting.losses",
+    "worst": "accounting.sampling",
+    "calibrate": "accounting.calibrate",
+    "compare": "accounting.compare",
+}
+_ROOMS = {"theorems": "accounting.theorems"}
+
+__all__ = ["__version__", "errors", *_HOMES, *_ROOMS]
+
+if TYPE_CHECKING:
+    from tallystick.accounting import theorems as theorems
+    from tallystick.accounting.adjacency import Adjacency as Adjacency
+    from tallystick.accounting.adjacency import Direction as Direction
+    from tallystick.accounting.bounds import Bounds as Bounds
+    from tallystick.accounting.calibrate import calibrate as calibrate
+    from tallystick.accounting.compare import compare as compare
+    from tallystick.accounting.loss import PrivacyLoss as PrivacyLoss
+    from tallystick.accounting.losses import approx_dp as approx_dp
+    from tallystick.accounting.losses import discrete_gaussian as discrete_gaussian
+    from tallystick.accounting.losses import discrete_laplace as discrete_laplace
+    from tallystick.accounting.losses import discrete_pair as discrete_pair
+    from tallystick.accounting.losses import exponential as exponential
+    from tallystick.accounting.losses import from_profile as from_profile
+    from tallystick.accounting.losses import from_tradeoff as from_tradeoff
+    from tallystick.accounting.losses import gaussian as gaussian
+    from tallystick.accounting.losses import gdp as gdp
+    from tallystick.accounting.losses import laplace as laplace
+    from tallystick.accounting.losses import no_loss as no_loss
+    from tallystick.accounting.losses import pure_dp as pure_dp
+    from tallystick.accounting.losses import randomized_response as randomized_response
+    from tallystick.accounting.losses import renyi_dp as renyi_dp
+    from tallystick.accounting.losses import zcdp as zcdp
+    from tallystick.accounting.sampling import worst as worst
+
+
+def __getattr__(name: str) -> Any:
+    """Resolve public names on first use, so that importing tallystick stays quick (PEP 562)."""
+    if name in _HOMES:
+        module = importlib.import_module(f"tallystick.{_HOMES[name]}")
+        value = getattr(module, name)
+    elif name in _ROOMS:
+        value = importlib.import_module(f"tallystick.{_ROOMS[name]}")
+    else:
+        raise AttributeError(f"module 'tallystick' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

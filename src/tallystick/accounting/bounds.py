@@ -1,0 +1,39 @@
+"""A certified two-sided bound."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tallystick.errors import InvalidInput
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The truth lies in ``[lower, upper]``; both ends are certified.
+
+    >>> Bounds(1.0, 1.5).width
+    0.5
+    >>> 1.2 in Bounds(1.0, 1.5)
+    True
+    """
+
+    lower: float
+    upper: float
+
+    def __post_init__(self) -> None:
+        if math.isnan(self.lower) or math.isnan(self.upper) or self.lower > self.upper:
+            raise InvalidInput("bounds", (self.lower, self.upper), "lower <= upper")
+
+    @property
+    def width(self) -> float:
+        """Upper minus lower."""
+        return 0.0 if self.lower == self.upper else self.upper - self.lower
+
+    @property
+    def relative_width(self) -> float:
+        """Width over the upper end; zero where both ends agree."""
+        return 0.0 if self.lower == self.upper else self.width / self.upper
+
+    def __contains__(self, value: float) -> bool:
+        return self.lower <= value <= self.upper

@@ -1,0 +1,104 @@
+"""Find the parameter at which a loss just meets a goal, on the certified side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from tallystick.accounting import check
+from tallystick.accounting.loss import PrivacyLoss
+from tallystick.errors import InvalidInput, Refused
+
+
+def calibrate(
+    f: Callable[[Any], PrivacyLoss],
+    goal: PrivacyLoss,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    integer: bool = False,
+    relative: float = 1e-7,
+) -> Any:
+    """The parameter nearest the forbidden side whose certified loss is still ``<= goal``.
+
+    The loss must be monotone in the parameter; the direction is found by trying. With noise (larger is more
+    private) the smallest parameter is returned; with steps (``integer=True``, larger is less private) the largest.
+
+    >>> import tallystick as ts
+    >>> goal = ts.approx_dp(epsilon=1, delta=1e-6)
+    >>> sigma = ts.calibrate(lambda s: ts.gaussian(sigma=s), goal)
+    >>> bool(ts.gaussian(sigma=sigma) <= goal), round(sigma, 4)
+    (True, 4.2247)
+    >>> ts.calibrate(lambda n: n * ts.gaussian(sigma=20), goal, integer=True)
+    22
+    """
+    if not callable(f):
+        raise InvalidInput("f", f, "a function from a parameter to a PrivacyLoss")
+    if not isinstance(goal, PrivacyLoss):
+        raise InvalidInput("goal", goal, "a PrivacyLoss such as approx_dp(epsilon=2, delta=1e-6)")
+    bottom = check.positive("low", low) if low is not None else (1.0 if integer else 1e-4)
+    top = check.positive("high", high) if high is not None else (1e9 if integer else 1e9)
+    if not bottom < top:
+        raise InvalidInput("low", low, "a number below high")
+    search = _Search(f, goal, integer)
+    start = min(max(bottom, 1.0), top)
+    good, bad = search.bracket(start, bottom, top)
+    return search.narrow(good, bad, relative)
+
+
+class _Search:
+    """Bracketing and bisection (in the logarithm) on the certified predicate ``f(x) <= goal``."""
+
+    def __init__(self, f: Callable[[Any], PrivacyLoss], goal: PrivacyLoss, integer: bool) -> None:
+        self.f, self.goal, self.integer = f, goal, integer
+
+    def meets(self, x: float) -> bool:
+        loss = self.f(int(x) if self.integer else x)
+        if not isinstance(loss, PrivacyLoss):
+            raise InvalidInput("f", loss, "a function that returns a PrivacyLoss")
+        return loss <= self.goal
+
+    def bracket(self, start: float, bottom: float, top: float) -> tuple[float, float | None]:
+        """A parameter that meets the goal, and the nearest tried one that does not (None: all do)."""
+        inside = self.meets(start)
+        for upward in (True, False):
+            x, previous = start, start
+            while (x < top) if upward else (x > bottom):
+                x = min(x * 4.0, top) if upward else max(x / 4.0, bottom)
+                if self.integer:
+                    x = float(max(1, round(x)))
+                if x == previous:
+                    break
+                try:
+                    found = self.meets(x)
+                except InvalidInput:
+                    break
+                if found != inside:
+                    return (previous, x) if inside else (x, previous)
+                previous = x
+        if inside:
+            ends = [x for x in (bottom, top) if self._safe(x)]
+            return (ends[-1] if self.integer and ends else (ends[0] if ends else start)), None
+        raise Refused(f"no parameter between {bottom:g} and {top:g} meets the goal {self.goal}")
+
+    def _safe(self, x: float) -> bool:
+        try:
+            return self.meets(x)
+        except InvalidInput:
+            return False
+
+    def narrow(self, good: float, bad: float | None, relative: float) -> Any:
+        if bad is None:
+            return int(good) if self.integer else good
+        while (abs(bad - good) > 1) if self.integer else abs(bad - good) > relative * good:
+            middle = math.sqrt(good * bad)
+            if self.integer:
+                middle = float(round(middle))
+                if middle in (good, bad):
+                    middle = float((int(good) + int(bad)) // 2)
+            if self.meets(middle):
+                good = middle
+            else:
+                bad = middle
+        return int(good) if self.integer else good

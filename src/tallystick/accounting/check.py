@@ -1,0 +1,109 @@
+"""Turn an argument into a plain number or say what is allowed; nothing is computed from bad input."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from tallystick.accounting.adjacency import Adjacency
+from tallystick.errors import InvalidInput
+from tallystick.numerics.law import Array
+
+MAX_COUNT = 10**9
+
+
+def finite(name: str, value: Any, allowed: str = "a finite number") -> float:
+    """``value`` as a float, if it is a finite real number.
+
+    >>> finite("epsilon", 2)
+    2.0
+    """
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (numbers.Real, np.floating, np.integer)):
+        raise InvalidInput(name, value, allowed)
+    try:
+        number = float(value)
+    except (OverflowError, ValueError):
+        raise InvalidInput(name, value, allowed) from None
+    if not math.isfinite(number):
+        raise InvalidInput(name, value, allowed)
+    return number
+
+
+def positive(name: str, value: Any, allowed: str = "a finite number > 0") -> float:
+    """A finite number above zero."""
+    number = finite(name, value, allowed)
+    if number <= 0:
+        raise InvalidInput(name, value, allowed)
+    return number
+
+
+def nonnegative(name: str, value: Any, allowed: str = "a finite number >= 0") -> float:
+    """A finite number that is not negative."""
+    number = finite(name, value, allowed)
+    if number < 0:
+        raise InvalidInput(name, value, allowed)
+    return number
+
+
+def probability(name: str, value: Any, allowed: str = "a number between 0 and 1") -> float:
+    """A number in [0, 1]."""
+    number = finite(name, value, allowed)
+    if not 0 <= number <= 1:
+        raise InvalidInput(name, value, allowed)
+    return number
+
+
+def count(name: str, value: Any, *, least: int = 0, most: int = MAX_COUNT) -> int:
+    """A whole number in the allowed range.
+
+    >>> count("steps", 3.5)
+    Traceback (most recent call last):
+    ...
+    tallystick.errors.InvalidInput: steps = 3.5 is not allowed; give a whole number from 0 to 1000000000
+    """
+    allowed = f"a whole number from {least} to {most}"
+    number = finite(name, value, allowed)
+    if number != int(number) or not least <= number <= most:
+        raise InvalidInput(name, value, allowed)
+    return int(number)
+
+
+def numbers_in(name: str, values: Any, low: float, high: float, allowed: str) -> Array:
+    """A float array of any shape whose entries all lie in ``[low, high]``."""
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput(name, values, allowed) from None
+    if array.size == 0 or np.any(np.isnan(array)) or np.any(array < low) or np.any(array > high):
+        raise InvalidInput(name, values, allowed)
+    return array
+
+
+def adjacency(value: Any) -> Adjacency:
+    """An ``Adjacency``, also from its text."""
+    try:
+        return Adjacency(value)
+    except ValueError:
+        raise InvalidInput("adjacency", value, "Adjacency.ADD_REMOVE or Adjacency.REPLACE") from None
+
+
+def unit(value: Any) -> str | None:
+    """The name of the protected unit, or None."""
+    if value is None or (isinstance(value, str) and 0 < len(value) <= 200):
+        return value
+    raise InvalidInput("unit", value, "a short name such as 'patient', or None")
+
+
+def vector(name: str, values: Iterable[Any], allowed: str) -> Array:
+    """A one-dimensional finite float array with at least one entry."""
+    try:
+        array = np.asarray(list(values), dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput(name, values, allowed) from None
+    if array.ndim != 1 or array.size == 0 or not np.all(np.isfinite(array)):
+        raise InvalidInput(name, values, allowed)
+    return array

@@ -1,0 +1,255 @@
+"""Compose laws and read the sum: which tilt, which step, how large a window, until the tolerance is met.
+
+This is the grid engine's driver. It takes laws (upper and lower) with counts and returns certified
+two-sided bounds; it does not know mechanisms, adjacency or directions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tallystick.accounting.bounds import Bounds
+from tallystick.accounting.pair import DominatingPair
+from tallystick.numerics.convolve import ABOVE, BELOW, TiltedSum, log_peak_weight, sum_of_laws
+from tallystick.numerics.grid import GridLaw, discretise
+from tallystick.numerics.law import Array, Law, log_sum
+
+MAX_SIZE = 2**21
+TOLERANCE = 1e-4
+"""Relative width of epsilon that the grid engine refines to by default."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cumulants:
+    """log-moment-generating function of the whole sum, from quadrature nodes (used to choose, not to certify)."""
+
+    values: tuple[Array, ...]
+    logs: tuple[Array, ...]
+    counts: tuple[int, ...]
+
+    @staticmethod
+    def of(terms: Sequence[tuple[Law, int]]) -> Cumulants:
+        nodes = [law.nodes() for law, _ in terms]
+        return Cumulants(tuple(v for v, _ in nodes), tuple(m for _, m in nodes), tuple(c for _, c in terms))
+
+    def __call__(self, theta: float) -> float:
+        parts = (c * log_sum(theta * v + m) for v, m, c in zip(self.values, self.logs, self.counts, strict=True))
+        return sum(parts)
+
+    def moments(self, theta: float) -> tuple[float, float]:
+        """Mean and variance of the tilted sum."""
+        mean = variance = 0.0
+        for value, log, count in zip(self.values, self.logs, self.counts, strict=True):
+            exponent = theta * value + log
+            weight = np.exp(exponent - log_sum(exponent))
+            centre = float(np.dot(weight, value))
+            mean += count * centre
+            variance += count * float(np.dot(weight, (value - centre) ** 2))
+        return mean, variance
+
+    def tilt_for_threshold(self, epsilon: float) -> float:
+        """argmin over theta > 0 of S(theta) - theta epsilon - log theta - log(1 + theta)."""
+        return self._moderate(_minimise(lambda t: self(t) - t * epsilon - math.log(t) - math.log1p(t)))
+
+    def _moderate(self, theta: float) -> float:
+        """Do not tilt so far that a bounded sum collapses onto its largest value: nothing is gained there."""
+        least = 1e-4 * self.moments(0.0)[1]
+        while theta > 1e-3 and self.moments(theta)[1] < least:
+            theta *= 0.5
+        return theta
+
+    def tilt_for_mass(self, log_delta: float) -> float:
+        """argmin over theta > 0 of the Chernoff-type bound on epsilon at the given delta."""
+        return self._moderate(_minimise(lambda t: (self(t) + _penalty(t) - log_delta) / t))
+
+
+def _penalty(theta: float) -> float:
+    """log of theta^theta / (1 + theta)^{1 + theta}."""
+    return theta * math.log(theta) - (1.0 + theta) * math.log1p(theta)
+
+
+def _minimise(function, low: float = 1e-4, high: float = 1e8) -> float:  # type: ignore[no-untyped-def]
+    """A good minimiser of a function of one positive variable: coarse scan in log, then golden section."""
+    grid = np.exp(np.linspace(math.log(low), math.log(high), 57))
+    heights = np.array([function(float(t)) for t in grid])
+    heights = np.where(np.isnan(heights), np.inf, heights)
+    best = int(np.argmin(heights))
+    left, right = math.log(grid[max(best - 1, 0)]), math.log(grid[min(best + 1, grid.size - 1)])
+    ratio = 0.5 * (math.sqrt(5.0) - 1.0)
+    a, b = right - ratio * (right - left), left + ratio * (right - left)
+    fa, fb = function(math.exp(a)), function(math.exp(b))
+    for _ in range(18):
+        if fa < fb:
+            right, b, fb = b, a, fa
+            a = right - ratio * (right - left)
+            fa = function(math.exp(a))
+        else:
+            left, a, fa = a, b, fb
+            b = left + ratio * (right - left)
+            fb = function(math.exp(b))
+    return math.exp(0.5 * (left + right))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GridSum:
+    """A composition of pairs, ready to be read at any epsilon or delta."""
+
+    terms: tuple[tuple[DominatingPair, int], ...]
+    cumulants: Cumulants
+
+    @staticmethod
+    def of(terms: Sequence[tuple[DominatingPair, int]]) -> GridSum:
+        return GridSum(tuple(terms), Cumulants.of([(pair.upper, count) for pair, count in terms]))
+
+    @property
+    def infinity(self) -> float:
+        """Mass at plus infinity of the composition."""
+        return -math.expm1(sum(c * math.log1p(-min(p.upper.infinity, 1 - 1e-17)) for p, c in self.terms))
+
+    def delta_bounds(self, epsilon: float, tolerance: float = TOLERANCE) -> Bounds:
+        """Certified bounds on delta at one epsilon."""
+        theta = self.cumulants.tilt_for_threshold(epsilon)
+        best = Bounds(0.0, 1.0)
+        for upper, lower in self._refinements(theta, epsilon, tolerance):
+            found = Bounds(0.0, upper.excess_upper(epsilon))
+            low = min(lower.excess_lower(epsilon), found.upper)
+            gained = best.upper - found.upper
+            best = Bounds(max(best.lower, low), min(best.upper, found.upper))
+            if best.upper - best.lower <= 30 * tolerance * best.upper or self._settled(gained, best, 30 * tolerance):
+                break
+        return best
+
+    def epsilon_bounds(self, delta: float, tolerance: float = TOLERANCE) -> Bounds:
+        """Certified bounds on epsilon at one delta in (infinity mass, 1)."""
+        log_delta = math.log(delta)
+        theta = self.cumulants.tilt_for_mass(log_delta)
+        guess = max(0.0, (self.cumulants(theta) - log_delta) / theta)
+        best = Bounds(0.0, math.inf)
+        for upper, lower in self._refinements(theta, guess, tolerance):
+            high = _crossing(upper.excess_upper, delta, upper, side=1)
+            low = min(_crossing(lower.excess_lower, delta, lower, side=-1), high)
+            gained = best.upper - high
+            best = Bounds(max(best.lower, low), max(best.lower, low, min(best.upper, high)))
+            if best.upper - best.lower <= tolerance * best.upper or self._settled(gained, best, tolerance):
+                break
+        return best
+
+    def _settled(self, gained: float, best: Bounds, tolerance: float) -> bool:
+        """Where the lower pair is another one, no refinement closes the gap: stop when the upper bound stands."""
+        return self.inexact and abs(gained) <= 0.3 * tolerance * best.upper
+
+    @property
+    def inexact(self) -> bool:
+        """True if some pair is only bracketed."""
+        return any(pair.upper is not pair.lower for pair, _ in self.terms)
+
+    def _refinements(self, theta: float, epsilon: float, tolerance: float):  # type: ignore[no-untyped-def]
+        """Pairs of upper and lower sums on finer and finer grids."""
+        mean, variance = self.cumulants.moments(theta)
+        deviation = math.sqrt(max(variance, 1e-300))
+        log_target = min(0.0, self.cumulants(theta) - theta * epsilon + log_peak_weight(theta))
+        reach = max(self._reach(theta, mean, log_target), abs(epsilon - mean) + 2.0 * deviation)
+        ranges = [self._range(pair, count, theta, log_target) for pair, count in self.terms]
+        widest = sum((high - low) for low, high in ranges)
+        total = sum(count for _, count in self.terms)
+        lattice = self._lattice()
+        if lattice is not None and 2 * reach / lattice < MAX_SIZE:
+            yield self._sums(lattice, theta, reach, ranges)
+            return
+        target = max(tolerance * max(epsilon, 1e-3 * deviation), 1e-12)
+        step = math.sqrt(12.0 * target / (4.0 * total * (theta + 1.0)))
+        step = min(step, widest / 64.0, deviation / 16.0)
+        smallest = max(2.0 * reach, widest) / MAX_SIZE
+        for _ in range(8):
+            step = max(step, smallest)
+            yield self._sums(self._aligned(step), theta, reach, ranges)
+            if step <= smallest:
+                return
+            step /= 2.5
+
+    def _reach(self, theta: float, mean: float, log_target: float) -> float:
+        """Half-width of a window outside which Chernoff's bound leaves 1e-7 of the target above, 1e-13 below."""
+        here = self.cumulants(theta)
+        top = min((self.cumulants(s) - log_target + 16.0) / s for s in theta * ABOVE)
+        bottom = max((here - self.cumulants(s) - 30.0) / (theta - s) for s in theta * BELOW - 0.5)
+        return max(top - mean, mean - bottom)
+
+    def _aligned(self, step: float) -> float:
+        """At most ``step``, and a divisor of the atom spacing of the law with the most atom mass, if any."""
+        spacings = [
+            (count * float(np.sum(np.exp(pair.upper.log_masses))), pair.upper.lattice)
+            for pair, count in self.terms
+            if pair.upper.lattice is not None and pair.upper.atoms.size > 1
+        ]
+        spacing = max(spacings, default=(0.0, None))[1]
+        return step if spacing is None else spacing / math.ceil(spacing / step)
+
+    def _lattice(self) -> float | None:
+        """A step on which every law's atoms lie exactly, if there is one."""
+        steps = {pair.upper.lattice for pair, _ in self.terms}
+        same = all(pair.upper is pair.lower and not pair.upper.segments for pair, _ in self.terms)
+        return steps.pop() if len(steps) == 1 and same else None
+
+    def _range(self, pair: DominatingPair, count: int, theta: float, log_target: float) -> tuple[float, float]:
+        """Where the law must be resolved: outside, its mass cannot matter by about 1e-11 of the answer.
+
+        Mass above the range is moved to infinity, so its *untilted* sum must be far below the answer; mass
+        below it is moved up, so its *tilted* share must be small.
+        """
+        values, logs = pair.upper.nodes()
+        order = np.argsort(values)
+        values, logs = values[order], logs[order]
+        tilted = theta * values + logs
+        share = np.exp(tilted - log_sum(tilted))
+        low = values[int(np.searchsorted(np.cumsum(share), 1e-16 / count))]
+        rising = np.logaddexp.accumulate(logs[::-1])
+        outside = int(np.searchsorted(rising, log_target - math.log(count) - 25.0))
+        high = values[min(values.size - 1, values.size - outside)]
+        return min(float(low), 0.0), max(float(high), 0.0)
+
+    def _sums(
+        self, step: float, theta: float, reach: float, ranges: list[tuple[float, float]]
+    ) -> tuple[TiltedSum, TiltedSum]:
+        upper: list[tuple[GridLaw, int]] = []
+        lower: list[tuple[GridLaw, int]] = []
+        for (pair, count), (low, high) in zip(self.terms, ranges, strict=True):
+            offset = float(pair.upper.atoms[0]) if pair.upper.lattice is not None and pair.upper.atoms.size else 0.0
+            above, below = discretise(pair.upper, step=step, offset=offset, low=low, high=high)
+            if pair.lower is not pair.upper:
+                below = discretise(pair.lower, step=step, offset=offset, low=low, high=high)[1]
+            upper.append((above, count))
+            lower.append((below, count))
+        return (
+            sum_of_laws(upper, theta=theta, reach=reach, max_size=MAX_SIZE),
+            sum_of_laws(lower, theta=theta, reach=reach, max_size=MAX_SIZE),
+        )
+
+
+def _crossing(function, delta: float, area: TiltedSum, side: int) -> float:  # type: ignore[no-untyped-def]
+    """Where a decreasing bound on delta falls to ``delta``: rounded up (side 1) or down (side -1); 0 at least."""
+    low, high = max(0.0, float(area.values[0]) + 2.0 * area.location), float(area.values[-1])
+    if high <= low:
+        return 0.0 if low == 0.0 or side < 0 else math.inf
+    if function(low) <= delta:
+        # Valid on either side, if loose: the bound at ``low`` already suffices.
+        return float(low) if side > 0 else 0.0
+    if function(high) > delta:
+        return math.inf if side > 0 else high
+    f_low, f_high = math.log(max(function(low), 1e-320) / delta), math.log(max(function(high), 1e-320) / delta)
+    for _ in range(200):
+        if high - low <= 1e-13 * high:
+            break
+        middle = low + (high - low) * min(max(f_low / (f_low - f_high), 0.02), 0.98)
+        value = math.log(max(function(middle), 1e-320) / delta)
+        if value > 0.0:
+            low, f_low = middle, value
+            f_high *= 0.5
+        else:
+            high, f_high = middle, min(value, -1e-300)
+            f_low *= 0.5
+        f_low, f_high = max(f_low, 1e-300), min(f_high, -1e-300)
+    return float(high if side > 0 else low)

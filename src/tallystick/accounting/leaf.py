@@ -1,0 +1,75 @@
+"""What a leaf of a loss expression must say about itself."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import fields
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tallystick.accounting.adjacency import Direction
+from tallystick.accounting.pair import DominatingPair
+from tallystick.numerics.law import Array
+
+
+class Leaf(ABC):
+    """One mechanism, as far as privacy goes. Frozen and hashable; subclasses are final dataclasses.
+
+    Only ``pair`` must be written; the other members are closed forms that are used when present.
+    """
+
+    __slots__ = ()
+    kind: ClassVar[str]
+    """Name of the constructor, and of the leaf in JSON; its meaning never changes."""
+
+    @abstractmethod
+    def pair(self, direction: Direction) -> DominatingPair:
+        """The dominating pair in one direction: with the unit against without it (REMOVE), or reversed."""
+
+    @property
+    def gaussian_mu(self) -> float | None:
+        """mu if the pair is exactly N(0,1) against N(mu,1); such leaves merge by adding mu squared."""
+        return None
+
+    @property
+    def only_renyi(self) -> bool:
+        """True if nothing but a Renyi curve is known, so that ``pair`` loses something."""
+        return False
+
+    @property
+    def exact_alone(self) -> bool:
+        """True if ``pair(...).upper`` is attained by a single release although not by compositions."""
+        return False
+
+    def log_mgf_bound(self, theta: Array) -> Array | None:
+        """Upper bound on log E_P[e^{theta L}] (both directions) that beats the pair's own, or None."""
+        return None
+
+    def replaced(self) -> Leaf | None:
+        """The closed form of this leaf after add/remove -> replace, or None where the general rule is used."""
+        return None
+
+    def __str__(self) -> str:
+        inner = ", ".join(f"{f.name}={shown(getattr(self, f.name))}" for f in fields(self))  # type: ignore[arg-type]
+        return f"{self.kind}({inner})"
+
+
+def shown(value: Any) -> str:
+    """A number or nested value the way a person would type it.
+
+    >>> shown(2.0), shown(0.01)
+    ('2', '0.01')
+    """
+    if isinstance(value, float) and value == int(value) and abs(value) < 1e15:
+        return str(int(value))
+    return repr(value) if isinstance(value, (int, float)) else str(value)
+
+
+def symmetric_log_mgf(pairs: tuple[DominatingPair, ...], theta: Array) -> Array:
+    """The larger of the directions' log E_P[e^{theta L}], infinite where the pair has mass at infinity."""
+    rows = []
+    for pair in pairs:
+        rows.append(np.full(theta.shape, math.inf) if pair.upper.infinity > 1e-300 else pair.upper.log_mgf(theta))
+    return np.maximum.reduce(rows)

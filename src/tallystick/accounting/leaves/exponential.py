@@ -1,0 +1,52 @@
+"""The exponential mechanism: bounded range (Durfee and Rogers 2019; Dong, Durfee, Rogers 2020)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from tallystick.accounting.adjacency import Direction
+from tallystick.accounting.leaf import Leaf
+from tallystick.accounting.leaves.pure import two_point_law
+from tallystick.accounting.pair import DominatingPair
+from tallystick.numerics.law import Array, Law, Segment
+
+
+@dataclass(frozen=True, slots=True)
+class Exponential(Leaf):
+    """All mechanisms whose losses lie in an interval of length epsilon that contains 0.
+
+    The worst of them for one release has delta(e0) = (e^{epsilon/2} - e^{e0/2})^2 / (e^epsilon - 1); that
+    profile is a pair with loss density e^{(epsilon + l)/2} / (2 (e^epsilon - 1)) on [-epsilon, epsilon].
+    It is attained by no single mechanism at all e0 at once, so it is tight for one release and only an upper
+    bound under composition, where the lower bound is randomized response of strength epsilon/2.
+    """
+
+    kind: ClassVar[str] = "exponential"
+    epsilon: float
+
+    def pair(self, direction: Direction) -> DominatingPair:
+        top = self.epsilon
+        if top == 0.0:
+            return DominatingPair.exact(two_point_law(0.0))
+        log_norm = math.log(2.0) + (top + math.log(-math.expm1(-top)))
+        segment = Segment(
+            low=-top,
+            high=top,
+            log_density=lambda x: 0.5 * (top + x) - log_norm,
+            loss=lambda x: x,
+            inverse=lambda value: np.clip(value, -top, top),
+            panel=min(0.5, top / 4.0),
+        )
+        return DominatingPair(Law(segments=(segment,)), two_point_law(top / 2.0))
+
+    @property
+    def exact_alone(self) -> bool:
+        return True
+
+    def log_mgf_bound(self, theta: Array) -> Array:
+        """Bounded range epsilon implies epsilon^2/8-zCDP (Cesar and Rogers 2021)."""
+        return theta * (theta + 1.0) * self.epsilon**2 / 8.0

@@ -1,0 +1,172 @@
+"""Leaves made of whole compositions: a sampled sum, replace from add/remove, the worst of several.
+
+Their pairs are read off the composition at a ladder of knots, from above and from below, so they carry a small
+width; a single mechanism never goes through here.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+
+from tallystick.accounting.adjacency import Direction
+from tallystick.accounting.leaf import Leaf
+from tallystick.accounting.pair import DominatingPair
+from tallystick.accounting.polygon import lower_hull
+from tallystick.numerics.law import Array, Law
+
+Terms = tuple[tuple[Leaf, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Composed(Leaf):
+    """Several releases on one sample: the composition, held as one leaf so that it can be sampled."""
+
+    kind: ClassVar[str] = "composed"
+    terms: Terms
+
+    def pair(self, direction: Direction) -> DominatingPair:
+        return _composed_pair(self.terms, direction)
+
+    @property
+    def gaussian_mu(self) -> float | None:
+        squares = [None if leaf.gaussian_mu is None else count * leaf.gaussian_mu**2 for leaf, count in self.terms]
+        known = [s for s in squares if s is not None]
+        return math.sqrt(math.fsum(known)) if len(known) == len(squares) else None
+
+    def __str__(self) -> str:
+        return "(" + _text(self.terms) + ")"
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced(Leaf):
+    """add/remove -> replace by the general rule f_ADD(1 - f_REMOVE(.)), symmetrised."""
+
+    kind: ClassVar[str] = "replaced"
+    terms: Terms
+
+    def pair(self, direction: Direction) -> DominatingPair:
+        return _replaced_pair(self.terms)
+
+    def __str__(self) -> str:
+        return "(" + _text(self.terms) + ").as_replace()"
+
+
+@dataclass(frozen=True, slots=True)
+class Worst(Leaf):
+    """The pointwise worst of several compositions."""
+
+    kind: ClassVar[str] = "worst"
+    members: tuple[Terms, ...]
+
+    def pair(self, direction: Direction) -> DominatingPair:
+        pairs = [profile_knots(terms, direction) for terms in self.members]
+        epsilon = np.unique(np.concatenate([p[0] for p in pairs]))
+        tables = [profile_at(terms, direction, epsilon) for terms in self.members]
+        upper = np.maximum.reduce([t[0] for t in tables])
+        lower = np.maximum.reduce([t[1] for t in tables])
+        return pair_of_knots(epsilon, upper, lower)
+
+    def __str__(self) -> str:
+        return "worst(" + ", ".join(_text(m) for m in self.members) + ")"
+
+
+def _text(terms: Terms) -> str:
+    return " + ".join(f"{count} * {leaf}" if count != 1 else str(leaf) for leaf, count in terms)
+
+
+@lru_cache(maxsize=64)
+def _composed_pair(terms: Terms, direction: Direction) -> DominatingPair:
+    from tallystick.accounting.leaves.gaussian import gaussian_pair
+
+    mu = Composed(terms).gaussian_mu
+    if mu is not None:
+        return gaussian_pair(mu)
+    epsilon, upper, lower = profile_knots(terms, direction)
+    return pair_of_knots(epsilon, upper, lower)
+
+
+def profile_at(terms: Terms, direction: Direction, epsilon: Array) -> tuple[Array, Array]:
+    """Certified upper and lower profile of a composition at the given (also negative) epsilons."""
+    from tallystick.accounting.readout import OneDirection
+
+    side, other = OneDirection.of(terms, direction), OneDirection.of(terms, direction.other)
+    upper, lower = np.empty(epsilon.size), np.empty(epsilon.size)
+    for i, e in enumerate(epsilon):
+        if e >= 0.0:
+            bounds = side.delta_bounds(float(e))
+            upper[i], lower[i] = bounds.upper, bounds.lower
+        else:
+            # H_a(P||Q) = 1 - a + a H_{1/a}(Q||P).
+            bounds = other.delta_bounds(float(-e))
+            level = math.exp(e)
+            upper[i], lower[i] = 1.0 - level + level * bounds.upper, 1.0 - level + level * bounds.lower
+    return upper, lower
+
+
+@lru_cache(maxsize=64)
+def profile_knots(terms: Terms, direction: Direction, count: int = 160) -> tuple[Array, Array, Array]:
+    """A ladder of epsilons that resolves the profile from delta 0 to 1e-40, with certified bounds there."""
+    from tallystick.accounting.readout import OneDirection
+
+    tops = []
+    for way in (direction, direction.other):
+        reader = OneDirection.of(terms, way)
+        target = max(reader.infinity * 1.0001 + 1e-300, 1e-40)
+        tops.append(min(reader.epsilon_bounds(target).upper if target < 1.0 else 1.0, 600.0))
+    ladders = [top * np.linspace(0.0, 1.0, count) ** 1.5 for top in tops]
+    epsilon = np.unique(np.concatenate([-ladders[1], ladders[0]]))
+    upper, lower = profile_at(terms, direction, epsilon)
+    return epsilon, upper, lower
+
+
+def pair_of_knots(epsilon: Array, upper: Array, lower: Array) -> DominatingPair:
+    """The pair with the chords of ``upper`` above and the tangent polygon under ``lower`` below."""
+    return DominatingPair(_law_through(epsilon, upper, float(upper[-1])), _minorant_law(epsilon, lower, upper))
+
+
+def _law_through(epsilon: Array, heights: Array, infinity: float) -> Law:
+    """The law whose profile is the polygon through the knots, from (0, 1) and constant after the last."""
+    levels = np.exp(epsilon)
+    x, y = lower_hull(np.concatenate([[0.0], levels]), np.concatenate([[1.0], np.minimum.accumulate(heights)]))
+    slopes = np.append(-np.diff(y) / np.diff(x), 0.0)
+    masses = np.maximum(slopes[:-1] - slopes[1:], 0.0) * x[1:]
+    kept = masses > 0
+    zero = max(0.0, 1.0 - float(slopes[0]))
+    return Law(np.log(x[1:][kept]), np.log(masses[kept]), infinity=infinity, zero=zero)
+
+
+def _minorant_law(epsilon: Array, lower: Array, upper: Array) -> Law:
+    """A law whose profile is nowhere above a convex function that lies between ``lower`` and ``upper`` at the knots.
+
+    Left of a knot a convex function is above the extension of the chord to the next knot, whose slope is at least
+    (lower here - upper there) / distance.
+    """
+    levels = np.exp(epsilon)
+    slopes = np.maximum(0.0, (lower[:-1] - upper[1:]) / np.diff(levels))
+    before = np.concatenate([[0.0], levels[:-2]])
+    values = lower[:-1] + slopes * (levels[:-1] - before)
+    values[1:] = np.minimum(values[1:], lower[:-2])
+    x = np.concatenate([[0.0], levels[:-1]])
+    y = np.minimum.accumulate(np.concatenate([values, [0.0]]))
+    x, y = lower_hull(x, np.maximum(y, 0.0))
+    steps = np.append(-np.diff(y) / np.diff(x), 0.0)
+    masses = np.maximum(steps[:-1] - steps[1:], 0.0) * x[1:]
+    kept = masses > 0
+    return Law(np.log(x[1:][kept]), np.log(masses[kept]), zero=max(0.0, 1.0 - float(steps[0])))
+
+
+@lru_cache(maxsize=64)
+def _replaced_pair(terms: Terms) -> DominatingPair:
+    from tallystick.accounting.groups import chained_profile
+
+    remove, add = profile_knots(terms, Direction.REMOVE), profile_knots(terms, Direction.ADD)
+    epsilon, upper = chained_profile((remove[0], remove[1]), (add[0], add[1]))
+    law = _law_through(epsilon, upper, float(upper[-1]))
+    # Lower: the replace pair is at least as revealing as either direction alone.
+    lower_law = _minorant_law(remove[0], remove[2], remove[1])
+    return DominatingPair(law, lower_law)

@@ -1,0 +1,264 @@
+"""The one noun of tallystick: a privacy loss, as an immutable expression."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from tallystick.accounting import check
+from tallystick.accounting.adjacency import Adjacency, Direction
+from tallystick.accounting.bounds import Bounds
+from tallystick.accounting.leaf import Leaf
+from tallystick.errors import AdjacencyMismatch, InvalidInput, UnitMismatch
+
+if TYPE_CHECKING:
+    from tallystick.accounting.variable import PrivacyLossVariable
+
+Term = tuple[Leaf, int]
+
+
+@dataclass(frozen=True)
+class PrivacyLoss:
+    """What a release costs: a sum of ``(leaf, count)`` terms under one adjacency.
+
+    Losses add under (adaptive) composition; nothing is turned into a number before it is read.
+
+    >>> import tallystick as ts
+    >>> training = 1000 * ts.gaussian(sigma=1).sampled(rate=0.01)
+    >>> print(training + ts.laplace(scale=2))
+    1000 * gaussian(sigma=1).sampled(rate=0.01) + laplace(scale=2)
+    """
+
+    terms: tuple[Term, ...]
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+    unit: str | None = None
+    group: int = 1
+
+    # ---- algebra ----
+
+    def __add__(self, other: Any) -> PrivacyLoss:
+        if other == 0:
+            return self
+        if not isinstance(other, PrivacyLoss):
+            return NotImplemented
+        if not self.terms and other.adjacency is not self.adjacency:
+            return other
+        if other.terms and other.adjacency is not self.adjacency:
+            raise AdjacencyMismatch(self.adjacency, other.adjacency)
+        if self.unit is not None and other.unit is not None and self.unit != other.unit:
+            raise UnitMismatch(self.unit, other.unit)
+        if self.group != other.group and self.terms and other.terms:
+            raise InvalidInput("for_groups", (self.group, other.group), "losses of one group size; group the sum")
+        return PrivacyLoss(
+            merged(self.terms + other.terms),
+            self.adjacency,
+            self.unit if self.unit is not None else other.unit,
+            max(self.group, other.group),
+        )
+
+    __radd__ = __add__
+
+    def __mul__(self, times: Any) -> PrivacyLoss:
+        if isinstance(times, PrivacyLoss):
+            return NotImplemented
+        number = check.count("count", times)
+        terms = tuple((leaf, check.count("count", count * number)) for leaf, count in self.terms) if number else ()
+        return PrivacyLoss(terms, self.adjacency, self.unit, self.group)
+
+    __rmul__ = __mul__
+
+    def sampled(self, *, rate: float) -> PrivacyLoss:
+        """The loss when each unit takes part with probability ``rate``, independently (Poisson sampling).
+
+        Rate 0 is no loss, rate 1 changes nothing. Only for add/remove neighbours (use ``subset`` for REPLACE).
+
+        >>> import tallystick as ts
+        >>> round(ts.pure_dp(epsilon=1).sampled(rate=0.1).epsilon(delta=0), 6)
+        0.158565
+        """
+        from tallystick.accounting.sampling import sampled
+
+        return sampled(self, check.probability("rate", rate))
+
+    def subset(self, *, batch: int, population: int) -> PrivacyLoss:
+        """The loss on a random subset of exactly ``batch`` of ``population`` units, REPLACE neighbours."""
+        from tallystick.accounting.sampling import subset
+
+        return subset(self, batch, population)
+
+    def for_groups(self, k: int) -> PrivacyLoss:
+        """The loss for any group of ``k`` units; outermost, because sampling a group is not sampling a unit.
+
+        >>> import tallystick as ts
+        >>> ts.gdp(mu=1).for_groups(2).epsilon(delta=1e-5) == ts.gdp(mu=2).epsilon(delta=1e-5)
+        True
+        """
+        size = check.count("k", k, least=1, most=10**6)
+        return PrivacyLoss(self.terms, self.adjacency, self.unit, self.group * size)
+
+    def as_replace(self) -> PrivacyLoss:
+        """The loss for replacing one unit, from a loss for adding or removing one.
+
+        pure epsilon -> 2 epsilon; mu -> 2 mu; in general f_ADD(1 - f_REMOVE) (errata 20).
+        """
+        from tallystick.accounting.sampling import replaced
+
+        return replaced(self)
+
+    # ---- order ----
+
+    def __le__(self, other: Any) -> bool:
+        """True only when certified: no test separates neighbours better under ``self`` than under ``other``."""
+        if not isinstance(other, PrivacyLoss):
+            return NotImplemented
+        from tallystick.accounting.order import at_most
+
+        return at_most(self, other)
+
+    def __ge__(self, other: Any) -> bool:
+        if not isinstance(other, PrivacyLoss):
+            return NotImplemented
+        return other <= self
+
+    # ---- read-outs ----
+
+    def epsilon(self, *, delta: Any) -> Any:
+        """The smallest epsilon that is certainly valid at ``delta``: an upper bound, never below the truth.
+
+        Infinite only where it is true: at ``delta`` below the mass of outcomes that give everything away, or at
+        delta = 0 for unbounded losses such as the Gaussian's. Arrays in, arrays out.
+
+        >>> import tallystick as ts
+        >>> round(ts.gaussian(sigma=1).epsilon(delta=1e-5), 4)
+        4.3772
+        """
+        return self._each("delta", delta, lambda d: self._reader.epsilon_bounds(d).upper)
+
+    def delta(self, *, epsilon: Any) -> Any:
+        """An upper bound on delta at ``epsilon`` >= 0. Arrays in, arrays out."""
+        return self._each("epsilon", epsilon, lambda e: self._reader.delta_bounds(e).upper)
+
+    def epsilon_bounds(self, *, delta: float) -> Bounds:
+        """Certified enclosure of epsilon at ``delta``."""
+        return self._reader.epsilon_bounds(check.probability("delta", delta))
+
+    def delta_bounds(self, *, epsilon: float) -> Bounds:
+        """Certified enclosure of delta at ``epsilon``."""
+        return self._reader.delta_bounds(check.nonnegative("epsilon", epsilon))
+
+    def tradeoff(self, *, alpha: Any) -> Any:
+        """The attacker's least type-II error at false-alarm rate ``alpha``: a lower bound (the safe side).
+
+        >>> import tallystick as ts
+        >>> round(ts.gdp(mu=1).tradeoff(alpha=0.05), 4)
+        0.7405
+        """
+        return self._each("alpha", alpha, self._reader.tradeoff)
+
+    def power(self, *, alpha: Any) -> Any:
+        """The attacker's best hit rate at false-alarm rate ``alpha``: an upper bound."""
+        return self._each("alpha", alpha, lambda a: 1.0 - self._reader.tradeoff(a))
+
+    def renyi(self, *, order: Any) -> Any:
+        """Renyi divergence of the given order (>= 1, 1 is KL, inf the largest loss): an upper bound.
+
+        Infinite where it is true (mass that gives everything away; order inf of an unbounded loss).
+        """
+        array = check.numbers_in("order", order, 1.0, float("inf"), "orders >= 1 (inf allowed)")
+        return _like(order, array, self._reader.renyi)
+
+    def total_variation(self) -> float:
+        """Total variation distance, delta at epsilon 0: an upper bound."""
+        return self._reader.delta_bounds(0.0).upper
+
+    def kl(self) -> float:
+        """Kullback-Leibler divergence, the mean of the privacy loss: an upper bound."""
+        return self._reader.renyi(1.0)
+
+    def posterior(self, *, prior: Any, delta: float = 0.0) -> Any:
+        """The belief that a ``prior`` can grow to, except with probability ``delta``: an upper bound.
+
+        At delta 0 it is 1.0 for unbounded losses, which is true: a rare outcome can convince.
+
+        >>> import tallystick as ts
+        >>> round(ts.pure_dp(epsilon=1).posterior(prior=0.01), 4)
+        0.0267
+        """
+        slack = check.probability("delta", delta)
+        return self._each("prior", prior, lambda p: self._reader.posterior(p, slack))
+
+    def gdp_bound(self) -> float:
+        """The smallest mu found for which this loss is certainly mu-GDP; infinite where there is none."""
+        return self._reader.gdp_bound()
+
+    def privacy_loss(self, direction: Direction = Direction.REMOVE) -> PrivacyLossVariable:
+        """The privacy-loss random variable in one direction."""
+        from tallystick.accounting.variable import PrivacyLossVariable
+
+        return PrivacyLossVariable(self, Direction(direction))
+
+    def explain_computation(self) -> str:
+        """Which route the read-outs of this loss take, in words."""
+        return self._reader.explain()
+
+    # ---- representation ----
+
+    def to_json(self) -> str:
+        """Canonical, versioned JSON; its meaning never changes."""
+        from tallystick.accounting.codec import to_json
+
+        return to_json(self)
+
+    @staticmethod
+    def from_json(text: str) -> PrivacyLoss:
+        """The loss written by ``to_json``."""
+        from tallystick.accounting.codec import from_json
+
+        return from_json(text)
+
+    def __str__(self) -> str:
+        if not self.terms:
+            return "no_loss()"
+        text = " + ".join(f"{count} * {leaf}" if count != 1 else str(leaf) for leaf, count in self.terms)
+        if self.group == 1:
+            return text
+        return f"({text}).for_groups({self.group})"
+
+    def __repr__(self) -> str:
+        unit = f", unit={self.unit!r}" if self.unit else ""
+        return f"<PrivacyLoss {self} [{self.adjacency}{unit}]>"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"<code>{escape(str(self))}</code> <small>({self.adjacency})</small>"
+
+    @cached_property
+    def _reader(self):  # type: ignore[no-untyped-def]
+        from tallystick.accounting.readout import reader
+
+        return reader(self)
+
+    def _each(self, name: str, values: Any, read):  # type: ignore[no-untyped-def]
+        top = float("inf") if name == "epsilon" else 1.0
+        allowed = "finite numbers >= 0" if name == "epsilon" else "numbers between 0 and 1"
+        array = check.numbers_in(name, values, 0.0, min(top, 1e300), allowed)
+        return _like(values, array, read)
+
+
+def _like(given: Any, array: Any, read: Any) -> Any:
+    import numpy as np
+
+    if array.ndim == 0:
+        return float(read(float(array)))
+    return np.array([read(float(v)) for v in array.ravel()]).reshape(array.shape)
+
+
+def merged(terms: Iterable[Term]) -> tuple[Term, ...]:
+    """Equal leaves merge by adding counts; the order is canonical, so equal sums are equal objects."""
+    counts: dict[Leaf, int] = {}
+    for leaf, count in terms:
+        counts[leaf] = check.count("count", counts.get(leaf, 0) + count)
+    return tuple(sorted(((leaf, c) for leaf, c in counts.items() if c), key=lambda term: (term[0].kind, str(term[0]))))

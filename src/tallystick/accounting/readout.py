@@ -1,0 +1,391 @@
+"""Turn a loss into numbers: choose the route, read both directions, keep the safe side."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from tallystick.accounting import gdp
+from tallystick.accounting.adjacency import Adjacency, Direction
+from tallystick.accounting.bounds import Bounds
+from tallystick.accounting.compose import GridSum
+from tallystick.accounting.enumerate import enumerated
+from tallystick.accounting.groups import grouped_delta, grouped_power, power_of_profile
+from tallystick.accounting.leaf import Leaf
+from tallystick.accounting.leaves.gaussian import gaussian_pair
+from tallystick.accounting.leaves.renyi import best_delta, renyi_pair
+from tallystick.accounting.loss import PrivacyLoss
+from tallystick.accounting.pair import DominatingPair
+from tallystick.numerics.law import Array, Law
+from tallystick.numerics.search import bisect_decreasing
+
+Terms = tuple[tuple[Leaf, int], ...]
+THETAS: Array = np.exp(np.linspace(math.log(1e-3), math.log(1e6), 400))
+"""Orders minus one that the Renyi route optimises over; any subset gives a valid bound."""
+
+ALONE_ERROR = 1e-12
+"""Relative error of a profile read directly from one law by quadrature (stated 1e-13, kept tenfold)."""
+
+
+@dataclass(frozen=True)
+class OneDirection:
+    """A composition read in one direction."""
+
+    terms: Terms
+    direction: Direction
+
+    @staticmethod
+    @lru_cache(maxsize=256)
+    def of(terms: Terms, direction: Direction) -> OneDirection:
+        return OneDirection(terms, direction)
+
+    @cached_property
+    def mu(self) -> float:
+        """mu of all Gaussian leaves together: their squares add."""
+        return math.sqrt(math.fsum(c * m * m for m, c in ((leaf.gaussian_mu, c) for leaf, c in self.terms) if m))
+
+    @cached_property
+    def others(self) -> Terms:
+        """The leaves that are neither Gaussian nor known by a Renyi curve alone."""
+        return tuple(t for t in self.terms if t[0].gaussian_mu is None and not t[0].only_renyi)
+
+    @cached_property
+    def curves(self) -> Terms:
+        """The leaves of which only a Renyi curve is known."""
+        return tuple(t for t in self.terms if t[0].only_renyi)
+
+    @cached_property
+    def pairs(self) -> tuple[tuple[DominatingPair, int], ...]:
+        """Everything as pairs: Gaussians merged into one, Renyi curves summed before they become one."""
+        found = [(leaf.pair(self.direction), count) for leaf, count in self.others]
+        if self.mu > 0.0:
+            found.append((gaussian_pair(self.mu), 1))
+        if self.curves:
+            found.append((_curve_pair(self.curves), 1))
+        return tuple(found)
+
+    @cached_property
+    def infinity(self) -> float:
+        """Mass of outcomes that give everything away (zero where it is only numerical dust)."""
+        total = 0.0
+        for leaf, count in self.others:
+            mass = leaf.pair(self.direction).upper.infinity
+            if mass > 1e-300:
+                total += count * math.log1p(-mass) if mass < 1.0 else -math.inf
+        for leaf, count in self.curves:
+            mass = getattr(leaf, "delta", 0.0)
+            total += count * math.log1p(-mass) if mass < 1.0 else -math.inf
+        return -math.expm1(total)
+
+    @cached_property
+    def highest(self) -> float:
+        """The largest finite loss, infinite for unbounded ones."""
+        if self.mu > 0.0 or self.curves:
+            return math.inf
+        total = 0.0
+        for leaf, count in self.others:
+            law = leaf.pair(self.direction).upper
+            # A leaf that leaves out numerical dust at infinity is unbounded.
+            total += math.inf if 0.0 < law.infinity < 1e-300 else count * law.highest
+        return total
+
+    @cached_property
+    def grid(self) -> GridSum:
+        return GridSum.of(self.pairs)
+
+    @cached_property
+    def route(self) -> str:
+        """Name of the computation that answers for this composition."""
+        if not self.terms:
+            return "nothing"
+        if not self.others and not self.curves:
+            return "gaussian"
+        if not self.others and not self.mu:
+            return "renyi"
+        if len(self.pairs) == 1 and self.pairs[0][1] == 1 and self.pairs[0][0].upper is self.pairs[0][0].lower:
+            return "alone"
+        if len(self.terms) == 1 and self.terms[0][1] == 1 and self.terms[0][0].exact_alone:
+            return "alone"
+        return "enumerated" if self.listed is not None else "composed"
+
+    @cached_property
+    def listed(self) -> Law | None:
+        """The whole composition outcome by outcome, where there are few enough."""
+        return enumerated(self.pairs) if not self.curves and not self.mu else None
+
+    @cached_property
+    def direct(self) -> Law | None:
+        """A single law that is the whole composition, where there is one."""
+        return {"alone": lambda: self.pairs[0][0].upper, "enumerated": lambda: self.listed}.get(self.route, lambda: None)()
+
+    def delta_bounds(self, epsilon: float) -> Bounds:
+        """delta at one epsilon >= 0."""
+        if self.route == "nothing":
+            return Bounds(0.0, 0.0)
+        if self.route == "gaussian":
+            return gdp.delta_bounds(self.mu, epsilon)
+        if self.direct is not None:
+            value = float(self.direct.excess(np.array([epsilon]))[0])
+            return Bounds(value * (1 - ALONE_ERROR), min(1.0, value * (1 + ALONE_ERROR)))
+        curve = self._renyi_delta(epsilon)
+        if self.route == "renyi":
+            return Bounds(0.0, curve)
+        found = self.grid.delta_bounds(epsilon)
+        upper = max(found.lower, min(found.upper, curve))
+        return Bounds(found.lower, upper)
+
+    def epsilon_bounds(self, delta: float) -> Bounds:
+        """epsilon at one delta in [0, 1]."""
+        if self.route == "nothing" or delta >= 1.0:
+            return Bounds(0.0, 0.0)
+        if delta <= self.infinity:
+            if delta < self.infinity:
+                return Bounds(math.inf, math.inf) if self.route != "renyi" else Bounds(0.0, math.inf)
+            return Bounds(0.0 if self.curves else self._at_infinity(), self.highest)
+        if delta == 0.0:
+            return Bounds(0.0 if self.curves else self.highest, self.highest)
+        if self.route == "gaussian":
+            return gdp.epsilon_bounds(self.mu, delta)
+        if self.direct is not None:
+            return self._direct_epsilon(self.direct, delta)
+        curve = self._renyi_epsilon(delta)
+        if self.route == "renyi":
+            return Bounds(0.0, curve)
+        found = self.grid.epsilon_bounds(delta)
+        upper = max(found.lower, min(found.upper, curve, self.highest))
+        return Bounds(found.lower, upper)
+
+    def _at_infinity(self) -> float:
+        """At delta equal to the mass at infinity the finite part must not exceed at all."""
+        return self.highest if math.isfinite(self.highest) else 0.0
+
+    def _direct_epsilon(self, law: Law, delta: float) -> Bounds:
+        def value(e: float) -> float:
+            return float(law.excess(np.array([e]))[0])
+
+        high = max(law.highest, 0.0)
+        upper = bisect_decreasing(lambda e: value(e) * (1 + ALONE_ERROR), delta, 0.0, high, relative=1e-13)[1]
+        lower = bisect_decreasing(lambda e: value(e) * (1 - ALONE_ERROR), delta, 0.0, high, relative=1e-13)[0]
+        return Bounds(min(lower, upper), upper)
+
+    # ---- the Renyi route ----
+
+    @cached_property
+    def log_mgf(self) -> Array:
+        """Upper bound on log E[e^{theta L}] of the finite part of the whole, at THETAS."""
+        total = self.mu**2 * THETAS * (1.0 + THETAS) / 2.0
+        for leaf, count in self.terms:
+            if leaf.gaussian_mu is not None:
+                continue
+            bound = leaf.log_mgf_bound(THETAS)
+            if bound is None or not leaf.only_renyi:
+                law = leaf.pair(self.direction).upper
+                # Given that it is finite: the mass at infinity is charged apart.
+                own = law.log_mgf(THETAS)
+                bound = own if bound is None else np.minimum(bound, own)
+            total = total + count * bound
+        return total * (1.0 + 1e-12) + 1e-13
+
+    def _renyi_delta(self, epsilon: float) -> float:
+        known = np.isfinite(self.log_mgf)
+        finite = float(best_delta(self.log_mgf[known], THETAS[known], np.array([epsilon]))[0])
+        return min(1.0, self.infinity + finite)
+
+    def _renyi_epsilon(self, delta: float) -> float:
+        left = delta - self.infinity
+        known = np.isfinite(self.log_mgf)
+        t, k = THETAS[known], self.log_mgf[known]
+        values = (k + t * np.log(t) - (1.0 + t) * np.log1p(t) - math.log(left)) / t
+        return max(0.0, float(np.min(values)) * (1.0 + 1e-12))
+
+    def renyi(self, order: float) -> float:
+        """Upper bound on the Renyi divergence; order 1 is the mean of the loss."""
+        if not self.terms:
+            return 0.0
+        if order == math.inf:
+            return math.inf if self.infinity > 0.0 else self.highest
+        if self.infinity > 0.0:
+            return math.inf
+        total = self.mu**2 * order / 2.0
+        for leaf, count in self.terms:
+            if leaf.gaussian_mu is None:
+                total += count * _leaf_renyi(leaf, self.direction, order)
+        return total * (1.0 + 1e-12)
+
+
+def _leaf_renyi(leaf: Leaf, direction: Direction, order: float) -> float:
+    theta = order - 1.0
+    small = theta < 1e-6
+    probe = np.array([max(theta, 1e-6)])
+    bound = leaf.log_mgf_bound(probe)
+    if leaf.only_renyi and bound is not None:
+        return float(bound[0] / probe[0])
+    law = leaf.pair(direction).upper
+    if small:
+        values, logs = law.nodes()
+        own = float(np.dot(np.exp(logs), values))
+    else:
+        own = float(law.log_mgf(probe)[0] / probe[0])
+    return own if bound is None else min(own, float(bound[0] / probe[0]))
+
+
+@lru_cache(maxsize=64)
+def _curve_pair(curves: Terms) -> DominatingPair:
+    return renyi_pair(_CurveSum(curves), -math.expm1(sum(c * math.log1p(-min(getattr(leaf, "delta", 0.0), 1 - 1e-17)) for leaf, c in curves)))
+
+
+@dataclass(frozen=True)
+class _CurveSum(Leaf):
+    """The sum of Renyi-only leaves, as one curve."""
+
+    kind = "curve_sum"
+    curves: Terms
+
+    def pair(self, direction: Direction) -> DominatingPair:
+        return _curve_pair(self.curves)
+
+    def log_mgf_bound(self, theta: Array) -> Array:
+        total = np.zeros(theta.shape)
+        for leaf, count in self.curves:
+            bound = leaf.log_mgf_bound(theta)
+            assert bound is not None
+            total = total + count * bound
+        return total
+
+
+@dataclass(frozen=True)
+class Reader:
+    """All read-outs of one loss: the worse of its directions, grouped where the loss is for groups."""
+
+    loss: PrivacyLoss
+
+    @cached_property
+    def sides(self) -> tuple[OneDirection, ...]:
+        ways = (Direction.REMOVE,) if self.loss.adjacency is Adjacency.REPLACE else tuple(Direction)
+        return tuple(OneDirection.of(self.loss.terms, way) for way in ways)
+
+    @cached_property
+    def closed_group(self) -> OneDirection | None:
+        """A grouped Gaussian or pure loss is again one."""
+        from tallystick.accounting.leaves.gaussian import Gdp
+
+        side = self.sides[0]
+        if self.loss.group > 1 and side.route == "gaussian":
+            return OneDirection.of(((Gdp(self.loss.group * side.mu), 1),), Direction.REMOVE)
+        return None
+
+    def delta_bounds(self, epsilon: float) -> Bounds:
+        if self.closed_group is not None:
+            return self.closed_group.delta_bounds(epsilon)
+        if self.loss.group > 1:
+            low = self._single_delta(epsilon).lower
+            return Bounds(low, max(low, self._grouped_delta(epsilon)))
+        return self._single_delta(epsilon)
+
+    def _single_delta(self, epsilon: float) -> Bounds:
+        found = [side.delta_bounds(epsilon) for side in self.sides]
+        return Bounds(max(b.lower for b in found), max(b.upper for b in found))
+
+    def epsilon_bounds(self, delta: float) -> Bounds:
+        if self.closed_group is not None:
+            return self.closed_group.epsilon_bounds(delta)
+        found = [side.epsilon_bounds(delta) for side in self.sides]
+        single = Bounds(max(b.lower for b in found), max(b.upper for b in found))
+        if self.loss.group == 1 or single.upper == 0.0 and not self.loss.terms:
+            return single
+        return Bounds(single.lower, max(single.lower, self._grouped_epsilon(delta)))
+
+    def _grouped_epsilon(self, delta: float) -> float:
+        size = self.loss.group
+        highest = size * max(side.highest for side in self.sides)
+        if delta == 0.0:
+            return math.inf if any(s.infinity > 0 for s in self.sides) else highest
+        top = min(highest, size * float(self._symmetric_knots[0][-1]))
+        return min(highest, bisect_decreasing(self._grouped_delta, delta, 0.0, top, relative=1e-9)[1])
+
+    def _grouped_delta(self, epsilon: float) -> float:
+        return grouped_delta(self._symmetric_knots, epsilon, self.loss.group)
+
+    @cached_property
+    def _symmetric_knots(self) -> tuple[Array, Array]:
+        """Knots (eps, delta) of the worse direction for a single unit, mirrored to negative eps."""
+        from tallystick.accounting.leaves.nested import profile_knots
+
+        ladders = [profile_knots(side.terms, side.direction) for side in self.sides]
+        positive = np.unique(np.concatenate([knots[0][knots[0] >= 0.0] for knots in ladders]))
+        upper = np.array([self._single_delta(float(e)).upper for e in positive])
+        levels = np.exp(-positive[1:][::-1])
+        mirrored = 1.0 - levels + levels * upper[1:][::-1]
+        return np.concatenate([-positive[1:][::-1], positive]), np.concatenate([mirrored, upper])
+
+    @cached_property
+    def _power(self) -> tuple[Array, Array]:
+        return grouped_power(power_of_profile(*self._symmetric_knots), self.loss.group)
+
+    def tradeoff(self, alpha: float) -> float:
+        side = self.closed_group or self.sides[0]
+        if not self.loss.terms:
+            return 1.0 - alpha
+        if side.route == "gaussian" and (self.loss.group == 1 or self.closed_group):
+            from scipy.special import ndtr, ndtri
+
+            value = float(ndtr(ndtri(1.0 - alpha) - side.mu)) if 0.0 < alpha < 1.0 else 1.0 - alpha
+            return max(0.0, value * (1.0 - 1e-13) - 1e-300)
+        power = float(np.interp(alpha, *self._power))
+        return max(0.0, 1.0 - min(1.0, power * (1.0 + 1e-13)))
+
+    def renyi(self, order: float) -> float:
+        if self.loss.group > 1 and self.closed_group is None:
+            if order == math.inf:
+                return self.loss.group * max(side.renyi(order) for side in self.sides)
+            return self._grouped_renyi(order)
+        sides = (self.closed_group,) if self.closed_group else self.sides
+        return max(side.renyi(order) for side in sides)
+
+    def _grouped_renyi(self, order: float) -> float:
+        """Mironov 2017, Proposition 2, for group sizes 2^c: D_a(k) <= 3^c D_{2^c a}(1), a >= 2; else pure k eps."""
+        doublings = math.ceil(math.log2(self.loss.group))
+        pure = self.loss.group * max(side.renyi(math.inf) for side in self.sides)
+        chained = 3.0**doublings * max(side.renyi(max(order, 2.0) * 2.0**doublings) for side in self.sides)
+        return min(pure, chained)
+
+    def posterior(self, prior: float, slack: float) -> float:
+        if prior in (0.0, 1.0):
+            return prior
+        best = self.epsilon_bounds(slack).upper if slack == 0.0 else math.inf
+        if slack > 0.0:
+            # P(L > e + s) (1 - e^{-s}) <= delta(e): any split of the loss bound into e and s is valid.
+            for extra in (0.01, 0.03, 0.1, 0.3, math.log(2.0), 1.5, 3.0):
+                best = min(best, self.epsilon_bounds(-slack * math.expm1(-extra)).upper + extra)
+        if math.isinf(best):
+            return 1.0
+        odds = math.log(prior) - math.log1p(-prior) + best
+        return min(1.0, (1.0 / (1.0 + math.exp(-odds)) if odds > -700 else math.exp(odds)) * (1.0 + 1e-13))
+
+    def gdp_bound(self) -> float:
+        from tallystick.accounting.order import least_mu
+
+        return least_mu(self)
+
+    def explain(self) -> str:
+        words = {
+            "nothing": "there is nothing to compute: no loss",
+            "gaussian": "closed form: all terms are Gaussian and merge into one",
+            "alone": "closed form: one release, its profile is integrated directly",
+            "renyi": "conversion of a Renyi curve, optimised over the order (only an upper bound is known)",
+            "enumerated": "exact: every joint outcome is listed",
+            "composed": "tilted grid: losses are added by FFT powers, bounded from above and below",
+        }
+        lines = [f"{side.direction.value}: {words.get(side.route, side.route)}" for side in self.sides]
+        if self.loss.group > 1:
+            lines.append(f"groups of {self.loss.group}: trade-off functions are chained")
+        return "\n".join(lines)
+
+
+@lru_cache(maxsize=512)
+def reader(loss: PrivacyLoss) -> Reader:
+    """One reader per loss, so that repeated read-outs share their work."""
+    return Reader(loss)

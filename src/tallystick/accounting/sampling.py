@@ -1,0 +1,104 @@
+"""Operations that change who is protected: sampling, subsets, replace instead of add/remove, worst of several."""
+
+from __future__ import annotations
+
+from tallystick.accounting import check
+from tallystick.accounting.adjacency import Adjacency
+from tallystick.accounting.leaf import Leaf
+from tallystick.accounting.leaves.nested import Composed, Replaced, Worst
+from tallystick.accounting.leaves.sampled import Sampled, Subset
+from tallystick.accounting.loss import PrivacyLoss, merged
+from tallystick.errors import AdjacencyMismatch, InvalidInput, UnitMismatch
+
+
+def _single_leaf(loss: PrivacyLoss, operation: str) -> Leaf:
+    if loss.group != 1:
+        raise InvalidInput(
+            operation, str(loss), "a loss for single units; for_groups is outermost: sample first, then group"
+        )
+    if len(loss.terms) == 1 and loss.terms[0][1] == 1:
+        return loss.terms[0][0]
+    return Composed(loss.terms)
+
+
+def sampled(loss: PrivacyLoss, rate: float) -> PrivacyLoss:
+    """Poisson sampling of a loss (see ``PrivacyLoss.sampled``)."""
+    if loss.adjacency is not Adjacency.ADD_REMOVE:
+        raise InvalidInput(
+            "adjacency", loss.adjacency.value, "an add/remove loss for Poisson sampling; use .subset() for REPLACE"
+        )
+    leaf = _single_leaf(loss, "sampled") if loss.terms else None
+    if rate == 0.0 or leaf is None:
+        return PrivacyLoss((), loss.adjacency, loss.unit)
+    if rate == 1.0:
+        return loss
+    if isinstance(leaf, Sampled):
+        # Sampling twice is sampling at the product rate.
+        return PrivacyLoss(((Sampled(leaf.base, leaf.rate * rate), 1),), loss.adjacency, loss.unit)
+    return PrivacyLoss(((Sampled(leaf, rate), 1),), loss.adjacency, loss.unit)
+
+
+def subset(loss: PrivacyLoss, batch: int, population: int) -> PrivacyLoss:
+    """Fixed-size subset sampling of a REPLACE loss (see ``PrivacyLoss.subset``)."""
+    whole = check.count("population", population, least=1)
+    part = check.count("batch", batch, least=0, most=whole)
+    if loss.adjacency is not Adjacency.REPLACE:
+        raise InvalidInput(
+            "adjacency", loss.adjacency.value, "a REPLACE loss for subset sampling; construct with adjacency='replace'"
+        )
+    if part == 0 or not loss.terms:
+        return PrivacyLoss((), loss.adjacency, loss.unit)
+    leaf = _single_leaf(loss, "subset")
+    if part == whole:
+        return loss
+    return PrivacyLoss(((Subset(leaf, part, whole), 1),), loss.adjacency, loss.unit)
+
+
+def replaced(loss: PrivacyLoss) -> PrivacyLoss:
+    """add/remove -> replace (see ``PrivacyLoss.as_replace``)."""
+    if loss.adjacency is Adjacency.REPLACE:
+        return loss
+    if loss.group != 1:
+        raise InvalidInput("as_replace", str(loss), "a loss for single units; convert first, then group")
+    closed: list[tuple[Leaf, int]] = []
+    rest: list[tuple[Leaf, int]] = []
+    for leaf, count in loss.terms:
+        other = leaf.replaced()
+        if other is None:
+            rest.append((leaf, count))
+        else:
+            closed.append((other, count))
+    if rest:
+        closed.append((Replaced(tuple(rest)), 1))
+    return PrivacyLoss(merged(closed), Adjacency.REPLACE, loss.unit)
+
+
+def worst(*losses: PrivacyLoss) -> PrivacyLoss:
+    """Pointwise worst of several losses: parallel composition over disjoint parts, add/remove only.
+
+    Valid when each unit is in one part and the part is a function of the unit alone (errata 49).
+
+    >>> import tallystick as ts
+    >>> ts.worst(ts.pure_dp(epsilon=1), ts.pure_dp(epsilon=2)).epsilon(delta=0)
+    2.0
+    """
+    if not losses:
+        raise InvalidInput("losses", losses, "at least one loss")
+    for loss in losses:
+        if not isinstance(loss, PrivacyLoss):
+            raise InvalidInput("losses", loss, "PrivacyLoss objects")
+        if loss.adjacency is not Adjacency.ADD_REMOVE:
+            raise AdjacencyMismatch(loss.adjacency, Adjacency.ADD_REMOVE)
+        if loss.group != 1:
+            raise InvalidInput("worst", str(loss), "losses for single units; group the result")
+    units = {loss.unit for loss in losses} - {None}
+    if len(units) > 1:
+        raise UnitMismatch(*sorted(str(u) for u in units)[:2])
+    members = tuple(sorted({loss.terms for loss in losses}, key=str))
+    unit = units.pop() if units else None
+    if len(members) == 1:
+        return PrivacyLoss(members[0], Adjacency.ADD_REMOVE, unit)
+    members = tuple(m for m in members if m)
+    if len(members) == 1:
+        return PrivacyLoss(members[0], Adjacency.ADD_REMOVE, unit)
+    return PrivacyLoss(((Worst(members), 1),), Adjacency.ADD_REMOVE, unit)

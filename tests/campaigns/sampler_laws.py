@@ -16,7 +16,6 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from statistical.goodness import g_test
-
 from tallystick.mechanisms.randomness import SYSTEM
 from tallystick.mechanisms.samplers.discrete_gaussian import discrete_gaussian
 from tallystick.mechanisms.samplers.discrete_laplace import discrete_laplace

@@ -57,6 +57,10 @@ class NoiseLaw(ABC):
     def draw(self, size: int, source: Source) -> NDArray[np.int64]:
         """Independent exact draws."""
 
+    @abstractmethod
+    def mass(self, points: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Probability of each integer: the law is public, so inference may use it (Remark 3.7). For pictures too."""
+
     @property
     @abstractmethod
     def variance(self) -> float:
@@ -88,6 +92,9 @@ class DiscreteLaplace(NoiseLaw):
 
     def draw(self, size: int, source: Source) -> NDArray[np.int64]:
         return discrete_laplace(self.scale, size=size, source=source)
+
+    def mass(self, points: NDArray[np.int64]) -> NDArray[np.float64]:
+        return math.tanh(0.5 / self.scale) * np.exp(-np.abs(points) / self.scale)
 
     @property
     def variance(self) -> float:
@@ -144,6 +151,13 @@ class DiscreteGaussian(NoiseLaw):
 
     def draw(self, size: int, source: Source) -> NDArray[np.int64]:
         return discrete_gaussian(self.sigma, size=size, source=source)
+
+    def mass(self, points: NDArray[np.int64]) -> NDArray[np.float64]:
+        total = self.sigma * math.sqrt(2.0 * math.pi)  # within exp(-2 pi^2 sigma^2) relatively (Poisson summation)
+        if self.sigma <= 3.0:
+            k, _ = _point_masses(self.sigma)
+            total = 1.0 + 2.0 * float(np.sum(np.exp(-0.5 * (k / self.sigma) ** 2)))
+        return np.exp(-0.5 * (points / self.sigma) ** 2) / total
 
     @property
     def variance(self) -> float:

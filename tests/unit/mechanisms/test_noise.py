@@ -128,6 +128,7 @@ def test_the_error_is_the_least_that_covers(scale: float, confidence: float) -> 
         k = np.arange(-int(40 * scale) - 60, int(40 * scale) + 61)
         weights = np.exp(-np.abs(k) / scale) if isinstance(law, DiscreteLaplace) else np.exp(-0.5 * (k / scale) ** 2)
         mass = weights / weights.sum()
+        assert law.mass(k) == pytest.approx(mass, rel=1e-12)
         width = law.half_width(1 - confidence)
         assert mass[np.abs(k) <= width].sum() >= confidence - 1e-11
         assert width == 0 or mass[np.abs(k) <= width - 1].sum() < confidence

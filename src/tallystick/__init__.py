@@ -39,7 +39,14 @@ _HOMES = {
     "calibrate": "accounting.calibrate",
     "compare": "accounting.compare",
 }
-_ROOMS = {"theorems": "accounting.theorems"}
+_ROOMS = {
+    "theorems": "accounting.theorems",
+    "aggregate": "mechanisms.aggregate",
+    "keys": "mechanisms.keys",
+    "noise": "mechanisms.noise",
+    "response": "mechanisms.response",
+    "select": "mechanisms.select",
+}
 
 __all__ = ["__version__", "errors", *_HOMES, *_ROOMS]
 
@@ -67,6 +74,11 @@ if TYPE_CHECKING:
     from tallystick.accounting.losses import renyi_dp as renyi_dp
     from tallystick.accounting.losses import zcdp as zcdp
     from tallystick.accounting.sampling import worst as worst
+    from tallystick.mechanisms import aggregate as aggregate
+    from tallystick.mechanisms import keys as keys
+    from tallystick.mechanisms import noise as noise
+    from tallystick.mechanisms import response as response
+    from tallystick.mechanisms import select as select
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Verbs that add noise: ``add_laplace``, ``add_gaussian``, and their twins for integer data.
+"""Verbs that add noise: ``add_laplace``, ``add_gaussian``, their twins for integer data, and ``add_knorm``.
 
 ``scale``, ``sigma`` and ``sensitivity`` are in data units. A vector needs ``dimension``; its sensitivity is the L1 norm
 for Laplace noise and the L2 norm for Gaussian noise, and ``changed`` is in how many coordinates one unit can appear.
@@ -19,6 +19,7 @@ from tallystick.accounting.adjacency import Adjacency
 from tallystick.accounting.calibrate import calibrate
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms.additive import AdditiveNoise, Move, enlarged_norm, price
+from tallystick.mechanisms.knorm import add_knorm
 from tallystick.mechanisms.lattice import Lattice, default_lattice, lattice_of
 from tallystick.mechanisms.laws import (
     SMOOTH_STEPS,
@@ -41,6 +42,7 @@ __all__ = [
     "add_discrete_gaussian",
     "add_discrete_laplace",
     "add_gaussian",
+    "add_knorm",
     "add_laplace",
     "clamp",
     "exact_sum",

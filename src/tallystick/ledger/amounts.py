@@ -44,7 +44,7 @@ def _near(value: Fraction) -> float:
     try:
         return float(value)
     except OverflowError:
-        return math.copysign(math.inf, value)
+        return math.inf if value > 0 else -math.inf
 
 
 def charge_units(name: str, value: Fraction, units: int) -> int:

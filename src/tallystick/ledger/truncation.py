@@ -2,8 +2,9 @@
 
 A sampled-Gaussian plan's Renyi curve is not under rho * order for any useful rho: at high orders the amplification is
 gone. Let E = {-t <= L <= t} with delta >= max(P(not E), Q(not E)), and condition both P and Q on E (conditioning P
-alone would leave D(Q||P') infinite). The conditioned pair has losses of at most t, so its curve bends away from high
-orders, and the plan is delta-approximate rho-zCDP with rho = sup over orders of D_a / a (docs/theory/truncated_zcdp.md).
+alone would leave D(Q||P') infinite). The conditioned pair has losses of about t at most, so its curve bends away from
+high orders, and the plan is delta-approximate rho-zCDP with rho = sup over orders of D_a / a
+(docs/theory/truncated_zcdp.md).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 GAP: Final = 1e-3  # relative width at which refining the ladder of orders stops
 ROUNDING: Final = 1 + 1e-9
 LARGEST_ORDER: Final = 1e6
+STEP: Final = 0.5  # h below: a wider step costs t, a narrower one costs delta
 
 
 def truncated_rho(loss: PrivacyLoss, *, delta: float) -> float:
@@ -43,16 +45,16 @@ def truncated_rho(loss: PrivacyLoss, *, delta: float) -> float:
 
 
 def cut(loss: PrivacyLoss, delta: float) -> float:
-    """A t with P(|L| > t) <= delta and Q(|L| > t) <= delta, from certified values of the profile.
+    """A t with P(|L| > t) <= delta and Q(|L| > t) <= delta, from certified values of curve and profile.
 
-    delta(e) = E[(1 - e^{e-L})_+] >= (1 - e^{-h}) P(L > e + h), in both directions, and P(L < -t) <= e^{-t} Q(L < -t).
+    Chernoff: P(L > t) <= exp(s D_{1+s} - s t). Profile: delta(e) = E[(1 - e^{e-L})_+] >= (1 - e^{-h}) P(L > e + h).
+    Both hold in both directions, and P(L < -t) <= e^{-t} Q(L < -t), so each tail may have delta / (1 + e^{-t}).
     """
-    best = math.inf
-    for step in (0.05, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.5):
-        floor = step  # t is at least this, whatever epsilon turns out to be
-        share = delta * -math.expm1(-step) / (1.0 + math.exp(-floor)) * (1.0 - 1e-12)
-        best = min(best, float(loss.epsilon(delta=share)) + step)
-    return best
+    share = delta / (1.0 + math.exp(-STEP)) * (1.0 - 1e-12)  # for t >= STEP
+    orders = [1.5**n for n in range(-12, 26)]
+    chernoff = min(float(loss.renyi(order=1.0 + s)) - math.log(share) / s for s in orders)
+    profile = float(loss.epsilon(delta=share * -math.expm1(-STEP))) + STEP
+    return max(STEP, min(chernoff, profile))
 
 
 def _first_order(lost: float) -> float:

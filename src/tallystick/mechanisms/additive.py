@@ -65,6 +65,10 @@ class AdditiveNoise(Mechanism[Points, Noisy]):
         """Variance of the noise of one coordinate, in squared data units; rounding adds at most granularity^2 / 4."""
         return self.law.variance * self.granularity**2
 
+    def density(self, offsets: NDArray[np.float64]) -> NDArray[np.float64]:
+        """How likely the noise is near each offset from the value, per data unit: what a picture of it shows."""
+        return self.law.mass(np.rint(offsets / self.granularity).astype(np.int64)) / self.granularity
+
     def error(self, *, confidence: float = 0.95, simultaneous: bool = False) -> float:
         """Half-width: |output - value| is at most this with at least the given probability.
 

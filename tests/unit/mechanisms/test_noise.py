@@ -141,6 +141,14 @@ def test_the_error_of_wide_gaussian_noise_is_at_most_one_step_too_large() -> Non
     assert narrow.half_width(0.05) == pytest.approx(489.99, abs=1.0)
 
 
+def test_the_density_is_the_law_per_data_unit() -> None:
+    offsets = np.linspace(-60, 60, 120_001)
+    for mechanism in (noise.add_laplace(scale=3, sensitivity=1), noise.add_gaussian(sigma=3, sensitivity=0.1)):
+        density = mechanism.density(offsets)
+        assert density.sum() * 0.001 == pytest.approx(1.0, rel=1e-3)
+        assert (offsets**2 * density).sum() * 0.001 == pytest.approx(mechanism.variance, rel=1e-3)
+
+
 def test_simultaneous_errors_are_larger_and_intervals_are_symmetric() -> None:
     mechanism = noise.add_discrete_gaussian(sigma=5, sensitivity=1, dimension=50, changed=1)
     assert mechanism.error(confidence=0.95, simultaneous=True) > mechanism.error(confidence=0.95)

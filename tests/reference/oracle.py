@@ -28,14 +28,15 @@ from typing import Any
 
 import numpy as np
 from flint import acb, acb_mat, arb, arb_poly, ctx
-from oracle_laws import DIGITS, Law, Node, exact, law_of
-from oracle_residue import residue_profile
+from reference.oracle_laws import DIGITS, Law, Node, exact, gaussian_law, law_of
+from reference.oracle_residue import residue_profile
 
 ctx.prec = 192
 Terms = list[dict[str, Any]]
 Profile = Callable[[arb], arb]
-MOST_NODES = 120_000
-MOST_WORK = 6e7
+MOST_NODES = 30_000  # raised by the script that stores reference values
+MOST_WORK = 1.5e8
+MOST_POINTS = 16_000
 
 
 class OracleCannot(Exception):
@@ -126,18 +127,27 @@ def guarded(moments: Moments, theta: float) -> float:
 # ----------------------------------------------------------------------------------------------------------- contours
 
 
+def points_of(law: Law, theta: float, frequency: float) -> list[Node]:
+    if law.atoms is not None:
+        return law.atoms(theta)
+    assert law.nodes is not None
+    slow = len(law.nodes(theta, 0.0))
+    if frequency > 100.0 and slow + (len(law.nodes(theta, 100.0)) - slow) * frequency / 100.0 > MOST_POINTS:
+        raise OracleCannot("too many quadrature points")
+    return law.nodes(theta, frequency)
+
+
 class Contour:
     """M(z) of every term on the nodes theta + i k dt, and the trapezoid sum of any kernel against them."""
 
-    def __init__(self, laws: list[Law], moments: Moments, epsilon: float, log_delta: float, *, widen: float) -> None:
+    def __init__(self, laws: list[Law], moments: Moments, epsilon: float, log_delta: float, *, widen: float, accuracy: float = 0.75) -> None:
         self.laws = laws
+        self.asked = asked = DIGITS * accuracy * widen
         period = laws[0].lattice[1] if len(laws) == 1 and laws[0].atoms and laws[0].lattice else None
         self.period = period
         self.theta = theta = smallest(
             lambda t: guarded(moments, t) - t * epsilon - math.log(t) - math.log1p(t)
         )
-        size = moments(theta)
-        asked = DIGITS * 0.75 * widen
         tilts = [theta * f + g for f in (1.1, 1.25, 1.5, 2.0, 3.0, 5.0) for g in (0.0, 0.5)]
         chernoff = [(guarded(moments, s) - s * epsilon - log_delta + asked) / (s - theta) for s in tilts if s > theta]
         window = max(min(chernoff), (asked - log_delta) / theta, 10 * math.sqrt(moments.variance(theta)))
@@ -147,7 +157,7 @@ class Contour:
             self.dt = 2 * arb.pi() / (period * round(window / float(period)))
         else:
             self.dt = arb(2 * math.pi / window)
-        self.frequency, self.tail = self._decay(moments, theta, size, asked)
+        self.frequency, self.tail = self._decay(moments, theta, asked)
         self.count = int(self.frequency / float(self.dt)) + 1
         if period is not None:
             self.count = min(self.count, round(window / float(period)) // 2)
@@ -156,53 +166,58 @@ class Contour:
         self.full = period is not None and 2 * self.count >= round(window / float(period))
         self.values = self._values(widen)
 
-    def _decay(self, moments: Moments, theta: float, size: float, asked: float) -> tuple[float, float]:
+    def _decay(self, moments: Moments, theta: float, asked: float) -> tuple[float, float]:
         """The least T past which every scanned |exp(S(theta+it) - S(theta))| / t^2 is negligible."""
         spread = math.sqrt(moments.variance(theta))
         limit = math.pi / float(self.period) if self.period is not None else math.inf
         reach = 3.0 * math.sqrt(2 * asked) / spread
         for _ in range(14):
             reach = min(reach, limit)
-            grid = np.unique(np.concatenate([np.linspace(0, reach, 700), np.geomspace(reach / 1e4, reach, 300)]))
-            decay = self._scan(moments, theta, grid)
+            smooth = all(law.atoms is None for law in self.laws)
+            counts = (160, 60) if smooth else (700, 300)
+            grid = np.unique(np.concatenate([np.linspace(0, reach, counts[0]), np.geomspace(reach / 1e4, reach, counts[1])]))
+            decay = self._scan(theta, grid)
             below = decay < -asked
             cut = grid[~below][-1] * 1.02 if not below[-1] or (~below).any() else grid[1]
             if limit <= reach:
                 return limit if not below[-1] else cut, 0.0
             if below[-1] and cut < 0.6 * reach:
-                return cut, self._far(moments, theta, cut)
+                return cut, self._far(theta, cut)
             reach *= 2.2
         raise OracleCannot("the integrand does not decay")
 
-    def _scan(self, moments: Moments, theta: float, grid: np.ndarray) -> np.ndarray:
+    def _scan(self, theta: float, grid: np.ndarray, *, atoms_only: bool = False) -> np.ndarray:
         total = np.zeros(len(grid))
-        for index, law in enumerate(self.laws):
+        for law in self.laws:
             if law.variance is not None:
                 total -= law.count * float(law.variance) * grid**2 / 2
                 continue
+            if atoms_only and law.atoms is None:
+                continue  # at most one in modulus
             if law.closed is not None:
                 base = float(law.closed(acb(theta)).real.log())
                 values = [float(abs(law.closed(acb(theta, float(t)))).log()) - base for t in grid]
                 total += law.count * np.array(values)
                 continue
-            raw = law.atoms(theta) if law.atoms else law.nodes(theta, float(grid[-1]))
-            if len(raw) * len(grid) > 2e7:
-                raise OracleCannot("too many quadrature nodes")
+            raw = points_of(law, theta, float(grid[-1]))
             loss = np.array([float(l) for l, _ in raw])
             logs = np.array([float(m.log()) if float(m) > 0 else -np.inf for _, m in raw]) + theta * loss
             weights = np.exp(logs - logs.max())
             weights /= weights.sum()
             keep = weights > 1e-17
-            sums = np.abs(np.exp(1j * np.outer(grid, loss[keep])) @ weights[keep])
+            sums = np.concatenate([
+                np.abs(np.exp(1j * np.outer(part, loss[keep])) @ weights[keep])
+                for part in np.array_split(grid, 1 + len(grid) * len(loss) // 2_000_000)
+            ])
             total += law.count * np.log(np.maximum(sums, 1e-16))
         return total
 
-    def _far(self, moments: Moments, theta: float, cut: float) -> float:
+    def _far(self, theta: float, cut: float) -> float:
         """Revivals of laws with atoms beyond the cut: their largest size on a long scan, as a relative error."""
         if all(law.atoms is None for law in self.laws):
             return 0.0
         grid = np.concatenate([np.linspace(cut, 12 * cut, 3001), np.geomspace(cut, 1e4 * cut, 3001)])
-        return float(np.exp(self._scan(moments, theta, grid).max()))
+        return float(np.exp(self._scan(theta, grid, atoms_only=True).max()))
 
     def _values(self, widen: float) -> list[acb]:
         """exp(S(z_k)) for k = 0 .. count."""
@@ -212,7 +227,7 @@ class Contour:
                 column = [law.closed(acb(arb(self.theta), self.dt * k)) for k in range(self.count + 1)]
             else:
                 frequency = self.frequency * widen
-                raw = law.atoms(self.theta) if law.atoms else law.nodes(self.theta, frequency)
+                raw = points_of(law, self.theta, frequency)
                 if len(raw) * self.count > MOST_WORK:
                     raise OracleCannot("too much work")
                 column = transform(raw, self.theta, self.dt, self.count)
@@ -280,7 +295,7 @@ def _power(law: Law, theta: float, most: int) -> list[Node]:
         offset, step = law.lattice
         index = [round(float((l - offset) / step)) for l, _ in points]
         low, high = min(index), max(index)
-        if law.count * (high - low) > 20 * most:
+        if law.count * (high - low) > 2 * most:
             raise OracleCannot("lattice power too long")
         coefficients = [arb(0)] * (high - low + 1)
         for i, (_, mass) in zip(index, points, strict=True):
@@ -339,17 +354,9 @@ def finite_profile(laws: list[Law], epsilon: float, log_delta: float, widen: flo
     gaussian = [law for law in laws if law.variance is not None]
     discrete = [law for law in laws if law.atoms is not None]
     others = [law for law in laws if law.variance is None and law.atoms is None]
-    if len(gaussian) > 1:
+    if gaussian:  # Gaussians add to one Gaussian
         total = sum((law.variance * law.count for law in gaussian), arb(0))  # type: ignore[operator]
-        merged = law_of({"leaf": "gaussian", "sigma": 1.0}, "remove")
-        from oracle_laws import gaussian_law
-
-        merged = gaussian_law(total.sqrt(), 1, "remove", None, False)
-        gaussian = [merged]
-    elif gaussian and gaussian[0].count > 1:
-        from oracle_laws import gaussian_law
-
-        gaussian = [gaussian_law((gaussian[0].variance * gaussian[0].count).sqrt(), 1, "remove", None, False)]  # type: ignore[operator]
+        gaussian = [gaussian_law(total.sqrt(), 1, "remove", None, False)]
     laws = [*gaussian, *discrete, *others]
     moments = Moments(laws)
     theta = smallest(lambda t: guarded(moments, t) - t * epsilon - math.log(t) - math.log1p(t))
@@ -369,11 +376,12 @@ def finite_profile(laws: list[Law], epsilon: float, log_delta: float, widen: flo
             return residue_profile(others, enumerated(discrete, theta)), "residue", 1e-25
         except (OracleCannot, OverflowError) as error:
             reasons.append(str(error))
-    try:
-        contour = Contour(laws, moments, epsilon, log_delta, widen=widen)
-        return contour.delta, "contour", contour.tail
-    except OracleCannot as error:
-        reasons.append(str(error))
+    for accuracy in (0.75, 0.4):  # 27 decimals of the integrand, or 14 where that costs too much
+        try:
+            contour = Contour(laws, moments, epsilon, log_delta, widen=widen, accuracy=accuracy)
+            return contour.delta, "contour", contour.tail
+        except OracleCannot as error:
+            reasons.append(str(error))
     if not gaussian and all(law.rational for law in others) and sum(law.count for law in others) <= 1200:
         return residue_profile(others, enumerated(discrete, theta)), "residue", 1e-25
     raise OracleCannot("; ".join(reasons))
@@ -383,14 +391,13 @@ def discrete_route(
     discrete: list[Law], moments: Moments, theta: float, epsilon: float, log_delta: float, widen: float
 ) -> tuple[Profile, str, float]:
     lattices = sorted((law for law in discrete if law.lattice), key=lambda law: -law.count)
-    if not lattices or lattices[0].count == 1:
-        try:
-            states = enumerated(discrete, theta)
-            return (lambda e: above(states, e)), "enumeration", 1e-25
-        except OracleCannot:
-            if not lattices:
-                contour = Contour(discrete, moments, epsilon, log_delta, widen=widen)
-                return contour.delta, "contour", contour.tail
+    try:
+        states = enumerated(discrete, theta, most=40_000 if not lattices else 3000)
+        return (lambda e: above(states, e)), "enumeration", 1e-25
+    except OracleCannot:
+        if not lattices:
+            contour = Contour(discrete, moments, epsilon, log_delta, widen=widen)
+            return contour.delta, "contour", contour.tail
     inner = lattices[0]
     rest = [law for law in discrete if law is not inner]
     states = enumerated(rest, theta, most=3000)
@@ -519,12 +526,12 @@ def _root(function: Profile, target: arb, near: float) -> arb:
     a, b = low, high
     fa, fb = g(a), g(b)
     side = 0
-    for _ in range(200):
+    for turn in range(400):
         width = float(b - a)
         if width <= 1e-27 * (abs(float(b)) + 1e-6):
             break
         c = ((a * fb - b * fa) / (fb - fa)).mid()
-        if not float(a) <= float(c) <= float(b) or width > 1e3:
+        if not float(a) <= float(c) <= float(b) or width > 1e3 or turn % 4 == 3:
             c = ((a + b) / 2).mid()
         fc = g(c)
         if float(abs(fc)) < 1e-26 or fc.contains(0):

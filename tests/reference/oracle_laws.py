@@ -213,6 +213,7 @@ def interval_law(spec: str, scale: arb, count: int, direction: str, rate: arb | 
         return Law(count=count, closed=mgf, rational=rational, profile=plain)
     q = arb(1) if rate is None else rate
 
+    @lru_cache(maxsize=6)
     def nodes(_tilt: float, frequency: float) -> list[Node]:
         low = arb(0) if subset else -end
         steepest = float(q * end.exp() / (1 - q + q * end.exp()))
@@ -245,6 +246,7 @@ def gaussian_law(mu: arb, count: int, direction: str, rate: arb | None, subset: 
     def density(x: arb) -> arb:
         return (-(x**2) / 2).exp() / (2 * arb.pi()).sqrt()
 
+    @lru_cache(maxsize=6)
     def nodes(tilt: float, frequency: float) -> list[Node]:
         top = (tilt + 1) * size + reach if direction == "remove" or subset else reach
         if subset:

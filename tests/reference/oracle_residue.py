@@ -12,7 +12,7 @@ from functools import lru_cache
 from math import comb
 
 from flint import arb, ctx, fmpq, fmpq_poly
-from oracle_laws import Law, Node
+from reference.oracle_laws import Law, Node
 
 
 def residue_profile(laws: list[Law], discrete: list[Node]) -> Callable[[arb], arb]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import mpmath
@@ -27,7 +28,8 @@ def test_divergence_agrees_with_forty_digits_and_is_never_below(pair, order):
     p, q = pair
     exact = exact_renyi(p, q, order)
     found = theorems.renyi_divergence(p, q, order=order)
-    assert -1e-25 <= found - exact <= 1e-11 + 1e-11 * abs(exact)
+    # near order 1 the logarithm of a number near 1 is divided by a small one: the slack grows with it
+    assert -1e-25 <= found - exact <= 1e-11 + 1e-11 * abs(exact) + 1e-14 / (order - 1)
 
 
 @given(brute.pairs())
@@ -35,7 +37,7 @@ def test_divergence_increases_with_the_order_from_kl_to_max(pair):
     p, q = pair
     orders = [1.0, 1.01, 1.5, 2.0, 5.0, 50.0, math.inf]
     values = [theorems.renyi_divergence(p, q, order=order) for order in orders]
-    assert all(low <= high + 1e-9 for low, high in zip(values, values[1:], strict=False))
+    assert all(low <= high + 1e-9 for low, high in itertools.pairwise(values))
     seen = p > 0
     kl = math.inf if np.any(q[seen] == 0) else float(np.sum(p[seen] * np.log(p[seen] / q[seen])))
     assert values[0] == pytest.approx(max(0.0, kl), abs=1e-9)

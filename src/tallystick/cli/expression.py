@@ -33,6 +33,8 @@ CONSTRUCTORS = (
     "exponential",
     "zcdp",
     "renyi_dp",
+    "from_tradeoff",
+    "from_profile",
     "discrete_pair",
     "no_loss",
     "worst",
@@ -42,7 +44,7 @@ LONGEST_TEXT = 10_000
 DEEPEST_NESTING = 50
 LARGEST_INTEGER = 10**18
 
-_PYTHON_ONLY = ("from_tradeoff", "from_profile")
+_NAMES = f"one of {', '.join(CONSTRUCTORS)}"
 _SHAPE = 'a loss such as "1000 * gaussian(sigma=1).sampled(rate=0.01) + laplace(scale=2)"'
 
 Value = Any  # a number, a string, a list, a dict or a PrivacyLoss; checked where it is used
@@ -156,7 +158,7 @@ class _Reader:
             return self.known[node.id]
         if node.id in CONSTRUCTORS:
             raise _refused(node, f"{node.id}(...) with its arguments")
-        raise _refused(node, _names_allowed(node.id))
+        raise _refused(node, _NAMES)
 
     def unary(self, node: ast.UnaryOp, depth: int) -> Value:
         operand = self.read(node.operand, depth + 1)
@@ -211,7 +213,7 @@ class _Reader:
             return getattr(owner, node.attr)  # type: ignore[no-any-return]
         name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
         if name not in CONSTRUCTORS:
-            raise _refused(node, _names_allowed(name))
+            raise _refused(node, _NAMES)
         import tallystick
 
         return getattr(tallystick, name)  # type: ignore[no-any-return]
@@ -271,12 +273,6 @@ def _kind(value: Value) -> str:
     if _is_loss(value):
         return "a loss"
     return {int: "a number", float: "a number", str: "a string", list: "a list", dict: "a dict"}[type(value)]
-
-
-def _names_allowed(name: str) -> str:
-    if name in _PYTHON_ONLY:
-        return f"{name} only from Python, because it takes a function; here one of {', '.join(CONSTRUCTORS)}"
-    return f"one of {', '.join(CONSTRUCTORS)}"
 
 
 def _signature(function: Callable[..., Value]) -> str:

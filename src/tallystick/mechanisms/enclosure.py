@@ -12,6 +12,7 @@ import decimal
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 
 ZERO, ONE = Decimal(0), Decimal(1)
 
@@ -94,6 +95,7 @@ class Digits:
         return Enclosure(max(ZERO, self.down.next_minus(low)), self.up.next_plus(high))
 
 
+@lru_cache(maxsize=256)
 def _context(digits: int, rounding: str) -> decimal.Context:
     # The widest exponents decimal has, and no traps: an underflow must become an enclosure of 0, not an error.
     return decimal.Context(

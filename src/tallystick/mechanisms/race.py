@@ -8,7 +8,7 @@ could still win get more bits and more digits until the order is certain. Ties h
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
@@ -45,6 +45,7 @@ class LazyNoise:
     negative: bool
     numerator: int
     bits: int = 63
+    _known: Enclosure | None = field(default=None, repr=False)
 
     @staticmethod
     def fresh(noise: Noise, source: Source) -> LazyNoise:
@@ -58,15 +59,21 @@ class LazyNoise:
 
     def refine(self, source: Source) -> None:
         """Draw 64 more bits."""
-        self.numerator, self.bits = (self.numerator << 64) | source.bits(64), self.bits + 64
+        self.numerator, self.bits, self._known = (self.numerator << 64) | source.bits(64), self.bits + 64, None
 
     def enclose(self) -> Enclosure:
         """The interval the bits drawn so far allow, to matching precision."""
-        digits = Digits(self.bits // 2)
+        if self._known is None:
+            self._known = self._enclosed(Digits(self.bits // 2))
+        return self._known
+
+    def _enclosed(self, digits: Digits) -> Enclosure:
         rest, one = (1 << self.bits) - self.numerator, Decimal(1 << self.bits)
-        tail = Enclosure(digits.down.divide(Decimal(rest - 1), one), digits.up.divide(Decimal(rest), one))
-        minus_log = -digits.ln(tail)
-        exponential = Enclosure(max(minus_log.low, ZERO), minus_log.high)
+        least, most = digits.down.divide(Decimal(rest - 1), one), digits.up.divide(Decimal(rest), one)
+        minus_log = -digits.ln(Enclosure(most, most))
+        # -ln(least) <= -ln(most) + (most - least) / least: one logarithm is enough for both ends
+        width = digits.up.divide(digits.up.subtract(most, least), least) if least > 0 else Decimal("Infinity")
+        exponential = Enclosure(max(minus_log.low, ZERO), digits.up.add(minus_log.high, width))
         if self.noise is Noise.GUMBEL:
             return -digits.ln(exponential)
         return -exponential if self.negative else exponential

@@ -56,7 +56,7 @@ def test_the_price_holds_when_a_buyer_changes_their_mind() -> None:
 
 
 def test_selling_pumpkins_the_exponential_mechanism_avoids_the_cliff_that_noise_falls_off() -> None:
-    # Example 7.1: prices just above 4.01 or 1 sell almost nothing; noise on the best price lands there half of the time.
+    # Example 7.1: prices just above 4.01 or 1 sell almost nothing; noise lands there half of the time.
     prices = np.arange(0, 5.01, 0.01)
     assert revenue(np.array([4.01]), BUYERS)[0] == pytest.approx(4.01)
     assert revenue(np.array([1.0]), BUYERS)[0] == pytest.approx(4.0)

@@ -1,0 +1,270 @@
+"""Each mechanism draws from the law it states, and the same test catches one that is off by a tenth."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.special import gammainc
+
+from statistical.goodness import NEVER, g_test
+from tallystick.mechanisms.categorical import choose_many
+from tallystick.mechanisms.exponential import Steps, by_rejection, on_line, uniform_box
+from tallystick.mechanisms.key_counts import stable_counts
+from tallystick.mechanisms.knorm import Norm, add_knorm
+from tallystick.mechanisms.partition import stable
+from tallystick.mechanisms.quantile import Cells, quantile
+from tallystick.mechanisms.race import Noise, largest
+from tallystick.mechanisms.randomness import SYSTEM
+from tallystick.mechanisms.response import laplace, randomize, unary_encoding
+from tallystick.mechanisms.selection import exponential, permute_and_flip, weights
+from tallystick.mechanisms.threshold import above_threshold
+
+SCORES = np.array([0.0, 2.0, 4.0, 5.0, 6.0])
+DRAWS = 8_000
+
+
+def fits(indices, law: np.ndarray) -> bool:
+    return g_test(np.bincount(np.asarray(indices), minlength=law.size), law) > NEVER
+
+
+def softmax(rate: float) -> np.ndarray:
+    weight = np.exp(rate * (SCORES - SCORES.max()))
+    return weight / weight.sum()
+
+
+def race_law(scale: float, density, below) -> np.ndarray:
+    at = np.linspace(-80 * scale, 80 * scale, 160_001)
+    law = []
+    for i, score in enumerate(SCORES):
+        others = np.prod([below((at - s) / scale) for j, s in enumerate(SCORES) if j != i], axis=0)
+        law.append(float(np.sum(density((at - score) / scale) / scale * others) * (at[1] - at[0])))
+    return np.array(law) / sum(law)
+
+
+def laplace_density(z: np.ndarray) -> np.ndarray:
+    return np.exp(-np.abs(z)) / 2
+
+
+def laplace_below(z: np.ndarray) -> np.ndarray:
+    return np.where(z < 0, np.exp(np.minimum(z, 0)) / 2, 1 - np.exp(-np.maximum(z, 0)) / 2)
+
+
+def test_the_exponential_mechanism() -> None:
+    draws = choose_many(weights(SCORES, exponential(epsilon=1.0).rate), 400_000, SYSTEM)
+    assert fits(draws, softmax(0.5))
+    assert not fits(draws, softmax(0.45))
+    assert not fits(draws, softmax(0.55))
+    assert not fits((draws + 1) % 5, softmax(0.5))
+    assert fits([exponential(epsilon=1.0).release(SCORES) for _ in range(DRAWS)], softmax(0.5))
+
+
+def test_permute_and_flip() -> None:
+    mechanism = permute_and_flip(epsilon=1.0)
+    draws = [mechanism.release(SCORES) for _ in range(DRAWS)]
+    assert fits(draws, mechanism.probabilities(SCORES))
+    assert not fits(draws, softmax(0.5))
+    assert not fits(draws, permute_and_flip(epsilon=1.3).probabilities(SCORES))
+
+
+@pytest.mark.parametrize("noise", list(Noise))
+def test_the_noisy_maximum(noise: Noise) -> None:
+    laws = {
+        Noise.LAPLACE: race_law(2.0, laplace_density, laplace_below),
+        Noise.EXPONENTIAL: permute_and_flip(epsilon=1.0).probabilities(SCORES),
+        Noise.GUMBEL: softmax(0.5),
+    }
+    draws = [int(largest(SCORES, scale=Fraction(2), noise=noise, source=SYSTEM)[0]) for _ in range(DRAWS)]
+    assert fits(draws, laws[noise])
+    assert not fits(draws, race_law(1.5, laplace_density, laplace_below))
+    assert not fits([(i + 1) % 5 for i in draws], laws[noise])
+
+
+def test_the_best_two_in_order() -> None:
+    keep = np.exp(0.5 * SCORES)
+    order = list(itertools.permutations(range(5), 2))
+    law = np.array([keep[a] / keep.sum() * keep[b] / (keep.sum() - keep[a]) for a, b in order])
+    place = {pair: i for i, pair in enumerate(order)}
+    draws = [
+        place[tuple(largest(SCORES, scale=Fraction(2), noise=Noise.GUMBEL, how_many=2, source=SYSTEM).tolist())]
+        for _ in range(DRAWS)
+    ]
+    assert fits(draws, law)
+    wrong = np.array([keep[a] * keep[b] for a, b in order])
+    assert not fits(draws, wrong / wrong.sum())
+
+
+def quantile_law(data: np.ndarray, alpha: float, rate: float, points: int) -> np.ndarray:
+    weight = [
+        math.exp(-rate * max((data < t).sum() - alpha * data.size, alpha * data.size - (data <= t).sum(), 0.0))
+        for t in range(points)
+    ]
+    return np.array(weight) / sum(weight)
+
+
+def test_the_private_quantile() -> None:
+    data = np.array([1, 1, 4, 6, 6, 6, 9])
+    mechanism = quantile(alpha=0.25, epsilon=1.0, bounds=(0, 11), granularity=1.0)
+    draws = [int(mechanism.release(data)) for _ in range(DRAWS)]
+    rate = float(mechanism.rate)
+    assert fits(draws, quantile_law(data, 0.25, rate, 12))
+    assert not fits(draws, quantile_law(data, 0.25, 1.3 * rate, 12))
+    assert not fits(draws, quantile_law(data, 0.25, 2 * rate, 12))
+    assert not fits([11 - i for i in draws], quantile_law(data, 0.25, rate, 12))
+
+
+def test_cells_of_many_draws() -> None:
+    cells = Cells.of(np.array([1, 1, 4, 6, 6, 6, 9]), 0, 11)
+    law = np.exp(-cells.weights(Fraction(1, 4), Fraction(1, 2)).exponents) * cells.counts
+    draws = choose_many(cells.weights(Fraction(1, 4), Fraction(1, 2)), 400_000, SYSTEM)
+    assert fits(draws, law / law.sum())
+    wrong = np.exp(-cells.weights(Fraction(1, 4), Fraction(11, 20)).exponents) * cells.counts
+    assert not fits(draws, wrong / wrong.sum())
+
+
+def test_the_exponential_mechanism_on_a_line_and_by_rejection() -> None:
+    steps = Steps([1.0, 2.5], [0.0, 3.0, 1.0])
+    points = np.arange(0, 4.01, 0.5)
+    law = np.exp(steps.at(points) / 2) * np.where(points < 3, 1, 2)
+    line = on_line(epsilon=1.0, sensitivity=1.0, bounds=(0, 4), granularity=0.5, base=([3.0], [1, 2]))
+    draws = [int(2 * line.release(steps)) for _ in range(DRAWS // 2)]
+    assert fits(draws, law / law.sum())
+    uniform = np.exp(steps.at(points) / 2)
+    assert not fits(draws, uniform / uniform.sum())
+    rejection = by_rejection(
+        epsilon=1.0, sensitivity=1.0, propose=uniform_box([(0, 4)], granularity=0.5), score_bounds=(0, 3)
+    )
+
+    def score(point) -> float:
+        return float(steps.at(np.array(point))[0])
+
+    again = [int(2 * rejection.release(score)[0]) for _ in range(DRAWS // 4)]
+    assert fits(again, uniform / uniform.sum())
+    assert not fits(again, law / law.sum())
+
+
+def test_sparse_vector() -> None:
+    answers = [0.0, 2.0, 1.0]
+    mechanism = above_threshold(threshold=1.0, epsilon=1.0, hits=2)
+
+    def law(threshold_scale: float, answer_scale: float) -> np.ndarray:
+        rho = np.linspace(-300, 300, 120_001)
+        base = laplace_density(rho / threshold_scale) / threshold_scale * (rho[1] - rho[0])
+        low = [laplace_below((rho + 1.0 - a) / answer_scale) for a in answers]
+        return np.array([float((base * np.prod(_chances(low, p), axis=0)).sum()) for p in OUTCOMES])
+
+    draws = [OUTCOMES.index(mechanism.release(answers)) for _ in range(DRAWS // 2)]
+    right = law(float(mechanism.threshold_scale), float(mechanism.answer_scale))
+    assert fits(draws, right / right.sum())
+    wrong = law(float(mechanism.threshold_scale), float(mechanism.answer_scale) / 2)
+    assert not fits(draws, wrong / wrong.sum())
+    # Fresh threshold noise for every answer would have independent outcomes: another law.
+    chance = [1 - right[[p[i] is False for p in OUTCOMES]].sum() for i in range(2)]
+    assert abs(chance[0] * chance[1] - right[[p[:2] == (True, True) for p in OUTCOMES]].sum()) > 0.02
+
+
+OUTCOMES = [(True, True)] + [p for p in itertools.product((False, True), repeat=3) if p[:2] != (True, True)]
+
+
+def _chances(low: list[np.ndarray], pattern: tuple[bool, ...]) -> list[np.ndarray]:
+    return [1 - chance if above else chance for chance, above in zip(low, pattern, strict=False)]
+
+
+def test_optimal_partition_selection() -> None:
+    mechanism = stable(epsilon=1.0, delta=0.01)
+    size, groups = 4, 300_000
+    kept = len(mechanism.release(dict.fromkeys(range(groups), size)))
+    law = np.array([1 - mechanism.keep_probability(size), mechanism.keep_probability(size)])
+    assert g_test(np.array([groups - kept, kept]), law) > NEVER
+    tenth = np.array([1 - 0.9 * law[1], 0.9 * law[1]])
+    assert g_test(np.array([groups - kept, kept]), tenth) < NEVER
+
+
+@pytest.mark.parametrize("budget", [{"epsilon": 1.0}, {"rho": 0.5}])
+def test_noisy_sizes_of_groups(budget) -> None:
+    mechanism = stable_counts(delta=0.05, **budget)
+    size, groups = mechanism.threshold, 200_000
+    shown = mechanism.release(dict.fromkeys(range(groups), size))
+    at = np.arange(-60, 61)
+    mass = np.exp(-np.abs(at) * 1.0) if "epsilon" in budget else np.exp(-(at**2) / 2.0)
+    mass /= mass.sum()
+    passed = mass[at >= 0]
+    observed = np.bincount(np.array(list(shown.values())) - size, minlength=61)[:61]
+    counts = np.append(observed, groups - len(shown))
+    assert g_test(counts, np.append(passed, 1 - passed.sum())) > NEVER
+    assert g_test(np.append(np.roll(observed, 1), groups - len(shown)), np.append(passed, 1 - passed.sum())) < NEVER
+
+
+@pytest.mark.parametrize("choices", [2, 5])
+def test_randomized_response(choices: int) -> None:
+    mechanism = randomize(epsilon=1.0, choices=choices)
+    people = 400_000
+    reports = np.array(mechanism.release(np.ones(people, dtype=int)))
+
+    def law(m) -> np.ndarray:
+        out = np.full(choices, m.lie_probability)
+        out[1] = m.truth_probability
+        return out
+
+    assert fits(reports, law(mechanism))
+    assert not fits(reports, law(randomize(epsilon=0.95, choices=choices)))
+    found = mechanism.estimate(reports, confidence=1 - 1e-9)
+    assert found.lower[1] <= 1.0 <= found.upper[1] + 1e-12
+    assert found.lower[0] <= 0.0 <= found.upper[0]
+
+
+def test_unary_encoding() -> None:
+    mechanism = unary_encoding(epsilon=1.0, choices=3)
+    people = 300_000
+    bits = mechanism.release(np.zeros(people, dtype=int))
+    codes = bits @ np.array([1, 2, 4])
+    low = 1 / (math.e + 1)
+    ones = np.array([0.5, low, low])
+    law = np.array([np.prod([p if c >> i & 1 else 1 - p for i, p in enumerate(ones)]) for c in range(8)])
+    assert fits(codes, law)
+    assert not fits(codes, law[[0, 2, 1, 3, 4, 6, 5, 7]])
+
+
+def test_local_laplace() -> None:
+    mechanism = laplace(epsilon=1.0, bounds=(0, 3), granularity=1.0)
+    reports = mechanism.release(np.full(300_000, 2.0)).astype(int)
+    at = np.arange(-60, 64)
+    law = np.exp(-np.abs(at - 2) / mechanism.steps)
+    assert g_test(np.bincount(np.clip(reports, -60, 63) + 60, minlength=124), law / law.sum()) > NEVER
+    wrong = np.exp(-np.abs(at - 2) / (1.1 * mechanism.steps))
+    assert g_test(np.bincount(np.clip(reports, -60, 63) + 60, minlength=124), wrong / wrong.sum()) < NEVER
+
+
+@pytest.mark.parametrize("norm", list(Norm))
+def test_k_norm_noise_has_a_gamma_length_and_a_uniform_direction(norm: Norm) -> None:
+    mechanism = add_knorm(epsilon=1.0, norm=norm, sensitivity=1.0, granularity=2.0**-12)
+    out = np.array([mechanism.release([0.0, 0.0]) for _ in range(4000)])
+    length = {
+        Norm.L1: np.abs(out).sum(axis=1),
+        Norm.L2: np.hypot(out[:, 0], out[:, 1]),
+        Norm.LINF: np.abs(out).max(axis=1),
+    }[norm]
+    cuts = np.arange(0.5, 6.1, 0.5)
+
+    def cells(scale: float) -> np.ndarray:
+        return np.diff(np.concatenate(([0.0], gammainc(2.0, cuts / scale), [1.0])))
+
+    seen = np.searchsorted(cuts, length)
+    assert fits(seen, cells(1.0))
+    assert not fits(seen, cells(1.25))
+    assert not fits(seen, np.diff(np.concatenate(([0.0], gammainc(3.0, cuts), [1.0]))))
+    # where on the unit circle of the norm: arc length of the diamond, angle of the circle, side of the square
+    x, y = out[:, 0] / length, out[:, 1] / length
+    if norm is Norm.L2:
+        turn = (np.arctan2(y, x) + math.pi) / (2 * math.pi)
+    elif norm is Norm.L1:
+        turn = (np.abs(x) + (x < 0) + 2 * (y < 0)) / 4
+    else:
+        vertical = np.abs(x) >= np.abs(y)
+        turn = (np.where(vertical, (y + 1) / 2 + (x < 0), (x + 1) / 2 + 2 + (y < 0))) / 4
+    even = np.full(16, 1 / 16)
+    assert fits(np.clip((turn * 16).astype(int), 0, 15), even)
+    assert not fits(np.clip((turn**1.3 * 16).astype(int), 0, 15), even)

@@ -39,12 +39,12 @@ GOALS = {"discrete Laplace": 10e6, "discrete Gaussian": 10e6, "real Laplace": 2e
 CAVEATS = [
     "How to read it:",
     "",
-    "- Best of seven repeats for everyone. Ours draws an array in one call and OpenDP takes a list, but diffprivlib and",
+    "- Best of seven repeats for everyone. Ours draws an array in one call and OpenDP takes a list. diffprivlib and",
     "  python-dp take one number per call, so the first four rows also compare vectors with Python's call overhead.",
     "- The last row is one number per call for everyone. There the fixed cost of our vector code dominates, and we are",
     "  much slower than python-dp and diffprivlib.",
-    "- Rows do not all compare one law. NumPy's discrete Gaussian is a rounded normal. python-dp's integer Laplace gave 0",
-    "  with frequency .0488 in 200,000 draws: the discrete law has .0500, a rounded continuous one .0488 (2.4 standard",
+    "- Rows do not all compare one law. NumPy's discrete Gaussian is a rounded normal. python-dp's integer Laplace gave",
+    "  0 with frequency .0488 in 200,000 draws: the discrete law has .0500, a rounded continuous one .0488 (2.4 standard",
     "  errors apart, so suggestive only). diffprivlib and python-dp derive sigma from epsilon and delta: 9.75 to 9.92.",
     "- First use of a scale also builds a table (last column below), which the rates leave out.",
 ]

@@ -43,9 +43,10 @@ CAVEATS = [
     "  python-dp take one number per call, so the first four rows also compare vectors with Python's call overhead.",
     "- The last row is one number per call for everyone. There the fixed cost of our vector code dominates, and we are",
     "  much slower than python-dp and diffprivlib.",
-    "- Rows do not all compare one law. NumPy's discrete Gaussian is a rounded normal. python-dp's integer Laplace gave",
-    "  0 with frequency .0488 in 200,000 draws: the discrete law has .0500, a rounded continuous one .0488 (2.4 standard",
-    "  errors apart, so suggestive only). diffprivlib and python-dp derive sigma from epsilon and delta: 9.75 to 9.92.",
+    "- Rows do not all compare one law. NumPy's discrete Gaussian is a rounded normal. python-dp's integer Laplace",
+    "  gave 0 with frequency .0488 in 200,000 draws: the discrete law has .0500, a rounded continuous one .0488 (2.4",
+    "  standard errors apart, so suggestive only). diffprivlib and python-dp derive sigma from epsilon and delta:",
+    "  9.75 to 9.92.",
     "- First use of a scale also builds a table (last column below), which the rates leave out.",
 ]
 

@@ -98,20 +98,20 @@ class Filter:
 
     def guarantee(self, limit0: int, limit1: int, *, adjacency: str, unit: str | None) -> PrivacyLoss:
         """The loss an account of this limit promises never to exceed, whatever the analyst does."""
-        from tallystick import accounting
+        from tallystick.accounting import losses
         from tallystick.accounting.adjacency import Adjacency
 
         first, second = float(Fraction(limit0, UNITS_0)), float(Fraction(limit1, UNITS_1))
         about = {"adjacency": Adjacency(adjacency), "unit": unit}
         if self.kind == "zcdp":
-            return accounting.zcdp(rho=first, delta=second, **about)
+            return losses.zcdp(rho=first, delta=second, **about)
         if self.kind == "approx":
             if limit1 == 0:
-                return accounting.pure_dp(epsilon=first, **about)
-            return accounting.approx_dp(epsilon=first, delta=second, **about)
+                return losses.pure_dp(epsilon=first, **about)
+            return losses.approx_dp(epsilon=first, delta=second, **about)
         if self.kind == "gdp":
-            return accounting.gdp(mu=root_up(first), **about)
-        return accounting.renyi_dp({float(self.order or 0): first}, **about)
+            return losses.gdp(mu=root_up(first), **about)
+        return losses.renyi_dp({float(self.order or 0): first}, **about)
 
 
 @dataclass(frozen=True, slots=True, order=False)

@@ -1,0 +1,129 @@
+"""``tallystick account``: open, show, raise and close budgets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tallystick.cli.output import Answer, Json, deliver
+from tallystick.cli.place import DryRun, Place, account_facts, opened, place_of
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tallystick.ledger import Account, Partition
+
+app = typer.Typer(help="Open, show, raise and close budgets.", no_args_is_help=True, rich_markup_mode=None)
+
+Name = Annotated[str, typer.Argument(help="The account's name.")]
+BudgetText = Annotated[str, typer.Option("--budget", metavar="EXPR", help='The limit, such as "zcdp(rho=0.5)".')]
+Why = Annotated[str, typer.Option("--why", help="The reason; it is kept in the record.")]
+
+
+@app.command("open")
+def open_(
+    name: Name,
+    budget: BudgetText,
+    unit: Annotated[str | None, typer.Option("--unit", help="Who is protected, such as patient.")] = None,
+    parent: Annotated[str | None, typer.Option("--parent", help="Make it a block of this account.")] = None,
+    partition: Annotated[
+        str | None, typer.Option("--partition", help="With --parent: the parent pays the largest block of this name.")
+    ] = None,
+    by: Annotated[
+        str, typer.Option("--by", help="How --partition assigns units: 'unit id' or 'public attribute'.")
+    ] = "unit id",
+    one_block_per_unit: Annotated[
+        bool, typer.Option("--one-block-per-unit", help="You vouch that a unit lies in one block of the partition.")
+    ] = False,
+    milestone: Annotated[
+        list[float] | None, typer.Option("--milestone", help="Declare a milestone for 'so far' statements.")
+    ] = None,
+    dry_run: DryRun = False,
+    ledger: Place = None,
+    as_json: Json = False,
+) -> None:
+    """Open an account; its filter follows from the budget's type and never changes."""
+    from tallystick.cli.expression import read_loss
+    from tallystick.ledger import Budget, Partition
+
+    loss = read_loss(budget)
+    split: Partition | None = Partition(partition, by=by, one_block_per_unit=one_block_per_unit) if partition else None
+    if dry_run:
+        asked = Budget.of(loss)
+        if split:
+            split.require(asked.adjacency)
+        facts: dict[str, Any] = {"name": name, "filter": asked.filter.name, "limit": [asked.limit0, asked.limit1]}
+        _deliver("account.open", name, {**facts, "dry_run": True}, ledger, as_json, f"would open {name}: {budget}")
+        return
+    with opened(ledger, create=True) as book:
+        account = book.open(
+            name, budget=loss, unit=unit, parent=parent, partition=split, milestones=tuple(milestone or ())
+        )
+        _deliver("account.open", name, {**account_facts(account), "dry_run": False}, ledger, as_json, repr(account))
+
+
+@app.command()
+def show(name: Name, ledger: Place = None, as_json: Json = False) -> None:
+    """An account's promise, what is used and left, its blocks and its lifetime figures."""
+    with opened(ledger) as book:
+        account = book.open(name)
+        answer = Answer(
+            "account.show",
+            {"ledger": place_of(ledger), "name": name},
+            account_facts(account),
+            lambda out: say(out, account),
+        )
+        deliver(answer, as_json=as_json)
+
+
+def say(out: Console, account: Account) -> None:
+    """An account for people: the promise first."""
+    rule = account.currency.rule
+    state = "closed" if account.closed else "open"
+    lines = [
+        f"{account.name}   {account.kind}, per {account.unit} ({account.adjacency}), {state}",
+        f"promise  never more than {account.limit}   ({account.currency.title}; {rule.theorem})",
+        f"used     {account.used}",
+        f"left     {account.remaining}",
+    ]
+    parent = account.parent
+    if parent is not None:
+        lines.append(f"lifetime {parent.used} of {parent.limit}   ({parent.name})")
+    lines += [f"block    {child.name}: used {child.used} of {child.limit}" for child in account.children]
+    for line in lines:
+        out.print(line, soft_wrap=True, markup=False)
+
+
+@app.command("raise")
+def raise_(
+    name: Name, budget: BudgetText, why: Why, dry_run: DryRun = False, ledger: Place = None, as_json: Json = False
+) -> None:
+    """Raise a limit: a new entry with a reason, signed with your key."""
+    from tallystick.cli.expression import read_loss
+
+    loss = read_loss(budget)
+    with opened(ledger) as book:
+        account = book.open(name)
+        if not dry_run:
+            account.raise_limit(loss, why=why)
+        facts = {**account_facts(account), "dry_run": dry_run}
+        _deliver("account.raise", name, facts, ledger, as_json, ("would raise " if dry_run else "raised ") + name)
+
+
+@app.command()
+def close(name: Name, why: Why, dry_run: DryRun = False, ledger: Place = None, as_json: Json = False) -> None:
+    """Stop all spending from an account, for good."""
+    with opened(ledger) as book:
+        account = book.open(name)
+        if not dry_run:
+            account.close(why=why)
+        facts = {**account_facts(account), "dry_run": dry_run}
+        _deliver("account.close", name, facts, ledger, as_json, ("would close " if dry_run else "closed ") + name)
+
+
+def _deliver(command: str, name: str, found: dict[str, Any], ledger: str | None, as_json: bool, sentence: str) -> None:
+    def say_sentence(out: Console) -> None:
+        out.print(sentence, soft_wrap=True, markup=False)
+
+    deliver(Answer(command, {"ledger": place_of(ledger), "name": name}, found, say_sentence), as_json=as_json)

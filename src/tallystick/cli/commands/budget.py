@@ -1,0 +1,107 @@
+"""``tallystick budget``: one screen with the limit, what is used, how it went down, and what still fits."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tallystick.cli.output import Answer, Json, deliver
+from tallystick.cli.place import Place, account_facts, event_facts, opened, place_of
+from tallystick.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tallystick.ledger import Account, Amount, Event
+
+WIDTH, ROWS = 40, 10
+NORMAL_95, LAPLACE_95 = 1.959964, math.log(20)
+ERRORS = (3, 12, 50)
+
+
+def budget(
+    account: Annotated[str | None, typer.Argument(help="The account; may be left out when there is one.")] = None,
+    ledger: Place = None,
+    as_json: Json = False,
+) -> None:
+    """Limit, used, history as a burn-down bar, and what still fits."""
+    with opened(ledger) as book:
+        if account is None:
+            names = [each.name for each in book.accounts()]
+            if len(names) != 1:
+                raise InvalidInput("account", None, f"one of: {', '.join(names) or 'none yet; open one first'}")
+            account = names[0]
+        chosen = book.open(account)
+        events = chosen.history()
+        fits = counts_that_fit(chosen.remaining)
+        found = {
+            **account_facts(chosen),
+            "history": [event_facts(event) for event in events],
+            "fits": [{"counts": number, "error": error} for number, error in fits],
+        }
+        asked = {"ledger": place_of(ledger), "account": account}
+        deliver(Answer("budget", asked, found, lambda out: say(out, chosen, events, fits)), as_json=as_json)
+
+
+def counts_that_fit(left: Amount) -> list[tuple[int, int]]:
+    """How many counts of sensitivity 1 fit for each 95 % error.
+
+    >>> from tallystick.ledger import Amount, Filter
+    >>> counts_that_fit(Amount(Filter("zcdp"), 5 * 10**11))
+    [(2, 3), (37, 12), (650, 50)]
+    """
+    value = float(left.first)
+    order = float(left.filter.order or 1)
+    found = []
+    for error in ERRORS:
+        variance = (error / NORMAL_95) ** 2
+        cost = {
+            "zcdp": 1 / (2 * variance),
+            "gdp": 1 / variance,
+            "rdp": order / (2 * variance),
+            "approx": LAPLACE_95 / error,
+        }[left.filter.kind]
+        found.append((int(value / cost), error))
+    return found
+
+
+def say(out: Console, account: Account, events: list[Event], fits: list[tuple[int, int]]) -> None:
+    """The screen for people."""
+    from tallystick.ledger.denial import plural
+    from tallystick.ledger.views import when
+
+    used, limit = account.used, account.limit
+    lines = [
+        f"{account.name}   {account.kind}, per {account.unit}, {account.currency.title}",
+        f"limit {limit}   used {used}   left {account.remaining}",
+        f"[{bar(limit.a0 - used.a0, limit.a0)}] {100 * (limit.a0 - used.a0) / limit.a0:.1f} % left",
+    ]
+    left = limit.a0 - sum(event.amount.a0 for event in events if event.paid)
+    recent = []
+    for event in reversed(events):
+        recent.append(f"{when(event.at)}  [{bar(left, limit.a0)}]  {event.amount}  {event.state}  {event.why}")
+        left += event.amount.a0 if event.paid else 0
+        if len(recent) == ROWS:
+            break
+    lines += recent[::-1] or ["no charges yet"]
+    who = plural(account.unit)
+    lines += [f"fits: about {number} more counts with +-{error} {who} (95 %)" for number, error in fits if number]
+    if not any(number for number, _ in fits):
+        lines.append("fits: nothing that would be useful; raise the limit: tallystick account raise ...")
+    parent = account.parent
+    if parent is not None:
+        lines.append(f"lifetime ({parent.name}): used {parent.used} of {parent.limit}")
+    for line in lines:
+        out.print(line, soft_wrap=True, markup=False)
+
+
+def bar(left: int, limit: int) -> str:
+    """What is left, as a bar of characters.
+
+    >>> bar(1, 2)
+    '####################....................'
+    """
+    full = round(WIDTH * max(0, left) / limit)
+    return "#" * full + "." * (WIDTH - full)

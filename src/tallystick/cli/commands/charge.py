@@ -1,0 +1,73 @@
+"""``tallystick charge``: what was charged, when, why, and in which state it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tallystick.cli.output import Answer, Json, deliver
+from tallystick.cli.place import Place, event_facts, opened, place_of
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+app = typer.Typer(help="What was charged, when and why.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.command("list")
+def list_(
+    account: Annotated[str | None, typer.Argument(help="Only this account.")] = None,
+    ledger: Place = None,
+    as_json: Json = False,
+) -> None:
+    """The charges of an account (or of all), oldest first."""
+    from tallystick.ledger.views import when
+
+    with opened(ledger) as book:
+        accounts = [book.open(account)] if account else book.accounts()
+        events = [(each.name, event) for each in accounts for event in each.history()]
+        found = {"charges": [{"account": name, **event_facts(event)} for name, event in events]}
+
+        def say(out: Console) -> None:
+            for name, event in events:
+                out.print(
+                    f"{event.charge:>6}  {when(event.at)}  {event.state:<9}  {name}  {event.amount}  {event.why}",
+                    soft_wrap=True,
+                    markup=False,
+                )
+            if not events:
+                out.print("no charges yet")
+
+        deliver(Answer("charge.list", {"ledger": place_of(ledger), "account": account}, found, say), as_json=as_json)
+
+
+@app.command()
+def show(
+    number: Annotated[int, typer.Argument(help="The charge's number.")], ledger: Place = None, as_json: Json = False
+) -> None:
+    """One charge: its plan, its lines, its state, its receipt. The answer itself is not printed."""
+    with opened(ledger) as book:
+        row, entry = book.charge_row(number)
+        found: dict[str, Any] = {
+            "charge": row.id,
+            "state": row.state,
+            "principal": row.principal,
+            "key": row.key,
+            "fence": row.fence,
+            "lease_until": row.lease_until,
+            "why": entry["why"],
+            "plan": entry["plan"],
+            "plan_hash": entry["plan_hash"],
+            "request": entry["request"],
+            "lines": [{"account": book.account_by_id(i).name, "a0": a0, "a1": a1} for i, a0, a1 in entry["lines"]],
+        }
+        if row.state == "COMMITTED":
+            receipt = book.stored_answer(row)[1]
+            found["receipt"] = {"seq": receipt.seq, "head": receipt.head, "answer_hash": receipt.answer_hash}
+
+        def say(out: Console) -> None:
+            for name, value in found.items():
+                out.print(f"{name:<12} {value}", soft_wrap=True, markup=False)
+
+        deliver(Answer("charge.show", {"ledger": place_of(ledger), "charge": number}, found, say), as_json=as_json)

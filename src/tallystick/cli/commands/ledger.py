@@ -1,0 +1,142 @@
+"""``tallystick ledger``: make, show, verify, export and import the record."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tallystick.cli.output import Answer, Json, deliver, working
+from tallystick.cli.place import Place, account_facts, opened, place_of
+from tallystick.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+app = typer.Typer(help="Make, show, verify, export and import the record.", no_args_is_help=True, rich_markup_mode=None)
+
+Where = Annotated[str | None, typer.Argument(metavar="[PATH|URL]", help="Where; the same as --ledger.")]
+
+
+@app.command()
+def init(where: Where = None, ledger: Place = None, as_json: Json = False) -> None:
+    """Make a ledger: an SQLite file, or tables in PostgreSQL. Doing it twice changes nothing."""
+    with opened(where or ledger, create=True) as book:
+        head = book.head()
+        found = {"ledger": book.id, "entries": head.seq, "head": head.hash}
+        deliver(
+            Answer(
+                "ledger.init",
+                {"ledger": place_of(where or ledger)},
+                found,
+                lambda out: out.print(f"ledger {book.id} with {head.seq} entries"),
+            ),
+            as_json=as_json,
+        )
+
+
+@app.command()
+def show(ledger: Place = None, as_json: Json = False) -> None:
+    """The accounts of a ledger: limit, used, left."""
+    with opened(ledger) as book:
+        head, accounts = book.head(), book.accounts()
+        facts = [account_facts(account) for account in accounts]
+        found = {"ledger": book.id, "entries": head.seq, "head": head.hash, "accounts": facts}
+
+        def say(out: Console) -> None:
+            out.print(f"ledger {book.id}   {head.seq} entries   head {head.hash[:16]}")
+            for account in accounts:
+                state = "closed" if account.closed else "open"
+                out.print(
+                    f"  {account.name}  {account.kind} of {account.unit}, {account.currency.title}, {state}: "
+                    f"used {account.used} of {account.limit}",
+                    soft_wrap=True,
+                    markup=False,
+                )
+
+        deliver(Answer("ledger.show", {"ledger": place_of(ledger)}, found, say), as_json=as_json)
+
+
+@app.command()
+def verify(
+    ledger: Place = None,
+    receipt: Annotated[list[Path] | None, typer.Option("--receipt", help="Also check this receipt.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Recompute the hash chain, every total and every row; exit 6 when anything was altered."""
+    from tallystick.ledger import Receipt
+
+    receipts = []
+    for path in receipt or ():
+        try:
+            receipts.append(Receipt.from_json(path.read_text()))
+        except OSError as error:
+            raise InvalidInput("--receipt", str(path), f"a file that can be read ({error.strerror})") from None
+    with opened(ledger) as book, working("verifying"):
+        report = book.verify(receipts=receipts).require()
+    found = {
+        "ledger": report.ledger,
+        "intact": report.intact,
+        "entries": report.entries,
+        "head": report.head,
+        "accounts": report.accounts,
+        "charges": report.charges,
+        "receipts": len(receipts),
+    }
+
+    def say(out: Console) -> None:
+        out.print(f"intact: {report.entries} entries, {report.accounts} accounts, {report.charges} charges")
+        out.print(f"head {report.head}", soft_wrap=True)
+        if receipts:
+            out.print(f"{len(receipts)} receipts agree with the record")
+
+    deliver(Answer("ledger.verify", {"ledger": place_of(ledger)}, found, say), as_json=as_json)
+
+
+@app.command()
+def export(
+    ledger: Place = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Write to this file instead of stdout.")] = None,
+) -> None:
+    """The whole record as JSON lines, ending in a checkpoint signed with your Ed25519 key."""
+    with opened(ledger) as book, working("exporting"):
+        if out is None:
+            for line in book.export():
+                sys.stdout.write(line + "\n")
+            return
+        try:
+            with out.open("w", encoding="ascii") as file:
+                for line in book.export():
+                    file.write(line + "\n")
+        except OSError as error:
+            raise InvalidInput("--out", str(out), f"a file that can be written ({error.strerror})") from None
+
+
+@app.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(help="An export of a ledger.")],
+    ledger: Place = None,
+    by: Annotated[str | None, typer.Option("--by", help="Accept only this public key's checkpoint.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Replay an export into an empty place; every rule is checked again and the head hash is the same."""
+    from tallystick.ledger import import_ledger
+
+    try:
+        lines = file.open(encoding="ascii")
+    except OSError as error:
+        raise InvalidInput("file", str(file), f"a file that can be read ({error.strerror})") from None
+    with lines, working("importing"), import_ledger(lines, place_of(ledger), by=by) as book:
+        head = book.head()
+        found = {"ledger": book.id, "entries": head.seq, "head": head.hash}
+        deliver(
+            Answer(
+                "ledger.import",
+                {"file": str(file), "ledger": place_of(ledger)},
+                found,
+                lambda out: out.print(f"ledger {book.id}: {head.seq} entries, head {head.hash}", soft_wrap=True),
+            ),
+            as_json=as_json,
+        )

@@ -1,0 +1,71 @@
+"""One column of a CSV file, for commands that release a single statistic. The header is public, the cells are not."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from tallystick.errors import InvalidInput
+
+
+def rows_matching(path: Path, column: str | None, value: str | None) -> int:
+    """How many rows there are, or how many have this text in this column."""
+    with _opened(path) as file:
+        rows = csv.reader(file)
+        place = _place(rows, column, path)
+        if place is None:
+            return sum(1 for row in rows if row)
+        if value is None:
+            return sum(1 for row in rows if len(row) > place and row[place].strip())
+        return sum(1 for row in rows if len(row) > place and row[place].strip() == value)
+
+
+def numbers(path: Path, column: str) -> list[float]:
+    """The cells of a column that are finite numbers; others are left out, row by row, and nobody is told how many."""
+    found = []
+    with _opened(path) as file:
+        rows = csv.reader(file)
+        place = _place(rows, column, path)
+        assert place is not None
+        for row in rows:
+            try:
+                number = float(row[place])
+            except (IndexError, ValueError):
+                continue
+            if math.isfinite(number):
+                found.append(number)
+    return found
+
+
+def lines(path: Path) -> list[str]:
+    """The non-empty lines of a text file."""
+    with _opened(path) as file:
+        return [text for line in file if (text := line.strip())]
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[TextIO]:
+    try:
+        file = path.open(encoding="utf-8-sig", newline="")
+    except OSError as error:
+        raise InvalidInput("--file", str(path), f"a file that can be read ({error.strerror})") from None
+    with file:
+        try:
+            yield file
+        except (UnicodeDecodeError, csv.Error):
+            raise InvalidInput("--file", str(path), "a CSV file in UTF-8") from None
+
+
+def _place(rows: Iterator[list[str]], column: str | None, path: Path) -> int | None:
+    """Where the column is, from the header row."""
+    header = [name.strip() for name in next(rows, [])]
+    if column is None:
+        return None
+    if column not in header:
+        shown = ", ".join(header[:20]) or "none: the file is empty"
+        raise InvalidInput("--column", column, f"a column of {path.name}: {shown}")
+    return header.index(column)

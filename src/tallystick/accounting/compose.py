@@ -15,83 +15,13 @@ import numpy as np
 from tallystick.accounting.bounds import Bounds
 from tallystick.accounting.pair import DominatingPair
 from tallystick.numerics.convolve import ABOVE, BELOW, TiltedSum, log_peak_weight, sum_of_laws
+from tallystick.numerics.cumulants import Cumulants
 from tallystick.numerics.grid import GridLaw, discretise
-from tallystick.numerics.law import Array, Law, log_sum
+from tallystick.numerics.law import log_sum
 
 MAX_SIZE = 2**21
 TOLERANCE = 1e-4
 """Relative width of epsilon that the grid engine refines to by default."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Cumulants:
-    """log-moment-generating function of the whole sum, from quadrature nodes (used to choose, not to certify)."""
-
-    values: tuple[Array, ...]
-    logs: tuple[Array, ...]
-    counts: tuple[int, ...]
-
-    @staticmethod
-    def of(terms: Sequence[tuple[Law, int]]) -> Cumulants:
-        nodes = [law.nodes() for law, _ in terms]
-        return Cumulants(tuple(v for v, _ in nodes), tuple(m for _, m in nodes), tuple(c for _, c in terms))
-
-    def __call__(self, theta: float) -> float:
-        parts = (c * log_sum(theta * v + m) for v, m, c in zip(self.values, self.logs, self.counts, strict=True))
-        return sum(parts)
-
-    def moments(self, theta: float) -> tuple[float, float]:
-        """Mean and variance of the tilted sum."""
-        mean = variance = 0.0
-        for value, log, count in zip(self.values, self.logs, self.counts, strict=True):
-            exponent = theta * value + log
-            weight = np.exp(exponent - log_sum(exponent))
-            centre = float(np.dot(weight, value))
-            mean += count * centre
-            variance += count * float(np.dot(weight, (value - centre) ** 2))
-        return mean, variance
-
-    def tilt_for_threshold(self, epsilon: float) -> float:
-        """argmin over theta > 0 of S(theta) - theta epsilon - log theta - log(1 + theta)."""
-        return self._moderate(_minimise(lambda t: self(t) - t * epsilon - math.log(t) - math.log1p(t)))
-
-    def _moderate(self, theta: float) -> float:
-        """Do not tilt so far that a bounded sum collapses onto its largest value: nothing is gained there."""
-        least = 1e-4 * self.moments(0.0)[1]
-        while theta > 1e-3 and self.moments(theta)[1] < least:
-            theta *= 0.5
-        return theta
-
-    def tilt_for_mass(self, log_delta: float) -> float:
-        """argmin over theta > 0 of the Chernoff-type bound on epsilon at the given delta."""
-        return self._moderate(_minimise(lambda t: (self(t) + _penalty(t) - log_delta) / t))
-
-
-def _penalty(theta: float) -> float:
-    """log of theta^theta / (1 + theta)^{1 + theta}."""
-    return theta * math.log(theta) - (1.0 + theta) * math.log1p(theta)
-
-
-def _minimise(function, low: float = 1e-4, high: float = 1e8) -> float:  # type: ignore[no-untyped-def]
-    """A good minimiser of a function of one positive variable: coarse scan in log, then golden section."""
-    grid = np.exp(np.linspace(math.log(low), math.log(high), 57))
-    heights = np.array([function(float(t)) for t in grid])
-    heights = np.where(np.isnan(heights), np.inf, heights)
-    best = int(np.argmin(heights))
-    left, right = math.log(grid[max(best - 1, 0)]), math.log(grid[min(best + 1, grid.size - 1)])
-    ratio = 0.5 * (math.sqrt(5.0) - 1.0)
-    a, b = right - ratio * (right - left), left + ratio * (right - left)
-    fa, fb = function(math.exp(a)), function(math.exp(b))
-    for _ in range(18):
-        if fa < fb:
-            right, b, fb = b, a, fa
-            a = right - ratio * (right - left)
-            fa = function(math.exp(a))
-        else:
-            left, a, fa = a, b, fb
-            b = left + ratio * (right - left)
-            fb = function(math.exp(b))
-    return math.exp(0.5 * (left + right))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

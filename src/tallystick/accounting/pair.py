@@ -7,7 +7,7 @@ and Q's mass where P = 0 remembered in ``zero``. Every map below is exact.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -70,6 +70,7 @@ def _swapped_segment(base: Segment) -> Segment:
         loss=lambda x: -base.loss(-x),
         inverse=lambda value: -base.inverse(-value),
         panel=base.panel,
+        line=None if base.line is None else replace(base.line, sign=-base.line.sign),
     )
 
 
@@ -118,7 +119,10 @@ def _mixed_segment(base: Segment, rate: float) -> Segment:
     def inverse(value: Array) -> Array:
         return base.inverse(unmixed_loss(value, rate))
 
-    return Segment(base.low, base.high, log_density, loss, inverse, base.panel)
+    line = base.line
+    # Only an unsampled Gaussian line becomes a sampled one; anything else is integrated by panels.
+    mixed_line = replace(line, rate=rate) if line is not None and line.rate == 1.0 and line.sign == 1 else None
+    return Segment(base.low, base.high, log_density, loss, inverse, base.panel, mixed_line)
 
 
 def joined_at_zero(positive: Law, negative: Law) -> Law:

@@ -93,6 +93,11 @@ class OneDirection:
         return total
 
     @cached_property
+    def bracketed(self) -> bool:
+        """True if some leaf's Renyi curve may beat its pair; an exact pair beats its own curve always."""
+        return any(leaf.log_mgf_bound(THETAS[:1]) is not None for leaf, _ in self.terms)
+
+    @cached_property
     def grid(self) -> GridSum:
         return GridSum.of(self.pairs)
 
@@ -130,7 +135,7 @@ class OneDirection:
         if self.direct is not None:
             value = float(self.direct.excess(np.array([epsilon]))[0])
             return Bounds(value * (1 - ALONE_ERROR), min(1.0, value * (1 + ALONE_ERROR)))
-        curve = self._renyi_delta(epsilon)
+        curve = self._renyi_delta(epsilon) if self.bracketed else 1.0
         if self.route == "renyi":
             return Bounds(0.0, curve)
         found = self.grid.delta_bounds(epsilon)
@@ -151,7 +156,7 @@ class OneDirection:
             return gdp.epsilon_bounds(self.mu, delta)
         if self.direct is not None:
             return self._direct_epsilon(self.direct, delta)
-        curve = self._renyi_epsilon(delta)
+        curve = self._renyi_epsilon(delta) if self.bracketed else math.inf
         if self.route == "renyi":
             return Bounds(0.0, curve)
         found = self.grid.epsilon_bounds(delta)

@@ -11,9 +11,8 @@ import numpy as np
 
 from tallystick.accounting.adjacency import Direction
 from tallystick.accounting.leaf import Leaf
-from tallystick.accounting.leaves.gaussian import REACH
 from tallystick.accounting.pair import DominatingPair
-from tallystick.numerics.law import NEGLIGIBLE, Array, Law, panel_nodes
+from tallystick.numerics.law import NEGLIGIBLE, REACH, Array, Law, panel_nodes
 
 MAX_POINTS = 2**15
 """More lattice points than this are grouped; the grouped pair is bracketed from both sides."""

@@ -11,11 +11,7 @@ import numpy as np
 from tallystick.accounting.adjacency import Direction
 from tallystick.accounting.leaf import Leaf
 from tallystick.accounting.pair import DominatingPair
-from tallystick.numerics.law import NEGLIGIBLE, Law, Segment
-
-REACH = 37.6
-"""P(N(0,1) > 37.6) < 1e-305."""
-
+from tallystick.numerics.law import NEGLIGIBLE, REACH, Law, Line, Segment
 
 def gaussian_pair(mu: float) -> DominatingPair:
     """N(mu, 1) against N(0, 1): L = mu x - mu^2 / 2. Symmetric, so both directions are this one."""
@@ -28,6 +24,7 @@ def gaussian_pair(mu: float) -> DominatingPair:
         loss=lambda x: mu * x - centre,
         inverse=lambda value: np.clip((value + centre) / mu, low, high),
         panel=0.1,
+        line=Line(mu, 1.0, 1),
     )
     return DominatingPair.exact(Law(segments=(segment,), infinity=NEGLIGIBLE, zero=NEGLIGIBLE))
 

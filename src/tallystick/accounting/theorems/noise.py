@@ -35,7 +35,9 @@ def laplace_variance_advanced(*, epsilon: float, delta: float, queries: int) -> 
     >>> round(laplace_variance_advanced(epsilon=1.0, delta=1e-6, queries=100))
     5724
     """
-    step = step_epsilon(total_epsilon=epsilon, steps=queries, delta_slack=delta)
+    total, k = check.positive("epsilon", epsilon), require.steps("queries", queries)
+    slack = require.open_probability("delta", delta)
+    step = step_epsilon(total_epsilon=total, steps=k, delta_slack=slack)
     return up(2.0 / step**2)
 
 
@@ -76,9 +78,10 @@ def gaussian_variance_advanced(*, epsilon: float, delta: float, queries: int, de
     """
     d, k = require.open_probability("delta", delta), require.steps("queries", queries)
     slack = require.open_probability("delta_slack", delta_slack)
+    total = check.positive("epsilon", epsilon)
     if slack >= d:
         return math.inf
-    step = step_epsilon(total_epsilon=epsilon, steps=k, delta_slack=slack)
+    step = step_epsilon(total_epsilon=total, steps=k, delta_slack=slack)
     return up(analytic_gaussian_sigma(epsilon=step, delta=(d - slack) / k) ** 2)
 
 

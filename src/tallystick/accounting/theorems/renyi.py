@@ -27,8 +27,7 @@ def renyi_divergence(p: Sequence[float] | Floats, q: Sequence[float] | Floats, *
     inf
     """
     first, second = require.pair(p, q)
-    if not isinstance(order, (int, float)) or math.isnan(order) or order < 1.0:
-        raise InvalidInput("order", order, "a Renyi order >= 1, infinity included")
+    order = require.order_or_limit("order", order)
     seen = first > 0.0
     if bool(np.any(second[seen] == 0.0)):
         return math.inf
@@ -69,8 +68,7 @@ def randomized_response_renyi(*, order: float, epsilon: float) -> float:
     0.735326
     """
     e = check.nonnegative("epsilon", epsilon)
-    if not isinstance(order, (int, float)) or math.isnan(order) or order < 1.0:
-        raise InvalidInput("order", order, "a Renyi order >= 1, infinity included")
+    order = require.order_or_limit("order", order)
     if e == 0.0 or math.isinf(order):
         return up(e)
     if order - 1.0 < 1e-6:

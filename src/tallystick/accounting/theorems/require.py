@@ -38,6 +38,18 @@ def order(name: str, value: float) -> float:
     return number
 
 
+def order_or_limit(name: str, value: float) -> float:
+    """A Renyi order in [1, inf], both limits included.
+
+    >>> order_or_limit("order", math.inf)
+    inf
+    """
+    number = math.inf if isinstance(value, float) and value == math.inf else check.positive(name, value)
+    if number < 1.0:
+        raise InvalidInput(name, value, "a Renyi order >= 1, infinity included")
+    return number
+
+
 def steps(name: str, value: int) -> int:
     """How often something is repeated: at least once.
 

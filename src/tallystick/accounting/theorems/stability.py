@@ -57,7 +57,8 @@ def pure_answers_tv(*, epsilon: float, queries: int) -> float:
     >>> round(pure_answers_tv(epsilon=0.01, queries=100), 6)
     0.039778
     """
-    return optimal_composition_delta(epsilon=epsilon, steps=queries, total_epsilon=0.0)
+    k = require.steps("queries", queries)
+    return optimal_composition_delta(epsilon=epsilon, steps=k, total_epsilon=0.0)
 
 
 def pure_answers_tv_advanced(*, epsilon: float, queries: int, delta_slack: float) -> float:

@@ -79,7 +79,7 @@ def heterogeneous_optimal_composition(
     slack = SLACK + 1e-15 * sum(merged.values())
     return Bounds(
         down(_crossing(lambda e: lower.excess(e, step) * (1.0 - slack), left, top)[0]),
-        up(_crossing(lambda e: higher.excess(e, step) * (1.0 + slack), left, top)[1]),
+        min(up(top), up(_crossing(lambda e: higher.excess(e, step) * (1.0 + slack), left, top)[1])),
     )
 
 

@@ -36,6 +36,9 @@ _HOMES = {
     "renyi_dp": "accounting.losses",
     "zcdp": "accounting.losses",
     "worst": "accounting.sampling",
+    "Ledger": "ledger.book",
+    "Partition": "ledger.partition",
+    "Receipt": "ledger.receipt",
     "calibrate": "accounting.calibrate",
     "compare": "accounting.compare",
 }
@@ -74,6 +77,9 @@ if TYPE_CHECKING:
     from tallystick.accounting.losses import renyi_dp as renyi_dp
     from tallystick.accounting.losses import zcdp as zcdp
     from tallystick.accounting.sampling import worst as worst
+    from tallystick.ledger.book import Ledger as Ledger
+    from tallystick.ledger.partition import Partition as Partition
+    from tallystick.ledger.receipt import Receipt as Receipt
     from tallystick.mechanisms import aggregate as aggregate
     from tallystick.mechanisms import keys as keys
     from tallystick.mechanisms import noise as noise

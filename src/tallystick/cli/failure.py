@@ -59,6 +59,8 @@ def from_error(error: TallystickError) -> Failure:
         amounts = {"asked": error.asked, "left": error.left, "limit": error.limit}
         details = {name: str(amount) for name, amount in amounts.items() if amount is not None}
         shown = "   ".join(f"{name} {amount}" for name, amount in details.items())
+        if "\n" in str(error):  # a ledger's denial already says all of it, in words
+            return Failure(kind, code, tuple(str(error).splitlines()), {**details, "fits": list(error.fits)})
         said = (str(error), *([shown] if shown else []), "nothing was charged and no data was read")
         fits = (f"fits: {', or '.join(error.fits)}",) if error.fits else ()
         return Failure(kind, code, (*said, *fits), {**details, "fits": list(error.fits)})

@@ -32,19 +32,15 @@ RULES: Final[dict[str, Rule]] = {
     "zcdp": Rule(
         "rho",
         "zCDP",
-        "sum of rho (and of delta) is a filter: Feldman & Zrnic 2021, Thm 4.3; "
-        "with delta, Whitehouse, Ramdas, Rogers & Wu 2023, Thm 1",
+        "the sum of rho is a filter: Feldman & Zrnic 2021; with delta: Whitehouse, Ramdas, Rogers & Wu 2023",
         True,
     ),
     "approx": Rule(
-        "epsilon",
-        "(epsilon, delta)",
-        "basic composition is a filter: Rogers, Roth, Ullman & Vadhan 2016, Thm 3.6",
-        True,
+        "epsilon", "(epsilon, delta)", "basic composition is a filter: Rogers, Roth, Ullman & Vadhan 2016", True
     ),
-    "gdp": Rule("mu^2", "GDP", "sum of mu^2 is a filter: Smith & Thakurta 2022; Koskela et al. 2023", False),
+    "gdp": Rule("mu^2", "GDP", "the sum of mu^2 is a filter: Smith & Thakurta 2022", False),
     "rdp": Rule(
-        "epsilon", "RDP", "Renyi divergence at one fixed order is a filter: Feldman & Zrnic 2021; Lecuyer 2021", False
+        "epsilon", "RDP", "divergence at one fixed order is a filter: Feldman & Zrnic 2021; Lecuyer 2021", False
     ),
 }
 

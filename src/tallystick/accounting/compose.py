@@ -19,8 +19,8 @@ from tallystick.numerics.cumulants import Cumulants
 from tallystick.numerics.grid import GridLaw, discretise
 from tallystick.numerics.law import log_sum
 
-MAX_SIZE = 2**21
-TOLERANCE = 1e-4
+MAX_SIZE = 2**20
+TOLERANCE = 1e-6
 """Relative width of epsilon that the grid engine refines to by default."""
 
 

@@ -34,6 +34,11 @@ class Leaf(ABC):
         return None
 
     @property
+    def symmetric(self) -> bool:
+        """True if both directions have the same pair, so that one needs to be read only."""
+        return True
+
+    @property
     def only_renyi(self) -> bool:
         """True if nothing but a Renyi curve is known, so that ``pair`` loses something."""
         return False

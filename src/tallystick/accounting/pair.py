@@ -71,6 +71,7 @@ def _swapped_segment(base: Segment) -> Segment:
         inverse=lambda value: -base.inverse(-value),
         panel=base.panel,
         line=None if base.line is None else replace(base.line, sign=-base.line.sign),
+        linear=None if base.linear is None else (base.linear[0], 1.0 - base.linear[1]),
     )
 
 

@@ -19,6 +19,7 @@ from tallystick.accounting.leaves.gaussian import gaussian_pair
 from tallystick.accounting.leaves.renyi import best_delta, renyi_pair
 from tallystick.accounting.loss import PrivacyLoss
 from tallystick.accounting.pair import DominatingPair
+from tallystick.accounting.saddle import SaddleSum
 from tallystick.numerics.law import Array, Law
 from tallystick.numerics.search import bisect_decreasing
 
@@ -28,6 +29,12 @@ THETAS: Array = np.exp(np.linspace(math.log(1e-3), math.log(1e6), 400))
 
 ALONE_ERROR = 1e-12
 """Relative error of a profile read directly from one law by quadrature (stated 1e-13, kept tenfold)."""
+
+
+@lru_cache(maxsize=1024)
+def pair_of(leaf: Leaf, direction: Direction) -> DominatingPair:
+    """A leaf's pair, computed once; engines cache by the laws in it."""
+    return leaf.pair(direction)
 
 
 @dataclass(frozen=True)
@@ -60,7 +67,7 @@ class OneDirection:
     @cached_property
     def pairs(self) -> tuple[tuple[DominatingPair, int], ...]:
         """Everything as pairs: Gaussians merged into one, Renyi curves summed before they become one."""
-        found = [(leaf.pair(self.direction), count) for leaf, count in self.others]
+        found = [(pair_of(leaf, self.direction), count) for leaf, count in self.others]
         if self.mu > 0.0:
             found.append((gaussian_pair(self.mu), 1))
         if self.curves:
@@ -72,7 +79,7 @@ class OneDirection:
         """Mass of outcomes that give everything away (zero where it is only numerical dust)."""
         total = 0.0
         for leaf, count in self.others:
-            mass = leaf.pair(self.direction).upper.infinity
+            mass = pair_of(leaf, self.direction).upper.infinity
             if mass > 1e-300:
                 total += count * math.log1p(-mass) if mass < 1.0 else -math.inf
         for leaf, count in self.curves:
@@ -87,7 +94,7 @@ class OneDirection:
             return math.inf
         total = 0.0
         for leaf, count in self.others:
-            law = leaf.pair(self.direction).upper
+            law = pair_of(leaf, self.direction).upper
             # A leaf that leaves out numerical dust at infinity is unbounded.
             total += math.inf if 0.0 < law.infinity < 1e-300 else count * law.highest
         return total
@@ -96,6 +103,11 @@ class OneDirection:
     def bracketed(self) -> bool:
         """True if some leaf's Renyi curve may beat its pair; an exact pair beats its own curve always."""
         return any(leaf.log_mgf_bound(THETAS[:1]) is not None for leaf, _ in self.terms)
+
+    @cached_property
+    def saddle(self) -> SaddleSum:
+        pairs = self.pairs[len(self.others) + (1 if self.mu > 0.0 else 0) :]
+        return SaddleSum.of((*self.pairs[: len(self.others)], *pairs), self.mu)
 
     @cached_property
     def grid(self) -> GridSum:
@@ -126,6 +138,12 @@ class OneDirection:
         """A single law that is the whole composition, where there is one."""
         return {"alone": lambda: self.pairs[0][0].upper, "enumerated": lambda: self.listed}.get(self.route, lambda: None)()
 
+    def route_at(self, delta: float) -> str:
+        """The route, with the engine that answers a composition at this delta."""
+        if self.route != "composed":
+            return self.route
+        return "contour" if self.saddle.epsilon_bounds(max(delta, 2.0 * self.infinity)) is not None else "grid"
+
     def delta_bounds(self, epsilon: float) -> Bounds:
         """delta at one epsilon >= 0."""
         if self.route == "nothing":
@@ -138,7 +156,7 @@ class OneDirection:
         curve = self._renyi_delta(epsilon) if self.bracketed else 1.0
         if self.route == "renyi":
             return Bounds(0.0, curve)
-        found = self.grid.delta_bounds(epsilon)
+        found = self.saddle.delta_bounds(epsilon) or self.grid.delta_bounds(epsilon)
         upper = max(found.lower, min(found.upper, curve))
         return Bounds(found.lower, upper)
 
@@ -159,7 +177,7 @@ class OneDirection:
         curve = self._renyi_epsilon(delta) if self.bracketed else math.inf
         if self.route == "renyi":
             return Bounds(0.0, curve)
-        found = self.grid.epsilon_bounds(delta)
+        found = self.saddle.epsilon_bounds(delta) or self.grid.epsilon_bounds(delta)
         upper = max(found.lower, min(found.upper, curve, self.highest))
         return Bounds(found.lower, upper)
 
@@ -187,7 +205,7 @@ class OneDirection:
                 continue
             bound = leaf.log_mgf_bound(THETAS)
             if bound is None or not leaf.only_renyi:
-                law = leaf.pair(self.direction).upper
+                law = pair_of(leaf, self.direction).upper
                 # Given that it is finite: the mass at infinity is charged apart.
                 own = law.log_mgf(THETAS)
                 bound = own if bound is None else np.minimum(bound, own)
@@ -228,7 +246,7 @@ def _leaf_renyi(leaf: Leaf, direction: Direction, order: float) -> float:
     bound = leaf.log_mgf_bound(probe)
     if leaf.only_renyi and bound is not None:
         return float(bound[0] / probe[0])
-    law = leaf.pair(direction).upper
+    law = pair_of(leaf, direction).upper
     if small:
         values, logs = law.nodes()
         own = float(np.dot(np.exp(logs), values))
@@ -269,7 +287,8 @@ class Reader:
 
     @cached_property
     def sides(self) -> tuple[OneDirection, ...]:
-        ways = (Direction.REMOVE,) if self.loss.adjacency is Adjacency.REPLACE else tuple(Direction)
+        both = self.loss.adjacency is Adjacency.ADD_REMOVE and not all(leaf.symmetric for leaf, _ in self.loss.terms)
+        ways = tuple(Direction) if both else (Direction.REMOVE,)
         return tuple(OneDirection.of(self.loss.terms, way) for way in ways)
 
     @cached_property
@@ -382,9 +401,10 @@ class Reader:
             "alone": "closed form: one release, its profile is integrated directly",
             "renyi": "conversion of a Renyi curve, optimised over the order (only an upper bound is known)",
             "enumerated": "exact: every joint outcome is listed",
-            "composed": "tilted grid: losses are added by FFT powers, bounded from above and below",
+            "contour": "contour integral of the characteristic function, every error bounded and added",
+            "grid": "tilted grid: the contour decays too slowly here (atoms or few terms), so losses are added by FFT",
         }
-        lines = [f"{side.direction.value}: {words.get(side.route, side.route)}" for side in self.sides]
+        lines = [f"{side.direction.value}: {words[side.route_at(1e-6)]}" for side in self.sides]
         if self.loss.group > 1:
             lines.append(f"groups of {self.loss.group}: trade-off functions are chained")
         return "\n".join(lines)

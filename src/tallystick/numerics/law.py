@@ -58,6 +58,8 @@ class Segment:
     inverse: Function
     panel: float
     line: Line | None = None
+    linear: tuple[float, float] | None = None
+    """(intercept, slope) if loss(x) = x and log_density(x) = intercept + slope x: integrals are closed."""
 
     def restricted(self, low: float, high: float) -> Segment | None:
         """The part with ``low <= loss <= high``, or None where it is empty."""
@@ -65,7 +67,7 @@ class Segment:
         left, right = max(self.low, float(ends[0])), min(self.high, float(ends[1]))
         if not left < right:
             return None
-        return Segment(left, right, self.log_density, self.loss, self.inverse, self.panel)
+        return Segment(left, right, self.log_density, self.loss, self.inverse, self.panel, None, self.linear)
 
     def edges(self) -> Array:
         """Panel boundaries that cover the segment."""

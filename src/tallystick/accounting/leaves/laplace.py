@@ -31,6 +31,7 @@ class Laplace(Leaf):
             loss=lambda x: x,
             inverse=lambda value: np.clip(value, -top, top),
             panel=min(0.5, top / 4.0),
+            linear=(-0.5 * top - math.log(4.0), 0.5),
         )
         atoms = np.array([-top, top])
         return DominatingPair.exact(Law(atoms, np.array([-top, 0.0]) - math.log(2.0), (between,), lattice=2.0 * top))

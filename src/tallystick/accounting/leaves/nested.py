@@ -38,6 +38,10 @@ class Composed(Leaf):
         known = [s for s in squares if s is not None]
         return math.sqrt(math.fsum(known)) if len(known) == len(squares) else None
 
+    @property
+    def symmetric(self) -> bool:
+        return all(leaf.symmetric for leaf, _ in self.terms)
+
     def __str__(self) -> str:
         return "(" + _text(self.terms) + ")"
 
@@ -70,6 +74,10 @@ class Worst(Leaf):
         upper = np.maximum.reduce([t[0] for t in tables])
         lower = np.maximum.reduce([t[1] for t in tables])
         return pair_of_knots(epsilon, upper, lower)
+
+    @property
+    def symmetric(self) -> bool:
+        return all(leaf.symmetric for terms in self.members for leaf, _ in terms)
 
     def __str__(self) -> str:
         return "worst(" + ", ".join(_text(m) for m in self.members) + ")"

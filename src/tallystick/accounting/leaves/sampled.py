@@ -26,6 +26,10 @@ class Sampled(Leaf):
         mixed = self.base.pair(Direction.REMOVE).mixed(self.rate)
         return mixed if direction is Direction.REMOVE else mixed.swapped()
 
+    @property
+    def symmetric(self) -> bool:
+        return False
+
     def __str__(self) -> str:
         return f"{self.base}.sampled(rate={shown(self.rate)})"
 

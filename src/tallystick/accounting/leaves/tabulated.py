@@ -43,6 +43,10 @@ class DiscretePair(Leaf):
         pair = DominatingPair.exact(law_of_pair(np.array(self.p), np.array(self.q)))
         return pair if direction is Direction.REMOVE else pair.swapped()
 
+    @property
+    def symmetric(self) -> bool:
+        return False
+
     def __str__(self) -> str:
         return f"discrete_pair({list(self.p)}, {list(self.q)})"
 

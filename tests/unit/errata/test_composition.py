@@ -1,0 +1,42 @@
+"""Errata 17 and 18 of the composition notes: the printed line and the printed calibration overspend."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import tallystick.accounting.theorems as theorems
+from unit.theorems.brute import worst_pure_delta
+
+
+def printed_line(epsilon, steps, delta):
+    """Seed 000, as typed: the 2 under the root is missing."""
+    return steps * epsilon * (math.exp(epsilon) - 1) + epsilon * math.sqrt(steps * math.log(1 / delta))
+
+
+def test_erratum_17_the_typed_line_of_advanced_composition_is_no_bound():
+    epsilon, steps, delta = 0.1, 100, 1e-6
+    assert worst_pure_delta(epsilon, steps, printed_line(epsilon, steps, delta)) > 1.03 * delta
+    total, _ = theorems.advanced_composition(epsilon=epsilon, steps=steps, delta_slack=delta)
+    assert worst_pure_delta(epsilon, steps, total) <= delta
+
+
+def test_erratum_18_ignoring_the_first_term_overspends():
+    # k queries with epsilon_0 = epsilon/sqrt(2k log(1/delta)), declared to cost epsilon in all
+    steps, delta = 50, 1e-3
+    total = math.sqrt(2 * steps * math.log(1 / delta))  # the declared epsilon of steps of size 1
+    printed = total / math.sqrt(2 * steps * math.log(1 / delta))
+    assert printed == pytest.approx(1.0)
+    assert worst_pure_delta(printed, steps, total) > 250 * delta
+    solved = theorems.step_epsilon(total_epsilon=total, steps=steps, delta_slack=delta)
+    assert solved < printed
+    assert worst_pure_delta(solved, steps, total) <= delta
+
+
+def test_erratum_18_the_total_of_the_printed_calibration_is_what_the_erratum_says():
+    epsilon, steps, delta = 2.0, 200, 1e-3
+    step = epsilon / math.sqrt(2 * steps * math.log(1 / delta))
+    total, _ = theorems.advanced_composition_quadratic(epsilon=step, steps=steps, delta_slack=delta)
+    assert total == pytest.approx(epsilon + epsilon**2 / (4 * math.log(1 / delta)), rel=1e-9)
+    assert total > epsilon

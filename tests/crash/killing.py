@@ -111,7 +111,7 @@ def points(place: str, config: Path, scenario: str) -> list[str]:
         names: list[str] = []
         worker = Worker(place, config, seen, names.append)
         names.clear()
-        worker.perform(scenario, "scout")
+        worker.perform(scenario, f"scout-{scenario}")
         os.write(writer, "\n".join(names).encode())
 
     in_child(work)

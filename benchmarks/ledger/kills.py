@@ -1,0 +1,87 @@
+"""kill -9 at every named point, and at random moments."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import tempfile
+import time
+from pathlib import Path
+
+from crash.killing import SCENARIOS, Traces, Worker, complaints, in_child, kill_at, points
+from crash.stores import fresh_schema
+
+POSTGRES_SHARE = 0.1  # of the SQLite size
+
+
+def at_every_point(place: str, config: Path, each: int) -> tuple[int, int, list[str]]:
+    """(points, kills, complaints)."""
+    number, named, found = 0, 0, []
+    for scenario in SCENARIOS:
+        names = points(place, config, scenario)
+        named += len(names)
+        for point in names:
+            seen = Traces(set(), {})
+            for _ in range(each):
+                number += 1
+                traces = kill_at(place, config, scenario, point, f"{scenario}-{number}")
+                seen.touched |= traces.touched
+                seen.delivered |= traces.delivered
+            found += [f"{scenario}, {point}: {text}" for text in complaints(place, config, seen)]
+    return named, number, found
+
+
+def at_random(place: str, config: Path, kills: int) -> tuple[int, list[str]]:
+    """(answers delivered before the kills, complaints)."""
+    draw, found, delivered = random.Random(1), [], 0
+
+    def until_killed(seen: int) -> None:
+        worker = Worker(place, config, seen, lambda name: None)
+        number = 0
+        while True:
+            worker.perform(SCENARIOS[number % 4], f"{os.getpid()}-{time.monotonic_ns()}")
+            number += 1
+
+    def kill_later(child: int) -> None:
+        time.sleep(0.04 + 0.12 * draw.random())
+        os.kill(child, signal.SIGKILL)
+
+    seen = Traces(set(), {})
+    for number in range(kills):
+        _, traces = in_child(until_killed, during=kill_later)
+        seen.touched |= traces.touched
+        seen.delivered |= traces.delivered
+        delivered += len(traces.delivered)
+        if number % 50 == 49 or number == kills - 1:
+            found += list(complaints(place, config, seen))
+            seen = Traces(set(), {})
+    return delivered, found
+
+
+def run(scale: float, url: str) -> list[str]:
+    """Rows of the table."""
+    rows = []
+    for store, share in (("SQLite", 1.0), ("PostgreSQL", POSTGRES_SHARE)):
+        with tempfile.TemporaryDirectory() as folder:
+            config = Path(folder) / "config"
+
+            def place(name: str, store: str = store, folder: str = folder) -> str:
+                return fresh_schema(url) if store == "PostgreSQL" else f"{folder}/{name}.db"
+
+            each = max(1, round(100 * scale * share))
+            named, kills, found = at_every_point(place("points"), config, each)
+            size = f"{named} points, {each} each ({kills:,} kills)"
+            rows.append(f"| kill -9 at every named point, {store} | {size} | {said(found)} |")
+            random_kills = max(10, round(2000 * scale * share))
+            delivered, found = at_random(place("random"), config, random_kills)
+            size = f"{random_kills:,} kills, {delivered:,} answers delivered before them"
+            rows.append(f"| kill -9 at random times, {store} | {size} | {said(found)} |")
+    return rows
+
+
+def said(found: list[str]) -> str:
+    """The result cell."""
+    if not found:
+        return "0 released but uncharged, 0 stuck accounts, verify clean"
+    return f"**{len(found)} complaints**: {found[0]}"

@@ -1,0 +1,132 @@
+"""How many durable transactions and full releases per second many SQLite writers get, with the gate and without it."""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import tallystick as ts
+from tallystick.ledger import Account, Budget, Ledger
+
+Work = Callable[[Account, int], None]
+
+
+@dataclass(frozen=True)
+class Rate:
+    """What was measured: operations per second over all writers, and how long single ones took."""
+
+    name: str
+    per_second: float
+    p50: float
+    p99: float
+    slowest: float
+
+    def row(self) -> str:
+        return (
+            f"| {self.name} | {self.per_second:,.0f} | {1e3 * self.p50:.1f} | {1e3 * self.p99:.1f} | "
+            f"{1e3 * self.slowest:.0f} |"
+        )
+
+
+def transaction(account: Account, number: int) -> None:
+    """One durable transaction: a reservation (read the key, spend, insert charge, line and entry, fsync)."""
+    account.ledger.charge_amounts(((account, 1, 0),), plan="{}", why="benchmark").reserve()
+
+
+def release(account: Account, number: int) -> None:
+    """A full release: price, reserve and start (durable), draw exact noise, store the answer (durable), return it."""
+    account.release(MECHANISM, 120.0, why="benchmark")
+
+
+MECHANISM = ts.noise.add_gaussian(sigma=1000, sensitivity=1)
+
+
+def measure(
+    name: str, work: Work, *, writers: int, seconds: float, gate: bool = True, where: str | None = None
+) -> Rate:
+    """Run ``work`` in that many processes on one file for that long."""
+    with tempfile.TemporaryDirectory(prefix="tallystick-bench-", dir=where) as folder:
+        place, config = Path(folder) / "budget.db", Path(folder) / "config"
+        with Ledger(place, config=config) as ledger:
+            ledger.open("people", budget=Budget.zcdp(1_000_000), unit="person")
+        reader, writer = os.pipe()
+        go_reader, go_writer = os.pipe()
+        children = []
+        for _ in range(writers):
+            child = os.fork()
+            if child == 0:
+                os.close(go_writer)
+                os.close(reader)
+                _write(place, config, work, seconds, gate, go_reader, writer)
+            children.append(child)
+        os.close(writer)
+        time.sleep(1.0)
+        os.close(go_reader)
+        os.close(go_writer)
+        with os.fdopen(reader, "rb") as pipe:
+            content = pipe.read()
+        for child in children:
+            os.waitpid(child, 0)
+        with Ledger(place, config=config) as ledger:
+            ledger.verify().require()
+    times = sorted(t for (t,) in struct.iter_unpack("d", content))
+    return Rate(name, len(times) / seconds, _at(times, 0.5), _at(times, 0.99), times[-1])
+
+
+def _at(times: list[float], share: float) -> float:
+    return times[min(len(times) - 1, int(share * len(times)))]
+
+
+def _write(place: Path, config: Path, work: Work, seconds: float, gate: bool, go: int, out: int) -> None:
+    code = 70
+    try:
+        ledger = Ledger(place, config=config)
+        if not gate:
+            store = ledger.store
+            os.close(store._gate)  # type: ignore[attr-defined]
+            store._gate = -1  # type: ignore[attr-defined]  # the naive version: only SQLite's own busy timeout
+        account = ledger.open("people")
+        if work is release:
+            account.price(MECHANISM.privacy)
+            MECHANISM.release(1.0)
+        os.read(go, 1)
+        times, end = [], time.perf_counter() + seconds
+        while (start := time.perf_counter()) < end:
+            try:
+                work(account, len(times))
+            except ts.errors.Unavailable:
+                continue
+            times.append(time.perf_counter() - start)
+        packed = struct.pack(f"{len(times)}d", *times)
+        for at in range(0, len(packed), 4096):
+            os.write(out, packed[at : at + 4096])
+        code = 0
+    except BaseException as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+    finally:
+        os._exit(code)
+
+
+def run(writers: int = 16, seconds: float = 8.0) -> list[Rate]:
+    """The rows of the table; the last two, without a disk, show what the ledger itself costs."""
+    rates = []
+    for what, work in (("transactions", transaction), ("full releases", release)):
+        for how, gate in (("gate", True), ("busy timeout only", False)):
+            name = f"{what}, {writers} writers, {how}"
+            rates.append(measure(name, work, writers=writers, seconds=seconds, gate=gate))
+    if Path("/dev/shm").is_dir():
+        for what, work in (("transactions", transaction), ("full releases", release)):
+            name = f"{what}, {writers} writers, gate, on a RAM disk (not durable)"
+            rates.append(measure(name, work, writers=writers, seconds=seconds, where="/dev/shm"))
+    return rates
+
+
+if __name__ == "__main__":
+    for rate in run(seconds=float(sys.argv[1]) if len(sys.argv) > 1 else 8.0):
+        print(rate.row(), flush=True)

@@ -19,7 +19,7 @@ from tallystick.numerics.cumulants import Cumulants
 from tallystick.numerics.grid import GridLaw, discretise
 from tallystick.numerics.law import log_sum
 
-MAX_SIZE = 2**20
+MAX_SIZE = 2**18
 TOLERANCE = 1e-6
 """Relative width of epsilon that the grid engine refines to by default."""
 
@@ -94,12 +94,12 @@ class GridSum:
         step = math.sqrt(12.0 * target / (4.0 * total * (theta + 1.0)))
         step = min(step, widest / 64.0, deviation / 16.0)
         smallest = max(2.0 * reach, widest) / MAX_SIZE
-        for _ in range(8):
+        for _ in range(3):
             step = max(step, smallest)
             yield self._sums(self._aligned(step), theta, reach, ranges)
             if step <= smallest:
                 return
-            step /= 2.5
+            step /= 4.0
 
     def _reach(self, theta: float, mean: float, log_target: float) -> float:
         """Half-width of a window outside which Chernoff's bound leaves 1e-7 of the target above, 1e-13 below."""

@@ -7,28 +7,28 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tallystick.accounting.pair import DominatingPair
 from tallystick.numerics.law import Law
 
 LIMIT = 2**17
 """Largest number of joint outcomes that are listed."""
 
 
-def enumerated(terms: Sequence[tuple[DominatingPair, int]]) -> Law | None:
-    """The law of the whole composition, if it is exact, finite and has at most LIMIT outcomes."""
+def enumerated(terms: Sequence[tuple[Law, int]]) -> Law | None:
+    """The law of the whole composition, if it is finite and has at most LIMIT outcomes."""
     size = 1
-    for pair, count in terms:
-        if pair.upper is not pair.lower or pair.upper.segments or not pair.upper.atoms.size:
+    for law, count in terms:
+        if law.segments or not law.atoms.size:
             return None
-        size *= math.comb(count + pair.upper.atoms.size - 1, count) if pair.upper.atoms.size < 40 or count == 1 else LIMIT + 1
+        few = law.atoms.size < 40 or count == 1
+        size *= math.comb(count + law.atoms.size - 1, count) if few else LIMIT + 1
         if size > LIMIT:
             return None
     losses, logs, finite = np.zeros(1), np.zeros(1), 0.0
-    for pair, count in terms:
-        more, weights = _repeated(pair.upper, count)
+    for law, count in terms:
+        more, weights = _repeated(law, count)
         losses = (losses[:, None] + more[None, :]).ravel()
         logs = (logs[:, None] + weights[None, :]).ravel()
-        finite += count * math.log1p(-pair.upper.infinity) if pair.upper.infinity < 1.0 else -math.inf
+        finite += count * math.log1p(-law.infinity) if law.infinity < 1.0 else -math.inf
     order = np.argsort(losses, kind="stable")
     return Law(losses[order], logs[order], infinity=-math.expm1(finite))
 

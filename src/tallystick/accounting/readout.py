@@ -131,7 +131,13 @@ class OneDirection:
     @cached_property
     def listed(self) -> Law | None:
         """The whole composition outcome by outcome, where there are few enough."""
-        return enumerated(self.pairs) if not self.curves and not self.mu else None
+        exact = all(pair.upper is pair.lower for pair, _ in self.pairs)
+        return enumerated([(pair.upper, count) for pair, count in self.pairs]) if exact and not self.mu else None
+
+    @cached_property
+    def listed_below(self) -> Law | None:
+        """The lower pairs' composition outcome by outcome, where the upper ones are only bracketed."""
+        return enumerated([(pair.lower, count) for pair, count in self.pairs]) if not self.mu else None
 
     @cached_property
     def direct(self) -> Law | None:
@@ -157,8 +163,10 @@ class OneDirection:
         if self.route == "renyi":
             return Bounds(0.0, curve)
         found = self.saddle.delta_bounds(epsilon) or self.grid.delta_bounds(epsilon)
-        upper = max(found.lower, min(found.upper, curve))
-        return Bounds(found.lower, upper)
+        low = found.lower
+        if low == 0.0 and self.listed_below is not None:
+            low = float(self.listed_below.excess(np.array([epsilon]))[0]) * (1 - ALONE_ERROR)
+        return Bounds(low, max(low, min(found.upper, curve)))
 
     def epsilon_bounds(self, delta: float) -> Bounds:
         """epsilon at one delta in [0, 1]."""
@@ -178,8 +186,10 @@ class OneDirection:
         if self.route == "renyi":
             return Bounds(0.0, curve)
         found = self.saddle.epsilon_bounds(delta) or self.grid.epsilon_bounds(delta)
-        upper = max(found.lower, min(found.upper, curve, self.highest))
-        return Bounds(found.lower, upper)
+        low = found.lower
+        if low == 0.0 and self.listed_below is not None:
+            low = self._direct_epsilon(self.listed_below, delta).lower
+        return Bounds(low, max(low, min(found.upper, curve, self.highest)))
 
     def _at_infinity(self) -> float:
         """At delta equal to the mass at infinity the finite part must not exceed at all."""

@@ -16,12 +16,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
 from tallystick.numerics.law import REACH, Array, Law, Segment, panel_nodes
 
-LEVELS = 40
-SAFETY = 0.85
-"""Share of a cell's mean density, and of its neighbours', that is counted on inside the cell."""
+Index = npt.NDArray[np.int64]
+
+LEVELS = 120
+MODES = 4
+SAFETY = 0.97
+"""Share of the smallest mean density of a cell and its neighbours that is counted on inside the cell."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,12 +56,13 @@ class Decay:
             weights.append(found[1])
         all_weights = np.concatenate(weights)
         rest = max(0.0, 1.0 - float(np.sum(all_weights))) + 1e-12
-        size = sum(m[1].size for m, s in zip(meshes, law.segments, strict=True) if s.linear is None) + law.atoms.size
-        turns = 0.0
+        size, turns = law.atoms.size, 0.0
         for segment, (edges, _) in zip(law.segments, meshes, strict=True):
             reach = float(edges[-1] - edges[0])
-            if segment.linear is None:
-                turns += reach / math.pi if segment.line is not None else 3.0 * reach
+            if segment.line is not None:
+                size, turns = size + 80, turns + reach / math.pi
+            elif segment.linear is None:
+                size, turns = size + 8 * segment.edges().size, turns + 3.0 * reach
         return Decay(np.concatenate(lengths), all_weights, rest, max(size, 1), turns)
 
     def log_bound(self, times: Array) -> Array:
@@ -95,7 +100,7 @@ def _mesh(segment: Segment, theta: float) -> tuple[Array, Array]:
         inside = probe[exponent > np.max(exponent) - 45.0]
         gap = probe[1] - probe[0]
         low, high = float(inside[0] - gap), float(inside[-1] + gap)
-    edges = np.linspace(low, high, max(64, min(1200, math.ceil((high - low) / 0.04))) + 1)
+    edges = np.linspace(low, high, max(800, min(3000, math.ceil((high - low) / 0.02))) + 1)
     x, log_weight = panel_nodes(edges, 4)
     exponent = (theta * segment.loss(x) + segment.log_density(x) + log_weight).reshape(-1, 4)
     top = exponent.max(axis=1)
@@ -104,19 +109,37 @@ def _mesh(segment: Segment, theta: float) -> tuple[Array, Array]:
 
 
 def _layers(edges: Array, masses: Array) -> tuple[Array, Array]:
-    """Lengths and weights of the layers under a density given by cell masses."""
+    """Lengths and weights of the layers under a density given by cell masses, mode after mode."""
     widths = np.diff(edges)
     with np.errstate(divide="ignore", invalid="ignore"):
         density = np.where(widths > 0, masses / widths, 0.0)
     padded = np.concatenate([density[:1], density, density[-1:]])
-    safe = SAFETY * np.minimum(np.minimum(padded[:-2], padded[1:-1]), padded[2:])
-    # The mode that carries mass, not the narrowest spike: weigh by what a layer around it would hold.
-    mode = int(np.argmax(masses))
-    left = np.minimum.accumulate(safe[: mode + 1][::-1])
-    right = np.minimum.accumulate(safe[mode:])
-    levels = safe[mode] * np.exp(-np.linspace(0.0, 18.0, LEVELS))
-    starts = edges[mode - np.searchsorted(-left, -levels, side="right") + 1]
-    ends = edges[mode + np.searchsorted(-right, -levels, side="right")]
-    heights = levels - np.append(levels[1:], 0.0)
-    lengths = np.maximum(ends - starts, 0.0)
-    return lengths, heights * lengths
+    # Where the density is monotone over three cells, the smallest of their means is below it in the middle one;
+    # at an extremum the difference is of second order in the mesh, which SAFETY covers.
+    free = SAFETY * np.minimum(np.minimum(padded[:-2], padded[1:-1]), padded[2:])
+    lengths, weights = [], []
+    for _ in range(MODES):
+        mode = int(np.argmax(free * widths))
+        if free[mode] <= 0.0:
+            break
+        starts, ends, heights = _around(free, mode)
+        length = edges[ends] - edges[starts]
+        lengths.append(length)
+        weights.append(heights * length)
+        used = np.zeros(free.size + 1)
+        np.add.at(used, starts, heights)
+        np.add.at(used, ends, -heights)
+        free = np.maximum(free - np.cumsum(used)[:-1] * (1.0 + 1e-12), 0.0)
+    if not lengths:
+        return np.zeros(0), np.zeros(0)
+    return np.concatenate(lengths), np.concatenate(weights)
+
+
+def _around(free: Array, mode: int) -> tuple[Index, Index, Array]:
+    """Cells [start, end) of the level sets around a mode, and the height of each layer."""
+    left = np.minimum.accumulate(free[: mode + 1][::-1])
+    right = np.minimum.accumulate(free[mode:])
+    levels = free[mode] * np.exp(-np.linspace(0.0, 18.0, LEVELS))
+    starts = mode - np.searchsorted(-left, -levels, side="right") + 1
+    ends = mode + np.searchsorted(-right, -levels, side="right")
+    return starts, ends, levels - np.append(levels[1:], 0.0)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import tempfile
 
 # Before numpy is imported: two pytest workers on two cores must not fight for threads.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
+# Anchors and keys of ledgers made by tests must not land in the home directory.
+os.environ.setdefault("TALLYSTICK_CONFIG_DIR", tempfile.mkdtemp(prefix="tallystick-config-"))
 
 from hypothesis import HealthCheck, settings
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any, Final
 
 from tallystick.errors import InvalidInput
@@ -115,7 +116,7 @@ def _decode_array(held: dict[str, Any]) -> Any:
     return np.array(held["values"], dtype=dtype).reshape(held["shape"])
 
 
-_DECODERS: Final = {
+_DECODERS: Final[dict[str, Callable[[Any], Any]]] = {
     "bool": bool,
     "int": int,
     "str": str,

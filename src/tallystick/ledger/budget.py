@@ -63,7 +63,7 @@ class Budget(NamedTuple):
     @classmethod
     def of(cls, loss: PrivacyLoss) -> Budget:
         """The budget a loss names by its type; a composition names none."""
-        terms = getattr(loss, "terms", ())
+        terms: tuple[Any, ...] = getattr(loss, "terms", ())
         maker = _MAKERS.get(terms[0][0].kind) if len(terms) == 1 and terms[0][1] == 1 else None
         if maker is None:
             raise InvalidInput("budget", str(loss), ALLOWED)

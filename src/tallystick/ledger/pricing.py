@@ -89,9 +89,8 @@ def _curve_in_zcdp(loss: PrivacyLoss, delta: float) -> float:
 
 
 def _in_approx(loss: PrivacyLoss, currency: Filter, declared: Fraction | None) -> Price:
-    written = [
-        (as_written("epsilon", leaf.epsilon), _delta_of(leaf), n) for leaf, n in loss.terms if leaf.kind in _NAMED
-    ]
+    named: list[tuple[Any, int]] = [(leaf, count) for leaf, count in loss.terms if leaf.kind in _NAMED]
+    written = [(as_written("epsilon", leaf.epsilon), _delta_of(leaf), count) for leaf, count in named]
     basic = sum((n * epsilon for epsilon, _, n in written), Fraction(0))
     natural = sum((n * delta for _, delta, n in written), Fraction(0))
     delta = natural if declared is None else declared

@@ -107,5 +107,6 @@ def test_noise_for_many_counts_grows_like_d_and_like_its_root():
 
 
 def test_mechanism_delta_reads_the_profile_at_sensitivity_over_sigma():
+    assert theorems.gaussian_mu(sigma=4.0, sensitivity=2.0) == pytest.approx(0.5, rel=1e-9)
     found = theorems.gaussian_mechanism_delta(sigma=4.0, epsilon=0.5, sensitivity=2.0)
     assert exact_delta(0.5, 0.5) <= found <= float(exact_delta(0.5, 0.5)) * (1 + 1e-9)

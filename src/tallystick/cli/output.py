@@ -118,11 +118,18 @@ def _rounded(value: float, digits: int, rounding: str) -> str:
 
 
 def percent(share: float) -> str:
-    """A share as a percentage with three significant digits, never "100 %" unless it is.
+    """A share that was given, as a percentage.
 
-    >>> percent(0.7310585), percent(0.99999999), percent(0.0)
-    ('73.1 %', 'more than 99.99 %', '0 %')
+    >>> percent(0.01), percent(0.001)
+    ('1 %', '0.1 %')
     """
-    if 0.9999 < share < 1:
-        return "more than 99.99 %"
-    return f"{nearest(100 * share)} %"
+    return f"{100 * share:.6g} %"
+
+
+def percent_up(share: float) -> str:
+    """A share that is an upper bound, as a percentage of four significant digits that is not below it.
+
+    >>> percent_up(0.7310585), percent_up(0.99999999), percent_up(0.0)
+    ('73.11 %', '100 %', '0 %')
+    """
+    return f"{round_up(100 * share, 4)} %"

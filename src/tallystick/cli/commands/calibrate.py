@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallystick.cli.commands.compare import table_of
-from tallystick.cli.output import Answer, Json, deliver, percent, round_down, round_up, working
+from tallystick.cli.output import Answer, Json, deliver, percent, percent_up, round_down, round_up, working
 from tallystick.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def _say_dpsgd(out: Console, found: dict[str, Any], bounds: Bounds, others: Comp
     out.print(_enclosure(bounds, delta))
     for alpha, power in found["power_at_false_alarm"].items():
         out.print(
-            f"an attacker with {percent(float(alpha))} false alarms finds at most {percent(power)} of the examples"
+            f"an attacker with {percent(float(alpha))} false alarms finds at most {percent_up(power)} of the examples"
         )
     out.print()
     out.print("What other accountants would say about this noise, and why")

@@ -60,7 +60,7 @@ def table_of(found: Comparison) -> Table:
     return table
 
 
-def curves_of(loss: PrivacyLoss, *, delta: float) -> list[Curve]:
+def curves_of(loss: PrivacyLoss, *, delta: float, points: int = POINTS) -> list[Curve]:
     """Epsilon against steps by every method, from one step to the whole loss.
 
     A step is the loss with its counts divided by what they have in common; a loss that cannot be divided is repeated.
@@ -74,7 +74,7 @@ def curves_of(loss: PrivacyLoss, *, delta: float) -> list[Curve]:
         tuple((leaf, count // shared) for leaf, count in loss.terms), loss.adjacency, loss.unit, loss.group
     )
     most = shared if shared > 1 else REPEATS
-    ladder = sorted({round(most ** (i / (POINTS - 1))) for i in range(POINTS)})
+    ladder = sorted({round(most ** (i / (points - 1))) for i in range(points)})
     return [
         Curve(
             curve.method,

@@ -10,7 +10,7 @@ import typer
 
 from tallystick.cli.commands.compare import curves_of, table_of
 from tallystick.cli.commands.explain import say as say_meaning
-from tallystick.cli.output import Answer, Json, deliver, percent, round_down, round_up, working
+from tallystick.cli.output import Answer, Json, deliver, percent_up, round_down, round_up, working
 from tallystick.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -98,7 +98,9 @@ def _draw(year: PrivacyLoss, training: PrivacyLoss, folder: Path) -> tuple[Path,
     except OSError as error:
         raise InvalidInput("--out", str(folder), f"a folder that can be created ({error.strerror})") from error
     attacker = plots.tradeoff(year, title="A year at the clinic: what the best attacker can do")
-    price = plots.steps(curves_of(training, delta=DELTA), delta=DELTA, title="Training: one run, every accountant")
+    price = plots.steps(
+        curves_of(training, delta=DELTA, points=5), delta=DELTA, title="Training: one run, every accountant"
+    )
     return plots.save(attacker, folder / "tradeoff.svg"), plots.save(price, folder / "steps.svg")
 
 
@@ -123,7 +125,7 @@ def _say(out: Console, story: Story) -> None:
     heading("5. Pictures")
     for path in story.pictures:
         out.print(f"  {path}", soft_wrap=True, markup=False)
-    at_one_percent = percent(story.meaning.hit_rates[0.01])
+    at_one_percent = percent_up(story.meaning.hit_rates[0.01])
     out.print(f"\nWith 1 % false alarms the best attacker finds at most {at_one_percent} of the patients. Try next:")
     for command in NEXT:
         out.print(f"  {command}", soft_wrap=True, markup=False)

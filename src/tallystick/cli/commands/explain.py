@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallystick.cli.output import Answer, Expression, Json, deliver, nearest, percent, round_up
+from tallystick.cli.output import Answer, Expression, Json, deliver, percent, percent_up, round_up
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,12 +36,14 @@ def say(out: Console, found: Meaning) -> None:
     out.print()
     for alpha, hit in found.hit_rates.items():
         out.print(
-            f"hit rate   with {percent(alpha)} false alarms, at most {percent(hit)} of those in the data are found"
+            f"hit rate   with {percent(alpha)} false alarms, at most {percent_up(hit)} of those in the data are found"
         )
     apart = f", except in {percent(found.exceptions)} of cases" if found.exceptions else ", whatever the result"
     for prior, belief in found.beliefs.items():
-        out.print(f"belief     from {percent(prior)} sure to at most {percent(belief)} sure{apart}")
-    out.print(f"coin flip  guessing in or out is right at most {percent(found.guess_accuracy)} of the time")
+        out.print(f"belief     from {percent(prior)} sure to at most {percent_up(belief)} sure{apart}")
+    out.print(f"coin flip  guessing in or out is right at most {percent_up(found.guess_accuracy)} of the time")
     apart = f", plus {found.delta:g}" if found.delta else ""
-    out.print(f"odds       results are at most {nearest(found.odds_factor)} times as likely with you as without{apart}")
+    out.print(
+        f"odds       results are at most {round_up(found.odds_factor, 4)} times as likely with you as without{apart}"
+    )
     out.print(f"promise    epsilon {round_up(found.epsilon)} at delta {found.delta:g}")

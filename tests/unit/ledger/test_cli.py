@@ -1,0 +1,166 @@
+"""The ledger's commands, as a person and as a script see them."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+
+import pytest
+
+import tallystick as ts
+from tallystick.cli.app import run
+
+
+@pytest.fixture
+def cli(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TALLYSTICK_LEDGER", raising=False)
+
+    def call(*words, code=0):
+        found = run([*words])
+        said = capsys.readouterr()
+        assert found == code, said.err
+        return json.loads(said.out) if "--json" in words else said.out + said.err
+
+    return call
+
+
+@pytest.fixture
+def used(cli, tmp_path):
+    cli("ledger", "init")
+    cli("account", "open", "clinic", "--budget", "zcdp(rho=0.5, delta=1e-6)", "--unit", "patient")
+    with ts.Ledger(tmp_path / "tallystick.db") as ledger:
+        account = ledger.open("clinic")
+        with account.charge(ts.gaussian(sigma=4), why="training", key="run-17") as charge:
+            charge.answer = 1
+        account.reserve(ts.gaussian(sigma=10), why="maybe")
+        (tmp_path / "receipt.json").write_text(charge.receipt.to_json())
+    return cli
+
+
+def test_a_ledger_is_made_once(cli):
+    first = cli("ledger", "init", "--json")["found"]
+    assert cli("ledger", "init", "--json")["found"] == first
+    assert first["entries"] == 1
+
+
+def test_a_command_without_a_ledger_says_how_to_make_one(cli):
+    assert "ledger init" in cli("ledger", "show", code=2)
+
+
+def test_the_environment_names_the_ledger(cli, monkeypatch, tmp_path):
+    monkeypatch.setenv("TALLYSTICK_LEDGER", str(tmp_path / "team.db"))
+    cli("ledger", "init")
+    assert (tmp_path / "team.db").exists()
+    assert cli("ledger", "show", "--ledger", str(tmp_path / "team.db"), "--json")["found"]["accounts"] == []
+
+
+def test_an_account_is_opened_shown_and_closed(used):
+    facts = used("account", "show", "clinic", "--json")["found"]
+    assert facts["filter"] == "zcdp"
+    assert facts["limit"]["a0"] == 500_000_000_000
+    assert "promise  never more than rho 0.5000" in used("account", "show", "clinic")
+    assert used("account", "close", "clinic", "--why", "done", "--dry-run", "--json")["found"]["closed"] is False
+    assert used("account", "close", "clinic", "--why", "done", "--json")["found"]["closed"] is True
+    assert "(exit 4)" in used("account", "close", "clinic", "--why", "done", code=4)
+
+
+def test_a_dry_run_opens_nothing(cli, tmp_path):
+    cli("account", "open", "clinic", "--budget", "zcdp(rho=0.5)", "--dry-run")
+    assert not (tmp_path / "tallystick.db").exists()
+    assert "several blocks" in cli(
+        "account", "open", "w", "--budget", "zcdp(rho=1)", "--parent", "clinic", "--partition", "w", "--dry-run", code=4
+    )
+
+
+def test_a_block_is_opened_with_its_partition_and_milestones(used):
+    words = "account open east --budget zcdp(rho=0.4,delta=1e-6) --parent clinic --partition ward --one-block-per-unit"
+    facts = used(*words.split(), "--milestone", "0.1", "--json")["found"]
+    assert facts["parent"] == "clinic"
+    assert "lifetime" in used("account", "show", "east")
+    assert used("account", "show", "clinic", "--json")["found"]["blocks"] == ["east"]
+
+
+def test_a_limit_is_raised_with_a_reason(used):
+    raised = used("account", "raise", "clinic", "--budget", "zcdp(rho=0.7,delta=1e-6)", "--why", "consent", "--json")
+    assert raised["found"]["limit"]["rho"] == 0.7
+    assert "would raise" in used(
+        "account", "raise", "clinic", "--budget", "zcdp(rho=0.9,delta=1e-6)", "--why", "x", "--dry-run"
+    )
+
+
+def test_charges_are_listed_with_their_states(used):
+    charges = used("charge", "list", "--json")["found"]["charges"]
+    assert [charge["state"] for charge in charges] == ["COMMITTED", "RESERVED"]
+    assert "training" in used("charge", "list", "clinic")
+    number = str(charges[0]["charge"])
+    shown = used("charge", "show", number, "--json")["found"]
+    assert shown["lines"] == [{"account": "clinic", "a0": 31_250_000_000, "a1": 0}]
+    assert "receipt" in shown
+    assert "COMMITTED" in used("charge", "show", number)
+    assert "(exit 2)" in used("charge", "show", "999", code=2)
+
+
+def test_no_charges_yet_is_said(cli):
+    cli("account", "open", "clinic", "--budget", "gdp(mu=1)")
+    assert "no charges yet" in cli("charge", "list")
+    assert "no charges yet" in cli("budget")
+
+
+def test_the_budget_fits_one_screen(used):
+    text = used("budget")
+    assert "limit rho 0.5000" in text
+    assert "fits: about 34 more counts with +-12 patients (95 %)" in text
+    assert text.count("\n") < 24
+    found = used("budget", "clinic", "--json")["found"]
+    assert [event["state"] for event in found["history"]] == ["COMMITTED", "RESERVED"]
+    assert {fit["error"]: fit["counts"] for fit in found["fits"]}[12] == 34
+
+
+def test_a_budget_among_several_accounts_must_be_named(used):
+    used("account", "open", "other", "--budget", "renyi_dp({16: 0.4})")
+    assert "clinic, other" in used("budget", code=2)
+    assert "RDP filter at order 16" in used("budget", "other")
+
+
+def test_verify_checks_the_record_and_a_receipt(used, tmp_path):
+    assert used("ledger", "verify", "--receipt", "receipt.json", "--json")["found"]["receipts"] == 1
+    assert "intact" in used("ledger", "verify")
+    assert "1 receipts agree" in used("ledger", "verify", "--receipt", "receipt.json")
+    used("ledger", "verify", "--receipt", "missing.json", code=2)
+    forged = json.loads((tmp_path / "receipt.json").read_text())
+    forged["lines"][0][3] = 1
+    (tmp_path / "forged.json").write_text(json.dumps(forged))
+    assert "does not say what the ledger says" in used("ledger", "verify", "--receipt", "forged.json", code=6)
+
+
+def test_an_altered_ledger_exits_with_six(used, tmp_path):
+    with sqlite3.connect(tmp_path / "tallystick.db") as connection:
+        connection.execute("UPDATE account SET used0 = own0 + 1")
+    outcome = used("ledger", "verify", "--json", code=6)
+    assert outcome["error"]["exit_code"] == 6
+
+
+def test_an_export_is_imported_elsewhere_with_the_same_head(used, tmp_path):
+    used("ledger", "export", "--out", "export.jsonl")
+    head = used("ledger", "show", "--json")["found"]["head"]
+    moved = used("ledger", "import", "export.jsonl", "--ledger", "moved.db", "--json")["found"]
+    assert moved["head"] == head
+    assert used("ledger", "export").count("\n") == (tmp_path / "export.jsonl").read_text().count("\n")
+    used("ledger", "import", "nothing.jsonl", "--ledger", "x.db", code=2)
+    used("ledger", "export", "--out", "no/folder/x", code=2)
+    assert "accounts" in used("ledger", "show", "--json")["found"]
+    assert "clinic" in used("ledger", "show")
+
+
+def test_a_denial_reads_as_promised(used, tmp_path, capsys):
+    from tallystick.cli import failure
+
+    with ts.Ledger(tmp_path / "tallystick.db") as ledger, pytest.raises(ts.errors.BudgetExceeded) as caught:
+        ledger.open("clinic").reserve(ts.gaussian(sigma=0.8), why="x")
+    assert failure.from_error(caught.value).report(as_json=False) == 3
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "Denied: budget (exit 3)"
+    assert lines[1].startswith("  asked rho 0.7812   left 0.4637   limit 0.5000   (population clinic, zCDP filter)")
+    assert lines[2] == "  nothing was charged and no data was read"
+    assert lines[3].startswith("  fits: --sigma 1.04 (95% error +-2.04 patients")

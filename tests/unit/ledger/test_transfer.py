@@ -1,0 +1,107 @@
+"""A ledger moves between stores with the same head hash, and an altered export is refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from crash.stores import fresh_schema, raised, spend
+from crash.tampering import furnished
+from tallystick.errors import InvalidInput, LedgerIntegrity, Refused
+from tallystick.ledger import Ledger, Signer, import_ledger
+
+
+@pytest.fixture
+def lines(tmp_path):
+    with furnished(str(tmp_path / "original.db")) as ledger:
+        return list(ledger.export())
+
+
+def rows(ledger):
+    with ledger.store.read() as transaction:
+        names = ("accounts", "charges", "lines", "datasets", "answer_ids")
+        return {name: [tuple(row) for row in transaction.rows(name)] for name in names}
+
+
+def test_sqlite_to_postgresql_and_back_keeps_the_head_and_every_row(tmp_path, postgres):
+    with furnished(str(tmp_path / "first.db")) as first:
+        head, content = first.head(), rows(first)
+        exported = list(first.export())
+    with import_ledger(exported, fresh_schema(postgres)) as second:
+        assert (second.head(), rows(second)) == (head, content)
+        assert second.verify().problems == ()
+        again = list(second.export())
+    assert again[:-1] == exported[:-1]
+    with import_ledger(again, tmp_path / "third.db") as third:
+        assert (third.head(), rows(third)) == (head, content)
+        assert third.verify().problems == ()
+        with pytest.raises(Exception) as caught, spend(third.open("a"), 1000, 7, key="block-0"):
+            pass
+        assert caught.value.answer == [1, 2.5, "three"]
+
+
+def test_after_a_move_the_copy_left_behind_is_refused(tmp_path, lines):
+    with import_ledger(lines, tmp_path / "new.db") as moved, spend(moved.open("people"), 1):
+        pass
+    with pytest.raises(LedgerIntegrity):
+        Ledger(tmp_path / "original.db")
+
+
+def test_an_old_export_is_refused_once_the_ledger_went_on(tmp_path, lines):
+    with Ledger(tmp_path / "original.db") as ledger, spend(ledger.open("people"), 1):
+        pass
+    with pytest.raises(LedgerIntegrity, match="old or altered"):
+        import_ledger(lines, tmp_path / "new.db")
+
+
+def test_an_export_is_imported_only_into_an_empty_place(tmp_path, lines):
+    with pytest.raises(Refused, match="already holds"):
+        import_ledger(lines, tmp_path / "original.db")
+
+
+def changed(line, **fields):
+    return json.dumps({**json.loads(line), **fields})
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda lines: lines[:-1],
+        lambda lines: [*lines[:5], *lines[6:]],
+        lambda lines: [*lines[:-2], lines[-1]],
+        lambda lines: [*lines, lines[-2]],
+        lambda lines: [line.replace("5000", "5001") for line in lines],
+        lambda lines: [line.replace("three", "four") for line in lines],
+        lambda lines: [changed(line, answer="null") if '"answer"' in line else line for line in lines],
+        lambda lines: [*lines[:-1], changed(lines[-1], signature="00" * 64)],
+        lambda lines: [*lines[:-1], changed(lines[-1], by="zz")],
+        lambda lines: [changed(lines[0], ledger="0" * 32), *lines[1:]],
+    ],
+)
+def test_a_damaged_export_is_refused_and_nothing_is_kept(tmp_path, lines, damage):
+    with pytest.raises(LedgerIntegrity):
+        import_ledger(damage(lines), tmp_path / "new.db")
+    with import_ledger(lines, tmp_path / "new.db") as ledger:
+        assert ledger.verify().problems == ()
+
+
+@pytest.mark.parametrize("text", [[], [""], ["{}"], ["not json"], ["[1]"], ['{"format": "other"}']])
+def test_what_is_not_an_export_is_refused(tmp_path, text):
+    with pytest.raises(InvalidInput):
+        import_ledger(text, tmp_path / "new.db")
+
+
+def test_the_checkpoint_can_be_required_to_be_somebodys(tmp_path, lines):
+    signer = json.loads(lines[-1])["by"]
+    assert raised(lambda: import_ledger(lines, tmp_path / "a.db", by="00" * 32)) == "LedgerIntegrity"
+    import_ledger(lines, tmp_path / "b.db", by=signer).close()
+
+
+def test_a_signing_key_is_made_once_and_kept_private(config):
+    first, second = Signer.of_user(), Signer.of_user()
+    assert first == second
+    assert (config / "signing_key").stat().st_mode & 0o777 == 0o600
+    assert first.seed.hex() not in repr(first)
+    (config / "signing_key").write_text("nonsense")
+    assert raised(Signer.of_user) == "Unavailable"

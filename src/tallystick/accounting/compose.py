@@ -20,6 +20,11 @@ from tallystick.numerics.grid import GridLaw, discretise
 from tallystick.numerics.law import log_sum
 
 MAX_SIZE = 2**18
+"""Largest grid that refinement reaches by itself."""
+
+LATTICE_SIZE = 2**20
+"""Largest grid where all atoms lie on it, so that nothing is discretised."""
+
 TOLERANCE = 1e-6
 """Relative width of epsilon that the grid engine refines to by default."""
 
@@ -87,7 +92,7 @@ class GridSum:
         widest = sum((high - low) for low, high in ranges)
         total = sum(count for _, count in self.terms)
         lattice = self._lattice()
-        if lattice is not None and 2 * reach / lattice < MAX_SIZE:
+        if lattice is not None and 2 * reach / lattice < LATTICE_SIZE:
             yield self._sums(lattice, theta, reach, ranges)
             return
         target = max(tolerance * max(epsilon, 1e-3 * deviation), 1e-12)
@@ -116,7 +121,7 @@ class GridSum:
             if pair.upper.lattice is not None and pair.upper.atoms.size > 1
         ]
         spacing = max(spacings, default=(0.0, None))[1]
-        return step if spacing is None else spacing / math.ceil(spacing / step)
+        return step if spacing is None or spacing < step else spacing / math.ceil(spacing / step)
 
     def _lattice(self) -> float | None:
         """A step on which every law's atoms lie exactly, if there is one."""
@@ -154,8 +159,8 @@ class GridSum:
             upper.append((above, count))
             lower.append((below, count))
         return (
-            sum_of_laws(upper, theta=theta, reach=reach, max_size=MAX_SIZE),
-            sum_of_laws(lower, theta=theta, reach=reach, max_size=MAX_SIZE),
+            sum_of_laws(upper, theta=theta, reach=reach, max_size=LATTICE_SIZE),
+            sum_of_laws(lower, theta=theta, reach=reach, max_size=LATTICE_SIZE),
         )
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 import numpy as np
 
@@ -43,6 +44,7 @@ class TiltedSum:
     """
 
     theta: float
+    step: float
     log_scale: float
     values: Array
     tilted: Array
@@ -72,7 +74,7 @@ class TiltedSum:
     def _suffixes(self, side: int) -> tuple[Array, Array]:
         """Sums over s >= r of entries_s e^{-theta (v_s - v_r)}, and the same with theta + 1."""
         if side not in self._cache:
-            step = float(self.values[1] - self.values[0])
+            step = self.step
             entries = np.maximum(self.tilted + side * self.rounding, 0.0)
             self._cache[side] = (
                 entries + scaled_tails(entries, self.theta * step),
@@ -127,14 +129,16 @@ def sum_of_laws(
     # The half spectrum stands for all of it: at most twice its mean.
     rounding = float(2.0 * np.sum(power_error) / size) + error * float(2.0 * np.sum(np.exp(magnitude)) / size)
     base = sum(t.count * t.law.first for t in tilts)
-    low_index = math.floor((centre - sum(t.count * t.law.offset for t in tilts)) / step) - size // 2
+    # Exact arithmetic: the offset and the index times the step are large and cancel.
+    offset = sum((t.count * Fraction(t.law.offset) for t in tilts), Fraction(0))
+    low_index = math.floor((centre - float(offset)) / step) - size // 2
     order = (np.arange(size) + low_index - base) % size
-    offset = sum(t.count * t.law.offset for t in tilts)
-    values = offset + (low_index + np.arange(size)) * step
+    values = float(offset + low_index * Fraction(step)) + np.arange(size) * step
     above, below = _leaks(tilts, theta, float(values[0]), float(values[-1]) + step)
     farthest = sum(t.count * max(abs(t.law.values[0]), abs(t.law.values[-1])) for t in tilts)
     return TiltedSum(
         theta=theta,
+        step=step,
         log_scale=sum(t.count * t.log_norm for t in tilts),
         values=values,
         tilted=entries[order],

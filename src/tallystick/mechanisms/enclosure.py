@@ -36,6 +36,9 @@ class Enclosure:
         return Enclosure(self.high.copy_negate(), self.low.copy_negate())
 
 
+UNBOUNDED = Enclosure(Decimal("-Infinity"), Decimal("Infinity"))
+
+
 class Digits:
     """Interval arithmetic with a given number of decimal digits.
 
@@ -66,6 +69,8 @@ class Digits:
     def multiply(self, left: Enclosure, right: Enclosure) -> Enclosure:
         """left * right, any signs."""
         corners = [(a, b) for a in (left.low, left.high) for b in (right.low, right.high)]
+        if any((a.is_infinite() and b == 0) or (b.is_infinite() and a == 0) for a, b in corners):
+            return UNBOUNDED
         return Enclosure(
             min(self.down.multiply(a, b) for a, b in corners), max(self.up.multiply(a, b) for a, b in corners)
         )
@@ -73,7 +78,7 @@ class Digits:
     def divide(self, left: Enclosure, right: Enclosure) -> Enclosure:
         """left / right for right > 0; unbounded when right may be 0."""
         if right.low <= 0:
-            return Enclosure(Decimal("-Infinity"), Decimal("Infinity"))
+            return UNBOUNDED
         low_by = right.high if left.low >= 0 else right.low
         high_by = right.low if left.high >= 0 else right.high
         return Enclosure(self.down.divide(left.low, low_by), self.up.divide(left.high, high_by))

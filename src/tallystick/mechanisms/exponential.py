@@ -26,7 +26,7 @@ from tallystick.mechanisms.coin import exp_probability, flip
 from tallystick.mechanisms.grid import Grid
 from tallystick.mechanisms.randomness import Source
 from tallystick.mechanisms.samplers.uniform import integer
-from tallystick.mechanisms.scores import vector
+from tallystick.mechanisms.scores import budget, vector
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -198,14 +198,15 @@ def on_line(
     >>> 0 <= price.release(Steps([1.0, 4.01], [3.0, 4.0, 0.0])) <= 5
     True
     """
+    price, step = budget(epsilon, sensitivity)
     breaks, weights = base if base is not None else ((), (1,))
     ordered = tuple(float(b) for b in vector("base", list(breaks), strict=True, least=0))
     whole = tuple(check.count("base", weight, most=1 << 40) for weight in weights)
     if len(whole) != len(ordered) + 1 or list(ordered) != sorted(set(ordered)) or not any(whole):
         raise InvalidInput("base", base, "(increasing breaks, one whole weight more than breaks, not all 0)")
     mechanism = LineExponential(
-        epsilon=check.positive("epsilon", epsilon),
-        sensitivity=check.positive("sensitivity", sensitivity),
+        epsilon=price,
+        sensitivity=step,
         grid=Grid.over(bounds, granularity=granularity),
         base_breaks=ordered,
         base_weights=whole,
@@ -240,16 +241,15 @@ def by_rejection(
         raise InvalidInput("score_bounds", score_bounds, "two finite numbers (bottom, top) with bottom < top")
     if not callable(propose):
         raise InvalidInput("propose", propose, "a function that draws one point from the base measure")
-    expected = most_proposals(
-        check.positive("epsilon", epsilon), check.positive("sensitivity", sensitivity), (low, high)
-    )
+    price, step = budget(epsilon, sensitivity)
+    expected = most_proposals(price, step, (low, high))
     if expected > MOST_PROPOSALS:
         raise InvalidInput(
             "score_bounds", score_bounds, f"bounds that need at most {MOST_PROPOSALS} proposals, not {expected:.3g}"
         )
     return RejectionExponential(
-        epsilon=float(epsilon),
-        sensitivity=float(sensitivity),
+        epsilon=price,
+        sensitivity=step,
         propose=propose,
         score_bounds=(low, high),
         adjacency=check.adjacency(adjacency),

@@ -38,7 +38,9 @@ class Grid:
         """The lattice of some bounds; by default about a million points."""
         lower, upper = _ordered(bounds)
         if granularity is None:
-            granularity = 2.0 ** math.floor(math.log2(upper - lower) - _DEFAULT_POINTS)
+            # bounds far from 0 get a coarser lattice, so that every point has an exact number
+            far = math.ceil(math.log2(max(abs(lower), abs(upper)))) - 52
+            granularity = 2.0 ** max(math.floor(math.log2(upper - lower)) - _DEFAULT_POINTS, far)
         step = check.positive("granularity", granularity)
         if math.frexp(step)[0] != 0.5:
             raise InvalidInput("granularity", granularity, "a power of two, for instance 0.125")

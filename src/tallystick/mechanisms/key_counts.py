@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
 
 _UP = 1 + 1e-12  # more than the roundings of the tail formulas
-_TERMS = 1 << 20
+_MANY = 4096.0
+_WIDEST = 2.0**40  # the exact samplers make noise up to about 2^50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,12 +106,17 @@ def laplace_tail(scale: float, least: int) -> float:
 def gaussian_tail(sigma: float, least: int) -> float:
     """P(X >= least) of the discrete Gaussian law, from above: a sum, its rest bounded by a geometric series.
 
+    Wide laws use the integral instead, too large by at most one part in sigma.
+
     >>> round(gaussian_tail(1.0, 5), 10)
     1.4928e-06
     """
     if least < 1:
         return 1.0
-    last = least + min(math.ceil(40 * sigma) + 10, _TERMS)
+    if sigma > _MANY:  # the sum is at most its first term plus the integral, the normaliser at least sigma sqrt(2 pi)
+        first = math.exp(-((least / sigma) ** 2) / 2) / (sigma * math.sqrt(2 * math.pi))
+        return (math.erfc(least / sigma / math.sqrt(2)) / 2 + first) * _UP
+    last = least + math.ceil(40 * sigma) + 10
     with np.errstate(under="ignore"):
         terms = np.exp(-(np.arange(least, last, dtype=np.float64) ** 2) / (2 * sigma**2))
     ratio = math.exp(-(2 * last + 1) / (2 * sigma**2))
@@ -161,4 +167,6 @@ def stable_counts(
     else:
         sigma = math.sqrt(limit / (2 * check.positive("rho", rho)))
         least = _least(lambda m: gaussian_tail(sigma, m) <= lone)
+    if not max(scale or 0.0, sigma or 0.0) <= _WIDEST:
+        raise InvalidInput("epsilon", epsilon if epsilon is not None else rho, "enough for noise below 2^40")
     return StableCounts(scale=scale, sigma=sigma, threshold=least + 1, max_keys=limit, unit=check.unit(unit))

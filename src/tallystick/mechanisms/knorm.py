@@ -25,7 +25,7 @@ from tallystick.mechanisms.base import Mechanism, confidence_level
 from tallystick.mechanisms.enclosure import ONE, Digits, Enclosure
 from tallystick.mechanisms.race import LazyNoise, Noise
 from tallystick.mechanisms.randomness import Source
-from tallystick.mechanisms.scores import vector
+from tallystick.mechanisms.scores import budget, vector
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -217,13 +217,14 @@ def add_knorm(
         shape = Norm(norm)
     except ValueError:
         raise InvalidInput("norm", norm, "one of " + ", ".join(kind.value for kind in Norm)) from None
-    scale = check.positive("sensitivity", sensitivity) / check.positive("epsilon", epsilon)
+    price, size = budget(epsilon, sensitivity)
+    scale = size / price
     step = granularity if granularity is not None else 2.0 ** (math.floor(math.log2(scale)) - 16)
     if math.frexp(check.positive("granularity", step))[0] != 0.5:
         raise InvalidInput("granularity", granularity, "a power of two, for instance 0.125")
     return KNorm(
-        epsilon=float(epsilon),
-        sensitivity=float(sensitivity),
+        epsilon=price,
+        sensitivity=size,
         norm=shape,
         granularity=float(step),
         adjacency=check.adjacency(adjacency),

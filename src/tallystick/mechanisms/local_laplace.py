@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency
+from tallystick.errors import InvalidInput
 from tallystick.mechanisms.base import Mechanism
 from tallystick.mechanisms.estimate import Estimate, mean_laplace_width
 from tallystick.mechanisms.grid import Grid
@@ -82,8 +83,7 @@ def laplace(
     >>> len(laplace(epsilon=1.0, bounds=(0, 1)).release([0.2, 0.4]))
     2
     """
-    return LocalLaplace(
-        epsilon=check.positive("epsilon", epsilon),
-        grid=Grid.over(bounds, granularity=granularity),
-        unit=check.unit(unit),
-    )
+    price, grid = check.positive("epsilon", epsilon), Grid.over(bounds, granularity=granularity)
+    if not grid.points / price <= 2.0**49:
+        raise InvalidInput("granularity", granularity, "coarser steps: the noise would exceed 2^49 of these")
+    return LocalLaplace(epsilon=price, grid=grid, unit=check.unit(unit))

@@ -66,14 +66,15 @@ class StableKeys(Mechanism[Sizes, tuple[Hashable, ...]]):
         return float(enclosure.high)
 
     def smallest_sure(self) -> int:
-        """The least size that is always shown."""
+        """The least size that is certainly always shown."""
+        digits = Digits(60)
         high = 1
-        while self.keep_probability(high) < 1:
+        while _keep(*self.per_key, high)(digits).low < 1:
             high *= 2
         low = high // 2
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (low, middle) if self.keep_probability(middle) >= 1 else (middle, high)
+            low, high = (middle, high) if _keep(*self.per_key, middle)(digits).low < 1 else (low, middle)
         return high
 
     def prepare(self, value: Any, *, strict: bool) -> Sizes:
@@ -83,7 +84,7 @@ class StableKeys(Mechanism[Sizes, tuple[Hashable, ...]]):
         keys, counts = prepared
         if not keys:
             return ()
-        distinct, where = np.unique(counts, return_inverse=True)
+        distinct, where = np.unique(np.minimum(counts, self.smallest_sure()), return_inverse=True)
         chances = [_keep(*self.per_key, int(count)) for count in distinct]
         bounds = [word_bounds(chance) for chance in chances]
         least, most = np.array([b[0] for b in bounds])[where], np.array([b[1] for b in bounds])[where]

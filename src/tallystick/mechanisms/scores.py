@@ -12,11 +12,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tallystick.accounting import check
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms.categorical import candidates
 
 LARGEST = float(np.finfo(np.float64).max) / 4
 _LARGEST_INTEGER = 1 << 53
+
+
+def budget(epsilon: Any, sensitivity: Any) -> tuple[float, float]:
+    """Epsilon and sensitivity as floats whose ratio, and its inverse, are far from overflow.
+
+    >>> budget(1, 2)
+    (1.0, 2.0)
+    """
+    price, step = check.positive("epsilon", epsilon), check.positive("sensitivity", sensitivity)
+    if not 1e-100 < price < 1e100:
+        raise InvalidInput("epsilon", epsilon, "a number between 1e-100 and 1e100")
+    if not 1e-100 < step < 1e100:
+        raise InvalidInput("sensitivity", sensitivity, "a number between 1e-100 and 1e100")
+    return price, step
 
 
 def vector(argument: str, value: Any, *, strict: bool, least: int = 1) -> NDArray[np.float64]:

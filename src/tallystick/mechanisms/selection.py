@@ -24,7 +24,7 @@ from tallystick.mechanisms.coin import exp_probability, exp_word_bounds, flip_wo
 from tallystick.mechanisms.race import Noise, largest
 from tallystick.mechanisms.randomness import Source
 from tallystick.mechanisms.samplers.uniform import integer
-from tallystick.mechanisms.scores import vector
+from tallystick.mechanisms.scores import budget, vector
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -43,8 +43,7 @@ class Chooser(Mechanism[Scores, int]):
     unit: str | None
 
     def __post_init__(self) -> None:
-        check.positive("epsilon", self.epsilon)
-        check.positive("sensitivity", self.sensitivity)
+        budget(self.epsilon, self.sensitivity)
         if self.monotone and self.adjacency is not Adjacency.ADD_REMOVE:
             raise InvalidInput(
                 "monotone", self.monotone, "False under REPLACE: replacing a unit may raise one score and lower another"
@@ -135,9 +134,9 @@ class PermuteAndFlip(Chooser):
         behind = self.prepare(scores, strict=True)
         keep = np.exp(float(self.rate) * (behind - behind.max()))
         node, weight = np.polynomial.legendre.leggauss(keep.size // 2 + 1)  # exact for that polynomial
-        at = (node[:, None] + 1) / 2
-        without = np.array([np.prod(1 - at * np.delete(keep, i)[None, :], axis=1) for i in range(keep.size)])
-        return np.asarray(keep * (without @ (weight / 2)))
+        factors = 1 - (node[:, None] + 1) / 2 * keep[None, :]
+        others = np.exp(np.log(factors).sum(axis=1, keepdims=True)) / factors
+        return np.asarray(keep * (weight / 2 @ others))
 
 
 def weights(scores: Scores, rate: Fraction) -> Weights:
@@ -174,9 +173,7 @@ def exponential(
     >>> mechanism.probabilities([0, 0, 2]).round(3).tolist()
     [0.212, 0.212, 0.576]
     """
-    return ExponentialMechanism(
-        epsilon=epsilon, sensitivity=sensitivity, monotone=monotone, adjacency=adjacency, unit=unit
-    )
+    return ExponentialMechanism(**_common(epsilon, sensitivity, monotone, adjacency, unit))
 
 
 def noisy_max(
@@ -200,9 +197,7 @@ def noisy_max(
         kind = Noise(noise)
     except ValueError:
         raise InvalidInput("noise", noise, "one of " + ", ".join(kind.value for kind in Noise)) from None
-    return NoisyMax(
-        epsilon=epsilon, sensitivity=sensitivity, noise=kind, monotone=monotone, adjacency=adjacency, unit=unit
-    )
+    return NoisyMax(noise=kind, **_common(epsilon, sensitivity, monotone, adjacency, unit))
 
 
 def permute_and_flip(
@@ -220,4 +215,16 @@ def permute_and_flip(
     >>> permute_and_flip(epsilon=1.0).probabilities([0, 0, 2]).round(3).tolist()
     [0.161, 0.161, 0.677]
     """
-    return PermuteAndFlip(epsilon=epsilon, sensitivity=sensitivity, monotone=monotone, adjacency=adjacency, unit=unit)
+    return PermuteAndFlip(**_common(epsilon, sensitivity, monotone, adjacency, unit))
+
+
+def _common(epsilon: Any, sensitivity: Any, monotone: Any, adjacency: Any, unit: Any) -> dict[str, Any]:
+    """The checked arguments every chooser takes, as plain numbers."""
+    price, step = budget(epsilon, sensitivity)
+    return {
+        "epsilon": price,
+        "sensitivity": step,
+        "monotone": bool(monotone),
+        "adjacency": check.adjacency(adjacency),
+        "unit": check.unit(unit),
+    }

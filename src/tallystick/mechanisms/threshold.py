@@ -22,7 +22,7 @@ from tallystick.mechanisms.base import Mechanism, confidence_level
 from tallystick.mechanisms.enclosure import Digits, Enclosure
 from tallystick.mechanisms.race import LazyNoise, Noise
 from tallystick.mechanisms.randomness import SYSTEM, Source
-from tallystick.mechanisms.scores import vector
+from tallystick.mechanisms.scores import budget, vector
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -164,6 +164,7 @@ def above_threshold(
     (False, False, True, False, True)
     """
     relation = check.adjacency(adjacency)
+    price, step = budget(epsilon, sensitivity)
     if monotone and relation is not Adjacency.ADD_REMOVE:
         raise InvalidInput("monotone", monotone, "False under REPLACE")
     wanted = check.count("hits", hits, least=1)
@@ -172,9 +173,9 @@ def above_threshold(
         raise InvalidInput("threshold_share", threshold_share, "a number strictly between 0 and 1")
     return AboveThreshold(
         threshold=check.finite("threshold", threshold),
-        epsilon=check.positive("epsilon", epsilon),
+        epsilon=price,
         hits=wanted,
-        sensitivity=check.positive("sensitivity", sensitivity),
+        sensitivity=step,
         monotone=bool(monotone),
         threshold_share=share,
         adjacency=relation,

@@ -17,7 +17,7 @@ from tallystick.mechanisms import accuracy
 from tallystick.mechanisms.base import Mechanism, confidence_level
 from tallystick.mechanisms.race import Noise, largest
 from tallystick.mechanisms.randomness import Source
-from tallystick.mechanisms.scores import vector
+from tallystick.mechanisms.scores import budget, vector
 from tallystick.mechanisms.selection import Scores
 
 if TYPE_CHECKING:
@@ -78,12 +78,13 @@ def top_k(
     4
     """
     relation = check.adjacency(adjacency)
+    price, step = budget(epsilon, sensitivity)
     if monotone and relation is not Adjacency.ADD_REMOVE:
         raise InvalidInput("monotone", monotone, "False under REPLACE")
     return TopK(
         k=check.count("k", k, least=1),
-        epsilon=check.positive("epsilon", epsilon),
-        sensitivity=check.positive("sensitivity", sensitivity),
+        epsilon=price,
+        sensitivity=step,
         monotone=bool(monotone),
         adjacency=relation,
         unit=check.unit(unit),

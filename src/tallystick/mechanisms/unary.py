@@ -88,7 +88,7 @@ class UnaryEncoding(Mechanism[Codes, NDArray[np.bool_]]):
 
 def unary_privacy(epsilon: float, unit: str | None) -> PrivacyLoss:
     """The pair of optimised unary encoding, merged to three outcomes; see :class:`UnaryEncoding`."""
-    low = 1 / (math.exp(epsilon) + 1)
+    low = 1 / (math.exp(epsilon) + 1) * (1 - 2.0**-50)  # a little too telling rather than too little
     law = [(1 - low) / 2, 0.5, low / 2]
     return losses.discrete_pair(law, law[::-1], adjacency=Adjacency.REPLACE, unit=unit)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
 
 _EXPONENTS = (-960, 900)  # sizes outside these powers of two are counted at the end, so that ranges stay finite
-_BINS = 2.0**62
+_BINS = 2.0**48
 _MARGIN = 4  # bins on each side of the heaviest that the mean may use
 _FINE = 16  # lattice steps per bin, as a power of two
 
@@ -61,15 +61,16 @@ class UnboundedWinsorizedMean(Mechanism[NDArray[np.float64], "float | None"]):
 
     def draw(self, prepared: NDArray[np.float64], source: Source) -> float | None:
         half = prepared.size // 2
-        distances = np.abs(prepared[:half] - prepared[half : 2 * half])
-        exponent = self._heaviest(np.clip(np.frexp(distances)[1], *_EXPONENTS), source)
+        exponent = self._heaviest(_sizes(prepared[:half], prepared[half : 2 * half]), source)
         if exponent is None:
             return None
         width = 2.0 ** (exponent + 1)
-        place = self._heaviest(np.clip(np.floor(prepared / width), -_BINS, _BINS), source)
+        with np.errstate(over="ignore"):
+            bins = np.clip(np.floor(prepared / width), -_BINS, _BINS)
+        place = self._heaviest(bins, source)
         if place is None:
             return None
-        mean = self._mean_near(place, width)
+        mean = self.near(place, width)
         return mean.draw(mean.prepare(prepared, strict=False), source)
 
     def _heaviest(self, bins: NDArray[Any], source: Source) -> int | None:
@@ -80,12 +81,22 @@ class UnboundedWinsorizedMean(Mechanism[NDArray[np.float64], "float | None"]):
         shown = histogram.draw(histogram.prepare(sizes, strict=False), source)
         return max(shown, key=lambda bin_: shown[bin_]) if shown else None  # type: ignore[return-value]
 
-    def _mean_near(self, place: int, width: float) -> WinsorizedMean:
+    def near(self, place: int, width: float) -> WinsorizedMean:
+        """The winsorised mean on the bins around a place."""
         low, high = (place - _MARGIN) * width, (place + 1 + _MARGIN) * width
         # at most 2^52 lattice steps to the farther bound: a place far from 0 gets a coarser lattice
         coarsest = 2.0 ** (math.ceil(math.log2(max(abs(low), abs(high)))) - 52)
         granularity = max(width * 2.0**-_FINE, coarsest)
         return winsorized_mean(bounds=(low, high), epsilon=self.epsilon / 2, granularity=granularity, unit=self.unit)
+
+
+def _sizes(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Power of two of each pair's distance, at least 2^-40 of the numbers (equal ones have no distance)."""
+    largest = np.frexp(np.maximum(np.abs(left), np.abs(right)))[1].astype(np.int64) - 40
+    apart = np.abs(left - right)
+    sizes = np.where(apart > 0, np.maximum(np.frexp(apart)[1], largest), largest)
+    nothing = (left == 0) & (right == 0)
+    return np.where(nothing, _EXPONENTS[0], np.clip(sizes, *_EXPONENTS))
 
 
 def unbounded_winsorized_mean(*, epsilon: float, delta: float, unit: str | None = None) -> UnboundedWinsorizedMean:
@@ -98,6 +109,9 @@ def unbounded_winsorized_mean(*, epsilon: float, delta: float, unit: str | None 
     >>> abs(mechanism.release(1e6 + np.linspace(-1, 1, 999)) - 1e6) < 1
     True
     """
-    return UnboundedWinsorizedMean(
+    mechanism = UnboundedWinsorizedMean(
         epsilon=check.positive("epsilon", epsilon), delta=proper_delta(delta), unit=check.unit(unit)
     )
+    mechanism.near(0, 1.0)  # what a release will build must be buildable: nothing may fail after a charge
+    _ = mechanism.histogram
+    return mechanism

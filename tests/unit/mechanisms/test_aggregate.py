@@ -100,6 +100,20 @@ def test_an_unknown_range_is_found_or_the_release_is_none() -> None:
     assert unbounded_winsorized_mean(epsilon=20.0, delta=1e-6).release([5.0] * 1000) == pytest.approx(5.0, abs=1e-6)
 
 
+def test_an_unknown_range_may_be_zero_tiny_or_huge() -> None:
+    mechanism = unbounded_winsorized_mean(epsilon=40.0, delta=1e-6)
+    noise = np.random.default_rng(5).normal(size=801)
+    for centre, spread in ((0.0, 0.0), (1e-30, 1e-33), (1e30, 1e25), (-3.0, 1e-20)):
+        out = mechanism.release(centre + spread * noise)
+        assert out is not None
+        assert abs(out - centre) <= 3 * spread + 1e-9 * abs(centre) + 1e-280
+
+
+def test_noise_too_large_to_draw_is_refused_before_a_charge() -> None:
+    with pytest.raises(InvalidInput):
+        unbounded_winsorized_mean(epsilon=1e-13, delta=1e-6)
+
+
 def test_the_unknown_range_costs_delta_and_no_more_than_epsilon() -> None:
     mechanism = unbounded_winsorized_mean(epsilon=1.0, delta=1e-6)
     assert mechanism.histogram.max_keys == 2

@@ -80,6 +80,13 @@ def test_the_smallest_sure_size_is_where_the_chance_reaches_one() -> None:
     assert mechanism.keep_probability(size - 1) < 1.0
 
 
+def test_many_groups_of_different_sizes_are_all_judged() -> None:
+    sizes = {i: i for i in range(300_000)}
+    mechanism = stable(epsilon=0.5, delta=1e-6)
+    shown = mechanism.release(sizes)
+    assert len(shown) >= 300_000 - mechanism.smallest_sure()
+
+
 def test_output_order_says_nothing_about_input_order() -> None:
     sizes = {f"g{i}": 10**6 for i in range(30)}
     backwards = dict(reversed(list(sizes.items())))
@@ -145,6 +152,14 @@ def test_the_discrete_gaussian_tail_is_an_upper_bound_within_a_billionth() -> No
         assert true <= gaussian_tail(sigma, least) <= true * (1 + 1e-9)
 
 
+def test_the_tail_of_a_wide_law_is_an_upper_bound_close_to_the_sum() -> None:
+    sigma, least = 5000.0, 12_000
+    at = np.arange(-60_000, 60_001, dtype=float)
+    mass = np.exp(-(at**2) / (2 * sigma**2))
+    true = float(mass[at >= least].sum() / mass.sum())
+    assert true <= gaussian_tail(sigma, least) <= true * 1.001
+
+
 def test_shown_sizes_pass_the_threshold_and_absent_groups_stay_absent() -> None:
     mechanism = stable_counts(epsilon=0.2, delta=0.3)
     for _ in range(100):
@@ -177,6 +192,12 @@ def test_bad_parameters_are_refused(wrong) -> None:
     for build in (stable, stable_counts):
         with pytest.raises(InvalidInput):
             build(**{"epsilon": 1.0, "delta": 1e-5, **wrong})
+
+
+def test_noise_too_large_to_draw_is_refused_before_a_charge() -> None:
+    for wrong in ({"epsilon": 1e-15}, {"rho": 1e-30}):
+        with pytest.raises(InvalidInput):
+            stable_counts(delta=1e-5, **wrong)
 
 
 def test_sizes_need_exactly_one_kind_of_noise() -> None:

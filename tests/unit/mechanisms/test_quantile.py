@@ -186,6 +186,12 @@ def test_bad_levels_are_refused(alphas) -> None:
         quantiles(alphas=alphas, epsilon=1.0, bounds=(0, 1))
 
 
+def test_bounds_far_from_zero_get_a_lattice_with_exact_points() -> None:
+    grid = Grid.over((1e15, 1e15 + 8))
+    assert grid.points >= 8
+    assert 1e15 <= median(epsilon=1.0, bounds=(1e15, 1e15 + 8)).release([1e15 + 3] * 50) <= 1e15 + 8
+
+
 def test_data_are_rounded_to_the_nearest_lattice_point() -> None:
     grid = Grid.over((0, 1), granularity=0.25)
     assert grid.indices(np.array([-5.0, 0.12, 0.13, 0.99, 7.0])).tolist() == [0, 0, 1, 4, 4]

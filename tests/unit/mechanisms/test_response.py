@@ -195,6 +195,11 @@ def test_too_many_bits_are_refused() -> None:
     assert refuses(mechanism, [0] * 401)
 
 
+def test_noise_too_large_to_draw_is_refused_before_a_charge() -> None:
+    with pytest.raises(InvalidInput, match="granularity"):
+        response.laplace(epsilon=1e-12, bounds=(0, 1))
+
+
 def test_bad_epsilon_and_moments_are_refused() -> None:
     for build in (
         lambda: response.randomize(epsilon=0.0),

@@ -114,7 +114,10 @@ def test_the_gumbel_noisy_maximum_is_the_exponential_mechanism() -> None:
 
 
 def test_permute_and_flip_never_loses_more_score_than_the_exponential_mechanism() -> None:
-    for scores in SCORES:
+    for scores in map(np.sort, SCORES):
+        flipped, drawn = (np.cumsum(m(epsilon=1.0).probabilities(scores)) for m in (permute_and_flip, exponential))
+        last = np.append(np.diff(scores) > 0, True)  # the chance of at most each score
+        assert (flipped[last] <= drawn[last] + 1e-12).all()
         flip = permute_and_flip(epsilon=1.0).probabilities(scores) @ scores
         assert flip >= exponential(epsilon=1.0).probabilities(scores) @ scores - 1e-12
 
@@ -197,6 +200,15 @@ def test_bad_parameters_are_refused(build, wrong) -> None:
 def test_monotone_is_refused_when_units_are_replaced(build) -> None:
     with pytest.raises(InvalidInput, match="monotone"):
         build(epsilon=1.0, monotone=True, adjacency=Adjacency.REPLACE)
+
+
+@pytest.mark.parametrize("build", [exponential, noisy_max, permute_and_flip, lambda **k: top_k(k=1, **k)])
+def test_any_kind_of_number_is_taken_as_epsilon_but_not_an_absurd_one(build) -> None:
+    for number in (1, np.float32(1), np.float64(1), Fraction(1)):
+        assert build(epsilon=number).release([0.0, 1.0]) in (0, 1, (0,), (1,))
+    for absurd in ({"epsilon": 1e-200}, {"epsilon": 1.0, "sensitivity": 1e200}):
+        with pytest.raises(InvalidInput):
+            build(**absurd)
 
 
 def test_after_a_charge_bad_content_is_mapped_by_a_public_rule_and_bad_type_is_still_refused() -> None:

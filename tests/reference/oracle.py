@@ -502,7 +502,7 @@ def _root(function: Profile, target: arb, near: float) -> arb:
 
     def g(e: arb) -> arb:
         value = function(e)
-        return (value / target).log() if float(value) > 0 else arb(-1e9)
+        return (value / target).log() if value > 0 else arb(-1e9)  # certainly positive, or as good as zero
 
     at_zero = g(arb(0)) if near < 2.0 else arb(1)
     if float(at_zero) <= 0:

@@ -38,7 +38,7 @@ def calibrate(
     if not isinstance(goal, PrivacyLoss):
         raise InvalidInput("goal", goal, "a PrivacyLoss such as approx_dp(epsilon=2, delta=1e-6)")
     bottom = check.positive("low", low) if low is not None else (1.0 if integer else 1e-4)
-    top = check.positive("high", high) if high is not None else (1e9 if integer else 1e9)
+    top = check.positive("high", high) if high is not None else 1e9
     if not bottom < top:
         raise InvalidInput("low", low, "a number below high")
     search = _Search(f, goal, integer)

@@ -76,7 +76,8 @@ class Comparison:
 
     def __str__(self) -> str:
         width = max(len(row.method) for row in self.rows)
-        lines = [f"{self.loss} at delta = {self.delta:g}"]
+        shown = self.loss if len(self.loss) <= 200 else self.loss[:197] + "..."
+        lines = [f"{shown} at delta = {self.delta:g}"]
         for row in self.rows:
             value = "-" if row.epsilon is None else f"{row.epsilon:.6g}"
             lines.append(f"{row.method:<{width}}  {value:>10}  {row.kind:<13}  {row.note}")

@@ -7,7 +7,7 @@ two-sided bounds; it does not know mechanisms, adjacency or directions.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,7 +82,7 @@ class GridSum:
         """True if some pair is only bracketed."""
         return any(pair.upper is not pair.lower for pair, _ in self.terms)
 
-    def _refinements(self, theta: float, epsilon: float, tolerance: float):  # type: ignore[no-untyped-def]
+    def _refinements(self, theta: float, epsilon: float, tolerance: float) -> Iterator[tuple[TiltedSum, TiltedSum]]:
         """Pairs of upper and lower sums on finer and finer grids."""
         mean, variance = self.cumulants.moments(theta)
         deviation = math.sqrt(max(variance, 1e-300))
@@ -111,7 +111,7 @@ class GridSum:
         here = self.cumulants(theta)
         top = min((self.cumulants(s) - log_target + 16.0) / s for s in theta * ABOVE)
         bottom = max((here - self.cumulants(s) - 30.0) / (theta - s) for s in theta * BELOW - 0.5)
-        return max(top - mean, mean - bottom)
+        return float(max(top - mean, mean - bottom))
 
     def _aligned(self, step: float) -> float:
         """At most ``step``, and a divisor of the atom spacing of the law with the most atom mass, if any."""
@@ -164,7 +164,7 @@ class GridSum:
         )
 
 
-def _crossing(function, delta: float, area: TiltedSum, side: int) -> float:  # type: ignore[no-untyped-def]
+def _crossing(function: Callable[[float], float], delta: float, area: TiltedSum, side: int) -> float:
     """Where a decreasing bound on delta falls to ``delta``: rounded up (side 1) or down (side -1); 0 at least."""
     low, high = max(0.0, float(area.values[0]) + 2.0 * area.location), float(area.values[-1])
     if high <= low:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import fields
 from typing import Any, ClassVar
-
-import numpy as np
 
 from tallystick.accounting.adjacency import Direction
 from tallystick.accounting.pair import DominatingPair
@@ -70,11 +67,3 @@ def shown(value: Any) -> str:
     if isinstance(value, float) and value == int(value) and abs(value) < 1e15:
         return str(int(value))
     return repr(value) if isinstance(value, (int, float)) else str(value)
-
-
-def symmetric_log_mgf(pairs: tuple[DominatingPair, ...], theta: Array) -> Array:
-    """The larger of the directions' log E_P[e^{theta L}], infinite where the pair has mass at infinity."""
-    rows = []
-    for pair in pairs:
-        rows.append(np.full(theta.shape, math.inf) if pair.upper.infinity > 1e-300 else pair.upper.log_mgf(theta))
-    return np.maximum.reduce(rows)

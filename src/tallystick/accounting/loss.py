@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction
 from tallystick.accounting.bounds import Bounds
 from tallystick.accounting.leaf import Leaf
 from tallystick.errors import AdjacencyMismatch, InvalidInput, UnitMismatch
+from tallystick.numerics.law import Array
 
 if TYPE_CHECKING:
+    from tallystick.accounting.readout import Reader
     from tallystick.accounting.variable import PrivacyLossVariable
 
 Term = tuple[Leaf, int]
@@ -167,7 +171,7 @@ class PrivacyLoss:
         Infinite where it is true (mass that gives everything away; order inf of an unbounded loss).
         """
         array = check.numbers_in("order", order, 1.0, float("inf"), "orders >= 1 (inf allowed)")
-        return _like(order, array, self._reader.renyi)
+        return _like(array, self._reader.renyi)
 
     def total_variation(self) -> float:
         """Total variation distance, delta at epsilon 0: an upper bound."""
@@ -236,21 +240,19 @@ class PrivacyLoss:
         return f"<code>{escape(str(self))}</code> <small>({self.adjacency})</small>"
 
     @cached_property
-    def _reader(self):  # type: ignore[no-untyped-def]
+    def _reader(self) -> Reader:
         from tallystick.accounting.readout import reader
 
         return reader(self)
 
-    def _each(self, name: str, values: Any, read):  # type: ignore[no-untyped-def]
+    def _each(self, name: str, values: Any, read: Callable[[float], float]) -> Any:
         top = float("inf") if name == "epsilon" else 1.0
         allowed = "finite numbers >= 0" if name == "epsilon" else "numbers between 0 and 1"
         array = check.numbers_in(name, values, 0.0, min(top, 1e300), allowed)
-        return _like(values, array, read)
+        return _like(array, read)
 
 
-def _like(given: Any, array: Any, read: Any) -> Any:
-    import numpy as np
-
+def _like(array: Array, read: Callable[[float], float]) -> Any:
     if array.ndim == 0:
         return float(read(float(array)))
     return np.array([read(float(v)) for v in array.ravel()]).reshape(array.shape)
@@ -261,4 +263,4 @@ def merged(terms: Iterable[Term]) -> tuple[Term, ...]:
     counts: dict[Leaf, int] = {}
     for leaf, count in terms:
         counts[leaf] = check.count("count", counts.get(leaf, 0) + count)
-    return tuple(sorted(((leaf, c) for leaf, c in counts.items() if c), key=lambda term: (term[0].kind, str(term[0]))))
+    return tuple(sorted(((leaf, c) for leaf, c in counts.items() if c), key=lambda term: str(term[0])))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 
 from tallystick.accounting import gdp
 from tallystick.accounting.adjacency import Adjacency
+from tallystick.accounting.direction import OneDirection
 from tallystick.accounting.loss import PrivacyLoss
-from tallystick.accounting.readout import OneDirection, Reader, reader
+from tallystick.accounting.readout import Reader, reader
 from tallystick.errors import AdjacencyMismatch
 
 
@@ -75,7 +77,7 @@ def least_mu(reading: Reader) -> float:
         return _unsampled_mu(reading)
     ladder = highest * np.linspace(0.0, 1.0, 400)
     best = 0.0
-    for here, there in zip(ladder[:-1], ladder[1:], strict=True):
+    for here, there in pairwise(ladder):
         delta = reading.delta_bounds(float(here)).upper
         if gdp.delta_bounds(best, float(there)).lower < delta:
             best = _least_mu_at(float(there), delta)

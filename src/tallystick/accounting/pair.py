@@ -7,6 +7,7 @@ and Q's mass where P = 0 remembered in ``zero``. Every map below is exact.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -38,7 +39,7 @@ class DominatingPair:
         """((1 - rate) Q + rate P, Q): Poisson sampling of a REMOVE pair."""
         return self._mapped(lambda law: mixed(law, rate))
 
-    def _mapped(self, change) -> DominatingPair:  # type: ignore[no-untyped-def]
+    def _mapped(self, change: Callable[[Law], Law]) -> DominatingPair:
         if self.lower is self.upper:
             return DominatingPair.exact(change(self.upper))
         return DominatingPair(change(self.upper), change(self.lower))

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Direction
+from tallystick.accounting.direction import OneDirection
 from tallystick.accounting.loss import PrivacyLoss
-from tallystick.accounting.readout import OneDirection
 from tallystick.errors import InvalidInput
 from tallystick.numerics.convolve import sum_of_laws
 from tallystick.numerics.grid import discretise

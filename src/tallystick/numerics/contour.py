@@ -27,7 +27,7 @@ import numpy.typing as npt
 from tallystick.numerics.convolve import ABOVE, LOCATION_ULPS, log_peak_weight
 from tallystick.numerics.cumulants import Cumulants
 from tallystick.numerics.decay import Decay
-from tallystick.numerics.law import REACH, UNIT, Array, Law, Segment, panel_nodes
+from tallystick.numerics.law import REACH, UNIT, Array, Function, Law, Segment, panel_nodes
 
 Complex = npt.NDArray[np.complex128]
 
@@ -72,7 +72,9 @@ class Nodes:
         other, level = self.above
         width = 2.0 * math.pi / self.spacing
         with np.errstate(over="ignore"):
-            high = float(np.min(np.exp(np.minimum(700.0, level - other * shifted)) / np.expm1((other - self.theta) * width)))
+            high = float(
+                np.min(np.exp(np.minimum(700.0, level - other * shifted)) / np.expm1((other - self.theta) * width))
+            )
         finite = (value - self.error - self.tail) * scale * (1.0 - self.scale_error) - self.below - high
         return max(0.0, finite) + self.infinity
 
@@ -111,7 +113,7 @@ class ContourSum:
         last = self._cut(decays, spacing, drop)
         if last is None:
             return None
-        return self._assembled(theta, spacing, int(round(last / spacing)) + 1, decays)
+        return self._assembled(theta, spacing, round(last / spacing) + 1, decays)
 
     def _threshold(self, theta: float, mean: float) -> float:
         """The threshold whose best tilt is theta."""
@@ -123,7 +125,7 @@ class ContourSum:
         candidates = [
             (self.cumulants(s) - s * e - log_target) / (s - theta) for s in (theta * ABOVE).tolist() if s > theta
         ]
-        return max(0.0, min(candidates))
+        return max(0.0, float(min(candidates)))
 
     def _cut(self, decays: Sequence[Decay], spacing: float, drop: float) -> float | None:
         """The first t on a ladder beyond which all nodes together are below exp(drop) of the scale."""
@@ -139,9 +141,9 @@ class ContourSum:
         return last if work <= MAX_WORK else None
 
     def _assembled(self, theta: float, spacing: float, count_of_nodes: int, decays: Sequence[Decay]) -> Nodes | None:
-        times = spacing * np.arange(count_of_nodes)
-        z = theta + 1j * times
-        log_ratio = 0.5 * self.mu**2 * (z * (z + 1.0) - theta * (theta + 1.0))
+        times = spacing * np.arange(count_of_nodes, dtype=np.float64)
+        z: Complex = theta + 1j * times.astype(np.complex128)
+        log_ratio: Complex = 0.5 * self.mu**2 * (z * (z + 1.0) - theta * (theta + 1.0))
         size = log_ratio.real.copy()
         blurred = log_ratio.real.copy()
         log_scale = 0.5 * self.mu**2 * theta * (theta + 1.0)
@@ -161,7 +163,7 @@ class ContourSum:
             blurred += count * np.log(absolute + term.errors)
             log_ratio = log_ratio + count * logs
         factor = 1.0 / (z * (z + 1.0))
-        integrand = np.exp(log_ratio) * factor
+        integrand: Complex = np.exp(log_ratio) * factor
         # Error of each node: that of the powers, and the rounding of count * log (phase and modulus).
         spread = np.exp(blurred) - np.exp(size) + UNIT * (16.0 + 8.0 * total) * np.exp(size)
         error = float(np.sum(spread * np.abs(factor))) * spacing / math.pi
@@ -199,7 +201,7 @@ class Transform:
 @lru_cache(maxsize=2048)
 def transform(law: Law, theta: float, spacing: float, count: int) -> Transform | None:
     """The tilted characteristic function of one law with its certified error, or None if it costs too much."""
-    times = spacing * np.arange(count)
+    times: Array = spacing * np.arange(count, dtype=np.float64)
     values, logs, errors = [law.atoms], [theta * law.atoms + law.log_masses], np.zeros(count)
     closed = [s for s in law.segments if s.linear is not None]
     for segment in law.segments:
@@ -222,9 +224,9 @@ def transform(law: Law, theta: float, spacing: float, count: int) -> Transform |
     points, weights = points[heavy], weights[heavy]
     if points.size * count > 4 * MAX_WORK:
         return None
-    total = _characteristic(points, weights, times)
+    total: Complex = _characteristic(points, weights, times)
     for segment in closed:
-        total = total + _exponential_piece(segment, theta + 1j * times, top)
+        total += _exponential_piece(segment, theta + 1j * times.astype(np.complex128), top)
     norm = float(total[0].real)
     typical = float(np.dot(weights, np.abs(points))) / norm + max((abs(s.high) for s in closed), default=0.0)
     errors = errors + NODE_ULPS * UNIT + UNIT * times * typical + dropped / norm
@@ -236,7 +238,9 @@ def _exponential_piece(segment: Segment, z: Complex, top: float) -> Complex:
     assert segment.linear is not None
     intercept, slope = segment.linear
     rate = slope + z
-    result: Complex = np.exp(intercept + rate * segment.low - top) * np.expm1(rate * (segment.high - segment.low)) / rate
+    result: Complex = (
+        np.exp(intercept + rate * segment.low - top) * np.expm1(rate * (segment.high - segment.low)) / rate
+    )
     return result
 
 
@@ -251,20 +255,21 @@ def _characteristic(points: Array, weights: Array, times: Array) -> Complex:
     return out
 
 
-def _line_nodes(segment: Segment, theta: float, last: float):  # type: ignore[no-untyped-def]
+def _line_nodes(segment: Segment, theta: float, last: float) -> tuple[Array, Array, Function]:
     """Trapezoid nodes on a Gaussian line, and the bound of their quadrature error relative to M(theta).
 
     On the lines Im x = +-a the integrand grows at most by e^{a^2/2 + t mu a} (and by cos(mu a / 2)^{-theta} for
     the reflected line), so the error is at most 2 e^{...} / (e^{2 pi a / dx} - 1).
     """
     line = segment.line
+    assert line is not None
     mu, reflected = line.mu, line.sign < 0
     strip = min(4.0, (0.5 if reflected else 0.95) * math.pi / mu)
     growth = 0.5 * strip**2 + last * mu * strip
     growth += -theta * math.log(math.cos(0.5 * mu * strip)) if reflected else 0.0
     spacing = 2.0 * math.pi * strip / (growth + 37.0)
     far = mu * (theta + 2.0) + REACH
-    x = np.arange(math.floor(-far / spacing), math.ceil((far + mu) / spacing) + 1) * spacing
+    x: Array = spacing * np.arange(math.floor(-far / spacing), math.ceil((far + mu) / spacing) + 1, dtype=np.float64)
     exponent = theta * segment.loss(x) + segment.log_density(x)
     x = x[exponent > np.max(exponent) - 60.0]
 

@@ -133,7 +133,7 @@ def sum_of_laws(
     offset = sum((t.count * Fraction(t.law.offset) for t in tilts), Fraction(0))
     low_index = math.floor((centre - float(offset)) / step) - size // 2
     order = (np.arange(size) + low_index - base) % size
-    values = float(offset + low_index * Fraction(step)) + np.arange(size) * step
+    values = float(offset + low_index * Fraction(step)) + step * np.arange(size, dtype=np.float64)
     above, below = _leaks(tilts, theta, float(values[0]), float(values[-1]) + step)
     farthest = sum(t.count * max(abs(t.law.values[0]), abs(t.law.values[-1])) for t in tilts)
     return TiltedSum(
@@ -173,7 +173,8 @@ def _folded(weights: Array, size: int) -> Array:
         return weights
     padded = np.zeros(-(-weights.size // size) * size)
     padded[: weights.size] = weights
-    return padded.reshape(-1, size).sum(axis=0)
+    folded: Array = padded.reshape(-1, size).sum(axis=0)
+    return folded
 
 
 def _fft_size(wanted: int, terms: Sequence[tuple[GridLaw, int]]) -> int:

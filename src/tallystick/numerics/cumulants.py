@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -92,7 +92,7 @@ class Cumulants:
         return theta
 
 
-def _increasing_root(function, low: float = 1e-6, high: float = 1e9) -> float:  # type: ignore[no-untyped-def]
+def _increasing_root(function: Callable[[float], tuple[float, float]], low: float = 1e-6, high: float = 1e9) -> float:
     """Root of an increasing function of one positive variable: Newton, guarded by bisection in the logarithm."""
     theta = 1.0
     for _ in range(80):

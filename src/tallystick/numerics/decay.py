@@ -30,7 +30,7 @@ SAFETY = 0.97
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decay:
-    """Layers of one tilted law: lengths and weights; ``rest`` has no decay; size and turns tell the quadrature's cost."""
+    """Layers of one tilted law: lengths and weights; ``rest`` has no decay; ``size`` and ``turns`` tell the cost."""
 
     lengths: Array
     weights: Array

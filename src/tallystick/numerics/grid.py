@@ -31,7 +31,7 @@ class GridLaw:
 
     @property
     def values(self) -> Array:
-        return self.offset + (self.first + np.arange(self.masses.size)) * self.step
+        return self.offset + self.step * (self.first + np.arange(self.masses.size, dtype=np.float64))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,7 +85,7 @@ def _split(law: Law, step: float, start: float, bins: int) -> _Split:
     below = above = 0.0
     pieces = [(law.atoms, np.exp(law.log_masses))]
     for segment in law.segments:
-        grid = segment.inverse(start + step * np.arange(bins + 1))
+        grid = segment.inverse(start + step * np.arange(bins + 1, dtype=np.float64))
         edges = np.union1d(segment.edges(), grid[(grid > segment.low) & (grid < segment.high)])
         widths = np.diff(edges)
         for narrow, count in ((True, 4), (False, 8)):

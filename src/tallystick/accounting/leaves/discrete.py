@@ -68,7 +68,9 @@ def _log_theta(sigma: float) -> float:
     """log of the sum over all integers k of exp(-k^2 / (2 sigma^2))."""
     if sigma > 3.0:
         # Poisson summation; the next term is exp(-8 pi^2 sigma^2) < 1e-300.
-        return math.log(sigma) + 0.5 * math.log(2.0 * math.pi) + math.log1p(2.0 * math.exp(-2.0 * (math.pi * sigma) ** 2))
+        return (
+            math.log(sigma) + 0.5 * math.log(2.0 * math.pi) + math.log1p(2.0 * math.exp(-2.0 * (math.pi * sigma) ** 2))
+        )
     k = np.arange(1, math.ceil(REACH * sigma) + 2, dtype=np.float64)
     return math.log1p(2.0 * float(np.sum(np.exp(-0.5 * (k / sigma) ** 2))))
 

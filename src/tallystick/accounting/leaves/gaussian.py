@@ -13,6 +13,7 @@ from tallystick.accounting.leaf import Leaf
 from tallystick.accounting.pair import DominatingPair
 from tallystick.numerics.law import NEGLIGIBLE, REACH, Law, Line, Segment
 
+
 def gaussian_pair(mu: float) -> DominatingPair:
     """N(mu, 1) against N(0, 1): L = mu x - mu^2 / 2. Symmetric, so both directions are this one."""
     centre, half = 0.5 * mu * mu, 0.5 * math.log(2.0 * math.pi)

@@ -100,7 +100,7 @@ def _composed_pair(terms: Terms, direction: Direction) -> DominatingPair:
 
 def profile_at(terms: Terms, direction: Direction, epsilon: Array) -> tuple[Array, Array]:
     """Certified upper and lower profile of a composition at the given (also negative) epsilons."""
-    from tallystick.accounting.readout import OneDirection
+    from tallystick.accounting.direction import OneDirection
 
     side, other = OneDirection.of(terms, direction), OneDirection.of(terms, direction.other)
     upper, lower = np.empty(epsilon.size), np.empty(epsilon.size)
@@ -119,7 +119,7 @@ def profile_at(terms: Terms, direction: Direction, epsilon: Array) -> tuple[Arra
 @lru_cache(maxsize=64)
 def profile_knots(terms: Terms, direction: Direction, count: int = 160) -> tuple[Array, Array, Array]:
     """A ladder of epsilons that resolves the profile from delta 0 to 1e-40, with certified bounds there."""
-    from tallystick.accounting.readout import OneDirection
+    from tallystick.accounting.direction import OneDirection
 
     tops = []
     for way in (direction, direction.other):

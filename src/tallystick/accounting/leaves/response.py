@@ -10,8 +10,8 @@ import numpy as np
 
 from tallystick.accounting.adjacency import Direction
 from tallystick.accounting.leaf import Leaf
-from tallystick.accounting.pair import DominatingPair
 from tallystick.accounting.leaves.pure import two_point_law
+from tallystick.accounting.pair import DominatingPair
 from tallystick.numerics.law import Law
 
 
@@ -28,6 +28,4 @@ class RandomizedResponse(Leaf):
             return DominatingPair.exact(two_point_law(self.epsilon))
         log_total = float(np.logaddexp(self.epsilon, math.log(self.choices - 1)))
         logs = np.array([0.0, math.log(self.choices - 2), self.epsilon]) - log_total
-        return DominatingPair.exact(
-            Law(np.array([-self.epsilon, 0.0, self.epsilon]), logs, lattice=self.epsilon)
-        )
+        return DominatingPair.exact(Law(np.array([-self.epsilon, 0.0, self.epsilon]), logs, lattice=self.epsilon))

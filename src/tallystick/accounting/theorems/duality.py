@@ -74,7 +74,7 @@ def profile_of_tradeoff(f: PiecewiseTradeoff) -> PiecewiseProfile:
     """delta(eps) = 1 + f*(-e^eps), which is H_{e^eps}(Q||P) for f = T(P, Q).
 
     Proposition 13.9(c) as corrected (erratum 7 prints f*(e^-eps), which exceeds 1); page
-    ``theory/profile-duality.md``. For H(P||Q) pass ``f.inverse()``.
+    ``theory/profile-duality.md``. For H(P||Q) pass ``f.inverse()``. Rounded up by 1e-15 absolute.
 
     >>> f = PiecewiseTradeoff.of_approx_dp(epsilon=1.0, delta=0.05)
     >>> round(profile_of_tradeoff(f).delta(epsilon=1.0), 9)
@@ -82,8 +82,9 @@ def profile_of_tradeoff(f: PiecewiseTradeoff) -> PiecewiseProfile:
     """
     a, b = np.asarray(f.alphas), np.asarray(f.betas)
     slopes = -np.diff(b) / np.diff(a)
-    # on the segment with slope -s the line beta + s alpha is constant, and 1 minus it is H(s)
-    heights = 1.0 - (b[:-1] + slopes * a[:-1])
+    # on the segment with slope -s the line beta + s alpha is constant, and 1 minus it is H(s); rounded up,
+    # because corners are known to a few ulps of 1
+    heights = np.minimum(1.0, 1.0 - (b[:-1] + slopes * a[:-1]) + 1e-15)
     keep = slopes > 0.0
     return _profile(np.append(0.0, slopes[keep]), np.append(1.0, heights[keep]))
 

@@ -97,8 +97,9 @@ def delta_of_loss_cdfs(
     """
     e = check.finite("epsilon", epsilon)
     ratio = math.exp(min(e, 709.0))
-    value = 1.0 - cdf(e) - ratio * reversed_left(-e)
-    return delta_up(max(0.0, value) + 4e-16 * (1.0 + ratio))
+    taken = ratio * reversed_left(-e)
+    # the difference of numbers up to 1 carries a few of their ulps
+    return delta_up(max(0.0, 1.0 - cdf(e) - taken) + 4e-16 * (1.0 + taken))
 
 
 def tradeoff_of_loss_cdfs(
@@ -107,7 +108,7 @@ def tradeoff_of_loss_cdfs(
     """T(P, Q)(alpha) = G(-F^-1(alpha)) for continuous losses: Corollary 14.1 as corrected.
 
     The printed G(F^-1(1 - alpha)) returns 1 - alpha, perfect privacy, for every mechanism (erratum 5);
-    page ``theory/privacy-loss-variable.md``.
+    page ``theory/privacy-loss-variable.md``. As accurate as the two functions given; not rounded.
 
     >>> from tallystick.accounting.theorems.normal import cdf, quantile
     >>> round(tradeoff_of_loss_cdfs(lambda a: 0.5 + quantile(a), lambda x: cdf(x - 0.5), alpha=0.05), 5)

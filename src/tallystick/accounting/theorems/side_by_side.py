@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -127,7 +127,10 @@ def optimal(whole: Composition, delta: float) -> Found:
         parts = [read(step, each) for step, _ in steps]
         return _optimal_of(parts, [count for _, count in steps], each, delta)
 
-    return _searched(steps, value, delta, total, wording="delta0 = {each:.3g} per step", coarse=len(steps) > 1)
+    # all of delta may go to the steps: this method needs no slack of its own
+    return _searched(
+        steps, value, delta, total, wording="delta0 = {each:.3g} per step", coarse=len(steps) > 1, whole=[1.0 - 1e-9]
+    )
 
 
 def moments(whole: Composition, delta: float) -> Found:
@@ -263,7 +266,9 @@ def _needs_renyi(whole: Composition, delta: float) -> None:
     if not 0.0 < delta < 1.0:
         raise DoesNotApply("the conversion needs 0 < delta < 1")
     if whole.loss.terms and math.isinf(_renyi(whole.loss, 1.0 + 1e-2)):
-        raise DoesNotApply("some outcome gives everything away, so no Renyi divergence is finite")
+        raise DoesNotApply(
+            "the pair has mass at infinity (an outcome that gives everything away), so no Renyi divergence is finite"
+        )
 
 
 def _finite(found: Found) -> Found:
@@ -280,9 +285,10 @@ def _searched(
     *,
     wording: str,
     coarse: bool = False,
+    whole: Sequence[float] = (),
 ) -> Found:
     """Search the share of delta that the steps get, on the tables; then read the steps exactly at the best share."""
-    shares = [0.0] if all(math.isfinite(step.pure) for step, _ in steps) else []
+    shares = [*whole, *([0.0] if all(math.isfinite(step.pure) for step, _ in steps) else [])]
     best = least(
         lambda s: value(math.exp(s), StepProfile.epsilon),
         math.log(1e-9),
@@ -326,7 +332,7 @@ def _moments_of(leaf: Leaf, direction: Direction) -> LossMoments:
         raise DoesNotApply("only a Renyi curve is known, not the loss itself")
     law = leaf.pair(direction).upper
     if law.infinity > TINY:
-        raise DoesNotApply("some outcome gives everything away: the loss is not finite")
+        raise DoesNotApply("the pair has mass at infinity: its loss has no moments")
     values, logs = law.nodes()
     masses = np.exp(logs)
     masses = masses / masses.sum()

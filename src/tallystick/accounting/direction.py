@@ -1,0 +1,292 @@
+"""Turn a composition into numbers in one direction: choose the route, keep the safe side."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from tallystick.accounting import gdp
+from tallystick.accounting.adjacency import Direction
+from tallystick.accounting.bounds import Bounds
+from tallystick.accounting.compose import GridSum
+from tallystick.accounting.enumerate import enumerated
+from tallystick.accounting.leaf import Leaf
+from tallystick.accounting.leaves.gaussian import gaussian_pair
+from tallystick.accounting.leaves.renyi import best_delta, renyi_pair
+from tallystick.accounting.pair import DominatingPair
+from tallystick.accounting.saddle import SaddleSum
+from tallystick.numerics.law import Array, Law
+from tallystick.numerics.search import bisect_decreasing
+
+Terms = tuple[tuple[Leaf, int], ...]
+THETAS: Array = np.exp(np.linspace(math.log(1e-3), math.log(1e6), 400))
+"""Orders minus one that the Renyi route optimises over; any subset gives a valid bound."""
+
+ALONE_ERROR = 1e-12
+"""Relative error of a profile read directly from one law by quadrature (stated 1e-13, kept tenfold)."""
+
+
+@lru_cache(maxsize=1024)
+def pair_of(leaf: Leaf, direction: Direction) -> DominatingPair:
+    """A leaf's pair, computed once; engines cache by the laws in it."""
+    return leaf.pair(direction)
+
+
+@dataclass(frozen=True)
+class OneDirection:
+    """A composition read in one direction."""
+
+    terms: Terms
+    direction: Direction
+
+    @staticmethod
+    @lru_cache(maxsize=256)
+    def of(terms: Terms, direction: Direction) -> OneDirection:
+        return OneDirection(terms, direction)
+
+    @cached_property
+    def mu(self) -> float:
+        """mu of all Gaussian leaves together: their squares add."""
+        return math.sqrt(math.fsum(c * m * m for m, c in ((leaf.gaussian_mu, c) for leaf, c in self.terms) if m))
+
+    @cached_property
+    def others(self) -> Terms:
+        """The leaves that are neither Gaussian nor known by a Renyi curve alone."""
+        return tuple(t for t in self.terms if t[0].gaussian_mu is None and not t[0].only_renyi)
+
+    @cached_property
+    def curves(self) -> Terms:
+        """The leaves of which only a Renyi curve is known."""
+        return tuple(t for t in self.terms if t[0].only_renyi)
+
+    @cached_property
+    def pairs(self) -> tuple[tuple[DominatingPair, int], ...]:
+        """Everything as pairs: Gaussians merged into one, Renyi curves summed before they become one."""
+        found = [(pair_of(leaf, self.direction), count) for leaf, count in self.others]
+        if self.mu > 0.0:
+            found.append((gaussian_pair(self.mu), 1))
+        if self.curves:
+            found.append((_curve_pair(self.curves), 1))
+        return tuple(found)
+
+    @cached_property
+    def infinity(self) -> float:
+        """Mass of outcomes that give everything away (zero where it is only numerical dust)."""
+        total = 0.0
+        for leaf, count in self.others:
+            mass = pair_of(leaf, self.direction).upper.infinity
+            if mass > 1e-300:
+                total += count * math.log1p(-mass) if mass < 1.0 else -math.inf
+        for leaf, count in self.curves:
+            mass = getattr(leaf, "delta", 0.0)
+            total += count * math.log1p(-mass) if mass < 1.0 else -math.inf
+        return -math.expm1(total)
+
+    @cached_property
+    def highest(self) -> float:
+        """The largest finite loss, infinite for unbounded ones."""
+        if self.mu > 0.0 or self.curves:
+            return math.inf
+        total = 0.0
+        for leaf, count in self.others:
+            law = pair_of(leaf, self.direction).upper
+            # A leaf that leaves out numerical dust at infinity is unbounded.
+            total += math.inf if 0.0 < law.infinity < 1e-300 else count * law.highest
+        return total
+
+    @cached_property
+    def bracketed(self) -> bool:
+        """True if some leaf's Renyi curve may beat its pair; an exact pair beats its own curve always."""
+        return any(leaf.log_mgf_bound(THETAS[:1]) is not None for leaf, _ in self.terms)
+
+    @cached_property
+    def saddle(self) -> SaddleSum:
+        pairs = self.pairs[len(self.others) + (1 if self.mu > 0.0 else 0) :]
+        return SaddleSum.of((*self.pairs[: len(self.others)], *pairs), self.mu)
+
+    @cached_property
+    def grid(self) -> GridSum:
+        return GridSum.of(self.pairs)
+
+    @cached_property
+    def route(self) -> str:
+        """Name of the computation that answers for this composition."""
+        if not self.terms:
+            return "nothing"
+        if not self.others and not self.curves:
+            return "gaussian"
+        if not self.others and not self.mu:
+            return "renyi"
+        if len(self.pairs) == 1 and self.pairs[0][1] == 1 and self.pairs[0][0].upper is self.pairs[0][0].lower:
+            return "alone"
+        if len(self.terms) == 1 and self.terms[0][1] == 1 and self.terms[0][0].exact_alone:
+            return "alone"
+        return "enumerated" if self.listed is not None else "composed"
+
+    @cached_property
+    def listed(self) -> Law | None:
+        """The whole composition outcome by outcome, where there are few enough."""
+        exact = all(pair.upper is pair.lower for pair, _ in self.pairs)
+        return enumerated([(pair.upper, count) for pair, count in self.pairs]) if exact and not self.mu else None
+
+    @cached_property
+    def listed_below(self) -> Law | None:
+        """The lower pairs' composition outcome by outcome, where the upper ones are only bracketed."""
+        return enumerated([(pair.lower, count) for pair, count in self.pairs]) if not self.mu else None
+
+    @cached_property
+    def direct(self) -> Law | None:
+        """A single law that is the whole composition, where there is one."""
+        if self.route == "alone":
+            return self.pairs[0][0].upper
+        return self.listed if self.route == "enumerated" else None
+
+    def route_at(self, delta: float) -> str:
+        """The route, with the engine that answers a composition at this delta."""
+        if self.route != "composed":
+            return self.route
+        return "contour" if self.saddle.epsilon_bounds(max(delta, 2.0 * self.infinity)) is not None else "grid"
+
+    def delta_bounds(self, epsilon: float) -> Bounds:
+        """delta at one epsilon >= 0."""
+        if self.route == "nothing":
+            return Bounds(0.0, 0.0)
+        if self.route == "gaussian":
+            return gdp.delta_bounds(self.mu, epsilon)
+        if self.direct is not None:
+            value = float(self.direct.excess(np.array([epsilon]))[0])
+            return Bounds(value * (1 - ALONE_ERROR), min(1.0, value * (1 + ALONE_ERROR)))
+        curve = self._renyi_delta(epsilon) if self.bracketed else 1.0
+        if self.route == "renyi":
+            return Bounds(0.0, curve)
+        found = self.saddle.delta_bounds(epsilon) or self.grid.delta_bounds(epsilon)
+        low = found.lower
+        if low == 0.0 and self.listed_below is not None:
+            low = float(self.listed_below.excess(np.array([epsilon]))[0]) * (1 - ALONE_ERROR)
+        return Bounds(low, max(low, min(found.upper, curve)))
+
+    def epsilon_bounds(self, delta: float) -> Bounds:
+        """epsilon at one delta in [0, 1]."""
+        if self.route == "nothing" or delta >= 1.0:
+            return Bounds(0.0, 0.0)
+        if delta <= self.infinity:
+            if delta < self.infinity:
+                return Bounds(math.inf, math.inf) if self.route != "renyi" else Bounds(0.0, math.inf)
+            return Bounds(0.0 if self.curves else self._at_infinity(), self.highest)
+        if delta == 0.0:
+            return Bounds(0.0 if self.curves else self.highest, self.highest)
+        if self.route == "gaussian":
+            return gdp.epsilon_bounds(self.mu, delta)
+        if self.direct is not None:
+            return self._direct_epsilon(self.direct, delta)
+        curve = self._renyi_epsilon(delta) if self.bracketed else math.inf
+        if self.route == "renyi":
+            return Bounds(0.0, curve)
+        found = self.saddle.epsilon_bounds(delta) or self.grid.epsilon_bounds(delta)
+        low = found.lower
+        if low == 0.0 and self.listed_below is not None:
+            low = self._direct_epsilon(self.listed_below, delta).lower
+        return Bounds(low, max(low, min(found.upper, curve, self.highest)))
+
+    def _at_infinity(self) -> float:
+        """At delta equal to the mass at infinity the finite part must not exceed at all."""
+        return self.highest if math.isfinite(self.highest) else 0.0
+
+    def _direct_epsilon(self, law: Law, delta: float) -> Bounds:
+        def value(e: float) -> float:
+            return float(law.excess(np.array([e]))[0])
+
+        high = max(law.highest, 0.0)
+        upper = bisect_decreasing(lambda e: value(e) * (1 + ALONE_ERROR), delta, 0.0, high, relative=1e-13)[1]
+        lower = bisect_decreasing(lambda e: value(e) * (1 - ALONE_ERROR), delta, 0.0, high, relative=1e-13)[0]
+        return Bounds(min(lower, upper), upper)
+
+    # ---- the Renyi route ----
+
+    @cached_property
+    def log_mgf(self) -> Array:
+        """Upper bound on log E[e^{theta L}] of the finite part of the whole, at THETAS."""
+        total = self.mu**2 * THETAS * (1.0 + THETAS) / 2.0
+        for leaf, count in self.terms:
+            if leaf.gaussian_mu is not None:
+                continue
+            bound = leaf.log_mgf_bound(THETAS)
+            if bound is None or not leaf.only_renyi:
+                law = pair_of(leaf, self.direction).upper
+                # Given that it is finite: the mass at infinity is charged apart.
+                own = law.log_mgf(THETAS)
+                bound = own if bound is None else np.minimum(bound, own)
+            total = total + count * bound
+        return total * (1.0 + 1e-12) + 1e-13
+
+    def _renyi_delta(self, epsilon: float) -> float:
+        known = np.isfinite(self.log_mgf)
+        finite = float(best_delta(self.log_mgf[known], THETAS[known], np.array([epsilon]))[0])
+        return min(1.0, self.infinity + finite)
+
+    def _renyi_epsilon(self, delta: float) -> float:
+        left = delta - self.infinity
+        known = np.isfinite(self.log_mgf)
+        t, k = THETAS[known], self.log_mgf[known]
+        values = (k + t * np.log(t) - (1.0 + t) * np.log1p(t) - math.log(left)) / t
+        return max(0.0, float(np.min(values)) * (1.0 + 1e-12))
+
+    def renyi(self, order: float) -> float:
+        """Upper bound on the Renyi divergence; order 1 is the mean of the loss."""
+        if not self.terms:
+            return 0.0
+        if order == math.inf:
+            return math.inf if self.infinity > 0.0 else self.highest
+        if self.infinity > 0.0:
+            return math.inf
+        total = self.mu**2 * order / 2.0
+        for leaf, count in self.terms:
+            if leaf.gaussian_mu is None:
+                total += count * _leaf_renyi(leaf, self.direction, order)
+        return total * (1.0 + 1e-12)
+
+
+def _leaf_renyi(leaf: Leaf, direction: Direction, order: float) -> float:
+    theta = order - 1.0
+    small = theta < 1e-6
+    probe = np.array([max(theta, 1e-6)])
+    bound = leaf.log_mgf_bound(probe)
+    if leaf.only_renyi and bound is not None:
+        return float(bound[0] / probe[0])
+    law = pair_of(leaf, direction).upper
+    if small:
+        values, logs = law.nodes()
+        own = float(np.dot(np.exp(logs), values))
+    else:
+        own = float(law.log_mgf(probe)[0] / probe[0])
+    return own if bound is None else min(own, float(bound[0] / probe[0]))
+
+
+@lru_cache(maxsize=64)
+def _curve_pair(curves: Terms) -> DominatingPair:
+    return renyi_pair(
+        _CurveSum(curves),
+        -math.expm1(sum(c * math.log1p(-min(getattr(leaf, "delta", 0.0), 1 - 1e-17)) for leaf, c in curves)),
+    )
+
+
+@dataclass(frozen=True)
+class _CurveSum(Leaf):
+    """The sum of Renyi-only leaves, as one curve."""
+
+    kind = "curve_sum"
+    curves: Terms
+
+    def pair(self, direction: Direction) -> DominatingPair:
+        return _curve_pair(self.curves)
+
+    def log_mgf_bound(self, theta: Array) -> Array:
+        total = np.zeros(theta.shape)
+        for leaf, count in self.curves:
+            bound = leaf.log_mgf_bound(theta)
+            assert bound is not None
+            total = total + count * bound
+        return total

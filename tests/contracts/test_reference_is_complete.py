@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -16,7 +17,19 @@ ROOT = Path(__file__).resolve().parents[2]
 API = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
 CLI = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
 
+WRITES_JSON_ALREADY = {"ledger export"}
 COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+
+
+def leaves(name: str) -> list[tuple[str, Any]]:
+    """The command itself, or the commands of a group."""
+    command = COMMANDS[name]
+    inner = getattr(command, "commands", None)
+    return [(name, command)] if inner is None else [(f"{name} {verb}", part) for verb, part in inner.items()]
+
+
+def section_of(name: str) -> str:
+    return CLI.split(f"## tallystick {name}\n")[1].split("\n## ")[0]
 
 
 def documented_names() -> list[str]:
@@ -52,18 +65,28 @@ def test_documented_commands_are_exactly_the_commands() -> None:
     assert sorted(re.findall(r"^## tallystick (\w+)$", CLI, re.M)) == sorted(COMMANDS)
 
 
+def test_every_command_of_a_group_has_a_row_and_every_row_is_a_command() -> None:
+    for name, group in COMMANDS.items():
+        rows = re.findall(rf"^\| `{name} ([a-z-]+)", section_of(name), re.M)
+        assert sorted(rows) == sorted(getattr(group, "commands", {}))
+
+
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_every_option_of_a_command_is_documented_and_no_other(name: str) -> None:
-    section = CLI.split(f"## tallystick {name}\n")[1].split("\n## ")[0]
-    usage = " ".join(re.findall(r"^`tallystick .*`$", section, re.M))
-    options = {option for parameter in COMMANDS[name].params for option in parameter.opts if option.startswith("--")}
-    assert set(re.findall(r"--[a-z-]+", usage)) == options - {"--help"}
+    # --json is a manner of every command and is described once, at the top of the page.
+    text = re.sub(r"```.*?```", "", section_of(name), flags=re.S)
+    options = {option for _, command in leaves(name) for parameter in command.params for option in parameter.opts}
+    documented = set(re.findall(r"--[a-z][a-z-]*", text))
+    assert documented - {"--json"} == {option for option in options if option.startswith("--")} - {"--help", "--json"}
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_every_command_and_option_has_a_help_text(name: str) -> None:
-    assert COMMANDS[name].help
-    assert not [parameter.name for parameter in COMMANDS[name].params if not getattr(parameter, "help", None)]
+def test_every_command_has_a_help_text_for_itself_and_its_options_and_takes_json(name: str) -> None:
+    for path, command in leaves(name):
+        assert command.help, path
+        assert not [(path, part.name) for part in command.params if not getattr(part, "help", None)]
+        if path not in WRITES_JSON_ALREADY:
+            assert "--json" in {option for part in command.params for option in part.opts}, path
 
 
 def test_every_guide_and_decision_is_listed_in_its_index() -> None:

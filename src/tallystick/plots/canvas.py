@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's palette: distinguishable with every common kind of colour vision and in grey.
-BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, YELLOW = (
+# Okabe and Ito's palette, with a yellow dark enough for white paper and a brown: distinguishable with every common
+# kind of colour vision.
+BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, YELLOW, BROWN = (
     "#0072B2",
     "#D55E00",
     "#009E73",
@@ -20,9 +21,10 @@ BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, YELLOW = (
     "#E69F00",
     "#56B4E9",
     "#B8A800",
+    "#7A4A1E",
 )
 INK, QUIET, PAPER = "#222222", "#767676", "#FFFFFF"
-PALETTE = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, YELLOW, INK)
+PALETTE = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, YELLOW, BROWN, INK)
 FORMATS = (".svg", ".png")
 
 # Any, because the type of the keys differs between versions of matplotlib.

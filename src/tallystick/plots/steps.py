@@ -51,13 +51,14 @@ def steps(
     _name_lines(axes, [(curve, points[-1]) for curve, points in drawn], colours, highlight)
     if any(not curve.is_bound for curve, _ in drawn):
         axes.text(
-            0.02,
-            0.97,
+            0.98,
+            0.03,
             "solid: proven bound    dashed: approximation, may be too low",
             transform=axes.transAxes,
             color=QUIET,
             fontsize=10,
-            va="top",
+            ha="right",
+            va="bottom",
         )
     return figure
 
@@ -76,26 +77,46 @@ def _colours(names: Sequence[str], highlight: str) -> dict[str, str]:
 def _name_lines(
     axes: Axes, ends: Sequence[tuple[Curve, tuple[int, float]]], colours: dict[str, str], highlight: str
 ) -> None:
-    """Names at the line ends, pushed apart so that no two overlap; a legend would make the reader match colours."""
+    """Names at the line ends, moved apart so that no two overlap; a legend would make the reader match colours."""
     low, high = (math.log(value) for value in axes.get_ylim())
-    gap = (high - low) * 0.052
-    heights: list[float] = []
+    ordered = sorted(ends, key=lambda end: end[1][1])
+    heights = _apart([math.log(epsilon) for _, (_, epsilon) in ordered], gap=(high - low) * 0.052)
     furthest = max(count for _, (count, _) in ends)
-    for curve, (count, epsilon) in sorted(ends, key=lambda end: end[1][1]):
-        height = math.log(epsilon)
-        if heights and height < heights[-1] + gap:
-            height = heights[-1] + gap
-        heights.append(height)
+    left = max(axes.get_xlim()[1], furthest * 1.3)
+    for (curve, (count, epsilon)), height in zip(ordered, heights, strict=True):
         axes.annotate(
             curve.name,
             xy=(count, epsilon),
-            xytext=(furthest * _STEP_ASIDE, math.exp(height)),
+            xytext=(left, math.exp(height)),
             color=colours[curve.name],
             fontweight="bold" if curve.name == highlight else "normal",
             va="center",
             annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": colours[curve.name], "linewidth": 0.6, "alpha": 0.6},
+            arrowprops={
+                "arrowstyle": "-",
+                "color": colours[curve.name],
+                "linewidth": 0.7,
+                "relpos": (0, 0.5),
+                "shrinkA": 1,
+                "shrinkB": 0,
+            },
         )
 
 
-_STEP_ASIDE = 1.35
+def _apart(wanted: Sequence[float], *, gap: float) -> list[float]:
+    """The heights nearest to the (ascending) wanted ones that are at least ``gap`` apart.
+
+    Crowded neighbours are pooled and share their mean position, which is the least-squares answer.
+
+    >>> _apart([0.0, 0.0, 5.0], gap=1.0)
+    [-0.5, 0.5, 5.0]
+    """
+    pools: list[tuple[float, int]] = []  # mean of (wanted - index * gap), how many
+    for index, height in enumerate(wanted):
+        pool = (height - index * gap, 1)
+        while pools and pools[-1][0] > pool[0]:
+            mean, count = pools.pop()
+            pool = ((mean * count + pool[0] * pool[1]) / (count + pool[1]), count + pool[1])
+        pools.append(pool)
+    flat = [mean for mean, count in pools for _ in range(count)]
+    return [mean + index * gap for index, mean in enumerate(flat)]

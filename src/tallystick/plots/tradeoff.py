@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,8 +37,8 @@ def tradeoff(loss: PrivacyLoss, *, title: str = "What the best attacker can do",
     axes.plot(alpha, misses, color=BLUE)
     _mark(axes, mark, float(np.asarray(loss.tradeoff(alpha=mark))))
     axes.text(0.73, 0.30, "guessing", color=QUIET, rotation=-44, ha="center", va="bottom", fontsize=10)
-    if loss.tradeoff(alpha=0.1) > 0.25:
-        axes.text(0.13, 0.10, "no attacker can get here", color=BLUE, fontsize=11)
+    if loss.tradeoff(alpha=0.35) > 0.12:
+        axes.text(0.04, 0.04, "no attacker\ncan get here", color=BLUE, fontsize=11)
     axes.set(xlim=(0, 1), ylim=(0, 1.005))
     axes.set_aspect("equal")
     _percent(axes)
@@ -46,7 +47,8 @@ def tradeoff(loss: PrivacyLoss, *, title: str = "What the best attacker can do",
 
 def _mark(axes: Axes, alpha: float, missed: float) -> None:
     axes.plot([alpha], [missed], marker="o", markersize=8, color=VERMILLION, zorder=5, clip_on=False)
-    text = f"{alpha:.0%} false alarms:\nat most {1 - missed:.1%} of people found"
+    found = f"{math.ceil(1000 * (1 - missed)) / 10:.1f}%"  # rounded up: it is an upper bound
+    text = f"{alpha:.0%} false alarms:\nat most {found} of people found"
     axes.annotate(
         text,
         (alpha, missed),

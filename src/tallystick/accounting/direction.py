@@ -12,21 +12,17 @@ from tallystick.accounting import gdp
 from tallystick.accounting.adjacency import Direction
 from tallystick.accounting.bounds import Bounds
 from tallystick.accounting.compose import GridSum
-from tallystick.accounting.enumerate import enumerated
+from tallystick.accounting.enumerate import Direct, enumerated
 from tallystick.accounting.leaf import Leaf
 from tallystick.accounting.leaves.gaussian import gaussian_pair
 from tallystick.accounting.leaves.renyi import best_delta, renyi_pair
-from tallystick.accounting.pair import DominatingPair
+from tallystick.accounting.pair import DUST, DominatingPair
 from tallystick.accounting.saddle import SaddleSum
-from tallystick.numerics.law import Array, Law
-from tallystick.numerics.search import bisect_decreasing
+from tallystick.numerics.law import Array
 
 Terms = tuple[tuple[Leaf, int], ...]
 THETAS: Array = np.exp(np.linspace(math.log(1e-3), math.log(1e6), 400))
 """Orders minus one that the Renyi route optimises over; any subset gives a valid bound."""
-
-ALONE_ERROR = 1e-12
-"""Relative error of a profile read directly from one law by quadrature (stated 1e-13, kept tenfold)."""
 
 
 @lru_cache(maxsize=1024)
@@ -78,7 +74,7 @@ class OneDirection:
         total = 0.0
         for leaf, count in self.others:
             mass = pair_of(leaf, self.direction).upper.infinity
-            if mass > 1e-300:
+            if mass > DUST:
                 total += count * math.log1p(-mass) if mass < 1.0 else -math.inf
         for leaf, count in self.curves:
             mass = getattr(leaf, "delta", 0.0)
@@ -94,7 +90,7 @@ class OneDirection:
         for leaf, count in self.others:
             law = pair_of(leaf, self.direction).upper
             # A leaf that leaves out numerical dust at infinity is unbounded.
-            total += math.inf if 0.0 < law.infinity < 1e-300 else count * law.highest
+            total += math.inf if 0.0 < law.infinity < DUST else count * law.highest
         return total
 
     @cached_property
@@ -127,21 +123,21 @@ class OneDirection:
         return "enumerated" if self.listed is not None else "composed"
 
     @cached_property
-    def listed(self) -> Law | None:
+    def listed(self) -> Direct | None:
         """The whole composition outcome by outcome, where there are few enough."""
         exact = all(pair.upper is pair.lower for pair, _ in self.pairs)
         return enumerated([(pair.upper, count) for pair, count in self.pairs]) if exact and not self.mu else None
 
     @cached_property
-    def listed_below(self) -> Law | None:
+    def listed_below(self) -> Direct | None:
         """The lower pairs' composition outcome by outcome, where the upper ones are only bracketed."""
         return enumerated([(pair.lower, count) for pair, count in self.pairs]) if not self.mu else None
 
     @cached_property
-    def direct(self) -> Law | None:
+    def direct(self) -> Direct | None:
         """A single law that is the whole composition, where there is one."""
         if self.route == "alone":
-            return self.pairs[0][0].upper
+            return Direct.alone(self.pairs[0][0].upper)
         return self.listed if self.route == "enumerated" else None
 
     def route_at(self, delta: float) -> str:
@@ -157,15 +153,14 @@ class OneDirection:
         if self.route == "gaussian":
             return gdp.delta_bounds(self.mu, epsilon)
         if self.direct is not None:
-            value = float(self.direct.excess(np.array([epsilon]))[0])
-            return Bounds(value * (1 - ALONE_ERROR), min(1.0, value * (1 + ALONE_ERROR)))
+            return self.direct.delta_bounds(epsilon)
         curve = self._renyi_delta(epsilon) if self.bracketed else 1.0
         if self.route == "renyi":
             return Bounds(0.0, curve)
         found = self.saddle.delta_bounds(epsilon) or self.grid.delta_bounds(epsilon)
         low = found.lower
         if low == 0.0 and self.listed_below is not None:
-            low = float(self.listed_below.excess(np.array([epsilon]))[0]) * (1 - ALONE_ERROR)
+            low = self.listed_below.lower(epsilon)
         return Bounds(low, max(low, min(found.upper, curve)))
 
     def epsilon_bounds(self, delta: float) -> Bounds:
@@ -181,28 +176,19 @@ class OneDirection:
         if self.route == "gaussian":
             return gdp.epsilon_bounds(self.mu, delta)
         if self.direct is not None:
-            return self._direct_epsilon(self.direct, delta)
+            return self.direct.epsilon_bounds(delta)
         curve = self._renyi_epsilon(delta) if self.bracketed else math.inf
         if self.route == "renyi":
             return Bounds(0.0, curve)
         found = self.saddle.epsilon_bounds(delta) or self.grid.epsilon_bounds(delta)
         low = found.lower
         if low == 0.0 and self.listed_below is not None:
-            low = self._direct_epsilon(self.listed_below, delta).lower
+            low = self.listed_below.epsilon_bounds(delta).lower
         return Bounds(low, max(low, min(found.upper, curve, self.highest)))
 
     def _at_infinity(self) -> float:
         """At delta equal to the mass at infinity the finite part must not exceed at all."""
         return self.highest if math.isfinite(self.highest) else 0.0
-
-    def _direct_epsilon(self, law: Law, delta: float) -> Bounds:
-        def value(e: float) -> float:
-            return float(law.excess(np.array([e]))[0])
-
-        high = max(law.highest, 0.0)
-        upper = bisect_decreasing(lambda e: value(e) * (1 + ALONE_ERROR), delta, 0.0, high, relative=1e-13)[1]
-        lower = bisect_decreasing(lambda e: value(e) * (1 - ALONE_ERROR), delta, 0.0, high, relative=1e-13)[0]
-        return Bounds(min(lower, upper), upper)
 
     # ---- the Renyi route ----
 

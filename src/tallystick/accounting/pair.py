@@ -15,6 +15,10 @@ import numpy as np
 from tallystick.numerics.law import Array, Law, Segment
 
 
+DUST = 1e-300
+"""Mass up to this is what a leaf left out numerically, not a feature of the mechanism."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class DominatingPair:
     """Laws of the privacy loss that bound a mechanism from above and (as evidence of tightness) from below.
@@ -96,7 +100,9 @@ def mixed(law: Law, rate: float) -> Law:
     """The law of the pair ((1 - rate) Q + rate P, Q), for 0 < rate < 1."""
     losses = mixed_loss(law.atoms, rate)
     masses = law.log_masses - law.atoms + losses
-    if law.zero > 0.0:
+    # Numerical dust stays dust: as an atom it would be blown up by large tilts. At infinity it errs safely.
+    dust = law.zero if law.zero <= DUST else 0.0
+    if law.zero > DUST:
         losses = np.concatenate([[math.log1p(-rate)], losses])
         masses = np.concatenate([[math.log1p(-rate) + math.log(law.zero)], masses])
     lattice = float(losses[1] - losses[0]) if losses.size == 2 else None
@@ -104,8 +110,8 @@ def mixed(law: Law, rate: float) -> Law:
         atoms=losses,
         log_masses=masses,
         segments=tuple(_mixed_segment(s, rate) for s in law.segments),
-        infinity=rate * law.infinity,
-        zero=0.0,
+        infinity=rate * law.infinity + dust,
+        zero=dust,
         lattice=lattice,
     )
 

@@ -297,7 +297,7 @@ def _searched(
         refine=2 if coarse else 12,
     )
     # a step that leaks is best read at its leak, a single point that no search hits
-    leak = max(step.deltas[-1] for step, _ in steps) * total / delta * (1.0 + 1e-9)
+    leak = max(step.leak for step, _ in steps) * total / delta * (1.0 + 1e-9)
     shares += [math.exp(best), *([leak] if 1e-9 < leak < 1.0 else [])]
     epsilon, share = min((value(s, StepProfile.exact_epsilon), s) for s in shares)
     if math.isinf(epsilon):

@@ -290,7 +290,7 @@ def _searched(
     """Search the share of delta that the steps get, on the tables; then read the steps exactly at the best share."""
     shares = [*whole, *([0.0] if all(math.isfinite(step.pure) for step, _ in steps) else [])]
     best = least(
-        lambda s: value(math.exp(s), StepProfile.epsilon),
+        lambda s: value(math.exp(s), StepProfile.estimate),
         math.log(1e-9),
         math.log(0.999),
         scan=10 if coarse else 30,

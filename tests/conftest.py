@@ -10,7 +10,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
 # Anchors and keys of ledgers made by tests must not land in the home directory.
-os.environ.setdefault("TALLYSTICK_CONFIG_DIR", tempfile.mkdtemp(prefix="tallystick-config-"))
+_CONFIG = tempfile.TemporaryDirectory(prefix="tallystick-config-")
+os.environ.setdefault("TALLYSTICK_CONFIG_DIR", _CONFIG.name)
 
 from hypothesis import HealthCheck, settings
 

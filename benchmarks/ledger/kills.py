@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import tempfile
 import time
 from pathlib import Path
@@ -43,13 +42,9 @@ def at_random(place: str, config: Path, kills: int) -> tuple[int, list[str]]:
             worker.perform(SCENARIOS[number % 4], f"{os.getpid()}-{time.monotonic_ns()}")
             number += 1
 
-    def kill_later(child: int) -> None:
-        time.sleep(0.04 + 0.12 * draw.random())
-        os.kill(child, signal.SIGKILL)
-
     seen = Traces(set(), {})
     for number in range(kills):
-        _, traces = in_child(until_killed, during=kill_later)
+        _, traces = in_child(until_killed, kill_after=draw.randint(1, 9), wait=0.004 * draw.random())
         seen.touched |= traces.touched
         seen.delivered |= traces.delivered
         delivered += len(traces.delivered)

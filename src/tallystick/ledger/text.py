@@ -26,6 +26,8 @@ def checked(argument: str, value: object, longest: int = NAME_LENGTH, *, empty: 
         raise InvalidInput(argument, f"{len(value)} characters", f"at most {longest} characters")
     if not empty and not value.strip():
         raise InvalidInput(argument, value, "text that is not blank")
+    if value.isascii() and value.isprintable():
+        return value
     for character in value:
         if unicodedata.category(character) in ("Cc", "Cs"):
             raise InvalidInput(argument, f"text with U+{ord(character):04X}", "text without control characters")

@@ -69,7 +69,7 @@ class Machine(RuleBasedStateMachine):
 @pytest.mark.parametrize("store", ["sqlite", "postgres"])
 def test_the_ledger_does_what_the_model_says(store, request):
     Machine.server = request.getfixturevalue("postgres") if store == "postgres" else None
-    examples = 40 if store == "sqlite" else 12
+    examples = 25 if store == "sqlite" else 12
     run_state_machine_as_test(
         Machine, settings=settings(max_examples=examples, stateful_step_count=40, deadline=None, derandomize=True)
     )

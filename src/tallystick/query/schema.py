@@ -1,0 +1,91 @@
+"""What is publicly known about a table: its column names and their types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from tallystick.errors import InvalidInput
+
+TYPES = ("integer", "number", "text", "boolean", "date")
+UNSUPPORTED = "unsupported"
+_LONGEST_NAME = 200
+
+_FAMILIES = {
+    "integer": ("tinyint", "smallint", "integer", "bigint", "int", "int2", "int4", "int8", "long", "short", "byte",
+                "utinyint", "usmallint", "uinteger", "ubigint", "hugeint"),
+    "number": ("float", "double", "real", "double precision", "float4", "float8", "decimal", "numeric"),
+    "text": ("varchar", "text", "string", "char", "character varying", "character", "bpchar", "uuid"),
+    "boolean": ("boolean", "bool"),
+    "date": ("date",),
+}  # fmt: skip
+_OF_NAME = {name: family for family, names in _FAMILIES.items() for name in names}
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """Column names and types, in order; declared public and read once.
+
+    >>> Schema.of({"age": "integer"}).type_of("age")
+    'integer'
+    """
+
+    columns: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, types: Mapping[str, str] | Iterable[tuple[str, str]]) -> Schema:
+        """A schema from names and types; names are kept as they are, types are one of ``TYPES``."""
+        pairs = tuple(types.items() if isinstance(types, Mapping) else types)
+        for name, kind in pairs:
+            column_name(name)
+            if kind not in (*TYPES, UNSUPPORTED):
+                raise InvalidInput(f"types[{name!r}]", kind, f"one of {', '.join(TYPES)}")
+        if len({name for name, _ in pairs}) != len(pairs):
+            raise InvalidInput("columns", [name for name, _ in pairs], "different names")
+        return cls(pairs)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The column names, in order."""
+        return tuple(name for name, _ in self.columns)
+
+    def type_of(self, name: str) -> str:
+        """The type of a column, or an error that names close ones."""
+        for known, kind in self.columns:
+            if known == name:
+                return kind
+        near = get_close_matches(name, self.names, n=3) or self.names[:8]
+        raise InvalidInput("column", name, f"a column of the table, such as {', '.join(near) or '(it has none)'}")
+
+    def with_column(self, name: str, kind: str) -> Schema:
+        """This schema and one more column."""
+        if name in self.names:
+            raise InvalidInput("column", name, "a new name; the table has this column already")
+        return Schema((*self.columns, (column_name(name), kind)))
+
+
+def column_name(name: Any) -> str:
+    """A name that can be quoted in every engine: text of modest length without control characters.
+
+    >>> column_name('weight "kg"')
+    'weight "kg"'
+    """
+    if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME:
+        raise InvalidInput("column", name, f"a name of 1 to {_LONGEST_NAME} characters")
+    if any(ord(character) < 32 or 0xD800 <= ord(character) <= 0xDFFF or ord(character) == 127 for character in name):
+        raise InvalidInput("column", name, "a name without control characters")
+    return name
+
+
+def family(engine_type: str) -> str:
+    """The type of ours that an engine's type belongs to.
+
+    >>> family("DECIMAL(18,3)"), family("VARCHAR"), family("STRUCT(a INTEGER)")
+    ('number', 'text', 'unsupported')
+    """
+    plain = engine_type.strip().lower()
+    if "[" in plain or plain.startswith(("struct", "map", "array", "list", "union")):
+        return UNSUPPORTED
+    return _OF_NAME.get(plain.split("(")[0].strip(), UNSUPPORTED)

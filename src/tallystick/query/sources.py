@@ -1,0 +1,84 @@
+"""Where a table is: a description that can be written down, and for tables in memory the table itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tallystick.errors import InvalidInput
+
+_SUFFIXES = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".duckdb": "duckdb",
+    ".ddb": "duckdb",
+    ".db": "duckdb",
+}
+_ALLOWED = (
+    "a .parquet, .csv or .duckdb file, a postgresql:// URL, an Arrow, pandas or Polars table, a dict of such tables, "
+    "or a Spark session"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """``kind`` is parquet, csv, duckdb, postgres, memory or spark; ``place`` is its path or URL."""
+
+    kind: str
+    place: str
+    handle: Any = field(default=None, compare=False, repr=False)
+
+    @property
+    def one_table(self) -> bool:
+        """Whether it holds exactly one table, so that no name is needed."""
+        return self.kind in ("parquet", "csv") or (self.kind == "memory" and len(self.handle or ()) == 1)
+
+    def to_data(self) -> dict[str, str]:
+        """As plain JSON data. Passwords are not written: a PostgreSQL URL loses what stands before the @."""
+        place = self.place
+        if self.kind == "postgres" and "@" in place:
+            place = place.split("://", 1)[0] + "://" + place.rsplit("@", 1)[1]
+        return {"kind": self.kind, "place": place}
+
+
+def source_of(given: Any) -> Source:
+    """The source that a user named.
+
+    >>> source_of("clinic.duckdb").kind, source_of("visits.csv").kind
+    ('duckdb', 'csv')
+    """
+    if isinstance(given, Source):
+        return given
+    if isinstance(given, str | Path):
+        return _of_place(str(given))
+    if hasattr(given, "sparkContext"):
+        return Source("spark", "spark", given)
+    if isinstance(given, dict) and given and all(isinstance(name, str) and _tabular(t) for name, t in given.items()):
+        return Source("memory", "memory", dict(given))
+    if _tabular(given):
+        return Source("memory", "memory", {"table": given})
+    raise InvalidInput("source", type(given).__name__, _ALLOWED)
+
+
+def _tabular(given: Any) -> bool:
+    return hasattr(given, "__arrow_c_stream__") or (hasattr(given, "columns") and hasattr(given, "itertuples"))
+
+
+def _of_place(text: str) -> Source:
+    if text.startswith(("postgresql://", "postgres://")):
+        return Source("postgres", text)
+    kind = _SUFFIXES.get(Path(text).suffix.lower())
+    if kind is None or "\0" in text or "://" in text:
+        raise InvalidInput("source", text, _ALLOWED)
+    return Source(kind, text)
+
+
+def source_from_data(data: Any) -> Source:
+    """The source that ``to_data`` wrote; a table in memory must be given again with ``plan.on(table)``."""
+    kind, place = str(data["kind"]), str(data["place"])
+    if kind not in ("parquet", "csv", "duckdb", "postgres", "memory", "spark"):
+        raise InvalidInput("source", kind, _ALLOWED)
+    return Source(kind, place)

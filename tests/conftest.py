@@ -13,7 +13,7 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 _CONFIG = tempfile.TemporaryDirectory(prefix="tallystick-config-")
 os.environ.setdefault("TALLYSTICK_CONFIG_DIR", _CONFIG.name)
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, settings  # noqa: E402
 
 _SHARED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
 

@@ -104,3 +104,39 @@ def walk(folder):
         for _ in range(60):
             random_step(twin, draw)
         twin.finish()
+
+
+def test_random_walks_exercise_every_transition_and_every_kind_of_entry(tmp_path):
+    import json
+
+    from tallystick.ledger.replay import _ACTIONS, Book
+
+    draw, seen, kinds = random.Random(1), set(), set()
+    for number in range(12):
+        twin = Twin(str(tmp_path / f"{number}.db"))
+        twin.ledger.open("people").attach("visits")
+        for _ in range(80):
+            random_step(twin, draw)
+        book = Book()
+        with twin.ledger.store.read() as transaction:
+            entries = transaction.rows("entries_after", 0, 10_000)
+        for seq, _, body in entries:
+            entry = json.loads(body)
+            kinds.add(entry["kind"])
+            before = book.charges.get(entry.get("charge"))
+            book.apply(seq, body)
+            after = book.charges.get(entry.get("charge", seq))
+            if after is not None:
+                seen.add((before.state if before else "", after.state))
+        twin.finish()
+    assert kinds == set(_ACTIONS)
+    assert seen == {
+        ("", "RESERVED"),
+        ("", "EXECUTING"),
+        ("RESERVED", "RESERVED"),
+        ("RESERVED", "EXECUTING"),
+        ("RESERVED", "RELEASED"),
+        ("EXECUTING", "EXECUTING"),
+        ("EXECUTING", "COMMITTED"),
+        ("EXECUTING", "BURNED"),
+    }

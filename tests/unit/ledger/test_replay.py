@@ -1,0 +1,110 @@
+"""Replaying the chain refuses every entry that no correct ledger could contain, however well it is hashed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from crash.tampering import furnished
+from tallystick.errors import Refused
+from tallystick.ledger.chain import canonical
+from tallystick.ledger.replay import Book, Broken
+
+
+@pytest.fixture
+def entries(tmp_path):
+    with furnished(str(tmp_path / "budget.db")) as ledger, ledger.store.read() as transaction:
+        return [json.loads(row[2]) for row in transaction.rows("entries_after", 0, 1000)]
+
+
+def replayed(entries):
+    book = Book()
+    for seq, entry in enumerate(entries, 1):
+        book.apply(seq, canonical(entry))
+    return book
+
+
+def first(entries, kind):
+    return next(number for number, entry in enumerate(entries) if entry["kind"] == kind)
+
+
+def test_the_honest_chain_replays(entries):
+    book = replayed(entries)
+    assert {charge.state for charge in book.charges.values()} == {
+        "RESERVED", "EXECUTING", "COMMITTED", "RELEASED", "BURNED",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "rule"),
+    [
+        ("open", {"limit": [0, 0]}, "limit is wrong"),
+        ("open", {"limit": [5, -1]}, "limit is wrong"),
+        ("open", {"filter": "pld"}, "cannot be read"),
+        ("begin", {"lines": []}, "lines are missing"),
+        ("begin", {"lines": [[99, 1, 0]]}, "cannot be read"),
+        ("begin", {"lines": [[3, -1, 0]]}, "negative|passes"),
+        ("begin", {"lines": [[3, 9 * 10**12, 0]]}, "passes its limit"),
+        ("begin", {"lines": [[3, 1, 0], [2, 1, 0]]}, "out of order"),
+        ("begin", {"plan": "other"}, "its hash"),
+        ("commit", {"fence": 2}, "fence"),
+        ("commit", {"charge": 999}, "cannot be read"),
+        ("commit", {"kind": "release"}, "release of a charge that is EXECUTING"),
+        ("commit", {"kind": "start"}, "start of a charge that is EXECUTING"),
+        ("commit", {"kind": "lease", "fence": 2, "lease_until": 5}, "fence"),
+        ("burn", {"kind": "invented"}, "cannot be read"),
+        ("release", {"kind": "commit", "answer_hash": ""}, "commit of a charge that is RESERVED"),
+        ("raise", {"limit": [1, 0]}, "limit falls"),
+        ("raise", {"was": [1, 0]}, "another limit"),
+        ("raise", {"why": "another reason"}, "signature"),
+        ("raise", {"limit": [9 * 10**12, 10**12]}, "signature"),
+    ],
+)
+def test_an_entry_that_breaks_a_rule_is_refused(entries, kind, fields, rule):
+    entries[first(entries, kind)].update(fields)
+    with pytest.raises(Broken, match=rule):
+        replayed(entries)
+
+
+@pytest.mark.parametrize(
+    ("again", "rule"),
+    [
+        ("genesis", "second first entry"),
+        ("open", "two accounts"),
+        ("begin", "two live charges"),
+        ("commit", "commit of a charge that is COMMITTED"),
+        ("burn", "burn of a charge that is BURNED"),
+        ("release", "release of a charge that is RELEASED"),
+        ("attach", "attached twice"),
+        ("close", "closed twice"),
+        ("raise", "another limit"),
+    ],
+)
+def test_an_entry_repeated_is_refused(entries, again, rule):
+    with pytest.raises(Broken, match=rule):
+        replayed([*entries, entries[first(entries, again)]])
+
+
+def test_a_block_that_may_not_be_parallel_is_refused(entries):
+    block = next(entry for entry in entries if entry["kind"] == "open" and entry["parent"])
+    block["partition"][2] = False
+    with pytest.raises(Refused):
+        replayed(entries)
+
+
+def test_a_block_in_another_currency_is_refused(entries):
+    block = next(entry for entry in entries if entry["kind"] == "open" and entry["parent"])
+    block["filter"] = "approx"
+    with pytest.raises(Broken, match="differs from its parent"):
+        replayed(entries)
+
+
+def test_a_charge_on_a_closed_account_is_refused(entries):
+    number = first(entries, "close")
+    account = entries[number]["account"]
+    charge = {**entries[first(entries, "begin")], "key": "late", "lines": [[account, 1, 0]]}
+    with pytest.raises(Broken, match="closed account"):
+        replayed([*entries, charge])
+    with pytest.raises(Broken, match="closed account"):
+        replayed([*entries, {**entries[first(entries, "raise")], "account": account}])

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from scipy.integrate import quad
 
 import tallystick.accounting.theorems as theorems
@@ -77,6 +78,26 @@ def test_the_epsilon_band_brackets_the_truth_and_is_honest_about_small_deltas():
     exact = theorems.optimal_composition_epsilon(epsilon=epsilon, steps=steps, total_delta=0.1)
     assert low <= exact <= high
     assert math.isinf(limit.epsilon_band(delta=1e-9)[1])
+
+
+@given(brute.pairs(zeros=False, most=3), st.integers(20, 60))
+def test_the_band_of_the_loss_holds_for_asymmetric_steps(pair, steps):
+    p, q = pair
+    forward = theorems.tradeoff_moments(PiecewiseTradeoff.of_pair(p, q))
+    backward = theorems.tradeoff_moments(PiecewiseTradeoff.of_pair(q, p))
+    band = theorems.LossBand.of([forward] * steps, [backward] * steps)
+    # exact: how often each outcome occurs is multinomial
+    first, second = np.array([1.0]), np.array([1.0])
+    if len(p) == 2:
+        ways = np.array([math.comb(steps, i) for i in range(steps + 1)], dtype=float)
+        counts = np.arange(steps + 1)
+        first = ways * p[0] ** counts * p[1] ** (steps - counts)
+        second = ways * q[0] ** counts * q[1] ** (steps - counts)
+        for epsilon in (0.0, 0.3, 1.0):
+            low, high = band.delta_band(epsilon=epsilon)
+            assert low - 1e-12 <= brute.hockey(first, second, epsilon) <= high + 1e-12
+    low, high = band.epsilon_band(delta=0.2)
+    assert low <= high
 
 
 def test_the_limit_is_no_bound():

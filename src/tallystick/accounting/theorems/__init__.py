@@ -33,6 +33,7 @@ from tallystick.accounting.theorems.basics import (
 )
 from tallystick.accounting.theorems.clt import (
     GaussianLimit,
+    LossBand,
     LossMoments,
     gaussian_limit,
     gaussian_moments,
@@ -188,6 +189,7 @@ __all__ = [
     "DiscreteLoss",
     "FinitePair",
     "GaussianLimit",
+    "LossBand",
     "LossMoments",
     "Outcome",
     "PiecewiseProfile",

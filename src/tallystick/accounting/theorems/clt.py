@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tallystick.accounting import check
-from tallystick.accounting.theorems import require
+from tallystick.accounting.theorems import normal, require
 from tallystick.accounting.theorems.gaussian import gaussian_tradeoff, gdp_delta, gdp_epsilon
 from tallystick.accounting.theorems.piecewise import PiecewiseTradeoff
 from tallystick.errors import InvalidInput
@@ -89,6 +89,52 @@ class GaussianLimit:
             _crossing(lambda e: self.delta_band(epsilon=e)[0], d, top),
             _crossing(lambda e: self.delta_band(epsilon=e)[1], d, top, beyond=math.inf),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class LossBand:
+    """Berry-Esseen for the loss itself: normal under P (mean m, deviation s, error g) and, reversed, under Q.
+
+    delta(eps) = P[L > eps] - e^eps Q[L > eps] lies within g_p + e^eps g_q of its normal version, for any steps;
+    Theorem 13.5 is the symmetric case read as a trade-off function. Page ``theory/clt.md``.
+
+    >>> step = gaussian_moments(mu=0.1)
+    >>> band = LossBand.of([step] * 100, [step] * 100)
+    >>> low, high = band.delta_band(epsilon=0.0)
+    >>> low <= 0.382925 <= high
+    True
+    """
+
+    forward: tuple[float, float, float]
+    backward: tuple[float, float, float]
+
+    @staticmethod
+    def of(forward: Iterable[LossMoments], backward: Iterable[LossMoments]) -> LossBand:
+        """From the steps' moments in the direction that is read and in the other one."""
+        sums = []
+        for steps in (list(forward), list(backward)):
+            totals = (math.fsum(step.kl for step in steps), math.fsum(step.variance for step in steps))
+            sums.append(normal_sum(*totals, math.fsum(step.k3_bar for step in steps)))
+        return LossBand(sums[0], sums[1])
+
+    def delta_band(self, *, epsilon: float) -> tuple[float, float]:
+        """Both ends are proven, and wide: the spread grows like e^epsilon."""
+        e = check.nonnegative("epsilon", epsilon)
+        (mean, deviation, error), (other_mean, other_deviation, other_error) = self.forward, self.backward
+        if deviation == 0.0 or other_deviation == 0.0:
+            return 0.0, 1.0
+        ratio = math.exp(min(e, 700.0))
+        centre = normal.cdf((mean - e) / deviation) - ratio * normal.cdf((-e - other_mean) / other_deviation)
+        spread = error + ratio * other_error + 1e-15 * (1.0 + ratio)
+        return max(0.0, centre - spread), min(1.0, max(0.0, centre) + spread)
+
+    def epsilon_band(self, *, delta: float) -> tuple[float, float]:
+        """What the band says about epsilon at ``delta``: (0, inf) unless the errors are small against it."""
+        d = require.open_probability("delta", delta)
+        ladder = [self.forward[0] * i / 50.0 + self.forward[1] * i / 10.0 for i in range(201)]
+        above = [e for e in ladder if self.delta_band(epsilon=e)[0] > d]
+        below = [e for e in ladder if self.delta_band(epsilon=e)[1] <= d]
+        return max(above, default=0.0), min(below, default=math.inf)
 
 
 def tradeoff_moments(f: PiecewiseTradeoff) -> LossMoments:
@@ -173,3 +219,14 @@ def _crossing(function: Callable[[float], float], level: float, top: float, *, b
         middle = (low + high) / 2.0
         low, high = (low, middle) if function(middle) <= level else (middle, high)
     return high
+
+
+def normal_sum(mean: float, variance: float, third: float) -> tuple[float, float, float]:
+    """Mean, deviation and Berry-Esseen error 0.56 third/variance^(3/2) of a sum of independent losses.
+
+    >>> normal_sum(1.0, 4.0, 0.0)
+    (1.0, 2.0, 0.0)
+    """
+    if variance <= 0.0:
+        return mean, 0.0, 0.0
+    return mean, math.sqrt(variance), min(1.0, 0.56 * third / variance**1.5)

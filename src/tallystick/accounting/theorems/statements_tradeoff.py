@@ -290,7 +290,7 @@ TRADEOFF = (
         "G_mu(a + gamma) - gamma <= f <= G_mu(a - gamma) + gamma on [gamma, 1 - gamma], if gamma < 1/2.",
         "lecture notes, Theorem 13.5 (Dong, Roth, Su 2022)",
         "theory/clt.md",
-        ("gaussian_limit", "GaussianLimit"),
+        ("gaussian_limit", "GaussianLimit", "LossBand"),
         _CLT,
         lambda: f"400 RR(0.1): mu = {_limit().mu:.4f}, gamma = {_limit().gamma:.4f}",
         erratum="12: gamma uses k3_bar, not k3",

@@ -1,10 +1,14 @@
-"""What a privacy loss means to a person: odds, hit rates and beliefs instead of Greek letters.
+"""What a privacy loss means to a person: odds, hit rates and beliefs instead of Greek letters; and the privacy card.
 
 meaning(loss)             the numbers and the sentences, read from the trade-off curve
+card(release)             the privacy card of a release; ``preview(plan, account)`` before there is one
+read_card(path)           a card from its file; ``check_card(card, ledger)`` compares it with the record
 """
 
 from __future__ import annotations
 
+from tallystick.cards.card import Card, card, preview, read_card
+from tallystick.cards.check import Finding, check_card
 from tallystick.cards.meaning import Meaning, meaning
 
-__all__ = ["Meaning", "meaning"]
+__all__ = ["Card", "Finding", "Meaning", "card", "check_card", "meaning", "preview", "read_card"]

@@ -1,0 +1,111 @@
+"""``card verify``: is what a card says what the ledger says?"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tallystick.cards.card import Card, card_of
+from tallystick.cards.contents import Subject
+from tallystick.errors import InvalidInput, TallystickError
+from tallystick.ledger.filters import Amount
+from tallystick.ledger.receipt import Receipt
+
+if TYPE_CHECKING:
+    from tallystick.ledger.account import Account
+    from tallystick.ledger.book import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was checked; ``problem`` is empty when it holds."""
+
+    what: str
+    problem: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the card and the ledger agree on it."""
+        return not self.problem
+
+
+def check_card(card: Card, ledger: Ledger, *, page: str | None = None) -> tuple[Finding, ...]:
+    """Compare a card with the record: chain and receipt, charge, plan, limit, every number, and the page's text.
+
+    The card is made again from the ledger's own facts and must come out the same, so a changed number is found
+    wherever it stands. ``page`` is the HTML text, when there is one.
+    """
+    try:
+        return tuple(_findings(card, ledger, page))
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        return (Finding("the card can be read", f"it lacks something ({type(error).__name__})"),)
+
+
+def _findings(card: Card, ledger: Ledger, page: str | None) -> Iterator[Finding]:
+    facts = card.facts
+    if facts["evidence"]["receipt"] is None:
+        yield Finding("the card is of a release", "it is a preview: nothing was released or charged")
+        return
+    receipt = Receipt.from_json(facts["evidence"]["receipt"])
+    evidence = (receipt.ledger, receipt.charge, receipt.seq, receipt.head, receipt.answer_hash)
+    shown = tuple(facts["evidence"][name] for name in ("ledger", "charge", "entry", "head", "answer_hash"))
+    yield Finding("the card shows its own receipt", "" if evidence == shown else "it shows another head or charge")
+    problems = ledger.verify(receipts=[receipt]).problems
+    yield Finding("ledger intact, head known, charge committed", "; ".join(problems[:3]))
+    if problems:
+        return
+    account = ledger.account_by_id(receipt.lines[0][0])
+    row, entry = ledger.charge_row(receipt.charge)
+    answer, _ = ledger.stored_answer(row)
+    planned = answer.get("plan") if isinstance(answer, dict) else None
+    same = planned == facts["accounting"]["plan_hash"]
+    yield Finding("the charge paid for this plan", "" if same else "the stored answer belongs to another plan")
+    promised = Amount(account.currency, *facts["promise"]["limit_amount"])
+    yield Finding("the limit still stands", _about_limit(account.limit, promised))
+    yield Finding("every number follows from plan and ledger", _made_again(facts, account, receipt, entry["why"], promised))
+    if page is not None:
+        yield Finding("the page shows what its data says", _page_problem(card, page))
+
+
+def _about_limit(now: Amount, promised: Amount) -> str:
+    if (now.a0, now.a1) == (promised.a0, promised.a1):
+        return ""
+    return f"the account's limit is now {now}, the card promises {promised}"
+
+
+def _made_again(
+    facts: Mapping[str, Any], account: Account, receipt: Receipt, purpose: str, limit: Amount
+) -> str:
+    from tallystick.query.plan import Plan
+
+    told = json.loads(json.dumps(facts["again"]["plan"]))
+    told["query"]["table"]["source"] = {"kind": "memory", "place": "memory"}
+    try:
+        plan = Plan.from_json(json.dumps(told), account=account)
+    except (TallystickError, InvalidInput) as error:
+        return f"its plan cannot be priced again: {error}"
+    subject = Subject(plan, account, limit, receipt, purpose, facts["released"]["dataset"], facts["again"]["about"])
+    fresh = json.loads(card_of(subject).to_json())
+    different = [name for name in fresh if not _same(fresh[name], facts.get(name))]
+    extra = sorted(set(facts) - set(fresh))
+    return f"changed: {', '.join(different + extra)}" if different or extra else ""
+
+
+def _same(fresh: Any, found: Any) -> bool:
+    """Equal, up to what two machines' arithmetic may differ by."""
+    if isinstance(fresh, dict) and isinstance(found, dict):
+        return fresh.keys() == found.keys() and all(_same(fresh[name], found[name]) for name in fresh)
+    if isinstance(fresh, list) and isinstance(found, list):
+        return len(fresh) == len(found) and all(map(_same, fresh, found))
+    if isinstance(fresh, float) and isinstance(found, float):
+        return math.isclose(fresh, found, rel_tol=1e-6, abs_tol=2e-6)
+    return bool(fresh == found)
+
+
+def _page_problem(card: Card, page: str) -> str:
+    if page == card.to_html():
+        return ""
+    return "its text differs from what its data gives (edited, or made by another version of tallystick)"

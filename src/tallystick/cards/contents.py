@@ -1,0 +1,194 @@
+"""What a card says, section by section, as plain data. Everything here is public: plan, account, receipt, decisions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tallystick.cards.meaning import USUAL_DELTA, meaning
+from tallystick.cards.wording import FIELDS, NEIGHBOURS, NOT_STATED, TRUST, not_protected
+
+if TYPE_CHECKING:
+    from tallystick.accounting.loss import PrivacyLoss
+    from tallystick.ledger.account import Account
+    from tallystick.ledger.filters import Amount
+    from tallystick.ledger.receipt import Receipt
+    from tallystick.query.plan import Plan
+
+SCHEMA, VERSION = "tallystick/card", 1
+_POINTS = 81
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a card is about. ``limit`` is the account's limit when the card was made; no receipt means a preview."""
+
+    plan: Plan
+    account: Account
+    limit: Amount
+    receipt: Receipt | None
+    purpose: str
+    dataset: str
+    about: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def price(self) -> Amount:
+        """What this table was charged; for a preview, what it would be."""
+        from tallystick.ledger.filters import Amount
+
+        if self.receipt is None:
+            delta = self.plan.delta if self.account.currency.kind == "approx" else None
+            return self.account.price(self.plan.privacy, delta=delta)
+        line = next(line for line in self.receipt.lines if line[0] == self.account.id)
+        return Amount(self.account.currency, line[3], line[4])
+
+    def loss_of(self, amount: Amount) -> PrivacyLoss:
+        """The promise that goes with an amount of this account's currency."""
+        about = {"adjacency": self.account.adjacency, "unit": self.account.unit}
+        return amount.filter.guarantee(amount.a0, amount.a1, **about)
+
+    @property
+    def quoted_delta(self) -> float:
+        """Which delta to quote epsilon at: the limit's own, or one with room above what it spends."""
+        spent = float(self.limit.delta)
+        if self.limit.filter.kind == "approx":
+            return spent
+        return max(USUAL_DELTA, 10 * spent)
+
+
+def contents(subject: Subject) -> dict[str, Any]:
+    """The whole card as data; the same subject gives the same card."""
+    plan, account, receipt = subject.plan, subject.account, subject.receipt
+    facts = plan.facts()
+    limit, table = subject.loss_of(subject.limit), subject.loss_of(subject.price)
+    words = {
+        "limit": _legal(meaning(limit, delta=subject.quoted_delta).to_dict()),
+        "table": _legal(meaning(table, delta=subject.quoted_delta).to_dict()),
+    }
+    return {
+        "schema": SCHEMA,
+        "version": VERSION,
+        "released": _released(subject, facts),
+        "promise": _promise(subject, words, limit, table),
+        "protected": _protected(subject, facts),
+        "not_protected": list(not_protected(facts, population=account.name, unit=account.unit)),
+        "trust": list(TRUST),
+        "accounting": {
+            "filter": account.currency.title,
+            "filter_name": account.filter,
+            "theorem": account.currency.rule.theorem,
+            "plan_hash": plan.hash,
+            "plan_privacy": facts["privacy"],
+            "split": facts["split"],
+            "software": f"tallystick {facts['version']}",
+        },
+        "mechanisms": {
+            "parts": facts["parts"],
+            "randomness": facts["randomness"],
+            "rules": facts["rules"],
+            "bounds_from": subject.about.get("bounds_from", NOT_STATED),
+        },
+        "error": {"confidence": 0.95, "columns": _errors(facts), "intervals": facts["intervals"]},
+        "evidence": _evidence(receipt),
+        "words": words,
+        "decisions": {
+            "purpose": subject.purpose,
+            **{name: subject.about.get(name, NOT_STATED) for name in FIELDS if name not in ("window", "bounds_from")},
+        },
+    }
+
+
+def _released(subject: Subject, facts: Mapping[str, Any]) -> dict[str, Any]:
+    from tallystick.ledger.views import when
+
+    receipt = subject.receipt
+    return {
+        "dataset": subject.dataset,
+        "population": subject.account.name,
+        "group_by": facts["group_by"],
+        "groups": facts["keys"],
+        "steps": facts["steps"],
+        "measures": facts["measures"],
+        "at": None if receipt is None else when(receipt.at) + " UTC",
+    }
+
+
+def _promise(
+    subject: Subject, words: Mapping[str, Mapping[str, Any]], limit: PrivacyLoss, table: PrivacyLoss
+) -> dict[str, Any]:
+    price = subject.price
+    alpha = np.unique(np.concatenate([np.linspace(0, 1, _POINTS), np.geomspace(1e-3, 0.1, 12)]))
+    return {
+        "notion": subject.account.currency.rule.title,
+        "limit": str(subject.limit),
+        "limit_amount": [subject.limit.a0, subject.limit.a1],
+        "price": str(price),
+        "price_amount": [price.a0, price.a1],
+        "share_of_limit": price.a0 / subject.limit.a0,
+        "epsilon": words["limit"]["epsilon"],
+        "delta": words["limit"]["delta"],
+        "table_epsilon": words["table"]["epsilon"],
+        "tradeoff": {
+            "alpha": _down(alpha),
+            "limit": _down(limit.tradeoff(alpha=alpha)),
+            "table": _down(table.tradeoff(alpha=alpha)),
+        },
+    }
+
+
+def _protected(subject: Subject, facts: Mapping[str, Any]) -> dict[str, Any]:
+    account, parent = subject.account, subject.account.parent
+    lifetime = f"the account {account.name}, for as long as it is used: at most {subject.limit} in all"
+    if parent is not None:
+        lifetime += f"; with all its other blocks, at most {parent.limit} ({parent.name})"
+    return {
+        "unit": account.unit,
+        "unit_column": facts["unit"],
+        "row_level": facts["row_level"],
+        "adjacency": facts["adjacency"],
+        "neighbours": NEIGHBOURS[facts["adjacency"]].format(unit=account.unit),
+        "max_groups": facts["max_groups"],
+        "max_rows_per_group": facts["max_rows_per_group"],
+        "window": subject.about.get("window", NOT_STATED),
+        "lifetime": lifetime,
+    }
+
+
+def _errors(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
+    exact = ("count", "count_units", "sum", "histogram")
+    return [
+        {
+            "column": measure["name"],
+            "error": measure["error"],
+            "holds": "in every group" if measure["kind"] in exact else "in a group of 1,000 rows",
+        }
+        for measure in facts["measures"]
+    ]
+
+
+def _evidence(receipt: Receipt | None) -> dict[str, Any]:
+    if receipt is None:
+        return {"receipt": None, "verify": "nothing has been released or charged yet"}
+    return {
+        "receipt": receipt.to_json(),
+        "ledger": receipt.ledger,
+        "charge": receipt.charge,
+        "entry": receipt.seq,
+        "head": receipt.head,
+        "answer_hash": receipt.answer_hash,
+        "verify": "tallystick card verify CARD --ledger LEDGER",
+    }
+
+
+def _down(values: Any) -> list[float]:
+    """Six decimals, rounded down: misses are a lower bound."""
+    return [float(value) for value in np.floor(np.asarray(values, dtype=float) * 1e6) / 1e6]
+
+
+def _legal(numbers: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no infinity: it is written as text."""
+    return {name: "inf" if value == math.inf else value for name, value in numbers.items()}

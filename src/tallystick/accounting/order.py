@@ -25,7 +25,9 @@ def at_most(left: PrivacyLoss, right: PrivacyLoss) -> bool:
     goal = _point_goal(right)
     if goal is not None:
         epsilon, delta = goal
-        return bool(ours.delta_bounds(epsilon).upper <= delta)
+        # Either reading certifies; far inside the goal delta(epsilon) is too small to be read quickly, epsilon is not.
+        within = delta > 0.0 and ours.epsilon_bounds(delta).upper <= epsilon
+        return bool(within or ours.delta_bounds(epsilon).upper <= delta)
     if theirs.sides[0].route == "gaussian" and right.group == 1:
         return ours.gdp_bound() <= theirs.sides[0].mu
     return _knotwise(ours, theirs)

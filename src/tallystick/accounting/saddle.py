@@ -71,7 +71,14 @@ class SaddleSum:
                 self._kept.clear()
             engine = self.upper if above else self.lower
             found = (engine.nodes(theta, target, tolerance) for tolerance in TOLERANCES)
-            self._kept[key] = next((nodes for nodes in found if nodes is not None), None)
+            # Nodes integrate whole lines; the cumulants, and with them the bound on aliases, stop at the law's reach.
+            # Where the two disagree the alias bound is not one: leave it to the grid.
+            agreeing = (
+                nodes
+                for nodes in found
+                if nodes is not None and abs(nodes.log_scale - level) <= 1e-6 * (1.0 + abs(level))
+            )
+            self._kept[key] = next(agreeing, None)
         return self._kept[key]
 
 

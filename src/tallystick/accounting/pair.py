@@ -14,7 +14,6 @@ import numpy as np
 
 from tallystick.numerics.law import Array, Law, Segment
 
-
 DUST = 1e-300
 """Mass up to this is what a leaf left out numerically, not a feature of the mechanism."""
 

@@ -62,26 +62,33 @@ class Nodes:
 
     def upper(self, threshold: float) -> float:
         """Upper bound of the excess: aliases err upward, every other error is added."""
-        value, scale = self._sum(threshold - self.location)
-        return min(1.0, max(0.0, value + self.error + self.tail) * scale * (1.0 + self.scale_error) + self.infinity)
+        value, scale, slack = self._sum(threshold - self.location)
+        total = value + slack + self.error + self.tail
+        # A bound of a positive quantity is positive; anything else would mean that an error was not counted.
+        return min(1.0, total * scale + self.infinity) if total > 0.0 else 1.0
 
     def lower(self, threshold: float) -> float:
         """Lower bound of the excess: every error and both aliases are subtracted."""
         shifted = threshold + self.location
-        value, scale = self._sum(shifted)
+        value, scale, slack = self._sum(shifted)
         other, level = self.above
         width = 2.0 * math.pi / self.spacing
+        log_high = np.minimum(700.0, level - other * shifted)
         with np.errstate(over="ignore"):
-            high = float(
-                np.min(np.exp(np.minimum(700.0, level - other * shifted)) / np.expm1((other - self.theta) * width))
-            )
-        finite = (value - self.error - self.tail) * scale * (1.0 - self.scale_error) - self.below - high
-        return max(0.0, finite) + self.infinity
+            high = float(np.min(np.exp(log_high) / np.expm1((other - self.theta) * width)))
+        finite = (value - slack - self.error - self.tail) * scale * (1.0 - 4.0 * self.scale_error)
+        return max(0.0, finite - self.below - high) + self.infinity
 
-    def _sum(self, threshold: float) -> tuple[float, float]:
-        phases = np.exp(-1j * (self.spacing * threshold) * np.arange(self.integrand.size))
+    def _sum(self, threshold: float) -> tuple[float, float, float]:
+        """The trapezoid sum, its scale (rounded up), and the rounding of the phases at this threshold."""
+        steps = np.arange(self.integrand.size)
+        phases = np.exp(-1j * (self.spacing * threshold) * steps)
         total = float(np.sum((self.integrand * phases).real)) - 0.5 * float(self.integrand[0].real)
-        return total * self.spacing / math.pi, math.exp(min(700.0, self.log_scale - self.theta * threshold))
+        turned = float(np.dot(steps, np.abs(self.integrand))) * self.spacing * abs(threshold)
+        exponent = self.log_scale - self.theta * threshold
+        rounding = 8.0 * UNIT * (abs(self.log_scale) + self.theta * abs(threshold) + 4.0)
+        scale = math.exp(min(700.0, exponent)) * (1.0 + self.scale_error + rounding)
+        return total * self.spacing / math.pi, scale, 2.0 * UNIT * turned * self.spacing / math.pi
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -182,7 +189,7 @@ class ContourSum:
             tail=math.exp(log_tail),
             scale_error=math.expm1(min(1.0, scale_error)),
             below=1.0 / math.expm1(min(700.0, theta * width)),
-            above=(other, np.array([self.cumulants(float(s)) + log_peak_weight(float(s)) + 1e-6 for s in other])),
+            above=(other, np.array([self.cumulants(float(s)) + log_peak_weight(float(s)) + 0.01 for s in other])),
             location=LOCATION_ULPS * UNIT * location,
             infinity=-math.expm1(sum(c * math.log1p(-min(law.infinity, 1 - 1e-17)) for law, c in self.terms)),
         )

@@ -155,6 +155,9 @@ class Law:
     def _log_mgf_at(self, order: float) -> float:
         parts = [order * self.atoms + self.log_masses]
         for segment in self.segments:
+            if segment.linear is not None:
+                parts.append(np.array([_log_exponential_integral(segment, order)]))
+                continue
             if segment.line is None:
                 x, log_weight = panel_nodes(segment.edges(), 8)
             else:
@@ -192,6 +195,17 @@ class Law:
                 x, log_weight = panel_nodes(part.edges(), 8)
                 total += float(np.sum(np.exp(part.log_density(x) + log_weight)))
         return total + self.infinity
+
+
+def _log_exponential_integral(segment: Segment, order: float) -> float:
+    """log of the integral of e^{intercept + (slope + order) x} over the segment."""
+    assert segment.linear is not None
+    rate, width = segment.linear[1] + order, segment.high - segment.low
+    reach = abs(rate) * width
+    # Factor out the larger end; (1 - e^{-reach}) / reach tends to one.
+    top = segment.high if rate > 0.0 else segment.low
+    share = -math.expm1(-reach) / reach if reach > 0.0 else 1.0
+    return segment.linear[0] + rate * top + math.log(width * share)
 
 
 @lru_cache(maxsize=8)

@@ -39,7 +39,7 @@ class Exponential(Leaf):
             log_density=lambda x: 0.5 * (top + x) - log_norm,
             loss=lambda x: x,
             inverse=lambda value: np.clip(value, -top, top),
-            panel=min(0.5, top / 4.0),
+            panel=min(4.0, top / 4.0),
             linear=(0.5 * top - log_norm, 0.5),
         )
         return DominatingPair(Law(segments=(segment,)), two_point_law(top / 2.0))

@@ -30,7 +30,7 @@ class Laplace(Leaf):
             log_density=lambda x: 0.5 * (x - top) - math.log(4.0),
             loss=lambda x: x,
             inverse=lambda value: np.clip(value, -top, top),
-            panel=min(0.5, top / 4.0),
+            panel=min(4.0, top / 4.0),
             linear=(-0.5 * top - math.log(4.0), 0.5),
         )
         atoms = np.array([-top, top])

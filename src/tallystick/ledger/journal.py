@@ -96,7 +96,7 @@ class Held(NamedTuple):
 
 def head(transaction: Transaction) -> Position:
     """The newest entry's place, or the genesis position of an empty ledger."""
-    row = transaction.row("head")
+    row = transaction.latest or transaction.row("head")
     return Position(int(row[0]), str(row[1])) if row else Position(0, GENESIS)
 
 
@@ -106,6 +106,7 @@ def append(transaction: Transaction, kind: str, at: int, **fields: Any) -> Posit
     body = canonical({"kind": kind, "at": at, **fields})
     position = Position(last.seq + 1, link(last.hash, body))
     transaction.run("entry_insert", position.seq, position.hash, body)
+    transaction.latest = position
     return position
 
 

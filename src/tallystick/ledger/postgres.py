@@ -46,11 +46,12 @@ _DIALECT: Final = {name: sql.replace("?", "%s") for name, sql in STATEMENTS.item
 class PostgresTransaction:
     """Named statements on one connection."""
 
-    __slots__ = ("_execute", "_probe")
+    __slots__ = ("_execute", "_probe", "latest")
 
     def __init__(self, connection: psycopg.Connection[Row], probe: Probe | None) -> None:
         self._execute: Any = connection.execute
         self._probe = probe
+        self.latest: tuple[int, str] | None = None
 
     def run(self, statement: str, *values: Any) -> int:
         """Run a named statement; return how many rows it changed."""

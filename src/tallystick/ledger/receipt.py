@@ -53,5 +53,5 @@ class Receipt:
                 (int(i), str(name), str(currency), int(a0), int(a1)) for i, name, currency, a0, a1 in held["lines"]
             )
             return cls(**held)
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise InvalidInput("receipt", "this text", f"a JSON receipt of format {FORMAT}") from None

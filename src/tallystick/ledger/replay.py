@@ -7,6 +7,7 @@ its result with the tables row by row, so an edit of a row, of an entry, or of b
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,7 +42,7 @@ class Book:
         try:
             entry: dict[str, Any] = json.loads(body)
             _ACTIONS[entry["kind"]](self, seq, entry)
-        except (KeyError, ValueError, TypeError, AttributeError, IndexError) as error:
+        except (KeyError, ValueError, TypeError, AttributeError, IndexError, RecursionError) as error:
             raise Broken(f"entry {seq} cannot be read ({type(error).__name__})") from None
 
     def require(self, condition: bool, seq: int, rule: str) -> None:
@@ -86,6 +87,9 @@ class Book:
 
 def _genesis(book: Book, seq: int, entry: dict[str, Any]) -> None:
     book.require(seq == 1, seq, "a second first entry")
+    book.require(
+        uuid.UUID(entry["ledger"]).hex == entry["ledger"], seq, "the ledger's id is not one"
+    )  # it names a file
     book.ledger = entry["ledger"]
 
 

@@ -25,11 +25,12 @@ BUSY_SECONDS: Final = 30
 class SqliteTransaction:
     """Named statements on one connection."""
 
-    __slots__ = ("_execute", "_probe")
+    __slots__ = ("_execute", "_probe", "latest")
 
     def __init__(self, connection: sqlite3.Connection, probe: Probe | None) -> None:
         self._execute = connection.execute
         self._probe = probe
+        self.latest: tuple[int, str] | None = None
 
     def run(self, statement: str, *values: Any) -> int:
         """Run a named statement; return how many rows it changed."""

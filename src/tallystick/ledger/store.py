@@ -87,7 +87,9 @@ STATEMENTS: Final[dict[str, str]] = {
 
 
 class Transaction(Protocol):
-    """Statements run inside one database transaction."""
+    """Statements run inside one database transaction; ``latest`` is the entry it appended last, if any."""
+
+    latest: tuple[int, str] | None
 
     def run(self, statement: str, *values: Any) -> int:
         """Run a named statement; return how many rows it changed."""

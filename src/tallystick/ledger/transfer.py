@@ -78,7 +78,7 @@ def _parsed(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
         if line.strip():
             try:
                 value = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 value = None
             if not isinstance(value, dict):
                 raise InvalidInput("export", "a line that is not a JSON object", f"JSON lines of format {FORMAT}")

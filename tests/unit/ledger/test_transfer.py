@@ -10,6 +10,7 @@ from crash.stores import fresh_schema, raised, spend
 from crash.tampering import furnished
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused
 from tallystick.ledger import Ledger, Signer, import_ledger
+from tallystick.ledger.chain import GENESIS, canonical, link
 
 
 @pytest.fixture
@@ -86,10 +87,24 @@ def test_a_damaged_export_is_refused_and_nothing_is_kept(tmp_path, lines, damage
         assert ledger.verify().problems == ()
 
 
-@pytest.mark.parametrize("text", [[], [""], ["{}"], ["not json"], ["[1]"], ['{"format": "other"}']])
+@pytest.mark.parametrize("text", [[], [""], ["{}"], ["not json"], ["[1]"], ["[" * 100_000], ['{"format": "other"}']])
 def test_what_is_not_an_export_is_refused(tmp_path, text):
     with pytest.raises(InvalidInput):
         import_ledger(text, tmp_path / "new.db")
+
+
+def test_an_export_cannot_name_a_file_outside_the_anchors(tmp_path, config):
+    body = canonical({"kind": "genesis", "at": 0, "format": "tallystick/ledger/1", "ledger": "../../escaped"})
+    signer, head = Signer.of_user(), link(GENESIS, body)
+    checkpoint = {"ledger": "../../escaped", "seq": 1, "head": head, "at": 0}
+    forged = [
+        canonical({"format": "tallystick/export/1", "ledger": "../../escaped"}),
+        canonical({"seq": 1, "hash": head, "body": body}),
+        canonical({"checkpoint": checkpoint, "by": signer.public, "signature": signer.sign(checkpoint)}),
+    ]
+    with pytest.raises(LedgerIntegrity, match="breaks a rule"):
+        import_ledger(forged, tmp_path / "new.db")
+    assert not list(tmp_path.rglob("escaped"))
 
 
 def test_the_checkpoint_can_be_required_to_be_somebodys(tmp_path, lines):

@@ -200,7 +200,10 @@ def _open_gate(path: Path) -> int:
 
 def _connect(path: Path) -> sqlite3.Connection:
     writable = os.access(path, os.W_OK)
-    uri = path.as_uri() + ("" if writable else "?mode=ro")
+    uri = path.as_uri()
+    if not writable:
+        # WAL needs a writable folder even for reading, unless there is no log and nobody can be writing.
+        uri += "?mode=ro" if os.path.exists(f"{path}-wal") else "?mode=ro&immutable=1"
     connection = sqlite3.connect(
         uri, uri=True, isolation_level=None, timeout=BUSY_SECONDS, check_same_thread=False, cached_statements=256
     )

@@ -9,7 +9,7 @@ many units have it, every unit in at most ``max_keys`` groups (:func:`units_per_
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -67,15 +67,7 @@ class StableKeys(Mechanism[Sizes, tuple[Hashable, ...]]):
 
     def smallest_sure(self) -> int:
         """The least size that is certainly always shown."""
-        digits = Digits(60)
-        high = 1
-        while _keep(*self.per_key, high)(digits).low < 1:
-            high *= 2
-        low = high // 2
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if _keep(*self.per_key, middle)(digits).low < 1 else (low, middle)
-        return high
+        return _sure(*self.per_key)
 
     def prepare(self, value: Any, *, strict: bool) -> Sizes:
         return sizes(value, strict=strict)
@@ -84,7 +76,7 @@ class StableKeys(Mechanism[Sizes, tuple[Hashable, ...]]):
         keys, counts = prepared
         if not keys:
             return ()
-        distinct, where = np.unique(np.minimum(counts, self.smallest_sure()), return_inverse=True)
+        distinct, where = np.unique(np.minimum(counts, min(self.smallest_sure(), _LARGEST)), return_inverse=True)
         chances = [_keep(*self.per_key, int(count)) for count in distinct]
         bounds = [word_bounds(chance) for chance in chances]
         least, most = np.array([b[0] for b in bounds])[where], np.array([b[1] for b in bounds])[where]
@@ -109,6 +101,12 @@ def stable(*, epsilon: float, delta: float, max_keys: int = 1, unit: str | None 
     )
 
 
+@lru_cache(maxsize=256)
+def _sure(epsilon: float, delta: float) -> int:
+    digits = Digits(60)
+    return _first(lambda n: _keep(epsilon, delta, n)(digits).low >= 1)
+
+
 @lru_cache(maxsize=4096)
 def _keep(epsilon: float, delta: float, size: int) -> Probability:
     """pi_n of Theorem 1: pi_0 = 0, pi_{n+1} = min(e^eps pi_n + delta, 1 - e^-eps (1 - pi_n - delta), 1).
@@ -126,9 +124,8 @@ def _keep(epsilon: float, delta: float, size: int) -> Probability:
         start = digits.subtract(digits.of(1), _risen(digits, exact_epsilon, exact_delta, rises))
         # 1 - pi shrinks by e^-eps and loses delta e^-eps at every step
         pull = digits.divide(digits.of(exact_delta), _expm1(digits, exact_epsilon))
-        rest = digits.subtract(
-            digits.multiply(shrink, start), digits.multiply(digits.subtract(digits.of(1), shrink), pull)
-        )
+        lost = digits.multiply(digits.multiply(_expm1(digits, steps * exact_epsilon), shrink), pull)
+        rest = digits.subtract(digits.multiply(shrink, start), lost)
         return _capped(digits.subtract(digits.of(1), rest))
 
     return probability
@@ -139,14 +136,19 @@ def _rising_steps(epsilon: Fraction, delta: Fraction) -> int:
     """How many steps take the first branch: 1 + the largest n with pi_n <= (1 - delta) / (e^eps + 1)."""
     digits = Digits(60)
     turn = digits.divide(digits.of(1 - delta), digits.add(digits.of(1), digits.exp(digits.of(epsilon))))
-    guess = max(
-        0, math.floor(math.log1p((1 - float(delta)) / float(delta) * math.tanh(float(epsilon) / 2)) / float(epsilon))
-    )
-    while guess > 0 and turn.below(_risen(digits, epsilon, delta, guess)):
-        guess -= 1
-    while not turn.below(_risen(digits, epsilon, delta, guess + 1)):
-        guess += 1
-    return guess + 1
+    return _first(lambda n: turn.below(_risen(digits, epsilon, delta, n)))
+
+
+def _first(holds: Callable[[int], bool]) -> int:
+    """The least n >= 1 at which a condition that stays true once true holds."""
+    high = 1
+    while not holds(high):
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
 
 
 def _risen(digits: Digits, epsilon: Fraction, delta: Fraction, steps: int) -> Enclosure:
@@ -171,9 +173,10 @@ def proper_delta(delta: Any) -> float:
     >>> proper_delta(1e-6)
     1e-06
     """
-    number = check.probability("delta", delta, "a number strictly between 0 and 1")
-    if not 0 < number < 1:
-        raise InvalidInput("delta", delta, "a number strictly between 0 and 1")
+    allowed = "a number between 1e-300 and 1, without the ends"
+    number = check.probability("delta", delta, allowed)
+    if not 1e-300 < number < 1:
+        raise InvalidInput("delta", delta, allowed)
     return number
 
 

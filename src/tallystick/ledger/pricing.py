@@ -80,12 +80,10 @@ def _in_zcdp(loss: PrivacyLoss, currency: Filter, declared: Fraction | None) -> 
 
 
 def _curve_in_zcdp(loss: PrivacyLoss, delta: float) -> float:
-    """rho of a plan from its whole curve, cut off where a delta is declared; else from its (epsilon, delta) alone."""
-    rho = truncated_rho(loss, delta=delta)
-    if math.isfinite(rho):
-        return rho
+    """rho of a plan from its whole curve, cut off where a delta is declared, or from its (epsilon, delta) alone."""
     epsilon = float(loss.epsilon(delta=delta))
-    return epsilon * math.tanh(epsilon / 2) * SLACK if math.isfinite(epsilon) else math.inf
+    by_response = epsilon * math.tanh(epsilon / 2) * SLACK if math.isfinite(epsilon) else math.inf
+    return min(by_response, truncated_rho(loss, delta=delta))
 
 
 def _in_approx(loss: PrivacyLoss, currency: Filter, declared: Fraction | None) -> Price:

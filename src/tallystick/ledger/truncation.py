@@ -41,7 +41,8 @@ def truncated_rho(loss: PrivacyLoss, *, delta: float) -> float:
     if top <= 0:
         return 0.0
     lost = -math.log1p(-delta)
-    return _supremum(_curve(loss, top, lost), top + lost, first=_first_order(lost)) * ROUNDING
+    curve = _curve(loss, top, lost)
+    return _supremum(curve, top + lost, first=_first_order(curve)) * ROUNDING
 
 
 def cut(loss: PrivacyLoss, delta: float) -> float:
@@ -59,9 +60,9 @@ def cut(loss: PrivacyLoss, delta: float) -> float:
     return max(least, within(delta / (1.0 + math.exp(-least))))
 
 
-def _first_order(lost: float) -> float:
-    """The lowest a - 1 on the ladder: below it D_a <= D_first; small, but lost/first must not matter."""
-    return 1e-3 if lost == 0 else max(1e-3, min(1.0, 30.0 * math.sqrt(lost)))
+def _first_order(curve: Callable[[float], float]) -> float:
+    """The lowest a - 1 on the ladder, where D_a, which bounds all lower orders, is least: lost / theta grows below."""
+    return min((10.0 ** (n / 2) for n in range(-6, 1)), key=lambda theta: curve(theta) / theta)
 
 
 def _curve(loss: PrivacyLoss, top: float, lost: float) -> Callable[[float], float]:

@@ -72,6 +72,12 @@ def test_a_sampled_plan_keeps_its_amplification_when_it_may_spend_delta():
     assert with_delta >= float(plan.renyi(order=1.0001)) * 0.999
 
 
+def test_a_light_plan_is_priced_by_its_epsilon_when_that_is_cheaper():
+    plan = 100 * ts.gaussian(sigma=2).sampled(rate=0.001)
+    epsilon = float(plan.epsilon(delta=1e-7))
+    assert float(cost(plan, ZCDP, delta=1e-7).first) <= epsilon * math.tanh(epsilon / 2) * (1 + 1e-9)
+
+
 def brute_force_rho(p, q, top, delta):
     """Cut the true pair at ``top`` and take the supremum over many orders of both directions."""
     loss = np.log(p / q)

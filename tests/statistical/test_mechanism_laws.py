@@ -24,7 +24,7 @@ from tallystick.mechanisms.selection import exponential, permute_and_flip, weigh
 from tallystick.mechanisms.threshold import above_threshold
 
 SCORES = np.array([0.0, 2.0, 4.0, 5.0, 6.0])
-DRAWS = 8_000
+DRAWS = 5_000
 
 
 def fits(indices, law: np.ndarray) -> bool:
@@ -156,7 +156,7 @@ def test_sparse_vector() -> None:
         low = [laplace_below((rho + 1.0 - a) / answer_scale) for a in answers]
         return np.array([float((base * np.prod(_chances(low, p), axis=0)).sum()) for p in OUTCOMES])
 
-    draws = [OUTCOMES.index(mechanism.release(answers)) for _ in range(DRAWS // 2)]
+    draws = [OUTCOMES.index(mechanism.release(answers)) for _ in range(2500)]
     right = law(float(mechanism.threshold_scale), float(mechanism.answer_scale))
     assert fits(draws, right / right.sum())
     wrong = law(float(mechanism.threshold_scale), float(mechanism.answer_scale) / 2)
@@ -175,7 +175,7 @@ def _chances(low: list[np.ndarray], pattern: tuple[bool, ...]) -> list[np.ndarra
 
 def test_optimal_partition_selection() -> None:
     mechanism = stable(epsilon=1.0, delta=0.01)
-    size, groups = 4, 300_000
+    size, groups = 4, 100_000
     kept = len(mechanism.release(dict.fromkeys(range(groups), size)))
     law = np.array([1 - mechanism.keep_probability(size), mechanism.keep_probability(size)])
     assert g_test(np.array([groups - kept, kept]), law) > NEVER
@@ -241,7 +241,7 @@ def test_local_laplace() -> None:
 @pytest.mark.parametrize("norm", list(Norm))
 def test_k_norm_noise_has_a_gamma_length_and_a_uniform_direction(norm: Norm) -> None:
     mechanism = add_knorm(epsilon=1.0, norm=norm, sensitivity=1.0, granularity=2.0**-12)
-    out = np.array([mechanism.release([0.0, 0.0]) for _ in range(4000)])
+    out = np.array([mechanism.release([0.0, 0.0]) for _ in range(2500)])
     length = {
         Norm.L1: np.abs(out).sum(axis=1),
         Norm.L2: np.hypot(out[:, 0], out[:, 1]),

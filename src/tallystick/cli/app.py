@@ -14,13 +14,17 @@ from tallystick.cli.commands import (
     account,
     budget,
     calibrate,
+    card,
     charge,
     compare,
+    dataset,
     demo,
     doctor,
     explain,
     ledger,
     plot,
+    publish,
+    query,
     read,
     release,
     respond,
@@ -47,6 +51,10 @@ app.command("respond", short_help="Randomize answers locally, or estimate from r
 app.command("plot", short_help="Draw a loss into an SVG or PNG file.")(plot.plot)
 app.command("theorem", short_help="A statement of the lecture notes, with a live number.")(theorem.theorem)
 app.command("doctor", short_help="Versions, optional parts, self-check.")(doctor.doctor)
+app.add_typer(dataset.app, name="dataset")
+app.add_typer(publish.app, name="publish")
+app.command("query", short_help="Ask a dataset once: plan, pay, answer.")(query.query)
+app.add_typer(card.app, name="card")
 app.command("budget", short_help="Limit, used, burn-down, and what still fits.")(budget.budget)
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(account.app, name="account")

@@ -1,0 +1,125 @@
+"""The options that say what is asked of a dataset and at what price, shared by ``publish plan`` and ``query``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tallystick.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from tallystick.query.asked import Query
+    from tallystick.query.plan import Plan
+    from tallystick.query.table import Table
+
+Name = Annotated[str, typer.Argument(help="The dataset's name.")]
+Measures = Annotated[str, typer.Option("--measures", help='What to compute, such as "count,mean(age),sum(cost)".')]
+By = Annotated[str | None, typer.Option("--by", help="The columns to group by, with commas.")]
+Keys = Annotated[Path | None, typer.Option("--keys", help="A public CSV file that lists the groups.")]
+PrivateKeys = Annotated[
+    float | None, typer.Option("--private-keys", help="Find the groups in the data, at this delta; instead of --keys.")
+]
+Where = Annotated[list[str] | None, typer.Option("--where", metavar="COLUMN=VALUE", help="Only such rows; repeatable.")]
+Rho = Annotated[float | None, typer.Option("--rho", help="The price, in zCDP.")]
+Epsilon = Annotated[float | None, typer.Option("--epsilon", help="The price, as epsilon (with --delta, or pure).")]
+Delta = Annotated[float | None, typer.Option("--delta", help="The delta that goes with the price.")]
+Error = Annotated[
+    float | None, typer.Option("--error", help="Instead of a price: the 95 % error wanted on the first measure.")
+]
+Key = Annotated[
+    str | None, typer.Option("--key", help="Names this release: the same key again gives the same bytes, free.")
+]
+Out = Annotated[Path | None, typer.Option("--out", help="Write the table to this .csv or .json file.")]
+CardFile = Annotated[Path | None, typer.Option("--card", help="Write the privacy card to this .html file.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was asked on the command line."""
+
+    measures: str
+    by: str | None
+    keys: Path | None
+    private_keys: float | None
+    where: list[str] | None
+    budget: dict[str, float | None]
+
+    def query(self, table: Table) -> Query:
+        """The question, checked; nothing private is opened (a keys file is public)."""
+        from tallystick.query.keyset import PrivateKeys as Found
+        from tallystick.query.keyset import read_keys
+        from tallystick.query.measures import parse
+
+        for condition in self.where or ():
+            table = table.filter(equality(condition, table))
+        columns = [name.strip() for name in (self.by or "").split(",") if name.strip()]
+        if self.keys is not None and self.private_keys is not None:
+            raise InvalidInput("--keys", str(self.keys), "either --keys or --private-keys")
+        chosen: Any = None
+        if self.keys is not None:
+            chosen = read_keys(self.keys, columns, table.schema)
+        elif self.private_keys is not None:
+            chosen = Found(self.private_keys)
+        return table.group_by(*columns, keys=chosen).agg(**parse(self.measures))
+
+    @property
+    def price(self) -> dict[str, float]:
+        """The budget words that were given."""
+        return {name: value for name, value in self.budget.items() if value is not None}
+
+    def plan(self, table: Table) -> Plan:
+        """The question with its price."""
+        return self.query(table).plan(**self.price)
+
+    def to_data(self) -> dict[str, Any]:
+        """As plain data, for --json."""
+        keys = None if self.keys is None else str(self.keys)
+        return {
+            "measures": self.measures,
+            "by": self.by,
+            "keys": keys,
+            "private_keys": self.private_keys,
+            "where": list(self.where or ()),
+            **self.price,
+        }
+
+
+def equality(text: str, table: Table) -> Any:
+    """``year=2026`` as a condition on a row, its value read as the column's type."""
+    from tallystick.query.expressions import col
+
+    name, equals, value = text.partition("=")
+    name, value = name.strip(), value.strip()
+    if not equals or not name:
+        raise InvalidInput("--where", text, "COLUMN=VALUE")
+    kind = table.schema.type_of(name)
+    readers: dict[str, Any] = {
+        "integer": int,
+        "number": float,
+        "text": str,
+        "boolean": {"true": True, "false": False}.__getitem__,
+    }
+    try:
+        wanted = readers[kind](value)
+    except (KeyError, ValueError):
+        raise InvalidInput("--where", text, f"a value of type {kind} (integer, number, text or true/false)") from None
+    return col(name) == wanted
+
+
+def pairs(option: str, given: list[str] | None, shape: str) -> dict[str, str]:
+    """Repeated or comma-separated ``name=text`` options.
+
+    >>> pairs("--bounds", ["age=0:110", "cost=0:9,days=0:60"], "COLUMN=LOW:HIGH")
+    {'age': '0:110', 'cost': '0:9', 'days': '0:60'}
+    """
+    found = {}
+    for line in given or ():
+        for piece in line.split(","):
+            name, equals, value = piece.partition("=")
+            if not equals or not name.strip() or not value.strip():
+                raise InvalidInput(option, line, shape)
+            found[name.strip()] = value.strip()
+    return found

@@ -1,0 +1,87 @@
+"""``tallystick card``: read a privacy card in the terminal, and check it against the ledger."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tallystick.cli.output import Answer, Json, deliver, percent, percent_up, round_up, working
+from tallystick.cli.place import Place, opened, place_of
+from tallystick.errors import LedgerIntegrity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rich.console import Console
+
+app = typer.Typer(help="Read and check privacy cards.", no_args_is_help=True, rich_markup_mode=None)
+
+File = Annotated[Path, typer.Argument(help="The card: its HTML or its JSON file.")]
+
+
+@app.command()
+def show(file: File, as_json: Json = False) -> None:
+    """A card in words: odds, promise, who is and is not protected, error, evidence."""
+    from tallystick.cards import read_card
+
+    facts = read_card(file)[0].facts
+    deliver(Answer("card.show", {"file": str(file)}, facts, lambda out: _say(out, facts)), as_json=as_json)
+
+
+def _say(out: Console, facts: Mapping[str, Any]) -> None:
+    words, promise, released = facts["words"]["limit"], facts["promise"], facts["released"]
+    by = f" by {', '.join(released['group_by'])}" if released["group_by"] else ""
+    lines = [
+        f"{released['dataset']}{by}, population {released['population']}: {facts['decisions']['purpose']}",
+        "",
+        words["sentence"],
+        *(
+            f"from {percent(float(prior))} sure to at most {percent_up(belief)} sure"
+            for prior, belief in words["belief_from_prior"].items()
+        ),
+        *(
+            f"with {percent(float(alarm))} false alarms, at most {percent_up(hit)} of people found"
+            for alarm, hit in words["hit_rate_at_false_alarm"].items()
+        ),
+        "",
+        f"promise   never more than {promise['limit']} ({facts['accounting']['filter']})",
+        f"          epsilon {round_up(float(promise['epsilon']), 4)} at delta {promise['delta']:g}",
+        f"price     {promise['price']}",
+        f"protects  one {facts['protected']['unit']}: the data {facts['protected']['neighbours']}",
+        *(f"error     {each['column']} +-{round_up(each['error'], 4)} {each['holds']}" for each in facts["error"]["columns"]),
+        "",
+        "not protected:",
+        *(f"  - {sentence}" for sentence in facts["not_protected"]),
+        "",
+        f"plan      {facts['accounting']['plan_hash']}",
+        f"head      {facts['evidence'].get('head', 'none: this is a preview')}",
+        f"check     {facts['evidence']['verify']}",
+    ]
+    for line in lines:
+        out.print(line, soft_wrap=True, markup=False)
+
+
+@app.command()
+def verify(file: File, ledger: Place = None, as_json: Json = False) -> None:
+    """Compare a card with the ledger: chain, head, charge, plan, limit and every number. Exit 6 when they differ."""
+    from tallystick.cards import check_card, read_card
+
+    card, text = read_card(file)
+    page = text if text.lstrip().startswith("<") else None
+    with opened(ledger) as book, working("checking"):
+        findings = check_card(card, book, page=page)
+    wrong = [finding for finding in findings if not finding.holds]
+    if wrong:
+        raise LedgerIntegrity(
+            "\n".join(["the card does not say what the ledger says:", *(f"{each.what}: {each.problem}" for each in wrong)])
+        )
+    found = {"agrees": True, "checked": [finding.what for finding in findings]}
+
+    def say(out: Console) -> None:
+        for finding in findings:
+            out.print(f"ok  {finding.what}", markup=False)
+        out.print("the card says what the ledger says")
+
+    deliver(Answer("card.verify", {"ledger": place_of(ledger), "file": str(file)}, found, say), as_json=as_json)

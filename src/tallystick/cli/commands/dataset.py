@@ -1,0 +1,227 @@
+"""``tallystick dataset``: register a table under a population, once, with everything that is public about it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tallystick.cli import datasets
+from tallystick.cli.asking import Name, pairs
+from tallystick.cli.output import Answer, Json, deliver
+from tallystick.cli.place import DryRun, Place, account_facts, opened, place_of
+from tallystick.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tallystick.accounting.loss import PrivacyLoss
+    from tallystick.query.table import Table
+
+app = typer.Typer(help="Register tables under a population.", no_args_is_help=True, rich_markup_mode=None)
+
+EACH_ROW = "each-row"
+Repeated = list[str] | None
+
+
+@app.command()
+def add(
+    source: Annotated[str, typer.Argument(help="A .parquet, .csv or .duckdb file, or a postgresql:// URL.")],
+    population: Annotated[str, typer.Option("--population", help="Whose data it is: the account that pays.")],
+    unit: Annotated[str, typer.Option("--unit", help="The column that says whom a row is about, or 'each-row'.")],
+    limit: Annotated[str | None, typer.Option("--limit", help="A new population's limit: rho=0.5,delta=1e-6.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="What to call it (default: the file's name).")] = None,
+    table: Annotated[str | None, typer.Option("--table", help="Which table, where the source has several.")] = None,
+    max_groups: Annotated[int | None, typer.Option("--max-groups", help="Most groups one unit counts in.")] = None,
+    max_rows_per_group: Annotated[
+        int | None, typer.Option("--max-rows-per-group", help="Most rows of one unit in a group, by weight.")
+    ] = None,
+    bounds: Annotated[Repeated, typer.Option("--bounds", metavar="COLUMN=LOW:HIGH", help="Public bounds.")] = None,
+    types: Annotated[
+        Repeated, typer.Option("--type", metavar="COLUMN=TYPE", help="CSV: integer, number, text, boolean, date.")
+    ] = None,
+    person: Annotated[str | None, typer.Option("--person", help="What to call one unit, such as patient.")] = None,
+    about: Annotated[
+        Repeated,
+        typer.Option("--about", metavar="FIELD=TEXT", help="For the card: window, bounds_from, limit_reason, ..."),
+    ] = None,
+    replace: Annotated[bool, typer.Option("--replace-one", help="Neighbours replace one unit's rows.")] = False,
+    update: Annotated[bool, typer.Option("--update", help="Change caps, bounds or place of a known dataset.")] = False,
+    dry_run: DryRun = False,
+    ledger: Place = None,
+    as_json: Json = False,
+) -> None:
+    """Register a table: reads its column names and types once, stores them as public, opens the account."""
+    limits = {column: _interval(column, text) for column, text in pairs("--bounds", bounds, _BOUNDS).items()}
+    kinds = pairs("--type", types, "COLUMN=TYPE")
+    read = _read(source, table, unit, limits, kinds, replace).per_unit(
+        max_groups=max_groups, max_rows_per_group=max_rows_per_group
+    )
+    called = name or (Path(source).stem if "://" not in source else read.name)
+    told = _decisions(about, ask=not (as_json or dry_run))
+    dataset = datasets.Dataset(called, population, read.bounds(**limits).to_data(), told)
+    datasets.check_new(dataset, ledger, update=update)
+    word = person or ("row" if unit == EACH_ROW else unit.removesuffix("_id") or unit)
+    facts = _register(dataset, limit, word, ledger, replace, dry_run=dry_run)
+    found = {"name": called, **dataset.to_data(), "account": facts, "dry_run": dry_run}
+    asked = {"ledger": place_of(ledger), "source": source, "population": population}
+    deliver(Answer("dataset.add", asked, found, lambda out: _say(out, dataset, facts, dry_run)), as_json=as_json)
+
+
+_BOUNDS = "COLUMN=LOW:HIGH, such as age=0:110"
+
+
+def _interval(column: str, text: str) -> tuple[float, float]:
+    low, colon, high = text.partition(":")
+    try:
+        return _number(low), _number(high if colon else "")
+    except ValueError:
+        raise InvalidInput("--bounds", f"{column}={text}", _BOUNDS) from None
+
+
+def _number(text: str) -> float:
+    return int(text) if text.strip().lstrip("+-").isdigit() else float(text)
+
+
+def _read(
+    source: str, table: str | None, unit: str, limits: dict[str, Any], kinds: dict[str, str], replace: bool
+) -> Table:
+    """The table with its schema. A CSV column with bounds is a number, unless --type says otherwise."""
+    from tallystick.accounting.adjacency import Adjacency
+    from tallystick.query.session import Private, each_row
+
+    place = source if "://" in source else str(Path(source).absolute())
+    private = Private(place, adjacency=Adjacency.REPLACE if replace else Adjacency.ADD_REMOVE)
+    if private.source.kind == "csv":
+        kinds = {**dict.fromkeys(limits, "number"), **kinds}
+    return private.table(table, unit=each_row if unit == EACH_ROW else unit, types=kinds)
+
+
+def _decisions(given: Repeated, *, ask: bool) -> dict[str, str]:
+    """What a person must say, asked for once when there is somebody to ask."""
+    from tallystick.cards.wording import FIELDS
+
+    found = {}
+    for line in given or ():  # commas belong to the text here
+        name, equals, text = line.partition("=")
+        if name.strip() not in FIELDS or not equals or not text.strip():
+            raise InvalidInput("--about", line, f"FIELD=TEXT with FIELD one of {', '.join(FIELDS)}")
+        found[name.strip()] = text.strip()
+    if ask and sys.stdin.isatty() and sys.stdout.isatty():
+        for name, question in FIELDS.items():
+            if name not in found:
+                answer = typer.prompt(f"{question} (for the card; empty to leave out)", default="", show_default=False)
+                found |= {name: answer.strip()} if answer.strip() else {}
+    return found
+
+
+def limit_of(text: str, *, adjacency: str = "add_remove") -> PrivacyLoss:
+    """A limit as the command line writes it.
+
+    >>> str(limit_of("rho=0.5,delta=1e-6"))
+    'zcdp(rho=0.5, delta=1e-06)'
+    """
+    from tallystick.accounting import losses
+
+    shape = "rho=0.5,delta=1e-6, or epsilon=1,delta=1e-6, or epsilon=1, or mu=1"
+    try:
+        words = {name: float(value) for name, value in pairs("--limit", [text], shape).items()}
+    except ValueError:
+        raise InvalidInput("--limit", text, shape) from None
+    makers: dict[frozenset[str], Any] = {
+        frozenset({"rho"}): losses.zcdp,
+        frozenset({"rho", "delta"}): losses.zcdp,
+        frozenset({"epsilon"}): losses.pure_dp,
+        frozenset({"epsilon", "delta"}): losses.approx_dp,
+        frozenset({"mu"}): losses.gdp,
+    }
+    maker = makers.get(frozenset(words))
+    if maker is None:
+        raise InvalidInput("--limit", text, shape)
+    made: PrivacyLoss = maker(**words, adjacency=adjacency)
+    return made
+
+
+def _register(
+    dataset: datasets.Dataset, limit: str | None, word: str, ledger: str | None, replace: bool, *, dry_run: bool
+) -> dict[str, Any]:
+    """Open or find the account, attach, keep; in that order, so that a refusal leaves nothing behind."""
+    from tallystick.ledger import Budget
+
+    adjacency = "replace" if replace else "add_remove"
+    budget = None if limit is None else limit_of(limit, adjacency=adjacency)
+    if dry_run:
+        if budget is None:
+            return {"name": dataset.population, "unit": word}
+        asked = Budget.of(budget)
+        return {"name": dataset.population, "unit": word, "filter": asked.filter.name, "limit": str(budget)}
+    with opened(ledger, create=budget is not None) as book:
+        names = [account.name for account in book.accounts()]
+        if budget is None and dataset.population not in names:
+            raise InvalidInput("--population", dataset.population, "a known population, or --limit rho=0.5 for a new one")
+        unit = book.open(dataset.population).unit if dataset.population in names else word
+        account = book.open(dataset.population, budget=budget, unit=unit if budget is not None else None)
+        dataset.opened(account)
+        book.attach(account, dataset.name)
+        datasets.keep(dataset, ledger)
+        return account_facts(account)
+
+
+def _say(out: Console, dataset: datasets.Dataset, account: dict[str, Any], dry_run: bool) -> None:
+    table = dataset.table
+    verb = "would add" if dry_run else "added"
+    columns = ", ".join(f"{name} {kind}" for name, kind in table["columns"])
+    lines = [
+        f"{verb} {dataset.name} to population {dataset.population}",
+        f"  columns  {columns}",
+        f"  unit     {table['unit'] or 'each row'}: at most {table['max_groups'] or 'any number of'} groups, "
+        f"{table['max_rows'] or 'any number of'} rows in each",
+        *(f"  bounds   {name} {low:g} to {high:g}" for name, low, high in table["bounds"]),
+    ]
+    if "left" in account:
+        symbol = {key: value for key, value in account["left"].items() if key not in ("filter", "a0", "a1")}
+        lines.append("  left     " + ", ".join(f"{key} {value:g}" for key, value in symbol.items() if value))
+    for line in lines:
+        out.print(line, soft_wrap=True, markup=False)
+
+
+@app.command("list")
+def list_(ledger: Place = None, as_json: Json = False) -> None:
+    """The datasets a ledger knows, with their populations."""
+    held = datasets.known(ledger)
+    found = {"datasets": [{"name": name, **dataset.to_data()} for name, dataset in held.items()]}
+
+    def say(out: Console) -> None:
+        for name, dataset in held.items():
+            place = dataset.table["source"]["place"]
+            out.print(f"{name}  population {dataset.population}  {place}", soft_wrap=True, markup=False)
+        if not held:
+            out.print("no datasets yet: tallystick dataset add FILE --population ... --unit ... --limit rho=0.5")
+
+    deliver(Answer("dataset.list", {"ledger": place_of(ledger)}, found, say), as_json=as_json)
+
+
+@app.command()
+def show(name: Name, ledger: Place = None, as_json: Json = False) -> None:
+    """One dataset: columns, unit, caps, bounds, decisions, and what is left of its population's budget."""
+    dataset = datasets.find(name, ledger)
+    with opened(ledger) as book:
+        account = datasets.account_of(dataset, book)
+        facts = account_facts(account)
+        left = f"  account  {account.name}: used {account.used} of {account.limit}"
+    found = {"name": name, **dataset.to_data(), "account": facts}
+
+    def say(out: Console) -> None:
+        table = dataset.table
+        lines = [f"{name}  population {dataset.population}  {table['source']['place']}", left]
+        lines.append(f"  unit     {table['unit'] or 'each row'} ({table['adjacency']})")
+        lines.append(f"  caps     {table['max_groups']} groups, {table['max_rows']} rows in each")
+        lines += [f"  column   {column} {kind}" for column, kind in table["columns"]]
+        lines += [f"  bounds   {column} {low:g} to {high:g}" for column, low, high in table["bounds"]]
+        lines += [f"  {field}: {text}" for field, text in dataset.about.items()]
+        for line in lines:
+            out.print(line, soft_wrap=True, markup=False)
+
+    deliver(Answer("dataset.show", {"ledger": place_of(ledger), "name": name}, found, say), as_json=as_json)

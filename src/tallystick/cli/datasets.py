@@ -1,0 +1,124 @@
+"""Which datasets a ledger knows: a small JSON file beside it with what is public about each.
+
+The ledger itself records that a dataset belongs to a population. This file holds the rest: where the data lies, its
+schema, unit, caps and bounds, and the answers to what only a person can say. No data and no password is in it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tallystick.cli.place import place_of
+from tallystick.errors import InvalidInput, LedgerIntegrity, Refused
+
+if TYPE_CHECKING:
+    from tallystick.ledger import Account, Ledger
+    from tallystick.query.table import Table
+
+FORMAT = "tallystick/datasets/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """A table under a population."""
+
+    name: str
+    population: str
+    table: Mapping[str, Any]
+    about: Mapping[str, str] = field(default_factory=dict)
+
+    def opened(self, account: Account | None = None) -> Table:
+        """The table as a question can be asked of it; its file is not opened."""
+        from tallystick.query.table import Table
+
+        return Table.from_json(json.dumps(self.table), account=account)
+
+    def to_data(self) -> dict[str, Any]:
+        """As plain JSON data."""
+        return {"population": self.population, "table": dict(self.table), "about": dict(self.about)}
+
+
+def file_beside(ledger: str | None) -> Path:
+    """Where the datasets of a ledger are kept.
+
+    >>> str(file_beside("team.db")), str(file_beside("postgresql://host/team"))
+    ('team.db.datasets.json', 'tallystick.datasets.json')
+    """
+    place = place_of(ledger)
+    return Path("tallystick.datasets.json") if "://" in place else Path(place + ".datasets.json")
+
+
+def known(ledger: str | None) -> dict[str, Dataset]:
+    """Every registered dataset, by name."""
+    path = file_beside(ledger)
+    if not path.exists():
+        return {}
+    try:
+        held = json.loads(path.read_text(encoding="utf-8"))
+        if held["format"] != FORMAT:
+            raise ValueError
+        return {
+            name: Dataset(name, each["population"], each["table"], each["about"])
+            for name, each in held["datasets"].items()
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise LedgerIntegrity(f"{path} cannot be read; add the datasets again: tallystick dataset add ...") from None
+
+
+def find(name: str, ledger: str | None) -> Dataset:
+    """A dataset by name, or an error that lists those there are."""
+    datasets = known(ledger)
+    if name not in datasets:
+        listed = ", ".join(sorted(datasets)) or "none yet; tallystick dataset add FILE ..."
+        raise InvalidInput("dataset", name, f"one of: {listed}")
+    return datasets[name]
+
+
+def account_of(dataset: Dataset, book: Ledger) -> Account:
+    """The account that pays for a dataset; the ledger's own record decides."""
+    recorded = book.datasets().get(dataset.name)
+    if recorded != dataset.population:
+        raise LedgerIntegrity(
+            f"the ledger has dataset {dataset.name!r} under {recorded!r}, the file beside it under "
+            f"{dataset.population!r}; this is another ledger, or the file was edited"
+        )
+    return book.open(dataset.population)
+
+
+def check_new(dataset: Dataset, ledger: str | None, *, update: bool) -> None:
+    """A name is registered once; caps, bounds and place may be updated on request, whom it protects may not."""
+    found = known(ledger).get(dataset.name)
+    if found is None or found.to_data() == dataset.to_data():
+        return
+    if (found.population, found.table["unit"], found.table["adjacency"]) != (
+        dataset.population,
+        dataset.table["unit"],
+        dataset.table["adjacency"],
+    ):
+        raise Refused(
+            f"dataset {dataset.name!r} is registered under population {found.population!r} with unit "
+            f"{found.table['unit']!r}; whom it protects does not change. Works: another --name"
+        )
+    if not update:
+        raise InvalidInput("dataset", dataset.name, "a new --name, or --update to change caps, bounds or place")
+
+
+def keep(dataset: Dataset, ledger: str | None) -> Path:
+    """Write a dataset into the file, whole or not at all."""
+    path = file_beside(ledger)
+    everything = {**known(ledger), dataset.name: dataset}
+    text = json.dumps(
+        {"format": FORMAT, "datasets": {name: each.to_data() for name, each in sorted(everything.items())}}, indent=1
+    )
+    draft = path.with_name(f"{path.name}.{os.getpid()}.new")
+    try:
+        draft.write_text(text + "\n", encoding="utf-8")
+        draft.replace(path)
+    except OSError as error:
+        raise InvalidInput("ledger", str(path), f"a folder that can be written ({error.strerror})") from None
+    return path

@@ -119,7 +119,7 @@ def points(place: str, config: Path, scenario: str) -> list[str]:
         worker = Worker(place, config, seen, names.append)
         names.clear()
         worker.perform(scenario, f"scout-{scenario}")
-        os.write(writer, "\n".join(names).encode())
+        os.write(writer, "\n".join(dict.fromkeys(names)).encode())
 
     in_child(work)
     os.close(writer)

@@ -230,7 +230,7 @@ class Quantile(OfColumn):
     def read(self, numbers: Numbers, confidence: float) -> tuple[Estimate, ...]:
         noisy, cut = numbers[self.tree], self.tree.bins
         assert cut is not None
-        leaves = consistent(noisy.values * noisy.scale, cut.height)[:, : cut.count]
+        leaves = consistent(noisy.table, cut.height)[:, : cut.count]
         at, first, last = quantile_positions(leaves, self.p, self._margin(noisy, confidence))
         edges = np.array(cut.edges)
         if cut.whole:
@@ -271,7 +271,7 @@ class Histogram(Measure):
     def read(self, numbers: Numbers, confidence: float) -> tuple[Estimate, ...]:
         noisy = numbers[self.parts()[0]]
         half = noisy.half_width(1.0 - confidence)
-        columns = (noisy.values * noisy.scale).T
+        columns = noisy.table.T
         return tuple(Estimate(column, column - half, column + half) for column in columns)
 
     def error(self, numbers: Numbers, confidence: float, group_size: float) -> float:

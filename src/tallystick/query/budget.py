@@ -51,9 +51,7 @@ def keys_delta(query: Query, budget: Mapping[str, Any]) -> float:
     """The delta that private keys use; it must fit in the delta that was given."""
     used = query.keys.delta if isinstance(query.keys, PrivateKeys) else 0.0
     if "delta" in budget and budget["delta"] < used:
-        raise InvalidInput(
-            "delta", budget["delta"], f"at least {used:g}, the delta of private_keys, which is part of it"
-        )
+        raise InvalidInput("delta", budget["delta"], f"at least {used:g}, the delta of private_keys")
     return used
 
 
@@ -143,9 +141,8 @@ def _by_error(query: Query, budget: dict[str, Any], unit: str | None) -> Priced:
     # three more digits than anyone will read, rounded up: a little more exact than asked
     digits = 5 - math.floor(math.log10(high))
     rho = math.ceil(high * 10**digits) / 10**digits
-    kept = {word: budget[word] for word in ("delta", "weights") if word in budget}
-    found = _by_rho(query, {"rho": rho, **kept}, unit)
-    return found
+    kept: dict[str, Any] = {word: budget[word] for word in ("delta", "weights") if word in budget}
+    return _by_rho(query, {"rho": rho, **kept}, unit)
 
 
 def errors(query: Query, noises: tuple[Noise, ...], confidence: float, group_size: float) -> dict[str, float]:

@@ -72,7 +72,8 @@ def _fewer(plan: Plan, left: Fraction) -> str | None:
         return None
     dropped = len(plan.measures) - len(kept)
     rho = sum((costs[part] for part in paid), Fraction(0))
-    return f"drop {dropped} of {len(plan.measures)} measures ({', '.join(kept)} alone: rho={_up(float(rho)):g}, same error)"
+    price = f"rho={_up(float(rho)):g}, same error"
+    return f"drop {dropped} of {len(plan.measures)} measures ({', '.join(kept)} alone: {price})"
 
 
 def _fewer_groups(plan: Plan, left: Fraction) -> str | None:

@@ -17,7 +17,7 @@ from sqlglot import exp
 from tallystick.query.expressions import Call, Column, Expression, Literal
 from tallystick.query.schema import Schema
 
-Tree = exp.Expression
+Tree = exp.Expr
 HUGE: Final = 1e100
 """Operands of arithmetic are pulled into [-HUGE, HUGE] and tiny ones to 0, so that no engine can overflow."""
 
@@ -205,7 +205,8 @@ def row_value(expression: Expression, schema: Schema, words: Words, of: str) -> 
     assert isinstance(expression, Call)
     kinds = [argument.type_in(schema) for argument in expression.arguments]
     values = [row_value(argument, schema, words, of) for argument in expression.arguments]
-    return _CALLS[expression.name](words, values, kinds)
+    made: Tree = _CALLS[expression.name](words, values, kinds)
+    return made
 
 
 def constant(value: Any, words: Words) -> Tree:

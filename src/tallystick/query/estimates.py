@@ -26,9 +26,14 @@ class Noisy:
     scale: float
 
     @property
+    def table(self) -> Floats:
+        """All numbers of each group, in the units of the data."""
+        return self.values.astype(np.float64) * self.scale
+
+    @property
     def column(self) -> Floats:
         """The only number of each group, in the units of the data."""
-        return self.values[:, 0] * self.scale
+        return self.table[:, 0]
 
     @property
     def deviation(self) -> float:

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 
 RULES = (
     "rows with a missing unit or group are dropped",
-    "NaN and, in CSV, cells that are not of their declared type are missing; missing values are left out of a measure "
-    "unless it names a stand-in",
+    "NaN, and CSV cells not of their declared type, are missing; without a stand-in they are left out",
     "values beyond the bounds, infinities included, count as the nearest bound; histograms leave them out",
     "ragged CSV lines are dropped",
     "measures are rounded down to a public power-of-two step and added as integers",
@@ -96,7 +95,8 @@ def explained(plan: Plan) -> str:
     unit, keys = told["unit"], told["keys"]
     lines = [f"plan {plan.hash[:16]} of table {told['table']!r}, {told['privacy']} ({told['adjacency']})"]
     lines.append(
-        f"  caps     one {unit}: at most {told['max_groups']} groups, {told['max_rows_per_group']} rows in each, by weight"
+        f"  caps     one {unit}: at most {told['max_groups']} groups, "
+        f"in each a weight of {told['max_rows_per_group']} rows"
     )
     if told["row_level"]:
         lines.append("  WARNING  single rows are protected, not the people they are about")

@@ -7,6 +7,7 @@ another. Arithmetic is in doubles and total: a division by zero, NaN or a value 
 from __future__ import annotations
 
 import datetime
+import itertools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -109,12 +110,12 @@ class Expression:
 
     def between(self, lower: Any, upper: Any) -> Expression:
         """True from ``lower`` to ``upper``, both included."""
-        return (self >= lower) & (self <= upper)
+        return Call("and", (self >= lower, self <= upper))
 
     def cut(self, edges: Iterable[float]) -> Expression:
         """How many of the public, rising ``edges`` are <= the value: 0 below the first. For grouping numbers."""
         steps = [float(edge) for edge in edges]
-        if not 1 <= len(steps) <= 1000 or not all(a < b for a, b in zip(steps, steps[1:], strict=False)):
+        if not 1 <= len(steps) <= 1000 or not all(a < b for a, b in itertools.pairwise(steps)):
             raise InvalidInput("edges", steps[:10], "1 to 1000 rising numbers")
         return Call("cut", (self, *(Literal(step) for step in steps)))
 

@@ -8,6 +8,7 @@ engines compute the same integer. Integer sums are exact and free of order, whic
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -126,7 +127,7 @@ def histogram_bins(edges: Sequence[Any]) -> Bins:
         steps = tuple(check.finite("edges", edge) for edge in edges)
     except TypeError:
         raise InvalidInput("edges", type(edges).__name__, "rising numbers") from None
-    if not 2 <= len(steps) <= MOST_BINS + 1 or not all(a < b for a, b in zip(steps, steps[1:], strict=False)):
+    if not 2 <= len(steps) <= MOST_BINS + 1 or not all(a < b for a, b in itertools.pairwise(steps)):
         raise InvalidInput("edges", list(steps[:8]), f"2 to {MOST_BINS + 1} rising numbers")
     if max(abs(steps[0]), abs(steps[-1])) > LARGEST_BOUND:
         raise InvalidInput("edges", (steps[0], steps[-1]), f"numbers up to {LARGEST_BOUND:g}")
@@ -140,16 +141,12 @@ def bounds(lower: Any, upper: Any) -> tuple[float, float]:
     (0.0, 5000.0)
     """
     if lower is None or upper is None:
-        raise InvalidInput(
-            "bounds", (lower, upper), "lower and upper, or declare them with table.bounds(column=(l, u))"
-        )
+        raise InvalidInput("bounds", (lower, upper), "lower and upper, or declare them with table.bounds(...)")
     low, high = check.finite("lower", lower), check.finite("upper", upper)
     if not low < high:
         raise InvalidInput("bounds", (low, high), "a lower bound below the upper bound")
     if max(abs(low), abs(high)) > LARGEST_BOUND:
         raise InvalidInput("bounds", (low, high), f"bounds up to {LARGEST_BOUND:g}")
     if high - low < 1e-9 * max(1.0, abs(low), abs(high)):
-        raise InvalidInput(
-            "bounds", (low, high), "bounds further apart: floating point cannot tell these from each other"
-        )
+        raise InvalidInput("bounds", (low, high), "bounds further apart")
     return low, high

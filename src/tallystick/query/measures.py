@@ -120,9 +120,7 @@ def from_data(data: Any) -> Measure:
             values["edges"] = histogram_bins(values["edges"]).edges
         return kind(**values)
     except (KeyError, TypeError, ValueError) as problem:
-        raise InvalidInput(
-            "measure", type(problem).__name__, f"one of {', '.join(_KINDS)} with its arguments"
-        ) from None
+        raise InvalidInput("measure", type(problem).__name__, f"one of {', '.join(_KINDS)}") from None
 
 
 _WORDS: dict[str, Callable[..., Measure]] = {

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from sqlglot import exp
 
@@ -72,7 +71,9 @@ class _Compiler:
         self.rowwise = isinstance(query.table.unit, EachRow)
         self.flat = [part for part in query.parts if part.kind in FLAT]
         self.binned = [part for part in query.parts if part.bins is not None]
-        self.doubles = list(dict.fromkeys((p.column, p.missing) for p in query.parts if p.column is not None))
+        self.doubles: list[tuple[str | None, float | None]] = list(
+            dict.fromkeys((p.column, p.missing) for p in query.parts if p.column is not None)
+        )
         self.public = query.keys if isinstance(query.keys, PublicTable) else None
         count = 1 if self.public or not query.columns else len(query.columns)
         self.group_names = [f"{KEY}{i}" for i in range(count)]
@@ -216,7 +217,7 @@ class _Compiler:
         assert bins is not None
         value, words, last = name(self._place(part), "_r"), self.words, bins.count - 1
         if not bins.clamp:
-            branches = [
+            branches: list[tuple[Tree, Tree]] = [
                 (missing(value), exp.Null()),
                 (compare(exp.LT, value, words.double(bins.edges[0])), exp.Null()),
                 (compare(exp.GT, value, words.double(bins.edges[-1])), exp.Null()),
@@ -331,7 +332,7 @@ class _Compiler:
         keys = [name(column, "_r") for column in self._keys()]
         inside = exp.select(*keys, name(BIN, "_r")).from_(rows).where(self._there(name(BIN, "_r")))
         groups = [name(column, "_b") for column in self.group_names]
-        out: Any
+        out: exp.Select
         if self.rowwise:
             out = exp.select(*groups, name(BIN, "_b")).from_(inside.subquery("_b"))
             return out.select(self.words.sum(whole(1 << WEIGHT_BITS), SATURATED_TOTAL)).group_by(

@@ -103,10 +103,10 @@ def _collected(plan: Plan, engine: Engine, program: Program) -> Exact:
     for name, stage in program.stages:
         engine.keep(name, stage)
     columns = engine.collect(program.totals)
-    public = isinstance(query.keys, PublicTable) or not query.columns
-    width = 1 if public else len(query.columns)
+    listed = isinstance(query.keys, PublicTable) or not query.columns
+    width = 1 if listed else len(query.columns)
     keys: list[tuple[Any, ...]] | None = None
-    if public:
+    if listed:
         count = len(query.keys.rows) if isinstance(query.keys, PublicTable) else 1
         places = np.asarray(columns[0], dtype=np.int64)
     else:

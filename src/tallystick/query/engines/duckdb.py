@@ -19,7 +19,13 @@ from tallystick.query.sources import Source
 if TYPE_CHECKING:
     from tallystick.query.keyset import PublicTable
 
-_TYPES = {"integer": np.int64, "number": np.float64, "boolean": np.bool_, "text": object, "date": "datetime64[D]"}
+_TYPES: dict[str, Any] = {
+    "integer": np.int64,
+    "number": np.float64,
+    "boolean": np.bool_,
+    "text": object,
+    "date": "datetime64[D]",
+}
 
 
 def connect(source: Source) -> DuckEngine:
@@ -55,19 +61,19 @@ class DuckEngine:
 
     def _stored(self, table: str) -> exp.Expression:
         if self.source.kind == "parquet":
-            return exp.Anonymous(this="READ_PARQUET", expressions=[exp.Literal.string(self.source.place)])
+            reader = exp.Anonymous(this="READ_PARQUET", expressions=[exp.Literal.string(self.source.place)])
+            return exp.Table(this=reader)
         if self.source.kind == "memory":
             names = list(self.source.handle or {})
             if table not in names:
                 raise InvalidInput("table", table, f"one of {', '.join(names)}")
             return exp.Table(this=exp.to_identifier(f"_memory{names.index(table)}", quoted=True))
         schema, _, plain = table.rpartition(".")
-        found = exp.Table(
+        return exp.Table(
             this=exp.to_identifier(plain, quoted=True),
             db=exp.to_identifier(schema or "main", quoted=True),
             catalog=exp.to_identifier("source", quoted=True),
         )
-        return found
 
     def _csv(self, schema: Schema) -> exp.Expression:
         """Every cell is text; a cell that is not of its declared type is missing, a ragged line is dropped."""

@@ -16,6 +16,9 @@ from tallystick.numerics.search import bisect_decreasing
 TOLERANCES = (1e-9, 1e-7)
 """Relative errors of delta that nodes are chosen for, best first; epsilon is usually better still."""
 
+GOOD_ENOUGH = 0.999
+"""Lower over upper bound of delta below which another route is tried."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SaddleSum:
@@ -44,7 +47,10 @@ class SaddleSum:
             return None
         top = nodes.upper(epsilon)
         below = nodes if self.lower is self.upper else self._nodes(theta, False)
-        return Bounds(min(top, below.lower(epsilon)) if below is not None else 0.0, top)
+        bottom = min(top, below.lower(epsilon)) if below is not None else 0.0
+        if below is nodes and bottom < GOOD_ENOUGH * top:
+            return None  # no tilt puts the threshold near the mean (a law of two scales): the grid does better
+        return Bounds(bottom, top)
 
     def epsilon_bounds(self, delta: float) -> Bounds | None:
         """Certified bounds on epsilon, or None where the integrand decays too slowly."""

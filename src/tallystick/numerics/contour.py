@@ -73,9 +73,9 @@ class Nodes:
         value, scale, slack = self._sum(shifted)
         other, level = self.above
         width = 2.0 * math.pi / self.spacing
-        log_high = np.minimum(700.0, level - other * shifted)
-        with np.errstate(over="ignore"):
-            high = float(np.min(np.exp(log_high) / np.expm1((other - self.theta) * width)))
+        # In logs until the end: where the tilted mean is far above the threshold both factors overflow.
+        gap = (other - self.theta) * width
+        high = math.exp(min(700.0, float(np.min(level - other * shifted - gap - np.log(-np.expm1(-gap))))))
         finite = (value - slack - self.error - self.tail) * scale * (1.0 - 4.0 * self.scale_error)
         return max(0.0, finite - self.below - high) + self.infinity
 

@@ -26,9 +26,9 @@ def type_two_by_tests(p, q, alpha):
         points.append((float(p[mask].sum()), 1.0 - float(q[mask].sum())))
     best = 1.0
     for (a, b), (c, d) in itertools.product(points, repeat=2):
-        if a <= alpha + 1e-15 and c > alpha:
+        if a <= alpha < c:
             best = min(best, b + (d - b) * (alpha - a) / (c - a))
-        elif a <= alpha + 1e-15:
+        elif a <= alpha:
             best = min(best, b)
     return max(0.0, best)
 

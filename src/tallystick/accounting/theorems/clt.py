@@ -19,6 +19,10 @@ from tallystick.accounting.theorems.piecewise import PiecewiseTradeoff
 from tallystick.errors import InvalidInput
 
 
+_DUST = 1e-26
+"""A variance that rounding alone can make: losses of perfect privacy are zero up to 1e-16 each."""
+
+
 @dataclass(frozen=True, slots=True)
 class LossMoments:
     """Moments of one step's log-likelihood ratio log q/p under P: kl = -mean, k2, k3, and the centred third k3_bar.
@@ -190,8 +194,8 @@ def gaussian_limit(moments: Iterable[LossMoments]) -> GaussianLimit:
     kl = math.fsum(step.kl for step in found)
     variance = math.fsum(step.variance for step in found)
     third = math.fsum(step.k3_bar for step in found)
-    if variance <= 0.0:
-        return GaussianLimit(0.0, 0.0 if third <= 0.0 else 0.5)
+    if variance <= _DUST:
+        return GaussianLimit(0.0, 0.0)
     return GaussianLimit(2.0 * kl / math.sqrt(variance), 0.56 * third / variance**1.5)
 
 
@@ -227,6 +231,6 @@ def normal_sum(mean: float, variance: float, third: float) -> tuple[float, float
     >>> normal_sum(1.0, 4.0, 0.0)
     (1.0, 2.0, 0.0)
     """
-    if variance <= 0.0:
-        return mean, 0.0, 0.0
-    return mean, math.sqrt(variance), min(1.0, 0.56 * third / variance**1.5)
+    if variance <= _DUST:
+        return max(0.0, mean), 0.0, 0.0
+    return max(0.0, mean), math.sqrt(variance), min(1.0, 0.56 * third / variance**1.5)

@@ -39,8 +39,10 @@ def all_statements() -> tuple[Statement, ...]:
     return _ALL
 
 
-def lookup(number: str) -> Statement:
+def lookup(number: str, *, more: tuple[Statement, ...] = ()) -> Statement:
     """The statement with that number; a bare number means the theorem, else the proposition, and so on.
+
+    ``more`` are statements that live in other rooms (those about mechanisms).
 
     >>> lookup("13.5").title
     'Berry-Esseen band of the central limit theorem'
@@ -59,9 +61,10 @@ def lookup(number: str) -> Statement:
         else:
             continue
         break
+    known = _BY_NUMBER | {statement.number: statement for statement in more}
     for candidate in (text, *(f"{kind} {text}" for kind in _KINDS)):
-        if candidate in _BY_NUMBER:
-            return _BY_NUMBER[candidate]
-    near = difflib.get_close_matches(text, list(_BY_NUMBER), n=4, cutoff=0.5)
+        if candidate in known:
+            return known[candidate]
+    near = difflib.get_close_matches(text, list(known), n=4, cutoff=0.5)
     allowed = "a statement's number" + (f"; near: {', '.join(near)}" if near else " such as '13.5' or '000 kl'")
     raise InvalidInput("number", number, allowed)

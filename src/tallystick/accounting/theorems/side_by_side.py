@@ -345,9 +345,8 @@ def _limit_of(one: list[LossMoments], other: list[LossMoments], counts: list[int
     kl = math.fsum(n * (a.kl + b.kl) for a, b, n in zip(one, other, counts, strict=True))
     variance = math.fsum(n * a.variance for a, n in zip(one, counts, strict=True))
     third = math.fsum(n * a.k3_bar for a, n in zip(one, counts, strict=True))
-    if variance <= 0.0:
-        return clt.GaussianLimit(0.0, 0.0)
-    return clt.GaussianLimit(kl / math.sqrt(variance), 0.56 * third / variance**1.5)
+    _, deviation, gamma = clt.normal_sum(kl, variance, third)
+    return clt.GaussianLimit(kl / deviation if deviation > 0.0 else 0.0, gamma)
 
 
 def _band_of(one: list[LossMoments], other: list[LossMoments], counts: list[int]) -> clt.LossBand:

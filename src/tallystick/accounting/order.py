@@ -111,4 +111,6 @@ def _unsampled_mu(reading: Reader) -> float:
                 return math.inf
             mu = least_mu(reader(alone))
         total += count * mu * mu
+        if len(reading.loss.terms) == 1 and count == 1:
+            return reading.loss.group * mu
     return reading.loss.group * math.sqrt(total) * (1.0 + 1e-14)

@@ -161,11 +161,29 @@ def _minorant_law(epsilon: Array, lower: Array, upper: Array) -> Law:
     values[1:] = np.minimum(values[1:], lower[:-2])
     x = np.concatenate([[0.0], levels[:-1]])
     y = np.minimum.accumulate(np.concatenate([values, [0.0]]))
-    x, y = lower_hull(x, np.maximum(y, 0.0))
+    x, y = _not_below_diagonal(*lower_hull(x, np.maximum(y, 0.0)))
     steps = np.append(-np.diff(y) / np.diff(x), 0.0)
     masses = np.maximum(steps[:-1] - steps[1:], 0.0) * x[1:]
     kept = masses > 0
     return Law(np.log(x[1:][kept]), np.log(masses[kept]), zero=max(0.0, 1.0 - float(steps[0])))
+
+
+def _not_below_diagonal(x: Array, y: Array) -> tuple[Array, Array]:
+    """The larger of a convex polygon and 1 - a: still a lower bound, and again a pair of probabilities.
+
+    Only then may the pair be swapped: H(Q||P)(a) = 1 - a + a H(P||Q)(1/a) needs both masses to be one.
+    """
+    above = np.nonzero(y >= 1.0 - x)[0]
+    if not above.size:
+        return np.array([0.0, 1.0]), np.array([1.0, 0.0])
+    first = int(above[0])
+    if first == 0:
+        return x, np.concatenate([[1.0], y[1:]])
+    rise = (y[first] - y[first - 1]) / (x[first] - x[first - 1])
+    cross = (1.0 - y[first - 1] + rise * x[first - 1]) / (1.0 + rise)
+    if not 0.0 < cross < x[first]:
+        return np.concatenate([[0.0], x[first:]]), np.concatenate([[1.0], y[first:]])
+    return np.concatenate([[0.0, cross], x[first:]]), np.concatenate([[1.0, 1.0 - cross], y[first:]])
 
 
 @lru_cache(maxsize=64)

@@ -50,8 +50,8 @@ def not_protected(facts: Mapping[str, Any], *, population: str, unit: str) -> tu
         "counts, extracts and tables released outside it add to what is known.",
         "What is public by decision: that the table exists, its columns and types, caps, bounds and filters, the "
         "purpose, the price.",
-        "Groups of people who share something. For k of them together the odds are about the k-th power of those for "
-        "one.",
+        "Groups of people who share something. For k of them together the odds grow with the k-th power of those for "
+        "one, or faster.",
         "Timing. When the work was done, how long it took and what the machine did meanwhile is not hidden from those "
         "who can watch the machine.",
     ]

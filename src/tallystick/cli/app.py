@@ -59,7 +59,7 @@ app.command("budget", short_help="Limit, used, burn-down, and what still fits.")
 app.add_typer(ledger.app, name="ledger")
 app.add_typer(account.app, name="account")
 app.add_typer(charge.app, name="charge")
-app.command("demo", short_help="A year at a clinic, accounted for in a few seconds.")(demo.demo)
+app.command("demo", short_help="Publish a table privately in seconds, offline.")(demo.demo)
 
 
 def _version(wanted: bool) -> None:

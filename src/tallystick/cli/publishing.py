@@ -63,9 +63,11 @@ def plan_facts(plan: Plan, account: Account) -> dict[str, Any]:
 
 def plan_lines(facts: dict[str, Any], plan: Plan) -> list[str]:
     """A plan for people: price and error first, how it is made after that. No data was opened."""
+    sized = ("count", "count_units", "sum", "histogram")
+    holds = {each["name"]: "" if each["kind"] in sized else ", for a group of 1,000 rows" for each in plan.facts()["measures"]}
     lines = [
         f"price    {facts['price']}   (left {facts['left']}, population {facts['population']})",
-        *(f"error    {name} +-{round_up(half, 4)} in 95 of 100 cases" for name, half in facts["error"].items()),
+        *(f"error    {name} +-{round_up(half, 4)} in 95 of 100 cases{holds[name]}" for name, half in facts["error"].items()),
         "no data was opened",
     ]
     if not facts["fits"]:

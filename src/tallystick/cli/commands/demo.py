@@ -1,131 +1,166 @@
-"""``tallystick demo``: a year at a clinic, accounted for in a few seconds, offline and without any data."""
+"""``tallystick demo``: a table about 10,000 people who do not exist is published, a second query is denied, all offline.
+
+Every command that the story shows is really run, in this process, with the exit code that is printed.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import csv
+import io
+import json
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallystick.cli.commands.compare import curves_of, table_of
-from tallystick.cli.commands.explain import say as say_meaning
-from tallystick.cli.output import Answer, Json, deliver, percent_up, round_down, round_up, working
-from tallystick.errors import InvalidInput
+from tallystick.cli.output import Json, console, print_json
+from tallystick.errors import InvalidInput, TallystickError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tallystick import Bounds, PrivacyLoss
-    from tallystick.accounting.compare import Comparison
-    from tallystick.cards import Meaning
-
-DELTA = 1e-6
-WEEKLY = "52 * discrete_gaussian(sigma=20)"
-SURVEY = "laplace(scale=10)"
-TRAINING = "2000 * gaussian(sigma=1.5).sampled(rate=0.01)"
-STEPS = (
-    ("52 weekly counts of admissions, each with noise of standard deviation 20", WEEKLY),
-    ("one survey table with Laplace noise of scale 10", SURVEY),
-    ("a model trained for 2,000 steps on batches of one patient in a hundred", TRAINING),
-)
-NEXT = (
-    'tallystick explain "52 * gaussian(sigma=10)"',
-    "tallystick calibrate dpsgd --epsilon 8 --delta 1e-5 --examples 50000 --batch 1024 --epochs 30",
-    "tallystick theorem 13.5",
-)
+REGIONS = ("north", "east", "south", "west")
+OWN_FILES = ("demo-ledger.db", "demo-ledger.db-wal", "demo-ledger.db-shm", "demo-ledger.db.datasets.json")
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
-    """Everything the demo found out, before a word is printed."""
+class Step:
+    """One command of the story: why it is run, its words, and the exit code it must have."""
 
-    parts: tuple[float, ...]
-    total: Bounds
-    methods: Comparison
-    meaning: Meaning
-    sigma: float
-    pictures: tuple[Path, ...]
+    why: str
+    words: str
+    code: int = 0
+    brief: bool = False
 
 
 def demo(
-    out: Annotated[Path, typer.Option("--out", help="The folder for the pictures.")] = Path("tallystick-demo"),
+    out: Annotated[Path, typer.Option("--out", help="The folder for the demo's files.")] = Path("tallystick-demo"),
+    accounting: Annotated[
+        bool, typer.Option("--accounting", help="The accounting story instead: a year at a clinic, without data.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """A year at a clinic: compose, compare, explain, draw. Takes a few seconds; needs no data and no network."""
-    with working("a year at a clinic"):
-        story = _tell(out)
-    found: dict[str, Any] = {
-        "parts": [
-            {"what": what, "expression": text, "epsilon": epsilon}
-            for (what, text), epsilon in zip(STEPS, story.parts, strict=True)
-        ],
-        "lower": story.total.lower,
-        "upper": story.total.upper,
-        "methods": story.methods.to_dict()["rows"],
-        "meaning": story.meaning.to_dict(),
-        "weekly_sigma_for_epsilon_1": story.sigma,
-        "pictures": [str(path) for path in story.pictures],
-        "next": list(NEXT),
-    }
-    deliver(Answer("demo", {"delta": DELTA}, found, lambda console: _say(console, story)), as_json=as_json)
+    """Publish a table privately, be denied a second one, verify the record, get a privacy card. Offline, seconds."""
+    if accounting:
+        from tallystick.cli.commands.accounting_story import accounting_story
+
+        accounting_story(out, as_json=as_json)
+        return
+    _prepare(out)
+    steps, told = _steps(out), []
+    screen = None if as_json else console()
+    if screen:
+        screen.print("[bold]A clinic publishes a table[/bold] about 10,000 synthetic people, one year of visits.")
+    for number, step in enumerate(steps, 1):
+        code, text = _run([*shlex.split(step.words), *(["--json"] if as_json else [])])
+        if code != step.code:
+            raise TallystickError(f"the demo's step {number} ended with {code}, not {step.code}:\n{text}")
+        told.append({"why": step.why, "command": f"tallystick {step.words}", "exit_code": code, "said": text})
+        if screen:
+            _say(screen, number, step, text, out)
+    card, following = out / "card.html", _next(out)
+    if screen is None:
+        found = [{**each, "said": _document(each["said"])} for each in told]
+        asked, files = {"out": str(out), "accounting": False}, {"card": str(card), "table": str(out / "table.csv")}
+        print_json("tallystick/demo", {"asked": asked, "found": {"steps": found, **files, "next": following}})
+        return
+    screen.print("\n[bold]The privacy card[/bold]: open it in a browser, or print it")
+    screen.print(str(card), soft_wrap=True, markup=False)
+    screen.print("\nTry next:")
+    for command in following:
+        screen.print(f"  {command}", soft_wrap=True, markup=False)
 
 
-def _tell(folder: Path) -> Story:
-    import tallystick as ts
-    from tallystick.cards import meaning
-    from tallystick.cli.expression import read_loss
-
-    losses = [read_loss(text) for _, text in STEPS]
-    year: PrivacyLoss = sum(losses, ts.no_loss())
-    training = losses[-1]
-    goal = ts.approx_dp(epsilon=1, delta=DELTA)
-    return Story(
-        parts=tuple(float(loss.epsilon(delta=DELTA)) for loss in losses),
-        total=year.epsilon_bounds(delta=DELTA),
-        methods=ts.compare(training, delta=DELTA),
-        meaning=meaning(year, delta=DELTA),
-        sigma=float(ts.calibrate(lambda sigma: 52 * ts.gaussian(sigma=sigma), goal)),
-        pictures=_draw(year, training, folder),
-    )
-
-
-def _draw(year: PrivacyLoss, training: PrivacyLoss, folder: Path) -> tuple[Path, ...]:
-    from tallystick import plots
+def _prepare(folder: Path) -> None:
+    """The demo's files, fresh: the data, the public list of groups, and no ledger of an earlier demo."""
+    from tallystick.cli.demo_data.make_visits import bundled
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        for name in OWN_FILES:
+            (folder / name).unlink(missing_ok=True)
+        (folder / "visits.csv").write_bytes(bundled())
+        groups = "".join(f"{region},{sex}\n" for region in REGIONS for sex in "fm")
+        (folder / "regions.csv").write_text("region,sex\n" + groups, encoding="ascii")
     except OSError as error:
-        raise InvalidInput("--out", str(folder), f"a folder that can be created ({error.strerror})") from error
-    attacker = plots.tradeoff(year, title="A year at the clinic: what the best attacker can do")
-    price = plots.steps(
-        curves_of(training, delta=DELTA, points=5), delta=DELTA, title="Training: one run, every accountant"
+        raise InvalidInput("--out", str(folder), f"a folder that can be written ({error.strerror})") from error
+
+
+def _steps(folder: Path) -> tuple[Step, ...]:
+    def at(name: str) -> str:
+        return shlex.quote(str(folder / name))
+
+    ledger = f"--ledger {at('demo-ledger.db')}"
+    run = f"publish run {at('table.plan.json')} --key report-t1 --purpose 'annual report' --out {at('table.csv')}"
+    return (
+        Step(
+            "Register the table once: whom it protects, caps, bounds, and the limit of all that may ever be spent",
+            f"dataset add {at('visits.csv')} --population patients-2026 --unit patient_id --max-groups 2 "
+            "--max-rows-per-group 3 --bounds age=0:110 --limit rho=0.1 --about 'window=1 January to 31 December 2026' "
+            "--about 'bounds_from=chosen before the data was seen: nobody is older than 110' "
+            "--about 'limit_reason=an example' --about 'decided_by=the demo' --about 'contact=nobody: synthetic data' "
+            + ledger,
+            brief=True,
+        ),
+        Step(
+            "Know price and error before anything is spent; no data is opened",
+            f"publish plan visits --by region,sex --keys {at('regions.csv')} --measures 'count_units,mean(age)' "
+            f"--rho 0.06 --out {at('table.plan.json')} {ledger}",
+            brief=True,
+        ),
+        Step("Publish: charge first, then compute, then record", f"{run} --card {at('card.html')} {ledger}"),
+        Step("Run it again by mistake: the key is known, so the same bytes and no second charge", f"{run} {ledger}"),
+        Step(
+            "Ask for one more table: the budget is a promise, so it is denied",
+            f"query visits --by region --keys {at('regions.csv')} --measures count --rho 0.06 --why curiosity {ledger}",
+            code=3,
+        ),
+        Step("Verify the record: hash chain, totals, every row", f"ledger verify {ledger}"),
+        Step("Verify the card against the record", f"card verify {at('card.html')} {ledger}", brief=True),
     )
-    return plots.save(attacker, folder / "tradeoff.svg"), plots.save(price, folder / "steps.svg")
 
 
-def _say(out: Console, story: Story) -> None:
-    def heading(text: str) -> None:
-        out.print(f"\n[bold]{text}[/bold]")
+def _run(words: list[str]) -> tuple[int, str]:
+    """One command in this process; what it prints, errors included, unless it answers in JSON."""
+    from tallystick.cli.app import run
 
-    out.print("[bold]A year at a clinic[/bold]: three things were published about the same patients.")
-    for (what, text), epsilon in zip(STEPS, story.parts, strict=True):
-        out.print(f"  {what}\n      {text}   epsilon {round_up(epsilon, 4)}", markup=False)
-    heading("1. Compose: losses add, and are read once")
-    out.print(f"  adding the three epsilons would say {round_up(sum(story.parts), 4)} (at three times the delta)")
-    enclosure = f"{round_down(story.total.lower)} and {round_up(story.total.upper)}"
-    out.print(f"  the year as one loss: epsilon is certified between {enclosure} at delta {DELTA:g}")
-    heading("2. Compare: what other accountants say about the training run")
-    out.print(table_of(story.methods))
-    heading("3. Explain: what the year means to one patient")
-    say_meaning(out, story.meaning)
-    heading("4. Calibrate: before publishing, not after")
-    goal = f"epsilon 1 at delta {DELTA:g}"
-    out.print(f"  52 weekly counts fit {goal} with noise of standard deviation {round_up(story.sigma, 5)}")
-    heading("5. Pictures")
-    for path in story.pictures:
-        out.print(f"  {path}", soft_wrap=True, markup=False)
-    at_one_percent = percent_up(story.meaning.hit_rates[0.01])
-    out.print(f"\nWith 1 % false alarms the best attacker finds at most {at_one_percent} of the patients. Try next:")
-    for command in NEXT:
-        out.print(f"  {command}", soft_wrap=True, markup=False)
+    said, complained = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(complained):
+        code = run(words)
+    return code, said.getvalue() if "--json" in words else said.getvalue() + complained.getvalue()
+
+
+def _say(screen: Console, number: int, step: Step, text: str, folder: Path) -> None:
+    screen.print(f"\n[bold]{number}. {step.why}[/bold]")
+    screen.print(f"$ tallystick {step.words}", soft_wrap=True, markup=False, style="dim")
+    if step.words.startswith("publish run") and "--card" in step.words:
+        from tallystick.cli.publishing import table
+
+        with (folder / "table.csv").open(encoding="utf-8", newline="") as file:
+            header, *rows = csv.reader(file)
+        screen.print(table(header, [[_number(cell) for cell in row] for row in rows]))
+    shown = text.split("\n\n")[0] if step.brief else text
+    screen.print(shown.rstrip(), soft_wrap=True, markup=False)
+
+
+def _number(cell: str) -> Any:
+    try:
+        return int(cell) if cell.lstrip("-").isdigit() else float(cell)
+    except ValueError:
+        return cell
+
+
+def _document(text: str) -> Any:
+    return json.loads(text)
+
+
+def _next(folder: Path) -> list[str]:
+    ledger = shlex.quote(str(folder / "demo-ledger.db"))
+    return [
+        f"tallystick card show {shlex.quote(str(folder / 'card.html'))}",
+        f"tallystick budget --ledger {ledger}",
+        "tallystick demo --accounting",
+    ]

@@ -23,14 +23,18 @@ def theorem(
 ) -> None:
     """Show a theorem: statement, source, erratum, a live number and its page; without ID, list them all."""
     from tallystick.accounting.theorems.registry import all_statements, lookup
+    from tallystick.mechanisms.statements import MECHANISMS
 
     if number is None:
-        listed = [{"number": entry.number, "title": entry.title, "page": entry.page} for entry in all_statements()]
+        listed = [
+            {"number": entry.number, "title": entry.title, "page": entry.page}
+            for entry in (*all_statements(), *MECHANISMS)
+        ]
         deliver(
             Answer("theorem", {"number": None}, {"statements": listed}, lambda out: _list(out, listed)), as_json=as_json
         )
         return
-    found = _facts(lookup(number))
+    found = _facts(lookup(number, more=MECHANISMS))
     deliver(Answer("theorem", {"number": number}, found, lambda out: _say(out, found)), as_json=as_json)
 
 
@@ -42,7 +46,8 @@ def _facts(entry: Statement) -> dict[str, Any]:
         "source": entry.source,
         "erratum": entry.erratum,
         "live": entry.live(),
-        "functions": [f"ts.theorems.{name}" for name in entry.functions],
+        # those about mechanisms are named in full, the others are names of ts.theorems
+        "functions": [f"tallystick.{name}" if "." in name else f"ts.theorems.{name}" for name in entry.functions],
         "page": f"docs/{entry.page}",
         "test": entry.test,
     }

@@ -74,6 +74,17 @@ class Comparison:
         """
         return {"loss": self.loss, "delta": self.delta, "rows": [row.to_dict() for row in self.rows]}
 
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        lines = []
+        for row in self.rows:
+            value = "-" if row.epsilon is None else f"{row.epsilon:.6g}"
+            cells = "".join(f"<td>{escape(text)}</td>" for text in (row.method, value, str(row.kind), row.note))
+            lines.append(f"<tr>{cells}</tr>")
+        head = "<tr><th>method</th><th>epsilon</th><th>kind</th><th>note</th></tr>"
+        return f"<table>{head}{''.join(lines)}</table>"
+
     def __str__(self) -> str:
         width = max(len(row.method) for row in self.rows)
         shown = self.loss if len(self.loss) <= 200 else self.loss[:197] + "..."

@@ -81,14 +81,15 @@ def test_good_numbers_give_numbers(name, good):
         assert not any(isinstance(x, float) and math.isnan(x) for x in flat)
 
 
-@pytest.mark.parametrize("bad", [float("nan"), float("-inf"), -1.0, "1", None, True], ids=str)
+ANY_SIGN = {"lower", "upper", "t"}
+
+
 @pytest.mark.parametrize(("name", "good", "argument"), CASES, ids=[f"{name}-{arg}" for name, _, arg in CASES])
-def test_bad_numbers_are_refused_by_name(name, good, argument, bad):
-    if bad == -1.0 and argument in {"lower", "upper", "t"} and isinstance(bad, float):
-        pytest.skip("any finite number is allowed here")
-    with pytest.raises(InvalidInput) as caught:
-        getattr(theorems, name)(**{**good, argument: bad})
-    assert caught.value.argument == argument
+def test_bad_numbers_are_refused_by_name(name, good, argument):
+    for bad in (float("nan"), float("-inf"), "1", None, True, *([] if argument in ANY_SIGN else [-1.0])):
+        with pytest.raises(InvalidInput) as caught:
+            getattr(theorems, name)(**{**good, argument: bad})
+        assert caught.value.argument == argument
 
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, 1.5])

@@ -18,7 +18,6 @@ from tallystick.accounting.theorems.gaussian import gaussian_tradeoff, gdp_delta
 from tallystick.accounting.theorems.piecewise import PiecewiseTradeoff
 from tallystick.errors import InvalidInput
 
-
 _DUST = 1e-26
 """A variance that rounding alone can make: losses of perfect privacy are zero up to 1e-16 each."""
 

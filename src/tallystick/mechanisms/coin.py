@@ -19,6 +19,7 @@ from tallystick.mechanisms.randomness import Source
 Probability = Callable[[Digits], Enclosure]
 """A probability: for the asked digits, an enclosure of it."""
 
+_CHUNK = 1 << 20
 _ROUND = 2.0**-49  # bounds an exp right to 8 ulp and two roundings, relatively
 
 
@@ -39,7 +40,14 @@ def flip(probability: Probability, size: int, source: Source) -> NDArray[np.bool
     True
     """
     least, most = word_bounds(probability)
-    return flip_words(np.full(size, least), np.full(size, most), lambda _: probability, source)
+    heads = np.empty(size, dtype=np.bool_)
+    for start in range(0, size, _CHUNK):  # eight bytes of randomness per coin are held for one chunk at a time
+        words = source.words(min(_CHUNK, size - start))
+        part = words < least
+        for i in np.flatnonzero(~part & (words <= most)):
+            part[i] = _settled(probability, int(words[i]), source)
+        heads[start : start + part.size] = part
+    return heads
 
 
 def word_bounds(probability: Probability) -> tuple[np.uint64, np.uint64]:

@@ -82,7 +82,10 @@ class LineExponential(Mechanism[Pieces, float]):
         allowed = "Steps(breaks, scores) with one score more than breaks"
         if type(value) is not Steps:
             raise InvalidInput("value", type(value).__name__, allowed)
-        breaks = np.sort(vector("breaks", value.breaks, strict=strict, least=0))
+        breaks = vector("breaks", value.breaks, strict=strict, least=0)
+        if strict and (np.diff(breaks) < 0).any():
+            raise InvalidInput("breaks", "a decrease", "breaks in increasing order")
+        breaks = np.maximum.accumulate(breaks)  # the public rule for breaks out of order
         scores = vector("scores", value.scores, strict=strict)
         if scores.size != breaks.size + 1:
             raise InvalidInput("value", f"{breaks.size} breaks and {scores.size} scores", allowed)
@@ -142,7 +145,13 @@ class RejectionExponential(Mechanism[Callable[[Any], float], Point], Generic[Poi
         bottom, top = self.score_bounds
 
         def clamped(point: Any) -> float:
-            score = float(value(point))
+            try:
+                score = float(value(point))
+            except Exception:
+                # After a charge an error that depends on the data would be an answer; the worst score is not.
+                if strict:
+                    raise
+                return bottom
             return bottom if math.isnan(score) else min(max(score, bottom), top)
 
         return clamped

@@ -77,6 +77,14 @@ def test_equal_numbers_come_back_exactly() -> None:
             assert {mechanism.release([value] * 40) for _ in range(10)} == {value}
 
 
+def test_outputs_lie_on_one_public_lattice_whatever_the_data() -> None:
+    mechanism = winsorized_mean(bounds=(0, 1), epsilon=1.0, granularity=2.0**-10)
+    for data in ([0.1, 0.2, 0.3, 0.4], [1.0, 0.0, math.pi / 4, 1e-9]):
+        for _ in range(50):
+            steps = mechanism.release(data) * 4 * 2**10
+            assert steps == round(steps)
+
+
 def test_outliers_are_clamped_and_the_mean_is_close() -> None:
     data = np.concatenate((np.random.default_rng(0).normal(3, 0.1, 2000), [1e6, -1e6]))
     for budget in ({"epsilon": 4.0}, {"rho": 1.0}):

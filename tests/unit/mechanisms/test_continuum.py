@@ -9,7 +9,7 @@ import pytest
 
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms.exponential import Steps, by_rejection, on_line, uniform_box
-from tallystick.mechanisms.randomness import SYSTEM
+from tallystick.mechanisms.randomness import SYSTEM, SeededSource
 from unit.mechanisms.neighbours import holds, refuses
 
 BUYERS = np.array([1.0, 1.0, 1.0, 4.01])
@@ -96,6 +96,15 @@ def test_rejection_clamps_scores_to_public_bounds_and_bounds_the_proposals() -> 
     assert found.count((0.5,)) >= 18
 
 
+def test_a_score_that_fails_is_the_worst_score_after_a_charge_and_an_error_before() -> None:
+    mechanism = by_rejection(
+        epsilon=1.0, sensitivity=1.0, propose=uniform_box([(0, 1)], granularity=0.5), score_bounds=(0, 1)
+    )
+    assert mechanism.release(lambda point: 1 / 0) in {(0.0,), (0.5,), (1.0,)}
+    with pytest.raises(ZeroDivisionError):
+        mechanism(lambda point: 1 / 0, source=SeededSource(1))
+
+
 def test_rejection_that_could_take_forever_is_refused() -> None:
     with pytest.raises(InvalidInput, match="proposals"):
         by_rejection(epsilon=100.0, sensitivity=1.0, propose=uniform_box([(0, 1)]), score_bounds=(0, 10))
@@ -108,7 +117,16 @@ def test_a_uniform_box_is_uniform_over_its_corners() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [None, [1.0], Steps([1.0], [1.0]), Steps([math.nan], [0.0, 1.0]), Steps([], []), Steps([1.0], ["a", "b"])]
+    "value",
+    [
+        None,
+        [1.0],
+        Steps([1.0], [1.0]),
+        Steps([math.nan], [0.0, 1.0]),
+        Steps([], []),
+        Steps([2.0, 1.0], [0.0, 0.0, 0.0]),
+        Steps([1.0], ["a", "b"]),
+    ],
 )
 def test_bad_scores_are_refused_before_randomness_is_drawn(value) -> None:
     assert refuses(on_line(epsilon=1.0, sensitivity=1.0, bounds=(0, 5)), value)

@@ -131,6 +131,20 @@ def test_noisy_sizes_keep_their_price_on_every_pair_and_delta_is_attained(kind: 
     assert lone <= 1e-3
 
 
+def test_moving_one_unit_between_groups_costs_two_groups() -> None:
+    # REPLACE on one number moves it from one bin to another: the price the unbounded mean uses for its histograms.
+    mechanism = stable_counts(epsilon=1.0, delta=1e-2, max_keys=2)
+    noise = discrete_law(lambda m: laplace_tail(mechanism.scale, m), 30)
+    one = [shown_law(size, noise, mechanism.threshold) for size in range(5)]
+    lone = accounting.approx_dp(epsilon=0.0, delta=mechanism.lone_probability)
+    claim = 2 * accounting.discrete_laplace(scale=mechanism.scale) + 2 * lone
+    pairs = [
+        (np.outer(one[n], one[m]).ravel(), np.outer(one[n - 1], one[m + 1]).ravel())
+        for n, m in itertools.product((1, 2, 4), (0, 1, 3))
+    ]
+    assert holds(claim, pairs, levels=FEW)
+
+
 @pytest.mark.parametrize("max_keys", [1, 3, 20])
 def test_the_threshold_is_the_least_that_keeps_delta(max_keys: int) -> None:
     mechanism = stable_counts(epsilon=1.0, delta=1e-4, max_keys=max_keys)

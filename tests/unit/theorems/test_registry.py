@@ -9,6 +9,7 @@ import pytest
 
 import tallystick.accounting.theorems as theorems
 from tallystick.accounting.theorems import all_statements, lookup
+from tallystick.accounting.theorems.registry import ALIASES
 from tallystick.errors import InvalidInput
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -57,6 +58,15 @@ def test_the_index_maps_every_statement_to_its_function_and_test():
             assert f"`{name}`" in row
 
 
+def test_other_numbers_of_a_statement_lead_to_it_and_are_in_the_index():
+    index = (ROOT / "docs" / "theory" / "index.md").read_text(encoding="utf-8")
+    own = {statement.number for statement in all_statements()}
+    for alias, number in ALIASES.items():
+        assert alias not in own
+        assert lookup(alias).number == number
+        assert f"| {alias} | {number} |" in index
+
+
 def test_every_page_is_linked_from_the_index():
     index = (ROOT / "docs" / "theory" / "index.md").read_text(encoding="utf-8")
     linked = set(re.findall(r"\(([\w-]+\.md)\)", index))
@@ -79,6 +89,10 @@ def test_every_page_is_linked_from_the_index():
         ("000 KL", "000 kl"),
         ("003 0.1", "003 0.1"),
         ("kov", "kov"),
+        ("14.2", "theorem 14.1"),
+        ("prop 14.2", "proposition 14.2"),
+        ("Lemma 8", "proposition 13.3"),
+        ("004 2.1", "001 composition"),
     ],
 )
 def test_a_statement_is_found_by_any_reasonable_spelling(asked, number):

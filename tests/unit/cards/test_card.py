@@ -1,0 +1,199 @@
+"""A privacy card says everything it must, says it truly, and cannot be made to say something else."""
+
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tallystick as ts
+from tallystick.cards import card, meaning, preview, read_card
+from tallystick.cards.figures import up
+from tallystick.cards.pictures import icons_svg
+from tallystick.cards.wording import not_protected
+from tallystick.errors import InvalidInput, Refused
+from tallystick.query.keyset import PrivateKeys
+from tallystick.query.measures import parse
+from tallystick.query.session import each_row
+
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>&{{ 7*7 }}"
+SECTIONS = "words released promise protected not-protected trust error mechanisms accounting evidence decisions".split()
+
+
+class Elements(HTMLParser):
+    """Element names, attributes and visible text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.names: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.text = ""
+        self._hidden = False
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.append(tag)
+        self.attributes += attrs
+        self._hidden = tag in ("script", "style")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._hidden = False
+
+    def handle_data(self, data: str) -> None:
+        if not self._hidden:
+            self.text += data
+
+
+def test_every_section_is_on_the_page_and_none_is_blank(clinic) -> None:
+    made = card(clinic.release(), about={"window": "2026"})
+    page = made.to_html()
+    for name in SECTIONS:
+        body = page.split(f'<section id="{name}"')[1].split("</section>")[0]
+        assert len(Elements("<p " + body).text.split()) > 10, name
+    letters = [page.split(f'<section id="{name}"')[1].split("<span>")[1][0] for name in SECTIONS]
+    assert sorted(letters) == list("ABCDEFGHIJK")
+
+
+def test_the_numbers_are_those_of_the_accounts_limit_and_not_of_what_was_used(clinic) -> None:
+    facts = card(clinic.release()).facts
+    promised = meaning(ts.zcdp(rho=0.5, delta=1e-6), delta=1e-5)
+    assert facts["words"]["limit"]["sentence"] == promised.plain_sentence
+    assert facts["words"]["limit"]["belief_from_prior"]["0.001"] == pytest.approx(promised.beliefs[0.001])
+    assert facts["words"]["limit"]["hit_rate_at_false_alarm"]["0.01"] == pytest.approx(promised.hit_rates[0.01])
+    assert facts["promise"]["limit"] == "rho 0.5000, delta 1e-06"
+    assert facts["promise"]["price"] == "rho 0.0500"
+    assert facts["words"]["table"]["guess_accuracy"] < facts["words"]["limit"]["guess_accuracy"]
+
+
+def test_the_curve_lies_below_guessing_and_the_table_alone_above_the_limit(clinic) -> None:
+    curve = {name: np.array(values) for name, values in card(clinic.release()).facts["promise"]["tradeoff"].items()}
+    assert np.all(np.diff(curve["limit"]) <= 0)
+    assert np.all(curve["limit"] <= curve["table"])
+    assert np.all(curve["table"] <= 1 - curve["alpha"] + 1e-6)
+    assert curve["limit"][0] > 0.9
+
+
+def test_plan_hash_head_and_answer_are_those_of_the_ledger(clinic) -> None:
+    release = clinic.release()
+    facts = card(release).facts
+    assert facts["accounting"]["plan_hash"] == release.plan.hash
+    assert facts["evidence"]["head"] == clinic.ledger.head().hash
+    assert facts["evidence"]["answer_hash"] == release.receipt.answer_hash
+    assert "Feldman & Zrnic" in facts["accounting"]["theorem"]
+    assert ts.__version__ in facts["accounting"]["software"]
+
+
+def test_every_measure_has_an_error_and_every_part_a_noise_with_its_scale(clinic) -> None:
+    release = clinic.release()
+    facts = card(release).facts
+    assert {each["column"]: each["error"] for each in facts["error"]["columns"]} == release.plan.error()
+    assert [part["part"] for part in facts["mechanisms"]["parts"]] == ["rows", "total of age", "rows with age"]
+    assert all(part["scale"] > 0 and part["noise"] == "discrete Gaussian" for part in facts["mechanisms"]["parts"])
+    assert sum(part["share"] for part in facts["mechanisms"]["parts"]) == pytest.approx(1)
+
+
+def test_the_page_loads_nothing_and_runs_nothing(clinic) -> None:
+    page = card(clinic.release()).to_html()
+    elements = Elements(page)
+    assert not {"link", "img", "iframe", "object", "embed", "form"} & set(elements.names)
+    assert elements.names.count("script") == 1
+    assert ("type", "application/json") in elements.attributes
+    assert not [name for name, _ in elements.attributes if name in ("src", "href", "xlink:href") or name.startswith("on")]
+    assert "url(" not in page
+    assert "@import" not in page
+
+
+def test_hostile_text_stays_text(clinic) -> None:
+    release = clinic.release(why=HOSTILE)
+    about = dict.fromkeys(("window", "bounds_from", "limit_reason", "decided_by", "contact"), HOSTILE)
+    elements = Elements(card(release, dataset=HOSTILE, about=about).to_html())
+    assert elements.names.count("script") == 1
+    assert "img" not in elements.names
+    assert elements.text.count(HOSTILE) >= 7
+
+
+def test_a_card_is_the_same_however_often_it_is_made_and_however_it_is_read(clinic, tmp_path) -> None:
+    made = card(clinic.release())
+    assert made.to_html() == card(clinic.release()).to_html()
+    html, beside = made.save(tmp_path / "card.html")
+    assert read_card(html)[0].facts == read_card(beside)[0].facts == json.loads(made.to_json())
+    assert made.save(tmp_path / "only.json") == (tmp_path / "only.json",)
+
+
+def test_no_value_and_no_path_of_the_data_is_on_the_card(clinic) -> None:
+    page = card(clinic.release()).to_html()
+    assert "p99" not in page
+    assert str(clinic.file.parent) not in page
+
+
+def test_a_preview_says_that_nothing_is_released_and_charges_nothing(clinic) -> None:
+    page = preview(clinic.plan(), clinic.account, purpose="next year").to_html()
+    assert "nothing is released yet" in page
+    assert "would be charged" in page
+    assert clinic.account.used.a0 == 0
+
+
+@pytest.mark.parametrize("kind", ["public", "private", "total", "rows", "replace"])
+def test_what_is_not_protected_is_never_blank_and_fits_the_plan(clinic, kind) -> None:
+    table = clinic.table()
+    if kind == "rows":
+        table = clinic.table(unit=each_row)
+    if kind == "replace":
+        clinic.account = None
+        table = clinic.table(adjacency=ts.Adjacency.REPLACE)
+    keys = {"private": PrivateKeys(1e-8), "total": None}.get(kind, ["north"])
+    grouped = table.group_by(keys=keys) if kind == "total" else table.group_by("ward", keys=keys)
+    facts = grouped.agg(**parse("count")).plan(rho=0.1).facts()
+    told = not_protected(facts, population="clinic", unit="patient")
+    assert len(told) >= 6
+    assert all(len(sentence) > 30 for sentence in told)
+    word = {"public": "keys were public", "private": "noisy number of units", "total": "one total", "rows": "Each row", "replace": "replacing one"}
+    assert any(word[kind] in sentence for sentence in told)
+
+
+def test_a_release_that_no_account_paid_has_no_card(clinic) -> None:
+    release = clinic.release()
+    with pytest.raises(Refused):
+        card(type(release)(release.plan, release.answer, None))
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", "<html></html>", '{"schema": "tallystick/card", "version": 99}', "\x00"])
+def test_what_is_not_a_card_is_refused(tmp_path, text) -> None:
+    (tmp_path / "x.html").write_text(text)
+    with pytest.raises(InvalidInput):
+        read_card(tmp_path / "x.html")
+    with pytest.raises(InvalidInput):
+        read_card(tmp_path / "missing.html")
+
+
+def test_a_card_is_saved_as_html_or_json_and_nothing_else(clinic, tmp_path) -> None:
+    made = card(clinic.release())
+    with pytest.raises(InvalidInput):
+        made.save(tmp_path / "card.pdf")
+    with pytest.raises(InvalidInput):
+        made.save(tmp_path / "no" / "folder.html")
+
+
+def test_an_account_of_pure_epsilon_quotes_its_own_delta(tmp_path, clinic) -> None:
+    clinic.account = clinic.ledger.open("pure", budget=ts.pure_dp(epsilon=1), unit="patient")
+    plan = clinic.table().group_by("ward", keys=["north"]).agg(**parse("count")).plan(epsilon=0.25)
+    facts = card(plan.release(why="x", key="k")).facts
+    assert (facts["promise"]["epsilon"], facts["promise"]["delta"]) == (1.0, 0.0)
+    assert facts["words"]["limit"]["belief_exceptions"] == 0
+    assert "27 of 100" in facts["words"]["limit"]["sentence"]
+
+
+@pytest.mark.parametrize("marked", [0, 1, 27, 100])
+def test_icons_are_a_hundred_of_which_so_many_are_marked(marked) -> None:
+    picture = icons_svg(marked, label="x")
+    assert (picture.count('class="on"'), picture.count('class="off"')) == (marked, 100 - marked)
+
+
+@given(st.floats(min_value=1e-12, max_value=1e12))
+def test_a_printed_bound_is_never_below_the_bound(value) -> None:
+    assert float(up(value)) >= value
+    assert float(up(value)) <= value * 1.011

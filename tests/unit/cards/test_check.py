@@ -1,0 +1,86 @@
+"""``check_card`` finds every change, and finds nothing where nothing was changed."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+import tallystick as ts
+from tallystick.cards import Card, card, check_card, preview
+
+CHANGES: dict[str, tuple[tuple[Any, ...], Any]] = {
+    "a smaller price": (("promise", "price"), "rho 0.0010"),
+    "a smaller limit": (("promise", "limit_amount", 0), 1000),
+    "another epsilon": (("promise", "epsilon"), 0.1),
+    "kinder odds": (("words", "limit", "hit"), 0.51),
+    "a kinder curve": (("promise", "tradeoff", "limit", 5), 0.9),
+    "another plan hash": (("accounting", "plan_hash"), "0" * 64),
+    "another theorem": (("accounting", "theorem"), "trust me"),
+    "another head": (("evidence", "head"), "0" * 64),
+    "a smaller error": (("error", "columns", 0, "error"), 0.5),
+    "another scale": (("mechanisms", "parts", 0, "scale"), 1e6),
+    "another purpose": (("decisions", "purpose"), "something else"),
+    "a blank list": (("not_protected",), []),
+    "another unit": (("protected", "unit"), "household"),
+    "an edited plan": (("again", "plan", "budget", "rho"), 0.001),
+    "missing parts": (("again",), {}),
+}
+
+
+def problems(made: Card, ledger: Any, page: str | None = None) -> list[str]:
+    return [finding.problem for finding in check_card(made, ledger, page=page) if not finding.holds]
+
+
+def changed(made: Card, path: tuple[Any, ...], value: Any) -> Card:
+    facts = copy.deepcopy(dict(made.facts))
+    place: Any = facts
+    for name in path[:-1]:
+        place = place[name]
+    assert place[path[-1]] != value
+    place[path[-1]] = value
+    return Card(facts)
+
+
+def test_a_true_card_agrees_with_the_ledger_and_its_page_with_its_data(clinic) -> None:
+    made = card(clinic.release(), about={"window": "2026"})
+    assert problems(made, clinic.ledger, made.to_html()) == []
+    assert len(check_card(made, clinic.ledger, page=made.to_html())) == 6
+
+
+def test_a_true_card_still_agrees_after_later_releases(clinic) -> None:
+    made = card(clinic.release())
+    clinic.release(key="t2")
+    assert problems(made, clinic.ledger) == []
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_changed_card_is_found(clinic, change) -> None:
+    forged = changed(card(clinic.release()), *CHANGES[change])
+    assert problems(forged, clinic.ledger)
+
+
+def test_a_changed_word_on_the_page_is_found(clinic) -> None:
+    made = card(clinic.release())
+    page = made.to_html().replace("of 100</b>", "of 10,000</b>")
+    assert problems(made, clinic.ledger, page)
+
+
+def test_a_card_of_another_ledger_is_found(clinic, tmp_path) -> None:
+    made = card(clinic.release())
+    with ts.Ledger(tmp_path / "other.db") as other:
+        assert "another ledger" in problems(made, other)[0]
+
+
+def test_a_limit_raised_later_no_longer_matches_the_promise(clinic) -> None:
+    made = card(clinic.release())
+    clinic.account.raise_limit(ts.zcdp(rho=0.9, delta=1e-6), why="more")
+    assert problems(made, clinic.ledger) == [
+        "the account's limit is now rho 0.9000, delta 1e-06, the card promises rho 0.5000, delta 1e-06"
+    ]
+
+
+def test_a_preview_is_no_evidence(clinic) -> None:
+    made = preview(clinic.plan(), clinic.account, purpose="x")
+    assert "preview" in problems(made, clinic.ledger)[0]

@@ -80,10 +80,10 @@ class StableCounts(Mechanism[Sizes, dict[Hashable, int]]):
             assert self.sigma is not None
             noise = discrete_gaussian(self.sigma, size=len(keys), source=source)
         noisy = counts + noise
-        shown = {key: int(size) for key, size in zip(keys, noisy, strict=True) if size >= self.threshold}
         # a size of 0 is a group that is not there: showing it would be a reveal without a unit
-        present = {key for key, size in zip(keys, counts, strict=True) if size > 0}
-        return {key: shown[key] for key in in_public_order(key for key in shown if key in present)}
+        passed = np.flatnonzero((noisy >= self.threshold) & (counts > 0))
+        shown = {keys[i]: int(noisy[i]) for i in passed}
+        return {key: shown[key] for key in in_public_order(shown)}
 
     def error(self, *, confidence: float) -> float:
         """Half-width of the noise of one size at this confidence."""

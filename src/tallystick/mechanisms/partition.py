@@ -81,7 +81,7 @@ class StableKeys(Mechanism[Sizes, tuple[Hashable, ...]]):
         bounds = [word_bounds(chance) for chance in chances]
         least, most = np.array([b[0] for b in bounds])[where], np.array([b[1] for b in bounds])[where]
         shown = flip_words(least, most, lambda i: chances[int(where[i])], source)
-        return in_public_order(key for key, show in zip(keys, shown, strict=True) if show)
+        return in_public_order(keys[i] for i in np.flatnonzero(shown))
 
 
 def stable(*, epsilon: float, delta: float, max_keys: int = 1, unit: str | None = None) -> StableKeys:

@@ -12,6 +12,7 @@ from tallystick.errors import InvalidInput, Refused
 
 # one good value for each argument name that appears in a signature of plain numbers
 GOOD = {
+    "accuracy": 0.1,
     "adjacency": "add_remove",
     "alpha": 0.1,
     "base_epsilon": 2.0,

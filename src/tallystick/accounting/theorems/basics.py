@@ -149,6 +149,23 @@ def central_rate(*, people: int, epsilon: float, moments: float) -> float:
     return float(1.0 / n + (1.0 / (n * e) ** 2) ** ((k - 1.0) / k))
 
 
+def marginal_records(*, dimension: int, accuracy: float, epsilon: float, delta: float = 0.0) -> float:
+    """Records needed for d one-way marginals within ``accuracy``: order d/(a eps), or sqrt(d log(1/delta))/(a eps).
+
+    Example 10.1 of the lecture notes (Steinke, Ullman 2016): an order of magnitude, not a bound;
+    page ``theory/minimax-rates.md``.
+
+    >>> round(marginal_records(dimension=10_000, accuracy=0.1, epsilon=1.0))
+    100000
+    >>> round(marginal_records(dimension=10_000, accuracy=0.1, epsilon=1.0, delta=1e-6))
+    3717
+    """
+    d, e = require.steps("dimension", dimension), check.positive("epsilon", epsilon)
+    a, slip = check.positive("accuracy", accuracy), check.probability("delta", delta)
+    needed = float(d) if slip == 0.0 else math.sqrt(d * -math.log(slip))
+    return needed / (a * e)
+
+
 def _rate(people: int, epsilon: float, moments: float) -> tuple[int, float, float]:
     k = check.positive("moments", moments)
     if k < 2.0:

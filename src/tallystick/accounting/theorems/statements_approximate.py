@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from tallystick.accounting.theorems import (
     amplification,
+    basics,
     composition,
     conversions,
     gaussian,
@@ -113,6 +114,20 @@ APPROXIMATE = (
         lambda: show(
             "two adaptive RR(log 3), e^eps = 3: worst delta = {}",
             worst_delta([FinitePair.randomized_response(ratio=Fraction(3))], rounds=2, ratio=Fraction(3)),
+        ),
+    ),
+    Statement(
+        "example 10.1",
+        "Marginals under pure and approximate DP",
+        "n of order d/(alpha eps) under pure DP, sqrt(d log(1/delta))/(alpha eps) under approximate DP.",
+        "lecture notes, Example 10.1 (Steinke, Ullman 2016)",
+        "theory/minimax-rates.md",
+        ("marginal_records",),
+        "tests/unit/theorems/test_basics.py",
+        lambda: show(
+            "d = 10^4, alpha = .1, eps = 1: order {:.0f}, at delta = 1e-6 order {:.0f}",
+            basics.marginal_records(dimension=10_000, accuracy=0.1, epsilon=1),
+            basics.marginal_records(dimension=10_000, accuracy=0.1, epsilon=1, delta=1e-6),
         ),
     ),
     Statement(

@@ -1,0 +1,231 @@
+"""Journey 3: register, plan without opening data, publish once per key, and be denied in words."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+REGIONS = ("north", "east", "south", "west")
+ADD = (
+    "dataset add visits.csv --population patients-2026 --unit patient_id --max-groups 2 --max-rows-per-group 3 "
+    "--bounds age=0:110 --limit rho=0.1,delta=1e-6"
+).split()
+PLAN = "publish plan visits --by region --keys regions.csv --measures count,mean(age) --rho 0.06".split()
+RUN = ["publish", "run", "table1.plan.json", "--purpose", "annual report", "--key", "report-t1"]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with visits of 400 people and a public list of regions."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TALLYSTICK_LEDGER", raising=False)
+    rows = (f"p{i % 400:03d},{REGIONS[i % 4]},{20 + i % 60}\n" for i in range(1000))
+    (tmp_path / "visits.csv").write_text("patient_id,region,age\n" + "".join(rows))
+    (tmp_path / "regions.csv").write_text("region\n" + "\n".join(REGIONS) + "\n")
+    return tmp_path
+
+
+@pytest.fixture
+def planned(run: Any, here: Path) -> Path:
+    assert run(*ADD).code == 0
+    assert run(*PLAN, "--out", "table1.plan.json").code == 0
+    return here
+
+
+def found(outcome: Any) -> dict[str, Any]:
+    assert outcome.code == 0, outcome.errors
+    document: dict[str, Any] = outcome.document["found"]
+    return document
+
+
+def test_journey_three_from_registration_to_card(run, planned) -> None:
+    first = run(*RUN, "--out", "table1.csv", "--card", "card.html")
+    assert first.code == 0, first.errors
+    assert "charged rho 0.0600 to patients-2026" in first.out
+    assert first.out.splitlines()[-2:] == ["table1.csv", "card.html"]
+    table, card = (planned / "table1.csv").read_bytes(), (planned / "card.html").read_bytes()
+    with (planned / "table1.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["region"] for row in rows] == list(REGIONS)
+    assert set(rows[0]) == {f"{name}{end}" for name in ("count", "mean_age") for end in ("", "_lower", "_upper")} | {"region"}
+
+    again = run(*RUN, "--out", "table2.csv", "--card", "card2.html")
+    assert "nothing was charged now" in again.out
+    assert (planned / "table2.csv").read_bytes() == table
+    assert (planned / "card2.html").read_bytes() == card
+    assert len(found(run("charge", "list", "--json"))["charges"]) == 1
+    assert found(run("budget", "--json"))["used"]["rho"] == 0.06
+
+    assert run("card", "verify", "card.html").code == 0
+    assert run("card", "verify", "card.json", "--json").document["found"]["agrees"] is True
+    assert run("ledger", "verify").code == 0
+
+
+def test_the_same_key_gives_the_same_bytes_when_the_data_changed_or_is_gone(run, planned) -> None:
+    run(*RUN, "--out", "table1.csv")
+    before = (planned / "table1.csv").read_bytes()
+    (planned / "visits.csv").unlink()
+    assert run(*RUN, "--out", "table1.csv").code == 0
+    assert (planned / "table1.csv").read_bytes() == before
+
+
+def test_a_plan_opens_no_data_and_is_made_with_the_file_deleted(run, planned) -> None:
+    before = (planned / "table1.plan.json").read_bytes()
+    (planned / "visits.csv").unlink()
+    outcome = run(*PLAN, "--out", "again.plan.json")
+    assert outcome.code == 0, outcome.errors
+    assert "no data was opened" in outcome.out
+    assert (planned / "again.plan.json").read_bytes() == before
+    assert found(run(*PLAN, "--json"))["plan"]["price_amount"]["rho"] == 0.06
+
+
+def test_running_a_plan_whose_data_is_gone_charges_nothing(run, planned) -> None:
+    (planned / "visits.csv").unlink()
+    assert run(*RUN).code in (2, 9)
+    assert found(run("budget", "--json"))["used"]["rho"] == 0
+
+
+def test_a_plan_without_a_key_is_charged_once_however_often_it_is_run(run, planned) -> None:
+    words = ["publish", "run", "table1.plan.json", "--purpose", "report", "--json"]
+    first, second = found(run(*words)), found(run(*words))
+    assert (first["again"], second["again"]) == (False, True)
+    assert first["rows"] == second["rows"]
+
+
+def test_three_plans_are_suggested_on_the_frontier(run, planned) -> None:
+    plans = found(run(*PLAN, "--suggest", "--json"))["suggestions"]
+    prices = [plan["price_amount"]["rho"] for plan in plans]
+    errors = [plan["error"]["count"] for plan in plans]
+    assert prices == [0.015, 0.06, 0.24]
+    assert errors == sorted(errors, reverse=True)
+    assert [plan["fits"] for plan in plans] == [True, True, False]
+    text = run(*PLAN, "--suggest").out
+    assert [line.split()[0] for line in text.splitlines()[1:4]] == ["cheaper", "as", "more"]
+    assert "does not fit" in text
+
+
+def test_a_price_may_be_asked_for_by_its_error(run, planned) -> None:
+    words = "publish plan visits --by region --keys regions.csv --measures count --error 20 --json".split()
+    plan = found(run(*words))["plan"]
+    assert 18 <= plan["error"]["count"] <= 20
+
+
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)])
+def test_a_second_query_is_denied_in_words_with_what_would_fit(run, planned, dry) -> None:
+    run(*RUN)
+    words = "query visits --by region --keys regions.csv --measures count --rho 0.06 --why more".split()
+    denied = run(*words, *dry)
+    assert denied.code == 3
+    lines = denied.errors.splitlines()
+    assert lines[0] == "Denied: budget (exit 3)"
+    assert lines[1] == "  asked rho 0.0600   left 0.0400   limit 0.1000   (population patients-2026, zCDP filter)"
+    assert lines[2] == "  nothing was charged and no data was read"
+    assert lines[3].startswith("  fits: rho=0.04 (count +-")
+    assert denied.out == ""
+    assert run(*words, *dry, "--json").document["error"]["exit_code"] == 3
+    assert found(run("budget", "--json"))["used"]["rho"] == 0.06
+
+
+def test_a_dry_run_spends_nothing_and_reads_nothing(run, planned) -> None:
+    (planned / "visits.csv").unlink()
+    assert found(run(*RUN, "--dry-run", "--json"))["dry_run"] is True
+    assert "would charge rho 0.0600" in run(*RUN, "--dry-run").out
+    assert found(run("budget", "--json"))["used"]["rho"] == 0
+
+
+def test_a_query_prints_its_table_with_intervals(run, planned) -> None:
+    words = "query visits --measures count,median(age) --where region=north --rho 0.01 --why look".split()
+    outcome = run(*words)
+    assert outcome.code == 0, outcome.errors
+    assert outcome.out.split()[:2] == ["count", "median_age"]
+    assert "[" in outcome.out.splitlines()[1]
+    assert found(run(*words, "--json"))["again"] is False
+    assert len(found(run("charge", "list", "--json"))["charges"]) == 2
+
+
+def test_groups_may_be_found_in_the_data_privately(run, planned) -> None:
+    words = "query visits --by region --private-keys 1e-8 --measures count_units --rho 0.05 --why look --json".split()
+    made = found(run(*words))
+    assert {row[0] for row in made["rows"]} <= set(REGIONS)
+    assert found(run("budget", "--json"))["used"]["delta"] == 1e-8
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["--out", "no/folder/t.csv"], 2),
+        (["--out", "table.xlsx"], 2),
+        (["--card", "card.pdf"], 2),
+        (["--card", "t.html", "--out", "t.json"], 2),
+    ],
+)
+def test_files_that_cannot_be_written_are_found_before_anything_is_charged(run, planned, words, code) -> None:
+    assert run(*RUN, *words).code == code
+    assert found(run("budget", "--json"))["used"]["rho"] == 0
+
+
+def test_another_plan_under_the_same_key_is_a_conflict(run, planned) -> None:
+    run(*RUN)
+    run(*PLAN[:-1], "0.01", "--out", "table1.plan.json")
+    assert run(*RUN).code == 8
+
+
+def edited(folder: Path, path: list[Any], value: Any) -> None:
+    told = json.loads((folder / "table1.plan.json").read_text())
+    place = told["plan"]
+    for name in path[:-1]:
+        place = place[name]
+    place[path[-1]] = value
+    (folder / "table1.plan.json").write_text(json.dumps(told))
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (["noise", "scales"], [0.001, 0.001, 0.001]),
+        (["budget", "rho"], 0.0001),
+        (["query", "table", "unit"], "region"),
+        (["query", "table", "unit"], None),
+        (["query", "table", "max_rows"], 1),
+        (["query", "table", "source", "place"], "elsewhere.csv"),
+        (["hash"], "0" * 64),
+    ],
+)
+def test_an_edited_plan_is_refused(run, planned, path, value) -> None:
+    edited(planned, path, value)
+    assert run(*RUN).code == 4
+    assert found(run("budget", "--json"))["used"]["rho"] == 0
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", "not json"])
+def test_what_is_not_a_plan_is_said_to_be_none(run, planned, text) -> None:
+    (planned / "table1.plan.json").write_text(text)
+    assert run(*RUN).code == 2
+    assert run("publish", "run", "missing.json", "--purpose", "x").code == 2
+
+
+def test_data_that_moved_is_named_when_the_plan_is_run(run, planned) -> None:
+    (planned / "visits.csv").rename(planned / "moved.csv")
+    assert run(*RUN, "--source", "moved.csv").code == 0
+
+
+def test_a_card_whose_numbers_were_edited_does_not_verify(run, planned) -> None:
+    run(*RUN, "--card", "card.html")
+    page = (planned / "card.html").read_text()
+    (planned / "card.html").write_text(page.replace("rho 0.1000", "rho 0.0100"))
+    outcome = run("card", "verify", "card.html")
+    assert outcome.code == 6
+    assert "does not say what the ledger says" in outcome.errors
+
+
+def test_a_card_is_read_in_the_terminal(run, planned) -> None:
+    run(*RUN, "--card", "card.html")
+    text = run("card", "show", "card.html").out
+    assert "If you are not in the data, about" in text
+    assert "not protected:" in text
+    assert "never more than rho 0.1000" in text
+    assert found(run("card", "show", "card.html", "--json"))["schema"] == "tallystick/card"

@@ -1,0 +1,158 @@
+"""Registering a dataset: what is public is stored once, whom it protects does not change, nothing private is said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ADD = "dataset add visits.csv --population patients --unit patient_id --limit rho=0.5".split()
+CAPS = "--max-groups 2 --max-rows-per-group 3".split()
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TALLYSTICK_LEDGER", raising=False)
+    (tmp_path / "visits.csv").write_text("patient_id,ward,age\nSECRET1,a,30\nSECRET2,b,40\n")
+    return tmp_path
+
+
+def test_a_dataset_is_added_listed_and_shown(run, here) -> None:
+    added = run(*ADD, *CAPS, "--bounds", "age=0:110", "--about", "window=2026, all of it")
+    assert added.code == 0, added.errors
+    assert "columns  patient_id text, ward text, age number" in added.out
+    listed = run("dataset", "list", "--json").document["found"]["datasets"]
+    assert [each["name"] for each in listed] == ["visits"]
+    shown = run("dataset", "show", "visits", "--json").document["found"]
+    assert shown["account"]["limit"]["rho"] == 0.5
+    assert shown["account"]["unit"] == "patient"
+    assert shown["about"] == {"window": "2026, all of it"}
+    assert "bounds   age 0 to 110" in run("dataset", "show", "visits").out
+    assert "SECRET" not in (here / "tallystick.db.datasets.json").read_text()
+
+
+def test_no_datasets_yet_is_said(run, here) -> None:
+    assert "no datasets yet" in run("dataset", "list").out
+
+
+def test_a_dry_run_adds_nothing(run, here) -> None:
+    assert "would add visits" in run(*ADD, "--dry-run").out
+    assert sorted(path.name for path in here.iterdir()) == ["visits.csv"]
+
+
+def test_adding_twice_changes_nothing_and_a_change_is_asked_for(run, here) -> None:
+    assert run(*ADD, *CAPS).code == 0
+    before = (here / "tallystick.db.datasets.json").read_bytes()
+    assert run(*ADD, *CAPS).code == 0
+    assert (here / "tallystick.db.datasets.json").read_bytes() == before
+    assert run(*ADD, "--max-groups", "9").code == 2
+    assert run(*ADD, "--max-groups", "9", "--update").code == 0
+
+
+def test_whom_a_dataset_protects_does_not_change(run, here) -> None:
+    run(*ADD)
+    other = "dataset add visits.csv --population patients --unit ward --update".split()
+    assert run(*other).code == 4
+    elsewhere = "dataset add visits.csv --population others --unit patient_id --limit rho=9 --update".split()
+    assert run(*elsewhere).code == 4
+
+
+def test_two_datasets_share_one_population_and_its_limit(run, here) -> None:
+    run(*ADD, *CAPS)
+    second = "dataset add visits.csv --name second --population patients --unit patient_id".split()
+    assert run(*second, *CAPS).code == 0
+    run(*"query visits --measures count --rho 0.3 --why a".split())
+    assert run(*"query second --measures count --rho 0.3 --why b".split()).code == 3
+
+
+def test_single_rows_may_be_protected_and_the_plan_warns(run, here) -> None:
+    words = "dataset add visits.csv --population rows --unit each-row --limit epsilon=1".split()
+    assert run(*words).code == 0
+    assert run("dataset", "show", "visits", "--json").document["found"]["account"]["unit"] == "row"
+    assert "WARNING" in run(*"publish plan visits --measures count --epsilon 0.1".split()).out
+
+
+@pytest.mark.parametrize(
+    ("limit", "currency"),
+    [("rho=0.5", "zcdp"), ("epsilon=1", "approx"), ("epsilon=1,delta=1e-6", "approx"), ("mu=1", "gdp")],
+)
+def test_a_limit_names_its_filter(run, here, limit, currency) -> None:
+    run(*ADD[:-1], limit)
+    assert run("dataset", "show", "visits", "--json").document["found"]["account"]["filter"] == currency
+
+
+def test_replacement_of_one_unit_is_a_choice_of_its_own(run, here) -> None:
+    assert run(*ADD, "--replace-one").code == 0
+    assert run("dataset", "show", "visits", "--json").document["found"]["account"]["adjacency"] == "replace"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--limit", "rho=x"],
+        ["--limit", "sigma=1"],
+        ["--limit", "rho=-1"],
+        ["--bounds", "age"],
+        ["--bounds", "age=5"],
+        ["--bounds", "age=9:1"],
+        ["--bounds", "height=0:1"],
+        ["--type", "age=colour"],
+        ["--about", "mood=good"],
+        ["--max-groups", "0"],
+        ["--unit", "nobody"],
+        ["--name", ""],
+        ["--name", "a\nb"],
+    ],
+)
+def test_bad_input_is_named_and_leaves_nothing_behind(run, here, words) -> None:
+    outcome = run(*ADD, *words)
+    if words == ["--name", ""]:
+        assert outcome.code == 0  # an empty name is no name
+        return
+    assert outcome.code == 2, outcome.errors
+    assert "SECRET" not in outcome.errors
+    assert not (here / "tallystick.db.datasets.json").exists()
+
+
+@pytest.mark.parametrize("source", ["missing.csv", "visits.xlsx", "http://example.org/a.csv", "."])
+def test_a_source_that_cannot_be_read_is_said_before_an_account_is_opened(run, here, source) -> None:
+    outcome = run("dataset", "add", source, *ADD[3:])
+    assert outcome.code in (2, 9)
+    assert not (here / "tallystick.db").exists()
+
+
+@pytest.mark.parametrize("name", ["'; DROP TABLE account; --", '"quoted"', "../../etc/passwd", "ünï çødé", "{{7*7}}"])
+def test_hostile_names_are_only_names(run, here, name) -> None:
+    assert run(*ADD, *CAPS, "--name", name).code == 0
+    assert name in run("dataset", "list").out
+    outcome = run("query", name, "--measures", "count", "--rho", "0.1", "--why", name, "--card", "card.html")
+    assert outcome.code == 0, outcome.errors
+    assert run("card", "verify", "card.html").code == 0
+    assert run("ledger", "verify").code == 0
+
+
+def test_an_unknown_dataset_lists_those_there_are(run, here) -> None:
+    run(*ADD)
+    outcome = run(*"publish plan visit --measures count --rho 0.1".split())
+    assert outcome.code == 2
+    assert "one of: visits" in outcome.errors
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"format": "tallystick/datasets/1", "datasets": {"visits": 3}}'])
+def test_a_damaged_file_of_datasets_is_said_to_be_damaged(run, here, text) -> None:
+    run(*ADD)
+    (here / "tallystick.db.datasets.json").write_text(text)
+    assert run("dataset", "list").code == 6
+
+
+def test_a_file_edited_to_another_population_is_found(run, here) -> None:
+    run(*ADD, *CAPS)
+    run("account", "open", "rich", "--budget", "zcdp(rho=100)", "--unit", "patient")
+    path = here / "tallystick.db.datasets.json"
+    told: dict[str, Any] = json.loads(path.read_text())
+    told["datasets"]["visits"]["population"] = "rich"
+    path.write_text(json.dumps(told))
+    assert run(*"query visits --measures count --rho 1 --why x".split()).code == 6

@@ -70,12 +70,10 @@ def open_engine(source: Source) -> Iterator[Engine]:
 @contextlib.contextmanager
 def quiet(doing: str) -> Iterator[None]:
     """Replace any foreign exception by one of ours that says what was being done, and nothing of what was found."""
-    failed = False
     try:
         yield
     except TallystickError:
         raise
     except Exception:
-        failed = True
-    if failed:  # outside the except block, so that the original is not chained to ours
-        raise Unavailable(f"the engine failed while {doing}; its message is withheld, it could quote data")
+        message = f"the engine failed while {doing}; its message is withheld, it could quote data"
+        raise Unavailable(message) from None

@@ -65,7 +65,9 @@ def _findings(card: Card, ledger: Ledger, page: str | None) -> Iterator[Finding]
     yield Finding("the charge paid for this plan", "" if same else "the stored answer belongs to another plan")
     promised = Amount(account.currency, *facts["promise"]["limit_amount"])
     yield Finding("the limit still stands", _about_limit(account.limit, promised))
-    yield Finding("every number follows from plan and ledger", _made_again(facts, account, receipt, entry["why"], promised))
+    yield Finding(
+        "every number follows from plan and ledger", _made_again(facts, account, receipt, entry["why"], promised)
+    )
     if page is not None:
         yield Finding("the page shows what its data says", _page_problem(card, page))
 
@@ -76,9 +78,7 @@ def _about_limit(now: Amount, promised: Amount) -> str:
     return f"the account's limit is now {now}, the card promises {promised}"
 
 
-def _made_again(
-    facts: Mapping[str, Any], account: Account, receipt: Receipt, purpose: str, limit: Amount
-) -> str:
+def _made_again(facts: Mapping[str, Any], account: Account, receipt: Receipt, purpose: str, limit: Amount) -> str:
     from tallystick.query.plan import Plan
 
     told = json.loads(json.dumps(facts["again"]["plan"]))

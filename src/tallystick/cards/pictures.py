@@ -19,8 +19,10 @@ def tradeoff_svg(alpha: Sequence[float], limit: Sequence[float], table: Sequence
     bottom, right = _TOP + _SIDE, _LEFT + _SIDE
     area = f"M{_x(0)},{bottom} L{_points(alpha, limit)} L{right},{bottom} Z"
     parts = [
-        f'<svg class="tradeoff" viewBox="0 0 {right + 16} {bottom + 52}" role="img" '
-        'aria-label="Trade-off curve: share of people missed against share of false alarms">',
+        (
+            f'<svg class="tradeoff" viewBox="0 0 {right + 16} {bottom + 52}" role="img" '
+            'aria-label="Trade-off curve: share of people missed against share of false alarms">'
+        ),
         *_grid(bottom, right),
         f'<path d="{area}" fill="{BLUE}" fill-opacity="0.12"/>',
         f'<path d="M{_x(0)},{_y(1)} L{_x(1)},{_y(0)}" stroke="{QUIET}" stroke-dasharray="2 4" fill="none"/>',
@@ -54,7 +56,11 @@ def _grid(bottom: float, right: float) -> list[str]:
 
 
 def _legend(right: float, with_table: bool) -> list[str]:
-    lines = [("everything, up to the limit", BLUE, ""), ("this table alone", VERMILLION, "7 4"), ("guessing", QUIET, "2 4")]
+    lines = [
+        ("everything, up to the limit", BLUE, ""),
+        ("this table alone", VERMILLION, "7 4"),
+        ("guessing", QUIET, "2 4"),
+    ]
     shown = [line for line in lines if with_table or line[1] != VERMILLION]
     parts = []
     for row, (words, colour, dashes) in enumerate(shown):
@@ -79,7 +85,8 @@ def icons_svg(marked: int, *, label: str) -> str:
         fill = f'fill="{VERMILLION}" stroke="{VERMILLION}"' if inside else f'fill="{PAPER}" stroke="{QUIET}"'
         people.append(
             f'<g class="{"on" if inside else "off"}" transform="translate({x} {y})" {fill} stroke-width="1.1">'
-            '<circle cx="10" cy="5.6" r="3.1"/><path d="M4.6 17.5 v-3.2 a4 4 0 0 1 4-4 h2.8 a4 4 0 0 1 4 4 v3.2 z"/></g>'
+            '<circle cx="10" cy="5.6" r="3.1"/>'
+            '<path d="M4.6 17.5 v-3.2 a4 4 0 0 1 4-4 h2.8 a4 4 0 0 1 4 4 v3.2 z"/></g>'
         )
     side = 10 * step
     return f'<svg class="icons" viewBox="0 0 {side} {side}" role="img" aria-label="{label}">{"".join(people)}</svg>'

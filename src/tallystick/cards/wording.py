@@ -12,10 +12,14 @@ NEIGHBOURS: Final = {
 
 TRUST: Final = (
     "The holder of the data, and whoever runs tallystick on it, see the data as it is: this is the central model.",
-    "Whoever reads the table is not trusted at all: the promise holds against every reader, with any knowledge of "
-    "everybody else, any amount of computing, and other tables paid from the same account.",
-    "The ledger is the newest copy. It refuses one that is older than what it has shown before, and anybody who keeps "
-    "a receipt can check that.",
+    (
+        "Whoever reads the table is not trusted at all: the promise holds against every reader, with any knowledge "
+        "of everybody else, any amount of computing, and other tables paid from the same account."
+    ),
+    (
+        "The ledger is the newest copy. It refuses one that is older than what it has shown before, and anybody who "
+        "keeps a receipt can check that."
+    ),
     "The operating system's randomness is secret and unpredictable.",
 )
 
@@ -43,28 +47,39 @@ def not_protected(facts: Mapping[str, Any], *, population: str, unit: str) -> tu
             "they have."
         )
     told += [
-        "What is true of many. If the table shows that two things go together, it says so about you too, whether or "
-        f"not you are in the data. The promise is about what your being in it adds (one {unit}).",
+        (
+            "What is true of many. If the table shows that two things go together, it says so about you too, whether "
+            f"or not you are in the data. The promise is about what your being in it adds (one {unit})."
+        ),
         _about_groups(facts["keys"]),
-        f"Whatever was or will be told elsewhere. The promise counts what the account {population} paid for; row "
-        "counts, extracts and tables released outside it add to what is known.",
-        "What is public by decision: that the table exists, its columns and types, caps, bounds and filters, the "
-        "purpose, the price.",
-        "Groups of people who share something. For k of them together the odds grow with the k-th power of those for "
-        "one, or faster.",
-        "Timing. When the work was done, how long it took and what the machine did meanwhile is not hidden from those "
-        "who can watch the machine.",
+        (
+            f"Whatever was or will be told elsewhere. The promise counts what the account {population} paid for; row "
+            "counts, extracts and tables released outside it add to what is known."
+        ),
+        (
+            "What is public by decision: that the table exists, its columns and types, caps, bounds and filters, the "
+            "purpose, the price."
+        ),
+        (
+            "Groups of people who share something. For k of them together the odds grow with the k-th power of those "
+            "for one, or faster."
+        ),
+        (
+            "Timing. When the work was done, how long it took and what the machine did meanwhile is not hidden from "
+            "those who can watch the machine."
+        ),
     ]
     if facts["adjacency"] == "replace":
-        told.append(f"How many {unit} records the data has: the promise is about replacing one, not about its presence.")
+        told.append(f"How many {unit} records there are: the promise is about replacing one, not about its presence.")
     return tuple(told)
 
 
 def _about_groups(keys: Mapping[str, Any]) -> str:
     if keys["kind"] == "private":
         return (
-            f"Which groups are large. A group appears when its noisy number of units reaches {keys['threshold']}; some "
-            f"group of one unit alone appears with probability at most {keys['reached']:.2g} (allowed: {keys['delta']:g})."
+            f"Which groups are large. A group appears when its noisy number of units reaches {keys['threshold']}; a "
+            f"group of one unit alone appears with probability at most {keys['reached']:.2g} "
+            f"(allowed: {keys['delta']:g})."
         )
     if keys["kind"] == "total":
         return "Which rows were counted at all: the table is one total, and its filter is public."

@@ -64,10 +64,16 @@ def plan_facts(plan: Plan, account: Account) -> dict[str, Any]:
 def plan_lines(facts: dict[str, Any], plan: Plan) -> list[str]:
     """A plan for people: price and error first, how it is made after that. No data was opened."""
     sized = ("count", "count_units", "sum", "histogram")
-    holds = {each["name"]: "" if each["kind"] in sized else ", for a group of 1,000 rows" for each in plan.facts()["measures"]}
+    holds = {
+        each["name"]: "" if each["kind"] in sized else ", for a group of 1,000 rows"
+        for each in plan.facts()["measures"]
+    }
     lines = [
         f"price    {facts['price']}   (left {facts['left']}, population {facts['population']})",
-        *(f"error    {name} +-{round_up(half, 4)} in 95 of 100 cases{holds[name]}" for name, half in facts["error"].items()),
+        *(
+            f"error    {name} +-{round_up(half, 4)} in 95 of 100 cases{holds[name]}"
+            for name, half in facts["error"].items()
+        ),
         "no data was opened",
     ]
     if not facts["fits"]:
@@ -79,7 +85,9 @@ def suggestion_lines(facts: list[dict[str, Any]]) -> list[str]:
     """Three plans as a small table."""
     names = list(facts[0]["error"])
     wide = [max(12, len(name) + 2) for name in names]
-    lines = [f"{'':<13}{'price':<28}{'of what is left':<18}" + "".join(f"{n:<{w}}" for n, w in zip(names, wide, strict=True))]
+    lines = [
+        f"{'':<13}{'price':<28}{'of what is left':<18}" + "".join(f"{n:<{w}}" for n, w in zip(names, wide, strict=True))
+    ]
     for word, each in zip(("cheaper", "as asked", "more exact"), facts, strict=True):
         left = each["left_amount"]["a0"]
         share = percent_up(each["price_amount"]["a0"] / left) if left > 0 else "-"
@@ -121,7 +129,11 @@ def check_targets(out: Path | None, card: Path | None) -> None:
             raise InvalidInput(option, str(path), "a file in a folder that exists")
         if path.exists() and not _writable(path):
             raise InvalidInput(option, str(path), "a file that may be written")
-    if out is not None and card is not None and out.absolute() in (card.absolute(), card.with_suffix(".json").absolute()):
+    if (
+        out is not None
+        and card is not None
+        and out.absolute() in (card.absolute(), card.with_suffix(".json").absolute())
+    ):
         raise InvalidInput("--out", str(out), "another name than the card's files")
 
 

@@ -102,7 +102,9 @@ def test_the_page_loads_nothing_and_runs_nothing(clinic) -> None:
     assert not {"link", "img", "iframe", "object", "embed", "form"} & set(elements.names)
     assert elements.names.count("script") == 1
     assert ("type", "application/json") in elements.attributes
-    assert not [name for name, _ in elements.attributes if name in ("src", "href", "xlink:href") or name.startswith("on")]
+    assert not [
+        name for name, _ in elements.attributes if name in ("src", "href", "xlink:href") or name.startswith("on")
+    ]
     assert "url(" not in page
     assert "@import" not in page
 
@@ -151,7 +153,13 @@ def test_what_is_not_protected_is_never_blank_and_fits_the_plan(clinic, kind) ->
     told = not_protected(facts, population="clinic", unit="patient")
     assert len(told) >= 6
     assert all(len(sentence) > 30 for sentence in told)
-    word = {"public": "keys were public", "private": "noisy number of units", "total": "one total", "rows": "Each row", "replace": "replacing one"}
+    word = {
+        "public": "keys were public",
+        "private": "noisy number of units",
+        "total": "one total",
+        "rows": "Each row",
+        "replace": "replacing one",
+    }
     assert any(word[kind] in sentence for sentence in told)
 
 
@@ -161,7 +169,9 @@ def test_a_release_that_no_account_paid_has_no_card(clinic) -> None:
         card(type(release)(release.plan, release.answer, None))
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", "<html></html>", '{"schema": "tallystick/card", "version": 99}', "\x00"])
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[]", "<html></html>", '{"schema": "tallystick/card", "version": 99}', "\x00"]
+)
 def test_what_is_not_a_card_is_refused(tmp_path, text) -> None:
     (tmp_path / "x.html").write_text(text)
     with pytest.raises(InvalidInput):

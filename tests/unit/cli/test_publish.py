@@ -51,7 +51,9 @@ def test_journey_three_from_registration_to_card(run, planned) -> None:
     with (planned / "table1.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["region"] for row in rows] == list(REGIONS)
-    assert set(rows[0]) == {f"{name}{end}" for name in ("count", "mean_age") for end in ("", "_lower", "_upper")} | {"region"}
+    assert set(rows[0]) == {f"{name}{end}" for name in ("count", "mean_age") for end in ("", "_lower", "_upper")} | {
+        "region"
+    }
 
     again = run(*RUN, "--out", "table2.csv", "--card", "card2.html")
     assert "nothing was charged now" in again.out

@@ -1,4 +1,4 @@
-"""``tallystick demo --accounting``: a year at a clinic, accounted for in a few seconds, offline and without any data."""
+"""``tallystick demo --accounting``: a year at a clinic, accounted for in seconds, offline and without any data."""
 
 from __future__ import annotations
 
@@ -63,7 +63,10 @@ def accounting_story(out: Path, *, as_json: bool) -> None:
         "pictures": [str(path) for path in story.pictures],
         "next": list(NEXT),
     }
-    deliver(Answer("demo", {"delta": DELTA, "accounting": True}, found, lambda console: _say(console, story)), as_json=as_json)
+    deliver(
+        Answer("demo", {"delta": DELTA, "accounting": True}, found, lambda console: _say(console, story)),
+        as_json=as_json,
+    )
 
 
 def _tell(folder: Path) -> Story:

@@ -50,7 +50,10 @@ def _say(out: Console, facts: Mapping[str, Any]) -> None:
         f"          epsilon {round_up(float(promise['epsilon']), 4)} at delta {promise['delta']:g}",
         f"price     {promise['price']}",
         f"protects  one {facts['protected']['unit']}: the data {facts['protected']['neighbours']}",
-        *(f"error     {each['column']} +-{round_up(each['error'], 4)} {each['holds']}" for each in facts["error"]["columns"]),
+        *(
+            f"error     {each['column']} +-{round_up(each['error'], 4)} {each['holds']}"
+            for each in facts["error"]["columns"]
+        ),
         "",
         "not protected:",
         *(f"  - {sentence}" for sentence in facts["not_protected"]),
@@ -75,7 +78,9 @@ def verify(file: File, ledger: Place = None, as_json: Json = False) -> None:
     wrong = [finding for finding in findings if not finding.holds]
     if wrong:
         raise LedgerIntegrity(
-            "\n".join(["the card does not say what the ledger says:", *(f"{each.what}: {each.problem}" for each in wrong)])
+            "\n".join(
+                ["the card does not say what the ledger says:", *(f"{each.what}: {each.problem}" for each in wrong)]
+            )
         )
     found = {"agrees": True, "checked": [finding.what for finding in findings]}
 

@@ -160,7 +160,9 @@ def _register(
     with opened(ledger, create=budget is not None) as book:
         names = [account.name for account in book.accounts()]
         if budget is None and dataset.population not in names:
-            raise InvalidInput("--population", dataset.population, "a known population, or --limit rho=0.5 for a new one")
+            raise InvalidInput(
+                "--population", dataset.population, "a known population, or --limit rho=0.5 for a new one"
+            )
         unit = book.open(dataset.population).unit if dataset.population in names else word
         account = book.open(dataset.population, budget=budget, unit=unit if budget is not None else None)
         dataset.opened(account)
@@ -176,8 +178,10 @@ def _say(out: Console, dataset: datasets.Dataset, account: dict[str, Any], dry_r
     lines = [
         f"{verb} {dataset.name} to population {dataset.population}",
         f"  columns  {columns}",
-        f"  unit     {table['unit'] or 'each row'}: at most {table['max_groups'] or 'any number of'} groups, "
-        f"{table['max_rows'] or 'any number of'} rows in each",
+        (
+            f"  unit     {table['unit'] or 'each row'}: at most {table['max_groups'] or 'any number of'} groups, "
+            f"{table['max_rows'] or 'any number of'} rows in each"
+        ),
         *(f"  bounds   {name} {low:g} to {high:g}" for name, low, high in table["bounds"]),
     ]
     if "left" in account:

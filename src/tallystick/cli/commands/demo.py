@@ -1,4 +1,4 @@
-"""``tallystick demo``: a table about 10,000 people who do not exist is published, a second query is denied, all offline.
+"""``tallystick demo``: a table about 10,000 people who do not exist is published; a second query is denied.
 
 Every command that the story shows is really run, in this process, with the exit code that is printed.
 """
@@ -50,7 +50,8 @@ def demo(
         accounting_story(out, as_json=as_json)
         return
     _prepare(out)
-    steps, told = _steps(out), []
+    steps = _steps(out)
+    told: list[dict[str, Any]] = []
     screen = None if as_json else console()
     if screen:
         screen.print("[bold]A clinic publishes a table[/bold] about 10,000 synthetic people, one year of visits.")

@@ -90,7 +90,9 @@ def main() -> None:
                 for name in PARTS:
                     if name in chosen:
                         with timed(name):
-                            lines += PARTS[name](given.scale, url)
+                            rows = PARTS[name](given.scale, url)
+                        print("\n".join(rows), file=sys.stderr, flush=True)
+                        lines += rows
             lines.append("")
         tempfile.tempdir = None
         if "speed" in chosen:

@@ -260,6 +260,8 @@ def translated(url: str) -> Iterator[None]:
         raise LedgerIntegrity(f"the ledger {url} refused an inconsistent change: {error}") from error
     except sqlite3.OperationalError as error:
         raise Unavailable(f"the ledger {url} cannot be used now: {error}; nothing was granted") from error
+    except UnicodeError as error:  # the driver fails to read damaged text, even in SQLite's own messages
+        raise LedgerIntegrity(f"the ledger {url} is damaged: it holds text that is none") from error
     except sqlite3.DatabaseError as error:
         raise LedgerIntegrity(f"the ledger {url} is damaged or is not a ledger: {error}") from error
     except OSError as error:

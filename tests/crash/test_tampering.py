@@ -201,3 +201,13 @@ def test_a_forged_limit_needs_a_signature(tmp_path, config):
     connection.close()
     with Ledger(path, config=tmp_path / "elsewhere") as ledger:
         assert any("signature" in problem for problem in ledger.verify().problems)
+
+
+@pytest.mark.parametrize(
+    "where", [b"CREATE TABLE entry", b'"kind":"genesis"', b"CREATE TRIGGER line_no_update", b"visits"]
+)
+def test_text_that_is_no_longer_text_is_called_damage(original, config, where):
+    content = original.read_bytes()
+    at = content.index(where) + len(where) - 2
+    original.write_bytes(content[:at] + b"\xa0" + content[at + 1 :])
+    assert problems(original, config)

@@ -26,7 +26,7 @@ def at_most(left: PrivacyLoss, right: PrivacyLoss) -> bool:
     if goal is not None:
         epsilon, delta = goal
         # Either reading certifies; far inside the goal delta(epsilon) is too small to be read quickly, epsilon is not.
-        within = delta > 0.0 and ours.epsilon_bounds(delta).upper <= epsilon
+        within = ours.epsilon_bounds(delta).upper <= epsilon
         return bool(within or ours.delta_bounds(epsilon).upper <= delta)
     if theirs.sides[0].route == "gaussian" and right.group == 1:
         return ours.gdp_bound() <= theirs.sides[0].mu

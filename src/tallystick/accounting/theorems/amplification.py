@@ -19,6 +19,7 @@ from tallystick.accounting.theorems.piecewise import (
 from tallystick.accounting.theorems.plrv import hockey_stick
 from tallystick.accounting.theorems.require import Floats
 from tallystick.accounting.theorems.rounding import delta_down, delta_up, down, up
+from tallystick.accounting.theorems.testing import least_type_two_error
 from tallystick.errors import InvalidInput
 
 Pair = tuple[Floats, Floats]
@@ -146,9 +147,8 @@ def subsampled_approx_tradeoff(*, alpha: float, epsilon: float, delta: float, ra
     """
     a, d, q = (check.probability(n, v) for n, v in (("alpha", alpha), ("delta", delta), ("rate", rate)))
     e = check.nonnegative("epsilon", epsilon)
-    small = math.log1p(q * math.expm1(min(e, 700.0)))
-    slip = q * d
-    outer = max(0.0, 1.0 - slip - math.exp(small) * a, math.exp(-small) * (1.0 - slip - a))
+    small, slip = amplified(epsilon=e, rate=q)[0], q * d
+    outer = max(0.0, least_type_two_error(alpha=a, epsilon=small, delta=slip))
     middle = 1.0 - slip - q * (1.0 - d) * math.tanh(e / 2.0) - a
     return delta_down(max(outer, middle), slack=1e-12)
 

@@ -11,6 +11,9 @@ from tallystick.accounting.theorems.piecewise import PiecewiseTradeoff
 from tallystick.accounting.theorems.renyi import renyi_divergence
 from tallystick.accounting.theorems.rounding import delta_up, up
 
+_ULPS = 5e-16
+"""What a difference of two corners may be wrong by."""
+
 
 def tradeoff_to_tv(f: PiecewiseTradeoff) -> float:
     """Total variation = max over alpha of 1 - alpha - f(alpha).
@@ -37,8 +40,10 @@ def tradeoff_to_renyi(f: PiecewiseTradeoff, *, order: float) -> float:
     1.0
     """
     p, q = f.pair()
-    # a drop is the difference of two corners: what rounding may have added to Q is taken away again
-    return renyi_divergence(p, np.where(p > 0.0, np.maximum(q - 5e-16, 0.0), q), order=order)
+    # widths and drops are differences of corners: rounding is turned against the claim on both sides
+    return renyi_divergence(
+        np.where(p > 0.0, p + _ULPS, p), np.where(p > 0.0, np.maximum(q - _ULPS, 0.0), q), order=order
+    )
 
 
 def tradeoff_to_kl(f: PiecewiseTradeoff) -> float:
@@ -66,14 +71,17 @@ def tradeoff_to_f_divergence(
     0.462117
     """
     p, q = f.pair()
+
+    def term(mass: float, other: float) -> float:
+        if mass > 0.0 and other > 0.0:
+            return other * generator(mass / other)
+        return other * at_zero if other > 0.0 else mass * slope_at_infinity if mass > 0.0 else 0.0
+
     terms = []
     for mass, other in zip(p.tolist(), q.tolist(), strict=True):
-        if mass > 0.0 and other > 0.0:
-            terms.append(other * generator(mass / other))
-        elif other > 0.0:
-            terms.append(other * at_zero)
-        elif mass > 0.0:
-            terms.append(mass * slope_at_infinity)
+        # q F(p/q) is convex in both, so within rounding of a segment it is largest at a corner of the box
+        near = [(max(0.0, mass + a), max(0.0, other + b)) for a in (-_ULPS, _ULPS) for b in (-_ULPS, _ULPS)]
+        terms.append(max(term(*point) for point in near) if mass > 0.0 and other > 0.0 else term(mass, other))
     if any(math.isinf(term) for term in terms):
         return math.inf
     size = max((abs(term) for term in terms), default=0.0)

@@ -7,6 +7,7 @@ the functions that turn them into claims (``divergences``, ``duality``) round to
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -85,7 +86,7 @@ class PiecewiseTradeoff:
         0.5
         """
         e, d = check.nonnegative("epsilon", epsilon), check.probability("delta", delta)
-        knee = (1.0 - d) / (1.0 + np.exp(e))
+        knee = (1.0 - d) * math.exp(-e) / (1.0 + math.exp(-e))
         return lower_hull(np.array([0.0, knee, 1.0 - d, 1.0]), np.array([1.0 - d, knee, 0.0, 0.0]))
 
     @staticmethod

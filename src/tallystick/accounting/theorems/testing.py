@@ -33,5 +33,6 @@ def least_type_two_error(*, alpha: float, epsilon: float, delta: float = 0.0) ->
     """
     a, d = check.probability("alpha", alpha), check.probability("delta", delta)
     e = check.nonnegative("epsilon", epsilon)
-    first = 1.0 - d - math.exp(min(e, 700.0)) * a if a > 0.0 else 1.0 - d
+    # beyond e^700 the first line is below every other one, except at alpha = 0
+    first = 1.0 - d if a == 0.0 else -1.0 if e > 700.0 else 1.0 - d - math.exp(e) * a
     return delta_down(max(0.0, first, math.exp(-e) * (1.0 - d - a)))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import tallystick as ts
 from hypothesis import settings
 from hypothesis import strategies as st
+
+import tallystick as ts
 
 ADD_REMOVE = ts.Adjacency.ADD_REMOVE
 few = settings(max_examples=4)  # for laws that read several compositions
@@ -30,9 +31,7 @@ def probabilities(size: int) -> st.SearchStrategy[list[float]]:
 
 
 def pairs() -> st.SearchStrategy[ts.PrivacyLoss]:
-    return st.integers(2, 4).flatmap(
-        lambda size: st.builds(ts.discrete_pair, probabilities(size), probabilities(size))
-    )
+    return st.integers(2, 4).flatmap(lambda size: st.builds(ts.discrete_pair, probabilities(size), probabilities(size)))
 
 
 def tradeoffs() -> st.SearchStrategy[ts.PrivacyLoss]:

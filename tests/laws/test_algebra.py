@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-import tallystick as ts
 from hypothesis import given
 from hypothesis import strategies as st
+
+import tallystick as ts
 from laws.strategies import LEAVES, few, leaf, quick_losses, total
 
 DELTA = 1e-6

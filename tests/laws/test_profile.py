@@ -7,9 +7,10 @@ import math
 
 import numpy as np
 import pytest
-import tallystick as ts
 from hypothesis import given
 from hypothesis import strategies as st
+
+import tallystick as ts
 from laws.strategies import CURVES, LEAVES, PAIRED, few, leaf, one, probabilities, quick_losses
 
 LEVELS = [0.0, 0.05, 0.2, 0.5, 1.0, 1.7, 3.0]
@@ -109,9 +110,11 @@ def test_the_trade_off_curve_is_the_conjugate_of_the_profile(name: str, data: st
     assert 0 <= claimed <= 1 - alpha + 1e-12
     for epsilon in LEVELS:
         true_delta = loss.delta_bounds(epsilon=epsilon)
-        line = max(1 - true_delta.upper - math.exp(epsilon) * alpha, math.exp(-epsilon) * (1 - true_delta.upper - alpha))
+        line = max(
+            1 - true_delta.upper - math.exp(epsilon) * alpha, math.exp(-epsilon) * (1 - true_delta.upper - alpha)
+        )
         assert claimed >= line - 1e-4, "the curve lies below a line it must lie above"
-        # validity: the claimed least error, raised by nothing, must not exceed what an attacker with known delta reaches
+        # validity: the claimed least error, raised by nothing, must not exceed what a known attacker reaches
     best = max(
         max(1 - loss.delta_bounds(epsilon=e).lower - math.exp(e) * alpha,
             math.exp(-e) * (1 - loss.delta_bounds(epsilon=e).lower - alpha))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 import pytest
-import tallystick as ts
 from hypothesis import given
 from hypothesis import strategies as st
+
+import tallystick as ts
 from laws.strategies import ADD_REMOVE, CURVES, LEAVES, PAIRED, QUICK, few, leaf, logarithmic, one, quick_losses
 
 LEVELS = (0.0, 0.1, 0.5, 1.5)

@@ -123,8 +123,11 @@ def main(names: list[str]) -> None:
                 record[f"{direction}_error"] = float(f"{answer.error:.1e}")
                 record["route"] = answer.route
             stored[key] = record
-            print(f"{key}: {record['remove']} {record['add']} {record['remove_error']} {record['route']} "
-                  f"{time.time() - started:.1f} s", flush=True)
+            print(
+                f"{key}: {record['remove']} {record['add']} {record['remove_error']} {record['route']} "
+                f"{time.time() - started:.1f} s",
+                flush=True,
+            )
             FILE.write_text(json.dumps(stored, indent=1) + "\n")
 
 

@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 from flint import acb, acb_mat, arb, arb_poly, ctx
+
 from reference.oracle_laws import DIGITS, Law, Node, exact, gaussian_law, law_of
 from reference.oracle_residue import residue_profile
 
@@ -140,14 +141,21 @@ def points_of(law: Law, theta: float, frequency: float) -> list[Node]:
 class Contour:
     """M(z) of every term on the nodes theta + i k dt, and the trapezoid sum of any kernel against them."""
 
-    def __init__(self, laws: list[Law], moments: Moments, epsilon: float, log_delta: float, *, widen: float, accuracy: float = 0.75) -> None:
+    def __init__(
+        self,
+        laws: list[Law],
+        moments: Moments,
+        epsilon: float,
+        log_delta: float,
+        *,
+        widen: float,
+        accuracy: float = 0.75,
+    ) -> None:
         self.laws = laws
         self.asked = asked = DIGITS * accuracy * widen
         period = laws[0].lattice[1] if len(laws) == 1 and laws[0].atoms and laws[0].lattice else None
         self.period = period
-        self.theta = theta = smallest(
-            lambda t: guarded(moments, t) - t * epsilon - math.log(t) - math.log1p(t)
-        )
+        self.theta = theta = smallest(lambda t: guarded(moments, t) - t * epsilon - math.log(t) - math.log1p(t))
         tilts = [theta * f + g for f in (1.1, 1.25, 1.5, 2.0, 3.0, 5.0) for g in (0.0, 0.5)]
         chernoff = [(guarded(moments, s) - s * epsilon - log_delta + asked) / (s - theta) for s in tilts if s > theta]
         window = max(min(chernoff), (asked - log_delta) / theta, 10 * math.sqrt(moments.variance(theta)))
@@ -175,7 +183,9 @@ class Contour:
             reach = min(reach, limit)
             smooth = all(law.atoms is None for law in self.laws)
             counts = (160, 60) if smooth else (700, 300)
-            grid = np.unique(np.concatenate([np.linspace(0, reach, counts[0]), np.geomspace(reach / 1e4, reach, counts[1])]))
+            grid = np.unique(
+                np.concatenate([np.linspace(0, reach, counts[0]), np.geomspace(reach / 1e4, reach, counts[1])])
+            )
             decay = self._scan(theta, grid)
             below = decay < -asked
             cut = grid[~below][-1] * 1.02 if not below[-1] or (~below).any() else grid[1]
@@ -205,10 +215,12 @@ class Contour:
             weights = np.exp(logs - logs.max())
             weights /= weights.sum()
             keep = weights > 1e-17
-            sums = np.concatenate([
-                np.abs(np.exp(1j * np.outer(part, loss[keep])) @ weights[keep])
-                for part in np.array_split(grid, 1 + len(grid) * len(loss) // 2_000_000)
-            ])
+            sums = np.concatenate(
+                [
+                    np.abs(np.exp(1j * np.outer(part, loss[keep])) @ weights[keep])
+                    for part in np.array_split(grid, 1 + len(grid) * len(loss) // 2_000_000)
+                ]
+            )
             total += law.count * np.log(np.maximum(sums, 1e-16))
         return total
 
@@ -328,7 +340,9 @@ def _pruned(states: list[Node], theta: float) -> list[Node]:
 # --------------------------------------------------------------------------------------------------------------- routes
 
 
-def profile(terms: Terms, direction: str, epsilon_near: float, log_delta: float, widen: float) -> tuple[Profile, str, float]:
+def profile(
+    terms: Terms, direction: str, epsilon_near: float, log_delta: float, widen: float
+) -> tuple[Profile, str, float]:
     """A function delta(epsilon), good near the given point; the route's name; a measured extra relative error."""
     laws = merged_laws(terms, direction)
     finite = arb(1)
@@ -486,6 +500,7 @@ def _first_guess(terms: Terms, direction: str, target: arb, log_delta: float) ->
         return math.inf
     moments = Moments(laws)
     aim = float(left.log())
+
     # Chernoff with the kernel's factor theta^theta / (1+theta)^(1+theta), then a Gaussian correction of its prefactor.
     def bound(t: float) -> float:
         return (guarded(moments, t) + t * math.log(t) - (1 + t) * math.log1p(t) - aim) / t

@@ -35,7 +35,9 @@ class Law:
     atoms: Callable[[float], list[Node]] | None = None  # purely discrete law (tilt -> points that matter)
     lattice: tuple[arb, arb] | None = None  # (offset, step) when all losses are offset + k * step
     nodes: Callable[[float, float], list[Node]] | None = None  # (tilt, largest |Im z|) -> quadrature of the law
-    rational: tuple[list[tuple[arb, arb, int, int]], int] | None = None  # shift, weight, powers of z+1 and z; pole order
+    rational: tuple[list[tuple[arb, arb, int, int]], int] | None = (
+        None  # shift, weight, powers of z+1 and z; pole order
+    )
     profile: Callable[[arb], arb] | None = None  # delta of one step at any real epsilon, where closed
     variance: arb | None = None  # set for a plain Gaussian (mu squared)
     key: str = ""
@@ -252,10 +254,7 @@ def gaussian_law(mu: arb, count: int, direction: str, rate: arb | None, subset: 
         if subset:
             width = min(1.0, 1.0 / size, 16.0 / (1e-9 + frequency * size))
             low = mu / 2
-            spread = [
-                (loss(x), w * density(x))
-                for x, w in panels(low, low + arb(top), 1 + int(top / width))
-            ]
+            spread = [(loss(x), w * density(x)) for x, w in panels(low, low + arb(top), 1 + int(top / width))]
             plus = [(l, m * l.exp()) for l, m in spread]
             minus = [(-l, m) for l, m in spread]
             return [*plus, *minus, (arb(0), 1 - sum((m for _, m in plus + minus), arb(0)))]

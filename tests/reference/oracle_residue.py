@@ -12,6 +12,7 @@ from functools import lru_cache
 from math import comb
 
 from flint import arb, ctx, fmpq, fmpq_poly
+
 from reference.oracle_laws import Law, Node
 
 
@@ -30,12 +31,15 @@ def residue_profile(laws: list[Law], discrete: list[Node]) -> Callable[[arb], ar
             if len(pieces) * (n + 1) * len(discrete) > 60_000:
                 raise OverflowError("too many residues")
             raised = [
-                (s1 * (n - j) + s2 * j, comb(n, j) * w1 ** (n - j) * w2**j, a1 * (n - j) + a2 * j, b1 * (n - j) + b2 * j)
+                (
+                    s1 * (n - j) + s2 * j,
+                    comb(n, j) * w1 ** (n - j) * w2**j,
+                    a1 * (n - j) + a2 * j,
+                    b1 * (n - j) + b2 * j,
+                )
                 for j in range(n + 1)
             ]
-            pieces = [
-                (s + t, w * v, a + c, b + d) for s, w, a, b in pieces for t, v, c, d in raised
-            ]
+            pieces = [(s + t, w * v, a + c, b + d) for s, w, a, b in pieces for t, v, c, d in raised]
     finally:
         ctx.prec = before
 

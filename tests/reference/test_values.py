@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from reference.expressions import loss_of
 
 STORED: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("values.json").read_text())

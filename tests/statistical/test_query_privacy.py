@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from statistical.goodness import NEVER, at_least, at_most, refuted
 
 import tallystick as ts
+from statistical.goodness import NEVER, at_least, at_most, refuted
 from tallystick.mechanisms.randomness import SeededSource
 from tallystick.query import run
 from tallystick.query.allocate import UNITS

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from crash.stores import config, postgres  # noqa: F401
 
 import tallystick as ts
+from crash.stores import config, postgres  # noqa: F401
 from tallystick.ledger import Account, Ledger
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from unit.query.tables import awkward
 
 import tallystick as ts
 from tallystick.accounting.adjacency import Adjacency
@@ -20,6 +19,7 @@ from tallystick.query.keyset import read_keys
 from tallystick.query.parts import Caps, Part
 from tallystick.query.plan import Plan
 from tallystick.query.table import Table
+from unit.query.tables import awkward
 
 
 @pytest.fixture
@@ -30,7 +30,9 @@ def visits() -> Table:
 def test_a_plan_is_made_priced_and_explained_with_the_file_deleted(tmp_path: Path) -> None:
     path = tmp_path / "visits.parquet"
     pq.write_table(awkward(100), path)
-    text = ts.Private(path).table(unit="pid").bounds(days=(0, 60)).per_unit(max_groups=2, max_rows_per_group=3).to_json()
+    text = (
+        ts.Private(path).table(unit="pid").bounds(days=(0, 60)).per_unit(max_groups=2, max_rows_per_group=3).to_json()
+    )
     path.unlink()
     plan = Table.from_json(text).group_by("ward", keys=["a", "b"]).agg(n=ts.count(), d=ts.mean("days")).plan(rho=0.1)
     assert plan.privacy == ts.zcdp(rho=0.1)

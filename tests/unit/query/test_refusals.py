@@ -1,4 +1,4 @@
-"""What cannot be proved private is refused, what is wrong is said before anything is charged, and no message holds data."""
+"""What cannot be proved private is refused, mistakes are told before anything is charged, and no message holds data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from unit.query.tables import awkward
 
 import tallystick as ts
 from tallystick.errors import InvalidInput, Refused, TallystickError, Unavailable
@@ -20,6 +19,7 @@ from tallystick.ledger import Account
 from tallystick.query import expressions, run
 from tallystick.query.engines.base import open_engine
 from tallystick.query.table import Table
+from unit.query.tables import awkward
 
 HOSTILE = [
     "'; DROP TABLE visits; --",
@@ -182,7 +182,9 @@ _LEAVES = st.sampled_from(["u", "v", "g", "ok", "zz"]).map(ts.col) | st.sampled_
 _TREES = st.recursive(
     _LEAVES,
     lambda inner: st.tuples(
-        st.sampled_from(["+", "-", "*", "/", "<", ">=", "==", "!=", "and", "or", "not", "missing", "cut", "year"]), inner, inner
+        st.sampled_from(["+", "-", "*", "/", "<", ">=", "==", "!=", "and", "or", "not", "missing", "cut", "year"]),
+        inner,
+        inner,
     ).map(lambda t: expressions.Call(t[0], (t[1],) if t[0] in ("not", "missing", "year") else (t[1], t[2]))),
     max_leaves=6,
 )
@@ -191,7 +193,12 @@ _TREES = st.recursive(
 @given(condition=_TREES)
 def test_outcomes_are_the_same_on_neighbouring_tables_and_hold_no_data(condition: expressions.Expression) -> None:
     first = pa.table({"u": [1, 1], "g": ["a", "b"], "v": [0.5, 1.0], "ok": [True, False]})
-    rows = {"u": [2, 2, None], "g": ["secret-cell", "a", None], "v": [float("inf"), 0.0, None], "ok": [None, True, None]}
+    rows = {
+        "u": [2, 2, None],
+        "g": ["secret-cell", "a", None],
+        "v": [float("inf"), 0.0, None],
+        "ok": [None, True, None],
+    }
     second = pa.concat_tables([first, pa.table(rows, schema=first.schema)])
     outcome = _outcome(first, condition)
     assert outcome == _outcome(second, condition)

@@ -7,7 +7,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from unit.query.tables import awkward
 
 import tallystick as ts
 from tallystick.errors import BudgetExceeded, IdempotencyConflict, InvalidInput, Refused, Unavailable
@@ -15,6 +14,7 @@ from tallystick.ledger import Account, Ledger
 from tallystick.query import run
 from tallystick.query.engines.duckdb import DuckEngine
 from tallystick.query.plan import Plan
+from unit.query.tables import awkward
 
 
 def plan_for(account: Account, source: object, rho: float = 0.2) -> Plan:
@@ -144,7 +144,9 @@ def test_a_release_reads_as_csv_arrow_and_rows(account: Account, tmp_path: Path)
 
 
 def test_private_keys_come_in_the_order_of_the_keys_and_never_below_the_threshold(account: Account) -> None:
-    table = pa.table({"u": list(range(3000)), "g": [("b", "a", "c")[i % 3] if i < 2999 else "lone" for i in range(3000)]})
+    table = pa.table(
+        {"u": list(range(3000)), "g": [("b", "a", "c")[i % 3] if i < 2999 else "lone" for i in range(3000)]}
+    )
     visits = ts.Private(table, account=account).table(unit="u").per_unit(max_groups=1, max_rows_per_group=1)
     plan = visits.group_by("g", keys=ts.private_keys(delta=1e-7)).agg(people=ts.count_units()).plan(rho=0.4)
     released = plan.release(why="report")

@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from sqlglot import exp
-from unit.query.tables import WARDS, awkward, expected
 
 import tallystick as ts
 from tallystick.query import run
@@ -20,6 +19,7 @@ from tallystick.query.dialects import DuckWords
 from tallystick.query.plan import Plan
 from tallystick.query.run import Exact
 from tallystick.query.table import Table
+from unit.query.tables import WARDS, awkward, expected
 
 
 def questions(visits: Table) -> Iterator[Plan]:
@@ -39,9 +39,11 @@ def questions(visits: Table) -> Iterator[Plan]:
         )
         .plan(rho=1)
     )
-    yield narrow.group_by("ward", keys=[*WARDS[1:], "no data"]).agg(
-        n=ts.count(), cost=ts.sum("cost", 0, 100, missing=50)
-    ).plan(rho=1)
+    yield (
+        narrow.group_by("ward", keys=[*WARDS[1:], "no data"])
+        .agg(n=ts.count(), cost=ts.sum("cost", 0, 100, missing=50))
+        .plan(rho=1)
+    )
     yield visits.per_unit(max_rows_per_group=4).agg(n=ts.count(), cost=ts.mean("cost", 0, 10)).plan(rho=1)
 
 

@@ -14,13 +14,13 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from unit.query.tables import awkward
-from unit.query.test_rules import agrees
 
 import tallystick as ts
 from tallystick.ledger import Account
 from tallystick.query import run
 from tallystick.query.plan import Plan
+from unit.query.tables import awkward
+from unit.query.test_rules import agrees
 
 if importlib.util.find_spec("pyspark") is None:
     pytest.skip("pyspark is not installed", allow_module_level=True)
@@ -89,7 +89,9 @@ def plans(path: Path, account: Account | None = None) -> list[Plan]:
     private = visits.group_by("ward", "day", "ok", keys=ts.private_keys(delta=1e-6)).agg(
         n=ts.count(), cost=ts.sum("cost", -7, 5000.5), days=ts.variance("days", 0, 50), mid=ts.median("days", 0, 50)
     )
-    public = visits.group_by("ward", keys=["a", "b'x", "c\\d", "ü;--", "none"]).agg(n=ts.count(), people=ts.count_units())
+    public = visits.group_by("ward", keys=["a", "b'x", "c\\d", "ü;--", "none"]).agg(
+        n=ts.count(), people=ts.count_units()
+    )
     return [private.plan(rho=1), public.plan(rho=0.1)]
 
 
@@ -147,7 +149,18 @@ def master(java: dict[str, str], tmp_path: Path) -> Iterator[str]:
             time.sleep(0.1)
         for i in (1, 2):
             folder = str(tmp_path / f"worker{i}")
-            options = ["--cores", "1", "--memory", "1g", "--host", "127.0.0.1", "--webui-port", "0", "--work-dir", folder]
+            options = [
+                "--cores",
+                "1",
+                "--memory",
+                "1g",
+                "--host",
+                "127.0.0.1",
+                "--webui-port",
+                "0",
+                "--work-dir",
+                folder,
+            ]
             processes.append(start(f"{package}.worker.Worker", *options, url))
         yield url
     finally:

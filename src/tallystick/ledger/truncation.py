@@ -62,7 +62,7 @@ def cut(loss: PrivacyLoss, delta: float) -> float:
 
 def _first_order(curve: Callable[[float], float]) -> float:
     """The lowest a - 1 on the ladder, where D_a, which bounds all lower orders, is least: lost / theta grows below."""
-    return min((10.0 ** (n / 2) for n in range(-6, 1)), key=lambda theta: curve(theta) / theta)
+    return min((math.pow(10.0, n / 2) for n in range(-6, 1)), key=lambda theta: curve(theta) / theta)
 
 
 def _curve(loss: PrivacyLoss, top: float, lost: float) -> Callable[[float], float]:

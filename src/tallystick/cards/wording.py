@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from tallystick.cards.figures import up
+
 NEIGHBOURS: Final = {
     "add_remove": "with and without all rows of one {unit}",
     "replace": "with all rows of one {unit} replaced by any others",
@@ -78,7 +80,7 @@ def _about_groups(keys: Mapping[str, Any]) -> str:
     if keys["kind"] == "private":
         return (
             f"Which groups are large. A group appears when its noisy number of units reaches {keys['threshold']}; a "
-            f"group of one unit alone appears with probability at most {keys['reached']:.2g} "
+            f"group of one unit alone appears with probability at most {up(keys['reached'], 2)} "
             f"(allowed: {keys['delta']:g})."
         )
     if keys["kind"] == "total":

@@ -1,10 +1,10 @@
-"""Statements of chapters 4, 5, 7, 8 and 10 about mechanisms, for ``tallystick theorem``; functions by full name."""
+"""Statements of chapters 4, 5, 7 and 8 about mechanisms, for ``tallystick theorem``; functions by full name."""
 
 from __future__ import annotations
 
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.accounting.theorems.statement import Statement, show
-from tallystick.mechanisms import accuracy, accuracy_of_means, interactive, quantile, selection, subsample, winsorized
+from tallystick.mechanisms import accuracy, interactive, quantile, selection, subsample, winsorized
 from tallystick.mechanisms.randomized import randomize
 from tallystick.mechanisms.unbounded import unbounded_winsorized_mean
 
@@ -222,19 +222,5 @@ MECHANISMS = (
         _AGGREGATE,
         lambda: show("k = n^0.4, exponent {:.4f}", 0.4 * (1 / 3 + 0.1 - 1) + (0.4 - 1) / 2),
         "25: the notes print n^-0.57",
-    ),
-    Statement(
-        "example 10.1",
-        "One-way marginals: pure against approximate",
-        "E||M(D) - mean||_1 <= a d needs n of order d / (a epsilon), or sqrt(d ln(1/delta)) / (a epsilon) with delta.",
-        "Steinke and Ullman 2016; lecture notes, Example 10.1",
-        "theory/noise-accuracy.md",
-        ("mechanisms.accuracy_of_means.marginals_needed_pure", "mechanisms.accuracy_of_means.marginals_needed_approx"),
-        _ACCURACY,
-        lambda: show(
-            "d = 10000, a = 0.1, epsilon 1, delta 1e-6: {} against {}",
-            accuracy_of_means.marginals_needed_pure(dimension=10_000, accuracy=0.1, epsilon=1.0),
-            accuracy_of_means.marginals_needed_approx(dimension=10_000, accuracy=0.1, epsilon=1.0, delta=1e-6),
-        ),
     ),
 )

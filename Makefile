@@ -13,7 +13,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 .PHONY: help demo test check lint types layers format bench campaign campaign-accounting campaign-ledger pictures clean
 
 help:
-	@echo "make demo      a privacy accounting story in under ten seconds, offline once installed"
+	@echo "make demo      a table published privately, a denial, a privacy card; offline once installed"
 	@echo "make test      every test, doctest and documentation snippet"
 	@echo "make check     ruff, mypy --strict and the import layers"
 	@echo "make format    let ruff rewrite what it can"

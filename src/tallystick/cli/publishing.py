@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -161,7 +162,12 @@ def release(job: Job) -> dict[str, Any]:
     from tallystick.cards import card
 
     before = job.account.ledger.head().seq
-    made = job.plan.release(why=job.purpose, key=job.name)
+    try:
+        made = job.plan.release(why=job.purpose, key=job.name)
+    except KeyboardInterrupt as stopped:
+        # The argument parser keeps the exit code of Ctrl-C but drops its words, and these say whether it was paid for.
+        print(str(stopped) or "interrupted before the charge had started; nothing was charged", file=sys.stderr)
+        raise
     assert made.receipt is not None
     written = {}
     if job.out is not None:

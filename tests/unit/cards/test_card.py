@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tallystick as ts
-from tallystick.cards import card, meaning, preview, read_card
+from tallystick.cards import card, check_card, meaning, preview, read_card
 from tallystick.cards.figures import up
 from tallystick.cards.pictures import icons_svg
 from tallystick.cards.wording import not_protected
@@ -195,6 +195,30 @@ def test_an_account_of_pure_epsilon_quotes_its_own_delta(tmp_path, clinic) -> No
     assert (facts["promise"]["epsilon"], facts["promise"]["delta"]) == (1.0, 0.0)
     assert facts["words"]["limit"]["belief_exceptions"] == 0
     assert "27 of 100" in facts["words"]["limit"]["sentence"]
+
+
+@pytest.mark.parametrize(
+    ("budget", "price"),
+    [
+        (ts.gdp(mu=1), {"epsilon": 0.2}),
+        (ts.renyi_dp({16: 1.0}), {"rho": 0.01}),
+        (ts.approx_dp(epsilon=2, delta=1e-5), {"epsilon": 0.5, "delta": 1e-6}),
+        (ts.pure_dp(epsilon=800), {"epsilon": 0.5}),
+        (ts.zcdp(rho=50), {"rho": 0.01}),
+    ],
+    ids=["gdp", "rdp", "approx", "pure", "zcdp"],
+)
+def test_every_currency_has_a_card_in_legal_json_that_agrees_with_the_ledger(clinic, budget, price) -> None:
+    clinic.account = clinic.ledger.open("other", budget=budget, unit="patient")
+    plan = clinic.table().group_by("ward", keys=["north"]).agg(**parse("count")).plan(**price)
+    made = card(plan.release(why="x", key="k"))
+    json.loads(made.to_json(), parse_constant=lambda constant: pytest.fail(constant))
+    assert all(finding.holds for finding in check_card(made, clinic.ledger, page=made.to_html()))
+
+
+def test_a_block_names_the_lifetime_of_its_parent(clinic) -> None:
+    clinic.account = clinic.ledger.open("2026", budget=ts.zcdp(rho=0.2), unit="patient", parent="patients-2026")
+    assert "at most rho 0.5000, delta 1e-06 (patients-2026)" in card(clinic.release()).facts["protected"]["lifetime"]
 
 
 @pytest.mark.parametrize("marked", [0, 1, 27, 100])

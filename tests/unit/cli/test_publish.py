@@ -231,3 +231,31 @@ def test_a_card_is_read_in_the_terminal(run, planned) -> None:
     assert "not protected:" in text
     assert "never more than rho 0.1000" in text
     assert found(run("card", "show", "card.html", "--json"))["schema"] == "tallystick/card"
+
+
+def test_an_interruption_after_the_start_burns_the_charge_and_says_so(run, planned, monkeypatch) -> None:
+    from tallystick.query import run as running
+
+    def interrupted(plan: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(running, "integers", interrupted)
+    outcome = run(*RUN, "--out", "table1.csv")
+    assert outcome.code == 130
+    assert "had started, so it stays paid" in outcome.errors
+    assert [charge["state"] for charge in found(run("charge", "list", "--json"))["charges"]] == ["BURNED"]
+    assert found(run("budget", "--json"))["used"]["rho"] == 0.06
+    assert not (planned / "table1.csv").exists()
+
+
+def test_a_failure_of_the_engine_after_the_start_burns_the_charge_and_quotes_nothing(run, planned, monkeypatch) -> None:
+    from tallystick.query import run as running
+
+    def failed(plan: Any) -> None:
+        raise RuntimeError("could not convert SECRET7 to a number")
+
+    monkeypatch.setattr(running, "integers", failed)
+    outcome = run(*RUN)
+    assert outcome.code == 9
+    assert "SECRET7" not in outcome.errors + outcome.out
+    assert "stays paid" in outcome.errors

@@ -36,11 +36,12 @@ def check_card(card: Card, ledger: Ledger, *, page: str | None = None) -> tuple[
     """Compare a card with the record: chain and receipt, charge, plan, limit, every number, and the page's text.
 
     The card is made again from the ledger's own facts and must come out the same, so a changed number is found
-    wherever it stands. ``page`` is the HTML text, when there is one.
+    wherever it stands. ``page`` is the HTML text, when there is one. What people said (the dataset's name, period,
+    reasons, contact) is in no ledger and is taken from the card.
     """
     try:
         return tuple(_findings(card, ledger, page))
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError) as error:
         return (Finding("the card can be read", f"it lacks something ({type(error).__name__})"),)
 
 
@@ -63,6 +64,9 @@ def _findings(card: Card, ledger: Ledger, page: str | None) -> Iterator[Finding]
     planned = answer.get("plan") if isinstance(answer, dict) else None
     same = planned == facts["accounting"]["plan_hash"]
     yield Finding("the charge paid for this plan", "" if same else "the stored answer belongs to another plan")
+    owner = ledger.datasets().get(facts["released"]["dataset"], account.name)
+    elsewhere = "" if owner == account.name else f"the ledger has this dataset under {owner}"
+    yield Finding("the dataset is not of another population", elsewhere)
     promised = Amount(account.currency, *facts["promise"]["limit_amount"])
     yield Finding("the limit still stands", _about_limit(account.limit, promised))
     yield Finding(

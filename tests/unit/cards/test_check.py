@@ -29,6 +29,9 @@ CHANGES: dict[str, tuple[tuple[Any, ...], Any]] = {
 }
 
 
+SAID_BY_PEOPLE = {("released", "dataset")}
+
+
 def problems(made: Card, ledger: Any, page: str | None = None) -> list[str]:
     return [finding.problem for finding in check_card(made, ledger, page=page) if not finding.holds]
 
@@ -46,7 +49,7 @@ def changed(made: Card, path: tuple[Any, ...], value: Any) -> Card:
 def test_a_true_card_agrees_with_the_ledger_and_its_page_with_its_data(clinic) -> None:
     made = card(clinic.release(), about={"window": "2026"})
     assert problems(made, clinic.ledger, made.to_html()) == []
-    assert len(check_card(made, clinic.ledger, page=made.to_html())) == 6
+    assert len(check_card(made, clinic.ledger, page=made.to_html())) == 7
 
 
 def test_a_true_card_still_agrees_after_later_releases(clinic) -> None:
@@ -79,6 +82,22 @@ def test_a_limit_raised_later_no_longer_matches_the_promise(clinic) -> None:
     assert problems(made, clinic.ledger) == [
         "the account's limit is now rho 0.9000, delta 1e-06, the card promises rho 0.5000, delta 1e-06"
     ]
+
+
+def test_a_dataset_of_another_population_is_found(clinic) -> None:
+    other = clinic.ledger.open("other", budget=ts.zcdp(rho=1), unit="patient")
+    other.attach("their-table")
+    made = card(clinic.release(), dataset="their-table")
+    assert problems(made, clinic.ledger) == ["the ledger has this dataset under other"]
+
+
+@pytest.mark.parametrize("value", [None, 10**400, "x", []])
+def test_no_value_however_odd_breaks_the_check(clinic, value) -> None:
+    made = card(clinic.release())
+    for section, held in made.facts.items():
+        for name in held if isinstance(held, dict) else ():
+            if held[name] != value and (section, name) not in SAID_BY_PEOPLE:
+                assert problems(changed(made, (section, name), value), clinic.ledger), (section, name)
 
 
 def test_a_preview_is_no_evidence(clinic) -> None:

@@ -211,3 +211,13 @@ def test_text_that_is_no_longer_text_is_called_damage(original, config, where):
     at = content.index(where) + len(where) - 2
     original.write_bytes(content[:at] + b"\xa0" + content[at + 1 :])
     assert problems(original, config)
+
+
+def test_a_flipped_letter_in_the_list_of_schema_objects_is_found(original, tmp_path, config):
+    """Found by the campaign: SQLite itself does not look at this column."""
+    content = original.read_bytes()
+    at = content.index(b"indexcharge_key")
+    for offset in range(5):
+        flipped = bytes([content[at + offset] ^ 0x20])
+        original.write_bytes(content[: at + offset] + flipped + content[at + offset + 1 :])
+        assert problems(original, config), offset

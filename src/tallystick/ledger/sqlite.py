@@ -225,8 +225,8 @@ def _applied(connection: sqlite3.Connection) -> list[Row]:
 
 
 def _objects(connection: sqlite3.Connection) -> dict[str, str]:
-    query = "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%'"
-    return {name: " ".join(sql.split()) for name, sql in connection.execute(query)}
+    query = "SELECT name, type, tbl_name, coalesce(sql, '') FROM sqlite_master WHERE name NOT LIKE 'sqlite_stat%'"
+    return {name: " ".join([kind, table, *sql.split()]) for name, kind, table, sql in connection.execute(query)}
 
 
 def statements_of(script: str) -> Iterator[str]:

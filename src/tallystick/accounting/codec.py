@@ -8,6 +8,7 @@ from typing import Any
 
 from tallystick.accounting import check
 from tallystick.accounting.leaf import Leaf
+from tallystick.accounting.leaves.allocated import Allocated
 from tallystick.accounting.leaves.discrete import DiscreteGaussian, DiscreteLaplace
 from tallystick.accounting.leaves.exponential import Exponential
 from tallystick.accounting.leaves.gaussian import Gaussian, Gdp
@@ -18,6 +19,7 @@ from tallystick.accounting.leaves.renyi import RenyiDp, Zcdp
 from tallystick.accounting.leaves.response import RandomizedResponse
 from tallystick.accounting.leaves.sampled import Sampled, Subset
 from tallystick.accounting.leaves.tabulated import DiscretePair, Profile, Tradeoff
+from tallystick.accounting.leaves.truncated import Truncated
 from tallystick.accounting.loss import PrivacyLoss, merged
 from tallystick.errors import InvalidInput
 
@@ -29,6 +31,7 @@ LEAVES: dict[str, type[Leaf]] = {
     for leaf in (
         Gaussian, Gdp, Laplace, PureDp, ApproxDp, RandomizedResponse, Exponential, DiscreteGaussian, DiscreteLaplace,
         Zcdp, RenyiDp, DiscretePair, Tradeoff, Profile, Sampled, Subset, Composed, Replaced, Worst,
+        Allocated, Truncated,
     )
 }  # fmt: skip
 
@@ -109,6 +112,8 @@ def _decode_field(cls: type[Leaf], name: str, value: Any, depth: int) -> Any:
         return tuple(_decode_terms(v, depth + 1) for v in value)
     if isinstance(value, list):
         return tuple(check.finite(f"{cls.kind}.{name}", v) for v in value)
+    if name in ("steps", "largest"):
+        return check.count(f"{cls.kind}.{name}", value, least=1)
     if name in ("choices", "batch", "population", "sensitivity"):
         return check.count(f"{cls.kind}.{name}", value, most=10**15)
     number = check.nonnegative(f"{cls.kind}.{name}", value)

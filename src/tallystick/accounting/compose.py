@@ -22,6 +22,9 @@ from tallystick.numerics.law import log_sum
 MAX_SIZE = 2**18
 """Largest grid that refinement reaches by itself."""
 
+WIDEST_STEP = 100.0
+"""Steps of the loss beyond this say nothing (e^step overflows): the trivial bounds stand."""
+
 LATTICE_SIZE = 2**20
 """Largest grid where all atoms lie on it, so that nothing is discretised."""
 
@@ -99,6 +102,8 @@ class GridSum:
         step = math.sqrt(12.0 * target / (4.0 * total * (theta + 1.0)))
         step = min(step, widest / 64.0, deviation / 16.0)
         smallest = max(2.0 * reach, widest) / MAX_SIZE
+        if not smallest < WIDEST_STEP:
+            return
         for _ in range(3):
             step = max(step, smallest)
             yield self._sums(self._aligned(step), theta, reach, ranges)
@@ -158,9 +163,10 @@ class GridSum:
                 below = discretise(pair.lower, step=step, offset=offset, low=low, high=high)[1]
             upper.append((above, count))
             lower.append((below, count))
+        size = LATTICE_SIZE if step == self._lattice() else MAX_SIZE
         return (
-            sum_of_laws(upper, theta=theta, reach=reach, max_size=LATTICE_SIZE),
-            sum_of_laws(lower, theta=theta, reach=reach, max_size=LATTICE_SIZE),
+            sum_of_laws(upper, theta=theta, reach=reach, max_size=size),
+            sum_of_laws(lower, theta=theta, reach=reach, max_size=size),
         )
 
 

@@ -16,6 +16,7 @@ from tallystick.accounting.enumerate import Direct, enumerated
 from tallystick.accounting.leaf import Leaf
 from tallystick.accounting.leaves.gaussian import gaussian_pair
 from tallystick.accounting.leaves.renyi import best_delta, renyi_pair
+from tallystick.accounting.loss import merged
 from tallystick.accounting.pair import DUST, DominatingPair
 from tallystick.accounting.saddle import SaddleSum
 from tallystick.numerics.law import Array
@@ -184,7 +185,17 @@ class OneDirection:
         low = found.lower
         if low == 0.0 and self.listed_below is not None:
             low = self.listed_below.epsilon_bounds(delta).lower
+        if math.isinf(min(found.upper, curve, self.highest)):
+            curve = self._unsampled_epsilon(delta)
         return Bounds(low, max(low, min(found.upper, curve, self.highest)))
+
+    def _unsampled_epsilon(self, delta: float) -> float:
+        """Sampling never hurts: the same composition without it, where that has a closed form; else infinity."""
+        terms = merged((getattr(leaf, "base", leaf), count) for leaf, count in self.terms)
+        if terms == self.terms:
+            return math.inf
+        plain = OneDirection.of(terms, self.direction)
+        return plain.epsilon_bounds(delta).upper if plain.route == "gaussian" else plain.highest
 
     def _at_infinity(self) -> float:
         """At delta equal to the mass at infinity the finite part must not exceed at all."""

@@ -61,8 +61,14 @@ def profile_of_power(power: Knots, epsilon: Array) -> Array:
 def chained_profile(first: Knots, second: Knots) -> Knots:
     """Profile knots (eps, delta) of two neighbouring steps one after the other."""
     power = chained_power(power_of_profile(*first), power_of_profile(*second))
-    epsilon = np.unique(np.concatenate([first[0], second[0], 2.0 * first[0], 2.0 * second[0]]))
-    return epsilon, np.minimum(1.0, profile_of_power(power, epsilon) * (1.0 + 1e-13))
+    ends = float(first[0][-1] + second[0][-1])
+    ladder = np.concatenate([first[0], second[0], 2.0 * first[0], 2.0 * second[0]])
+    epsilon = np.unique(np.append(ladder[ladder < ends], ends))
+    upper = np.minimum(1.0, profile_of_power(power, epsilon) * (1.0 + 1e-13))
+    if first[1][-1] == 0.0 and second[1][-1] == 0.0:
+        # Largest losses add, and beyond them the profile is zero.
+        upper[-1] = 0.0
+    return epsilon, upper
 
 
 def grouped_power(single: Knots, size: int) -> Knots:

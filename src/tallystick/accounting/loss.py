@@ -73,18 +73,36 @@ class PrivacyLoss:
 
     __rmul__ = __mul__
 
-    def sampled(self, *, rate: float) -> PrivacyLoss:
+    def sampled(self, *, rate: float, largest: int | None = None, population: int | None = None) -> PrivacyLoss:
         """The loss when each unit takes part with probability ``rate``, independently (Poisson sampling).
 
         Rate 0 is no loss, rate 1 changes nothing. Only for add/remove neighbours (use ``subset`` for REPLACE).
+        With ``largest`` a bigger batch is cut to that size, by any rule; ``population`` then bounds the number of
+        units (docs/theory/truncated-poisson.md).
 
         >>> import tallystick as ts
         >>> round(ts.pure_dp(epsilon=1).sampled(rate=0.1).epsilon(delta=0), 6)
         0.158565
         """
-        from tallystick.accounting.sampling import sampled
+        from tallystick.accounting.sampling import sampled, truncated
 
-        return sampled(self, check.probability("rate", rate))
+        if largest is None and population is None:
+            return sampled(self, check.probability("rate", rate))
+        return truncated(self, check.probability("rate", rate), largest, population)
+
+    def allocated(self, *, steps: int) -> PrivacyLoss:
+        """The loss of an epoch of ``steps`` steps where each unit takes part in exactly one, drawn uniformly.
+
+        Each unit draws its step independently of the others ("balls and bins"); add/remove neighbours. This is
+        not Poisson sampling at rate 1/steps, and can be worse (docs/theory/random-allocation.md).
+
+        >>> import tallystick as ts
+        >>> ts.gaussian(sigma=1).allocated(steps=1) == ts.gaussian(sigma=1)
+        True
+        """
+        from tallystick.accounting.sampling import allocated
+
+        return allocated(self, steps)
 
     def subset(self, *, batch: int, population: int) -> PrivacyLoss:
         """The loss on a random subset of exactly ``batch`` of ``population`` units, REPLACE neighbours."""

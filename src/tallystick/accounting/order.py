@@ -25,9 +25,10 @@ def at_most(left: PrivacyLoss, right: PrivacyLoss) -> bool:
     goal = _point_goal(right)
     if goal is not None:
         epsilon, delta = goal
-        # Either reading certifies; far inside the goal delta(epsilon) is too small to be read quickly, epsilon is not.
-        within = ours.epsilon_bounds(delta).upper <= epsilon
-        return bool(within or ours.delta_bounds(epsilon).upper <= delta)
+        if delta == 0.0:
+            # The largest loss is known exactly; a delta read numerically never is exactly zero.
+            return ours.epsilon_bounds(0.0).upper <= epsilon
+        return ours.delta_bounds(epsilon).upper <= delta
     if theirs.sides[0].route == "gaussian" and right.group == 1:
         return ours.gdp_bound() <= theirs.sides[0].mu
     return _knotwise(ours, theirs)

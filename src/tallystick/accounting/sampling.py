@@ -5,10 +5,16 @@ from __future__ import annotations
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.accounting.leaf import Leaf
+from tallystick.accounting.leaves.allocated import Allocated
 from tallystick.accounting.leaves.nested import Composed, Replaced, Worst
 from tallystick.accounting.leaves.sampled import Sampled, Subset
+from tallystick.accounting.leaves.truncated import Truncated
 from tallystick.accounting.loss import PrivacyLoss, merged
 from tallystick.errors import AdjacencyMismatch, InvalidInput, UnitMismatch
+
+
+MOST_STEPS = 10**6
+"""Steps of an epoch up to which random allocation is computed."""
 
 
 def _single_leaf(loss: PrivacyLoss, operation: str) -> Leaf:
@@ -36,6 +42,32 @@ def sampled(loss: PrivacyLoss, rate: float) -> PrivacyLoss:
         # Sampling twice is sampling at the product rate.
         return PrivacyLoss(((Sampled(leaf.base, leaf.rate * rate), 1),), loss.adjacency, loss.unit)
     return PrivacyLoss(((Sampled(leaf, rate), 1),), loss.adjacency, loss.unit)
+
+
+def truncated(loss: PrivacyLoss, rate: float, largest: int | None, population: int | None) -> PrivacyLoss:
+    """Poisson sampling with batches cut at ``largest`` (see ``PrivacyLoss.sampled``)."""
+    if largest is None or population is None:
+        missing = "largest" if largest is None else "population"
+        raise InvalidInput(missing, None, "both largest= and population=: the cut is rare only among so many units")
+    most = check.count("largest", largest, least=1)
+    whole = check.count("population", population, least=1)
+    plain = sampled(loss, rate)
+    if not plain.terms or most >= whole:
+        return plain
+    return PrivacyLoss(((Truncated(_single_leaf(loss, "sampled"), rate, most, whole), 1),), loss.adjacency, loss.unit)
+
+
+def allocated(loss: PrivacyLoss, steps: int) -> PrivacyLoss:
+    """Random allocation of a loss (see ``PrivacyLoss.allocated``)."""
+    number = check.count("steps", steps, least=1, most=MOST_STEPS)
+    if loss.adjacency is not Adjacency.ADD_REMOVE:
+        raise InvalidInput("adjacency", loss.adjacency.value, "an add/remove loss for random allocation")
+    if not loss.terms:
+        return loss
+    leaf = _single_leaf(loss, "allocated")
+    if number == 1:
+        return loss
+    return PrivacyLoss(((Allocated(leaf, number), 1),), loss.adjacency, loss.unit)
 
 
 def subset(loss: PrivacyLoss, batch: int, population: int) -> PrivacyLoss:

@@ -132,6 +132,9 @@ def sum_of_laws(
     # Exact arithmetic: the offset and the index times the step are large and cancel.
     offset = sum((t.count * Fraction(t.law.offset) for t in tilts), Fraction(0))
     low_index = math.floor((centre - float(offset)) / step) - size // 2
+    # Room beyond the largest value is wasted: move the window down, but not below the smallest.
+    length = sum(t.count * (t.law.masses.size - 1) for t in tilts) + 1
+    low_index = max(min(low_index, base + length - size), base) if length > size else base
     order = (np.arange(size) + low_index - base) % size
     values = float(offset + low_index * Fraction(step)) + step * np.arange(size, dtype=np.float64)
     above, below = _leaks(tilts, theta, float(values[0]), float(values[-1]) + step)

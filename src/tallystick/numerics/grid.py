@@ -15,8 +15,13 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from tallystick.numerics.law import UNIT, Array, Law, panel_nodes
+
+
+SWEEPS = 12
+"""Vectorised sweeps of the convex hull before the chain finishes it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,7 +117,7 @@ def _split(law: Law, step: float, start: float, bins: int) -> _Split:
     return _Split(left, right, below, above)
 
 
-def _chosen_nodes(edges: Array, chosen: np.typing.NDArray[np.bool_], count: int) -> tuple[Array, Array]:
+def _chosen_nodes(edges: Array, chosen: npt.NDArray[np.bool_], count: int) -> tuple[Array, Array]:
     pairs = np.stack([edges[:-1][chosen], edges[1:][chosen]], axis=1)
     x, log_weight = panel_nodes(pairs.ravel(), count)
     # Every second panel is a gap between chosen panels: drop it.
@@ -159,6 +164,12 @@ def scaled_tails(masses: Array, step: float) -> Array:
     size = masses.size
     if step == 0.0:
         return np.append(np.cumsum(masses[::-1])[::-1][1:], 0.0)
+    if step > 4.0:
+        # Only the next few points count before e^{-k step} underflows.
+        tails = np.zeros(size)
+        for shift in range(1, min(size, math.ceil(745.0 / step) + 1)):
+            tails[:-shift] += masses[shift:] * math.exp(-shift * step)
+        return tails
     block = max(1, int(300.0 / step))
     out = np.zeros(size)
     carry = 0.0
@@ -177,19 +188,51 @@ def scaled_tails(masses: Array, step: float) -> Array:
 def _hull_masses(heights: Array, at_zero: float, step: float) -> Array:
     """Lower convex hull in a = e^value of the points ``heights`` and (0, ``at_zero``), as node masses.
 
-    Slopes are kept multiplied by the level a of their left node, so that nothing overflows.
+    A point above the chord of two others is not on the hull, so all locally concave points may go at once; a few
+    such sweeps leave little, and one pass of Andrew's chain finishes.
     """
     kept = np.arange(heights.size)
-    while True:
-        gaps = np.diff(kept) * step
-        slopes = np.append(-np.diff(heights[kept]) / np.expm1(gaps), 0.0)
-        arriving = np.append(at_zero - heights[kept[0]], np.exp(gaps) * slopes[:-1])
-        bends = arriving - slopes
+    for _ in range(SWEEPS):
+        bends = _bends(heights, at_zero, step, kept)
         convex = bends >= 0.0
         convex[-1] = True
         if convex.all():
             break
         kept = kept[convex]
+    else:
+        kept = _chain(heights, at_zero, step, kept)
+        bends = _bends(heights, at_zero, step, kept)
     masses = np.zeros(heights.size)
     masses[kept] = np.maximum(bends, 0.0)
     return masses
+
+
+def _bends(heights: Array, at_zero: float, step: float, kept: npt.NDArray[np.int64]) -> Array:
+    """Change of slope at each kept point, times its level a: the mass it carries."""
+    gaps = np.diff(kept) * step
+    falls = -np.diff(heights[kept])
+    # Leaving slope falls / (e^gap - 1), arriving slope falls / (1 - e^-gap): no overflow for wide gaps.
+    leaving = np.append(falls * np.exp(-gaps) / -np.expm1(-gaps), 0.0)
+    arriving = np.append(at_zero - heights[kept[0]], falls / -np.expm1(-gaps))
+    return arriving - leaving
+
+
+def _chain(heights: Array, at_zero: float, step: float, kept: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Andrew's monotone chain over the kept points."""
+    stack: list[int] = []
+    arriving: list[float] = []
+    for point in kept.tolist():
+        while True:
+            if not stack:
+                slope = at_zero - float(heights[point])
+                break
+            gap = (point - stack[-1]) * step
+            fall = float(heights[stack[-1]] - heights[point])
+            slope = fall / -math.expm1(-gap)
+            if arriving[-1] >= slope * math.exp(-gap):
+                break
+            stack.pop()
+            arriving.pop()
+        stack.append(point)
+        arriving.append(slope)
+    return np.array(stack, dtype=np.int64)

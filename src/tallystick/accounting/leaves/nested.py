@@ -129,6 +129,12 @@ def profile_knots(terms: Terms, direction: Direction, count: int = 160) -> tuple
     ladders = [top * np.linspace(0.0, 1.0, count) ** 1.5 for top in tops]
     epsilon = np.unique(np.concatenate([-ladders[1], ladders[0]]))
     upper, lower = profile_at(terms, direction, epsilon)
+    side = OneDirection.of(terms, direction)
+    if math.isfinite(side.highest) and side.infinity == 0.0:
+        # Nothing is above the largest loss: the profile ends at zero there, exactly.
+        inside = epsilon < side.highest
+        epsilon = np.append(epsilon[inside], side.highest)
+        upper, lower = np.append(upper[inside], 0.0), np.append(lower[inside], 0.0)
     return epsilon, upper, lower
 
 

@@ -1,0 +1,114 @@
+"""Random allocation: in an epoch of t steps each unit takes part in exactly one, drawn uniformly and independently.
+
+With (P, Q) the REMOVE pair of one step, the epoch's REMOVE pair is (mean over i of P at step i and Q elsewhere,
+Q at every step). Its likelihood ratio is B = (V_1 + ... + V_t)/t with V_i = dP/dQ independent under Q, so the
+profile is H_a = E_Q[(B - a)_+] plus P's mass at infinity, and the ADD profile is E_Q[(1 - a B)_+]
+(docs/theory/random-allocation.md). Both are computed two-sided by ``numerics.stoploss`` at a ladder of knots.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+
+from tallystick.accounting.adjacency import Direction
+from tallystick.accounting.leaf import Leaf
+from tallystick.accounting.leaves.nested import pair_of_knots
+from tallystick.accounting.pair import DominatingPair
+from tallystick.numerics.law import UNIT, Array
+from tallystick.numerics.stoploss import MeanOfRatios
+
+LOG_DEEPEST = math.log(1e-30)
+"""The profile is followed to this delta; the rest counts as mass at infinity."""
+
+SPACING = 0.008
+"""Distance of the knots: relative to epsilon, or to two standard deviations of the loss where that is more."""
+
+LARGEST = 60.0
+"""Largest epsilon that is followed."""
+
+Profile = tuple[Array, Array, Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Allocated(Leaf):
+    """One epoch of ``steps`` steps in which each unit takes part exactly once, add/remove neighbours.
+
+    Never above the loss of one unamplified step (joint convexity), which is also what is charged where the
+    transforms would be too large.
+    """
+
+    kind: ClassVar[str] = "allocated"
+    base: Leaf
+    steps: int
+
+    def pair(self, direction: Direction) -> DominatingPair:
+        return _allocated_pair(self.base, self.steps, direction)
+
+    @property
+    def symmetric(self) -> bool:
+        return False
+
+    def __str__(self) -> str:
+        return f"{self.base}.allocated(steps={self.steps})"
+
+
+@lru_cache(maxsize=64)
+def _allocated_pair(base: Leaf, steps: int, direction: Direction) -> DominatingPair:
+    if steps == 1:
+        return base.pair(direction)
+    ahead, back = allocated_profile(base, steps, direction), allocated_profile(base, steps, direction.other)
+    # H_a(P||Q) = 1 - a + a H_{1/a}(Q||P); rounding of the difference is added on the safe side.
+    levels = np.exp(-back[0][:0:-1])
+    mirrored = [1.0 - levels + levels * half[:0:-1] for half in back[1:]]
+    epsilon = np.concatenate([-back[0][:0:-1], ahead[0]])
+    upper = np.concatenate([np.minimum(1.0, mirrored[0] + 4.0 * UNIT), ahead[1]])
+    lower = np.concatenate([np.maximum(0.0, mirrored[1] - 4.0 * UNIT), ahead[2]])
+    return pair_of_knots(epsilon, upper, lower)
+
+
+@lru_cache(maxsize=128)
+def allocated_profile(base: Leaf, steps: int, direction: Direction) -> Profile:
+    """Knots epsilon >= 0 with certified upper and lower bounds on delta of one epoch, in one direction."""
+    pair = base.pair(Direction.REMOVE)
+    most = MeanOfRatios(pair.upper, steps)
+    least = most if pair.lower is pair.upper else MeanOfRatios(pair.lower, steps)
+    epsilon = _ladder(most, direction)
+    upper, lower = _read(most, direction, epsilon), _read(least, direction, epsilon)
+    alone = base.pair(direction).upper.excess(epsilon) * (1.0 + 1e-12)
+    top = np.minimum(np.minimum(upper[0], alone), 1.0)
+    return epsilon, top, np.minimum(lower[1], top)
+
+
+def _read(mean: MeanOfRatios, direction: Direction, epsilon: Array) -> tuple[Array, Array]:
+    levels = np.exp(epsilon)
+    if direction is Direction.REMOVE:
+        upper, lower = mean.above(levels)
+        return upper + mean.law.infinity, lower + mean.law.infinity
+    # E_Q[(1 - a B)_+] = a E_Q[(1/a - B)_+]
+    upper, lower = (half[::-1] * levels for half in mean.below(1.0 / levels[::-1]))
+    return upper, lower
+
+
+def _ladder(mean: MeanOfRatios, direction: Direction) -> Array:
+    """Knots from 0 to where delta is about 1e-30, denser where the loss has its mass."""
+    side = 1 if direction is Direction.REMOVE else -1
+
+    def log_delta(epsilon: float) -> float:
+        if side > 0:
+            return mean.log_size(math.exp(epsilon), side)
+        return epsilon + mean.log_size(math.exp(-epsilon), side)
+
+    low, high = 0.0, LARGEST
+    for _ in range(20):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if log_delta(middle) > LOG_DEEPEST else (low, middle)
+    scale = 2.0 * min(max(mean.spread(1.0, side), 1e-9), 1.0)
+    reach = math.asinh(high / scale)
+    count = max(2, math.ceil(reach / SPACING))
+    ladder: Array = scale * np.sinh(np.linspace(0.0, reach, count + 1))
+    return ladder

@@ -1,0 +1,69 @@
+"""Poisson sampling with batches cut to a largest size, by whatever rule.
+
+Let K be the number of *other* units sampled: binomial, and the same whether the unit in question is there or not. If
+K < largest nothing is cut in either case and the step is plain Poisson sampling. Otherwise the batches still agree
+unless the unit itself was sampled, which has probability ``rate``. So, with eta >= P(K >= largest), the step's
+profile is at most the Poisson profile plus eta * rate, in both directions (docs/theory/truncated-poisson.md).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from tallystick.accounting.adjacency import Direction
+from tallystick.accounting.leaf import Leaf, shown
+from tallystick.accounting.pair import DominatingPair
+
+
+@dataclass(frozen=True, slots=True)
+class Truncated(Leaf):
+    """Poisson sampling at ``rate`` among at most ``population`` units, batches cut to ``largest``."""
+
+    kind: ClassVar[str] = "truncated"
+    base: Leaf
+    rate: float
+    largest: int
+    population: int
+
+    def pair(self, direction: Direction) -> DominatingPair:
+        whole = self.base.pair(Direction.REMOVE)
+        eta = binomial_tail(self.population - 1, self.rate, self.largest)
+        # At least this often the unit is sampled and nothing is cut; if all other units are null, that is all.
+        kept = self.rate * (1.0 - eta)
+        plain = whole.mixed(self.rate)
+        small = whole.mixed(kept).lower if 0.0 < kept < 1.0 else None
+        if direction is Direction.ADD:
+            plain = plain.swapped()
+            small = whole.mixed(kept).swapped().lower if small is not None else None
+        upper = replace(plain.upper, infinity=min(1.0, plain.upper.infinity + eta * self.rate))
+        return DominatingPair(upper, plain.lower if small is None else small)
+
+    @property
+    def symmetric(self) -> bool:
+        return False
+
+    def __str__(self) -> str:
+        inner = f"rate={shown(self.rate)}, largest={self.largest}, population={self.population}"
+        return f"{self.base}.sampled({inner})"
+
+
+def binomial_tail(trials: int, chance: float, least: int) -> float:
+    """An upper bound on P(Binomial(trials, chance) >= least): the first term times a geometric series.
+
+    One where ``least`` is not above the mean. The rounding of the log-gammas is added.
+
+    >>> binomial_tail(2, 0.5, 2) >= 0.25
+    True
+    """
+    if least > trials:
+        return 0.0
+    ratio = (trials - least) * chance / ((least + 1.0) * (1.0 - chance))
+    if ratio >= 1.0:
+        return 1.0
+    parts = (math.lgamma(trials + 1.0), math.lgamma(least + 1.0), math.lgamma(trials - least + 1.0))
+    powers = (least * math.log(chance), (trials - least) * math.log1p(-chance))
+    log_first = parts[0] - parts[1] - parts[2] + powers[0] + powers[1]
+    rounding = 2.0**-48 * (sum(parts) + abs(powers[0]) + abs(powers[1]) + 1.0)
+    return min(1.0, math.exp(log_first + rounding) / (1.0 - ratio))

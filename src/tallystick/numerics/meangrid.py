@@ -1,0 +1,162 @@
+"""Put V = e^X >= 0 on a uniform grid of its values, from above and from below, with error O(step^2).
+
+X has a law under P (``Law``); V = dP/dQ is weighed under Q, whose density is P's times e^{-X}. The measure is cut at
+``top``: what lies above is described by two numbers only. The **upper** grid measure splits each point mass
+to the two ends of its cell so that its mass and its mean are kept, which can only increase integrals of convex
+functions. The **lower** one has its stop-loss function (the integral of (v - k)_+) reduced at every grid point by at
+least the largest excess of the chord over it in the two cells beside, then made convex; it has no more mass, no
+more mean and no more stop-loss anywhere, so integrals of increasing convex functions can only decrease. The mirror
+image of the same construction serves decreasing convex functions.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tallystick.numerics.grid import GridLaw
+from tallystick.numerics.law import UNIT, Array, Law, panel_nodes
+
+NODES = 8
+"""Gauss-Legendre nodes per panel, as ``Segment.panel`` promises; half of them where a panel is cut finely."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cells:
+    """What each cell sends to its left and right end (under Q), the mass at zero, and the two tails above ``top``.
+
+    ``tail`` is Q(V > top) and ``tail_mean`` is E_Q[V; V > top] = P(V > top), without P's mass where Q = 0.
+    """
+
+    step: float
+    left: Array
+    right: Array
+    at_zero: float
+    tail: float
+    tail_mean: float
+
+    @property
+    def top(self) -> float:
+        """The end of the last cell."""
+        return self.step * self.left.size
+
+    @property
+    def mean(self) -> float:
+        """E_Q[V; V <= top]."""
+        cells = np.arange(self.left.size, dtype=np.float64)
+        return self.step * float(np.dot(cells, self.left) + np.dot(cells + 1.0, self.right))
+
+    def upper(self) -> GridLaw:
+        """No smaller for any nonnegative convex function."""
+        masses = self._masses()
+        return GridLaw(self.step, 0.0, 0, masses * (1.0 + _relative_error(masses)), 0.0)
+
+    def lower(self, *, increasing: bool) -> GridLaw:
+        """No larger for any nonnegative convex function that increases (or: decreases to 0 at ``top``)."""
+        masses = self._masses()
+        if increasing:
+            found = _lower_masses(self.left, self.right, masses, self.step)
+        else:
+            found = _lower_masses(self.right[::-1], self.left[::-1], masses[::-1], self.step)[::-1]
+        return GridLaw(self.step, 0.0, 0, found * np.maximum(0.0, 1.0 - _relative_error(found)), 0.0)
+
+    def _masses(self) -> Array:
+        masses = np.zeros(self.left.size + 1)
+        masses[:-1] += self.left
+        masses[1:] += self.right
+        masses[0] += self.at_zero
+        return masses
+
+
+def _relative_error(masses: Array) -> Array:
+    """Bound on the relative error of each mass: quadrature, and exp of a log-density of that size."""
+    with np.errstate(divide="ignore"):
+        size = np.minimum(np.abs(np.log(masses)), 750.0)
+    return UNIT * (32.0 + 4.0 * size)
+
+
+def cells_of(law: Law, *, step: float, count: int) -> Cells:
+    """V on ``count`` cells of width ``step`` from zero, under Q.
+
+    >>> coin = Law(np.log([0.5, 1.5]), np.log([0.25, 0.75]))
+    >>> cells = cells_of(coin, step=1.0, count=2)
+    >>> [round(float(m), 6) for m in cells.upper().masses], round(cells.mean, 6)
+    ([0.25, 0.5, 0.25], 1.0)
+    """
+    left, right = np.zeros(count), np.zeros(count)
+    tail, tail_mean = 0.0, 0.0
+    limit = math.log(step * count)
+    with np.errstate(divide="ignore"):
+        cuts = np.log(step * np.arange(count + 1, dtype=np.float64))
+    pieces = [(law.atoms, law.log_masses)]
+    for segment in law.segments:
+        inside = segment.inverse(cuts)
+        edges = np.union1d(segment.edges(), inside[(inside > segment.low) & (inside < segment.high)])
+        narrow = np.diff(edges) < 0.04 * segment.panel
+        for chosen, nodes in ((narrow, NODES // 2), (~narrow, NODES)):
+            x, log_weight = _chosen_nodes(edges, chosen, nodes)
+            pieces.append((segment.loss(x), segment.log_density(x) + log_weight))
+    for losses, logs in pieces:
+        above = losses > limit
+        tail += float(np.sum(np.exp(logs[above] - losses[above])))
+        tail_mean += float(np.sum(np.exp(logs[above])))
+        masses = np.exp(logs[~above] - losses[~above])
+        place = np.exp(losses[~above]) / step
+        index = np.minimum(place.astype(np.int64), count - 1)
+        to_right = np.clip(place - index, 0.0, 1.0)
+        left += np.bincount(index, masses * (1.0 - to_right), count)
+        right += np.bincount(index, masses * to_right, count)
+    return Cells(step, left, right, law.zero, tail, tail_mean)
+
+
+def _chosen_nodes(edges: Array, chosen: npt.NDArray[np.bool_], count: int) -> tuple[Array, Array]:
+    x, log_weight = panel_nodes(edges, count)
+    keep = np.repeat(chosen, count)
+    return x[keep], log_weight[keep]
+
+
+def _lower_masses(left: Array, right: Array, masses: Array, step: float) -> Array:
+    """Node masses of the convex minorant described at the top of the file.
+
+    At both ends the minorant keeps the value and takes the tangent: the mean and the mass stay what they are.
+    """
+    both = left + right
+    with np.errstate(divide="ignore", invalid="ignore"):
+        triangle = np.where(both > 0.0, step * left * right / both, 0.0)
+    total = float(np.sum(masses))
+    slopes = np.cumsum(masses[::-1])[::-1][1:]
+    heights = np.append(step * np.cumsum(slopes[::-1])[::-1], 0.0)
+    excess = np.zeros(masses.size)
+    excess[1:-1] = np.maximum(triangle[:-1], triangle[1:])
+    excess[1] = max(excess[1], step * float(left[0]))
+    excess[-2] = max(excess[-2], step * float(right[-1]))
+    # Where the corrected value would be negative, sit on zero, neighbours too.
+    sunk = excess > heights * (1.0 + 8.0 * UNIT)
+    sunk[:-1] |= sunk[1:].copy()
+    sunk[1:] |= sunk[:-1].copy()
+    excess = np.where(sunk, heights, np.minimum(excess + 8.0 * UNIT * heights, heights))
+    found = np.minimum(slopes + np.diff(excess) / step, total)
+    if found[-1] < 0.0 or np.any(np.diff(found) > 0.0):
+        found = np.minimum(_hull_slopes(heights - excess, step), total)
+    return np.concatenate([[total - found[0]], found[:-1] - found[1:], [found[-1]]])
+
+
+def _hull_slopes(heights: Array, step: float) -> Array:
+    """Minus the slopes, cell by cell, of the lower convex hull of values on the grid (monotone chain)."""
+    values = heights.tolist()
+    kept: list[int] = []
+    for i, value in enumerate(values):
+        while len(kept) > 1:
+            a, b = kept[-2], kept[-1]
+            if (values[b] - values[a]) * (i - b) < (value - values[b]) * (b - a):
+                break
+            kept.pop()
+        kept.append(i)
+    corners = np.array(kept)
+    slopes = -np.diff(heights[corners]) / (step * np.diff(corners))
+    # Rounding may leave two neighbours out of order by an ulp.
+    slopes = np.minimum.accumulate(np.maximum(slopes, 0.0))
+    return np.repeat(slopes, np.diff(corners))

@@ -1,0 +1,143 @@
+"""One row by one peer, in the peers' own environment.  Run: python peers.py "PEER" ROW"""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from measure import measured
+
+POISSON: dict[str, tuple[float, float, int, float]] = {  # sigma, rate, steps, delta
+    "W1": (1.0, 0.01, 10_000, 1e-5), "W2": (0.8, 0.001, 10**6, 1e-6), "W3a": (2.0, 0.01, 1000, 1e-12),
+    "W3b": (2.0, 0.01, 1000, 1e-15), "W3c": (2.0, 0.01, 1000, 1e-20), "W3d": (2.0, 0.01, 1000, 1e-30),
+    "W3h": (2.0, 0.01, 1000, 1e-100), "W3e": (1.0, 0.01, 10_000, 1e-10), "W3f": (1.0, 0.01, 10_000, 1e-12),
+    "W3g": (1.0, 0.01, 10_000, 1e-14), "W12": (1.1, 256 / 60_000, 14_062, 1e-5), "W13": (1.0, 1e-4, 10**6, 1e-6),
+    "W4a": (10.0, 1.0, 100, 1e-5), "W4b": (10.0, 1.0, 100, 1e-30), "W10": (0.3, 1.0, 50, 1e-5),
+}  # fmt: skip
+
+
+def google(kind: str, row: str) -> None:
+    import dp_accounting as dpa
+    from dp_accounting import pld, rdp
+
+    def accountant() -> Any:
+        if kind == "RDP":
+            relation = dpa.NeighboringRelation.REPLACE_ONE if row == "W9" else dpa.NeighboringRelation.ADD_OR_REMOVE_ONE
+            return rdp.RdpAccountant(neighboring_relation=relation)
+        return pld.PLDAccountant()
+
+    def event() -> tuple[Any, int, float]:
+        if row in POISSON:
+            sigma, rate, steps, delta = POISSON[row]
+            gaussian = dpa.GaussianDpEvent(sigma)
+            return (gaussian if rate == 1.0 else dpa.PoissonSampledDpEvent(rate, gaussian)), steps, delta
+        if row == "W7":
+            return dpa.LaplaceDpEvent(20.0), 1000, 1e-6
+        if row == "W8" and kind == "pure":
+            return dpa.EpsilonDeltaDpEvent(0.1, 0.0), 1000, 1e-6
+        if row == "W8":
+            return dpa.RandomizedResponseDpEvent(2 / (1 + math.exp(0.1)), 2), 1000, 1e-6
+        if row == "W9":
+            return dpa.SampledWithoutReplacementDpEvent(10_000, 100, dpa.GaussianDpEvent(1.0)), 1000, 1e-5
+        raise KeyError(row)
+
+    def epsilon() -> float:
+        what, times, delta = event()
+        if kind == "pure":
+            law = pld.privacy_loss_distribution.from_privacy_parameters(
+                pld.privacy_loss_distribution.common.DifferentialPrivacyParameters(0.1, 0.0)
+            )
+            return float(law.self_compose(times).get_epsilon_for_delta(delta))
+        return float(accountant().compose(what, times).get_epsilon(delta))
+
+    def two_hundred() -> float:
+        total = pld.PLDAccountant()
+        for i in range(50):
+            total.compose(dpa.GaussianDpEvent(20.0 + i)).compose(dpa.LaplaceDpEvent(30.0 + i))
+            total.compose(dpa.EpsilonDeltaDpEvent(0.02 + 0.001 * i, 0.0)) if hasattr(dpa, "EpsilonDeltaDpEvent") else None
+            total.compose(dpa.PoissonSampledDpEvent(0.001 + 0.0005 * i, dpa.GaussianDpEvent(1 + 0.02 * i)))
+        return float(total.get_epsilon(1e-6))
+
+    def calibrated() -> float:
+        def make(sigma: float) -> Any:
+            return dpa.SelfComposedDpEvent(dpa.PoissonSampledDpEvent(0.004, dpa.GaussianDpEvent(sigma)), 20_000)
+
+        bracket = dpa.ExplicitBracketInterval(0.8, 3.0)
+        return float(dpa.calibrate_dp_mechanism(accountant, make, 2.0, 1e-5, bracket, tol=1e-4))
+
+    accountant().compose(dpa.GaussianDpEvent(3.0)).get_epsilon(1e-5)  # warm up
+    measured({"W5": two_hundred, "W6": calibrated}.get(row, epsilon))
+
+
+def microsoft(row: str) -> None:
+    import prv_accountant as prv
+
+    def poisson() -> float:
+        sigma, rate, steps, delta = POISSON[row]
+        law = prv.PoissonSubsampledGaussianMechanism(noise_multiplier=sigma, sampling_probability=rate)
+        found = prv.PRVAccountant(prvs=[law], max_self_compositions=[steps], eps_error=0.01, delta_error=delta / 1000)
+        return float(found.compute_epsilon(delta, [steps])[2])
+
+    def two_hundred() -> float:
+        laws: list[Any] = []
+        for i in range(50):
+            laws += [prv.GaussianMechanism(20.0 + i), prv.LaplaceMechanism(mu=1 / (30.0 + i))]
+            laws += [prv.PureDPMechanism(0.02 + 0.001 * i)]
+            laws += [prv.PoissonSubsampledGaussianMechanism(noise_multiplier=1 + 0.02 * i,
+                                                            sampling_probability=0.001 + 0.0005 * i)]  # fmt: skip
+        ones = [1] * len(laws)
+        found = prv.PRVAccountant(prvs=laws, max_self_compositions=ones, eps_error=0.01, delta_error=1e-9)
+        return float(found.compute_epsilon(1e-6, ones)[2])
+
+    measured(two_hundred if row == "W5" else poisson)
+
+
+def meta(kind: str, row: str) -> None:
+    from opacus import accountants
+
+    def make() -> Any:
+        return {"PRV": accountants.PRVAccountant, "RDP": accountants.RDPAccountant, "GDP": accountants.GaussianAccountant}[
+            kind
+        ]()
+
+    def epsilon() -> float:
+        sigma, rate, steps, delta = POISSON[row]
+        found = make()
+        found.history = [(sigma, rate, steps)]
+        return float(found.get_epsilon(delta=delta))
+
+    def calibrated() -> float:
+        from opacus.accountants.utils import get_noise_multiplier
+
+        return float(get_noise_multiplier(target_epsilon=2.0, target_delta=1e-5, sample_rate=0.004, steps=20_000,
+                                          accountant=kind.lower(), epsilon_tolerance=1e-4))  # fmt: skip
+
+    def online() -> float:
+        found, last = make(), 0.0
+        for _ in range(50):
+            found.step(noise_multiplier=1.0, sample_rate=0.01)
+            last = float(found.get_epsilon(delta=1e-5))
+        return last
+
+    if row == "W11":
+        measured(online, per=50)
+    else:
+        measured(calibrated if row == "W6" else epsilon)
+
+
+def main(peer: str, row: str) -> None:
+    library, _, kind = peer.partition(" ")
+    if library == "dp_accounting":
+        google("RR" if kind.startswith("RR") else kind, row)
+    elif library == "prv_accountant":
+        microsoft(row)
+    else:
+        meta(kind, row)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])

@@ -12,7 +12,6 @@ from tallystick.accounting.leaves.truncated import Truncated
 from tallystick.accounting.loss import PrivacyLoss, merged
 from tallystick.errors import AdjacencyMismatch, InvalidInput, UnitMismatch
 
-
 MOST_STEPS = 10**6
 """Steps of an epoch up to which random allocation is computed."""
 

@@ -94,9 +94,12 @@ class Words:
         """Integer division of non-negative 64-bit integers."""
         return exp.Paren(this=exp.IntDiv(this=left.copy(), expression=right.copy()))
 
-    def hash(self, pieces: Sequence[Tree]) -> Tree:
-        """The first digits of md5 over length-prefixed texts."""
-        text = functools.reduce(lambda a, b: exp.DPipe(this=a, expression=b), _prefixed(self, pieces))
+    def hash(self, salt: str, pieces: Sequence[tuple[Tree, str]]) -> Tree:
+        """The first digits of md5 over salt and pieces, each with its type, in a text that only they can give.
+
+        A text stands after its length; anything else holds no colon and stands before one.
+        """
+        text = functools.reduce(lambda a, b: exp.DPipe(this=a, expression=b), _unambiguous(self, salt, pieces))
         digest = exp.Anonymous(this="MD5", expressions=[text])
         return exp.Anonymous(this="SUBSTR", expressions=[digest, whole(1), whole(HASH_DIGITS)])
 
@@ -115,12 +118,12 @@ class Words:
         return tree.sql(dialect=self.name)
 
 
-def _prefixed(words: Words, pieces: Sequence[Tree]) -> list[Tree]:
-    found: list[Tree] = []
-    for piece in pieces:
-        text = words.cast(piece, "text")
+def _unambiguous(words: Words, salt: str, pieces: Sequence[tuple[Tree, str]]) -> list[Tree]:
+    found: list[Tree] = [exp.Literal.string(f"{salt}:")]
+    for piece, kind in pieces:
+        text, colon = words.cast(piece, "text"), exp.Literal.string(":")
         length = words.cast(exp.Anonymous(this="LENGTH", expressions=[text.copy()]), "text")
-        found += [length, exp.Literal.string(":"), text]
+        found += [length, colon, text] if kind == "text" else [text, colon]
     return found
 
 
@@ -186,8 +189,8 @@ class PostgresWords(Words):
         gathered = exp.Paren(this=exp.ArrayAgg(this=ordered))
         return exp.Bracket(this=gathered, expressions=[whole(k)], offset=1)
 
-    def hash(self, pieces: Sequence[Tree]) -> Tree:
-        return exp.Collate(this=Words.hash(self, pieces), expression=exp.to_identifier("C", quoted=True))
+    def hash(self, salt: str, pieces: Sequence[tuple[Tree, str]]) -> Tree:
+        return exp.Collate(this=Words.hash(self, salt, pieces), expression=exp.to_identifier("C", quoted=True))
 
 
 WORDS: Final[dict[str, Words]] = {words.name: words for words in (DuckWords(), SparkWords(), PostgresWords())}

@@ -264,23 +264,21 @@ class _Compiler:
         return exp.select(name(UNIT)).from_(table("_cells")).group_by(name(UNIT)).having(more)
 
     def _ranked(self) -> exp.Query:
-        pieces = [
-            exp.Literal.string(self.salt),
-            name(UNIT),
-            *(self._canonical(i) for i in range(len(self.group_names))),
-        ]
+        assert isinstance(self.query.table.unit, str)
+        unit = (name(UNIT), self.query.table.schema.type_of(self.query.table.unit))
+        pieces = [unit, *(self._canonical(i) for i in range(len(self.group_names)))]
         chosen = exp.select(*(name(column) for column in self._cell_columns(wide=True))).from_(table("_cells"))
         over = exp.select(name(UNIT)).from_(table("_over"))
-        return chosen.select(exp.alias_(self.words.hash(pieces), HASH, quoted=True)).where(
+        return chosen.select(exp.alias_(self.words.hash(self.salt, pieces), HASH, quoted=True)).where(
             exp.In(this=name(UNIT), query=exp.Subquery(this=over))
         )
 
-    def _canonical(self, i: int) -> Tree:
+    def _canonical(self, i: int) -> tuple[Tree, str]:
         column = name(self.group_names[i])
         kind = "integer" if self.public else self.query.table.schema.type_of(self.query.columns[i])
         if kind == "boolean":
-            return case([(column, exp.Literal.string("1"))], exp.Literal.string("0"))
-        return column
+            return case([(column, exp.Literal.string("1"))], exp.Literal.string("0")), kind
+        return column, kind
 
     def _cuts(self) -> exp.Query:
         cut = self.words.kth_smallest(name(HASH), self.query.caps.max_groups + 1)

@@ -39,9 +39,10 @@ def awkward(rows: int = 1500, seed: int = 0) -> pa.Table:
     )
 
 
-def md5_of(*pieces: Any) -> str:
-    """Twelve digits of md5 over length-prefixed texts."""
-    text = "".join(f"{len(str(piece))}:{piece}" for piece in pieces)
+def md5_of(salt: str, *pieces: Any) -> str:
+    """Twelve digits of md5: texts after their length, everything else before a colon."""
+    told = (f"{len(piece)}:{piece}" if isinstance(piece, str) else f"{piece}:" for piece in pieces)
+    text = f"{salt}:" + "".join(told)
     return hashlib.md5(text.encode()).hexdigest()[:12]
 
 
@@ -66,7 +67,7 @@ def expected(plan: Plan, rows: list[dict[str, Any]]) -> dict[Part, dict[Any, Any
 
 
 def _canonical(value: Any) -> Any:
-    return {True: "1", False: "0"}[value] if isinstance(value, bool) else value
+    return int(value) if isinstance(value, bool) else value
 
 
 def _total(part: Part, kept: list[tuple[Any, list[dict[str, Any]]]], most: int) -> dict[Any, Any]:

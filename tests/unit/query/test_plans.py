@@ -176,8 +176,7 @@ WHERE NOT (_t."u" IS NULL) AND NOT (_t."g" IS NULL)) AS _r GROUP BY _r."_unit", 
 -- stage _over
 SELECT "_unit" FROM "_cells" GROUP BY "_unit" HAVING (COUNT(*) > 2);
 -- stage _ranked
-SELECT "_unit", "_key0", "_rows", SUBSTR(MD5(CAST(LENGTH(CAST('SALT' AS TEXT)) AS TEXT) || ':' || CAST('SALT' AS TEXT) \
-|| CAST(LENGTH(CAST("_unit" AS TEXT)) AS TEXT) || ':' || CAST("_unit" AS TEXT) \
+SELECT "_unit", "_key0", "_rows", SUBSTR(MD5('SALT:' || CAST("_unit" AS TEXT) || ':' \
 || CAST(LENGTH(CAST("_key0" AS TEXT)) AS TEXT) || ':' || CAST("_key0" AS TEXT)), 1, 12)@COLLATE AS "_hash" \
 FROM "_cells" WHERE "_unit" IN (SELECT "_unit" FROM "_over");
 -- stage _cuts

@@ -172,6 +172,42 @@ def test_a_server_that_goes_away_is_unavailable_and_comes_back(postgres):
         assert ledger.verify().problems == ()
 
 
+def test_a_commit_whose_reply_was_lost_is_found_and_not_burned(postgres):
+    """The connection breaks after COMMIT was sent: the retry finds its own answer and hands it out once."""
+    from crash.stores import fresh_schema
+
+    cut = []
+
+    def probe(point):
+        if point == "commit: after COMMIT" and not cut:
+            cut.append(point)
+            raise Unavailable("the reply was lost")
+
+    with Ledger(fresh_schema(postgres), probe=probe) as ledger:
+        account = people(ledger)
+        with spend(account, 1, key="k") as charge:
+            charge.answer = "once"
+        assert cut
+        assert charge.answer == "once"
+        assert [event.state for event in account.history()] == ["COMMITTED"]
+        assert ledger.verify(receipts=(charge.receipt,)).problems == ()
+
+
+def test_a_connection_cut_before_the_commit_does_not_lose_the_answer(postgres):
+    import psycopg
+
+    from crash.stores import fresh_schema
+
+    with Ledger(fresh_schema(postgres)) as ledger:
+        account = people(ledger)
+        with spend(account, 1, key="k") as charge:
+            charge.answer = "kept"
+            backend = ledger.store._connected().info.backend_pid
+            with psycopg.connect(postgres, autocommit=True) as other:
+                other.execute("SELECT pg_terminate_backend(%s)", (backend,))
+        assert [event.state for event in account.history()] == ["COMMITTED"]
+
+
 def test_a_server_that_is_not_there_is_unavailable(config):
     with pytest.raises(Unavailable) as caught:
         Ledger("postgresql://ana:secret@127.0.0.1:1/none?connect_timeout=1")

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tallystick.errors import AlreadyCommitted, IdempotencyConflict, Refused, Unavailable
 from tallystick.ledger import answers, journal, views
 from tallystick.ledger.chain import digest
 from tallystick.ledger.filters import Amount, Filter
-from tallystick.ledger.journal import ChargeRow, Held
+from tallystick.ledger.journal import ChargeRow, Held, Position
 from tallystick.ledger.receipt import Receipt
 
 if TYPE_CHECKING:
     from tallystick.ledger.account import Account
     from tallystick.ledger.book import Ledger
+
+PAUSES: Final = (0.02, 0.1)
 
 
 class Charge:
@@ -97,8 +100,7 @@ class Charge:
     def commit(self, answer: Any = None) -> Receipt:
         """EXECUTING -> COMMITTED: store the answer durably, then hand out the receipt."""
         text = answers.encode(answer)
-        with self._ledger.store.write("commit") as transaction:
-            position = journal.commit(transaction, self._held, text, at := self._ledger.now())
+        position, at = self._store(text)
         self._row = self._held._replace(state="COMMITTED", last_seq=position.seq)
         self.answer = answers.decode(text)
         self.receipt = Receipt(
@@ -113,6 +115,40 @@ class Charge:
             at=at,
         )
         return self.receipt
+
+    def _store(self, text: str) -> tuple[Position, int]:
+        """Commit, again after a short pause when the store went away: the answer stays the same, so that is safe."""
+        reply_lost = False
+        for pause in PAUSES:
+            try:
+                return self._try_to_store(text)
+            except Unavailable:
+                reply_lost = True
+                time.sleep(pause)
+            except Refused:
+                if not reply_lost:
+                    raise
+                return self._recorded(text)
+        try:
+            return self._try_to_store(text)
+        except Refused:
+            return self._recorded(text)
+
+    def _try_to_store(self, text: str) -> tuple[Position, int]:
+        at = self._ledger.now()
+        with self._ledger.store.write("commit") as transaction:
+            return journal.commit(transaction, self._held, text, at), at
+
+    def _recorded(self, text: str) -> tuple[Position, int]:
+        """Where an earlier attempt, whose reply was lost, did commit this very answer; refused when it did not."""
+        with self._ledger.store.read() as transaction:
+            found = ChargeRow(*(transaction.row("charge_by_id", self.id) or self._held))
+            answer = transaction.row("answer_of", self.id)
+            if (found.state, found.fence, answer) != ("COMMITTED", self.fence, (text,)):
+                raise journal.lost(self._held)
+            body = journal.entry_body(transaction, found.last_seq)
+            row = transaction.row("entry_at", found.last_seq) or ()
+        return Position(int(row[0]), str(row[1])), int(body["at"])
 
     def burn(self) -> None:
         """EXECUTING -> BURNED: never refunded."""

@@ -228,7 +228,7 @@ def lease(transaction: Transaction, charge: ChargeRow, at: int, until: int, *, t
     fence = charge.fence + 1 if take else charge.fence
     position = append(transaction, "lease", at, charge=charge.id, fence=fence, lease_until=until)
     if transaction.run("charge_lease", fence, until, position.seq, charge.id, charge.fence) != 1:
-        raise _lost(charge)
+        raise lost(charge)
     return charge._replace(fence=fence, lease_until=until, last_seq=position.seq)
 
 
@@ -267,11 +267,12 @@ def _move(
 ) -> Position:
     position = append(transaction, kind, at, charge=charge.id, fence=charge.fence, **fields)
     if transaction.run("charge_move", new, position.seq, charge.id, old, charge.fence) != 1:
-        raise _lost(charge)  # the entry is rolled back with the rest
+        raise lost(charge)  # the entry is rolled back with the rest
     return position
 
 
-def _lost(charge: ChargeRow) -> Refused:
+def lost(charge: ChargeRow) -> Refused:
+    """The error for a holder whose fence is no longer good."""
     return Refused(
         f"charge {charge.id} is no longer held with fence {charge.fence}: its lease ran out and it was taken over, "
         "released or burned; nothing was delivered"

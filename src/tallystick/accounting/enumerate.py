@@ -10,7 +10,7 @@ import numpy as np
 
 from tallystick.accounting.bounds import Bounds
 from tallystick.numerics.convolve import LOCATION_ULPS
-from tallystick.numerics.law import UNIT, Law
+from tallystick.numerics.law import UNIT, Law, certain
 from tallystick.numerics.search import bisect_decreasing
 
 LIMIT = 2**17
@@ -37,7 +37,9 @@ class Direct:
 
     def lower(self, epsilon: float) -> float:
         """Lower bound on delta."""
-        return float(self.law.excess(np.array([epsilon + self.location]))[0]) * max(0.0, 1.0 - self.error)
+        dust = self.law.infinity - certain(self.law.infinity)
+        value = float(self.law.excess(np.array([epsilon + self.location]))[0]) - dust
+        return max(0.0, value) * max(0.0, 1.0 - self.error)
 
     def delta_bounds(self, epsilon: float) -> Bounds:
         """Both bounds on delta."""

@@ -27,7 +27,7 @@ import numpy.typing as npt
 from tallystick.numerics.convolve import ABOVE, LOCATION_ULPS, log_peak_weight
 from tallystick.numerics.cumulants import Cumulants
 from tallystick.numerics.decay import Decay
-from tallystick.numerics.law import REACH, UNIT, Array, Function, Law, Segment, panel_nodes
+from tallystick.numerics.law import REACH, UNIT, Array, Function, Law, Segment, certain, panel_nodes
 
 Complex = npt.NDArray[np.complex128]
 
@@ -77,7 +77,7 @@ class Nodes:
         gap = (other - self.theta) * width
         high = math.exp(min(700.0, float(np.min(level - other * shifted - gap - np.log(-np.expm1(-gap))))))
         finite = (value - slack - self.error - self.tail) * scale * (1.0 - 4.0 * self.scale_error)
-        return max(0.0, finite - self.below - high) + self.infinity
+        return max(0.0, finite - self.below - high) + certain(self.infinity)
 
     def _sum(self, threshold: float) -> tuple[float, float, float]:
         """The trapezoid sum, its scale (rounded up), and the rounding of the phases at this threshold."""

@@ -19,7 +19,7 @@ from fractions import Fraction
 import numpy as np
 
 from tallystick.numerics.grid import GridLaw, scaled_tails
-from tallystick.numerics.law import UNIT, Array, log_sum
+from tallystick.numerics.law import UNIT, Array, certain, log_sum
 
 FFT_ULPS = 8.0
 """Error of one transform of a vector of 1-norm one is below FFT_ULPS * log2(size) * UNIT per coefficient."""
@@ -69,7 +69,7 @@ class TiltedSum:
         # Wrapped-up mass can enter with at most the largest weight e^{-theta y}(1 - e^{-y}), y >= 0.
         worst = math.exp(min(700.0, scale + log_peak_weight(self.theta)))
         finite = self._finite(shifted, self._suffixes(-1), -1)
-        return max(0.0, finite - self.below * worst) + self.infinity
+        return max(0.0, finite - self.below * worst) + certain(self.infinity)
 
     def _suffixes(self, side: int) -> tuple[Array, Array]:
         """Sums over s >= r of entries_s e^{-theta (v_s - v_r)}, and the same with theta + 1."""

@@ -19,7 +19,6 @@ import numpy.typing as npt
 
 from tallystick.numerics.law import UNIT, Array, Law, panel_nodes
 
-
 SWEEPS = 12
 """Vectorised sweeps of the convex hull before the chain finishes it."""
 
@@ -214,7 +213,8 @@ def _bends(heights: Array, at_zero: float, step: float, kept: npt.NDArray[np.int
     # Leaving slope falls / (e^gap - 1), arriving slope falls / (1 - e^-gap): no overflow for wide gaps.
     leaving = np.append(falls * np.exp(-gaps) / -np.expm1(-gaps), 0.0)
     arriving = np.append(at_zero - heights[kept[0]], falls / -np.expm1(-gaps))
-    return arriving - leaving
+    bends: Array = arriving - leaving
+    return bends
 
 
 def _chain(heights: Array, at_zero: float, step: float, kept: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -29,6 +29,11 @@ NEGLIGIBLE = 1e-305
 """Mass that a leaf may leave outside its smooth pieces; ``upper`` bounds add it at infinity."""
 
 
+def certain(infinity: float) -> float:
+    """Mass at infinity that a lower bound may count: dust that a leaf left out numerically may not exist."""
+    return infinity if infinity > 1e-290 else 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """A segment that is a whole Gaussian line: x ~ N(0, 1) and B(x) = 1 - rate + rate e^{mu x - mu^2/2}.

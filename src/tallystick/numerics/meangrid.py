@@ -54,14 +54,20 @@ class Cells:
         masses = self._masses()
         return GridLaw(self.step, 0.0, 0, masses * (1.0 + _relative_error(masses)), 0.0)
 
-    def lower(self, *, increasing: bool) -> GridLaw:
-        """No larger for any nonnegative convex function that increases (or: decreases to 0 at ``top``)."""
+    def lower(self, order: float) -> GridLaw:
+        """No larger for any nonnegative convex function that increases (or, for a negative order, falls to 0 at top).
+
+        Of two such measures the one with more weight at the tilt ``order``: the one that keeps the mean wins unless
+        the step is wide compared with V.
+        """
         masses = self._masses()
-        if increasing:
-            found = _lower_masses(self.left, self.right, masses, self.step)
+        if order < 0.0:
+            found = [_lower_masses(self.right[::-1], self.left[::-1], masses[::-1], self.step, True)[::-1]]
         else:
-            found = _lower_masses(self.right[::-1], self.left[::-1], masses[::-1], self.step)[::-1]
-        return GridLaw(self.step, 0.0, 0, found * np.maximum(0.0, 1.0 - _relative_error(found)), 0.0)
+            found = [_lower_masses(self.left, self.right, masses, self.step, keep) for keep in (True, False)]
+        values = np.arange(masses.size) * self.step
+        best = max(found, key=lambda m: float(np.dot(m, np.exp(order * (values - values[-1])))) if order > 0.0 else 0.0)
+        return GridLaw(self.step, 0.0, 0, best * np.maximum(0.0, 1.0 - _relative_error(best)), 0.0)
 
     def _masses(self) -> Array:
         masses = np.zeros(self.left.size + 1)
@@ -118,10 +124,10 @@ def _chosen_nodes(edges: Array, chosen: npt.NDArray[np.bool_], count: int) -> tu
     return x[keep], log_weight[keep]
 
 
-def _lower_masses(left: Array, right: Array, masses: Array, step: float) -> Array:
+def _lower_masses(left: Array, right: Array, masses: Array, step: float, keep_mean: bool) -> Array:
     """Node masses of the convex minorant described at the top of the file.
 
-    At both ends the minorant keeps the value and takes the tangent: the mean and the mass stay what they are.
+    At its end, and with ``keep_mean`` at its beginning, the minorant keeps the value and takes the tangent.
     """
     both = left + right
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -131,7 +137,10 @@ def _lower_masses(left: Array, right: Array, masses: Array, step: float) -> Arra
     heights = np.append(step * np.cumsum(slopes[::-1])[::-1], 0.0)
     excess = np.zeros(masses.size)
     excess[1:-1] = np.maximum(triangle[:-1], triangle[1:])
-    excess[1] = max(excess[1], step * float(left[0]))
+    if keep_mean:
+        excess[1] = max(excess[1], step * float(left[0]))
+    else:
+        excess[0] = excess[1]
     excess[-2] = max(excess[-2], step * float(right[-1]))
     # Where the corrected value would be negative, sit on zero, neighbours too.
     sunk = excess > heights * (1.0 + 8.0 * UNIT)

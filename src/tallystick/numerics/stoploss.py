@@ -28,13 +28,13 @@ from tallystick.numerics.meangrid import Cells, cells_of
 MAX_SIZE = 2**18
 """Largest transform, and largest number of cells."""
 
-FINENESS = (0.03, 0.01)
-"""Steps that are tried, in units of the tilted standard deviation of V."""
+FINENESS = ((0.03, 1024), (0.01, 8192))
+"""Steps that are tried, in units of the tilted standard deviation of V, and the least number of cells."""
 
-TOLERANCE = 1e-4
+TOLERANCE = 3e-4
 """Relative width at which refinement stops."""
 
-LOG_LEAK = 21.0
+LOG_LEAK = 18.0
 """Minus the log of the tilted mass that may leave the window."""
 
 VALUE_ERROR = 1e-12
@@ -170,17 +170,17 @@ class MeanOfRatios:
         cut = min(whole, self._negligible_above(self._tilt(middle, side, whole), side))
         tilt = self._tilt(middle, side, cut)
         upper, lower = np.full(levels.size, math.inf), np.zeros(levels.size)
-        for fineness in FINENESS:
-            cells = self._cells(cut, fineness, tilt)
+        for fineness, fewest in FINENESS:
+            cells = self._cells(cut, fineness, fewest, tilt)
             found = self._once(levels, side, tilt, cells)
             upper, lower = np.minimum(upper, found[0]), np.maximum(lower, found[1])
             if cells.step > fineness * tilt.spread or np.all(upper - lower <= TOLERANCE * upper):
                 break
         return upper, lower
 
-    def _cells(self, cut: float, fineness: float, tilt: Tilt) -> Cells:
+    def _cells(self, cut: float, fineness: float, fewest: int, tilt: Tilt) -> Cells:
         """V up to ``cut`` with the wanted step, or a coarser one if the sum would not fit the largest transform."""
-        number = min(MAX_SIZE, max(64, math.ceil(cut / (fineness * tilt.spread))))
+        number = min(MAX_SIZE, max(fewest, math.ceil(cut / (fineness * tilt.spread))))
         cells = cells_of(self.law, step=cut / number, count=number)
         needed = 2.0 * self._chernoff(cells.upper(), tilt).reach / cells.step
         if min(needed, self.count * number) <= MAX_SIZE:
@@ -203,7 +203,7 @@ class MeanOfRatios:
         return float(values[index]) if index < values.size else 1.001 * float(values[-1])
 
     def _once(self, levels: Array, side: int, tilt: Tilt, cells: Cells) -> tuple[Array, Array]:
-        most, least = cells.upper(), cells.lower(increasing=side > 0)
+        most, least = cells.upper(), cells.lower(tilt.order)
         chernoff = self._chernoff(most, tilt)
         upper = self._read(levels * (1.0 - side * VALUE_ERROR), tilt, most, chernoff, 1)
         lower = self._read(levels * (1.0 + side * VALUE_ERROR), tilt, least, self._chernoff(least, tilt), -1)

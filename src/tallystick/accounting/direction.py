@@ -50,6 +50,13 @@ class OneDirection:
         return math.sqrt(math.fsum(c * m * m for m, c in ((leaf.gaussian_mu, c) for leaf, c in self.terms) if m))
 
     @cached_property
+    def mu_above(self) -> float:
+        """mu of a Gaussian that dominates the whole composition, infinite where none is known."""
+        bounds = [(leaf.gaussian_above, count) for leaf, count in self.terms]
+        known = [count * mu * mu for mu, count in bounds if mu is not None]
+        return math.sqrt(math.fsum(known)) * (1.0 + 1e-15) if len(known) == len(bounds) else math.inf
+
+    @cached_property
     def others(self) -> Terms:
         """The leaves that are neither Gaussian nor known by a Renyi curve alone."""
         return tuple(t for t in self.terms if t[0].gaussian_mu is None and not t[0].only_renyi)
@@ -162,6 +169,8 @@ class OneDirection:
         low = found.lower
         if low == 0.0 and self.listed_below is not None:
             low = self.listed_below.lower(epsilon)
+        if math.isfinite(self.mu_above):
+            curve = min(curve, gdp.delta_bounds(self.mu_above, epsilon).upper)
         return Bounds(low, max(low, min(found.upper, curve)))
 
     def epsilon_bounds(self, delta: float) -> Bounds:
@@ -185,6 +194,8 @@ class OneDirection:
         low = found.lower
         if low == 0.0 and self.listed_below is not None:
             low = self.listed_below.epsilon_bounds(delta).lower
+        if math.isfinite(self.mu_above):
+            curve = min(curve, gdp.epsilon_bounds(self.mu_above, delta).upper)
         if math.isinf(min(found.upper, curve, self.highest)):
             curve = self._unsampled_epsilon(delta)
         return Bounds(low, max(low, min(found.upper, curve, self.highest)))

@@ -31,6 +31,11 @@ class Leaf(ABC):
         return None
 
     @property
+    def gaussian_above(self) -> float | None:
+        """A mu whose Gaussian pair dominates this leaf, where one is known; good for long compositions."""
+        return self.gaussian_mu
+
+    @property
     def symmetric(self) -> bool:
         """True if both directions have the same pair, so that one needs to be read only."""
         return True

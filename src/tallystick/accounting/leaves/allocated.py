@@ -22,7 +22,7 @@ from tallystick.accounting.pair import DominatingPair
 from tallystick.numerics.law import UNIT, Array
 from tallystick.numerics.stoploss import MeanOfRatios
 
-LOG_DEEPEST = math.log(1e-30)
+LOG_DEEPEST = math.log(1e-24)
 """The profile is followed to this delta; the rest counts as mass at infinity."""
 
 SPACING = 0.008
@@ -95,7 +95,7 @@ def _read(mean: MeanOfRatios, direction: Direction, epsilon: Array) -> tuple[Arr
 
 
 def _ladder(mean: MeanOfRatios, direction: Direction) -> Array:
-    """Knots from 0 to where delta is about 1e-30, denser where the loss has its mass."""
+    """Knots from 0 to where delta is about 1e-24, denser where the loss has its mass."""
     side = 1 if direction is Direction.REMOVE else -1
 
     def log_delta(epsilon: float) -> float:

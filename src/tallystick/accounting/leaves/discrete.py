@@ -33,6 +33,16 @@ class DiscreteGaussian(Leaf):
     def pair(self, direction: Direction) -> DominatingPair:
         return _discrete_gaussian_pair(self.sigma, self.sensitivity)
 
+    @property
+    def gaussian_above(self) -> float | None:
+        """Discrete noise is continuous noise of variance sigma^2 - 4, resampled (docs/theory/noise-lattice.md).
+
+        The resampling is exact up to a factor 1 + 1e-33, far below the rounding allowed for here.
+        """
+        if self.sigma < 32.0:
+            return None
+        return self.sensitivity / math.sqrt(self.sigma**2 - 4.0) * (1.0 + 1e-14)
+
 
 @dataclass(frozen=True, slots=True)
 class DiscreteLaplace(Leaf):

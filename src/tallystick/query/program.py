@@ -37,7 +37,7 @@ from tallystick.query.schema import Schema
 from tallystick.query.table import EachRow, Step
 
 Relation = Callable[[str, Schema], Tree]
-UNIT, ROWS, BIN, HASH, CUT, KEY = "_unit", "_rows", "_bin", "_hash", "_cut", "_key"
+UNIT, ROWS, BIN, HASH, CUT, KEY, SIGN = "_unit", "_rows", "_bin", "_hash", "_cut", "_key", "_sign"
 FLAT = ("present", "total", "squares")
 
 
@@ -74,6 +74,7 @@ class _Compiler:
         self.doubles: list[tuple[str | None, float | None]] = list(
             dict.fromkeys((p.column, p.missing) for p in query.parts if p.column is not None)
         )
+        self.signed = False
         self.public = query.keys if isinstance(query.keys, PublicTable) else None
         count = 1 if self.public or not query.columns else len(query.columns)
         self.group_names = [f"{KEY}{i}" for i in range(count)]
@@ -93,10 +94,10 @@ class _Compiler:
             if self.query.columns:
                 stages += [("_over", self._over()), ("_ranked", self._ranked()), ("_cuts", self._cuts())]
                 if self.binned:
-                    stages.append(("_kept", self._kept(wide=True)))
+                    stages.append(("_kept", self._kept()))
                     cells = table("_kept")
                 else:
-                    cells = self._kept(wide=False).subquery("_c")
+                    cells, self.signed = self._less_dropped().subquery("_c"), True
         bins = tuple((part, self._bins(part, cells)) for part in self.binned)
         return Program(tuple(uploads), tuple(stages), self._totals(cells), bins)
 
@@ -289,16 +290,30 @@ class _Compiler:
         mine = [*self.group_names, ROWS, *(f"_s{i}" for i in range(len(self.flat)))]
         return [UNIT, *mine] if wide else mine
 
-    def _kept(self, *, wide: bool) -> exp.Query:
-        columns = self._cell_columns(wide=wide)
+    def _kept(self) -> exp.Query:
+        """Cells of units under the cap, and of the others those below their cut."""
+        columns = self._cell_columns(wide=True)
         over = exp.Subquery(this=exp.select(name(UNIT)).from_(table("_over")))
         under = exp.select(*(name(c) for c in columns)).from_(table("_cells"))
         # units are never NULL here, so NOT IN means what it says
         under = under.where(exp.Not(this=exp.In(this=name(UNIT), query=over)))
         below = exp.LT(this=name(HASH, "_r"), expression=name(CUT, "_x"))
+        return exp.union(under, self._over_cells(columns).where(below), distinct=False)
+
+    def _less_dropped(self) -> exp.Query:
+        """All cells, and once more with a minus sign those that are not kept: cheaper than leaving them out.
+
+        Totals are exact integers, so adding and taking away again is the same as not adding.
+        """
+        columns = self._cell_columns(wide=False)
+        whole_table = exp.select(*(name(c) for c in columns), _signed(1)).from_(table("_cells"))
+        dropped = exp.GTE(this=name(HASH, "_r"), expression=name(CUT, "_x"))
+        return exp.union(whole_table, self._over_cells(columns).select(_signed(-1)).where(dropped), distinct=False)
+
+    def _over_cells(self, columns: list[str]) -> exp.Select:
         same = exp.EQ(this=name(UNIT, "_r"), expression=name(UNIT, "_x"))
-        top = exp.select(*(exp.alias_(name(c, "_r"), c, quoted=True) for c in columns)).from_(table("_ranked", "_r"))
-        return exp.union(under, top.join(table("_cuts", "_x"), on=same).where(below), distinct=False)
+        cells = exp.select(*(exp.alias_(name(c, "_r"), c, quoted=True) for c in columns)).from_(table("_ranked", "_r"))
+        return cells.join(table("_cuts", "_x"), on=same)
 
     def _weighted(self, value: Tree, most: int) -> Tree:
         """value * L / rows rounded down where a cell has more than L rows; ``most`` is L."""
@@ -314,7 +329,10 @@ class _Compiler:
         for part in self.query.parts:
             if part.bins is None:
                 value = self._contribution(part, places, most)
+                value = compare(exp.Mul, value, name(SIGN)) if self.signed else value
                 chosen = chosen.select(self.words.sum(value, SATURATED_TOTAL))
+        if self.signed:  # a group of which nothing is kept is not there
+            chosen = chosen.having(compare(exp.GT, exp.Sum(this=name(SIGN)), whole(0)))
         return chosen
 
     def _contribution(self, part: Part, places: dict[Part, str], most: int) -> Tree:
@@ -347,3 +365,7 @@ class _Compiler:
         kept = exp.alias_(cells.copy(), "_c", table=True)
         out = exp.select(*groups, name(BIN, "_b")).from_(inside.subquery("_b")).join(kept, on=exp.and_(*same))
         return out.select(self.words.sum(weight, SATURATED_TOTAL)).group_by(*groups, name(BIN, "_b"))
+
+
+def _signed(sign: int) -> Tree:
+    return exp.alias_(whole(sign), SIGN, quoted=True)

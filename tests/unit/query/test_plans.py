@@ -183,17 +183,21 @@ FROM "_cells" WHERE "_unit" IN (SELECT "_unit" FROM "_over");
 SELECT "_unit", @CUT AS "_cut" FROM "_ranked" GROUP BY "_unit";
 -- totals
 SELECT "_key0", COALESCE(CAST(CASE WHEN (SUM(@ONE) > 4611686018427387904) THEN 4611686018427387904 \
-ELSE SUM(@ONE) END AS BIGINT), 0) FROM (SELECT "_key0", "_rows" FROM "_cells" \
-WHERE NOT "_unit" IN (SELECT "_unit" FROM "_over") UNION ALL SELECT _r."_key0" AS "_key0", _r."_rows" AS "_rows" \
-FROM "_ranked" AS _r JOIN "_cuts" AS _x ON _r."_unit" = _x."_unit" WHERE _r."_hash" < _x."_cut") AS _c GROUP BY "_key0";
+ELSE SUM(@ONE) END AS BIGINT), 0) FROM (SELECT "_key0", "_rows", 1 AS "_sign" FROM "_cells" UNION ALL \
+SELECT _r."_key0" AS "_key0", _r."_rows" AS "_rows", -1 AS "_sign" FROM "_ranked" AS _r JOIN "_cuts" AS _x \
+ON _r."_unit" = _x."_unit" WHERE _r."_hash" >= _x."_cut") AS _c GROUP BY "_key0" HAVING (SUM("_sign") > 0);
 """
 WORDS = {
-    "duckdb": {"@CUT": 'LIST_EXTRACT(MIN("_hash", 3), 3)', "@COLLATE": "", "@ONE": "1"},
-    "postgres": {"@CUT": '(ARRAY_AGG("_hash" ORDER BY "_hash"))[3]', "@COLLATE": ' COLLATE "C"', "@ONE": "1"},
+    "duckdb": {"@CUT": 'LIST_EXTRACT(MIN("_hash", 3), 3)', "@COLLATE": "", "@ONE": '(1 * "_sign")'},
+    "postgres": {
+        "@CUT": '(ARRAY_AGG("_hash" ORDER BY "_hash"))[3]',
+        "@COLLATE": ' COLLATE "C"',
+        "@ONE": '(1 * "_sign")',
+    },
     "spark": {
         "@CUT": 'ELEMENT_AT(SORT_ARRAY(COLLECT_LIST("_hash")), 3)',
         "@COLLATE": "",
-        "@ONE": "CAST(1 AS DECIMAL(20, 0))",
+        "@ONE": 'CAST((1 * "_sign") AS DECIMAL(20, 0))',
         " TEXT)": " STRING)",
         '"': "`",
     },

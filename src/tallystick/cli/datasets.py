@@ -6,9 +6,11 @@ schema, unit, caps and bounds, and the answers to what only a person can say. No
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -109,16 +111,26 @@ def check_new(dataset: Dataset, ledger: str | None, *, update: bool) -> None:
 
 
 def keep(dataset: Dataset, ledger: str | None) -> Path:
-    """Write a dataset into the file, whole or not at all."""
-    path = file_beside(ledger)
-    everything = {**known(ledger), dataset.name: dataset}
-    text = json.dumps(
-        {"format": FORMAT, "datasets": {name: each.to_data() for name, each in sorted(everything.items())}}, indent=1
-    )
-    draft = path.with_name(f"{path.name}.{os.getpid()}.new")
+    """Write a dataset into the file, whole or not at all; two who write at once take turns."""
+    path = file_beside(ledger).absolute()
     try:
-        draft.write_text(text + "\n", encoding="utf-8")
-        draft.replace(path)
+        with _turn(path.parent):
+            everything = {**known(ledger), dataset.name: dataset}
+            told = {"format": FORMAT, "datasets": {name: each.to_data() for name, each in sorted(everything.items())}}
+            draft = path.with_name(path.name + ".new")
+            draft.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+            draft.replace(path)
     except OSError as error:
         raise InvalidInput("ledger", str(path), f"a folder that can be written ({error.strerror})") from None
     return path
+
+
+@contextlib.contextmanager
+def _turn(folder: Path) -> Iterator[None]:
+    """A lock on the folder: it leaves no file behind and ends with the process."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

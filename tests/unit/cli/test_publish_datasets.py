@@ -156,3 +156,21 @@ def test_a_file_edited_to_another_population_is_found(run, here) -> None:
     told["datasets"]["visits"]["population"] = "rich"
     path.write_text(json.dumps(told))
     assert run(*"query visits --measures count --rho 1 --why x".split()).code == 6
+
+
+def test_datasets_added_at_the_same_moment_are_all_kept(run, here) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from tallystick.cli import datasets
+
+    run(*ADD)
+    table = datasets.find("visits", None).table
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda i: datasets.keep(datasets.Dataset(f"d{i}", "patients", table), None), range(24)))
+    assert len(datasets.known(None)) == 25
+
+
+def test_a_missing_cap_is_said_when_the_dataset_is_added(run, here) -> None:
+    assert "without --max-groups and --max-rows-per-group only totals of units" in run(*ADD).out
+    assert run(*"query visits --measures count_units --rho 0.1 --why x".split()).code == 0
+    assert run(*"query visits --measures count --rho 0.1 --why x".split()).code == 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -178,10 +179,7 @@ def _say(out: Console, dataset: datasets.Dataset, account: dict[str, Any], dry_r
     lines = [
         f"{verb} {dataset.name} to population {dataset.population}",
         f"  columns  {columns}",
-        (
-            f"  unit     {table['unit'] or 'each row'}: at most {table['max_groups'] or 'any number of'} groups, "
-            f"{table['max_rows'] or 'any number of'} rows in each"
-        ),
+        f"  unit     {table['unit'] or 'each row'}{_caps(table)}",
         *(f"  bounds   {name} {low:g} to {high:g}" for name, low, high in table["bounds"]),
     ]
     if "left" in account:
@@ -189,6 +187,19 @@ def _say(out: Console, dataset: datasets.Dataset, account: dict[str, Any], dry_r
         lines.append("  left     " + ", ".join(f"{key} {value:g}" for key, value in symbol.items() if value))
     for line in lines:
         out.print(line, soft_wrap=True, markup=False)
+
+
+def _caps(table: Mapping[str, Any]) -> str:
+    if table["unit"] is None:
+        return ""
+    capped = [f"{table[name]} {word}" for name, word in _CAPS.items() if table[name] is not None]
+    missing = [option for name, option in _OPTIONS.items() if table[name] is None]
+    known = f": at most {', '.join(capped)}" if capped else ""
+    return known + (f" (without {' and '.join(missing)} only totals of units can be asked for)" if missing else "")
+
+
+_CAPS = {"max_groups": "groups", "max_rows": "rows in each"}
+_OPTIONS = {"max_groups": "--max-groups", "max_rows": "--max-rows-per-group"}
 
 
 @app.command("list")

@@ -156,7 +156,7 @@ class PrivacyLoss:
         >>> round(ts.gaussian(sigma=1).epsilon(delta=1e-5), 4)
         4.3772
         """
-        return self._each("delta", delta, lambda d: self._reader.epsilon_bounds(d).upper)
+        return self._each("delta", delta, self._reader.epsilon_upper)
 
     def delta(self, *, epsilon: Any) -> Any:
         """An upper bound on delta at ``epsilon`` >= 0. Arrays in, arrays out."""

@@ -51,6 +51,12 @@ class Reader:
         found = [side.delta_bounds(epsilon) for side in self.sides]
         return Bounds(max(b.lower for b in found), max(b.upper for b in found))
 
+    def epsilon_upper(self, delta: float) -> float:
+        """The upper end of ``epsilon_bounds``, without the work of the lower one."""
+        if self.loss.group > 1:
+            return self.epsilon_bounds(delta).upper
+        return max(side.epsilon_upper(delta) for side in self.sides)
+
     def epsilon_bounds(self, delta: float) -> Bounds:
         if self.closed_group is not None:
             return self.closed_group.epsilon_bounds(delta)

@@ -52,8 +52,21 @@ class SaddleSum:
             return None  # no tilt puts the threshold near the mean (a law of two scales): the grid does better
         return Bounds(bottom, top)
 
+    def epsilon_upper(self, delta: float) -> float | None:
+        """Certified upper bound on epsilon alone, or None where the integrand decays too slowly."""
+        found = self._upper_crossing(delta)
+        return None if found is None else found[1]
+
     def epsilon_bounds(self, delta: float) -> Bounds | None:
         """Certified bounds on epsilon, or None where the integrand decays too slowly."""
+        found = self._upper_crossing(delta)
+        if found is None:
+            return None
+        nodes, top = found
+        below = nodes if self.lower is self.upper else self._nodes(nodes.theta, False)
+        return Bounds(_lower_crossing(below, delta, top) if below is not None else 0.0, top)
+
+    def _upper_crossing(self, delta: float) -> tuple[Nodes, float] | None:
         theta = _rung(self.cumulants.tilt_for_mass(math.log(delta)))
         nodes = self._nodes(theta, True)
         if nodes is None:
@@ -61,10 +74,7 @@ class SaddleSum:
         # Markov's bound on the profile at this tilt is above the truth, so it brackets the root.
         high = max(0.0, (nodes.log_scale - math.log(delta)) / theta) + 1.0
         top = bisect_decreasing(nodes.upper, delta, 0.0, high, relative=1e-13)[1]
-        if not math.isfinite(top):
-            return None
-        below = nodes if self.lower is self.upper else self._nodes(theta, False)
-        return Bounds(_lower_crossing(below, delta, top) if below is not None else 0.0, top)
+        return (nodes, top) if math.isfinite(top) else None
 
     def _nodes(self, theta: float, above: bool) -> Nodes | None:
         key = (theta, above)

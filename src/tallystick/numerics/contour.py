@@ -111,7 +111,11 @@ class ContourSum:
         level, mean, variance = self.cumulants.derivatives(theta)
         deviation = math.sqrt(max(variance, 1e-300))
         width = max(24.0 * deviation, (math.log(10.0 / tolerance) - min(log_target, 0.0)) / theta)
-        width = max(width, self._reach_above(theta, mean, log_target + math.log(tolerance)))
+        other = theta * ABOVE
+        levels = np.array([self.cumulants(float(s)) for s in other])
+        # So wide that the alias from above is below the target (Chernoff at larger tilts).
+        reaches = (levels - other * self._threshold(theta, mean) - log_target - math.log(tolerance)) / (other - theta)
+        width = max(width, float(np.min(reaches)))
         # Widths and cuts lie on ladders, so that neighbouring read-outs find their transforms computed.
         spacing = 2.0 * math.pi / 2.0 ** (math.ceil(4.0 * math.log2(width)) / 4.0)
         decays = [Decay.of(law, theta) for law, _ in self.terms]
@@ -120,19 +124,11 @@ class ContourSum:
         last = self._cut(decays, spacing, drop)
         if last is None:
             return None
-        return self._assembled(theta, spacing, round(last / spacing) + 1, decays)
+        return self._assembled(theta, spacing, round(last / spacing) + 1, decays, (other, levels))
 
     def _threshold(self, theta: float, mean: float) -> float:
         """The threshold whose best tilt is theta."""
         return mean - 1.0 / theta - 1.0 / (1.0 + theta)
-
-    def _reach_above(self, theta: float, mean: float, log_target: float) -> float:
-        """A window so wide that the alias from above is below the target (Chernoff at larger tilts)."""
-        e = self._threshold(theta, mean)
-        candidates = [
-            (self.cumulants(s) - s * e - log_target) / (s - theta) for s in (theta * ABOVE).tolist() if s > theta
-        ]
-        return max(0.0, float(min(candidates)))
 
     def _cut(self, decays: Sequence[Decay], spacing: float, drop: float) -> float | None:
         """The first t on a ladder beyond which all nodes together are below exp(drop) of the scale."""
@@ -147,7 +143,9 @@ class ContourSum:
         work = last / spacing * sum(decay.cost(last) for decay in decays)
         return last if work <= MAX_WORK else None
 
-    def _assembled(self, theta: float, spacing: float, count_of_nodes: int, decays: Sequence[Decay]) -> Nodes | None:
+    def _assembled(
+        self, theta: float, spacing: float, count_of_nodes: int, decays: Sequence[Decay], above: tuple[Array, Array]
+    ) -> Nodes | None:
         times = spacing * np.arange(count_of_nodes, dtype=np.float64)
         z: Complex = theta + 1j * times.astype(np.complex128)
         log_ratio: Complex = 0.5 * self.mu**2 * (z * (z + 1.0) - theta * (theta + 1.0))
@@ -179,7 +177,6 @@ class ContourSum:
         for decay, (_, count) in zip(decays, self.terms, strict=True):
             log_tail += count * float(decay.log_bound(np.array([last]))[0])
         width = 2.0 * math.pi / spacing
-        other = theta * ABOVE
         return Nodes(
             theta=theta,
             spacing=spacing,
@@ -189,7 +186,7 @@ class ContourSum:
             tail=math.exp(log_tail),
             scale_error=math.expm1(min(1.0, scale_error)),
             below=1.0 / math.expm1(min(700.0, theta * width)),
-            above=(other, np.array([self.cumulants(float(s)) + log_peak_weight(float(s)) + 0.01 for s in other])),
+            above=(above[0], above[1] + np.array([log_peak_weight(float(s)) for s in above[0]]) + 0.01),
             location=LOCATION_ULPS * UNIT * location,
             infinity=-math.expm1(sum(c * math.log1p(-min(law.infinity, 1 - 1e-17)) for law, c in self.terms)),
         )

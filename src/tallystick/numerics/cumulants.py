@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +28,7 @@ class Cumulants:
 
     @staticmethod
     def of(terms: Sequence[tuple[Law, int]], mu: float = 0.0) -> Cumulants:
-        nodes = [law.coarse_nodes() for law, _ in terms]
+        nodes = [_coarse_nodes(law) for law, _ in terms]
         sizes = np.array([0, *(v.size for v, _ in nodes)], dtype=np.int64)
         return Cumulants(
             np.concatenate([np.zeros(0), *(v for v, _ in nodes)]),
@@ -72,7 +73,9 @@ class Cumulants:
             value = mean - epsilon - 1.0 / theta - 1.0 / (1.0 + theta)
             return value, variance + theta**-2 + (1.0 + theta) ** -2
 
-        return self._moderate(_increasing_root(gradient))
+        mean, variance = self.moments(0.0)
+        guess = max(epsilon - mean, math.sqrt(max(variance, 0.0))) / max(variance, 1e-12)
+        return self._moderate(_increasing_root(gradient, min(max(guess, 1e-5), 1e8)))
 
     def tilt_for_mass(self, log_delta: float) -> float:
         """argmin over theta > 0 of (S(theta) + log(theta^theta/(1+theta)^(1+theta)) - log delta) / theta."""
@@ -82,7 +85,9 @@ class Cumulants:
             value = theta * mean - level + math.log1p(theta) + log_delta
             return value, theta * variance + 1.0 / (1.0 + theta)
 
-        return self._moderate(_increasing_root(gradient))
+        # A Gaussian of the same variance would have this tilt.
+        guess = math.sqrt(max(-log_delta, 0.1) / max(0.5 * self.moments(0.0)[1], 1e-12))
+        return self._moderate(_increasing_root(gradient, min(max(guess, 1e-5), 1e8)))
 
     def _moderate(self, theta: float) -> float:
         """Do not tilt so far that a bounded sum collapses onto its largest value: nothing is gained there."""
@@ -92,9 +97,16 @@ class Cumulants:
         return theta
 
 
-def _increasing_root(function: Callable[[float], tuple[float, float]], low: float = 1e-6, high: float = 1e9) -> float:
+@lru_cache(maxsize=1024)
+def _coarse_nodes(law: Law) -> tuple[Array, Array]:
+    return law.coarse_nodes()
+
+
+def _increasing_root(
+    function: Callable[[float], tuple[float, float]], guess: float, low: float = 1e-6, high: float = 1e9
+) -> float:
     """Root of an increasing function of one positive variable: Newton, guarded by bisection in the logarithm."""
-    theta = 1.0
+    theta = guess
     for _ in range(80):
         value, slope = function(theta)
         if value > 0.0:
@@ -103,6 +115,6 @@ def _increasing_root(function: Callable[[float], tuple[float, float]], low: floa
             low = theta
         step = theta - value / slope if slope > 0.0 and math.isfinite(value) else -1.0
         theta = step if low < step < high else math.sqrt(low * high)
-        if abs(value) < 1e-7 * max(1.0, abs(slope * theta)) or high / low < 1.0 + 1e-7:
+        if abs(value) < 1e-3 * max(1.0, abs(slope * theta)) or high / low < 1.0 + 1e-3:
             break
     return theta

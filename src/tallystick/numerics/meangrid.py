@@ -12,6 +12,7 @@ image of the same construction serves decreasing convex functions.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,10 @@ from tallystick.numerics.law import UNIT, Array, Law, panel_nodes
 
 NODES = 8
 """Gauss-Legendre nodes per panel, as ``Segment.panel`` promises; half of them where a panel is cut finely."""
+
+
+WIDE = 0.1
+"""A step above this share of the mean is wide."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,20 +59,17 @@ class Cells:
         masses = self._masses()
         return GridLaw(self.step, 0.0, 0, masses * (1.0 + _relative_error(masses)), 0.0)
 
-    def lower(self, order: float) -> GridLaw:
-        """No larger for any nonnegative convex function that increases (or, for a negative order, falls to 0 at top).
+    def lower(self, *, increasing: bool) -> GridLaw:
+        """No larger for any nonnegative convex function that increases (or: falls to 0 at ``top``).
 
-        Of two such measures the one with more weight at the tilt ``order``: the one that keeps the mean wins unless
-        the step is wide compared with V.
+        Keeping the mean is better unless the step is wide compared with V itself.
         """
         masses = self._masses()
-        if order < 0.0:
-            found = [_lower_masses(self.right[::-1], self.left[::-1], masses[::-1], self.step, True)[::-1]]
+        if increasing:
+            found = _lower_masses(self.left, self.right, masses, self.step, self.step < WIDE * self.mean)
         else:
-            found = [_lower_masses(self.left, self.right, masses, self.step, keep) for keep in (True, False)]
-        values = np.arange(masses.size) * self.step
-        best = max(found, key=lambda m: float(np.dot(m, np.exp(order * (values - values[-1])))) if order > 0.0 else 0.0)
-        return GridLaw(self.step, 0.0, 0, best * np.maximum(0.0, 1.0 - _relative_error(best)), 0.0)
+            found = _lower_masses(self.right[::-1], self.left[::-1], masses[::-1], self.step, True)[::-1]
+        return GridLaw(self.step, 0.0, 0, found * np.maximum(0.0, 1.0 - _relative_error(found)), 0.0)
 
     def _masses(self) -> Array:
         masses = np.zeros(self.left.size + 1)
@@ -154,16 +156,29 @@ def _lower_masses(left: Array, right: Array, masses: Array, step: float, keep_me
 
 
 def _hull_slopes(heights: Array, step: float) -> Array:
-    """Minus the slopes, cell by cell, of the lower convex hull of values on the grid (monotone chain)."""
-    values = heights.tolist()
+    """Minus the slopes, cell by cell, of the lower convex hull of values on the grid.
+
+    A monotone chain that jumps over stretches that are convex already: only the ends usually are not.
+    """
+    values, size = heights.tolist(), heights.size
+    bends = np.diff(heights, 2) <= 0.0
+    bad = [*(np.nonzero(bends)[0] + 1).tolist(), size - 1]
     kept: list[int] = []
-    for i, value in enumerate(values):
+    i = 0
+    while i < size:
+        if len(kept) > 1 and kept[-1] == i - 1 and kept[-2] == i - 2:
+            stop = bad[bisect_left(bad, i - 1)] + 1
+            kept.extend(range(i, stop))
+            i = max(i, stop)
+            if i >= size:
+                break
         while len(kept) > 1:
             a, b = kept[-2], kept[-1]
-            if (values[b] - values[a]) * (i - b) < (value - values[b]) * (b - a):
+            if (values[b] - values[a]) * (i - b) < (values[i] - values[b]) * (b - a):
                 break
             kept.pop()
         kept.append(i)
+        i += 1
     corners = np.array(kept)
     slopes = -np.diff(heights[corners]) / (step * np.diff(corners))
     # Rounding may leave two neighbours out of order by an ulp.

@@ -11,8 +11,8 @@ def bisect_decreasing(
 ) -> tuple[float, float]:
     """``(below, above)`` with function(below) > level >= function(above), or equal ends where there is no crossing.
 
-    Regula falsi with the Illinois rule on the logarithm, guarded by bisection: ``function`` is decreasing up to
-    rounding. Where function(low) <= level both ends are ``low``; where function(high) > level, ``above`` is
+    The secant on the logarithm, guarded by bisection: ``function`` is decreasing up to rounding. Where
+    function(low) <= level both ends are ``low``; where function(high) > level, ``above`` is
     infinite.
 
     >>> below, above = bisect_decreasing(lambda x: math.exp(-x), 0.5, 0.0, 10.0)
@@ -24,21 +24,27 @@ def bisect_decreasing(
         return low, low
     if end > level:
         return high, math.inf
-    tiny = 1e-320
-    left, right = math.log(start / level) if level > 0 else 1.0, math.log(max(end, tiny) / max(level, tiny))
-    right = min(right, -1e-12)
-    for step in range(300):
-        if high - low <= relative * max(abs(high), 1e-300):
+    log_level = math.log(level) if level > 0.0 else -745.0
+
+    def height(x: float) -> float:
+        return math.log(max(function(x), 1e-320)) - log_level
+
+    before, now = (low, math.log(start) - log_level), (high, math.log(max(end, 1e-320)) - log_level)
+    for step in range(200):
+        width = high - low
+        if width <= relative * abs(high):
             break
-        share = left / (left - right) if step % 3 != 2 else 0.5
-        middle = low + (high - low) * min(max(share, 1e-3), 1.0 - 1e-3)
-        if not low < middle < high:
-            break
-        value = function(middle)
-        if value > level:
-            low, left = middle, max(math.log(value / level) if level > 0 else 1.0, 1e-300)
-            right *= 0.5
+        rise = now[1] - before[1]
+        middle = now[0] - now[1] * (now[0] - before[0]) / rise if rise != 0.0 else math.inf
+        # The secant converges to the root from one side; a nudge past it by the tolerance closes the bracket.
+        nudge = 0.4 * relative * abs(high)
+        middle += nudge if now[1] > 0.0 else -nudge
+        if step % 8 == 7 or not low < middle < high:
+            middle = low + 0.5 * width
+        value = height(middle)
+        before, now = now, (middle, value)
+        if value > 0.0:
+            low = middle
         else:
-            high, right = middle, min(math.log(max(value, tiny) / max(level, tiny)), -1e-300)
-            left *= 0.5
+            high = middle
     return low, high

@@ -31,7 +31,7 @@ MAX_SIZE = 2**18
 FINENESS = ((0.03, 1024), (0.01, 8192))
 """Steps that are tried, in units of the tilted standard deviation of V, and the least number of cells."""
 
-TOLERANCE = 3e-4
+TOLERANCE = 1e-3
 """Relative width at which refinement stops."""
 
 LOG_LEAK = 18.0
@@ -50,7 +50,7 @@ FAINTEST = -220.0
 PARITY = 1e-3
 """Parity is tried where the answer is at least this share of the level: beyond, it cancels."""
 
-NARROWEST, WIDEST = 0.02, 0.25
+NARROWEST, WIDEST = 0.02, 0.4
 """Levels this close (relatively) share one transform, and levels farther apart never do."""
 
 
@@ -203,7 +203,7 @@ class MeanOfRatios:
         return float(values[index]) if index < values.size else 1.001 * float(values[-1])
 
     def _once(self, levels: Array, side: int, tilt: Tilt, cells: Cells) -> tuple[Array, Array]:
-        most, least = cells.upper(), cells.lower(tilt.order)
+        most, least = cells.upper(), cells.lower(increasing=side > 0)
         chernoff = self._chernoff(most, tilt)
         upper = self._read(levels * (1.0 - side * VALUE_ERROR), tilt, most, chernoff, 1)
         lower = self._read(levels * (1.0 + side * VALUE_ERROR), tilt, least, self._chernoff(least, tilt), -1)
@@ -235,10 +235,16 @@ class MeanOfRatios:
 
     def _chernoff(self, law: GridLaw, tilt: Tilt) -> Chernoff:
         extras = np.concatenate([SPREADS / (tilt.spread * math.sqrt(self.count)), CUTS / float(law.values[-1])])
-        here, mean = _log_mgf(law, tilt.order)
-        ups = [self.count * (_log_mgf(law, tilt.order + float(e))[0] - here) for e in extras]
-        downs = [self.count * (_log_mgf(law, tilt.order - float(e))[0] - here) for e in extras]
-        return Chernoff(here, self.count * mean, extras, np.array(ups), np.array(downs))
+        some = law.masses > 0.0
+        values, logs = law.values[some], np.log(law.masses[some])
+        orders = tilt.order + np.concatenate([[0.0], extras, -extras])
+        exponent = logs + orders[:, None] * values
+        peaks = exponent.max(axis=1)
+        weights = np.exp(exponent - peaks[:, None])
+        found = peaks + np.log(weights.sum(axis=1))
+        mean = float(np.dot(weights[0], values)) / float(weights[0].sum())
+        gained = self.count * (found[1:] - found[0])
+        return Chernoff(float(found[0]), self.count * mean, extras, gained[: extras.size], gained[extras.size :])
 
     def _read(self, levels: Array, tilt: Tilt, law: GridLaw, chernoff: Chernoff, sign: int) -> Array:
         """The expectation where no V is above the cut: from above (``sign`` 1) or from below (-1)."""
@@ -295,13 +301,3 @@ class Chernoff:
         above = float(np.min(self.ups - self.extras * top))
         below = float(np.min(self.downs + self.extras * bottom))
         return (math.exp(min(above, 0.0)) + (math.exp(min(below, 0.0)) if bottom > 0.0 else 0.0)) * (1.0 + 1e-6)
-
-
-def _log_mgf(law: GridLaw, order: float) -> tuple[float, float]:
-    """log of the sum of masses times e^{order value}, and the mean under that tilt."""
-    with np.errstate(divide="ignore"):
-        exponent = np.log(law.masses) + order * law.values
-    top = float(np.max(exponent))
-    weights = np.exp(exponent - top)
-    total = float(np.sum(weights))
-    return top + math.log(total), float(np.dot(weights, law.values)) / total

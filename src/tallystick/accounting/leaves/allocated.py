@@ -59,8 +59,9 @@ class Allocated(Leaf):
 
 @lru_cache(maxsize=64)
 def _allocated_pair(base: Leaf, steps: int, direction: Direction) -> DominatingPair:
-    if steps == 1:
-        return base.pair(direction)
+    alone = base.pair(direction)
+    if steps == 1 or float(alone.upper.excess(np.zeros(1))[0]) == 0.0:
+        return alone
     ahead, back = allocated_profile(base, steps, direction), allocated_profile(base, steps, direction.other)
     # H_a(P||Q) = 1 - a + a H_{1/a}(Q||P); rounding of the difference is added on the safe side.
     levels = np.exp(-back[0][:0:-1])

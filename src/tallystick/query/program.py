@@ -108,7 +108,7 @@ class _Compiler:
         asked = self.query.table
         schema = asked.base
         # from_ wants a source; the first select names the columns, so nothing depends on their order
-        rows: exp.Query = exp.select(*(self._plain(n) for n in self._used(schema))).from_(
+        rows: exp.Query = exp.select(*(self._stored(n, schema) for n in self._used(schema))).from_(
             self._aliased(self.relation(asked.name, schema))
         )
         for i, step in enumerate(asked.steps):
@@ -117,6 +117,12 @@ class _Compiler:
 
     def _used(self, schema: Schema) -> list[str]:
         return [column for column, kind in schema.columns if kind != "unsupported"]
+
+    def _stored(self, column: str, schema: Schema) -> Tree:
+        """A stored column; what reads as text (enumerations, UUIDs, padded characters) becomes text."""
+        value = name(column, "_t")
+        text = schema.type_of(column) == "text"
+        return exp.alias_(self.words.cast(value, "text") if text else value, column, quoted=True)
 
     def _plain(self, column: str) -> Tree:
         return exp.alias_(name(column, "_t"), column, quoted=True)

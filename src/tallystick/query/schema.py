@@ -86,6 +86,8 @@ def family(engine_type: str) -> str:
     ('number', 'text', 'unsupported')
     """
     plain = engine_type.strip().lower()
+    if plain.startswith("enum"):
+        return "text"
     if "[" in plain or plain.startswith(("struct", "map", "array", "list", "union")):
         return UNSUPPORTED
     return _OF_NAME.get(plain.split("(")[0].strip(), UNSUPPORTED)

@@ -171,7 +171,7 @@ def test_keys_are_read_from_a_public_file(tmp_path: Path, visits: Table) -> None
 SQL = """\
 -- stage _cells
 SELECT _r."_unit", _r."_key0", COUNT(*) AS "_rows" FROM (SELECT _t."u" AS "_unit", _t."g" AS "_key0" FROM \
-(SELECT _t."u" AS "u", _t."g" AS "g" FROM "table" AS _t) AS _t \
+(SELECT _t."u" AS "u", CAST(_t."g" AS TEXT) AS "g" FROM "table" AS _t) AS _t \
 WHERE NOT (_t."u" IS NULL) AND NOT (_t."g" IS NULL)) AS _r GROUP BY _r."_unit", _r."_key0";
 -- stage _over
 SELECT "_unit" FROM "_cells" GROUP BY "_unit" HAVING (COUNT(*) > 2);

@@ -189,6 +189,20 @@ def test_groups_with_equal_hashes_never_exceed_the_cap(monkeypatch: pytest.Monke
     assert rows[:, 0].tolist() == [1, 0, 0]
 
 
+def test_enumerations_and_uuids_read_as_text(tmp_path: Path) -> None:
+    import duckdb
+
+    place = str(tmp_path / "clinic.duckdb")
+    with duckdb.connect(place) as connection:
+        connection.execute("create type ward as enum ('a', 'b')")
+        connection.execute("create table visits (who uuid, ward ward)")
+        connection.execute("insert into visits values (uuid(), 'a'), (uuid(), 'a'), (uuid(), 'b')")
+    visits = ts.Private(place).table("visits", unit="who").per_unit(max_groups=1, max_rows_per_group=1)
+    plan = visits.group_by("ward", keys=["a", "not in the enumeration"]).agg(n=ts.count()).plan(rho=1)
+    (rows,) = run.integers(plan).numbers.values()
+    assert rows[:, 0].tolist() == [2, 0]
+
+
 def test_postgresql_computes_the_same_integers(postgres: str) -> None:
     psycopg = pytest.importorskip("psycopg")
     table = awkward(500)

@@ -7,7 +7,7 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 import pytest
-from scipy.special import ndtr
+from scipy.special import log_ndtr, ndtr
 
 import tallystick as ts
 from tallystick.accounting.adjacency import Direction
@@ -185,6 +185,18 @@ def test_allocation_is_worse_than_poisson_where_taking_part_is_certain() -> None
     allocated = float(mean.above(np.exp(np.array([0.5])))[1][0])
     poisson = (10 * ts.gaussian(sigma=0.5).sampled(rate=0.1)).delta(epsilon=0.5)
     assert allocated > 1.15 * poisson
+
+
+def test_a_shuffled_loader_of_fixed_batches_is_far_above_its_poisson_account() -> None:
+    """The event "some batch sum exceeds c", all other gradients -1, the unit's +1 or zeroed: docs, random allocation."""
+    sigma, steps, delta, place = 0.8, 1000, 1e-6, 5.567
+    others = (steps - 1) * log_ndtr(place / sigma)
+    seen = [-math.expm1(log_ndtr((place - mean) / sigma) + others) for mean in (2.0, 1.0)]
+    shuffled = math.log((seen[0] - delta) / seen[1])
+    poisson = (steps * ts.gaussian(sigma=sigma).sampled(rate=1.0 / steps)).epsilon(delta=delta)
+    assert shuffled > 6.04
+    assert poisson < 0.468
+    assert shuffled < ts.gaussian(sigma=sigma).epsilon(delta=delta), "one participation is all there is"
 
 
 def test_laplace_epochs_respect_the_pure_bound() -> None:

@@ -154,8 +154,8 @@ class OneDirection:
             return self.route
         return "contour" if self.saddle.epsilon_bounds(max(delta, 2.0 * self.infinity)) is not None else "grid"
 
-    def delta_bounds(self, epsilon: float) -> Bounds:
-        """delta at one epsilon >= 0."""
+    def delta_bounds(self, epsilon: float, *, nearby: bool = False) -> Bounds:
+        """delta at one epsilon >= 0; ``nearby`` shares grids between epsilons, for reading whole curves."""
         if self.route == "nothing":
             return Bounds(0.0, 0.0)
         if self.route == "gaussian":
@@ -165,7 +165,8 @@ class OneDirection:
         curve = self._renyi_delta(epsilon) if self.bracketed else 1.0
         if self.route == "renyi":
             return Bounds(0.0, curve)
-        found = self.saddle.delta_bounds(epsilon) or self.grid.delta_bounds(epsilon)
+        read = self.grid.delta_nearby if nearby else self.grid.delta_bounds
+        found = self.saddle.delta_bounds(epsilon) or read(epsilon)
         low = found.lower
         if low == 0.0 and self.listed_below is not None:
             low = self.listed_below.lower(epsilon)

@@ -47,8 +47,8 @@ class Reader:
             return Bounds(low, max(low, self._grouped_delta(epsilon)))
         return self._single_delta(epsilon)
 
-    def _single_delta(self, epsilon: float) -> Bounds:
-        found = [side.delta_bounds(epsilon) for side in self.sides]
+    def _single_delta(self, epsilon: float, *, nearby: bool = False) -> Bounds:
+        found = [side.delta_bounds(epsilon, nearby=nearby) for side in self.sides]
         return Bounds(max(b.lower for b in found), max(b.upper for b in found))
 
     def epsilon_upper(self, delta: float) -> float:
@@ -80,11 +80,12 @@ class Reader:
     @cached_property
     def _symmetric_knots(self) -> tuple[Array, Array]:
         """Knots (eps, delta) of the worse direction for a single unit, mirrored to negative eps."""
-        from tallystick.accounting.leaves.nested import profile_knots
+        from tallystick.accounting.leaves.nested import ladder
 
-        ladders = [profile_knots(side.terms, side.direction) for side in self.sides]
-        positive = np.unique(np.concatenate([knots[0][knots[0] >= 0.0] for knots in ladders]))
-        upper = np.array([self._single_delta(float(e)).upper for e in positive])
+        rungs = [ladder(side.terms, side.direction) for side in self.sides]
+        # One ladder, as high as the higher direction: delta is the worse of both at every rung.
+        positive = max(rungs, key=lambda rung: float(rung[-1]))
+        upper = np.array([self._single_delta(float(e), nearby=True).upper for e in positive])
         levels = np.exp(-positive[1:][::-1])
         mirrored = 1.0 - levels + levels * upper[1:][::-1]
         return np.concatenate([-positive[1:][::-1], positive]), np.concatenate([mirrored, upper])

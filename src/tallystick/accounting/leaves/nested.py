@@ -106,28 +106,33 @@ def profile_at(terms: Terms, direction: Direction, epsilon: Array) -> tuple[Arra
     upper, lower = np.empty(epsilon.size), np.empty(epsilon.size)
     for i, e in enumerate(epsilon):
         if e >= 0.0:
-            bounds = side.delta_bounds(float(e))
+            bounds = side.delta_bounds(float(e), nearby=True)
             upper[i], lower[i] = bounds.upper, bounds.lower
         else:
             # H_a(P||Q) = 1 - a + a H_{1/a}(Q||P).
-            bounds = other.delta_bounds(float(-e))
+            bounds = other.delta_bounds(float(-e), nearby=True)
             level = math.exp(e)
             upper[i], lower[i] = 1.0 - level + level * bounds.upper, 1.0 - level + level * bounds.lower
     return upper, lower
 
 
-@lru_cache(maxsize=64)
-def profile_knots(terms: Terms, direction: Direction, count: int = 160) -> tuple[Array, Array, Array]:
-    """A ladder of epsilons that resolves the profile from delta 0 to 1e-40, with certified bounds there."""
+def ladder(terms: Terms, direction: Direction, count: int = 160) -> Array:
+    """Epsilons from 0 that resolve the profile in one direction down to delta 1e-40."""
     from tallystick.accounting.direction import OneDirection
 
-    tops = []
-    for way in (direction, direction.other):
-        reader = OneDirection.of(terms, way)
-        target = max(reader.infinity * 1.0001 + 1e-300, 1e-40)
-        tops.append(min(reader.epsilon_bounds(target).upper if target < 1.0 else 1.0, 600.0))
-    ladders = [top * np.linspace(0.0, 1.0, count) ** 1.5 for top in tops]
-    epsilon = np.unique(np.concatenate([-ladders[1], ladders[0]]))
+    reader = OneDirection.of(terms, direction)
+    target = max(reader.infinity * 1.0001 + 1e-300, 1e-40)
+    top = min(reader.epsilon_upper(target) if target < 1.0 else 1.0, 600.0)
+    rungs: Array = top * np.linspace(0.0, 1.0, count) ** 1.5
+    return rungs
+
+
+@lru_cache(maxsize=64)
+def profile_knots(terms: Terms, direction: Direction) -> tuple[Array, Array, Array]:
+    """Knots of the whole profile in one direction, negative epsilons too, with certified bounds there."""
+    from tallystick.accounting.direction import OneDirection
+
+    epsilon = np.unique(np.concatenate([-ladder(terms, direction.other), ladder(terms, direction)]))
     upper, lower = profile_at(terms, direction, epsilon)
     side = OneDirection.of(terms, direction)
     if math.isfinite(side.highest) and side.infinity == 0.0:

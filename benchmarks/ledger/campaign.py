@@ -21,14 +21,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "benchmarks" / "ledger")]
 
-import faults  # noqa: E402
-import kills  # noqa: E402
-import races  # noqa: E402
-import tampering  # noqa: E402
-import throughput  # noqa: E402
-import walks  # noqa: E402
+import faults
+import kills
+import races
+import tampering
+import throughput
+import walks
 
-from crash.stores import postgres_server, quick_folder  # noqa: E402
+from crash.stores import postgres_server, quick_folder
 
 Part = Callable[[float, str], list[str]]
 PARTS: dict[str, Part] = {

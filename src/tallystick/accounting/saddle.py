@@ -13,6 +13,9 @@ from tallystick.numerics.convolve import log_peak_weight
 from tallystick.numerics.cumulants import Cumulants
 from tallystick.numerics.search import bisect_decreasing
 
+TINIEST = -690.0
+"""log of the smallest delta that is read by contour; below, doubles end and the grid says so at once."""
+
 TOLERANCES = (1e-9, 1e-7)
 """Relative errors of delta that nodes are chosen for, best first; epsilon is usually better still."""
 
@@ -83,6 +86,8 @@ class SaddleSum:
             threshold = mean - 1.0 / theta - 1.0 / (1.0 + theta)
             # The tilted density at its mean times the peak weight: the usual size of the answer.
             target = min(0.0, level - theta * threshold + log_peak_weight(theta) - 3.0)
+            if target < TINIEST:
+                return None
             if len(self._kept) > 64:
                 self._kept.clear()
             engine = self.upper if above else self.lower

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -109,11 +109,12 @@ class Plan:
             raise AdjacencyMismatch(account.adjacency, self.query.table.adjacency.value)
         return replace(make_plan(self.query, self.budget, account=account), account=account)
 
-    def release(self, *, why: str, key: str | None = None) -> Release:
+    def release(self, *, why: str, key: str | None = None, progress: Callable[[str], None] | None = None) -> Release:
         """Reserve, start, compute, add noise, store the answer in the ledger, and hand it out.
 
         The same ``key`` again returns the stored answer, byte for byte, and charges nothing. What can be checked
-        without data is checked before the charge; after that every failure keeps the charge.
+        without data is checked before the charge; after that every failure keeps the charge. ``progress`` is told the
+        name of each stage as it begins; names and number of stages are public.
         """
         from tallystick.query.run import release
 
@@ -121,7 +122,7 @@ class Plan:
             raise Refused(
                 "no account pays for this plan: ts.Private(source, account=...) or plan.with_account(account)"
             )
-        return release(self, self.account, why=why, key=key)
+        return release(self, self.account, why=why, key=key, progress=progress)
 
     def to_json(self) -> str:
         """The plan as text. It holds the public keys, no data and no password."""

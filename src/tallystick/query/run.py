@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 LEASE = 6 * 3600.0
 Integers = NDArray[np.int64]
+Progress = Callable[[str], None] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class Exact:
     numbers: dict[Part, Integers]
 
 
-def release(plan: Plan, account: Account, *, why: str, key: str | None) -> Release:
+def release(plan: Plan, account: Account, *, why: str, key: str | None, progress: Progress) -> Release:
     """Pay for a plan and run it; see ``Plan.release``."""
     delta = plan.delta if account.currency.kind == "approx" else None
     request = f"query {plan.hash} {plan.query.table.name}"
@@ -49,10 +51,10 @@ def release(plan: Plan, account: Account, *, why: str, key: str | None) -> Relea
         from tallystick.query.denial import with_plans
 
         raise with_plans(plan, problem) from None
-    return _paid(plan, charge)
+    return _paid(plan, charge, progress)
 
 
-def _paid(plan: Plan, charge: Charge) -> Release:
+def _paid(plan: Plan, charge: Charge, progress: Progress) -> Release:
     try:
         preflight(plan)
     except BaseException:
@@ -60,7 +62,7 @@ def _paid(plan: Plan, charge: Charge) -> Release:
         raise
     charge.start()
     try:
-        answer = noisy(plan, integers(plan), SYSTEM)
+        answer = noisy(plan, integers(plan, progress), SYSTEM)
         receipt = charge.commit(answer)
     except BaseException as error:
         with contextlib.suppress(TallystickError):
@@ -80,7 +82,16 @@ def preflight(plan: Plan) -> None:
     """The source is there and its public schema is still what the plan was made for."""
     table = plan.query.table
     with open_engine(table.source) as engine:
-        found = dict(engine.schema(table.name).columns)
+        _same_columns(plan, dict(engine.schema(table.name).columns))
+        # the first query names every column and expression: what would not run is found before anything is charged
+        program = compiled(plan.query, engine.words, engine.relation, plan.salt)
+        for name, public in program.uploads:
+            engine.upload(name, public)
+        engine.understand(program.stages[0][1] if program.stages else program.totals)
+
+
+def _same_columns(plan: Plan, found: dict[str, str]) -> None:
+    table = plan.query.table
     for column, kind in table.base.columns:
         if (found.get(column) != kind and table.source.kind != "csv") or column not in found:
             raise InvalidInput(
@@ -88,20 +99,23 @@ def preflight(plan: Plan) -> None:
             )
 
 
-def integers(plan: Plan) -> Exact:
+def integers(plan: Plan, progress: Progress = None) -> Exact:
     """Run the program on the plan's engine."""
     query = plan.query
     with open_engine(query.table.source) as engine:
         program = compiled(query, engine.words, engine.relation, plan.salt)
-        return _collected(plan, engine, program)
+        return _collected(plan, engine, program, progress)
 
 
-def _collected(plan: Plan, engine: Engine, program: Program) -> Exact:
+def _collected(plan: Plan, engine: Engine, program: Program, progress: Progress) -> Exact:
     query = plan.query
+    tell = progress or (lambda stage: None)
     for name, public in program.uploads:
         engine.upload(name, public)
     for name, stage in program.stages:
+        tell(name.strip("_"))
         engine.keep(name, stage)
+    tell("totals")
     columns = engine.collect(program.totals)
     listed = isinstance(query.keys, PublicTable) or not query.columns
     width = 1 if listed else len(query.columns)
@@ -120,6 +134,7 @@ def _collected(plan: Plan, engine: Engine, program: Program) -> Exact:
             held[places, 0] = np.asarray(next(flat), dtype=np.int64)
             numbers[part] = held
     for part, tree in program.bins:
+        tell(part.label)
         numbers[part] = _binned(part, engine.collect(tree), count, keys, width)
     return Exact(keys, numbers)
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from sqlglot import exp
 
 import tallystick as ts
 from tallystick.errors import BudgetExceeded, IdempotencyConflict, InvalidInput, Refused, Unavailable
 from tallystick.ledger import Account, Ledger
 from tallystick.query import run
+from tallystick.query.dialects import DuckWords
 from tallystick.query.engines.duckdb import DuckEngine
 from tallystick.query.plan import Plan
 from unit.query.tables import awkward
@@ -113,6 +116,22 @@ def test_a_missing_file_or_column_costs_nothing(account: Account, tmp_path: Path
     plan.release(why="report", key="t1")  # the refunded key can be used
 
 
+def test_stages_are_told_as_they_begin(account: Account) -> None:
+    told: list[str] = []
+    plan_for(account, awkward()).release(why="report", progress=told.append)
+    assert told == ["cells", "over", "ranked", "cuts", "totals"]
+
+
+def test_what_the_engine_would_not_run_costs_nothing(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plan_for(account, awkward())
+    monkeypatch.setattr(DuckWords, "nan", lambda self, value: exp.Anonymous(this="NO_SUCH_WORD", expressions=[value]))
+    wrong = replace(plan, query=plan.query.table.agg(v=ts.mean("cost", 0, 1)).plan(rho=0.1).query)
+    with pytest.raises(Unavailable):
+        wrong.release(why="report")
+    assert [event.state for event in account.history()] == ["RELEASED"]
+    assert float(account.used.first) == 0
+
+
 def test_without_an_account_nothing_is_released() -> None:
     visits = ts.Private(awkward(100)).table(unit="pid").per_unit(max_rows_per_group=1)
     with pytest.raises(Refused, match="account"):
@@ -148,7 +167,7 @@ def test_private_keys_come_in_the_order_of_the_keys_and_never_below_the_threshol
         {"u": list(range(3000)), "g": [("b", "a", "c")[i % 3] if i < 2999 else "lone" for i in range(3000)]}
     )
     visits = ts.Private(table, account=account).table(unit="u").per_unit(max_groups=1, max_rows_per_group=1)
-    plan = visits.group_by("g", keys=ts.private_keys(delta=1e-7)).agg(people=ts.count_units()).plan(rho=0.4)
+    plan = visits.group_by("g", keys=ts.private_keys(delta=1e-10)).agg(people=ts.count_units()).plan(rho=0.4)
     released = plan.release(why="report")
     assert [row["g"] for row in released.rows] == ["a", "b", "c"]
     assert plan.threshold is not None
@@ -170,7 +189,7 @@ def test_a_million_groups_are_released(account: Account) -> None:
     groups = np.arange(1_000_000)
     table = pa.table({"u": groups, "g": groups})
     visits = ts.Private(table, account=account).table(unit="u").per_unit(max_groups=1, max_rows_per_group=1)
-    plan = visits.group_by("g", keys=ts.private_keys(delta=1e-8)).agg(n=ts.count()).plan(rho=0.1)
+    plan = visits.group_by("g", keys=ts.private_keys(delta=1e-16)).agg(n=ts.count()).plan(rho=0.1)
     assert len(plan.release(why="all of one person")) == 0
     exact = run.integers(plan)
     assert exact.keys is not None

@@ -41,6 +41,9 @@ class Engine(Protocol):
     def upload(self, name: str, public: PublicTable) -> None:
         """Make a public table available under a name of ours."""
 
+    def understand(self, query: exp.Query) -> None:
+        """Make the engine read a query without running it; raises where it would not run."""
+
     def keep(self, name: str, query: exp.Query) -> None:
         """Compute a stage once and keep it under a name."""
 

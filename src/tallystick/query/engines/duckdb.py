@@ -125,6 +125,9 @@ class DuckEngine:
         casts = [exp.alias_(self.words.cast(_column(c), kind), c, quoted=True) for c, kind in public.columns]
         self.keep(name, exp.select(*casts).from_(exp.Table(this=exp.to_identifier(f"{name}_given", quoted=True))))
 
+    def understand(self, query: exp.Query) -> None:
+        self.connection.execute(f"EXPLAIN {self.words.render(query)}").fetchall()
+
     def keep(self, name: str, query: exp.Query) -> None:
         made = exp.to_identifier(name, quoted=True).sql(dialect="duckdb")
         self.connection.execute(f"CREATE TEMP TABLE {made} AS {self.words.render(query)}")

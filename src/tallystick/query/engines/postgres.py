@@ -74,6 +74,9 @@ class PostgresEngine:
             for row in public.rows:
                 copy.write_row(row)
 
+    def understand(self, query: exp.Query) -> None:
+        self.connection.execute(f"EXPLAIN {self.words.render(query)}")
+
     def keep(self, name: str, query: exp.Query) -> None:
         self.connection.execute(f"CREATE TEMP TABLE {_quoted(name)} ON COMMIT DROP AS {self.words.render(query)}")
         self.connection.execute(f"ANALYZE {_quoted(name)}")

@@ -66,6 +66,9 @@ class SparkEngine:
         frame = self.session.createDataFrame([tuple(row) for row in public.rows], schema=columns)
         frame.createOrReplaceTempView(name)
 
+    def understand(self, query: exp.Query) -> None:
+        self.session.sql(self.words.render(query))  # analysed at once, run never
+
     def keep(self, name: str, query: exp.Query) -> None:
         from pyspark import StorageLevel
 

@@ -188,7 +188,7 @@ def test_allocation_is_worse_than_poisson_where_taking_part_is_certain() -> None
 
 
 def test_a_shuffled_loader_of_fixed_batches_is_far_above_its_poisson_account() -> None:
-    """The event "some batch sum exceeds c", all other gradients -1, the unit's +1 or zeroed: docs, random allocation."""
+    """Some batch sum exceeds c; other gradients are -1, the unit's is +1 or zeroed (docs, random allocation)."""
     sigma, steps, delta, place = 0.8, 1000, 1e-6, 5.567
     others = (steps - 1) * log_ndtr(place / sigma)
     seen = [-math.expm1(log_ndtr((place - mean) / sigma) + others) for mean in (2.0, 1.0)]

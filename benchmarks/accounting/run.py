@@ -16,6 +16,7 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -52,10 +53,10 @@ def one(command: list[str], limit: int) -> Result:
     settings = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=4 * limit, env=settings, preexec_fn=bounded, check=False
+            command, capture_output=True, text=True, timeout=3 * limit, env=settings, preexec_fn=bounded, check=False
         )
     except subprocess.TimeoutExpired:
-        return {"error": f"> {4 * limit} s"}
+        return {"error": f"> {3 * limit} s"}
     if done.returncode == 0:
         return dict(json.loads(done.stdout.strip().splitlines()[-1]))
     if done.returncode in (-24, -9, 137, 152):
@@ -76,7 +77,7 @@ def judged(row: Row, result: Result) -> str:
     return "valid" if result["value"] >= row.truth * (1 - tolerance) else "BELOW THE TRUTH"
 
 
-def measure(rows: list[Row], limit: int, ours_only: bool) -> dict[str, dict[str, Result]]:
+def measure(rows: list[Row], limit: int, ours_only: bool) -> Iterator[dict[str, dict[str, Result]]]:
     python = None if ours_only else environment()
     table: dict[str, dict[str, Result]] = {}
     for row in rows:
@@ -87,7 +88,7 @@ def measure(rows: list[Row], limit: int, ours_only: bool) -> dict[str, dict[str,
             result["verdict"] = judged(row, result)
             print(f"{row.id:4} {name:24} {result}", flush=True)
         table[row.id] = found
-    return table
+        yield table
 
 
 def versions() -> str:
@@ -99,7 +100,7 @@ def versions() -> str:
     return ", ".join(f"{name} {known.get(name, '?')}" for name in (*PACKAGES, "torch", "numpy"))
 
 
-def markdown(rows: list[Row], table: dict[str, dict[str, Result]]) -> str:
+def markdown(rows: list[Row], table: dict[str, dict[str, Result]], limit: int) -> str:
     lines = [
         "# Accounting: ours and the peers, one run",
         "",
@@ -107,7 +108,7 @@ def markdown(rows: list[Row], table: dict[str, dict[str, Result]]) -> str:
         f"{os.getloadavg()[0]:.1f} at the end. {versions()}.",
         "Time is CPU seconds of the first read-out in a fresh process, imports and a warm-up excluded; memory is the rise of the peak.",
         "\"Excess\" is (value - truth) / truth. A value below the truth claims more privacy than there is. "
-        "Ratio: CPU of the fastest valid peer / ours.",
+        f"Ratio: CPU of the fastest valid peer / ours. Limit {limit} CPU seconds (or {3 * limit} s) for each answer.",
         "",
         "| id | workload | truth | who | value | excess | CPU s | MB | verdict | ratio |",
         "|---|---|---|---|---|---|---|---|---|---|",
@@ -180,10 +181,12 @@ def main() -> int:
     parser.add_argument("--ours-only", action="store_true")
     options = parser.parse_args()
     rows = [r for r in ROWS if not options.rows or r.id in options.rows]
-    table = measure(rows, options.limit, options.ours_only)
+    table: dict[str, dict[str, Result]] = {}
+    for table in measure(rows, options.limit, options.ours_only):  # written after each row: a long run may be cut short
+        if not options.rows and not options.ours_only:
+            RESULTS.mkdir(exist_ok=True)
+            (RESULTS / "accounting.md").write_text(markdown(rows, table, options.limit))
     if not options.rows and not options.ours_only:
-        RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "accounting.md").write_text(markdown(rows, table))
         picture(rows, table, RESULTS / "accounting.svg")
     mine = [found["tallystick"]["verdict"] for found in table.values()]
     return 0 if all(v in ("valid", "time only") for v in mine) else 1

@@ -192,7 +192,9 @@ class Contour:
             if limit <= reach:
                 return limit if not below[-1] else cut, 0.0
             if below[-1] and cut < 0.6 * reach:
-                return cut, self._far(theta, cut)
+                if self.period is not None:
+                    return (limit if self._sublattice(theta, limit, cut, asked) else cut), 0.0
+                return cut, self._far(theta, cut) * min(1.0, theta * (theta + 1) / cut**2)
             reach *= 2.2
         raise OracleCannot("the integrand does not decay")
 
@@ -224,12 +226,23 @@ class Contour:
             total += law.count * np.log(np.maximum(sums, 1e-16))
         return total
 
+    def _sublattice(self, theta: float, limit: float, cut: float, asked: float) -> bool:
+        """Does the law nearly live on a coarser lattice?  Then the integrand revives inside the period."""
+        grid = np.array([2 * limit * k / m for m in range(2, 41) for k in range(1, m // 2 + 1)])
+        grid = grid[grid > cut]
+        return bool(len(grid) and self._scan(theta, grid).max() > -asked)
+
     def _far(self, theta: float, cut: float) -> float:
-        """Revivals of laws with atoms beyond the cut: their largest size on a long scan, as a relative error."""
+        """Revivals of laws with atoms beyond the cut, as a relative error: bounds where known, else a long scan."""
+        known = sum(law.count * math.log(law.far(theta, cut)) for law in self.laws if law.far is not None)
         if all(law.atoms is None for law in self.laws):
-            return 0.0
+            return math.exp(known) if any(law.far is not None for law in self.laws) and not self._gaussian() else 0.0
         grid = np.concatenate([np.linspace(cut, 12 * cut, 3001), np.geomspace(cut, 1e4 * cut, 3001)])
-        return float(np.exp(self._scan(theta, grid, atoms_only=True).max()))
+        return float(np.exp(self._scan(theta, grid, atoms_only=True).max() + known))
+
+    def _gaussian(self) -> bool:
+        """A Gaussian (or sampled Gaussian) term: the measured decay is then the decay for good."""
+        return any(law.variance is not None or (law.nodes is not None and law.far is None) for law in self.laws)
 
     def _values(self, widen: float) -> list[acb]:
         """exp(S(z_k)) for k = 0 .. count."""
@@ -385,7 +398,9 @@ def finite_profile(laws: list[Law], epsilon: float, log_delta: float, widen: flo
             return (lambda e: sum((w * single(e - l) for l, w in states), arb(0))), "closed", 1e-25
         except OracleCannot as error:
             reasons.append(str(error))
-    if not gaussian and all(law.rational for law in others) and sum(law.count for law in others) <= 60:
+    rational = not gaussian and all(law.rational for law in others)
+    draws = sum(law.count for law in others)
+    if rational and draws <= 60:
         try:
             return residue_profile(others, enumerated(discrete, theta)), "residue", 1e-25
         except (OracleCannot, OverflowError) as error:
@@ -393,10 +408,12 @@ def finite_profile(laws: list[Law], epsilon: float, log_delta: float, widen: flo
     for accuracy in (0.75, 0.4):  # 27 decimals of the integrand, or 14 where that costs too much
         try:
             contour = Contour(laws, moments, epsilon, log_delta, widen=widen, accuracy=accuracy)
-            return contour.delta, "contour", contour.tail
         except OracleCannot as error:
             reasons.append(str(error))
-    if not gaussian and all(law.rational for law in others) and sum(law.count for law in others) <= 1200:
+            continue
+        if contour.tail < 1e-11 or not rational or draws > 1200:
+            return contour.delta, "contour", contour.tail
+    if rational and draws <= 1200:
         return residue_profile(others, enumerated(discrete, theta)), "residue", 1e-25
     raise OracleCannot("; ".join(reasons))
 

@@ -40,6 +40,7 @@ class Law:
     )
     profile: Callable[[arb], arb] | None = None  # delta of one step at any real epsilon, where closed
     variance: arb | None = None  # set for a plain Gaussian (mu squared)
+    far: Callable[[float, float], float] | None = None  # (tilt, T) -> bound on |M(tilt + it)| / M(tilt) for all t > T
     key: str = ""
 
 
@@ -212,7 +213,13 @@ def interval_law(spec: str, scale: arb, count: int, direction: str, rate: arb | 
             s = z + arb(1) / 2
             return top * (z * end).exp() + bottom * (-z * end).exp() + c * ((s * end).exp() - (-s * end).exp()) / s
 
-        return Law(count=count, closed=mgf, rational=rational, profile=plain)
+        def far(tilt: float, cut: float) -> float:
+            """The atoms come back in phase at multiples of pi / E, while the continuous part decays like 1/t."""
+            first = max(1, int(cut * float(end) / 3.1415927))
+            peaks = [abs(mgf(acb(arb(tilt), arb.pi() * k / end))) for k in range(first, first + 12)]
+            return max(float(p / mgf(acb(tilt)).real) for p in peaks)
+
+        return Law(count=count, closed=mgf, rational=rational, profile=plain, far=far)
     q = arb(1) if rate is None else rate
 
     @lru_cache(maxsize=6)
@@ -229,7 +236,16 @@ def interval_law(spec: str, scale: arb, count: int, direction: str, rate: arb | 
         rest = 1 - sum((m for _, m in plus + minus), arb(0))
         return [*plus, *minus, (arb(0), rest)]
 
-    return Law(count=count, nodes=nodes, profile=None if subset else _sampled_profile(plain, q, direction))
+    def far_of_mixture(tilt: float, _cut: float) -> float:
+        """The tilted share of the atoms, and (a generous guess) six tenths of the rest."""
+        raw = nodes(tilt, 0.0)
+        sizes = [float((l * tilt).exp() * m) for l, m in raw]
+        atoms = sum(sizes[-1:] if subset else sizes[-2:]) if spec == "laplace" else (sizes[-1] if subset else 0.0)
+        share = atoms / sum(sizes)
+        return share + 0.6 * (1 - share)
+
+    profile = None if subset else _sampled_profile(plain, q, direction)
+    return Law(count=count, nodes=nodes, profile=profile, far=far_of_mixture)
 
 
 def gaussian_law(mu: arb, count: int, direction: str, rate: arb | None, subset: bool) -> Law:

@@ -207,6 +207,13 @@ def test_laplace_epochs_respect_the_pure_bound() -> None:
     assert upper[2] <= 1e-9
 
 
+def test_a_step_too_lossy_to_follow_is_charged_unamplified() -> None:
+    base = ts.gaussian(sigma=0.08)
+    bounds = base.allocated(steps=10).delta_bounds(epsilon=30.0)
+    assert bounds.lower == 0.0
+    assert base.delta(epsilon=30.0) <= bounds.upper <= base.delta(epsilon=30.0) * 1.001
+
+
 def test_a_written_epoch_reads_back() -> None:
     loss = 3 * ts.laplace(scale=2).allocated(steps=12)
     assert ts.PrivacyLoss.from_json(loss.to_json()) == loss

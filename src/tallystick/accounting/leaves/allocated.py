@@ -19,7 +19,7 @@ from tallystick.accounting.adjacency import Direction
 from tallystick.accounting.leaf import Leaf
 from tallystick.accounting.leaves.nested import pair_of_knots
 from tallystick.accounting.pair import DominatingPair
-from tallystick.numerics.law import UNIT, Array
+from tallystick.numerics.law import UNIT, Array, Law
 from tallystick.numerics.stoploss import MeanOfRatios
 
 LOG_DEEPEST = math.log(1e-24)
@@ -28,8 +28,8 @@ LOG_DEEPEST = math.log(1e-24)
 SPACING = 0.008
 """Distance of the knots: relative to epsilon, or to two standard deviations of the loss where that is more."""
 
-LARGEST = 60.0
-"""Largest epsilon that is followed."""
+LARGEST = 40.0
+"""Largest epsilon that is followed; a step that loses more (sigma below about 0.3) is charged unamplified."""
 
 Profile = tuple[Array, Array, Array]
 
@@ -38,8 +38,8 @@ Profile = tuple[Array, Array, Array]
 class Allocated(Leaf):
     """One epoch of ``steps`` steps in which each unit takes part exactly once, add/remove neighbours.
 
-    Never above the loss of one unamplified step (joint convexity), which is also what is charged where the
-    transforms would be too large.
+    Never above the loss of one unamplified step (joint convexity), which is also what is charged where the loss
+    is too large to follow (LARGEST).
     """
 
     kind: ClassVar[str] = "allocated"
@@ -62,6 +62,10 @@ def _allocated_pair(base: Leaf, steps: int, direction: Direction) -> DominatingP
     alone = base.pair(direction)
     if steps == 1 or float(alone.upper.excess(np.zeros(1))[0]) == 0.0:
         return alone
+    mean = MeanOfRatios(base.pair(Direction.REMOVE).upper, steps)
+    if any(_log_delta(mean, way, LARGEST) > LOG_DEEPEST for way in Direction):
+        # Valid (joint convexity), and nothing is claimed from below.
+        return DominatingPair(alone.upper, Law(np.zeros(1), np.zeros(1)))
     ahead, back = allocated_profile(base, steps, direction), allocated_profile(base, steps, direction.other)
     # H_a(P||Q) = 1 - a + a H_{1/a}(Q||P); rounding of the difference is added on the safe side.
     levels = np.exp(-back[0][:0:-1])
@@ -98,18 +102,19 @@ def _read(mean: MeanOfRatios, direction: Direction, epsilon: Array) -> tuple[Arr
 def _ladder(mean: MeanOfRatios, direction: Direction) -> Array:
     """Knots from 0 to where delta is about 1e-24, denser where the loss has its mass."""
     side = 1 if direction is Direction.REMOVE else -1
-
-    def log_delta(epsilon: float) -> float:
-        if side > 0:
-            return mean.log_size(math.exp(epsilon), side)
-        return epsilon + mean.log_size(math.exp(-epsilon), side)
-
     low, high = 0.0, LARGEST
     for _ in range(20):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if log_delta(middle) > LOG_DEEPEST else (low, middle)
+        low, high = (middle, high) if _log_delta(mean, direction, middle) > LOG_DEEPEST else (low, middle)
     scale = 2.0 * min(max(mean.spread(1.0, side), 1e-9), 1.0)
     reach = math.asinh(high / scale)
     count = max(2, math.ceil(reach / SPACING))
     ladder: Array = scale * np.sinh(np.linspace(0.0, reach, count + 1))
     return ladder
+
+
+def _log_delta(mean: MeanOfRatios, direction: Direction, epsilon: float) -> float:
+    """A rough logarithm of delta of the finite part."""
+    if direction is Direction.REMOVE:
+        return mean.log_size(math.exp(epsilon), 1)
+    return epsilon + mean.log_size(math.exp(-epsilon), -1)

@@ -214,6 +214,12 @@ def test_a_step_too_lossy_to_follow_is_charged_unamplified() -> None:
     assert base.delta(epsilon=30.0) <= bounds.upper <= base.delta(epsilon=30.0) * 1.001
 
 
+def test_an_epoch_that_may_give_everything_away_keeps_its_amplification() -> None:
+    bounds = ts.discrete_pair([0.1, 0.9, 0.0], [0.0, 0.8, 0.2]).allocated(steps=3).delta_bounds(epsilon=0.1)
+    truth = sum(math.comb(3, k) * 0.8**k * 0.2 ** (3 - k) * max(0.0, 1.0 - math.exp(0.1) * 0.375 * k) for k in range(4))
+    assert bounds.lower <= truth <= bounds.upper < 1.02 * truth
+
+
 def test_a_written_epoch_reads_back() -> None:
     loss = 3 * ts.laplace(scale=2).allocated(steps=12)
     assert ts.PrivacyLoss.from_json(loss.to_json()) == loss

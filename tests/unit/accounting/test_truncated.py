@@ -11,6 +11,7 @@ import pytest
 
 import tallystick as ts
 from tallystick.accounting.adjacency import Direction
+from tallystick.accounting.leaves.sampled import Sampled
 from tallystick.accounting.leaves.truncated import Truncated, binomial_tail
 from tallystick.errors import InvalidInput
 
@@ -72,16 +73,21 @@ def test_the_bound_holds_for_mechanisms_that_can_be_listed(others: list[int], un
 
 
 def test_cutting_costs_at_most_eta_times_rate_and_never_less_than_nothing() -> None:
-    base = ts.gaussian(sigma=1)
-    plain = base.sampled(rate=0.01)
-    cut = base.sampled(rate=0.01, largest=30, population=1000)
+    base = ts.gaussian(sigma=1).terms[0][0]
     eta = binomial_tail(999, 0.01, 30)
     assert 1e-9 < eta < 1e-4
-    for epsilon in (0.1, 1.0):
-        assert plain.delta(epsilon=epsilon) <= cut.delta(epsilon=epsilon)
-        assert cut.delta(epsilon=epsilon) <= plain.delta(epsilon=epsilon) * (1.0 + 1e-5) + eta * 0.01
-    bounds = (100 * cut).delta_bounds(epsilon=1.0)
+    grid = np.linspace(-0.5, 3.0, 15)
+    for direction in Direction:
+        plain = Sampled(base, 0.01).pair(direction).upper.excess(grid)
+        cut = Truncated(base, 0.01, 30, 1000).pair(direction).upper.excess(grid)
+        assert np.all(plain <= cut)
+        assert np.all(cut <= plain + eta * 0.01 * (1.0 + 1e-9) + 1e-15)
+
+
+def test_many_cut_steps_are_enclosed() -> None:
+    bounds = (1000 * ts.gaussian(sigma=1).sampled(rate=0.01, largest=200, population=10_000)).epsilon_bounds(delta=1e-5)
     assert 0.0 < bounds.lower <= bounds.upper
+    assert bounds.upper - bounds.lower < 1e-3 * bounds.upper
 
 
 @pytest.mark.parametrize("direction", list(Direction))

@@ -63,7 +63,7 @@ def _allocated_pair(base: Leaf, steps: int, direction: Direction) -> DominatingP
     if steps == 1 or float(alone.upper.excess(np.zeros(1))[0]) == 0.0:
         return alone
     mean = MeanOfRatios(base.pair(Direction.REMOVE).upper, steps)
-    if any(_log_delta(mean, way, LARGEST) > LOG_DEEPEST for way in Direction):
+    if any(_log_delta(mean, way, LARGEST) > _deepest(mean, way) for way in Direction):
         # Valid (joint convexity), and nothing is claimed from below.
         return DominatingPair(alone.upper, Law(np.zeros(1), np.zeros(1)))
     ahead, back = allocated_profile(base, steps, direction), allocated_profile(base, steps, direction.other)
@@ -105,7 +105,7 @@ def _ladder(mean: MeanOfRatios, direction: Direction) -> Array:
     low, high = 0.0, LARGEST
     for _ in range(20):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if _log_delta(mean, direction, middle) > LOG_DEEPEST else (low, middle)
+        low, high = (middle, high) if _log_delta(mean, direction, middle) > _deepest(mean, direction) else (low, middle)
     scale = 2.0 * min(max(mean.spread(1.0, side), 1e-9), 1.0)
     reach = math.asinh(high / scale)
     count = max(2, math.ceil(reach / SPACING))
@@ -118,3 +118,10 @@ def _log_delta(mean: MeanOfRatios, direction: Direction, epsilon: float) -> floa
     if direction is Direction.REMOVE:
         return mean.log_size(math.exp(epsilon), 1)
     return epsilon + mean.log_size(math.exp(-epsilon), -1)
+
+
+def _deepest(mean: MeanOfRatios, direction: Direction) -> float:
+    """The log of delta to follow: when adding, delta never falls below the chance that P misses every step."""
+    if direction is Direction.REMOVE or mean.law.zero <= 0.0:
+        return LOG_DEEPEST
+    return max(LOG_DEEPEST, mean.count * math.log(mean.law.zero) + 0.05)

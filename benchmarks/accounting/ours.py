@@ -7,8 +7,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import tallystick as ts
 from measure import measured
+
+import tallystick as ts
 
 
 def training(sigma: float, rate: float, steps: int) -> ts.PrivacyLoss:

@@ -101,9 +101,11 @@ def meta(kind: str, row: str) -> None:
     from opacus import accountants
 
     def make() -> Any:
-        return {"PRV": accountants.PRVAccountant, "RDP": accountants.RDPAccountant, "GDP": accountants.GaussianAccountant}[
-            kind
-        ]()
+        return {
+            "PRV": accountants.PRVAccountant,
+            "RDP": accountants.RDPAccountant,
+            "GDP": accountants.GaussianAccountant,
+        }[kind]()
 
     def epsilon() -> float:
         sigma, rate, steps, delta = POISSON[row]

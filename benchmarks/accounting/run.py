@@ -107,7 +107,7 @@ def markdown(rows: list[Row], table: dict[str, dict[str, Result]], limit: int) -
         f"{time.strftime('%Y-%m-%d')}, Python {platform.python_version()}, {os.cpu_count()} shared cores, one thread per job, load "
         f"{os.getloadavg()[0]:.1f} at the end. {versions()}.",
         "Time is CPU seconds of the first read-out in a fresh process, imports and a warm-up excluded; memory is the rise of the peak.",
-        "\"Excess\" is (value - truth) / truth. A value below the truth claims more privacy than there is. "
+        '"Excess" is (value - truth) / truth. A value below the truth claims more privacy than there is. '
         f"Ratio: CPU of the fastest valid peer / ours. Limit {limit} CPU seconds (or {3 * limit} s) for each answer.",
         "",
         "| id | workload | truth | who | value | excess | CPU s | MB | verdict | ratio |",
@@ -142,7 +142,9 @@ def _goals(rows: list[Row], table: dict[str, dict[str, Result]]) -> str:
         mine = table.get(row.id, {}).get("tallystick", {})
         if "value" in mine:
             excess = "" if row.truth is None else f", excess {mine['value'] / row.truth - 1:+.1e}"
-            lines.append(f"| {row.id} | {row.goal} | {1000 * mine['cpu']:.3g} ms CPU{excess}, {mine['megabytes']:.0f} MB |")
+            lines.append(
+                f"| {row.id} | {row.goal} | {1000 * mine['cpu']:.3g} ms CPU{excess}, {mine['megabytes']:.0f} MB |"
+            )
         elif mine:
             lines.append(f"| {row.id} | {row.goal} | {mine['verdict']} |")
     return "\n".join(lines)

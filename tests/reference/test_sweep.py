@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from reference.expressions import loss_of
 
 CASES: list[dict[str, Any]] = json.loads(Path(__file__).with_name("sweep_cases.json").read_text())

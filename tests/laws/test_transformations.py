@@ -178,10 +178,11 @@ def test_the_loss_variable_is_a_distribution(a: ts.PrivacyLoss) -> None:
     assert complex(variable.characteristic_function(0.0)).real <= 1 + 1e-12
 
 
-@given(a=quick_losses())
+@given(a=leaf("gaussian"))
 @few
-def test_the_order_is_reflexive_and_respects_addition(a: ts.PrivacyLoss) -> None:
-    assert a <= 2 * a or not (2 * a <= a)
+def test_the_order_respects_addition(a: ts.PrivacyLoss) -> None:
+    assert a <= 2 * a
+    assert not 2 * a <= a
     assert ts.no_loss() <= a
 
 

@@ -237,8 +237,8 @@ def discrete_pair(
 
     Under REPLACE both orders of the pair can occur, so the hull of both is taken.
 
-    >>> discrete_pair([0.75, 0.25], [0.25, 0.75]).delta(epsilon=0)
-    0.5000000000005
+    >>> round(discrete_pair([0.75, 0.25], [0.25, 0.75]).delta(epsilon=0), 9)
+    0.5
     """
     relation = check.adjacency(adjacency)
     return _loss(discrete_pair_leaf(p, q, symmetric=relation is Adjacency.REPLACE), relation, unit)

@@ -105,7 +105,9 @@ def profile_at(terms: Terms, direction: Direction, epsilon: Array) -> tuple[Arra
     side, other = OneDirection.of(terms, direction), OneDirection.of(terms, direction.other)
     upper, lower = np.empty(epsilon.size), np.empty(epsilon.size)
     for i, e in enumerate(epsilon):
-        if e >= 0.0:
+        if e >= side.highest and side.infinity == 0.0:
+            upper[i] = lower[i] = 0.0  # nothing is above the largest loss
+        elif e >= 0.0:
             bounds = side.delta_bounds(float(e), nearby=True)
             upper[i], lower[i] = bounds.upper, bounds.lower
         else:

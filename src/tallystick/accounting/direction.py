@@ -124,17 +124,19 @@ class OneDirection:
             return "gaussian"
         if not self.others and not self.mu:
             return "renyi"
-        if len(self.pairs) == 1 and self.pairs[0][1] == 1 and self.pairs[0][0].upper is self.pairs[0][0].lower:
-            return "alone"
-        if len(self.terms) == 1 and self.terms[0][1] == 1 and self.terms[0][0].exact_alone:
+        if len(self.pairs) == 1 and self.pairs[0][1] == 1:
             return "alone"
         return "enumerated" if self.listed is not None else "composed"
 
     @cached_property
+    def exact(self) -> bool:
+        """True if every pair is known exactly, so that what is certain from above is certain from below."""
+        return not self.curves and all(pair.upper is pair.lower for pair, _ in self.pairs)
+
+    @cached_property
     def listed(self) -> Direct | None:
         """The whole composition outcome by outcome, where there are few enough."""
-        exact = all(pair.upper is pair.lower for pair, _ in self.pairs)
-        return enumerated([(pair.upper, count) for pair, count in self.pairs]) if exact and not self.mu else None
+        return enumerated([(p.upper, count) for p, count in self.pairs]) if self.exact and not self.mu else None
 
     @cached_property
     def listed_below(self) -> Direct | None:
@@ -145,7 +147,9 @@ class OneDirection:
     def direct(self) -> Direct | None:
         """A single law that is the whole composition, where there is one."""
         if self.route == "alone":
-            return Direct.alone(self.pairs[0][0].upper)
+            pair = self.pairs[0][0]
+            exact = pair.upper is pair.lower or self.terms[0][0].exact_alone
+            return Direct.alone(pair.upper, None if exact else pair.lower)
         return self.listed if self.route == "enumerated" else None
 
     def route_at(self, delta: float) -> str:
@@ -188,10 +192,10 @@ class OneDirection:
             return Bounds(0.0, 0.0)
         if delta <= self.infinity:
             if delta < self.infinity:
-                return Bounds(math.inf, math.inf) if self.route != "renyi" else Bounds(0.0, math.inf)
-            return Bounds(0.0 if self.curves else self._at_infinity(), self.highest)
+                return Bounds(math.inf if self.exact else 0.0, math.inf)
+            return Bounds(self._at_infinity() if self.exact else 0.0, self.highest)
         if delta == 0.0:
-            return Bounds(0.0 if self.curves else self.highest, self.highest)
+            return Bounds(self.highest if self.exact else 0.0, self.highest)
         if self.route == "gaussian":
             return gdp.epsilon_bounds(self.mu, delta)
         if self.direct is not None:

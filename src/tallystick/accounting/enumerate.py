@@ -24,11 +24,12 @@ class Direct:
     law: Law
     error: float
     location: float
+    below: Law | None = None
 
     @staticmethod
-    def alone(law: Law) -> Direct:
-        """One release, read by quadrature (relative error 1e-13, kept tenfold)."""
-        return Direct(law, 1e-12, LOCATION_ULPS * UNIT * max(abs(law.lowest), abs(law.highest)))
+    def alone(law: Law, below: Law | None = None) -> Direct:
+        """One release, read by quadrature (relative error 1e-13, kept tenfold); ``below`` if only bracketed."""
+        return Direct(law, 1e-12, LOCATION_ULPS * UNIT * max(abs(law.lowest), abs(law.highest)), below)
 
     def upper(self, epsilon: float) -> float:
         """Upper bound on delta."""
@@ -37,8 +38,9 @@ class Direct:
 
     def lower(self, epsilon: float) -> float:
         """Lower bound on delta."""
-        dust = self.law.infinity - certain(self.law.infinity)
-        value = float(self.law.excess(np.array([epsilon + self.location]))[0]) - dust
+        law = self.law if self.below is None else self.below
+        dust = law.infinity - certain(law.infinity)
+        value = float(law.excess(np.array([epsilon + self.location]))[0]) - dust
         return max(0.0, value) * max(0.0, 1.0 - self.error)
 
     def delta_bounds(self, epsilon: float) -> Bounds:

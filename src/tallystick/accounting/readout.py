@@ -101,7 +101,7 @@ class Reader:
         if side.route == "gaussian" and (self.loss.group == 1 or self.closed_group):
             from scipy.special import ndtr, ndtri
 
-            value = float(ndtr(ndtri(1.0 - alpha) - side.mu)) if 0.0 < alpha < 1.0 else 1.0 - alpha
+            value = float(ndtr(-ndtri(alpha) - side.mu)) if 0.0 < alpha < 1.0 else 1.0 - alpha
             return max(0.0, value * (1.0 - 1e-13) - 1e-300)
         power = float(np.interp(alpha, *self._power))
         return max(0.0, 1.0 - min(1.0, power * (1.0 + 1e-13)))

@@ -130,7 +130,11 @@ class GridSum:
     def _reach(self, theta: float, mean: float, log_target: float) -> float:
         """Half-width of a window outside which Chernoff's bound leaves 1e-7 of the target above, 1e-13 below."""
         here = self.cumulants(theta)
-        top = min((self.cumulants(s) - log_target + 16.0) / s for s in theta * ABOVE)
+        levels = [(float(s), self.cumulants(float(s))) for s in theta * ABOVE]
+        # Far enough that little is lost above, and that little of the tilted mass comes back from above.
+        lost = min((level - log_target + 16.0) / s for s, level in levels)
+        back = min((level - here + 16.0) / (s - theta) for s, level in levels)
+        top = max(lost, back)
         bottom = max((here - self.cumulants(s) - 30.0) / (theta - s) for s in theta * BELOW - 0.5)
         return float(max(top - mean, mean - bottom))
 

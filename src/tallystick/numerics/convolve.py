@@ -5,8 +5,10 @@ sits where the answer is, its rounding is relative to that bulk, and delta = 1e-
 as 0.1. Three errors remain; each is bounded here and added on the safe side by ``TiltedSum``:
 
 - rounding of the transforms and powers: ``rounding`` bounds the error of every entry;
-- mass above the window, which wraps down: ``above`` bounds its untilted mass (Chernoff at theta' > theta);
-- mass below the window, which wraps up: ``below`` bounds its tilted mass (Chernoff at theta' < theta).
+- mass above the window wraps down and is lost there: ``above`` bounds its untilted mass (Chernoff at theta' > theta),
+  which the upper bound adds;
+- mass from outside the window, above or below, appears inside it: ``wrapped`` bounds its tilted mass (Chernoff at
+  theta' on either side), which the lower bound subtracts with the largest weight it can have.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ class TiltedSum:
     tilted: Array
     rounding: float
     above: float
-    below: float
+    wrapped: float
     infinity: float
     location: float
     _cache: dict[int, tuple[Array, Array]] = field(default_factory=dict)
@@ -66,10 +68,10 @@ class TiltedSum:
         """Lower bound of E[(1 - e^{threshold - X})_+]."""
         shifted = threshold + self.location
         scale = self.log_scale - self.theta * shifted
-        # Wrapped-up mass can enter with at most the largest weight e^{-theta y}(1 - e^{-y}), y >= 0.
+        # Wrapped mass can enter with at most the largest weight e^{-theta y}(1 - e^{-y}), y >= 0.
         worst = math.exp(min(700.0, scale + log_peak_weight(self.theta)))
         finite = self._finite(shifted, self._suffixes(-1), -1)
-        return max(0.0, finite - self.below * worst) + certain(self.infinity)
+        return max(0.0, finite - self.wrapped * worst) + certain(self.infinity)
 
     def _suffixes(self, side: int) -> tuple[Array, Array]:
         """Sums over s >= r of entries_s e^{-theta (v_s - v_r)}, and the same with theta + 1."""
@@ -137,7 +139,7 @@ def sum_of_laws(
     low_index = max(min(low_index, base + length - size), base) if length > size else base
     order = (np.arange(size) + low_index - base) % size
     values = float(offset + low_index * Fraction(step)) + step * np.arange(size, dtype=np.float64)
-    above, below = _leaks(tilts, theta, float(values[0]), float(values[-1]) + step)
+    above, wrapped = _leaks(tilts, theta, float(values[0]), float(values[-1]) + step)
     farthest = sum(t.count * max(abs(t.law.values[0]), abs(t.law.values[-1])) for t in tilts)
     return TiltedSum(
         theta=theta,
@@ -147,7 +149,7 @@ def sum_of_laws(
         tilted=entries[order],
         rounding=rounding,
         above=above,
-        below=below,
+        wrapped=wrapped,
         infinity=-math.expm1(sum(t.count * math.log1p(-min(t.law.infinity, 1 - 1e-17)) for t in tilts)),
         location=LOCATION_ULPS * UNIT * farthest,
     )
@@ -192,17 +194,19 @@ def log_mgf(tilts: Sequence[tuple[GridLaw, int]], theta: float) -> float:
 
 
 def _leaks(tilts: Sequence[_Tilt], theta: float, bottom: float, top: float) -> tuple[float, float]:
-    """Untilted mass at or above ``top`` and tilted mass below ``bottom``, by Chernoff's bound."""
+    """Untilted mass at or above ``top``, and tilted mass outside [bottom, top), by Chernoff's bound."""
     laws = [(t.law, t.count) for t in tilts]
     here = sum(t.count * t.log_norm for t in tilts)
     highest = sum(t.count * t.law.values[-1] for t in tilts)
     lowest = sum(t.count * t.law.values[0] for t in tilts)
-    above = below = 0.0
+    above = wrapped = 0.0
     if highest >= top:
-        above = min(_bounded_exp(log_mgf(laws, s) - s * top) for s in theta * ABOVE)
+        levels = [(float(s), log_mgf(laws, float(s))) for s in theta * ABOVE]
+        above = min(_bounded_exp(level - s * top) for s, level in levels)
+        wrapped = min(_bounded_exp(level - here - (s - theta) * top) for s, level in levels)
     if lowest < bottom:
-        below = min(_bounded_exp(log_mgf(laws, s) - here + (theta - s) * bottom) for s in theta * BELOW - 0.5)
-    return above, below
+        wrapped += min(_bounded_exp(log_mgf(laws, s) - here + (theta - s) * bottom) for s in theta * BELOW - 0.5)
+    return above, wrapped
 
 
 def _bounded_exp(value: float) -> float:

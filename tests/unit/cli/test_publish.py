@@ -236,7 +236,7 @@ def test_a_card_is_read_in_the_terminal(run, planned) -> None:
 def test_an_interruption_after_the_start_burns_the_charge_and_says_so(run, planned, monkeypatch) -> None:
     from tallystick.query import run as running
 
-    def interrupted(plan: Any) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(running, "integers", interrupted)

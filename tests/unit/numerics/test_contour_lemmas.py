@@ -115,3 +115,29 @@ def test_the_sum_is_a_bound_although_the_window_misses_zero() -> None:
     bounds = (5 * ts.discrete_laplace(scale=300_000, sensitivity=100_000)).epsilon_bounds(delta=1e-6)
     assert 1.666 < bounds.lower <= bounds.upper <= 5 / 3 + 1e-9
     assert bounds.upper >= 1.66663
+
+
+@pytest.mark.parametrize("epsilon", [2.5, 4.0, 5.0])
+def test_tilted_mass_that_wraps_round_does_not_enter_a_lower_bound(epsilon: float) -> None:
+    """With rare big jumps a tenth of the tilted mass lay above the grid's window and came back as evidence."""
+    loss = 2000 * ts.gaussian(sigma=1.5).sampled(rate=0.01)
+    side = OneDirection.of(loss.terms, ts.Direction.REMOVE)
+    contour, grid = side.saddle.delta_bounds(epsilon), side.grid.delta_bounds(epsilon, tolerance=1e-3)
+    assert contour is not None
+    assert grid.lower <= contour.upper
+    assert contour.lower <= grid.upper
+    if epsilon == 4.0:
+        # A trapezoid rule of its own (no engine, 140,001 points, two tilts) gave 2.70833166e-27.
+        assert contour.upper == pytest.approx(2.70833166412e-27, rel=1e-7)
+        assert contour.lower == pytest.approx(2.70833166412e-27, rel=1e-7)
+
+
+def test_far_beyond_the_reach_of_a_law_nothing_is_claimed() -> None:
+    """Once [1, 1] where delta is negligible, and a lower bound of 1.8e-25 where it is below 1e-170."""
+    loss = 1465 * ts.gaussian(sigma=8).sampled(rate=0.02048)
+    assert loss.delta(epsilon=8) < 1e-100
+    assert loss.delta_bounds(epsilon=8).lower < 1e-100
+
+
+def test_the_trade_off_of_a_strong_gaussian_is_true_at_tiny_false_alarm_rates() -> None:
+    assert ts.gdp(mu=8).tradeoff(alpha=1e-17) == pytest.approx(0.68927389, rel=1e-6)

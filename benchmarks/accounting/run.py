@@ -108,7 +108,7 @@ def markdown(rows: list[Row], table: dict[str, dict[str, Result]], limit: int) -
         f"{os.getloadavg()[0]:.1f} at the end. {versions()}.",
         "Time is CPU seconds of the first read-out in a fresh process, imports and a warm-up excluded; memory is the rise of the peak.",
         '"Excess" is (value - truth) / truth. A value below the truth claims more privacy than there is. '
-        f"Ratio: CPU of the fastest valid peer / ours. Limit {limit} CPU seconds (or {3 * limit} s) for each answer.",
+        f"Ratio: CPU of the tightest valid peer / ours. Limit {limit} CPU seconds (or {3 * limit} s) for each answer.",
         "",
         "| id | workload | truth | who | value | excess | CPU s | MB | verdict | ratio |",
         "|---|---|---|---|---|---|---|---|---|---|",
@@ -128,8 +128,9 @@ def _line(row: Row, name: str, result: Result, found: dict[str, Result]) -> str:
     excess = "" if row.truth is None else f"{result['value'] / row.truth - 1:+.1e}"
     ratio = ""
     if first:
-        rivals = [r["cpu"] for n, r in found.items() if n != name and r["verdict"] in ("valid", "time only")]
-        ratio = f"{min(rivals) / max(result['cpu'], 1e-6):.3g}" if rivals else "no valid peer"
+        rivals = [r for n, r in found.items() if n != name and r["verdict"] in ("valid", "time only")]
+        tightest = min(rivals, key=lambda r: r["value"], default=None)
+        ratio = f"{tightest['cpu'] / max(result['cpu'], 1e-6):.3g}" if tightest else "no valid peer"
     shown = f"**{name}**" if first else name
     value = f"{result['value']:.10g}"
     return (f"{head} | {shown} | {value} | {excess} | {result['cpu']:.4g} | {result['megabytes']:.0f} | "

@@ -198,14 +198,12 @@ class Contour:
             reach *= 2.2
         raise OracleCannot("the integrand does not decay")
 
-    def _scan(self, theta: float, grid: np.ndarray, *, atoms_only: bool = False) -> np.ndarray:
+    def _scan(self, theta: float, grid: np.ndarray, *, only: list[Law] | None = None) -> np.ndarray:
         total = np.zeros(len(grid))
-        for law in self.laws:
+        for law in self.laws if only is None else only:
             if law.variance is not None:
                 total -= law.count * float(law.variance) * grid**2 / 2
                 continue
-            if atoms_only and law.atoms is None:
-                continue  # at most one in modulus
             if law.closed is not None:
                 base = float(law.closed(acb(theta)).real.log())
                 values = [float(abs(law.closed(acb(theta, float(t)))).log()) - base for t in grid]
@@ -235,14 +233,13 @@ class Contour:
     def _far(self, theta: float, cut: float) -> float:
         """Revivals of laws with atoms beyond the cut, as a relative error: bounds where known, else a long scan."""
         known = sum(law.count * math.log(law.far(theta, cut)) for law in self.laws if law.far is not None)
-        if all(law.atoms is None for law in self.laws):
-            return math.exp(known) if any(law.far is not None for law in self.laws) and not self._gaussian() else 0.0
+        smooth = [law for law in self.laws if law.far is None and law.atoms is None]
+        known += float(self._scan(theta, np.array([cut, 1.2 * cut, 1.5 * cut]), only=smooth).max())
+        atoms = [law for law in self.laws if law.atoms is not None]
+        if not atoms:
+            return math.exp(known) if len(smooth) < len(self.laws) else 0.0
         grid = np.concatenate([np.linspace(cut, 12 * cut, 3001), np.geomspace(cut, 1e4 * cut, 3001)])
-        return float(np.exp(self._scan(theta, grid, atoms_only=True).max() + known))
-
-    def _gaussian(self) -> bool:
-        """A Gaussian (or sampled Gaussian) term: the measured decay is then the decay for good."""
-        return any(law.variance is not None or (law.nodes is not None and law.far is None) for law in self.laws)
+        return float(np.exp(self._scan(theta, grid, only=atoms).max() + known))
 
     def _values(self, widen: float) -> list[acb]:
         """exp(S(z_k)) for k = 0 .. count."""

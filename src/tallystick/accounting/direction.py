@@ -176,7 +176,13 @@ class OneDirection:
             low = self.listed_below.lower(epsilon)
         if math.isfinite(self.mu_above):
             curve = min(curve, gdp.delta_bounds(self.mu_above, epsilon).upper)
-        return Bounds(low, max(low, min(found.upper, curve)))
+        return Bounds(low, max(low, min(found.upper, curve, self.total_variation)))
+
+    @cached_property
+    def total_variation(self) -> float:
+        """Total variation distances add at most, and delta is never above their sum."""
+        each = (count * float(pair.upper.excess(np.zeros(1))[0]) for pair, count in self.pairs)
+        return min(1.0, math.fsum(each) * (1.0 + 1e-12))
 
     def epsilon_upper(self, delta: float) -> float:
         """The upper end of ``epsilon_bounds`` alone, which costs half where the contour answers."""

@@ -64,6 +64,9 @@ def discretise(law: Law, *, step: float, offset: float, low: float, high: float)
     upper[0] += split.below
     upper *= 1.0 + _relative_error(upper)
     lower *= np.maximum(0.0, 1.0 - _relative_error(lower))
+    if not lower.any():
+        # Nothing is certain from below; a subnormal mass at the lowest point is below (1 - a)_+ and keeps logs finite.
+        lower[0] = 1e-320
     return (
         GridLaw(step, offset, first, upper, law.infinity + split.above * (1 + 1e-12)),
         GridLaw(step, offset, first, lower, law.infinity),

@@ -19,11 +19,15 @@ from tallystick.accounting.leaves.renyi import best_delta, renyi_pair
 from tallystick.accounting.loss import merged
 from tallystick.accounting.pair import DUST, DominatingPair
 from tallystick.accounting.saddle import SaddleSum
-from tallystick.numerics.law import Array
+from tallystick.numerics.law import UNIT, Array
 
 Terms = tuple[tuple[Leaf, int], ...]
 THETAS: Array = np.exp(np.linspace(math.log(1e-3), math.log(1e6), 400))
 """Orders minus one that the Renyi route optimises over; any subset gives a valid bound."""
+
+
+MASS_ULPS = 256.0
+"""Rounding and quadrature error of a law's total, in units of UNIT: what a log-mgf may be too small by."""
 
 
 @lru_cache(maxsize=1024)
@@ -246,7 +250,7 @@ class OneDirection:
                 # Given that it is finite: the mass at infinity is charged apart.
                 own = law.log_mgf(THETAS)
                 bound = own if bound is None else np.minimum(bound, own)
-            total = total + count * bound
+            total = total + count * (bound + MASS_ULPS * UNIT)
         return total * (1.0 + 1e-12) + 1e-13
 
     def _renyi_delta(self, epsilon: float) -> float:
@@ -277,18 +281,23 @@ class OneDirection:
 
 
 def _leaf_renyi(leaf: Leaf, direction: Direction, order: float) -> float:
-    theta = order - 1.0
-    small = theta < 1e-6
-    probe = np.array([max(theta, 1e-6)])
+    """Upper bound for one leaf. Divergence grows with the order, so orders just above 1 take the value at 1 + 1e-6."""
+    probe = np.array([max(order - 1.0, 1e-6)])
     bound = leaf.log_mgf_bound(probe)
     if leaf.only_renyi and bound is not None:
         return float(bound[0] / probe[0])
     law = pair_of(leaf, direction).upper
-    if small:
+    theta = float(probe[0])
+    if theta <= 0.1 and theta * max(abs(law.lowest), abs(law.highest)) < 30.0:
+        # Losses of both signs cancel. Against total mass one only their gains are summed, so the rounding of the
+        # masses counts against the mean *size* of a gain and not against one.
         values, logs = law.nodes()
-        own = float(np.dot(np.exp(logs), values))
+        weights = np.exp(logs)
+        gains = values if order == 1.0 else np.expm1(theta * values)
+        total = float(np.dot(weights, gains)) + MASS_ULPS * UNIT * float(np.dot(weights, np.abs(gains)))
+        own = total if order == 1.0 else math.log1p(total) / theta
     else:
-        own = float(law.log_mgf(probe)[0] / probe[0])
+        own = (float(law.log_mgf(probe)[0]) + MASS_ULPS * UNIT) / theta
     return own if bound is None else min(own, float(bound[0] / probe[0]))
 
 

@@ -173,3 +173,24 @@ def test_pure_group_and_gdp_bounds_are_known_exactly() -> None:
         assert ts.gdp(mu=mu).delta(epsilon=epsilon) >= ts.pure_dp(epsilon=1).delta(epsilon=epsilon) * (1 - 1e-9)
     assert mu < 2 * 0.63  # the least mu at epsilon 0 alone is 2 Phi^{-1}((1 + tanh(1/2)) / 2) = 1.23
     assert math.isinf(ts.approx_dp(epsilon=1, delta=1e-9).gdp_bound())
+
+
+@pytest.mark.parametrize(("sigma", "rate"), [(1000.0, 0.1), (1e5, 0.5), (3.0, 0.01)])
+def test_divergences_of_tiny_losses_stay_above_the_truth(sigma: float, rate: float) -> None:
+    """Losses of both signs cancel in the mean: it once read 1e-12 below a 40-digit quadrature."""
+    import mpmath as mp
+
+    with mp.workdps(40):
+        mu, q = 1 / mp.mpf(sigma), mp.mpf(rate)
+
+        def mixed(x: mp.mpf) -> mp.mpf:
+            return 1 - q + q * mp.e ** (mu * x - mu * mu / 2)
+
+        points = mp.linspace(-12, 12, 25)
+        remove = mp.quad(lambda x: mp.npdf(x) * mixed(x) * mp.log(mixed(x)), points)
+        add = mp.quad(lambda x: -mp.npdf(x) * mp.log(mixed(x)), points)
+        truth = max(remove, add)
+        loss = ts.gaussian(sigma=sigma).sampled(rate=rate)
+        assert mp.mpf(loss.kl()) >= truth
+        assert mp.mpf(loss.kl()) <= truth * (1 + mp.mpf("1e-6"))
+        assert loss.renyi(order=1 + 5e-7) >= loss.kl() * (1 - 1e-9)

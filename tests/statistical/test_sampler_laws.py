@@ -95,6 +95,25 @@ def test_the_path_that_settles_a_rejection_with_integers_keeps_the_law(
     assert follows(LAWS[name][0](70.0, size=60_000, source=SYSTEM), *LAWS[name][1](70.0))
 
 
+@pytest.mark.parametrize("scale", [3.0, 70.0])
+@pytest.mark.parametrize("name", LAWS)
+def test_single_draws_have_the_law_that_arrays_have(name: str, scale: float) -> None:
+    # An array of one is drawn in plain integers: by inversion at 3, in blocks with rejection at 70.
+    draw, law = LAWS[name]
+    singles = np.array([draw(scale, size=1, source=SYSTEM)[0] for _ in range(40_000)])
+    assert follows(singles, *law(scale))
+    assert not follows(singles, *law(1.1 * scale))
+    assert not follows(singles, *law(0.9 * scale))
+    assert not follows(singles + math.ceil(scale / 10), *law(scale))
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_a_single_draw_that_asks_for_more_bits_keeps_the_law(name: str) -> None:
+    module = {"laplace": laplace, "gaussian": gaussian}[name]
+    coarse = module.law(Fraction(3), word=9)
+    assert follows(np.array([coarse.one(SYSTEM) for _ in range(3000)]), *LAWS[name][1](3.0))
+
+
 @pytest.mark.parametrize("scale", [1e6, 1e12])
 @pytest.mark.parametrize("name", LAWS)
 def test_large_scales_have_the_right_spread_and_uniform_low_digits(name: str, scale: float) -> None:

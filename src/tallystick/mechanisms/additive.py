@@ -92,10 +92,10 @@ class AdditiveNoise(Mechanism[Points, Noisy]):
         return self._points(value, self.dimension, strict=strict)
 
     def draw(self, prepared: Points, source: Source) -> Noisy:
-        noisy = prepared + self.law.draw(len(prepared), source)
         if self.dimension is None:
-            point = int(noisy[0])
+            point = int(prepared[0]) + int(self.law.draw(1, source)[0])
             return point if self.lattice is None else self.lattice.value(point)
+        noisy = prepared + self.law.draw(len(prepared), source)
         return noisy if self.lattice is None else self.lattice.values(noisy)
 
     def _point(self, value: Any, *, strict: bool) -> int:

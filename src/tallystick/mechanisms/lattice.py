@@ -24,6 +24,7 @@ FARTHEST = (1 << 62) - 1
 """Lattice points beyond this are pulled back to it, so that adding noise cannot overflow int64."""
 
 _LARGEST_NOISE = 1 << 48
+_COARSEST = 900  # 2^62 such steps are still a double
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +60,14 @@ class Lattice:
         >>> [Lattice(0).nearest(v) for v in (0.5, 1.5, -0.5, float("nan"))]
         [1, 2, 0, 0]
         """
-        if isinstance(value, float) and not math.isfinite(value):
-            return 0 if math.isnan(value) else FARTHEST if value > 0 else -FARTHEST
+        if isinstance(value, float):
+            if math.isnan(value):
+                return 0
+            if abs(value) >= math.ldexp(1.0, 62 + self.exponent):  # also the infinities
+                return FARTHEST if value > 0 else -FARTHEST
+            scaled = math.ldexp(value, -self.exponent)  # exact, or so small that it rounds to 0
+            floor = math.floor(scaled)
+            return floor + (scaled - floor >= 0.5)  # exact for the reason given in nearest_all
         point = math.floor(Fraction(value) / (Fraction(2) ** self.exponent) + Fraction(1, 2))
         return max(-FARTHEST, min(FARTHEST, point))
 
@@ -83,7 +90,7 @@ class Lattice:
 
     def value(self, point: int) -> float:
         """The real number of a lattice point, correctly rounded where a double cannot hold it (post-processing)."""
-        return float(Fraction(point) * Fraction(2) ** self.exponent)
+        return math.ldexp(float(point), self.exponent)  # rounds once: the exponents of a lattice never underflow
 
     def values(self, points: NDArray[np.int64]) -> NDArray[np.float64]:
         """The same for an array."""
@@ -100,7 +107,7 @@ def lattice_of(granularity: float) -> Lattice:
     if isinstance(granularity, bool) or not isinstance(granularity, (int, float)):
         raise InvalidInput("granularity", granularity, allowed)
     mantissa, exponent = math.frexp(granularity)
-    if mantissa != 0.5 or not -1000 <= exponent - 1 <= 900:
+    if mantissa != 0.5 or not -1000 <= exponent - 1 <= _COARSEST:
         raise InvalidInput("granularity", granularity, allowed)
     return Lattice(exponent - 1)
 
@@ -115,7 +122,10 @@ def default_lattice(*, sensitivity: float, noise: float) -> Lattice:
     """
     exponent = math.frexp(min(sensitivity, noise))[1] - 1 - RESOLUTION_BITS
     coarsest_needed = math.frexp(max(noise, sensitivity))[1] - _LARGEST_NOISE.bit_length()
-    return Lattice(max(exponent, coarsest_needed, -1000))
+    chosen = max(exponent, coarsest_needed, -1000)
+    if chosen > _COARSEST:  # a release could be beyond the largest double, after the charge
+        raise InvalidInput("sensitivity", sensitivity, "sensitivity and noise below 1e270")
+    return Lattice(chosen)
 
 
 def rounded_up(exact: Fraction) -> float:

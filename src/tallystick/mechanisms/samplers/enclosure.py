@@ -23,12 +23,14 @@ def rational(name: str, value: object, *, positive: bool = False) -> Fraction:
     Fraction(1, 2)
     """
     allowed = "a finite number > 0" if positive else "a finite number >= 0"
-    if isinstance(value, bool) or not isinstance(value, (Rational, float)):
+    if isinstance(value, bool) or not isinstance(value, (float, Rational)):
         raise InvalidInput(name, value, allowed)
-    if isinstance(value, float) and not math.isfinite(value):
-        raise InvalidInput(name, value, allowed)
-    # NumPy integers count as Rational but overflow inside a Fraction, hence int().
-    exact = Fraction(value) if isinstance(value, float) else Fraction(int(value.numerator), int(value.denominator))
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise InvalidInput(name, value, allowed)
+        exact = Fraction(value)
+    else:  # NumPy integers count as Rational but overflow inside a Fraction, hence int().
+        exact = Fraction(int(value.numerator), int(value.denominator))
     if exact < 0 or (positive and exact == 0):
         raise InvalidInput(name, value, allowed)
     return exact

@@ -65,7 +65,7 @@ class Inversion:
     {0, 1}
     """
 
-    __slots__ = ("_above", "_below", "_first", "_guide", "_weights", "_word")
+    __slots__ = ("_above", "_below", "_first", "_guide", "_listed", "_weights", "_word")
 
     def __init__(self, weights: Callable[[int], Weights], *, word: int = 64) -> None:
         self._weights, self._word = weights, word
@@ -77,6 +77,16 @@ class Inversion:
         self._above = np.array([a for a in above if a < limit], dtype=np.uint64)
         self._first = listed.first - 1  # cell 0 is the left tail
         self._guide: NDArray[np.int32] | None = None
+        self._listed: tuple[list[int], list[int]] | None = None
+
+    def one(self, source: Source) -> int:
+        """A single draw in plain integers: an array of one would cost more to handle than to draw."""
+        if self._listed is None:
+            self._listed = self._above.tolist(), self._below.tolist()
+        above, below = self._listed
+        word = source.bits(self._word)
+        cell = bisect_right(above, word)
+        return cell + self._first if cell == bisect_right(below, word) else self._settle(word, source)
 
     def draw(self, size: int, source: Source) -> NDArray[np.int64]:
         """``size`` independent draws."""

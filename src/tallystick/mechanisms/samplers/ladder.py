@@ -63,6 +63,8 @@ class Ladder:
 
     def draw(self, size: int, source: Source) -> NDArray[np.int64]:
         """``size`` independent draws; int64 saturates, an event of probability below exp(-4000)."""
+        if size == 1:
+            return np.array([self.one(source)], dtype=np.int64)
         if self._sure is None:
             return self._inversion.draw(size, source)
         out = np.empty(size, dtype=np.int64)
@@ -73,6 +75,23 @@ class Ladder:
             out[filled : filled + len(accepted)] = accepted
             filled += len(accepted)
         return out
+
+    def one(self, source: Source) -> int:
+        """A single draw by the same steps as :meth:`draw`, in plain integers: some twenty times faster than an array."""
+        if self._sure is None:
+            return self._inversion.one(source)
+        while True:
+            cell, word = self._inversion.one(source), source.bits(64)
+            block = min(~cell if cell < 0 else cell, (1 << (62 - self._bits)) - 1)
+            start, coin = block << self._bits, word >> (64 - _COIN)
+            magnitude = start + (word & ((1 << self._bits) - 1))
+            if magnitude == 0 and cell < 0:
+                continue
+            if coin >= int(self._sure[min(block, len(self._sure) - 1)]):
+                rise = self._shape.height(magnitude) - self._shape.height(start)
+                if not settle_exp(coin << 48 | source.bits(48), 64, rise * self._rate, source):
+                    continue
+            return -magnitude if cell < 0 else magnitude
 
     def _weights(self, precision: int) -> Weights:
         """Enclose exp(-rate h) at the start of each block, until the rest weighs less than 2^-precision."""

@@ -11,7 +11,7 @@ import pytest
 from scipy.special import gammainc
 
 from statistical.goodness import NEVER, g_test
-from tallystick.mechanisms.categorical import choose_many
+from tallystick.mechanisms.categorical import Weights, _refined, choose_many
 from tallystick.mechanisms.exponential import Steps, by_rejection, on_line, uniform_box
 from tallystick.mechanisms.key_counts import stable_counts
 from tallystick.mechanisms.knorm import Norm, add_knorm
@@ -60,6 +60,26 @@ def test_the_exponential_mechanism() -> None:
     assert not fits(draws, softmax(0.55))
     assert not fits((draws + 1) % 5, softmax(0.5))
     assert fits([exponential(epsilon=1.0).release(SCORES) for _ in range(DRAWS)], softmax(0.5))
+
+
+@pytest.mark.parametrize("counts", [[1, 1, 1, 1], [3, 0, 10, 2], [10**25, 1, 5, 10**25]])
+def test_a_weighted_choice_has_its_law_in_floats_and_in_decimals(counts: list[int]) -> None:
+    exponents = [Fraction(0), Fraction(3, 2), Fraction(1, 4), Fraction(2)]
+    table = Weights(
+        np.array(counts, dtype=float),
+        np.array(exponents, dtype=float),
+        np.zeros(4),
+        lambda i: (counts[i], exponents[i]),
+    )
+    law = np.array(counts, dtype=float) * np.exp(-np.array(exponents, dtype=float))
+    law /= law.sum()
+    wrong = law ** np.where(law > 0, 1.05, 1)
+    assert fits(choose_many(table, 300_000, SYSTEM), law)
+    assert not fits(choose_many(table, 300_000, SYSTEM), np.roll(law, 1))
+    if counts[0] < 10**20:
+        assert not fits(choose_many(table, 300_000, SYSTEM), wrong / wrong.sum())
+    settled = [_refined(table, word, SYSTEM) for word in SYSTEM.words(3000).tolist()]  # as if every draw were in doubt
+    assert fits(settled, law)
 
 
 def test_permute_and_flip() -> None:

@@ -11,10 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 from statistical.goodness import NEVER, follows, g_test
-from tallystick.mechanisms.randomness import SYSTEM, SeededSource, Source
-from tallystick.mechanisms.samplers import categorical, ladder, uniform
+from tallystick.mechanisms.randomness import SYSTEM, Source
 from tallystick.mechanisms.samplers import discrete_gaussian as gaussian
 from tallystick.mechanisms.samplers import discrete_laplace as laplace
+from tallystick.mechanisms.samplers import ladder, uniform
 from tallystick.mechanisms.samplers.bernoulli import bernoulli, bernoulli_exp
 from tallystick.mechanisms.samplers.geometric import geometric
 
@@ -196,39 +196,3 @@ def test_uniform_dyadics_fill_a_half_open_interval_evenly() -> None:
     sample = uniform.dyadics(-0.3, 1, bits=3, size=100_000, source=SYSTEM)
     assert sorted(set(sample.tolist())) == [k / 8 for k in range(-2, 8)]
     assert g_test(np.unique(sample, return_counts=True)[1], np.full(10, 0.1)) > NEVER
-
-
-def softmax(scores: list[float], factor: float, multiplicities: list[int]) -> NDArray[np.float64]:
-    with mpmath.workdps(40):
-        weights = [
-            m * mpmath.exp(mpmath.mpf(s) * mpmath.mpf(factor)) for s, m in zip(scores, multiplicities, strict=True)
-        ]
-        return np.array([float(w / mpmath.fsum(weights)) for w in weights])
-
-
-@pytest.mark.parametrize("multiplicities", [[1, 1, 1, 1], [3, 0, 10, 2], [10**25, 1, 5, 10**25]])
-def test_a_choice_has_softmax_probabilities(multiplicities: list[int]) -> None:
-    scores = [0.0, 1.5, 0.25, -2.0]
-    truth = softmax(scores, 0.75, multiplicities)
-    sample = categorical.choose_many(scores, factor=0.75, multiplicities=multiplicities, size=300_000, source=SYSTEM)
-    assert g_test(np.bincount(sample, minlength=4), truth) > NEVER
-    assert g_test(np.bincount(sample, minlength=4), softmax(scores, 1.0, multiplicities)) < NEVER
-
-
-def test_a_choice_among_many_has_softmax_probabilities_with_and_without_floats(monkeypatch: pytest.MonkeyPatch) -> None:
-    scores = np.arange(400) % 5
-    truth = softmax([0, 1, 2, 3, 4], 0.5, [1] * 5)
-    many = np.concatenate([categorical.choose_many(scores, factor=0.5, size=390, source=SYSTEM) for _ in range(60)])
-    assert g_test(np.bincount(many % 5, minlength=5), truth) > NEVER
-    monkeypatch.setattr(categorical, "_TRUST", 0.5)  # now every choice is settled with integers
-    settled = np.concatenate([categorical.choose_many(scores, factor=0.5, size=20, source=SYSTEM) for _ in range(10)])
-    assert g_test(np.bincount(settled % 5, minlength=5), truth, least=10) > NEVER
-
-
-def test_the_float_filter_and_the_integers_make_the_same_choice() -> None:
-    scores = np.linspace(-3, 3, 300)
-    choice = categorical._Choice(scores, Fraction(2), np.arange(300))
-    words = SeededSource(4)
-    filtered = choice.draw(30, SeededSource(4))
-    settled = [choice._settle(word, SYSTEM) for word in words.words(30).tolist()]
-    assert filtered.tolist() == settled

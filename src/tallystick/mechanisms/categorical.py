@@ -25,6 +25,7 @@ MOST_CANDIDATES = 50_000_000
 
 _ROUND = 2.0**-50  # bounds a handful of float64 roundings and an exp right to 8 ulp, relatively
 _FAR = 1e6
+_FEW = 1024
 _TINY = 1e-300  # more than any weight that underflowed
 
 
@@ -88,12 +89,14 @@ def _cumulative(weights: Weights) -> tuple[NDArray[np.float64], NDArray[np.float
         low = weights.counts * np.exp(-(offset + doubt)) * (1 - 4 * _ROUND)
         high = weights.counts * np.exp(-(offset - doubt)) * (1 + 4 * _ROUND)
     high = np.where(present, high + _TINY, 0.0)
-    slack = _ROUND * (2 + 2 * int(np.sqrt(low.size)))
+    slack = _ROUND * (2 + (low.size if low.size <= _FEW else 2 * int(np.sqrt(low.size))))
     return _running_total(low) * (1 - slack), _running_total(high) * (1 + slack)
 
 
 def _running_total(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Cumulative sum in blocks of sqrt(n), so that its error grows like sqrt(n), not n; never decreasing."""
+    """Cumulative sum, of many in blocks of sqrt(n) so that its error grows like sqrt(n), not n; never decreasing."""
+    if values.size <= _FEW:
+        return np.cumsum(values)  # of nonnegative numbers: rounding keeps the order
     width = int(np.sqrt(values.size)) + 1
     rows = -(-values.size // width)
     table = np.zeros(rows * width)

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 MOST_COORDINATES = 100_000
 _FURTHEST = 1 << 52  # values are clamped to this many lattice steps, far inside exact arithmetic
+_DOUBT = 2.0**-34  # bounds float64 errors of a coordinate per unit of dimension + length, with a factor 8 to spare
+_RIM = 2.0**-10
 
 
 class Norm(str, Enum):
@@ -48,6 +50,10 @@ class _Uniform:
 
     numerator: int
     bits: int = 64
+
+    def near(self) -> float:
+        """In float64, within 2^-51."""
+        return (self.numerator >> (self.bits - 64)) * 2.0**-63 - 1.0
 
     def refine(self, source: Source) -> None:
         self.numerator, self.bits = (self.numerator << 64) | source.bits(64), self.bits + 64
@@ -85,6 +91,34 @@ class _Shape:
         for uniform in self.direction:
             uniform.refine(source)
 
+    def near(self, dimension: int) -> tuple[list[float], float] | None:
+        """Coordinates in float64 and a bound on their errors, or None where one cannot be given.
+
+        Exponentials are within 2^-40 (1 + size), uniforms within 2^-51, so length is within 2^-39 (d + 1 + length).
+        Away from the centre and the rim a polar normal is within 2^-38 of itself, and so is the norm of several.
+        """
+        sizes = [lazy.near() for lazy in self.radius]
+        length = math.fsum(abs(size) for size in sizes)
+        doubt = _DOUBT * (dimension + 1 + length)
+        if not doubt < 2.0**30:  # NaN too
+            return None
+        if self.norm is Norm.L1:
+            return sizes, doubt
+        points = [uniform.near() for uniform in self.direction]
+        if self.norm is Norm.LINF:
+            return [length * point for point in points], doubt
+        normals: list[float] = []
+        for x, y in zip(points[0::2], points[1::2], strict=True):
+            s = x * x + y * y
+            if not _RIM < s < 1 - _RIM:
+                return None
+            factor = math.sqrt(-2 * math.log(s) / s)
+            normals += [x * factor, y * factor]
+        norm = math.hypot(*normals[:dimension])
+        if norm < 0.05 * math.sqrt(dimension):
+            return None
+        return [normal * (length / norm) for normal in normals[:dimension]], doubt
+
     def coordinates(self, digits: Digits, dimension: int) -> list[Enclosure]:
         if self.norm is Norm.L1:
             return [lazy.enclose() for lazy in self.radius]
@@ -116,7 +150,10 @@ def _in_disk(source: Source) -> tuple[_Uniform, _Uniform]:
     """A uniform point of the unit disk, by rejection from the square, decided exactly."""
     while True:
         x, y, digits = _Uniform(source.bits(64)), _Uniform(source.bits(64)), 40
-        while True:
+        s_near = x.near() ** 2 + y.near() ** 2  # within 2^-48
+        if s_near > 1 + _DOUBT:
+            continue
+        while s_near >= 1 - _DOUBT:
             arithmetic = Digits(digits)
             s = arithmetic.add(_squared(arithmetic, x.enclose(arithmetic)), _squared(arithmetic, y.enclose(arithmetic)))
             if s.high < ONE:
@@ -126,6 +163,8 @@ def _in_disk(source: Source) -> tuple[_Uniform, _Uniform]:
             x.refine(source)
             y.refine(source)
             digits += 40
+        else:
+            return x, y
 
 
 def _squared(digits: Digits, value: Enclosure) -> Enclosure:
@@ -163,6 +202,28 @@ class KNorm(Mechanism[NDArray[np.float64], NDArray[np.float64]]):
 
     def draw(self, prepared: NDArray[np.float64], source: Source) -> NDArray[np.float64]:
         shape = _Shape.drawn(self.norm, prepared.size, source)
+        points = self.clear_points(prepared, shape)
+        return self.settled(prepared, shape, source) if points is None else np.array(points) * self.granularity
+
+    def clear_points(self, prepared: NDArray[np.float64], shape: _Shape) -> list[int] | None:
+        """The lattice points in float64, where rounding cannot decide them; None where it could."""
+        near = shape.near(prepared.size)
+        if near is None:
+            return None
+        coordinates, doubt = near
+        stretch, points = self.scale / self.granularity, []
+        for number, coordinate in zip(prepared.tolist(), coordinates, strict=True):
+            at = number / self.granularity + 0.5 + stretch * coordinate
+            point = math.floor(at)
+            slack = stretch * (doubt + 2.0**-50 * abs(coordinate))
+            slack += 2.0**-50 * (1 + abs(at) + abs(number) / self.granularity)
+            if not slack < at - point < 1 - slack:
+                return None
+            points.append(point)
+        return points
+
+    def settled(self, prepared: NDArray[np.float64], shape: _Shape, source: Source) -> NDArray[np.float64]:
+        """The rounded sum in decimals, with more bits and more digits until every coordinate is certain."""
         step = Fraction(self.granularity)
         stretch = Fraction(self.sensitivity) / Fraction(self.epsilon) / step
         offsets = [Fraction(float(number)) / step + Fraction(1, 2) for number in prepared]

@@ -61,6 +61,19 @@ class LazyNoise:
         """Draw 64 more bits."""
         self.numerator, self.bits, self._known = (self.numerator << 64) | source.bits(64), self.bits + 64, None
 
+    def near(self) -> float:
+        """Laplace or exponential noise in float64, within 2^-40 (1 + size); NaN where 63 bits do not give that.
+
+        >>> LazyNoise.of_word(Noise.EXPONENTIAL, 1 << 63).near() == math.log(2)
+        True
+        """
+        drawn = self.numerator >> (self.bits - 63)
+        rest = (1 << 63) - drawn
+        if rest < 1 << 42:  # the next bit could move -ln(1 - V) by more than 2^-42
+            return math.nan
+        size = -math.log1p(-drawn * 2.0**-63) if drawn < rest else -math.log(rest * 2.0**-63)
+        return -size if self.negative else size
+
     def enclose(self) -> Enclosure:
         """The interval the bits drawn so far allow, to matching precision."""
         if self._known is None:

@@ -27,6 +27,8 @@ from tallystick.mechanisms.scores import budget, vector
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
 
+_DOUBT = 2.0**-38
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AboveThreshold(Mechanism[NDArray[np.float64], tuple[bool, ...]]):
@@ -112,9 +114,21 @@ class Stream:
         if self.left == 0:
             raise Refused("this run has given all its answers 'above'; start (and pay for) a new one")
         value = check.finite("answer", answer)
-        above = self._compare(Fraction(value) - self.threshold, LazyNoise.fresh(Noise.LAPLACE, self.source))
+        mine = LazyNoise.fresh(Noise.LAPLACE, self.source)
+        above = self._clear(value, mine)
+        if above is None:
+            above = self._compare(Fraction(value) - self.threshold, mine)
         self.left -= above
         return above
+
+    def _clear(self, answer: float, mine: LazyNoise) -> bool | None:
+        """The comparison in float64, where rounding cannot decide it; None where it could."""
+        threshold, noises = float(self.threshold), (self.noise.near(), mine.near())
+        wide = [float(scale) for scale in self.scales]
+        lead = answer - threshold + wide[1] * noises[1] - wide[0] * noises[0]
+        # each noise is within 2^-40 (1 + its size), everything else within a few units in the last place
+        doubt = abs(answer) + abs(threshold) + sum(w * (1 + abs(n)) for w, n in zip(wide, noises, strict=True))
+        return lead > 0 if abs(lead) > doubt * _DOUBT else None  # NaN and infinities are None
 
     def _compare(self, lead: Fraction, mine: LazyNoise) -> bool:
         """Is lead + answer noise >= threshold noise? Both get more bits until it is certain."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from tallystick.accounting import losses
 from tallystick.errors import InvalidInput
-from tallystick.mechanisms.knorm import Norm, add_knorm
-from tallystick.mechanisms.randomness import SeededSource
+from tallystick.mechanisms.enclosure import Digits
+from tallystick.mechanisms.knorm import Norm, _Shape, add_knorm
+from tallystick.mechanisms.randomness import SYSTEM, SeededSource
 from unit.mechanisms.neighbours import refuses
 
 NORMS = list(Norm)
@@ -87,6 +89,32 @@ def test_doubtful_roundings_are_settled_with_more_bits() -> None:
     out = mechanism.release([0.0, 0.0, 0.0])
     assert np.isfinite(out).all()
     assert (out != 0).all()
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3, 40])
+@pytest.mark.parametrize("norm", NORMS)
+def test_points_found_in_floats_are_those_of_decimals_on_the_same_bits(norm: Norm, dimension: int) -> None:
+    mechanism = add_knorm(epsilon=1.0, norm=norm, sensitivity=1.0)  # a fine lattice: some roundings are in doubt
+    value = np.linspace(-3.0, 1e4, dimension)
+    clear = 0
+    for seed in range(30):
+        shape = _Shape.drawn(norm, dimension, SeededSource(seed))
+        points = mechanism.clear_points(value, shape)
+        if points is not None:
+            clear += 1
+            assert (np.array(points) * mechanism.granularity == mechanism.settled(value, shape, SYSTEM)).all()
+    assert clear >= 20
+
+
+def test_float_coordinates_are_within_their_stated_error() -> None:
+    digits = Digits(60)
+    for norm, seed in itertools.product(NORMS, range(40)):
+        shape = _Shape.drawn(norm, 3, SeededSource(seed))
+        near = shape.near(3)
+        if near is not None:
+            # a fine decimal enclosure of the same bits: at most 2^-60 wide
+            for coordinate, exact in zip(near[0], shape.coordinates(digits, 3), strict=True):
+                assert abs(Fraction(coordinate) - Fraction(exact.low)) < Fraction(near[1]) / 8
 
 
 def test_the_same_bits_give_the_same_noise_on_a_finer_lattice() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms.randomness import SYSTEM, Source
-from tallystick.mechanisms.samplers import categorical, uniform
+from tallystick.mechanisms.samplers import uniform
 from tallystick.mechanisms.samplers.bernoulli import bernoulli, bernoulli_exp
 from tallystick.mechanisms.samplers.discrete_gaussian import discrete_gaussian
 from tallystick.mechanisms.samplers.discrete_laplace import discrete_laplace
@@ -67,31 +67,10 @@ def test_other_bad_parameters_are_refused_before_anything_is_drawn() -> None:
         lambda: uniform.integers(0, size=1, source=Forbidden()),
         lambda: uniform.integers(2**63 + 1, size=1, source=Forbidden()),
         lambda: uniform.dyadics(1, 1, bits=4, size=1, source=Forbidden()),
-        lambda: categorical.choose([], factor=1, source=Forbidden()),
-        lambda: categorical.choose([1.0, math.nan], factor=1, source=Forbidden()),
-        lambda: categorical.choose([1.0, math.inf], factor=1, source=Forbidden()),
-        lambda: categorical.choose([[1, 2]], factor=1, source=Forbidden()),
-        lambda: categorical.choose(["a"], factor=1, source=Forbidden()),
-        lambda: categorical.choose([[1, 2], [3]], factor=1, source=Forbidden()),
-        lambda: categorical.choose([1, 2], factor=-1, source=Forbidden()),
-        lambda: categorical.choose([1, 2], factor=1, multiplicities=[0, 0], source=Forbidden()),
-        lambda: categorical.choose([1, 2], factor=1, multiplicities=[1, -1], source=Forbidden()),
-        lambda: categorical.choose([1, 2], factor=1, multiplicities=[1], source=Forbidden()),
-        lambda: categorical.choose(np.broadcast_to(0, 10**9), factor=1, source=Forbidden()),
     ]
     for call in calls:
         with pytest.raises(InvalidInput):
             call()
-
-
-def test_scores_of_any_exact_type_and_any_size_are_chosen_from() -> None:
-    assert categorical.choose([10**30, 0], factor=1, source=SYSTEM) == 0
-    assert categorical.choose([-(2**62), 2**62], factor=Fraction(1, 7), source=SYSTEM) == 1
-    assert categorical.choose([-1.7e308, 1.7e308], factor=1, source=SYSTEM) == 1
-    assert categorical.choose([Fraction(1, 3), Fraction(10**6, 3)], factor=1, source=SYSTEM) == 1
-    assert categorical.choose(np.arange(1000.0) * 1e305, factor=10**400, source=SYSTEM) == 999
-    assert categorical.choose(np.array([0, 2**64 - 1], dtype=np.uint64), factor=1, source=SYSTEM) == 1
-    assert categorical.choose(np.zeros(300), factor=0, multiplicities=[0] * 299 + [1], source=SYSTEM) == 299
 
 
 def test_parameters_are_read_exactly_from_numpy_numbers_too() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ import pytest
 from tallystick.accounting import losses as accounting
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput, Refused
+from tallystick.mechanisms.race import LazyNoise, Noise
+from tallystick.mechanisms.randomness import SeededSource
 from tallystick.mechanisms.threshold import above_threshold, best_threshold_share
 from unit.mechanisms.neighbours import refuses
 
@@ -139,6 +142,27 @@ def test_a_stream_refuses_to_go_on_after_its_hits() -> None:
     assert stream.ask(1e9) is True
     with pytest.raises(Refused):
         stream.ask(0.0)
+
+
+def test_comparisons_in_floats_are_those_of_decimals_on_the_same_bits() -> None:
+    mechanism = above_threshold(threshold=0.1, epsilon=1.0, hits=400)
+    stream, words = mechanism.start(source=SeededSource(5)), SeededSource(6)
+    for answer in np.linspace(-3000, 3000, 300).tolist():
+        mine = LazyNoise.fresh(Noise.LAPLACE, words)
+        clear = stream._clear(answer, mine)
+        assert clear is not None
+        assert clear is stream._compare(Fraction(answer) - stream.threshold, mine)
+
+
+def test_a_comparison_too_close_for_floats_is_left_to_decimals() -> None:
+    stream = above_threshold(threshold=0.0, epsilon=1.0).start()
+    mine = LazyNoise(Noise.LAPLACE, stream.noise.negative, stream.noise.numerator, stream.noise.bits)
+    ratio = float(stream.scales[1] / stream.scales[0])
+    balance = stream.noise.near() * float(stream.scales[0]) * (1 - ratio)
+    assert stream._clear(balance, mine) is None
+    assert stream._clear(1.7e308, mine) in (True, None)
+    mine.numerator = (1 << 63) - 1  # noise that its first bits do not bound
+    assert stream._clear(0.0, mine) is None
 
 
 def test_the_error_bound_covers_at_its_nominal_rate() -> None:

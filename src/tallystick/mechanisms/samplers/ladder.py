@@ -77,7 +77,7 @@ class Ladder:
         return out
 
     def one(self, source: Source) -> int:
-        """A single draw by the same steps as :meth:`draw`, in plain integers: some twenty times faster than an array."""
+        """A single draw by the same steps as :meth:`draw`, in plain integers: much faster than an array of one."""
         if self._sure is None:
             return self._inversion.one(source)
         while True:

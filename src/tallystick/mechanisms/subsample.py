@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -164,14 +164,17 @@ def subsample_and_aggregate(
     several = _each(bounds)
     size = len(several)
     relation = check.adjacency(adjacency)
+    # Whether a record is replaced or comes and goes, it changes one block's number: REPLACE of one of the k.
     means = tuple(
-        winsorized_mean(
-            bounds=pair,
-            epsilon=None if epsilon is None else check.positive("epsilon", epsilon) / size,
-            rho=None if rho is None else check.positive("rho", rho) / size,
-            granularity=granularity,
+        replace(
+            winsorized_mean(
+                bounds=pair,
+                epsilon=None if epsilon is None else check.positive("epsilon", epsilon) / size,
+                rho=None if rho is None else check.positive("rho", rho) / size,
+                granularity=granularity,
+                unit=unit,
+            ),
             adjacency=relation,
-            unit=unit,
         )
         for pair in several
     )

@@ -16,7 +16,7 @@ import numpy as np
 
 from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency
-from tallystick.errors import InvalidInput
+from tallystick.errors import InvalidInput, Refused
 from tallystick.mechanisms.base import Mechanism, confidence_level
 from tallystick.mechanisms.grid import Grid
 from tallystick.mechanisms.quantile import Cells, Indices
@@ -129,6 +129,11 @@ def winsorized_mean(
     """
     if (epsilon is None) == (rho is None):
         raise InvalidInput("epsilon", epsilon, "either epsilon (Laplace) or rho (Gaussian), one of them")
+    if check.adjacency(adjacency) is not Adjacency.REPLACE:
+        raise Refused(
+            "a mean of a private number of numbers is not private: it divides by that number; use adjacency='replace' "
+            "with a public number of numbers, or subsample_and_aggregate, whose number of blocks is public"
+        )
     budget = check.positive("epsilon", epsilon) if epsilon is not None else check.positive("rho", rho)
     grid = Grid.over(bounds, granularity=granularity)
     if not 2 * grid.points / min(budget, math.sqrt(budget)) <= _WIDEST:
@@ -138,6 +143,6 @@ def winsorized_mean(
         rho=None if rho is None else budget,
         grid=grid,
         widening=check.nonnegative("widening", widening),
-        adjacency=check.adjacency(adjacency),
+        adjacency=Adjacency.REPLACE,
         unit=check.unit(unit),
     )

@@ -11,7 +11,7 @@ import pytest
 
 from tallystick.accounting import losses
 from tallystick.accounting.adjacency import Adjacency
-from tallystick.errors import InvalidInput
+from tallystick.errors import InvalidInput, Refused
 from tallystick.mechanisms.aggregate import (
     blocks_for,
     subsample_and_aggregate,
@@ -148,6 +148,12 @@ def test_with_a_private_number_of_records_each_record_draws_its_own_block() -> N
     assert mechanism.privacy.adjacency is Adjacency.ADD_REMOVE
     assert mechanism.release(np.zeros(0)).shape == (1,)
     assert abs(mechanism.release(np.full(4000, 0.5))[0] - 0.5) < 0.1
+
+
+def test_a_mean_of_a_private_number_of_numbers_is_refused() -> None:
+    # It would divide by that number: outputs on 4 and on 5 numbers lie on different lattices.
+    with pytest.raises(Refused, match="private number"):
+        winsorized_mean(bounds=(100, 101), epsilon=1.0, adjacency=Adjacency.ADD_REMOVE)
 
 
 def test_a_statistic_that_fails_on_a_block_says_nothing_after_a_charge() -> None:

@@ -50,29 +50,31 @@ MECHANISM = ts.noise.add_gaussian(sigma=1000, sensitivity=1)
 def measure(
     name: str, work: Work, *, writers: int, seconds: float, gate: bool = True, where: str | None = None
 ) -> Rate:
-    """Run ``work`` in that many processes on one file for that long."""
+    """Run ``work`` in that many warm processes on one file for that long; they start together."""
     with tempfile.TemporaryDirectory(prefix="tallystick-bench-", dir=where) as folder:
         place, config = Path(folder) / "budget.db", Path(folder) / "config"
         with Ledger(place, config=config) as ledger:
-            ledger.open("people", budget=Budget.zcdp(1_000_000), unit="person")
-        reader, writer = os.pipe()
+            work(ledger.open("people", budget=Budget.zcdp(1_000_000), unit="person"), 0)  # imports and prices, once
+        times_reader, times_writer = os.pipe()
+        ready_reader, ready_writer = os.pipe()
         go_reader, go_writer = os.pipe()
         children = []
         for _ in range(writers):
             child = os.fork()
             if child == 0:
                 os.close(go_writer)
-                os.close(reader)
-                _write(place, config, work, seconds, gate, go_reader, writer)
+                _write(place, config, work, seconds, gate, (ready_writer, go_reader, times_writer))
             children.append(child)
-        os.close(writer)
-        time.sleep(1.0)
-        os.close(go_reader)
+        os.close(times_writer)
+        for _ in children:
+            os.read(ready_reader, 1)
         os.close(go_writer)
-        with os.fdopen(reader, "rb") as pipe:
+        with os.fdopen(times_reader, "rb") as pipe:
             content = pipe.read()
         for child in children:
             os.waitpid(child, 0)
+        for descriptor in (ready_reader, ready_writer, go_reader):
+            os.close(descriptor)
         with Ledger(place, config=config) as ledger:
             ledger.verify().require()
     times = sorted(t for (t,) in struct.iter_unpack("d", content))
@@ -83,7 +85,8 @@ def _at(times: list[float], share: float) -> float:
     return times[min(len(times) - 1, int(share * len(times)))]
 
 
-def _write(place: Path, config: Path, work: Work, seconds: float, gate: bool, go: int, out: int) -> None:
+def _write(place: Path, config: Path, work: Work, seconds: float, gate: bool, pipes: tuple[int, int, int]) -> None:
+    ready, go, out = pipes
     code = 70
     try:
         ledger = Ledger(place, config=config)
@@ -91,11 +94,11 @@ def _write(place: Path, config: Path, work: Work, seconds: float, gate: bool, go
             store = ledger.store
             os.close(store._gate)  # type: ignore[attr-defined]
             store._gate = -1  # type: ignore[attr-defined]  # the naive version: only SQLite's own busy timeout
+            store._durability = None  # type: ignore[attr-defined]  # and its own sync of every commit
+            store._connected().execute("PRAGMA synchronous = FULL")  # type: ignore[attr-defined]
         account = ledger.open("people")
-        if work is release:
-            account.price(MECHANISM.privacy)
-            MECHANISM.release(1.0)
-        os.read(go, 1)
+        os.write(ready, b"r")
+        os.read(go, 1)  # ends when the last holder of the other side, the parent, closes it
         times, end = [], time.perf_counter() + seconds
         while (start := time.perf_counter()) < end:
             try:

@@ -1,7 +1,8 @@
-"""The SQLite store: one file, mode 0600, WAL, ``synchronous=FULL``, writers in a queue.
+"""The SQLite store: one file, mode 0600, WAL, writers in a queue, syncs shared by all who wait for one.
 
 Writers queue at an ``flock`` gate beside the file before ``BEGIN IMMEDIATE``: SQLite's own busy handler sleeps and
 polls, which starves writers (measured in benchmarks/results/ledger.md). The kernel drops the gate when a process dies.
+Nothing leaves ``write`` or ``read`` before it is on the disk: see durability.py.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from tallystick.errors import InvalidInput, LedgerIntegrity, TallystickError, Unavailable
+from tallystick.ledger.durability import Durability
 from tallystick.ledger.store import STATEMENTS, Probe, Row, Transaction, migrations, pending
 
 APPLICATION_ID: Final = 0x7A115F1C  # marks the file, so that a foreign database is not adopted
 BUSY_SECONDS: Final = 30
+LOG_PAGES: Final = 4000  # how long the log grows before a commit moves it into the file; fewer moves, longer each
 
 
 class SqliteTransaction:
@@ -62,12 +65,14 @@ class SqliteStore:
     """
 
     def __init__(self, path: Path, *, create: bool, probe: Probe | None = None) -> None:
-        self.path = Path(os.path.abspath(path))
+        self.path = Path(os.path.realpath(path))  # the log and the gate are beside the file itself, not beside a link
         self.url = str(path)
         self._probe = probe
         self._mutex = threading.RLock()
         self._connection: sqlite3.Connection | None = None
         self._gate = -1
+        self._durability: Durability | None = None  # None: SQLite syncs each commit itself, or nothing can be written
+        self._committed = 0
         self._process = 0
         self._listener: Callable[[Transaction], Callable[[], None]] | None = None
         self._create_file(create)
@@ -90,7 +95,8 @@ class SqliteStore:
         """The connection of this process: SQLite connections and locks must not cross a fork."""
         if self._connection is None or self._process != os.getpid():
             self._gate = _open_gate(self.path)
-            self._connection = _connect(self.path)
+            self._connection, logged = _connect(self.path)
+            self._durability = Durability(self.path) if logged else None
             self._process = os.getpid()
         return self._connection
 
@@ -110,6 +116,7 @@ class SqliteStore:
             except BaseException:
                 _roll_back(connection)
                 raise
+        self._settle(0)
 
     @contextlib.contextmanager
     def _gated(self) -> Iterator[None]:
@@ -125,35 +132,58 @@ class SqliteStore:
     def write(self, operation: str) -> Iterator[SqliteTransaction]:
         """A transaction that is durable when the block ends and absent when the block raises."""
         probe = self._probe if self._probe is None else _prefixed(self._probe, operation)
-        with self._mutex, translated(self.url):
-            connection = self._connected()
-            with self._gated():
-                connection.execute("BEGIN IMMEDIATE")
-                try:
-                    transaction = SqliteTransaction(connection, probe)
-                    yield transaction
-                    after = self._listener(transaction) if self._listener else None
-                    if probe:
-                        probe("before COMMIT")
-                    connection.execute("COMMIT")
-                except BaseException:
-                    _roll_back(connection)
-                    raise
-                if probe:
-                    probe("after COMMIT")
-                if after:
-                    after()
+        with translated(self.url):
+            with self._mutex:
+                connection = self._connected()
+                if self._durability:
+                    self._durability.settled()  # refuses after a failed sync, before more is charged
+                with self._gated():
+                    connection.execute("BEGIN IMMEDIATE")
+                    try:
+                        transaction = SqliteTransaction(connection, probe)
+                        yield transaction
+                        after = self._listener(transaction) if self._listener else None
+                        seq = _newest(transaction)
+                        if probe:
+                            probe("before COMMIT")
+                        connection.execute("COMMIT")
+                    except BaseException:
+                        _roll_back(connection)
+                        raise
+                self._committed = seq
+            if probe:
+                probe("after COMMIT")
+            self._settle(seq)
+            if probe:
+                probe("after sync")
+            if after:
+                after()
 
     @contextlib.contextmanager
     def read(self) -> Iterator[SqliteTransaction]:
-        """A consistent snapshot."""
+        """A consistent snapshot of what is on the disk: another writer's commit is not shown before its sync."""
         with self._mutex, translated(self.url):
             connection = self._connected()
             connection.execute("BEGIN")
             try:
-                yield SqliteTransaction(connection, None)
+                transaction = SqliteTransaction(connection, None)
+                self._settle(_newest(transaction))
+                yield transaction
             finally:
                 _roll_back(connection)
+
+    def _settle(self, seq: int) -> None:
+        if self._durability:
+            self._durability.settle(seq, self._newest_committed)
+
+    def _newest_committed(self) -> int:
+        """Never waits: while another thread has the connection, what this process committed last will do."""
+        if not self._mutex.acquire(blocking=False):
+            return self._committed
+        try:
+            return _newest(SqliteTransaction(self._connected(), None))
+        finally:
+            self._mutex.release()
 
     def on_commit(self, listener: Callable[[Transaction], Callable[[], None]]) -> None:
         """Register what runs after each durable commit (anchors)."""
@@ -186,9 +216,11 @@ class SqliteStore:
         with self._mutex:
             if self._connection is not None and self._process == os.getpid():
                 self._connection.close()
+                if self._durability:
+                    self._durability.close()
                 if self._gate >= 0:
                     os.close(self._gate)
-            self._connection, self._gate = None, -1
+            self._connection, self._durability, self._gate = None, None, -1
 
 
 def _open_gate(path: Path) -> int:
@@ -198,7 +230,8 @@ def _open_gate(path: Path) -> int:
         return -1  # a read-only directory: reading works, and writing fails in SQLite with its own message
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def _connect(path: Path) -> tuple[sqlite3.Connection, bool]:
+    """A connection, and whether its commits go to a log that is ours to sync."""
     writable = os.access(path, os.W_OK)
     uri = path.as_uri()
     if not writable:
@@ -207,12 +240,21 @@ def _connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(
         uri, uri=True, isolation_level=None, timeout=BUSY_SECONDS, check_same_thread=False, cached_statements=256
     )
-    if writable and connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+    mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
+    if writable and mode != "wal":
         with contextlib.suppress(sqlite3.OperationalError):  # another opener is switching it now
-            connection.execute("PRAGMA journal_mode = WAL")
-    for pragma in ("synchronous = FULL", "foreign_keys = ON", "trusted_schema = OFF", "cell_size_check = ON"):
+            mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+    connection.execute("SELECT count(*) FROM sqlite_master").fetchone()  # opens the log
+    logged = mode == "wal" and os.path.exists(f"{path}-wal")
+    for pragma in (
+        f"synchronous = {'NORMAL' if logged else 'FULL'}",
+        f"wal_autocheckpoint = {LOG_PAGES}",
+        "foreign_keys = ON",
+        "trusted_schema = OFF",
+        "cell_size_check = ON",
+    ):
         connection.execute(f"PRAGMA {pragma}")
-    return connection
+    return connection, logged
 
 
 def _applied(connection: sqlite3.Connection) -> list[Row]:
@@ -237,6 +279,12 @@ def statements_of(script: str) -> Iterator[str]:
         if sqlite3.complete_statement(buffer):
             yield buffer
             buffer = ""
+
+
+def _newest(transaction: SqliteTransaction) -> int:
+    """The newest entry this transaction sees, its own included."""
+    row = transaction.latest or transaction.row("head")
+    return int(row[0]) if row else 0
 
 
 def _prefixed(probe: Probe, operation: str) -> Probe:

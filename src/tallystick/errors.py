@@ -13,6 +13,7 @@
     ├── IdempotencyConflict         exit 8   the key was used for another request
     │   └── AlreadyCommitted                 the key was used for this request; carries the answer
     └── Unavailable                 exit 9   busy, missing component, unreachable store
+        └── NotComputable                    no rigorous route for this composition
 
 Messages carry numbers and a way out, never a value read from private data.
 """
@@ -137,3 +138,7 @@ class Unavailable(TallystickError):
     """A store is busy or unreachable, or an optional component is missing."""
 
     exit_code = 9
+
+
+class NotComputable(Unavailable):
+    """What was asked is defined, but no implemented route can prove a number for it."""

@@ -18,6 +18,7 @@ from tallystick.numerics.law import Array
 
 if TYPE_CHECKING:
     from tallystick.accounting.readout import Reader
+    from tallystick.accounting.rigorous import RigorousReader
     from tallystick.accounting.variable import PrivacyLossVariable
 
 Term = tuple[Leaf, int]
@@ -162,13 +163,17 @@ class PrivacyLoss:
         """An upper bound on delta at ``epsilon`` >= 0. Arrays in, arrays out."""
         return self._each("epsilon", epsilon, lambda e: self._reader.delta_bounds(e).upper)
 
-    def epsilon_bounds(self, *, delta: float) -> Bounds:
-        """Certified enclosure of epsilon at ``delta``."""
-        return self._reader.epsilon_bounds(check.probability("delta", delta))
+    def epsilon_bounds(self, *, delta: float, rigorous: bool = False) -> Bounds:
+        """Certified enclosure of epsilon at ``delta``.
 
-    def delta_bounds(self, *, epsilon: float) -> Bounds:
-        """Certified enclosure of delta at ``epsilon``."""
-        return self._reader.delta_bounds(check.nonnegative("epsilon", epsilon))
+        With ``rigorous`` both ends are proved by interval arithmetic (docs/theory/rigorous.md): slower, about 1e-15
+        wide, and not for every composition. Needs ``tallystick[rigorous]``.
+        """
+        return self._bounds_reader(rigorous).epsilon_bounds(check.probability("delta", delta))
+
+    def delta_bounds(self, *, epsilon: float, rigorous: bool = False) -> Bounds:
+        """Certified enclosure of delta at ``epsilon``; proved by interval arithmetic with ``rigorous``."""
+        return self._bounds_reader(rigorous).delta_bounds(check.nonnegative("epsilon", epsilon))
 
     def tradeoff(self, *, alpha: Any) -> Any:
         """The attacker's least type-II error at false-alarm rate ``alpha``: a lower bound (the safe side).
@@ -262,6 +267,13 @@ class PrivacyLoss:
         from tallystick.accounting.readout import reader
 
         return reader(self)
+
+    def _bounds_reader(self, rigorous: bool) -> Reader | RigorousReader:
+        if not rigorous:
+            return self._reader
+        from tallystick.accounting.rigorous import RigorousReader
+
+        return RigorousReader(self)
 
     def _each(self, name: str, values: Any, read: Callable[[float], float]) -> Any:
         top = float("inf") if name == "epsilon" else 1.0

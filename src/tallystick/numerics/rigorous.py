@@ -1,0 +1,251 @@
+"""delta(epsilon) and epsilon(delta) of a composition as proved enclosures, in ball arithmetic.
+
+Doubles only *choose* (tilt, window, cut, number of terms); every number that enters the result is a ball, every
+truncation is added as one, and a bad choice gives a wide ball, never a wrong one. The proof is docs/theory/rigorous.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from flint import arb, ctx
+
+from tallystick.errors import NotComputable
+from tallystick.numerics.rigorous_continuous import gaussian_law
+from tallystick.numerics.rigorous_contour import Guess, Laws, Profile, contour_profile, lattice_profile
+from tallystick.numerics.rigorous_exact import listed, log_tiny, residue_profile
+from tallystick.numerics.rigorous_laws import Ball
+
+ASKED = (36.0, 25.0, 16.0)
+"""-log of the relative error that a contour is planned for: 15, 11 or 7 digits, the first that is affordable."""
+
+
+def working_bits(count: int, log_delta: float) -> int:
+    """Bits so that powers of ``count`` and answers near e^log_delta keep fifteen digits."""
+    return 140 + math.ceil(math.log2(count + 1)) + math.ceil(min(2000.0, -log_delta * 1.45))
+
+
+# -------------------------------------------------------------------------------------------------------------- routes
+
+
+def finite_profile(laws: Laws, epsilon: float, log_delta: float) -> tuple[Profile, str]:
+    """delta of the finite part, good near the given point, and the name of its route."""
+    variance = sum((law.variance * count for law, count in laws if law.variance is not None), arb(0))
+    discrete = [(law, count) for law, count in laws if law.atoms is not None]
+    continuous = [(law, count) for law, count in laws if law.atoms is None and law.variance is None]
+    if not variance.is_zero():
+        continuous.append((gaussian_law(variance.sqrt(), None, True), 1))
+    draws = sum(count for _, count in continuous)
+    tiny = log_tiny(log_delta, sum(count for _, count in laws))
+    reasons = []
+    attempts: list[Callable[[], tuple[Profile, str] | None]] = [
+        lambda: _listed_route(continuous, discrete, tiny, draws),
+        lambda: _residue_route(continuous, discrete, tiny, 60),
+        lambda: _integral_route(continuous, discrete, epsilon, log_delta, ASKED[0], tiny),
+        lambda: _residue_route(continuous, discrete, tiny, 1200),
+        *(
+            lambda asked=asked: _integral_route(continuous, discrete, epsilon, log_delta, asked, tiny)
+            for asked in ASKED[1:]
+        ),
+    ]
+    for attempt in attempts:
+        try:
+            found = attempt()
+            if found is not None:
+                return found
+        except NotComputable as error:
+            reasons.append(str(error))
+    raise NotComputable("no rigorous route for this composition: " + "; ".join(dict.fromkeys(reasons)))
+
+
+def _listed_route(continuous: Laws, discrete: Laws, tiny: float, draws: int) -> tuple[Profile, str] | None:
+    if draws > 1:
+        return None
+    states = listed(discrete, tiny)
+    if not continuous:
+        return states.delta, "listed"
+    single = continuous[0][0].profile
+    if single is None:
+        return None
+
+    def profile(at: Ball) -> Ball:
+        total = sum((mass * single(at - loss) for loss, mass in states.points), arb(0))
+        return total + arb(0).union(states.dropped)
+
+    return profile, "closed form"
+
+
+def _integral_route(
+    continuous: Laws, discrete: Laws, epsilon: float, log_delta: float, asked: float, tiny: float
+) -> tuple[Profile, str]:
+    if continuous:
+        return contour_profile([*continuous, *discrete], epsilon, log_delta, asked), "contour"
+    return _period_route(discrete, epsilon, log_delta, asked, tiny), "lattice"
+
+
+def _residue_route(continuous: Laws, discrete: Laws, tiny: float, most: int) -> tuple[Profile, str] | None:
+    draws = sum(count for _, count in continuous)
+    if not 0 < draws <= most or any(law.rational is None for law, _ in continuous):
+        return None
+    return residue_profile(continuous, listed(discrete, tiny, most=3000)), "residues"
+
+
+def _period_route(discrete: Laws, epsilon: float, log_delta: float, asked: float, tiny: float) -> Profile:
+    """The longest lattice by its period, all other discrete terms listed."""
+    lattices = [term for term in discrete if term[0].lattice is not None]
+    if not lattices:
+        raise NotComputable("many steps of a discrete law that is not a lattice")
+    inner = max(lattices, key=lambda term: term[1] * len(term[0].atoms or ()))
+    rest = listed([term for term in discrete if term is not inner], tiny, most=3000)
+    law, count = inner
+    lost = arb(count * law.missing.abs_upper())
+    if len(rest.points) == 1:
+        shift = rest.points[0][0]
+        alone = lattice_profile(law, count, epsilon - float(shift), log_delta, asked)
+        return lambda at: rest.points[0][1] * alone(at - shift) + arb(0).union(rest.dropped + lost)
+    theta = Guess(discrete).threshold(epsilon)
+    own = Guess([inner])
+    level = (own(theta * 1.001) - own(theta * 0.999)) / (0.002 * theta)
+    alone = lattice_profile(law, count, level, min(0.0, own(theta) - theta * level) - 4.0, asked)
+
+    def profile(at: Ball) -> Ball:
+        total = sum((mass * alone(at - loss) for loss, mass in rest.points), arb(0))
+        return total + arb(0).union(rest.dropped + lost)
+
+    return profile
+
+
+# ----------------------------------------------------------------------------------------------------------- read-outs
+
+
+@dataclass(frozen=True, eq=False)
+class BallSum:
+    """A composition in one direction. ``laws`` builds its terms at the working precision, for a log delta."""
+
+    laws: Callable[[float], Laws]
+    count: int
+
+    def delta(self, epsilon: float) -> tuple[float, float]:
+        """(lower, upper) doubles around delta at epsilon."""
+        log_delta = -60.0
+        for _ in range(3):
+            with ctx.workprec(working_bits(self.count, log_delta)):
+                laws = self.laws(log_delta)
+                guess = Guess(laws)
+                theta = guess.threshold(epsilon)
+                aim = max(-2000.0, min(0.0, guess(theta) - theta * epsilon - 6.0))
+                if aim < log_delta - 5.0:
+                    log_delta = aim - 10.0
+                    continue
+                profile, _ = finite_profile(laws, epsilon, min(aim, -1e-9))
+                infinite = infinite_mass(laws)
+                found = infinite + profile(arb(epsilon)).nonnegative_part()
+                return _down(found), min(1.0, _up(found))
+        raise NotComputable("delta is too small for a rigorous read-out")
+
+    def epsilon(self, delta: float) -> tuple[float, float]:
+        """(lower, upper) doubles around the least epsilon with delta(epsilon) <= delta."""
+        if delta >= 1.0:
+            return 0.0, 0.0
+        log_delta = math.log(delta) if delta > 0.0 else -60.0
+        with ctx.workprec(working_bits(self.count, log_delta)):
+            laws = self.laws(log_delta)
+            left = arb(delta) - infinite_mass(laws)
+            if left < 0:
+                return math.inf, math.inf
+            if delta == 0.0 or not left > 0:
+                return _highest(laws, certain=delta == 0.0)
+            return _crossing(laws, left)
+
+
+def infinite_mass(laws: Laws) -> Ball:
+    """1 - prod (1 - infinite_i)^{n_i}."""
+    finite = arb(1)
+    for law, count in laws:
+        finite *= (1 - law.infinite) ** count
+    return arb(0) if all(law.infinite.is_zero() for law, _ in laws) else 1 - finite
+
+
+def _highest(laws: Laws, *, certain: bool) -> tuple[float, float]:
+    total = arb(0)
+    for law, count in laws:
+        if law.highest is None:
+            return (math.inf if certain else 0.0), math.inf
+        total += law.highest * count
+    top = total.nonnegative_part()
+    return (_down(top) if certain else 0.0), _up(top)
+
+
+def _crossing(laws: Laws, target: Ball) -> tuple[float, float]:
+    """Doubles e1 < e2 with delta(e1) > target >= delta(e2), both proved; delta never rises."""
+    log_target = float(target.log())
+    _, near = Guess(laws).mass(log_target)
+    for _ in range(4):
+        profile, _ = finite_profile(laws, near, log_target)
+        root = _root(profile, target, near)
+        moved, near = abs(root - near), root
+        if moved <= 0.05 * (near + 1e-3):
+            break
+    for gap in (4e-16, 4e-15, 4e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2):
+        low, high = near * (1 - gap), near * (1 + gap) + 1e-300
+        if profile(arb(high)) <= target:
+            break
+    else:
+        raise NotComputable("the enclosure of delta is too wide to bracket epsilon")
+    for gap in (4e-16, 4e-15, 4e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2):
+        low = near * (1 - gap)
+        if profile(arb(low)) > target:
+            return low, high
+    if near == 0.0 or profile(arb(0)) <= target:
+        return 0.0, 0.0 if profile(arb(0)) <= target else high
+    raise NotComputable("the enclosure of delta is too wide to bracket epsilon")
+
+
+def _root(profile: Profile, target: Ball, near: float) -> float:
+    """A double near the crossing, by bisection and secants on log delta; nothing is proved here."""
+
+    def g(e: float) -> float:
+        value = profile(arb(e)).mid()
+        return float((value / target).log()) if value > 0 else -1e9
+
+    near = max(near, 1e-6)
+    low, high, step = near, near, 0.02 * near
+    while g(high) > 0.0 and high < 1e8:
+        low, high, step = high, high + step, step * 2
+    while g(low) <= 0.0:
+        if low == 0.0:
+            return 0.0
+        high, low, step = low, max(0.0, low - step), step * 2
+    a, b, fa, fb = low, high, g(low), g(high)
+    for turn in range(100):
+        if b - a <= 3e-16 * b:
+            break
+        c = (a * fb - b * fa) / (fb - fa) if turn % 3 != 2 else (a + b) / 2
+        if not a < c < b:
+            c = (a + b) / 2
+        fc = g(c)
+        if fc == 0.0 or c in (a, b):
+            return c
+        if fc > 0:
+            a, fa = c, fc
+        else:
+            b, fb = c, fc
+    return (a + b) / 2
+
+
+def _down(value: Ball) -> float:
+    """A double at or below every point of the ball."""
+    number = float(value.lower())
+    while not arb(number) <= value:
+        number = math.nextafter(number, -math.inf)
+    return max(0.0, number)
+
+
+def _up(value: Ball) -> float:
+    """A double at or above every point of the ball."""
+    number = float(value.upper())
+    while not arb(number) >= value:
+        number = math.nextafter(number, math.inf)
+    return number

@@ -1,0 +1,182 @@
+"""Laws of the privacy loss in ball arithmetic (python-flint): every number is an interval that contains the truth.
+
+Parameters are taken exactly as the doubles they are. A law offers the views that exist of it; what each view is worth
+is proved in docs/theory/rigorous.md. Imported only where ``rigorous=True`` asks for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from flint import acb, arb, ctx
+
+Ball = Any  # flint.arb; the package has no stubs
+Complex = Any  # flint.acb
+Point = tuple[Ball, Ball]
+"""(loss, mass)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """Masses with |E[e^{zL}] - sum mass e^{z loss}| <= error for Re z = tilt and |Im z| <= frequency."""
+
+    points: list[Point]
+    error: Ball
+
+
+def _zero() -> Ball:
+    return arb(0)
+
+
+@dataclass(frozen=True, eq=False)
+class BallLaw:
+    """The finite part of L = log dP/dQ under P in one direction, and P's mass where Q vanishes."""
+
+    infinite: Ball = field(default_factory=_zero)
+    highest: Ball | None = None
+    """The largest finite loss; None where losses are unbounded."""
+    atoms: list[Point] | None = None
+    """All atoms of a purely discrete law but a mass of at most ``missing``."""
+    missing: Ball = field(default_factory=_zero)
+    lattice: tuple[Ball, Ball] | None = None
+    """(offset, step) when every loss is offset + k * step."""
+    closed: Callable[[Complex], Complex] | None = None
+    """E[e^{zL}] in closed form."""
+    points: Callable[[float, float], Points] | None = None
+    """(tilt, frequency) -> quadrature or tilted atoms."""
+    profile: Callable[[Ball], Ball] | None = None
+    """delta of one step at any real epsilon."""
+    far: Callable[[float, Ball], Ball] | None = None
+    """(tilt, T) -> a bound, non-increasing in T, on |M(tilt + it)| / M(tilt) for all t >= T."""
+    variance: Ball | None = None
+    """mu squared, for a Gaussian."""
+    rational: tuple[tuple[Ball, Ball, int, int], tuple[Ball, Ball, int, int]] | None = None
+    """M(z) = sum of weight e^{z shift} (z+1)^a z^b / (z + 1/2), as (shift, weight, a, b)."""
+    sketch: Callable[[float], tuple[Any, Any]] | None = None
+    """tilt -> (losses, log masses) in doubles, to choose contours only."""
+
+    def mgf(self, tilt: float) -> Ball:
+        """E[e^{tilt L}] over the finite part."""
+        if self.closed is not None:
+            return self.closed(acb(tilt)).real
+        assert self.points is not None
+        found = self.points(tilt, 0.0)
+        total = sum((mass * (loss * tilt).exp() for loss, mass in found.points), arb(0))
+        return total + arb(0, found.error.upper())
+
+    def rough(self, tilt: float) -> float:
+        """log E[e^{tilt L}] in doubles, to choose contours only."""
+        if self.sketch is None:
+            return float(self.mgf(tilt).log())
+        losses, logs = self.sketch(tilt)
+        sizes = tilt * losses + logs
+        top = float(sizes.max())
+        return top + math.log(float(np.exp(sizes - top).sum()))
+
+
+def bits() -> int:
+    """The working precision."""
+    return int(ctx.prec)
+
+
+# ----------------------------------------------------------------------------------------------------------- discrete
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A REMOVE pair of discrete laws: (loss, P-mass, Q-mass), and the masses where the other side vanishes."""
+
+    points: list[tuple[Ball, Ball, Ball]]
+    only_p: Ball
+    only_q: Ball
+    lattice: tuple[Ball, Ball] | None = None
+    missing: Ball = field(default_factory=_zero)
+    """P- and Q-mass left out (an infinite lattice)."""
+
+
+def two_points(epsilon: Ball, delta: Ball, choices: int = 2) -> Base:
+    """Randomized response among ``choices`` on the part 1 - delta."""
+    total = epsilon.exp() + (choices - 1)
+    points = [
+        (epsilon, (1 - delta) * epsilon.exp() / total, (1 - delta) / total),
+        (-epsilon, (1 - delta) / total, (1 - delta) * epsilon.exp() / total),
+    ]
+    if choices > 2:
+        rest = (1 - delta) * (choices - 2) / total
+        points.append((arb(0), rest, rest))
+    return Base(points, delta, delta, (-epsilon, epsilon if choices > 2 else 2 * epsilon))
+
+
+def listed_pair(p: tuple[float, ...], q: tuple[float, ...]) -> Base:
+    """Two probability vectors, exactly as given."""
+    finite = [((arb(a) / arb(b)).log(), arb(a), arb(b)) for a, b in zip(p, q, strict=True) if a > 0 and b > 0]
+    only_p = sum((arb(a) for a, b in zip(p, q, strict=True) if b == 0), arb(0))
+    only_q = sum((arb(b) for a, b in zip(p, q, strict=True) if a == 0), arb(0))
+    lattice = (finite[0][0], finite[1][0] - finite[0][0]) if len(finite) == 2 else None
+    return Base(finite, only_p, only_q, lattice)
+
+
+def discrete_laplace_base(scale: Ball, shift: int) -> Base:
+    """Two-sided geometric noise against its shift; everything outside the shift is two atoms."""
+    alpha = (-1 / scale).exp()
+    points = []
+    for x in range(shift + 1):
+        p = (1 - alpha) / (1 + alpha) * alpha ** (shift - x)
+        p = 1 / (1 + alpha) if x == shift else alpha**shift / (1 + alpha) if x == 0 else p
+        loss = arb(2 * x - shift) / scale
+        points.append((loss, p, p * (-loss).exp()))
+    return Base(points, arb(0), arb(0), (-arb(shift) / scale, 2 / scale))
+
+
+def discrete_gaussian_base(sigma: Ball, shift: int, log_mass: float) -> Base:
+    """The lattice cut where P and Q both have less than e^log_mass left."""
+    reach = math.ceil(float(sigma) * math.sqrt(-2.0 * log_mass) * 1.01) + 2
+    rate = -1 / (2 * sigma**2)
+    half = [(rate * (k * k)).exp() for k in range(reach + shift + 2)]
+    # Past k the terms fall at least by the ratio at k.
+    dropped = half[reach + 1] / (1 - half[reach + 1] / half[reach])
+    norm = half[0] + 2 * sum(half[1 : reach + 1], arb(0)) + 2 * arb(0, dropped.upper()) * 1
+    step = arb(shift) / sigma**2
+    points = []
+    for x in range(-reach, reach + shift + 1):
+        loss = step * x - step * shift / 2
+        points.append((loss, half[abs(x - shift)] / norm, half[abs(x)] / norm))
+    return Base(points, arb(0), arb(0), (-step * shift / 2, step), 2 * dropped / norm)
+
+
+def discrete_law(base: Base, rate: Ball | None, removing: bool) -> BallLaw:
+    """The law of a discrete pair, Poisson sampled where ``rate`` is given."""
+    if rate is None:
+        atoms = [(loss, p) if removing else (-loss, q) for loss, p, q in base.points]
+        infinite = base.only_p if removing else base.only_q
+        lattice = base.lattice if removing or base.lattice is None else (-base.lattice[0], base.lattice[1])
+    else:
+        atoms = []
+        for loss, p, q in base.points:
+            mixed = (1 + rate * loss.expm1()).log()
+            atoms.append((mixed, (1 - rate) * q + rate * p) if removing else (-mixed, q))
+        if not base.only_q.is_zero():
+            edge = (1 - rate).log()
+            atoms.append((edge, (1 - rate) * base.only_q) if removing else (-edge, base.only_q))
+        infinite = rate * base.only_p if removing else arb(0)
+        lattice = (atoms[0][0], atoms[1][0] - atoms[0][0]) if len(atoms) == 2 else None
+    losses = np.array([float(loss) for loss, _ in atoms])
+    logs = np.array([float(m.log()) for _, m in atoms])
+    unbounded = not base.missing.is_zero()
+
+    def points(_tilt: float, _frequency: float) -> Points:
+        return Points(atoms, arb(0))
+
+    return BallLaw(
+        infinite=infinite,
+        highest=None if unbounded else max((loss for loss, _ in atoms), key=float, default=arb(0)),
+        atoms=atoms,
+        missing=base.missing,
+        lattice=lattice,
+        points=points,
+        sketch=lambda _tilt: (losses, logs),
+    )

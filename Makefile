@@ -10,7 +10,7 @@ export OPENBLAS_NUM_THREADS = 1
 export MPLBACKEND = Agg
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help demo test check lint types layers format bench campaign campaign-accounting campaign-ledger pictures clean
+.PHONY: help demo test check lint types layers format bench campaign campaign-accounting campaign-ledger campaign-mechanisms pictures clean
 
 help:
 	@echo "make demo      a table published privately, a denial, a privacy card; offline once installed"
@@ -18,7 +18,7 @@ help:
 	@echo "make check     ruff, mypy --strict and the import layers"
 	@echo "make format    let ruff rewrite what it can"
 	@echo "make bench     the benchmarks, against peers in their own environment"
-	@echo "make campaign  the long randomised sweeps (campaign-accounting, campaign-ledger)"
+	@echo "make campaign  the long randomised sweeps (campaign-accounting, campaign-ledger, campaign-mechanisms)"
 	@echo "make pictures  draw the pictures of the documentation again"
 	@echo "make clean     remove .venv and caches"
 
@@ -59,7 +59,7 @@ format: $(VENV)/.installed-dev
 bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/run.py
 
-campaign: campaign-accounting campaign-ledger
+campaign: campaign-accounting campaign-ledger campaign-mechanisms
 	HYPOTHESIS_PROFILE=campaign $(BIN)/python -m pytest -n $(WORKERS) --durations=15 --quiet tests/laws
 
 campaign-accounting: $(VENV)/.installed-dev
@@ -67,6 +67,10 @@ campaign-accounting: $(VENV)/.installed-dev
 
 campaign-ledger: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/ledger/campaign.py
+
+campaign-mechanisms: $(VENV)/.installed-dev
+	$(BIN)/python tests/campaigns/mechanism_claims.py --afresh
+	$(BIN)/python tests/campaigns/sampler_laws.py --seconds 60
 
 pictures: $(VENV)/.installed-demo
 	$(BIN)/python docs/images/draw.py

@@ -14,7 +14,6 @@ from tallystick.accounting.adjacency import Adjacency
 from tallystick.mechanisms import noise
 from tallystick.mechanisms.additive import AdditiveNoise
 from tallystick.mechanisms.laws import DiscreteGaussian, DiscreteLaplace, NoiseLaw, Relation
-from tallystick.mechanisms.randomness import SYSTEM
 
 DRAWS = 1_000_000
 LEVELS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.5)
@@ -264,58 +263,3 @@ def test_the_error_covers_at_its_nominal_rate(mechanism: AdditiveNoise, confiden
     # Not wasteful either: an integer step more than needed at most.
     step = float(masses(mechanism.law, 400).max()) * 2 if mechanism.lattice is None else 1e-3
     assert at_least(covered, DRAWS) <= confidence + step
-
-
-def claim_of(mechanism: AdditiveNoise) -> dict[float, float]:
-    return {epsilon: float(mechanism.privacy.delta(epsilon=epsilon)) for epsilon in LEVELS}
-
-
-def released(mechanism: AdditiveNoise, value: float) -> NDArray[np.float64]:
-    """A million independent releases of one value, at the noise of a scalar mechanism."""
-    points = mechanism.prepare(value, strict=True) + mechanism.law.draw(DRAWS, SYSTEM)
-    return np.asarray(points, dtype=np.float64) * mechanism.granularity
-
-
-@pytest.mark.parametrize("name", SCALARS)
-def test_a_million_releases_do_not_refute_the_price_and_half_the_noise_does(name: str) -> None:
-    mechanism = SCALARS[name]
-    low, high = 0, int(mechanism.move.norm) if mechanism.lattice is None else mechanism.move.norm
-    assert not refuted(released(mechanism, low), released(mechanism, high), claim_of(mechanism))
-    law = mechanism.law
-    half = type(law)(law.scale / 2) if isinstance(law, DiscreteLaplace) else type(law)(law.sigma / 2)  # type: ignore[attr-defined,call-arg]
-    broken = AdditiveNoise(half, mechanism.lattice, mechanism.move, None, mechanism.relation)
-    assert refuted(released(broken, low), released(broken, high), claim_of(mechanism))
-
-
-def test_the_wrong_adjacency_is_refuted() -> None:
-    # A sum of values in [-1, 3] moves by 3 when a unit comes or goes and by 4 when it is replaced.
-    add_remove = noise.add_laplace(epsilon=1.0, sensitivity=noise.sensitivity_of("sum", lower=-1, upper=3))
-    replace = noise.add_laplace(
-        epsilon=1.0, sensitivity=noise.sensitivity_of("sum", lower=-1, upper=3, adjacency="replace")
-    )
-    with_low, with_high = 10.0 - 1.0, 10.0 + 3.0
-    assert refuted(released(add_remove, with_low), released(add_remove, with_high), claim_of(replace))
-    assert not refuted(released(replace, with_low), released(replace, with_high), claim_of(replace))
-
-
-def test_reused_noise_is_refuted() -> None:
-    mechanism = noise.add_discrete_laplace(epsilon=1.0, sensitivity=2, dimension=2)
-    claim = {1.0: 0.0}
-
-    def differences(reused: bool, shift: int) -> NDArray[np.float64]:
-        first = mechanism.law.draw(DRAWS, SYSTEM)
-        second = first if reused else mechanism.law.draw(DRAWS, SYSTEM)
-        return np.asarray(first - (second + shift), dtype=np.float64)
-
-    assert not refuted(differences(False, 0), differences(False, 1), claim)
-    assert refuted(differences(True, 0), differences(True, 1), claim)
-
-
-def test_an_unclamped_sum_is_refuted() -> None:
-    mechanism = noise.add_laplace(epsilon=1.0, sensitivity=noise.sensitivity_of("sum", lower=0, upper=1))
-    data, outlier = [0.2, 0.9, 0.5], 40.0
-    clamped = [noise.exact_sum(rows, lower=0, upper=1) for rows in (data, [*data, outlier])]
-    unclamped = [sum(data), sum([*data, outlier])]
-    claim = claim_of(mechanism)
-    assert not refuted(released(mechanism, clamped[0]), released(mechanism, clamped[1]), claim)  # type: ignore[arg-type]
-    assert refuted(released(mechanism, unclamped[0]), released(mechanism, unclamped[1]), claim)

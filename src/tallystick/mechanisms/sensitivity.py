@@ -86,11 +86,18 @@ def exact_sum(values: ArrayLike, *, lower: float, upper: float) -> Fraction:
     whole = np.ldexp(mantissas, 53).astype(np.int64)
     total = Fraction(0)
     for exponent in np.unique(exponents).tolist():
-        part = whole[exponents == exponent]
-        # Halves of 27 and 26 bits, so that int64 sums of up to 2^35 of them are exact.
-        high, low = int(np.sum(part >> 26)), int(np.sum(part & ((1 << 26) - 1)))
-        total += ((high << 26) + low) * Fraction(2) ** (exponent - 53)
+        total += whole_sum(whole[exponents == exponent]) * Fraction(2) ** (exponent - 53)
     return total
+
+
+def whole_sum(values: NDArray[np.int64]) -> int:
+    """The sum of integers of at most 53 bits, which could overflow int64.
+
+    >>> whole_sum(np.full(4096, 1 << 53)) == 1 << 65
+    True
+    """
+    # Halves of 27 and 26 bits, so that int64 sums of up to 2^35 of them are exact.
+    return (int(np.sum(values >> 26)) << 26) + int(np.sum(values & ((1 << 26) - 1)))
 
 
 def sensitivity_of(

@@ -24,6 +24,7 @@ from tallystick.mechanisms.randomness import Source
 from tallystick.mechanisms.samplers.discrete_gaussian import discrete_gaussian
 from tallystick.mechanisms.samplers.discrete_laplace import discrete_laplace
 from tallystick.mechanisms.scores import vector
+from tallystick.mechanisms.sensitivity import whole_sum
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -77,7 +78,7 @@ class WinsorizedMean(Mechanism[Indices, float]):
         low, high = self.widened(lower, upper, int(prepared.size))
         if low == high:  # nothing a number can move; its scale would be 0
             return Fraction(low)
-        total = sum(int(number) for number in np.clip(prepared, low, high))
+        total = whole_sum(np.clip(prepared, low, high))
         return Fraction(total + self._noise(high - low, source), int(prepared.size))
 
     def widened(self, lower: int, upper: int, count: int) -> tuple[int, int]:

@@ -155,22 +155,28 @@ def test_a_commit_that_was_never_synced_is_synced_before_it_is_shown(path, confi
 
 def test_many_writers_share_syncs_and_each_waits_for_one_that_began_after_its_commit(path, config):
     """Times of one clock from all processes: operations (commits, returns) and syncs (begins, ends)."""
-    writers, each = 8, 8
+    writers, each = 8, 6
     with Ledger(path, config=config) as ledger:
         people(ledger)
     reader, writer = os.pipe()
+    ready_reader, ready_writer = os.pipe()
+    go_reader, go_writer = os.pipe()
     children = []
     for _ in range(writers):
         child = os.fork()
         if child == 0:
             code = 70
             try:
-                write(path, config, each, writer)
+                os.close(go_writer)
+                write(path, config, each, (ready_writer, go_reader, writer))
                 code = 0
             finally:
                 os._exit(code)
         children.append(child)
     os.close(writer)
+    for _ in children:
+        os.read(ready_reader, 1)
+    os.close(go_writer)
     with os.fdopen(reader) as pipe:
         lines = [line.split() for line in pipe]
     assert [os.waitpid(child, 0)[1] for child in children] == [0] * writers
@@ -178,16 +184,17 @@ def test_many_writers_share_syncs_and_each_waits_for_one_that_began_after_its_co
     operations = [(float(a), float(b)) for kind, a, b in lines if kind == "operation"]
     assert len(operations) == writers * each
     for committed, returned in operations:
-        assert any(committed <= began and ended <= returned for began, ended in syncs)
+        assert any(committed <= began and ended <= returned for began, ended in syncs), (committed, returned, syncs)
     assert len(syncs) < len(operations), "no sync was shared"
 
 
-def write(path, config, each, out):
+def write(path, config, each, pipes):
+    ready, go, out = pipes
     committed, real = [], os.fdatasync
 
     def slow(descriptor):
         began = time.monotonic()
-        time.sleep(0.003)
+        time.sleep(0.01)
         real(descriptor)
         os.write(out, f"sync {began} {time.monotonic()}\n".encode())
 
@@ -195,9 +202,11 @@ def write(path, config, each, out):
         if point == "reserve: before COMMIT":  # others can see the commit before this process knows that it is done
             committed[:] = [time.monotonic()]
 
-    os.fdatasync = slow
     with Ledger(path, config=config, probe=probe) as ledger:
         account = people(ledger)
+        os.write(ready, b"r")
+        os.read(go, 1)
+        os.fdatasync = slow
         for _ in range(each):
             spend(account, 1).reserve()
             os.write(out, f"operation {committed[0]} {time.monotonic()}\n".encode())

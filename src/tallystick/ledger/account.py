@@ -62,6 +62,7 @@ class Account:
         self.id, self.name, self.kind, self.filter = row.id, row.name, row.kind, row.filter
         self.unit, self.adjacency, self.partition = row.unit, row.adjacency, row.partition_name
         self.milestones: tuple[int, ...] = tuple(json.loads(row.milestones))
+        self._last_terms: tuple[object, PrivacyLoss | None, str] = (None, None, "")
 
     def _row(self) -> AccountRow:
         return self.ledger.account_row(self.name)
@@ -159,9 +160,8 @@ class Account:
         ``value`` may be a function without arguments: it is called only after the charge is durable. Type and shape
         are checked first and cost nothing; any failure after that keeps the charge.
         """
-        charge = self.charge(
-            mechanism.privacy, why=why, key=key, delta=delta, also=also, lease=lease, request=_described(mechanism)
-        )
+        loss, described = self._terms_of(mechanism)
+        charge = self.charge(loss, why=why, key=key, delta=delta, also=also, lease=lease, request=described)
         prepare = getattr(mechanism, "prepare", None)
         if prepare is not None and not callable(value):
             prepare(value, strict=False)
@@ -172,6 +172,15 @@ class Account:
         except AlreadyCommitted as found:
             return found.answer
         return charge.answer
+
+    def _terms_of(self, mechanism: Priced) -> tuple[PrivacyLoss, str]:
+        """What a mechanism loses and how it is described, remembered for the last one if it cannot change."""
+        last, loss, described = self._last_terms
+        if last is not mechanism or loss is None:
+            loss, described = mechanism.privacy, _described(mechanism)
+            if _immutable(mechanism):
+                self._last_terms = (mechanism, loss, described)
+        return loss, described
 
     def history(self) -> list[Event]:
         """Every charge on this account itself, oldest first."""
@@ -202,6 +211,15 @@ def _described(mechanism: object) -> str:
     """Public parameters of a mechanism, to tell two requests under one key apart."""
     text = repr(mechanism)
     return type(mechanism).__qualname__ if " at 0x" in text else text[:10_000]
+
+
+def _immutable(mechanism: object) -> bool:
+    """Whether it is a frozen dataclass of hashable parts, so that the same object always has the same price."""
+    parameters = getattr(type(mechanism), "__dataclass_params__", None)
+    try:
+        return bool(parameters and parameters.frozen and hash(mechanism) is not None)
+    except TypeError:  # an array inside could be changed in place
+        return False
 
 
 def event(row: ChargeRow, a0: int, a1: int, body: dict[str, Any], currency: Filter) -> Event:

@@ -57,6 +57,9 @@ class AnchorFile:
         """Move the anchor forward; a lower position never replaces a higher one."""
         with contextlib.suppress(OSError):
             descriptor = self._open()
+            match = RECORD.match(os.pread(descriptor, 128, 0))
+            if match and int(match[1]) >= anchor.seq:
+                return  # another writer of the same group was faster
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             try:
                 match = RECORD.match(os.pread(descriptor, 128, 0))

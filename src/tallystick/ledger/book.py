@@ -54,6 +54,7 @@ class Ledger:
         self.principal = checked("principal", principal)
         self._clock = clock
         self._config = config
+        self._last_plan: tuple[PrivacyLoss | None, str] = (None, "")
         self.store: Store = open_store(place, create=create, probe=probe)
         try:
             self.id = self._genesis(create)
@@ -206,7 +207,15 @@ class Ledger:
             raise InvalidInput("accounts", [a.name for a in accounts], "one or more different accounts")
         amounts = [account.price(loss, delta=delta) for account in accounts]
         lines = tuple((account, amount.a0, amount.a1) for account, amount in zip(accounts, amounts, strict=True))
-        return self.charge_amounts(lines, plan=loss.to_json(), why=why, key=key, lease=lease, request=request)
+        return self.charge_amounts(lines, plan=self._text_of(loss), why=why, key=key, lease=lease, request=request)
+
+    def _text_of(self, loss: PrivacyLoss) -> str:
+        """The plan as JSON, remembered for the loss asked about last: in a busy service it is the same object."""
+        last, text = self._last_plan
+        if last is not loss:
+            text = loss.to_json()
+            self._last_plan = (loss, text)
+        return text
 
     def charge_amounts(
         self,
@@ -223,15 +232,19 @@ class Ledger:
         checked("plan", plan, PLAN_LENGTH, empty=True)
         name = uuid.uuid4().hex if key is None else checked("key", key)
         asked = sorted((Line(account.id, a0, a1, account.path) for account, a0, a1 in lines), key=lambda line: line[0])
-        about = canonical({"lines": [line[:3] for line in asked], "plan": plan, "request": request})
+        about = digest(canonical({"lines": [line[:3] for line in asked], "plan": plan, "request": request}))
+        plan_hash = digest(plan)
         self.lease_end(lease)
+        known = key is not None
 
         def take(started: bool) -> Held:
-            wanted = Request(self.principal, name, digest(about), why, plan, tuple(asked), self.lease_end(lease))
+            nonlocal known
+            named, known, until = known, True, self.lease_end(lease)
+            wanted = Request(self.principal, name, about, why, plan, plan_hash, tuple(asked), until, named)
             with self.store.write("begin" if started else "reserve") as transaction:
                 return journal.reserve(transaction, wanted, self.now(), started=started)
 
-        return Charge(self, take, lines, digest(plan))
+        return Charge(self, take, lines, plan_hash)
 
     def stored_answer(self, charge: ChargeRow) -> tuple[Any, Receipt]:
         """The stored answer of a committed charge, and its receipt."""

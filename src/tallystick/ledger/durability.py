@@ -65,12 +65,18 @@ class Durability:
         body, _, check = record.partition(b"\n")[0].rpartition(b" ")
         mine = body.startswith(self._about) and check == b"%08x" % zlib.crc32(body)  # a torn read fails this
         value = body[len(self._about) :] if mine else b""
-        if self._failed or value == FAILED:
+        if value == FAILED:
+            self._failed = True
+        self.require_sound()
+        return int(value) if value and self._joined else -1
+
+    def require_sound(self) -> None:
+        """Refuse when this process knows of a failed sync."""
+        if self._failed:
             raise Unavailable(
                 f"a sync of {self._path}-wal failed, so the disk may have lost what was committed last; nothing is "
                 "delivered. Stop every process that uses this ledger, put it on a sound disk and verify it"
             )
-        return int(value) if value and self._joined else -1
 
     def _sync(self) -> None:
         try:

@@ -83,8 +83,10 @@ class Request:
     digest: str
     why: str
     plan: str
-    lines: tuple[Line, ...]
+    plan_hash: str
+    lines: tuple[Line, ...]  # in the order of account ids
     lease_until: int
+    named: bool = True  # False: the key was made up just now, so nobody can have used it
 
 
 class Held(NamedTuple):
@@ -125,10 +127,10 @@ def reserve(transaction: Transaction, request: Request, at: int, *, started: boo
     A live charge of the same key is returned as it is; an expired reservation of the same key is taken over with a
     higher fence, so that its first holder can no longer start it; an expired execution is burned.
     """
-    row = transaction.row("charge_by_key", request.principal, request.key)
+    row = transaction.row("charge_by_key", request.principal, request.key) if request.named else None
     if row is not None:
         return _meet(transaction, ChargeRow(*row), request, at, started=started)
-    for line in sorted(request.lines):
+    for line in request.lines:
         spend(transaction, line)
     state = "EXECUTING" if started else "RESERVED"
     position = append(
@@ -140,8 +142,8 @@ def reserve(transaction: Transaction, request: Request, at: int, *, started: boo
         request=request.digest,
         why=request.why,
         plan=request.plan,
-        plan_hash=digest(request.plan),
-        lines=[[line.account_id, line.a0, line.a1] for line in sorted(request.lines)],
+        plan_hash=request.plan_hash,
+        lines=[[line.account_id, line.a0, line.a1] for line in request.lines],
         lease_until=request.lease_until,
     )
     charge = ChargeRow(

@@ -14,6 +14,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Final
 
 from tallystick.errors import InvalidInput, LedgerIntegrity, TallystickError, Unavailable
@@ -76,7 +77,7 @@ class SqliteStore:
         self._process = 0
         self._listener: Callable[[Transaction], Callable[[], None]] | None = None
         self._create_file(create)
-        with translated(self.url):
+        with Translated(self.url):
             self._migrate()
 
     def _create_file(self, create: bool) -> None:
@@ -104,52 +105,55 @@ class SqliteStore:
         connection = self._connected()
         if not pending("sqlite", _applied(connection)):
             return
-        with self._gated():
+        self._close_gate()
+        try:
             connection.execute("BEGIN IMMEDIATE")
-            try:
-                for step in pending("sqlite", _applied(connection)):
-                    for sql in statements_of(step.sql):
-                        connection.execute(sql)
-                    connection.execute("INSERT INTO migration (version, name) VALUES (?, ?)", (step.version, step.name))
-                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                connection.execute("COMMIT")
-            except BaseException:
-                _roll_back(connection)
-                raise
+            for step in pending("sqlite", _applied(connection)):
+                for sql in statements_of(step.sql):
+                    connection.execute(sql)
+                connection.execute("INSERT INTO migration (version, name) VALUES (?, ?)", (step.version, step.name))
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute("COMMIT")
+        except BaseException:
+            _roll_back(connection)
+            raise
+        finally:
+            self._open_gate()
         self._settle(0)
 
-    @contextlib.contextmanager
-    def _gated(self) -> Iterator[None]:
+    def _close_gate(self) -> None:
+        """Wait for our turn among all writers."""
         if self._gate >= 0:
             fcntl.flock(self._gate, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            if self._gate >= 0:
-                fcntl.flock(self._gate, fcntl.LOCK_UN)
+
+    def _open_gate(self) -> None:
+        if self._gate >= 0:
+            fcntl.flock(self._gate, fcntl.LOCK_UN)
 
     @contextlib.contextmanager
     def write(self, operation: str) -> Iterator[SqliteTransaction]:
         """A transaction that is durable when the block ends and absent when the block raises."""
         probe = self._probe if self._probe is None else _prefixed(self._probe, operation)
-        with translated(self.url):
+        with Translated(self.url):
             with self._mutex:
                 connection = self._connected()
                 if self._durability:
-                    self._durability.settled()  # refuses after a failed sync, before more is charged
-                with self._gated():
+                    self._durability.require_sound()  # before more is charged
+                self._close_gate()
+                try:
                     connection.execute("BEGIN IMMEDIATE")
-                    try:
-                        transaction = SqliteTransaction(connection, probe)
-                        yield transaction
-                        after = self._listener(transaction) if self._listener else None
-                        seq = _newest(transaction)
-                        if probe:
-                            probe("before COMMIT")
-                        connection.execute("COMMIT")
-                    except BaseException:
-                        _roll_back(connection)
-                        raise
+                    transaction = SqliteTransaction(connection, probe)
+                    yield transaction
+                    after = self._listener(transaction) if self._listener else None
+                    seq = _newest(transaction)
+                    if probe:
+                        probe("before COMMIT")
+                    connection.execute("COMMIT")
+                except BaseException:
+                    _roll_back(connection)
+                    raise
+                finally:
+                    self._open_gate()
                 self._committed = seq
             if probe:
                 probe("after COMMIT")
@@ -162,7 +166,7 @@ class SqliteStore:
     @contextlib.contextmanager
     def read(self) -> Iterator[SqliteTransaction]:
         """A consistent snapshot of what is on the disk: another writer's commit is not shown before its sync."""
-        with self._mutex, translated(self.url):
+        with self._mutex, Translated(self.url):
             connection = self._connected()
             connection.execute("BEGIN")
             try:
@@ -191,7 +195,7 @@ class SqliteStore:
 
     def layout_problems(self) -> list[str]:
         """Differences between the file's own objects and the migrations, and physical damage."""
-        with self._mutex, translated(self.url):
+        with self._mutex, Translated(self.url):
             connection = self._connected()
             problems = [
                 f"SQLite: {row[0]}" for row in connection.execute("PRAGMA integrity_check(20)") if row[0] != "ok"
@@ -297,20 +301,35 @@ def _roll_back(connection: sqlite3.Connection) -> None:
             connection.execute("ROLLBACK")
 
 
-@contextlib.contextmanager
-def translated(url: str) -> Iterator[None]:
-    """Turn SQLite's errors into tallystick's; texts of statements and values are not repeated."""
-    try:
-        yield
-    except TallystickError:
-        raise
-    except sqlite3.IntegrityError as error:
-        raise LedgerIntegrity(f"the ledger {url} refused an inconsistent change: {error}") from error
-    except sqlite3.OperationalError as error:
-        raise Unavailable(f"the ledger {url} cannot be used now: {error}; nothing was granted") from error
-    except UnicodeError as error:  # the driver fails to read damaged text, even in SQLite's own messages
-        raise LedgerIntegrity(f"the ledger {url} is damaged: it holds text that is none") from error
-    except sqlite3.DatabaseError as error:
-        raise LedgerIntegrity(f"the ledger {url} is damaged or is not a ledger: {error}") from error
-    except OSError as error:
-        raise Unavailable(f"the ledger {url} cannot be used now: {error.strerror}; nothing was granted") from error
+class Translated:
+    """Turns SQLite's errors into tallystick's; texts of statements and values are not repeated."""
+
+    __slots__ = ("_url",)
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for known, explain in _EXPLAINED:
+            if isinstance(error, known):
+                raise explain(self._url, error) from error
+
+
+def _cannot_be_used(url: str, error: Any) -> TallystickError:
+    reason = getattr(error, "strerror", None) or error
+    return Unavailable(f"the ledger {url} cannot be used now: {reason}; nothing was granted")
+
+
+# In this order: the first that fits is raised. Unicode errors come from the driver, which fails to read damaged text.
+_EXPLAINED: Final[tuple[tuple[type[Exception], Callable[[str, Any], TallystickError]], ...]] = (
+    (sqlite3.IntegrityError, lambda url, e: LedgerIntegrity(f"the ledger {url} refused an inconsistent change: {e}")),
+    (sqlite3.OperationalError, _cannot_be_used),
+    (UnicodeError, lambda url, e: LedgerIntegrity(f"the ledger {url} is damaged: it holds text that is none")),
+    (sqlite3.DatabaseError, lambda url, e: LedgerIntegrity(f"the ledger {url} is damaged or is not a ledger: {e}")),
+    (OSError, _cannot_be_used),
+)

@@ -12,12 +12,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy.special import gammaincc
+from sqlglot import exp
 
 import tallystick as ts
 from statistical.goodness import NEVER, at_least, at_most, refuted
 from tallystick.mechanisms.randomness import SeededSource
 from tallystick.query import run
 from tallystick.query.allocate import UNITS
+from tallystick.query.dialects import DuckWords
 from tallystick.query.parts import Caps
 from tallystick.query.plan import Plan
 from tallystick.query.release import Release
@@ -174,3 +177,45 @@ def test_lone_groups_appear_as_rarely_as_computed_and_only_above_the_threshold()
     assert at_least(seen, 2 * runs) <= plan.lone_probability
     assert at_most(seen, 2 * runs) >= plan.lone_probability * 0.5
     assert NEVER < plan.lone_probability <= 0.05
+
+
+def kept_evenly(units: list[Any], groups: list[Any], most: int) -> float:
+    """Every unit is in every group and keeps ``most`` of them: p-value that each group is kept equally often.
+
+    For subsets drawn evenly, counts have variance N q (1 - q) and correlation -1/(G - 1), so this is chi-square
+    with G - 1 degrees of freedom.
+    """
+    table = pa.table({"u": np.repeat(units, len(groups)), "g": np.tile(groups, len(units))})
+    visits = ts.Private(table).table(unit="u").per_unit(max_groups=most, max_rows_per_group=1)
+    plan = visits.group_by("g", keys=list(groups)).agg(people=ts.count_units()).plan(rho=1)
+    counts = run.integers(plan).numbers[UNITS][:, 0]
+    assert counts.sum() == most * len(units)
+    share = most / len(groups)
+    spread = len(units) * share * (1 - share) * len(groups) / (len(groups) - 1)
+    return float(gammaincc((len(groups) - 1) / 2, float(((counts - len(units) * share) ** 2).sum()) / spread / 2))
+
+
+@pytest.mark.parametrize(
+    ("units", "groups", "most"),
+    [
+        (list(range(20_000)), list(range(30)), 10),
+        ([i << 40 for i in range(20_000)], list(range(11)), 10),
+        ([f"patient-{i:07d}" for i in range(10_000)], [f"ward {i}" for i in range(40)], 1),
+    ],
+)
+def test_which_groups_a_unit_keeps_favours_none(units: list[Any], groups: list[Any], most: int) -> None:
+    assert kept_evenly(units, groups, most) > NEVER
+
+
+def test_the_same_test_finds_an_order_that_favours_the_first_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    def plain(self: DuckWords, salt: str, pieces: Any) -> Any:
+        number = pieces[0][0] if salt.endswith("group") else exp.Literal.number("0")
+        return exp.Anonymous(this="PRINTF", expressions=[exp.Literal.string("%032x"), number])
+
+    def last_eight(self: DuckWords, digest: Any, start: int) -> Any:
+        tail = exp.Anonymous(this="RIGHT", expressions=[digest.copy(), exp.Literal.number("8")])
+        return self.cast(exp.DPipe(this=exp.Literal.string("0x"), expression=tail), "integer")
+
+    monkeypatch.setattr(DuckWords, "digest", plain)
+    monkeypatch.setattr(DuckWords, "digits", last_eight)
+    assert kept_evenly(list(range(2_000)), list(range(30)), 10) < NEVER

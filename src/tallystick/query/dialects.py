@@ -23,7 +23,6 @@ HUGE: Final = 1e100
 
 SATURATED_CELL: Final = 1 << 50
 SATURATED_TOTAL: Final = 1 << 62
-HASH_DIGITS: Final = 12
 
 
 def name(text: str, table: str | None = None) -> exp.Column:
@@ -58,16 +57,26 @@ def missing(value: Tree) -> Tree:
     return exp.Paren(this=exp.Is(this=value.copy(), expression=exp.Null()))
 
 
+_TYPES: Final = {
+    "integer": "BIGINT",
+    "small": "INT",
+    "number": "DOUBLE",
+    "text": "TEXT",
+    "boolean": "BOOLEAN",
+    "date": "DATE",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Words:
     """One dialect. Subclasses say what they say differently."""
 
     name: ClassVar[str]
+    hexadecimal: ClassVar[str] = "0x"
 
     def cast(self, value: Tree, kind: str) -> Tree:
-        """CAST to integer (64 bits), number (double), text, boolean or date."""
-        types = {"integer": "BIGINT", "number": "DOUBLE", "text": "TEXT", "boolean": "BOOLEAN", "date": "DATE"}
-        return exp.Cast(this=value.copy(), to=exp.DataType.build(types[kind]))
+        """CAST to integer (64 bits), small (32 bits), number (double), text, boolean or date."""
+        return exp.Cast(this=value.copy(), to=exp.DataType.build(_TYPES[kind]))
 
     def try_cast(self, value: Tree, kind: str) -> Tree:
         """CAST that gives NULL where it fails."""
@@ -94,14 +103,22 @@ class Words:
         """Integer division of non-negative 64-bit integers."""
         return exp.Paren(this=exp.IntDiv(this=left.copy(), expression=right.copy()))
 
-    def hash(self, salt: str, pieces: Sequence[tuple[Tree, str]]) -> Tree:
-        """The first digits of md5 over salt and pieces, each with its type, in a text that only they can give.
+    def digest(self, salt: str, pieces: Sequence[tuple[Tree, str]]) -> Tree:
+        """The md5 of salt and pieces, each with its type, as 32 digits, over a text that only they can give.
 
         A text stands after its length; anything else holds no colon and stands before one.
         """
         text = functools.reduce(lambda a, b: exp.DPipe(this=a, expression=b), _unambiguous(self, salt, pieces))
-        digest = exp.Anonymous(this="MD5", expressions=[text])
-        return exp.Anonymous(this="SUBSTR", expressions=[digest, whole(1), whole(HASH_DIGITS)])
+        return exp.Anonymous(this="MD5", expressions=[text])
+
+    def digits(self, digest: Tree, start: int) -> Tree:
+        """Eight hexadecimal digits of a digest as a 64-bit integer."""
+        prefixed = exp.DPipe(this=exp.Literal.string(self.hexadecimal), expression=_eight(digest, start))
+        return self.cast(prefixed, "integer")
+
+    def in_share(self, unit: Tree, i: int, n: int) -> Tree:
+        """Whether a unit belongs to the i-th of n disjoint sets; only engines that work in shares need it."""
+        raise NotImplementedError
 
     def kth_smallest(self, value: Tree, k: int) -> Tree:
         """The k-th smallest value of a group, which has at least k."""
@@ -116,6 +133,10 @@ class Words:
     def render(self, tree: Tree) -> str:
         """The SQL text."""
         return tree.sql(dialect=self.name)
+
+
+def _eight(digest: Tree, start: int) -> Tree:
+    return exp.Anonymous(this="SUBSTR", expressions=[digest.copy(), whole(start + 1), whole(8)])
 
 
 def _unambiguous(words: Words, salt: str, pieces: Sequence[tuple[Tree, str]]) -> list[Tree]:
@@ -136,6 +157,11 @@ class DuckWords(Words):
         listed = exp.Anonymous(this="MIN", expressions=[value.copy(), whole(k)])
         return exp.Anonymous(this="LIST_EXTRACT", expressions=[listed, whole(k)])
 
+    def in_share(self, unit: Tree, i: int, n: int) -> Tree:
+        # two arguments: the hash of the unit alone is what the engine's own hash tables use
+        mixed = exp.Anonymous(this="HASH", expressions=[unit.copy(), whole(n)])
+        return exp.EQ(this=exp.Mod(this=mixed, expression=whole(n)), expression=whole(i))
+
 
 class SparkWords(Words):
     """Spark SQL."""
@@ -146,6 +172,10 @@ class SparkWords(Words):
         gathered = exp.Anonymous(this="COLLECT_LIST", expressions=[value.copy()])
         ordered = exp.Anonymous(this="SORT_ARRAY", expressions=[gathered])
         return exp.Anonymous(this="ELEMENT_AT", expressions=[ordered, whole(k)])
+
+    def digits(self, digest: Tree, start: int) -> Tree:
+        decimal = exp.Anonymous(this="CONV", expressions=[_eight(digest, start), whole(16), whole(10)])
+        return self.cast(decimal, "integer")
 
     def sum(self, value: Tree, most: int) -> Tree:
         if most == SATURATED_TOTAL:  # a 64-bit sum would wrap around silently
@@ -189,8 +219,9 @@ class PostgresWords(Words):
         gathered = exp.Paren(this=exp.ArrayAgg(this=ordered))
         return exp.Bracket(this=gathered, expressions=[whole(k)], offset=1)
 
-    def hash(self, salt: str, pieces: Sequence[tuple[Tree, str]]) -> Tree:
-        return exp.Collate(this=Words.hash(self, salt, pieces), expression=exp.to_identifier("C", quoted=True))
+    def digits(self, digest: Tree, start: int) -> Tree:
+        prefixed = exp.Paren(this=exp.DPipe(this=exp.Literal.string("x"), expression=_eight(digest, start)))
+        return self.cast(exp.Cast(this=prefixed, to=exp.DataType.build("BIT(32)", dialect="postgres")), "integer")
 
 
 WORDS: Final[dict[str, Words]] = {words.name: words for words in (DuckWords(), SparkWords(), PostgresWords())}

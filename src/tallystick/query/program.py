@@ -1,10 +1,7 @@
 """A question as SQL: a closed sequence of stages that is the same on every engine.
 
 cells    one line per (unit, group): rows, and per measured column total, squares and rows with a value
-over     the units with more than K groups                       (only where K can bind)
-ranked   their cells, with the keyed hash of (unit, group)
-cut      their (K+1)-th smallest hash
-kept     cells of the other units, and cells whose hash is below the cut: at most K per unit, ties or not
+over, groups, ranked, cuts, kept                    see capping: at most K groups per unit
 totals   integers per group; a cell of c > L rows keeps weight L/c, rounded down
 bins     integers per group and bin, weighted the same way
 """
@@ -17,6 +14,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from tallystick.query.asked import Query
+from tallystick.query.capping import SIGN, UNIT, Capping
 from tallystick.query.dialects import (
     SATURATED_CELL,
     SATURATED_TOTAL,
@@ -37,7 +35,7 @@ from tallystick.query.schema import Schema
 from tallystick.query.table import EachRow, Step
 
 Relation = Callable[[str, Schema], Tree]
-UNIT, ROWS, BIN, HASH, CUT, KEY, SIGN = "_unit", "_rows", "_bin", "_hash", "_cut", "_key", "_sign"
+ROWS, BIN, KEY = "_rows", "_bin", "_key"
 FLAT = ("present", "total", "squares")
 
 
@@ -51,9 +49,12 @@ class Program:
     bins: tuple[tuple[Part, exp.Query], ...]
 
 
-def compiled(query: Query, words: Words, relation: Relation, salt: str) -> Program:
-    """The program of a question in one dialect. ``salt`` keys the hash that chooses groups."""
-    return _Compiler(query, words, relation, salt).program()
+def compiled(query: Query, words: Words, relation: Relation, salt: str, share: tuple[int, int] = (0, 1)) -> Program:
+    """The program of a question in one dialect. ``salt`` keys the hash that chooses groups.
+
+    ``share`` = (i, n) looks at the i-th of n disjoint sets of units only: all results are sums over units.
+    """
+    return _Compiler(query, words, relation, salt, share).program()
 
 
 def text_of(query: Query, words: Words, salt: str) -> str:
@@ -66,8 +67,8 @@ def text_of(query: Query, words: Words, salt: str) -> str:
 
 
 class _Compiler:
-    def __init__(self, query: Query, words: Words, relation: Relation, salt: str) -> None:
-        self.query, self.words, self.relation, self.salt = query, words, relation, salt
+    def __init__(self, query: Query, words: Words, relation: Relation, salt: str, share: tuple[int, int]) -> None:
+        self.query, self.words, self.relation, self.salt, self.share = query, words, relation, salt, share
         self.rowwise = isinstance(query.table.unit, EachRow)
         self.flat = [part for part in query.parts if part.kind in FLAT]
         self.binned = [part for part in query.parts if part.bins is not None]
@@ -92,12 +93,13 @@ class _Compiler:
             stages.append(("_cells", self._cells()))
             cells = table("_cells")
             if self.query.columns:
-                stages += [("_over", self._over()), ("_ranked", self._ranked()), ("_cuts", self._cuts())]
+                capping = self._capping()
+                stages += capping.stages()
                 if self.binned:
-                    stages.append(("_kept", self._kept()))
+                    stages.append(("_kept", capping.kept()))
                     cells = table("_kept")
                 else:
-                    cells, self.signed = self._less_dropped().subquery("_c"), True
+                    cells, self.signed = capping.less_dropped().subquery("_c"), True
         bins = tuple((part, self._bins(part, cells)) for part in self.binned)
         return Program(tuple(uploads), tuple(stages), self._totals(cells), bins)
 
@@ -157,6 +159,8 @@ class _Compiler:
             assert isinstance(asked.table.unit, str)
             unit = name(asked.table.unit, "_t")
             chosen = chosen.select(exp.alias_(unit, UNIT, quoted=True)).where(self._there(unit))
+            if self.share[1] > 1:
+                chosen = chosen.where(self.words.in_share(unit, *self.share))
         for column, tree in self._groups():
             chosen = chosen.select(exp.alias_(tree, column, quoted=True))
         if self.public:
@@ -203,10 +207,11 @@ class _Compiler:
         scaled = compare(exp.Mul, shifted, words.double(grid.inverse))
         floor = words.cast(exp.Anonymous(this="FLOOR", expressions=[scaled]), "integer")
         integer: Tree = self._clamped(value, grid.lower, grid.upper, 0, grid.top, floor)
-        if part.kind != "squares":
-            return integer
-        square = compare(exp.Mul, integer, integer)
-        return words.divide(square, whole(1 << grid.square_shift)) if grid.square_shift else square
+        if part.kind == "squares":
+            square = compare(exp.Mul, integer, integer)
+            integer = words.divide(square, whole(1 << grid.square_shift)) if grid.square_shift else square
+        # at most 2^24: engines add up 32-bit integers in 64 bits, and 64-bit ones in something slower
+        return words.cast(integer, "small")
 
     def _clamped(self, value: Tree, lower: float, upper: float, first: int, last: int, inside: Tree) -> Tree:
         words = self.words
@@ -266,60 +271,19 @@ class _Compiler:
             return self.words.cast(case([(missing(value), whole(0))], whole(1)), "integer")
         return exp.Coalesce(this=value, expressions=[whole(0)])
 
-    def _over(self) -> exp.Query:
-        more = compare(exp.GT, exp.Count(this=exp.Star()), whole(self.query.caps.max_groups))
-        return exp.select(name(UNIT)).from_(table("_cells")).group_by(name(UNIT)).having(more)
-
-    def _ranked(self) -> exp.Query:
-        assert isinstance(self.query.table.unit, str)
-        unit = (name(UNIT), self.query.table.schema.type_of(self.query.table.unit))
-        pieces = [unit, *(self._canonical(i) for i in range(len(self.group_names)))]
-        chosen = exp.select(*(name(column) for column in self._cell_columns(wide=True))).from_(table("_cells"))
-        over = exp.select(name(UNIT)).from_(table("_over"))
-        return chosen.select(exp.alias_(self.words.hash(self.salt, pieces), HASH, quoted=True)).where(
-            exp.In(this=name(UNIT), query=exp.Subquery(this=over))
+    def _capping(self) -> Capping:
+        unit = self.query.table.unit
+        assert isinstance(unit, str)
+        type_of = self.query.table.schema.type_of
+        kinds = ["integer"] if self.public else [type_of(column) for column in self.query.columns]
+        return Capping(
+            words=self.words,
+            salt=self.salt,
+            most=self.query.caps.max_groups,
+            unit_kind=type_of(unit),
+            groups=tuple(zip(self.group_names, kinds, strict=True)),
+            numbers=(ROWS, *(f"_s{i}" for i in range(len(self.flat)))),
         )
-
-    def _canonical(self, i: int) -> tuple[Tree, str]:
-        column = name(self.group_names[i])
-        kind = "integer" if self.public else self.query.table.schema.type_of(self.query.columns[i])
-        if kind == "boolean":
-            return case([(column, exp.Literal.string("1"))], exp.Literal.string("0")), kind
-        return column, kind
-
-    def _cuts(self) -> exp.Query:
-        cut = self.words.kth_smallest(name(HASH), self.query.caps.max_groups + 1)
-        chosen = exp.select(name(UNIT), exp.alias_(cut, CUT, quoted=True))
-        return chosen.from_(table("_ranked")).group_by(name(UNIT))
-
-    def _cell_columns(self, *, wide: bool) -> list[str]:
-        mine = [*self.group_names, ROWS, *(f"_s{i}" for i in range(len(self.flat)))]
-        return [UNIT, *mine] if wide else mine
-
-    def _kept(self) -> exp.Query:
-        """Cells of units under the cap, and of the others those below their cut."""
-        columns = self._cell_columns(wide=True)
-        over = exp.Subquery(this=exp.select(name(UNIT)).from_(table("_over")))
-        under = exp.select(*(name(c) for c in columns)).from_(table("_cells"))
-        # units are never NULL here, so NOT IN means what it says
-        under = under.where(exp.Not(this=exp.In(this=name(UNIT), query=over)))
-        below = exp.LT(this=name(HASH, "_r"), expression=name(CUT, "_x"))
-        return exp.union(under, self._over_cells(columns).where(below), distinct=False)
-
-    def _less_dropped(self) -> exp.Query:
-        """All cells, and once more with a minus sign those that are not kept: cheaper than leaving them out.
-
-        Totals are exact integers, so adding and taking away again is the same as not adding.
-        """
-        columns = self._cell_columns(wide=False)
-        whole_table = exp.select(*(name(c) for c in columns), _signed(1)).from_(table("_cells"))
-        dropped = exp.GTE(this=name(HASH, "_r"), expression=name(CUT, "_x"))
-        return exp.union(whole_table, self._over_cells(columns).select(_signed(-1)).where(dropped), distinct=False)
-
-    def _over_cells(self, columns: list[str]) -> exp.Select:
-        same = exp.EQ(this=name(UNIT, "_r"), expression=name(UNIT, "_x"))
-        cells = exp.select(*(exp.alias_(name(c, "_r"), c, quoted=True) for c in columns)).from_(table("_ranked", "_r"))
-        return cells.join(table("_cuts", "_x"), on=same)
 
     def _weighted(self, value: Tree, most: int) -> Tree:
         """value * L / rows rounded down where a cell has more than L rows; ``most`` is L."""
@@ -371,7 +335,3 @@ class _Compiler:
         kept = exp.alias_(cells.copy(), "_c", table=True)
         out = exp.select(*groups, name(BIN, "_b")).from_(inside.subquery("_b")).join(kept, on=exp.and_(*same))
         return out.select(self.words.sum(weight, SATURATED_TOTAL)).group_by(*groups, name(BIN, "_b"))
-
-
-def _signed(sign: int) -> Tree:
-    return exp.alias_(whole(sign), SIGN, quoted=True)

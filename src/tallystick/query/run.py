@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 from tallystick.errors import AlreadyCommitted, BudgetExceeded, InvalidInput, TallystickError, Unavailable
 from tallystick.mechanisms.randomness import SYSTEM, Source
 from tallystick.query.asked import MOST_NUMBERS, UNITS
+from tallystick.query.dialects import SATURATED_TOTAL
 from tallystick.query.engines.base import Engine, open_engine
 from tallystick.query.keyset import PublicTable
 from tallystick.query.parts import Part
 from tallystick.query.program import Program, compiled
 from tallystick.query.release import Release, answer_of
+from tallystick.query.table import EachRow
 from tallystick.query.tree import stack
 
 if TYPE_CHECKING:
@@ -100,17 +102,46 @@ def _same_columns(plan: Plan, found: dict[str, str]) -> None:
 
 
 def integers(plan: Plan, progress: Progress = None) -> Exact:
-    """Run the program on the plan's engine."""
+    """Run the program on the plan's engine, share of units by share where the table is large: memory stays bounded."""
     query = plan.query
     with open_engine(query.table.source) as engine:
-        program = compiled(query, engine.words, engine.relation, plan.salt)
-        return _collected(plan, engine, program, progress)
+        shares = 1 if isinstance(query.table.unit, EachRow) else engine.shares(query.table.name)
+        found: Exact | None = None
+        for i in range(shares):
+            program = compiled(query, engine.words, engine.relation, plan.salt, (i, shares))
+            # how many shares there are depends on the data, so only the first one is told of
+            here = _collected(plan, engine, program, progress if i == 0 else None, upload=i == 0)
+            found = here if found is None else together(found, here)
+            for name, _ in program.stages:
+                engine.forget(name)
+        assert found is not None
+        return found
 
 
-def _collected(plan: Plan, engine: Engine, program: Program, progress: Progress) -> Exact:
+def together(one: Exact, other: Exact) -> Exact:
+    """The integers of two disjoint sets of units: their sums, which stop where a single sum would."""
+    if one.keys is None or other.keys is None:
+        numbers = {part: _added(held, other.numbers[part]) for part, held in one.numbers.items()}
+        return Exact(None, numbers)
+    place = {key: i for i, key in enumerate(dict.fromkeys([*one.keys, *other.keys]))}
+    numbers = {}
+    for part, held in one.numbers.items():
+        wide = np.zeros((len(place), held.shape[1]), dtype=np.int64)
+        wide[: len(one.keys)] = held  # the first keys keep their places
+        rows = np.array([place[key] for key in other.keys], dtype=np.int64)
+        wide[rows] = _added(wide[rows], other.numbers[part])
+        numbers[part] = wide
+    return Exact(list(place), numbers)
+
+
+def _added(a: Integers, b: Integers) -> Integers:
+    return a + np.minimum(b, SATURATED_TOTAL - a)
+
+
+def _collected(plan: Plan, engine: Engine, program: Program, progress: Progress, *, upload: bool) -> Exact:
     query = plan.query
     tell = progress or (lambda stage: None)
-    for name, public in program.uploads:
+    for name, public in program.uploads if upload else ():
         engine.upload(name, public)
     for name, stage in program.stages:
         tell(name.strip("_"))

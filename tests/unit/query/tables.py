@@ -39,11 +39,21 @@ def awkward(rows: int = 1500, seed: int = 0) -> pa.Table:
     )
 
 
+PRIME = 2**31 - 1
+
+
 def md5_of(salt: str, *pieces: Any) -> str:
-    """Twelve digits of md5: texts after their length, everything else before a colon."""
+    """md5 in hexadecimal: texts after their length, everything else before a colon."""
     told = (f"{len(piece)}:{piece}" if isinstance(piece, str) else f"{piece}:" for piece in pieces)
     text = f"{salt}:" + "".join(told)
-    return hashlib.md5(text.encode()).hexdigest()[:12]
+    return hashlib.md5(text.encode()).hexdigest()
+
+
+def place_of(salt: str, unit: Any, group: tuple[Any, ...]) -> int:
+    """Where a group stands for a unit: on the unit's line, at the group's point."""
+    line, point = md5_of(f"{salt}:unit", unit), md5_of(f"{salt}:group", *group)
+    slope, shift = int(line[:8], 16) % (PRIME - 1) + 1, int(line[8:16], 16) % PRIME
+    return (slope * (int(point[:8], 16) % PRIME) + shift) % PRIME
 
 
 def expected(plan: Plan, rows: list[dict[str, Any]]) -> dict[Part, dict[Any, Any]]:
@@ -60,7 +70,7 @@ def expected(plan: Plan, rows: list[dict[str, Any]]) -> dict[Part, dict[Any, Any
         chosen = list(groups)
         if len(chosen) > query.caps.max_groups:
             told: Callable[[Any], Any] = lambda g: (listed.index(g),) if listed else tuple(_canonical(v) for v in g)  # noqa: E731
-            chosen.sort(key=lambda g: md5_of(plan.salt, unit, *told(g)))
+            chosen.sort(key=lambda g: place_of(plan.salt, unit, told(g)))
             chosen = chosen[: query.caps.max_groups]
         kept += [(group, groups[group]) for group in chosen]
     return {part: _total(part, kept, query.caps.max_rows) for part in query.parts}

@@ -15,7 +15,8 @@ from sqlglot import exp
 
 import tallystick as ts
 from tallystick.query import run
-from tallystick.query.dialects import DuckWords
+from tallystick.query.dialects import SATURATED_TOTAL, DuckWords
+from tallystick.query.parts import Part
 from tallystick.query.plan import Plan
 from tallystick.query.run import Exact
 from tallystick.query.table import Table
@@ -69,6 +70,28 @@ def test_duckdb_computes_the_integers_of_the_rules() -> None:
     assert len(plans) == 3
     for plan in plans:
         agrees(plan, run.integers(plan), table.to_pylist())
+
+
+def test_a_large_table_is_worked_through_in_shares_of_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = awkward()
+    monkeypatch.setattr("tallystick.query.engines.duckdb.ROWS_PER_SHARE", 400)
+    for plan in questions(ts.Private(table).table(unit="pid")):
+        told: list[str] = []
+        agrees(plan, run.integers(plan, told.append), table.to_pylist())
+        assert len(set(told)) == len(told)  # how many shares there are would tell how many rows there are
+
+
+def test_totals_of_shares_stop_where_one_sum_would() -> None:
+    part = Part("rows")
+    most = SATURATED_TOTAL
+    one = Exact([("a",), ("b",)], {part: np.array([[most], [1]])})
+    other = Exact([("c",), ("a",), ("b",)], {part: np.array([[5], [most], [2]])})
+    both = run.together(one, other)
+    assert dict(zip(both.keys or [], both.numbers[part][:, 0].tolist(), strict=True)) == {
+        ("a",): most,
+        ("b",): 3,
+        ("c",): 5,
+    }
 
 
 def test_text_units_are_capped_like_numbers() -> None:
@@ -174,8 +197,8 @@ def test_with_the_caps_switched_off_the_same_test_fails() -> None:
 
 
 def test_groups_with_equal_hashes_never_exceed_the_cap(monkeypatch: pytest.MonkeyPatch) -> None:
-    # The cut is strict at the (K+1)-th smallest hash, so crafted collisions lose groups rather than gain them.
-    monkeypatch.setattr(DuckWords, "hash", lambda self, salt, pieces: exp.Literal.string("same"))
+    # The cut is strict at the (K+1)-th smallest place, so crafted collisions lose groups rather than gain them.
+    monkeypatch.setattr(DuckWords, "digest", lambda self, salt, pieces: exp.Literal.string("5a" * 16))
     table = pa.table({"who": [1, 1, 1, 2], "g": [1, 2, 3, 1]})
     plan = (
         ts.Private(table)

@@ -44,8 +44,14 @@ class Engine(Protocol):
     def understand(self, query: exp.Query) -> None:
         """Make the engine read a query without running it; raises where it would not run."""
 
+    def shares(self, table: str) -> int:
+        """In how many disjoint sets of units the table is best worked through, one after the other."""
+
     def keep(self, name: str, query: exp.Query) -> None:
         """Compute a stage once and keep it under a name."""
+
+    def forget(self, name: str) -> None:
+        """Let go of a stage."""
 
     def collect(self, query: exp.Query) -> list[Sequence[Any]]:
         """Run a query and return its columns as sequences."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,9 @@ from tallystick.query.sources import Source
 
 if TYPE_CHECKING:
     from tallystick.query.keyset import PublicTable
+
+ROWS_PER_SHARE = 10_000_000
+"""Cells of this many rows take about a gigabyte; larger tables are read once per share, which costs little."""
 
 _TYPES: dict[str, Any] = {
     "integer": np.int64,
@@ -47,6 +51,9 @@ class DuckEngine:
         for setting in ("autoinstall_known_extensions", "autoload_known_extensions"):
             self.connection.execute(f"SET {setting} = false")
         self.connection.execute("SET preserve_insertion_order = false")
+        # what does not fit in memory goes to a folder that only this user can read, and that goes with the engine
+        self.spill = tempfile.TemporaryDirectory(prefix="tallystick-", ignore_cleanup_errors=True)
+        self.connection.execute("SET temp_directory = ?", [self.spill.name])
         if source.kind == "duckdb":
             path = self.words.render(exp.Literal.string(source.place))
             self.connection.execute(f"ATTACH {path} AS source (READ_ONLY)")
@@ -128,9 +135,18 @@ class DuckEngine:
     def understand(self, query: exp.Query) -> None:
         self.connection.execute(f"EXPLAIN {self.words.render(query)}").fetchall()
 
+    def shares(self, table: str) -> int:
+        if self.source.kind == "csv":  # reading it is most of the work
+            return 1
+        counted = exp.select(exp.Count(this=exp.Star())).from_(self._stored(table))
+        [(rows,)] = self.connection.execute(self.words.render(counted)).fetchall()
+        return max(1, -(-int(rows) // ROWS_PER_SHARE))
+
     def keep(self, name: str, query: exp.Query) -> None:
-        made = exp.to_identifier(name, quoted=True).sql(dialect="duckdb")
-        self.connection.execute(f"CREATE TEMP TABLE {made} AS {self.words.render(query)}")
+        self.connection.execute(f"CREATE TEMP TABLE {_quoted(name)} AS {self.words.render(query)}")
+
+    def forget(self, name: str) -> None:
+        self.connection.execute(f"DROP TABLE IF EXISTS {_quoted(name)}")
 
     def collect(self, query: exp.Query) -> list[Sequence[Any]]:
         answer = self.connection.execute(self.words.render(query))
@@ -140,9 +156,14 @@ class DuckEngine:
 
     def close(self) -> None:
         self.connection.close()
+        self.spill.cleanup()
 
 
 _column = name
+
+
+def _quoted(text: str) -> str:
+    return exp.to_identifier(text, quoted=True).sql(dialect="duckdb")
 
 
 def _header(place: str) -> list[str]:

@@ -77,9 +77,15 @@ class PostgresEngine:
     def understand(self, query: exp.Query) -> None:
         self.connection.execute(f"EXPLAIN {self.words.render(query)}")
 
+    def shares(self, table: str) -> int:
+        return 1  # the server spills what does not fit
+
     def keep(self, name: str, query: exp.Query) -> None:
         self.connection.execute(f"CREATE TEMP TABLE {_quoted(name)} ON COMMIT DROP AS {self.words.render(query)}")
         self.connection.execute(f"ANALYZE {_quoted(name)}")
+
+    def forget(self, name: str) -> None:
+        self.connection.execute(f"DROP TABLE IF EXISTS {_quoted(name)}")
 
     def collect(self, query: exp.Query) -> list[Sequence[Any]]:
         answer = self.connection.execute(self.words.render(query))

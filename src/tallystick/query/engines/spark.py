@@ -69,12 +69,21 @@ class SparkEngine:
     def understand(self, query: exp.Query) -> None:
         self.session.sql(self.words.render(query))  # analysed at once, run never
 
+    def shares(self, table: str) -> int:
+        return 1  # Spark spills what does not fit
+
     def keep(self, name: str, query: exp.Query) -> None:
         from pyspark import StorageLevel
 
         frame = self.session.sql(self.words.render(query)).persist(StorageLevel.MEMORY_AND_DISK)
         frame.createOrReplaceTempView(name)
         self.kept[name] = frame
+
+    def forget(self, name: str) -> None:
+        frame = self.kept.pop(name, None)
+        if frame is not None:
+            frame.unpersist()
+            self.session.catalog.dropTempView(name)
 
     def collect(self, query: exp.Query) -> list[Sequence[Any]]:
         frame = self.session.sql(self.words.render(query))

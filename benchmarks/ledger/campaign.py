@@ -28,9 +28,9 @@ import tampering
 import throughput
 import walks
 
-from crash.stores import postgres_server, quick_folder
+from crash.stores import Server, postgres_server, quick_folder
 
-Part = Callable[[float, str], list[str]]
+Part = Callable[[float, Server], list[str]]
 PARTS: dict[str, Part] = {
     "kills": kills.run,
     "races": races.run,
@@ -86,11 +86,11 @@ def main() -> None:
         if set(chosen) & set(PARTS):
             lines += ["| what was done | size | found |", "|---|---|---|"]
             tempfile.tempdir = quick_folder()  # these are about killed processes, not about power cuts
-            with postgres_server() as url:
+            with postgres_server() as server:
                 for name in PARTS:
                     if name in chosen:
                         with timed(name):
-                            rows = PARTS[name](given.scale, url)
+                            rows = PARTS[name](given.scale, server)
                         print("\n".join(rows), file=sys.stderr, flush=True)
                         lines += rows
             lines.append("")

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from crash.stores import raised, spend
+from crash.stores import Server, raised, spend
 from tallystick.ledger import Account, Budget, Filter, Ledger
 
 
@@ -37,7 +37,7 @@ def _once(account: Account, key: str) -> None:
         charge.answer = "x" * 3000
 
 
-def run(scale: float, url: str) -> list[str]:
+def run(scale: float, server: Server) -> list[str]:
     """Rows of the table."""
     wrong, injected = 0, 0
     rounds = max(1, round(50 * scale))

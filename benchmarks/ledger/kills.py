@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from crash.killing import SCENARIOS, Traces, Worker, complaints, in_child, kill_at, points
-from crash.stores import fresh_schema
+from crash.stores import Server, fresh_schema
 
 POSTGRES_SHARE = 0.1  # of the SQLite size
 
@@ -54,7 +54,7 @@ def at_random(place: str, config: Path, kills: int) -> tuple[int, list[str]]:
     return delivered, found
 
 
-def run(scale: float, url: str) -> list[str]:
+def run(scale: float, server: Server) -> list[str]:
     """Rows of the table."""
     rows = []
     for store, share in (("SQLite", 1.0), ("PostgreSQL", POSTGRES_SHARE)):
@@ -62,7 +62,7 @@ def run(scale: float, url: str) -> list[str]:
             config = Path(folder) / "config"
 
             def place(name: str, store: str = store, folder: str = folder) -> str:
-                return fresh_schema(url) if store == "PostgreSQL" else f"{folder}/{name}.db"
+                return fresh_schema(server.url) if store == "PostgreSQL" else f"{folder}/{name}.db"
 
             each = max(1, round(100 * scale * share))
             named, kills, found = at_every_point(place("points"), config, each)

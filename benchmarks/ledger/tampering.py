@@ -8,7 +8,7 @@ import sqlite3
 import tempfile
 from pathlib import Path
 
-from crash.stores import spend
+from crash.stores import Server, spend
 from crash.tampering import disarmed, furnished, random_edit, without_triggers
 from tallystick.errors import TallystickError
 from tallystick.ledger import Ledger
@@ -31,7 +31,7 @@ def dump(path: Path) -> str:
         connection.close()
 
 
-def run(scale: float, url: str) -> list[str]:
+def run(scale: float, server: Server) -> list[str]:
     """Rows of the table."""
     edits, flips, rollbacks = (max(20, round(n * scale)) for n in (14_000, 5_000, 1_000))
     draw = random.Random(3)

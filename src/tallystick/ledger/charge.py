@@ -6,7 +6,7 @@ import contextlib
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from tallystick.errors import AlreadyCommitted, IdempotencyConflict, Refused, Unavailable
 from tallystick.ledger import answers, journal, views
@@ -18,8 +18,6 @@ from tallystick.ledger.receipt import Receipt
 if TYPE_CHECKING:
     from tallystick.ledger.account import Account
     from tallystick.ledger.book import Ledger
-
-PAUSES: Final = (0.02, 0.1)
 
 
 class Charge:
@@ -119,7 +117,7 @@ class Charge:
     def _store(self, text: str) -> tuple[Position, int]:
         """Commit, again after a short pause when the store went away: the answer stays the same, so that is safe."""
         reply_lost = False
-        for pause in PAUSES:
+        for pause in self._ledger.store.pauses:
             try:
                 return self._try_to_store(text)
             except Unavailable:

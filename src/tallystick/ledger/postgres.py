@@ -76,6 +76,8 @@ class PostgresTransaction:
 class PostgresStore:
     """A ledger in one schema of a PostgreSQL database."""
 
+    pauses: tuple[float, ...] = (0.02, 0.1, 0.5, 2.0, 4.0)  # a restart of the server must not burn a drawn answer
+
     def __init__(self, url: str, *, create: bool, probe: Probe | None = None) -> None:
         self._url = url
         self.url = without_password(url)

@@ -65,6 +65,8 @@ class SqliteStore:
     2
     """
 
+    pauses: tuple[float, ...] = (0.02, 0.1)
+
     def __init__(self, path: Path, *, create: bool, probe: Probe | None = None) -> None:
         self.path = Path(os.path.realpath(path))  # the log and the gate are beside the file itself, not beside a link
         self.url = str(path)

@@ -105,6 +105,7 @@ class Store(Protocol):
     """A back end: durable transactions, one writer at a time."""
 
     url: str
+    pauses: tuple[float, ...]  # seconds between attempts to store an answer that is already drawn
 
     def write(self, operation: str) -> AbstractContextManager[Transaction]:
         """A transaction that is durable when the block ends and absent when the block raises."""

@@ -14,13 +14,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tallystick.mechanisms import race
 from tallystick.mechanisms.categorical import choose_many
+from tallystick.mechanisms.coin import exp_probability, exp_word_bounds, flip_words
+from tallystick.mechanisms.partition import in_public_order
 from tallystick.mechanisms.quantile import Cells
 from tallystick.mechanisms.randomness import SYSTEM
 from tallystick.mechanisms.samplers.discrete_gaussian import discrete_gaussian
 from tallystick.mechanisms.samplers.discrete_laplace import discrete_laplace
 from tallystick.mechanisms.samplers.uniform import integers
 from tallystick.mechanisms.selection import weights
+from tallystick.mechanisms.unbounded import _sizes
 
 Numbers = NDArray[Any]
 Batch = Callable[[Any, Any, int], Numbers]
@@ -59,6 +63,40 @@ def choices(mechanism: Any, value: Any, size: int) -> Numbers:
     return choose_many(weights(mechanism.prepare(value, strict=False), mechanism.rate), size, SYSTEM)
 
 
+def races(mechanism: Any, value: Any, size: int) -> Numbers:
+    """Noisy maxima, and the best k in order: rows that floats leave in doubt are settled as single ones are."""
+    scores = mechanism.prepare(value, strict=False)
+    noise, places = getattr(mechanism, "noise", race.Noise.GUMBEL), getattr(mechanism, "k", 1)
+    words = SYSTEM.words(size * scores.size)
+    bounds = race._noisy_bounds(np.tile(scores, size), words, float(1 / mechanism.rate), noise)
+    low, high = (bound.reshape(size, -1) for bound in bounds)
+    words, rows = words.reshape(size, -1), np.arange(size)
+    order = np.argsort(-low, axis=1)
+    clear = np.ones(size, dtype=bool)
+    for place in range(places):
+        later = np.take_along_axis(high, order[:, place + 1 :], axis=1).max(axis=1)
+        clear &= low[rows, order[:, place]] > later
+    for row in np.flatnonzero(~clear):
+        candidates = np.arange(scores.size)
+        order[row, :places] = race._settle(candidates, scores, words[row], 1 / mechanism.rate, noise, places, SYSTEM)
+    return order[:, :places]
+
+
+def flips(mechanism: Any, value: Any, size: int) -> Numbers:
+    """Permute-and-flip: every candidate's coin, then a uniform one of the taken."""
+    chances = weights(mechanism.prepare(value, strict=False), mechanism.rate)
+    count = chances.exponents.size
+    least, most = (np.tile(bound, size) for bound in exp_word_bounds(chances.exponents, chances.error))
+    heads = flip_words(least, most, lambda i: exp_probability(chances.exact(i % count)[1]), SYSTEM)
+    taken = heads.reshape(size, count)
+    totals = taken.sum(axis=1)
+    rank = np.empty(size, dtype=np.int64)
+    for total in np.unique(totals):
+        rows = np.flatnonzero(totals == total)
+        rank[rows] = integers(int(total), size=rows.size, source=SYSTEM)
+    return np.argmax(np.cumsum(taken, axis=1) == rank[:, None] + 1, axis=1)
+
+
 def people(mechanism: Any, value: Any, size: int) -> Numbers:
     """A local mechanism: everybody gives the same answer."""
     return np.asarray(mechanism.draw(np.repeat(mechanism.prepare([value], strict=False), size), SYSTEM))
@@ -66,12 +104,22 @@ def people(mechanism: Any, value: Any, size: int) -> Numbers:
 
 def points(cells: Cells, alpha: Fraction, rate: Fraction, size: int) -> NDArray[np.int64]:
     """Lattice points of private quantiles of the same data."""
-    found = choose_many(cells.weights(alpha, rate), size, SYSTEM)
-    out = cells.starts[found]
-    for cell in np.unique(found):
-        inside = np.flatnonzero(found == cell)
-        out[inside] += integers(int(cells.counts[cell]), size=inside.size, source=SYSTEM)
+    return inside(cells.starts, cells.counts, choose_many(cells.weights(alpha, rate), size, SYSTEM))
+
+
+def inside(starts: NDArray[np.int64], counts: NDArray[np.int64], found: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A uniform point of each run that was found."""
+    out = starts[found]
+    for run in np.unique(found):
+        rows = np.flatnonzero(found == run)
+        out[rows] += integers(int(counts[run]), size=rows.size, source=SYSTEM)
     return out
+
+
+def line_points(mechanism: Any, value: Any, size: int) -> Numbers:
+    """The exponential mechanism on a line."""
+    pieces = mechanism.prepare(value, strict=False)
+    return inside(pieces.starts, pieces.counts, choose_many(mechanism.weights(pieces), size, SYSTEM))
 
 
 def quantile_points(mechanism: Any, value: Any, size: int) -> Numbers:
@@ -126,4 +174,48 @@ def groups(mechanism: Any, value: tuple[int, ...], size: int) -> Numbers:
     found = np.fromiter(shown, dtype=np.int64, count=len(shown))
     sizes = np.fromiter(shown.values(), dtype=np.int64) if isinstance(shown, dict) else 1.0
     out.reshape(-1)[found] = sizes
+    return out
+
+
+def blocks(mechanism: Any, value: Any, size: int) -> Numbers:
+    """Subsample and aggregate: releases whose blocks gave the same numbers go on together."""
+    records, mean = np.asarray(value), mechanism.means[0]
+    known: dict[bytes, tuple[float, ...]] = {}
+    seen: dict[tuple[float, ...], list[int]] = {}
+    for row in range(size):
+        dealt = mechanism._deal(records.shape[0], SYSTEM)
+        if dealt.tobytes() not in known:
+            numbers = (mechanism._on(records[dealt == block], strict=False)[0] for block in range(mechanism.blocks))
+            known[dealt.tobytes()] = tuple(sorted(float(number) for number in numbers))
+        seen.setdefault(known[dealt.tobytes()], []).append(row)
+    out = np.empty(size)
+    for numbers_, rows in seen.items():
+        out[rows] = winsorized(mean, numbers_, len(rows))
+    return out
+
+
+def heaviest(mechanism: Any, bins: NDArray[Any], size: int) -> list[Any]:
+    """For each release the bin with the largest noisy count among those shown, or None."""
+    found, counts = np.unique(bins, return_counts=True)
+    ordered = in_public_order(int(bin_) for bin_ in found)
+    sizes = dict(zip(found.astype(int).tolist(), counts.tolist(), strict=True))
+    noisy = groups(mechanism.histogram, tuple(sizes[bin_] for bin_ in ordered), size)  # type: ignore[index]
+    best = np.argmax(noisy, axis=1)
+    return [ordered[i] if shown else None for i, shown in zip(best, (noisy >= 0).any(axis=1), strict=True)]
+
+
+def unknown_range(mechanism: Any, value: Any, size: int) -> Numbers:
+    """Place, scale and mean of the winsorised mean without bounds; None is far from every number."""
+    data = mechanism.prepare(value, strict=False)
+    half, out = data.size // 2, np.full((size, 3), -1e6)
+    scales = np.array(heaviest(mechanism, _sizes(data[:half], data[half : 2 * half]), size), dtype=object)
+    for scale in {scale for scale in scales.tolist() if scale is not None}:
+        rows, width = np.flatnonzero(scales == scale), 2.0 ** (scale + 1)
+        places = np.array(heaviest(mechanism, np.floor(data / width), rows.size), dtype=object)
+        out[rows, 0] = scale
+        for place in {place for place in places.tolist() if place is not None}:
+            chosen = rows[np.flatnonzero(places == place)]
+            mean = mechanism.near(place, width)
+            out[chosen, 1] = place
+            out[chosen, 2] = winsorized(mean, data, chosen.size) * mean.grid.granularity / data.size
     return out

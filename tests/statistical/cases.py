@@ -99,17 +99,16 @@ def statistics() -> list[Case]:
 
 def selection() -> list[Case]:
     here, there = [0, 3, 3, 3], [1, 2, 2, 2]
-    index = batches.one_by_one
     found = [
         Case("exponential", select.exponential(epsilon=1.0), here, there, batches.choices),
         Case("exponential, monotone", select.exponential(epsilon=1.0, monotone=True), [0, 1], [1, 1], batches.choices),
-        Case("permute-and-flip", select.permute_and_flip(epsilon=1.0), here, there, index, draws=FEW),
+        Case("permute-and-flip", select.permute_and_flip(epsilon=1.0), here, there, batches.flips),
     ]
     for kind in ("laplace", "exponential", "gumbel"):
         mechanism = select.noisy_max(epsilon=1.0, noise=kind)
-        found.append(Case(f"noisy max, {kind}", mechanism, here, there, index, draws=FEW))
+        found.append(Case(f"noisy max, {kind}", mechanism, here, there, batches.races))
     found += [
-        Case("top-k", select.top_k(k=2, epsilon=1.0), [0, 0, 3, 3], [1, 1, 2, 2], index, draws=FEW),
+        Case("top-k", select.top_k(k=2, epsilon=1.0), [0, 0, 3, 3], [1, 1, 2, 2], batches.races),
     ]
     answers = {False: ([0.0, 0.0, 1.0], [1.0, 1.0, 0.0]), True: ([0.0, 0.0, 0.0], [1.0, 1.0, 1.0])}
     for hits, monotone in ((1, False), (2, False), (1, True)):
@@ -141,7 +140,7 @@ def continuum() -> list[Case]:
     scores = [lambda point, s=s: float(s.at(np.array(point))[0]) for s in (here, there)]
     return [
         *found,
-        Case("exponential on a line", line, here, there, draws=FEW),
+        Case("exponential on a line", line, here, there, batches.line_points),
         Case("exponential by rejection", rejection, *scores, draws=FEW),
     ]
 
@@ -197,7 +196,7 @@ def local() -> list[Case]:
         Case("randomized response, 6 choices", response.randomize(epsilon=1.0, choices=6), 0, 1, batches.people),
         Case("unary encoding", response.unary_encoding(epsilon=1.0, choices=3), 0, 1, bits),
         Case("local Laplace", response.laplace(epsilon=1.0, bounds=(0, 3), granularity=1.0), 0.0, 3.0, batches.people),
-        Case("interactive protocol", response.protocol(epsilon=1.0), 0, 1, talk, 0.0, 500, MANY // 4),
+        Case("interactive protocol", response.protocol(epsilon=1.0), 0, 1, talk, 0.0, 500, MANY // 10),
     ]
 
 
@@ -223,18 +222,12 @@ def aggregates() -> list[Case]:
             statistic=np.max, blocks=4, epsilon=2.0, adjacency=adjacency, **bounds
         )
         found.append(
-            Case(f"subsample and aggregate, {adjacency}", mechanism, left, right, draws=500, campaign=MANY // 2)
+            Case(f"subsample and aggregate, {adjacency}", mechanism, left, right, batches.blocks, draws=20_000)
         )
     placed = aggregate.unbounded_winsorized_mean(epsilon=8.0, delta=0.1)
     numbers, moved = (np.array([1.0] * 200 + [1.5] * 199 + [last]) for last in (-900.0, 900.0))
-    return [*found, Case("winsorised mean, unknown range", placed, numbers, moved, or_none, 0.1, 300, MANY // 4)]
-
-
-def or_none(mechanism: Any, value: Any, size: int) -> NDArray[Any]:
-    """Releases that may be None, which is far from every number."""
-    prepared = mechanism.prepare(value, strict=False)
-    found = (mechanism.draw(prepared, SYSTEM) for _ in range(size))
-    return np.array([-1e6 if output is None else output for output in found])
+    name = "winsorised mean, unknown range"
+    return [*found, Case(name, placed, numbers, moved, batches.unknown_range, delta=0.1, draws=20_000)]
 
 
 def k_norm() -> list[Case]:

@@ -103,19 +103,22 @@ class LineExponential(Mechanism[Pieces, float]):
         )
 
     def draw(self, prepared: Pieces, source: Source) -> float:
+        piece = choose(self.weights(prepared), source)
+        return self.grid.value(int(prepared.starts[piece]) + integer(int(prepared.counts[piece]), source))
+
+    def weights(self, prepared: Pieces) -> Weights:
+        """Base measure of every run times exp(rate score)."""
         rate = Fraction(self.epsilon) / Fraction(self.sensitivity) / 2
         masses = [int(count) * weight for count, weight in zip(prepared.counts, prepared.base, strict=True)]
         top = float(prepared.scores.max())
         with np.errstate(over="ignore"):
             exponents = np.minimum(float(rate) * (top - prepared.scores), 1e300)
-        weights = Weights(
+        return Weights(
             np.array([float(mass) for mass in masses]),
             exponents,
             exponents * 2.0**-50,
             lambda i: (masses[i], rate * (Fraction(top) - Fraction(float(prepared.scores[i])))),
         )
-        piece = choose(weights, source)
-        return self.grid.value(int(prepared.starts[piece]) + integer(int(prepared.counts[piece]), source))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ import os
 import random
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from crash.killing import SCENARIOS, Traces, Worker, complaints, in_child, kill_at, points
@@ -14,10 +15,11 @@ from crash.stores import Server, fresh_schema
 POSTGRES_SHARE = 0.1  # of the SQLite size
 
 
-def at_every_point(place: str, config: Path, each: int) -> tuple[int, int, list[str]]:
-    """(points, kills, complaints)."""
+def at_every_point(place_for: Callable[[str], str], config: Path, each: int) -> tuple[int, int, list[str]]:
+    """(points, kills, complaints); a ledger per scenario, because every point ends in a full verify."""
     number, named, found = 0, 0, []
     for scenario in SCENARIOS:
+        place = place_for(scenario)
         names = points(place, config, scenario)
         named += len(names)
         for point in names:
@@ -65,7 +67,7 @@ def run(scale: float, server: Server) -> list[str]:
                 return fresh_schema(server.url) if store == "PostgreSQL" else f"{folder}/{name}.db"
 
             each = max(1, round(100 * scale * share))
-            named, kills, found = at_every_point(place("points"), config, each)
+            named, kills, found = at_every_point(place, config, each)
             size = f"{named} points, {each} each ({kills:,} kills)"
             rows.append(f"| kill -9 at every named point, {store} | {size} | {said(found)} |")
             random_kills = max(10, round(2000 * scale * share))

@@ -23,6 +23,7 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "benchmarks" / "ledger")]
 
 import faults
 import kills
+import power
 import races
 import tampering
 import throughput
@@ -33,6 +34,7 @@ from crash.stores import Server, postgres_server, quick_folder
 Part = Callable[[float, Server], list[str]]
 PARTS: dict[str, Part] = {
     "kills": kills.run,
+    "power": power.run,
     "races": races.run,
     "tampering": tampering.run,
     "faults": faults.run,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -100,6 +100,11 @@ def in_child(work: Callable[[int], None], *, kill_after: int | None = None, wait
             os.kill(child, signal.SIGKILL)
         lines += pipe.read().splitlines()
     _, status = os.waitpid(child, 0)
+    return status, collected(lines)
+
+
+def collected(lines: Iterable[str]) -> Traces:
+    """What workers said, by kind."""
     touched, delivered = set(), {}
     for line in lines:
         kind, key, text = line.split("\t")
@@ -107,7 +112,7 @@ def in_child(work: Callable[[int], None], *, kill_after: int | None = None, wait
             touched.add(key)
         else:
             delivered[key] = text
-    return status, Traces(touched, delivered)
+    return Traces(touched, delivered)
 
 
 def points(place: str, config: Path, scenario: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import random
 import shutil
 import signal
 import stat
@@ -13,6 +14,7 @@ from functools import partial
 
 import pytest
 
+from crash.power import cut
 from crash.stores import raised, spend
 from tallystick.errors import Unavailable
 from tallystick.ledger import Budget, Filter, Ledger
@@ -210,6 +212,25 @@ def write(path, config, each, pipes):
         for _ in range(each):
             spend(account, 1).reserve()
             os.write(out, f"operation {committed[0]} {time.monotonic()}\n".encode())
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_a_power_cut_takes_back_nothing_that_was_delivered(tmp_path, workers):
+    draw, delivered = random.Random(7), 0
+    for number in range(4):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        answers, complaints = cut(folder, draw, workers=workers)
+        assert complaints == []
+        delivered += answers
+    assert delivered > 4
+
+
+def test_a_power_cut_would_show_a_store_that_does_not_sync(tmp_path):
+    _, complaints = cut(tmp_path, random.Random(1), workers=2, durable=False)
+    assert any("data was opened without a charge" in text for text in complaints)
+    assert any("released but uncharged" in text for text in complaints)
+    assert "the anchor leads the ledger" in complaints
 
 
 def forged(durability, seq):

@@ -12,12 +12,16 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 BoundsFlag = Annotated[bool, typer.Option("--bounds", help="Also print the certified lower bound.")]
+RigorousFlag = Annotated[
+    bool, typer.Option("--rigorous", help="Prove both ends by interval arithmetic; needs tallystick[rigorous].")
+]
 
 
 def epsilon(
     expression: Expression,
     delta: Annotated[float, typer.Option("--delta", help="The probability left out of the promise, in [0, 1].")],
     bounds: BoundsFlag = False,
+    rigorous: RigorousFlag = False,
     as_json: Json = False,
 ) -> None:
     """The smallest epsilon certified at a delta; never below the truth."""
@@ -25,8 +29,8 @@ def epsilon(
 
     loss = read_loss(expression)
     found: dict[str, Any]
-    if bounds:
-        enclosure = loss.epsilon_bounds(delta=delta)
+    if bounds or rigorous:
+        enclosure = loss.epsilon_bounds(delta=delta, rigorous=rigorous)
         found = {"epsilon": enclosure.upper, "lower": enclosure.lower, "upper": enclosure.upper}
     else:
         found = {"epsilon": loss.epsilon(delta=delta)}
@@ -37,6 +41,7 @@ def delta(
     expression: Expression,
     epsilon: Annotated[float, typer.Option("--epsilon", help="The epsilon at which delta is wanted, at least 0.")],
     bounds: BoundsFlag = False,
+    rigorous: RigorousFlag = False,
     as_json: Json = False,
 ) -> None:
     """The smallest delta certified at an epsilon; never below the truth."""
@@ -44,8 +49,8 @@ def delta(
 
     loss = read_loss(expression)
     found: dict[str, Any]
-    if bounds:
-        enclosure = loss.delta_bounds(epsilon=epsilon)
+    if bounds or rigorous:
+        enclosure = loss.delta_bounds(epsilon=epsilon, rigorous=rigorous)
         found = {"delta": enclosure.upper, "lower": enclosure.lower, "upper": enclosure.upper}
     else:
         found = {"delta": loss.delta(epsilon=epsilon)}

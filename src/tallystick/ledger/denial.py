@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import shlex
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from tallystick.errors import BudgetExceeded, Refused, TallystickError
-from tallystick.ledger.amounts import UNITS_0, shown
+from tallystick.ledger.amounts import LARGEST, UNITS_0, UNITS_1, shown
 from tallystick.ledger.filters import Amount, Filter
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ def denied(account: AccountRow, a0: int, a1: int) -> TallystickError:
     asked = Amount(currency, a0, a1)
     left = Amount(currency, account.limit0 - account.used0, account.limit1 - account.used1)
     limit = Amount(currency, account.limit0, account.limit1)
-    fits = suggestions(left, asked, account.unit)
+    fits = (*suggestions(left, asked, account.unit), *_higher_limit(account, a0, a1))
     message = (
         f"asked {asked}   left {_like(left, asked)}   limit {_like(limit, asked)}   "
         f"({account.kind} {account.name}, {currency.title})\n"
@@ -50,8 +52,38 @@ def suggestions(left: Amount, asked: Amount, unit: str) -> tuple[str, ...]:
         found.append(noise.format(unit=plural(unit)))
     if left.a0 and asked.a0 > left.a0:
         found.append(f"{100 * left.a0 // asked.a0}% of what was asked")
-    found.append("a higher limit: account.raise_limit(...) with a reason")
     return tuple(found)
+
+
+def _higher_limit(account: AccountRow, a0: int, a1: int) -> tuple[str, ...]:
+    """The command that raises this account's limit just enough, when there is such a limit."""
+    first = max(account.limit0, account.used0 + a0)
+    second = max(account.limit1, account.used1 + a1)
+    if _round_up(first) > LARGEST or _round_up(second) >= UNITS_1:
+        return ()
+    budget = written(Filter.named(account.filter), first, second)
+    return (f'a higher limit: tallystick account raise {shlex.quote(account.name)} --budget "{budget}" --why "..."',)
+
+
+def written(currency: Filter, first: int, second: int) -> str:
+    """A budget of at least these units in a few digits, as the command line reads it.
+
+    >>> written(Filter("zcdp"), 512_345_678_901, 10**12), written(Filter.named("rdp@16"), 4 * 10**11, 0)
+    ('zcdp(rho=0.5124, delta=1e-06)', 'renyi_dp({16: 0.4})')
+    """
+    value, delta = float(Fraction(_round_up(first), UNITS_0)), float(Fraction(_round_up(second), UNITS_1))
+    if currency.kind == "gdp":
+        return f"gdp(mu={_up(math.sqrt(value))!r})"
+    if currency.kind == "rdp":
+        return f"renyi_dp({{{float(currency.order or 0):g}: {value!r}}})"
+    name = {"zcdp": "zcdp(rho", "approx": "approx_dp(epsilon" if second else "pure_dp(epsilon"}[currency.kind]
+    return f"{name}={value!r}, delta={delta!r})" if second else f"{name}={value!r})"
+
+
+def _round_up(amount: int) -> int:
+    """Four digits, rounded up."""
+    step: int = 10 ** max(0, len(str(amount)) - 4)
+    return -(-amount // step) * step
 
 
 def noise_that_fits(left: Amount) -> str | None:

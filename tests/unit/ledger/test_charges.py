@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shlex
 
 import numpy as np
 import pytest
 
+import tallystick as ts
 from crash.stores import raised, spend
 from tallystick.errors import (
     AlreadyCommitted,
@@ -256,3 +258,29 @@ def test_notebook_views_escape_what_people_typed(people):
         assert "people" in view._repr_html_()
     assert "people" in repr(people)
     assert "COMMITTED" in repr(charge)
+
+
+@pytest.mark.parametrize(
+    ("budget", "plan"),
+    [
+        (ts.zcdp(rho=0.5, delta=1e-6), 3 * ts.gaussian(sigma=1.1)),
+        (ts.zcdp(rho=0.5), ts.gaussian(sigma=0.7)),
+        (ts.pure_dp(epsilon=1), ts.pure_dp(epsilon=1.23456789)),
+        (ts.approx_dp(epsilon=1, delta=1e-6), ts.approx_dp(epsilon=2, delta=3.3333333e-6)),
+        (ts.gdp(mu=1), ts.gaussian(sigma=0.61)),
+        (ts.renyi_dp({1.5: 0.4}), ts.gaussian(sigma=0.7)),
+    ],
+)
+def test_the_limit_a_denial_names_is_just_enough(ledger, budget, plan):
+    from tallystick.cli.expression import read_loss
+
+    account = ledger.open("ana's people", budget=budget, unit="person")
+    spend(account, 10**9).reserve()
+    with pytest.raises(BudgetExceeded) as caught:
+        account.reserve(plan, why="too much")
+    (advice,) = (line for line in caught.value.fits if line.startswith("a higher limit"))
+    words = shlex.split(advice)
+    assert words[3:7] == ["tallystick", "account", "raise", "ana's people"]
+    account.raise_limit(read_loss(words[words.index("--budget") + 1]), why="as advised")
+    account.reserve(plan, why="now it fits")
+    assert account.remaining.first <= account.limit.first / 100

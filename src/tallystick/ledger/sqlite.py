@@ -13,6 +13,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -206,12 +207,7 @@ class SqliteStore:
                 f"SQLite: broken reference in {row[0]}" for row in connection.execute("PRAGMA foreign_key_check")
             ]
             found = _objects(connection)
-        fresh = sqlite3.connect(":memory:", isolation_level=None)
-        for step in migrations("sqlite"):
-            for sql in statements_of(step.sql):
-                fresh.execute(sql)
-        expected = _objects(fresh)
-        fresh.close()
+        expected = _expected()
         for name in sorted(expected.keys() | found.keys()):
             if expected.get(name) != found.get(name):
                 problems.append(f"schema object {name} was altered, added or removed")
@@ -275,6 +271,17 @@ def _applied(connection: sqlite3.Connection) -> list[Row]:
 def _objects(connection: sqlite3.Connection) -> dict[str, str]:
     query = "SELECT name, type, tbl_name, coalesce(sql, '') FROM sqlite_master WHERE name NOT LIKE 'sqlite_stat%'"
     return {name: " ".join([kind, table, *sql.split()]) for name, kind, table, sql in connection.execute(query)}
+
+
+@cache
+def _expected() -> dict[str, str]:
+    fresh = sqlite3.connect(":memory:", isolation_level=None)
+    for step in migrations("sqlite"):
+        for sql in statements_of(step.sql):
+            fresh.execute(sql)
+    found = _objects(fresh)
+    fresh.close()
+    return found
 
 
 def statements_of(script: str) -> Iterator[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import cache
 from importlib import resources
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -131,7 +132,8 @@ class Migration(NamedTuple):
     sql: str
 
 
-def migrations(dialect: str) -> list[Migration]:
+@cache
+def migrations(dialect: str) -> tuple[Migration, ...]:
     """The numbered scripts of one dialect, in order.
 
     >>> [m.version for m in migrations("sqlite")]
@@ -142,7 +144,7 @@ def migrations(dialect: str) -> list[Migration]:
         if item.name.endswith(f".{dialect}.sql"):
             number, _, rest = item.name.partition("_")
             found.append(Migration(int(number), rest.removesuffix(f".{dialect}.sql"), item.read_text()))
-    return sorted(found)
+    return tuple(sorted(found))
 
 
 def pending(dialect: str, applied: Sequence[Row]) -> list[Migration]:
@@ -160,4 +162,4 @@ def pending(dialect: str, applied: Sequence[Row]) -> list[Migration]:
         )
     if [tuple(row) for row in applied] != [(m.version, m.name) for m in known[: len(applied)]]:
         raise LedgerIntegrity("the list of applied schema migrations was altered; run: tallystick ledger verify")
-    return known[len(applied) :]
+    return list(known[len(applied) :])

@@ -33,12 +33,13 @@ class Durability:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._mutex = threading.Lock()
+        file = os.stat(path)
         self._log = os.open(f"{path}-wal", os.O_RDONLY | os.O_CLOEXEC)  # SQLite keeps no lock on this file
+        log = os.fstat(self._log)
         try:
             self._shared = os.open(f"{path}.sync", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError:
             self._shared = -1  # a folder that is read-only to us: nothing is shared, every call syncs
-        file, log = os.stat(path), os.fstat(self._log)
         self._about = b"%d %d %d " % (file.st_dev, file.st_ino, log.st_ino)
         self._joined = False
         self._failed = False

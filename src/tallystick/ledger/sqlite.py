@@ -80,8 +80,12 @@ class SqliteStore:
         self._process = 0
         self._listener: Callable[[Transaction], Callable[[], None]] | None = None
         self._create_file(create)
-        with Translated(self.url):
-            self._migrate()
+        try:
+            with Translated(self.url):
+                self._migrate()
+        except BaseException:
+            self.close()
+            raise
 
     def _create_file(self, create: bool) -> None:
         if self.path.exists():
@@ -98,10 +102,9 @@ class SqliteStore:
     def _connected(self) -> sqlite3.Connection:
         """The connection of this process: SQLite connections and locks must not cross a fork."""
         if self._connection is None or self._process != os.getpid():
-            self._gate = _open_gate(self.path)
-            self._connection, logged = _connect(self.path)
+            connection, logged = _connect(self.path)
             self._durability = Durability(self.path) if logged else None
-            self._process = os.getpid()
+            self._connection, self._gate, self._process = connection, _open_gate(self.path), os.getpid()
         return self._connection
 
     def _migrate(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import sqlite3
 from decimal import Decimal
 from fractions import Fraction
@@ -243,3 +244,17 @@ def test_a_refusal_never_creates_an_entry(ledger):
         ledger.open("people", budget=Budget.zcdp(2))
     assert raised(spend(account, 2 * 10**12).reserve) == "BudgetExceeded"
     assert ledger.head() == before
+
+
+def test_a_refused_ledger_leaves_no_open_files(tmp_path, config):
+    """Found by the campaign: a thousand refusals used up the process's descriptors."""
+    path = tmp_path / "budget.db"
+    Ledger(path).close()
+    connection = sqlite3.connect(path)
+    connection.execute("INSERT INTO migration VALUES (99, 'from the future')")
+    connection.commit()
+    connection.close()
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(5):
+        assert raised(lambda: Ledger(path)) == "LedgerIntegrity"
+    assert len(os.listdir("/proc/self/fd")) == before

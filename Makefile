@@ -10,7 +10,7 @@ export OPENBLAS_NUM_THREADS = 1
 export MPLBACKEND = Agg
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help demo test check lint types layers format bench campaign campaign-accounting campaign-ledger campaign-mechanisms pictures clean
+.PHONY: help demo test check lint types layers format bench campaign campaign-accounting campaign-ledger campaign-mechanisms coverage-ledger pictures clean
 
 help:
 	@echo "make demo      a table published privately, a denial, a privacy card; offline once installed"
@@ -19,6 +19,7 @@ help:
 	@echo "make format    let ruff rewrite what it can"
 	@echo "make bench     the benchmarks, against peers in their own environment"
 	@echo "make campaign  the long randomised sweeps (campaign-accounting, campaign-ledger, campaign-mechanisms)"
+	@echo "make coverage-ledger  branch coverage of the ledger from its own tests"
 	@echo "make pictures  draw the pictures of the documentation again"
 	@echo "make clean     remove .venv and caches"
 
@@ -71,6 +72,13 @@ campaign-ledger: $(VENV)/.installed-dev
 campaign-mechanisms: $(VENV)/.installed-dev
 	$(BIN)/python tests/campaigns/mechanism_claims.py --afresh
 	$(BIN)/python tests/campaigns/sampler_laws.py --seconds 60
+
+coverage-ledger: $(VENV)/.installed-dev
+	$(BIN)/python -m pip install --quiet "coverage>=7.10"
+	rm -rf $(VENV)/coverage-ledger && mkdir $(VENV)/coverage-ledger
+	$(BIN)/python -m coverage run --rcfile benchmarks/ledger/coverage.ini -m pytest --quiet tests/unit/ledger tests/crash
+	$(BIN)/python -m coverage combine --quiet --rcfile benchmarks/ledger/coverage.ini
+	$(BIN)/python -m coverage report --rcfile benchmarks/ledger/coverage.ini
 
 pictures: $(VENV)/.installed-demo
 	$(BIN)/python docs/images/draw.py

@@ -174,28 +174,39 @@ def first_reach(total: Sum, theta: float) -> tuple[float, float]:
     if len(total.laws) == 1 and total.laws[0].lattice is not None:
         return reach, 0.0
     for law in total.laws:
-        if law.revival <= base:
-            continue
-        size = 8 * theta * (theta + 1) / law.revival**2 * math.exp(min(0.0, level_at(total, theta, law.revival)))
-        if size < 1e-10:
-            left_out += size
-        else:
-            reach = max(reach, 5.0 * law.revival)
+        for again in revivals(law, theta):
+            if again <= base or again < reach / 2:
+                continue
+            size = 8 * theta * (theta + 1) / again**2 * math.exp(min(0.0, level_at(total, theta, again)))
+            if size < 1e-10:
+                left_out += size
+            else:
+                reach = max(reach, 5.0 * again)
     return reach, left_out
 
 
+def revivals(law: FastLaw, theta: float) -> list[float]:
+    """Frequencies at which atoms may come back in phase: of a lattice, or of the gaps of atoms that nearly are one."""
+    if law.revival:
+        return [law.revival]
+    if not law.atoms or law.points is None:
+        return []
+    loss, logs = law.points(theta, 0.0)
+    sizes = (theta * loss + logs).astype(float)
+    heavy = np.sort(loss[sizes > sizes.max() - 7.0].astype(float))
+    gaps = np.diff(heavy)
+    gaps = gaps[gaps > 0]
+    if not len(gaps):
+        return []
+    return [2 * math.pi / g for g in {float(gaps.min()), float(np.median(gaps)), float(gaps.max())}]
+
+
 def level_at(total: Sum, theta: float, t: float) -> float:
-    """log |exp(S(theta + it) - S(theta))| in doubles, the larger of t and two neighbours."""
+    """log |exp(S(theta + it) - S(theta))|."""
     value = 0.0
     for law in total.laws:
-        if law.variance:
-            value -= law.count * float(law.variance) * t * t / 2
-            continue
-        if law.atoms or law.interval is not None:
-            ratio = law.ratios(theta, LD(t), 1, exact=True)[1][1]
-            value += law.count * math.log(max(float(abs(ratio)), 1e-300))
-            continue
-        value += law.count * -0.05
+        ratio = law.ratios(theta, LD(t), 1, exact=True)[1][1]
+        value += law.count * math.log(max(float(abs(ratio)), 1e-300))
     return value
 
 

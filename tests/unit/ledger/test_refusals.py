@@ -315,3 +315,29 @@ def test_no_loss_and_no_finite_loss_have_their_prices(people):
     assert people.price(ts.no_loss()).a0 == 0
     with pytest.raises(Refused, match="no finite zCDP price"):
         people.price(ts.discrete_pair([0.5, 0.5], [1.0, 0.0]))
+
+
+def test_an_entry_that_is_no_json_is_found_even_with_a_forged_chain(path, tmp_path):
+    connection = disarmed(str(path))
+
+    def edit():
+        seq = connection.execute("SELECT max(seq) FROM entry").fetchone()[0]
+        before = connection.execute("SELECT hash FROM entry WHERE seq = ?", (seq - 1,)).fetchone()[0]
+        connection.execute("UPDATE entry SET body = '{', hash = ? WHERE seq = ?", (link(before, "{"), seq))
+
+    without_triggers(connection, edit)
+    connection.close()
+    assert "cannot be read" in problems(path, tmp_path)
+
+
+def test_a_ledger_emptied_while_it_is_open_is_found(path, tmp_path):
+    with Ledger(path, config=tmp_path / "elsewhere") as ledger:
+        edited(path, ("DELETE FROM entry",))
+        assert "there is no first entry" in ledger.verify().problems
+
+
+def test_a_plan_that_loses_nothing_costs_nothing():
+    from tallystick.ledger.truncation import truncated_rho
+
+    assert truncated_rho(ts.no_loss(), delta=0.0) == 0
+    assert truncated_rho(ts.pure_dp(epsilon=0.0), delta=0.0) == 0

@@ -6,7 +6,7 @@ same earlier outcome go on together; ``test_mechanism_claims.py`` checks that ba
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tallystick.mechanisms import race
 from tallystick.mechanisms.categorical import choose_many
-from tallystick.mechanisms.coin import exp_probability, exp_word_bounds, flip_words
+from tallystick.mechanisms.coin import exp_probability, exp_word_bounds, flip, flip_words
 from tallystick.mechanisms.partition import in_public_order
 from tallystick.mechanisms.quantile import Cells
 from tallystick.mechanisms.randomness import SYSTEM
@@ -34,16 +34,6 @@ def one_by_one(mechanism: Any, value: Any, size: int) -> Numbers:
     """``size`` single releases, as rows of numbers."""
     prepared = mechanism.prepare(value, strict=False)
     return np.array([mechanism.draw(prepared, SYSTEM) for _ in range(size)], dtype=np.float64)
-
-
-def numbered(outcomes: dict[Hashable, int]) -> Batch:
-    """Single releases with finitely many outcomes, each given its number; others are -1."""
-
-    def batch(mechanism: Any, value: Any, size: int) -> Numbers:
-        prepared = mechanism.prepare(value, strict=False)
-        return np.array([outcomes.get(mechanism.draw(prepared, SYSTEM), -1) for _ in range(size)])
-
-    return batch
 
 
 def scalars(mechanism: Any, value: Any, size: int) -> Numbers:
@@ -95,6 +85,47 @@ def flips(mechanism: Any, value: Any, size: int) -> Numbers:
         rows = np.flatnonzero(totals == total)
         rank[rows] = integers(int(total), size=rows.size, source=SYSTEM)
     return np.argmax(np.cumsum(taken, axis=1) == rank[:, None] + 1, axis=1)
+
+
+def streams(mechanism: Any, value: Any, size: int) -> Numbers:
+    """Sparse vector, as the binary number of its answers after a 1: comparisons in doubt are settled as single ones."""
+    answers = mechanism.prepare(value, strict=False)
+    words = SYSTEM.words(size * (answers.size + 1)).reshape(size, -1)
+    scales = (mechanism.threshold_scale, mechanism.answer_scale)
+
+    def noises(drawn: NDArray[np.uint64], scale: Fraction) -> tuple[Numbers, Numbers]:
+        return race._noisy_bounds(np.zeros(size), drawn, float(scale), race.Noise.LAPLACE)
+
+    low, high = noises(words[:, 0], scales[0])
+    above = np.zeros((size, answers.size), dtype=bool)
+    for i, answer in enumerate(answers.tolist()):
+        least, most = (noise + (answer - mechanism.threshold) for noise in noises(words[:, i + 1], scales[1]))
+        above[:, i] = least > high
+        for row in np.flatnonzero((least <= high) & (most >= low)):
+            mine, theirs = (race.LazyNoise.of_word(race.Noise.LAPLACE, int(words[row, j])) for j in (i + 1, 0))
+            stream = replace(mechanism.start(), noise=theirs)
+            above[row, i] = stream._compare(Fraction(answer) - stream.threshold, mine)
+    code, left = np.ones(size), np.full(size, mechanism.hits)
+    for column in above.T:
+        code, left = np.where(left > 0, 2 * code + column, code), left - column
+    return code
+
+
+def proposals(mechanism: Any, value: Any, size: int) -> Numbers:
+    """The exponential mechanism by rejection: a coin for every proposal, those of one score together."""
+    score, (_, top) = mechanism.prepare(value, strict=False), mechanism.score_bounds
+    rate = Fraction(mechanism.epsilon) / Fraction(mechanism.sensitivity) / 2
+    known: dict[Any, float] = {}
+    kept: list[Any] = []
+    while len(kept) < size:
+        points = [mechanism.propose(SYSTEM) for _ in range(size)]
+        scores = np.array([known[p] if p in known else known.setdefault(p, score(p)) for p in points])
+        heads = np.empty(size, dtype=bool)
+        for level in np.unique(scores):
+            rows = np.flatnonzero(scores == level)
+            heads[rows] = flip(exp_probability(rate * (Fraction(top) - Fraction(float(level)))), rows.size, SYSTEM)
+        kept += [point for point, taken in zip(points, heads, strict=True) if taken]
+    return np.array(kept[:size])
 
 
 def people(mechanism: Any, value: Any, size: int) -> Numbers:

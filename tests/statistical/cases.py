@@ -6,8 +6,6 @@ each in ``make test`` and ``tests/campaigns/mechanism_claims.py`` a million.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,14 +112,8 @@ def selection() -> list[Case]:
     for hits, monotone in ((1, False), (2, False), (1, True)):
         svt = select.above_threshold(threshold=1.0, epsilon=1.0, hits=hits, monotone=monotone)
         name = f"sparse vector, {hits} hit" + ("s" if hits > 1 else "") + (", monotone" if monotone else "")
-        found.append(Case(name, svt, *answers[monotone], batches.numbered(PATTERNS), draws=FEW))
+        found.append(Case(name, svt, *answers[monotone], batches.streams))
     return found
-
-
-PATTERNS: dict[Hashable, int] = {
-    pattern: number
-    for number, pattern in enumerate(p for size in (1, 2, 3) for p in itertools.product((False, True), repeat=size))
-}
 
 
 def continuum() -> list[Case]:
@@ -141,7 +133,7 @@ def continuum() -> list[Case]:
     return [
         *found,
         Case("exponential on a line", line, here, there, batches.line_points),
-        Case("exponential by rejection", rejection, *scores, draws=FEW),
+        Case("exponential by rejection", rejection, *scores, batches.proposals, draws=20_000),
     ]
 
 
@@ -165,7 +157,7 @@ def from_the_data() -> list[Case]:
     pairs = [("ann", "x"), ("bob", "x"), ("bob", "y")]
     counted = keys.stable_counts(epsilon=1.0, delta=0.1)
     more = [*pairs, *((("cat", group)) for group in "xyz")]
-    return [*found, Case("groups of (unit, group) pairs", counted, pairs, more, sampled_groups, 0.1, 1_000, 500_000)]
+    return [*found, Case("groups of (unit, group) pairs", counted, pairs, more, sampled_groups, 0.1, 1_000, 250_000)]
 
 
 def sampled_groups(mechanism: Any, value: Any, size: int) -> NDArray[Any]:

@@ -62,6 +62,8 @@ BATCHED = [
     "top-k",
     "permute-and-flip",
     "exponential on a line",
+    "exponential by rejection",
+    "sparse vector, 2 hits",
     "subsample and aggregate, add_remove",
     "winsorised mean, unknown range",
 ]
@@ -84,7 +86,11 @@ def name_starts(case: Case, start: str) -> bool:
 def test_batches_have_the_law_of_single_releases(name: str) -> None:
     # If they had not, one of them would show privacy loss about which was used.
     case = BY_NAME[name]
-    if name == "winsorised mean, unknown range":
+    if name == "sparse vector, 2 hits":
+        found = (case.mechanism.release(case.left) for _ in range(SINGLES))
+        singles = np.array([int("1" + "".join(str(int(above)) for above in answers), 2) for answers in found])
+        batch = case.batch(case.mechanism, case.left, QUICK)
+    elif name == "winsorised mean, unknown range":
         found = (case.mechanism.release(case.left) for _ in range(SINGLES // 4))
         singles = np.array([-1e6 if number is None else number for number in found])
         batch = case.batch(case.mechanism, case.left, 20_000)[:, 2]

@@ -20,6 +20,7 @@ from tallystick.mechanisms.base import Mechanism, confidence_level
 from tallystick.mechanisms.lattice import FARTHEST, Lattice, real_scalar
 from tallystick.mechanisms.laws import NoiseLaw, Relation
 from tallystick.mechanisms.randomness import Source
+from tallystick.mechanisms.scores import length
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -110,9 +111,11 @@ class AdditiveNoise(Mechanism[Points, Noisy]):
 
     def _points(self, value: Any, dimension: int, *, strict: bool) -> Points:
         allowed = f"a one-dimensional array of {dimension} finite " + ("numbers" if self.lattice else "integers")
+        if length("value", value, allowed) != dimension:  # before an array is made of it
+            raise InvalidInput("value", f"{len(value)} numbers", allowed)
         try:
             array = np.asarray(value)
-        except ValueError:
+        except (ValueError, OverflowError):
             raise InvalidInput("value", "a ragged sequence", allowed) from None
         if array.shape != (dimension,) or array.dtype.kind not in ("fiu" if self.lattice else "iu"):
             raise InvalidInput("value", f"an array of {array.dtype} of shape {array.shape}", allowed)

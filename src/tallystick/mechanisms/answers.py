@@ -10,8 +10,11 @@ from numpy.typing import NDArray
 
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput
+from tallystick.mechanisms.categorical import candidates
+from tallystick.mechanisms.scores import length
 
 Codes = NDArray[np.int64]
+MOST_CHOICES = 10_000_000
 
 
 def codes(argument: str, value: Any, choices: tuple[Hashable, ...], *, strict: bool) -> Codes:
@@ -21,7 +24,7 @@ def codes(argument: str, value: Any, choices: tuple[Hashable, ...], *, strict: b
     array([1, 0])
     """
     allowed = f"a non-empty sequence of answers, each one of {choices if len(choices) < 6 else len(choices)}"
-    if isinstance(value, (str, bytes)) or not hasattr(value, "__len__") or len(value) == 0:
+    if isinstance(value, (str, bytes)) or candidates(argument, length(argument, value, allowed)) == 0:
         raise InvalidInput(argument, type(value).__name__, allowed)
     number = {choice: code for code, choice in enumerate(choices)}
     items = value.tolist() if isinstance(value, np.ndarray) else value
@@ -42,10 +45,14 @@ def labels(choices: int | Sequence[Hashable]) -> tuple[Hashable, ...]:
     """
     allowed = "a number of choices >= 2, or at least two different labels"
     if isinstance(choices, (int, np.integer)) and not isinstance(choices, bool):
-        return tuple(range(check.count("choices", choices, least=2, most=10_000_000)))
-    if isinstance(choices, (str, bytes)) or not hasattr(choices, "__len__"):
+        return tuple(range(check.count("choices", choices, least=2, most=MOST_CHOICES)))
+    if isinstance(choices, (str, bytes)) or length("choices", choices, allowed) > MOST_CHOICES:
         raise InvalidInput("choices", choices, allowed)
     named: tuple[Hashable, ...] = tuple(choices)  # type: ignore[arg-type]
-    if len(named) < 2 or len(set(named)) != len(named):
+    try:
+        different = len(set(named))
+    except TypeError:
+        raise InvalidInput("choices", "an unhashable label", allowed) from None
+    if len(named) < 2 or different != len(named):
         raise InvalidInput("choices", choices, allowed)
     return named

@@ -15,6 +15,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from tallystick.accounting import check
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms.randomness import SYSTEM, Source
 
@@ -111,10 +112,8 @@ def confidence_level(confidence: float) -> float:
     >>> confidence_level(0.95)
     0.95
     """
-    try:
-        level = float(confidence)
-    except (TypeError, ValueError):
-        raise InvalidInput("confidence", confidence, "a number strictly between 0 and 1") from None
+    allowed = "a number strictly between 0 and 1"
+    level = check.finite("confidence", confidence, allowed)
     if not 0 < level < 1:
-        raise InvalidInput("confidence", confidence, "a number strictly between 0 and 1")
+        raise InvalidInput("confidence", confidence, allowed)
     return level

@@ -23,10 +23,10 @@ from tallystick.errors import InvalidInput
 from tallystick.mechanisms.base import Mechanism
 from tallystick.mechanisms.categorical import Weights, choose
 from tallystick.mechanisms.coin import exp_probability, flip
-from tallystick.mechanisms.grid import Grid
+from tallystick.mechanisms.grid import Grid, ordered
 from tallystick.mechanisms.randomness import Source
 from tallystick.mechanisms.samplers.uniform import integer
-from tallystick.mechanisms.scores import budget, vector
+from tallystick.mechanisms.scores import budget, length, vector
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -187,6 +187,7 @@ def uniform_box(
     >>> uniform_box([(0, 0.5), (1, 1.5)], granularity=1.0)(SYSTEM)
     (0.0, 1.0)
     """
+    length("bounds", bounds, "a list of pairs (lower, upper), one per side")
     grids = tuple(Grid.over(side, granularity=granularity) for side in bounds)
     return lambda source: tuple(grid.value(grid.first + integer(grid.points, source)) for grid in grids)
 
@@ -211,16 +212,12 @@ def on_line(
     True
     """
     price, step = budget(epsilon, sensitivity)
-    breaks, weights = base if base is not None else ((), (1,))
-    ordered = tuple(float(b) for b in vector("base", list(breaks), strict=True, least=0))
-    whole = tuple(check.count("base", weight, most=1 << 40) for weight in weights)
-    if len(whole) != len(ordered) + 1 or list(ordered) != sorted(set(ordered)) or not any(whole):
-        raise InvalidInput("base", base, "(increasing breaks, one whole weight more than breaks, not all 0)")
+    breaks, whole = _base(base)
     mechanism = LineExponential(
         epsilon=price,
         sensitivity=step,
         grid=Grid.over(bounds, granularity=granularity),
-        base_breaks=ordered,
+        base_breaks=breaks,
         base_weights=whole,
         adjacency=check.adjacency(adjacency),
         unit=check.unit(unit),
@@ -228,6 +225,21 @@ def on_line(
     if not any(mechanism.prepare(Steps([], [0.0]), strict=True).base):
         raise InvalidInput("base", base, "a base measure with some weight inside the bounds")
     return mechanism
+
+
+def _base(base: Any) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    """Breaks and whole weights of a base measure; without one every point counts the same."""
+    allowed = "(increasing breaks, one whole weight more than breaks, not all 0)"
+    try:
+        breaks, weights = base if base is not None else ((), (1,))
+        given = tuple(weights)
+    except (TypeError, ValueError):
+        raise InvalidInput("base", base, allowed) from None
+    ends = tuple(vector("base", breaks, strict=True, least=0).tolist())
+    whole = tuple(check.count("base", weight, most=1 << 40) for weight in given)
+    if len(whole) != len(ends) + 1 or list(ends) != sorted(set(ends)) or not any(whole):
+        raise InvalidInput("base", base, allowed)
+    return ends, whole
 
 
 def by_rejection(
@@ -248,9 +260,7 @@ def by_rejection(
     >>> round(mechanism.proposals, 1)
     7.4
     """
-    low, high = check.finite("score_bounds", score_bounds[0]), check.finite("score_bounds", score_bounds[1])
-    if not low < high:
-        raise InvalidInput("score_bounds", score_bounds, "two finite numbers (bottom, top) with bottom < top")
+    low, high = ordered("score_bounds", score_bounds)
     if not callable(propose):
         raise InvalidInput("propose", propose, "a function that draws one point from the base measure")
     price, step = budget(epsilon, sensitivity)

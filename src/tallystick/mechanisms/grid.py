@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +37,7 @@ class Grid:
     @staticmethod
     def over(bounds: tuple[float, float], *, granularity: float | None = None) -> Grid:
         """The lattice of some bounds; by default about a million points."""
-        lower, upper = _ordered(bounds)
+        lower, upper = ordered("bounds", bounds)
         if granularity is None:
             # bounds far from 0 get a coarser lattice, so that every point has an exact number
             far = math.ceil(math.log2(max(abs(lower), abs(upper)))) - 52
@@ -68,13 +69,18 @@ class Grid:
         return index * self.granularity
 
 
-def _ordered(bounds: tuple[float, float]) -> tuple[float, float]:
+def ordered(argument: str, bounds: Any) -> tuple[float, float]:
+    """Two finite numbers, the lower first.
+
+    >>> ordered("bounds", (0, 1))
+    (0.0, 1.0)
+    """
     allowed = "two finite numbers (lower, upper) with lower < upper"
     try:
         lower, upper = bounds
     except (TypeError, ValueError):
-        raise InvalidInput("bounds", bounds, allowed) from None
-    low, high = check.finite("bounds", lower, allowed), check.finite("bounds", upper, allowed)
+        raise InvalidInput(argument, bounds, allowed) from None
+    low, high = check.finite(argument, lower, allowed), check.finite(argument, upper, allowed)
     if not low < high or not math.isfinite(high - low):
-        raise InvalidInput("bounds", bounds, allowed)
+        raise InvalidInput(argument, bounds, allowed)
     return low, high

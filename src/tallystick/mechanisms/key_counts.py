@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _UP = 1 + 1e-12  # more than the roundings of the tail formulas
 _MANY = 4096.0
+_NARROWEST = 1e-6  # what the accounting of discrete noise takes
 _WIDEST = 2.0**40  # the exact samplers make noise up to about 2^50
 
 
@@ -162,11 +163,16 @@ def stable_counts(
     lone = -math.expm1(math.log1p(-allowed) / limit) / _UP**2
     scale = sigma = None
     if epsilon is not None:
-        scale = limit / check.positive("epsilon", epsilon)
+        scale = _drawable("epsilon", epsilon, limit / check.positive("epsilon", epsilon))
         least = _least(lambda m: laplace_tail(scale, m) <= lone)
     else:
-        sigma = math.sqrt(limit / (2 * check.positive("rho", rho)))
+        sigma = _drawable("rho", rho, math.sqrt(limit / (2 * check.positive("rho", rho))))
         least = _least(lambda m: gaussian_tail(sigma, m) <= lone)
-    if not max(scale or 0.0, sigma or 0.0) <= _WIDEST:
-        raise InvalidInput("epsilon", epsilon if epsilon is not None else rho, "enough for noise below 2^40")
     return StableCounts(scale=scale, sigma=sigma, threshold=least + 1, max_keys=limit, unit=check.unit(unit))
+
+
+def _drawable(argument: str, given: Any, noise: float) -> float:
+    """A width of noise that the exact samplers and the accounting can take."""
+    if not _NARROWEST <= noise <= _WIDEST:
+        raise InvalidInput(argument, given, "a value whose noise is between 1e-6 and 2^40")
+    return noise

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tallystick.accounting import check
 from tallystick.errors import InvalidInput
 
 RESOLUTION_BITS = 20
@@ -104,9 +105,7 @@ def lattice_of(granularity: float) -> Lattice:
     Lattice(exponent=-2)
     """
     allowed = "a power of two between 2^-1000 and 2^900, such as 0.25"
-    if isinstance(granularity, bool) or not isinstance(granularity, (int, float)):
-        raise InvalidInput("granularity", granularity, allowed)
-    mantissa, exponent = math.frexp(granularity)
+    mantissa, exponent = math.frexp(check.positive("granularity", granularity, allowed))
     if mantissa != 0.5 or not -1000 <= exponent - 1 <= _COARSEST:
         raise InvalidInput("granularity", granularity, allowed)
     return Lattice(exponent - 1)

@@ -86,4 +86,6 @@ def laplace(
     price, grid = check.positive("epsilon", epsilon), Grid.over(bounds, granularity=granularity)
     if not grid.points / price <= 2.0**49:
         raise InvalidInput("granularity", granularity, "coarser steps: the noise would exceed 2^49 of these")
+    if grid.points == 1 or (grid.points - 1) / price < 1e-6:
+        raise InvalidInput("epsilon", epsilon, "a smaller number, or finer steps: there would be no noise")
     return LocalLaplace(epsilon=price, grid=grid, unit=check.unit(unit))

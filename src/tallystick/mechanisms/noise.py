@@ -190,7 +190,7 @@ class _Site:
         if target == "scale":
             return self.with_law(grid, DiscreteLaplace(_in_units(grid, "scale", size)))
         norm, budget = self.norm(grid, DiscreteLaplace(1.0)), Fraction(size)
-        rough = norm / budget
+        rough = _drawable(target, size, norm / budget)
         if norm <= SMOOTH_STEPS:
             return self.with_law(grid, DiscreteLaplace(_least_float(lambda s: norm <= budget * s, rough)))
         # The continuous pair shifts each changed coordinate by 1 / (4 scale) more.
@@ -203,10 +203,14 @@ class _Site:
             return self.with_law(grid, DiscreteGaussian(_in_units(grid, "sigma", goal.value)))
         norm = self.norm(grid, DiscreteGaussian(1.0))
         if goal.name == "epsilon":
-            unit, target = math.sqrt(norm), goal.loss(self.relation)
+            unit = math.sqrt(_drawable("sensitivity", self.move.norm, norm, order=2))
+            target = goal.loss(self.relation)
             ratio = calibrate(lambda r: price(DiscreteGaussian(r * unit), grid, self.move, self.relation), target)
-            return self.with_law(grid, DiscreteGaussian(ratio * unit))
+            return self.with_law(
+                grid, DiscreteGaussian(float(_drawable("epsilon", goal.value, Fraction(ratio * unit))))
+            )
         square = 1 / (2 * Fraction(goal.value)) if goal.name == "rho" else 1 / Fraction(goal.value) ** 2
+        _drawable(goal.name, goal.value, norm * square, order=2)
         if goal.name == "rho" and norm * square <= Fraction(SMOOTH_VECTOR_SIGMA) ** 2:
             # Exact pairs and zCDP of small sigma: norm / (2 sigma^2) <= rho.
             return self.with_law(grid, DiscreteGaussian(_least_root(norm * square)))
@@ -276,10 +280,15 @@ def _only_one(default: str, **numbers: float | None) -> str:
 
 def _in_units(grid: Lattice | None, argument: str, size: float) -> float:
     """A noise size in lattice units; exact, because the lattice is a power of two."""
-    scaled = Fraction(size) / (Fraction(2) ** grid.exponent if grid else 1)
-    if not Fraction(2) ** -1000 <= scaled <= Fraction(2) ** 50:
-        raise InvalidInput(argument, size, "noise between 2^-1000 and 2^50 lattice steps; choose another granularity")
-    return float(scaled)
+    return float(_drawable(argument, size, Fraction(size) / (Fraction(2) ** grid.exponent if grid else 1)))
+
+
+def _drawable(argument: str, given: float, steps: Fraction, *, order: int = 1) -> Fraction:
+    """A noise size in lattice units (or its square), if the exact samplers can make it."""
+    if not Fraction(2) ** -1000 <= steps <= Fraction(2) ** (50 * order):
+        allowed = "a value that needs noise between 2^-1000 and 2^50 lattice steps, or another granularity"
+        raise InvalidInput(argument, given, allowed)
+    return steps
 
 
 def _least_float(enough: Callable[[Fraction], bool], rough: Fraction) -> float:

@@ -217,8 +217,11 @@ def units_per_key(
     """
     limit = check.count("max_keys", max_keys, least=1)
     owned: dict[Hashable, dict[Hashable, None]] = {}
-    for unit, key in pairs:
-        owned.setdefault(unit, {})[key] = None
+    try:
+        for unit, key in pairs:
+            owned.setdefault(unit, {})[key] = None
+    except (TypeError, ValueError):
+        raise InvalidInput("pairs", f"a value of type {type(pairs).__name__}", "pairs (unit, group)") from None
     counts: dict[Hashable, int] = {}
     for groups in owned.values():
         left = list(groups)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tallystick.errors import InvalidInput
 from tallystick.mechanisms.estimate import Estimate
 from tallystick.mechanisms.interactive import in_turn, protocol
 from tallystick.mechanisms.local_laplace import LocalLaplace, laplace
@@ -25,4 +26,6 @@ def estimate(
     >>> bool(estimate(randomize(epsilon=1.0), [0, 1, 1, 1]).values.sum().round(9) == 1)
     True
     """
+    if not isinstance(mechanism, (RandomizedResponse, UnaryEncoding, LocalLaplace)):
+        raise InvalidInput("mechanism", mechanism, "what randomize, unary_encoding or laplace returned")
     return mechanism.estimate(reports, confidence=confidence)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallystick.accounting import check
+from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms.categorical import candidates
 
@@ -34,6 +35,32 @@ def budget(epsilon: Any, sensitivity: Any) -> tuple[float, float]:
     return price, step
 
 
+def monotone_scores(monotone: Any, adjacency: Adjacency) -> bool:
+    """Whether half the noise is enough, which only ADD_REMOVE allows.
+
+    >>> monotone_scores(True, Adjacency.ADD_REMOVE)
+    True
+    """
+    if not isinstance(monotone, (bool, np.bool_)):
+        raise InvalidInput("monotone", monotone, "True or False")
+    if monotone and adjacency is not Adjacency.ADD_REMOVE:
+        allowed = "False under REPLACE: replacing a unit may raise one score and lower another"
+        raise InvalidInput("monotone", monotone, allowed)
+    return bool(monotone)
+
+
+def length(argument: str, value: Any, allowed: str) -> int:
+    """How many entries a sequence or mapping has, read before anything else is.
+
+    >>> length("scores", range(3), "numbers")
+    3
+    """
+    try:
+        return len(value)
+    except TypeError:  # also an array of dimension 0
+        raise InvalidInput(argument, f"a value of type {type(value).__name__}", allowed) from None
+
+
 def vector(argument: str, value: Any, *, strict: bool, least: int = 1) -> NDArray[np.float64]:
     """A one-dimensional array of finite numbers, exactly as given.
 
@@ -43,14 +70,14 @@ def vector(argument: str, value: Any, *, strict: bool, least: int = 1) -> NDArra
     array([0., 1.])
     """
     allowed = f"a one-dimensional sequence of at least {least} finite numbers"
-    if hasattr(value, "__len__"):
-        if len(value) < least:
-            raise InvalidInput(argument, f"{len(value)} numbers", allowed)
-        if len(value):
-            candidates(argument, len(value))
+    size = length(argument, value, allowed)
+    if size < least:
+        raise InvalidInput(argument, f"{size} numbers", allowed)
+    if size:
+        candidates(argument, size)
     try:
         array = np.asarray(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidInput(argument, type(value).__name__, allowed) from None
     if array.ndim != 1 or array.size < least:
         raise InvalidInput(argument, f"array of shape {array.shape}", allowed)

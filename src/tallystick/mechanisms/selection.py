@@ -24,7 +24,7 @@ from tallystick.mechanisms.coin import exp_probability, exp_word_bounds, flip_wo
 from tallystick.mechanisms.race import Noise, largest
 from tallystick.mechanisms.randomness import Source
 from tallystick.mechanisms.samplers.uniform import integer
-from tallystick.mechanisms.scores import budget, vector
+from tallystick.mechanisms.scores import budget, monotone_scores, vector
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -44,10 +44,7 @@ class Chooser(Mechanism[Scores, int]):
 
     def __post_init__(self) -> None:
         budget(self.epsilon, self.sensitivity)
-        if self.monotone and self.adjacency is not Adjacency.ADD_REMOVE:
-            raise InvalidInput(
-                "monotone", self.monotone, "False under REPLACE: replacing a unit may raise one score and lower another"
-            )
+        monotone_scores(self.monotone, self.adjacency)
 
     @property
     def rate(self) -> Fraction:
@@ -221,10 +218,11 @@ def permute_and_flip(
 def _common(epsilon: Any, sensitivity: Any, monotone: Any, adjacency: Any, unit: Any) -> dict[str, Any]:
     """The checked arguments every chooser takes, as plain numbers."""
     price, step = budget(epsilon, sensitivity)
+    relation = check.adjacency(adjacency)
     return {
         "epsilon": price,
         "sensitivity": step,
-        "monotone": bool(monotone),
-        "adjacency": check.adjacency(adjacency),
+        "monotone": monotone_scores(monotone, relation),
+        "adjacency": relation,
         "unit": check.unit(unit),
     }

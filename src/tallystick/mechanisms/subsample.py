@@ -21,8 +21,10 @@ from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms.base import Mechanism
+from tallystick.mechanisms.categorical import candidates
 from tallystick.mechanisms.randomness import Source
 from tallystick.mechanisms.samplers.uniform import integers
+from tallystick.mechanisms.scores import length
 from tallystick.mechanisms.winsorized import WinsorizedMean, winsorized_mean
 
 if TYPE_CHECKING:
@@ -52,11 +54,15 @@ class SubsampleAndAggregate(Mechanism[tuple[NDArray[Any], bool], NDArray[np.floa
         return sum(others, start=first)
 
     def prepare(self, value: Any, *, strict: bool) -> tuple[NDArray[Any], bool]:
-        records = np.asarray(value)
+        allowed = "an array with one record per row"
+        if count := length("value", value, allowed):
+            candidates("value", count)
+        try:
+            records = np.asarray(value)
+        except (ValueError, OverflowError):
+            raise InvalidInput("value", "a ragged sequence", allowed) from None
         if records.ndim < 1 or records.dtype == object:
-            raise InvalidInput(
-                "value", f"array of {records.dtype}, shape {records.shape}", "an array with one record per row"
-            )
+            raise InvalidInput("value", f"array of {records.dtype}, shape {records.shape}", allowed)
         fixed = self.adjacency is Adjacency.REPLACE  # then the number of records is public
         if fixed and records.shape[0] < self.blocks:
             raise InvalidInput(
@@ -127,15 +133,19 @@ def blocks_for(count: int, *, widening: float = 0.1) -> int:
     >>> blocks_for(1_000_000)
     251
     """
-    return max(4, math.floor(math.pow(check.count("count", count, least=1), 0.5 - widening)))
+    return max(
+        4, math.floor(math.pow(check.count("count", count, least=1), 0.5 - check.probability("widening", widening)))
+    )
 
 
 def _each(bounds: Any) -> list[tuple[float, float]]:
     """One pair of bounds as a list of one."""
     allowed = "(lower, upper), or a list of such pairs"
-    if not hasattr(bounds, "__len__") or len(bounds) == 0:
+    if not isinstance(bounds, (Sequence, np.ndarray)) or isinstance(bounds, (str, bytes)):
         raise InvalidInput("bounds", bounds, allowed)
-    return list(bounds) if hasattr(bounds[0], "__len__") else [bounds]
+    if length("bounds", bounds, allowed) == 0:
+        raise InvalidInput("bounds", bounds, allowed)
+    return list(bounds) if hasattr(bounds[0], "__len__") else [bounds]  # type: ignore[list-item]
 
 
 def subsample_and_aggregate(

@@ -22,7 +22,7 @@ from tallystick.mechanisms.base import Mechanism, confidence_level
 from tallystick.mechanisms.enclosure import Digits, Enclosure
 from tallystick.mechanisms.race import LazyNoise, Noise
 from tallystick.mechanisms.randomness import SYSTEM, Source
-from tallystick.mechanisms.scores import budget, vector
+from tallystick.mechanisms.scores import budget, monotone_scores, vector
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -179,10 +179,9 @@ def above_threshold(
     """
     relation = check.adjacency(adjacency)
     price, step = budget(epsilon, sensitivity)
-    if monotone and relation is not Adjacency.ADD_REMOVE:
-        raise InvalidInput("monotone", monotone, "False under REPLACE")
+    rising = monotone_scores(monotone, relation)
     wanted = check.count("hits", hits, least=1)
-    share = best_threshold_share(wanted, monotone=monotone) if threshold_share is None else threshold_share
+    share = best_threshold_share(wanted, monotone=rising) if threshold_share is None else threshold_share
     if not 0 < check.finite("threshold_share", share) < 1:
         raise InvalidInput("threshold_share", threshold_share, "a number strictly between 0 and 1")
     return AboveThreshold(
@@ -190,7 +189,7 @@ def above_threshold(
         epsilon=price,
         hits=wanted,
         sensitivity=step,
-        monotone=bool(monotone),
+        monotone=rising,
         threshold_share=share,
         adjacency=relation,
         unit=check.unit(unit),

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency
-from tallystick.errors import InvalidInput
 from tallystick.mechanisms import accuracy
 from tallystick.mechanisms.base import Mechanism, confidence_level
 from tallystick.mechanisms.race import Noise, largest
 from tallystick.mechanisms.randomness import Source
-from tallystick.mechanisms.scores import budget, vector
+from tallystick.mechanisms.scores import budget, monotone_scores, vector
 from tallystick.mechanisms.selection import Scores
 
 if TYPE_CHECKING:
@@ -79,13 +78,12 @@ def top_k(
     """
     relation = check.adjacency(adjacency)
     price, step = budget(epsilon, sensitivity)
-    if monotone and relation is not Adjacency.ADD_REMOVE:
-        raise InvalidInput("monotone", monotone, "False under REPLACE")
+    rising = monotone_scores(monotone, relation)
     return TopK(
         k=check.count("k", k, least=1),
         epsilon=price,
         sensitivity=step,
-        monotone=bool(monotone),
+        monotone=rising,
         adjacency=relation,
         unit=check.unit(unit),
     )

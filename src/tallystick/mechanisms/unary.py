@@ -73,7 +73,7 @@ class UnaryEncoding(Mechanism[Codes, NDArray[np.bool_]]):
 
     @property
     def _low(self) -> float:
-        return 1 / (math.exp(self.epsilon) + 1)
+        return low_probability(self.epsilon)
 
     def variance(self, *, share: float, reports: int) -> float:
         """Variance of the estimated share; about 4 e^eps / (n (e^eps - 1)^2) for rare answers, whatever k."""
@@ -86,9 +86,19 @@ class UnaryEncoding(Mechanism[Codes, NDArray[np.bool_]]):
         return hoeffding(confidence, reports) / (0.5 - self._low)
 
 
+def low_probability(epsilon: float) -> float:
+    """1 / (e^eps + 1): the chance that a bit which should be 0 is 1.
+
+    >>> low_probability(1e300)
+    0.0
+    """
+    shrink = math.exp(-epsilon)
+    return shrink / (1 + shrink)
+
+
 def unary_privacy(epsilon: float, unit: str | None) -> PrivacyLoss:
     """The pair of optimised unary encoding, merged to three outcomes; see :class:`UnaryEncoding`."""
-    low = 1 / (math.exp(epsilon) + 1) * (1 - 2.0**-50)  # a little too telling rather than too little
+    low = low_probability(epsilon) * (1 - 2.0**-50)  # a little too telling rather than too little
     law = [(1 - low) / 2, 0.5, low / 2]
     return losses.discrete_pair(law, law[::-1], adjacency=Adjacency.REPLACE, unit=unit)
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency
+from tallystick.errors import InvalidInput
 from tallystick.mechanisms.base import Mechanism
 from tallystick.mechanisms.key_counts import StableCounts, stable_counts
 from tallystick.mechanisms.partition import proper_delta
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 _EXPONENTS = (-960, 900)  # sizes outside these powers of two are counted at the end, so that ranges stay finite
 _BINS = 2.0**48
+_LEAST = 1e-6  # less needs more noise than the exact samplers make
 _MARGIN = 4  # bins on each side of the heaviest that the mean may use
 _FINE = 16  # lattice steps per bin, as a power of two
 
@@ -109,9 +111,10 @@ def unbounded_winsorized_mean(*, epsilon: float, delta: float, unit: str | None 
     >>> abs(mechanism.release(1e6 + np.linspace(-1, 1, 999)) - 1e6) < 1
     True
     """
-    mechanism = UnboundedWinsorizedMean(
-        epsilon=check.positive("epsilon", epsilon), delta=proper_delta(delta), unit=check.unit(unit)
-    )
+    price = check.positive("epsilon", epsilon)
+    if not _LEAST <= price <= 1 / _LEAST:
+        raise InvalidInput("epsilon", epsilon, f"a number from {_LEAST:g} to {1 / _LEAST:g}")
+    mechanism = UnboundedWinsorizedMean(epsilon=price, delta=proper_delta(delta), unit=check.unit(unit))
     mechanism.near(0, 1.0)  # what a release will build must be buildable: nothing may fail after a charge
     _ = mechanism.histogram
     return mechanism

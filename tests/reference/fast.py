@@ -261,7 +261,7 @@ def lattice_power(law: FastLaw, loss: Array, weight: Array) -> States:
     full = law.count * (len(single) - 1) + 1
     mean = float(np.dot(single, np.arange(len(single)))) * law.count
     spread = math.sqrt(max(float(np.dot(single, (np.arange(len(single)) - mean / law.count) ** 2)), 1e-300) * law.count)
-    size = fft.next_fast_len(min(full, int(40 * spread + 20 * len(single)) + 64))
+    size = fft.next_fast_len(min(full, int(30 * spread + (20 if len(single) < 500 else 3) * len(single)) + 64))
     if size > 1 << 20:
         raise OracleCannot("a lattice too long to list")
     start = 0 if size >= full else int(mean) - size // 2
@@ -340,7 +340,8 @@ def listed(total: Sum, theta: float) -> Callable[[float], float]:
         gap = first + step * place + rest.loss - e
         gap = np.where(place < size, gap, 0)
         part = np.exp(-theta * gap) * (gain[place] - np.expm1(-gap) * far[place])
-        return float((rest.weight * part).sum() * np.exp(level - theta * e))
+        with np.errstate(over="ignore", invalid="ignore"):  # not a number far below the tilt's own epsilon
+            return float((rest.weight * part).sum() * np.exp(level - theta * e))
 
     return delta
 

@@ -13,6 +13,7 @@ BUDGET = {"rho": 0.5, "delta": 1e-8}
 
 
 def opendp(path: str, folder: str) -> int:
+    """Count and sum per place; the mean is their quotient. Scales are the same as ours: sqrt(10) * 5 / sqrt(2 rho)."""
     import opendp.prelude as dp
     import polars as pl
 
@@ -21,7 +22,8 @@ def opendp(path: str, folder: str) -> int:
     rows = data.select(pl.len()).collect().item()  # float sums ask for a public bound on the length
     context = dp.Context.compositor(
         data=data,
-        privacy_unit=dp.unit_of(contributions=36_500, identifier="person"),
+        # with an identifier this is how many identifiers one person has, not how many rows
+        privacy_unit=dp.unit_of(contributions=1, identifier="person"),
         privacy_loss=dp.loss_of(rho=BUDGET["rho"], delta=BUDGET["delta"]),
         split_evenly_over=1,
         margins=[

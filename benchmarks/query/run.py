@@ -1,10 +1,11 @@
 """The private table job: rows of people in Zipf groups, private keys, count + sum + mean, noise and ledger.
 
-    python benchmarks/query/run.py [--rows 1000000 10000000] [--spark] [--peers PYTHON]
+    python benchmarks/query/run.py [--rows 1000000 10000000 50000000] [--peers PYTHON] [--only ours spark ...]
 
-Every job runs in its own process; CPU seconds and peak memory are the operating system's figures for that process.
-``--peers`` is a Python of another environment that has opendp[polars] and pipeline-dp; they run on smaller sizes where
-they cannot finish the same one. Results go to standard output as Markdown.
+Every job runs in its own process; CPU seconds and peak memory are the operating system's figures for that process and,
+for Spark, for all processes of the cluster. Peers (opendp[polars], pipeline-dp) live in .peers/query, which is made on
+first use, or in the environment of ``--peers``; PipelineDP runs at 1 M rows and OpenDP up to 10 M. Results go to
+standard output as Markdown.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+PEERS = HERE.parents[1] / ".peers" / "query"
+PACKAGES = ("opendp[polars]==0.16.0", "pipeline-dp==0.3.1")
 
 
 def generate(path: Path, rows: int) -> None:
@@ -58,24 +61,52 @@ def raw(path: str, folder: str) -> int:
     return len(duckdb.connect().execute(query, [path]).fetchall())
 
 
-def spark(path: str, folder: str) -> int:
+def spark(path: str, folder: str) -> tuple[int, float, float]:
+    """On a standalone master with two workers; CPU and memory of master, workers, executors and driver together."""
+    sys.path.insert(0, str(HERE))
+    import cluster
+
+    os.environ.update(cluster.java(), PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.master(os.environ.get("SPARK_MASTER", "local[2]"))
-    builder = builder.config("spark.ui.enabled", "false").config("spark.driver.memory", "4g")
-    session = builder.config("spark.sql.shuffle.partitions", "16").getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
-    try:
-        return ours(path, folder, session)
-    finally:
+    with cluster.master(Path(folder)) as url:
+        settings = {
+            "spark.ui.enabled": "false",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.memory": "1g",
+            "spark.executor.memory": "2500m",
+            "spark.sql.shuffle.partitions": "16",
+            "spark.sql.warehouse.dir": str(Path(folder) / "warehouse"),
+            "spark.local.dir": folder,
+            "spark.ui.showConsoleProgress": "false",
+        }
+        builder = SparkSession.builder.master(url).appName("tallystick benchmark")
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+        session = builder.getOrCreate()
+        session.sparkContext.setLogLevel("OFF")
+        groups = ours(path, folder, session)
+        cost = cluster.descendants()
         session.stop()
+    return groups, *cost
 
 
-JOBS = {"tallystick": ours, "raw DuckDB (not private)": raw, "tallystick on Spark": spark}
+JOBS = {"tallystick": ours, "raw DuckDB (not private)": raw, "tallystick on Spark, two workers": spark}
+LARGEST = {"tallystick on Spark, two workers": 10_000_000, "OpenDP/Polars": 10_000_000, "PipelineDP": 1_000_000}
+
+
+def peers() -> str:
+    """The python of the peers' environment, which is made on first use."""
+    python = PEERS / "bin" / "python"
+    if not (PEERS / ".installed").exists():
+        subprocess.run([sys.executable, "-m", "venv", str(PEERS)], check=True)
+        subprocess.run([str(python), "-m", "pip", "install", "--quiet", *PACKAGES], check=True)
+        (PEERS / ".installed").touch()
+    return str(python)
 
 
 def measured(python: str, script: Path, job: str, path: Path) -> dict[str, float | str]:
-    """Run one job in a process of its own; its children (Spark's JVM) are counted."""
+    """Run one job in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "TALLYSTICK_CONFIG_DIR": folder, "OMP_NUM_THREADS": "1"}
         command = [python, str(script), "--job", job, str(path), folder]
@@ -90,34 +121,35 @@ def alone(job: str, path: str, folder: str, jobs: dict[str, object]) -> None:
     start = time.perf_counter()
     groups = jobs[job](path, folder)  # type: ignore[operator]
     wall = time.perf_counter() - start
-    own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
-    memory = max(own.ru_maxrss, children.ru_maxrss) / 1024**2
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    cpu, memory = own.ru_utime + own.ru_stime, own.ru_maxrss / 1024**2
+    if isinstance(groups, tuple):  # a cluster has counted its processes itself
+        groups, cpu, memory = groups
     print(json.dumps({"job": job, "groups": groups, "cpu": cpu, "wall": wall, "memory": memory}))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--job", nargs=3, metavar=("NAME", "PATH", "FOLDER"))
-    parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 10_000_000])
-    parser.add_argument("--spark", action="store_true")
+    parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 10_000_000, 50_000_000])
     parser.add_argument("--peers", help="python of an environment with opendp[polars] and pipeline-dp")
+    parser.add_argument("--only", nargs="+", help="parts of the names of the jobs to run")
     given = parser.parse_args()
     if given.job:
         alone(*given.job, jobs=JOBS)  # type: ignore[misc]
         return
+    names = [*JOBS, "OpenDP/Polars", "PipelineDP"]
+    chosen = [n for n in names if not given.only or any(part.lower() in n.lower() for part in given.only)]
+    other = (given.peers or peers()) if set(chosen) - set(JOBS) else ""
     print("| rows | job | groups shown | CPU s | wall s | peak GB |\n|---:|---|---:|---:|---:|---:|")
     with tempfile.TemporaryDirectory() as folder:
         for rows in given.rows:
             path = Path(folder) / f"{rows}.parquet"
             generate(path, rows)
-            wanted = [(sys.executable, HERE / "run.py", job) for job in JOBS if "Spark" not in job or given.spark]
-            if given.peers:
-                wanted.append((given.peers, HERE / "peers.py", "OpenDP/Polars"))
-                if rows <= 1_000_000:
-                    wanted.append((given.peers, HERE / "peers.py", "PipelineDP"))
-            for python, script, job in wanted:
-                line(rows, measured(python, script, job, path))
+            for job in chosen:
+                if rows <= LARGEST.get(job, rows):
+                    python, script = (sys.executable, "run.py") if job in JOBS else (other, "peers.py")
+                    line(rows, measured(python, HERE / script, job, path))
             path.unlink()
 
 

@@ -88,7 +88,7 @@ def _killed(work: Callable[[int], None], workers: int, draw: random.Random) -> T
         children.append(child)
     os.close(writer)
     with os.fdopen(reader) as pipe:
-        lines = [pipe.readline().rstrip("\n") for _ in range(draw.randint(2, 8 * workers))]
+        lines = [pipe.readline().rstrip("\n") for _ in range(draw.randint(4 * workers, 10 * workers))]
         time.sleep(0.004 * draw.random())
         for child in children:
             os.kill(child, signal.SIGKILL)

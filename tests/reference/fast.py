@@ -455,7 +455,8 @@ def epsilon(terms: Terms, *, delta: float, direction: str) -> Answer:
     if left < 1e-6 * delta:
         raise OracleCannot("delta is the mass at infinity, nearly")
     log_delta = math.log(left)
-    pinsker = math.sqrt(max(total.log_mgf(1e-3) / 1e-3, 0.0) / 2) * 1.01
+    # KL is at most the Renyi divergence of order 2; its rounding in doubles is added.
+    pinsker = math.sqrt((max(total.log_mgf(1.0), 0.0) + 1e-14 * total.steps) / 2)
     if left == delta and pinsker < left:  # total variation is below delta
         return Answer(0.0, "0", 0.0, "Pinsker")
     theta, near = total.mass(log_delta)

@@ -200,3 +200,29 @@ def test_no_analyst_with_delta_beats_the_approximate_filter():
         tools.append(Tool(p, q, amount.a0, amount.a1))
     achieved = most_achieved(tools, limit, share_of_approx(budget), trials=600)
     assert 0.5 < achieved <= 1 + 1e-9
+
+
+def test_not_even_the_best_of_all_analysts_beats_the_approximate_filter():
+    """The theorems' own game finds the best adaptive choice by an exact recursion, not by trying strategies."""
+    from tallystick.accounting.theorems.game import FinitePair, worst_delta
+
+    budget = Budget.approx(math.log(7), 0.05)
+    ratios, chances = (1.25, 2.0, 6.0), (0.01, 0.031)
+    choices = [FinitePair.randomized_response(ratio=r) for r in ratios] + [
+        FinitePair.leak(probability=c) for c in chances
+    ]
+    prices = [price_of(ts.pure_dp(epsilon=math.log(r)), budget) for r in ratios]
+    prices += [price_of(ts.approx_dp(epsilon=0, delta=c), budget) for c in chances]
+
+    def worst(discount):
+        def admits(spent, choice):
+            taken = [prices[i] for i in (*spent, choice)]
+            return (
+                sum(a.a0 // discount for a in taken) <= budget.limit0
+                and sum(a.a1 // discount for a in taken) <= budget.limit1
+            )
+
+        return float(worst_delta(choices, rounds=3, ratio=7.0, admits=admits))
+
+    assert 0.4 * 0.05 < worst(1) <= 0.05 * (1 + 1e-9)
+    assert worst(2) > 0.05, "a filter that undercharges would be caught"

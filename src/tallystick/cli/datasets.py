@@ -1,7 +1,8 @@
-"""Which datasets a ledger knows: a small JSON file beside it with what is public about each.
+"""Which datasets a ledger knows, and what is public about each.
 
-The ledger itself records that a dataset belongs to a population. This file holds the rest: where the data lies, its
-schema, unit, caps and bounds, and the answers to what only a person can say. No data and no password is in it.
+The ledger itself records that a dataset belongs to a population. The rest is where the data lies, its schema, unit,
+caps and bounds, and the answers to what only a person can say; no data and no password. For a ledger in a file it is
+kept in a small JSON file beside it; in a PostgreSQL ledger it is a note in the record, so every machine sees it.
 """
 
 from __future__ import annotations
@@ -46,17 +47,18 @@ class Dataset:
 
 
 def file_beside(ledger: str | None) -> Path:
-    """Where the datasets of a ledger are kept.
+    """Where the datasets of a ledger in a file are kept.
 
-    >>> str(file_beside("team.db")), str(file_beside("postgresql://host/team"))
-    ('team.db.datasets.json', 'tallystick.datasets.json')
+    >>> str(file_beside("team.db"))
+    'team.db.datasets.json'
     """
-    place = place_of(ledger)
-    return Path("tallystick.datasets.json") if "://" in place else Path(place + ".datasets.json")
+    return Path(place_of(ledger) + ".datasets.json")
 
 
 def known(ledger: str | None) -> dict[str, Dataset]:
     """Every registered dataset, by name."""
+    if "://" in place_of(ledger):
+        return _noted(ledger)
     path = file_beside(ledger)
     if not path.exists():
         return {}
@@ -70,6 +72,23 @@ def known(ledger: str | None) -> dict[str, Dataset]:
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise LedgerIntegrity(f"{path} cannot be read; add the datasets again: tallystick dataset add ...") from None
+
+
+def _noted(ledger: str | None) -> dict[str, Dataset]:
+    from tallystick.ledger import Ledger, notes
+
+    found = {}
+    try:
+        with Ledger(place_of(ledger), create=False, principal=notes.PRINCIPAL) as book:
+            for name in book.datasets():
+                held = notes.newest(book, f"dataset {name}")
+                if held is not None:  # attached by a program, not by 'dataset add'
+                    found[name] = Dataset(name, held["population"], held["table"], held["about"])
+    except InvalidInput:  # no ledger there yet: what opens it for good says so
+        return {}
+    except (KeyError, TypeError, AttributeError):
+        raise LedgerIntegrity("a dataset's note cannot be read; run: tallystick ledger verify") from None
+    return found
 
 
 def find(name: str, ledger: str | None) -> Dataset:
@@ -86,8 +105,8 @@ def account_of(dataset: Dataset, book: Ledger) -> Account:
     recorded = book.datasets().get(dataset.name)
     if recorded != dataset.population:
         raise LedgerIntegrity(
-            f"the ledger has dataset {dataset.name!r} under {recorded!r}, the file beside it under "
-            f"{dataset.population!r}; this is another ledger, or the file was edited"
+            f"the ledger has dataset {dataset.name!r} under {recorded!r}, its registration under "
+            f"{dataset.population!r}; this is another ledger, or the registration was edited"
         )
     return book.open(dataset.population)
 
@@ -110,8 +129,16 @@ def check_new(dataset: Dataset, ledger: str | None, *, update: bool) -> None:
         raise InvalidInput("dataset", dataset.name, "a new --name, or --update to change caps, bounds or place")
 
 
-def keep(dataset: Dataset, ledger: str | None) -> Path:
-    """Write a dataset into the file, whole or not at all; two who write at once take turns."""
+def keep(dataset: Dataset, ledger: str | None) -> None:
+    """Write a dataset down, whole or not at all; two who write at once take turns."""
+    if "://" in place_of(ledger):
+        from tallystick.ledger import Ledger, notes
+
+        with Ledger(place_of(ledger), create=False, principal=notes.PRINCIPAL) as book:
+            account = book.open(dataset.population)
+            note = json.loads(json.dumps(dataset.to_data()))
+            notes.write(account, f"dataset {dataset.name}", note, why=f"registered dataset {dataset.name}")
+        return
     path = file_beside(ledger).absolute()
     try:
         with _turn(path.parent):
@@ -122,7 +149,6 @@ def keep(dataset: Dataset, ledger: str | None) -> Path:
             draft.replace(path)
     except OSError as error:
         raise InvalidInput("ledger", str(path), f"a folder that can be written ({error.strerror})") from None
-    return path
 
 
 @contextlib.contextmanager

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from crash.stores import fresh_schema, postgres  # noqa: F401
+
 ADD = "dataset add visits.csv --population patients --unit patient_id --limit rho=0.5".split()
 CAPS = "--max-groups 2 --max-rows-per-group 3".split()
 
@@ -174,3 +176,31 @@ def test_a_missing_cap_is_said_when_the_dataset_is_added(run, here) -> None:
     assert "without --max-groups and --max-rows-per-group only totals of units" in run(*ADD).out
     assert run(*"query visits --measures count_units --rho 0.1 --why x".split()).code == 0
     assert run(*"query visits --measures count --rho 0.1 --why x".split()).code == 4
+
+
+def test_datasets_of_a_postgresql_ledger_are_seen_from_another_machine(
+    run,
+    here,
+    postgres: str,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    url = fresh_schema(postgres)
+    monkeypatch.setenv("TALLYSTICK_CONFIG_DIR", str(here / "config"))
+    assert run(*ADD, *CAPS, "--ledger", url).code == 0
+    assert run(*ADD, "--max-groups", "9", "--ledger", url).code == 2
+    assert run(*ADD, "--max-groups", "7", "--max-rows-per-group", "3", "--update", "--ledger", url).code == 0
+    assert not list(here.glob("*.json"))
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    monkeypatch.chdir(elsewhere)
+    monkeypatch.setenv("TALLYSTICK_CONFIG_DIR", str(elsewhere / "config"))
+    found = run("dataset", "show", "visits", "--ledger", url, "--json").document["found"]
+    assert found["table"]["max_groups"] == 7
+    assert found["account"]["used"]["rho"] == 0
+    (elsewhere / "wards.csv").write_text("ward\na\nb\n")
+    asked = "publish plan visits --by ward --keys wards.csv --measures count --rho 0.1 --out t.json".split()
+    assert run(*asked, "--ledger", url).code == 0
+    released = run("publish", "run", "t.json", "--purpose", "report", "--out", "t.csv", "--ledger", url)
+    assert released.code == 0, released.errors
+    assert run("ledger", "verify", "--ledger", url).code == 0
+    assert run("dataset", "show", "nothing", "--ledger", url).code == 2

@@ -133,6 +133,9 @@ class BallSum:
         for _ in range(3):
             with ctx.workprec(working_bits(self.count, log_delta)):
                 laws = self.laws(log_delta)
+                if arb(epsilon) >= highest_loss(laws):
+                    infinite = infinite_mass(laws)
+                    return _down(infinite), _up(infinite)
                 guess = Guess(laws)
                 theta = guess.threshold(epsilon)
                 aim = max(-2000.0, min(0.0, guess(theta) - theta * epsilon - 6.0))
@@ -168,14 +171,19 @@ def infinite_mass(laws: Laws) -> Ball:
     return arb(0) if all(law.infinite.is_zero() for law, _ in laws) else 1 - finite
 
 
-def _highest(laws: Laws, *, certain: bool) -> tuple[float, float]:
+def highest_loss(laws: Laws) -> Ball:
+    """The largest finite loss of the sum, infinite where a term has none."""
     total = arb(0)
     for law, count in laws:
-        if law.highest is None:
-            return (math.inf if certain else 0.0), math.inf
-        total += law.highest * count
-    top = total.nonnegative_part()
-    return (_down(top) if certain else 0.0), _up(top)
+        total += arb.pos_inf() if law.highest is None else law.highest * count
+    return total
+
+
+def _highest(laws: Laws, *, certain: bool) -> tuple[float, float]:
+    top = highest_loss(laws)
+    if not top.is_finite():
+        return (math.inf if certain else 0.0), math.inf
+    return (_down(top) if certain else 0.0), max(0.0, _up(top))
 
 
 def _crossing(laws: Laws, target: Ball) -> tuple[float, float]:

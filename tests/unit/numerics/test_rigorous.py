@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -113,6 +114,15 @@ def test_two_answers_of_randomized_response_are_the_fraction_they_should_be() ->
     proved = ts.pure_dp(epsilon=1.0).delta_bounds(epsilon=0.0, rigorous=True)
     assert proved.lower <= math.tanh(0.5) <= proved.upper
     assert proved.upper - proved.lower <= 3e-16
+
+
+def test_past_the_largest_loss_only_the_mass_at_infinity_is_left() -> None:
+    long = 2000 * laplace(scale=20)
+    assert long.delta_bounds(epsilon=101.0, rigorous=True) == Bounds(0.0, 0.0)
+    leaky = 10 * ts.approx_dp(epsilon=0.5, delta=2.0**-20)
+    proved = leaky.delta_bounds(epsilon=6.0, rigorous=True)
+    assert proved.lower <= 1 - (1 - Fraction(1, 2**20)) ** 10 <= proved.upper
+    assert 0 < proved.relative_width <= 1e-15
 
 
 def test_what_is_not_covered_says_so() -> None:

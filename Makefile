@@ -64,7 +64,7 @@ campaign: campaign-accounting campaign-ledger campaign-mechanisms
 	HYPOTHESIS_PROFILE=campaign $(BIN)/python -m pytest -n $(WORKERS) --durations=15 --quiet tests/laws
 
 campaign-accounting: $(VENV)/.installed-dev
-	$(BIN)/python benchmarks/accounting/sweep.py
+	$(BIN)/python benchmarks/accounting/sweep.py --workers $(WORKERS)
 
 campaign-ledger: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/ledger/campaign.py

@@ -124,8 +124,8 @@ class Words:
         """The k-th smallest value of a group, which has at least k."""
         raise NotImplementedError
 
-    def sum(self, value: Tree, most: int) -> Tree:
-        """A 64-bit sum that stops at ``most`` and is 0 for no rows."""
+    def sum(self, value: Tree, most: int, peak: int) -> Tree:
+        """A 64-bit sum of values up to ``peak`` (in size) that stops at ``most`` and is 0 for no rows."""
         total: Tree = exp.Sum(this=value.copy())
         capped = case([(compare(exp.GT, total, whole(most)), whole(most))], total.copy())
         return exp.Coalesce(this=self.cast(capped, "integer"), expressions=[whole(0)])
@@ -177,10 +177,11 @@ class SparkWords(Words):
         decimal = exp.Anonymous(this="CONV", expressions=[_eight(digest, start), whole(16), whole(10)])
         return self.cast(decimal, "integer")
 
-    def sum(self, value: Tree, most: int) -> Tree:
-        if most == SATURATED_TOTAL:  # a 64-bit sum would wrap around silently
+    def sum(self, value: Tree, most: int, peak: int) -> Tree:
+        # A 64-bit sum would wrap around silently; it cannot with fewer than 2^35 cells, four for everybody on Earth.
+        if peak > 1 << 27:
             value = exp.Cast(this=value.copy(), to=exp.DataType.build("DECIMAL(20, 0)"))
-        return Words.sum(self, value, most)
+        return Words.sum(self, value, most, peak)
 
 
 class PostgresWords(Words):

@@ -28,7 +28,7 @@ from tallystick.query.dialects import (
     table,
     whole,
 )
-from tallystick.query.grid import WEIGHT_BITS
+from tallystick.query.grid import STEP_BITS, WEIGHT_BITS
 from tallystick.query.keyset import PublicTable
 from tallystick.query.parts import Part
 from tallystick.query.schema import Schema
@@ -266,7 +266,11 @@ class _Compiler:
     def _in_cell(self, part: Part) -> Tree:
         value = name(self._place(part), "_r") if part.kind == "present" else self._quantised(part)
         if not self.rowwise:
-            return exp.Count(this=value) if part.kind == "present" else self.words.sum(value, SATURATED_CELL)
+            return (
+                exp.Count(this=value)
+                if part.kind == "present"
+                else self.words.sum(value, SATURATED_CELL, 1 << STEP_BITS)
+            )
         if part.kind == "present":
             return self.words.cast(case([(missing(value), whole(0))], whole(1)), "integer")
         return exp.Coalesce(this=value, expressions=[whole(0)])
@@ -300,7 +304,7 @@ class _Compiler:
             if part.bins is None:
                 value = self._contribution(part, places, most)
                 value = compare(exp.Mul, value, name(SIGN)) if self.signed else value
-                chosen = chosen.select(self.words.sum(value, SATURATED_TOTAL))
+                chosen = chosen.select(self.words.sum(value, SATURATED_TOTAL, part.peak(self.query.caps)))
         if self.signed:  # a group of which nothing is kept is not there
             chosen = chosen.having(compare(exp.GT, exp.Sum(this=name(SIGN)), whole(0)))
         return chosen
@@ -321,7 +325,7 @@ class _Compiler:
         out: exp.Select
         if self.rowwise:
             out = exp.select(*groups, name(BIN, "_b")).from_(inside.subquery("_b"))
-            return out.select(self.words.sum(whole(1 << WEIGHT_BITS), SATURATED_TOTAL)).group_by(
+            return out.select(self.words.sum(whole(1 << WEIGHT_BITS), SATURATED_TOTAL, 1 << WEIGHT_BITS)).group_by(
                 *groups, name(BIN, "_b")
             )
         inside = inside.select(exp.alias_(exp.Count(this=exp.Star()), "_in", quoted=True))
@@ -334,4 +338,6 @@ class _Compiler:
         weight = case([(compare(exp.GT, rows_of_cell, whole(most)), scaled)], full)
         kept = exp.alias_(cells.copy(), "_c", table=True)
         out = exp.select(*groups, name(BIN, "_b")).from_(inside.subquery("_b")).join(kept, on=exp.and_(*same))
-        return out.select(self.words.sum(weight, SATURATED_TOTAL)).group_by(*groups, name(BIN, "_b"))
+        return out.select(self.words.sum(weight, SATURATED_TOTAL, part.peak(self.query.caps))).group_by(
+            *groups, name(BIN, "_b")
+        )

@@ -188,8 +188,8 @@ JOIN "_over" AS _o ON _c."_unit" = _o."_unit" JOIN "_groups" AS _g ON _c."_key0"
 -- stage _cuts
 SELECT "_unit", @CUT AS "_cut" FROM "_ranked" GROUP BY "_unit";
 -- totals
-SELECT "_key0", COALESCE(CAST(CASE WHEN (SUM(@ONE) > 4611686018427387904) THEN 4611686018427387904 \
-ELSE SUM(@ONE) END AS BIGINT), 0) FROM (SELECT "_key0", "_rows", 1 AS "_sign" FROM "_cells" UNION ALL \
+SELECT "_key0", COALESCE(CAST(CASE WHEN (SUM((1 * "_sign")) > 4611686018427387904) THEN 4611686018427387904 \
+ELSE SUM((1 * "_sign")) END AS BIGINT), 0) FROM (SELECT "_key0", "_rows", 1 AS "_sign" FROM "_cells" UNION ALL \
 SELECT _r."_key0" AS "_key0", _r."_rows" AS "_rows", -1 AS "_sign" FROM "_ranked" AS _r JOIN "_cuts" AS _x \
 ON _r."_unit" = _x."_unit" WHERE _r."_place" >= _x."_cut") AS _c GROUP BY "_key0" HAVING (SUM("_sign") > 0);
 """
@@ -197,21 +197,26 @@ WORDS = {
     "duckdb": {
         "@CUT": 'LIST_EXTRACT(MIN("_place", 3), 3)',
         "@HEX": r"CAST('0x' || SUBSTR(\1, \2, 8) AS BIGINT)",
-        "@ONE": '(1 * "_sign")',
     },
     "postgres": {
         "@CUT": '(ARRAY_AGG("_place" ORDER BY "_place"))[3]',
         "@HEX": r"CAST(CAST(('x' || SUBSTR(\1, \2, 8)) AS BIT(32)) AS BIGINT)",
-        "@ONE": '(1 * "_sign")',
     },
     "spark": {
         "@CUT": 'ELEMENT_AT(SORT_ARRAY(COLLECT_LIST("_place")), 3)',
         "@HEX": r"CAST(CONV(SUBSTR(\1, \2, 8), 16, 10) AS BIGINT)",
-        "@ONE": 'CAST((1 * "_sign") AS DECIMAL(20, 0))',
         " TEXT)": " STRING)",
         '"': "`",
     },
 }
+
+
+def test_spark_adds_up_what_could_pass_64_bits_in_decimals() -> None:
+    visits = ts.Private(awkward(100)).table(unit="pid")
+    small = visits.per_unit(max_rows_per_group=8).agg(v=ts.sum("cost", 0, 1)).plan(rho=0.1)
+    large = visits.per_unit(max_rows_per_group=9).agg(v=ts.sum("cost", 0, 1)).plan(rho=0.1)
+    assert "DECIMAL" not in small.sql(dialect="spark")
+    assert "DECIMAL" in large.sql(dialect="spark")
 
 
 @pytest.mark.parametrize("dialect", WORDS)

@@ -307,3 +307,26 @@ def test_a_ledger_behind_a_link_syncs_the_log_of_the_file_itself(path, monkeypat
         spend(people(ledger), 1).reserve()
         assert trace[-2:] == ["sync begins", "sync ends"]
         assert os.listdir(link.parent) == ["link.db"]
+
+
+def test_where_nothing_can_be_shared_every_commit_is_synced_by_its_own_process(path, monkeypatch):
+    """A folder in which only the ledger itself may be written: no gate and no record, but no less durable."""
+    trace, real = [], os.open
+
+    def refusing(name, *given, **options):
+        if str(name).endswith((".gate", ".sync")):
+            raise PermissionError(errno.EACCES, "no new files here")
+        return real(name, *given, **options)
+
+    monkeypatch.setattr(os, "open", refusing)
+    monkeypatch.setattr(os, "fdatasync", Disk(trace))
+    with Ledger(path, probe=trace.append) as ledger:
+        account = people(ledger)
+        trace.clear()
+        spend(account, 1).reserve()
+        assert trace[trace.index("reserve: after COMMIT") + 1 :] == ["sync begins", "sync ends", "reserve: after sync"]
+        os.fdatasync.fail = True
+        assert raised(lambda: spend(account, 1).reserve()) == "Unavailable"
+        os.fdatasync.fail = False
+        assert raised(lambda: account.used) == "Unavailable"
+    assert sorted(os.listdir(path.parent)) == ["budget.db", "config"]

@@ -431,7 +431,7 @@ def delta(terms: Terms, *, epsilon: float, direction: str) -> Answer:
     theta = total.threshold(epsilon)
     log_delta = min(0.0, total.log_mgf(theta) - theta * epsilon - 3.0)
     if log_delta < -400.0 and infinite < 1e-100:
-        raise OracleCannot("outside the range of the sweep")
+        return Answer(0.0, "0", 0.0, "below e^-400")
     slope = 0.0
 
     def read(profile: Callable[[float], float]) -> float:

@@ -9,9 +9,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from tallystick.accounting import check, losses
-from tallystick.errors import InvalidInput
+from tallystick.errors import InvalidInput, Refused
 from tallystick.mechanisms.base import confidence_level
-from tallystick.query.allocate import Noise, allocated, privacy_of
+from tallystick.mechanisms.laws import SMOOTH_VECTOR_SIGMA
+from tallystick.query.allocate import Noise, allocated, privacy_of, rho_of
 from tallystick.query.asked import Query
 from tallystick.query.estimates import Noisy
 from tallystick.query.keyset import PrivateKeys
@@ -91,6 +92,30 @@ def _by_epsilon(query: Query, budget: dict[str, Any], unit: str | None) -> Price
     rho = _largest(fits, _near_rho(epsilon, rest))
     noises = allocated(query, "gaussian", Fraction(rho), budget.get("weights"))
     return Priced(noises, privacy_of(query, noises, used, unit), budget)
+
+
+def for_gaussian_account(query: Query, found: Priced, unit: str | None) -> PrivacyLoss:
+    """The plan's loss as Gaussian trade-off curves, which is all that a GDP account can add up; else refused.
+
+    Discrete Gaussian noise with sigma above 32 steps is continuous noise resampled to the lattice, so a Gaussian curve
+    with variance sigma^2 - 4 dominates it; noise below that has none that we can prove, and neither have private keys.
+    """
+    if found.noises[0].law.order == 1 and not keys_delta(query, found.budget):
+        return found.privacy
+    if keys_delta(query, found.budget):
+        raise Refused(
+            "private keys spend delta, which a GDP account has none of; works: public keys, keys=[...], or an account "
+            "with a limit in zCDP or in epsilon and delta"
+        )
+    least = min(found.noises, key=lambda noise: noise.scale)
+    if least.scale <= SMOOTH_VECTOR_SIGMA:
+        rho = float(rho_of(query, found.noises)) * (least.scale / SMOOTH_VECTOR_SIGMA) ** 2
+        raise Refused(
+            f"the noise on {least.part.label} has sigma {least.scale:.3g}; at 32 or less no Gaussian curve is proved "
+            f"to dominate it, so a GDP account cannot pay for it. Works: rho at most {rho * 0.99:.3g}, or an account "
+            "with a limit in zCDP or in epsilon and delta"
+        )
+    return privacy_of(query, found.noises, 0.0, unit)
 
 
 def _near_rho(epsilon: float, delta: float) -> float:

@@ -13,7 +13,7 @@ from tallystick.errors import AdjacencyMismatch, InvalidInput, Refused
 from tallystick.mechanisms.base import confidence_level
 from tallystick.query.allocate import Noise, lone_probability, threshold
 from tallystick.query.asked import Query
-from tallystick.query.budget import errors, priced
+from tallystick.query.budget import errors, for_gaussian_account, priced
 from tallystick.query.keyset import PrivateKeys
 from tallystick.query.sources import source_of
 
@@ -168,9 +168,12 @@ class Plan:
 def make_plan(query: Query, budget: Mapping[str, Any], *, account: Account | None = None) -> Plan:
     """Price a question. The unit's name is that of the account, if there is one."""
     payer = account or query.table.account
-    found = priced(query, budget, None if payer is None else payer.unit)
-    tau = threshold(query, found.noises)
-    return Plan(query, found.budget, found.noises, found.privacy, tau, payer)
+    unit = None if payer is None else payer.unit
+    found = priced(query, budget, unit)
+    privacy = found.privacy
+    if payer is not None and payer.currency.kind == "gdp":
+        privacy = for_gaussian_account(query, found, unit)
+    return Plan(query, found.budget, found.noises, privacy, threshold(query, found.noises), payer)
 
 
 def _canonical(told: Any) -> str:

@@ -149,6 +149,25 @@ def test_an_approximate_account_pays_epsilon_and_delta(tmp_path: Path) -> None:
         assert float(account.used.first) <= 1.5
 
 
+def test_a_gaussian_account_pays_for_gaussian_plans_and_refuses_the_others_with_what_works(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "budget.db") as ledger:
+        account = ledger.open("clinic", budget=ts.gdp(mu=1), unit="patient")
+        visits = ts.Private(awkward(), account=account).table(unit="pid").per_unit(max_groups=2, max_rows_per_group=5)
+        asked = visits.group_by("ward", keys=["a", "b"]).agg(n=ts.count(), days=ts.mean("days", 0, 60))
+        plan = asked.plan(rho=0.005)
+        plan.release(why="report")
+        assert 0.01 <= account.used.a0 / account.limit.a0 <= 0.0101  # mu^2 = 2 rho, and a little for the lattice
+        visits.group_by("ward", keys=["a"]).agg(n=ts.count()).plan(epsilon=0.1).release(why="pure")
+        with pytest.raises(Refused, match="rho at most") as refused:
+            asked.plan(rho=1)
+        asked.plan(rho=float(str(refused.value).split("rho at most ")[1].split(",")[0]))  # what is said to work does
+        with pytest.raises(Refused, match="public keys"):
+            visits.group_by("ward", keys=ts.private_keys(delta=1e-8)).agg(n=ts.count()).plan(rho=0.001)
+        elsewhere = ts.Private(awkward()).table(unit="pid").per_unit(max_rows_per_group=5).agg(n=ts.count())
+        with pytest.raises(Refused, match="Works"):
+            elsewhere.plan(rho=0.4).with_account(account)
+
+
 def test_a_release_reads_as_csv_arrow_and_rows(account: Account, tmp_path: Path) -> None:
     released = plan_for(account, awkward()).release(why="report")
     assert released.columns == ("ward", "n", "n_lower", "n_upper", "days", "days_lower", "days_upper")

@@ -202,10 +202,16 @@ def revivals(law: FastLaw, theta: float) -> list[float]:
 
 
 def level_at(total: Sum, theta: float, t: float) -> float:
-    """log |exp(S(theta + it) - S(theta))|."""
+    """log |exp(S(theta + it) - S(theta))|; a law too fine for this frequency is read at a lower one."""
     value = 0.0
     for law in total.laws:
-        ratio = law.ratios(theta, LD(t), 1, exact=True)[1][1]
+        at = t
+        while True:
+            try:
+                ratio = law.ratios(theta, LD(at), 1, exact=True)[1][1]
+                break
+            except OverflowError:
+                at /= 4
         value += law.count * math.log(max(float(abs(ratio)), 1e-300))
     return value
 

@@ -96,6 +96,19 @@ def test_a_new_ledger_syncs_the_folder_that_names_it(path, monkeypatch):
     assert True in folders
 
 
+@pytest.mark.parametrize("problem", [errno.EINVAL, errno.EIO])
+def test_a_file_system_that_cannot_sync_folders_is_not_a_failed_disk(path, monkeypatch, problem):
+    real = os.fsync
+
+    def refuse(descriptor):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(problem, os.strerror(problem))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    assert raised(lambda: Ledger(path).close()) == ("ok" if problem == errno.EINVAL else "Unavailable")
+
+
 def test_a_failed_sync_before_data_is_read_delivers_nothing_and_stops_every_process(path, monkeypatch):
     with Ledger(path) as ledger, Ledger(path) as other:
         account, opened = people(ledger), []

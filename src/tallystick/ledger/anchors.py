@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import os
 import re
+import threading
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -44,6 +45,7 @@ class AnchorFile:
         self.path = (directory or config_directory()) / "anchors" / ledger_id
         self._descriptor: int | None = None
         self._process = 0
+        self._mutex = threading.Lock()
 
     def read(self) -> Anchor | None:
         """The anchor on file, or None when there is none that can be read."""
@@ -55,7 +57,7 @@ class AnchorFile:
 
     def write(self, anchor: Anchor) -> None:
         """Move the anchor forward; a lower position never replaces a higher one."""
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError), self._mutex:  # the kernel's lock does not hold between threads
             descriptor = self._open()
             match = RECORD.match(os.pread(descriptor, 128, 0))
             if match and int(match[1]) >= anchor.seq:

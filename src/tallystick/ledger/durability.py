@@ -8,6 +8,7 @@ meanwhile find themselves covered. Why this is sound: docs/decisions/0011-ledger
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import threading
@@ -122,8 +123,14 @@ def _sync_file(descriptor: int) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return  # we may not list it, so we did not make the ledger: whoever did has synced its name
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some file systems keep names without being asked
+            raise
     finally:
         os.close(descriptor)

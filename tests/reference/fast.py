@@ -386,11 +386,25 @@ Read = Callable[[Callable[[float], float]], float]
 
 def answer(total: Sum, theta: float, near: float, log_delta: float, read: Read) -> tuple[float, float, str]:
     """read(profile) by the best route, with its relative error."""
-    if all(law.atoms for law in total.laws):
-        try:
-            return listed_answer(total, theta, read)
-        except (OracleCannot, OverflowError, MemoryError):
-            pass
+    if not all(law.atoms for law in total.laws):
+        return contour_answer(total, theta, near, log_delta, read)
+    long = len(total.laws) == 1 and total.laws[0].lattice is not None and size_of(total.laws[0], theta) > 30_000
+    try:
+        if long:  # its period is summed in no time, and listing it is not
+            found = contour_answer(total, theta, near, log_delta, read)
+            if found[1] < 1e-9:
+                return found
+        return listed_answer(total, theta, read)
+    except (OracleCannot, OverflowError, MemoryError):
+        return contour_answer(total, theta, near, log_delta, read)
+
+
+def size_of(law: FastLaw, theta: float) -> int:
+    assert law.points is not None
+    return law.count * len(law.points(theta, 0.0)[0])
+
+
+def contour_answer(total: Sum, theta: float, near: float, log_delta: float, read: Read) -> tuple[float, float, str]:
     reach, left_out = first_reach(total, theta)
     work_left = 1.5
     before: list[float] = []

@@ -72,7 +72,7 @@ class _Stream:
 
     def __init__(self, key: bytes, nonce: bytes, owner: tuple[int, int]) -> None:
         self._encryptor = Cipher(algorithms.AES(key), modes.CTR(nonce)).encryptor()
-        self._buffer = memoryview(b"")
+        self._buffer = memoryview(bytearray())  # writable: the first read may be of nothing
         self._position = 0
         self.generated = 0
         self.owner = owner

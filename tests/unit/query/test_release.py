@@ -13,6 +13,7 @@ from sqlglot import exp
 import tallystick as ts
 from tallystick.errors import BudgetExceeded, IdempotencyConflict, InvalidInput, Refused, Unavailable
 from tallystick.ledger import Account, Ledger
+from tallystick.mechanisms.randomness import SystemSource
 from tallystick.query import run
 from tallystick.query.dialects import DuckWords
 from tallystick.query.engines.duckdb import DuckEngine
@@ -200,6 +201,8 @@ def test_an_empty_table_gives_noise_around_zero(account: Account) -> None:
     visits = ts.Private(empty, account=account).table(unit="pid").per_unit(max_groups=1, max_rows_per_group=1)
     private = visits.group_by("ward", keys=ts.private_keys(delta=1e-8)).agg(n=ts.count()).plan(rho=0.1)
     assert private.release(why="report").rows == []
+    # a process whose first draw is of no numbers at all: its outcome must be that of any other
+    assert run.noisy(private, run.integers(private), SystemSource())["keys"] == [[]]
 
 
 def test_a_million_groups_are_released(account: Account) -> None:

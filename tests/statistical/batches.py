@@ -235,18 +235,26 @@ def heaviest(mechanism: Any, bins: NDArray[Any], size: int) -> list[Any]:
     return [ordered[i] if shown else None for i, shown in zip(best, (noisy >= 0).any(axis=1), strict=True)]
 
 
-def unknown_range(mechanism: Any, value: Any, size: int) -> Numbers:
-    """Place, scale and mean of the winsorised mean without bounds; None is far from every number."""
+def placed(mechanism: Any, value: Any, size: int) -> Numbers:
+    """Scale and place that the winsorised mean without bounds finds; None is far from every number."""
     data = mechanism.prepare(value, strict=False)
-    half, out = data.size // 2, np.full((size, 3), -1e6)
+    half, out = data.size // 2, np.full((size, 2), -1e6)
     scales = np.array(heaviest(mechanism, _sizes(data[:half], data[half : 2 * half]), size), dtype=object)
     for scale in {scale for scale in scales.tolist() if scale is not None}:
-        rows, width = np.flatnonzero(scales == scale), 2.0 ** (scale + 1)
-        places = np.array(heaviest(mechanism, np.floor(data / width), rows.size), dtype=object)
+        rows = np.flatnonzero(scales == scale)
+        places = heaviest(mechanism, np.floor(data / 2.0 ** (scale + 1)), rows.size)
         out[rows, 0] = scale
-        for place in {place for place in places.tolist() if place is not None}:
-            chosen = rows[np.flatnonzero(places == place)]
-            mean = mechanism.near(place, width)
-            out[chosen, 1] = place
-            out[chosen, 2] = winsorized(mean, data, chosen.size) * mean.grid.granularity / data.size
+        out[rows, 1] = [-1e6 if place is None else place for place in places]
+    return out
+
+
+def unknown_range(mechanism: Any, value: Any, size: int) -> Numbers:
+    """Scale, place and the mean there."""
+    data = mechanism.prepare(value, strict=False)
+    where = placed(mechanism, data, size)
+    out = np.column_stack((where, np.full(size, -1e6)))
+    for scale, place in np.unique(where[where[:, 1] != -1e6], axis=0):
+        rows = np.flatnonzero((where[:, 0] == scale) & (where[:, 1] == place))
+        mean = mechanism.near(int(place), 2.0 ** (scale + 1))
+        out[rows, 2] = winsorized(mean, data, rows.size) * mean.grid.granularity / data.size
     return out

@@ -18,7 +18,7 @@ from tallystick.mechanisms import aggregate, keys, noise, response, select
 from tallystick.mechanisms.randomness import SYSTEM
 
 MANY = 1_000_000
-FEW = 2_000
+FEW = 1_500
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ def from_the_data() -> list[Case]:
     pairs = [("ann", "x"), ("bob", "x"), ("bob", "y")]
     counted = keys.stable_counts(epsilon=1.0, delta=0.1)
     more = [*pairs, *((("cat", group)) for group in "xyz")]
-    return [*found, Case("groups of (unit, group) pairs", counted, pairs, more, sampled_groups, 0.1, 1_000, 250_000)]
+    return [*found, Case("groups of (unit, group) pairs", counted, pairs, more, sampled_groups, 0.1, 1_000, MANY)]
 
 
 def sampled_groups(mechanism: Any, value: Any, size: int) -> NDArray[Any]:
@@ -188,7 +188,7 @@ def local() -> list[Case]:
         Case("randomized response, 6 choices", response.randomize(epsilon=1.0, choices=6), 0, 1, batches.people),
         Case("unary encoding", response.unary_encoding(epsilon=1.0, choices=3), 0, 1, bits),
         Case("local Laplace", response.laplace(epsilon=1.0, bounds=(0, 3), granularity=1.0), 0.0, 3.0, batches.people),
-        Case("interactive protocol", response.protocol(epsilon=1.0), 0, 1, talk, 0.0, 500, MANY // 10),
+        Case("interactive protocol", response.protocol(epsilon=1.0), 0, 1, talk, 0.0, 500, MANY // 4),
     ]
 
 

@@ -4,24 +4,54 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy.special import gammainc
 
+from statistical import batches
+from statistical.exact import REACH, placed_law, quantile_law, subsampled_law, winsorized_law
 from statistical.goodness import NEVER, g_test
+from tallystick.mechanisms import noise
+from tallystick.mechanisms.additive import AdditiveNoise
+from tallystick.mechanisms.aggregate import subsample_and_aggregate, unbounded_winsorized_mean, winsorized_mean
 from tallystick.mechanisms.categorical import Weights, _refined, choose_many
-from tallystick.mechanisms.exponential import Steps, by_rejection, on_line, uniform_box
-from tallystick.mechanisms.key_counts import stable_counts
-from tallystick.mechanisms.knorm import Norm, add_knorm
-from tallystick.mechanisms.partition import stable
-from tallystick.mechanisms.quantile import Cells, quantile
+from tallystick.mechanisms.exponential import (
+    LineExponential,
+    RejectionExponential,
+    Steps,
+    by_rejection,
+    on_line,
+    uniform_box,
+)
+from tallystick.mechanisms.key_counts import StableCounts, stable_counts
+from tallystick.mechanisms.knorm import KNorm, Norm, add_knorm
+from tallystick.mechanisms.local_laplace import LocalLaplace
+from tallystick.mechanisms.partition import StableKeys, stable
+from tallystick.mechanisms.quantile import Cells, Quantile, quantile
+from tallystick.mechanisms.quantiles import Quantiles, quantiles
 from tallystick.mechanisms.race import Noise, largest
+from tallystick.mechanisms.randomized import RandomizedResponse
 from tallystick.mechanisms.randomness import SYSTEM
 from tallystick.mechanisms.response import laplace, randomize, unary_encoding
-from tallystick.mechanisms.selection import exponential, permute_and_flip, weights
-from tallystick.mechanisms.threshold import above_threshold
+from tallystick.mechanisms.selection import (
+    ExponentialMechanism,
+    NoisyMax,
+    PermuteAndFlip,
+    exponential,
+    permute_and_flip,
+    weights,
+)
+from tallystick.mechanisms.subsample import SubsampleAndAggregate
+from tallystick.mechanisms.threshold import AboveThreshold, above_threshold
+from tallystick.mechanisms.topk import TopK
+from tallystick.mechanisms.unary import UnaryEncoding
+from tallystick.mechanisms.unbounded import UnboundedWinsorizedMean
+from tallystick.mechanisms.winsorized import WinsorizedMean
+from unit.mechanisms.coverage import LAW, checks
 
 SCORES = np.array([0.0, 2.0, 4.0, 5.0, 6.0])
 DRAWS = 5_000
@@ -53,6 +83,7 @@ def laplace_below(z: np.ndarray) -> np.ndarray:
     return np.where(z < 0, np.exp(np.minimum(z, 0)) / 2, 1 - np.exp(-np.maximum(z, 0)) / 2)
 
 
+@checks(LAW, ExponentialMechanism)
 def test_the_exponential_mechanism() -> None:
     draws = choose_many(weights(SCORES, exponential(epsilon=1.0).rate), 400_000, SYSTEM)
     assert fits(draws, softmax(0.5))
@@ -82,6 +113,7 @@ def test_a_weighted_choice_has_its_law_in_floats_and_in_decimals(counts: list[in
     assert fits(settled, law)
 
 
+@checks(LAW, PermuteAndFlip)
 def test_permute_and_flip() -> None:
     mechanism = permute_and_flip(epsilon=1.0)
     draws = [mechanism.release(SCORES) for _ in range(DRAWS)]
@@ -90,6 +122,7 @@ def test_permute_and_flip() -> None:
     assert not fits(draws, permute_and_flip(epsilon=1.3).probabilities(SCORES))
 
 
+@checks(LAW, NoisyMax)
 @pytest.mark.parametrize("noise", list(Noise))
 def test_the_noisy_maximum(noise: Noise) -> None:
     laws = {
@@ -103,6 +136,7 @@ def test_the_noisy_maximum(noise: Noise) -> None:
     assert not fits([(i + 1) % 5 for i in draws], laws[noise])
 
 
+@checks(LAW, TopK)
 def test_the_best_two_in_order() -> None:
     keep = np.exp(0.5 * SCORES)
     order = list(itertools.permutations(range(5), 2))
@@ -117,14 +151,7 @@ def test_the_best_two_in_order() -> None:
     assert not fits(draws, wrong / wrong.sum())
 
 
-def quantile_law(data: np.ndarray, alpha: float, rate: float, points: int) -> np.ndarray:
-    weight = [
-        math.exp(-rate * max((data < t).sum() - alpha * data.size, alpha * data.size - (data <= t).sum(), 0.0))
-        for t in range(points)
-    ]
-    return np.array(weight) / sum(weight)
-
-
+@checks(LAW, Quantile)
 def test_the_private_quantile() -> None:
     data = np.array([1, 1, 4, 6, 6, 6, 9])
     mechanism = quantile(alpha=0.25, epsilon=1.0, bounds=(0, 11), granularity=1.0)
@@ -145,6 +172,7 @@ def test_cells_of_many_draws() -> None:
     assert not fits(draws, wrong / wrong.sum())
 
 
+@checks(LAW, LineExponential, RejectionExponential)
 def test_the_exponential_mechanism_on_a_line_and_by_rejection() -> None:
     steps = Steps([1.0, 2.5], [0.0, 3.0, 1.0])
     points = np.arange(0, 4.01, 0.5)
@@ -166,6 +194,7 @@ def test_the_exponential_mechanism_on_a_line_and_by_rejection() -> None:
     assert not fits(again, law / law.sum())
 
 
+@checks(LAW, AboveThreshold)
 def test_sparse_vector() -> None:
     answers = [0.0, 2.0, 1.0]
     mechanism = above_threshold(threshold=1.0, epsilon=1.0, hits=2)
@@ -193,6 +222,7 @@ def _chances(low: list[np.ndarray], pattern: tuple[bool, ...]) -> list[np.ndarra
     return [1 - chance if above else chance for chance, above in zip(low, pattern, strict=False)]
 
 
+@checks(LAW, StableKeys)
 def test_optimal_partition_selection() -> None:
     mechanism = stable(epsilon=1.0, delta=0.01)
     size, groups = 4, 100_000
@@ -203,6 +233,7 @@ def test_optimal_partition_selection() -> None:
     assert g_test(np.array([groups - kept, kept]), tenth) < NEVER
 
 
+@checks(LAW, StableCounts)
 @pytest.mark.parametrize("budget", [{"epsilon": 1.0}, {"rho": 0.5}])
 def test_noisy_sizes_of_groups(budget) -> None:
     mechanism = stable_counts(delta=0.05, **budget)
@@ -218,6 +249,7 @@ def test_noisy_sizes_of_groups(budget) -> None:
     assert g_test(np.append(np.roll(observed, 1), groups - len(shown)), np.append(passed, 1 - passed.sum())) < NEVER
 
 
+@checks(LAW, RandomizedResponse)
 @pytest.mark.parametrize("choices", [2, 5])
 def test_randomized_response(choices: int) -> None:
     mechanism = randomize(epsilon=1.0, choices=choices)
@@ -236,6 +268,7 @@ def test_randomized_response(choices: int) -> None:
     assert found.lower[0] <= 0.0 <= found.upper[0]
 
 
+@checks(LAW, UnaryEncoding)
 def test_unary_encoding() -> None:
     mechanism = unary_encoding(epsilon=1.0, choices=3)
     people = 300_000
@@ -248,6 +281,7 @@ def test_unary_encoding() -> None:
     assert not fits(codes, law[[0, 2, 1, 3, 4, 6, 5, 7]])
 
 
+@checks(LAW, LocalLaplace)
 def test_local_laplace() -> None:
     mechanism = laplace(epsilon=1.0, bounds=(0, 3), granularity=1.0)
     reports = mechanism.release(np.full(300_000, 2.0)).astype(int)
@@ -258,6 +292,7 @@ def test_local_laplace() -> None:
     assert g_test(np.bincount(np.clip(reports, -60, 63) + 60, minlength=124), wrong / wrong.sum()) < NEVER
 
 
+@checks(LAW, KNorm)
 @pytest.mark.parametrize("norm", list(Norm))
 def test_k_norm_noise_has_a_gamma_length_and_a_uniform_direction(norm: Norm) -> None:
     mechanism = add_knorm(epsilon=1.0, norm=norm, sensitivity=1.0, granularity=2.0**-12)
@@ -288,3 +323,94 @@ def test_k_norm_noise_has_a_gamma_length_and_a_uniform_direction(norm: Norm) -> 
     even = np.full(16, 1 / 16)
     assert fits(np.clip((turn * 16).astype(int), 0, 15), even)
     assert not fits(np.clip((turn**1.3 * 16).astype(int), 0, 15), even)
+
+
+VERBS: dict[str, Any] = {
+    "Laplace": noise.add_laplace(scale=2.0, sensitivity=1.0, granularity=0.5),
+    "Gaussian": noise.add_gaussian(sigma=2.0, sensitivity=1.0, granularity=0.5),
+    "discrete Laplace": noise.add_discrete_laplace(scale=3.0),
+    "discrete Gaussian": noise.add_discrete_gaussian(sigma=3.0),
+}
+
+
+@checks(LAW, AdditiveNoise)
+@pytest.mark.parametrize("name", VERBS)
+def test_additive_noise_around_the_value(name: str) -> None:
+    mechanism = VERBS[name]
+    size = (2.0 if mechanism.lattice else 3.0) / mechanism.granularity
+    at = np.arange(-120, 121)
+    steps = np.rint(batches.scalars(mechanism, 7, 400_000) / mechanism.granularity).astype(int)
+    off = np.clip(steps - round(7 / mechanism.granularity), -120, 120)
+
+    def law(part: float) -> np.ndarray:
+        width = size * part
+        mass = np.exp(-np.abs(at) / width) if "Laplace" in name else np.exp(-0.5 * (at / width) ** 2)
+        return mass / mass.sum()
+
+    assert g_test(np.bincount(off + 120, minlength=241), law(1.0)) > NEVER
+    for wrong in (0.9, 1.1):
+        assert g_test(np.bincount(off + 120, minlength=241), law(wrong)) < NEVER
+    assert g_test(np.bincount(np.clip(off + 121, 0, 240), minlength=241), law(1.0)) < NEVER
+
+
+@checks(LAW, Quantiles)
+def test_two_private_quantiles_at_once() -> None:
+    data = np.array([1, 1, 4, 6, 6, 6, 9])
+    mechanism = quantiles(alphas=[0.25, 0.75], epsilon=2.0, bounds=(0, 9), granularity=1.0)
+
+    def law(part: float) -> np.ndarray:
+        rows = []
+        first = quantile_law(data, 0.75, part * float(mechanism.rate(Fraction(3, 4))), 10)
+        for upper in range(10):
+            row = np.zeros(10)
+            left = data[data <= upper]
+            row[: upper + 1] = quantile_law(left, 1 / 3, part * float(mechanism.rate(Fraction(1, 3))), upper + 1)
+            rows.append(first[upper] * row)
+        return np.concatenate(rows)
+
+    found = batches.two_quantiles(mechanism, data, 200_000).astype(int)
+    codes = found[:, 1] * 10 + found[:, 0]
+    assert fits(codes, law(1.0))
+    assert not fits(codes, law(0.9))
+    assert not fits(codes, law(1.1))
+
+
+def at_reach(sums: np.ndarray) -> np.ndarray:
+    return np.clip(np.rint(sums).astype(int), -REACH, REACH) + REACH
+
+
+@checks(LAW, WinsorizedMean)
+@pytest.mark.parametrize("budget", [{"epsilon": 2.0}, {"rho": 0.5}])
+def test_the_winsorised_mean(budget: dict[str, float]) -> None:
+    numbers = [0, 1, 1, 2, 3, 3]
+    mechanism = winsorized_mean(bounds=(0, 3), granularity=1.0, **budget)
+    sums = at_reach(batches.winsorized(mechanism, numbers, 300_000))
+    assert fits(sums, winsorized_law(mechanism, numbers))
+    for wrong in (0.9, 1.1):
+        other = replace(mechanism, **{name: wrong * value for name, value in budget.items()})
+        assert not fits(sums, winsorized_law(other, numbers))
+    assert not fits(np.minimum(sums + 1, 2 * REACH), winsorized_law(mechanism, numbers))
+
+
+@checks(LAW, SubsampleAndAggregate)
+def test_subsample_and_aggregate() -> None:
+    records = [0, 1, 2, 3, 3]
+    mechanism = subsample_and_aggregate(statistic=np.max, blocks=4, bounds=(0, 3), granularity=1.0, epsilon=4.0)
+    sums = at_reach(batches.blocks(mechanism, records, 60_000))
+    assert fits(sums, subsampled_law(mechanism, records))
+    fewer = replace(mechanism, means=(replace(mechanism.means[0], epsilon=4.8),))
+    assert not fits(sums, subsampled_law(fewer, records))
+    assert not fits(sums, winsorized_law(mechanism.means[0], [1, 2, 3, 3]))  # always the same pair together
+
+
+@checks(LAW, UnboundedWinsorizedMean)
+def test_where_numbers_of_an_unknown_range_are_placed() -> None:
+    mechanism = unbounded_winsorized_mean(epsilon=8.0, delta=0.2)
+    numbers = [0.5, 0.75, 3.0, 1.0, 9.0, 1.0, 1.25, 3.5, 5.0, 13.0]
+    law = placed_law(mechanism, numbers)
+    found = batches.placed(mechanism, numbers, 40_000)
+    outcomes = list(law)
+    codes = [outcomes.index(tuple(None if x == -1e6 else int(x) for x in row)) for row in found]
+    assert fits(codes, np.array(list(law.values())))
+    wrong = placed_law(replace(mechanism, epsilon=7.2), numbers)
+    assert not fits(codes, np.array([wrong[outcome] for outcome in outcomes]))

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from statistical.goodness import NEVER, at_least, at_most, g_test, refuted
+from statistical.goodness import NEVER, at_least, at_most, g_test
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.mechanisms import noise
 from tallystick.mechanisms.additive import AdditiveNoise
 from tallystick.mechanisms.laws import DiscreteGaussian, DiscreteLaplace, NoiseLaw, Relation
+from unit.mechanisms.coverage import ENUMERATION, INTERVAL, checks
 
 DRAWS = 1_000_000
 LEVELS = (0.0, 0.25, 0.5, 1.0, 1.5, 2.5)
@@ -52,6 +53,7 @@ SCALARS = {
 }
 
 
+@checks(ENUMERATION, AdditiveNoise)
 @pytest.mark.parametrize("name", SCALARS)
 def test_enumerating_all_outputs_gives_the_stated_privacy(name: str) -> None:
     mechanism = SCALARS[name]
@@ -222,28 +224,7 @@ def test_neighbours_have_the_same_support(name: str) -> None:
     assert seen[0] == seen[1] == seen[2]
 
 
-def fine_bits(outputs: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Does the number have bits finer than 2^-52?"""
-    return np.mod(outputs * 2.0**52, 1.0) != 0
-
-
-@pytest.mark.parametrize("name", REALS)
-def test_low_bits_tell_nothing_about_the_value(name: str) -> None:
-    for value in (0.0, 1.0):
-        assert not fine_bits(repeat(REALS[name], value)).any()
-
-
-def test_low_bits_of_a_naive_mechanism_refute_its_claim() -> None:
-    rng = np.random.default_rng(2)
-    naive = [value + rng.laplace(scale=1.0, size=DRAWS) for value in (0.0, 1.0)]
-    events = np.stack([fine_bits(outputs) for outputs in naive])
-    claim = {1.0: 0.0}
-    assert refuted(naive[0], naive[1], claim, events=[events])
-    assert not refuted(naive[0], naive[1], claim)  # ordinary events do not see it
-    ours = [repeat(REALS["Laplace"], value) for value in (0.0, 1.0)]
-    assert not refuted(ours[0], ours[1], claim, events=[np.stack([fine_bits(outputs) for outputs in ours])])
-
-
+@checks(INTERVAL, AdditiveNoise)
 @pytest.mark.parametrize("confidence", [0.5, 0.9, 0.99])
 @pytest.mark.parametrize(
     "mechanism",

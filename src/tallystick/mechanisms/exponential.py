@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput
-from tallystick.mechanisms.base import Mechanism
+from tallystick.mechanisms import accuracy
+from tallystick.mechanisms.base import Mechanism, confidence_level
 from tallystick.mechanisms.categorical import Weights, choose
 from tallystick.mechanisms.coin import exp_probability, flip
 from tallystick.mechanisms.grid import Grid, ordered
@@ -106,6 +107,21 @@ class LineExponential(Mechanism[Pieces, float]):
         piece = choose(self.weights(prepared), source)
         return self.grid.value(int(prepared.starts[piece]) + integer(int(prepared.counts[piece]), source))
 
+    def error(self, *, confidence: float) -> float:
+        """With this confidence the score of the result is at most this far below the best where the base has weight.
+
+        Theorem 7.2, as if only one point of the least weight had the best score.
+        """
+        everywhere = self.prepare(Steps([], [0.0]), strict=True)
+        total = sum(int(count) * weight for count, weight in zip(everywhere.counts, everywhere.base, strict=True))
+        least = min(weight for weight in everywhere.base if weight)
+        return accuracy.exponential_gap(
+            candidates=-(-total // least),
+            epsilon=self.epsilon,
+            sensitivity=self.sensitivity,
+            confidence=confidence_level(confidence),
+        )
+
     def weights(self, prepared: Pieces) -> Weights:
         """Base measure of every run times exp(rate score)."""
         rate = Fraction(self.epsilon) / Fraction(self.sensitivity) / 2
@@ -166,6 +182,17 @@ class RejectionExponential(Mechanism[Callable[[Any], float], Point], Generic[Poi
             point = self.propose(source)
             if flip(exp_probability(rate * (top - Fraction(prepared(point)))), 1, source)[0]:
                 return point
+
+    def error(self, *, confidence: float, share: float) -> float:
+        """With this confidence the result scores at most this far below what a ``share`` of the base measure reaches.
+
+        Theorem 7.2: (2 D / eps)(ln(1 / share) + ln(1 / (1 - confidence))).
+        """
+        part = check.probability("share", share, "a share of the base measure in (0, 1]")
+        if part == 0:
+            raise InvalidInput("share", share, "a share of the base measure in (0, 1]")
+        miss = 1 - confidence_level(confidence)
+        return 2 * self.sensitivity / self.epsilon * (-math.log(part) - math.log(miss))
 
 
 def most_proposals(epsilon: float, sensitivity: float, score_bounds: tuple[float, float]) -> float:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput
-from tallystick.mechanisms.base import Mechanism
+from tallystick.mechanisms.base import Mechanism, confidence_level
 from tallystick.mechanisms.categorical import candidates
 from tallystick.mechanisms.coin import Probability, flip_words, word_bounds
 from tallystick.mechanisms.enclosure import ONE, ZERO, Digits, Enclosure
@@ -68,6 +69,16 @@ class StableKeys(Mechanism[Sizes, tuple[Hashable, ...]]):
     def smallest_sure(self) -> int:
         """The least size that is certainly always shown."""
         return _sure(*self.per_key)
+
+    def error(self, *, confidence: float) -> int:
+        """Groups of at least this many units are shown with at least this probability.
+
+        >>> stable(epsilon=1.0, delta=1e-5).error(confidence=0.95)
+        14
+        """
+        level = Decimal(confidence_level(confidence))
+        digits = Digits(60)
+        return _first(lambda size: _keep(*self.per_key, size)(digits).low >= level)
 
     def prepare(self, value: Any, *, strict: bool) -> Sizes:
         return sizes(value, strict=strict)

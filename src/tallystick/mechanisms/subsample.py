@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput
-from tallystick.mechanisms.base import Mechanism
+from tallystick.mechanisms.base import Mechanism, confidence_level
 from tallystick.mechanisms.categorical import candidates
 from tallystick.mechanisms.randomness import Source
 from tallystick.mechanisms.samplers.uniform import integers
@@ -83,6 +83,14 @@ class SubsampleAndAggregate(Mechanism[tuple[NDArray[Any], bool], NDArray[np.floa
         results = np.array([self._on(records[dealt == block], strict=strict) for block in range(self.blocks)])
         released = [mean.draw(mean.prepare(results[:, j], strict=False), source) for j, mean in enumerate(self.means)]
         return np.array(released)
+
+    def error(self, *, confidence: float, width: float) -> float:
+        """Half-width of the noise when the blocks' numbers are clamped to a range this long; in every coordinate.
+
+        How far the statistic of a block is from that of all records is not part of it.
+        """
+        each = 1 - (1 - confidence_level(confidence)) / len(self.means)
+        return max(mean.error(confidence=each, count=self.blocks, width=width) for mean in self.means)
 
     def _deal(self, count: int, source: Source) -> NDArray[np.int64]:
         """The block of each record, independent of all records."""

@@ -75,6 +75,11 @@ class UnboundedWinsorizedMean(Mechanism[NDArray[np.float64], "float | None"]):
         mean = self.near(place, width)
         return mean.draw(mean.prepare(prepared, strict=False), source)
 
+    def error(self, *, confidence: float, count: int, width: float) -> float:
+        """Half-width of the mean's noise over ``count`` numbers when the range found is at most ``width`` long."""
+        unit = self.near(0, 1.0).error(confidence=confidence, count=count, width=1.0)
+        return check.nonnegative("width", width) * unit
+
     def _heaviest(self, bins: NDArray[Any], source: Source) -> int | None:
         """The bin with the largest noisy count among those that may be shown."""
         found, counts = np.unique(bins, return_counts=True)

@@ -85,7 +85,13 @@ VERBS = [
         [1.0, 2.0, 5.0],
         {"error": {"confidence": 0.95}},
     ),
-    Verb("select.median", select.median, {"epsilon": 1.0, **BOUNDS}, [1.0, 2.0, 5.0]),
+    Verb(
+        "select.median",
+        select.median,
+        {"epsilon": 1.0, **BOUNDS},
+        [1.0, 2.0, 5.0],
+        {"error": {"confidence": 0.95}},
+    ),
     Verb(
         "select.quantiles",
         select.quantiles,
@@ -105,6 +111,7 @@ VERBS = [
         select.on_line,
         {"epsilon": 1.0, "sensitivity": 1.0, "base": ([4.0], [1, 2]), **BOUNDS},
         select.Steps([1.0], [0.0, 1.0]),
+        {"error": {"confidence": 0.95}},
     ),
     Verb(
         "select.by_rejection",
@@ -116,8 +123,15 @@ VERBS = [
             "score_bounds": (0.0, 2.0),
         },
         lambda point: point[0] / 4,
+        {"error": {"confidence": 0.95, "share": 0.1}},
     ),
-    Verb("keys.stable", keys.stable, {"epsilon": 1.0, "delta": 0.1}, {"north": 3, "south": 9}),
+    Verb(
+        "keys.stable",
+        keys.stable,
+        {"epsilon": 1.0, "delta": 0.1},
+        {"north": 3, "south": 9},
+        {"error": {"confidence": 0.95}, "keep_probability": {"size": 3}},
+    ),
     Verb(
         "keys.stable_counts",
         keys.stable_counts,
@@ -158,12 +172,14 @@ VERBS = [
         aggregate.subsample_and_aggregate,
         {"statistic": len, "blocks": 4, "rho": 1.0, **BOUNDS},
         [1.0, 2.0, 5.0, 5.0, 6.0],
+        {"error": {"confidence": 0.95, "width": 2.0}},
     ),
     Verb(
         "aggregate.unbounded_winsorized_mean",
         aggregate.unbounded_winsorized_mean,
         {"epsilon": 8.0, "delta": 0.1},
         [1.0, 2.0, 5.0, 5.0, 6.0],
+        {"error": {"confidence": 0.95, "count": 5, "width": 2.0}},
     ),
 ]
 

@@ -9,6 +9,7 @@ import warnings
 import numpy as np
 import pytest
 
+from statistical.exact import placed_law, subsampled_law
 from tallystick.accounting import losses
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput, Refused
@@ -18,8 +19,11 @@ from tallystick.mechanisms.aggregate import (
     unbounded_winsorized_mean,
     winsorized_mean,
 )
-from tallystick.mechanisms.subsample import SmallSample, shuffled
-from unit.mechanisms.neighbours import refuses
+from tallystick.mechanisms.subsample import SmallSample, SubsampleAndAggregate, shuffled
+from tallystick.mechanisms.unbounded import UnboundedWinsorizedMean
+from tallystick.mechanisms.winsorized import WinsorizedMean
+from unit.mechanisms.coverage import ENUMERATION, INTERVAL, checks
+from unit.mechanisms.neighbours import holds, log_ratio, refuses
 
 POINTS, COUNT = 3, 3
 
@@ -48,6 +52,7 @@ def law(data: np.ndarray, mechanism) -> np.ndarray:
     return np.concatenate(out)
 
 
+@checks(ENUMERATION, WinsorizedMean)
 def test_the_pure_price_holds_on_every_pair_that_differs_in_one_number() -> None:
     mechanism = winsorized_mean(bounds=(0, POINTS - 1), epsilon=1.0, granularity=1.0)
     data = [np.array(d) for d in itertools.product(range(POINTS), repeat=COUNT)]
@@ -60,6 +65,36 @@ def test_the_pure_price_holds_on_every_pair_that_differs_in_one_number() -> None
             worst = max(worst, float(np.abs(np.log(laws[tuple(d)] / laws[tuple(other)])).max()))
     assert 0.6 < worst <= 1.0 + 1e-9
     assert float(mechanism.privacy.epsilon(delta=0.0)) <= 1.0 + 1e-9
+
+
+@checks(ENUMERATION, SubsampleAndAggregate)
+def test_the_price_holds_on_every_pair_that_differs_in_one_record() -> None:
+    mechanism = subsample_and_aggregate(statistic=np.max, blocks=4, bounds=(0, 2), granularity=1.0, epsilon=2.0)
+    laws = {data: subsampled_law(mechanism, data) for data in itertools.combinations_with_replacement(range(3), 5)}
+    pairs = [
+        (laws[data], laws[tuple(sorted((*data[:i], value, *data[i + 1 :])))])
+        for data in laws
+        for i, value in itertools.product(range(5), range(3))
+    ]
+    assert log_ratio([(left[left > 1e-200], right[left > 1e-200]) for left, right in pairs]) <= 2.0 + 1e-9
+    assert log_ratio([(left[left > 1e-200], right[left > 1e-200]) for left, right in pairs]) > 0.5
+
+
+@checks(ENUMERATION, UnboundedWinsorizedMean)
+def test_finding_the_range_costs_what_is_stated_on_every_pair_tried() -> None:
+    mechanism = unbounded_winsorized_mean(epsilon=8.0, delta=0.2)
+    histograms = mechanism.histogram
+    part = 4 * losses.discrete_laplace(scale=histograms.scale, adjacency=Adjacency.REPLACE)
+    part = part + 4 * losses.approx_dp(epsilon=0.0, delta=histograms.lone_probability, adjacency=Adjacency.REPLACE)
+    numbers = (0.5, 0.75, 3.0, 1.0, 1.0, 1.25, 3.5, 5.0)
+    here, pairs = placed_law(mechanism, numbers), []
+    for i, value in itertools.product(range(8), (0.25, 7.0, 100.0, -3.0)):
+        there = placed_law(mechanism, (*numbers[:i], value, *numbers[i + 1 :]))
+        outcomes = list({*here, *there})
+        pairs.append(tuple(np.array([law.get(outcome, 0.0) for outcome in outcomes]) for law in (here, there)))
+    assert holds(part, pairs, levels=np.array([0.0, 1.0, 2.0]))
+    # the mean that follows is a winsorised mean of epsilon/2, enumerated above
+    assert mechanism.near(0, 1.0).privacy.epsilon(delta=0.0) <= 4.0 + 1e-9
 
 
 def test_prices_are_two_quartiles_and_the_mean() -> None:
@@ -92,6 +127,7 @@ def test_outliers_are_clamped_and_the_mean_is_close() -> None:
         assert abs(mechanism.release(data) - 3) < 0.5
 
 
+@checks(INTERVAL, WinsorizedMean)
 def test_the_noise_bound_covers_at_its_nominal_rate() -> None:
     mechanism = winsorized_mean(bounds=(0, 1), epsilon=1.0, granularity=2.0**-10)
     data = np.linspace(0, 1, 501)

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
 import pytest
 
 from tallystick.errors import InvalidInput
-from tallystick.mechanisms.exponential import Steps, by_rejection, on_line, uniform_box
+from tallystick.mechanisms.exponential import (
+    LineExponential,
+    RejectionExponential,
+    Steps,
+    by_rejection,
+    on_line,
+    uniform_box,
+)
 from tallystick.mechanisms.randomness import SYSTEM, SeededSource
-from unit.mechanisms.neighbours import holds, refuses
+from unit.mechanisms.coverage import ENUMERATION, checks
+from unit.mechanisms.neighbours import holds, log_ratio, refuses
 
 BUYERS = np.array([1.0, 1.0, 1.0, 4.01])
 
@@ -45,6 +54,7 @@ def test_pieces_have_the_masses_of_their_lattice_points(base) -> None:
         assert mass == pytest.approx(direct, rel=1e-12)
 
 
+@checks(ENUMERATION, LineExponential)
 def test_the_price_holds_when_a_buyer_changes_their_mind() -> None:
     mechanism = on_line(epsilon=1.0, sensitivity=1.0, bounds=(0, 5), granularity=0.25)
     home = np.array(list(law(mechanism, sold(BUYERS)).values()))
@@ -152,3 +162,24 @@ def test_a_score_that_is_no_function_is_refused() -> None:
 def test_bad_parameters_are_refused(wrong) -> None:
     with pytest.raises(InvalidInput):
         on_line(**{"epsilon": 1.0, "sensitivity": 1.0, "bounds": (0, 5), **wrong})
+
+
+@checks(ENUMERATION, RejectionExponential)
+def test_the_price_by_rejection_holds_on_every_pair_of_scores() -> None:
+    # Accepted proposals are uniform points weighted exp(-rate (top - score)), whatever the scores: a softmax.
+    mechanism = by_rejection(
+        epsilon=1.0, sensitivity=1.0, propose=uniform_box([(0, 2)], granularity=1.0), score_bounds=(0, 3)
+    )
+
+    def law(scores) -> np.ndarray:
+        clamped = [
+            mechanism.prepare(lambda point, s=scores: s[int(point[0])], strict=True)((float(i),)) for i in range(3)
+        ]
+        weight = np.exp(np.array(clamped) / 2)
+        return weight / weight.sum()
+
+    tables = list(itertools.product((-1.0, 0.0, 1.0, 2.5, 4.0), repeat=3))
+    moves = [move for move in itertools.product((-1.0, 0.0, 1.0), repeat=3) if any(move)]
+    pairs = [(law(scores), law(np.add(scores, move))) for scores in tables for move in moves]
+    assert holds(mechanism.privacy, pairs)
+    assert log_ratio(pairs) > 0.8

@@ -12,8 +12,9 @@ import pytest
 from tallystick.accounting import losses
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms.enclosure import Digits
-from tallystick.mechanisms.knorm import Norm, _Shape, add_knorm
+from tallystick.mechanisms.knorm import KNorm, Norm, _Shape, add_knorm
 from tallystick.mechanisms.randomness import SYSTEM, SeededSource
+from unit.mechanisms.coverage import ENUMERATION, INTERVAL, checks
 from unit.mechanisms.neighbours import refuses
 
 NORMS = list(Norm)
@@ -45,6 +46,7 @@ def test_the_low_bits_say_nothing(norm: Norm) -> None:
         assert (out == np.round(out)).all()
 
 
+@checks(ENUMERATION, KNorm)
 @pytest.mark.parametrize("norm", NORMS)
 def test_the_price_holds_by_integrating_the_density_over_lattice_cells(norm: Norm) -> None:
     # Two dimensions: mass of each rounding cell under the value and a neighbour at distance D, by fine quadrature.
@@ -65,6 +67,7 @@ def test_the_price_holds_by_integrating_the_density_over_lattice_cells(norm: Nor
     assert add_knorm(epsilon=1.0, norm=norm, sensitivity=1.0).privacy == losses.pure_dp(epsilon=1.0)
 
 
+@checks(INTERVAL, KNorm)
 @pytest.mark.parametrize(("norm", "dimension"), list(itertools.product(NORMS, (1, 2, 5))))
 def test_the_length_of_the_noise_covers_at_its_nominal_rate_and_has_the_stated_variance(norm, dimension) -> None:
     mechanism = add_knorm(epsilon=0.5, norm=norm, sensitivity=2.0, granularity=2.0**-4)

@@ -10,8 +10,9 @@ import pytest
 
 from tallystick.accounting import losses as accounting
 from tallystick.errors import InvalidInput
-from tallystick.mechanisms.key_counts import gaussian_tail, laplace_tail, stable_counts
-from tallystick.mechanisms.partition import in_public_order, stable, units_per_key
+from tallystick.mechanisms.key_counts import StableCounts, gaussian_tail, laplace_tail, stable_counts
+from tallystick.mechanisms.partition import StableKeys, in_public_order, stable, units_per_key
+from unit.mechanisms.coverage import ENUMERATION, checks
 from unit.mechanisms.neighbours import FEW, holds, profile, refuses
 
 
@@ -31,6 +32,7 @@ def test_the_closed_form_is_the_recursion(epsilon: float, delta: float) -> None:
     assert found == pytest.approx(recursion(epsilon, delta, sizes - 1), rel=1e-9, abs=1e-15)
 
 
+@checks(ENUMERATION, StableKeys)
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-3), (0.2, 1e-2)])
 def test_the_price_holds_for_every_size_and_is_attained(epsilon: float, delta: float) -> None:
     mechanism = stable(epsilon=epsilon, delta=delta)
@@ -116,6 +118,7 @@ def shown_law(size: int, noise: np.ndarray, threshold: int) -> np.ndarray:
     return out
 
 
+@checks(ENUMERATION, StableCounts)
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
 def test_noisy_sizes_keep_their_price_on_every_pair_and_delta_is_attained(kind: str) -> None:
     if kind == "laplace":

@@ -13,8 +13,9 @@ from tallystick.accounting import losses as accounting
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms.grid import Grid
-from tallystick.mechanisms.quantile import Cells, median, quantile
-from tallystick.mechanisms.quantiles import quantiles
+from tallystick.mechanisms.quantile import Cells, Quantile, median, quantile
+from tallystick.mechanisms.quantiles import Quantiles, quantiles
+from unit.mechanisms.coverage import ENUMERATION, INTERVAL, checks
 from unit.mechanisms.neighbours import FEW, holds, log_ratio, refuses
 
 POINTS = 5
@@ -43,6 +44,7 @@ def added(data):
         yield np.sort(np.append(data, value))
 
 
+@checks(ENUMERATION, Quantile)
 @pytest.mark.parametrize("alpha", [0.0, 0.25, 0.5, 0.9, 1.0])
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_the_price_holds_on_every_neighbouring_pair(alpha: float, adjacency: Adjacency) -> None:
@@ -100,6 +102,7 @@ def test_outputs_are_lattice_points_within_the_bounds_whatever_the_data() -> Non
             assert (out * 2**10).is_integer()
 
 
+@checks(INTERVAL, Quantile)
 def test_the_result_is_close_in_rank_as_promised() -> None:
     data = np.random.default_rng(1).normal(50, 10, 5000)
     mechanism = quantile(alpha=0.25, epsilon=1.0, bounds=(0, 100), granularity=2.0**-8)
@@ -135,6 +138,7 @@ def two_quantiles_law(data: np.ndarray, mechanism) -> np.ndarray:
     return np.concatenate(out)
 
 
+@checks(ENUMERATION, Quantiles)
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_two_quantiles_keep_their_price_on_every_neighbouring_pair(adjacency: Adjacency) -> None:
     mechanism = quantiles(

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tallystick.mechanisms import aggregate, keys, response, select
+from tallystick.mechanisms import aggregate, keys, noise, response, select
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "reference" / "mechanisms.md").read_text(encoding="utf-8")
-ROOMS = {"select": select, "keys": keys, "response": response, "aggregate": aggregate}
+ROOMS = {"noise": noise, "select": select, "keys": keys, "response": response, "aggregate": aggregate}
 
 
 def section(name: str) -> str:

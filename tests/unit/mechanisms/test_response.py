@@ -13,7 +13,11 @@ from tallystick.errors import BudgetExceeded, InvalidInput
 from tallystick.mechanisms import local_rates, response
 from tallystick.mechanisms.estimate import from_ones, mean_laplace_width
 from tallystick.mechanisms.interactive import in_turn, protocol
+from tallystick.mechanisms.local_laplace import LocalLaplace
+from tallystick.mechanisms.randomized import RandomizedResponse
 from tallystick.mechanisms.selection import exponential
+from tallystick.mechanisms.unary import UnaryEncoding
+from unit.mechanisms.coverage import ENUMERATION, INTERVAL, checks
 from unit.mechanisms.neighbours import holds, log_ratio, refuses
 
 EPSILONS = [0.1, 1.0, 3.0]
@@ -25,6 +29,7 @@ def response_law(mechanism, truth: int) -> np.ndarray:
     return law
 
 
+@checks(ENUMERATION, RandomizedResponse)
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("choices", [2, 3, 7])
 def test_randomized_response_keeps_its_price_and_attains_it(epsilon: float, choices: int) -> None:
@@ -44,6 +49,7 @@ def unary_law(mechanism, truth: int) -> np.ndarray:
     return np.array([np.prod(np.where(bits, ones, 1 - ones)) for bits in itertools.product((0, 1), repeat=ones.size)])
 
 
+@checks(ENUMERATION, UnaryEncoding)
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_unary_encoding_keeps_its_price_which_is_better_than_pure(epsilon: float) -> None:
     mechanism = response.unary_encoding(epsilon=epsilon, choices=4)
@@ -77,6 +83,7 @@ def test_unary_estimates_are_exactly_unbiased() -> None:
         assert unary_law(mechanism, truth) @ values == pytest.approx(np.eye(3)[truth], abs=1e-12)
 
 
+@checks(INTERVAL, RandomizedResponse)
 def test_intervals_cover_at_least_as_often_as_stated_by_exact_enumeration() -> None:
     from scipy.special import comb
 
@@ -107,6 +114,7 @@ def test_local_laplace_reports_lie_on_the_lattice_and_estimate_the_mean() -> Non
     assert found.upper[0] - found.lower[0] < 3
 
 
+@checks(ENUMERATION, LocalLaplace)
 def test_local_laplace_keeps_its_price_across_the_whole_range() -> None:
     mechanism = response.laplace(epsilon=1.0, bounds=(0, 2), granularity=1.0)
     at = np.arange(-80, 83)

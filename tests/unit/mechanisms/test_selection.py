@@ -17,8 +17,17 @@ from tallystick.mechanisms.base import NotPrivate
 from tallystick.mechanisms.categorical import Weights, choose_many
 from tallystick.mechanisms.race import LazyNoise, Noise, largest
 from tallystick.mechanisms.randomness import SYSTEM, SeededSource
-from tallystick.mechanisms.selection import exponential, noisy_max, permute_and_flip, weights
-from tallystick.mechanisms.topk import top_k
+from tallystick.mechanisms.selection import (
+    ExponentialMechanism,
+    NoisyMax,
+    PermuteAndFlip,
+    exponential,
+    noisy_max,
+    permute_and_flip,
+    weights,
+)
+from tallystick.mechanisms.topk import TopK, top_k
+from unit.mechanisms.coverage import ENUMERATION, checks
 from unit.mechanisms.neighbours import FEW, LEVELS, Untouched, holds, log_ratio, refuses, worst_profile
 
 SCORES = [np.array(s, dtype=float) for s in itertools.product((0, 1, 2, 4), repeat=3)]
@@ -53,6 +62,7 @@ def noisy_max_law(scores: np.ndarray, *, scale: float, noise: str) -> np.ndarray
     return np.array(out)
 
 
+@checks(ENUMERATION, ExponentialMechanism)
 def test_the_exponential_mechanism_keeps_its_price_on_every_neighbouring_pair() -> None:
     mechanism = exponential(epsilon=1.0)
     assert holds(mechanism.privacy, pairs(mechanism.probabilities, SHIFTS))
@@ -74,6 +84,7 @@ def test_monotone_scores_need_half_the_noise_and_other_scores_do_not_allow_it() 
     assert not holds(mechanism.privacy, pairs(mechanism.probabilities, SHIFTS))
 
 
+@checks(ENUMERATION, PermuteAndFlip)
 def test_permute_and_flip_keeps_pure_epsilon_but_not_the_bounded_range_price() -> None:
     mechanism = permute_and_flip(epsilon=1.0)
     law = pairs(mechanism.probabilities, SHIFTS)
@@ -87,6 +98,7 @@ def test_permute_and_flip_with_monotone_scores_keeps_its_price() -> None:
     assert holds(mechanism.privacy, pairs(mechanism.probabilities, UPWARD))
 
 
+@checks(ENUMERATION, NoisyMax)
 @pytest.mark.parametrize("monotone", [False, True])
 def test_the_laplace_noisy_maximum_keeps_its_price_and_half_the_noise_breaks_it(monotone: bool) -> None:
     mechanism = noisy_max(epsilon=1.0, noise="laplace", monotone=monotone)
@@ -225,6 +237,7 @@ def test_top_k_costs_k_choices_and_returns_different_candidates() -> None:
     assert float(mechanism.privacy.epsilon(delta=0.0)) <= 1.5 + 1e-9
 
 
+@checks(ENUMERATION, TopK)
 def test_top_k_keeps_its_price_on_every_neighbouring_pair() -> None:
     def law(scores):
         keep = np.exp(0.25 * (scores - scores.max()))

@@ -14,7 +14,8 @@ from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput, Refused
 from tallystick.mechanisms.race import LazyNoise, Noise
 from tallystick.mechanisms.randomness import SeededSource
-from tallystick.mechanisms.threshold import above_threshold, best_threshold_share
+from tallystick.mechanisms.threshold import AboveThreshold, above_threshold, best_threshold_share
+from unit.mechanisms.coverage import ENUMERATION, INTERVAL, checks
 from unit.mechanisms.neighbours import refuses
 
 GRID = np.linspace(-400, 400, 160_001)
@@ -65,6 +66,7 @@ def worst_ratio(hits: int, *, threshold_scale, answer_scale, moves) -> float:
 FREE = [(1, 1, 1), (-1, -1, 1), (1, -1, 1), (1, -1, -1), (-1, 1, 1)]
 
 
+@checks(ENUMERATION, AboveThreshold)
 @pytest.mark.parametrize("hits", [1, 2])
 def test_the_standard_form_keeps_its_price(hits: int) -> None:
     mechanism = above_threshold(threshold=0.0, epsilon=1.0, hits=hits)
@@ -165,6 +167,7 @@ def test_a_comparison_too_close_for_floats_is_left_to_decimals() -> None:
     assert stream._clear(0.0, mine) is None
 
 
+@checks(INTERVAL, AboveThreshold)
 def test_the_error_bound_covers_at_its_nominal_rate() -> None:
     mechanism = above_threshold(threshold=0.0, epsilon=1.0, hits=1)
     width = mechanism.error(confidence=0.9, queries=20)

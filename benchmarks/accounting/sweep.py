@@ -6,8 +6,8 @@
 Every case is drawn from its own generator.  The fast oracle (tests/reference/fast.py) answers first, the slow one
 (tests/reference/oracle.py) where it cannot; a draw that neither knows to 1e-9 is redrawn and counted by class.  A bound
 found on the wrong side is put to a second witness before it is reported.  Results go to build/sweep-<seed>.jsonl, one
-line per case, and a second run with the same seed goes on where the first stopped; the summary goes to
-benchmarks/results/sweep.md.
+line per case, and a second run with the same seed goes on where the first stopped (--again judges all of them anew,
+--truths only asks the oracles); the summary goes to benchmarks/results/sweep.md.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import signal
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ from reference import fast, oracle
 from reference.expressions import loss_of
 
 Case = dict[str, Any]
-FAST_SECONDS, SLOW_SECONDS = 0.6, 0.6
+FAST_SECONDS, SLOW_SECONDS = 0.5, 0.6
 OURS_SECONDS = 30.0
 WITNESS_SECONDS = 40.0
 ENOUGH = 1e-9  # relative error of a trustworthy oracle
@@ -217,6 +217,9 @@ def truth(case: Case, one: Callable[[Case, str], oracle.Answer] = one_truth) -> 
     case.update(truth=worse.digits, error=worse.error, route=worse.route)
 
 
+PENDING = "not judged"
+
+
 class Trivial(Exception):
     """The answer is 0, infinite or outside the range of the sweep."""
 
@@ -323,7 +326,12 @@ def steps(terms: list[dict[str, Any]]) -> str:
     )
 
 
-def solve(seed_index: tuple[int, int]) -> Case:
+def found_only(seed_index: tuple[int, int]) -> Case:
+    """``solve`` without judging: the truths can be found on one day and judged on another."""
+    return solve(seed_index, lambda case: case.update(verdict=PENDING, seconds=0.0))
+
+
+def solve(seed_index: tuple[int, int], judge: Callable[[Case], None] = judge) -> Case:
     """Case ``index`` of a seed, judged, with the classes of the draws that no oracle knew or on which two disagree."""
     seed, index = seed_index
     rng = random.Random(f"{seed}/{index}")
@@ -445,7 +453,7 @@ def page(rows: list[Case], seed: int) -> str:
 
 
 def show(case: Case, done: int, total: int, started: float) -> None:
-    if case["verdict"] != "right":
+    if case["verdict"] not in ("right", PENDING):
         print("\r" + json.dumps(case), flush=True)
     if sys.stderr.isatty() or done % 100 == 0:
         bar = "#" * (30 * done // total)
@@ -461,31 +469,39 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--write", type=Path, help="store the cases and their truths as a test file")
     parser.add_argument("--again", action="store_true", help="judge the stored cases of this seed again, truths kept")
+    parser.add_argument("--truths", action="store_true", help="only ask the oracles; a later run judges")
     parser.add_argument("--page", type=Path, default=None, help="where the results page goes")
     options = parser.parse_args()
     log = ROOT / "build" / f"sweep-{options.seed}.jsonl"
     log.parent.mkdir(exist_ok=True)
-    rows: list[Case] = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
-    rows = [r for r in rows if r["index"] < options.cases and r["verdict"] != "oracles disagree"]
+    # A case may have several lines; the last one counts.
+    lines = log.read_text().splitlines() if log.exists() else []
+    latest: dict[int, Case] = {case["index"]: case for case in map(json.loads, lines)}
+    rows = [r for r in latest.values() if r["index"] < options.cases and r["verdict"] != "oracles disagree"]
     started = time.perf_counter()
     warm_up()
-    if options.again:
-        with multiprocessing.Pool(options.workers, maxtasksperchild=500) as pool:
-            judged = []
-            for case in pool.imap_unordered(judged_again, rows, chunksize=1):
-                judged.append(case)
-                show(case, len(judged), len(rows), started)
-        rows = judged
-        log.write_text("".join(json.dumps(r) + "\n" for r in rows))
-    done = {r["index"] for r in rows}
-    wanted = [(options.seed, i) for i in range(options.cases) if i not in done]
-    with log.open("a") as out, multiprocessing.Pool(options.workers, maxtasksperchild=500) as pool:
-        for case in pool.imap_unordered(solve, wanted, chunksize=1):
-            rows.append(case)
-            out.write(json.dumps(case) + "\n")
-            out.flush()
-            show(case, len(rows), options.cases, started)
-    rows.sort(key=lambda r: r["index"])
+    stale = [] if options.truths else [r for r in rows if options.again or r["verdict"] == PENDING]
+    known = {r["index"]: r for r in rows}
+    wanted = [i for i in range(options.cases) if i not in known]
+    solver = found_only if options.truths else solve
+    for case in stale:
+        del known[case["index"]]
+    with multiprocessing.Pool(options.workers, maxtasksperchild=500) as pool, log.open("a") as out:
+
+        def keep(cases: Iterable[Case]) -> None:
+            for case in cases:
+                known[case["index"]] = case
+                out.write(json.dumps(case) + "\n")
+                out.flush()
+                show(case, len(known), options.cases, started)
+
+        keep(pool.imap_unordered(judged_again, stale))
+        keep(pool.imap_unordered(solver, [(options.seed, i) for i in wanted]))
+        unclear = [i for i, case in known.items() if case["verdict"] == "oracles disagree"]
+        keep(pool.imap_unordered(solver, [(options.seed, i) for i in unclear]))
+    rows = sorted(known.values(), key=lambda r: r["index"])
+    if options.truths:
+        return 0
     print(f"\n{summary(rows)}")
     target = options.page or (RESULTS if options.cases >= 10_000 else log.with_suffix(".md"))
     target.write_text(page(rows, options.seed))

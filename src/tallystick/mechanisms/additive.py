@@ -94,7 +94,7 @@ class AdditiveNoise(Mechanism[Points, Noisy]):
 
     def draw(self, prepared: Points, source: Source) -> Noisy:
         if self.dimension is None:
-            point = int(prepared[0]) + int(self.law.draw(1, source)[0])
+            point = int(prepared[0]) + self.law.one(source)
             return point if self.lattice is None else self.lattice.value(point)
         noisy = prepared + self.law.draw(len(prepared), source)
         return noisy if self.lattice is None else self.lattice.values(noisy)

@@ -7,7 +7,7 @@ from the discrete law itself, not from a continuous tail.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from tallystick.accounting.adjacency import Adjacency
 from tallystick.accounting.sampling import worst
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms.base import Mechanism, confidence_level
-from tallystick.mechanisms.partition import Sizes, in_public_order, proper_delta, sizes
+from tallystick.mechanisms.partition import Sizes, first_where, in_public_order, proper_delta, sizes
 from tallystick.mechanisms.randomness import Source
 from tallystick.mechanisms.samplers.discrete_gaussian import discrete_gaussian
 from tallystick.mechanisms.samplers.discrete_laplace import discrete_laplace
@@ -92,7 +92,7 @@ class StableCounts(Mechanism[Sizes, dict[Hashable, int]]):
         tail = laplace_tail if self.scale is not None else gaussian_tail
         width = self.scale if self.scale is not None else self.sigma
         assert width is not None
-        return float(_least(lambda m: 2 * tail(width, m) <= failure) - 1)
+        return float(first_where(lambda m: 2 * tail(width, m) <= failure) - 1)
 
 
 def laplace_tail(scale: float, least: int) -> float:
@@ -127,18 +127,6 @@ def gaussian_tail(sigma: float, least: int) -> float:
     return (float(terms.sum()) + rest) / max(sigma * math.sqrt(2 * math.pi), near) * _UP
 
 
-def _least(holds: Callable[[int], bool]) -> int:
-    """The least m >= 1 at which a condition that stays true once true holds."""
-    high = 1
-    while not holds(high):
-        high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
-
-
 def stable_counts(
     *,
     delta: float,
@@ -164,10 +152,10 @@ def stable_counts(
     scale = sigma = None
     if epsilon is not None:
         scale = _drawable("epsilon", epsilon, limit / check.positive("epsilon", epsilon))
-        least = _least(lambda m: laplace_tail(scale, m) <= lone)
+        least = first_where(lambda m: laplace_tail(scale, m) <= lone)
     else:
         sigma = _drawable("rho", rho, math.sqrt(limit / (2 * check.positive("rho", rho))))
-        least = _least(lambda m: gaussian_tail(sigma, m) <= lone)
+        least = first_where(lambda m: gaussian_tail(sigma, m) <= lone)
     return StableCounts(scale=scale, sigma=sigma, threshold=least + 1, max_keys=limit, unit=check.unit(unit))
 
 

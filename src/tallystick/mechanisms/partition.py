@@ -78,7 +78,7 @@ class StableKeys(Mechanism[Sizes, tuple[Hashable, ...]]):
         """
         level = Decimal(confidence_level(confidence))
         digits = Digits(60)
-        return _first(lambda size: _keep(*self.per_key, size)(digits).low >= level)
+        return first_where(lambda size: _keep(*self.per_key, size)(digits).low >= level)
 
     def prepare(self, value: Any, *, strict: bool) -> Sizes:
         return sizes(value, strict=strict)
@@ -115,7 +115,7 @@ def stable(*, epsilon: float, delta: float, max_keys: int = 1, unit: str | None 
 @lru_cache(maxsize=256)
 def _sure(epsilon: float, delta: float) -> int:
     digits = Digits(60)
-    return _first(lambda n: _keep(epsilon, delta, n)(digits).low >= 1)
+    return first_where(lambda n: _keep(epsilon, delta, n)(digits).low >= 1)
 
 
 @lru_cache(maxsize=4096)
@@ -147,11 +147,15 @@ def _rising_steps(epsilon: Fraction, delta: Fraction) -> int:
     """How many steps take the first branch: 1 + the largest n with pi_n <= (1 - delta) / (e^eps + 1)."""
     digits = Digits(60)
     turn = digits.divide(digits.of(1 - delta), digits.add(digits.of(1), digits.exp(digits.of(epsilon))))
-    return _first(lambda n: turn.below(_risen(digits, epsilon, delta, n)))
+    return first_where(lambda n: turn.below(_risen(digits, epsilon, delta, n)))
 
 
-def _first(holds: Callable[[int], bool]) -> int:
-    """The least n >= 1 at which a condition that stays true once true holds."""
+def first_where(holds: Callable[[int], bool]) -> int:
+    """The least n >= 1 at which a condition that stays true once true holds.
+
+    >>> first_where(lambda n: n * n >= 50)
+    8
+    """
     high = 1
     while not holds(high):
         high *= 2

@@ -37,3 +37,12 @@ class Bounds:
 
     def __contains__(self, value: float) -> bool:
         return self.lower <= value <= self.upper
+
+    def meet(self, other: Bounds) -> Bounds:
+        """What both enclosures allow; should they ever contradict each other, everything either allows.
+
+        >>> Bounds(1.0, 2.0).meet(Bounds(1.5, 3.0))
+        Bounds(lower=1.5, upper=2.0)
+        """
+        low, high = max(self.lower, other.lower), min(self.upper, other.upper)
+        return Bounds(low, high) if low <= high else Bounds(min(self.lower, other.lower), max(self.upper, other.upper))

@@ -28,6 +28,9 @@ WIDEST_STEP = 100.0
 LATTICE_SIZE = 2**20
 """Largest grid where all atoms lie on it, so that nothing is discretised."""
 
+SMALL_LATTICE = 2**15
+"""Points of a lattice that are always listed rather than integrated."""
+
 TOLERANCE = 1e-6
 """Relative width of epsilon that the grid engine refines to by default."""
 
@@ -153,6 +156,12 @@ class GridSum:
         steps = {pair.upper.lattice for pair, _ in self.terms}
         same = all(pair.upper is pair.lower and not pair.upper.segments for pair, _ in self.terms)
         return steps.pop() if len(steps) == 1 and same else None
+
+    @property
+    def small_lattice(self) -> bool:
+        """True if all sums lie on few lattice points: then nothing is discretised and nothing is cheaper."""
+        points = sum(count * pair.upper.atoms.size for pair, count in self.terms)
+        return points <= SMALL_LATTICE and self._lattice() is not None
 
     def _range(self, pair: DominatingPair, count: int, theta: float, log_target: float) -> tuple[float, float]:
         """Where the law must be resolved: outside, its mass cannot matter by about 1e-11 of the answer.

@@ -18,13 +18,20 @@ from tallystick.accounting.leaves.gaussian import gaussian_pair
 from tallystick.accounting.leaves.renyi import best_delta, renyi_pair
 from tallystick.accounting.loss import merged
 from tallystick.accounting.pair import DUST, DominatingPair
-from tallystick.accounting.saddle import SaddleSum
+from tallystick.accounting.saddle import WIDTH, SaddleSum
+from tallystick.numerics.convolve import log_peak_weight
 from tallystick.numerics.law import UNIT, Array
 
 Terms = tuple[tuple[Leaf, int], ...]
 THETAS: Array = np.exp(np.linspace(math.log(1e-3), math.log(1e6), 400))
 """Orders minus one that the Renyi route optimises over; any subset gives a valid bound."""
 
+
+ENDS = 1e-290
+"""Below this delta doubles have few digits left, and none are looked for."""
+
+NEARBY_WIDTH = 1e-4
+"""Relative width of delta where whole curves are read."""
 
 MASS_ULPS = 256.0
 """Rounding and quadrature error of a law's total, in units of UNIT: what a log-mgf may be too small by."""
@@ -91,7 +98,7 @@ class OneDirection:
         for leaf, count in self.curves:
             mass = getattr(leaf, "delta", 0.0)
             total += count * math.log1p(-mass) if mass < 1.0 else -math.inf
-        return -math.expm1(total)
+        return -math.expm1(total) if total < 0.0 else 0.0
 
     @cached_property
     def highest(self) -> float:
@@ -102,7 +109,8 @@ class OneDirection:
         for leaf, count in self.others:
             law = pair_of(leaf, self.direction).upper
             # A leaf that leaves out numerical dust at infinity is unbounded.
-            total += math.inf if 0.0 < law.infinity < DUST else count * law.highest
+            own = math.inf if 0.0 < law.infinity < DUST else law.highest
+            total += count * min(own, leaf.ceiling(self.direction))
         return total
 
     @cached_property
@@ -111,9 +119,14 @@ class OneDirection:
         return any(leaf.log_mgf_bound(THETAS[:1]) is not None for leaf, _ in self.terms)
 
     @cached_property
+    def saddle_pairs(self) -> tuple[tuple[DominatingPair, int], ...]:
+        """The pairs without the merged Gaussian, which the contour has in closed form."""
+        gaussian = len(self.others) + (1 if self.mu > 0.0 else 0)
+        return (*self.pairs[: len(self.others)], *self.pairs[gaussian:])
+
+    @cached_property
     def saddle(self) -> SaddleSum:
-        pairs = self.pairs[len(self.others) + (1 if self.mu > 0.0 else 0) :]
-        return SaddleSum.of((*self.pairs[: len(self.others)], *pairs), self.mu)
+        return SaddleSum.of(self.saddle_pairs, self.mu)
 
     @cached_property
     def grid(self) -> GridSum:
@@ -140,7 +153,7 @@ class OneDirection:
     @cached_property
     def listed(self) -> Direct | None:
         """The whole composition outcome by outcome, where there are few enough."""
-        return enumerated([(p.upper, count) for p, count in self.pairs]) if self.exact and not self.mu else None
+        return enumerated([(p.upper, n) for p, n in self.saddle_pairs], self.mu) if self.exact else None
 
     @cached_property
     def listed_below(self) -> Direct | None:
@@ -160,6 +173,8 @@ class OneDirection:
         """The route, with the engine that answers a composition at this delta."""
         if self.route != "composed":
             return self.route
+        if self.grid.small_lattice:
+            return "grid"
         return "contour" if self.saddle.epsilon_bounds(max(delta, 2.0 * self.infinity)) is not None else "grid"
 
     def delta_bounds(self, epsilon: float, *, nearby: bool = False) -> Bounds:
@@ -170,11 +185,12 @@ class OneDirection:
             return gdp.delta_bounds(self.mu, epsilon)
         if self.direct is not None:
             return self.direct.delta_bounds(epsilon)
+        if epsilon >= self.highest:
+            return Bounds(self.infinity if self.exact else 0.0, self.infinity)
         curve = self._renyi_delta(epsilon) if self.bracketed else 1.0
         if self.route == "renyi":
             return Bounds(0.0, curve)
-        read = self.grid.delta_nearby if nearby else self.grid.delta_bounds
-        found = self.saddle.delta_bounds(epsilon) or read(epsilon)
+        found = self._composed_delta(epsilon, nearby)
         low = found.lower
         if low == 0.0 and self.listed_below is not None:
             low = self.listed_below.lower(epsilon)
@@ -182,15 +198,85 @@ class OneDirection:
             curve = min(curve, gdp.delta_bounds(self.mu_above, epsilon).upper)
         return Bounds(low, max(low, min(found.upper, curve, self.total_variation)))
 
+    def _composed_delta(self, epsilon: float, nearby: bool) -> Bounds:
+        """By contour where it is narrow enough, else by contour and grid together."""
+        width = NEARBY_WIDTH if nearby else WIDTH
+        if self.grid.small_lattice:
+            listed = self.grid.delta_bounds(epsilon)
+            if self._narrow(listed, 30.0 * width):
+                return listed
+        found = self.saddle.delta_bounds(epsilon, width)
+        if found is not None and self._narrow(found, 30.0 * width):
+            return found
+        least = self._markov(epsilon)
+        if least < ENDS:
+            return Bounds(0.0, least)
+        level = least if found is None else min(found.upper, least)
+        for _ in range(2):
+            # Once the rarest losses are gone the estimate of delta falls, and more can go.
+            trimmed = self.saddle.trimmed(level)
+            other = None if trimmed is None else trimmed.delta_bounds(epsilon, width)
+            if other is None:
+                break
+            found = other if found is None else found.meet(other)
+            if self._narrow(found, 30.0 * width):
+                return found
+            level = found.upper
+        other = self.grid.delta_nearby(epsilon) if nearby else self.grid.delta_bounds(epsilon)
+        return other if found is None else found.meet(other)
+
+    def _composed_epsilon(self, delta: float) -> Bounds:
+        if self.saddle.surely_zero(delta):
+            return Bounds(0.0, 0.0)
+        if self.grid.small_lattice:
+            listed = self.grid.epsilon_bounds(delta)
+            if self._narrow(listed, 3.0 * WIDTH):
+                return listed
+        found = self.saddle.epsilon_bounds(delta)
+        if found is not None and self._narrow(found, 3.0 * WIDTH):
+            return found
+        trimmed = self.saddle.trimmed(delta)
+        other = None if trimmed is None else trimmed.epsilon_bounds(delta)
+        if other is not None:
+            found = other if found is None else found.meet(other)
+            if self._narrow(found, 3.0 * WIDTH):
+                return found
+        other = self.grid.epsilon_bounds(delta)
+        return other if found is None else found.meet(other)
+
+    def _narrow(self, found: Bounds, width: float) -> bool:
+        """No refinement closes the gap between a bracketed pair's two laws, so there any lower bound will do."""
+        return found.relative_width <= width if self.exact else found.lower > 0.0
+
     @cached_property
     def total_variation(self) -> float:
         """Total variation distances add at most, and delta is never above their sum."""
         each = (count * float(pair.upper.excess(np.zeros(1))[0]) for pair, count in self.pairs)
         return min(1.0, math.fsum(each) * (1.0 + 1e-12))
 
+    def below(self, delta: float, epsilon: float) -> bool:
+        """True if epsilon at this delta surely does not exceed the one given: cheap, and False where it cannot tell."""
+        if self.infinity >= delta or self.highest <= epsilon:
+            return self.infinity < delta
+        return self.route == "composed" and epsilon > 0.0 and self._markov(epsilon) <= delta
+
+    def _markov(self, epsilon: float) -> float:
+        """An upper bound on delta by Markov's inequality under one tilt.
+
+        The coarse cumulants choose the tilt; the moment generating functions at it are integrated anew.
+        """
+        theta = self.saddle.cumulants.tilt_for_threshold(epsilon)
+        order = np.array([theta])
+        level = 0.5 * self.mu**2 * theta * (theta + 1.0)
+        for pair, count in self.saddle_pairs:
+            level += count * (float(pair.upper.log_mgf(order)[0]) + MASS_ULPS * UNIT)
+        exponent = level - theta * epsilon + log_peak_weight(theta) + 1e-11 * (abs(level) + theta * epsilon + 1.0)
+        return min(1.0, self.infinity + math.exp(min(exponent, 0.0)) + 1e-320)
+
     def epsilon_upper(self, delta: float) -> float:
         """The upper end of ``epsilon_bounds`` alone, which costs half where the contour answers."""
-        if self.route == "composed" and not self.bracketed and self.infinity < delta < 1.0:
+        plain = self.route == "composed" and not self.bracketed and not self.grid.small_lattice
+        if plain and self.infinity < delta < 1.0:
             found = self.saddle.epsilon_upper(delta)
             if found is not None:
                 return min(found, self.highest)
@@ -213,7 +299,7 @@ class OneDirection:
         curve = self._renyi_epsilon(delta) if self.bracketed else math.inf
         if self.route == "renyi":
             return Bounds(0.0, curve)
-        found = self.saddle.epsilon_bounds(delta) or self.grid.epsilon_bounds(delta)
+        found = self._composed_epsilon(delta)
         low = found.lower
         if low == 0.0 and self.listed_below is not None:
             low = self.listed_below.epsilon_bounds(delta).lower

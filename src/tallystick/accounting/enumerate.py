@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tallystick.accounting import gdp
 from tallystick.accounting.bounds import Bounds
 from tallystick.numerics.convolve import LOCATION_ULPS
 from tallystick.numerics.law import UNIT, Law, certain
@@ -15,6 +16,9 @@ from tallystick.numerics.search import bisect_decreasing
 
 LIMIT = 2**17
 """Largest number of joint outcomes that are listed."""
+
+LIMIT_BESIDE_GAUSSIAN = 2**13
+"""The same beside a Gaussian, where each costs two error functions a look."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,6 +29,8 @@ class Direct:
     error: float
     location: float
     below: Law | None = None
+    mu: float = 0.0
+    """One Gaussian release beside the listed outcomes, in closed form."""
 
     @staticmethod
     def alone(law: Law, below: Law | None = None) -> Direct:
@@ -33,15 +39,26 @@ class Direct:
 
     def upper(self, epsilon: float) -> float:
         """Upper bound on delta."""
-        value = float(self.law.excess(np.array([epsilon - self.location]))[0])
+        if self.mu > 0.0:
+            value = self._beside_gaussian(epsilon - self.location, 1.0) + self.law.infinity
+        else:
+            value = float(self.law.excess(np.array([epsilon - self.location]))[0])
         return min(1.0, value * (1.0 + self.error))
 
     def lower(self, epsilon: float) -> float:
         """Lower bound on delta."""
         law = self.law if self.below is None else self.below
-        dust = law.infinity - certain(law.infinity)
-        value = float(law.excess(np.array([epsilon + self.location]))[0]) - dust
+        if self.mu > 0.0:
+            value = self._beside_gaussian(epsilon + self.location, -1.0) + certain(law.infinity)
+        else:
+            dust = law.infinity - certain(law.infinity)
+            value = float(law.excess(np.array([epsilon + self.location]))[0]) - dust
         return max(0.0, value) * max(0.0, 1.0 - self.error)
+
+    def _beside_gaussian(self, epsilon: float, side: float) -> float:
+        """Each outcome leaves a Gaussian its own threshold."""
+        values, errors = gdp.excess(self.mu, epsilon - self.law.atoms)
+        return float(np.sum(np.exp(self.law.log_masses) * np.maximum(values + side * errors, 0.0)))
 
     def delta_bounds(self, epsilon: float) -> Bounds:
         """Both bounds on delta."""
@@ -51,20 +68,22 @@ class Direct:
     def epsilon_bounds(self, delta: float) -> Bounds:
         """Both bounds on epsilon."""
         high = max(self.law.highest, 0.0) + 2.0 * self.location
+        if self.mu > 0.0:
+            high += self.mu * self.mu / 2.0 + self.mu * (math.sqrt(2.0 * max(0.0, -math.log(delta))) + 1.0)
         upper = bisect_decreasing(self.upper, delta, 0.0, high, relative=1e-13)[1]
         lower = bisect_decreasing(self.lower, delta, 0.0, high, relative=1e-13)[0]
         return Bounds(min(lower, upper), upper)
 
 
-def enumerated(terms: Sequence[tuple[Law, int]]) -> Direct | None:
-    """The law of the whole composition, if it is finite and has at most LIMIT outcomes."""
-    size = 1
+def enumerated(terms: Sequence[tuple[Law, int]], mu: float = 0.0) -> Direct | None:
+    """The law of the whole composition, if it is finite and has at most LIMIT outcomes, beside one Gaussian."""
+    size, limit = 1, LIMIT if mu == 0.0 else LIMIT_BESIDE_GAUSSIAN
     for law, count in terms:
         if law.segments or not law.atoms.size:
             return None
         few = law.atoms.size < 40 or count == 1
         size *= math.comb(count + law.atoms.size - 1, count) if few else LIMIT + 1
-        if size > LIMIT:
+        if size > limit:
             return None
     losses, logs, finite = np.zeros(1), np.zeros(1), 0.0
     error, location = 1e-13, 0.0
@@ -77,7 +96,8 @@ def enumerated(terms: Sequence[tuple[Law, int]]) -> Direct | None:
         error += 8.0 * UNIT * (3.0 * math.lgamma(count + 2.0) + count * float(np.max(np.abs(law.log_masses))) + 8.0)
         location += LOCATION_ULPS * UNIT * count * float(np.max(np.abs(law.atoms)))
     order = np.argsort(losses, kind="stable")
-    return Direct(Law(losses[order], logs[order], infinity=-math.expm1(finite)), error, location)
+    location += LOCATION_ULPS * UNIT * mu * mu
+    return Direct(Law(losses[order], logs[order], infinity=-math.expm1(finite)), error, location, None, mu)
 
 
 def _repeated(law: Law, count: int) -> tuple[np.typing.NDArray[np.float64], np.typing.NDArray[np.float64]]:

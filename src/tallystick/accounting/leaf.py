@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import fields
 from typing import Any, ClassVar
@@ -49,6 +50,10 @@ class Leaf(ABC):
     def exact_alone(self) -> bool:
         """True if ``pair(...).upper`` is attained by a single release although not by compositions."""
         return False
+
+    def ceiling(self, direction: Direction) -> float:
+        """A loss that is never exceeded, where one is known beyond what the pair's law says; else infinity."""
+        return math.inf
 
     def log_mgf_bound(self, theta: Array) -> Array | None:
         """Upper bound on log E_P[e^{theta L}] (both directions) that beats the pair's own, or None."""

@@ -48,20 +48,36 @@ class Reader:
         return self._single_delta(epsilon)
 
     def _single_delta(self, epsilon: float, *, nearby: bool = False) -> Bounds:
-        found = [side.delta_bounds(epsilon, nearby=nearby) for side in self.sides]
-        return Bounds(max(b.lower for b in found), max(b.upper for b in found))
+        worst = Bounds(0.0, 0.0)
+        for side in self._strongest_first:
+            if not (worst.lower > 0.0 and side.below(worst.lower, epsilon)):
+                found = side.delta_bounds(epsilon, nearby=nearby)
+                worst = Bounds(max(worst.lower, found.lower), max(worst.upper, found.upper))
+        return worst
 
     def epsilon_upper(self, delta: float) -> float:
         """The upper end of ``epsilon_bounds``, without the work of the lower one."""
         if self.loss.group > 1:
             return self.epsilon_bounds(delta).upper
-        return max(side.epsilon_upper(delta) for side in self.sides)
+        worst = 0.0
+        for side in self._strongest_first:
+            if not side.below(delta, worst):
+                worst = max(worst, side.epsilon_upper(delta))
+        return worst
+
+    @cached_property
+    def _strongest_first(self) -> tuple[OneDirection, ...]:
+        """A side whose losses never exceed what the other has shown needs no computation."""
+        return tuple(sorted(self.sides, key=lambda side: -side.highest))
 
     def epsilon_bounds(self, delta: float) -> Bounds:
         if self.closed_group is not None:
             return self.closed_group.epsilon_bounds(delta)
-        found = [side.epsilon_bounds(delta) for side in self.sides]
-        single = Bounds(max(b.lower for b in found), max(b.upper for b in found))
+        single = Bounds(0.0, 0.0)
+        for side in self._strongest_first:
+            if not side.below(delta, single.lower):
+                found = side.epsilon_bounds(delta)
+                single = Bounds(max(single.lower, found.lower), max(single.upper, found.upper))
         if self.loss.group == 1 or (single.upper == 0.0 and not self.loss.terms):
             return single
         return Bounds(single.lower, max(single.lower, self._grouped_epsilon(delta)))
@@ -147,7 +163,7 @@ class Reader:
             "renyi": "conversion of a Renyi curve, optimised over the order (only an upper bound is known)",
             "enumerated": "exact: every joint outcome is listed",
             "contour": "contour integral of the characteristic function, every error bounded and added",
-            "grid": "tilted grid: the contour decays too slowly here (atoms or few terms), so losses are added by FFT",
+            "grid": "tilted grid: losses on a small lattice, or a contour that decays too slowly; added by FFT",
         }
         lines = [f"{side.direction.value}: {words[side.route_at(1e-6)]}" for side in self.sides]
         if self.loss.group > 1:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -27,7 +27,8 @@ import numpy.typing as npt
 from tallystick.numerics.convolve import ABOVE, LOCATION_ULPS, log_peak_weight
 from tallystick.numerics.cumulants import Cumulants
 from tallystick.numerics.decay import Decay
-from tallystick.numerics.law import REACH, UNIT, Array, Function, Law, Segment, certain, panel_nodes
+from tallystick.numerics.law import UNIT, Array, Function, Law, Segment, certain, panel_nodes
+from tallystick.numerics.nonuniform import SPREAD, nonuniform_transform
 
 Complex = npt.NDArray[np.complex128]
 
@@ -35,37 +36,48 @@ NODE_ULPS = 48.0
 """Rounding of one node of one M_i relative to M_i(theta): pairwise summation, exponentials, weights."""
 
 PANEL_ERROR = 1e-14
-"""Relative quadrature error of eight-point panels that turn the phase by at most three radians."""
+"""Relative quadrature error of eight-point panels in which the exponential changes by at most 2.5."""
 
-LADDER: Array = np.unique(np.rint(np.geomspace(8.0, 1e5, 120)))
+LADDER: Array = np.unique(np.rint(np.geomspace(8.0, 4e5, 140)))
 """Numbers of nodes that are tried, smallest first."""
 
-MAX_WORK = 8_000_000
-"""Largest number of complex exponentials one read-out may cost; beyond, another route is cheaper."""
+MAX_WORK = 20_000_000
+"""Largest number of elementary steps that the transforms of one read-out may cost; beyond, the grid is cheaper."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Nodes:
-    """The integrand at theta + i k dt without its e^{-z e}: everything a read-out needs near one place."""
+    """The integrand at theta + i k dt without its e^{-z e}: everything a read-out needs near one place.
+
+    ``integrand`` is folded into rows (padded with zeros); ``moments`` are the sums of its moduli and of k times them.
+    """
 
     theta: float
     spacing: float
     log_scale: float
+    count: int
     integrand: Complex
+    moments: tuple[float, float]
     error: float
     tail: float
     scale_error: float
     below: float
     above: tuple[Array, Array]
     location: float
+    lost: float
     infinity: float
+
+    @property
+    def blur(self) -> float:
+        """No Gaussian was added (``numerics.smoothing`` has the nodes with one)."""
+        return 0.0
 
     def upper(self, threshold: float) -> float:
         """Upper bound of the excess: aliases err upward, every other error is added."""
         value, scale, slack = self._sum(threshold - self.location)
         total = value + slack + self.error + self.tail
         # A bound of a positive quantity is positive; anything else would mean that an error was not counted.
-        return min(1.0, total * scale + self.infinity) if total > 0.0 else 1.0
+        return min(1.0, total * scale + self.infinity + self.lost) if total > 0.0 else 1.0
 
     def lower(self, threshold: float) -> float:
         """Lower bound of the excess: every error and both aliases are subtracted."""
@@ -81,10 +93,13 @@ class Nodes:
 
     def _sum(self, threshold: float) -> tuple[float, float, float]:
         """The trapezoid sum, its scale (rounded up), and the rounding of the phases at this threshold."""
-        steps = np.arange(self.integrand.size)
-        phases = np.exp(-1j * (self.spacing * threshold) * steps)
-        total = float(np.sum((self.integrand * phases).real)) - 0.5 * float(self.integrand[0].real)
-        turned = float(np.dot(steps, np.abs(self.integrand))) * self.spacing * abs(threshold)
+        turn = -1j * (self.spacing * threshold)
+        rows, columns = self.integrand.shape
+        # Node k = i * columns + j turns by both factors: few exponentials, then one product with a matrix.
+        inner = self.integrand @ np.exp(turn * np.arange(columns))
+        outer = np.exp(turn * columns * np.arange(rows))
+        total = float(np.dot(inner, outer).real) - 0.5 * float(self.integrand[0, 0].real)
+        turned = self.moments[1] * self.spacing * abs(threshold) + (rows + columns) * self.moments[0]
         exponent = self.log_scale - self.theta * threshold
         rounding = 8.0 * UNIT * (abs(self.log_scale) + self.theta * abs(threshold) + 4.0)
         scale = math.exp(min(700.0, exponent)) * (1.0 + self.scale_error + rounding)
@@ -98,50 +113,71 @@ class ContourSum:
     terms: tuple[tuple[Law, int], ...]
     mu: float
     cumulants: Cumulants
+    lost: float = 0.0
+    """Bound on mass that the laws leave out: only upper bounds count it, at infinity."""
 
     @staticmethod
-    def of(terms: Sequence[tuple[Law, int]], mu: float, cumulants: Cumulants) -> ContourSum:
-        return ContourSum(tuple(terms), mu, cumulants)
+    def of(terms: Sequence[tuple[Law, int]], mu: float, cumulants: Cumulants, lost: float = 0.0) -> ContourSum:
+        return ContourSum(tuple(terms), mu, cumulants, lost)
+
+    def blurred(self, blur: float) -> ContourSum:
+        """The same sum with one more Gaussian of mu = blur."""
+        mu = math.hypot(self.mu, blur)
+        return replace(self, mu=mu, cumulants=replace(self.cumulants, mu=mu))
 
     def nodes(self, theta: float, log_target: float, tolerance: float) -> Nodes | None:
         """Nodes for thresholds near the saddle of ``theta``, or None where the integrand decays too slowly.
 
         ``log_target`` is about the log of the excess to be read; ``tolerance`` its wanted relative error.
         """
-        level, mean, variance = self.cumulants.derivatives(theta)
+        spacing, above = self._spacing(theta, log_target, tolerance)
+        decays = [Decay.of(law, theta) for law, _ in self.terms]
+        level, mean, _ = self.cumulants.derivatives(theta)
+        # exp(level - theta e) is the size of the integrand; the answer is log_target.
+        drop = math.log(tolerance) + log_target - (level - theta * _threshold(theta, mean)) - math.log(10.0)
+        count = self._cut(decays, spacing, drop)
+        return None if count is None else self._assembled(theta, spacing, count + 1, decays, above)
+
+    def like(self, nodes: Nodes, log_target: float, tolerance: float) -> Nodes | None:
+        """Nodes at the same places as those of another sum of the same laws, so that transforms are shared."""
+        decays = [Decay.of(law, nodes.theta) for law, _ in self.terms]
+        above = self._spacing(nodes.theta, log_target, tolerance)[1]
+        return self._assembled(nodes.theta, nodes.spacing, nodes.count, decays, above)
+
+    def _spacing(self, theta: float, log_target: float, tolerance: float) -> tuple[float, tuple[Array, Array]]:
+        """The step in t, and the tilts with their levels that bound the alias from above."""
+        _, mean, variance = self.cumulants.derivatives(theta)
         deviation = math.sqrt(max(variance, 1e-300))
         width = max(24.0 * deviation, (math.log(10.0 / tolerance) - min(log_target, 0.0)) / theta)
         other = theta * ABOVE
         levels = np.array([self.cumulants(float(s)) for s in other])
         # So wide that the alias from above is below the target (Chernoff at larger tilts).
-        reaches = (levels - other * self._threshold(theta, mean) - log_target - math.log(tolerance)) / (other - theta)
+        reaches = (levels - other * _threshold(theta, mean) - log_target - math.log(tolerance)) / (other - theta)
         width = max(width, float(np.min(reaches)))
         # Widths and cuts lie on ladders, so that neighbouring read-outs find their transforms computed.
         spacing = 2.0 * math.pi / 2.0 ** (math.ceil(4.0 * math.log2(width)) / 4.0)
-        decays = [Decay.of(law, theta) for law, _ in self.terms]
-        # exp(level - theta e) is the size of the integrand; the answer is log_target.
-        drop = math.log(tolerance) + log_target - (level - theta * self._threshold(theta, mean)) - math.log(10.0)
-        last = self._cut(decays, spacing, drop)
-        if last is None:
+        return spacing, (other, levels)
+
+    def _cut(self, decays: Sequence[Decay], spacing: float, drop: float) -> int | None:
+        """The first number of nodes on the ladder beyond which all others together are below exp(drop) of the scale."""
+        low, high = 0, LADDER.size
+        while low < high:
+            middle = (low + high) // 2
+            # The bound does not increase with t, so the first good rung can be bisected for.
+            good = self._log_tail(decays, spacing * float(LADDER[middle])) <= drop
+            low, high = (low, middle) if good else (middle + 1, high)
+        if low == LADDER.size:
             return None
-        return self._assembled(theta, spacing, round(last / spacing) + 1, decays, (other, levels))
+        count = int(LADDER[low])
+        work = sum(_work(decay.cost(spacing * count), count) for decay in decays)
+        return count if work <= MAX_WORK else None
 
-    def _threshold(self, theta: float, mean: float) -> float:
-        """The threshold whose best tilt is theta."""
-        return mean - 1.0 / theta - 1.0 / (1.0 + theta)
-
-    def _cut(self, decays: Sequence[Decay], spacing: float, drop: float) -> float | None:
-        """The first t on a ladder beyond which all nodes together are below exp(drop) of the scale."""
-        ladder = spacing * LADDER
-        bound = -0.5 * (self.mu * ladder) ** 2 - np.log(math.pi * ladder)
+    def _log_tail(self, decays: Sequence[Decay], last: float) -> float:
+        """log of a bound on all nodes beyond ``last`` together, relative to the scale."""
+        bound = -0.5 * (self.mu * last) ** 2 - math.log(math.pi * last)
         for decay, (_, count) in zip(decays, self.terms, strict=True):
-            bound = bound + count * decay.log_bound(ladder)
-        good = np.nonzero(bound <= drop)[0]
-        if not good.size:
-            return None
-        last = float(ladder[good[0]])
-        work = last / spacing * sum(decay.cost(last) for decay in decays)
-        return last if work <= MAX_WORK else None
+            bound += count * decay.log_bound(last)
+        return bound
 
     def _assembled(
         self, theta: float, spacing: float, count_of_nodes: int, decays: Sequence[Decay], above: tuple[Array, Array]
@@ -172,24 +208,32 @@ class ContourSum:
         # Error of each node: that of the powers, and the rounding of count * log (phase and modulus).
         spread = np.exp(blurred) - np.exp(size) + UNIT * (16.0 + 8.0 * total) * np.exp(size)
         error = float(np.sum(spread * np.abs(factor))) * spacing / math.pi
-        last = float(times[-1])
-        log_tail = -0.5 * (self.mu * last) ** 2 - math.log(math.pi * last)
-        for decay, (_, count) in zip(decays, self.terms, strict=True):
-            log_tail += count * float(decay.log_bound(np.array([last]))[0])
+        columns = math.ceil(math.sqrt(count_of_nodes))
+        folded = np.zeros((-(-count_of_nodes // columns), columns), dtype=np.complex128)
+        folded.ravel()[:count_of_nodes] = integrand
+        moduli = np.abs(integrand)
         width = 2.0 * math.pi / spacing
         return Nodes(
             theta=theta,
             spacing=spacing,
             log_scale=log_scale,
-            integrand=integrand,
+            count=count_of_nodes,
+            integrand=folded,
+            moments=(float(np.sum(moduli)), float(np.dot(np.arange(count_of_nodes), moduli))),
             error=error,
-            tail=math.exp(log_tail),
+            tail=math.exp(self._log_tail(decays, float(times[-1]))),
             scale_error=math.expm1(min(1.0, scale_error)),
             below=1.0 / math.expm1(min(700.0, theta * width)),
             above=(above[0], above[1] + np.array([log_peak_weight(float(s)) for s in above[0]]) + 0.01),
             location=LOCATION_ULPS * UNIT * location,
+            lost=self.lost,
             infinity=-math.expm1(sum(c * math.log1p(-min(law.infinity, 1 - 1e-17)) for law, c in self.terms)),
         )
+
+
+def _threshold(theta: float, mean: float) -> float:
+    """The threshold whose best tilt is theta."""
+    return mean - 1.0 / theta - 1.0 / (1.0 + theta)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -215,7 +259,7 @@ def transform(law: Law, theta: float, spacing: float, count: int) -> Transform |
             x, log_weight, line_error = _line_nodes(segment, theta, float(times[-1]))
             errors = errors + line_error(times)
         else:
-            x, log_weight = _panel_nodes(segment, float(times[-1]))
+            x, log_weight = panel_nodes(segment.tilted_edges(theta, float(times[-1])), 8)
             errors = errors + PANEL_ERROR
         values.append(segment.loss(x))
         logs.append(theta * values[-1] + segment.log_density(x) + log_weight)
@@ -226,9 +270,13 @@ def transform(law: Law, theta: float, spacing: float, count: int) -> Transform |
     heavy = weights > 1e-22 * weights.max(initial=0.0)
     dropped = float(np.sum(weights[~heavy]))
     points, weights = points[heavy], weights[heavy]
-    if points.size * count > 4 * MAX_WORK:
+    if _work(points.size, count) > 4 * MAX_WORK:
         return None
-    total: Complex = _characteristic(points, weights, times)
+    if points.size * count <= _work(points.size, count):
+        total: Complex = _characteristic(points, weights, times)
+    else:
+        total, spread_error = nonuniform_transform(points, weights, spacing, count)
+        errors = errors + spread_error + 4.0 * UNIT * times * _mean_size(points, weights)
     for segment in closed:
         total += _exponential_piece(segment, theta + 1j * times.astype(np.complex128), top)
     norm = float(total[0].real)
@@ -237,14 +285,24 @@ def transform(law: Law, theta: float, spacing: float, count: int) -> Transform |
     return Transform(total / norm, top + math.log(norm), errors, typical)
 
 
+def _work(points: float, count: int) -> float:
+    """About how many elementary steps a transform costs: directly, or by spreading the points on a grid."""
+    return min(points * count, 2.0 * SPREAD * (points + 8.0 * count) + 5e4)
+
+
+def _mean_size(points: Array, weights: Array) -> float:
+    return float(np.dot(weights, np.abs(points)) / np.sum(weights)) if points.size else 0.0
+
+
 def _exponential_piece(segment: Segment, z: Complex, top: float) -> Complex:
     """Integral of e^{intercept + (slope + z) x - top} over the segment, in closed form."""
     assert segment.linear is not None
     intercept, slope = segment.linear
     rate = slope + z
-    result: Complex = (
-        np.exp(intercept + rate * segment.low - top) * np.expm1(rate * (segment.high - segment.low)) / rate
-    )
+    # From the heavier end, so that nothing overflows.
+    rising = bool(rate[0].real > 0.0)
+    end, width = (segment.high, segment.low - segment.high) if rising else (segment.low, segment.high - segment.low)
+    result: Complex = np.exp(intercept + rate * end - top) * np.expm1(rate * width) / (-rate if rising else rate)
     return result
 
 
@@ -272,10 +330,12 @@ def _line_nodes(segment: Segment, theta: float, last: float) -> tuple[Array, Arr
     growth = 0.5 * strip**2 + last * mu * strip
     growth += -theta * math.log(math.cos(0.5 * mu * strip)) if reflected else 0.0
     spacing = 2.0 * math.pi * strip / (growth + 37.0)
-    far = mu * (theta + 2.0) + REACH
-    x: Array = spacing * np.arange(math.floor(-far / spacing), math.ceil((far + mu) / spacing) + 1, dtype=np.float64)
-    exponent = theta * segment.loss(x) + segment.log_density(x)
-    x = x[exponent > np.max(exponent) - 60.0]
+    far = line.reach(theta)
+    coarse: Array = np.arange(-far, far + mu, 0.25)
+    exponent = theta * segment.loss(coarse) + segment.log_density(coarse)
+    inside = coarse[exponent > np.max(exponent) - 60.0]
+    first, end = math.floor((inside[0] - 0.25) / spacing), math.ceil((inside[-1] + 0.25) / spacing)
+    x: Array = spacing * np.arange(first, end + 1, dtype=np.float64)
 
     def error(times: Array) -> Array:
         exponent = 0.5 * strip**2 + times * mu * strip - 2.0 * math.pi * strip / spacing
@@ -284,12 +344,3 @@ def _line_nodes(segment: Segment, theta: float, last: float) -> tuple[Array, Arr
         return 3.0 * np.exp(exponent) + 1e-22
 
     return x, np.full(x.size, math.log(spacing)), error
-
-
-def _panel_nodes(segment: Segment, last: float) -> tuple[Array, Array]:
-    """Gauss-Legendre nodes whose panels turn the phase by at most three radians at the largest t."""
-    edges = segment.edges()
-    steepest = float(np.max(np.diff(segment.loss(edges)) / np.diff(edges)))
-    panel = min(segment.panel, 3.0 / max(1e-300, last * steepest))
-    count = math.ceil((segment.high - segment.low) / panel)
-    return panel_nodes(np.linspace(segment.low, segment.high, min(count, MAX_WORK // 8) + 1), 8)

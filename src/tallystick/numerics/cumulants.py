@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
@@ -12,31 +12,73 @@ import numpy.typing as npt
 
 from tallystick.numerics.law import Array, Law
 
+TOO_FAR = (1e280, 1e290, 1e290)
+"""Level, mean and variance under a tilt that nobody follows: finite, so that root searches turn back."""
+
+KEPT = 512
+"""Tilts whose cumulants are remembered for each set of laws: online use asks for the same ones at every step."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cumulants:
-    """S(theta) = mu^2 theta (theta + 1) / 2 + sum of count * log E[e^{theta X}], with two derivatives.
+class _Laws:
+    """All nodes of all laws in one array, so a sum of hundreds of unlike laws costs one pass; counts come later."""
 
-    All nodes of all laws lie in one array, so a sum of hundreds of unlike laws costs one pass.
-    """
-
+    laws: tuple[Law, ...]
+    followed: Array
     values: Array
     logs: Array
     starts: npt.NDArray[np.int64]
+    sizes: npt.NDArray[np.int64]
+    _kept: dict[float, tuple[Array, Array, Array]] = field(default_factory=dict)
+
+    @staticmethod
+    @lru_cache(maxsize=256)
+    def of(laws: tuple[Law, ...]) -> _Laws:
+        nodes = [_coarse_nodes(law) for law in laws]
+        sizes = np.array([values.size for values, _ in nodes], dtype=np.int64)
+        return _Laws(
+            laws,
+            np.array([law.followed for law in laws]),
+            np.concatenate([np.zeros(0), *(values for values, _ in nodes)]),
+            np.concatenate([np.zeros(0), *(logs for _, logs in nodes)]),
+            np.cumsum(sizes) - sizes,
+            sizes,
+        )
+
+    def at(self, theta: float) -> tuple[Array, Array, Array]:
+        """log-mgf, mean and variance of each tilted law."""
+        found = self._kept.get(theta)
+        if found is None:
+            if len(self._kept) >= KEPT:
+                self._kept.clear()
+            found = self._kept[theta] = self._compute(theta)
+        return found
+
+    def _compute(self, theta: float) -> tuple[Array, Array, Array]:
+        exponent = theta * self.values + self.logs
+        tops = np.maximum.reduceat(exponent, self.starts)
+        weights = np.exp(exponent - tops.repeat(self.sizes))
+        norms = np.add.reduceat(weights, self.starts)
+        means = np.add.reduceat(weights * self.values, self.starts) / norms
+        seconds = np.add.reduceat(weights * (self.values - means.repeat(self.sizes)) ** 2, self.starts) / norms
+        levels = tops + np.log(norms)
+        # Under a large tilt the mass of a Gaussian line lies beyond the reach of its untilted nodes.
+        for index in np.flatnonzero(self.followed < theta).tolist():
+            levels[index], means[index], seconds[index] = _far(self.laws[index], theta)
+        return levels, means, seconds
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cumulants:
+    """S(theta) = mu^2 theta (theta + 1) / 2 + sum of count * log E[e^{theta X}], with two derivatives."""
+
+    laws: _Laws
     counts: Array
     mu: float
 
     @staticmethod
     def of(terms: Sequence[tuple[Law, int]], mu: float = 0.0) -> Cumulants:
-        nodes = [_coarse_nodes(law) for law, _ in terms]
-        sizes = np.array([0, *(v.size for v, _ in nodes)], dtype=np.int64)
-        return Cumulants(
-            np.concatenate([np.zeros(0), *(v for v, _ in nodes)]),
-            np.concatenate([np.zeros(0), *(m for _, m in nodes)]),
-            np.cumsum(sizes)[:-1],
-            np.array([float(c) for _, c in terms]),
-            mu,
-        )
+        return Cumulants(_Laws.of(tuple(law for law, _ in terms)), np.array([float(c) for _, c in terms]), mu)
 
     def __call__(self, theta: float) -> float:
         return self.derivatives(theta)[0]
@@ -47,15 +89,9 @@ class Cumulants:
         base = (0.5 * square * theta * (theta + 1.0), square * (theta + 0.5), square)
         if not self.counts.size:
             return base
-        exponent = theta * self.values + self.logs
-        tops = np.maximum.reduceat(exponent, self.starts)
-        sizes = np.diff(np.append(self.starts, self.values.size))
-        weights = np.exp(exponent - np.repeat(tops, sizes))
-        norms = np.add.reduceat(weights, self.starts)
-        means = np.add.reduceat(weights * self.values, self.starts) / norms
-        seconds = np.add.reduceat(weights * (self.values - np.repeat(means, sizes)) ** 2, self.starts) / norms
+        levels, means, seconds = self.laws.at(theta)
         return (
-            base[0] + float(np.dot(self.counts, tops + np.log(norms))),
+            base[0] + float(np.dot(self.counts, levels)),
             base[1] + float(np.dot(self.counts, means)),
             base[2] + float(np.dot(self.counts, seconds)),
         )
@@ -95,6 +131,19 @@ class Cumulants:
         while theta > 1e-3 and self.moments(theta)[1] < least:
             theta *= 0.5
         return theta
+
+
+def _far(law: Law, theta: float) -> tuple[float, float, float]:
+    """log-mgf, mean and variance of one law with lines, followed as far as the tilt takes them."""
+    if theta > 1e3 * (1.0 + max(law.followed, 0.0)):
+        return TOO_FAR
+    values, logs = law.coarse_nodes(theta)
+    exponent = theta * values + logs
+    top = float(np.max(exponent))
+    weights = np.exp(exponent - top)
+    norm = float(np.sum(weights))
+    mean = float(np.dot(weights, values)) / norm
+    return top + math.log(norm), mean, float(np.dot(weights, (values - mean) ** 2)) / norm
 
 
 @lru_cache(maxsize=1024)

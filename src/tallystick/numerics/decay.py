@@ -12,13 +12,14 @@ increase, rho(t) bounds the ratio at every t' >= t too: no sampling of |M| is in
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
-from tallystick.numerics.law import REACH, Array, Law, Segment, panel_nodes
+from tallystick.numerics.law import Array, Law, Segment, panel_nodes
+from tallystick.numerics.line_decay import LineDecay
 
 Index = npt.NDArray[np.int64]
 
@@ -30,45 +31,56 @@ SAFETY = 0.97
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decay:
-    """Layers of one tilted law: lengths and weights; ``rest`` has no decay; ``size`` and ``turns`` tell the cost."""
+    """Layers of one tilted law: lengths and weights; ``rest`` has no decay; ``size`` and ``turns`` tell the cost.
+
+    Gaussian lines have a bound of their own, each with its share of the tilted mass.
+    """
 
     lengths: Array
     weights: Array
     rest: float
+    lines: tuple[tuple[LineDecay, float], ...]
     size: int
     turns: float
+    _kept: dict[float, float] = field(default_factory=dict)
 
     @staticmethod
     @lru_cache(maxsize=1024)
     def of(law: Law, theta: float) -> Decay:
-        logs = [theta * law.atoms + law.log_masses]
-        meshes = []
-        for segment in law.segments:
-            mesh = _mesh(segment, theta)
-            meshes.append(mesh)
-            logs.append(mesh[1])
+        lines = [LineDecay.of(s.line, theta) for s in law.segments if s.line is not None]
+        meshes = [_mesh(s, theta) for s in law.segments if s.line is None]
+        logs = [theta * law.atoms + law.log_masses, *(masses for _, masses in meshes)]
+        logs.append(np.array([line.log_norm for line in lines]))
         top = max(float(np.max(part)) for part in logs if part.size)
         total = float(sum(np.sum(np.exp(part - top)) for part in logs))
+        shares = tuple((line, math.exp(line.log_norm - top) / total) for line in lines)
         lengths, weights = [np.zeros(0)], [np.zeros(0)]
         for edges, masses in meshes:
             found = _layers(edges, np.exp(masses - top) / total)
             lengths.append(found[0])
             weights.append(found[1])
         all_weights = np.concatenate(weights)
-        rest = max(0.0, 1.0 - float(np.sum(all_weights))) + 1e-12
+        smooth = float(np.sum(all_weights)) + sum(share for _, share in shares)
+        # Without atoms and meshes nothing is left over, and nothing is known to be missing.
+        rest = max(0.0, 1.0 - smooth) + 1e-12 if law.atoms.size or meshes else 0.0
         size, turns = law.atoms.size, 0.0
-        for segment, (edges, _) in zip(law.segments, meshes, strict=True):
-            reach = float(edges[-1] - edges[0])
+        for segment in law.segments:
             if segment.line is not None:
-                size, turns = size + 80, turns + reach / math.pi
+                size, turns = size + 200, turns + 3.5 * segment.line.mu
             elif segment.linear is None:
+                reach = float(np.ptp(segment.loss(np.array([segment.low, segment.high]))))
                 size, turns = size + 8 * segment.edges().size, turns + 3.0 * reach
-        return Decay(np.concatenate(lengths), all_weights, rest, max(size, 1), turns)
+        return Decay(np.concatenate(lengths), all_weights, rest, shares, max(size, 1), turns)
 
-    def log_bound(self, times: Array) -> Array:
-        """log of rho at each t; never above zero."""
-        total = self.rest + envelope(0.5 * np.multiply.outer(times, self.lengths)) @ self.weights
-        return np.minimum(0.0, np.log(total))
+    def log_bound(self, time: float) -> float:
+        """log of rho at ``time``, which holds for every larger one; never above zero."""
+        found = self._kept.get(time)
+        if found is None:
+            total = self.rest + sum(share * line.bound(time) for line, share in self.lines)
+            if self.lengths.size:
+                total += float(np.dot(envelope(0.5 * time * self.lengths), self.weights))
+            found = self._kept[time] = min(0.0, math.log(total)) if total > 0.0 else -math.inf
+        return found
 
     def cost(self, last: float) -> float:
         """About how many exponentials one node at the largest t costs."""
@@ -92,14 +104,6 @@ def envelope(x: Array) -> Array:
 def _mesh(segment: Segment, theta: float) -> tuple[Array, Array]:
     """Cell edges in the value and log of the tilted mass of each cell, on a fine mesh of x."""
     low, high = segment.low, segment.high
-    if segment.line is not None:
-        far = segment.line.mu * (theta + 2.0) + REACH
-        low, high = -far, far + segment.line.mu
-        probe = np.linspace(low, high, 400)
-        exponent = theta * segment.loss(probe) + segment.log_density(probe)
-        inside = probe[exponent > np.max(exponent) - 45.0]
-        gap = probe[1] - probe[0]
-        low, high = float(inside[0] - gap), float(inside[-1] + gap)
     edges = np.linspace(low, high, max(800, min(3000, math.ceil((high - low) / 0.02))) + 1)
     x, log_weight = panel_nodes(edges, 4)
     exponent = (theta * segment.loss(x) + segment.log_density(x) + log_weight).reshape(-1, 4)

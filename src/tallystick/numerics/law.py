@@ -25,6 +25,9 @@ Function = Callable[[Array], Array]
 UNIT = 2.0**-52
 """Spacing of doubles at one; every rounding bound is a multiple of it."""
 
+REACH = 37.6
+"""P(N(0,1) > 37.6) < 1e-305."""
+
 NEGLIGIBLE = 1e-305
 """Mass that a leaf may leave outside its smooth pieces; ``upper`` bounds add it at infinity."""
 
@@ -46,6 +49,17 @@ class Line:
     mu: float
     rate: float
     sign: int
+
+    def reach(self, order: float) -> float:
+        """|x| beyond which the line tilted by ``order`` holds less than 1e-290 of its mass.
+
+        B^{1+z} grows at most like e^{mu |1+z| |x|}, which moves the peak by mu |1+z|. Under a positive order the
+        reflected line has B^{-order}, whose pull towards small B ends where order mu q/(1-q) e^{-mu |x|} is below |x|.
+        """
+        moved = self.mu * (abs(order) + 2.0)
+        if self.sign < 0 and order > 0.0 and self.rate < 1.0:
+            moved = min(moved, (math.log1p(order * self.mu**2 * self.rate / (1.0 - self.rate)) + 2.0) / self.mu)
+        return moved + REACH
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,9 +93,29 @@ class Segment:
         count = max(1, math.ceil((self.high - self.low) / self.panel))
         return np.linspace(self.low, self.high, count + 1)
 
+    def tilted_edges(self, order: float, last: float = 0.0) -> Array:
+        """Panel boundaries for the density times e^{z loss}, Re z = order, |Im z| <= last.
 
-REACH = 37.6
-"""P(N(0,1) > 37.6) < 1e-305."""
+        In no panel the exponential changes by more than 2.5 e-folds or radians: panels are short where the loss is
+        steep. Ends that the tilt makes lighter than e^{-60} of the peak are left out.
+        """
+        low, high, count = self.low, self.high, max(400, 4 * self.edges().size)
+        for _ in range(4):
+            mesh = np.linspace(low, high, count)
+            loss = self.loss(mesh)
+            exponent = order * loss + self.log_density(mesh)
+            heavy = np.flatnonzero(exponent > np.max(exponent) - 60.0)
+            first, end = max(0, int(heavy[0]) - 1), min(count, int(heavy[-1]) + 2)
+            low, high = float(mesh[first]), float(mesh[end - 1])
+            if end - first > count // 4:
+                break
+        mesh, loss = mesh[first:end], loss[first:end]
+        # Both the turns and the lengths, counted in panels, grow along the mesh; equal steps of their sum obey both.
+        counted = (loss - loss[0]) * (math.hypot(order, last) / 2.5) + (mesh - mesh[0]) / self.panel
+        panels = max(1, math.ceil(float(counted[-1])))
+        edges: Array = np.interp(np.linspace(0.0, float(counted[-1]), panels + 1), counted, mesh)
+        return edges
+
 
 MAX_FOLLOWED = 5000.0
 """Standard deviations to which an unbounded line is followed; beyond, the answer is infinity (no bound)."""
@@ -137,18 +171,25 @@ class Law:
             logs.append(segment.log_density(x) + log_weight)
         return np.concatenate(values), np.concatenate(logs)
 
-    def coarse_nodes(self) -> tuple[Array, Array]:
-        """Fewer weighted points, good for choosing and for moments to about 1e-9, not for certifying."""
+    def coarse_nodes(self, order: float = 0.0) -> tuple[Array, Array]:
+        """Fewer weighted points, good for moments to about 1e-9 under tilts up to ``order``."""
         values, logs = [self.atoms], [self.log_masses]
         for segment in self.segments:
             if segment.line is not None:
-                x = np.arange(segment.low, segment.high, 0.25)
-                log_weight = np.full(x.size, math.log(0.25))
+                spacing = min(0.25, 1.0 / segment.line.mu)
+                x = np.arange(segment.low, max(segment.high, segment.line.mu * (order + 1.0) + 12.0), spacing)
+                log_weight = np.full(x.size, math.log(spacing))
             else:
                 x, log_weight = panel_nodes(segment.edges() if segment.panel >= 0.2 else _coarse_edges(segment), 8)
             values.append(segment.loss(x))
             logs.append(segment.log_density(x) + log_weight)
         return np.concatenate(values), np.concatenate(logs)
+
+    @property
+    def followed(self) -> float:
+        """The largest tilt under which the segments, as far as they go, hold all that matters of a line."""
+        rising = [s for s in self.segments if s.line is not None and s.line.sign > 0]
+        return min(((s.high - 12.0) / s.line.mu - 1.0 for s in rising if s.line is not None), default=math.inf)
 
     def log_mgf(self, order: Array) -> Array:
         """log of the integral of exp(order * value) over the finite part, for real orders.
@@ -164,10 +205,9 @@ class Law:
                 parts.append(np.array([_log_exponential_integral(segment, order)]))
                 continue
             if segment.line is None:
-                x, log_weight = panel_nodes(segment.edges(), 8)
+                x, log_weight = panel_nodes(segment.tilted_edges(order), 8)
             else:
-                # B^{1+z} and B^{-z} grow at most like e^{mu |1+z| |x|}, so the tilted bulk is within ``far``.
-                far = segment.line.mu * (abs(order) + 2.0) + REACH
+                far = segment.line.reach(order)
                 if far > MAX_FOLLOWED:
                     return math.inf
                 spacing = min(0.2, 0.5 / segment.line.mu)
@@ -190,6 +230,24 @@ class Law:
                 gain = -np.expm1(np.minimum(threshold - part.loss(x), 0.0))
                 total += float(np.sum(np.exp(part.log_density(x) + log_weight) * gain))
         return total + self.infinity
+
+    def trimmed(self, mass: float) -> tuple[Law, float]:
+        """The law without its largest values, and a bound on the mass that went, about ``mass`` (infinity stays).
+
+        >>> law, gone = Law(np.array([0.0, 1.0, 9.0]), np.log([0.5, 0.5 - 1e-20, 1e-20])).trimmed(1e-18)
+        >>> law.highest, 0.99e-20 < gone < 1.01e-20
+        (1.0, True)
+        """
+        values, logs = self.coarse_nodes()
+        order = np.argsort(values)
+        tails = np.cumsum(np.exp(logs[order])[::-1])[::-1]
+        top = float(values[order][max(0, int(np.searchsorted(-tails, -mass)) - 1)])
+        kept = self.atoms <= top
+        segments = tuple(part for part in (s.restricted(-math.inf, top) for s in self.segments) if part is not None)
+        gone = (self.tail(top) - self.infinity) * (1.0 + 1e-12)
+        if gone <= 0.0 or not (kept.any() or segments):
+            return self, 0.0
+        return Law(self.atoms[kept], self.log_masses[kept], segments, self.infinity, self.zero, self.lattice), gone
 
     def tail(self, threshold: float) -> float:
         """Mass strictly above ``threshold``, infinity included."""

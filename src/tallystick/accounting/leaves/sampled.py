@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -29,6 +30,10 @@ class Sampled(Leaf):
     @property
     def symmetric(self) -> bool:
         return False
+
+    def ceiling(self, direction: Direction) -> float:
+        """A unit that stays out with probability 1 - q is missed at most 1/(1 - q) times as often."""
+        return math.inf if direction is Direction.REMOVE else -math.log1p(-self.rate) * (1.0 + 1e-15)
 
     def __str__(self) -> str:
         return f"{self.base}.sampled(rate={shown(self.rate)})"

@@ -63,14 +63,14 @@ def raw_syncs(seconds: float = 2.0) -> float:
 
 def speed(writers: int, seconds: float) -> list[str]:
     """The throughput table, with the state of the machine around it."""
-    before = raw_syncs()
+    before, load = raw_syncs(), os.getloadavg()[0]
     rates = throughput.run(writers, seconds)
     after = raw_syncs()
     machine = (
         f"In the same minutes one process alone did {before:,.0f} (before) and {after:,.0f} (after) bare `fdatasync` "
-        f"calls of 20 kB per second; load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores."
+        f"calls of 20 kB per second; load average {load:.1f} before we began, on {os.cpu_count()} cores."
     )
-    heading = ["| what | per second | p50 ms | p99 ms | slowest ms |", "|---|---|---|---|---|"]
+    heading = ["| what | per second | p50 ms | p99 ms | slowest ms | syncs per second |", "|---|---|---|---|---|---|"]
     return [*heading, *(rate.row() for rate in rates), "", machine]
 
 

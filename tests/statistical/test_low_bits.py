@@ -74,7 +74,7 @@ REAL = [
         np.append(NEAR, 0.0),
         np.append(NEAR, 1.0),
         delta=0.1,
-        draws=250,
+        draws=100,
     ),
 ]
 

@@ -348,6 +348,10 @@ def test_additive_noise_around_the_value(name: str) -> None:
         return mass / mass.sum()
 
     assert g_test(np.bincount(off + 120, minlength=241), law(1.0)) > NEVER
+    singles = np.array([mechanism.release(7) for _ in range(8_000)])  # numbers take another path than arrays
+    alone = np.clip(np.rint((singles - 7) / mechanism.granularity).astype(int), -120, 120)
+    assert g_test(np.bincount(alone + 120, minlength=241), law(1.0)) > NEVER
+    assert g_test(np.bincount(alone + 120, minlength=241), law(1.25)) < NEVER
     for wrong in (0.9, 1.1):
         assert g_test(np.bincount(off + 120, minlength=241), law(wrong)) < NEVER
     assert g_test(np.bincount(np.clip(off + 121, 0, 240), minlength=241), law(1.0)) < NEVER

@@ -28,7 +28,8 @@ def test_every_verb_is_listed_and_no_other(name: str) -> None:
 def test_listed_parameters_exist_and_required_ones_are_listed(name: str) -> None:
     for verb, arguments, marks in re.findall(r"^\| `(\w+)\((.*?)\)`(.*?)\|", section(name), re.M):
         parameters = inspect.signature(getattr(ROOMS[name], verb)).parameters
-        mentioned = set(re.findall(r"\b([a-z_][a-z_0-9]*)(?==|\b)", re.sub(r'"\w*"|None|False|True|\bor\b', "", arguments)))
+        plain = re.sub(r'"\w*"|None|False|True|\bor\b', "", arguments)
+        mentioned = set(re.findall(r"\b([a-z_][a-z_0-9]*)(?==|\b)", plain))
         assert mentioned <= set(parameters), verb
         needed = {p.name for p in parameters.values() if p.default is inspect.Parameter.empty}
         assert needed <= mentioned, verb

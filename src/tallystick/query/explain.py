@@ -14,7 +14,7 @@ RULES = (
     "rows with a missing unit or group are dropped",
     "NaN, and CSV cells not of their declared type, are missing; without a stand-in they are left out",
     "values beyond the bounds, infinities included, count as the nearest bound; histograms leave them out",
-    "ragged CSV lines are dropped",
+    "CSV lines with too few cells are dropped, cells too many are ignored; dates before the year 1 or after 9999 are missing",
     "measures are rounded down to a public power-of-two step and added as integers",
     "a unit with more rows in a group than allowed keeps them all at a smaller weight, rounded down",
     "a unit with more groups than allowed keeps those with the smallest keyed hash of (unit, group)",

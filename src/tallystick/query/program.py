@@ -8,6 +8,7 @@ bins     integers per group and bin, weighted the same way
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -22,6 +23,7 @@ from tallystick.query.dialects import (
     Words,
     case,
     compare,
+    constant,
     missing,
     name,
     row_value,
@@ -121,10 +123,20 @@ class _Compiler:
         return [column for column, kind in schema.columns if kind != "unsupported"]
 
     def _stored(self, column: str, schema: Schema) -> Tree:
-        """A stored column; what reads as text (enumerations, UUIDs, padded characters) becomes text."""
-        value = name(column, "_t")
-        text = schema.type_of(column) == "text"
-        return exp.alias_(self.words.cast(value, "text") if text else value, column, quoted=True)
+        """A stored column; what reads as text (enumerations, UUIDs, padded characters) becomes text.
+
+        Dates that no calendar outside the engine knows (infinity, before year 1, after 9999) are missing: whether
+        they can be handed out must not depend on whether there are any.
+        """
+        value: Tree = name(column, "_t")
+        kind = schema.type_of(column)
+        if kind == "text":
+            value = self.words.cast(value, "text")
+        if kind == "date":
+            first, last = (constant(day, self.words) for day in (datetime.date.min, datetime.date.max))
+            inside = exp.And(this=compare(exp.GTE, value, first), expression=compare(exp.LTE, value, last))
+            value = case([(inside, value)], exp.Null())
+        return exp.alias_(value, column, quoted=True)
 
     def _plain(self, column: str) -> Tree:
         return exp.alias_(name(column, "_t"), column, quoted=True)

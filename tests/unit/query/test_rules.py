@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Iterator
 from dataclasses import replace
@@ -150,7 +151,7 @@ def test_each_row_counts_once_where_rows_are_the_unit() -> None:
     assert "WARNING" in plan.explain()
 
 
-def test_csv_cells_that_do_not_fit_are_missing_and_ragged_lines_are_dropped(tmp_path: Path) -> None:
+def test_csv_cells_that_do_not_fit_are_missing_and_short_lines_are_dropped(tmp_path: Path) -> None:
     path = tmp_path / "visits.csv"
     path.write_text('who,g,v\n1,a,5\n1,a,"not a number"\n2,a\n3,b,7,8\n,a,9\n4,"a ""q""",2\n5,a,1e999\n')
     visits = ts.Private(path).table(unit="who", types={"v": "number"})
@@ -162,9 +163,40 @@ def test_csv_cells_that_do_not_fit_are_missing_and_ragged_lines_are_dropped(tmp_
         .plan(rho=1)
     )
     numbers = {part.kind: held[:, 0].tolist() for part, held in run.integers(plan).numbers.items()}
-    assert numbers["rows"] == [3, 0, 1]
+    assert numbers["rows"] == [3, 1, 1]  # the line with a cell too many counts without it
     step = next(part.grid.step for part in plan.query.parts if part.grid)
-    assert [n * step for n in numbers["total"]] in ([21.0, 0.0, 2.0], [5.0, 0.0, 2.0])  # 1e999: infinite or no number
+    assert [n * step for n in numbers["total"]] in ([21.0, 7.0, 2.0], [5.0, 7.0, 2.0])  # 1e999: infinite or no number
+
+
+def test_nothing_but_the_first_line_of_a_csv_file_decides_whether_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "visits.csv"
+    rng = np.random.default_rng(3)
+    bodies = [bytes(rng.choice(list(b'\n\r",\0\xff\xc3A1\\'), 30).tolist()) for _ in range(60)]
+    for body in [b"", b"\xff\xfe", b"2,\xff\xfe,2", b"\r\r\n", b'2,"a,2', b"\0", *bodies]:
+        path.write_bytes(b"who,g,v\n1,a,5\n" + body + b"\n3,a,7\n")
+        visits = ts.Private(path).table(unit="who", types={"v": "number"})
+        plan = visits.per_unit(max_groups=1, max_rows_per_group=4)
+        private = plan.group_by("g", keys=ts.private_keys(delta=0.1)).agg(n=ts.count(), v=ts.sum("v", 0, 8)).plan(rho=1)
+        assert ("a",) in (run.integers(private).keys or [])
+
+
+def test_dates_that_only_the_engine_knows_are_missing(tmp_path: Path) -> None:
+    import duckdb
+
+    place = str(tmp_path / "clinic.duckdb")
+    with duckdb.connect(place) as connection:
+        connection.execute("create table visits (who integer, day date)")
+        connection.execute(
+            "insert into visits values (1, '2020-02-29'), (2, 'infinity'), (3, '-infinity'), (4, '12345-01-01'), "
+            "(5, '0044-03-15 (BC)'), (6, '0001-01-01'), (7, '9999-12-31'), (8, null)"
+        )
+    visits = ts.Private(place).table("visits", unit="who").per_unit(max_groups=1, max_rows_per_group=1)
+    plan = visits.group_by("day", keys=ts.private_keys(delta=0.1)).agg(n=ts.count()).plan(rho=1)
+    assert sorted(run.integers(plan).keys or []) == [
+        (datetime.date(1, 1, 1),),
+        (datetime.date(2020, 2, 29),),
+        (datetime.date(9999, 12, 31),),
+    ]
 
 
 def test_removing_a_unit_moves_every_part_by_no_more_than_its_sensitivity() -> None:

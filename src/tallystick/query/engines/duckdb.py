@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 ROWS_PER_SHARE = 10_000_000
 """Cells of this many rows take about a gigabyte; larger tables are read once per share, which costs little."""
 
+LONGEST_HEADER = 1 << 20
+
 _TYPES: dict[str, Any] = {
     "integer": np.int64,
     "number": np.float64,
@@ -83,7 +85,7 @@ class DuckEngine:
         )
 
     def _csv(self, schema: Schema) -> exp.Expression:
-        """Every cell is text; a cell that is not of its declared type is missing, a ragged line is dropped."""
+        """Every cell is text; a cell not of its declared type is missing, a line with too few is dropped."""
         columns = exp.Struct(
             expressions=[
                 exp.PropertyEQ(this=exp.to_identifier(column, quoted=True), expression=exp.Literal.string("VARCHAR"))
@@ -98,6 +100,7 @@ class DuckEngine:
             "quote": exp.Literal.string('"'),
             "escape": exp.Literal.string('"'),
             "ignore_errors": exp.true(),
+            "strict_mode": exp.false(),  # in strict mode a stray line ending is an error that nothing ignores
             "null_padding": exp.false(),
             "max_line_size": exp.Literal.number(1 << 24),
             "columns": columns,
@@ -169,8 +172,10 @@ def _quoted(text: str) -> str:
 def _header(place: str) -> list[str]:
     """The first line of a CSV file: the only part of it that is read before a charge, and declared public."""
     try:
-        with Path(place).open(newline="", encoding="utf-8-sig") as file:
-            names = next(csv.reader(file, delimiter="\t" if place.lower().endswith(".tsv") else ","), [])
+        with Path(place).open("rb") as file:
+            line = file.readline(LONGEST_HEADER)  # bytes: decoding more than this line would look at data
+        text = line.decode("utf-8-sig")
+        names = next(csv.reader([text], delimiter="\t" if place.lower().endswith(".tsv") else ",", strict=True), [])
     except (OSError, UnicodeDecodeError, csv.Error):
         raise InvalidInput("source", place, "a readable CSV file in UTF-8 with a header line") from None
     if not names:

@@ -1,6 +1,6 @@
 """The private table job: rows of people in Zipf groups, private keys, count + sum + mean, noise and ledger.
 
-    python benchmarks/query/run.py [--rows 1000000 10000000 50000000] [--peers PYTHON] [--only ours spark ...]
+    python benchmarks/query/run.py [--rows 1000000 10000000 50000000] [--peers PYTHON] [--skip spark ...]
 
 Every job runs in its own process; CPU seconds and peak memory are the operating system's figures for that process and,
 for Spark, for all processes of the cluster. Peers (opendp[polars], pipeline-dp) live in .peers/query, which is made on
@@ -133,13 +133,13 @@ def main() -> None:
     parser.add_argument("--job", nargs=3, metavar=("NAME", "PATH", "FOLDER"))
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 10_000_000, 50_000_000])
     parser.add_argument("--peers", help="python of an environment with opendp[polars] and pipeline-dp")
-    parser.add_argument("--only", nargs="+", help="parts of the names of the jobs to run")
+    parser.add_argument("--skip", nargs="+", default=[], help="parts of the names of jobs not to run, such as spark")
     given = parser.parse_args()
     if given.job:
         alone(*given.job, jobs=JOBS)  # type: ignore[misc]
         return
     names = [*JOBS, "OpenDP/Polars", "PipelineDP"]
-    chosen = [n for n in names if not given.only or any(part.lower() in n.lower() for part in given.only)]
+    chosen = [n for n in names if not any(part.lower() in n.lower() for part in given.skip)]
     other = (given.peers or peers()) if set(chosen) - set(JOBS) else ""
     print("| rows | job | groups shown | CPU s | wall s | peak GB |\n|---:|---|---:|---:|---:|---:|")
     with tempfile.TemporaryDirectory() as folder:

@@ -22,7 +22,7 @@ from tallystick.ledger.journal import AccountRow, ChargeRow, Held, Line, Positio
 from tallystick.ledger.partition import Partition
 from tallystick.ledger.receipt import Receipt
 from tallystick.ledger.signing import Signer
-from tallystick.ledger.store import Probe, Store, Transaction
+from tallystick.ledger.store import Probe, Store
 from tallystick.ledger.text import PLAN_LENGTH, WHY_LENGTH, checked
 from tallystick.ledger.transfer import export_lines, import_lines
 from tallystick.ledger.verify import Report, verify
@@ -63,7 +63,7 @@ class Ledger:
         except BaseException:
             self.store.close()
             raise
-        self.store.on_commit(self._after_commit)
+        self.store.on_commit(lambda seq, head: self._anchor.write(Anchor(seq, head)))
 
     def _genesis(self, create: bool) -> str:
         with self.store.read() as transaction:
@@ -96,10 +96,6 @@ class Ledger:
                 f"{self.store.url} is an old or altered copy: entry {anchor.seq} was seen with hash "
                 f"{anchor.head[:16]}..., but {found}; restore the newest copy (anchor: {self._anchor.path})"
             )
-
-    def _after_commit(self, transaction: Transaction) -> Callable[[], None]:
-        position = journal.head(transaction)
-        return lambda: self._anchor.write(Anchor(position.seq, position.hash))
 
     def now(self) -> int:
         """Milliseconds since 1970 by this ledger's clock."""

@@ -46,19 +46,21 @@ class Durability:
         self._failed = False
         self.syncs = 0
 
-    def settle(self, seq: int, newest: Callable[[], int]) -> None:
+    def settle(self, seq: int, newest: Callable[[], tuple[int, str]], announce: Callable[[int, str], None]) -> None:
         """Return when entry ``seq`` and all before it are on the disk; raise when the disk did not confirm it.
 
-        ``newest`` tells a committed entry, not older than ``seq``; it is asked before the sync begins.
+        ``newest`` tells a committed entry and its hash; it is asked before the sync begins. Whoever syncs announces
+        that entry before those it covers go on, so that they find their anchor already written.
         """
         if self.settled() >= seq:
             return
         with self._mutex, self._locked():
             if self.settled() >= seq:
                 return
-            covered = max(seq, newest())
+            covered = newest()
             self._sync()
-            self._publish(b"%020d" % covered)
+            announce(*covered)
+            self._publish(b"%020d" % max(seq, covered[0]))
             self._joined = True
 
     def settled(self) -> int:

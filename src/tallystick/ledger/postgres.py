@@ -10,12 +10,12 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from tallystick.errors import InvalidInput, LedgerIntegrity, TallystickError, Unavailable
-from tallystick.ledger.store import STATEMENTS, Probe, Row, Transaction, migrations, pending
+from tallystick.ledger.store import STATEMENTS, Listener, Probe, Row, migrations, pending
 
 if TYPE_CHECKING:
     import psycopg
@@ -85,7 +85,7 @@ class PostgresStore:
         self._mutex = threading.RLock()
         self._connection: psycopg.Connection[Row] | None = None
         self._process = 0
-        self._listener: Callable[[Transaction], Callable[[], None]] | None = None
+        self._listener: Listener | None = None
         with self._translated():
             self._migrate(create)
 
@@ -143,18 +143,17 @@ class PostgresStore:
         named: Probe | None = None if probe is None else (lambda point: probe(f"{operation}: {point}"))
         with self._mutex, self._translated():
             connection = self._connected()
-            after = None
             with self._transaction(connection):
                 connection.execute(QUEUE)
                 transaction = PostgresTransaction(connection, named)
                 yield transaction
-                after = self._listener(transaction) if self._listener else None
+                newest = transaction.latest or transaction.row("head")
                 if named:
                     named("before COMMIT")
             if named:
                 named("after COMMIT")
-            if after:
-                after()
+            if self._listener and newest:
+                self._listener(int(newest[0]), str(newest[1]))
 
     @contextlib.contextmanager
     def read(self) -> Iterator[PostgresTransaction]:
@@ -164,8 +163,8 @@ class PostgresStore:
             with self._transaction(connection, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"):
                 yield PostgresTransaction(connection, None)
 
-    def on_commit(self, listener: Callable[[Transaction], Callable[[], None]]) -> None:
-        """Register what runs after each durable commit (anchors)."""
+    def on_commit(self, listener: Listener) -> None:
+        """Register who is told the newest entry and its hash once they are durable (anchors)."""
         self._listener = listener
 
     def layout_problems(self) -> list[str]:

@@ -20,10 +20,11 @@ from typing import Any, Final
 
 from tallystick.errors import InvalidInput, LedgerIntegrity, TallystickError, Unavailable
 from tallystick.ledger.durability import Durability
-from tallystick.ledger.store import STATEMENTS, Probe, Row, Transaction, migrations, pending
+from tallystick.ledger.store import STATEMENTS, Listener, Probe, Row, migrations, pending
 
 APPLICATION_ID: Final = 0x7A115F1C  # marks the file, so that a foreign database is not adopted
 BUSY_SECONDS: Final = 30
+NOTHING: Final = (0, "")  # the newest entry of an empty ledger
 LOG_PAGES: Final = 4000  # how long the log grows before a commit moves it into the file; fewer moves, longer each
 
 
@@ -76,9 +77,9 @@ class SqliteStore:
         self._connection: sqlite3.Connection | None = None
         self._gate = -1
         self._durability: Durability | None = None  # None: SQLite syncs each commit itself, or nothing can be written
-        self._committed = 0
+        self._committed = NOTHING
         self._process = 0
-        self._listener: Callable[[Transaction], Callable[[], None]] | None = None
+        self._listener: Listener = _nobody
         self._create_file(create)
         try:
             with Translated(self.url):
@@ -125,7 +126,7 @@ class SqliteStore:
             raise
         finally:
             self._open_gate()
-        self._settle(0)
+        self._settle(NOTHING)
 
     def _close_gate(self) -> None:
         """Wait for our turn among all writers."""
@@ -150,8 +151,7 @@ class SqliteStore:
                     connection.execute("BEGIN IMMEDIATE")
                     transaction = SqliteTransaction(connection, probe)
                     yield transaction
-                    after = self._listener(transaction) if self._listener else None
-                    seq = _newest(transaction)
+                    newest = _newest(transaction)
                     if probe:
                         probe("before COMMIT")
                     connection.execute("COMMIT")
@@ -160,14 +160,13 @@ class SqliteStore:
                     raise
                 finally:
                     self._open_gate()
-                self._committed = seq
+                self._committed = newest
             if probe:
                 probe("after COMMIT")
-            self._settle(seq)
+            self._settle(newest)
             if probe:
                 probe("after sync")
-            if after:
-                after()
+            self._listener(*newest)
 
     @contextlib.contextmanager
     def read(self) -> Iterator[SqliteTransaction]:
@@ -182,11 +181,11 @@ class SqliteStore:
             finally:
                 _roll_back(connection)
 
-    def _settle(self, seq: int) -> None:
+    def _settle(self, newest: tuple[int, str]) -> None:
         if self._durability:
-            self._durability.settle(seq, self._newest_committed)
+            self._durability.settle(newest[0], self._newest_committed, self._listener)
 
-    def _newest_committed(self) -> int:
+    def _newest_committed(self) -> tuple[int, str]:
         """Never waits: while another thread has the connection, what this process committed last will do."""
         if not self._mutex.acquire(blocking=False):
             return self._committed
@@ -195,8 +194,8 @@ class SqliteStore:
         finally:
             self._mutex.release()
 
-    def on_commit(self, listener: Callable[[Transaction], Callable[[], None]]) -> None:
-        """Register what runs after each durable commit (anchors)."""
+    def on_commit(self, listener: Listener) -> None:
+        """Register who is told the newest entry and its hash once they are durable (anchors)."""
         self._listener = listener
 
     def layout_problems(self) -> list[str]:
@@ -297,10 +296,14 @@ def statements_of(script: str) -> Iterator[str]:
             buffer = ""
 
 
-def _newest(transaction: SqliteTransaction) -> int:
+def _newest(transaction: SqliteTransaction) -> tuple[int, str]:
     """The newest entry this transaction sees, its own included."""
     row = transaction.latest or transaction.row("head")
-    return int(row[0]) if row else 0
+    return (int(row[0]), str(row[1])) if row else NOTHING
+
+
+def _nobody(seq: int, head: str) -> None:
+    """The listener before anybody listens."""
 
 
 def _prefixed(probe: Probe, operation: str) -> Probe:

@@ -18,6 +18,7 @@ SCHEMA_VERSION: Final = 2
 
 Row = tuple[Any, ...]
 Probe = Callable[[str], None]
+Listener = Callable[[int, str], None]
 
 ACCOUNT_COLUMNS: Final = (
     "id, name, parent_id, partition_name, kind, filter, unit, adjacency, milestones, owner, "
@@ -117,8 +118,8 @@ class Store(Protocol):
     def layout_problems(self) -> list[str]:
         """Differences between the database's own objects and the migrations, and physical damage."""
 
-    def on_commit(self, listener: Callable[[Transaction], Callable[[], None]]) -> None:
-        """Register what runs after each durable commit (anchors)."""
+    def on_commit(self, listener: Listener) -> None:
+        """Register who is told the newest entry and its hash once they are durable (anchors)."""
 
     def close(self) -> None:
         """Let go of the connection."""

@@ -83,6 +83,8 @@ class Sum:
 
 # ------------------------------------------------------------------------------------------------------------ contours
 
+SHAKEN = np.random.default_rng(20261116).uniform(0.0, math.log(600.0) / 1000, 1000)
+
 
 def taper(x: Array) -> Array:
     """1 up to 1/2, 0 from 1 on, infinitely smooth between."""
@@ -111,6 +113,7 @@ class Contour:
         if count > MOST_NODES:
             raise OracleCannot(f"{count} nodes")
         self.count = count
+        self.last: list[float] = []
         self.log_scale, values = self._values(count)
         t = self.dt * np.arange(count + 1, dtype=LD)
         self.z = LD(theta) + 1j * t
@@ -147,10 +150,27 @@ class Contour:
             if size * count > MOST_WORK:
                 raise OracleCannot("too much work")
             log_m, ratio = law.ratios(self.theta, self.dt, count, exact=size * count <= MOST_EXACT)
+            self.last.append(float(np.abs(ratio[count // 2 :]).max()))
             level += law.count * log_m
             with np.errstate(divide="ignore", invalid="ignore"):
                 product *= np.where(ratio == 0, 0, np.exp(law.count * np.log(ratio)))
         return level, product
+
+    def missing(self, epsilon: float, value: float) -> float:
+        """What revivals of atoms between T and 300 T may add to delta, relatively: a mean over a thousand places."""
+        grainy = [law.atoms or law.revival > 0 for law in self.total.laws]
+        if self.period is not None or not any(grainy):
+            return 0.0
+        end = float(self.dt) * self.count / 2
+        t = end * np.exp(np.linspace(0.0, math.log(600.0), 1000) + SHAKEN)
+        level = np.zeros(len(t))
+        for law, last in zip(self.total.laws, self.last, strict=True):
+            level += law.count * np.log(np.maximum(law.far(self.theta, t, last), 1e-300))
+        sizes = np.exp(np.minimum(level, 0.0))
+        tail = float(np.mean(sizes / t)) * math.log(600.0) + float(np.mean(sizes)) / (600.0 * end)
+        floor = 5e-10 if all(grainy) else 3e-11  # a thousand places may miss a narrow peak
+        front = float(self.log_scale) - self.theta * epsilon - math.log(value)
+        return tail / math.pi * math.exp(min(front, 600.0)) + floor
 
     def delta(self, epsilon: float) -> float:
         e = LD(epsilon)
@@ -382,21 +402,22 @@ def merged(terms: Terms, direction: str) -> Sum:
 
 
 Read = Callable[[Callable[[float], float]], float]
+Far = Callable[[Contour, float], float]  # the relative error of a value that revivals may make
 
 
-def answer(total: Sum, theta: float, near: float, log_delta: float, read: Read) -> tuple[float, float, str]:
+def answer(total: Sum, theta: float, near: float, log_delta: float, read: Read, far: Far) -> tuple[float, float, str]:
     """read(profile) by the best route, with its relative error."""
     if not all(law.atoms for law in total.laws):
-        return contour_answer(total, theta, near, log_delta, read)
+        return contour_answer(total, theta, near, log_delta, read, far)
     long = len(total.laws) == 1 and total.laws[0].lattice is not None and size_of(total.laws[0], theta) > 30_000
     try:
         if long:  # its period is summed in no time, and listing it is not
-            found = contour_answer(total, theta, near, log_delta, read)
+            found = contour_answer(total, theta, near, log_delta, read, far)
             if found[1] < 1e-9:
                 return found
         return listed_answer(total, theta, read)
     except (OracleCannot, OverflowError, MemoryError):
-        return contour_answer(total, theta, near, log_delta, read)
+        return contour_answer(total, theta, near, log_delta, read, far)
 
 
 def size_of(law: FastLaw, theta: float) -> int:
@@ -404,7 +425,9 @@ def size_of(law: FastLaw, theta: float) -> int:
     return law.count * len(law.points(theta, 0.0)[0])
 
 
-def contour_answer(total: Sum, theta: float, near: float, log_delta: float, read: Read) -> tuple[float, float, str]:
+def contour_answer(
+    total: Sum, theta: float, near: float, log_delta: float, read: Read, far: Far
+) -> tuple[float, float, str]:
     reach, left_out = first_reach(total, theta)
     work_left = 1.5
     before: list[float] = []
@@ -418,9 +441,12 @@ def contour_answer(total: Sum, theta: float, near: float, log_delta: float, read
         rounding = left_out + 1e-18 * total.steps + 1e-13 + (1e-15 * total.steps if contour.count > 20_000 else 0.0)
         if before and value != 0.0:
             gap = abs(value / before[-1] - 1) if before[-1] else 1.0
-            if best is None or 10 * gap + rounding < best[1]:
-                best = value, 10 * gap + rounding, "period" if contour.period is not None else "contour"
-            if gap < GOOD or (contour.whole and turn):
+            error = 10 * gap + rounding
+            if error < 1e-6:
+                error += far(contour, value)
+            if best is None or error < best[1]:
+                best = value, error, "period" if contour.period is not None else "contour"
+            if (gap < GOOD and error < 1e-9) or (contour.whole and turn):
                 return best
         before.append(value)
         reach *= 1.0 if contour.whole else 2.0
@@ -460,7 +486,10 @@ def delta(terms: Terms, *, epsilon: float, direction: str) -> Answer:
         slope = abs(beside / found - 1) * 1e9 if found else 0.0
         return found
 
-    value, error, route = answer(total, theta, epsilon, log_delta, read)
+    def far(contour: Contour, found: float) -> float:
+        return contour.missing(epsilon, found)
+
+    value, error, route = answer(total, theta, epsilon, log_delta, read, far)
     error += 4e-19 * slope * (1 + total.spread(theta) / epsilon)  # losses are rounded too
     whole = infinite + value
     return Answer(whole, repr(whole), error * abs(value) / max(whole, 1e-300) + 2e-16, route)
@@ -480,7 +509,12 @@ def epsilon(terms: Terms, *, delta: float, direction: str) -> Answer:
     if left == delta and pinsker < left:  # total variation is below delta
         return Answer(0.0, "0", 0.0, "Pinsker")
     theta, near = total.mass(log_delta)
-    value, error, route = answer(total, theta, near, log_delta, lambda profile: root(profile, left, near))
+
+    def far(contour: Contour, found: float) -> float:
+        """An error of delta moves epsilon by about that over theta."""
+        return contour.missing(found, left) / (theta * found) if found else 0.0
+
+    value, error, route = answer(total, theta, near, log_delta, lambda profile: root(profile, left, near), far)
     if value == 0.0:
         return Answer(0.0, "0", 0.0, route)
     return Answer(value, repr(value), error + 2e-16, route)

@@ -59,6 +59,28 @@ class FastLaw:
             cache[key] = loss.astype(float), np.maximum(logs, LD(-1e5)).astype(float)
         return cache[key]
 
+    def far(self, theta: float, t: Array, last: float) -> Array:
+        """About |M(theta + it)| / M(theta) far out, in doubles; ``last`` is its size where it was last computed."""
+        if self.variance:
+            return np.exp(-np.minimum(float(self.variance) * t * t / 2, 700.0))
+        if self.interval is not None:
+            value = interval_mgf(self.interval, (theta + 1j * t).astype(np.clongdouble))
+            return np.abs(value / interval_mgf(self.interval, np.array([theta], dtype=np.clongdouble))[0]).astype(float)
+        if not self.atoms and not self.revival:
+            return np.full(len(t), last)
+        loss, logs = self.rough(theta)
+        if not self.atoms:  # a sampled Laplace law: its two atoms are listed last
+            weight = np.exp(theta * loss + logs - (theta * loss + logs).max())
+            atoms, spread = weight[-2:] / weight.sum(), float(loss.max() - loss.min())
+            swing = np.abs(np.exp(1j * np.outer(t, loss[-2:])) @ atoms)
+            return swing + (1 - atoms.sum()) * np.minimum(1.0, 6.0 / (t * spread))
+        sizes = theta * loss + logs
+        heavy = sizes > sizes.max() - 25.0
+        loss, weight = loss[heavy], np.exp(sizes[heavy] - sizes.max())
+        parts = np.array_split(t, 1 + len(t) * len(loss) // 1_000_000)
+        sums = [np.abs(np.exp(1j * np.outer(part, loss)) @ (weight / weight.sum())) for part in parts]
+        return np.concatenate(sums)
+
     def ratios(self, theta: float, dt: Any, count: int, *, exact: bool) -> tuple[Any, Array]:
         """log M(theta) and M(theta + i k dt) / M(theta) for k = 0 .. count."""
         if self.variance:

@@ -7,9 +7,10 @@ import math
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import is_
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tallystick.errors import InvalidInput, LedgerIntegrity
 from tallystick.ledger import answers, journal, opening, views
@@ -34,6 +35,25 @@ FORMAT = "tallystick/ledger/1"
 LONGEST_LEASE = 366 * 24 * 3600.0
 
 
+class Terms(NamedTuple):
+    """What a charge is about: who pays how much for which plan, and the digest that tells it from other requests."""
+
+    lines: tuple[tuple[Account, int, int], ...]
+    asked: tuple[Line, ...]
+    plan: str
+    plan_hash: str
+    digest: str
+
+    @classmethod
+    def of(cls, lines: tuple[tuple[Account, int, int], ...], plan: str, request: str) -> Terms:
+        """The terms of exact amounts."""
+        checked("plan", plan, PLAN_LENGTH, empty=True)
+        by_id = sorted(lines, key=lambda line: line[0].id)
+        asked = tuple(Line(account.id, a0, a1, account.path) for account, a0, a1 in by_id)
+        about = canonical({"lines": [line[:3] for line in asked], "plan": plan, "request": request})
+        return cls(lines, asked, plan, digest(plan), digest(about))
+
+
 class Ledger:
     """A ledger in an SQLite file, or in PostgreSQL when the place is a ``postgresql://`` URL.
 
@@ -54,7 +74,7 @@ class Ledger:
         self.principal = checked("principal", principal)
         self._clock = clock
         self._config = config
-        self._last_plan: tuple[PrivacyLoss | None, str] = (None, "")
+        self._last: tuple[tuple[object, ...], Terms | None] = ((), None)
         self.store: Store = open_store(place, create=create, probe=probe)
         try:
             self.id = self._genesis(create)
@@ -201,17 +221,18 @@ class Ledger:
         """A charge on several accounts, all or none, not yet taken: enter it, or call ``reserve()``."""
         if not accounts or len({account.id for account in accounts}) != len(accounts):
             raise InvalidInput("accounts", [a.name for a in accounts], "one or more different accounts")
-        amounts = [account.price(loss, delta=delta) for account in accounts]
-        lines = tuple((account, amount.a0, amount.a1) for account, amount in zip(accounts, amounts, strict=True))
-        return self.charge_amounts(lines, plan=self._text_of(loss), why=why, key=key, lease=lease, request=request)
+        return self._charge(self._terms(loss, tuple(accounts), delta, request), why, key, lease)
 
-    def _text_of(self, loss: PrivacyLoss) -> str:
-        """The plan as JSON, remembered for the loss asked about last: in a busy service it is the same object."""
-        last, text = self._last_plan
-        if last is not loss:
-            text = loss.to_json()
-            self._last_plan = (loss, text)
-        return text
+    def _terms(self, loss: PrivacyLoss, accounts: tuple[Account, ...], delta: float | None, request: str) -> Terms:
+        """What was asked, priced; remembered for the last one, because a busy service asks the same again and again."""
+        last, terms = self._last
+        asked = (loss, delta, request, *accounts)
+        if terms is None or len(last) != len(asked) or not all(map(is_, last, asked)):
+            amounts = [account.price(loss, delta=delta) for account in accounts]
+            lines = tuple((account, amount.a0, amount.a1) for account, amount in zip(accounts, amounts, strict=True))
+            terms = Terms.of(lines, loss.to_json(), request)
+            self._last = (asked, terms)
+        return terms
 
     def charge_amounts(
         self,
@@ -224,23 +245,24 @@ class Ledger:
         request: str = "",
     ) -> Charge:
         """A charge whose integer amounts are already known."""
+        return self._charge(Terms.of(lines, plan, request), why, key, lease)
+
+    def _charge(self, terms: Terms, why: str, key: str | None, lease: float) -> Charge:
         checked("why", why, WHY_LENGTH)
-        checked("plan", plan, PLAN_LENGTH, empty=True)
         name = uuid.uuid4().hex if key is None else checked("key", key)
-        asked = sorted((Line(account.id, a0, a1, account.path) for account, a0, a1 in lines), key=lambda line: line[0])
-        about = digest(canonical({"lines": [line[:3] for line in asked], "plan": plan, "request": request}))
-        plan_hash = digest(plan)
         self.lease_end(lease)
         known = key is not None
 
         def take(started: bool) -> Held:
             nonlocal known
             named, known, until = known, True, self.lease_end(lease)
-            wanted = Request(self.principal, name, about, why, plan, plan_hash, tuple(asked), until, named)
+            wanted = Request(
+                self.principal, name, terms.digest, why, terms.plan, terms.plan_hash, terms.asked, until, named
+            )
             with self.store.write("begin" if started else "reserve") as transaction:
                 return journal.reserve(transaction, wanted, self.now(), started=started)
 
-        return Charge(self, take, lines, plan_hash)
+        return Charge(self, take, terms.lines, terms.plan_hash)
 
     def stored_answer(self, charge: ChargeRow) -> tuple[Any, Receipt]:
         """The stored answer of a committed charge, and its receipt."""

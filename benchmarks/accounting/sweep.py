@@ -1,7 +1,7 @@
 """Random compositions against the independent oracles: is any certified bound on the wrong side?
 
     python benchmarks/accounting/sweep.py --cases 10000 --seed 1        # make campaign-accounting
-    python benchmarks/accounting/sweep.py --cases 350 --seed 7 --write tests/reference/sweep_cases.json
+    python benchmarks/accounting/sweep.py --cases 350 --seed 1 --write tests/reference/sweep_cases.json
 
 Every case is drawn from its own generator.  The fast oracle (tests/reference/fast.py) answers first, the slow one
 (tests/reference/oracle.py) where it cannot; a draw that neither knows to 1e-9 is redrawn and counted by class.  A bound

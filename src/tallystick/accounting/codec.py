@@ -18,6 +18,7 @@ from tallystick.accounting.leaves.pure import ApproxDp, PureDp
 from tallystick.accounting.leaves.renyi import RenyiDp, Zcdp
 from tallystick.accounting.leaves.response import RandomizedResponse
 from tallystick.accounting.leaves.sampled import Sampled, Subset
+from tallystick.accounting.leaves.substituted import SampledReplaced
 from tallystick.accounting.leaves.tabulated import DiscretePair, Profile, Tradeoff
 from tallystick.accounting.leaves.truncated import Truncated
 from tallystick.accounting.loss import PrivacyLoss, merged
@@ -31,7 +32,7 @@ LEAVES: dict[str, type[Leaf]] = {
     for leaf in (
         Gaussian, Gdp, Laplace, PureDp, ApproxDp, RandomizedResponse, Exponential, DiscreteGaussian, DiscreteLaplace,
         Zcdp, RenyiDp, DiscretePair, Tradeoff, Profile, Sampled, Subset, Composed, Replaced, Worst,
-        Allocated, Truncated,
+        Allocated, Truncated, SampledReplaced,
     )
 }  # fmt: skip
 
@@ -121,4 +122,6 @@ def _decode_field(cls: type[Leaf], name: str, value: Any, depth: int) -> Any:
         raise InvalidInput(f"{cls.kind}.{name}", value, "a finite number > 0")
     if name in ("rate", "delta") and number > 1.0:
         raise InvalidInput(f"{cls.kind}.{name}", value, "a number between 0 and 1")
+    if cls in (Sampled, SampledReplaced) and name == "rate" and not 0.0 < number < 1.0:
+        raise InvalidInput(f"{cls.kind}.{name}", value, "a number strictly between 0 and 1")
     return number

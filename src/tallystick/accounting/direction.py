@@ -12,17 +12,16 @@ from tallystick.accounting import gdp
 from tallystick.accounting.adjacency import Direction
 from tallystick.accounting.bounds import Bounds
 from tallystick.accounting.compose import GridSum
+from tallystick.accounting.curves import MASS_ULPS, Terms, curve_pair, leaf_renyi, pair_of
 from tallystick.accounting.enumerate import Direct, enumerated
-from tallystick.accounting.leaf import Leaf
 from tallystick.accounting.leaves.gaussian import gaussian_pair
-from tallystick.accounting.leaves.renyi import best_delta, renyi_pair
+from tallystick.accounting.leaves.renyi import best_delta
 from tallystick.accounting.loss import merged
 from tallystick.accounting.pair import DUST, DominatingPair
 from tallystick.accounting.saddle import WIDTH, SaddleSum
 from tallystick.numerics.convolve import log_peak_weight
 from tallystick.numerics.law import UNIT, Array
 
-Terms = tuple[tuple[Leaf, int], ...]
 THETAS: Array = np.exp(np.linspace(math.log(1e-3), math.log(1e6), 400))
 """Orders minus one that the Renyi route optimises over; any subset gives a valid bound."""
 
@@ -32,15 +31,6 @@ ENDS = 1e-290
 
 NEARBY_WIDTH = 1e-4
 """Relative width of delta where whole curves are read."""
-
-MASS_ULPS = 256.0
-"""Rounding and quadrature error of a law's total, in units of UNIT: what a log-mgf may be too small by."""
-
-
-@lru_cache(maxsize=1024)
-def pair_of(leaf: Leaf, direction: Direction) -> DominatingPair:
-    """A leaf's pair, computed once; engines cache by the laws in it."""
-    return leaf.pair(direction)
 
 
 @dataclass(frozen=True)
@@ -84,7 +74,7 @@ class OneDirection:
         if self.mu > 0.0:
             found.append((gaussian_pair(self.mu), 1))
         if self.curves:
-            found.append((_curve_pair(self.curves), 1))
+            found.append((curve_pair(self.curves), 1))
         return tuple(found)
 
     @cached_property
@@ -362,53 +352,5 @@ class OneDirection:
         total = self.mu**2 * order / 2.0
         for leaf, count in self.terms:
             if leaf.gaussian_mu is None:
-                total += count * _leaf_renyi(leaf, self.direction, order)
+                total += count * leaf_renyi(leaf, self.direction, order)
         return total * (1.0 + 1e-12)
-
-
-def _leaf_renyi(leaf: Leaf, direction: Direction, order: float) -> float:
-    """Upper bound for one leaf. Divergence grows with the order, so orders just above 1 take the value at 1 + 1e-6."""
-    probe = np.array([max(order - 1.0, 1e-6)])
-    bound = leaf.log_mgf_bound(probe)
-    if leaf.only_renyi and bound is not None:
-        return float(bound[0] / probe[0])
-    law = pair_of(leaf, direction).upper
-    theta = float(probe[0])
-    if theta <= 0.1 and theta * max(abs(law.lowest), abs(law.highest)) < 30.0:
-        # Losses of both signs cancel. Against total mass one only their gains are summed, so the rounding of the
-        # masses counts against the mean *size* of a gain and not against one.
-        values, logs = law.nodes()
-        weights = np.exp(logs)
-        gains = values if order == 1.0 else np.expm1(theta * values)
-        total = float(np.dot(weights, gains)) + MASS_ULPS * UNIT * float(np.dot(weights, np.abs(gains)))
-        own = total if order == 1.0 else math.log1p(total) / theta
-    else:
-        own = (float(law.log_mgf(probe)[0]) + MASS_ULPS * UNIT) / theta
-    return own if bound is None else min(own, float(bound[0] / probe[0]))
-
-
-@lru_cache(maxsize=64)
-def _curve_pair(curves: Terms) -> DominatingPair:
-    return renyi_pair(
-        _CurveSum(curves),
-        -math.expm1(sum(c * math.log1p(-min(getattr(leaf, "delta", 0.0), 1 - 1e-17)) for leaf, c in curves)),
-    )
-
-
-@dataclass(frozen=True)
-class _CurveSum(Leaf):
-    """The sum of Renyi-only leaves, as one curve."""
-
-    kind = "curve_sum"
-    curves: Terms
-
-    def pair(self, direction: Direction) -> DominatingPair:
-        return _curve_pair(self.curves)
-
-    def log_mgf_bound(self, theta: Array) -> Array:
-        total = np.zeros(theta.shape)
-        for leaf, count in self.curves:
-            bound = leaf.log_mgf_bound(theta)
-            assert bound is not None
-            total = total + count * bound
-        return total

@@ -55,6 +55,10 @@ class Leaf(ABC):
         """A loss that is never exceeded, where one is known beyond what the pair's law says; else infinity."""
         return math.inf
 
+    def sampled_replaced(self, rate: float) -> Leaf | None:
+        """Poisson-sampled, then add/remove -> replace: the tight pair, or None where only the general rule is known."""
+        return None
+
     def log_mgf_bound(self, theta: Array) -> Array | None:
         """Upper bound on log E_P[e^{theta L}] (both directions) that beats the pair's own, or None."""
         return None

@@ -10,6 +10,7 @@ import numpy as np
 
 from tallystick.accounting.adjacency import Direction
 from tallystick.accounting.leaf import Leaf
+from tallystick.accounting.leaves.substituted import SampledReplaced
 from tallystick.accounting.pair import DominatingPair
 from tallystick.numerics.law import NEGLIGIBLE, REACH, Law, Line, Segment
 
@@ -46,6 +47,9 @@ class Gaussian(Leaf):
 
     def replaced(self) -> Leaf:
         return Gaussian(self.sigma / 2.0)
+
+    def sampled_replaced(self, rate: float) -> Leaf:
+        return SampledReplaced(self.sigma, rate)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,14 @@ class Sampled(Leaf):
     def symmetric(self) -> bool:
         return False
 
+    @property
+    def exact_alone(self) -> bool:
+        """A sampled step's delta is q times the step's own at another epsilon, so it is attained where that is."""
+        return self.base.exact_alone
+
+    def replaced(self) -> Leaf | None:
+        return self.base.sampled_replaced(self.rate)
+
     def ceiling(self, direction: Direction) -> float:
         """A unit that stays out with probability 1 - q is missed at most 1/(1 - q) times as often."""
         return math.inf if direction is Direction.REMOVE else -math.log1p(-self.rate) * (1.0 + 1e-15)

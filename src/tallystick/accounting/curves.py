@@ -1,0 +1,74 @@
+"""What the Renyi route needs of single leaves: their pairs, their divergences, and curves summed to one pair."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from tallystick.accounting.adjacency import Direction
+from tallystick.accounting.leaf import Leaf
+from tallystick.accounting.leaves.renyi import renyi_pair
+from tallystick.accounting.pair import DominatingPair
+from tallystick.numerics.law import UNIT, Array
+
+Terms = tuple[tuple[Leaf, int], ...]
+
+MASS_ULPS = 256.0
+"""Rounding and quadrature error of a law's total, in units of UNIT: what a log-mgf may be too small by."""
+
+
+@lru_cache(maxsize=1024)
+def pair_of(leaf: Leaf, direction: Direction) -> DominatingPair:
+    """A leaf's pair, computed once; engines cache by the laws in it."""
+    return leaf.pair(direction)
+
+
+def leaf_renyi(leaf: Leaf, direction: Direction, order: float) -> float:
+    """Upper bound for one leaf. Divergence grows with the order, so orders just above 1 take the value at 1 + 1e-6."""
+    probe = np.array([max(order - 1.0, 1e-6)])
+    bound = leaf.log_mgf_bound(probe)
+    if leaf.only_renyi and bound is not None:
+        return float(bound[0] / probe[0])
+    law = pair_of(leaf, direction).upper
+    theta = float(probe[0])
+    if theta <= 0.1 and theta * max(abs(law.lowest), abs(law.highest)) < 30.0:
+        # Losses of both signs cancel. Against total mass one only their gains are summed, so the rounding of the
+        # masses counts against the mean *size* of a gain and not against one.
+        values, logs = law.nodes()
+        weights = np.exp(logs)
+        gains = values if order == 1.0 else np.expm1(theta * values)
+        total = float(np.dot(weights, gains)) + MASS_ULPS * UNIT * float(np.dot(weights, np.abs(gains)))
+        own = total if order == 1.0 else math.log1p(total) / theta
+    else:
+        own = (float(law.log_mgf(probe)[0]) + MASS_ULPS * UNIT) / theta
+    return own if bound is None else min(own, float(bound[0] / probe[0]))
+
+
+@lru_cache(maxsize=64)
+def curve_pair(curves: Terms) -> DominatingPair:
+    return renyi_pair(
+        _CurveSum(curves),
+        -math.expm1(sum(c * math.log1p(-min(getattr(leaf, "delta", 0.0), 1 - 1e-17)) for leaf, c in curves)),
+    )
+
+
+@dataclass(frozen=True)
+class _CurveSum(Leaf):
+    """The sum of Renyi-only leaves, as one curve."""
+
+    kind = "curve_sum"
+    curves: Terms
+
+    def pair(self, direction: Direction) -> DominatingPair:
+        return curve_pair(self.curves)
+
+    def log_mgf_bound(self, theta: Array) -> Array:
+        total = np.zeros(theta.shape)
+        for leaf, count in self.curves:
+            bound = leaf.log_mgf_bound(theta)
+            assert bound is not None
+            total = total + count * bound
+        return total

@@ -72,14 +72,14 @@ def console(*, stderr: bool = False) -> Console:
 
 
 @contextmanager
-def working(what: str) -> Iterator[None]:
-    """A spinner on stderr while ``what`` is done; nothing when stderr is not a terminal."""
+def working(what: str) -> Iterator[Callable[[str], None]]:
+    """A spinner on stderr while ``what`` is done; nothing when stderr is not a terminal. Call it to say the stage."""
     errors = console(stderr=True)
     if not errors.is_terminal:
-        yield
+        yield lambda stage: None
         return
-    with errors.status(what):
-        yield
+    with errors.status(what) as status:
+        yield lambda stage: status.update(f"{what}: {stage}")
 
 
 def round_up(value: float, digits: int = 6) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -157,13 +158,13 @@ def dry(job: Job) -> dict[str, Any]:
     return {"dry_run": True, "key": job.name, "plan": facts}
 
 
-def release(job: Job) -> dict[str, Any]:
-    """Release the plan, write its files, and say what it did."""
+def release(job: Job, progress: Callable[[str], None] | None = None) -> dict[str, Any]:
+    """Release the plan, write its files, and say what it did; ``progress`` is told each stage as it begins."""
     from tallystick.cards import card
 
     before = job.account.ledger.head().seq
     try:
-        made = job.plan.release(why=job.purpose, key=job.name)
+        made = job.plan.release(why=job.purpose, key=job.name, progress=progress)
     except KeyboardInterrupt as stopped:
         # The argument parser keeps the exit code of Ctrl-C but drops its words, and these say whether it was paid for.
         print(str(stopped) or "interrupted before the charge had started; nothing was charged", file=sys.stderr)

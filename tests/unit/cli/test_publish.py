@@ -259,3 +259,22 @@ def test_a_failure_of_the_engine_after_the_start_burns_the_charge_and_quotes_not
     assert outcome.code == 9
     assert "SECRET7" not in outcome.errors + outcome.out
     assert "stays paid" in outcome.errors
+
+
+def test_stages_are_shown_on_a_terminal_and_nowhere_else(capsys: pytest.CaptureFixture[str]) -> None:
+    from tallystick.cli.output import working
+
+    with working("publishing") as tell:
+        tell("cells")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_release_tells_its_stages(run, planned, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tallystick.cli import publishing
+
+    told: list[str] = []
+    real = publishing.release
+    monkeypatch.setattr(publishing, "release", lambda job, tell: real(job, told.append))
+    assert run("publish", "run", "table1.plan.json", "--key", "t9", "--purpose", "report").code == 0
+    assert told[0] == "cells"
+    assert told[-1] == "totals"

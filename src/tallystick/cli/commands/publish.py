@@ -99,11 +99,11 @@ def run(
     dataset, text = _read(plan)
     held = datasets.find(dataset, ledger)
     publishing.check_targets(out, card)
-    with opened(ledger) as book, working("publishing"):
+    with opened(ledger) as book, working("publishing") as tell:
         account = datasets.account_of(held, book)
         priced = publishing.plan_of(text, held, account, source)
         job = publishing.Job(priced, account, held, purpose, key, out, card)
-        found = publishing.dry(job) if dry_run else publishing.release(job)
+        found = publishing.dry(job) if dry_run else publishing.release(job, tell)
     about = {"ledger": place_of(ledger), "plan": str(plan), "purpose": purpose, "dry_run": dry_run}
     deliver(Answer("publish.run", about, found, lambda console: publishing.say(console, found)), as_json=as_json)
 

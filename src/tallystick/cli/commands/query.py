@@ -54,10 +54,10 @@ def query(
     )
     held = datasets.find(dataset, ledger)
     publishing.check_targets(out, card)
-    with opened(ledger) as book, working("asking"):
+    with opened(ledger) as book, working("asking") as tell:
         account = datasets.account_of(held, book)
         plan = asked.plan(held.opened(account))
         job = publishing.Job(plan, account, held, why, key or f"query-{uuid.uuid4().hex[:16]}", out, card)
-        found = publishing.dry(job) if dry_run else publishing.release(job)
+        found = publishing.dry(job) if dry_run else publishing.release(job, tell)
     about = {"ledger": place_of(ledger), "dataset": dataset, "why": why, "dry_run": dry_run, **asked.to_data()}
     deliver(Answer("query", about, found, lambda console: publishing.say(console, found)), as_json=as_json)

@@ -10,10 +10,13 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from tallystick.numerics.law import Array, Law
+from tallystick.numerics.law import MAX_FOLLOWED, Array, Law
 
-TOO_FAR = (1e280, 1e290, 1e290)
+TOO_FAR = (1e280, 1e290, 1.0)
 """Level, mean and variance under a tilt that nobody follows: finite, so that root searches turn back."""
+
+NO_ROOT = 3e8
+"""A search that ends here has found no best tilt: the sum is bounded and its largest value is likely enough."""
 
 KEPT = 512
 """Tilts whose cumulants are remembered for each set of laws: online use asks for the same ones at every step."""
@@ -62,7 +65,7 @@ class _Laws:
         means = np.add.reduceat(weights * self.values, self.starts) / norms
         seconds = np.add.reduceat(weights * (self.values - means.repeat(self.sizes)) ** 2, self.starts) / norms
         levels = tops + np.log(norms)
-        # Under a large tilt the mass of a Gaussian line lies beyond the reach of its untilted nodes.
+        # Under a large tilt a Gaussian line's mass lies beyond its untilted nodes, and other panels are too long.
         for index in np.flatnonzero(self.followed < theta).tolist():
             levels[index], means[index], seconds[index] = _far(self.laws[index], theta)
         return levels, means, seconds
@@ -127,6 +130,8 @@ class Cumulants:
 
     def _moderate(self, theta: float) -> float:
         """Do not tilt so far that a bounded sum collapses onto its largest value: nothing is gained there."""
+        if theta < NO_ROOT:
+            return theta
         least = 1e-4 * self.moments(0.0)[1]
         while theta > 1e-3 and self.moments(theta)[1] < least:
             theta *= 0.5
@@ -134,8 +139,8 @@ class Cumulants:
 
 
 def _far(law: Law, theta: float) -> tuple[float, float, float]:
-    """log-mgf, mean and variance of one law with lines, followed as far as the tilt takes them."""
-    if theta > 1e3 * (1.0 + max(law.followed, 0.0)):
+    """log-mgf, mean and variance of one law, its lines followed as far as the tilt takes them."""
+    if theta * law.steepest_line > MAX_FOLLOWED:
         return TOO_FAR
     values, logs = law.coarse_nodes(theta)
     exponent = theta * values + logs

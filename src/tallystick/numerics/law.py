@@ -124,6 +124,8 @@ EMPTY: Array = np.zeros(0)
 
 
 def _coarse_edges(segment: Segment) -> Array:
+    if segment.panel >= 0.2:
+        return segment.edges()
     count = max(1, math.ceil((segment.high - segment.low) / 0.5))
     return np.linspace(segment.low, segment.high, min(count, segment.edges().size - 1) + 1)
 
@@ -180,16 +182,26 @@ class Law:
                 x = np.arange(segment.low, max(segment.high, segment.line.mu * (order + 1.0) + 12.0), spacing)
                 log_weight = np.full(x.size, math.log(spacing))
             else:
-                x, log_weight = panel_nodes(segment.edges() if segment.panel >= 0.2 else _coarse_edges(segment), 8)
+                x, log_weight = panel_nodes(segment.tilted_edges(order) if order > 0.0 else _coarse_edges(segment), 8)
             values.append(segment.loss(x))
             logs.append(segment.log_density(x) + log_weight)
         return np.concatenate(values), np.concatenate(logs)
 
     @property
     def followed(self) -> float:
-        """The largest tilt under which the segments, as far as they go, hold all that matters of a line."""
-        rising = [s for s in self.segments if s.line is not None and s.line.sign > 0]
-        return min(((s.high - 12.0) / s.line.mu - 1.0 for s in rising if s.line is not None), default=math.inf)
+        """The largest tilt that the coarse nodes serve: further, lines leave them and panels are too long."""
+        limits = [math.inf]
+        for segment in self.segments:
+            if segment.line is None:
+                limits.append(4.0 / float(np.max(np.diff(segment.loss(_coarse_edges(segment))))))
+            elif segment.line.sign > 0:
+                limits.append((segment.high - 12.0) / segment.line.mu - 1.0)
+        return min(limits)
+
+    @property
+    def steepest_line(self) -> float:
+        """mu of the steepest rising Gaussian line, zero where there is none."""
+        return max((s.line.mu for s in self.segments if s.line is not None and s.line.sign > 0), default=0.0)
 
     def log_mgf(self, order: Array) -> Array:
         """log of the integral of exp(order * value) over the finite part, for real orders.

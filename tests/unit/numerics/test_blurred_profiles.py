@@ -171,3 +171,11 @@ def test_listed_outcomes_beside_a_gaussian_agree_with_the_contour() -> None:
     assert listed.lower <= contour.upper
     assert listed.relative_width < 1e-12
     assert 0.0 < side.delta_bounds(contour.upper).lower <= 1e-6 * (1 + 1e-9)
+
+
+def test_a_narrow_law_beside_wide_atoms_is_tilted_as_far_as_it_needs() -> None:
+    """The tilt used to stop where the atoms had collapsed onto the largest: 156 instead of 58.58."""
+    steps = 512_362 * ts.gdp(mu=7.3612430138812954e-06).sampled(rate=0.05842692771846827)
+    bounds = (13 * ts.pure_dp(epsilon=4.506246536648545) + steps).epsilon_bounds(delta=1e-28)
+    assert 13 * 4.506 < bounds.lower <= bounds.upper < 13 * 4.507
+    assert bounds.relative_width < 1e-9

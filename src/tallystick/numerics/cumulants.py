@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from tallystick.numerics.law import MAX_FOLLOWED, Array, Law
+from tallystick.numerics.law import Array, Law
 
 TOO_FAR = (1e280, 1e290, 1.0)
 """Level, mean and variance under a tilt that nobody follows: finite, so that root searches turn back."""
@@ -129,7 +129,9 @@ class Cumulants:
         return self._moderate(_increasing_root(gradient, min(max(guess, 1e-5), 1e8)))
 
     def _moderate(self, theta: float) -> float:
-        """Do not tilt so far that a bounded sum collapses onto its largest value: nothing is gained there."""
+        """Tilt no further than lines are followed, nor so far that a bounded sum collapses onto its largest value."""
+        while self(theta) >= TOO_FAR[0]:
+            theta *= 0.5
         if theta < NO_ROOT:
             return theta
         least = 1e-4 * self.moments(0.0)[1]
@@ -140,7 +142,7 @@ class Cumulants:
 
 def _far(law: Law, theta: float) -> tuple[float, float, float]:
     """log-mgf, mean and variance of one law, its lines followed as far as the tilt takes them."""
-    if theta * law.steepest_line > MAX_FOLLOWED:
+    if law.too_far(theta):
         return TOO_FAR
     values, logs = law.coarse_nodes(theta)
     exponent = theta * values + logs

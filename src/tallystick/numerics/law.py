@@ -120,6 +120,9 @@ class Segment:
 MAX_FOLLOWED = 5000.0
 """Standard deviations to which an unbounded line is followed; beyond, the answer is infinity (no bound)."""
 
+MOST_COARSE = 30_000
+"""Largest number of coarse nodes of one line."""
+
 EMPTY: Array = np.zeros(0)
 
 
@@ -178,8 +181,10 @@ class Law:
         values, logs = [self.atoms], [self.log_masses]
         for segment in self.segments:
             if segment.line is not None:
-                spacing = min(0.25, 1.0 / segment.line.mu)
-                x = np.arange(segment.low, max(segment.high, segment.line.mu * (order + 1.0) + 12.0), spacing)
+                high = max(segment.high, segment.line.mu * (order + 1.0) + 12.0)
+                # Steps too strong for this many points are not read by contour: it compares its own norm with this.
+                spacing = max(min(0.25, 1.0 / segment.line.mu), (high - segment.low) / MOST_COARSE)
+                x = np.arange(segment.low, high, spacing)
                 log_weight = np.full(x.size, math.log(spacing))
             else:
                 x, log_weight = panel_nodes(segment.tilted_edges(order) if order > 0.0 else _coarse_edges(segment), 8)
@@ -198,10 +203,9 @@ class Law:
                 limits.append((segment.high - 12.0) / segment.line.mu - 1.0)
         return min(limits)
 
-    @property
-    def steepest_line(self) -> float:
-        """mu of the steepest rising Gaussian line, zero where there is none."""
-        return max((s.line.mu for s in self.segments if s.line is not None and s.line.sign > 0), default=0.0)
+    def too_far(self, order: float) -> bool:
+        """True if nobody follows a Gaussian line so far."""
+        return any(s.line is not None and s.line.reach(order) > MAX_FOLLOWED for s in self.segments)
 
     def log_mgf(self, order: Array) -> Array:
         """log of the integral of exp(order * value) over the finite part, for real orders.
@@ -211,6 +215,8 @@ class Law:
         return np.array([self._log_mgf_at(float(t)) for t in np.atleast_1d(order)])
 
     def _log_mgf_at(self, order: float) -> float:
+        if self.too_far(order):
+            return math.inf
         parts = [order * self.atoms + self.log_masses]
         for segment in self.segments:
             if segment.linear is not None:
@@ -220,8 +226,6 @@ class Law:
                 x, log_weight = panel_nodes(segment.tilted_edges(order), 8)
             else:
                 far = segment.line.reach(order)
-                if far > MAX_FOLLOWED:
-                    return math.inf
                 spacing = min(0.2, 0.5 / segment.line.mu)
                 x = np.arange(-far, far + segment.line.mu, spacing)
                 log_weight = np.full(x.size, math.log(spacing))

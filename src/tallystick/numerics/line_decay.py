@@ -20,7 +20,12 @@ import numpy.typing as npt
 
 from tallystick.numerics.law import Array, Line
 
-SHIFTS: Array = np.geomspace(0.02, 4.0, 16)
+SHIFTS: Array = np.geomspace(0.005, 1.0, 16)
+"""Shifts that are tried, relative to the largest: four, or three fifths of the way to where B vanishes."""
+
+MOST = 40_000
+"""Largest number of points on one path."""
+
 NARROWEST = 0.9
 """The strip in which the integrand is followed, in units of pi/mu, both shifts together."""
 
@@ -41,9 +46,11 @@ class LineDecay:
         far = line.reach(theta)
         sizes, arguments, errors = [], [], []
         log_norm = 0.0
-        for shift in (0.0, *(a for a in SHIFTS.tolist() if a < 0.6 * math.pi / line.mu)):
+        for shift in (0.0, *(min(4.0, 0.6 * math.pi / line.mu) * SHIFTS).tolist()):
             strip = min(max(shift, 0.7), NARROWEST * math.pi / line.mu - shift)
             spacing = 2.0 * math.pi * strip / 48.0
+            if shift > 0.0 and 2.0 * far > MOST * spacing:
+                continue
             x = spacing * np.arange(math.floor(-far / spacing), math.ceil((far + line.mu) / spacing) + 1)
             modulus, argument = _moved(line, x, shift)
             size = power * modulus - 0.5 * x * x + math.log(spacing) - 0.5 * math.log(2.0 * math.pi)
@@ -58,6 +65,9 @@ class LineDecay:
             # What is left out is lighter than its number times e^{-50} of the peak.
             light = math.log(x.size) + top + 0.5 * shift * shift - 50.0 - log_norm
             errors.append(math.exp(_error(line, theta, shift, strip, spacing)) + math.exp(min(light, 0.0)))
+        if not sizes:
+            # Too strong a step to follow: no decay is claimed.
+            return LineDecay(np.zeros(1), np.zeros(1), np.zeros(1, dtype=np.int64), np.zeros(1), log_norm)
         return LineDecay(
             np.concatenate(sizes),
             np.concatenate(arguments),

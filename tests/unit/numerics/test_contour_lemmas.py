@@ -142,3 +142,11 @@ def test_far_beyond_the_reach_of_a_law_nothing_is_claimed() -> None:
 
 def test_the_trade_off_of_a_strong_gaussian_is_true_at_tiny_false_alarm_rates() -> None:
     assert ts.gdp(mu=8).tradeoff(alpha=1e-17) == pytest.approx(0.68927389, rel=1e-6)
+
+
+@pytest.mark.parametrize("sigma", [1e-2, 641.0, 1966.4, 1e4, 1e7])
+def test_large_epsilons_of_weak_and_strong_steps_are_bounded(sigma: float) -> None:
+    """A calibration once failed: delta(8) of 1465 steps of sigma 1966 was called 0.006."""
+    loss = 1465 * ts.gaussian(sigma=sigma).sampled(rate=0.02048)
+    for epsilon in (8.0, 1000.0):
+        assert loss.delta(epsilon=epsilon) <= (1e-200 if sigma > 1.0 else 1.0)

@@ -132,12 +132,37 @@ def meta(kind: str, row: str) -> None:
         measured(calibrated if row == "W6" else epsilon)
 
 
+def wang(row: str) -> None:
+    """autodp's analytical Renyi accountant."""
+    from autodp import rdp_acct, rdp_bank
+
+    def epsilon() -> float:
+        found = rdp_acct.anaRDPacct()
+        if row == "W7":
+            found.compose_mechanism(lambda order: rdp_bank.RDP_laplace({"b": 20.0}, order), coeff=1000)
+            return float(found.get_eps(1e-6))
+        sigma, rate, steps, delta = POISSON[row]
+
+        def curve(order: float) -> Any:
+            return rdp_bank.RDP_gaussian({"sigma": sigma}, order)
+
+        if rate == 1.0:
+            found.compose_mechanism(curve, coeff=steps)
+        else:
+            found.compose_poisson_subsampled_mechanisms(curve, rate, coeff=steps)
+        return float(found.get_eps(delta))
+
+    measured(epsilon)
+
+
 def main(peer: str, row: str) -> None:
     library, _, kind = peer.partition(" ")
     if library == "dp_accounting":
         google("RR" if kind.startswith("RR") else kind, row)
     elif library == "prv_accountant":
         microsoft(row)
+    elif library == "autodp":
+        wang(row)
     else:
         meta(kind, row)
 

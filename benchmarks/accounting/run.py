@@ -28,7 +28,7 @@ from workloads import ROWS, Row
 
 PEERS = ROOT / ".bench-venv"
 RESULTS = ROOT / "benchmarks" / "results"
-PACKAGES = ("dp-accounting", "prv-accountant", "opacus")
+PACKAGES = ("dp-accounting", "prv-accountant", "opacus", "autodp")
 Result = dict[str, Any]
 
 

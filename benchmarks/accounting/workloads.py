@@ -15,7 +15,15 @@ class Row:
     truth_is: str = "exact"  # "bound": only a certified upper bound is known
 
 
-POISSON = ("dp_accounting PLD", "dp_accounting RDP", "prv_accountant", "opacus PRV", "opacus RDP", "opacus GDP")
+POISSON = (
+    "dp_accounting PLD",
+    "dp_accounting RDP",
+    "prv_accountant",
+    "opacus PRV",
+    "opacus RDP",
+    "opacus GDP",
+    "autodp RDP",
+)
 GRIDS = ("dp_accounting PLD", "prv_accountant")
 
 ROWS = (
@@ -29,18 +37,18 @@ ROWS = (
     Row("W3e", "W1 at delta=1e-10", 9.31613852588233, "never below", ("dp_accounting PLD",)),
     Row("W3f", "W1 at delta=1e-12", 10.3466898376740, "never below", ("dp_accounting PLD",)),
     Row("W3g", "W1 at delta=1e-14", 11.3035588123165, "never below", GRIDS),
-    Row("W4a", "100 x Gaussian sigma=10, delta=1e-5", 4.37717809568122, "1e-12", ("dp_accounting PLD",)),
+    Row("W4a", "100 x Gaussian sigma=10, delta=1e-5", 4.37717809568122, "1e-12", ("dp_accounting PLD", "autodp RDP")),
     Row("W4b", "the same, delta=1e-30", 11.7438830252317, "1e-12", ("dp_accounting PLD",)),
     Row("W5", "200 distinct mechanisms, delta=1e-6", 1.80633605685392, "<= 1 s, 50 MB", GRIDS),
     Row("W6", "calibrate sigma: q=.004, T=20,000, (2, 1e-5)", 1.32557524, "<= 0.3 s",
         ("dp_accounting PLD", "opacus GDP")),
-    Row("W7", "1000 x Laplace b=20, delta=1e-6", 8.20444034393394, "<= 50 ms", ("dp_accounting PLD",)),
+    Row("W7", "1000 x Laplace b=20, delta=1e-6", 8.20444034393394, "<= 50 ms", ("dp_accounting PLD", "autodp RDP")),
     Row("W8", "1000 x randomized response eps0=.1, delta=1e-6", 19.3446714479930, "exact, <= 10 ms",
         ("dp_accounting pure", "dp_accounting RR event")),
     Row("W9", "subset 100 of 10,000, REPLACE, std=C, T=1000, delta=1e-5", 14.8206668727737, "well under 20.99",
         ("dp_accounting RDP",), "bound"),
     Row("W10", "50 x Gaussian sigma=.3, delta=1e-5", 377.383455509601, "exact", ("dp_accounting PLD", "opacus GDP")),
     Row("W11", "epsilon after each of 1000 steps of W1, seconds per query", None, "<= 2 ms", ("opacus RDP",)),
-    Row("W12", "q=256/60000, sigma=1.1, T=14062, delta=1e-5", 2.38159692142440, "1e-6", ("dp_accounting PLD", "opacus GDP")),
+    Row("W12", "q=256/60000, sigma=1.1, T=14062, delta=1e-5", 2.38159692142440, "1e-6", ("dp_accounting PLD", "opacus GDP", "autodp RDP")),
     Row("W13", "q=1e-4, sigma=1, T=10^6, delta=1e-6", 0.53242, "1e-6", ("dp_accounting PLD",)),
 )  # fmt: skip

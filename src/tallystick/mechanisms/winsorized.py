@@ -48,6 +48,9 @@ class WinsorizedMean(Mechanism[Indices, float]):
     adjacency: Adjacency
     unit: str | None
 
+    def __post_init__(self) -> None:
+        _public_number(self.adjacency)
+
     @property
     def quartile_epsilon(self) -> float:
         """Epsilon of each quartile's exponential mechanism: eps/4, or sqrt(2 rho) so that its zCDP is rho/4."""
@@ -112,6 +115,14 @@ class WinsorizedMean(Mechanism[Indices, float]):
         return reach * math.sqrt(2 * math.log(2 / failure) / self.rho) + self.grid.granularity
 
 
+def _public_number(adjacency: Adjacency) -> None:
+    if adjacency is not Adjacency.REPLACE:
+        raise Refused(
+            "a mean of a private number of numbers is not private: it divides by that number; use adjacency='replace' "
+            "with a public number of numbers, or subsample_and_aggregate, whose number of blocks is public"
+        )
+
+
 def winsorized_mean(
     *,
     bounds: tuple[float, float],
@@ -130,11 +141,7 @@ def winsorized_mean(
     """
     if (epsilon is None) == (rho is None):
         raise InvalidInput("epsilon", epsilon, "either epsilon (Laplace) or rho (Gaussian), one of them")
-    if check.adjacency(adjacency) is not Adjacency.REPLACE:
-        raise Refused(
-            "a mean of a private number of numbers is not private: it divides by that number; use adjacency='replace' "
-            "with a public number of numbers, or subsample_and_aggregate, whose number of blocks is public"
-        )
+    _public_number(check.adjacency(adjacency))
     budget = check.positive("epsilon", epsilon) if epsilon is not None else check.positive("rho", rho)
     grid = Grid.over(bounds, granularity=granularity)
     if not 2 * grid.points / min(budget, math.sqrt(budget)) <= _WIDEST:

@@ -35,7 +35,7 @@ _WIDEST = 2.0**49  # lattice steps of noise the exact samplers can make
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WinsorizedMean(Mechanism[Indices, float]):
-    """The noisy widened winsorised mean; built by :func:`winsorized_mean`.
+    """The noisy widened winsorised mean of a *public* number of numbers; built by :func:`winsorized_mean` only.
 
     Exactly one of ``epsilon`` (Laplace noise, pure) and ``rho`` (Gaussian noise, zCDP) is set. A quarter of it goes
     to each quartile, half to the mean.
@@ -47,9 +47,6 @@ class WinsorizedMean(Mechanism[Indices, float]):
     widening: float
     adjacency: Adjacency
     unit: str | None
-
-    def __post_init__(self) -> None:
-        _public_number(self.adjacency)
 
     @property
     def quartile_epsilon(self) -> float:
@@ -115,14 +112,6 @@ class WinsorizedMean(Mechanism[Indices, float]):
         return reach * math.sqrt(2 * math.log(2 / failure) / self.rho) + self.grid.granularity
 
 
-def _public_number(adjacency: Adjacency) -> None:
-    if adjacency is not Adjacency.REPLACE:
-        raise Refused(
-            "a mean of a private number of numbers is not private: it divides by that number; use adjacency='replace' "
-            "with a public number of numbers, or subsample_and_aggregate, whose number of blocks is public"
-        )
-
-
 def winsorized_mean(
     *,
     bounds: tuple[float, float],
@@ -141,7 +130,11 @@ def winsorized_mean(
     """
     if (epsilon is None) == (rho is None):
         raise InvalidInput("epsilon", epsilon, "either epsilon (Laplace) or rho (Gaussian), one of them")
-    _public_number(check.adjacency(adjacency))
+    if check.adjacency(adjacency) is not Adjacency.REPLACE:
+        raise Refused(
+            "a mean of a private number of numbers is not private: it divides by that number; use adjacency='replace' "
+            "with a public number of numbers, or subsample_and_aggregate, whose number of blocks is public"
+        )
     budget = check.positive("epsilon", epsilon) if epsilon is not None else check.positive("rho", rho)
     grid = Grid.over(bounds, granularity=granularity)
     if not 2 * grid.points / min(budget, math.sqrt(budget)) <= _WIDEST:

@@ -33,13 +33,14 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from reference import fast, oracle
+from reference import fast, listing, oracle
 from reference.expressions import loss_of
 
 Case = dict[str, Any]
 FAST_SECONDS, SLOW_SECONDS = 0.5, 0.6
 OURS_SECONDS = 30.0
 WITNESS_SECONDS = 40.0
+LISTING_SECONDS = 120
 ENOUGH = 1e-9  # relative error of a trustworthy oracle
 RESULTS = ROOT / "benchmarks" / "results" / "sweep.md"
 CANNOT = (
@@ -249,9 +250,28 @@ def judge(case: Case) -> None:
         case["verdict"] = second_opinion(case)
 
 
+def listed_opinion(case: Case) -> str:
+    """The verdict of listing every outcome: delta at our bounds against the target, or delta against our bounds."""
+    at, low, high = float(case["at"]), case["lower"], min(case["upper"], case["single"])
+
+    def worst(epsilon: float) -> float:
+        return max(listing.delta(case["terms"], epsilon=epsilon, direction=d) for d in directions(case["terms"]))
+
+    if case["read"] == "epsilon":
+        good = worst(high) <= at * (1 + 1e-9) and (low == 0.0 or worst(low) >= at * (1 - 1e-9))
+    else:
+        good = low * (1 - 1e-9) <= worst(at) <= high * (1 + 1e-9)
+    return "oracles disagree" if good else f"{case['verdict']} (listed)"
+
+
 def second_opinion(case: Case) -> str:
-    """Ask the slow oracle, then ball arithmetic, whether the bound really is on the wrong side."""
+    """Ask for a list of outcomes, the slow oracle, or ball arithmetic, whether the bound really is on the wrong side."""
     again = dict(case)
+    try:
+        with at_most(LISTING_SECONDS):
+            return listed_opinion(case)
+    except (*CANNOT, TooLong, Trivial):
+        pass
     try:
         with at_most(WITNESS_SECONDS):
             if case["route"] in ("listed", "period", "contour"):

@@ -165,7 +165,10 @@ class OneDirection:
             return self.route
         if self.grid.small_lattice:
             return "grid"
-        return "contour" if self.saddle.epsilon_bounds(max(delta, 2.0 * self.infinity)) is not None else "grid"
+        level = max(delta, 2.0 * self.infinity)
+        if self.saddle.decays(level):
+            return "contour"
+        return "blurred" if self.saddle.epsilon_bounds(level) is not None else "grid"
 
     def delta_bounds(self, epsilon: float, *, nearby: bool = False) -> Bounds:
         """delta at one epsilon >= 0; ``nearby`` shares grids between epsilons, for reading whole curves."""

@@ -163,6 +163,7 @@ class Reader:
             "renyi": "conversion of a Renyi curve, optimised over the order (only an upper bound is known)",
             "enumerated": "exact: every joint outcome is listed",
             "contour": "contour integral of the characteristic function, every error bounded and added",
+            "blurred": "contour integrals of two slightly blurred profiles, which bound the profile from both sides",
             "grid": "tilted grid: losses on a small lattice, or a contour that decays too slowly; added by FFT",
         }
         lines = [f"{side.direction.value}: {words[side.route_at(1e-6)]}" for side in self.sides]

@@ -120,6 +120,10 @@ class SaddleSum:
         """The threshold whose best tilt is theta."""
         return self.cumulants.derivatives(theta)[1] - 1.0 / theta - 1.0 / (1.0 + theta)
 
+    def decays(self, delta: float) -> bool:
+        """True if the contour answers without blurring."""
+        return self._nodes(self._tilt(delta), 0.0, True) is not None
+
     def surely_zero(self, delta: float) -> bool:
         """True if epsilon is zero at this delta, found where the tilt for that mass points below zero."""
         if self.centre(self._tilt(delta)) > 0.0:

@@ -179,3 +179,10 @@ def test_a_narrow_law_beside_wide_atoms_is_tilted_as_far_as_it_needs() -> None:
     bounds = (13 * ts.pure_dp(epsilon=4.506246536648545) + steps).epsilon_bounds(delta=1e-28)
     assert 13 * 4.506 < bounds.lower <= bounds.upper < 13 * 4.507
     assert bounds.relative_width < 1e-9
+
+
+def test_the_route_is_visible() -> None:
+    assert "blurred" in (3 * ts.laplace(scale=2)).explain_computation()
+    assert "characteristic function" in (1000 * ts.gaussian(sigma=1).sampled(rate=0.01)).explain_computation()
+    assert "listed" in (5 * ts.discrete_laplace(scale=3, sensitivity=2)).explain_computation()
+    assert "closed form" in (5 * ts.gaussian(sigma=3)).explain_computation()

@@ -103,7 +103,8 @@ def test_the_fast_oracle_sees_a_lattice_hidden_in_a_sampled_laplace_law() -> Non
     """Nearly all mass in two atoms: the integrand revives far out, and a cut before that is off by 1e-6."""
     terms = [{"leaf": "laplace", "count": 2170, "rate": 0.31442136129490245, "scale": 27735.330020719277}]
     found = fast.epsilon(terms, delta=4.252555506772751e-07, direction="remove")
-    assert found.value == pytest.approx(0.00146944156, rel=1e-8)
+    # The accountant's enclosure is [0.00146944154564, 0.00146944156559]; the oracle's own claim is 2e-6.
+    assert found.value == pytest.approx(0.00146944155, rel=1e-7)
     assert found.error > 1e-9
 
 

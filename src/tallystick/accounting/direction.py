@@ -178,8 +178,9 @@ class OneDirection:
             return gdp.delta_bounds(self.mu, epsilon)
         if self.direct is not None:
             return self.direct.delta_bounds(epsilon)
-        if epsilon >= self.highest:
-            return Bounds(self.infinity if self.exact else 0.0, self.infinity)
+        if self._ends_before(epsilon):
+            mass = self.infinity
+            return Bounds(mass * (1.0 - 1e-13) if self.exact else 0.0, mass * (1.0 + 1e-13))
         curve = self._renyi_delta(epsilon) if self.bracketed else 1.0
         if self.route == "renyi":
             return Bounds(0.0, curve)
@@ -249,9 +250,13 @@ class OneDirection:
 
     def below(self, delta: float, epsilon: float) -> bool:
         """True if epsilon at this delta surely does not exceed the one given: cheap, and False where it cannot tell."""
-        if self.infinity >= delta or self.highest <= epsilon:
+        if self.infinity >= delta or self._ends_before(epsilon):
             return self.infinity < delta
         return self.route == "composed" and epsilon > 0.0 and self._markov(epsilon) <= delta
+
+    def _ends_before(self, epsilon: float) -> bool:
+        """True if no finite loss is beyond epsilon, however the largest one was rounded."""
+        return self.highest * (1.0 + 1e-13) <= epsilon
 
     def _markov(self, epsilon: float) -> float:
         """An upper bound on delta by Markov's inequality under one tilt.

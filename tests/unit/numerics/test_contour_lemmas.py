@@ -150,3 +150,11 @@ def test_large_epsilons_of_weak_and_strong_steps_are_bounded(sigma: float) -> No
     loss = 1465 * ts.gaussian(sigma=sigma).sampled(rate=0.02048)
     for epsilon in (8.0, 1000.0):
         assert loss.delta(epsilon=epsilon) <= (1e-200 if sigma > 1.0 else 1.0)
+
+
+def test_the_largest_loss_is_not_taken_for_exact() -> None:
+    """49 releases of 1/49 add up to 1; in doubles to 1 - 1e-16, where delta is positive and was once called zero."""
+    loss = 49 * ts.laplace(scale=49.0)
+    below_one = math.nextafter(1.0, 0.0)
+    assert loss.delta(epsilon=below_one) > 0.0
+    assert loss.delta(epsilon=1.0 + 1e-12) == 0.0

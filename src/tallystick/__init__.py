@@ -41,20 +41,20 @@ _HOMES = {
     "Receipt": "ledger.receipt",
     "calibrate": "accounting.calibrate",
     "compare": "accounting.compare",
-    "Private": "query.session",
-    "each_row": "query.session",
-    "col": "query.expressions",
-    "when": "query.expressions",
-    "private_keys": "query.keyset",
-    "count": "query.measures",
-    "count_units": "query.measures",
-    "sum": "query.measures",
-    "mean": "query.measures",
-    "variance": "query.measures",
-    "standard_deviation": "query.measures",
-    "median": "query.measures",
-    "quantile": "query.measures",
-    "histogram": "query.measures",
+    "Private": "tables.session",
+    "each_row": "tables.session",
+    "col": "tables.expressions",
+    "when": "tables.expressions",
+    "private_keys": "tables.keyset",
+    "count": "tables.measures",
+    "count_units": "tables.measures",
+    "sum": "tables.measures",
+    "mean": "tables.measures",
+    "variance": "tables.measures",
+    "standard_deviation": "tables.measures",
+    "median": "tables.measures",
+    "quantile": "tables.measures",
+    "histogram": "tables.measures",
 }
 _ROOMS = {
     "theorems": "accounting.theorems",
@@ -99,20 +99,20 @@ if TYPE_CHECKING:
     from tallystick.mechanisms import noise as noise
     from tallystick.mechanisms import response as response
     from tallystick.mechanisms import select as select
-    from tallystick.query.expressions import col as col
-    from tallystick.query.expressions import when as when
-    from tallystick.query.keyset import private_keys as private_keys
-    from tallystick.query.measures import count as count
-    from tallystick.query.measures import count_units as count_units
-    from tallystick.query.measures import histogram as histogram
-    from tallystick.query.measures import mean as mean
-    from tallystick.query.measures import median as median
-    from tallystick.query.measures import quantile as quantile
-    from tallystick.query.measures import standard_deviation as standard_deviation
-    from tallystick.query.measures import sum as sum
-    from tallystick.query.measures import variance as variance
-    from tallystick.query.session import Private as Private
-    from tallystick.query.session import each_row as each_row
+    from tallystick.tables.expressions import col as col
+    from tallystick.tables.expressions import when as when
+    from tallystick.tables.keyset import private_keys as private_keys
+    from tallystick.tables.measures import count as count
+    from tallystick.tables.measures import count_units as count_units
+    from tallystick.tables.measures import histogram as histogram
+    from tallystick.tables.measures import mean as mean
+    from tallystick.tables.measures import median as median
+    from tallystick.tables.measures import quantile as quantile
+    from tallystick.tables.measures import standard_deviation as standard_deviation
+    from tallystick.tables.measures import sum as sum
+    from tallystick.tables.measures import variance as variance
+    from tallystick.tables.session import Private as Private
+    from tallystick.tables.session import each_row as each_row
 
 
 def __getattr__(name: str) -> Any:

@@ -18,13 +18,13 @@ from sqlglot import exp
 import tallystick as ts
 from statistical.goodness import NEVER, at_least, at_most, refuted
 from tallystick.mechanisms.randomness import SeededSource
-from tallystick.query import run
-from tallystick.query.allocate import UNITS
-from tallystick.query.dialects import DuckWords
-from tallystick.query.parts import Caps
-from tallystick.query.plan import Plan
-from tallystick.query.release import Release
-from tallystick.query.run import Exact
+from tallystick.tables import run
+from tallystick.tables.allocate import UNITS
+from tallystick.tables.dialects import DuckWords
+from tallystick.tables.parts import Caps
+from tallystick.tables.plan import Plan
+from tallystick.tables.release import Release
+from tallystick.tables.run import Exact
 
 RUNS = 40_000
 

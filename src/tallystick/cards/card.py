@@ -13,8 +13,8 @@ from tallystick.errors import InvalidInput, Refused
 
 if TYPE_CHECKING:
     from tallystick.ledger.account import Account
-    from tallystick.query.plan import Plan
-    from tallystick.query.release import Release
+    from tallystick.tables.plan import Plan
+    from tallystick.tables.release import Release
 
 _OPENING = '<script type="application/json" id="tallystick-card">'
 _CLOSING = "</script>"

@@ -83,7 +83,7 @@ def _about_limit(now: Amount, promised: Amount) -> str:
 
 
 def _made_again(facts: Mapping[str, Any], account: Account, receipt: Receipt, purpose: str, limit: Amount) -> str:
-    from tallystick.query.plan import Plan
+    from tallystick.tables.plan import Plan
 
     told = json.loads(json.dumps(facts["again"]["plan"]))
     told["query"]["table"]["source"] = {"kind": "memory", "place": "memory"}

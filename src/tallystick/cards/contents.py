@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tallystick.ledger.account import Account
     from tallystick.ledger.filters import Amount
     from tallystick.ledger.receipt import Receipt
-    from tallystick.query.plan import Plan
+    from tallystick.tables.plan import Plan
 
 SCHEMA, VERSION = "tallystick/card", 1
 _POINTS = 81

@@ -11,9 +11,9 @@ import typer
 from tallystick.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from tallystick.query.asked import Query
-    from tallystick.query.plan import Plan
-    from tallystick.query.table import Table
+    from tallystick.tables.asked import Query
+    from tallystick.tables.plan import Plan
+    from tallystick.tables.table import Table
 
 Name = Annotated[str, typer.Argument(help="The dataset's name.")]
 Measures = Annotated[str, typer.Option("--measures", help='What to compute, such as "count,mean(age),sum(cost)".')]
@@ -49,9 +49,9 @@ class Asked:
 
     def query(self, table: Table) -> Query:
         """The question, checked; nothing private is opened (a keys file is public)."""
-        from tallystick.query.keyset import PrivateKeys as Found
-        from tallystick.query.keyset import read_keys
-        from tallystick.query.measures import parse
+        from tallystick.tables.keyset import PrivateKeys as Found
+        from tallystick.tables.keyset import read_keys
+        from tallystick.tables.measures import parse
 
         for condition in self.where or ():
             table = table.filter(equality(condition, table))
@@ -89,7 +89,7 @@ class Asked:
 
 def equality(text: str, table: Table) -> Any:
     """``year=2026`` as a condition on a row, its value read as the column's type."""
-    from tallystick.query.expressions import col
+    from tallystick.tables.expressions import col
 
     name, equals, value = text.partition("=")
     name, value = name.strip(), value.strip()

@@ -21,7 +21,7 @@ from tallystick.errors import InvalidInput, LedgerIntegrity, Refused
 
 if TYPE_CHECKING:
     from tallystick.ledger import Account, Ledger
-    from tallystick.query.table import Table
+    from tallystick.tables.table import Table
 
 FORMAT = "tallystick/datasets/1"
 
@@ -37,7 +37,7 @@ class Dataset:
 
     def opened(self, account: Account | None = None) -> Table:
         """The table as a question can be asked of it; its file is not opened."""
-        from tallystick.query.table import Table
+        from tallystick.tables.table import Table
 
         return Table.from_json(json.dumps(self.table), account=account)
 

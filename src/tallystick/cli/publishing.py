@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from tallystick.cli.datasets import Dataset
     from tallystick.ledger import Account, Amount
-    from tallystick.query.plan import Plan
-    from tallystick.query.release import Release
+    from tallystick.tables.plan import Plan
+    from tallystick.tables.release import Release
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def suggestion_lines(facts: list[dict[str, Any]]) -> list[str]:
 
 def plan_of(text: str, dataset: Dataset, account: Account, source: str | None) -> Plan:
     """A saved plan, priced again, for the dataset it was made for and whom that protects."""
-    from tallystick.query.plan import Plan
+    from tallystick.tables.plan import Plan
 
     plan = Plan.from_json(text, account=account)
     known, asked = dataset.opened(), plan.query.table
@@ -150,7 +150,7 @@ def dry(job: Job) -> dict[str, Any]:
     facts = plan_facts(job.plan, job.account)
     if not facts["fits"]:
         from tallystick.ledger.denial import denied
-        from tallystick.query.denial import with_plans
+        from tallystick.tables.denial import with_plans
 
         price = price_of(job.plan, job.account)
         problem = denied(job.account.ledger.account_row(job.account.name), price.a0, price.a1)

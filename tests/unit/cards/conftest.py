@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import tallystick as ts
-from tallystick.query.measures import parse
-from tallystick.query.session import Private
+from tallystick.tables.measures import parse
+from tallystick.tables.session import Private
 
 WARDS = ["north", "south"]
 

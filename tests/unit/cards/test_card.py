@@ -16,9 +16,9 @@ from tallystick.cards.figures import up
 from tallystick.cards.pictures import icons_svg
 from tallystick.cards.wording import not_protected
 from tallystick.errors import InvalidInput, Refused
-from tallystick.query.keyset import PrivateKeys
-from tallystick.query.measures import parse
-from tallystick.query.session import each_row
+from tallystick.tables.keyset import PrivateKeys
+from tallystick.tables.measures import parse
+from tallystick.tables.session import each_row
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>&{{ 7*7 }}"
 SECTIONS = "words released promise protected not-protected trust error mechanisms accounting evidence decisions".split()

@@ -234,7 +234,7 @@ def test_a_card_is_read_in_the_terminal(run, planned) -> None:
 
 
 def test_an_interruption_after_the_start_burns_the_charge_and_says_so(run, planned, monkeypatch) -> None:
-    from tallystick.query import run as running
+    from tallystick.tables import run as running
 
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
@@ -249,7 +249,7 @@ def test_an_interruption_after_the_start_burns_the_charge_and_says_so(run, plann
 
 
 def test_a_failure_of_the_engine_after_the_start_burns_the_charge_and_quotes_nothing(run, planned, monkeypatch) -> None:
-    from tallystick.query import run as running
+    from tallystick.tables import run as running
 
     def failed(plan: Any) -> None:
         raise RuntimeError("could not convert SECRET7 to a number")

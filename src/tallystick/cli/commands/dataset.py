@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tallystick.accounting.loss import PrivacyLoss
-    from tallystick.query.table import Table
+    from tallystick.tables.table import Table
 
 app = typer.Typer(help="Register tables under a population.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -91,7 +91,7 @@ def _read(
 ) -> Table:
     """The table with its schema. A CSV column with bounds is a number, unless --type says otherwise."""
     from tallystick.accounting.adjacency import Adjacency
-    from tallystick.query.session import Private, each_row
+    from tallystick.tables.session import Private, each_row
 
     place = source if "://" in source else str(Path(source).absolute())
     private = Private(place, adjacency=Adjacency.REPLACE if replace else Adjacency.ADD_REMOVE)

@@ -32,7 +32,7 @@ from tallystick.errors import InvalidInput
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tallystick.query.plan import Plan
+    from tallystick.tables.plan import Plan
 
 app = typer.Typer(help="Price a table, then release it.", no_args_is_help=True, rich_markup_mode=None)
 SCHEMA, VERSION = "tallystick/publish-plan", 1

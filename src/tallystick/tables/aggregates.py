@@ -1,0 +1,278 @@
+"""The aggregates of a group. Each names its parts and reads its value back from their noisy integers."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tallystick.accounting import check
+from tallystick.errors import InvalidInput
+from tallystick.tables import estimates
+from tallystick.tables.estimates import Estimate, Noisy
+from tallystick.tables.grid import Grid, bounds, histogram_bins, quantile_bins
+from tallystick.tables.parts import Part
+from tallystick.tables.schema import Schema
+from tallystick.tables.tree import consistent, quantile_positions
+
+Numbers = Mapping[Part, Noisy]
+Bounds = Mapping[str, tuple[float, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Measure(ABC):
+    """One aggregate of a group. Built by ``ts.count``, ``ts.sum`` and their like."""
+
+    kind: ClassVar[str]
+
+    @abstractmethod
+    def parts(self) -> tuple[Part, ...]:
+        """The integer families it needs; known once ``bound``."""
+
+    @abstractmethod
+    def read(self, numbers: Numbers, confidence: float) -> tuple[Estimate, ...]:
+        """Its column or columns."""
+
+    @abstractmethod
+    def error(self, numbers: Numbers, confidence: float, group_size: float) -> float:
+        """Predicted half-width for a group with that many rows; ``numbers`` carry laws only."""
+
+    def bound(self, schema: Schema, declared: Bounds) -> Measure:
+        """The same with bounds, and the type of its column checked."""
+        return self
+
+    def fields(self, name: str) -> tuple[str, ...]:
+        """The names of its columns."""
+        return (name,)
+
+    def to_data(self) -> dict[str, Any]:
+        """As plain JSON data."""
+        return {"kind": self.kind, **{key: value for key, value in asdict(self).items() if value is not None}}
+
+
+@dataclass(frozen=True, slots=True)
+class Count(Measure):
+    """Rows."""
+
+    kind: ClassVar[str] = "count"
+
+    def parts(self) -> tuple[Part, ...]:
+        return (Part("rows"),)
+
+    def read(self, numbers: Numbers, confidence: float) -> tuple[Estimate, ...]:
+        return (estimates.plain(numbers[self.parts()[0]], confidence),)
+
+    def error(self, numbers: Numbers, confidence: float, group_size: float) -> float:
+        return numbers[self.parts()[0]].half_width(1.0 - confidence)
+
+
+@dataclass(frozen=True, slots=True)
+class CountUnits(Count):
+    """Units with at least one row."""
+
+    kind: ClassVar[str] = "count_units"
+
+    def parts(self) -> tuple[Part, ...]:
+        return (Part("units"),)
+
+
+@dataclass(frozen=True, slots=True)
+class OfColumn(Measure):
+    """A measure of one bounded numeric column. ``missing`` stands in for absent values; None leaves them out."""
+
+    column: str
+    lower: float | None = None
+    upper: float | None = None
+    missing: float | None = None
+    whole: bool | None = None
+
+    def bound(self, schema: Schema, declared: Bounds) -> Measure:
+        kind = schema.type_of(self.column)
+        if kind not in ("integer", "number"):
+            raise InvalidInput("column", self.column, f"a numeric column ({self.column} is {kind})")
+        given = (self.lower, self.upper) if self.lower is not None else declared.get(self.column, (None, None))
+        low, high = bounds(*given)
+        if self.missing is not None and not low <= check.finite("missing", self.missing) <= high:
+            raise InvalidInput("missing", self.missing, f"None, or a value from {low:g} to {high:g}")
+        return replace(self, lower=low, upper=high, whole=kind == "integer")
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The bounds, once bound."""
+        return bounds(self.lower, self.upper)
+
+    @property
+    def grid(self) -> Grid:
+        """The fixed point of the column."""
+        low, high = self.limits
+        return Grid.of(low, high, integer=bool(self.whole))
+
+    @property
+    def total(self) -> Part:
+        """Total of shifted values."""
+        return Part("total", self.column, grid=self.grid, missing=self.missing)
+
+    @property
+    def squares(self) -> Part:
+        """Total of squared shifted values."""
+        return Part("squares", self.column, grid=self.grid, missing=self.missing)
+
+    @property
+    def present(self) -> Part:
+        """Rows that have a value: all of them where a missing value has a stand-in."""
+        return Part("rows") if self.missing is not None else Part("present", self.column)
+
+
+@dataclass(frozen=True, slots=True)
+class Sum(OfColumn):
+    """Total of a clamped column."""
+
+    kind: ClassVar[str] = "sum"
+
+    def parts(self) -> tuple[Part, ...]:
+        return (self.total,) if self.limits[0] == 0.0 else (self.total, self.present)
+
+    def read(self, numbers: Numbers, confidence: float) -> tuple[Estimate, ...]:
+        if self.limits[0] == 0.0:
+            return (estimates.plain(numbers[self.total], confidence),)
+        return (estimates.shifted_total(numbers[self.total], numbers[self.present], self.limits[0], confidence),)
+
+    def error(self, numbers: Numbers, confidence: float, group_size: float) -> float:
+        total = numbers[self.total]
+        if self.limits[0] == 0.0:
+            return total.half_width(1.0 - confidence)
+        spread = math.hypot(total.deviation, self.limits[0] * numbers[self.present].deviation)
+        return estimates.factor(confidence, total.law) * spread
+
+
+@dataclass(frozen=True, slots=True)
+class Mean(OfColumn):
+    """Noisy total over noisy count."""
+
+    kind: ClassVar[str] = "mean"
+
+    def parts(self) -> tuple[Part, ...]:
+        return (self.total, self.present)
+
+    def read(self, numbers: Numbers, confidence: float) -> tuple[Estimate, ...]:
+        low, high = self.limits
+        found = estimates.ratio(numbers[self.total], numbers[self.present], high - low, confidence)
+        return (Estimate(low + found.value, low + found.lower, low + found.upper),)
+
+    def error(self, numbers: Numbers, confidence: float, group_size: float) -> float:
+        low, high = self.limits
+        total, present = numbers[self.total], numbers[self.present]
+        spread = math.hypot(total.deviation, 0.5 * (high - low) * present.deviation)
+        return min(high - low, estimates.factor(confidence, total.law) * spread / group_size)
+
+
+@dataclass(frozen=True, slots=True)
+class Variance(OfColumn):
+    """Mean of squares less square of the mean; ``root`` gives the standard deviation."""
+
+    kind: ClassVar[str] = "variance"
+    root: bool | None = None
+
+    def parts(self) -> tuple[Part, ...]:
+        return (self.total, self.squares, self.present)
+
+    def read(self, numbers: Numbers, confidence: float) -> tuple[Estimate, ...]:
+        low, high = self.limits
+        reach = high - low
+        # Each of the two ratios misses with at most half the probability, so both hold together.
+        sure = (1.0 + confidence) / 2.0
+        mean = estimates.ratio(numbers[self.total], numbers[self.present], reach, sure)
+        square = estimates.ratio(numbers[self.squares], numbers[self.present], reach**2, sure)
+        found = Estimate(
+            square.value - mean.value**2, square.lower - mean.upper**2, square.upper - mean.lower**2
+        ).clipped(0.0, reach**2 / 4.0)
+        if self.root:
+            found = Estimate(np.sqrt(found.value), np.sqrt(found.lower), np.sqrt(found.upper))
+        return (found,)
+
+    def error(self, numbers: Numbers, confidence: float, group_size: float) -> float:
+        low, high = self.limits
+        reach = high - low
+        total, squares, present = (numbers[part] for part in self.parts())
+        spread = math.hypot(squares.deviation, reach * total.deviation, reach**2 / 4.0 * present.deviation)
+        variance = estimates.factor(confidence, total.law) * spread / group_size
+        half = min(reach**2 / 4.0, variance)
+        return half / (2.0 * reach / math.sqrt(12.0)) if self.root else half
+
+
+@dataclass(frozen=True, slots=True)
+class Quantile(OfColumn):
+    """A quantile from a noisy tree; several quantiles of one column share the tree."""
+
+    kind: ClassVar[str] = "quantile"
+    p: float = 0.5
+    bins: int | None = None
+
+    @property
+    def tree(self) -> Part:
+        """The tree of the column."""
+        low, high = self.limits
+        cut = quantile_bins(low, high, integer=bool(self.whole), bins=self.bins)
+        return Part("tree", self.column, bins=cut, missing=self.missing)
+
+    def parts(self) -> tuple[Part, ...]:
+        return (self.tree,)
+
+    def _margin(self, noisy: Noisy, confidence: float) -> float:
+        height = self.tree.levels
+        share = math.hypot(self.p, 1.0 - self.p)
+        return estimates.factor(confidence, noisy.law) * noisy.deviation * math.sqrt(height) * share
+
+    def read(self, numbers: Numbers, confidence: float) -> tuple[Estimate, ...]:
+        noisy, cut = numbers[self.tree], self.tree.bins
+        assert cut is not None
+        leaves = consistent(noisy.table, cut.height)[:, : cut.count]
+        at, first, last = quantile_positions(leaves, self.p, self._margin(noisy, confidence))
+        edges = np.array(cut.edges)
+        if cut.whole:
+            return (Estimate(edges[at], edges[first], edges[last]),)
+        return (Estimate((edges[at] + edges[at + 1]) / 2.0, edges[first], edges[last + 1]),)
+
+    def error(self, numbers: Numbers, confidence: float, group_size: float) -> float:
+        low, high = self.limits
+        cut = self.tree.bins
+        assert cut is not None
+        # Rank error over rows per unit of value, if the values were spread evenly.
+        rank = self._margin(numbers[self.tree], confidence) / group_size
+        return min(high - low, rank * (high - low) + (high - low) / cut.count)
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram(Measure):
+    """Rows per bin of public edges; values outside the edges and missing ones are not counted."""
+
+    kind: ClassVar[str] = "histogram"
+    column: str
+    edges: tuple[float, ...]
+
+    def bound(self, schema: Schema, declared: Bounds) -> Measure:
+        kind = schema.type_of(self.column)
+        if kind not in ("integer", "number"):
+            raise InvalidInput("column", self.column, f"a numeric column ({self.column} is {kind})")
+        return self
+
+    def parts(self) -> tuple[Part, ...]:
+        return (Part("bins", self.column, bins=histogram_bins(self.edges)),)
+
+    def fields(self, name: str) -> tuple[str, ...]:
+        shown = [f"{edge:g}" for edge in self.edges]
+        closing = [")"] * (len(shown) - 2) + ["]"]
+        return tuple(f"{name}[{a},{b}{end}" for a, b, end in zip(shown, shown[1:], closing, strict=False))
+
+    def read(self, numbers: Numbers, confidence: float) -> tuple[Estimate, ...]:
+        noisy = numbers[self.parts()[0]]
+        half = noisy.half_width(1.0 - confidence)
+        columns = noisy.table.T
+        return tuple(Estimate(column, column - half, column + half) for column in columns)
+
+    def error(self, numbers: Numbers, confidence: float, group_size: float) -> float:
+        return numbers[self.parts()[0]].half_width(1.0 - confidence)

@@ -1,0 +1,103 @@
+"""What a denied plan is told: which smaller plans would fit what is left."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from tallystick.errors import BudgetExceeded, TallystickError
+from tallystick.tables.allocate import rho_of_part
+
+if TYPE_CHECKING:
+    from tallystick.tables.plan import Plan
+
+
+def with_plans(plan: Plan, problem: BudgetExceeded) -> BudgetExceeded:
+    """The same denial, with plans that fit before the general advice."""
+    first = getattr(problem.left, "first", Fraction(0))
+    fits = tuple(
+        found for found in (_larger_error(plan, first), _fewer(plan, first), _fewer_groups(plan, first)) if found
+    )
+    if not fits:
+        return problem
+    advice = (*fits, *(line for line in problem.fits if "higher limit" in line))
+    head = str(problem).split("\nfits:")[0]
+    return BudgetExceeded(
+        f"{head}\nfits: {', or '.join(advice)}",
+        asked=problem.asked,
+        left=problem.left,
+        limit=problem.limit,
+        fits=advice,
+    )
+
+
+def _word(plan: Plan) -> str | None:
+    return next((word for word in ("rho", "epsilon") if word in plan.budget), None)
+
+
+def _larger_error(plan: Plan, left: Fraction) -> str | None:
+    """The same table on what is left."""
+    from tallystick.tables.plan import make_plan
+
+    word = _word(plan)
+    currency = "epsilon" if plan.noises[0].law.order == 1 else "rho"
+    if word is None or left <= 0 or word != currency:
+        return None
+    amount = _down(float(left))
+    try:
+        smaller = make_plan(plan.query, {**plan.budget, word: amount})
+    except TallystickError:
+        return None
+    name = plan.measures[0]
+    return f"{word}={amount:g} ({name} +-{smaller.error()[name]:.4g} instead of +-{plan.error()[name]:.4g} at 95%)"
+
+
+def _fewer(plan: Plan, left: Fraction) -> str | None:
+    """The first measures whose parts cost no more than is left, at the same error."""
+    if plan.noises[0].law.order != 2:
+        return None
+    costs = {noise.part: rho_of_part(plan.query, noise) for noise in plan.noises}
+    paid: set[Any] = {noise.part for noise in plan.noises} - {
+        part for _, measure in plan.query.measures for part in measure.parts()
+    }
+    kept: list[str] = []
+    for name, measure in plan.query.measures:
+        wanted = paid | set(measure.parts())
+        if sum((costs[part] for part in wanted), Fraction(0)) > left:
+            break
+        paid, kept = wanted, [*kept, name]
+    if not kept or len(kept) == len(plan.measures):
+        return None
+    dropped = len(plan.measures) - len(kept)
+    rho = sum((costs[part] for part in paid), Fraction(0))
+    price = f"rho={_up(float(rho)):g}, same error"
+    return f"drop {dropped} of {len(plan.measures)} measures ({', '.join(kept)} alone: {price})"
+
+
+def _fewer_groups(plan: Plan, left: Fraction) -> str | None:
+    """A smaller cap on groups per unit, at the same noise."""
+    caps = plan.query.caps
+    asked = (
+        sum((rho_of_part(plan.query, noise) for noise in plan.noises), Fraction(0))
+        if (plan.noises[0].law.order == 2)
+        else None
+    )
+    if asked is None or caps.max_groups < 2 or left <= 0:
+        return None
+    groups = math.floor(caps.max_groups * left / asked)
+    if not 1 <= groups < caps.max_groups:
+        return None
+    smaller = replace(caps, max_groups=groups)
+    return f"max_groups={smaller.max_groups} (fewer groups per unit, same noise)"
+
+
+def _down(value: float) -> float:
+    step = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return float(f"{math.floor(value / step) * step:.3g}")
+
+
+def _up(value: float) -> float:
+    step = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return float(f"{math.ceil(value / step) * step:.3g}")

@@ -1,0 +1,334 @@
+"""The few words on which SQL dialects differ, and the rendering of row expressions.
+
+Everything is built as a sqlglot tree, so names and constants are quoted by the dialect's own rules and no text of a
+user is ever pasted into SQL.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from sqlglot import exp
+
+from tallystick.tables.expressions import Call, Column, Expression, Literal
+from tallystick.tables.schema import Schema
+
+Tree = exp.Expr
+HUGE: Final = 1e100
+"""Operands of arithmetic are pulled into [-HUGE, HUGE] and tiny ones to 0, so that no engine can overflow."""
+
+SATURATED_CELL: Final = 1 << 50
+SATURATED_TOTAL: Final = 1 << 62
+
+
+def name(text: str, table: str | None = None) -> exp.Column:
+    """A quoted column name."""
+    return exp.column(exp.to_identifier(text, quoted=True), table=table)
+
+
+def table(text: str, alias: str | None = None) -> exp.Table:
+    """A quoted table name of ours."""
+    found = exp.Table(this=exp.to_identifier(text, quoted=True))
+    return exp.alias_(found, alias, table=True) if alias else found  # type: ignore[return-value]
+
+
+def whole(value: int) -> Tree:
+    """An integer constant."""
+    return exp.Literal.number(str(value)) if value >= 0 else exp.Neg(this=exp.Literal.number(str(-value)))
+
+
+def case(branches: Sequence[tuple[Tree, Tree]], otherwise: Tree) -> exp.Case:
+    """CASE WHEN ... THEN ... ELSE ... END."""
+    ifs = [exp.If(this=condition, true=value) for condition, value in branches]
+    return exp.Case(ifs=ifs, default=otherwise)
+
+
+def compare(kind: type[exp.Binary], left: Tree, right: Tree) -> Tree:
+    """A comparison or arithmetic operation in brackets."""
+    return exp.Paren(this=kind(this=left.copy(), expression=right.copy()))
+
+
+def missing(value: Tree) -> Tree:
+    """value IS NULL."""
+    return exp.Paren(this=exp.Is(this=value.copy(), expression=exp.Null()))
+
+
+_TYPES: Final = {
+    "integer": "BIGINT",
+    "small": "INT",
+    "number": "DOUBLE",
+    "text": "TEXT",
+    "boolean": "BOOLEAN",
+    "date": "DATE",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """One dialect. Subclasses say what they say differently."""
+
+    name: ClassVar[str]
+    hexadecimal: ClassVar[str] = "0x"
+
+    def cast(self, value: Tree, kind: str) -> Tree:
+        """CAST to integer (64 bits), small (32 bits), number (double), text, boolean or date."""
+        return exp.Cast(this=value.copy(), to=exp.DataType.build(_TYPES[kind]))
+
+    def try_cast(self, value: Tree, kind: str) -> Tree:
+        """CAST that gives NULL where it fails."""
+        cast = self.cast(value, kind)
+        return exp.TryCast(this=cast.this, to=cast.args["to"])
+
+    def double(self, value: float) -> Tree:
+        """A double constant, exactly."""
+        sign = exp.Literal.number(repr(abs(value)))
+        return self.cast(exp.Neg(this=sign) if value < 0 else sign, "number")
+
+    def nan(self, value: Tree) -> Tree:
+        """Whether a double is NaN."""
+        return exp.Anonymous(this="ISNAN", expressions=[value.copy()])
+
+    def number(self, value: Tree, kind: str) -> Tree:
+        """A numeric column as a double, NaN as NULL. The column has type ``kind``."""
+        if kind == "integer":
+            return self.cast(value, "number")
+        cast = self.cast(value, "number")
+        return case([(self.nan(cast), exp.Null())], cast)
+
+    def divide(self, left: Tree, right: Tree) -> Tree:
+        """Integer division of non-negative 64-bit integers."""
+        return exp.Paren(this=exp.IntDiv(this=left.copy(), expression=right.copy()))
+
+    def digest(self, salt: str, pieces: Sequence[tuple[Tree, str]]) -> Tree:
+        """The md5 of salt and pieces, each with its type, as 32 digits, over a text that only they can give.
+
+        A text stands after its length; anything else holds no colon and stands before one.
+        """
+        text = functools.reduce(lambda a, b: exp.DPipe(this=a, expression=b), _unambiguous(self, salt, pieces))
+        return exp.Anonymous(this="MD5", expressions=[text])
+
+    def digits(self, digest: Tree, start: int) -> Tree:
+        """Eight hexadecimal digits of a digest as a 64-bit integer."""
+        prefixed = exp.DPipe(this=exp.Literal.string(self.hexadecimal), expression=_eight(digest, start))
+        return self.cast(prefixed, "integer")
+
+    def in_share(self, unit: Tree, i: int, n: int) -> Tree:
+        """Whether a unit belongs to the i-th of n disjoint sets; only engines that work in shares need it."""
+        raise NotImplementedError
+
+    def kth_smallest(self, value: Tree, k: int) -> Tree:
+        """The k-th smallest value of a group, which has at least k."""
+        raise NotImplementedError
+
+    def sum(self, value: Tree, most: int, peak: int) -> Tree:
+        """A 64-bit sum of values up to ``peak`` (in size) that stops at ``most`` and is 0 for no rows."""
+        total: Tree = exp.Sum(this=value.copy())
+        capped = case([(compare(exp.GT, total, whole(most)), whole(most))], total.copy())
+        return exp.Coalesce(this=self.cast(capped, "integer"), expressions=[whole(0)])
+
+    def render(self, tree: Tree) -> str:
+        """The SQL text."""
+        return tree.sql(dialect=self.name)
+
+
+def _eight(digest: Tree, start: int) -> Tree:
+    return exp.Anonymous(this="SUBSTR", expressions=[digest.copy(), whole(start + 1), whole(8)])
+
+
+def _unambiguous(words: Words, salt: str, pieces: Sequence[tuple[Tree, str]]) -> list[Tree]:
+    found: list[Tree] = [exp.Literal.string(f"{salt}:")]
+    for piece, kind in pieces:
+        text, colon = words.cast(piece, "text"), exp.Literal.string(":")
+        length = words.cast(exp.Anonymous(this="LENGTH", expressions=[text.copy()]), "text")
+        found += [length, colon, text] if kind == "text" else [text, colon]
+    return found
+
+
+class DuckWords(Words):
+    """DuckDB."""
+
+    name = "duckdb"
+
+    def kth_smallest(self, value: Tree, k: int) -> Tree:
+        listed = exp.Anonymous(this="MIN", expressions=[value.copy(), whole(k)])
+        return exp.Anonymous(this="LIST_EXTRACT", expressions=[listed, whole(k)])
+
+    def in_share(self, unit: Tree, i: int, n: int) -> Tree:
+        # two arguments: the hash of the unit alone is what the engine's own hash tables use
+        mixed = exp.Anonymous(this="HASH", expressions=[unit.copy(), whole(n)])
+        return exp.EQ(this=exp.Mod(this=mixed, expression=whole(n)), expression=whole(i))
+
+
+class SparkWords(Words):
+    """Spark SQL."""
+
+    name = "spark"
+
+    def kth_smallest(self, value: Tree, k: int) -> Tree:
+        gathered = exp.Anonymous(this="COLLECT_LIST", expressions=[value.copy()])
+        ordered = exp.Anonymous(this="SORT_ARRAY", expressions=[gathered])
+        return exp.Anonymous(this="ELEMENT_AT", expressions=[ordered, whole(k)])
+
+    def digits(self, digest: Tree, start: int) -> Tree:
+        decimal = exp.Anonymous(this="CONV", expressions=[_eight(digest, start), whole(16), whole(10)])
+        return self.cast(decimal, "integer")
+
+    def sum(self, value: Tree, most: int, peak: int) -> Tree:
+        # A 64-bit sum would wrap around silently; it cannot with fewer than 2^35 cells, four for everybody on Earth.
+        if peak > 1 << 27:
+            value = exp.Cast(this=value.copy(), to=exp.DataType.build("DECIMAL(20, 0)"))
+        return Words.sum(self, value, most, peak)
+
+
+class PostgresWords(Words):
+    """PostgreSQL."""
+
+    name = "postgres"
+
+    def nan(self, value: Tree) -> Tree:
+        return compare(exp.EQ, value, self.cast(exp.Literal.string("NaN"), "number"))
+
+    def number(self, value: Tree, kind: str) -> Tree:
+        if kind == "integer":
+            return self.cast(value, "number")
+        # numeric holds what a double cannot, and the cast would raise: pull it in first
+        large, tiny = exp.Literal.number("1e300"), exp.Literal.number("1e-300")
+        absolute = exp.Anonymous(this="ABS", expressions=[value.copy()])
+        not_a_number = compare(exp.EQ, self.cast(value, "text"), exp.Literal.string("NaN"))
+        safe = case(
+            [
+                (not_a_number, exp.Null()),
+                (compare(exp.GT, value, large), large.copy()),
+                (compare(exp.LT, value, exp.Neg(this=large.copy())), exp.Neg(this=large.copy())),
+                (compare(exp.LT, absolute, tiny), whole(0)),
+            ],
+            value.copy(),
+        )
+        return self.cast(safe, "number")
+
+    def divide(self, left: Tree, right: Tree) -> Tree:
+        # on bigint the plain operator truncates, which is the floor for non-negative numbers
+        division = exp.Anonymous(this="DIV", expressions=[left.copy(), right.copy()])
+        return self.cast(division, "integer")
+
+    def kth_smallest(self, value: Tree, k: int) -> Tree:
+        ordered = exp.Order(this=value.copy(), expressions=[exp.Ordered(this=value.copy(), nulls_first=False)])
+        gathered = exp.Paren(this=exp.ArrayAgg(this=ordered))
+        return exp.Bracket(this=gathered, expressions=[whole(k)], offset=1)
+
+    def digits(self, digest: Tree, start: int) -> Tree:
+        prefixed = exp.Paren(this=exp.DPipe(this=exp.Literal.string("x"), expression=_eight(digest, start)))
+        return self.cast(exp.Cast(this=prefixed, to=exp.DataType.build("BIT(32)", dialect="postgres")), "integer")
+
+
+WORDS: Final[dict[str, Words]] = {words.name: words for words in (DuckWords(), SparkWords(), PostgresWords())}
+
+
+# ---- row expressions
+
+
+def row_value(expression: Expression, schema: Schema, words: Words, of: str) -> Tree:
+    """A row expression as SQL; ``of`` is the alias of the rows."""
+    if isinstance(expression, Column):
+        return name(expression.name, of)
+    if isinstance(expression, Literal):
+        return constant(expression.value, words)
+    assert isinstance(expression, Call)
+    kinds = [argument.type_in(schema) for argument in expression.arguments]
+    values = [row_value(argument, schema, words, of) for argument in expression.arguments]
+    made: Tree = _CALLS[expression.name](words, values, kinds)
+    return made
+
+
+def constant(value: Any, words: Words) -> Tree:
+    """A public constant as SQL."""
+    if isinstance(value, bool):
+        return exp.Boolean(this=value)
+    if isinstance(value, int):
+        return whole(value)
+    if isinstance(value, float):
+        return words.double(value)
+    if isinstance(value, datetime.date):
+        return words.cast(exp.Literal.string(value.isoformat()), "date")
+    return exp.Literal.string(value)
+
+
+def _operand(words: Words, value: Tree, kind: str) -> Tree:
+    number = words.number(value, kind)
+    large, tiny = words.double(HUGE), words.double(1 / HUGE)
+    negative = words.double(-HUGE)
+    absolute = exp.Anonymous(this="ABS", expressions=[number.copy()])
+    return case(
+        [
+            (compare(exp.GT, number, large), large.copy()),
+            (compare(exp.LT, number, negative), negative.copy()),
+            (compare(exp.LT, absolute, tiny), words.double(0.0)),
+        ],
+        number,
+    )
+
+
+def _arithmetic(kind: type[exp.Binary]) -> Any:
+    def made(words: Words, values: list[Tree], kinds: list[str]) -> Tree:
+        left, right = (_operand(words, value, k) for value, k in zip(values, kinds, strict=True))
+        if kind is exp.Div:
+            zero = compare(exp.EQ, right, words.double(0.0))
+            return case([(zero, exp.Null())], compare(kind, left, right))
+        return compare(kind, left, right)
+
+    return made
+
+
+def _binary(kind: type[exp.Binary]) -> Any:
+    return lambda words, values, kinds: compare(kind, values[0], values[1])
+
+
+def _in(words: Words, values: list[Tree], kinds: list[str]) -> Tree:
+    return exp.Paren(this=exp.In(this=values[0], expressions=values[1:]))
+
+
+def _cut(words: Words, values: list[Tree], kinds: list[str]) -> Tree:
+    number = words.number(values[0], kinds[0])
+    steps = [(compare(exp.LT, number, edge), whole(i)) for i, edge in enumerate(values[1:])]
+    return case([(missing(number), exp.Null()), *steps], whole(len(values) - 1))
+
+
+def _part(unit: str) -> Any:
+    def made(words: Words, values: list[Tree], kinds: list[str]) -> Tree:
+        return words.cast(exp.Extract(this=exp.var(unit), expression=values[0]), "integer")
+
+    return made
+
+
+def _when(words: Words, values: list[Tree], kinds: list[str]) -> Tree:
+    condition, then, otherwise = values
+    if kinds[1] != kinds[2]:
+        then, otherwise = words.cast(then, "number"), words.cast(otherwise, "number")
+    return case([(condition, then)], otherwise)
+
+
+_CALLS: Final[dict[str, Any]] = {
+    "+": _arithmetic(exp.Add),
+    "-": _arithmetic(exp.Sub),
+    "*": _arithmetic(exp.Mul),
+    "/": _arithmetic(exp.Div),
+    "<": _binary(exp.LT),
+    "<=": _binary(exp.LTE),
+    ">": _binary(exp.GT),
+    ">=": _binary(exp.GTE),
+    "==": _binary(exp.EQ),
+    "!=": _binary(exp.NEQ),
+    "and": _binary(exp.And),
+    "or": _binary(exp.Or),
+    "not": lambda words, values, kinds: exp.Paren(this=exp.Not(this=values[0])),
+    "missing": lambda words, values, kinds: missing(values[0]),
+    "in": _in,
+    "cut": _cut,
+    "year": _part("YEAR"),
+    "month": _part("MONTH"),
+    "when": _when,
+}

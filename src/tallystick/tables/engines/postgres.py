@@ -1,0 +1,102 @@
+"""PostgreSQL, through psycopg: the plan's own SQL runs in the server, in one read-only snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from tallystick.errors import InvalidInput, Unavailable
+from tallystick.tables.dialects import PostgresWords, Words
+from tallystick.tables.schema import Schema, family
+from tallystick.tables.sources import Source
+
+if TYPE_CHECKING:
+    from tallystick.tables.keyset import PublicTable
+
+_TYPES = {"integer": "bigint", "number": "double precision", "text": "text", "boolean": "boolean", "date": "date"}
+_COLUMNS = """
+    SELECT a.attname, format_type(a.atttypid, NULL)
+    FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relname = %s AND (n.nspname = %s OR (%s = '' AND pg_table_is_visible(c.oid)))
+      AND a.attnum > 0 AND NOT a.attisdropped AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
+    ORDER BY a.attnum
+"""
+
+
+def connect(source: Source) -> PostgresEngine:
+    """A connection of our own."""
+    try:
+        import psycopg
+    except ImportError:
+        raise Unavailable("PostgreSQL needs psycopg: pip install 'tallystick[team]'") from None
+    try:
+        return PostgresEngine(psycopg.connect(source.place, connect_timeout=10))
+    except psycopg.Error:
+        raise Unavailable("PostgreSQL does not answer at this address, or refuses this user") from None
+
+
+class PostgresEngine:
+    """One transaction; its stages are temporary tables that vanish with it."""
+
+    words: Words = PostgresWords()
+
+    def __init__(self, connection: Any) -> None:
+        self.connection = connection
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        for setting in (
+            "datestyle = 'ISO, YMD'",
+            "extra_float_digits = 3",
+            "standard_conforming_strings = on",
+            "jit = off",
+        ):
+            connection.execute(f"SET LOCAL {setting}")
+
+    def relation(self, table: str, schema: Schema) -> exp.Expression:
+        namespace, _, plain = table.rpartition(".")
+        return exp.Table(
+            this=exp.to_identifier(plain, quoted=True),
+            db=exp.to_identifier(namespace, quoted=True) if namespace else None,
+        )
+
+    def schema(self, table: str) -> Schema:
+        namespace, _, plain = table.rpartition(".")
+        found = self.connection.execute(_COLUMNS, (plain, namespace, namespace)).fetchall()
+        if not found:
+            raise InvalidInput("table", table, "a table of this database that the user may read")
+        return Schema.of(tuple((column, family(kind)) for column, kind in found))
+
+    def upload(self, name: str, public: PublicTable) -> None:
+        columns = ", ".join(f"{_quoted(column)} {_TYPES[kind]}" for column, kind in public.columns)
+        self.connection.execute(f"CREATE TEMP TABLE {_quoted(name)} ({columns}) ON COMMIT DROP")
+        with self.connection.cursor() as cursor, cursor.copy(f"COPY {_quoted(name)} FROM STDIN") as copy:
+            for row in public.rows:
+                copy.write_row(row)
+
+    def understand(self, query: exp.Query) -> None:
+        self.connection.execute(f"EXPLAIN {self.words.render(query)}")
+
+    def shares(self, table: str) -> int:
+        return 1  # the server spills what does not fit
+
+    def keep(self, name: str, query: exp.Query) -> None:
+        self.connection.execute(f"CREATE TEMP TABLE {_quoted(name)} ON COMMIT DROP AS {self.words.render(query)}")
+        self.connection.execute(f"ANALYZE {_quoted(name)}")
+
+    def forget(self, name: str) -> None:
+        self.connection.execute(f"DROP TABLE IF EXISTS {_quoted(name)}")
+
+    def collect(self, query: exp.Query) -> list[Sequence[Any]]:
+        answer = self.connection.execute(self.words.render(query))
+        width = len(answer.description or [])
+        rows = answer.fetchall()
+        return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]
+
+    def close(self) -> None:
+        self.connection.rollback()
+        self.connection.close()
+
+
+def _quoted(text: str) -> str:
+    return exp.to_identifier(text, quoted=True).sql(dialect="postgres")

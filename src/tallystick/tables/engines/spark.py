@@ -1,0 +1,100 @@
+"""Apache Spark, through a session of the user's: local, standalone or a cluster."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from tallystick.errors import InvalidInput
+from tallystick.tables.dialects import SparkWords, Words
+from tallystick.tables.schema import Schema, family
+from tallystick.tables.sources import Source
+
+if TYPE_CHECKING:
+    from tallystick.tables.keyset import PublicTable
+
+_TYPES = {"integer": "bigint", "number": "double", "text": "string", "boolean": "boolean", "date": "date"}
+
+
+def connect(source: Source) -> SparkEngine:
+    """A new session beside the user's, so that settings and temporary views are ours alone."""
+    return SparkEngine(source.handle)
+
+
+class SparkEngine:
+    """Stages are cached temporary views, dropped at the end."""
+
+    words: Words = SparkWords()
+
+    def __init__(self, session: Any) -> None:
+        self.given = session
+        self.session = session.newSession()
+        # Sums must not raise on data, text must mean what it says, and joins must not depend on statistics.
+        for setting, value in (
+            ("spark.sql.ansi.enabled", "false"),
+            ("spark.sql.parser.escapedStringLiterals", "false"),
+            ("spark.sql.caseSensitive", "true"),
+        ):
+            self.session.conf.set(setting, value)
+        self.kept: dict[str, Any] = {}
+        self.mark = uuid.uuid4().hex[:8]
+
+    def relation(self, table: str, schema: Schema) -> exp.Expression:
+        # The user's temporary views live in the user's session; ours gets the same rows under a name of ours.
+        name = f"_stored_{self.mark}"
+        self._of(table).createOrReplaceGlobalTempView(name)
+        self.kept.setdefault(name, None)
+        return exp.Table(this=exp.to_identifier(name, quoted=True), db=exp.to_identifier("global_temp", quoted=True))
+
+    def _of(self, table: str) -> Any:
+        from pyspark.errors import AnalysisException
+
+        try:
+            return self.given.table(".".join(f"`{piece.replace('`', '``')}`" for piece in table.split(".")))
+        except AnalysisException:
+            raise InvalidInput("table", table, "a table or temporary view of this session") from None
+
+    def schema(self, table: str) -> Schema:
+        fields = self._of(table).schema.fields
+        return Schema.of(tuple((field.name, family(field.dataType.simpleString())) for field in fields))
+
+    def upload(self, name: str, public: PublicTable) -> None:
+        columns = ", ".join(f"`{column.replace('`', '``')}` {_TYPES[kind]}" for column, kind in public.columns)
+        frame = self.session.createDataFrame([tuple(row) for row in public.rows], schema=columns)
+        frame.createOrReplaceTempView(name)
+
+    def understand(self, query: exp.Query) -> None:
+        self.session.sql(self.words.render(query))  # analysed at once, run never
+
+    def shares(self, table: str) -> int:
+        return 1  # Spark spills what does not fit
+
+    def keep(self, name: str, query: exp.Query) -> None:
+        from pyspark import StorageLevel
+
+        frame = self.session.sql(self.words.render(query)).persist(StorageLevel.MEMORY_AND_DISK)
+        frame.createOrReplaceTempView(name)
+        self.kept[name] = frame
+
+    def forget(self, name: str) -> None:
+        frame = self.kept.pop(name, None)
+        if frame is not None:
+            frame.unpersist()
+            self.session.catalog.dropTempView(name)
+
+    def collect(self, query: exp.Query) -> list[Sequence[Any]]:
+        frame = self.session.sql(self.words.render(query))
+        width = len(frame.columns)
+        rows = frame.collect()
+        return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]
+
+    def close(self) -> None:
+        for name, frame in self.kept.items():
+            if frame is None:
+                self.session.catalog.dropGlobalTempView(name)
+            else:
+                frame.unpersist()
+                self.session.catalog.dropTempView(name)

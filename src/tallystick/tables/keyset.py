@@ -1,0 +1,144 @@
+"""Which groups may appear: a public list, or a private choice of those in the data."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tallystick.accounting import check
+from tallystick.errors import InvalidInput
+from tallystick.tables.expressions import lift, literal_type
+from tallystick.tables.schema import Schema
+
+MOST_KEYS = 5_000_000
+GROUPABLE = ("integer", "text", "boolean", "date")
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateKeys:
+    """Groups from the data, shown only when their noisy number of units passes a threshold; ``delta`` is charged.
+
+    >>> private_keys(delta=1e-8).delta
+    1e-08
+    """
+
+    delta: float
+
+
+def private_keys(*, delta: float) -> PrivateKeys:
+    """Let the data propose the groups; with probability ``delta`` one that only one unit has may be shown."""
+    number = check.probability("delta", delta, "a number above 0 and below 1")
+    if not 0 < number < 1:
+        raise InvalidInput("delta", delta, "a number above 0 and below 1")
+    return PrivateKeys(number)
+
+
+@dataclass(frozen=True, slots=True)
+class PublicTable:
+    """A table everybody may see: keys, or the right side of a join. Values are int, float, str, bool or date."""
+
+    columns: tuple[tuple[str, str], ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+    def to_data(self) -> dict[str, Any]:
+        """As plain JSON data; dates are ISO text."""
+        rows = [[v.isoformat() if isinstance(v, datetime.date) else v for v in row] for row in self.rows]
+        return {"columns": [list(column) for column in self.columns], "rows": rows}
+
+    @classmethod
+    def from_data(cls, data: Any) -> PublicTable:
+        """The table that ``to_data`` wrote."""
+        columns = Schema.of(tuple((name, kind) for name, kind in data["columns"])).columns
+        dates = [kind == "date" for _, kind in columns]
+        rows = tuple(
+            tuple(datetime.date.fromisoformat(v) if d else v for v, d in zip(row, dates, strict=True))
+            for row in data["rows"]
+        )
+        return cls(columns, rows)
+
+
+def public_keys(keys: Iterable[Any], columns: Sequence[str], schema: Schema) -> PublicTable:
+    """A list of keys for these columns: tuples, or plain values for one column.
+
+    >>> public_keys(["a", "b"], ["ward"], Schema.of({"ward": "text"})).rows
+    (('a',), ('b',))
+    """
+    if isinstance(keys, str | bytes):
+        raise InvalidInput("keys", keys, "a list of keys, or ts.private_keys(delta=...)")
+    kinds = [schema.type_of(name) for name in columns]
+    rows = tuple(_key(key, columns, kinds) for key in keys)
+    if not rows or len(rows) > MOST_KEYS:
+        raise InvalidInput("keys", f"{len(rows)} keys", f"1 to {MOST_KEYS} keys")
+    if len(set(rows)) != len(rows):
+        raise InvalidInput("keys", "a list with repetitions", "each key once")
+    return PublicTable(tuple(zip(columns, kinds, strict=True)), rows)
+
+
+def _key(key: Any, columns: Sequence[str], kinds: list[str]) -> tuple[Any, ...]:
+    values = tuple(key) if isinstance(key, tuple | list) else (key,)
+    if len(values) != len(columns):
+        raise InvalidInput("keys", key, f"keys with {len(columns)} values, one for each of {', '.join(columns)}")
+    for value, name, kind in zip(values, columns, kinds, strict=True):
+        lift(value)
+        if literal_type(value) != kind:
+            raise InvalidInput(f"keys of {name}", value, f"values of type {kind}, like the column")
+    return values
+
+
+def public_table(rows: Any) -> PublicTable:
+    """A public table from a list of dicts, a dict of columns, or anything with ``to_pylist``.
+
+    >>> public_table([{"ward": "a", "floor": 1}]).columns
+    (('ward', 'text'), ('floor', 'integer'))
+    """
+    if hasattr(rows, "to_pylist"):
+        rows = rows.to_pylist()
+    if isinstance(rows, dict):
+        rows = [dict(zip(rows, values, strict=True)) for values in zip(*rows.values(), strict=True)]
+    listed = list(rows)
+    if not listed or not all(isinstance(row, dict) and row.keys() == listed[0].keys() for row in listed):
+        raise InvalidInput("public table", type(rows).__name__, "a list of dicts with the same keys, not empty")
+    names = list(listed[0])
+    kinds = []
+    for name in names:
+        found = {literal_type(lift(row[name]).value) for row in listed}  # type: ignore[attr-defined]
+        kind = "number" if found == {"integer", "number"} else found.pop() if len(found) == 1 else None
+        if kind is None:
+            raise InvalidInput(f"public column {name}", "values of several types", "values of one type")
+        kinds.append(kind)
+    columns = Schema.of(tuple(zip(names, kinds, strict=True))).columns
+    return PublicTable(columns, tuple(tuple(row[name] for name in names) for row in listed))
+
+
+def read_keys(path: str | Path, columns: Sequence[str], schema: Schema) -> list[tuple[Any, ...]]:
+    """Keys from a public CSV file with a header that names the columns.
+
+    The file is public, so what is wrong with it may be said.
+    """
+    try:
+        with Path(path).open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file)
+            missing = [name for name in columns if name not in (reader.fieldnames or [])]
+            if missing:
+                raise InvalidInput("keys", str(path), f"a CSV file with a header that has {', '.join(columns)}")
+            rows = [tuple(_read(row[name], schema.type_of(name), name) for name in columns) for row in reader]
+    except (OSError, UnicodeDecodeError, csv.Error):
+        raise InvalidInput("keys", str(path), "a readable CSV file in UTF-8") from None
+    return list(dict.fromkeys(rows))
+
+
+def _read(text: str | None, kind: str, name: str) -> Any:
+    try:
+        if kind == "integer":
+            return int(text or "")
+        if kind == "boolean":
+            return {"true": True, "1": True, "false": False, "0": False}[(text or "").lower()]
+        if kind == "date":
+            return datetime.date.fromisoformat(text or "")
+        return text or ""
+    except (ValueError, KeyError):
+        raise InvalidInput(f"keys of {name}", text, f"values of type {kind}") from None

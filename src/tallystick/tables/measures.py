@@ -1,0 +1,164 @@
+"""What can be asked of a group: the words ``ts.count``, ``ts.sum``, ``ts.mean`` and their like."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tallystick.accounting import check
+from tallystick.errors import InvalidInput
+from tallystick.tables.aggregates import Count, CountUnits, Histogram, Mean, Measure, Quantile, Sum, Variance
+from tallystick.tables.grid import bounds, histogram_bins
+from tallystick.tables.schema import column_name
+
+
+def count() -> Measure:
+    """How many rows, each unit's rows capped.
+
+    >>> count().to_data()
+    {'kind': 'count'}
+    """
+    return Count()
+
+
+def count_units() -> Measure:
+    """How many units have a row."""
+    return CountUnits()
+
+
+def sum(
+    column: str, lower: float | None = None, upper: float | None = None, *, missing: float | None = None
+) -> Measure:
+    """Total of a column clamped to public bounds.
+
+    >>> sum("cost", 0, 5_000).to_data()
+    {'kind': 'sum', 'column': 'cost', 'lower': 0, 'upper': 5000}
+    """
+    return Sum(*_column(column, lower, upper), missing)
+
+
+def mean(
+    column: str, lower: float | None = None, upper: float | None = None, *, missing: float | None = None
+) -> Measure:
+    """Mean of a column clamped to public bounds: noisy total over noisy count."""
+    return Mean(*_column(column, lower, upper), missing)
+
+
+def variance(
+    column: str, lower: float | None = None, upper: float | None = None, *, missing: float | None = None
+) -> Measure:
+    """Variance of a column clamped to public bounds (divided by n)."""
+    return Variance(*_column(column, lower, upper), missing)
+
+
+def standard_deviation(
+    column: str, lower: float | None = None, upper: float | None = None, *, missing: float | None = None
+) -> Measure:
+    """Square root of ``variance``."""
+    return Variance(*_column(column, lower, upper), missing, root=True)
+
+
+def quantile(
+    column: str,
+    p: float,
+    lower: float | None = None,
+    upper: float | None = None,
+    *,
+    bins: int | None = None,
+    missing: float | None = None,
+) -> Measure:
+    """The value below which a share ``p`` lies.
+
+    >>> quantile("age", 0.9, 0, 110).to_data()["p"]
+    0.9
+    """
+    share = check.probability("p", p)
+    return Quantile(*_column(column, lower, upper), missing, p=share, bins=bins)
+
+
+def median(
+    column: str,
+    lower: float | None = None,
+    upper: float | None = None,
+    *,
+    bins: int | None = None,
+    missing: float | None = None,
+) -> Measure:
+    """The middle value: ``quantile`` at one half."""
+    return quantile(column, 0.5, lower, upper, bins=bins, missing=missing)
+
+
+def histogram(column: str, edges: Sequence[float]) -> Measure:
+    """Rows per bin.
+
+    >>> histogram("age", [0, 18, 65, 110]).fields("age")
+    ('age[0,18)', 'age[18,65)', 'age[65,110]')
+    """
+    return Histogram(column_name(column), histogram_bins(edges).edges)
+
+
+def _column(column: str, lower: float | None, upper: float | None) -> tuple[str, float | None, float | None]:
+    if (lower is None) != (upper is None):
+        raise InvalidInput("bounds", (lower, upper), "both bounds or none")
+    if lower is not None:
+        bounds(lower, upper)
+    return column_name(column), lower, upper
+
+
+_KINDS: dict[str, type[Measure]] = {
+    kind.kind: kind for kind in (Count, CountUnits, Sum, Mean, Variance, Quantile, Histogram)
+}
+
+
+def from_data(data: Any) -> Measure:
+    """The measure that ``to_data`` wrote."""
+    try:
+        values = dict(data)
+        kind = _KINDS[values.pop("kind")]
+        if "edges" in values:
+            values["edges"] = histogram_bins(values["edges"]).edges
+        return kind(**values)
+    except (KeyError, TypeError, ValueError) as problem:
+        raise InvalidInput("measure", type(problem).__name__, f"one of {', '.join(_KINDS)}") from None
+
+
+_WORDS: dict[str, Callable[..., Measure]] = {
+    "count": count,
+    "count_units": count_units,
+    "sum": sum,
+    "mean": mean,
+    "variance": variance,
+    "standard_deviation": standard_deviation,
+    "median": median,
+    "quantile": quantile,
+}
+
+
+def parse(text: str) -> dict[str, Measure]:
+    """Measures from words, as the command line takes them.
+
+    >>> sorted(parse("count, mean(age), quantile(age, 0.9, 0, 110)"))
+    ['count', 'mean_age', 'quantile_age_0.9']
+    """
+    found: dict[str, Measure] = {}
+    for word, _, inside in re.findall(r"\s*([a-z_]+)\s*(\(([^()]*)\))?\s*(?:,|$)", text):
+        if word not in _WORDS:
+            raise InvalidInput("measures", word, f"one of {', '.join(_WORDS)}")
+        arguments = [piece.strip() for piece in inside.split(",")] if inside.strip() else []
+        numbers = [_number(piece) for piece in arguments[1:]]
+        name = "_".join([word, *arguments[: 2 if word == "quantile" else 1]])
+        try:
+            found[name] = _WORDS[word](*arguments[:1], *numbers)
+        except TypeError:
+            raise InvalidInput("measures", f"{word}({inside})", f"{word} with the arguments it takes") from None
+    if not found or re.sub(r"\s*([a-z_]+)\s*(\(([^()]*)\))?\s*(?:,|$)", "", text).strip():
+        raise InvalidInput("measures", text, "a list such as count,mean(age),quantile(age,0.9)")
+    return found
+
+
+def _number(piece: str) -> float:
+    try:
+        return float(piece)
+    except ValueError:
+        raise InvalidInput("measures", piece, "numbers after the column name") from None

@@ -1,0 +1,184 @@
+"""A release: the stored noisy integers, read as a table of values with intervals. Reading is post-processing."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import io
+import json
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tallystick.errors import LedgerIntegrity, Unavailable
+from tallystick.tables.estimates import Estimate, Noisy
+from tallystick.tables.keyset import PublicTable
+
+if TYPE_CHECKING:
+    from tallystick.ledger.receipt import Receipt
+    from tallystick.tables.plan import Plan
+
+FORMAT = "tallystick/release/1"
+CONFIDENCE = 0.95
+
+
+def answer_of(plan: Plan, keys: list[tuple[Any, ...]] | None, numbers: list[Any]) -> dict[str, Any]:
+    """What the ledger keeps: noisy integers, and the groups where they were chosen privately."""
+    from tallystick import __version__
+
+    held: Any = None
+    if keys is not None:
+        texts = [[v.isoformat() if isinstance(v, datetime.date) else v for v in key] for key in keys]
+        held = [list(column) for column in zip(*texts, strict=True)] if texts else [[] for _ in plan.query.columns]
+    return {"format": FORMAT, "plan": plan.hash, "version": __version__, "keys": held, "numbers": list(numbers)}
+
+
+@dataclass(frozen=True)
+class Release:
+    """The published table. Equal answers give equal bytes.
+
+    Every measure has three columns: its value, and ``_lower`` and ``_upper`` that hold the capped quantity in 95 of
+    100 releases (privacy noise only). ``receipt`` is the ledger's proof of the charge.
+    """
+
+    plan: Plan
+    answer: dict[str, Any]
+    receipt: Receipt | None = None
+
+    def __post_init__(self) -> None:
+        if self.answer.get("format") != FORMAT or self.answer.get("plan") != self.plan.hash:
+            raise LedgerIntegrity("the stored answer belongs to another plan")
+
+    @cached_property
+    def keys(self) -> list[tuple[Any, ...]]:
+        """The groups, in order."""
+        held, query = self.answer["keys"], self.plan.query
+        if held is None:
+            return list(query.keys.rows) if isinstance(query.keys, PublicTable) else [()]
+        kinds = [query.table.schema.type_of(column) for column in query.columns]
+        columns = [
+            [datetime.date.fromisoformat(v) for v in column] if kind == "date" else column
+            for column, kind in zip(held, kinds, strict=True)
+        ]
+        return list(zip(*columns, strict=True))
+
+    def estimates(self, *, confidence: float = CONFIDENCE) -> dict[str, Estimate]:
+        """Every measure's column or columns, with intervals at any confidence."""
+        numbers = {
+            noise.part: Noisy(np.asarray(values).reshape(-1, noise.part.width), noise.law, noise.part.scale)
+            for noise, values in zip(self.plan.noises, self.answer["numbers"], strict=True)
+        }
+        found: dict[str, Estimate] = {}
+        for name, measure in self.plan.query.measures:
+            found |= dict(zip(measure.fields(name), measure.read(numbers, confidence), strict=True))
+        return found
+
+    @cached_property
+    def data(self) -> dict[str, list[Any]]:
+        """The table as columns: groups first, then value, lower and upper of each measure. None is "no value"."""
+        groups = zip(*self.keys, strict=True) if self.keys and self.keys[0] else []
+        told: dict[str, list[Any]] = dict(zip(self.plan.query.columns, (list(group) for group in groups), strict=False))
+        for column in self.plan.query.columns:
+            told.setdefault(column, [])
+        for name, estimate in self.estimates().items():
+            told[name] = _plain(estimate.value)
+            told[f"{name}_lower"] = _plain(estimate.lower)
+            told[f"{name}_upper"] = _plain(estimate.upper)
+        return told
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(self.data)
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The table as dicts."""
+        return [dict(zip(self.data, values, strict=True)) for values in zip(*self.data.values(), strict=True)]
+
+    def nonnegative(self) -> dict[str, list[Any]]:
+        """``data`` with values and intervals of counts, totals and bins pulled up to 0: post-processing, biased."""
+        positive = {
+            field
+            for name, measure in self.plan.query.measures
+            for field in measure.fields(name)
+            if measure.kind in ("count", "count_units", "histogram")
+            or (measure.kind == "sum" and getattr(measure, "lower", -1.0) >= 0)
+        }
+        names = {f"{field}{end}" for field in positive for end in ("", "_lower", "_upper")}
+        return {name: [max(0, v) for v in column] if name in names else column for name, column in self.data.items()}
+
+    def to_csv(self, path: str | Path | None = None) -> str:
+        """The table as CSV text, written to ``path`` where one is given."""
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(self.columns)
+        writer.writerows(zip(*([_shown(v) for v in column] for column in self.data.values()), strict=True))
+        if path is not None:
+            Path(path).write_text(out.getvalue(), encoding="utf-8", newline="")
+        return out.getvalue()
+
+    def to_json(self) -> str:
+        """Rows, plan hash and receipt as JSON text."""
+        rows = [{k: v.isoformat() if isinstance(v, datetime.date) else v for k, v in row.items()} for row in self.rows]
+        receipt = None if self.receipt is None else json.loads(self.receipt.to_json())
+        return json.dumps({"format": FORMAT, "plan": self.plan.hash, "rows": rows, "receipt": receipt}, indent=1)
+
+    def to_arrow(self) -> Any:
+        """A pyarrow table; pyarrow is not part of the core."""
+        try:
+            import pyarrow
+        except ImportError:
+            raise Unavailable("to_arrow needs pyarrow: pip install pyarrow") from None
+        return pyarrow.table(self.data)
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def to_pandas(self) -> Any:
+        """A pandas data frame; pandas is not part of the core."""
+        try:
+            import pandas
+        except ImportError:
+            raise Unavailable("to_pandas needs pandas: pip install pandas") from None
+        return pandas.DataFrame(self.data)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __repr__(self) -> str:
+        return f"<Release of plan {self.plan.hash[:12]}: {len(self)} groups, columns {', '.join(self.columns)}>"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        head = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{escape(_shown(v))}</td>" for v in row.values()) + "</tr>" for row in self.rows[:50]
+        )
+        return f"<table><tr>{head}</tr>{body}</table><small>{len(self)} groups; plan {self.plan.hash[:12]}</small>"
+
+
+def _plain(values: Any) -> list[Any]:
+    """Python numbers: whole ones as int, NaN as None."""
+    told: list[Any] = []
+    for value in values.tolist():
+        if math.isnan(value):
+            told.append(None)
+        elif value == int(value) and abs(value) < 2**53:
+            told.append(int(value))
+        else:
+            told.append(value)
+    return told
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return format(value, ".10g")
+    return value.isoformat() if isinstance(value, datetime.date) else str(value)

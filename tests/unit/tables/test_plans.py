@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from unit.query.tables import awkward
+from unit.tables.tables import awkward
 
 import tallystick as ts
 from tallystick.accounting.adjacency import Adjacency

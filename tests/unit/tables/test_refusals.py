@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from unit.query.tables import awkward
+from unit.tables.tables import awkward
 
 import tallystick as ts
 from tallystick.errors import InvalidInput, Refused, TallystickError, Unavailable

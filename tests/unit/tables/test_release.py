@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from sqlglot import exp
-from unit.query.tables import awkward
+from unit.tables.tables import awkward
 
 import tallystick as ts
 from tallystick.errors import BudgetExceeded, IdempotencyConflict, InvalidInput, Refused, Unavailable

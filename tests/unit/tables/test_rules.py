@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from sqlglot import exp
-from unit.query.tables import WARDS, awkward, expected
+from unit.tables.tables import WARDS, awkward, expected
 
 import tallystick as ts
 from tallystick.tables import run

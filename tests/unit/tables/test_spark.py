@@ -14,8 +14,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from unit.query.tables import awkward
-from unit.query.test_rules import agrees
+from unit.tables.tables import awkward
+from unit.tables.test_rules import agrees
 
 import tallystick as ts
 from tallystick.ledger import Account

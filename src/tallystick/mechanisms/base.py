@@ -13,7 +13,7 @@ import threading
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput
@@ -64,9 +64,13 @@ unrecorded = _Once()
 
 
 class Mechanism(ABC, Generic[Prepared, Output]):
-    """A randomized function of a value, priced in advance."""
+    """A randomized function of a value, priced in advance.
+
+    ``takes_function`` says that the value itself is a function (a score), so that nobody calls it to fetch the value.
+    """
 
     __slots__ = ()
+    takes_function: ClassVar[bool] = False
 
     @property
     @abstractmethod

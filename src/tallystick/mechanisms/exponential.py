@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -141,6 +141,7 @@ class LineExponential(Mechanism[Pieces, float]):
 class RejectionExponential(Mechanism[Callable[[Any], float], Point], Generic[Point]):
     """Exponential mechanism by rejection from its base measure; built by :func:`by_rejection`."""
 
+    takes_function: ClassVar[bool] = True
     epsilon: float
     sensitivity: float
     propose: Callable[[Source], Point]

@@ -40,7 +40,7 @@ _HOMES = {
     "Partition": "ledger.partition",
     "Receipt": "ledger.receipt",
     "calibrate": "accounting.calibrate",
-    "compare": "accounting.compare",
+    "compare": "theorems.compare",
     "Private": "tables.session",
     "each_row": "tables.session",
     "col": "tables.expressions",
@@ -57,7 +57,7 @@ _HOMES = {
     "histogram": "tables.measures",
 }
 _ROOMS = {
-    "theorems": "accounting.theorems",
+    "theorems": "theorems",
     "aggregate": "mechanisms.aggregate",
     "keys": "mechanisms.keys",
     "noise": "mechanisms.noise",
@@ -68,12 +68,11 @@ _ROOMS = {
 __all__ = ["__version__", "errors", *_HOMES, *_ROOMS]
 
 if TYPE_CHECKING:
-    from tallystick.accounting import theorems as theorems
+    from tallystick import theorems as theorems
     from tallystick.accounting.adjacency import Adjacency as Adjacency
     from tallystick.accounting.adjacency import Direction as Direction
     from tallystick.accounting.bounds import Bounds as Bounds
     from tallystick.accounting.calibrate import calibrate as calibrate
-    from tallystick.accounting.compare import compare as compare
     from tallystick.accounting.loss import PrivacyLoss as PrivacyLoss
     from tallystick.accounting.losses import approx_dp as approx_dp
     from tallystick.accounting.losses import discrete_gaussian as discrete_gaussian
@@ -113,6 +112,7 @@ if TYPE_CHECKING:
     from tallystick.tables.measures import variance as variance
     from tallystick.tables.session import Private as Private
     from tallystick.tables.session import each_row as each_row
+    from tallystick.theorems.compare import compare as compare
 
 
 def __getattr__(name: str) -> Any:

@@ -4,7 +4,7 @@ A sampled-Gaussian plan's Renyi curve is not under rho * order for any useful rh
 gone. Let E = {-t <= L <= t} with delta >= max(P(not E), Q(not E)), and condition both P and Q on E (conditioning P
 alone would leave D(Q||P') infinite). The conditioned pair has losses of about t at most, so its curve bends away from
 high orders, and the plan is delta-approximate rho-zCDP with rho = sup over orders of D_a / a
-(docs/theory/truncated_zcdp.md).
+(docs/theory/truncated-zcdp.md).
 """
 
 from __future__ import annotations

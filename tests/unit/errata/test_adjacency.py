@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tallystick as ts
-import tallystick.accounting.theorems as theorems
+import tallystick.theorems as theorems
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput, Refused
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-import tallystick.accounting.theorems as theorems
+import tallystick.theorems as theorems
 from unit.theorems.brute import worst_pure_delta
 
 

@@ -7,7 +7,7 @@ import math
 import pytest
 
 import tallystick as ts
-import tallystick.accounting.theorems as theorems
+import tallystick.theorems as theorems
 from tallystick.errors import Refused
 
 

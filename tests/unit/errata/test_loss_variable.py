@@ -10,9 +10,9 @@ import pytest
 from scipy.integrate import quad
 
 import tallystick as ts
-import tallystick.accounting.theorems as theorems
-from tallystick.accounting.theorems import DiscreteLoss, PiecewiseTradeoff
-from tallystick.accounting.theorems.normal import cdf, quantile
+import tallystick.theorems as theorems
+from tallystick.theorems import DiscreteLoss, PiecewiseTradeoff
+from tallystick.theorems.normal import cdf, quantile
 from unit.theorems.brute import hockey
 
 MU = 1.0

@@ -9,7 +9,7 @@ import pytest
 from scipy.integrate import quad
 
 import tallystick as ts
-import tallystick.accounting.theorems as theorems
+import tallystick.theorems as theorems
 
 
 def normal(x, mean, sigma):

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import tallystick as ts
-import tallystick.accounting.theorems as theorems
-from tallystick.accounting.theorems import PiecewiseTradeoff
+import tallystick.theorems as theorems
+from tallystick.theorems import PiecewiseTradeoff
 from unit.theorems.brute import hockey
 
 

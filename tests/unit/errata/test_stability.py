@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-import tallystick.accounting.theorems as theorems
+import tallystick.theorems as theorems
 
 
 def test_erratum_41_the_root_does_not_cover_samples_and_noise():

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-import tallystick.accounting.theorems as theorems
-from tallystick.accounting.theorems import PiecewiseTradeoff
+import tallystick.theorems as theorems
+from tallystick.theorems import PiecewiseTradeoff
 from unit.theorems.brute import type_two_by_tests
 
 GRID = np.linspace(0, 1, 20_001)

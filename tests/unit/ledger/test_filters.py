@@ -204,7 +204,7 @@ def test_no_analyst_with_delta_beats_the_approximate_filter():
 
 def test_not_even_the_best_of_all_analysts_beats_the_approximate_filter():
     """The theorems' own game finds the best adaptive choice by an exact recursion, not by trying strategies."""
-    from tallystick.accounting.theorems.game import FinitePair, worst_delta
+    from tallystick.theorems.game import FinitePair, worst_delta
 
     budget = Budget.approx(math.log(7), 0.05)
     ratios, chances = (1.25, 2.0, 6.0), (0.01, 0.031)

@@ -10,7 +10,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from unit.tables.tables import awkward
 
 import tallystick as ts
 from tallystick.accounting.adjacency import Adjacency
@@ -21,6 +20,7 @@ from tallystick.tables.keyset import read_keys
 from tallystick.tables.parts import Caps, Part
 from tallystick.tables.plan import Plan
 from tallystick.tables.table import Table
+from unit.tables.tables import awkward
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from unit.tables.tables import awkward
 
 import tallystick as ts
 from tallystick.errors import InvalidInput, Refused, TallystickError, Unavailable
@@ -22,6 +21,7 @@ from tallystick.tables import expressions, run
 from tallystick.tables.engines.base import open_engine
 from tallystick.tables.release import Release
 from tallystick.tables.table import Table
+from unit.tables.tables import awkward
 
 HOSTILE = [
     "'; DROP TABLE visits; --",

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from sqlglot import exp
-from unit.tables.tables import awkward
 
 import tallystick as ts
 from tallystick.errors import BudgetExceeded, IdempotencyConflict, InvalidInput, Refused, Unavailable
@@ -19,6 +18,7 @@ from tallystick.tables import run
 from tallystick.tables.dialects import DuckWords
 from tallystick.tables.engines.duckdb import DuckEngine
 from tallystick.tables.plan import Plan
+from unit.tables.tables import awkward
 
 
 def plan_for(account: Account, source: object, rho: float = 0.2) -> Plan:

@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from sqlglot import exp
-from unit.tables.tables import WARDS, awkward, expected
 
 import tallystick as ts
 from tallystick.tables import run
@@ -22,6 +21,7 @@ from tallystick.tables.parts import Part
 from tallystick.tables.plan import Plan
 from tallystick.tables.run import Exact
 from tallystick.tables.table import Table
+from unit.tables.tables import WARDS, awkward, expected
 
 
 def questions(visits: Table) -> Iterator[Plan]:

@@ -14,13 +14,13 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from unit.tables.tables import awkward
-from unit.tables.test_rules import agrees
 
 import tallystick as ts
 from tallystick.ledger import Account
 from tallystick.tables import run
 from tallystick.tables.plan import Plan
+from unit.tables.tables import awkward
+from unit.tables.test_rules import agrees
 
 if importlib.util.find_spec("pyspark") is None:
     pytest.skip("pyspark is not installed", allow_module_level=True)

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tallystick as ts
-import tallystick.accounting.theorems as theorems
-from tallystick.accounting.theorems import PiecewiseTradeoff
+import tallystick.theorems as theorems
+from tallystick.theorems import PiecewiseTradeoff
 from unit.theorems import brute
 
 EPSILONS = (0.0, 0.2, 0.7, 1.5)

@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-import tallystick.accounting.theorems as theorems
+import tallystick.theorems as theorems
 from tallystick.errors import InvalidInput, Refused
 
 # one good value for each argument name that appears in a signature of plain numbers

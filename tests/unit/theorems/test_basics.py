@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-import tallystick.accounting.theorems as theorems
+import tallystick.theorems as theorems
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
 
-import tallystick.accounting.theorems as theorems
-from tallystick.accounting.theorems import PiecewiseTradeoff
+import tallystick.theorems as theorems
 from tallystick.errors import InvalidInput
+from tallystick.theorems import PiecewiseTradeoff
 from unit.theorems import brute
 
 

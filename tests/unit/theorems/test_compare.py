@@ -8,7 +8,7 @@ import math
 import pytest
 
 import tallystick as ts
-from tallystick.accounting.compare import METHODS, Kind, compare, epsilon_against_steps
+from tallystick.theorems.compare import METHODS, Kind, compare, epsilon_against_steps
 
 LOSSES = {
     "gaussian": 100 * ts.gaussian(sigma=10),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import tallystick.accounting.theorems as theorems
+import tallystick.theorems as theorems
 from unit.theorems import brute
 
 STEPS = [(100, 0.1, 1e-6), (50, 1.0, 1e-3), (400, 0.5, 1e-2), (10, 1.0, 0.3), (2, 0.1, 0.5), (20, 2.0, 0.5)]

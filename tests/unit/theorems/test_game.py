@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import tallystick.accounting.theorems as theorems
-from tallystick.accounting.theorems import FinitePair, play, worst_delta
+import tallystick.theorems as theorems
 from tallystick.errors import InvalidInput
+from tallystick.theorems import FinitePair, play, worst_delta
 from unit.theorems import brute
 
 

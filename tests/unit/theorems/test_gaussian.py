@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import tallystick.accounting.theorems as theorems
+import tallystick.theorems as theorems
 from tallystick.errors import InvalidInput, Refused
 
 

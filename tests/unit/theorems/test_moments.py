@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import tallystick.accounting.theorems as theorems
+import tallystick.theorems as theorems
 from unit.theorems import brute
 
 

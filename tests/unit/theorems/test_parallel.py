@@ -8,10 +8,10 @@ import math
 import numpy as np
 import pytest
 
-import tallystick.accounting.theorems as theorems
+import tallystick.theorems as theorems
 from tallystick.accounting.adjacency import Adjacency
-from tallystick.accounting.theorems import PiecewiseTradeoff
 from tallystick.errors import InvalidInput, Refused
+from tallystick.theorems import PiecewiseTradeoff
 
 
 def geometric(centre, epsilon, support):

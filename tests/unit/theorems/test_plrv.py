@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
 
-import tallystick.accounting.theorems as theorems
-from tallystick.accounting.theorems import DiscreteLoss, PiecewiseTradeoff
-from tallystick.accounting.theorems.normal import cdf, quantile
+import tallystick.theorems as theorems
 from tallystick.errors import InvalidInput
+from tallystick.theorems import DiscreteLoss, PiecewiseTradeoff
+from tallystick.theorems.normal import cdf, quantile
 from unit.theorems import brute
 
 

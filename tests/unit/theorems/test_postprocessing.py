@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import tallystick.accounting.theorems as theorems
-from tallystick.accounting.theorems import PiecewiseTradeoff
+import tallystick.theorems as theorems
+from tallystick.theorems import PiecewiseTradeoff
 from unit.theorems import brute
 
 GRID = np.linspace(0, 1, 31)

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-import tallystick.accounting.theorems as theorems
+import tallystick.theorems as theorems
 from unit.theorems import brute
 
 

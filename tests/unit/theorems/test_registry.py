@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-import tallystick.accounting.theorems as theorems
-from tallystick.accounting.theorems import all_statements, lookup
-from tallystick.accounting.theorems.registry import ALIASES
+import tallystick.theorems as theorems
 from tallystick.errors import InvalidInput
+from tallystick.theorems import all_statements, lookup
+from tallystick.theorems.registry import ALIASES
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
 
-import tallystick.accounting.theorems as theorems
+import tallystick.theorems as theorems
 from tallystick.errors import InvalidInput
 from unit.theorems import brute
 

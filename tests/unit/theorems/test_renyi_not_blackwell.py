@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import tallystick.accounting.theorems as theorems
-from tallystick.accounting.theorems import PiecewiseTradeoff
+import tallystick.theorems as theorems
+from tallystick.theorems import PiecewiseTradeoff
 
 
 @pytest.mark.parametrize("epsilon", [0.2, 0.5, 1.0])

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tallystick import Bounds, PrivacyLoss
-    from tallystick.accounting.compare import Comparison
     from tallystick.cards import Meaning
+    from tallystick.theorems.compare import Comparison
 
 DELTA = 1e-6
 WEEKLY = "52 * discrete_gaussian(sigma=20)"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tallystick import Bounds, PrivacyLoss
-    from tallystick.accounting.compare import Comparison
+    from tallystick.theorems.compare import Comparison
 
 UNKNOWN = "X"
 PLAN_SCHEMA, PLAN_VERSION = "tallystick/dpsgd-plan", 1

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from tallystick import PrivacyLoss
-    from tallystick.accounting.compare import Comparison
     from tallystick.plots import Curve
+    from tallystick.theorems.compare import Comparison
 
 POINTS = 9
 REPEATS = 100
@@ -65,9 +65,9 @@ def curves_of(loss: PrivacyLoss, *, delta: float, points: int = POINTS) -> list[
 
     A step is the loss with its counts divided by what they have in common; a loss that cannot be divided is repeated.
     """
-    from tallystick.accounting.compare import Kind, epsilon_against_steps
     from tallystick.accounting.loss import PrivacyLoss
     from tallystick.plots import Curve
+    from tallystick.theorems.compare import Kind, epsilon_against_steps
 
     shared = math.gcd(*(count for _, count in loss.terms)) if loss.terms else 1
     one = PrivacyLoss(

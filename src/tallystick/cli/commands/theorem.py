@@ -11,7 +11,7 @@ from tallystick.cli.output import Answer, Json, deliver
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tallystick.accounting.theorems.statement import Statement
+    from tallystick.theorems.statement import Statement
 
 
 def theorem(
@@ -22,8 +22,8 @@ def theorem(
     as_json: Json = False,
 ) -> None:
     """Show a theorem: statement, source, erratum, a live number and its page; without ID, list them all."""
-    from tallystick.accounting.theorems.registry import all_statements, lookup
-    from tallystick.mechanisms.statements import MECHANISMS
+    from tallystick.theorems.registry import all_statements, lookup
+    from tallystick.theorems.statements_mechanisms import MECHANISMS
 
     if number is None:
         listed = [

@@ -1,0 +1,167 @@
+"""Hiding who is in the sample: chapters 11, 13 and 14, with the pairs put right.
+
+``PrivacyLoss.sampled`` and ``.subset`` do this for whole pairs; here are the statements about numbers and the
+finite pairs on which they can be checked by hand.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tallystick.accounting import check
+from tallystick.errors import InvalidInput
+from tallystick.theorems import require
+from tallystick.theorems.piecewise import (
+    PiecewiseTradeoff,
+    hull_of_min,
+    mixed_with_identity,
+)
+from tallystick.theorems.plrv import hockey_stick
+from tallystick.theorems.require import Floats
+from tallystick.theorems.rounding import delta_down, delta_up, down, up
+from tallystick.theorems.testing import least_type_two_error
+
+Pair = tuple[Floats, Floats]
+
+
+def amplified(*, epsilon: float, rate: float, delta: float = 0.0) -> tuple[float, float]:
+    """(log(1 + q (e^eps - 1)), q delta): Poisson sampling under add/remove, subset sampling under replace.
+
+    Section 11.1 and Corollary 13.2 of the lecture notes (Li, Qardaji, Su 2012; Balle, Barthe, Gaboardi 2018);
+    page ``theory/amplification.md``. Rounded up.
+
+    >>> epsilon, delta = amplified(epsilon=1.0, rate=0.01, delta=1e-5)
+    >>> round(epsilon, 6), round(delta, 9)
+    (0.017037, 1e-07)
+    """
+    e, q = check.nonnegative("epsilon", epsilon), check.probability("rate", rate)
+    d = check.probability("delta", delta)
+    if q == 0.0:
+        return 0.0, 0.0
+    # for large epsilon: log(1 - q + q e^eps) = eps + log(q + (1 - q) e^-eps)
+    value = math.log1p(q * math.expm1(e)) if e < 1.0 else e + math.log(q + (1.0 - q) * math.exp(-e))
+    return up(min(e, max(value, 0.0) + 4e-16 * (e if e >= 1.0 else 0.0))), delta_up(q * d)
+
+
+def amplified_one_dp(*, rate: float) -> tuple[float, float, float]:
+    """A 1-DP mechanism on a Poisson sample: exact log(1 + (e-1) q), then (e-1) q, then 2 q.
+
+    Proposition 11.1 of the lecture notes and Remark 13.10 as corrected (erratum 11); each number is a valid
+    epsilon, increasing; page ``theory/amplification.md``. Rounded up.
+
+    >>> [round(value, 6) for value in amplified_one_dp(rate=0.1)]
+    [0.158565, 0.171828, 0.2]
+    """
+    q = check.probability("rate", rate)
+    return amplified(epsilon=1.0, rate=q)[0], up(math.expm1(1.0) * q), up(2.0 * q)
+
+
+def sampling_rate_for(*, epsilon: float, base_epsilon: float) -> float:
+    """The largest rate at which a ``base_epsilon``-DP mechanism becomes ``epsilon``-DP; at least epsilon e^-base.
+
+    Remark 11.1 of the lecture notes keeps elements with probability about epsilon e^-c; the exact rate is
+    (e^eps - 1)/(e^c - 1); page ``theory/amplification.md``. Rounded down.
+
+    >>> round(sampling_rate_for(epsilon=0.1, base_epsilon=2.0), 6), round(0.1 * math.exp(-2), 6)
+    (0.016461, 0.013534)
+    """
+    e, c = check.nonnegative("epsilon", epsilon), check.positive("base_epsilon", base_epsilon)
+    if e >= c:
+        return 1.0
+    # (e^e - 1)/(e^c - 1) with the large exponential divided out
+    return delta_down(math.exp(e - c) * -math.expm1(-e) / -math.expm1(-c))
+
+
+def base_epsilon_for(*, epsilon: float, rate: float) -> float:
+    """The largest epsilon a mechanism may have so that its Poisson-sampled version is ``epsilon``-DP. Rounded down.
+
+    Page ``theory/amplification.md``.
+
+    >>> round(base_epsilon_for(epsilon=0.1, rate=0.01), 6)
+    2.443832
+    """
+    e, q = check.nonnegative("epsilon", epsilon), check.positive("rate", check.probability("rate", rate))
+    return down(math.log1p(math.expm1(e) / q) if e < 700.0 else e - math.log(q))
+
+
+def poisson_pairs(
+    without: Sequence[float] | Floats, present: Sequence[float] | Floats, *, rate: float
+) -> tuple[Pair, Pair]:
+    """The REMOVE pair ((1-q) W + q V, W) and the ADD pair (W, (1-q) W + q V); W without the record, V with it.
+
+    Theorem 14.3 and Remark 11.6 of the lecture notes with errata 2 and 3 applied: the printed remove pairs are
+    wrong as soon as T(W, V) is not symmetric; page ``theory/poisson-sampling.md``.
+
+    >>> remove, add = poisson_pairs([1.0, 0.0], [0.5, 0.5], rate=0.1)
+    >>> remove[0].round(3).tolist(), remove[1].tolist()
+    ([0.95, 0.05], [1.0, 0.0])
+    """
+    w, v = require.pair(without, present)
+    q = check.probability("rate", rate)
+    mix = (1.0 - q) * w + q * v
+    return (mix, w), (w, mix)
+
+
+def subset_pairs(
+    p: Sequence[float] | Floats, q: Sequence[float] | Floats, *, batch: int, larger_population: int
+) -> tuple[Pair, Pair]:
+    """Subset sampling seen through add/remove: remove ((1-g) P + g Q, P), add (P, (1-g) P + g Q).
+
+    (P, Q) dominates the mechanism under **replace**, P for the sample without the record. g = batch/n with n the size
+    of the **larger** data set (erratum 34). Theorem 14.3(2) of the lecture notes; page ``theory/subset-sampling.md``.
+
+    >>> remove, add = subset_pairs([1.0, 0.0], [0.5, 0.5], batch=1, larger_population=10)
+    >>> remove[0].round(3).tolist()
+    [0.95, 0.05]
+    """
+    m, n = require.steps("batch", batch), require.steps("larger_population", larger_population)
+    if m > n:
+        raise InvalidInput("batch", batch, f"at most the population ({n})")
+    return poisson_pairs(p, q, rate=m / n)
+
+
+def subsampling_operator(f: PiecewiseTradeoff, *, rate: float) -> PiecewiseTradeoff:
+    """C_q(f) = hull(min(f_q, f_q^-1)), f_q = q f + (1 - q) Id: subset sampling under replace.
+
+    Definition 13.6 and Theorem 13.7 of the lecture notes (f-DP on the samples, replace adjacency, erratum 13). Apply
+    it per step, then compose; the maximum after composition is not proved (erratum 4);
+    page ``theory/subset-sampling.md``.
+
+    >>> f = PiecewiseTradeoff.of_approx_dp(epsilon=1.0)
+    >>> float(subsampling_operator(f, rate=0.5)(0.0))
+    1.0
+    """
+    mixed = mixed_with_identity(f, rate=rate)
+    return hull_of_min(mixed, mixed.inverse())
+
+
+def subsampled_approx_tradeoff(*, alpha: float, epsilon: float, delta: float, rate: float) -> float:
+    """C_q(f_{eps,delta})(alpha) in closed form: max of f_{eps',q delta} and a middle line of slope -1.
+
+    The middle line is 1 - q delta - q (1 - delta)(e^eps - 1)/(e^eps + 1) - alpha. Corollary 13.2 of the lecture notes
+    prints it without (1 - delta) (erratum 10: safe but not equal); page ``theory/subset-sampling.md``. Rounded down.
+
+    >>> round(subsampled_approx_tradeoff(alpha=0.3, epsilon=1.0, delta=0.05, rate=0.3), 6)
+    0.553297
+    """
+    a, d, q = (check.probability(n, v) for n, v in (("alpha", alpha), ("delta", delta), ("rate", rate)))
+    e = check.nonnegative("epsilon", epsilon)
+    small, slip = amplified(epsilon=e, rate=q)[0], q * d
+    outer = max(0.0, least_type_two_error(alpha=a, epsilon=small, delta=slip))
+    middle = 1.0 - slip - q * (1.0 - d) * math.tanh(e / 2.0) - a
+    return delta_down(max(outer, middle), slack=1e-12)
+
+
+def composed_directions_delta(pairs: Sequence[Pair], *, epsilon: float) -> float:
+    """max over directions of H_{e^eps} of composed pairs: right for add/remove only (section 14.5, erratum 4).
+
+    A record is present or absent for the whole run, so each direction is composed on its own and the worse
+    one counts; page ``theory/poisson-sampling.md``. Rounded up.
+
+    >>> round(composed_directions_delta(poisson_pairs([0.25, 0.75], [0.75, 0.25], rate=0.5), epsilon=0.1), 6)
+    0.223707
+    """
+    if not pairs:
+        raise InvalidInput("pairs", pairs, "at least one (P, Q)")
+    return max(hockey_stick(p, q, epsilon=check.nonnegative("epsilon", epsilon)) for p, q in pairs)

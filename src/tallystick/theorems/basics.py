@@ -1,0 +1,173 @@
+"""The numbers of chapters 3 and 4: randomized response, Laplace, sensitivities, rates of estimation."""
+
+from __future__ import annotations
+
+import math
+
+from tallystick.accounting import check
+from tallystick.accounting.adjacency import Adjacency
+from tallystick.errors import InvalidInput
+from tallystick.theorems import require
+from tallystick.theorems.rounding import up
+
+
+def randomized_response_epsilon(*, coin: float) -> float:
+    """epsilon = log((2 - p)/p) when with probability p a fair coin answers instead; infinite at p = 0.
+
+    Theorem 3.1 of the lecture notes (the chance of a lie is p/2); page ``theory/randomized-response.md``. Rounded up.
+
+    >>> round(randomized_response_epsilon(coin=0.5), 6)
+    1.098612
+    """
+    p = check.probability("coin", coin)
+    return math.inf if p == 0.0 else up(math.log(2.0 - p) - math.log(p)) if p < 1.0 else 0.0
+
+
+def randomized_response_coin(*, epsilon: float) -> float:
+    """p = 2/(1 + e^epsilon), rounded up (more coin, more privacy).
+
+    Remark 3.2 of the lecture notes; page ``theory/randomized-response.md``.
+
+    >>> round(randomized_response_coin(epsilon=math.log(3)), 6)
+    0.5
+    """
+    e = check.nonnegative("epsilon", epsilon)
+    return min(1.0, up(2.0 * math.exp(-e) / (1.0 + math.exp(-e))))
+
+
+def randomized_response_variance(*, epsilon: float, people: int, proportion: float) -> float:
+    """Variance of the unbiased estimate of a proportion: (e^eps/(e^eps - 1)^2 + t (1 - t))/n.
+
+    Example 3.2 of the lecture notes; page ``theory/randomized-response.md``. Exact up to rounding.
+
+    >>> round(randomized_response_variance(epsilon=1.0, people=100, proportion=0.5), 6)
+    0.011707
+    """
+    e, n = check.positive("epsilon", epsilon), require.steps("people", people)
+    t = check.probability("proportion", proportion)
+    extra = 1.0 / (4.0 * math.sinh(min(e, 700.0) / 2.0) ** 2)
+    return (extra + t * (1.0 - t)) / n
+
+
+def laplace_proportion_variance(*, epsilon: float, people: int, proportion: float) -> float:
+    """Variance of a proportion released with Laplace noise: t (1 - t)/n + 2/(n epsilon)^2.
+
+    Example 3.5 of the lecture notes (the count has sensitivity 1); page ``theory/laplace-mechanism.md``.
+
+    >>> round(laplace_proportion_variance(epsilon=1.0, people=100, proportion=0.5), 6)
+    0.0027
+    """
+    e, n = check.positive("epsilon", epsilon), require.steps("people", people)
+    t = check.probability("proportion", proportion)
+    return t * (1.0 - t) / n + 2.0 / (n * e) ** 2
+
+
+def laplace_scale(*, epsilon: float, sensitivity: float) -> float:
+    """Laplace noise of scale sensitivity/epsilon is epsilon-DP; sensitivity in l1. Rounded up.
+
+    Theorem 3.2 of the lecture notes; page ``theory/laplace-mechanism.md``.
+
+    >>> round(laplace_scale(epsilon=0.5, sensitivity=2.0), 9)
+    4.0
+    """
+    return up(check.positive("sensitivity", sensitivity) / check.positive("epsilon", epsilon))
+
+
+def counts_sensitivity(*, queries: int) -> float:
+    """m counting queries have l1-sensitivity at most m, for add/remove and for replace (Example 3.3).
+
+    >>> counts_sensitivity(queries=7)
+    7.0
+    """
+    return float(require.steps("queries", queries))
+
+
+def histogram_sensitivity(*, adjacency: Adjacency = Adjacency.REPLACE) -> float:
+    """A histogram has l1-sensitivity 2 under replace and 1 under add/remove, however many cells.
+
+    Example 3.4 of the lecture notes (their default is replace); page ``theory/laplace-mechanism.md``.
+
+    >>> histogram_sensitivity(), histogram_sensitivity(adjacency=Adjacency.ADD_REMOVE)
+    (2.0, 1.0)
+    """
+    return 2.0 if check.adjacency(adjacency) is Adjacency.REPLACE else 1.0
+
+
+def clamped_sum_sensitivity(*, lower: float, upper: float, adjacency: Adjacency = Adjacency.REPLACE) -> float:
+    """A sum of values clamped to [L, U]: U - L under replace, max(|L|, |U|) under add/remove. Rounded up.
+
+    Remark 3.9 of the lecture notes states the first; page ``theory/adjacency.md``.
+
+    >>> round(clamped_sum_sensitivity(lower=10, upper=50), 6)
+    40.0
+    >>> round(clamped_sum_sensitivity(lower=10, upper=50, adjacency=Adjacency.ADD_REMOVE), 6)
+    50.0
+    """
+    low, high = check.finite("lower", lower), check.finite("upper", upper)
+    if low > high:
+        raise InvalidInput("upper", upper, f"at least lower ({low})")
+    both = check.adjacency(adjacency) is Adjacency.REPLACE
+    return up(high - low) if both else up(max(abs(low), abs(high)))
+
+
+def regression_statistics(*, covariates: int, intercept: bool = True) -> int:
+    """How many sums a private linear regression releases: 3p + C(p, 2), plus the sum of y with an intercept.
+
+    Section 3.8 of the lecture notes leaves the sum of y out (erratum 35: released but not budgeted);
+    page ``theory/laplace-mechanism.md``. Noise scale per sum of values in [0, 1]: this number over epsilon.
+
+    >>> regression_statistics(covariates=3), regression_statistics(covariates=3, intercept=False)
+    (13, 12)
+    """
+    p = require.steps("covariates", covariates)
+    return 3 * p + p * (p - 1) // 2 + (1 if intercept else 0)
+
+
+def local_rate(*, people: int, epsilon: float, moments: float) -> float:
+    """(1/(n eps^2))^((k-1)/k): the minimax rate of mean estimation under local DP, up to a constant.
+
+    Theorem 4.1 of the lecture notes (Duchi, Jordan, Wainwright 2013): an order of magnitude, not a bound;
+    page ``theory/minimax-rates.md``.
+
+    >>> round(local_rate(people=10_000, epsilon=1.0, moments=2), 6)
+    0.01
+    """
+    n, e, k = _rate(people, epsilon, moments)
+    return float((1.0 / (n * e * e)) ** ((k - 1.0) / k))
+
+
+def central_rate(*, people: int, epsilon: float, moments: float) -> float:
+    """1/n + (1/(n^2 eps^2))^((k-1)/k): the minimax rate of mean estimation under central DP, up to a constant.
+
+    Theorem 4.2 of the lecture notes (Barber, Duchi 2014): an order of magnitude, not a bound;
+    page ``theory/minimax-rates.md``.
+
+    >>> round(central_rate(people=10_000, epsilon=1.0, moments=2), 6)
+    0.0002
+    """
+    n, e, k = _rate(people, epsilon, moments)
+    return float(1.0 / n + (1.0 / (n * e) ** 2) ** ((k - 1.0) / k))
+
+
+def marginal_records(*, dimension: int, accuracy: float, epsilon: float, delta: float = 0.0) -> float:
+    """Records needed for d one-way marginals within ``accuracy``: order d/(a eps), or sqrt(d log(1/delta))/(a eps).
+
+    Example 10.1 of the lecture notes (Steinke, Ullman 2016): an order of magnitude, not a bound;
+    page ``theory/minimax-rates.md``.
+
+    >>> round(marginal_records(dimension=10_000, accuracy=0.1, epsilon=1.0))
+    100000
+    >>> round(marginal_records(dimension=10_000, accuracy=0.1, epsilon=1.0, delta=1e-6))
+    3717
+    """
+    d, e = require.steps("dimension", dimension), check.positive("epsilon", epsilon)
+    a, slip = check.positive("accuracy", accuracy), check.probability("delta", delta)
+    needed = float(d) if slip == 0.0 else math.sqrt(d * -math.log(slip))
+    return needed / (a * e)
+
+
+def _rate(people: int, epsilon: float, moments: float) -> tuple[int, float, float]:
+    k = check.positive("moments", moments)
+    if k < 2.0:
+        raise InvalidInput("moments", moments, "a number of moments >= 2")
+    return require.steps("people", people), check.positive("epsilon", epsilon), k

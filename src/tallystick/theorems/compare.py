@@ -1,0 +1,163 @@
+"""One composition under every method, side by side: the picture the lecture notes are about.
+
+Bounds are proven; the limit theorem is an approximation and says so; a method that does not apply says why.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any
+
+from tallystick.accounting import check
+from tallystick.accounting.loss import PrivacyLoss
+from tallystick.theorems import side_by_side
+from tallystick.theorems.side_by_side import Composition, DoesNotApply, Found
+
+
+class Kind(StrEnum):
+    """What a row is worth.
+
+    >>> str(Kind.BOUND)
+    'bound'
+    """
+
+    BOUND = "bound"
+    APPROXIMATION = "approximation"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One method's epsilon (None if refused), its kind, and a note: the best delta0, the order, or the reason."""
+
+    method: str
+    epsilon: float | None
+    kind: Kind
+    note: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; an infinite epsilon is written as the text "inf" so that it stays JSON."""
+        shown: float | str | None = self.epsilon
+        if self.epsilon is not None and math.isinf(self.epsilon):
+            shown = "inf"
+        return {"method": self.method, "epsilon": shown, "kind": str(self.kind), "note": self.note}
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Rows in the order of history: basic, advanced, optimal, moments, Renyi, concentrated, limit theorem, tight."""
+
+    loss: str
+    delta: float
+    rows: tuple[Row, ...]
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    def __getitem__(self, method: str) -> Row:
+        """The row of one method."""
+        for row in self.rows:
+            if row.method == method:
+                return row
+        raise KeyError(method)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON.
+
+        >>> import tallystick as ts
+        >>> compare(ts.gdp(mu=1), delta=1e-5).to_dict()["rows"][-1]["method"]
+        'tight'
+        """
+        return {"loss": self.loss, "delta": self.delta, "rows": [row.to_dict() for row in self.rows]}
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        lines = []
+        for row in self.rows:
+            value = "-" if row.epsilon is None else f"{row.epsilon:.6g}"
+            cells = "".join(f"<td>{escape(text)}</td>" for text in (row.method, value, str(row.kind), row.note))
+            lines.append(f"<tr>{cells}</tr>")
+        head = "<tr><th>method</th><th>epsilon</th><th>kind</th><th>note</th></tr>"
+        return f"<table>{head}{''.join(lines)}</table>"
+
+    def __str__(self) -> str:
+        width = max(len(row.method) for row in self.rows)
+        shown = self.loss if len(self.loss) <= 200 else self.loss[:197] + "..."
+        lines = [f"{shown} at delta = {self.delta:g}"]
+        for row in self.rows:
+            value = "-" if row.epsilon is None else f"{row.epsilon:.6g}"
+            lines.append(f"{row.method:<{width}}  {value:>10}  {row.kind:<13}  {row.note}")
+        return "\n".join(lines)
+
+
+METHODS: dict[str, tuple[Kind, Callable[[Composition, float], Found]]] = {
+    "basic": (Kind.BOUND, side_by_side.basic),
+    "advanced": (Kind.BOUND, side_by_side.advanced),
+    "optimal": (Kind.BOUND, side_by_side.optimal),
+    "moments accountant": (Kind.BOUND, side_by_side.moments),
+    "RDP (Mironov)": (Kind.BOUND, side_by_side.rdp_printed),
+    "RDP (better)": (Kind.BOUND, side_by_side.rdp_better),
+    "zCDP": (Kind.BOUND, side_by_side.zcdp),
+    "GDP limit": (Kind.APPROXIMATION, side_by_side.limit),
+    "tight": (Kind.BOUND, side_by_side.tight),
+}
+
+
+def compare(loss: PrivacyLoss, *, delta: float) -> Comparison:
+    """Epsilon of one composition at ``delta`` under every method, marked as bound, approximation or refused.
+
+    Basic, advanced and optimal composition know a step only as (epsilon_0, delta_0): delta_0 is chosen by a search and
+    printed in the note. No bound is below the truth; the limit theorem may be.
+
+    >>> import tallystick as ts
+    >>> found = compare(100 * ts.gaussian(sigma=10), delta=1e-5)
+    >>> round(found["tight"].epsilon, 4), found["GDP limit"].kind
+    (4.3772, <Kind.APPROXIMATION: 'approximation'>)
+    """
+    level = check.probability("delta", delta)
+    whole = Composition(loss, 1)
+    return Comparison(str(loss), level, tuple(_row(name, whole, level) for name in METHODS))
+
+
+@dataclass(frozen=True, slots=True)
+class StepCurve:
+    """One method's epsilon after each number of steps; None where it does not apply."""
+
+    method: str
+    kind: Kind
+    steps: tuple[int, ...]
+    epsilons: tuple[float | None, ...]
+
+
+def epsilon_against_steps(
+    loss: PrivacyLoss, *, delta: float, steps: Sequence[int], methods: Sequence[str] = tuple(METHODS)
+) -> tuple[StepCurve, ...]:
+    """Epsilon of ``n * loss`` for each n, one curve per method: the data of the picture.
+
+    >>> import tallystick as ts
+    >>> curves = epsilon_against_steps(ts.gaussian(sigma=10), delta=1e-5, steps=[1, 100], methods=["tight"])
+    >>> [round(value, 3) for value in curves[0].epsilons]
+    [0.341, 4.377]
+    """
+    level = check.probability("delta", delta)
+    numbers = tuple(check.count("steps", n, least=1) for n in steps)
+    curves = []
+    for name in methods:
+        rows = [_row(name, Composition(loss, n), level) for n in numbers]
+        curves.append(StepCurve(name, METHODS[name][0], numbers, tuple(row.epsilon for row in rows)))
+    return tuple(curves)
+
+
+@lru_cache(maxsize=4096)
+def _row(name: str, whole: Composition, delta: float) -> Row:
+    kind, method = METHODS[name]
+    try:
+        found = method(whole, delta)
+    except DoesNotApply as reason:
+        return Row(name, None, Kind.REFUSED, str(reason))
+    return Row(name, found.epsilon, kind, found.note)

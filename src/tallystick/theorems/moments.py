@@ -1,0 +1,124 @@
+"""The moments accountant of 2016: log moments of the privacy loss add, and Chernoff turns them into (epsilon, delta).
+
+Kept because the lecture notes are about it and ``compare`` shows it; ``PrivacyLoss.epsilon`` is tighter.
+Lemma 7's bound with its O(.) remainder is asymptotic and is not here at all (erratum 40).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from tallystick.accounting import check
+from tallystick.theorems import require
+from tallystick.theorems.renyi import renyi_divergence
+from tallystick.theorems.require import Floats
+from tallystick.theorems.rounding import delta_up, up
+
+HISTORICAL_MOMENTS = 32
+
+
+def log_moment(p: Sequence[float] | Floats, q: Sequence[float] | Floats, *, moment: float) -> float:
+    """alpha(lambda) = log E_P[(p/q)^lambda] = lambda D_{lambda + 1}(P||Q) of a finite pair.
+
+    Definition 11.1 of the lecture notes; page ``theory/moments-accountant.md``. Rounded up.
+
+    >>> round(log_moment([0.75, 0.25], [0.25, 0.75], moment=1), 6)
+    0.847298
+    """
+    lam = check.positive("moment", moment)
+    return up(lam * renyi_divergence(p, q, order=1.0 + lam))
+
+
+def gaussian_log_moment(*, moment: float, sigma: float) -> float:
+    """lambda (lambda + 1)/(2 sigma^2) for the Gaussian mechanism of sensitivity 1.
+
+    Page ``theory/moments-accountant.md``. Rounded up.
+
+    >>> round(gaussian_log_moment(moment=2, sigma=2.0), 9)
+    0.75
+    """
+    lam, s = check.positive("moment", moment), check.positive("sigma", sigma)
+    return up(lam * (lam + 1.0) / (2.0 * s * s))
+
+
+def sampled_gaussian_log_moment(*, moment: int, rate: float, sigma: float) -> float:
+    """The exact log moment, whole lambda, of the Poisson-sampled Gaussian mechanism, worse direction.
+
+    log sum_k C(l+1, k) (1-q)^(l+1-k) q^k e^(k(k-1)/(2 sigma^2)), l = lambda. The remove direction is the worse one
+    (Mironov, Talwar, Zhang 2019, Theorem 5); page ``theory/moments-accountant.md``. Rounded up.
+
+    >>> round(sampled_gaussian_log_moment(moment=1, rate=0.01, sigma=1.0), 9)
+    0.000171813
+    """
+    lam, q = require.steps("moment", moment), check.probability("rate", rate)
+    s = check.positive("sigma", sigma)
+    if q in (0.0, 1.0):
+        return q * gaussian_log_moment(moment=lam, sigma=s)
+    n = lam + 1
+    # sum_k C(n,k)(1-q)^(n-k) q^k = 1, so the excess over 1 is a sum of positive terms: nothing cancels
+    log_rate, log_rest = math.log(q), math.log1p(-q)
+    logs = []
+    for k in range(2, n + 1):
+        weight = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) + (n - k) * log_rest + k * log_rate
+        lift = k * (k - 1) / (2.0 * s * s)
+        logs.append(weight + (lift + math.log1p(-math.exp(-lift)) if lift > 1e-3 else math.log(math.expm1(lift))))
+    peak = max(logs)
+    excess = peak + math.log(math.fsum(math.exp(value - peak) for value in logs))
+    value = excess + math.log1p(math.exp(-excess)) if excess > 0.0 else math.log1p(math.exp(excess))
+    return up(value, slack=1e-12 + 1e-14 * n)
+
+
+def moments_delta(moment: Callable[[int], float], *, epsilon: float, largest: int = HISTORICAL_MOMENTS) -> float:
+    """min over whole lambda of exp(alpha(lambda) - lambda epsilon).
+
+    Theorem 11.2(2) of the lecture notes; page ``theory/moments-accountant.md``. Rounded up.
+
+    >>> round(moments_delta(lambda l: gaussian_log_moment(moment=l, sigma=1.0), epsilon=4.0), 6)
+    0.002479
+    """
+    e, top = check.nonnegative("epsilon", epsilon), require.steps("largest", largest)
+    exponents = [(moment(lam), lam * e) for lam in range(1, top + 1)]
+    best = min(alpha - cost + 1e-15 * (abs(alpha) + cost) for alpha, cost in exponents)
+    return 1.0 if best >= 0.0 else delta_up(math.exp(best))
+
+
+def moments_epsilon(moment: Callable[[int], float], *, delta: float, largest: int = HISTORICAL_MOMENTS) -> float:
+    """min over whole lambda of (alpha(lambda) + log(1/delta))/lambda: the tail bound solved for epsilon.
+
+    Theorem 11.2(2) of the lecture notes (Abadi et al. 2016); page ``theory/moments-accountant.md``. Rounded up.
+
+    >>> round(moments_epsilon(lambda l: gaussian_log_moment(moment=l, sigma=1.0), delta=1e-5), 6)
+    5.302585
+    """
+    d, top = require.open_probability("delta", delta), require.steps("largest", largest)
+    return up(min((moment(lam) - math.log(d)) / lam for lam in range(1, top + 1)))
+
+
+def moments_noise(*, rate: float, steps: int, epsilon: float, delta: float) -> tuple[float, float]:
+    """The least sigma the moments accountant accepts for DP-SGD, and c2 = sigma eps/(q sqrt(T log(1/delta))).
+
+    Theorem 11.3 of the lecture notes says that such a constant exists for small epsilon; this computes it;
+    page ``theory/moments-accountant.md``. sigma is rounded up.
+
+    >>> sigma, constant = moments_noise(rate=0.01, steps=10_000, epsilon=1.0, delta=1e-5)
+    >>> round(sigma, 3), round(constant, 3)
+    (4.974, 1.466)
+    """
+    q, t = check.positive("rate", check.probability("rate", rate)), require.steps("steps", steps)
+    e, d = check.positive("epsilon", epsilon), require.open_probability("delta", delta)
+
+    def met(sigma: float) -> bool:
+        moment = lambda lam: up(t * sampled_gaussian_log_moment(moment=lam, rate=q, sigma=sigma))  # noqa: E731
+        return moments_epsilon(moment, delta=d, largest=128) <= e
+
+    high = 1.0
+    while not met(high):
+        high *= 2.0
+    low = 0.0 if high == 1.0 else high / 2.0
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        if high - low <= 1e-9 * high:
+            break
+        low, high = (low, middle) if middle > 1e-3 and met(middle) else (middle, high)
+    return high, high * e / (q * math.sqrt(t * -math.log(d)))

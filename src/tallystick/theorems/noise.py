@@ -1,0 +1,138 @@
+"""How much noise k queries need: basic against advanced composition, and the best choice of delta'.
+
+From the composition notes (seed 000). All variances are rounded up.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tallystick.accounting import check
+from tallystick.theorems import require
+from tallystick.theorems.composition import step_epsilon
+from tallystick.theorems.gaussian import analytic_gaussian_sigma
+from tallystick.theorems.rounding import up
+
+
+def laplace_variance_basic(*, epsilon: float, queries: int) -> float:
+    """2 k^2/epsilon^2: k queries of sensitivity one, each with epsilon/k.
+
+    Seed 000, "comparison with basic composition"; page ``theory/noise-for-queries.md``.
+
+    >>> round(laplace_variance_basic(epsilon=1.0, queries=100), 6)
+    20000.0
+    """
+    k, e = require.steps("queries", queries), check.positive("epsilon", epsilon)
+    return up(2.0 * (k / e) ** 2)
+
+
+def laplace_variance_advanced(*, epsilon: float, delta: float, queries: int) -> float:
+    """2/epsilon_0^2 with the largest epsilon_0 that advanced composition allows, solved exactly.
+
+    Seed 000 takes epsilon/sqrt(2 k log(1/delta)) and ignores the first term, which overspends (erratum 18).
+    Better than basic only from some k on; page ``theory/noise-for-queries.md``.
+
+    >>> round(laplace_variance_advanced(epsilon=1.0, delta=1e-6, queries=100))
+    5724
+    """
+    total, k = check.positive("epsilon", epsilon), require.steps("queries", queries)
+    slack = require.open_probability("delta", delta)
+    step = step_epsilon(total_epsilon=total, steps=k, delta_slack=slack)
+    return up(2.0 / step**2)
+
+
+def queries_where_advanced_wins(*, epsilon: float, delta: float) -> int:
+    """The least number of queries from which advanced composition needs less Laplace noise than basic.
+
+    Page ``theory/noise-for-queries.md``.
+
+    >>> queries_where_advanced_wins(epsilon=1.0, delta=1e-6)
+    29
+    """
+    check.positive("epsilon", epsilon)
+    require.open_probability("delta", delta)
+
+    def wins(queries: int) -> bool:
+        return laplace_variance_advanced(epsilon=epsilon, delta=delta, queries=queries) < laplace_variance_basic(
+            epsilon=epsilon, queries=queries
+        )
+
+    high = 1
+    while not wins(high):
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if wins(middle) else (middle, high)
+    return high
+
+
+def gaussian_variance_advanced(*, epsilon: float, delta: float, queries: int, delta_slack: float) -> float:
+    """Gaussian variance per query when k steps of (epsilon_0, delta_0) are added up by advanced composition.
+
+    delta_0 = (delta - delta')/k and epsilon_0 the largest step; seed 000's example, with the exact Gaussian noise
+    per step; page ``theory/best-slack.md``.
+
+    >>> round(gaussian_variance_advanced(epsilon=1.0, delta=1e-6, queries=100, delta_slack=5e-7))
+    57794
+    """
+    d, k = require.open_probability("delta", delta), require.steps("queries", queries)
+    slack = require.open_probability("delta_slack", delta_slack)
+    total = check.positive("epsilon", epsilon)
+    if slack >= d:
+        return math.inf
+    step = step_epsilon(total_epsilon=total, steps=k, delta_slack=slack)
+    return up(analytic_gaussian_sigma(epsilon=step, delta=(d - slack) / k) ** 2)
+
+
+def best_delta_slack(*, epsilon: float, delta: float, queries: int) -> tuple[float, float]:
+    """The delta' that makes the variance least, and that variance.
+
+    Seed 000: "delta' is a design parameter"; its two options are delta/2 and delta_0 = delta/(k+1). A search
+    that is not perfect is wasteful, not unsafe; page ``theory/best-slack.md``.
+
+    >>> slack, variance = best_delta_slack(epsilon=1.0, delta=1e-6, queries=100)
+    >>> variance <= gaussian_variance_advanced(epsilon=1.0, delta=1e-6, queries=100, delta_slack=5e-7)
+    True
+    """
+    d = require.open_probability("delta", delta)
+
+    def variance(share: float) -> float:
+        return gaussian_variance_advanced(epsilon=epsilon, delta=d, queries=queries, delta_slack=share * d)
+
+    shares = [i / 40.0 for i in range(1, 40)]
+    best = min(shares, key=variance)
+    left, right = best - 1 / 40.0, best + 1 / 40.0
+    for _ in range(30):
+        inner, outer = left + (right - left) / 3.0, right - (right - left) / 3.0
+        left, right = (left, outer) if variance(inner) <= variance(outer) else (inner, right)
+    found = min(best, (left + right) / 2.0, key=variance)
+    return found * d, variance(found)
+
+
+def gaussian_variance_tight(*, epsilon: float, delta: float, queries: int) -> float:
+    """What k Gaussian queries really need: k times the variance of one, by Gaussian composition.
+
+    Page ``theory/noise-for-queries.md``.
+
+    >>> round(gaussian_variance_tight(epsilon=1.0, delta=1e-6, queries=100))
+    1785
+    """
+    k = require.steps("queries", queries)
+    return up(k * analytic_gaussian_sigma(epsilon=epsilon, delta=delta) ** 2)
+
+
+def mean_release_error(*, dimension: int, records: int, epsilon: float, delta: float) -> tuple[float, float]:
+    """Bounds on E||Z - mean||_2 for the mean of points of [0,1]^K under replace: Laplace, then Gaussian.
+
+    sqrt(K) times the standard deviation per coordinate: K^(3/2) sqrt(2)/(n eps) against
+    O(K sqrt(log(1/delta)))/(n eps); seed 000, first page; page ``theory/noise-for-queries.md``.
+
+    >>> laplace, gauss = mean_release_error(dimension=100, records=1000, epsilon=1.0, delta=1e-6)
+    >>> round(laplace, 4), round(gauss, 4)
+    (1.4142, 0.4225)
+    """
+    k, n = require.steps("dimension", dimension), require.steps("records", records)
+    e = check.positive("epsilon", epsilon)
+    sigma = analytic_gaussian_sigma(epsilon=e, delta=delta, sensitivity=math.sqrt(k) / n)
+    return up(math.sqrt(2.0 * k) * k / (n * e)), up(math.sqrt(k) * sigma)

@@ -21,3 +21,5 @@ _SHARED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, Hea
 settings.register_profile("ci", max_examples=15, derandomize=True, **_SHARED)  # type: ignore[arg-type]
 settings.register_profile("campaign", max_examples=2_000, print_blob=True, **_SHARED)  # type: ignore[arg-type]
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+pytest_plugins = ["timing"]  # seconds per room at the end

@@ -59,6 +59,7 @@ def test_every_exported_callable_has_a_docstring() -> None:
 def test_the_version_is_the_one_in_pyproject() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert ts.__version__ == project["version"]
+    assert f"\nversion: {ts.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
 
 
 def test_documented_commands_are_exactly_the_commands() -> None:

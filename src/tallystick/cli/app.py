@@ -36,7 +36,6 @@ from tallystick.errors import TallystickError
 app = typer.Typer(
     name="tallystick",
     no_args_is_help=False,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},

@@ -20,9 +20,9 @@ from pathlib import Path
 import numpy as np
 
 from tallystick.mechanisms import noise
-from tallystick.mechanisms.randomness import SYSTEM
-from tallystick.mechanisms.samplers.discrete_gaussian import discrete_gaussian
-from tallystick.mechanisms.samplers.discrete_laplace import discrete_laplace
+from tallystick.mechanisms.exact.discrete_gaussian import discrete_gaussian
+from tallystick.mechanisms.exact.discrete_laplace import discrete_laplace
+from tallystick.mechanisms.exact.randomness import SYSTEM
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results" / "samplers.md"

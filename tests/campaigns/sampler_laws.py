@@ -16,10 +16,10 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from statistical.goodness import g_test
-from tallystick.mechanisms.randomness import SYSTEM
-from tallystick.mechanisms.samplers.discrete_gaussian import discrete_gaussian
-from tallystick.mechanisms.samplers.discrete_laplace import discrete_laplace
-from tallystick.mechanisms.samplers.geometric import geometric
+from tallystick.mechanisms.exact.discrete_gaussian import discrete_gaussian
+from tallystick.mechanisms.exact.discrete_laplace import discrete_laplace
+from tallystick.mechanisms.exact.geometric import geometric
+from tallystick.mechanisms.exact.randomness import SYSTEM
 
 DRAWS = 400_000
 

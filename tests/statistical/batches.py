@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tallystick.mechanisms import race
-from tallystick.mechanisms.categorical import choose_many
-from tallystick.mechanisms.coin import exp_probability, exp_word_bounds, flip, flip_words
-from tallystick.mechanisms.partition import in_public_order
-from tallystick.mechanisms.quantile import Cells
-from tallystick.mechanisms.randomness import SYSTEM
-from tallystick.mechanisms.samplers.discrete_gaussian import discrete_gaussian
-from tallystick.mechanisms.samplers.discrete_laplace import discrete_laplace
-from tallystick.mechanisms.samplers.uniform import integers
-from tallystick.mechanisms.selection import weights
-from tallystick.mechanisms.unbounded import _sizes
+from tallystick.mechanisms.aggregate.unbounded import _sizes
+from tallystick.mechanisms.exact import lazy_noise
+from tallystick.mechanisms.exact.coins import exp_probability, exp_word_bounds, flip, flip_words
+from tallystick.mechanisms.exact.discrete_gaussian import discrete_gaussian
+from tallystick.mechanisms.exact.discrete_laplace import discrete_laplace
+from tallystick.mechanisms.exact.randomness import SYSTEM
+from tallystick.mechanisms.exact.uniform import integers
+from tallystick.mechanisms.exact.weighted_choice import choose_many
+from tallystick.mechanisms.keys.partition import in_public_order
+from tallystick.mechanisms.select.candidates import weights
+from tallystick.mechanisms.select.order_statistics import Cells
 
 Numbers = NDArray[Any]
 Batch = Callable[[Any, Any, int], Numbers]
@@ -56,9 +56,9 @@ def choices(mechanism: Any, value: Any, size: int) -> Numbers:
 def races(mechanism: Any, value: Any, size: int) -> Numbers:
     """Noisy maxima, and the best k in order: rows that floats leave in doubt are settled as single ones are."""
     scores = mechanism.prepare(value, strict=False)
-    noise, places = getattr(mechanism, "noise", race.Noise.GUMBEL), getattr(mechanism, "k", 1)
+    noise, places = getattr(mechanism, "noise", lazy_noise.Noise.GUMBEL), getattr(mechanism, "k", 1)
     words = SYSTEM.words(size * scores.size)
-    bounds = race._noisy_bounds(np.tile(scores, size), words, float(1 / mechanism.rate), noise)
+    bounds = lazy_noise._noisy_bounds(np.tile(scores, size), words, float(1 / mechanism.rate), noise)
     low, high = (bound.reshape(size, -1) for bound in bounds)
     words, rows = words.reshape(size, -1), np.arange(size)
     order = np.argsort(-low, axis=1)
@@ -68,7 +68,9 @@ def races(mechanism: Any, value: Any, size: int) -> Numbers:
         clear &= low[rows, order[:, place]] > later
     for row in np.flatnonzero(~clear):
         candidates = np.arange(scores.size)
-        order[row, :places] = race._settle(candidates, scores, words[row], 1 / mechanism.rate, noise, places, SYSTEM)
+        order[row, :places] = lazy_noise._settle(
+            candidates, scores, words[row], 1 / mechanism.rate, noise, places, SYSTEM
+        )
     return order[:, :places]
 
 
@@ -94,7 +96,7 @@ def streams(mechanism: Any, value: Any, size: int) -> Numbers:
     scales = (mechanism.threshold_scale, mechanism.answer_scale)
 
     def noises(drawn: NDArray[np.uint64], scale: Fraction) -> tuple[Numbers, Numbers]:
-        return race._noisy_bounds(np.zeros(size), drawn, float(scale), race.Noise.LAPLACE)
+        return lazy_noise._noisy_bounds(np.zeros(size), drawn, float(scale), lazy_noise.Noise.LAPLACE)
 
     low, high = noises(words[:, 0], scales[0])
     above = np.zeros((size, answers.size), dtype=bool)
@@ -102,7 +104,9 @@ def streams(mechanism: Any, value: Any, size: int) -> Numbers:
         least, most = (noise + (answer - mechanism.threshold) for noise in noises(words[:, i + 1], scales[1]))
         above[:, i] = least > high
         for row in np.flatnonzero((least <= high) & (most >= low)):
-            mine, theirs = (race.LazyNoise.of_word(race.Noise.LAPLACE, int(words[row, j])) for j in (i + 1, 0))
+            mine, theirs = (
+                lazy_noise.LazyNoise.of_word(lazy_noise.Noise.LAPLACE, int(words[row, j])) for j in (i + 1, 0)
+            )
             stream = replace(mechanism.start(), noise=theirs)
             above[row, i] = stream._compare(Fraction(answer) - stream.threshold, mine)
     code, left = np.ones(size), np.full(size, mechanism.hits)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from statistical import batches
 from statistical.batches import Batch
 from tallystick.mechanisms import aggregate, keys, noise, response, select
-from tallystick.mechanisms.randomness import SYSTEM
+from tallystick.mechanisms.exact.randomness import SYSTEM
 
 MANY = 1_000_000
 FEW = 1_500

@@ -11,16 +11,16 @@ import pytest
 from statistical import batches
 from statistical.goodness import at_most
 from tallystick.mechanisms import aggregate, keys, response, select
-from tallystick.mechanisms.exponential import LineExponential, RejectionExponential, Steps
-from tallystick.mechanisms.key_counts import StableCounts
-from tallystick.mechanisms.local_laplace import LocalLaplace
-from tallystick.mechanisms.partition import StableKeys
-from tallystick.mechanisms.quantiles import Quantiles
-from tallystick.mechanisms.selection import ExponentialMechanism, NoisyMax, PermuteAndFlip
-from tallystick.mechanisms.subsample import SubsampleAndAggregate
-from tallystick.mechanisms.topk import TopK
-from tallystick.mechanisms.unary import UnaryEncoding
-from tallystick.mechanisms.unbounded import UnboundedWinsorizedMean
+from tallystick.mechanisms.aggregate.subsample import SubsampleAndAggregate
+from tallystick.mechanisms.aggregate.unbounded import UnboundedWinsorizedMean
+from tallystick.mechanisms.keys.counts import StableCounts
+from tallystick.mechanisms.keys.partition import StableKeys
+from tallystick.mechanisms.response.numbers import LocalLaplace
+from tallystick.mechanisms.response.unary import UnaryEncoding
+from tallystick.mechanisms.select.candidates import ExponentialMechanism, NoisyMax, PermuteAndFlip
+from tallystick.mechanisms.select.continuum import LineExponential, RejectionExponential, Steps
+from tallystick.mechanisms.select.several import Quantiles
+from tallystick.mechanisms.select.topk import TopK
 from unit.mechanisms.coverage import INTERVAL, checks
 
 LEVEL = 0.9

@@ -14,7 +14,7 @@ from statistical.claims import Cells, bounds, judge
 from statistical.goodness import NEVER
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.mechanisms import aggregate, noise, response, select
-from tallystick.mechanisms.randomness import SYSTEM
+from tallystick.mechanisms.exact.randomness import SYSTEM
 from unit.mechanisms.coverage import LOW_BITS, SUPPORT, checks
 from unit.mechanisms.registry import MECHANISMS
 

@@ -16,28 +16,22 @@ from statistical import batches
 from statistical.exact import REACH, placed_law, quantile_law, subsampled_law, winsorized_law
 from statistical.goodness import NEVER, g_test
 from tallystick.mechanisms import noise
-from tallystick.mechanisms.additive import AdditiveNoise
 from tallystick.mechanisms.aggregate import subsample_and_aggregate, unbounded_winsorized_mean, winsorized_mean
-from tallystick.mechanisms.categorical import Weights, _refined, choose_many
-from tallystick.mechanisms.exponential import (
-    LineExponential,
-    RejectionExponential,
-    Steps,
-    by_rejection,
-    on_line,
-    uniform_box,
-)
-from tallystick.mechanisms.key_counts import StableCounts, stable_counts
-from tallystick.mechanisms.knorm import KNorm, Norm, add_knorm
-from tallystick.mechanisms.local_laplace import LocalLaplace
-from tallystick.mechanisms.partition import StableKeys, stable
-from tallystick.mechanisms.quantile import Cells, Quantile, quantile
-from tallystick.mechanisms.quantiles import Quantiles, quantiles
-from tallystick.mechanisms.race import Noise, largest
-from tallystick.mechanisms.randomized import RandomizedResponse
-from tallystick.mechanisms.randomness import SYSTEM
+from tallystick.mechanisms.aggregate.subsample import SubsampleAndAggregate
+from tallystick.mechanisms.aggregate.unbounded import UnboundedWinsorizedMean
+from tallystick.mechanisms.aggregate.winsorized import WinsorizedMean
+from tallystick.mechanisms.exact.lazy_noise import Noise, largest
+from tallystick.mechanisms.exact.randomness import SYSTEM
+from tallystick.mechanisms.exact.weighted_choice import Weights, _refined, choose_many
+from tallystick.mechanisms.keys.counts import StableCounts, stable_counts
+from tallystick.mechanisms.keys.partition import StableKeys, stable
+from tallystick.mechanisms.noise.additive import AdditiveNoise
+from tallystick.mechanisms.noise.knorm import KNorm, Norm, add_knorm
 from tallystick.mechanisms.response import laplace, randomize, unary_encoding
-from tallystick.mechanisms.selection import (
+from tallystick.mechanisms.response.numbers import LocalLaplace
+from tallystick.mechanisms.response.randomized import RandomizedResponse
+from tallystick.mechanisms.response.unary import UnaryEncoding
+from tallystick.mechanisms.select.candidates import (
     ExponentialMechanism,
     NoisyMax,
     PermuteAndFlip,
@@ -45,12 +39,18 @@ from tallystick.mechanisms.selection import (
     permute_and_flip,
     weights,
 )
-from tallystick.mechanisms.subsample import SubsampleAndAggregate
-from tallystick.mechanisms.threshold import AboveThreshold, above_threshold
-from tallystick.mechanisms.topk import TopK
-from tallystick.mechanisms.unary import UnaryEncoding
-from tallystick.mechanisms.unbounded import UnboundedWinsorizedMean
-from tallystick.mechanisms.winsorized import WinsorizedMean
+from tallystick.mechanisms.select.continuum import (
+    LineExponential,
+    RejectionExponential,
+    Steps,
+    by_rejection,
+    on_line,
+    uniform_box,
+)
+from tallystick.mechanisms.select.order_statistics import Cells, Quantile, quantile
+from tallystick.mechanisms.select.several import Quantiles, quantiles
+from tallystick.mechanisms.select.sparse_vector import AboveThreshold, above_threshold
+from tallystick.mechanisms.select.topk import TopK
 from unit.mechanisms.coverage import LAW, checks
 
 SCORES = np.array([0.0, 2.0, 4.0, 5.0, 6.0])

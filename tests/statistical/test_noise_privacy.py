@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from statistical.goodness import NEVER, at_least, at_most, g_test
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.mechanisms import noise
-from tallystick.mechanisms.additive import AdditiveNoise
-from tallystick.mechanisms.laws import DiscreteGaussian, DiscreteLaplace, NoiseLaw, Relation
+from tallystick.mechanisms.noise.additive import AdditiveNoise
+from tallystick.mechanisms.noise.laws import DiscreteGaussian, DiscreteLaplace, NoiseLaw, Relation
 from unit.mechanisms.coverage import ENUMERATION, INTERVAL, checks
 
 DRAWS = 1_000_000

@@ -17,7 +17,7 @@ from sqlglot import exp
 
 import tallystick as ts
 from statistical.goodness import NEVER, at_least, at_most, refuted
-from tallystick.mechanisms.randomness import SeededSource
+from tallystick.mechanisms.exact.randomness import SeededSource
 from tallystick.tables import run
 from tallystick.tables.allocate import UNITS
 from tallystick.tables.dialects import DuckWords

@@ -11,12 +11,12 @@ import pytest
 from numpy.typing import NDArray
 
 from statistical.goodness import NEVER, follows, g_test
-from tallystick.mechanisms.randomness import SYSTEM, Source
-from tallystick.mechanisms.samplers import discrete_gaussian as gaussian
-from tallystick.mechanisms.samplers import discrete_laplace as laplace
-from tallystick.mechanisms.samplers import ladder, uniform
-from tallystick.mechanisms.samplers.bernoulli import bernoulli, bernoulli_exp
-from tallystick.mechanisms.samplers.geometric import geometric
+from tallystick.mechanisms.exact import discrete_gaussian as gaussian
+from tallystick.mechanisms.exact import discrete_laplace as laplace
+from tallystick.mechanisms.exact import integer_noise, uniform
+from tallystick.mechanisms.exact.bernoulli import bernoulli, bernoulli_exp
+from tallystick.mechanisms.exact.geometric import geometric
+from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 
 DRAWS = 1_000_000
 Law = tuple[NDArray[np.int64], NDArray[np.float64]]
@@ -91,7 +91,9 @@ def test_the_path_that_asks_for_more_bits_keeps_the_law(name: str) -> None:
 def test_the_path_that_settles_a_rejection_with_integers_keeps_the_law(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ladder, "_TRUST", 0.5)  # distrust floats so much that every doubtful coin is settled exactly
+    monkeypatch.setattr(
+        integer_noise, "_TRUST", 0.5
+    )  # distrust floats so much that every doubtful coin is settled exactly
     assert follows(LAWS[name][0](70.0, size=60_000, source=SYSTEM), *LAWS[name][1](70.0))
 
 

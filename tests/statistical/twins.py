@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from statistical import batches
 from statistical.cases import Case
 from tallystick.mechanisms import noise, select
-from tallystick.mechanisms.randomness import SYSTEM
+from tallystick.mechanisms.exact.randomness import SYSTEM
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput
-from tallystick.mechanisms.randomness import SYSTEM, Source
+from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss

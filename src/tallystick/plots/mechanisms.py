@@ -64,7 +64,7 @@ def error_in_dimension(
     >>> error_in_dimension(epsilon=1.0, delta=1e-6, dimensions=(1, 10)).axes[0].get_xscale()
     'log'
     """
-    from tallystick.mechanisms.accuracy_of_means import laplace_mean_error, unit_sigma
+    from tallystick.mechanisms.noise.accuracy_of_means import laplace_mean_error, unit_sigma
 
     sigma = unit_sigma(epsilon=epsilon, delta=delta)
     laplace = [laplace_mean_error(dimension=d, count=count, epsilon=epsilon) for d in dimensions]
@@ -109,11 +109,11 @@ def rates_in_people(*, epsilon: float, moments: float = 2.0, people: Sequence[in
     >>> rates_in_people(epsilon=1.0, people=(100, 1000)).axes[0].get_xlabel()
     'people n'
     """
-    from tallystick.mechanisms import local_rates
+    from tallystick.mechanisms.response import rates
 
-    local = [local_rates.local_mean_rate(count=n, epsilon=epsilon, moments=moments) for n in people]
-    central = [local_rates.central_mean_rate(count=n, epsilon=epsilon, moments=moments) for n in people]
-    none = [local_rates.open_mean_rate(count=n) for n in people]
+    local = [rates.local_mean_rate(count=n, epsilon=epsilon, moments=moments) for n in people]
+    central = [rates.central_mean_rate(count=n, epsilon=epsilon, moments=moments) for n in people]
+    none = [rates.open_mean_rate(count=n) for n in people]
     title = f"Best possible rates with {moments:g} moments at epsilon = {epsilon:g}"
     figure, axes = sheet(title=title, across="people n", up="mean squared error, up to a constant")
     axes.plot(people, local, color=VERMILLION)

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from tallystick.accounting import check, losses
 from tallystick.errors import InvalidInput, Refused
-from tallystick.mechanisms.key_counts import gaussian_tail, laplace_tail
-from tallystick.mechanisms.laws import SMOOTH_VECTOR_SIGMA, NoiseLaw, Relation
+from tallystick.mechanisms.keys.counts import gaussian_tail, laplace_tail
+from tallystick.mechanisms.noise.laws import SMOOTH_VECTOR_SIGMA, NoiseLaw, Relation
 from tallystick.tables.asked import UNITS, Query
 from tallystick.tables.estimates import law_of
 from tallystick.tables.keyset import PrivateKeys

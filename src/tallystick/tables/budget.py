@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tallystick.accounting import check, losses
 from tallystick.errors import InvalidInput, Refused
 from tallystick.mechanisms.base import confidence_level
-from tallystick.mechanisms.laws import SMOOTH_VECTOR_SIGMA
+from tallystick.mechanisms.noise.laws import SMOOTH_VECTOR_SIGMA
 from tallystick.tables.allocate import Noise, allocated, privacy_of, rho_of
 from tallystick.tables.asked import Query
 from tallystick.tables.estimates import Noisy

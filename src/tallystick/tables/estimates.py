@@ -12,7 +12,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from tallystick.mechanisms.laws import DiscreteGaussian, DiscreteLaplace, NoiseLaw
+from tallystick.mechanisms.noise.laws import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 
 Floats = NDArray[np.float64]
 

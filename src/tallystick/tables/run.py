@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallystick.errors import AlreadyCommitted, BudgetExceeded, InvalidInput, TallystickError, Unavailable
-from tallystick.mechanisms.randomness import SYSTEM, Source
+from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 from tallystick.tables.asked import MOST_NUMBERS, UNITS
 from tallystick.tables.dialects import SATURATED_TOTAL
 from tallystick.tables.engines.base import Engine, open_engine

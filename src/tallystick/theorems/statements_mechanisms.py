@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from tallystick.accounting.adjacency import Adjacency
-from tallystick.mechanisms import accuracy, interactive, quantile, selection, subsample, winsorized
-from tallystick.mechanisms.randomized import randomize
-from tallystick.mechanisms.unbounded import unbounded_winsorized_mean
+from tallystick.mechanisms.aggregate import subsample, winsorized
+from tallystick.mechanisms.aggregate.unbounded import unbounded_winsorized_mean
+from tallystick.mechanisms.response import interactive
+from tallystick.mechanisms.response.randomized import randomize
+from tallystick.mechanisms.select import accuracy
+from tallystick.mechanisms.select import candidates as selection
+from tallystick.mechanisms.select import order_statistics as quantile
 from tallystick.theorems.statement import Statement, show
 
 _SELECTION = "tests/unit/mechanisms/test_selection.py"
@@ -30,7 +34,7 @@ MECHANISMS = (
         "Each person's report is epsilon-DP in their answer, given all earlier reports, however questions are chosen.",
         "lecture notes, Definition 4.1; Duchi, Jordan and Wainwright 2018",
         "theory/local-response.md",
-        ("mechanisms.interactive.protocol", "mechanisms.interactive.in_turn"),
+        ("mechanisms.response.interactive.protocol", "mechanisms.response.interactive.in_turn"),
         "tests/unit/mechanisms/test_response.py",
         lambda: show(
             "two people asked in turn at epsilon 1: {} reports",
@@ -43,7 +47,7 @@ MECHANISMS = (
         "The index of the largest score + Lap(2 D / epsilon) is epsilon-DP; D / epsilon if scores are monotone.",
         "lecture notes, Proposition 5.1",
         "theory/selection-noisy-max.md",
-        ("mechanisms.selection.noisy_max",),
+        ("mechanisms.select.candidates.noisy_max",),
         _SELECTION,
         lambda: show("epsilon = 1: noise of scale {:g}", float(1 / selection.noisy_max(epsilon=1.0).rate)),
     ),
@@ -53,7 +57,7 @@ MECHANISMS = (
         "The expected loss of score is at most E|r_1| + E max_{2..k} |r_i|.",
         "lecture notes, Lemma 2",
         "theory/selection-noisy-max.md",
-        ("mechanisms.accuracy.noisy_max_gap",),
+        ("mechanisms.select.accuracy.noisy_max_gap",),
         _ACCURACY,
         lambda: show("E|r| = 2, E max = 5: {:g}", accuracy.noisy_max_gap(mean_size=2, mean_largest=5)),
     ),
@@ -63,7 +67,7 @@ MECHANISMS = (
         "E max of k variables <= (ln k + ln M(t)) / t for every t > 0.",
         "lecture notes, Lemma 3",
         "theory/selection-noisy-max.md",
-        ("mechanisms.accuracy.mean_largest",),
+        ("mechanisms.select.accuracy.mean_largest",),
         _ACCURACY,
         lambda: show("100 standard normals: {:.4f}", accuracy.mean_largest(count=100, log_moments=lambda t: t * t / 2)),
     ),
@@ -73,7 +77,7 @@ MECHANISMS = (
         "The expected loss is at most (2 D / epsilon)(1 + 2 ln(k - 1) + 2 ln 2); also (2 D / epsilon)(1 + H_{k-1}).",
         "lecture notes, Proposition 5.2",
         "theory/selection-noisy-max.md",
-        ("mechanisms.accuracy.laplace_max_gap", "mechanisms.accuracy.laplace_max_gap_sharp"),
+        ("mechanisms.select.accuracy.laplace_max_gap", "mechanisms.select.accuracy.laplace_max_gap_sharp"),
         _ACCURACY,
         lambda: show(
             "k = 1000, epsilon = 1: {:.2f}, sharper {:.2f}",
@@ -87,7 +91,11 @@ MECHANISMS = (
         "Density proportional to exp(epsilon u / (2 D)) with respect to any base measure is epsilon-DP.",
         "McSherry and Talwar 2007; bounded range: Dong, Durfee and Rogers 2020",
         "theory/selection-exponential.md",
-        ("mechanisms.selection.exponential", "mechanisms.exponential.on_line", "mechanisms.exponential.by_rejection"),
+        (
+            "mechanisms.select.candidates.exponential",
+            "mechanisms.select.continuum.on_line",
+            "mechanisms.select.continuum.by_rejection",
+        ),
         _SELECTION,
         lambda: show("scores 0, 2 at epsilon 1: {:.4f}", selection.exponential(epsilon=1.0).probabilities([0, 2])[1]),
     ),
@@ -97,7 +105,7 @@ MECHANISMS = (
         "It loses more than (2 D / epsilon)(ln(|Y| / |Y_best|) + t) with probability at most e^-t.",
         "lecture notes, Theorem 7.2",
         "theory/selection-exponential.md",
-        ("mechanisms.accuracy.exponential_gap",),
+        ("mechanisms.select.accuracy.exponential_gap",),
         _ACCURACY,
         lambda: show(
             "100 candidates, 5 best, 95 %: {:.3f}",
@@ -110,7 +118,7 @@ MECHANISMS = (
         "It loses more than (2 D / epsilon)(ln |Y| + t) with probability at most e^-t.",
         "lecture notes, Corollary 7.1",
         "theory/selection-exponential.md",
-        ("mechanisms.accuracy.exponential_gap",),
+        ("mechanisms.select.accuracy.exponential_gap",),
         _ACCURACY,
         lambda: show(
             "100 candidates, 95 %: {:.3f}", accuracy.exponential_gap(candidates=100, epsilon=1.0, confidence=0.95)
@@ -122,7 +130,7 @@ MECHANISMS = (
         "Three buyers at 1 and one at 4.01: noise falls off a cliff, the exponential mechanism does not.",
         "lecture notes, Example 7.1",
         "theory/selection-exponential.md",
-        ("mechanisms.exponential.on_line",),
+        ("mechanisms.select.continuum.on_line",),
         "tests/unit/mechanisms/test_continuum.py",
         lambda: "revenue 4.01 at 4.01, 4.00 at 1.00, 1.01 at 1.01, 0 at 4.02",
     ),
@@ -132,7 +140,7 @@ MECHANISMS = (
         "The less common one is chosen with probability 1 / (1 + e^{epsilon gap / 2}) <= 2 e^{-epsilon gap / 2}.",
         "lecture notes, Example 7.2",
         "theory/selection-exponential.md",
-        ("mechanisms.accuracy.wrong_choice",),
+        ("mechanisms.select.accuracy.wrong_choice",),
         _ACCURACY,
         lambda: show("gap 10, epsilon 1: {:.6f}", accuracy.wrong_choice(gap=10, epsilon=1.0)),
     ),
@@ -142,7 +150,7 @@ MECHANISMS = (
         "The largest of z_k + Gumbel noise is k with probability proportional to e^{z_k}.",
         "lecture notes, Proposition 7.1",
         "theory/selection-noisy-max.md",
-        ("mechanisms.selection.noisy_max",),
+        ("mechanisms.select.candidates.noisy_max",),
         _SELECTION,
         lambda: "noisy_max(noise='gumbel') has the law and the price of exponential()",
         "31: signs in the printed proof",
@@ -153,7 +161,7 @@ MECHANISMS = (
         "Its rank is off by at most (2 / epsilon)(ln(lattice points) + t) with probability 1 - e^-t.",
         "lecture notes, Theorem 7.6",
         "theory/quantile.md",
-        ("mechanisms.accuracy.quantile_rank_error", "mechanisms.accuracy.quantile_error"),
+        ("mechanisms.select.accuracy.quantile_rank_error", "mechanisms.select.accuracy.quantile_error"),
         _QUANTILE,
         lambda: show(
             "1000 points, 95 %: {:.2f} records",
@@ -167,7 +175,7 @@ MECHANISMS = (
         "Gap i of the sorted data has weight length * exp(-(epsilon / 2) |i - alpha k|).",
         "Smith 2011; lecture notes, Algorithms 3 and 4",
         "theory/quantile.md",
-        ("mechanisms.quantile.quantile", "mechanisms.quantiles.quantiles"),
+        ("mechanisms.select.order_statistics.quantile", "mechanisms.select.several.quantiles"),
         _QUANTILE,
         lambda: show(
             "median, epsilon 1, REPLACE: exponent {:g} per record",
@@ -181,7 +189,7 @@ MECHANISMS = (
         "A statistic on random blocks, averaged by the noisy widened winsorised mean, is private whatever it is.",
         "Smith 2011; lecture notes, Theorem 8.2",
         "theory/winsorized-mean.md",
-        ("mechanisms.subsample.subsample_and_aggregate", "mechanisms.winsorized.winsorized_mean"),
+        ("mechanisms.aggregate.subsample.subsample_and_aggregate", "mechanisms.aggregate.winsorized.winsorized_mean"),
         _AGGREGATE,
         lambda: show("a million records: {} blocks", subsample.blocks_for(10**6)),
     ),
@@ -191,7 +199,7 @@ MECHANISMS = (
         "Two private quartiles with epsilon/4 each, clamping to a widened range, Laplace noise with epsilon/2.",
         "Smith 2011; lecture notes, Algorithm 2",
         "theory/winsorized-mean.md",
-        ("mechanisms.winsorized.winsorized_mean",),
+        ("mechanisms.aggregate.winsorized.winsorized_mean",),
         _AGGREGATE,
         lambda: show(
             "total at delta 0: epsilon = {:g}",
@@ -205,7 +213,7 @@ MECHANISMS = (
         "Without public bounds the range is found by two stable histograms, for (epsilon, delta).",
         "lecture notes, Remark 8.3; Dwork and Lei 2009",
         "theory/winsorized-mean.md",
-        ("mechanisms.unbounded.unbounded_winsorized_mean",),
+        ("mechanisms.aggregate.unbounded.unbounded_winsorized_mean",),
         _AGGREGATE,
         lambda: show(
             "epsilon 1, delta 1e-6: a bin is used from {} noisy members on",
@@ -218,7 +226,7 @@ MECHANISMS = (
         "The noise of subsample-and-aggregate is of order n^-0.5267, barely below n^-0.5.",
         "lecture notes, Remark 8.4",
         "theory/winsorized-mean.md",
-        ("mechanisms.subsample.blocks_for",),
+        ("mechanisms.aggregate.subsample.blocks_for",),
         _AGGREGATE,
         lambda: show("k = n^0.4, exponent {:.4f}", 0.4 * (1 / 3 + 0.1 - 1) + (0.4 - 1) / 2),
         "25: the notes print n^-0.57",

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallystick.errors import TallystickError
-from tallystick.mechanisms.randomness import Source
+from tallystick.mechanisms.exact.randomness import Source
 
 Law = NDArray[np.float64]
 LEVELS = np.array([0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0, 1.5, 2.0])

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from tallystick.errors import InvalidInput
-from tallystick.mechanisms import accuracy, accuracy_of_means
-from tallystick.mechanisms.selection import exponential, permute_and_flip
+from tallystick.mechanisms.noise import accuracy_of_means
+from tallystick.mechanisms.select import accuracy
+from tallystick.mechanisms.select.candidates import exponential, permute_and_flip
 
 
 @pytest.mark.parametrize("candidates", [2, 3, 10, 1000])

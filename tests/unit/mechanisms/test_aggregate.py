@@ -19,9 +19,9 @@ from tallystick.mechanisms.aggregate import (
     unbounded_winsorized_mean,
     winsorized_mean,
 )
-from tallystick.mechanisms.subsample import SmallSample, SubsampleAndAggregate, shuffled
-from tallystick.mechanisms.unbounded import UnboundedWinsorizedMean
-from tallystick.mechanisms.winsorized import WinsorizedMean
+from tallystick.mechanisms.aggregate.subsample import SmallSample, SubsampleAndAggregate, shuffled
+from tallystick.mechanisms.aggregate.unbounded import UnboundedWinsorizedMean
+from tallystick.mechanisms.aggregate.winsorized import WinsorizedMean
 from unit.mechanisms.coverage import ENUMERATION, INTERVAL, checks
 from unit.mechanisms.neighbours import holds, log_ratio, refuses
 
@@ -213,7 +213,7 @@ def test_few_records_are_warned_about() -> None:
 def test_blocks_follow_the_notes_and_permutations_are_uniform() -> None:
     assert blocks_for(10**5) == 100
     assert blocks_for(3) == 4
-    from tallystick.mechanisms.randomness import SYSTEM
+    from tallystick.mechanisms.exact.randomness import SYSTEM
 
     seen = [tuple(shuffled(3, SYSTEM).tolist()) for _ in range(600)]
     assert all(40 < seen.count(p) < 180 for p in itertools.permutations(range(3)))

@@ -17,7 +17,7 @@ import pytest
 
 from tallystick.errors import InvalidInput, TallystickError
 from tallystick.mechanisms import aggregate, keys, noise, response, select
-from tallystick.mechanisms.randomness import SYSTEM, Source
+from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 from unit.mechanisms.registry import VERBS, Verb
 
 BILLION = 10**9

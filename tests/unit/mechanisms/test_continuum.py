@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from tallystick.errors import InvalidInput
-from tallystick.mechanisms.exponential import (
+from tallystick.mechanisms.exact.randomness import SYSTEM, SeededSource
+from tallystick.mechanisms.select.continuum import (
     LineExponential,
     RejectionExponential,
     Steps,
@@ -17,7 +18,6 @@ from tallystick.mechanisms.exponential import (
     on_line,
     uniform_box,
 )
-from tallystick.mechanisms.randomness import SYSTEM, SeededSource
 from unit.mechanisms.coverage import ENUMERATION, checks
 from unit.mechanisms.neighbours import holds, log_ratio, refuses
 

@@ -11,9 +11,9 @@ import pytest
 
 from tallystick.accounting import losses
 from tallystick.errors import InvalidInput
-from tallystick.mechanisms.enclosure import Digits
-from tallystick.mechanisms.knorm import KNorm, Norm, _Shape, add_knorm
-from tallystick.mechanisms.randomness import SYSTEM, SeededSource
+from tallystick.mechanisms.exact.intervals import Digits
+from tallystick.mechanisms.exact.randomness import SYSTEM, SeededSource
+from tallystick.mechanisms.noise.knorm import KNorm, Norm, _Shape, add_knorm
 from unit.mechanisms.coverage import ENUMERATION, INTERVAL, checks
 from unit.mechanisms.neighbours import refuses
 

@@ -15,11 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tallystick.errors import InvalidInput
-from tallystick.mechanisms import base, noise, noise_accuracy
+from tallystick.mechanisms import base, noise
 from tallystick.mechanisms.base import NotPrivate, UnrecordedRelease
-from tallystick.mechanisms.lattice import FARTHEST, Lattice, default_lattice, lattice_of
-from tallystick.mechanisms.laws import DiscreteGaussian, DiscreteLaplace
-from tallystick.mechanisms.randomness import SeededSource, Source
+from tallystick.mechanisms.exact.lattice import FARTHEST, Lattice, default_lattice, lattice_of
+from tallystick.mechanisms.exact.randomness import SeededSource, Source
+from tallystick.mechanisms.noise import accuracy as noise_accuracy
+from tallystick.mechanisms.noise.laws import DiscreteGaussian, DiscreteLaplace
 
 reals = st.floats(-1e6, 1e6)
 
@@ -113,7 +114,7 @@ def test_rho_calibration_meets_rho_exactly_on_the_lattice() -> None:
 
 def test_a_vector_pays_for_rounding_in_every_coordinate_it_may_change() -> None:
     # The design's example: 100 coordinates moved by .01 have L2 .1, but on the integers L2 up to 10.
-    from tallystick.mechanisms.additive import Move, enlarged_norm
+    from tallystick.mechanisms.noise.additive import Move, enlarged_norm
 
     move = Move(0.1, changed=100)
     assert float(enlarged_norm(DiscreteGaussian(1.0), Lattice(0), move)) ** 0.5 == pytest.approx(10.1)

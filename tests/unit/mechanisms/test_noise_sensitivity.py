@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput, Refused
-from tallystick.mechanisms.sensitivity import clamp, exact_sum, sensitivity_of
+from tallystick.mechanisms.noise.sensitivity import clamp, exact_sum, sensitivity_of
 
 VALUES = (-1.0, 0.0, 0.5, 3.0)
 

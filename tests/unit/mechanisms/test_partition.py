@@ -10,8 +10,8 @@ import pytest
 
 from tallystick.accounting import losses as accounting
 from tallystick.errors import InvalidInput
-from tallystick.mechanisms.key_counts import StableCounts, gaussian_tail, laplace_tail, stable_counts
-from tallystick.mechanisms.partition import StableKeys, in_public_order, stable, units_per_key
+from tallystick.mechanisms.keys.counts import StableCounts, gaussian_tail, laplace_tail, stable_counts
+from tallystick.mechanisms.keys.partition import StableKeys, in_public_order, stable, units_per_key
 from unit.mechanisms.coverage import ENUMERATION, checks
 from unit.mechanisms.neighbours import FEW, holds, profile, refuses
 

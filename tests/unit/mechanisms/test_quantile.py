@@ -12,9 +12,9 @@ import pytest
 from tallystick.accounting import losses as accounting
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput
-from tallystick.mechanisms.grid import Grid
-from tallystick.mechanisms.quantile import Cells, Quantile, median, quantile
-from tallystick.mechanisms.quantiles import Quantiles, quantiles
+from tallystick.mechanisms.exact.grid import Grid
+from tallystick.mechanisms.select.order_statistics import Cells, Quantile, median, quantile
+from tallystick.mechanisms.select.several import Quantiles, quantiles
 from unit.mechanisms.coverage import ENUMERATION, INTERVAL, checks
 from unit.mechanisms.neighbours import FEW, holds, log_ratio, refuses
 

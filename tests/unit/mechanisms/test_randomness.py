@@ -10,8 +10,8 @@ import threading
 import numpy as np
 import pytest
 
-from tallystick.mechanisms import randomness
-from tallystick.mechanisms.randomness import SYSTEM, SeededSource, SystemSource
+from tallystick.mechanisms.exact import randomness
+from tallystick.mechanisms.exact.randomness import SYSTEM, SeededSource, SystemSource
 
 
 def test_words_do_not_repeat_and_look_fair() -> None:

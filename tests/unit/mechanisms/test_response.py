@@ -10,13 +10,14 @@ import pytest
 
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import BudgetExceeded, InvalidInput
-from tallystick.mechanisms import local_rates, response
-from tallystick.mechanisms.estimate import from_ones, mean_laplace_width
-from tallystick.mechanisms.interactive import in_turn, protocol
-from tallystick.mechanisms.local_laplace import LocalLaplace
-from tallystick.mechanisms.randomized import RandomizedResponse
-from tallystick.mechanisms.selection import exponential
-from tallystick.mechanisms.unary import UnaryEncoding
+from tallystick.mechanisms import response
+from tallystick.mechanisms.response import rates
+from tallystick.mechanisms.response.estimates import from_ones, mean_laplace_width
+from tallystick.mechanisms.response.interactive import in_turn, protocol
+from tallystick.mechanisms.response.numbers import LocalLaplace
+from tallystick.mechanisms.response.randomized import RandomizedResponse
+from tallystick.mechanisms.response.unary import UnaryEncoding
+from tallystick.mechanisms.select.candidates import exponential
 from unit.mechanisms.coverage import ENUMERATION, INTERVAL, checks
 from unit.mechanisms.neighbours import holds, log_ratio, refuses
 
@@ -164,13 +165,13 @@ def test_a_central_mechanism_is_no_local_question() -> None:
 
 
 def test_minimax_rates_follow_the_theorems() -> None:
-    assert local_rates.local_mean_rate(count=400, epsilon=0.5, moments=2) == pytest.approx(0.1)
-    assert local_rates.local_mean_rate(count=400, epsilon=0.5) == pytest.approx(0.01)
-    assert local_rates.central_mean_rate(count=400, epsilon=0.5) == pytest.approx(1 / 400 + 1 / 200**2)
+    assert rates.local_mean_rate(count=400, epsilon=0.5, moments=2) == pytest.approx(0.1)
+    assert rates.local_mean_rate(count=400, epsilon=0.5) == pytest.approx(0.01)
+    assert rates.central_mean_rate(count=400, epsilon=0.5) == pytest.approx(1 / 400 + 1 / 200**2)
     for moments in (2, 4, math.inf):
         small, large = (
-            local_rates.local_mean_rate(count=n, epsilon=1.0, moments=moments)
-            / local_rates.central_mean_rate(count=n, epsilon=1.0, moments=moments)
+            rates.local_mean_rate(count=n, epsilon=1.0, moments=moments)
+            / rates.central_mean_rate(count=n, epsilon=1.0, moments=moments)
             for n in (10**3, 10**6)
         )
         assert large >= small / 2  # local never becomes cheaper relative to central
@@ -179,8 +180,8 @@ def test_minimax_rates_follow_the_theorems() -> None:
 def test_clamping_attains_the_local_rate() -> None:
     for moments in (2, 3, 6):
         ratios = [
-            local_rates.local_clamp_error(count=n, epsilon=0.5, moments=moments)
-            / local_rates.local_mean_rate(count=n, epsilon=0.5, moments=moments)
+            rates.local_clamp_error(count=n, epsilon=0.5, moments=moments)
+            / rates.local_mean_rate(count=n, epsilon=0.5, moments=moments)
             for n in (10**3, 10**5, 10**8)
         ]
         assert max(ratios) < 12
@@ -212,8 +213,8 @@ def test_bad_epsilon_and_moments_are_refused() -> None:
     for build in (
         lambda: response.randomize(epsilon=0.0),
         lambda: response.laplace(epsilon=-1.0, bounds=(0, 1)),
-        lambda: local_rates.local_mean_rate(count=10, epsilon=1.0, moments=1.5),
-        lambda: local_rates.central_mean_rate(count=0, epsilon=1.0),
+        lambda: rates.local_mean_rate(count=10, epsilon=1.0, moments=1.5),
+        lambda: rates.central_mean_rate(count=0, epsilon=1.0),
     ):
         with pytest.raises(InvalidInput):
             build()

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from tallystick.errors import InvalidInput
-from tallystick.mechanisms.randomness import SYSTEM, Source
-from tallystick.mechanisms.samplers import uniform
-from tallystick.mechanisms.samplers.bernoulli import bernoulli, bernoulli_exp
-from tallystick.mechanisms.samplers.discrete_gaussian import discrete_gaussian
-from tallystick.mechanisms.samplers.discrete_laplace import discrete_laplace
-from tallystick.mechanisms.samplers.enclosure import exp_enclosure
-from tallystick.mechanisms.samplers.geometric import geometric
-from tallystick.mechanisms.samplers.inversion import Weights, boundaries
+from tallystick.mechanisms.exact import uniform
+from tallystick.mechanisms.exact.bernoulli import bernoulli, bernoulli_exp
+from tallystick.mechanisms.exact.discrete_gaussian import discrete_gaussian
+from tallystick.mechanisms.exact.discrete_laplace import discrete_laplace
+from tallystick.mechanisms.exact.geometric import geometric
+from tallystick.mechanisms.exact.integer_exp import exp_enclosure
+from tallystick.mechanisms.exact.inversion import Weights, boundaries
+from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 
 
 class Forbidden(Source):

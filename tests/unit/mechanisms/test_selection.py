@@ -12,12 +12,12 @@ import pytest
 from tallystick.accounting import losses as accounting
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput
-from tallystick.mechanisms import categorical, race
 from tallystick.mechanisms.base import NotPrivate
-from tallystick.mechanisms.categorical import Weights, choose_many
-from tallystick.mechanisms.race import LazyNoise, Noise, largest
-from tallystick.mechanisms.randomness import SYSTEM, SeededSource
-from tallystick.mechanisms.selection import (
+from tallystick.mechanisms.exact import lazy_noise, weighted_choice
+from tallystick.mechanisms.exact.lazy_noise import LazyNoise, Noise, largest
+from tallystick.mechanisms.exact.randomness import SYSTEM, SeededSource
+from tallystick.mechanisms.exact.weighted_choice import Weights, choose_many
+from tallystick.mechanisms.select.candidates import (
     ExponentialMechanism,
     NoisyMax,
     PermuteAndFlip,
@@ -26,7 +26,7 @@ from tallystick.mechanisms.selection import (
     permute_and_flip,
     weights,
 )
-from tallystick.mechanisms.topk import TopK, top_k
+from tallystick.mechanisms.select.topk import TopK, top_k
 from unit.mechanisms.coverage import ENUMERATION, checks
 from unit.mechanisms.neighbours import FEW, LEVELS, Untouched, holds, log_ratio, refuses, worst_profile
 
@@ -146,7 +146,7 @@ def test_float_decisions_agree_with_exact_arithmetic_on_the_same_bits() -> None:
     words = [source.bits(64) for _ in range(300)]
     for word in words:
         fast = choose_many(table, 1, _Fixed(word))[0]
-        assert fast == categorical._refined(table, word, SYSTEM)
+        assert fast == weighted_choice._refined(table, word, SYSTEM)
 
 
 @pytest.mark.parametrize("noise", list(Noise))
@@ -156,14 +156,14 @@ def test_the_race_in_floats_agrees_with_the_race_in_decimals_on_the_same_bits(no
     for _ in range(200):
         words = source.words(4)
         fast = largest(scores, scale=Fraction(1), noise=noise, how_many=2, source=_Fixed(*(int(w) for w in words)))
-        exact = race._settle(np.arange(4), scores, words, Fraction(1), noise, 2, SYSTEM)
+        exact = lazy_noise._settle(np.arange(4), scores, words, Fraction(1), noise, 2, SYSTEM)
         assert fast.tolist() == exact.tolist()
 
 
 def test_float_enclosures_of_noise_contain_the_exact_noise() -> None:
     words = np.concatenate((SeededSource(3).words(500), np.array([0, 1, 2, 2**64 - 1, 2**64 - 2, 2**63], np.uint64)))
     for noise in Noise:
-        low, high = race._noisy_bounds(np.zeros(words.size), words, 1.0, noise)
+        low, high = lazy_noise._noisy_bounds(np.zeros(words.size), words, 1.0, noise)
         for i, word in enumerate(words):
             exact = LazyNoise.of_word(noise, int(word)).enclose()
             assert low[i] <= exact.low

@@ -12,9 +12,9 @@ import pytest
 from tallystick.accounting import losses as accounting
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput, Refused
-from tallystick.mechanisms.race import LazyNoise, Noise
-from tallystick.mechanisms.randomness import SeededSource
-from tallystick.mechanisms.threshold import AboveThreshold, above_threshold, best_threshold_share
+from tallystick.mechanisms.exact.lazy_noise import LazyNoise, Noise
+from tallystick.mechanisms.exact.randomness import SeededSource
+from tallystick.mechanisms.select.sparse_vector import AboveThreshold, above_threshold, best_threshold_share
 from unit.mechanisms.coverage import ENUMERATION, INTERVAL, checks
 from unit.mechanisms.neighbours import refuses
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import tallystick as ts
 from tallystick.errors import InvalidInput, Refused, TallystickError, Unavailable
 from tallystick.ledger import Account
-from tallystick.mechanisms.randomness import SystemSource
+from tallystick.mechanisms.exact.randomness import SystemSource
 from tallystick.tables import expressions, run
 from tallystick.tables.engines.base import open_engine
 from tallystick.tables.release import Release

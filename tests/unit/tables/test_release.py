@@ -13,7 +13,7 @@ from sqlglot import exp
 import tallystick as ts
 from tallystick.errors import BudgetExceeded, IdempotencyConflict, InvalidInput, Refused, Unavailable
 from tallystick.ledger import Account, Ledger
-from tallystick.mechanisms.randomness import SystemSource
+from tallystick.mechanisms.exact.randomness import SystemSource
 from tallystick.tables import run
 from tallystick.tables.dialects import DuckWords
 from tallystick.tables.engines.duckdb import DuckEngine

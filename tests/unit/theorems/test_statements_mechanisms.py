@@ -40,5 +40,5 @@ def test_a_statement_is_found_by_its_bare_number() -> None:
 def test_the_command_shows_a_mechanisms_statement_with_the_full_name_of_its_function(capsys) -> None:
     assert main(["theorem", "prop 5.2"]) == 0
     shown = capsys.readouterr().out
-    assert "tallystick.mechanisms.accuracy.laplace_max_gap" in shown
+    assert "tallystick.mechanisms.select.accuracy.laplace_max_gap" in shown
     assert "32.40" in shown

@@ -14,8 +14,8 @@ from tallystick.errors import InvalidInput
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tallystick.mechanisms.local_laplace import LocalLaplace
-    from tallystick.mechanisms.randomized import RandomizedResponse
+    from tallystick.mechanisms.response.numbers import LocalLaplace
+    from tallystick.mechanisms.response.randomized import RandomizedResponse
 
 
 def respond(

@@ -1,0 +1,151 @@
+"""Additive noise on a lattice: the mechanism behind every verb of ``noise``.
+
+The value is rounded to the lattice, exact integer noise is added, and the point is turned back into a number. The
+price is that of the integer law with the sensitivity enlarged by what rounding can add (docs/theory/noise-lattice.md):
+a scalar moves by at most ceil(D / g) points; a vector with d changed coordinates by L1 / g + d or L2 / g + sqrt d.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tallystick.errors import InvalidInput
+from tallystick.mechanisms.base import Mechanism, confidence_level
+from tallystick.mechanisms.exact.lattice import FARTHEST, Lattice, real_scalar
+from tallystick.mechanisms.exact.randomness import Source
+from tallystick.mechanisms.inputs import length
+from tallystick.mechanisms.noise.laws import NoiseLaw, Relation
+
+if TYPE_CHECKING:
+    from tallystick.accounting.loss import PrivacyLoss
+
+Noisy = float | int | NDArray[np.float64] | NDArray[np.int64]
+Points = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """How far neighbouring values can be apart, in data units: ``norm`` is L1 for Laplace noise and L2 for Gaussian.
+
+    ``changed`` coordinates can differ, each by at most ``each`` where that is known.
+    """
+
+    norm: float
+    changed: int = 1
+    each: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AdditiveNoise(Mechanism[Points, Noisy]):
+    """value + noise, on the lattice (``lattice`` is None for integer data, which needs no rounding)."""
+
+    law: NoiseLaw
+    lattice: Lattice | None
+    move: Move
+    dimension: int | None
+    relation: Relation
+
+    @property
+    def privacy(self) -> PrivacyLoss:
+        """The pair of the lattice law, or one proved to dominate it (docs/theory/noise-lattice.md): an upper bound."""
+        return price(self.law, self.lattice, self.move, self.relation)
+
+    @property
+    def granularity(self) -> float:
+        """Distance of neighbouring outputs."""
+        return 1.0 if self.lattice is None else self.lattice.granularity
+
+    @property
+    def variance(self) -> float:
+        """Variance of the noise of one coordinate, in squared data units; rounding adds at most granularity^2 / 4."""
+        return self.law.variance * self.granularity**2
+
+    def density(self, offsets: NDArray[np.float64]) -> NDArray[np.float64]:
+        """How likely the noise is near each offset from the value, per data unit: what a picture of it shows."""
+        return self.law.mass(np.rint(offsets / self.granularity).astype(np.int64)) / self.granularity
+
+    def error(self, *, confidence: float = 0.95, simultaneous: bool = False) -> float:
+        """Half-width: |output - value| is at most this with at least the given probability.
+
+        Exact for the lattice law (half a granule is added for the rounding of the value). With ``simultaneous`` it
+        holds for all coordinates at once, which are independent.
+        """
+        miss = 1.0 - confidence_level(confidence)
+        if simultaneous and self.dimension is not None:
+            miss = -math.expm1(math.log1p(-miss) / self.dimension)
+        width = self.law.half_width(miss)
+        return float(width) if self.lattice is None else (width + 0.5) * self.granularity
+
+    def interval(self, output: Any, *, confidence: float = 0.95) -> tuple[Any, Any]:
+        """Ends of an interval that contains the true value with at least this probability."""
+        half = self.error(confidence=confidence)
+        return output - half, output + half
+
+    def prepare(self, value: Any, *, strict: bool) -> Points:
+        if self.dimension is None:
+            return np.array([self._point(value, strict=strict)], dtype=np.int64)
+        return self._points(value, self.dimension, strict=strict)
+
+    def draw(self, prepared: Points, source: Source) -> Noisy:
+        if self.dimension is None:
+            point = int(prepared[0]) + self.law.one(source)
+            return point if self.lattice is None else self.lattice.value(point)
+        noisy = prepared + self.law.draw(len(prepared), source)
+        return noisy if self.lattice is None else self.lattice.values(noisy)
+
+    def _point(self, value: Any, *, strict: bool) -> int:
+        number = real_scalar("value", value, strict=strict)
+        if self.lattice is not None:
+            return self.lattice.nearest(number)
+        if not isinstance(number, int):
+            raise InvalidInput("value", f"a value of type {type(value).__name__}", "an integer")
+        if strict and abs(number) > FARTHEST:
+            raise InvalidInput("value", "an integer beyond 2^62", "a smaller integer")
+        return max(-FARTHEST, min(FARTHEST, number))
+
+    def _points(self, value: Any, dimension: int, *, strict: bool) -> Points:
+        allowed = f"a one-dimensional array of {dimension} finite " + ("numbers" if self.lattice else "integers")
+        if length("value", value, allowed) != dimension:  # before an array is made of it
+            raise InvalidInput("value", f"{len(value)} numbers", allowed)
+        try:
+            array = np.asarray(value)
+        except (ValueError, OverflowError):
+            raise InvalidInput("value", "a ragged sequence", allowed) from None
+        if array.shape != (dimension,) or array.dtype.kind not in ("fiu" if self.lattice else "iu"):
+            raise InvalidInput("value", f"an array of {array.dtype} of shape {array.shape}", allowed)
+        if self.lattice is None:
+            return np.asarray(np.clip(array, -FARTHEST, FARTHEST), dtype=np.int64)
+        reals = array.astype(np.float64)
+        if strict and not np.isfinite(reals).all():
+            raise InvalidInput("value", "an array with numbers that are not finite", allowed)
+        return self.lattice.nearest_all(reals)
+
+
+def price(law: NoiseLaw, lattice: Lattice | None, move: Move, relation: Relation) -> PrivacyLoss:
+    """The privacy of adding ``law`` to lattice points of values that move by ``move``."""
+    grid = lattice or Lattice(0)
+    if move.changed == 1:
+        return law.shift_privacy(grid.steps(move.norm), relation)
+    norm = enlarged_norm(law, lattice, move)
+    if move.each is not None:
+        steps = grid.steps(move.each)
+        if move.changed * steps**law.order <= norm:
+            # Independent coordinates that each move by at most ``steps``: a composition of exact pairs. A smaller
+            # shift of a log-concave law is dominated by a larger one.
+            return move.changed * law.shift_privacy(steps, relation)
+    return law.norm_privacy(norm, relation)
+
+
+def enlarged_norm(law: NoiseLaw, lattice: Lattice | None, move: Move) -> Fraction:
+    """The norm in lattice units to the power of its order (L1, or L2 squared), after rounding. Errs upwards."""
+    if lattice is None:
+        return Fraction(move.norm) ** law.order
+    # Each changed coordinate gains less than one step: d of them gain d in L1 and sqrt d in L2.
+    rounding = move.changed if law.order == 1 else math.nextafter(math.sqrt(move.changed), math.inf)
+    return (lattice.scaled(move.norm) + Fraction(rounding)) ** law.order

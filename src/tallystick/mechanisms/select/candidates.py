@@ -1,0 +1,228 @@
+"""Choose one of finitely many candidates by score: exponential mechanism, noisy maximum, permute-and-flip.
+
+Only the index comes out. The sensitivity is the most one unit can change any one score (the scores as passed, in
+exact arithmetic). ``monotone=True`` says that adding a unit never lowers any score (counts do this): then half the
+noise is enough, under ADD_REMOVE only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tallystick.accounting import check, losses
+from tallystick.accounting.adjacency import Adjacency
+from tallystick.errors import InvalidInput
+from tallystick.mechanisms.base import Mechanism, confidence_level
+from tallystick.mechanisms.exact.coins import exp_probability, exp_word_bounds, flip_words
+from tallystick.mechanisms.exact.lazy_noise import Noise, largest
+from tallystick.mechanisms.exact.randomness import Source
+from tallystick.mechanisms.exact.uniform import integer
+from tallystick.mechanisms.exact.weighted_choice import Weights, choose
+from tallystick.mechanisms.inputs import budget, monotone_scores, vector
+from tallystick.mechanisms.select import accuracy
+
+if TYPE_CHECKING:
+    from tallystick.accounting.loss import PrivacyLoss
+
+Scores = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chooser(Mechanism[Scores, int]):
+    """What the three ways to choose have in common."""
+
+    epsilon: float
+    sensitivity: float
+    monotone: bool
+    adjacency: Adjacency
+    unit: str | None
+
+    def __post_init__(self) -> None:
+        budget(self.epsilon, self.sensitivity)
+        monotone_scores(self.monotone, self.adjacency)
+
+    @property
+    def rate(self) -> Fraction:
+        """Exponent per unit of score: epsilon / (2 sensitivity), or twice that for monotone scores."""
+        return Fraction(self.epsilon) / Fraction(self.sensitivity) / (1 if self.monotone else 2)
+
+    def prepare(self, value: Any, *, strict: bool) -> Scores:
+        return vector("scores", value, strict=strict)
+
+    def error(self, *, confidence: float, candidates: int) -> float:
+        """With this confidence the chosen score is at most this far below the best (Theorem 7.2, Corollary 7.1).
+
+        Proved for the exponential mechanism; permute-and-flip is never worse (McKenna and Sheldon 2020).
+        """
+        return accuracy.exponential_gap(
+            candidates=candidates,
+            epsilon=self.epsilon * (2 if self.monotone else 1),
+            sensitivity=self.sensitivity,
+            confidence=confidence_level(confidence),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExponentialMechanism(Chooser):
+    """Index i with probability proportional to exp(rate * score_i); built by :func:`exponential`."""
+
+    @property
+    def privacy(self) -> PrivacyLoss:
+        """Bounded range epsilon (Dong, Durfee and Rogers 2020), so zCDP epsilon^2 / 8: stronger than pure epsilon."""
+        return losses.exponential(epsilon=self.epsilon, adjacency=self.adjacency, unit=self.unit)
+
+    def draw(self, prepared: Scores, source: Source) -> int:
+        return choose(weights(prepared, self.rate), source)
+
+    def probabilities(self, scores: Any) -> Scores:
+        """The law of the choice, in float64. A function of the data: for planning on public scores, not for release."""
+        behind = self.prepare(scores, strict=True)
+        weight = np.exp(float(self.rate) * (behind - behind.max()))
+        return np.asarray(weight / weight.sum())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoisyMax(Chooser):
+    """Index of the largest score + noise; built by :func:`noisy_max`."""
+
+    noise: Noise
+
+    @property
+    def privacy(self) -> PrivacyLoss:
+        """Gumbel noise is the exponential mechanism itself (Proposition 7.1); otherwise pure epsilon and no more."""
+        price = losses.exponential if self.noise is Noise.GUMBEL else losses.pure_dp
+        return price(epsilon=self.epsilon, adjacency=self.adjacency, unit=self.unit)
+
+    def draw(self, prepared: Scores, source: Source) -> int:
+        return int(largest(prepared, scale=1 / self.rate, noise=self.noise, source=source)[0])
+
+    def error(self, *, confidence: float, candidates: int) -> float:
+        """As for the other choosers; for Laplace noise by a union bound on the largest noise."""
+        if self.noise is Noise.LAPLACE:
+            return accuracy.laplace_max_gap_at(
+                candidates=candidates, scale=float(1 / self.rate), confidence=confidence_level(confidence)
+            )
+        return Chooser.error(self, confidence=confidence, candidates=candidates)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PermuteAndFlip(Chooser):
+    """Candidates in random order, each taken with probability exp(-rate * gap); built by :func:`permute_and_flip`."""
+
+    @property
+    def privacy(self) -> PrivacyLoss:
+        """Pure epsilon; not bounded-range, so the exponential leaf would understate it."""
+        return losses.pure_dp(epsilon=self.epsilon, adjacency=self.adjacency, unit=self.unit)
+
+    def draw(self, prepared: Scores, source: Source) -> int:
+        chances = weights(prepared, self.rate)
+        least, most = exp_word_bounds(chances.exponents, chances.error)
+        taken = flip_words(least, most, lambda i: exp_probability(chances.exact(i)[1]), source)
+        # The first taken candidate in a uniform order is a uniform one of the taken; the best is always taken.
+        return int(np.flatnonzero(taken)[integer(int(taken.sum()), source)])
+
+    def probabilities(self, scores: Any) -> Scores:
+        """The law of the choice, in float64: p_i times the integral of prod over j != i of (1 - t p_j), t in [0, 1]."""
+        behind = self.prepare(scores, strict=True)
+        keep = np.exp(float(self.rate) * (behind - behind.max()))
+        node, weight = np.polynomial.legendre.leggauss(keep.size // 2 + 1)  # exact for that polynomial
+        factors = 1 - (node[:, None] + 1) / 2 * keep[None, :]
+        others = np.exp(np.log(factors).sum(axis=1, keepdims=True)) / factors
+        return np.asarray(keep * (weight / 2 @ others))
+
+
+def weights(scores: Scores, rate: Fraction) -> Weights:
+    """Weights exp(-rate * (best - score)): the scores' gaps are rounded once in float64, and exact on demand.
+
+    >>> weights(np.array([0.0, 1.0]), Fraction(1, 2)).exponents
+    array([0.5, 0. ])
+    """
+    best = float(scores.max())
+    with np.errstate(over="ignore"):
+        exponents = np.minimum(float(rate) * (best - scores), 1e300)
+    exact_best = Fraction(best)
+    return Weights(
+        counts=np.ones(scores.size),
+        exponents=exponents,
+        error=exponents * 2.0**-50,
+        exact=lambda i: (1, rate * (exact_best - Fraction(float(scores[i])))),
+    )
+
+
+def exponential(
+    *,
+    epsilon: float,
+    sensitivity: float = 1.0,
+    monotone: bool = False,
+    adjacency: Adjacency = Adjacency.ADD_REMOVE,
+    unit: str | None = None,
+) -> ExponentialMechanism:
+    """The exponential mechanism (McSherry and Talwar 2007; Theorem 7.1): P(i) proportional to exp(eps u_i / (2 Delta)).
+
+    Sampled exactly (docs/theory/selection-exponential.md).
+
+    >>> mechanism = exponential(epsilon=1.0)
+    >>> mechanism.probabilities([0, 0, 2]).round(3).tolist()
+    [0.212, 0.212, 0.576]
+    """
+    return ExponentialMechanism(**_common(epsilon, sensitivity, monotone, adjacency, unit))
+
+
+def noisy_max(
+    *,
+    epsilon: float,
+    sensitivity: float = 1.0,
+    noise: Noise | str = Noise.LAPLACE,
+    monotone: bool = False,
+    adjacency: Adjacency = Adjacency.ADD_REMOVE,
+    unit: str | None = None,
+) -> NoisyMax:
+    """Report noisy max (Propositions 5.1 and 7.1): noise of scale 2 Delta / epsilon, index of the largest.
+
+    ``noise`` is "laplace", "exponential" (the same law as permute-and-flip, Ding et al. 2021) or "gumbel" (the same
+    law as the exponential mechanism). docs/theory/selection-noisy-max.md
+
+    >>> noisy_max(epsilon=1.0, noise="gumbel").noise.value
+    'gumbel'
+    """
+    try:
+        kind = Noise(noise)
+    except ValueError:
+        raise InvalidInput("noise", noise, "one of " + ", ".join(kind.value for kind in Noise)) from None
+    return NoisyMax(noise=kind, **_common(epsilon, sensitivity, monotone, adjacency, unit))
+
+
+def permute_and_flip(
+    *,
+    epsilon: float,
+    sensitivity: float = 1.0,
+    monotone: bool = False,
+    adjacency: Adjacency = Adjacency.ADD_REMOVE,
+    unit: str | None = None,
+) -> PermuteAndFlip:
+    """Permute-and-flip (McKenna and Sheldon 2020): expected score never below the exponential mechanism's.
+
+    docs/theory/selection-permute-and-flip.md
+
+    >>> permute_and_flip(epsilon=1.0).probabilities([0, 0, 2]).round(3).tolist()
+    [0.161, 0.161, 0.677]
+    """
+    return PermuteAndFlip(**_common(epsilon, sensitivity, monotone, adjacency, unit))
+
+
+def _common(epsilon: Any, sensitivity: Any, monotone: Any, adjacency: Any, unit: Any) -> dict[str, Any]:
+    """The checked arguments every chooser takes, as plain numbers."""
+    price, step = budget(epsilon, sensitivity)
+    relation = check.adjacency(adjacency)
+    return {
+        "epsilon": price,
+        "sensitivity": step,
+        "monotone": monotone_scores(monotone, relation),
+        "adjacency": relation,
+        "unit": check.unit(unit),
+    }

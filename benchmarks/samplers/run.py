@@ -20,8 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from tallystick.mechanisms import noise
-from tallystick.mechanisms.exact.discrete_gaussian import discrete_gaussian
-from tallystick.mechanisms.exact.discrete_laplace import discrete_laplace
+from tallystick.mechanisms.exact.integer_noise import discrete_gaussian, discrete_laplace
 from tallystick.mechanisms.exact.randomness import SYSTEM
 
 ROOT = Path(__file__).resolve().parents[2]

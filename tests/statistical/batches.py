@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tallystick.mechanisms.aggregate.unbounded import _sizes
+from tallystick.mechanisms.aggregate.winsorized import _sizes
 from tallystick.mechanisms.exact import lazy_noise
 from tallystick.mechanisms.exact.coins import exp_probability, exp_word_bounds, flip, flip_words
-from tallystick.mechanisms.exact.discrete_gaussian import discrete_gaussian
-from tallystick.mechanisms.exact.discrete_laplace import discrete_laplace
+from tallystick.mechanisms.exact.integer_noise import discrete_gaussian, discrete_laplace
 from tallystick.mechanisms.exact.randomness import SYSTEM
 from tallystick.mechanisms.exact.uniform import integers
 from tallystick.mechanisms.exact.weighted_choice import choose_many
@@ -158,7 +157,7 @@ def line_points(mechanism: Any, value: Any, size: int) -> Numbers:
 
 
 def quantile_points(mechanism: Any, value: Any, size: int) -> Numbers:
-    cells = Cells.of(mechanism.prepare(value, strict=False), mechanism.grid.first, mechanism.grid.last)
+    cells = Cells.of(mechanism.prepare(value, strict=False), mechanism.lattice.first, mechanism.lattice.last)
     return points(cells, Fraction(mechanism.alpha), mechanism.rate, size)
 
 
@@ -166,7 +165,7 @@ def two_quantiles(mechanism: Any, value: Any, size: int) -> Numbers:
     """Two levels at once: the higher first, then the lower among the records up to it."""
     data = mechanism.prepare(value, strict=False)
     low, high = (Fraction(alpha) for alpha in mechanism.alphas)
-    first, last = mechanism.grid.first, mechanism.grid.last
+    first, last = mechanism.lattice.first, mechanism.lattice.last
     out = np.empty((size, 2))
     out[:, 1] = points(Cells.of(data, first, last), high, mechanism.rate(high), size)
     for found in np.unique(out[:, 1]).astype(int):
@@ -179,10 +178,13 @@ def two_quantiles(mechanism: Any, value: Any, size: int) -> Numbers:
 def winsorized(mechanism: Any, value: Any, size: int) -> Numbers:
     """The mean in units of lattice step / count: a whole number."""
     data = mechanism.prepare(value, strict=False)
-    cells, rate = Cells.of(data, mechanism.grid.first, mechanism.grid.last), Fraction(mechanism.quartile_epsilon) / 2
+    cells, rate = (
+        Cells.of(data, mechanism.lattice.first, mechanism.lattice.last),
+        Fraction(mechanism.quartile_epsilon) / 2,
+    )
     lower, upper = (points(cells, alpha, rate, size) for alpha in (Fraction(1, 4), Fraction(3, 4)))
-    out, span = np.empty(size), mechanism.grid.points
-    pairs = (lower - mechanism.grid.first) * span + upper - mechanism.grid.first
+    out, span = np.empty(size), mechanism.lattice.points
+    pairs = (lower - mechanism.lattice.first) * span + upper - mechanism.lattice.first
     for pair in np.unique(pairs):
         rows = np.flatnonzero(pairs == pair)
         low, high = mechanism.widened(int(lower[rows[0]]), int(upper[rows[0]]), data.size)
@@ -260,5 +262,5 @@ def unknown_range(mechanism: Any, value: Any, size: int) -> Numbers:
     for scale, place in np.unique(where[where[:, 1] != -1e6], axis=0):
         rows = np.flatnonzero((where[:, 0] == scale) & (where[:, 1] == place))
         mean = mechanism.near(int(place), 2.0 ** (scale + 1))
-        out[rows, 2] = winsorized(mean, data, rows.size) * mean.grid.granularity / data.size
+        out[rows, 2] = winsorized(mean, data, rows.size) * mean.lattice.granularity / data.size
     return out

@@ -34,7 +34,7 @@ def noise_law(mechanism: Any, width: int, centre: int) -> Law:
 
 def winsorized_law(mechanism: Any, numbers: Sequence[int]) -> Law:
     """The winsorised mean times the number of numbers, at -REACH..REACH, for a lattice 0, 1, ..., last."""
-    data, points, rate = np.sort(np.array(numbers)), mechanism.grid.last + 1, mechanism.quartile_epsilon / 2
+    data, points, rate = np.sort(np.array(numbers)), mechanism.lattice.last + 1, mechanism.quartile_epsilon / 2
     lows, highs = (quantile_law(data, alpha, rate, points) for alpha in (0.25, 0.75))
     law = np.zeros(2 * REACH + 1)
     for a, b in itertools.product(range(points), repeat=2):

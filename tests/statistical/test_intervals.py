@@ -12,15 +12,14 @@ from statistical import batches
 from statistical.goodness import at_most
 from tallystick.mechanisms import aggregate, keys, response, select
 from tallystick.mechanisms.aggregate.subsample import SubsampleAndAggregate
-from tallystick.mechanisms.aggregate.unbounded import UnboundedWinsorizedMean
+from tallystick.mechanisms.aggregate.winsorized import UnboundedWinsorizedMean
 from tallystick.mechanisms.keys.counts import StableCounts
 from tallystick.mechanisms.keys.partition import StableKeys
+from tallystick.mechanisms.response.choices import UnaryEncoding
 from tallystick.mechanisms.response.numbers import LocalLaplace
-from tallystick.mechanisms.response.unary import UnaryEncoding
-from tallystick.mechanisms.select.candidates import ExponentialMechanism, NoisyMax, PermuteAndFlip
+from tallystick.mechanisms.select.candidates import ExponentialMechanism, NoisyMax, PermuteAndFlip, TopK
 from tallystick.mechanisms.select.continuum import LineExponential, RejectionExponential, Steps
-from tallystick.mechanisms.select.several import Quantiles
-from tallystick.mechanisms.select.topk import TopK
+from tallystick.mechanisms.select.order_statistics import Quantiles
 from unit.mechanisms.coverage import INTERVAL, checks
 
 LEVEL = 0.9

@@ -72,7 +72,7 @@ BATCHED = [
 def same_units(case: Case, singles: np.ndarray) -> np.ndarray:
     """Single releases in the units in which batches come: whole numbers."""
     if name_starts(case, "exponential on a line"):
-        return singles / case.mechanism.grid.granularity
+        return singles / case.mechanism.lattice.granularity
     if name_starts(case, "winsorised mean"):
         return np.rint(singles * len(case.left))
     return np.rint(singles * case.mechanism.blocks) if name_starts(case, "subsample") else singles

@@ -18,8 +18,7 @@ from statistical.goodness import NEVER, g_test
 from tallystick.mechanisms import noise
 from tallystick.mechanisms.aggregate import subsample_and_aggregate, unbounded_winsorized_mean, winsorized_mean
 from tallystick.mechanisms.aggregate.subsample import SubsampleAndAggregate
-from tallystick.mechanisms.aggregate.unbounded import UnboundedWinsorizedMean
-from tallystick.mechanisms.aggregate.winsorized import WinsorizedMean
+from tallystick.mechanisms.aggregate.winsorized import UnboundedWinsorizedMean, WinsorizedMean
 from tallystick.mechanisms.exact.lazy_noise import Noise, largest
 from tallystick.mechanisms.exact.randomness import SYSTEM
 from tallystick.mechanisms.exact.weighted_choice import Weights, _refined, choose_many
@@ -28,13 +27,13 @@ from tallystick.mechanisms.keys.partition import StableKeys, stable
 from tallystick.mechanisms.noise.additive import AdditiveNoise
 from tallystick.mechanisms.noise.knorm import KNorm, Norm, add_knorm
 from tallystick.mechanisms.response import laplace, randomize, unary_encoding
+from tallystick.mechanisms.response.choices import RandomizedResponse, UnaryEncoding
 from tallystick.mechanisms.response.numbers import LocalLaplace
-from tallystick.mechanisms.response.randomized import RandomizedResponse
-from tallystick.mechanisms.response.unary import UnaryEncoding
 from tallystick.mechanisms.select.candidates import (
     ExponentialMechanism,
     NoisyMax,
     PermuteAndFlip,
+    TopK,
     exponential,
     permute_and_flip,
     weights,
@@ -47,10 +46,8 @@ from tallystick.mechanisms.select.continuum import (
     on_line,
     uniform_box,
 )
-from tallystick.mechanisms.select.order_statistics import Cells, Quantile, quantile
-from tallystick.mechanisms.select.several import Quantiles, quantiles
+from tallystick.mechanisms.select.order_statistics import Cells, Quantile, Quantiles, quantile, quantiles
 from tallystick.mechanisms.select.sparse_vector import AboveThreshold, above_threshold
-from tallystick.mechanisms.select.topk import TopK
 from unit.mechanisms.coverage import LAW, checks
 
 SCORES = np.array([0.0, 2.0, 4.0, 5.0, 6.0])

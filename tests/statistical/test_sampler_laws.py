@@ -11,27 +11,23 @@ import pytest
 from numpy.typing import NDArray
 
 from statistical.goodness import NEVER, follows, g_test
-from tallystick.mechanisms.exact import discrete_gaussian as gaussian
-from tallystick.mechanisms.exact import discrete_laplace as laplace
 from tallystick.mechanisms.exact import integer_noise, uniform
-from tallystick.mechanisms.exact.bernoulli import bernoulli, bernoulli_exp
-from tallystick.mechanisms.exact.geometric import geometric
+from tallystick.mechanisms.exact.coins import Probability, exp_probability, flip
+from tallystick.mechanisms.exact.integer_noise import discrete_gaussian, discrete_laplace
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 
 DRAWS = 1_000_000
 Law = tuple[NDArray[np.int64], NDArray[np.float64]]
 
 
-def exact(weight, reach: int, *, one_sided: bool = False) -> Law:  # type: ignore[no-untyped-def]
+def exact(weight, reach: int) -> Law:  # type: ignore[no-untyped-def]
     """Support and probabilities at 30 digits, with everything farther away in the end cells."""
     with mpmath.workdps(30):
-        first = 0 if one_sided else -reach
-        support = np.arange(first, reach + 1)
+        support = np.arange(-reach, reach + 1)
         weights = [weight(int(k)) for k in support]
         far = mpmath.nsum(weight, [reach + 1, mpmath.inf]) if reach < 200 else mpmath.mpf(0)
         weights[-1] += far
-        if not one_sided:
-            weights[0] += far
+        weights[0] += far
         total = mpmath.fsum(weights)
         return support, np.array([float(w / total) for w in weights])
 
@@ -44,7 +40,8 @@ def gaussian_law(sigma: float) -> Law:
     return exact(lambda k: mpmath.exp(-(k**2) / (2 * mpmath.mpf(sigma) ** 2)), math.ceil(7 * sigma) + 4)
 
 
-LAWS = {"laplace": (laplace.discrete_laplace, laplace_law), "gaussian": (gaussian.discrete_gaussian, gaussian_law)}
+SAMPLERS = {"laplace": integer_noise.laplace_law, "gaussian": integer_noise.gaussian_law}
+LAWS = {"laplace": (discrete_laplace, laplace_law), "gaussian": (discrete_gaussian, gaussian_law)}
 
 
 @pytest.mark.parametrize("scale", [0.3, 1.0, 3.7, 10.0])
@@ -82,8 +79,7 @@ def test_blocks_and_rejection_have_the_law_that_inversion_has(name: str) -> None
 @pytest.mark.parametrize("name", LAWS)
 def test_the_path_that_asks_for_more_bits_keeps_the_law(name: str) -> None:
     # Words of 9 bits leave most draws inside an enclosure, where 64-bit words leave one in 2^57.
-    module = {"laplace": laplace, "gaussian": gaussian}[name]
-    coarse = module.law(Fraction(3), word=9)
+    coarse = SAMPLERS[name](Fraction(3), word=9)
     assert follows(coarse.draw(3000, SYSTEM), *LAWS[name][1](3.0))
 
 
@@ -111,8 +107,7 @@ def test_single_draws_have_the_law_that_arrays_have(name: str, scale: float) -> 
 
 @pytest.mark.parametrize("name", LAWS)
 def test_a_single_draw_that_asks_for_more_bits_keeps_the_law(name: str) -> None:
-    module = {"laplace": laplace, "gaussian": gaussian}[name]
-    coarse = module.law(Fraction(3), word=9)
+    coarse = SAMPLERS[name](Fraction(3), word=9)
     assert follows(np.array([coarse.one(SYSTEM) for _ in range(3000)]), *LAWS[name][1](3.0))
 
 
@@ -137,27 +132,21 @@ def test_large_scales_have_the_right_spread_and_uniform_low_digits(name: str, sc
 
 @pytest.mark.parametrize("scale", [1e-3, 1e-200])
 def test_tiny_scales_give_zero_and_take_no_time(scale: float) -> None:
-    assert not laplace.discrete_laplace(scale, size=10_000, source=SYSTEM).any()
-    assert not gaussian.discrete_gaussian(scale, size=10_000, source=SYSTEM).any()
+    assert not discrete_laplace(scale, size=10_000, source=SYSTEM).any()
+    assert not discrete_gaussian(scale, size=10_000, source=SYSTEM).any()
 
 
-@pytest.mark.parametrize("exponent", [Fraction(1, 7), Fraction(5, 2), Fraction(1, 90)])
-def test_geometric_noise_has_its_exact_law(exponent: Fraction) -> None:
-    def weight(k: int) -> mpmath.mpf:
-        return mpmath.exp(-k * mpmath.mpf(exponent.numerator) / exponent.denominator)
-
-    law = exact(weight, math.ceil(25 / exponent), one_sided=True)
-    assert follows(geometric(exponent, size=DRAWS, source=SYSTEM), *law)
-    assert not follows(geometric(exponent * Fraction(9, 10), size=DRAWS, source=SYSTEM), *law)
+def rational_coin(probability: Fraction) -> Probability:
+    return lambda digits: digits.of(probability)
 
 
 @pytest.mark.parametrize("probability", [Fraction(1, 3), Fraction(1, 2**70 + 1), 0.1, Fraction(999, 1000)])
 def test_a_rational_coin_has_its_probability(probability: float | Fraction) -> None:
-    heads = int(bernoulli(probability, size=DRAWS, source=SYSTEM).sum())
+    heads = int(flip(rational_coin(Fraction(probability)), DRAWS, SYSTEM).sum())
     assert g_test(np.array([heads, DRAWS - heads]), np.array([float(probability), 1 - float(probability)])) > NEVER
 
 
-def test_a_rational_coin_breaks_ties_by_later_digits() -> None:
+def test_a_coin_breaks_ties_by_later_digits() -> None:
     class Tied(Source):
         """Repeats the digits of 1/3 for one word, then gives the words of a list."""
 
@@ -171,16 +160,17 @@ def test_a_rational_coin_breaks_ties_by_later_digits() -> None:
             word = self.later.pop(0)
             return memoryview(bytearray(word.to_bytes(8, "little" if len(self.later) else "big")))
 
-    assert bernoulli(Fraction(1, 3), size=1, source=Tied((1 << 64) // 3 - 1))[0]
-    assert not bernoulli(Fraction(1, 3), size=1, source=Tied((1 << 64) // 3 + 1))[0]
+    third = rational_coin(Fraction(1, 3))
+    assert flip(third, 1, Tied((1 << 64) // 3 - 1))[0]
+    assert not flip(third, 1, Tied((1 << 64) // 3 + 1))[0]
 
 
 @pytest.mark.parametrize("exponent", [0.01, 1, 4.5, Fraction(1, 3)])
 def test_an_exponential_coin_has_its_probability(exponent: float | Fraction) -> None:
     chance = math.exp(-float(exponent))
-    heads = int(bernoulli_exp(exponent, size=DRAWS, source=SYSTEM).sum())
+    heads = int(flip(exp_probability(Fraction(exponent)), DRAWS, SYSTEM).sum())
     assert g_test(np.array([heads, DRAWS - heads]), np.array([chance, 1 - chance])) > NEVER
-    wrong = int(bernoulli_exp(Fraction(exponent) * Fraction(11, 10), size=DRAWS, source=SYSTEM).sum())
+    wrong = int(flip(exp_probability(Fraction(exponent) * Fraction(11, 10)), DRAWS, SYSTEM).sum())
     assert g_test(np.array([wrong, DRAWS - wrong]), np.array([chance, 1 - chance])) < NEVER
 
 
@@ -192,9 +182,3 @@ def test_uniform_integers_are_uniform(upper: int) -> None:
         assert g_test(np.bincount(sample, minlength=upper), np.full(upper, 1 / upper)) > NEVER
     else:
         assert g_test(np.bincount(sample >> 57, minlength=64), np.full(64, 1 / 64)) > NEVER
-
-
-def test_uniform_dyadics_fill_a_half_open_interval_evenly() -> None:
-    sample = uniform.dyadics(-0.3, 1, bits=3, size=100_000, source=SYSTEM)
-    assert sorted(set(sample.tolist())) == [k / 8 for k in range(-2, 8)]
-    assert g_test(np.unique(sample, return_counts=True)[1], np.full(10, 0.1)) > NEVER

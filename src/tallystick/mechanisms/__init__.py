@@ -1,5 +1,5 @@
-"""Draws noise: entropy, exact samplers, additive noise, selection, response, quantiles, thresholds. Remembers nothing.
+"""Draws noise: additive noise, selection, response, keys, aggregates, and exact samplers beneath. Remembers nothing.
 
-Start at ``base`` (what a mechanism is), ``randomness`` (where bits come from) and ``samplers`` (exact laws);
-``noise`` holds the verbs that add noise.
+A package per public module (``noise``, ``select``, ``response``, ``keys``, ``aggregate``); ``base`` says what a
+mechanism is, ``inputs`` how data become numbers, ``exact`` holds randomness and everything drawn from it.
 """

@@ -64,7 +64,7 @@ def error_in_dimension(
     >>> error_in_dimension(epsilon=1.0, delta=1e-6, dimensions=(1, 10)).axes[0].get_xscale()
     'log'
     """
-    from tallystick.mechanisms.noise.accuracy_of_means import laplace_mean_error, unit_sigma
+    from tallystick.mechanisms.noise.accuracy import laplace_mean_error, unit_sigma
 
     sigma = unit_sigma(epsilon=epsilon, delta=delta)
     laplace = [laplace_mean_error(dimension=d, count=count, epsilon=epsilon) for d in dimensions]

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.mechanisms.aggregate import subsample, winsorized
-from tallystick.mechanisms.aggregate.unbounded import unbounded_winsorized_mean
+from tallystick.mechanisms.aggregate.winsorized import unbounded_winsorized_mean
 from tallystick.mechanisms.response import interactive
-from tallystick.mechanisms.response.randomized import randomize
-from tallystick.mechanisms.select import accuracy
-from tallystick.mechanisms.select import candidates as selection
-from tallystick.mechanisms.select import order_statistics as quantile
+from tallystick.mechanisms.response.choices import randomize
+from tallystick.mechanisms.select import accuracy, candidates, order_statistics
 from tallystick.theorems.statement import Statement, show
 
-_SELECTION = "tests/unit/mechanisms/test_selection.py"
-_ACCURACY = "tests/unit/mechanisms/test_accuracy.py"
-_QUANTILE = "tests/unit/mechanisms/test_quantile.py"
-_AGGREGATE = "tests/unit/mechanisms/test_aggregate.py"
+_SELECTION = "tests/unit/mechanisms/select/test_candidates.py"
+_ACCURACY = "tests/unit/mechanisms/select/test_accuracy.py"
+_QUANTILE = "tests/unit/mechanisms/select/test_order_statistics.py"
+_AGGREGATE = "tests/unit/mechanisms/aggregate/test_aggregate.py"
 
 MECHANISMS = (
     Statement(
@@ -35,7 +33,7 @@ MECHANISMS = (
         "lecture notes, Definition 4.1; Duchi, Jordan and Wainwright 2018",
         "theory/local-response.md",
         ("mechanisms.response.interactive.protocol", "mechanisms.response.interactive.in_turn"),
-        "tests/unit/mechanisms/test_response.py",
+        "tests/unit/mechanisms/response/test_response.py",
         lambda: show(
             "two people asked in turn at epsilon 1: {} reports",
             len(interactive.in_turn([0, 1], lambda seen: randomize(epsilon=1.0), epsilon=1.0).transcript),
@@ -49,7 +47,7 @@ MECHANISMS = (
         "theory/selection-noisy-max.md",
         ("mechanisms.select.candidates.noisy_max",),
         _SELECTION,
-        lambda: show("epsilon = 1: noise of scale {:g}", float(1 / selection.noisy_max(epsilon=1.0).rate)),
+        lambda: show("epsilon = 1: noise of scale {:g}", float(1 / candidates.noisy_max(epsilon=1.0).rate)),
     ),
     Statement(
         "lemma 2",
@@ -97,7 +95,7 @@ MECHANISMS = (
             "mechanisms.select.continuum.by_rejection",
         ),
         _SELECTION,
-        lambda: show("scores 0, 2 at epsilon 1: {:.4f}", selection.exponential(epsilon=1.0).probabilities([0, 2])[1]),
+        lambda: show("scores 0, 2 at epsilon 1: {:.4f}", candidates.exponential(epsilon=1.0).probabilities([0, 2])[1]),
     ),
     Statement(
         "theorem 7.2",
@@ -131,7 +129,7 @@ MECHANISMS = (
         "lecture notes, Example 7.1",
         "theory/selection-exponential.md",
         ("mechanisms.select.continuum.on_line",),
-        "tests/unit/mechanisms/test_continuum.py",
+        "tests/unit/mechanisms/select/test_continuum.py",
         lambda: "revenue 4.01 at 4.01, 4.00 at 1.00, 1.01 at 1.01, 0 at 4.02",
     ),
     Statement(
@@ -175,11 +173,11 @@ MECHANISMS = (
         "Gap i of the sorted data has weight length * exp(-(epsilon / 2) |i - alpha k|).",
         "Smith 2011; lecture notes, Algorithms 3 and 4",
         "theory/quantile.md",
-        ("mechanisms.select.order_statistics.quantile", "mechanisms.select.several.quantiles"),
+        ("mechanisms.select.order_statistics.quantile", "mechanisms.select.order_statistics.quantiles"),
         _QUANTILE,
         lambda: show(
             "median, epsilon 1, REPLACE: exponent {:g} per record",
-            float(quantile.median(epsilon=1.0, bounds=(0, 1), adjacency=Adjacency.REPLACE).rate),
+            float(order_statistics.median(epsilon=1.0, bounds=(0, 1), adjacency=Adjacency.REPLACE).rate),
         ),
         "1: the notes print exp(-epsilon ...), which is 2 epsilon-DP",
     ),
@@ -213,7 +211,7 @@ MECHANISMS = (
         "Without public bounds the range is found by two stable histograms, for (epsilon, delta).",
         "lecture notes, Remark 8.3; Dwork and Lei 2009",
         "theory/winsorized-mean.md",
-        ("mechanisms.aggregate.unbounded.unbounded_winsorized_mean",),
+        ("mechanisms.aggregate.winsorized.unbounded_winsorized_mean",),
         _AGGREGATE,
         lambda: show(
             "epsilon 1, delta 1e-6: a bin is used from {} noisy members on",

@@ -15,7 +15,7 @@ from unit.mechanisms.registry import MECHANISMS, NO_MECHANISM, ROOMS, VERBS
 TESTS = Path(__file__).resolve().parents[2]
 GUIDE = (TESTS.parent / "docs" / "guides" / "which-mechanism.md").read_text(encoding="utf-8")
 for path in [
-    *sorted((TESTS / "unit" / "mechanisms").glob("test_*.py")),
+    *sorted((TESTS / "unit" / "mechanisms").rglob("test_*.py")),
     *sorted((TESTS / "statistical").glob("test_*.py")),
 ]:
     if path.name not in (Path(__file__).name, "test_query_privacy.py"):

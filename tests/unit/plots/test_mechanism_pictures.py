@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tallystick.errors import InvalidInput
-from tallystick.mechanisms.noise.accuracy_of_means import gaussian_mean_error, laplace_mean_error
+from tallystick.mechanisms.noise.accuracy import gaussian_mean_error, laplace_mean_error
 from tallystick.plots import mechanisms, save
 
 

@@ -14,8 +14,8 @@ from tallystick.errors import InvalidInput
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from tallystick.mechanisms.response.choices import RandomizedResponse
     from tallystick.mechanisms.response.numbers import LocalLaplace
-    from tallystick.mechanisms.response.randomized import RandomizedResponse
 
 
 def respond(

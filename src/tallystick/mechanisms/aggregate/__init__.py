@@ -1,7 +1,6 @@
 """Means of numbers whose spread is unknown: ``ts.aggregate.winsorized_mean`` and what is built on it."""
 
 from tallystick.mechanisms.aggregate.subsample import blocks_for, subsample_and_aggregate
-from tallystick.mechanisms.aggregate.unbounded import unbounded_winsorized_mean
-from tallystick.mechanisms.aggregate.winsorized import winsorized_mean
+from tallystick.mechanisms.aggregate.winsorized import unbounded_winsorized_mean, winsorized_mean
 
 __all__ = ["blocks_for", "subsample_and_aggregate", "unbounded_winsorized_mean", "winsorized_mean"]

@@ -102,7 +102,7 @@ class SubsampleAndAggregate(Mechanism[tuple[NDArray[Any], bool], NDArray[np.floa
 
     def _on(self, block: NDArray[Any], *, strict: bool) -> NDArray[np.float64]:
         """The statistic on one block; what cannot be computed is the middle of the bounds, unless strict."""
-        middle = np.array([mean.grid.value((mean.grid.first + mean.grid.last) // 2) for mean in self.means])
+        middle = np.array([mean.lattice.value((mean.lattice.first + mean.lattice.last) // 2) for mean in self.means])
         if block.shape[0] == 0:
             return middle
         try:

@@ -1,17 +1,15 @@
-"""Exact samplers, vectorised. A sampler is a file; each takes exact parameters, ``size`` and a ``Source``.
+"""Random numbers whose law is exactly the stated one: nothing here is an approximation by floating point.
 
-    uniform.integers(upper, size=, source=)                       uniform on 0 .. upper-1
-    uniform.dyadics(lower, upper, bits=, size=, source=)          uniform on the multiples of 2^-bits in [lower, upper)
-    bernoulli.bernoulli(probability, size=, source=)              exact rational probability
-    bernoulli.bernoulli_exp(exponent, size=, source=)             True with probability exp(-exponent)
-    geometric.geometric(exponent, size=, source=)                 P(k) proportional to exp(-k exponent), k >= 0
-    discrete_laplace.discrete_laplace(scale, size=, source=)      P(k) proportional to exp(-|k| / scale)
-    discrete_gaussian.discrete_gaussian(sigma, size=, source=)    P(k) proportional to exp(-k^2 / (2 sigma^2))
-
-Choices among weighted candidates are drawn by ``mechanisms.exact.weighted_choice``.
+    randomness        where every random bit comes from
+    lattice           the public lattice of released numbers, and exact rounding to it
+    uniform           uniform integers
+    integer_noise     discrete Laplace and discrete Gaussian noise, vectorised (by ``inversion``, ``integer_exp``)
+    coins             True with any computable probability
+    weighted_choice   an index with probability proportional to count * exp(-exponent)
+    lazy_noise        continuous noise whose bits are drawn as needed, and the largest of noisy scores
+    intervals         decimals that provably contain a real number: what settles the rare close decision
 
 Parameters are read as exact rationals: an ``int``, a ``Fraction``, or a ``float`` taken at its exact binary value.
-"Exact" means that the law of the output is the stated one. Floating point is used only to rule out, with a margin
-thousands of times its error, draws that cannot be close to a boundary; the few that remain are settled with integers.
-Arrays of integers come back as int64. Each function is a module attribute; import the module or the name.
+Floating point is used only to rule out, with a margin thousands of times its error, draws that cannot be close to a
+boundary; the few that remain are settled with integers or decimals.
 """

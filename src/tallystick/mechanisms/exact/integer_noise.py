@@ -1,4 +1,4 @@
-"""Draws from P(k) proportional to exp(-rate h(k)) on the integers, h(k) = |k| or k^2, at any scale.
+"""Exact discrete Laplace and discrete Gaussian noise: P(k) proportional to exp(-rate h(k)), h(k) = |k| or k^2.
 
 Small scales: lazy inversion over single integers. Large scales: inversion over blocks of 2^j integers under a staircase
 that lies above the law, a uniform point of the block, and rejection with the exact ratio. The staircase is fine enough
@@ -12,12 +12,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tallystick.errors import InvalidInput
-from tallystick.mechanisms.exact.integer_exp import ceil_div, exp_enclosure
+from tallystick.mechanisms.exact.integer_exp import ceil_div, exp_enclosure, rational
 from tallystick.mechanisms.exact.inversion import Inversion, Weights
 from tallystick.mechanisms.exact.randomness import Source
 
@@ -35,12 +36,10 @@ class Shape:
 
     height: Callable[[int], int]
     growth: Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
-    two_sided: bool
 
 
-LINEAR = Shape(lambda m: m, lambda a, b: b - a, two_sided=True)
-ONE_SIDED = Shape(lambda m: m, lambda a, b: b - a, two_sided=False)
-SQUARE = Shape(lambda m: m * m, lambda a, b: (b - a) * (b + a), two_sided=True)
+LINEAR = Shape(lambda m: m, lambda a, b: b - a)
+SQUARE = Shape(lambda m: m * m, lambda a, b: (b - a) * (b + a))
 
 
 class Ladder:
@@ -109,8 +108,6 @@ class Ladder:
                     break
             lower.append(low)
             upper.append(high)
-        if not self._shape.two_sided:
-            return Weights(0, lower, upper, 0, rest)
         mirrored = 0 if self._bits else 1  # a single zero has no sign
         left_lower, left_upper = lower[mirrored:][::-1], upper[mirrored:][::-1]
         return Weights(-len(left_lower), left_lower + lower, left_upper + upper, rest, rest)
@@ -174,3 +171,40 @@ def block_bits(scale: Fraction, *, argument: str, steps: int) -> int:
     if scale > LARGEST_SCALE:
         raise InvalidInput(argument, float(scale) if scale < 1 << 1000 else math.inf, "at most 2^50 lattice units")
     return max(0, (math.floor(scale) // steps).bit_length() - 1)
+
+
+def discrete_laplace(scale: float | Fraction, *, size: int, source: Source) -> NDArray[np.int64]:
+    """P(k) = tanh(1 / (2 scale)) exp(-|k| / scale) on all integers, exactly, for scales up to 2^50.
+
+    Ghosh, Roughgarden and Sundararajan 2009; sampled by lazy inversion (docs/theory/noise-lazy-inversion.md).
+
+    >>> from tallystick.mechanisms.exact.randomness import SYSTEM
+    >>> discrete_laplace(10, size=3, source=SYSTEM).dtype
+    dtype('int64')
+    """
+    return laplace_law(rational("scale", scale, positive=True)).draw(size, source)
+
+
+@lru_cache(maxsize=32)
+def laplace_law(scale: Fraction, *, word: int = 64) -> Ladder:
+    """The sampler of one scale, built once."""
+    return Ladder(LINEAR, 1 / scale, block_bits=block_bits(scale, argument="scale", steps=16), word=word)
+
+
+def discrete_gaussian(sigma: float | Fraction, *, size: int, source: Source) -> NDArray[np.int64]:
+    """P(k) proportional to exp(-k^2 / (2 sigma^2)) on all integers, exactly, for sigma up to 2^50.
+
+    ``sigma`` is the parameter of the law; for sigma below about 1 its standard deviation is smaller.
+
+    >>> from tallystick.mechanisms.exact.randomness import SYSTEM
+    >>> discrete_gaussian(10, size=3, source=SYSTEM).dtype
+    dtype('int64')
+    """
+    return gaussian_law(rational("sigma", sigma, positive=True)).draw(size, source)
+
+
+@lru_cache(maxsize=32)
+def gaussian_law(sigma: Fraction, *, word: int = 64) -> Ladder:
+    """The sampler of one sigma, built once."""
+    bits = block_bits(sigma, argument="sigma", steps=32)
+    return Ladder(SQUARE, 1 / (2 * sigma**2), block_bits=bits, word=word)

@@ -1,8 +1,6 @@
-"""Uniform integers and uniform dyadic rationals, by masking and rejection: no modulo, hence no bias."""
+"""Uniform integers, by masking and rejection: no modulo, hence no bias."""
 
 from __future__ import annotations
-
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,23 +44,3 @@ def integer(upper: int, source: Source) -> int:
     while (drawn := source.bits(width) if width else 0) >= upper:
         pass
     return drawn
-
-
-def dyadics(
-    lower: float | Fraction, upper: float | Fraction, *, bits: int, size: int, source: Source
-) -> NDArray[np.float64]:
-    """Uniform on the multiples of 2^-bits in [lower, upper).
-
-    Exact when those multiples are doubles (fewer than 53 significant bits); otherwise correctly rounded afterwards.
-
-    >>> from tallystick.mechanisms.exact.randomness import SYSTEM
-    >>> sorted(set(dyadics(0, 1, bits=1, size=100, source=SYSTEM).tolist()))
-    [0.0, 0.5]
-    """
-    first, end = -(-(Fraction(lower) * 2**bits) // 1), -(-(Fraction(upper) * 2**bits) // 1)
-    if end <= first:
-        raise InvalidInput("upper", upper, f"a bound with a multiple of 2^-{bits} between lower and it")
-    if max(abs(first), abs(end)) > 1 << 62:
-        raise InvalidInput("bits", bits, "fewer bits: the range holds more than 2^62 lattice points")
-    points = (integers(end - first, size=size, source=source) + first).astype(np.float64)
-    return np.asarray(np.ldexp(points, -bits), dtype=np.float64)

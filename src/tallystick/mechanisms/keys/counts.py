@@ -18,8 +18,7 @@ from tallystick.accounting.adjacency import Adjacency
 from tallystick.accounting.sampling import worst
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms.base import Mechanism, confidence_level
-from tallystick.mechanisms.exact.discrete_gaussian import discrete_gaussian
-from tallystick.mechanisms.exact.discrete_laplace import discrete_laplace
+from tallystick.mechanisms.exact.integer_noise import discrete_gaussian, discrete_laplace
 from tallystick.mechanisms.exact.randomness import Source
 from tallystick.mechanisms.keys.partition import Sizes, first_where, in_public_order, proper_delta, sizes
 

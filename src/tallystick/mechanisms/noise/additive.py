@@ -129,12 +129,12 @@ class AdditiveNoise(Mechanism[Points, Noisy]):
 
 def price(law: NoiseLaw, lattice: Lattice | None, move: Move, relation: Relation) -> PrivacyLoss:
     """The privacy of adding ``law`` to lattice points of values that move by ``move``."""
-    grid = lattice or Lattice(0)
+    points = lattice or Lattice(0)
     if move.changed == 1:
-        return law.shift_privacy(grid.steps(move.norm), relation)
+        return law.shift_privacy(points.steps(move.norm), relation)
     norm = enlarged_norm(law, lattice, move)
     if move.each is not None:
-        steps = grid.steps(move.each)
+        steps = points.steps(move.each)
         if move.changed * steps**law.order <= norm:
             # Independent coordinates that each move by at most ``steps``: a composition of exact pairs. A smaller
             # shift of a log-concave law is dominated by a larger one.

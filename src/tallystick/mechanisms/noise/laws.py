@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 
 from tallystick.accounting import losses
 from tallystick.accounting.adjacency import Adjacency
-from tallystick.mechanisms.exact.discrete_gaussian import discrete_gaussian
-from tallystick.mechanisms.exact.discrete_gaussian import law as gaussian_ladder
-from tallystick.mechanisms.exact.discrete_laplace import discrete_laplace
-from tallystick.mechanisms.exact.discrete_laplace import law as laplace_ladder
-from tallystick.mechanisms.exact.integer_noise import Ladder
+from tallystick.mechanisms.exact.integer_noise import (
+    Ladder,
+    discrete_gaussian,
+    discrete_laplace,
+    gaussian_law,
+    laplace_law,
+)
 from tallystick.mechanisms.exact.lattice import rounded_down, rounded_up
 from tallystick.mechanisms.exact.randomness import Source
 
@@ -215,12 +217,12 @@ class DiscreteGaussian(NoiseLaw):
 # Found by the double itself: making and hashing the exact fraction would cost as much as the draw.
 @lru_cache(maxsize=64)
 def _laplace_sampler(scale: float) -> Ladder:
-    return laplace_ladder(Fraction(scale))
+    return laplace_law(Fraction(scale))
 
 
 @lru_cache(maxsize=64)
 def _gaussian_sampler(sigma: float) -> Ladder:
-    return gaussian_ladder(Fraction(sigma))
+    return gaussian_law(Fraction(sigma))
 
 
 @lru_cache(maxsize=64)

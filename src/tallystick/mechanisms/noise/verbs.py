@@ -61,7 +61,7 @@ def add_laplace(
     size = check.positive(target, scale if target == "scale" else epsilon)
     site = _site(sensitivity, 1, dimension, changed, adjacency, unit)
     guess = size if target == "scale" else site.move.norm / size
-    return site.laplace(site.grid(granularity, 1, guess), size, target)
+    return site.laplace(site.lattice(granularity, 1, guess), size, target)
 
 
 def add_discrete_laplace(
@@ -109,7 +109,7 @@ def add_gaussian(
     """
     goal = _goal(sigma, epsilon, delta, rho, mu)
     site = _site(sensitivity, 2, dimension, changed, adjacency, unit)
-    return site.gaussian(site.grid(granularity, 2, goal.rough_sigma(site.move.norm)), goal)
+    return site.gaussian(site.lattice(granularity, 2, goal.rough_sigma(site.move.norm)), goal)
 
 
 def add_discrete_gaussian(
@@ -165,52 +165,52 @@ class _Site:
     dimension: int | None
     relation: Relation
 
-    def grid(self, granularity: float | None, order: int, noise: float) -> Lattice:
+    def lattice(self, granularity: float | None, order: int, noise: float) -> Lattice:
         """The lattice asked for, or one whose rounding adds about a millionth to the norm."""
         if granularity is not None:
             return lattice_of(granularity)
         return default_lattice(sensitivity=self.move.norm / self.move.changed ** (1 / order), noise=noise)
 
-    def laplace(self, grid: Lattice | None, size: float, target: str) -> AdditiveNoise:
+    def laplace(self, lattice: Lattice | None, size: float, target: str) -> AdditiveNoise:
         if target == "scale":
-            return self.with_law(grid, DiscreteLaplace(_in_units(grid, "scale", size)))
-        norm, budget = self.norm(grid, DiscreteLaplace(1.0)), Fraction(size)
+            return self.with_law(lattice, DiscreteLaplace(_in_units(lattice, "scale", size)))
+        norm, budget = self.norm(lattice, DiscreteLaplace(1.0)), Fraction(size)
         rough = _drawable(target, size, norm / budget)
         if norm <= SMOOTH_STEPS:
-            return self.with_law(grid, DiscreteLaplace(_least_float(lambda s: norm <= budget * s, rough)))
+            return self.with_law(lattice, DiscreteLaplace(_least_float(lambda s: norm <= budget * s, rough)))
         # The continuous pair shifts each changed coordinate by 1 / (4 scale) more.
         extra = Fraction(self.move.changed, 4)
         scale = _least_float(lambda s: norm + extra / s <= budget * s, (norm + extra / rough) / budget)
-        return self.with_law(grid, DiscreteLaplace(scale))
+        return self.with_law(lattice, DiscreteLaplace(scale))
 
-    def gaussian(self, grid: Lattice | None, goal: _Goal) -> AdditiveNoise:
+    def gaussian(self, lattice: Lattice | None, goal: _Goal) -> AdditiveNoise:
         if goal.name == "sigma":
-            return self.with_law(grid, DiscreteGaussian(_in_units(grid, "sigma", goal.value)))
-        norm = self.norm(grid, DiscreteGaussian(1.0))
+            return self.with_law(lattice, DiscreteGaussian(_in_units(lattice, "sigma", goal.value)))
+        norm = self.norm(lattice, DiscreteGaussian(1.0))
         if goal.name == "epsilon":
             unit = math.sqrt(_drawable("sensitivity", self.move.norm, norm, order=2))
             target = goal.loss(self.relation)
-            ratio = calibrate(lambda r: price(DiscreteGaussian(r * unit), grid, self.move, self.relation), target)
+            ratio = calibrate(lambda r: price(DiscreteGaussian(r * unit), lattice, self.move, self.relation), target)
             return self.with_law(
-                grid, DiscreteGaussian(float(_drawable("epsilon", goal.value, Fraction(ratio * unit))))
+                lattice, DiscreteGaussian(float(_drawable("epsilon", goal.value, Fraction(ratio * unit))))
             )
         square = 1 / (2 * Fraction(goal.value)) if goal.name == "rho" else 1 / Fraction(goal.value) ** 2
         _drawable(goal.name, goal.value, norm * square, order=2)
         if goal.name == "rho" and norm * square <= Fraction(SMOOTH_VECTOR_SIGMA) ** 2:
             # Exact pairs and zCDP of small sigma: norm / (2 sigma^2) <= rho.
-            return self.with_law(grid, DiscreteGaussian(_least_root(norm * square)))
+            return self.with_law(lattice, DiscreteGaussian(_least_root(norm * square)))
         # The leaf will be gaussian(sqrt((sigma^2 - smoothing) / norm)), which must be at least this double.
         ratio = Fraction(_least_root(square))
-        return self.with_law(grid, DiscreteGaussian(_least_root(norm * ratio**2 + SMOOTHING)))
+        return self.with_law(lattice, DiscreteGaussian(_least_root(norm * ratio**2 + SMOOTHING)))
 
-    def norm(self, grid: Lattice | None, law: NoiseLaw) -> Fraction:
+    def norm(self, lattice: Lattice | None, law: NoiseLaw) -> Fraction:
         """What the law's norm can be after rounding, to the power of its order."""
         if self.move.changed == 1:
-            return Fraction((grid or Lattice(0)).steps(self.move.norm)) ** law.order
-        return enlarged_norm(law, grid, self.move)
+            return Fraction((lattice or Lattice(0)).steps(self.move.norm)) ** law.order
+        return enlarged_norm(law, lattice, self.move)
 
-    def with_law(self, grid: Lattice | None, law: NoiseLaw) -> AdditiveNoise:
-        return AdditiveNoise(law, grid, self.move, self.dimension, self.relation)
+    def with_law(self, lattice: Lattice | None, law: NoiseLaw) -> AdditiveNoise:
+        return AdditiveNoise(law, lattice, self.move, self.dimension, self.relation)
 
 
 def _site(
@@ -263,9 +263,9 @@ def _only_one(default: str, **numbers: float | None) -> str:
     return given[0]
 
 
-def _in_units(grid: Lattice | None, argument: str, size: float) -> float:
+def _in_units(lattice: Lattice | None, argument: str, size: float) -> float:
     """A noise size in lattice units; exact, because the lattice is a power of two."""
-    return float(_drawable(argument, size, Fraction(size) / (Fraction(2) ** grid.exponent if grid else 1)))
+    return float(_drawable(argument, size, Fraction(size) / (Fraction(2) ** lattice.exponent if lattice else 1)))
 
 
 def _drawable(argument: str, given: float, steps: Fraction, *, order: int = 1) -> Fraction:

@@ -9,11 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from tallystick.errors import InvalidInput
+from tallystick.mechanisms.response.choices import RandomizedResponse, UnaryEncoding, randomize, unary_encoding
 from tallystick.mechanisms.response.estimates import Estimate
 from tallystick.mechanisms.response.interactive import in_turn, protocol
 from tallystick.mechanisms.response.numbers import LocalLaplace, laplace
-from tallystick.mechanisms.response.randomized import RandomizedResponse, randomize
-from tallystick.mechanisms.response.unary import UnaryEncoding, unary_encoding
 
 __all__ = ["estimate", "in_turn", "laplace", "protocol", "randomize", "unary_encoding"]
 

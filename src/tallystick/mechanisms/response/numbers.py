@@ -13,8 +13,8 @@ from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms.base import Mechanism
-from tallystick.mechanisms.exact.discrete_laplace import discrete_laplace
-from tallystick.mechanisms.exact.grid import Grid
+from tallystick.mechanisms.exact.integer_noise import discrete_laplace
+from tallystick.mechanisms.exact.lattice import BoundedLattice
 from tallystick.mechanisms.exact.randomness import Source
 from tallystick.mechanisms.inputs import vector
 from tallystick.mechanisms.response.estimates import Estimate, mean_laplace_width
@@ -30,35 +30,35 @@ class LocalLaplace(Mechanism[Codes, Any]):
     """Numbers with noise added by their owner (Example 4.2); built by :func:`laplace`."""
 
     epsilon: float
-    grid: Grid
+    lattice: BoundedLattice
     unit: str | None
 
     @property
     def privacy(self) -> PrivacyLoss:
         """The discrete Laplace pair at the width of the bounds, per person."""
         return losses.discrete_laplace(
-            scale=float(self.steps), sensitivity=self.grid.points - 1, adjacency=Adjacency.REPLACE, unit=self.unit
+            scale=float(self.steps), sensitivity=self.lattice.points - 1, adjacency=Adjacency.REPLACE, unit=self.unit
         )
 
     @property
     def steps(self) -> float:
         """Scale of the noise in lattice steps, rounded up to a float."""
-        return math.nextafter((self.grid.points - 1) / self.epsilon, math.inf)
+        return math.nextafter((self.lattice.points - 1) / self.epsilon, math.inf)
 
     def prepare(self, value: Any, *, strict: bool) -> Codes:
-        return self.grid.indices(vector("answers", value, strict=strict))
+        return self.lattice.indices(vector("answers", value, strict=strict))
 
     def draw(self, prepared: Codes, source: Source) -> NDArray[np.float64]:
         noisy = prepared + discrete_laplace(self.steps, size=prepared.size, source=source)
-        return np.asarray(noisy * self.grid.granularity, dtype=np.float64)
+        return np.asarray(noisy * self.lattice.granularity, dtype=np.float64)
 
     def estimate(self, reports: Any, *, confidence: float = 0.95) -> Estimate:
         """Unbiased mean of the people who reported; the interval is a Chernoff bound, so it never covers too seldom."""
         found = vector("reports", reports, strict=True)
         mean, count = float(found.mean()), int(found.size)
         width = self.error(confidence=confidence, reports=count)
-        lower, upper = self.grid.value(self.grid.first), self.grid.value(self.grid.last)
-        spread = self.steps * self.grid.granularity * math.sqrt(2 / count)
+        lower, upper = self.lattice.value(self.lattice.first), self.lattice.value(self.lattice.last)
+        spread = self.steps * self.lattice.granularity * math.sqrt(2 / count)
         return Estimate(
             values=np.array([mean]),
             standard_errors=np.array([spread]),
@@ -71,8 +71,8 @@ class LocalLaplace(Mechanism[Codes, Any]):
     def error(self, *, confidence: float, reports: int) -> float:
         """Half-width of the mean's noise, plus half a lattice step of rounding."""
         count = check.count("reports", reports, least=1)
-        scale = self.steps * self.grid.granularity
-        return mean_laplace_width(scale, reports=count, confidence=confidence) + self.grid.granularity / 2
+        scale = self.steps * self.lattice.granularity
+        return mean_laplace_width(scale, reports=count, confidence=confidence) + self.lattice.granularity / 2
 
 
 def laplace(
@@ -83,9 +83,9 @@ def laplace(
     >>> len(laplace(epsilon=1.0, bounds=(0, 1)).release([0.2, 0.4]))
     2
     """
-    price, grid = check.positive("epsilon", epsilon), Grid.over(bounds, granularity=granularity)
-    if not grid.points / price <= 2.0**49:
+    price, lattice = check.positive("epsilon", epsilon), BoundedLattice.over(bounds, granularity=granularity)
+    if not lattice.points / price <= 2.0**49:
         raise InvalidInput("granularity", granularity, "coarser steps: the noise would exceed 2^49 of these")
-    if grid.points == 1 or (grid.points - 1) / price < 1e-6:
+    if lattice.points == 1 or (lattice.points - 1) / price < 1e-6:
         raise InvalidInput("epsilon", epsilon, "a smaller number, or finer steps: there would be no noise")
-    return LocalLaplace(epsilon=price, grid=grid, unit=check.unit(unit))
+    return LocalLaplace(epsilon=price, lattice=lattice, unit=check.unit(unit))

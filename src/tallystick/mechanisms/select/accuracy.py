@@ -77,14 +77,14 @@ def mean_largest(*, count: int, log_moments: Callable[[float], float], limit: fl
         return (start + log_moments(t)) / t
 
     # t log-spaced, then a golden-section polish: the bound is unimodal in t
-    grid = [top * 2.0 ** (-i / 4) for i in range(1, 120)]
-    best = min(range(len(grid)), key=lambda i: bound(grid[i]))
-    low, high = grid[min(best + 1, len(grid) - 1)], grid[best - 1] if best else top
+    tries = [top * 2.0 ** (-i / 4) for i in range(1, 120)]
+    best = min(range(len(tries)), key=lambda i: bound(tries[i]))
+    low, high = tries[min(best + 1, len(tries) - 1)], tries[best - 1] if best else top
     golden = (math.sqrt(5) - 1) / 2
     for _ in range(80):
         left, right = high - golden * (high - low), low + golden * (high - low)
         low, high = (low, right) if bound(left) < bound(right) else (left, high)
-    return min(bound(grid[best]), bound((low + high) / 2))
+    return min(bound(tries[best]), bound((low + high) / 2))
 
 
 def harmonic(count: int) -> float:

@@ -22,7 +22,7 @@ from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms.base import Mechanism, confidence_level
 from tallystick.mechanisms.exact.coins import exp_probability, flip
-from tallystick.mechanisms.exact.grid import Grid, ordered
+from tallystick.mechanisms.exact.lattice import BoundedLattice, ordered
 from tallystick.mechanisms.exact.randomness import Source
 from tallystick.mechanisms.exact.uniform import integer
 from tallystick.mechanisms.exact.weighted_choice import Weights, choose
@@ -68,7 +68,7 @@ class LineExponential(Mechanism[Pieces, float]):
 
     epsilon: float
     sensitivity: float
-    grid: Grid
+    lattice: BoundedLattice
     base_breaks: tuple[float, ...]
     base_weights: tuple[int, ...]
     adjacency: Adjacency
@@ -90,7 +90,7 @@ class LineExponential(Mechanism[Pieces, float]):
         scores = vector("scores", value.scores, strict=strict)
         if scores.size != breaks.size + 1:
             raise InvalidInput("value", f"{breaks.size} breaks and {scores.size} scores", allowed)
-        step, first, last = self.grid.granularity, self.grid.first, self.grid.last
+        step, first, last = self.lattice.granularity, self.lattice.first, self.lattice.last
         # lattice point i has the score of the run its value lies in, so a run starts at the first point >= its break
         cuts = _ceil_index(np.concatenate((breaks, np.asarray(self.base_breaks))), step, first, last + 1)
         starts = np.unique(np.concatenate(([first], cuts[cuts <= last])))
@@ -105,7 +105,7 @@ class LineExponential(Mechanism[Pieces, float]):
 
     def draw(self, prepared: Pieces, source: Source) -> float:
         piece = choose(self.weights(prepared), source)
-        return self.grid.value(int(prepared.starts[piece]) + integer(int(prepared.counts[piece]), source))
+        return self.lattice.value(int(prepared.starts[piece]) + integer(int(prepared.counts[piece]), source))
 
     def error(self, *, confidence: float) -> float:
         """With this confidence the score of the result is at most this far below the best where the base has weight.
@@ -216,8 +216,8 @@ def uniform_box(
     (0.0, 1.0)
     """
     length("bounds", bounds, "a list of pairs (lower, upper), one per side")
-    grids = tuple(Grid.over(side, granularity=granularity) for side in bounds)
-    return lambda source: tuple(grid.value(grid.first + integer(grid.points, source)) for grid in grids)
+    lattices = tuple(BoundedLattice.over(side, granularity=granularity) for side in bounds)
+    return lambda source: tuple(lattice.value(lattice.first + integer(lattice.points, source)) for lattice in lattices)
 
 
 def on_line(
@@ -244,7 +244,7 @@ def on_line(
     mechanism = LineExponential(
         epsilon=price,
         sensitivity=step,
-        grid=Grid.over(bounds, granularity=granularity),
+        lattice=BoundedLattice.over(bounds, granularity=granularity),
         base_breaks=breaks,
         base_weights=whole,
         adjacency=check.adjacency(adjacency),

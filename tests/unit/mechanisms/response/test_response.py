@@ -12,11 +12,10 @@ from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import BudgetExceeded, InvalidInput
 from tallystick.mechanisms import response
 from tallystick.mechanisms.response import rates
+from tallystick.mechanisms.response.choices import RandomizedResponse, UnaryEncoding
 from tallystick.mechanisms.response.estimates import from_ones, mean_laplace_width
 from tallystick.mechanisms.response.interactive import in_turn, protocol
 from tallystick.mechanisms.response.numbers import LocalLaplace
-from tallystick.mechanisms.response.randomized import RandomizedResponse
-from tallystick.mechanisms.response.unary import UnaryEncoding
 from tallystick.mechanisms.select.candidates import exponential
 from unit.mechanisms.coverage import ENUMERATION, INTERVAL, checks
 from unit.mechanisms.neighbours import holds, log_ratio, refuses

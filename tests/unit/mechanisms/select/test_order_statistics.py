@@ -12,9 +12,8 @@ import pytest
 from tallystick.accounting import losses as accounting
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput
-from tallystick.mechanisms.exact.grid import Grid
-from tallystick.mechanisms.select.order_statistics import Cells, Quantile, median, quantile
-from tallystick.mechanisms.select.several import Quantiles, quantiles
+from tallystick.mechanisms.exact.lattice import BoundedLattice
+from tallystick.mechanisms.select.order_statistics import Cells, Quantile, Quantiles, median, quantile, quantiles
 from unit.mechanisms.coverage import ENUMERATION, INTERVAL, checks
 from unit.mechanisms.neighbours import FEW, holds, log_ratio, refuses
 
@@ -191,11 +190,11 @@ def test_bad_levels_are_refused(alphas) -> None:
 
 
 def test_bounds_far_from_zero_get_a_lattice_with_exact_points() -> None:
-    grid = Grid.over((1e15, 1e15 + 8))
-    assert grid.points >= 8
+    lattice = BoundedLattice.over((1e15, 1e15 + 8))
+    assert lattice.points >= 8
     assert 1e15 <= median(epsilon=1.0, bounds=(1e15, 1e15 + 8)).release([1e15 + 3] * 50) <= 1e15 + 8
 
 
 def test_data_are_rounded_to_the_nearest_lattice_point() -> None:
-    grid = Grid.over((0, 1), granularity=0.25)
-    assert grid.indices(np.array([-5.0, 0.12, 0.13, 0.99, 7.0])).tolist() == [0, 0, 1, 4, 4]
+    lattice = BoundedLattice.over((0, 1), granularity=0.25)
+    assert lattice.indices(np.array([-5.0, 0.12, 0.13, 0.99, 7.0])).tolist() == [0, 0, 1, 4, 4]

@@ -21,12 +21,13 @@ from tallystick.mechanisms.select.candidates import (
     ExponentialMechanism,
     NoisyMax,
     PermuteAndFlip,
+    TopK,
     exponential,
     noisy_max,
     permute_and_flip,
+    top_k,
     weights,
 )
-from tallystick.mechanisms.select.topk import TopK, top_k
 from unit.mechanisms.coverage import ENUMERATION, checks
 from unit.mechanisms.neighbours import FEW, LEVELS, Untouched, holds, log_ratio, refuses, worst_profile
 

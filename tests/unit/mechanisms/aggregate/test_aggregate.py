@@ -20,8 +20,7 @@ from tallystick.mechanisms.aggregate import (
     winsorized_mean,
 )
 from tallystick.mechanisms.aggregate.subsample import SmallSample, SubsampleAndAggregate, shuffled
-from tallystick.mechanisms.aggregate.unbounded import UnboundedWinsorizedMean
-from tallystick.mechanisms.aggregate.winsorized import WinsorizedMean
+from tallystick.mechanisms.aggregate.winsorized import UnboundedWinsorizedMean, WinsorizedMean
 from unit.mechanisms.coverage import ENUMERATION, INTERVAL, checks
 from unit.mechanisms.neighbours import holds, log_ratio, refuses
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tallystick.errors import InvalidInput
-from tallystick.mechanisms.noise import accuracy_of_means
+from tallystick.mechanisms.noise import accuracy as accuracy_of_noise
 from tallystick.mechanisms.select import accuracy
 from tallystick.mechanisms.select.candidates import exponential, permute_and_flip
 
@@ -73,16 +73,16 @@ def test_theorem_7_6_halves_with_twice_the_data_density_or_epsilon() -> None:
 
 def test_example_10_1_pure_grows_with_d_and_approximate_with_its_root() -> None:
     sizes = {"accuracy": 0.05, "epsilon": 1.0}
-    pure = [accuracy_of_means.marginals_needed_pure(dimension=d, **sizes) for d in (100, 10_000)]
-    approx = [accuracy_of_means.marginals_needed_approx(dimension=d, delta=1e-6, **sizes) for d in (100, 10_000)]
+    pure = [accuracy_of_noise.marginals_needed_pure(dimension=d, **sizes) for d in (100, 10_000)]
+    approx = [accuracy_of_noise.marginals_needed_approx(dimension=d, delta=1e-6, **sizes) for d in (100, 10_000)]
     assert pure[1] / pure[0] == pytest.approx(100, rel=0.01)
     assert approx[1] / approx[0] == pytest.approx(10, rel=0.01)
 
 
 def test_in_high_dimension_the_gaussian_mean_is_more_accurate_and_in_low_dimension_less() -> None:
     size = {"count": 1000, "epsilon": 1.0}
-    gaussian = [accuracy_of_means.gaussian_mean_error(dimension=d, delta=1e-6, **size) for d in (1, 100)]
-    laplace = [accuracy_of_means.laplace_mean_error(dimension=d, **size) for d in (1, 100)]
+    gaussian = [accuracy_of_noise.gaussian_mean_error(dimension=d, delta=1e-6, **size) for d in (1, 100)]
+    laplace = [accuracy_of_noise.laplace_mean_error(dimension=d, **size) for d in (1, 100)]
     assert laplace[0] < gaussian[0]
     assert gaussian[1] < laplace[1]
 
@@ -93,7 +93,7 @@ def test_bad_arguments_are_refused() -> None:
         lambda: accuracy.exponential_gap(candidates=2, epsilon=1.0, confidence=1.0),
         lambda: accuracy.exponential_gap(candidates=2, epsilon=1.0, confidence=0.5, optimal=3),
         lambda: accuracy.wrong_choice(gap=-1, epsilon=1.0),
-        lambda: accuracy_of_means.laplace_mean_error(dimension=0, count=1, epsilon=1.0),
+        lambda: accuracy_of_noise.laplace_mean_error(dimension=0, count=1, epsilon=1.0),
     ):
         with pytest.raises(InvalidInput):
             wrong()

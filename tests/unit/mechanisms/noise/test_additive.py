@@ -19,7 +19,7 @@ from tallystick.mechanisms import base, noise
 from tallystick.mechanisms.base import NotPrivate, UnrecordedRelease
 from tallystick.mechanisms.exact.lattice import FARTHEST, Lattice, default_lattice, lattice_of
 from tallystick.mechanisms.exact.randomness import SeededSource, Source
-from tallystick.mechanisms.noise import accuracy as noise_accuracy
+from tallystick.mechanisms.noise import accuracy
 from tallystick.mechanisms.noise.laws import DiscreteGaussian, DiscreteLaplace
 
 reals = st.floats(-1e6, 1e6)
@@ -37,10 +37,10 @@ class Forbidden(Source):
 
 @given(reals, st.floats(0, 100), st.integers(-12, 8))
 def test_rounding_moves_neighbours_apart_by_at_most_the_rounded_up_distance(x: float, d: float, exponent: int) -> None:
-    grid = Lattice(exponent)
+    lattice = Lattice(exponent)
     y = x + d
     distance = abs(Fraction(y) - Fraction(x))
-    assert abs(grid.nearest(y) - grid.nearest(x)) <= math.ceil(distance / Fraction(2) ** exponent)
+    assert abs(lattice.nearest(y) - lattice.nearest(x)) <= math.ceil(distance / Fraction(2) ** exponent)
 
 
 def test_rounding_half_to_even_would_break_that_bound() -> None:
@@ -50,8 +50,8 @@ def test_rounding_half_to_even_would_break_that_bound() -> None:
 
 @given(st.lists(reals | st.floats(allow_nan=True, allow_infinity=True), min_size=1), st.integers(-30, 30))
 def test_rounding_an_array_is_rounding_each_number_exactly(values: list[float], exponent: int) -> None:
-    grid = Lattice(exponent)
-    assert grid.nearest_all(np.array(values)).tolist() == [grid.nearest(v) for v in values]
+    lattice = Lattice(exponent)
+    assert lattice.nearest_all(np.array(values)).tolist() == [lattice.nearest(v) for v in values]
 
 
 def test_rounding_is_exact_where_adding_a_half_is_not() -> None:
@@ -272,11 +272,11 @@ def test_mechanisms_are_frozen_values() -> None:
 def test_accuracy_functions_agree_with_simulation() -> None:
     rng = np.random.default_rng(1)
     laplace, normal = rng.laplace(scale=2.0, size=400_000), rng.normal(scale=2.0, size=400_000)
-    assert noise_accuracy.laplace_tail(scale=2, width=3) == pytest.approx(np.mean(np.abs(laplace) > 3), abs=0.005)
-    assert noise_accuracy.gaussian_tail(sigma=2, width=3) == pytest.approx(np.mean(np.abs(normal) > 3), abs=0.005)
+    assert accuracy.laplace_tail(scale=2, width=3) == pytest.approx(np.mean(np.abs(laplace) > 3), abs=0.005)
+    assert accuracy.gaussian_tail(sigma=2, width=3) == pytest.approx(np.mean(np.abs(normal) > 3), abs=0.005)
     for width, draws in (
-        (noise_accuracy.laplace_width(scale=2, confidence=0.9, coordinates=40), laplace),
-        (noise_accuracy.gaussian_width(sigma=2, confidence=0.9, coordinates=40), normal),
+        (accuracy.laplace_width(scale=2, confidence=0.9, coordinates=40), laplace),
+        (accuracy.gaussian_width(sigma=2, confidence=0.9, coordinates=40), normal),
     ):
         assert np.mean(np.abs(draws.reshape(-1, 40)).max(axis=1) <= width) == pytest.approx(0.905, abs=0.02)
 

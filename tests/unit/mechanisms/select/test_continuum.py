@@ -30,7 +30,7 @@ def revenue(prices: np.ndarray, buyers: np.ndarray) -> np.ndarray:
 
 def law(mechanism, steps: Steps) -> dict[float, float]:
     """The mechanism's law by looking at every lattice point."""
-    points = np.arange(mechanism.grid.first, mechanism.grid.last + 1) * mechanism.grid.granularity
+    points = np.arange(mechanism.lattice.first, mechanism.lattice.last + 1) * mechanism.lattice.granularity
     base = np.array(mechanism.base_weights)[np.searchsorted(mechanism.base_breaks, points, side="right")]
     weight = base * np.exp(mechanism.epsilon / (2 * mechanism.sensitivity) * steps.at(points))
     return dict(zip(points.tolist(), (weight / weight.sum()).tolist(), strict=True))

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import tallystick as ts
 from tallystick.ledger import Account, Budget, Ledger
+from tallystick.ledger.charge import Charge, Terms
 
 Work = Callable[[Account, int], None]
 
@@ -38,7 +39,7 @@ class Rate:
 
 def transaction(account: Account, number: int) -> None:
     """One durable transaction: a reservation (read the key, spend, insert charge, line and entry, fsync)."""
-    account.ledger.charge_amounts(((account, 1, 0),), plan="{}", why="benchmark").reserve()
+    Charge(account.ledger, Terms.of(((account, 1, 0),), "{}"), why="benchmark").reserve()
 
 
 def release(account: Account, number: int) -> None:

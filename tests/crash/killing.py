@@ -57,7 +57,7 @@ class Worker:
         self.say("delivered", key, answer)
 
     def give_back(self, key: str) -> None:
-        spend(self.account, AMOUNT, key=key).reserve().release()
+        spend(self.account, AMOUNT, key=key).reserve().refund()
 
     def fail(self, key: str) -> None:
         try:
@@ -156,7 +156,7 @@ def complaints(place: str, config: Path, traces: Traces) -> Iterator[str]:
     with Ledger(place, config=config) as ledger:
         yield from ledger.verify().problems
         with ledger.store.read() as transaction:
-            charges = {row[2]: row for row in transaction.rows("charges") if row[4] != "RELEASED"}
+            charges = {row[2]: row for row in transaction.rows("charges") if row[4] != "REFUNDED"}
         for key in traces.touched:
             if key not in charges or charges[key][4] not in ("EXECUTING", "COMMITTED", "BURNED"):
                 yield f"{key}: data was opened without a charge"

@@ -64,7 +64,7 @@ class Model:
 
     def take(self, key: str, lines: tuple[tuple[str, int, int], ...], lease: float, *, started: bool):
         """(outcome, charge) of asking for a charge."""
-        live = [c for c in self.charges if c.key == key and c.state != "RELEASED"]
+        live = [c for c in self.charges if c.key == key and c.state != "REFUNDED"]
         if live:
             return self._meet(live[0], lines, lease, started)
         before = {name: account.own for name, account in self.accounts.items()}
@@ -99,12 +99,12 @@ class Model:
             "start": ("RESERVED", "EXECUTING"),
             "commit": ("EXECUTING", "COMMITTED"),
             "burn": ("EXECUTING", "BURNED"),
-            "release": ("RESERVED", "RELEASED"),
+            "refund": ("RESERVED", "REFUNDED"),
         }[action]
         if charge.state != old or charge.fence != fence:
             return "Refused"
         charge.state = new
-        if new == "RELEASED":
+        if new == "REFUNDED":
             for name, a0, a1 in charge.lines:
                 self.accounts[name].own = add(self.accounts[name].own, (-a0, -a1))
         return "ok"
@@ -119,7 +119,7 @@ class Model:
         expired = [c for c in self.charges if c.state in ("RESERVED", "EXECUTING") and c.lease <= self.now]
         waiting = [c for c in expired if c.state == "RESERVED"]
         for charge in expired:
-            self.move(charge, charge.fence, "release" if charge.state == "RESERVED" else "burn")
+            self.move(charge, charge.fence, "refund" if charge.state == "RESERVED" else "burn")
         return len(waiting), len(expired) - len(waiting)
 
     def raise_limit(self, name: str, limit: tuple[int, int]) -> str:

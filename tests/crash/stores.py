@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from tallystick.ledger import Ledger
+from tallystick.ledger.charge import Charge, Terms
 
 
 def quick_folder() -> str | None:
@@ -145,9 +146,9 @@ def ledger(place: str, clock: Clock) -> Iterator[Ledger]:
         yield opened
 
 
-def spend(account: Any, a0: int = 1, a1: int = 0, *, key: str | None = None, why: str = "test", **options: Any) -> Any:
+def spend(account: Any, a0: int = 1, a1: int = 0, *, why: str = "test", request: str = "", **options: Any) -> Any:
     """A charge of exact integer amounts on one account, not yet taken."""
-    return account.ledger.charge_amounts(((account, a0, a1),), plan="{}", why=why, key=key, **options)
+    return Charge(account.ledger, Terms.of(((account, a0, a1),), "{}", request), why=why, **options)
 
 
 def raised(action: Callable[[], Any]) -> str:

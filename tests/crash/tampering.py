@@ -29,7 +29,7 @@ def furnished(place: str, config: Path | None = None) -> Ledger:
         with spend(block, 1000 + number, 7, key=f"block-{number}") as charge:
             charge.answer = [1, 2.5, "three"]
     spend(people, 5000, key="held").reserve()
-    spend(people, 6000, key="given back").reserve().release()
+    spend(people, 6000, key="given back").reserve().refund()
     spend(people, 100, key="running").__enter__()
     burned = spend(people, 50, key="burned")
     burned.__enter__()

@@ -55,7 +55,7 @@ def test_every_table_of_postgres_is_compared(postgres, config):
     for statement in (
         "UPDATE account SET used0 = used0 + 1 WHERE name = 'a'",
         "UPDATE account SET limit0 = limit0 + 1 WHERE name = 'people'",
-        "UPDATE charge SET state = 'RELEASED' WHERE key = 'burned'",
+        "UPDATE charge SET state = 'REFUNDED' WHERE key = 'burned'",
         "DELETE FROM line WHERE a0 = 50",
         "UPDATE answer SET body = 'null'",
         "DELETE FROM dataset",
@@ -86,7 +86,7 @@ def test_every_table_of_postgres_is_compared(postgres, config):
         "UPDATE line SET a0 = 0",
         "DELETE FROM charge",
         "UPDATE charge SET state = 'RESERVED' WHERE state = 'BURNED'",
-        "UPDATE charge SET state = 'RELEASED' WHERE state = 'EXECUTING'",
+        "UPDATE charge SET state = 'REFUNDED' WHERE state = 'EXECUTING'",
         "UPDATE account SET filter = 'approx'",
         "UPDATE account SET limit0 = limit0 - 1",
         "UPDATE answer SET body = 'null'",

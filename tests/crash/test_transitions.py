@@ -10,12 +10,12 @@ from crash.stores import raised, spend
 from tallystick.errors import LedgerIntegrity
 from tallystick.ledger import Budget, Filter
 
-STATES = ("RESERVED", "EXECUTING", "COMMITTED", "RELEASED", "BURNED")
+STATES = ("RESERVED", "EXECUTING", "COMMITTED", "REFUNDED", "BURNED")
 
 # (state, action) -> the state after it; everything that is not here is refused and changes nothing.
 ALLOWED = {
     ("RESERVED", "start"): "EXECUTING",
-    ("RESERVED", "release"): "RELEASED",
+    ("RESERVED", "refund"): "REFUNDED",
     ("RESERVED", "renew"): "RESERVED",
     ("EXECUTING", "commit"): "COMMITTED",
     ("EXECUTING", "burn"): "BURNED",
@@ -23,7 +23,7 @@ ALLOWED = {
 }
 # The same after the lease ran out, for the next one who comes.
 EXPIRED = {
-    ("RESERVED", "recover"): "RELEASED",
+    ("RESERVED", "recover"): "REFUNDED",
     ("EXECUTING", "recover"): "BURNED",
     ("RESERVED", "reserve again"): "RESERVED",
     ("RESERVED", "begin again"): "EXECUTING",
@@ -34,14 +34,14 @@ ACTIONS = {
     "start": lambda charge: charge.start(),
     "commit": lambda charge: charge.commit(7),
     "burn": lambda charge: charge.burn(),
-    "release": lambda charge: charge.release(),
+    "refund": lambda charge: charge.refund(),
     "renew": lambda charge: charge.renew(lease=50),
 }
 
 
 def brought_to(account, state, key):
     charge = spend(account, 3, key=key, lease=100).reserve()
-    for action in {"RESERVED": (), "RELEASED": ("release",), "EXECUTING": ("start",)}.get(
+    for action in {"RESERVED": (), "REFUNDED": ("refund",), "EXECUTING": ("start",)}.get(
         state, ("start", "commit" if state == "COMMITTED" else "burn")
     ):
         ACTIONS[action](charge)
@@ -64,7 +64,7 @@ def test_every_action_in_every_state(ledger, people):
         outcome = raised(lambda charge=charge, action=action: ACTIONS[action](charge))
         after = ALLOWED.get((state, action))
         assert (outcome, states_of(people, key)) == (("ok", [after]) if after else ("Refused", [state])), key
-        assert people.used.a0 - before == (0 if (after or state) == "RELEASED" else 3), key
+        assert people.used.a0 - before == (0 if (after or state) == "REFUNDED" else 3), key
     assert ledger.verify().problems == ()
 
 
@@ -78,9 +78,9 @@ def test_what_the_next_one_finds_when_a_lease_has_run_out(ledger, people, clock,
         if action == "recover":
             ledger.recover()
         else:
-            raised(again.reserve if action == "reserve again" else again._begin)
+            raised(again.reserve if action == "reserve again" else again.begin)
         found = [EXPIRED.get((state, action), state)]
-        if state == "RELEASED" and action != "recover":  # its key is free again
+        if state == "REFUNDED" and action != "recover":  # its key is free again
             found.append("RESERVED" if action == "reserve again" else "EXECUTING")
         assert states_of(people, state) == found
     assert people.used.a0 == 3 * sum(event.paid for event in people.history())

@@ -8,6 +8,7 @@ from typing import Any
 from crash.model import Model, ModelAccount
 from crash.stores import Clock, raised
 from tallystick.ledger import Budget, Filter, Ledger, Partition
+from tallystick.ledger.charge import Charge, Terms
 
 NAMES = ("people", "ward-a", "ward-b", "window", "others")
 LIMITS = {"people": (12, 4), "ward-a": (8, 4), "ward-b": (8, 3), "window": (6, 2), "others": (10, 0)}
@@ -29,7 +30,7 @@ def random_step(twin: Twin, draw: random.Random) -> None:
     elif kind == "again":
         twin.again(which, lease, started)
     elif kind == "move":
-        twin.move(which, draw.choice(("start", "commit", "burn", "release", "release")))
+        twin.move(which, draw.choice(("start", "commit", "burn", "refund", "refund")))
     elif kind == "renew":
         twin.renew(which, lease)
     elif kind == "wait":
@@ -70,7 +71,7 @@ class Twin:
 
     def take(self, key: str, lines: tuple[tuple[str, int, int], ...], lease: float, started: bool) -> None:
         held = tuple((self.ledger.open(name), a0, a1) for name, a0, a1 in lines)
-        charge = self.ledger.charge_amounts(held, plan="{}", why="model", key=key, lease=lease)
+        charge = Charge(self.ledger, Terms.of(held, "{}"), why="model", key=key, lease=lease)
         found = raised(charge.__enter__ if started else charge.reserve)
         expected, twin = self.model.take(key, tuple(sorted(lines)), lease, started=started)
         self.agree("take", found, expected)

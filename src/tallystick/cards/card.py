@@ -68,11 +68,11 @@ def card(release: Release, *, dataset: str | None = None, about: Mapping[str, st
     return card_of(subject)
 
 
-def preview(plan: Plan, account: Account, *, purpose: str, dataset: str | None = None) -> Card:
+def preview(plan: Plan, account: Account, *, why: str, dataset: str | None = None) -> Card:
     """The card that a plan would get, before anything is charged."""
     paid = plan.with_account(account)
     name = dataset or plan.query.table.name
-    return card_of(Subject(paid, account, account.limit, None, purpose, name))
+    return card_of(Subject(paid, account, account.limit, None, why, name))
 
 
 def card_of(subject: Subject) -> Card:

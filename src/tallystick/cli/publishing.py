@@ -29,7 +29,7 @@ class Job:
     plan: Plan
     account: Account
     dataset: Dataset
-    purpose: str
+    why: str
     key: str | None
     out: Path | None
     card: Path | None
@@ -162,9 +162,8 @@ def release(job: Job, progress: Callable[[str], None] | None = None) -> dict[str
     """Release the plan, write its files, and say what it did; ``progress`` is told each stage as it begins."""
     from tallystick.cards import card
 
-    before = job.account.ledger.head().seq
     try:
-        made = job.plan.release(why=job.purpose, key=job.name, progress=progress)
+        made = job.plan.release(why=job.why, key=job.name, progress=progress)
     except KeyboardInterrupt as stopped:
         # The argument parser keeps the exit code of Ctrl-C but drops its words, and these say whether it was paid for.
         print(str(stopped) or "interrupted before the charge had started; nothing was charged", file=sys.stderr)
@@ -183,7 +182,7 @@ def release(job: Job, progress: Callable[[str], None] | None = None) -> dict[str
         "key": job.name,
         "plan_hash": job.plan.hash,
         "charge": made.receipt.charge,
-        "again": made.receipt.seq <= before,
+        "again": not made.fresh,
         "price": str(price),
         "left": str(job.account.remaining),
         "population": job.account.name,

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tallystick.errors import AlreadyCommitted
 from tallystick.ledger import views
+from tallystick.ledger.charge import CHARGE_LEASE, Charge
 from tallystick.ledger.filters import Amount, Filter
 from tallystick.ledger.journal import AccountRow, ChargeRow
 from tallystick.ledger.milestones import Statement, so_far
+from tallystick.ledger.pay import LEASE, Valued, pay
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
     from tallystick.ledger.book import Ledger
-    from tallystick.ledger.charge import Charge
     from tallystick.ledger.signing import Signer
-
-RELEASE_LEASE = 300.0
-CHARGE_LEASE = 24 * 3600.0
 
 
 class Priced(Protocol):
@@ -45,8 +42,8 @@ class Event:
 
     @property
     def paid(self) -> bool:
-        """Whether it counts against the limit: everything but RELEASED does."""
-        return self.state != "RELEASED"
+        """Whether it counts against the limit: everything but REFUNDED does."""
+        return self.state != "REFUNDED"
 
 
 class Account:
@@ -141,7 +138,7 @@ class Account:
         )
 
     def reserve(self, loss: PrivacyLoss, *, why: str, key: str | None = None, **options: Any) -> Charge:
-        """Take the amount without starting: give it back with ``release()``, or ``start()`` and ``commit(answer)``."""
+        """Take the amount without starting: give it back with ``refund()``, or ``start()`` and ``commit(answer)``."""
         return self.charge(loss, why=why, key=key, **options).reserve()
 
     def release(
@@ -153,25 +150,16 @@ class Account:
         key: str | None = None,
         delta: float | None = None,
         also: Sequence[Account] = (),
-        lease: float = RELEASE_LEASE,
+        lease: float = LEASE,
     ) -> Any:
         """Charge, then compute, then store, then return the answer; the same key again returns the same answer.
 
-        ``value`` may be a function without arguments: it is called only after the charge is durable. Type and shape
-        are checked first and cost nothing; any failure after that keeps the charge.
+        ``value`` may be a function without arguments: it is called only after the charge is durable (a mechanism whose
+        input is a function, such as ``select.by_rejection``, gets the function). Type and shape are checked first and
+        cost nothing; any failure after that keeps the charge.
         """
-        loss, described = self._terms_of(mechanism)
-        charge = self.charge(loss, why=why, key=key, delta=delta, also=also, lease=lease, request=described)
-        prepare = getattr(mechanism, "prepare", None)
-        if prepare is not None and not callable(value):
-            prepare(value, strict=False)
-        draw: Callable[[Any], Any] = getattr(mechanism, "release", None) or mechanism  # type: ignore[assignment]
-        try:
-            with charge:
-                charge.answer = draw(value() if callable(value) else value)
-        except AlreadyCommitted as found:
-            return found.answer
-        return charge.answer
+        release = Valued(mechanism, value, *self._terms_of(mechanism))
+        return pay(release, self, why=why, key=key, delta=delta, also=also, lease=lease).answer
 
     def _terms_of(self, mechanism: Priced) -> tuple[PrivacyLoss, str]:
         """What a mechanism loses and how it is described, remembered for the last one if it cannot change."""

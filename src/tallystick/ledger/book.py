@@ -10,48 +10,30 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import is_
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from tallystick.errors import InvalidInput, LedgerIntegrity
 from tallystick.ledger import answers, journal, opening, views
-from tallystick.ledger.account import CHARGE_LEASE, Account, Event, event
+from tallystick.ledger.account import Account, Event, event
 from tallystick.ledger.anchors import Anchor, AnchorFile
-from tallystick.ledger.chain import canonical, digest
-from tallystick.ledger.charge import Charge
+from tallystick.ledger.chain import digest
+from tallystick.ledger.charge import CHARGE_LEASE, Charge, Terms
 from tallystick.ledger.filters import Amount
-from tallystick.ledger.journal import AccountRow, ChargeRow, Held, Line, Position, Request
+from tallystick.ledger.journal import AccountRow, ChargeRow, Position
 from tallystick.ledger.partition import Partition
 from tallystick.ledger.receipt import Receipt
 from tallystick.ledger.signing import Signer
 from tallystick.ledger.store import Probe, Store
-from tallystick.ledger.text import PLAN_LENGTH, WHY_LENGTH, checked
+from tallystick.ledger.text import WHY_LENGTH, checked
 from tallystick.ledger.transfer import export_lines, import_lines
 from tallystick.ledger.verify import Report, verify
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
 
-FORMAT = "tallystick/ledger/1"
+FORMAT = "tallystick/ledger/2"
+OLD_FORMATS = ("tallystick/ledger/1",)
 LONGEST_LEASE = 366 * 24 * 3600.0
-
-
-class Terms(NamedTuple):
-    """What a charge is about: who pays how much for which plan, and the digest that tells it from other requests."""
-
-    lines: tuple[tuple[Account, int, int], ...]
-    asked: tuple[Line, ...]
-    plan: str
-    plan_hash: str
-    digest: str
-
-    @classmethod
-    def of(cls, lines: tuple[tuple[Account, int, int], ...], plan: str, request: str) -> Terms:
-        """The terms of exact amounts."""
-        checked("plan", plan, PLAN_LENGTH, empty=True)
-        by_id = sorted(lines, key=lambda line: line[0].id)
-        asked = tuple(Line(account.id, a0, a1, account.path) for account, a0, a1 in by_id)
-        about = canonical({"lines": [line[:3] for line in asked], "plan": plan, "request": request})
-        return cls(lines, asked, plan, digest(plan), digest(about))
 
 
 class Ledger:
@@ -96,6 +78,8 @@ class Ledger:
                     row = transaction.row("entry_at", 1)
         try:
             body = json.loads(row[2] if row else "{}")
+            if body["kind"] == "genesis" and body["format"] in OLD_FORMATS:
+                raise LedgerIntegrity(f"{self.store.url} is of an older format, {body['format']}; start a new ledger")
             if body["kind"] != "genesis" or body["format"] != FORMAT:
                 raise ValueError
             return uuid.UUID(body["ledger"]).hex
@@ -221,7 +205,8 @@ class Ledger:
         """A charge on several accounts, all or none, not yet taken: enter it, or call ``reserve()``."""
         if not accounts or len({account.id for account in accounts}) != len(accounts):
             raise InvalidInput("accounts", [a.name for a in accounts], "one or more different accounts")
-        return self._charge(self._terms(loss, tuple(accounts), delta, request), why, key, lease)
+        terms = self._terms(loss, tuple(accounts), delta, request)
+        return Charge(self, terms, why=why, key=key, lease=lease)
 
     def _terms(self, loss: PrivacyLoss, accounts: tuple[Account, ...], delta: float | None, request: str) -> Terms:
         """What was asked, priced; remembered for the last one, because a busy service asks the same again and again."""
@@ -233,36 +218,6 @@ class Ledger:
             terms = Terms.of(lines, loss.to_json(), request)
             self._last = (asked, terms)
         return terms
-
-    def charge_amounts(
-        self,
-        lines: tuple[tuple[Account, int, int], ...],
-        *,
-        plan: str,
-        why: str,
-        key: str | None = None,
-        lease: float = CHARGE_LEASE,
-        request: str = "",
-    ) -> Charge:
-        """A charge whose integer amounts are already known."""
-        return self._charge(Terms.of(lines, plan, request), why, key, lease)
-
-    def _charge(self, terms: Terms, why: str, key: str | None, lease: float) -> Charge:
-        checked("why", why, WHY_LENGTH)
-        name = uuid.uuid4().hex if key is None else checked("key", key)
-        self.lease_end(lease)
-        known = key is not None
-
-        def take(started: bool) -> Held:
-            nonlocal known
-            named, known, until = known, True, self.lease_end(lease)
-            wanted = Request(
-                self.principal, name, terms.digest, why, terms.plan, terms.plan_hash, terms.asked, until, named
-            )
-            with self.store.write("begin" if started else "reserve") as transaction:
-                return journal.reserve(transaction, wanted, self.now(), started=started)
-
-        return Charge(self, take, terms.lines, terms.plan_hash)
 
     def stored_answer(self, charge: ChargeRow) -> tuple[Any, Receipt]:
         """The stored answer of a committed charge, and its receipt."""
@@ -302,7 +257,7 @@ class Ledger:
             return ChargeRow(*row), journal.entry_body(transaction, charge_id)
 
     def recover(self) -> tuple[int, int]:
-        """Release reservations and burn executions whose lease ran out; returns (released, burned)."""
+        """Refund reservations and burn executions whose lease ran out; returns (refunded, burned)."""
         with self.store.read() as transaction:
             if not transaction.rows("charges_expired", self.now()):
                 return 0, 0

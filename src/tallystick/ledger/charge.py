@@ -4,20 +4,42 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+import uuid
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tallystick.errors import AlreadyCommitted, IdempotencyConflict, Refused, Unavailable
 from tallystick.ledger import answers, journal, views
-from tallystick.ledger.chain import digest
+from tallystick.ledger.chain import canonical, digest
 from tallystick.ledger.filters import Amount, Filter
-from tallystick.ledger.journal import ChargeRow, Held, Position
+from tallystick.ledger.journal import ChargeRow, Line, Position, Request
 from tallystick.ledger.receipt import Receipt
+from tallystick.ledger.text import PLAN_LENGTH, WHY_LENGTH, checked
 
 if TYPE_CHECKING:
     from tallystick.ledger.account import Account
     from tallystick.ledger.book import Ledger
+
+CHARGE_LEASE: Final = 24 * 3600.0
+
+
+class Terms(NamedTuple):
+    """What a charge is about: who pays how much for which plan, and the digest that tells it from other requests."""
+
+    lines: tuple[tuple[Account, int, int], ...]
+    asked: tuple[Line, ...]
+    plan: str
+    plan_hash: str
+    digest: str
+
+    @classmethod
+    def of(cls, lines: tuple[tuple[Account, int, int], ...], plan: str, request: str = "") -> Terms:
+        """The terms of exact amounts."""
+        checked("plan", plan, PLAN_LENGTH, empty=True)
+        by_id = sorted(lines, key=lambda line: line[0].id)
+        asked = tuple(Line(account.id, a0, a1, account.path) for account, a0, a1 in by_id)
+        about = canonical({"lines": [line[:3] for line in asked], "plan": plan, "request": request})
+        return cls(lines, asked, plan, digest(plan), digest(about))
 
 
 class Charge:
@@ -29,16 +51,15 @@ class Charge:
     """
 
     def __init__(
-        self,
-        ledger: Ledger,
-        take: Callable[[bool], Held],
-        lines: tuple[tuple[Account, int, int], ...],
-        plan_hash: str,
+        self, ledger: Ledger, terms: Terms, *, why: str, key: str | None = None, lease: float = CHARGE_LEASE
     ) -> None:
         self._ledger = ledger
-        self._plan_hash = plan_hash
-        self._take = take
-        self._lines = lines
+        self._terms = terms
+        self._why = checked("why", why, WHY_LENGTH)
+        self._key = uuid.uuid4().hex if key is None else checked("key", key)
+        self._named = key is not None  # False: the key was made up just now, so nobody can have used it
+        self._lease = lease
+        ledger.lease_end(lease)
         self._row: ChargeRow | None = None
         self.answer: Any = None
         self.receipt: Receipt | None = None
@@ -50,12 +71,12 @@ class Charge:
 
     @property
     def state(self) -> str:
-        """RESERVED, EXECUTING, COMMITTED, RELEASED or BURNED, as last seen here; None was taken yet: NEW."""
+        """RESERVED, EXECUTING, COMMITTED, REFUNDED or BURNED, as last seen here; None was taken yet: NEW."""
         return self._row.state if self._row else "NEW"
 
     @property
     def fence(self) -> int:
-        """The fencing token: whoever holds a lower one can no longer start, commit or release."""
+        """The fencing token: whoever holds a lower one can no longer start, commit or refund."""
         return self._held.fence
 
     @property
@@ -66,7 +87,7 @@ class Charge:
     @property
     def amounts(self) -> dict[str, Amount]:
         """What each account pays."""
-        return {account.name: Amount(Filter.named(account.filter), a0, a1) for account, a0, a1 in self._lines}
+        return {account.name: Amount(Filter.named(account.filter), a0, a1) for account, a0, a1 in self._terms.lines}
 
     @property
     def _held(self) -> ChargeRow:
@@ -76,17 +97,37 @@ class Charge:
 
     def reserve(self) -> Charge:
         """Take the amount (state RESERVED); a lease that runs out gives it back."""
-        self._adopt(self._take(False))
+        return self._take(started=False)
+
+    def begin(self) -> Charge:
+        """Take the amount and start in one durable step (state EXECUTING): when this returns data may be opened."""
+        return self._take(started=True)
+
+    def _take(self, *, started: bool) -> Charge:
+        ledger, terms, until = self._ledger, self._terms, self._ledger.lease_end(self._lease)
+        wanted = Request(
+            ledger.principal, self._key, terms.digest, self._why, terms.plan, terms.plan_hash, terms.asked, until,
+            self._named,
+        )  # fmt: skip
+        self._named = True
+        with ledger.store.write("begin" if started else "reserve") as transaction:
+            held = journal.reserve(transaction, wanted, ledger.now(), started=started)
+        if not held.fresh:
+            raise occupied(ledger, held.charge)
+        self._row = held.charge
         return self
 
-    def _begin(self) -> None:
-        self._adopt(self._take(True))
-
-    def _adopt(self, held: Held) -> None:
-        if held.fresh:
-            self._row = held.charge
-            return
-        raise occupied(self._ledger, held.charge)
+    def stored(self) -> tuple[Any, Receipt] | None:
+        """The answer and receipt stored under this key for this very request, if any; takes nothing."""
+        if not self._named:
+            return None
+        with self._ledger.store.read() as transaction:
+            row = transaction.row("charge_by_key", self._ledger.principal, self._key)
+        if row is None:
+            return None
+        charge = ChargeRow(*row)
+        journal.require_same(charge, self._terms.digest)
+        return self._ledger.stored_answer(charge) if charge.state == "COMMITTED" else None
 
     def start(self) -> Charge:
         """RESERVED -> EXECUTING; when this returns, it is durable and data may be opened."""
@@ -104,8 +145,8 @@ class Charge:
         self.receipt = Receipt(
             ledger=self._ledger.id,
             charge=self.id,
-            lines=tuple((account.id, account.name, account.filter, a0, a1) for account, a0, a1 in self._lines),
-            plan_hash=self._plan_hash,
+            lines=tuple((account.id, account.name, account.filter, a0, a1) for account, a0, a1 in self._terms.lines),
+            plan_hash=self._terms.plan_hash,
             request=self._held.request,
             answer_hash=digest(text),
             seq=position.seq,
@@ -154,11 +195,11 @@ class Charge:
             journal.burn(transaction, self._held, self._ledger.now(), why="error")
         self._row = self._held._replace(state="BURNED")
 
-    def release(self) -> None:
-        """RESERVED -> RELEASED: give the amount back; allowed only while data was not opened."""
-        with self._ledger.store.write("release") as transaction:
-            journal.release(transaction, self._held, self._ledger.now(), why="released")
-        self._row = self._held._replace(state="RELEASED")
+    def refund(self) -> None:
+        """RESERVED -> REFUNDED: give the amount back; allowed only while data was not opened."""
+        with self._ledger.store.write("refund") as transaction:
+            journal.refund(transaction, self._held, self._ledger.now(), why="given back")
+        self._row = self._held._replace(state="REFUNDED")
 
     def renew(self, *, lease: float) -> None:
         """Extend the lease by ``lease`` seconds from now; long work calls this now and then."""
@@ -167,8 +208,7 @@ class Charge:
             self._row = journal.lease(transaction, self._held, self._ledger.now(), until, take=False)
 
     def __enter__(self) -> Charge:
-        self._begin()
-        return self
+        return self.begin()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -176,15 +216,15 @@ class Charge:
         if self.state != "EXECUTING":
             return  # committed, burned or lost inside the block
         if kind is not None:
-            self._burn_quietly()
+            self.burn_quietly()
             return
         try:
             self.commit(self.answer)
         except BaseException:
-            self._burn_quietly()
+            self.burn_quietly()
             raise
 
-    def _burn_quietly(self) -> None:
+    def burn_quietly(self) -> None:
         """Burn if the store lets us; if not, the charge stays EXECUTING, which is paid just the same."""
         with contextlib.suppress(Unavailable, Refused):
             self.burn()

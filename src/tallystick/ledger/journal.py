@@ -2,9 +2,9 @@
 
     reserve                 start(fence)             commit(answer)
     ------> RESERVED ------------------> EXECUTING ------------------> COMMITTED
-               | release / lease expiry       | crash, error, timeout
+               | refund / lease expiry        | crash, error, timeout
                v                              v
-            RELEASED (refunded)            BURNED (never refunded)
+            REFUNDED (given back)          BURNED (never given back)
 
 Each function runs inside one write transaction and appends exactly one entry, or raises and changes nothing.
 """
@@ -155,11 +155,16 @@ def reserve(transaction: Transaction, request: Request, at: int, *, started: boo
     return Held(charge, True)
 
 
-def _meet(transaction: Transaction, charge: ChargeRow, request: Request, at: int, *, started: bool) -> Held:
-    if charge.request != request.digest:
+def require_same(charge: ChargeRow, request: str) -> None:
+    """Refuse a key that was used for another request."""
+    if charge.request != request:
         raise IdempotencyConflict(
             f"key {charge.key!r} was used for another request (charge {charge.id}); use a new key for a new request"
         )
+
+
+def _meet(transaction: Transaction, charge: ChargeRow, request: Request, at: int, *, started: bool) -> Held:
+    require_same(charge, request.digest)
     if charge.lease_until > at or charge.state in ("COMMITTED", "BURNED"):
         return Held(charge, False)
     if charge.state == "EXECUTING":
@@ -201,7 +206,7 @@ def _rise(
     return first, second
 
 
-def _refund(transaction: Transaction, line: Line) -> None:
+def _give_back(transaction: Transaction, line: Line) -> None:
     own0, own1, less0, less1 = line.a0, line.a1, line.a0, line.a1
     for account_id, parent_id, partition in line.path:
         transaction.run("refund", own0, own1, less0, less1, account_id)
@@ -251,17 +256,17 @@ def burn(transaction: Transaction, charge: ChargeRow, at: int, *, why: str) -> P
     return _move(transaction, charge, "EXECUTING", "BURNED", "burn", at, why=why)
 
 
-def release(transaction: Transaction, charge: ChargeRow, at: int, *, why: str) -> Position:
-    """RESERVED -> RELEASED: data was never opened, so the amount is given back."""
-    position = _move(transaction, charge, "RESERVED", "RELEASED", "release", at, why=why)
-    refund(transaction, charge.id)
+def refund(transaction: Transaction, charge: ChargeRow, at: int, *, why: str) -> Position:
+    """RESERVED -> REFUNDED: data was never opened, so the amount is given back."""
+    position = _move(transaction, charge, "RESERVED", "REFUNDED", "refund", at, why=why)
+    give_back(transaction, charge.id)
     return position
 
 
-def refund(transaction: Transaction, charge_id: int) -> None:
-    """Give back every line of a charge."""
+def give_back(transaction: Transaction, charge_id: int) -> None:
+    """Shrink the accounts by every line of a charge."""
     for account_id, a0, a1 in transaction.rows("lines_of", charge_id):
-        _refund(transaction, Line(account_id, a0, a1, path_of(transaction, account_id)))
+        _give_back(transaction, Line(account_id, a0, a1, path_of(transaction, account_id)))
 
 
 def _move(
@@ -277,19 +282,19 @@ def lost(charge: ChargeRow) -> Refused:
     """The error for a holder whose fence is no longer good."""
     return Refused(
         f"charge {charge.id} is no longer held with fence {charge.fence}: its lease ran out and it was taken over, "
-        "released or burned; nothing was delivered"
+        "refunded or burned; nothing was delivered"
     )
 
 
 def sweep(transaction: Transaction, at: int) -> tuple[int, int]:
-    """Release expired reservations and burn expired executions; returns how many of each."""
-    released = burned = 0
+    """Refund expired reservations and burn expired executions; returns how many of each."""
+    refunded = burned = 0
     for row in transaction.rows("charges_expired", at):
         charge = ChargeRow(*row)
         if charge.state == "RESERVED":
-            release(transaction, charge, at, why="lease expired")
-            released += 1
+            refund(transaction, charge, at, why="lease expired")
+            refunded += 1
         else:
             burn(transaction, charge, at, why="lease expired")
             burned += 1
-    return released, burned
+    return refunded, burned

@@ -181,7 +181,7 @@ def _mover(old: str, new: str) -> Callable[[Book, int, dict[str, Any]], None]:
         book.charges[charge.id] = charge._replace(state=new, last_seq=seq)
         if new == "COMMITTED":
             book.answers[charge.id] = entry["answer_hash"]
-        if new == "RELEASED":
+        if new == "REFUNDED":
             del book.keys[charge.principal, charge.key]
             for account_id, a0, a1 in book.lines[charge.id]:
                 book.move(seq, account_id, -a0, -a1)
@@ -201,5 +201,5 @@ _ACTIONS: dict[str, Callable[[Book, int, dict[str, Any]], None]] = {
     "start": _mover("RESERVED", "EXECUTING"),
     "commit": _mover("EXECUTING", "COMMITTED"),
     "burn": _mover("EXECUTING", "BURNED"),
-    "release": _mover("RESERVED", "RELEASED"),
+    "refund": _mover("RESERVED", "REFUNDED"),
 }

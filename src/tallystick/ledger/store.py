@@ -60,7 +60,7 @@ STATEMENTS: Final[dict[str, str]] = {
     "dataset_named": "SELECT name, account_id FROM dataset WHERE name = ?",
     "datasets": "SELECT name, account_id FROM dataset ORDER BY name",
     "charge_insert": f"INSERT INTO charge ({CHARGE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-    "charge_by_key": (f"SELECT {CHARGE_COLUMNS} FROM charge WHERE principal = ? AND key = ? AND state <> 'RELEASED'"),
+    "charge_by_key": (f"SELECT {CHARGE_COLUMNS} FROM charge WHERE principal = ? AND key = ? AND state <> 'REFUNDED'"),
     "charge_by_id": f"SELECT {CHARGE_COLUMNS} FROM charge WHERE id = ?",
     "charges": f"SELECT {CHARGE_COLUMNS} FROM charge ORDER BY id",
     "charges_of": (

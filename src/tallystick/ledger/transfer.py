@@ -158,8 +158,8 @@ def _project_lease(transaction: Transaction, book: Book, seq: int, entry: dict[s
 def _project_move(transaction: Transaction, book: Book, seq: int, entry: dict[str, Any]) -> None:
     charge = book.charges[entry["charge"]]
     transaction.run("charge_move_replay", charge.state, seq, charge.id)
-    if charge.state == "RELEASED":
-        journal.refund(transaction, charge.id)
+    if charge.state == "REFUNDED":
+        journal.give_back(transaction, charge.id)
 
 
 _PROJECT: Final[dict[str, Projection]] = {
@@ -171,5 +171,5 @@ _PROJECT: Final[dict[str, Projection]] = {
     "reserve": _project_reserve,
     "begin": _project_reserve,
     "lease": _project_lease,
-    **dict.fromkeys(("start", "commit", "burn", "release"), _project_move),
+    **dict.fromkeys(("start", "commit", "burn", "refund"), _project_move),
 }

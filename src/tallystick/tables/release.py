@@ -42,12 +42,14 @@ class Release:
     """The published table. Equal answers give equal bytes.
 
     Every measure has three columns: its value, and ``_lower`` and ``_upper`` that hold the capped quantity in 95 of
-    100 releases (privacy noise only). ``receipt`` is the ledger's proof of the charge.
+    100 releases (privacy noise only). ``receipt`` is the ledger's proof of the charge;
+    ``fresh`` is False when the ledger had the answer already and charged nothing now.
     """
 
     plan: Plan
     answer: dict[str, Any]
     receipt: Receipt | None = None
+    fresh: bool = True
 
     def __post_init__(self) -> None:
         if self.answer.get("format") != FORMAT or self.answer.get("plan") != self.plan.hash:

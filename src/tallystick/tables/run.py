@@ -1,8 +1,7 @@
-"""Making a release: reserve, look once more, start, compute integers, add noise, commit, hand out."""
+"""A plan at work: what is looked at before it is paid for, the integers it computes after that, and their noise."""
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tallystick.errors import AlreadyCommitted, BudgetExceeded, InvalidInput, TallystickError, Unavailable
+from tallystick.errors import BudgetExceeded, InvalidInput
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 from tallystick.tables.asked import MOST_NUMBERS, UNITS
 from tallystick.tables.dialects import SATURATED_TOTAL
@@ -23,8 +22,8 @@ from tallystick.tables.table import EachRow
 from tallystick.tables.tree import stack
 
 if TYPE_CHECKING:
+    from tallystick.accounting.loss import PrivacyLoss
     from tallystick.ledger.account import Account
-    from tallystick.ledger.charge import Charge
     from tallystick.tables.plan import Plan
 
 LEASE = 6 * 3600.0
@@ -40,44 +39,48 @@ class Exact:
     numbers: dict[Part, Integers]
 
 
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a plan, as the ledger's payer sees it (``ledger.pay.Payable``)."""
+
+    plan: Plan
+    progress: Progress = None
+
+    @property
+    def privacy(self) -> PrivacyLoss:
+        """What the plan loses."""
+        return self.plan.privacy
+
+    @property
+    def request(self) -> str:
+        """The plan and its table."""
+        return f"query {self.plan.hash} {self.plan.query.table.name}"
+
+    @property
+    def source(self) -> str:
+        """Where the table is."""
+        return self.plan.query.table.source.place
+
+    def preflight(self) -> None:
+        """The source is there and would run the plan."""
+        preflight(self.plan)
+
+    def draw(self) -> dict[str, Any]:
+        """Integers and their noise."""
+        return noisy(self.plan, integers(self.plan, self.progress), SYSTEM)
+
+
 def release(plan: Plan, account: Account, *, why: str, key: str | None, progress: Progress) -> Release:
     """Pay for a plan and run it; see ``Plan.release``."""
+    from tallystick.ledger.pay import pay
+    from tallystick.tables.denial import with_plans
+
     delta = plan.delta if account.currency.kind == "approx" else None
-    request = f"query {plan.hash} {plan.query.table.name}"
     try:
-        charge = account.charge(plan.privacy, why=why, key=key, delta=delta, lease=LEASE, request=request)
-        charge.reserve()
-    except AlreadyCommitted as found:
-        return Release(plan, found.answer, found.receipt)
+        paid = pay(Run(plan, progress), account, why=why, key=key, delta=delta, lease=LEASE)
     except BudgetExceeded as problem:
-        from tallystick.tables.denial import with_plans
-
         raise with_plans(plan, problem) from None
-    return _paid(plan, charge, progress)
-
-
-def _paid(plan: Plan, charge: Charge, progress: Progress) -> Release:
-    try:
-        preflight(plan)
-    except BaseException:
-        charge.release()  # nothing of the data was opened
-        raise
-    charge.start()
-    try:
-        answer = noisy(plan, integers(plan, progress), SYSTEM)
-        receipt = charge.commit(answer)
-    except BaseException as error:
-        with contextlib.suppress(TallystickError):
-            charge.burn()
-        if isinstance(error, KeyboardInterrupt):
-            raise KeyboardInterrupt(f"interrupted; charge {charge.id} had started, so it stays paid") from None
-        number = charge.id
-    else:
-        return Release(plan, charge.answer, receipt)
-    raise Unavailable(
-        f"the engine failed after charge {number} had started, so it stays paid and has no answer; why is withheld, "
-        "it could depend on the data. The plan is unchanged: check the source, then release it with a new key"
-    )
+    return Release(plan, paid.answer, paid.receipt, fresh=paid.fresh)
 
 
 def preflight(plan: Plan) -> None:

@@ -133,7 +133,7 @@ def test_no_value_and_no_path_of_the_data_is_on_the_card(clinic) -> None:
 
 
 def test_a_preview_says_that_nothing_is_released_and_charges_nothing(clinic) -> None:
-    page = preview(clinic.plan(), clinic.account, purpose="next year").to_html()
+    page = preview(clinic.plan(), clinic.account, why="next year").to_html()
     assert "nothing is released yet" in page
     assert "would be charged" in page
     assert clinic.account.used.a0 == 0

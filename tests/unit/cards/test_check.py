@@ -101,5 +101,5 @@ def test_no_value_however_odd_breaks_the_check(clinic, value) -> None:
 
 
 def test_a_preview_is_no_evidence(clinic) -> None:
-    made = preview(clinic.plan(), clinic.account, purpose="x")
+    made = preview(clinic.plan(), clinic.account, why="x")
     assert "preview" in problems(made, clinic.ledger)[0]

@@ -15,7 +15,7 @@ ADD = (
     "--bounds age=0:110 --limit rho=0.1,delta=1e-6"
 ).split()
 PLAN = "publish plan visits --by region --keys regions.csv --measures count,mean(age) --rho 0.06".split()
-RUN = ["publish", "run", "table1.plan.json", "--purpose", "annual report", "--key", "report-t1"]
+RUN = ["publish", "run", "table1.plan.json", "--why", "annual report", "--key", "report-t1"]
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_running_a_plan_whose_data_is_gone_charges_nothing(run, planned) -> None
 
 
 def test_a_plan_without_a_key_is_charged_once_however_often_it_is_run(run, planned) -> None:
-    words = ["publish", "run", "table1.plan.json", "--purpose", "report", "--json"]
+    words = ["publish", "run", "table1.plan.json", "--why", "report", "--json"]
     first, second = found(run(*words)), found(run(*words))
     assert (first["again"], second["again"]) == (False, True)
     assert first["rows"] == second["rows"]
@@ -207,7 +207,7 @@ def test_an_edited_plan_is_refused(run, planned, path, value) -> None:
 def test_what_is_not_a_plan_is_said_to_be_none(run, planned, text) -> None:
     (planned / "table1.plan.json").write_text(text)
     assert run(*RUN).code == 2
-    assert run("publish", "run", "missing.json", "--purpose", "x").code == 2
+    assert run("publish", "run", "missing.json", "--why", "x").code == 2
 
 
 def test_data_that_moved_is_named_when_the_plan_is_run(run, planned) -> None:
@@ -275,6 +275,6 @@ def test_a_release_tells_its_stages(run, planned, monkeypatch: pytest.MonkeyPatc
     told: list[str] = []
     real = publishing.release
     monkeypatch.setattr(publishing, "release", lambda job, tell: real(job, told.append))
-    assert run("publish", "run", "table1.plan.json", "--key", "t9", "--purpose", "report").code == 0
+    assert run("publish", "run", "table1.plan.json", "--key", "t9", "--why", "report").code == 0
     assert told[0] == "cells"
     assert told[-1] == "totals"

@@ -200,7 +200,7 @@ def test_datasets_of_a_postgresql_ledger_are_seen_from_another_machine(
     (elsewhere / "wards.csv").write_text("ward\na\nb\n")
     asked = "publish plan visits --by ward --keys wards.csv --measures count --rho 0.1 --out t.json".split()
     assert run(*asked, "--ledger", url).code == 0
-    released = run("publish", "run", "t.json", "--purpose", "report", "--out", "t.csv", "--ledger", url)
+    released = run("publish", "run", "t.json", "--why", "report", "--out", "t.csv", "--ledger", url)
     assert released.code == 0, released.errors
     assert run("ledger", "verify", "--ledger", url).code == 0
     assert run("dataset", "show", "nothing", "--ledger", url).code == 2

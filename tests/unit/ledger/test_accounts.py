@@ -78,7 +78,7 @@ def test_giving_back_the_largest_block_falls_to_the_next_one(ledger, people):
     with spend(b, 25):
         pass
     assert people.used.a0 == 60
-    held.release()
+    held.refund()
     assert people.used.a0 == 25
     assert ledger.verify().problems == ()
 

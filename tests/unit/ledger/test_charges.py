@@ -19,6 +19,7 @@ from tallystick.errors import (
     Unavailable,
 )
 from tallystick.ledger import Budget, Filter, Ledger, Receipt
+from tallystick.ledger.charge import Charge, Terms
 
 
 @pytest.fixture
@@ -104,26 +105,26 @@ def test_an_interrupt_burns_the_charge(people):
 def test_a_reservation_can_be_given_back_until_it_starts(people):
     charge = spend(people, 40).reserve()
     assert people.used.a0 == 40
-    charge.release()
+    charge.refund()
     assert people.used.a0 == 0
     started = spend(people, 40).reserve().start()
     with pytest.raises(Refused):
-        started.release()
+        started.refund()
     assert people.used.a0 == 40
 
 
 def test_a_released_key_can_be_used_again(people):
-    spend(people, 40, key="k").reserve().release()
+    spend(people, 40, key="k").reserve().refund()
     with spend(people, 40, key="k"):
         pass
-    assert [event.state for event in people.history()] == ["RELEASED", "COMMITTED"]
+    assert [event.state for event in people.history()] == ["REFUNDED", "COMMITTED"]
 
 
 def test_a_committed_charge_cannot_be_moved(people):
     charge = spend(people, 1)
     with charge:
         pass
-    for action in (charge.start, charge.burn, charge.release, lambda: charge.renew(lease=5)):
+    for action in (charge.start, charge.burn, charge.refund, lambda: charge.renew(lease=5)):
         assert raised(action) == "Refused"
     assert raised(lambda: charge.commit(2)) == "Refused"
 
@@ -134,7 +135,7 @@ def test_an_expired_reservation_is_taken_over_and_its_first_holder_is_fenced_off
     clock.seconds += 6
     second = spend(people, 10, key="k", lease=5).reserve()
     assert (first.id, first.fence) == (second.id, second.fence - 1)
-    for action in (first.start, first.release, lambda: first.renew(lease=5)):
+    for action in (first.start, first.refund, lambda: first.renew(lease=5)):
         assert raised(action) == "Refused"
     second.start().commit("done")
     assert people.used.a0 == 10
@@ -173,7 +174,7 @@ def test_a_charge_on_several_accounts_is_all_or_none(ledger, people):
     small = ledger.open("small", budget=Budget(Filter("zcdp"), 5, 0), unit="person")
 
     def both(amount):
-        return ledger.charge_amounts(((small, amount, 0), (people, amount, 0)), plan="{}", why="both")
+        return Charge(ledger, Terms.of(((small, amount, 0), (people, amount, 0)), "{}"), why="both")
 
     with pytest.raises(BudgetExceeded, match="small"):
         both(6).reserve()

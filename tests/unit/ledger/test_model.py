@@ -37,7 +37,7 @@ class Machine(RuleBasedStateMachine):
     def again(self, which, lease, started):
         self.twin.again(which, lease, started)
 
-    @rule(which=index, action=st.sampled_from(["start", "commit", "burn", "release"]))
+    @rule(which=index, action=st.sampled_from(["start", "commit", "burn", "refund"]))
     def move(self, which, action):
         self.twin.move(which, action)
 
@@ -79,7 +79,7 @@ def test_the_ledger_does_what_the_model_says(store, request):
     ("mistake", "replacement"),
     [
         ("_rise", lambda *given: given[-1]),
-        ("_refund", lambda transaction, line: None),
+        ("_give_back", lambda transaction, line: None),
         ("burn", lambda transaction, charge, at, why: None),
         ("_meet", lambda transaction, charge, request, at, started: journal.Held(charge, True)),
     ],
@@ -135,7 +135,7 @@ def test_random_walks_exercise_every_transition_and_every_kind_of_entry(tmp_path
         ("", "EXECUTING"),
         ("RESERVED", "RESERVED"),
         ("RESERVED", "EXECUTING"),
-        ("RESERVED", "RELEASED"),
+        ("RESERVED", "REFUNDED"),
         ("EXECUTING", "EXECUTING"),
         ("EXECUTING", "COMMITTED"),
         ("EXECUTING", "BURNED"),

@@ -167,7 +167,7 @@ def test_a_reply_that_came_too_late_is_found_after_the_last_pause(ledger, people
     """Only the last attempt reaches the store, and finds that the first one had been written after all."""
     ledger.store.pauses = (0.001,)
     charge = spend(people, 1, key="k")
-    charge._begin()
+    charge.begin()
     honest, calls = charge._try_to_store, []
 
     def attempt(text):
@@ -185,7 +185,7 @@ def test_a_reply_that_came_too_late_is_found_after_the_last_pause(ledger, people
 def test_another_answer_found_in_its_place_is_refused(ledger, people):
     """The charge was committed by whoever took it over, with another answer: ours must not be handed out."""
     charge = spend(people, 1, key="k")
-    charge._begin()
+    charge.begin()
     honest = charge._try_to_store
 
     def usurped(text):

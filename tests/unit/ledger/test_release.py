@@ -81,7 +81,7 @@ def test_two_populations_pay_for_one_release(ledger, clinic):
 def test_a_reservation_of_a_plan_can_be_given_back(clinic):
     held = clinic.reserve(ts.gaussian(sigma=4), why="maybe")
     assert clinic.used.a0 == 31_250_000_000
-    held.release()
+    held.refund()
     assert clinic.used.a0 == 0
 
 

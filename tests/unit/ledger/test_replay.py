@@ -32,7 +32,7 @@ def first(entries, kind):
 def test_the_honest_chain_replays(entries):
     book = replayed(entries)
     assert {charge.state for charge in book.charges.values()} == {
-        "RESERVED", "EXECUTING", "COMMITTED", "RELEASED", "BURNED",
+        "RESERVED", "EXECUTING", "COMMITTED", "REFUNDED", "BURNED",
     }  # fmt: skip
 
 
@@ -50,11 +50,11 @@ def test_the_honest_chain_replays(entries):
         ("begin", {"plan": "other"}, "its hash"),
         ("commit", {"fence": 2}, "fence"),
         ("commit", {"charge": 999}, "cannot be read"),
-        ("commit", {"kind": "release"}, "release of a charge that is EXECUTING"),
+        ("commit", {"kind": "refund"}, "refund of a charge that is EXECUTING"),
         ("commit", {"kind": "start"}, "start of a charge that is EXECUTING"),
         ("commit", {"kind": "lease", "fence": 2, "lease_until": 5}, "fence"),
         ("burn", {"kind": "invented"}, "cannot be read"),
-        ("release", {"kind": "commit", "answer_hash": ""}, "commit of a charge that is RESERVED"),
+        ("refund", {"kind": "commit", "answer_hash": ""}, "commit of a charge that is RESERVED"),
         ("raise", {"limit": [1, 0]}, "limit falls"),
         ("raise", {"was": [1, 0]}, "another limit"),
         ("raise", {"why": "another reason"}, "signature"),
@@ -75,7 +75,7 @@ def test_an_entry_that_breaks_a_rule_is_refused(entries, kind, fields, rule):
         ("begin", "two live charges"),
         ("commit", "commit of a charge that is COMMITTED"),
         ("burn", "burn of a charge that is BURNED"),
-        ("release", "release of a charge that is RELEASED"),
+        ("refund", "refund of a charge that is REFUNDED"),
         ("attach", "attached twice"),
         ("close", "closed twice"),
         ("raise", "another limit"),

@@ -94,7 +94,7 @@ def test_what_is_not_an_export_is_refused(tmp_path, text):
 
 
 def test_an_export_cannot_name_a_file_outside_the_anchors(tmp_path, config):
-    body = canonical({"kind": "genesis", "at": 0, "format": "tallystick/ledger/1", "ledger": "../../escaped"})
+    body = canonical({"kind": "genesis", "at": 0, "format": "tallystick/ledger/2", "ledger": "../../escaped"})
     signer, head = Signer.of_user(), link(GENESIS, body)
     checkpoint = {"ledger": "../../escaped", "seq": 1, "head": head, "at": 0}
     forged = [

@@ -95,7 +95,7 @@ def _steps(folder: Path) -> tuple[Step, ...]:
         return shlex.quote(str(folder / name))
 
     ledger = f"--ledger {at('demo-ledger.db')}"
-    run = f"publish run {at('table.plan.json')} --key report-t1 --purpose 'annual report' --out {at('table.csv')}"
+    run = f"publish run {at('table.plan.json')} --key report-t1 --why 'annual report' --out {at('table.csv')}"
     return (
         Step(
             "Register the table once: whom it protects, caps, bounds, and the limit of all that may ever be spent",

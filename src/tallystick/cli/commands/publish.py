@@ -75,7 +75,7 @@ def plan(
     def say(console: Console) -> None:
         lines = publishing.suggestion_lines(facts) if suggest else publishing.plan_lines(facts[0], chosen)
         if out is not None:
-            lines += ["", str(out), f"next: tallystick publish run {out} --key NAME --purpose TEXT --out table.csv"]
+            lines += ["", str(out), f"next: tallystick publish run {out} --key NAME --why TEXT --out table.csv"]
         for line in lines:
             console.print(line, soft_wrap=True, markup=False)
 
@@ -86,7 +86,7 @@ def plan(
 @app.command()
 def run(
     plan: Annotated[Path, typer.Argument(help="A plan that 'publish plan --out' wrote.")],
-    purpose: Annotated[str, typer.Option("--purpose", help="Why; kept in the record and shown on the card.")],
+    why: Annotated[str, typer.Option("--why", help="Why; kept in the record and shown on the card.")],
     key: Key = None,
     out: Out = None,
     card: CardFile = None,
@@ -102,9 +102,9 @@ def run(
     with opened(ledger) as book, working("publishing") as tell:
         account = datasets.account_of(held, book)
         priced = publishing.plan_of(text, held, account, source)
-        job = publishing.Job(priced, account, held, purpose, key, out, card)
+        job = publishing.Job(priced, account, held, why, key, out, card)
         found = publishing.dry(job) if dry_run else publishing.release(job, tell)
-    about = {"ledger": place_of(ledger), "plan": str(plan), "purpose": purpose, "dry_run": dry_run}
+    about = {"ledger": place_of(ledger), "plan": str(plan), "why": why, "dry_run": dry_run}
     deliver(Answer("publish.run", about, found, lambda console: publishing.say(console, found)), as_json=as_json)
 
 

@@ -44,12 +44,12 @@ CREATE TABLE charge (
   principal   TEXT NOT NULL,
   key         TEXT NOT NULL,
   request     TEXT NOT NULL CHECK (length(request) = 64),
-  state       TEXT NOT NULL CHECK (state IN ('RESERVED', 'EXECUTING', 'COMMITTED', 'RELEASED', 'BURNED')),
+  state       TEXT NOT NULL CHECK (state IN ('RESERVED', 'EXECUTING', 'COMMITTED', 'REFUNDED', 'BURNED')),
   fence       BIGINT NOT NULL CHECK (fence >= 1),
   lease_until BIGINT NOT NULL,
   last_seq    BIGINT NOT NULL
 );
-CREATE UNIQUE INDEX charge_key ON charge (principal, key) WHERE state <> 'RELEASED';
+CREATE UNIQUE INDEX charge_key ON charge (principal, key) WHERE state <> 'REFUNDED';
 CREATE INDEX charge_open ON charge (lease_until) WHERE state IN ('RESERVED', 'EXECUTING');
 
 CREATE TABLE line (

@@ -44,12 +44,12 @@ CREATE TABLE charge (
   principal   TEXT NOT NULL,
   key         TEXT NOT NULL,
   request     TEXT NOT NULL CHECK (length(request) = 64),
-  state       TEXT NOT NULL CHECK (state IN ('RESERVED', 'EXECUTING', 'COMMITTED', 'RELEASED', 'BURNED')),
+  state       TEXT NOT NULL CHECK (state IN ('RESERVED', 'EXECUTING', 'COMMITTED', 'REFUNDED', 'BURNED')),
   fence       INTEGER NOT NULL CHECK (fence >= 1),
   lease_until INTEGER NOT NULL,
   last_seq    INTEGER NOT NULL
 ) STRICT;
-CREATE UNIQUE INDEX charge_key ON charge (principal, key) WHERE state <> 'RELEASED';
+CREATE UNIQUE INDEX charge_key ON charge (principal, key) WHERE state <> 'REFUNDED';
 CREATE INDEX charge_open ON charge (lease_until) WHERE state IN ('RESERVED', 'EXECUTING');
 
 CREATE TABLE line (

@@ -15,7 +15,7 @@ BEGIN
   IF (NEW.id, NEW.principal, NEW.key, NEW.request) IS DISTINCT FROM (OLD.id, OLD.principal, OLD.key, OLD.request) THEN
     RAISE EXCEPTION 'append-only: charge';
   END IF;
-  IF NOT (OLD.state = 'RESERVED' AND NEW.state IN ('RESERVED', 'EXECUTING', 'RELEASED')
+  IF NOT (OLD.state = 'RESERVED' AND NEW.state IN ('RESERVED', 'EXECUTING', 'REFUNDED')
        OR OLD.state = 'EXECUTING' AND NEW.state IN ('EXECUTING', 'COMMITTED', 'BURNED')) THEN
     RAISE EXCEPTION 'append-only: charge state';
   END IF;

@@ -16,7 +16,7 @@ CREATE TRIGGER charge_no_delete BEFORE DELETE ON charge BEGIN SELECT RAISE(ABORT
 CREATE TRIGGER charge_fixed BEFORE UPDATE OF id, principal, key, request ON charge
   BEGIN SELECT RAISE(ABORT, 'append-only: charge'); END;
 CREATE TRIGGER charge_transition BEFORE UPDATE OF state ON charge
-  WHEN NOT (OLD.state = 'RESERVED' AND NEW.state IN ('RESERVED', 'EXECUTING', 'RELEASED')
+  WHEN NOT (OLD.state = 'RESERVED' AND NEW.state IN ('RESERVED', 'EXECUTING', 'REFUNDED')
          OR OLD.state = 'EXECUTING' AND NEW.state IN ('EXECUTING', 'COMMITTED', 'BURNED'))
   BEGIN SELECT RAISE(ABORT, 'append-only: charge state'); END;
 

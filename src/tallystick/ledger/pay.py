@@ -1,0 +1,129 @@
+"""The one way to pay for a release: check, charge, draw, commit.
+
+    check                 what needs no data: types, schema, the key's stored answer    costs nothing
+    charge                durable in state EXECUTING before anything may be opened
+    draw                  the noisy answer
+    commit                the answer is stored, then handed out
+
+A failure before the charge costs nothing; a failure after it keeps the charge. A mechanism with its value, a table plan
+and a training run all pay here, so this order is written once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from tallystick.errors import AlreadyCommitted, Unavailable
+
+if TYPE_CHECKING:
+    from tallystick.accounting.loss import PrivacyLoss
+    from tallystick.ledger.account import Account
+    from tallystick.ledger.receipt import Receipt
+
+LEASE: Final = 300.0
+FAILED: Final = (
+    "the release failed after its charge had started, so the charge stays paid and has no answer; why is withheld, "
+    "because it could depend on the data"
+)
+INTERRUPTED: Final = "interrupted; the charge had started, so it stays paid and has no answer"
+
+
+class Payable(Protocol):
+    """What can be paid for. Nothing but ``draw`` may look at data, and it is called once, after the charge."""
+
+    @property
+    def privacy(self) -> PrivacyLoss:
+        """What one release loses."""
+
+    @property
+    def request(self) -> str:
+        """Public text that tells this request from others under the same key."""
+
+    @property
+    def source(self) -> str:
+        """Which data are opened, as a public text; empty when the caller holds the value already."""
+
+    def preflight(self) -> None:
+        """Raise for everything that can be known to fail without data."""
+
+    def draw(self) -> Any:
+        """The noisy answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paid:
+    """A paid answer; ``fresh`` is False when it was stored before under this key and nothing was charged now."""
+
+    answer: Any
+    receipt: Receipt
+    fresh: bool
+
+
+def pay(
+    release: Payable,
+    account: Account,
+    *,
+    why: str,
+    key: str | None = None,
+    delta: float | None = None,
+    also: Sequence[Account] = (),
+    lease: float = LEASE,
+) -> Paid:
+    """Charge, draw, store and hand out; the same key again hands out the same answer and charges nothing.
+
+    When the data belong to a source, what went wrong after the charge is not told: one constant text, whatever it was.
+    A caller who holds the value could see it anyway and gets the error itself.
+    """
+    charge = account.charge(
+        release.privacy, why=why, key=key, delta=delta, also=also, lease=lease, request=release.request
+    )
+    stored = charge.stored()
+    if stored is not None:
+        return Paid(*stored, fresh=False)
+    release.preflight()
+    try:
+        charge.begin()
+    except AlreadyCommitted as found:  # by another worker, in between
+        return Paid(found.answer, found.receipt, fresh=False)
+    try:
+        receipt = charge.commit(release.draw())
+    except BaseException as error:
+        charge.burn_quietly()
+        if not release.source:
+            raise
+        failure = KeyboardInterrupt(INTERRUPTED) if isinstance(error, KeyboardInterrupt) else Unavailable(FAILED)
+    else:
+        return Paid(charge.answer, receipt, fresh=True)
+    raise failure  # outside the handler, so that the error it replaces does not travel along
+
+
+@dataclass(frozen=True, slots=True)
+class Valued:
+    """A mechanism with the value it is about.
+
+    The value may be a function without arguments, called only after the charge is durable; a mechanism that
+    ``takes_function`` gets the function itself.
+    """
+
+    mechanism: Any
+    value: Any
+    privacy: PrivacyLoss
+    request: str
+    source: str = ""
+
+    @property
+    def _deferred(self) -> bool:
+        return callable(self.value) and not getattr(self.mechanism, "takes_function", False)
+
+    def preflight(self) -> None:
+        """Type and shape of the value, where it is there already."""
+        prepare = getattr(self.mechanism, "prepare", None)
+        if prepare is not None and not self._deferred:
+            prepare(self.value, strict=False)
+
+    def draw(self) -> Any:
+        """One release of the mechanism."""
+        release = getattr(self.mechanism, "release", None) or self.mechanism
+        return release(self.value() if self._deferred else self.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 
 
@@ -39,3 +40,20 @@ class Direction(str, Enum):
 
     def __str__(self) -> str:
         return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Protects:
+    """Whom a loss protects: the neighbouring relation, and the name of the unit where there is one.
+
+    >>> Protects(Adjacency.REPLACE, "patient").arguments(Adjacency.ADD_REMOVE)
+    ("adjacency='replace'", "unit='patient'")
+    """
+
+    adjacency: Adjacency
+    unit: str | None = None
+
+    def arguments(self, meant: Adjacency) -> tuple[str, ...]:
+        """What must be written in a constructor that means the neighbours ``meant`` if none are named."""
+        relation = () if self.adjacency is meant else (f"adjacency={self.adjacency.value!r}",)
+        return relation if self.unit is None else (*relation, f"unit={self.unit!r}")

@@ -14,6 +14,9 @@ from tallystick.errors import InvalidInput
 from tallystick.numerics.law import Array
 
 MAX_COUNT = 10**9
+LARGEST_EPSILON = 1e6
+SMALLEST_SCALE = 1e-6
+LARGEST_SCALE = 1e15
 
 
 def finite(name: str, value: Any, allowed: str = "a finite number") -> float:
@@ -55,6 +58,43 @@ def probability(name: str, value: Any, allowed: str = "a number between 0 and 1"
     if not 0 <= number <= 1:
         raise InvalidInput(name, value, allowed)
     return number
+
+
+def between(name: str, value: Any, low: float, high: float) -> float:
+    """A number in [low, high].
+
+    >>> between("mu", 2, 0, 1e6)
+    2.0
+    """
+    allowed = f"a number from {low:g} to {high:g}"
+    number = finite(name, value, allowed)
+    if not low <= number <= high:
+        raise InvalidInput(name, value, allowed)
+    return number
+
+
+def strict_probability(name: str, value: Any) -> float:
+    """A number in (0, 1)."""
+    number = probability(name, value)
+    if number in (0.0, 1.0):
+        raise InvalidInput(name, value, "a number strictly between 0 and 1")
+    return number
+
+
+def epsilon(value: Any) -> float:
+    """The epsilon of a leaf."""
+    return between("epsilon", value, 0.0, LARGEST_EPSILON)
+
+
+def scale(name: str, value: Any) -> float:
+    """A noise scale in units of the sensitivity."""
+    return between(name, value, SMALLEST_SCALE, LARGEST_SCALE)
+
+
+def keep(leaf: Any, **values: Any) -> None:
+    """Store checked parameters in a frozen dataclass; only for ``__post_init__``."""
+    for name, value in values.items():
+        object.__setattr__(leaf, name, value)
 
 
 def count(name: str, value: Any, *, least: int = 0, most: int = MAX_COUNT) -> int:

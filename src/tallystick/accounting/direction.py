@@ -14,9 +14,9 @@ from tallystick.accounting.bounds import Bounds
 from tallystick.accounting.compose import GridSum
 from tallystick.accounting.curves import MASS_ULPS, Terms, curve_pair, leaf_renyi, pair_of
 from tallystick.accounting.enumerate import Direct, enumerated
+from tallystick.accounting.leaf import merged
 from tallystick.accounting.leaves.gaussian import gaussian_pair
 from tallystick.accounting.leaves.renyi import best_delta
-from tallystick.accounting.loss import merged
 from tallystick.accounting.pair import DUST, DominatingPair
 from tallystick.accounting.saddle import WIDTH, SaddleSum
 from tallystick.numerics.convolve import log_peak_weight
@@ -309,7 +309,7 @@ class OneDirection:
 
     def _unsampled_epsilon(self, delta: float) -> float:
         """Sampling never hurts: the same composition without it, where that has a closed form; else infinity."""
-        terms = merged((getattr(leaf, "base", leaf), count) for leaf, count in self.terms)
+        terms = merged((leaf.unamplified, count) for leaf, count in self.terms)
         if terms == self.terms:
             return math.inf
         plain = OneDirection.of(terms, self.direction)

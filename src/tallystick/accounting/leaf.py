@@ -1,30 +1,84 @@
-"""What a leaf of a loss expression must say about itself."""
+"""What a leaf of a loss expression says about itself: everything, so that no other file has a table of leaves.
+
+A leaf checks its parameters where it is built, registers its kind by being defined, writes and reads its own JSON,
+writes itself as a person would type it, and knows its closed forms. Adding one is a new file and its name in
+``accounting/losses.py`` and ``tallystick/__init__.py``; ``tests/contracts/test_adding_a_leaf.py`` does it.
+"""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
-from typing import Any, ClassVar
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from tallystick.accounting.adjacency import Direction
+from tallystick.accounting import check
+from tallystick.accounting.adjacency import Adjacency, Direction, Protects
 from tallystick.accounting.pair import DominatingPair
+from tallystick.errors import InvalidInput, NotComputable
 from tallystick.numerics.law import Array
+
+if TYPE_CHECKING:
+    from tallystick.accounting.rigorous import Ask
+    from tallystick.numerics.rigorous_laws import BallLaw
+
+KINDS: dict[str, type[Leaf]] = {}
+"""Every leaf that was defined, by its kind; ``accounting.losses`` and ``accounting.sampling`` define them all."""
+
+DEEPEST = 20
+"""Leaves inside one another."""
+
+
+class Limit(NamedTuple):
+    """The budget a leaf names: a currency of the ledger, an amount of it, a delta and, for Renyi, the order."""
+
+    currency: str
+    amount: float
+    delta: float = 0.0
+    order: float | None = None
 
 
 class Leaf(ABC):
     """One mechanism, as far as privacy goes. Frozen and hashable; subclasses are final dataclasses.
 
-    Only ``pair`` must be written; the other members are closed forms that are used when present.
+    Only ``kind`` and ``pair`` must be written, and ``__post_init__`` that refuses what no constructor allows; the
+    other members are facts and closed forms that are used when present.
     """
 
     __slots__ = ()
     kind: ClassVar[str]
     """Name of the constructor, and of the leaf in JSON; its meaning never changes."""
+    relations: ClassVar[tuple[Adjacency, ...]] = (Adjacency.ADD_REMOVE, Adjacency.REPLACE)
+    """The neighbours it may speak about; the first is what its constructor means if none is named."""
+    alone: ClassVar[bool] = True
+    """False for a leaf that is only ever inside another one."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        # A dataclass with slots is defined twice, under one name.
+        known = KINDS.setdefault(cls.kind, cls)
+        if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise TypeError(f"two leaves of kind {cls.kind}: {known.__qualname__} and {cls.__qualname__}")
+        KINDS[cls.kind] = cls
 
     @abstractmethod
     def pair(self, direction: Direction) -> DominatingPair:
         """The dominating pair in one direction: with the unit against without it (REMOVE), or reversed."""
+
+    # ---- who is protected ----
+
+    def stands_under(self, adjacency: Adjacency) -> bool:
+        """Whether its pair is about these neighbours."""
+        return adjacency in self.relations
+
+    @property
+    def symmetric(self) -> bool:
+        """True if both directions have the same pair, so that one needs to be read only."""
+        return True
+
+    # ---- closed forms ----
 
     @property
     def gaussian_mu(self) -> float | None:
@@ -35,11 +89,6 @@ class Leaf(ABC):
     def gaussian_above(self) -> float | None:
         """A mu whose Gaussian pair dominates this leaf, where one is known; good for long compositions."""
         return self.gaussian_mu
-
-    @property
-    def symmetric(self) -> bool:
-        """True if both directions have the same pair, so that one needs to be read only."""
-        return True
 
     @property
     def only_renyi(self) -> bool:
@@ -55,10 +104,6 @@ class Leaf(ABC):
         """A loss that is never exceeded, where one is known beyond what the pair's law says; else infinity."""
         return math.inf
 
-    def sampled_replaced(self, rate: float) -> Leaf | None:
-        """Poisson-sampled, then add/remove -> replace: the tight pair, or None where only the general rule is known."""
-        return None
-
     def log_mgf_bound(self, theta: Array) -> Array | None:
         """Upper bound on log E_P[e^{theta L}] (both directions) that beats the pair's own, or None."""
         return None
@@ -67,9 +112,140 @@ class Leaf(ABC):
         """The closed form of this leaf after add/remove -> replace, or None where the general rule is used."""
         return None
 
+    def sampled_replaced(self, rate: float) -> Leaf | None:
+        """Poisson-sampled, then add/remove -> replace: the tight pair, or None where only the general rule is known."""
+        return None
+
+    @property
+    def unamplified(self) -> Leaf:
+        """A leaf that is at least as revealing in every sense, without the sampling: taking part always."""
+        return self
+
+    @property
+    def point(self) -> tuple[float, float] | None:
+        """(epsilon, delta) if this is exactly the worst of all (epsilon, delta)-DP mechanisms."""
+        return None
+
+    def squared_mu(self) -> Fraction | None:
+        """mu squared of a Gaussian pair, from the parameters as they were written."""
+        return None
+
+    def concentrated(self) -> tuple[Fraction, Fraction] | None:
+        """(rho, delta) for which a theorem gives delta-approximate rho-zCDP in closed form, or None."""
+        squared = self.squared_mu()
+        return None if squared is None else (squared / 2, Fraction(0))
+
+    def limit(self) -> Limit | None:
+        """The budget it names when it is given as one, or None."""
+        return None
+
+    def ball_law(self, ask: Ask) -> BallLaw:
+        """Its law in ball arithmetic, which is imported only here."""
+        covered = sorted(kind for kind, leaf in KINDS.items() if leaf.ball_law is not Leaf.ball_law)
+        raise NotComputable(f"no rigorous read-out of {self.kind}; covered are {', '.join(covered)}")
+
+    # ---- text ----
+
+    def text(self, protects: Protects) -> str:
+        """The expression that means this leaf about these neighbours (``accounting.expression`` reads it)."""
+        return written_call(self, protects, *(f"{f.name}={shown(getattr(self, f.name))}" for f in fields(self)))  # type: ignore[arg-type]
+
     def __str__(self) -> str:
-        inner = ", ".join(f"{f.name}={shown(getattr(self, f.name))}" for f in fields(self))  # type: ignore[arg-type]
-        return f"{self.kind}({inner})"
+        return self.text(Protects(next(relation for relation in self.relations if self.stands_under(relation))))
+
+    # ---- JSON ----
+
+    @property
+    def depth(self) -> int:
+        """How many leaves are inside one another here."""
+        return 1
+
+    def to_record(self) -> dict[str, Any]:
+        """The kind and the parameters, as JSON has them."""
+        return {"kind": self.kind, **{f.name: _plain(getattr(self, f.name)) for f in fields(self)}}  # type: ignore[arg-type]
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Leaf:
+        """The leaf of a record of this kind; its own checks refuse what no constructor allows."""
+        names = [f.name for f in fields(cls)]  # type: ignore[arg-type]
+        if set(record) - {"kind"} != set(names):
+            raise InvalidInput(cls.kind, sorted(set(record) - {"kind"}), "the fields " + ", ".join(names))
+        return cls(**{name: _rich(record[name]) for name in names})
+
+
+Terms = tuple[tuple[Leaf, int], ...]
+
+
+def read_leaf(record: Any) -> Leaf:
+    """The leaf that a JSON record means.
+
+    >>> import tallystick.accounting.losses
+    >>> print(read_leaf({"kind": "gaussian", "sigma": 2}))
+    gaussian(sigma=2)
+    """
+    kind = record.get("kind") if isinstance(record, dict) else record
+    if not isinstance(record, dict) or not isinstance(kind, str) or kind not in KINDS:
+        raise InvalidInput("kind", kind, "one of " + ", ".join(sorted(KINDS)))
+    return KINDS[kind].from_record(record)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Leaf):
+        return value.to_record()
+    return [_plain(entry) for entry in value] if isinstance(value, tuple) else value
+
+
+def _rich(value: Any) -> Any:
+    if isinstance(value, dict):
+        return read_leaf(value)
+    return tuple(_rich(entry) for entry in value) if isinstance(value, list) else value
+
+
+def merged(terms: Iterable[tuple[Leaf, int]]) -> Terms:
+    """Equal leaves merge by adding counts; the order is canonical, so equal sums are equal objects."""
+    counts: dict[Leaf, int] = {}
+    for leaf, count in terms:
+        counts[leaf] = check.count("count", counts.get(leaf, 0) + count)
+    return tuple(sorted(((leaf, c) for leaf, c in counts.items() if c), key=lambda term: str(term[0])))
+
+
+def check_terms(terms: Any, adjacency: Adjacency | None) -> None:
+    """Refuse what is not a sum of leaves (about these neighbours)."""
+    allowed = "a tuple of (leaf, count)"
+    if not isinstance(terms, tuple):
+        raise InvalidInput("terms", terms, allowed)
+    for term in terms:
+        if not isinstance(term, tuple) or len(term) != 2 or not isinstance(term[0], Leaf) or not term[0].alone:
+            raise InvalidInput("terms", term, allowed)
+        if isinstance(term[1], bool) or not isinstance(term[1], int):
+            raise InvalidInput("count", term[1], "a whole number")
+        check.count("count", term[1], least=1)
+        if adjacency is not None:
+            check_relation(term[0], adjacency)
+
+
+def check_inside(leaf: Any, adjacency: Adjacency) -> None:
+    """Refuse what cannot be the inside of another leaf."""
+    if not isinstance(leaf, Leaf) or leaf.depth >= DEEPEST:
+        raise InvalidInput("base", leaf, f"a leaf, at most {DEEPEST} inside one another")
+    check_relation(leaf, adjacency)
+
+
+def check_relation(leaf: Leaf, adjacency: Adjacency) -> None:
+    """Refuse a leaf whose pair is about other neighbours."""
+    if not leaf.stands_under(adjacency):
+        raise InvalidInput("adjacency", adjacency.value, f"the neighbours that {leaf} is about")
+
+
+def written_call(leaf: Leaf, protects: Protects, *arguments: str) -> str:
+    """``kind(arguments)``, with the neighbours and the unit where the constructor would mean others."""
+    return f"{leaf.kind}({', '.join((*arguments, *protects.arguments(leaf.relations[0])))})"
+
+
+def written_sum(terms: Terms, protects: Protects) -> str:
+    """The terms with their counts, as a person would type them."""
+    texts = [(leaf.text(protects), count) for leaf, count in terms]
+    return " + ".join(f"{count} * {text}" if count != 1 else text for text, count in texts)
 
 
 def shown(value: Any) -> str:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from tallystick.accounting import check
-from tallystick.accounting.adjacency import Adjacency, Direction
+from tallystick.accounting.adjacency import Adjacency, Direction, Protects
 from tallystick.accounting.bounds import Bounds
-from tallystick.accounting.leaf import Leaf
+from tallystick.accounting.leaf import Leaf, Terms, check_terms, merged, written_sum
 from tallystick.errors import AdjacencyMismatch, InvalidInput, UnitMismatch
 from tallystick.numerics.law import Array
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tallystick.accounting.rigorous import RigorousReader
     from tallystick.accounting.variable import PrivacyLossVariable
 
-Term = tuple[Leaf, int]
+LARGEST_GROUP = 10**6
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,15 @@ class PrivacyLoss:
     1000 * gaussian(sigma=1).sampled(rate=0.01) + laplace(scale=2)
     """
 
-    terms: tuple[Term, ...]
+    terms: Terms
     adjacency: Adjacency = Adjacency.ADD_REMOVE
     unit: str | None = None
     group: int = 1
+
+    def __post_init__(self) -> None:
+        check.keep(self, adjacency=check.adjacency(self.adjacency), unit=check.unit(self.unit))
+        check.keep(self, group=check.count("group", self.group, least=1, most=LARGEST_GROUP))
+        check_terms(self.terms, self.adjacency)
 
     # ---- algebra ----
 
@@ -118,7 +123,7 @@ class PrivacyLoss:
         >>> ts.gdp(mu=1).for_groups(2).epsilon(delta=1e-5) == ts.gdp(mu=2).epsilon(delta=1e-5)
         True
         """
-        size = check.count("k", k, least=1, most=10**6)
+        size = check.count("k", k, least=1, most=LARGEST_GROUP)
         return PrivacyLoss(self.terms, self.adjacency, self.unit, self.group * size)
 
     def as_replace(self) -> PrivacyLoss:
@@ -246,12 +251,12 @@ class PrivacyLoss:
         return from_json(text)
 
     def __str__(self) -> str:
+        protects = Protects(self.adjacency, self.unit)
         if not self.terms:
-            return "no_loss()"
-        text = " + ".join(f"{count} * {leaf}" if count != 1 else str(leaf) for leaf, count in self.terms)
-        if self.group == 1:
-            return text
-        return f"({text}).for_groups({self.group})"
+            text = f"no_loss({', '.join(protects.arguments(Adjacency.ADD_REMOVE))})"
+            return text if self.group == 1 else f"{text}.for_groups({self.group})"
+        text = written_sum(self.terms, protects)
+        return text if self.group == 1 else f"({text}).for_groups({self.group})"
 
     def __repr__(self) -> str:
         unit = f", unit={self.unit!r}" if self.unit else ""
@@ -288,9 +293,17 @@ def _like(array: Array, read: Callable[[float], float]) -> Any:
     return np.array([read(float(v)) for v in array.ravel()]).reshape(array.shape)
 
 
-def merged(terms: Iterable[Term]) -> tuple[Term, ...]:
-    """Equal leaves merge by adding counts; the order is canonical, so equal sums are equal objects."""
-    counts: dict[Leaf, int] = {}
-    for leaf, count in terms:
-        counts[leaf] = check.count("count", counts.get(leaf, 0) + count)
-    return tuple(sorted(((leaf, c) for leaf, c in counts.items() if c), key=lambda term: str(term[0])))
+Maker = TypeVar("Maker", bound=Callable[..., PrivacyLoss])
+CONSTRUCTORS: dict[str, Callable[..., PrivacyLoss]] = {}
+"""What makes a loss, by the name it has in expressions."""
+
+
+def constructor(function: Maker) -> Maker:
+    """Make a function that returns a loss a word of the expression language."""
+    CONSTRUCTORS[function.__name__] = function
+    return function
+
+
+def loss_of(leaf: Leaf | None, adjacency: Any, unit: str | None) -> PrivacyLoss:
+    """One release of one leaf; nothing at all for None."""
+    return PrivacyLoss(() if leaf is None else ((leaf, 1),), adjacency, unit)

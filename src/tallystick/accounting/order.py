@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 
 from tallystick.accounting import gdp
-from tallystick.accounting.adjacency import Adjacency
 from tallystick.accounting.direction import OneDirection
+from tallystick.accounting.leaves.nested import Composed
 from tallystick.accounting.loss import PrivacyLoss
 from tallystick.accounting.readout import Reader, reader
 from tallystick.errors import AdjacencyMismatch
@@ -38,12 +38,7 @@ def _point_goal(loss: PrivacyLoss) -> tuple[float, float] | None:
     """(epsilon, delta) if the loss is exactly one (epsilon, delta)-DP leaf: then one point decides."""
     if loss.group != 1 or len(loss.terms) != 1 or loss.terms[0][1] != 1:
         return None
-    leaf = loss.terms[0][0]
-    if leaf.kind == "approx_dp":
-        return float(getattr(leaf, "epsilon")), float(getattr(leaf, "delta"))  # noqa: B009
-    if leaf.kind == "pure_dp" or (leaf.kind == "randomized_response" and getattr(leaf, "choices") == 2):  # noqa: B009
-        return float(getattr(leaf, "epsilon")), 0.0  # noqa: B009
-    return None
+    return loss.terms[0][0].point
 
 
 def _knotwise(ours: Reader, theirs: Reader) -> bool:
@@ -103,10 +98,11 @@ def _least_mu_at(epsilon: float, delta: float) -> float:
 def _unsampled_mu(reading: Reader) -> float:
     total = 0.0
     for leaf, count in reading.loss.terms:
-        base = getattr(leaf, "base", leaf)
+        base = leaf.unamplified
         mu = base.gaussian_mu
         if mu is None:
-            alone = PrivacyLoss(((base, 1),), Adjacency.ADD_REMOVE)
+            terms = base.terms if isinstance(base, Composed) else ((base, 1),)
+            alone = PrivacyLoss(terms, reading.loss.adjacency)
             bounded = OneDirection.of(alone.terms, reading.sides[0].direction)
             if not math.isfinite(bounded.highest) or bounded.infinity > 0.0:
                 return math.inf

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tallystick.accounting.adjacency import Adjacency, Direction
 from tallystick.accounting.bounds import Bounds
-from tallystick.accounting.leaf import Leaf
 from tallystick.errors import NotComputable, Unavailable
 
 try:
     from flint import arb
 
-    from tallystick.numerics import rigorous, rigorous_continuous, rigorous_exact, rigorous_laws
+    from tallystick.numerics import rigorous, rigorous_exact, rigorous_laws
 except ImportError as problem:
     raise Unavailable(
         "rigorous=True needs ball arithmetic, which is not installed: pip install tallystick[rigorous]"
@@ -38,51 +37,22 @@ class Ask:
     upper: bool
     """The dominating pair, or (bounded range composed) the one that is dominated."""
 
+    @staticmethod
+    def ball(value: float) -> Ball:
+        """A parameter, exactly as the double it is."""
+        return arb(value)
 
-def _discrete(base: Callable[[Any, Ask], Any]) -> Callable[[Any, Ask], Law]:
-    return lambda leaf, ask: rigorous_laws.discrete_law(base(leaf, ask), ask.rate, ask.removing)
+    def at_rate(self, rate: float) -> Ask:
+        """The same question about a Poisson sample."""
+        return replace(self, rate=arb(rate))
 
+    def discrete(self, base: rigorous_laws.Base) -> Law:
+        """The law of a discrete pair."""
+        return rigorous_laws.discrete_law(base, self.rate, self.removing)
 
-def _gaussian(mu: Callable[[Any], Ball]) -> Callable[[Any, Ask], Law]:
-    return lambda leaf, ask: rigorous_continuous.gaussian_law(mu(leaf), ask.rate, ask.removing)
-
-
-def _bounded_range(leaf: Any, ask: Ask) -> Law:
-    if ask.upper and leaf.epsilon > 0.0:
-        return rigorous_continuous.bounded_range_law(arb(leaf.epsilon), ask.rate, ask.removing)
-    half = rigorous_laws.two_points(arb(leaf.epsilon) / 2, arb(0))
-    return rigorous_laws.discrete_law(half, ask.rate, ask.removing)
-
-
-LAWS: dict[str, Callable[[Any, Ask], Law]] = {
-    "gaussian": _gaussian(lambda leaf: 1 / arb(leaf.sigma)),
-    "gdp": _gaussian(lambda leaf: arb(leaf.mu)),
-    "laplace": lambda leaf, ask: rigorous_continuous.laplace_law(arb(leaf.scale), ask.rate, ask.removing),
-    "exponential": _bounded_range,
-    "pure_dp": _discrete(lambda leaf, ask: rigorous_laws.two_points(arb(leaf.epsilon), arb(0))),
-    "approx_dp": _discrete(lambda leaf, ask: rigorous_laws.two_points(arb(leaf.epsilon), arb(leaf.delta))),
-    "randomized_response": _discrete(
-        lambda leaf, ask: rigorous_laws.two_points(arb(leaf.epsilon), arb(0), leaf.choices)
-    ),
-    "discrete_gaussian": _discrete(
-        lambda leaf, ask: rigorous_laws.discrete_gaussian_base(arb(leaf.sigma), leaf.sensitivity, ask.log_tiny)
-    ),
-    "discrete_laplace": _discrete(
-        lambda leaf, ask: rigorous_laws.discrete_laplace_base(arb(leaf.scale), leaf.sensitivity)
-    ),
-    "discrete_pair": _discrete(lambda leaf, ask: rigorous_laws.listed_pair(leaf.p, leaf.q)),
-}
-"""Every leaf that is covered, by its ``kind``."""
-
-
-def law_of(leaf: Leaf, ask: Ask) -> Law:
-    """The law of one leaf; Poisson sampling is unwrapped."""
-    if leaf.kind == "sampled" and ask.rate is None:
-        inner: Any = leaf
-        return law_of(inner.base, Ask(arb(inner.rate), ask.removing, ask.log_tiny, ask.upper))
-    if leaf.kind not in LAWS:
-        raise NotComputable(f"no rigorous read-out of {leaf.kind}; covered are {', '.join(sorted(LAWS))} and .sampled")
-    return LAWS[leaf.kind](leaf, ask)
+    def two_points(self, epsilon: float, delta: float = 0.0, choices: int = 2) -> Law:
+        """The law of randomized response, with mass delta that gives everything away."""
+        return self.discrete(rigorous_laws.two_points(arb(epsilon), arb(delta), choices))
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +88,7 @@ class RigorousReader:
     @property
     def _bracketed(self) -> bool:
         """Several steps of bounded range have no single worst pair: the lower end comes from another one."""
-        kinds = [getattr(leaf, "base", leaf).kind for leaf, _ in self.loss.terms]
-        return "exponential" in kinds and sum(count for _, count in self.loss.terms) > 1
+        return any(leaf.exact_alone for leaf, _ in self.loss.terms) and sum(n for _, n in self.loss.terms) > 1
 
     def _side(self, way: Direction, upper: bool) -> rigorous.BallSum:
         count = sum(times for _, times in self.loss.terms)
@@ -127,6 +96,6 @@ class RigorousReader:
 
         def laws(log_delta: float) -> list[tuple[Law, int]]:
             tiny = rigorous_exact.log_tiny(log_delta, count)
-            return [(law_of(leaf, Ask(None, removing, tiny, upper)), times) for leaf, times in self.loss.terms]
+            return [(leaf.ball_law(Ask(None, removing, tiny, upper)), times) for leaf, times in self.loss.terms]
 
         return rigorous.BallSum(laws, count)

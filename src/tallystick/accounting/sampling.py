@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency
-from tallystick.accounting.leaf import Leaf
-from tallystick.accounting.leaves.allocated import Allocated
+from tallystick.accounting.leaf import Leaf, merged
+from tallystick.accounting.leaves.allocated import MOST_STEPS, Allocated
 from tallystick.accounting.leaves.nested import Composed, Replaced, Worst
 from tallystick.accounting.leaves.sampled import Sampled, Subset
 from tallystick.accounting.leaves.truncated import Truncated
-from tallystick.accounting.loss import PrivacyLoss, merged
+from tallystick.accounting.loss import PrivacyLoss, constructor
 from tallystick.errors import AdjacencyMismatch, InvalidInput, UnitMismatch
-
-MOST_STEPS = 10**6
-"""Steps of an epoch up to which random allocation is computed."""
 
 
 def _single_leaf(loss: PrivacyLoss, operation: str) -> Leaf:
@@ -104,6 +101,7 @@ def replaced(loss: PrivacyLoss) -> PrivacyLoss:
     return PrivacyLoss(merged(closed), Adjacency.REPLACE, loss.unit)
 
 
+@constructor
 def worst(*losses: PrivacyLoss) -> PrivacyLoss:
     """Pointwise worst of several losses: parallel composition over disjoint parts, add/remove only.
 

@@ -8,36 +8,16 @@ Charges round up, limits round down, and no float ever reaches the database.
 from __future__ import annotations
 
 import math
-import numbers
-from decimal import Decimal
 from fractions import Fraction
 from typing import Final
 
+from tallystick.accounting.written import Number as Number
+from tallystick.accounting.written import as_written as as_written
 from tallystick.errors import InvalidInput
 
 UNITS_0: Final = 10**12
 UNITS_1: Final = 10**18
 LARGEST: Final = 2**62 - 1  # used + asked then never overflows int64 in SQL
-
-Number = int | float | Fraction | Decimal
-
-
-def as_written(name: str, value: Number) -> Fraction:
-    """The rational number a person wrote: the shortest decimal of a float, not its binary expansion.
-
-    ``0.1`` means one tenth, so ten charges of 0.1 fit a limit of 1. A float that was *computed* as an
-    upper bound must not be read this way (it could lose half a unit in the last place): use ``Fraction(value)``.
-
-    >>> as_written("rho", 0.1)
-    Fraction(1, 10)
-    """
-    if isinstance(value, bool) or not isinstance(value, numbers.Real | Decimal):
-        raise InvalidInput(name, value, "a number")
-    if not math.isfinite(value):
-        raise InvalidInput(name, value, "a finite number")
-    if isinstance(value, numbers.Rational):
-        return Fraction(int(value.numerator), int(value.denominator))
-    return Fraction(value) if isinstance(value, Decimal) else Fraction(repr(float(value)))
 
 
 def _near(value: Fraction) -> float:

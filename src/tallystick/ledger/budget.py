@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tallystick.errors import InvalidInput
 from tallystick.ledger.amounts import UNITS_0, Number, as_written, first_limit, limit_units, second_limit
 from tallystick.ledger.filters import Filter
 
 if TYPE_CHECKING:
+    from tallystick.accounting.leaf import Limit
     from tallystick.accounting.loss import PrivacyLoss
 
 ALLOWED: Final = (
@@ -63,27 +63,16 @@ class Budget(NamedTuple):
     @classmethod
     def of(cls, loss: PrivacyLoss) -> Budget:
         """The budget a loss names by its type; a composition names none."""
-        terms: tuple[Any, ...] = getattr(loss, "terms", ())
-        maker = _MAKERS.get(terms[0][0].kind) if len(terms) == 1 and terms[0][1] == 1 else None
-        if maker is None:
+        terms = loss.terms if hasattr(loss, "terms") else ()
+        limit = terms[0][0].limit() if len(terms) == 1 and terms[0][1] == 1 else None
+        if limit is None:
             raise InvalidInput("budget", str(loss), ALLOWED)
-        return maker(terms[0][0])._replace(adjacency=str(loss.adjacency), unit=loss.unit)
+        return cls._of_limit(limit)._replace(adjacency=str(loss.adjacency), unit=loss.unit)
 
-
-def _of_renyi(leaf: Any) -> Budget:
-    if len(leaf.orders) != 1:
-        raise InvalidInput(
-            "budget",
-            f"renyi_dp at {len(leaf.orders)} orders",
-            "one order: 'some order is under budget' is not a filter",
-        )
-    return Budget.rdp(leaf.orders[0], leaf.epsilons[0])
-
-
-_MAKERS: Final[dict[str, Callable[[Any], Budget]]] = {
-    "zcdp": lambda leaf: Budget.zcdp(leaf.rho, leaf.delta),
-    "approx_dp": lambda leaf: Budget.approx(leaf.epsilon, leaf.delta),
-    "pure_dp": lambda leaf: Budget.approx(leaf.epsilon),
-    "gdp": lambda leaf: Budget.gdp(leaf.mu),
-    "renyi_dp": _of_renyi,
-}
+    @classmethod
+    def _of_limit(cls, limit: Limit) -> Budget:
+        if limit.currency == "rdp":
+            return cls.rdp(limit.order or 0, limit.amount)
+        if limit.currency == "gdp":
+            return cls.gdp(limit.amount)
+        return (cls.zcdp if limit.currency == "zcdp" else cls.approx)(limit.amount, limit.delta)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tallystick.errors import AdjacencyMismatch, InvalidInput, Refused, UnitMismatch
 from tallystick.ledger.amounts import UNITS_0, UNITS_1, as_written, charge_units
@@ -19,6 +19,7 @@ from tallystick.ledger.filters import Amount, Filter
 from tallystick.ledger.truncation import truncated_rho
 
 if TYPE_CHECKING:
+    from tallystick.accounting.leaf import Leaf
     from tallystick.accounting.loss import PrivacyLoss
 
 Price = tuple[Fraction, Fraction]
@@ -87,8 +88,8 @@ def _curve_in_zcdp(loss: PrivacyLoss, delta: float) -> float:
 
 
 def _in_approx(loss: PrivacyLoss, currency: Filter, declared: Fraction | None) -> Price:
-    named: list[tuple[Any, int]] = [(leaf, count) for leaf, count in loss.terms if leaf.kind in _NAMED]
-    written = [(as_written("epsilon", leaf.epsilon), _delta_of(leaf), count) for leaf, count in named]
+    points = [(leaf.point, count) for leaf, count in loss.terms]
+    written = [(as_written("epsilon", p[0]), as_written("delta", p[1]), n) for p, n in points if p is not None]
     basic = sum((n * epsilon for epsilon, _, n in written), Fraction(0))
     natural = sum((n * delta for _, delta, n in written), Fraction(0))
     delta = natural if declared is None else declared
@@ -108,7 +109,7 @@ def _in_approx(loss: PrivacyLoss, currency: Filter, declared: Fraction | None) -
 
 def _in_gdp(loss: PrivacyLoss, currency: Filter, declared: Fraction | None) -> Price:
     _no_delta(declared)
-    squares = [(_mu_squared(leaf), count) for leaf, count in loss.terms]
+    squares = [(leaf.squared_mu(), count) for leaf, count in loss.terms]
     if all(square is not None for square, _ in squares):
         return sum((count * square for square, count in squares if square), Fraction(0)) * loss.group**2, Fraction(0)
     mu = float(loss.gdp_bound())
@@ -120,7 +121,7 @@ def _in_gdp(loss: PrivacyLoss, currency: Filter, declared: Fraction | None) -> P
 def _in_rdp(loss: PrivacyLoss, currency: Filter, declared: Fraction | None) -> Price:
     _no_delta(declared)
     order = currency.order or Fraction(2)
-    squares = [(_mu_squared(leaf), count) for leaf, count in loss.terms]
+    squares = [(leaf.squared_mu(), count) for leaf, count in loss.terms]
     if loss.group == 1 and all(square is not None for square, _ in squares):
         return order / 2 * sum((count * square for square, count in squares if square), Fraction(0)), Fraction(0)
     divergence = float(loss.renyi(order=float(order)))
@@ -134,43 +135,14 @@ def _no_delta(declared: Fraction | None) -> None:
         raise InvalidInput("delta", float(declared), "no delta: this account's filter does not spend any")
 
 
-def _mu_squared(leaf: Any) -> Fraction | None:
-    if leaf.kind == "gaussian":
-        return 1 / as_written("sigma", leaf.sigma) ** 2
-    return as_written("mu", leaf.mu) ** 2 if leaf.kind == "gdp" else None
-
-
-def closed_rho(leaf: Any, *, rough: bool = False) -> Price | None:
+def closed_rho(leaf: Leaf, *, rough: bool = False) -> Price | None:
     """(rho, delta) of a leaf for which a theorem gives it in closed form, or None.
 
-    Gaussian mu^2/2 and discrete Gaussian (Bun & Steinke 2016; Canonne, Kamath & Steinke 2020, Thm 4); bounded range
-    epsilon^2/8 (Cesar & Rogers 2021); pure epsilon: epsilon tanh(epsilon/2), the supremum of D_a/a of randomized
-    response. With ``rough``, sampling costs what is sampled (quasi-convexity of Renyi divergence): no amplification.
+    With ``rough``, sampling costs what is sampled (quasi-convexity of Renyi divergence): no amplification.
     """
-    if rough and leaf.kind == "sampled":
-        return closed_rho(leaf.base, rough=True)
-    found = _CLOSED.get(leaf.kind)
-    return found(leaf) if found else None
+    return (leaf.unamplified if rough else leaf).concentrated()
 
 
-def _response(epsilon: float) -> Fraction:
-    return Fraction(float(epsilon) * math.tanh(float(epsilon) / 2) * SLACK)
-
-
-def _delta_of(leaf: Any) -> Fraction:
-    return as_written("delta", getattr(leaf, "delta", 0))
-
-
-_NAMED: Final = ("pure_dp", "approx_dp")
-_CLOSED: Final[dict[str, Callable[[Any], Price | None]]] = {
-    "gaussian": lambda leaf: ((_mu_squared(leaf) or Fraction(0)) / 2, Fraction(0)),
-    "gdp": lambda leaf: ((_mu_squared(leaf) or Fraction(0)) / 2, Fraction(0)),
-    "discrete_gaussian": lambda leaf: (leaf.sensitivity**2 / (2 * as_written("sigma", leaf.sigma) ** 2), Fraction(0)),
-    "zcdp": lambda leaf: (as_written("rho", leaf.rho), as_written("delta", leaf.delta)),
-    "pure_dp": lambda leaf: (_response(leaf.epsilon), Fraction(0)),
-    "approx_dp": lambda leaf: (_response(leaf.epsilon), as_written("delta", leaf.delta)),
-    "exponential": lambda leaf: (as_written("epsilon", leaf.epsilon) ** 2 / 8, Fraction(0)),
-}
 _PRICES: Final[dict[str, Callable[[PrivacyLoss, Filter, Fraction | None], Price]]] = {
     "zcdp": _in_zcdp,
     "approx": _in_approx,

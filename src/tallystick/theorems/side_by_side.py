@@ -202,29 +202,16 @@ def step_rho(loss: PrivacyLoss) -> float:
     (0.125, 0.125)
     """
     leaf = loss.terms[0][0]
-    if leaf.gaussian_mu is not None:
-        return up(leaf.gaussian_mu**2 / 2.0)
-    known = _CLOSED_RHO.get(leaf.kind)
+    known = leaf.concentrated()
     if known is not None:
-        return known(leaf)
+        return up(float(known[0])) if known[1] == 0 else math.inf
+    if leaf.only_renyi:
+        return math.inf
     pure = float(loss.epsilon(delta=0.0))
     if math.isfinite(pure):
         return min(conversions.pure_to_zcdp(epsilon=pure), _ladder_rho(loss, pure))
     mu = float(loss.gdp_bound())
     return up(mu * mu / 2.0)
-
-
-_CLOSED_RHO: dict[str, Callable[[Leaf], float]] = {
-    "zcdp": lambda leaf: _number(leaf, "rho") if _number(leaf, "delta") == 0.0 else math.inf,
-    "exponential": lambda leaf: conversions.bounded_range_to_zcdp(epsilon=_number(leaf, "epsilon")),
-    # Canonne, Kamath, Steinke 2020: the discrete Gaussian has the Gaussian's concentrated privacy
-    "discrete_gaussian": lambda leaf: up((_number(leaf, "sensitivity") / _number(leaf, "sigma")) ** 2 / 2.0),
-    "renyi_dp": lambda leaf: math.inf,
-}
-
-
-def _number(leaf: Leaf, name: str) -> float:
-    return float(getattr(leaf, name))
 
 
 def _ladder_rho(loss: PrivacyLoss, pure: float) -> float:

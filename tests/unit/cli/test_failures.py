@@ -101,7 +101,7 @@ def test_every_kind_of_failure_has_its_exit_code_and_no_traceback(run, monkeypat
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("tallystick.cli.expression.read_loss", fail)
+    monkeypatch.setattr("tallystick.accounting.expression.read_loss", fail)
     outcome = run("epsilon", "gdp(mu=1)", "--delta", "1e-5", "--json")
     assert outcome.code == code
     assert f"(exit {code})" in outcome.errors
@@ -115,7 +115,7 @@ def test_a_denied_budget_shows_the_amounts_and_what_would_fit(run, monkeypatch) 
             "clinic", asked=0.0125, left=0.01, limit=0.5, fits=("--sigma 7.08", "one column less")
         )
 
-    monkeypatch.setattr("tallystick.cli.expression.read_loss", fail)
+    monkeypatch.setattr("tallystick.accounting.expression.read_loss", fail)
     text = run("epsilon", "gdp(mu=1)", "--delta", "1e-5").errors
     assert "asked 0.0125   left 0.01   limit 0.5" in text
     assert "fits: --sigma 7.08, or one column less" in text
@@ -126,7 +126,7 @@ def test_a_mistake_of_ours_is_called_one(run, monkeypatch) -> None:
     def fail(_: str) -> None:
         raise ZeroDivisionError("surprise")
 
-    monkeypatch.setattr("tallystick.cli.expression.read_loss", fail)
+    monkeypatch.setattr("tallystick.accounting.expression.read_loss", fail)
     outcome = run("epsilon", "gdp(mu=1)", "--delta", "1e-5", "--json")
     assert outcome.code == 1
     assert "a mistake in tallystick" in outcome.errors
@@ -146,6 +146,6 @@ def test_a_reader_that_leaves_early_is_not_an_error(monkeypatch) -> None:
     def leave(*_: object, **__: object) -> None:
         raise BrokenPipeError
 
-    monkeypatch.setattr("tallystick.cli.expression.read_loss", leave)
+    monkeypatch.setattr("tallystick.accounting.expression.read_loss", leave)
     monkeypatch.setattr(app, "_silence_stdout", lambda: None)
     assert app.run(["epsilon", "gdp(mu=1)", "--delta", "1e-5"]) == 0

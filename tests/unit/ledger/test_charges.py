@@ -273,7 +273,7 @@ def test_notebook_views_escape_what_people_typed(people):
     ],
 )
 def test_the_limit_a_denial_names_is_just_enough(ledger, budget, plan):
-    from tallystick.cli.expression import read_loss
+    from tallystick.accounting.expression import read_loss
 
     account = ledger.open("ana's people", budget=budget, unit="person")
     spend(account, 10**9).reserve()

@@ -15,8 +15,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from tallystick.accounting.adjacency import Direction
-from tallystick.accounting.leaf import Leaf
+from tallystick.accounting import check
+from tallystick.accounting.adjacency import Adjacency, Direction, Protects
+from tallystick.accounting.leaf import Leaf, check_inside
 from tallystick.accounting.leaves.nested import pair_of_knots
 from tallystick.accounting.pair import DominatingPair
 from tallystick.numerics.law import UNIT, Array, Law
@@ -31,6 +32,9 @@ SPACING = 0.008
 LARGEST = 40.0
 """Largest epsilon that is followed; a step that loses more (sigma below about 0.3) is charged unamplified."""
 
+MOST_STEPS = 10**6
+"""Steps of an epoch up to which random allocation is computed."""
+
 Profile = tuple[Array, Array, Array]
 
 
@@ -43,8 +47,13 @@ class Allocated(Leaf):
     """
 
     kind: ClassVar[str] = "allocated"
+    relations: ClassVar[tuple[Adjacency, ...]] = (Adjacency.ADD_REMOVE,)
     base: Leaf
     steps: int
+
+    def __post_init__(self) -> None:
+        check.keep(self, steps=check.count("steps", self.steps, least=2, most=MOST_STEPS))
+        check_inside(self.base, Adjacency.ADD_REMOVE)
 
     def pair(self, direction: Direction) -> DominatingPair:
         return _allocated_pair(self.base, self.steps, direction)
@@ -53,8 +62,16 @@ class Allocated(Leaf):
     def symmetric(self) -> bool:
         return False
 
-    def __str__(self) -> str:
-        return f"{self.base}.allocated(steps={self.steps})"
+    @property
+    def unamplified(self) -> Leaf:
+        return self.base.unamplified
+
+    @property
+    def depth(self) -> int:
+        return 1 + self.base.depth
+
+    def text(self, protects: Protects) -> str:
+        return f"{self.base.text(protects)}.allocated(steps={self.steps})"
 
 
 @lru_cache(maxsize=64)

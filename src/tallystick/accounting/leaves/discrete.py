@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from tallystick.accounting.adjacency import Direction
+from tallystick.accounting import check
+from tallystick.accounting.adjacency import Adjacency, Direction
 from tallystick.accounting.leaf import Leaf
+from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair
+from tallystick.accounting.written import as_written
 from tallystick.numerics.law import NEGLIGIBLE, REACH, Array, Law, panel_nodes
+
+if TYPE_CHECKING:
+    from tallystick.accounting.rigorous import Ask
+    from tallystick.numerics.rigorous_laws import BallLaw
 
 MAX_POINTS = 2**15
 """More lattice points than this are grouped; the grouped pair is bracketed from both sides."""
+
+LARGEST_SENSITIVITY = 10**15
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +40,10 @@ class DiscreteGaussian(Leaf):
     sigma: float
     sensitivity: int = 1
 
+    def __post_init__(self) -> None:
+        shift = check.count("sensitivity", self.sensitivity, least=1, most=LARGEST_SENSITIVITY)
+        check.keep(self, sigma=check.scale("sigma", self.sigma), sensitivity=shift)
+
     def pair(self, direction: Direction) -> DominatingPair:
         return _discrete_gaussian_pair(self.sigma, self.sensitivity)
 
@@ -43,6 +57,28 @@ class DiscreteGaussian(Leaf):
             return None
         return self.sensitivity / math.sqrt(self.sigma**2 - 4.0) * (1.0 + 1e-14)
 
+    def concentrated(self) -> tuple[Fraction, Fraction]:
+        """The Gaussian's concentrated privacy (Canonne, Kamath and Steinke 2020, Theorem 4)."""
+        return self.sensitivity**2 / (2 * as_written("sigma", self.sigma) ** 2), Fraction(0)
+
+    def ball_law(self, ask: Ask) -> BallLaw:
+        from tallystick.numerics.rigorous_laws import discrete_gaussian_base
+
+        return ask.discrete(discrete_gaussian_base(ask.ball(self.sigma), self.sensitivity, ask.log_tiny))
+
+
+@constructor
+def discrete_gaussian(
+    *, sigma: float, sensitivity: int = 1, adjacency: Any = Adjacency.ADD_REMOVE, unit: str | None = None
+) -> PrivacyLoss:
+    """Discrete Gaussian noise on the integers, sigma and sensitivity in lattice steps; the exact lattice pair.
+
+    >>> round(discrete_gaussian(sigma=1).delta(epsilon=1), 4)  # a continuous Gaussian has 0.1269
+    0.1414
+    """
+    leaf = DiscreteGaussian(sigma, _shift(sensitivity) or 1)
+    return loss_of(leaf if sensitivity else None, adjacency, unit)
+
 
 @dataclass(frozen=True, slots=True)
 class DiscreteLaplace(Leaf):
@@ -52,8 +88,35 @@ class DiscreteLaplace(Leaf):
     scale: float
     sensitivity: int = 1
 
+    def __post_init__(self) -> None:
+        shift = check.count("sensitivity", self.sensitivity, least=1, most=LARGEST_SENSITIVITY)
+        check.keep(self, scale=check.scale("scale", self.scale), sensitivity=shift)
+
     def pair(self, direction: Direction) -> DominatingPair:
         return _discrete_laplace_pair(self.scale, self.sensitivity)
+
+    def ball_law(self, ask: Ask) -> BallLaw:
+        from tallystick.numerics.rigorous_laws import discrete_laplace_base
+
+        return ask.discrete(discrete_laplace_base(ask.ball(self.scale), self.sensitivity))
+
+
+@constructor
+def discrete_laplace(
+    *, scale: float, sensitivity: int = 1, adjacency: Any = Adjacency.ADD_REMOVE, unit: str | None = None
+) -> PrivacyLoss:
+    """Two-sided geometric noise on the integers, scale and sensitivity in lattice steps; the exact lattice pair.
+
+    >>> discrete_laplace(scale=4, sensitivity=2).epsilon(delta=0)
+    0.5
+    """
+    leaf = DiscreteLaplace(scale, _shift(sensitivity) or 1)
+    return loss_of(leaf if sensitivity else None, adjacency, unit)
+
+
+def _shift(sensitivity: Any) -> int:
+    """Checked; zero is allowed in a constructor, where it means no loss."""
+    return check.count("sensitivity", sensitivity, most=LARGEST_SENSITIVITY)
 
 
 @lru_cache(maxsize=64)

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from tallystick.accounting.adjacency import Direction
+from tallystick.accounting import check
+from tallystick.accounting.adjacency import Adjacency, Direction
 from tallystick.accounting.leaf import Leaf
 from tallystick.accounting.leaves.pure import two_point_law
+from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair
+from tallystick.accounting.written import as_written
 from tallystick.numerics.law import Array, Law, Segment
+
+if TYPE_CHECKING:
+    from tallystick.accounting.rigorous import Ask
+    from tallystick.numerics.rigorous_laws import BallLaw
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +35,9 @@ class Exponential(Leaf):
 
     kind: ClassVar[str] = "exponential"
     epsilon: float
+
+    def __post_init__(self) -> None:
+        check.keep(self, epsilon=check.epsilon(self.epsilon))
 
     def pair(self, direction: Direction) -> DominatingPair:
         top = self.epsilon
@@ -51,3 +62,25 @@ class Exponential(Leaf):
     def log_mgf_bound(self, theta: Array) -> Array:
         """Bounded range epsilon implies epsilon^2/8-zCDP (Cesar and Rogers 2021)."""
         return theta * (theta + 1.0) * self.epsilon**2 / 8.0
+
+    def concentrated(self) -> tuple[Fraction, Fraction]:
+        """Bounded range epsilon implies epsilon^2/8-zCDP (Cesar and Rogers 2021)."""
+        return as_written("epsilon", self.epsilon) ** 2 / 8, Fraction(0)
+
+    def ball_law(self, ask: Ask) -> BallLaw:
+        from tallystick.numerics.rigorous_continuous import bounded_range_law
+
+        if ask.upper and self.epsilon > 0.0:
+            return bounded_range_law(ask.ball(self.epsilon), ask.rate, ask.removing)
+        return ask.two_points(self.epsilon / 2.0)
+
+
+@constructor
+def exponential(*, epsilon: float, adjacency: Any = Adjacency.ADD_REMOVE, unit: str | None = None) -> PrivacyLoss:
+    """The exponential mechanism: bounded range epsilon. Tight for one release, valid under composition.
+
+    >>> from tallystick.accounting.leaves.pure import pure_dp
+    >>> exponential(epsilon=1).delta(epsilon=0) < pure_dp(epsilon=1).delta(epsilon=0)
+    True
+    """
+    return loss_of(Exponential(epsilon), adjacency, unit)

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from tallystick.accounting.adjacency import Direction
-from tallystick.accounting.leaf import Leaf
+from tallystick.accounting import check
+from tallystick.accounting.adjacency import Adjacency, Direction
+from tallystick.accounting.leaf import Leaf, Limit
 from tallystick.accounting.leaves.substituted import SampledReplaced
+from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair
+from tallystick.accounting.written import as_written
+from tallystick.errors import InvalidInput
 from tallystick.numerics.law import NEGLIGIBLE, REACH, Law, Line, Segment
+
+if TYPE_CHECKING:
+    from tallystick.accounting.rigorous import Ask
+    from tallystick.numerics.rigorous_laws import BallLaw
+
+LARGEST_MU = 1e6
 
 
 def gaussian_pair(mu: float) -> DominatingPair:
@@ -38,6 +49,9 @@ class Gaussian(Leaf):
     kind: ClassVar[str] = "gaussian"
     sigma: float
 
+    def __post_init__(self) -> None:
+        check.keep(self, sigma=check.scale("sigma", self.sigma))
+
     def pair(self, direction: Direction) -> DominatingPair:
         return gaussian_pair(1.0 / self.sigma)
 
@@ -51,6 +65,24 @@ class Gaussian(Leaf):
     def sampled_replaced(self, rate: float) -> Leaf:
         return SampledReplaced(self.sigma, rate)
 
+    def squared_mu(self) -> Fraction:
+        return 1 / as_written("sigma", self.sigma) ** 2
+
+    def ball_law(self, ask: Ask) -> BallLaw:
+        from tallystick.numerics.rigorous_continuous import gaussian_law
+
+        return gaussian_law(1 / ask.ball(self.sigma), ask.rate, ask.removing)
+
+
+@constructor
+def gaussian(*, sigma: float, adjacency: Any = Adjacency.ADD_REMOVE, unit: str | None = None) -> PrivacyLoss:
+    """Gaussian noise of standard deviation sigma times the sensitivity; 1/sigma-GDP exactly.
+
+    >>> 4 * gaussian(sigma=2) <= gdp(mu=1)
+    True
+    """
+    return loss_of(Gaussian(sigma), adjacency, unit)
+
 
 @dataclass(frozen=True, slots=True)
 class Gdp(Leaf):
@@ -58,6 +90,11 @@ class Gdp(Leaf):
 
     kind: ClassVar[str] = "gdp"
     mu: float
+
+    def __post_init__(self) -> None:
+        check.keep(self, mu=check.between("mu", self.mu, 0.0, LARGEST_MU))
+        if self.mu == 0.0:
+            raise InvalidInput("mu", self.mu, "a number above 0; gdp(mu=0) is no loss")
 
     def pair(self, direction: Direction) -> DominatingPair:
         return gaussian_pair(self.mu)
@@ -68,3 +105,25 @@ class Gdp(Leaf):
 
     def replaced(self) -> Leaf:
         return Gdp(2.0 * self.mu)
+
+    def squared_mu(self) -> Fraction:
+        return as_written("mu", self.mu) ** 2
+
+    def limit(self) -> Limit:
+        return Limit("gdp", self.mu)
+
+    def ball_law(self, ask: Ask) -> BallLaw:
+        from tallystick.numerics.rigorous_continuous import gaussian_law
+
+        return gaussian_law(ask.ball(self.mu), ask.rate, ask.removing)
+
+
+@constructor
+def gdp(*, mu: float, adjacency: Any = Adjacency.ADD_REMOVE, unit: str | None = None) -> PrivacyLoss:
+    """mu-Gaussian differential privacy; mu = 0 is no loss.
+
+    >>> gdp(mu=0).delta(epsilon=0)
+    0.0
+    """
+    number = check.between("mu", mu, 0.0, LARGEST_MU)
+    return loss_of(Gdp(number) if number > 0 else None, adjacency, unit)

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from tallystick.accounting.adjacency import Direction
+from tallystick.accounting import check
+from tallystick.accounting.adjacency import Adjacency, Direction
 from tallystick.accounting.leaf import Leaf
+from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair
 from tallystick.numerics.law import Law, Segment
+
+if TYPE_CHECKING:
+    from tallystick.accounting.rigorous import Ask
+    from tallystick.numerics.rigorous_laws import BallLaw
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +26,9 @@ class Laplace(Leaf):
 
     kind: ClassVar[str] = "laplace"
     scale: float
+
+    def __post_init__(self) -> None:
+        check.keep(self, scale=check.scale("scale", self.scale))
 
     def pair(self, direction: Direction) -> DominatingPair:
         """With e = 1/scale: mass 1/2 at e, e^{-e}/2 at -e, density e^{(l-e)/2}/4 between."""
@@ -35,3 +44,18 @@ class Laplace(Leaf):
         )
         atoms = np.array([-top, top])
         return DominatingPair.exact(Law(atoms, np.array([-top, 0.0]) - math.log(2.0), (between,), lattice=2.0 * top))
+
+    def ball_law(self, ask: Ask) -> BallLaw:
+        from tallystick.numerics.rigorous_continuous import laplace_law
+
+        return laplace_law(ask.ball(self.scale), ask.rate, ask.removing)
+
+
+@constructor
+def laplace(*, scale: float, adjacency: Any = Adjacency.ADD_REMOVE, unit: str | None = None) -> PrivacyLoss:
+    """Laplace noise of the given scale times the sensitivity; (1/scale)-DP.
+
+    >>> laplace(scale=2).epsilon(delta=0)
+    0.5
+    """
+    return loss_of(Laplace(scale), adjacency, unit)

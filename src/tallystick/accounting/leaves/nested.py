@@ -9,17 +9,27 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from tallystick.accounting.adjacency import Direction
-from tallystick.accounting.leaf import Leaf
+from tallystick.accounting.adjacency import Adjacency, Direction, Protects
+from tallystick.accounting.leaf import DEEPEST, Leaf, Terms, check_terms, merged, written_sum
 from tallystick.accounting.pair import DominatingPair
 from tallystick.accounting.polygon import lower_hull
+from tallystick.errors import InvalidInput
 from tallystick.numerics.law import Array, Law
 
-Terms = tuple[tuple[Leaf, int], ...]
+
+def _check_sum(terms: Any, adjacency: Adjacency | None = None) -> None:
+    """A sum as ``merged`` makes it, with a term, about these neighbours, and not nested too deeply."""
+    check_terms(terms, adjacency)
+    if not terms or terms != merged(terms) or _depth(terms) >= DEEPEST:
+        raise InvalidInput("terms", str(terms), "a sum as tallystick writes it, with a term and not too deep")
+
+
+def _depth(terms: Terms) -> int:
+    return max(leaf.depth for leaf, _ in terms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +37,18 @@ class Composed(Leaf):
     """Several releases on one sample: the composition, held as one leaf so that it can be sampled."""
 
     kind: ClassVar[str] = "composed"
+    alone: ClassVar[bool] = False
     terms: Terms
+
+    def __post_init__(self) -> None:
+        _check_sum(self.terms)
+        if not any(self.stands_under(relation) for relation in self.relations):
+            raise InvalidInput("terms", str(self.terms), "leaves about the same neighbours")
+        if len(self.terms) == 1 and self.terms[0][1] == 1:
+            raise InvalidInput("terms", str(self.terms[0][0]), "several releases; one is itself")
+
+    def stands_under(self, adjacency: Adjacency) -> bool:
+        return all(leaf.stands_under(adjacency) for leaf, _ in self.terms)
 
     def pair(self, direction: Direction) -> DominatingPair:
         return _composed_pair(self.terms, direction)
@@ -42,8 +63,12 @@ class Composed(Leaf):
     def symmetric(self) -> bool:
         return all(leaf.symmetric for leaf, _ in self.terms)
 
-    def __str__(self) -> str:
-        return "(" + _text(self.terms) + ")"
+    @property
+    def depth(self) -> int:
+        return 1 + _depth(self.terms)
+
+    def text(self, protects: Protects) -> str:
+        return f"({written_sum(self.terms, protects)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +76,24 @@ class Replaced(Leaf):
     """add/remove -> replace by the general rule f_ADD(1 - f_REMOVE(.)), symmetrised."""
 
     kind: ClassVar[str] = "replaced"
+    relations: ClassVar[tuple[Adjacency, ...]] = (Adjacency.REPLACE,)
     terms: Terms
+
+    def __post_init__(self) -> None:
+        _check_sum(self.terms, Adjacency.ADD_REMOVE)
+        for leaf, _ in self.terms:
+            if leaf.replaced() is not None:
+                raise InvalidInput("terms", str(leaf), "leaves without a closed form under replace")
 
     def pair(self, direction: Direction) -> DominatingPair:
         return _replaced_pair(self.terms)
 
-    def __str__(self) -> str:
-        return "(" + _text(self.terms) + ").as_replace()"
+    @property
+    def depth(self) -> int:
+        return 1 + _depth(self.terms)
+
+    def text(self, protects: Protects) -> str:
+        return f"({written_sum(self.terms, Protects(Adjacency.ADD_REMOVE, protects.unit))}).as_replace()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +101,16 @@ class Worst(Leaf):
     """The pointwise worst of several compositions."""
 
     kind: ClassVar[str] = "worst"
+    relations: ClassVar[tuple[Adjacency, ...]] = (Adjacency.ADD_REMOVE,)
     members: tuple[Terms, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.members, tuple) or len(self.members) < 2:
+            raise InvalidInput("members", self.members, "at least two sums")
+        for terms in self.members:
+            _check_sum(terms, Adjacency.ADD_REMOVE)
+        if self.members != tuple(sorted(set(self.members), key=str)):
+            raise InvalidInput("members", str(self), "different sums in order")
 
     def pair(self, direction: Direction) -> DominatingPair:
         pairs = [profile_knots(terms, direction) for terms in self.members]
@@ -79,12 +124,12 @@ class Worst(Leaf):
     def symmetric(self) -> bool:
         return all(leaf.symmetric for terms in self.members for leaf, _ in terms)
 
-    def __str__(self) -> str:
-        return "worst(" + ", ".join(_text(m) for m in self.members) + ")"
+    @property
+    def depth(self) -> int:
+        return 1 + max(_depth(terms) for terms in self.members)
 
-
-def _text(terms: Terms) -> str:
-    return " + ".join(f"{count} * {leaf}" if count != 1 else str(leaf) for leaf, count in terms)
+    def text(self, protects: Protects) -> str:
+        return "worst(" + ", ".join(written_sum(terms, protects) for terms in self.members) + ")"
 
 
 @lru_cache(maxsize=64)

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from tallystick.accounting.adjacency import Direction
-from tallystick.accounting.leaf import Leaf
+from tallystick.accounting import check
+from tallystick.accounting.adjacency import Adjacency, Direction
+from tallystick.accounting.leaf import Leaf, Limit
+from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair
+from tallystick.accounting.written import as_written
 from tallystick.numerics.law import Law
+
+if TYPE_CHECKING:
+    from tallystick.accounting.rigorous import Ask
+    from tallystick.numerics.rigorous_laws import BallLaw
+
+SLACK = 1 + 1e-14
+"""Two roundings of elementary functions, on the safe side."""
 
 
 def two_point_law(epsilon: float, delta: float = 0.0) -> Law:
@@ -30,6 +41,11 @@ def two_point_law(epsilon: float, delta: float = 0.0) -> Law:
     )
 
 
+def response_rho(epsilon: float) -> Fraction:
+    """The supremum over orders of D_a / a of randomized response: epsilon tanh(epsilon / 2)."""
+    return Fraction(epsilon * math.tanh(epsilon / 2.0) * SLACK)
+
+
 @dataclass(frozen=True, slots=True)
 class PureDp(Leaf):
     """Any epsilon-differentially private mechanism; binary randomized response dominates them all."""
@@ -37,11 +53,37 @@ class PureDp(Leaf):
     kind: ClassVar[str] = "pure_dp"
     epsilon: float
 
+    def __post_init__(self) -> None:
+        check.keep(self, epsilon=check.epsilon(self.epsilon))
+
     def pair(self, direction: Direction) -> DominatingPair:
         return DominatingPair.exact(two_point_law(self.epsilon))
 
     def replaced(self) -> Leaf:
         return PureDp(2.0 * self.epsilon)
+
+    @property
+    def point(self) -> tuple[float, float]:
+        return self.epsilon, 0.0
+
+    def concentrated(self) -> tuple[Fraction, Fraction]:
+        return response_rho(self.epsilon), Fraction(0)
+
+    def limit(self) -> Limit:
+        return Limit("approx", self.epsilon)
+
+    def ball_law(self, ask: Ask) -> BallLaw:
+        return ask.two_points(self.epsilon)
+
+
+@constructor
+def pure_dp(*, epsilon: float, adjacency: Any = Adjacency.ADD_REMOVE, unit: str | None = None) -> PrivacyLoss:
+    """Any epsilon-DP mechanism; exactly the loss of binary randomized response (Kairouz, Oh, Viswanath 2015).
+
+    >>> (2 * pure_dp(epsilon=0.5)).epsilon(delta=0)
+    1.0
+    """
+    return loss_of(PureDp(epsilon), adjacency, unit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +94,37 @@ class ApproxDp(Leaf):
     epsilon: float
     delta: float
 
+    def __post_init__(self) -> None:
+        check.keep(self, epsilon=check.epsilon(self.epsilon), delta=check.probability("delta", self.delta))
+
     def pair(self, direction: Direction) -> DominatingPair:
         return DominatingPair.exact(two_point_law(self.epsilon, self.delta))
 
     def replaced(self) -> Leaf:
         grown = (1.0 + math.exp(self.epsilon)) * self.delta if self.epsilon < 700.0 else 1.0
         return ApproxDp(2.0 * self.epsilon, min(1.0, grown * (1.0 + 1e-15)))
+
+    @property
+    def point(self) -> tuple[float, float]:
+        return self.epsilon, self.delta
+
+    def concentrated(self) -> tuple[Fraction, Fraction]:
+        return response_rho(self.epsilon), as_written("delta", self.delta)
+
+    def limit(self) -> Limit:
+        return Limit("approx", self.epsilon, self.delta)
+
+    def ball_law(self, ask: Ask) -> BallLaw:
+        return ask.two_points(self.epsilon, self.delta)
+
+
+@constructor
+def approx_dp(
+    *, epsilon: float, delta: float, adjacency: Any = Adjacency.ADD_REMOVE, unit: str | None = None
+) -> PrivacyLoss:
+    """Any (epsilon, delta)-DP mechanism. Also a goal: ``loss <= approx_dp(epsilon=2, delta=1e-6)``.
+
+    >>> approx_dp(epsilon=1, delta=1e-6).delta(epsilon=1) >= 1e-6
+    True
+    """
+    return loss_of(ApproxDp(epsilon, delta), adjacency, unit)

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any, ClassVar
 
 import numpy as np
 
-from tallystick.accounting.adjacency import Direction
-from tallystick.accounting.leaf import Leaf
+from tallystick.accounting import check
+from tallystick.accounting.adjacency import Adjacency, Direction, Protects
+from tallystick.accounting.leaf import Leaf, Limit, written_call
+from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair
 from tallystick.accounting.polygon import law_of_profile, profile_minorant
+from tallystick.accounting.written import as_written
+from tallystick.errors import InvalidInput
 from tallystick.numerics.law import Array, Law
+
+LARGEST_RHO = 1e12
+LARGEST_ORDER = 1e9
 
 
 def best_delta(log_mgf: Array, theta: Array, epsilon: Array) -> Array:
@@ -66,6 +76,12 @@ class Zcdp(Leaf):
     rho: float
     delta: float = 0.0
 
+    def __post_init__(self) -> None:
+        rho, delta = check.between("rho", self.rho, 0.0, LARGEST_RHO), check.probability("delta", self.delta)
+        if rho == 0.0 and delta == 0.0:
+            raise InvalidInput("rho", self.rho, "a number above 0; zcdp(rho=0) is no loss")
+        check.keep(self, rho=rho, delta=delta)
+
     def pair(self, direction: Direction) -> DominatingPair:
         return renyi_pair(self, self.delta)
 
@@ -75,6 +91,25 @@ class Zcdp(Leaf):
 
     def log_mgf_bound(self, theta: Array) -> Array:
         return self.rho * theta * (1.0 + theta)
+
+    def concentrated(self) -> tuple[Fraction, Fraction]:
+        return as_written("rho", self.rho), as_written("delta", self.delta)
+
+    def limit(self) -> Limit:
+        return Limit("zcdp", self.rho, self.delta)
+
+
+@constructor
+def zcdp(
+    *, rho: float, delta: float = 0.0, adjacency: Any = Adjacency.ADD_REMOVE, unit: str | None = None
+) -> PrivacyLoss:
+    """delta-approximate rho-zCDP. Only a Renyi curve is known, so read-outs are conversions: upper bounds.
+
+    >>> round(zcdp(rho=0.5).epsilon(delta=1e-6), 2)  # a Gaussian of that rho: 4.89
+    5.22
+    """
+    number, slack = check.between("rho", rho, 0.0, LARGEST_RHO), check.probability("delta", delta)
+    return loss_of(Zcdp(number, slack) if number > 0 or slack > 0 else None, adjacency, unit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +122,17 @@ class RenyiDp(Leaf):
     kind: ClassVar[str] = "renyi_dp"
     orders: tuple[float, ...]
     epsilons: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        allowed = "orders above 1 and at most 1e9, increasing, each with an epsilon >= 0"
+        if not isinstance(self.orders, tuple) or not isinstance(self.epsilons, tuple):
+            raise InvalidInput("curve", (self.orders, self.epsilons), allowed)
+        orders = tuple(check.between("order", order, 1.0, LARGEST_ORDER) for order in self.orders)
+        increasing = all(low < high for low, high in pairwise((1.0, *orders)))
+        if not orders or not increasing or len(orders) != len(self.epsilons):
+            raise InvalidInput("curve", (self.orders, self.epsilons), allowed)
+        check.keep(self, orders=orders)
+        check.keep(self, epsilons=tuple(check.nonnegative("epsilon", epsilon) for epsilon in self.epsilons))
 
     def pair(self, direction: Direction) -> DominatingPair:
         return renyi_pair(self, 0.0)
@@ -104,6 +150,33 @@ class RenyiDp(Leaf):
             result = np.where(theta <= order - 1.0, np.minimum(result, theta * epsilon), result)
         return np.where(theta > x[-1], math.inf, result)
 
-    def __str__(self) -> str:
+    def limit(self) -> Limit:
+        if len(self.orders) != 1:
+            raise InvalidInput(
+                "budget",
+                f"renyi_dp at {len(self.orders)} orders",
+                "one order: 'some order is under budget' is not a filter",
+            )
+        return Limit("rdp", self.epsilons[0], order=self.orders[0])
+
+    def text(self, protects: Protects) -> str:
         inner = ", ".join(f"{o!r}: {e!r}" for o, e in zip(self.orders, self.epsilons, strict=True))
-        return f"renyi_dp({{{inner}}})"
+        return written_call(self, protects, f"{{{inner}}}")
+
+
+@constructor
+def renyi_dp(
+    curve: Mapping[Any, Any], *, adjacency: Any = Adjacency.ADD_REMOVE, unit: str | None = None
+) -> PrivacyLoss:
+    """Renyi differential privacy at the given ``{order: epsilon}``. Lossy in the same way as ``zcdp``.
+
+    >>> renyi_dp({2: 0.1, 16: 0.9}).renyi(order=2) >= 0.1
+    True
+    """
+    if not isinstance(curve, Mapping) or not curve:
+        raise InvalidInput("curve", curve, "a dictionary {order > 1: epsilon >= 0} with at least one entry")
+    table = sorted(
+        (check.finite("order", order, "orders above 1"), check.nonnegative(f"curve[{order}]", value))
+        for order, value in curve.items()
+    )
+    return loss_of(RenyiDp(tuple(o for o, _ in table), tuple(e for _, e in table)), adjacency, unit)

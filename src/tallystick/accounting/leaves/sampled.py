@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from tallystick.accounting.adjacency import Direction
-from tallystick.accounting.leaf import Leaf, shown
+from tallystick.accounting import check
+from tallystick.accounting.adjacency import Adjacency, Direction, Protects
+from tallystick.accounting.leaf import Leaf, check_inside, shown
 from tallystick.accounting.pair import DominatingPair, joined_at_zero
+from tallystick.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from tallystick.accounting.rigorous import Ask
+    from tallystick.numerics.rigorous_laws import BallLaw
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +26,15 @@ class Sampled(Leaf):
     """
 
     kind: ClassVar[str] = "sampled"
+    relations: ClassVar[tuple[Adjacency, ...]] = (Adjacency.ADD_REMOVE,)
     base: Leaf
     rate: float
+
+    def __post_init__(self) -> None:
+        check.keep(self, rate=check.strict_probability("rate", self.rate))
+        check_inside(self.base, Adjacency.ADD_REMOVE)
+        if isinstance(self.base, Sampled):
+            raise InvalidInput("base", str(self.base), "one rate: sampling twice is sampling at the product")
 
     def pair(self, direction: Direction) -> DominatingPair:
         mixed = self.base.pair(Direction.REMOVE).mixed(self.rate)
@@ -43,8 +56,19 @@ class Sampled(Leaf):
         """A unit that stays out with probability 1 - q is missed at most 1/(1 - q) times as often."""
         return math.inf if direction is Direction.REMOVE else -math.log1p(-self.rate) * (1.0 + 1e-15)
 
-    def __str__(self) -> str:
-        return f"{self.base}.sampled(rate={shown(self.rate)})"
+    @property
+    def unamplified(self) -> Leaf:
+        return self.base.unamplified
+
+    @property
+    def depth(self) -> int:
+        return 1 + self.base.depth
+
+    def text(self, protects: Protects) -> str:
+        return f"{self.base.text(protects)}.sampled(rate={shown(self.rate)})"
+
+    def ball_law(self, ask: Ask) -> BallLaw:
+        return self.base.ball_law(ask.at_rate(self.rate))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +81,15 @@ class Subset(Leaf):
     """
 
     kind: ClassVar[str] = "subset"
+    relations: ClassVar[tuple[Adjacency, ...]] = (Adjacency.REPLACE,)
     base: Leaf
     batch: int
     population: int
+
+    def __post_init__(self) -> None:
+        whole = check.count("population", self.population, least=2)
+        check.keep(self, batch=check.count("batch", self.batch, least=1, most=whole - 1), population=whole)
+        check_inside(self.base, Adjacency.REPLACE)
 
     def pair(self, direction: Direction) -> DominatingPair:
         mixed = self.base.pair(Direction.REMOVE).mixed(self.batch / self.population)
@@ -69,5 +99,13 @@ class Subset(Leaf):
             return DominatingPair.exact(upper)
         return DominatingPair(upper, joined_at_zero(mixed.lower, mirror.lower))
 
-    def __str__(self) -> str:
-        return f"{self.base}.subset(batch={self.batch}, population={self.population})"
+    @property
+    def unamplified(self) -> Leaf:
+        return self.base.unamplified
+
+    @property
+    def depth(self) -> int:
+        return 1 + self.base.depth
+
+    def text(self, protects: Protects) -> str:
+        return f"{self.base.text(protects)}.subset(batch={self.batch}, population={self.population})"

@@ -15,7 +15,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from tallystick.accounting.adjacency import Direction
+from tallystick.accounting import check
+from tallystick.accounting.adjacency import Adjacency, Direction, Protects
 from tallystick.accounting.leaf import Leaf, shown
 from tallystick.accounting.pair import DominatingPair, mixed_loss
 from tallystick.numerics.law import NEGLIGIBLE, REACH, Array, Law, Segment
@@ -26,14 +27,19 @@ class SampledReplaced(Leaf):
     """Gaussian noise of ``sigma`` (in units of one record's norm) on a Poisson sample, replace-one neighbours."""
 
     kind: ClassVar[str] = "sampled_replaced"
+    relations: ClassVar[tuple[Adjacency, ...]] = (Adjacency.REPLACE,)
     sigma: float
     rate: float
+
+    def __post_init__(self) -> None:
+        check.keep(self, sigma=check.scale("sigma", self.sigma), rate=check.strict_probability("rate", self.rate))
 
     def pair(self, direction: Direction) -> DominatingPair:
         return _pair(1.0 / self.sigma, self.rate)
 
-    def __str__(self) -> str:
-        return f"gaussian(sigma={shown(self.sigma)}).sampled(rate={shown(self.rate)}).as_replace()"
+    def text(self, protects: Protects) -> str:
+        inner = ", ".join((f"sigma={shown(self.sigma)}", *protects.arguments(protects.adjacency)))
+        return f"gaussian({inner}).sampled(rate={shown(self.rate)}).as_replace()"
 
 
 @lru_cache(maxsize=256)

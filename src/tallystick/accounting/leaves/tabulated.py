@@ -1,7 +1,8 @@
 """Losses given by the user: a finite pair, a trade-off function, a privacy profile.
 
-A function is turned into knots at construction and only the knots are the leaf, so that it hashes and
-serialises; the knots are always on the side of less privacy.
+A function is turned into knots at construction and only the knots are the leaf, so that it hashes and serialises;
+the knots are always on the side of less privacy. Hulls and mirrors are taken where the pair is made, so that what is
+stored, written and read back is what the user gave.
 """
 
 from __future__ import annotations
@@ -9,13 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from tallystick.accounting import check
-from tallystick.accounting.adjacency import Direction
-from tallystick.accounting.leaf import Leaf
+from tallystick.accounting.adjacency import Adjacency, Direction, Protects
+from tallystick.accounting.leaf import Leaf, shown, written_call
+from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair
 from tallystick.accounting.polygon import (
     combined,
@@ -30,100 +33,162 @@ from tallystick.accounting.polygon import (
 from tallystick.errors import InvalidInput
 from tallystick.numerics.law import Array
 
+if TYPE_CHECKING:
+    from tallystick.accounting.rigorous import Ask
+    from tallystick.numerics.rigorous_laws import BallLaw
+
+Numbers = tuple[float, ...]
+MOST_KNOTS = 100_000
+LARGEST_EPSILON = 700.0
+"""Of a profile's knots; e^epsilon must be a number."""
+
+
+# ---- finite pairs ----
+
 
 @dataclass(frozen=True, slots=True)
 class DiscretePair(Leaf):
-    """A finite pair: ``p`` with the unit, ``q`` without it (the REMOVE direction)."""
+    """A finite pair: ``p`` with the unit, ``q`` without it (the REMOVE direction).
+
+    With ``both``, which is what REPLACE needs, either may be the changed data set: the hull of both orders is taken.
+    """
 
     kind: ClassVar[str] = "discrete_pair"
-    p: tuple[float, ...]
-    q: tuple[float, ...]
+    p: Numbers
+    q: Numbers
+    both: bool = False
+
+    def __post_init__(self) -> None:
+        p, q = probabilities("p", self.p), probabilities("q", self.q)
+        if len(p) != len(q):
+            raise InvalidInput("q", self.q, f"as many probabilities as p has ({len(p)})")
+        if not isinstance(self.both, bool):
+            raise InvalidInput("both", self.both, "true or false")
+        check.keep(self, p=p, q=q)
 
     def pair(self, direction: Direction) -> DominatingPair:
-        pair = DominatingPair.exact(law_of_pair(np.array(self.p), np.array(self.q)))
+        p, q = self._outcomes()
+        pair = DominatingPair.exact(law_of_pair(np.array(p), np.array(q)))
         return pair if direction is Direction.REMOVE else pair.swapped()
+
+    def _outcomes(self) -> tuple[Numbers, Numbers]:
+        return _hull_of_both(self.p, self.q) if self.both else (self.p, self.q)
 
     @property
     def symmetric(self) -> bool:
         return False
 
-    def __str__(self) -> str:
-        return f"discrete_pair({list(self.p)}, {list(self.q)})"
+    def stands_under(self, adjacency: Adjacency) -> bool:
+        return self.both is (adjacency is Adjacency.REPLACE)
+
+    def text(self, protects: Protects) -> str:
+        return written_call(self, protects, str(list(self.p)), str(list(self.q)))
+
+    def ball_law(self, ask: Ask) -> BallLaw:
+        from tallystick.numerics.rigorous_laws import listed_pair
+
+        return ask.discrete(listed_pair(*self._outcomes()))
+
+
+@constructor
+def discrete_pair(
+    p: Iterable[Any], q: Iterable[Any], *, adjacency: Any = Adjacency.ADD_REMOVE, unit: str | None = None
+) -> PrivacyLoss:
+    """A finite dominating pair: outcome probabilities with the unit (p) and without it (q).
+
+    Under REPLACE both orders of the pair can occur, so the hull of both is taken.
+
+    >>> round(discrete_pair([0.75, 0.25], [0.25, 0.75]).delta(epsilon=0), 9)
+    0.5
+    """
+    relation = check.adjacency(adjacency)
+    leaf = DiscretePair(probabilities("p", p), probabilities("q", q), relation is Adjacency.REPLACE)
+    return loss_of(leaf, relation, unit)
+
+
+@lru_cache(maxsize=64)
+def _hull_of_both(p: Numbers, q: Numbers) -> tuple[Numbers, Numbers]:
+    knots = tradeoff_knots(np.array(p), np.array(q))
+    left, right = pair_of_tradeoff(*combined(knots, inverse_knots(*knots), worst=True))
+    return tuple(left.tolist()), tuple(right.tolist())
+
+
+def probabilities(name: str, values: Iterable[Any]) -> Numbers:
+    """A probability vector, normalised; one that is normalised already stays as it is, to the last bit."""
+    allowed = "non-negative numbers that sum to 1"
+    array = check.vector(name, values, allowed)
+    total = math.fsum(array.tolist())
+    if np.any(array < 0) or abs(total - 1.0) > 1e-9 or array.size > MOST_KNOTS:
+        raise InvalidInput(name, values, allowed)
+    # Entries that were divided by their sum add up to one within one rounding of it.
+    return tuple((array if abs(total - 1.0) <= 2.0**-52 else array / total).tolist())
+
+
+# ---- trade-off functions ----
 
 
 @dataclass(frozen=True, slots=True)
 class Tradeoff(Leaf):
-    """f-differential privacy for a convex polygon f, already symmetrised to max(f, f^{-1})."""
+    """f-differential privacy for a convex polygon f, which bounds both orders: max(f, f^{-1}) is read."""
 
     kind: ClassVar[str] = "from_tradeoff"
-    alpha: tuple[float, ...]
-    beta: tuple[float, ...]
+    alpha: Numbers
+    beta: Numbers
 
-    def pair(self, direction: Direction) -> DominatingPair:
-        p, q = pair_of_tradeoff(np.array(self.alpha), np.array(self.beta))
-        return DominatingPair.exact(law_of_pair(p, q))
-
-
-@dataclass(frozen=True, slots=True)
-class Profile(Leaf):
-    """(epsilon, delta)-differential privacy along knots; convex in e^epsilon, constant after the last knot."""
-
-    kind: ClassVar[str] = "from_profile"
-    epsilon: tuple[float, ...]
-    delta: tuple[float, ...]
-
-    def pair(self, direction: Direction) -> DominatingPair:
-        heights = np.array(self.delta)
-        return DominatingPair.exact(law_of_profile(np.exp(np.array(self.epsilon)), heights, float(heights[-1])))
-
-
-def discrete_pair_leaf(p: Iterable[Any], q: Iterable[Any], *, symmetric: bool) -> DiscretePair:
-    """Checked and, under REPLACE, replaced by the hull of both orders of the pair."""
-    left, right = probabilities("p", p), probabilities("q", q)
-    if left.size != right.size:
-        raise InvalidInput("q", q, f"as many probabilities as p has ({left.size})")
-    if symmetric:
-        knots = tradeoff_knots(left, right)
-        left, right = pair_of_tradeoff(*combined(knots, inverse_knots(*knots), worst=True))
-    return DiscretePair(tuple(left.tolist()), tuple(right.tolist()))
-
-
-def probabilities(name: str, values: Iterable[Any]) -> Array:
-    """A probability vector, normalised to the last bit."""
-    allowed = "non-negative numbers that sum to 1"
-    array = check.vector(name, values, allowed)
-    if np.any(array < 0) or abs(float(np.sum(array)) - 1.0) > 1e-9:
-        raise InvalidInput(name, values, allowed)
-    return array / math.fsum(array.tolist())
-
-
-def tradeoff_leaf(f: Callable[[float], Any] | Iterable[tuple[Any, Any]]) -> Tradeoff:
-    """Knots of the extended-chord minorant of ``f``, then hull, then max(f, f^{-1})."""
-    allowed = "a convex, decreasing function on [0, 1] with 0 <= f(alpha) <= 1 - alpha"
-    if callable(f):
-        tails = np.geomspace(1e-12, 0.01, 200)
-        x = np.unique(np.concatenate([[0.0, 1.0], np.linspace(0.0, 1.0, 513), tails, 1.0 - tails]))
-        y = _values("f", f, x, allowed)
-        _check_tradeoff(x, y, allowed)
-        x, y = _extended_chord_minorant(x, y)
-    else:
-        x, y = _knots("f", f, allowed)
+    def __post_init__(self) -> None:
+        x, y = _knots("f", (self.alpha, self.beta), TRADEOFF)
         if x[0] != 0.0:
-            raise InvalidInput("f", f, "knots that start at alpha = 0")
+            raise InvalidInput("f", self.alpha, "knots that start at alpha = 0")
         if x[-1] < 1.0:
             x, y = np.append(x, 1.0), np.append(y, 0.0)
-        _check_tradeoff(x, y, allowed)
-    y = np.clip(y, 0.0, 1.0 - x)
-    knots = lower_hull(x, y)
-    knots = combined(knots, inverse_knots(*knots), worst=False)
-    return Tradeoff(tuple(knots[0].tolist()), tuple(np.clip(knots[1], 0.0, 1.0 - knots[0]).tolist()))
+        _check_tradeoff(x, y)
+        check.keep(self, alpha=tuple(x.tolist()), beta=tuple(np.clip(y, 0.0, 1.0 - x).tolist()))
+
+    def pair(self, direction: Direction) -> DominatingPair:
+        return _tradeoff_pair(self.alpha, self.beta)
+
+    def text(self, protects: Protects) -> str:
+        return written_call(self, protects, _written_knots(self.alpha, self.beta))
 
 
-def _check_tradeoff(x: Array, y: Array, allowed: str) -> None:
+@constructor
+def from_tradeoff(
+    f: Callable[[float], Any] | Iterable[tuple[Any, Any]],
+    *,
+    adjacency: Any = Adjacency.ADD_REMOVE,
+    unit: str | None = None,
+) -> PrivacyLoss:
+    """f-differential privacy for a trade-off function, given as a callable or as knots (alpha, beta).
+
+    >>> round(from_tradeoff([(0, 1), (0.25, 0.25), (1, 0)]).epsilon(delta=0), 6)  # log 3
+    1.098612
+    """
+    if not callable(f):
+        return loss_of(Tradeoff(*_columns("f", f, TRADEOFF)), adjacency, unit)
+    tails = np.geomspace(1e-12, 0.01, 200)
+    x = np.unique(np.concatenate([[0.0, 1.0], np.linspace(0.0, 1.0, 513), tails, 1.0 - tails]))
+    y = _values("f", f, x, TRADEOFF)
+    _check_tradeoff(x, y)
+    x, y = _extended_chord_minorant(x, y)
+    return loss_of(Tradeoff(tuple(x.tolist()), tuple(y.tolist())), adjacency, unit)
+
+
+@lru_cache(maxsize=64)
+def _tradeoff_pair(alpha: Numbers, beta: Numbers) -> DominatingPair:
+    """The hull of the knots, then max(f, f^{-1})."""
+    knots = lower_hull(np.array(alpha), np.array(beta))
+    x, y = combined(knots, inverse_knots(*knots), worst=False)
+    return DominatingPair.exact(law_of_pair(*pair_of_tradeoff(x, np.clip(y, 0.0, 1.0 - x))))
+
+
+TRADEOFF = "a convex, decreasing function on [0, 1] with 0 <= f(alpha) <= 1 - alpha"
+
+
+def _check_tradeoff(x: Array, y: Array) -> None:
     slopes = np.diff(y) / np.diff(x)
     bad = np.any(y < -1e-12) or np.any(y > 1.0 - x + 1e-9) or np.any(np.diff(y) > 1e-9)
     if bad or np.any(np.diff(slopes) * np.minimum(np.diff(x)[1:], np.diff(x)[:-1]) < -1e-9):
-        raise InvalidInput("f", "the given function", allowed)
+        raise InvalidInput("f", "the given function", TRADEOFF)
 
 
 def _extended_chord_minorant(x: Array, y: Array) -> tuple[Array, Array]:
@@ -151,25 +216,70 @@ def _extended_chord_minorant(x: Array, y: Array) -> tuple[Array, Array]:
     return lower_hull(xs, lowest)
 
 
-def profile_leaf(f: Callable[[float], Any] | Iterable[tuple[Any, Any]], largest: float = 100.0) -> Profile:
-    """Knots of a majorant of the profile: chords in e^epsilon, constant after the last knot."""
-    allowed = "a decreasing function of epsilon >= 0 with values in [0, 1], convex in e^epsilon"
-    if callable(f):
-        x = np.unique(np.concatenate([np.linspace(0.0, 10.0, 1001), np.geomspace(1e-4, largest, 400)]))
-        y = _values("f", f, x, allowed)
-    else:
-        x, y = _knots("f", f, allowed)
-        if x[0] < 0.0:
-            raise InvalidInput("f", f, "knots with epsilon >= 0")
-    if np.any(y < 0) or np.any(y > 1) or np.any(np.diff(y) > 1e-12):
-        raise InvalidInput("f", "the given function", allowed)
+# ---- privacy profiles ----
+
+PROFILE = "a decreasing function of epsilon >= 0 with values in [0, 1], convex in e^epsilon"
+
+
+@dataclass(frozen=True, slots=True)
+class Profile(Leaf):
+    """(epsilon, delta)-differential privacy along knots: chords in e^epsilon, constant after the last knot."""
+
+    kind: ClassVar[str] = "from_profile"
+    epsilon: Numbers
+    delta: Numbers
+
+    def __post_init__(self) -> None:
+        x, y = _knots("f", (self.epsilon, self.delta), PROFILE)
+        if x[0] < 0.0 or x[-1] > LARGEST_EPSILON:
+            raise InvalidInput("f", self.epsilon, f"knots with epsilon from 0 to {LARGEST_EPSILON:g}")
+        if np.any(y < 0) or np.any(y > 1) or np.any(np.diff(y) > 1e-12):
+            raise InvalidInput("f", "the given function", PROFILE)
+        check.keep(self, epsilon=tuple(x.tolist()), delta=tuple(y.tolist()))
+
+    def pair(self, direction: Direction) -> DominatingPair:
+        return _profile_pair(self.epsilon, self.delta)
+
+    def text(self, protects: Protects) -> str:
+        return written_call(self, protects, _written_knots(self.epsilon, self.delta))
+
+
+@constructor
+def from_profile(
+    f: Callable[[float], Any] | Iterable[tuple[Any, Any]],
+    *,
+    adjacency: Any = Adjacency.ADD_REMOVE,
+    unit: str | None = None,
+) -> PrivacyLoss:
+    """(epsilon, delta(epsilon))-DP along a curve, given as a callable on [0, 100] or as knots (epsilon, delta).
+
+    >>> from_profile([(1.0, 1e-6)]).delta(epsilon=1.0) >= 1e-6
+    True
+    """
+    if not callable(f):
+        return loss_of(Profile(*_columns("f", f, PROFILE)), adjacency, unit)
+    x = np.unique(np.concatenate([np.linspace(0.0, 10.0, 1001), np.geomspace(1e-4, 100.0, 400)]))
+    return loss_of(Profile(tuple(x.tolist()), tuple(_values("f", f, x, PROFILE).tolist())), adjacency, unit)
+
+
+@lru_cache(maxsize=64)
+def _profile_pair(epsilon: Numbers, delta: Numbers) -> DominatingPair:
+    """The majorant through the knots, from its chord to (a, H) = (0, 1)."""
+    x, y = np.array(epsilon), np.array(delta)
     if x[0] > 0.0:
-        # Chord from (a, H) = (0, 1): H(1) <= 1 - (1 - delta_1) / a_1.
+        # H(1) <= 1 - (1 - delta_1) / a_1.
         x, y = np.concatenate([[0.0], x]), np.concatenate([[1.0 - (1.0 - y[0]) * math.exp(-x[0])], y])
     levels, heights, last = profile_minorant(x, y)
     if abs(levels[-1] / math.exp(x[-1]) - 1) > 1e-12:
         levels, heights = np.append(levels, math.exp(x[-1])), np.append(heights, last)
-    return Profile(tuple(np.log(levels).tolist()), tuple(heights.tolist()))
+    return DominatingPair.exact(law_of_profile(levels, heights, float(heights[-1])))
+
+
+# ---- knots ----
+
+
+def _written_knots(x: Numbers, y: Numbers) -> str:
+    return "[" + ", ".join(f"({shown(a)}, {shown(b)})" for a, b in zip(x, y, strict=True)) + "]"
 
 
 def _values(name: str, f: Callable[[float], Any], x: Array, allowed: str) -> Array:
@@ -184,13 +294,25 @@ def _values(name: str, f: Callable[[float], Any], x: Array, allowed: str) -> Arr
     return np.array(out)
 
 
-def _knots(name: str, knots: Any, allowed: str) -> tuple[Array, Array]:
+def _columns(name: str, knots: Any, allowed: str) -> tuple[Numbers, Numbers]:
+    """Two columns from a list of (x, y)."""
+    problem = InvalidInput(name, knots, allowed + ", or a list of (x, y) knots")
     try:
-        table = np.asarray(list(knots), dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInput(name, knots, allowed) from None
-    if table.ndim != 2 or table.shape[1] != 2 or table.shape[0] < 1 or not np.all(np.isfinite(table)):
-        raise InvalidInput(name, knots, allowed + ", or a list of (x, y) knots")
-    if np.any(np.diff(table[:, 0]) <= 0):
-        raise InvalidInput(name, knots, "knots with increasing first entries")
-    return table[:, 0], table[:, 1]
+        rows = [tuple(row) for row in knots]
+    except TypeError:
+        raise problem from None
+    if not rows or any(len(row) != 2 for row in rows):
+        raise problem
+    return tuple(row[0] for row in rows), tuple(row[1] for row in rows)
+
+
+def _knots(name: str, columns: tuple[Any, Any], allowed: str) -> tuple[Array, Array]:
+    """Checked numbers: as many of one as of the other, the first increasing."""
+    if not all(isinstance(column, tuple) for column in columns):
+        raise InvalidInput(name, columns, allowed)
+    x, y = (np.array([check.finite(name, value, allowed) for value in column]) for column in columns)
+    if x.size != y.size or not 1 <= x.size <= MOST_KNOTS:
+        raise InvalidInput(name, columns, f"{allowed}, by 1 to {MOST_KNOTS} knots")
+    if np.any(np.diff(x) <= 0):
+        raise InvalidInput(name, columns, "knots with increasing first entries")
+    return x, y

@@ -12,9 +12,11 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from tallystick.accounting.adjacency import Direction
-from tallystick.accounting.leaf import Leaf, shown
+from tallystick.accounting import check
+from tallystick.accounting.adjacency import Adjacency, Direction, Protects
+from tallystick.accounting.leaf import Leaf, check_inside, shown
 from tallystick.accounting.pair import DominatingPair
+from tallystick.errors import InvalidInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +24,20 @@ class Truncated(Leaf):
     """Poisson sampling at ``rate`` among at most ``population`` units, batches cut to ``largest``."""
 
     kind: ClassVar[str] = "truncated"
+    relations: ClassVar[tuple[Adjacency, ...]] = (Adjacency.ADD_REMOVE,)
     base: Leaf
     rate: float
     largest: int
     population: int
+
+    def __post_init__(self) -> None:
+        rate = check.probability("rate", self.rate)
+        if rate == 0.0:
+            raise InvalidInput("rate", self.rate, "a number above 0; at rate 0 there is no loss")
+        whole = check.count("population", self.population, least=2)
+        largest = check.count("largest", self.largest, least=1, most=whole - 1)
+        check.keep(self, rate=rate, largest=largest, population=whole)
+        check_inside(self.base, Adjacency.ADD_REMOVE)
 
     def pair(self, direction: Direction) -> DominatingPair:
         whole = self.base.pair(Direction.REMOVE)
@@ -44,9 +56,13 @@ class Truncated(Leaf):
     def symmetric(self) -> bool:
         return False
 
-    def __str__(self) -> str:
+    @property
+    def depth(self) -> int:
+        return 1 + self.base.depth
+
+    def text(self, protects: Protects) -> str:
         inner = f"rate={shown(self.rate)}, largest={self.largest}, population={self.population}"
-        return f"{self.base}.sampled({inner})"
+        return f"{self.base.text(protects)}.sampled({inner})"
 
 
 def binomial_tail(trials: int, chance: float, least: int) -> float:

@@ -44,7 +44,7 @@ def open_(
     as_json: Json = False,
 ) -> None:
     """Open an account; its filter follows from the budget's type and never changes."""
-    from tallystick.cli.expression import read_loss
+    from tallystick.accounting.expression import read_loss
     from tallystick.ledger import Budget, Partition
 
     loss = read_loss(budget)
@@ -100,7 +100,7 @@ def raise_(
     name: Name, budget: BudgetText, why: Why, dry_run: DryRun = False, ledger: Place = None, as_json: Json = False
 ) -> None:
     """Raise a limit: a new entry with a reason, signed with your key."""
-    from tallystick.cli.expression import read_loss
+    from tallystick.accounting.expression import read_loss
 
     loss = read_loss(budget)
     with opened(ledger) as book:

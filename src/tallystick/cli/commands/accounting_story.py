@@ -71,8 +71,8 @@ def accounting_story(out: Path, *, as_json: bool) -> None:
 
 def _tell(folder: Path) -> Story:
     import tallystick as ts
+    from tallystick.accounting.expression import read_loss
     from tallystick.cards import meaning
-    from tallystick.cli.expression import read_loss
 
     losses = [read_loss(text) for _, text in STEPS]
     year: PrivacyLoss = sum(losses, ts.no_loss())

@@ -63,7 +63,7 @@ def calibrate(
 
 def _general(text: str, epsilon: float, delta: float, *, as_json: bool) -> None:
     import tallystick as ts
-    from tallystick.cli.expression import parse
+    from tallystick.accounting.expression import parse
 
     template = parse(text, unknown=UNKNOWN)
     if not template.mentions_unknown:

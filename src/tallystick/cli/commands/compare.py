@@ -28,7 +28,7 @@ def compare(
 ) -> None:
     """One composition under every method: which epsilon, and is it a bound or an approximation?"""
     import tallystick as ts
-    from tallystick.cli.expression import read_loss
+    from tallystick.accounting.expression import read_loss
 
     loss = read_loss(expression)
     with working("asking every accountant"):

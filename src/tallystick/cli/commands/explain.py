@@ -22,8 +22,8 @@ def explain(
     as_json: Json = False,
 ) -> None:
     """What a loss means to one person: odds, beliefs, and what the best attacker can do."""
+    from tallystick.accounting.expression import read_loss
     from tallystick.cards import meaning
-    from tallystick.cli.expression import read_loss
 
     found = meaning(read_loss(expression), delta=delta)
     asked = {"expression": expression, "delta": found.delta}

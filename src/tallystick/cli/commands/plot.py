@@ -41,7 +41,7 @@ def plot(
 ) -> None:
     """Draw a loss: trade-off curve, privacy profile, or epsilon against the number of steps."""
     from tallystick.accounting import check
-    from tallystick.cli.expression import read_loss
+    from tallystick.accounting.expression import read_loss
     from tallystick.plots import save
 
     loss = read_loss(expression)

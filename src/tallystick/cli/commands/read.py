@@ -25,7 +25,7 @@ def epsilon(
     as_json: Json = False,
 ) -> None:
     """The smallest epsilon certified at a delta; never below the truth."""
-    from tallystick.cli.expression import read_loss
+    from tallystick.accounting.expression import read_loss
 
     loss = read_loss(expression)
     found: dict[str, Any]
@@ -45,7 +45,7 @@ def delta(
     as_json: Json = False,
 ) -> None:
     """The smallest delta certified at an epsilon; never below the truth."""
-    from tallystick.cli.expression import read_loss
+    from tallystick.accounting.expression import read_loss
 
     loss = read_loss(expression)
     found: dict[str, Any]

@@ -17,6 +17,7 @@ MAX_COUNT = 10**9
 LARGEST_EPSILON = 1e6
 SMALLEST_SCALE = 1e-6
 LARGEST_SCALE = 1e15
+SMALLEST_RATE = 1e-300
 
 
 def finite(name: str, value: Any, allowed: str = "a finite number") -> float:
@@ -73,11 +74,11 @@ def between(name: str, value: Any, low: float, high: float) -> float:
     return number
 
 
-def strict_probability(name: str, value: Any) -> float:
-    """A number in (0, 1)."""
-    number = probability(name, value)
-    if number in (0.0, 1.0):
-        raise InvalidInput(name, value, "a number strictly between 0 and 1")
+def strict_rate(value: Any) -> float:
+    """A sampling rate strictly between 0 and 1, and large enough to divide by."""
+    number = probability("rate", value)
+    if not SMALLEST_RATE <= number < 1.0:
+        raise InvalidInput("rate", value, f"a number from {SMALLEST_RATE:g} to below 1")
     return number
 
 

@@ -59,7 +59,6 @@ def curve_pair(curves: Terms) -> DominatingPair:
 class _CurveSum(Leaf):
     """The sum of Renyi-only leaves, as one curve."""
 
-    kind = "curve_sum"
     curves: Terms
 
     def pair(self, direction: Direction) -> DominatingPair:

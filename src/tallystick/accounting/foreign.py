@@ -6,16 +6,16 @@ A pickle can run code when it is read, so it is refused before it is opened as a
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from typing import Any
 
+from tallystick import strict_json
 from tallystick.accounting import check, losses
 from tallystick.accounting.loss import PrivacyLoss
 from tallystick.errors import InvalidInput
 
-MAX_BYTES = 10_000_000
 MAX_DEPTH = 50
 BINARY_NAMES = (".pkl", ".pickle", ".pt", ".pth", ".ckpt", ".bin", ".joblib", ".npy", ".npz")
 SAFE = "JSON; export with json.dump (docs/guides/check-another-accountant.md), never with pickle or torch.save"
@@ -32,22 +32,14 @@ def read_record(source: str, name: str, content: bytes) -> PrivacyLoss:
     tallystick.errors.InvalidInput: file = 'run.pkl' is not allowed; give JSON; export with json.dump ...
     """
     readers: dict[str, Callable[[Any], PrivacyLoss]] = {"dp-accounting": from_dp_accounting, "opacus": from_opacus}
-    if source not in readers:
+    if not isinstance(source, str) or source not in readers:
         raise InvalidInput("source", source, "one of " + ", ".join(readers))
+    if not isinstance(name, str) or not isinstance(content, bytes):
+        raise InvalidInput("file", name, "the name of a file and its bytes")
     # Pickles of protocol 2 and later start with 0x80, torch.save writes a zip archive.
     if name.lower().endswith(BINARY_NAMES) or content[:1] == b"\x80" or content[:2] == b"PK":
         raise InvalidInput("file", name, SAFE)
-    if len(content) > MAX_BYTES:
-        raise InvalidInput("file", f"{len(content)} bytes", f"at most {MAX_BYTES} bytes of JSON")
-    try:
-        document = json.loads(content.decode("utf-8"), parse_constant=_refuse_constant)
-    except (ValueError, RecursionError):
-        raise InvalidInput("file", name, SAFE) from None
-    return readers[source](document)
-
-
-def _refuse_constant(text: str) -> float:
-    raise ValueError(f"{text} is not JSON")
+    return readers[source](strict_json.read(content, name="file", allowed=SAFE))
 
 
 # ---- Opacus ----
@@ -109,7 +101,8 @@ def _response(event: Mapping[str, Any], depth: int) -> PrivacyLoss:
         raise InvalidInput("noise_parameter", noise, "a number in (0, 1] (0 tells the truth always)")
     if noise == 1.0:
         return losses.no_loss(adjacency="replace")
-    return losses.randomized_response(epsilon=math.log1p(buckets * (1.0 - noise) / noise), choices=buckets)
+    strength = math.log1p(buckets * (1.0 - noise) / noise) * (1.0 + 1e-15)
+    return losses.randomized_response(epsilon=strength, choices=buckets)
 
 
 def _discrete_gaussian(event: Mapping[str, Any], depth: int) -> PrivacyLoss:
@@ -135,7 +128,10 @@ def _poisson(event: Mapping[str, Any], depth: int) -> PrivacyLoss:
 
 def _discrete_laplace(event: Mapping[str, Any], depth: int) -> PrivacyLoss:
     rate = check.positive("noise_parameter", event["noise_parameter"])
-    return losses.discrete_laplace(scale=1.0 / rate, sensitivity=event["sensitivity"])
+    scale = 1.0 / max(rate, 1e-300)
+    if Fraction(scale) * Fraction(rate) > 1:
+        scale = math.nextafter(scale, 0.0)  # less noise, never more, than the record says
+    return losses.discrete_laplace(scale=scale, sensitivity=event["sensitivity"])
 
 
 OPTIONAL = ("dimension", "sensitivity", "xi")

@@ -57,6 +57,8 @@ class Leaf(ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        if "kind" not in vars(cls):
+            return  # a helper inside a computation, which no text can name
         # A dataclass with slots is defined twice, under one name.
         known = KINDS.setdefault(cls.kind, cls)
         if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
+
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.accounting.leaf import Leaf, merged
@@ -36,8 +39,14 @@ def sampled(loss: PrivacyLoss, rate: float) -> PrivacyLoss:
         return loss
     if isinstance(leaf, Sampled):
         # Sampling twice is sampling at the product rate.
-        return PrivacyLoss(((Sampled(leaf.base, leaf.rate * rate), 1),), loss.adjacency, loss.unit)
-    return PrivacyLoss(((Sampled(leaf, rate), 1),), loss.adjacency, loss.unit)
+        return PrivacyLoss(((Sampled(leaf.base, _product(leaf.rate, rate)), 1),), loss.adjacency, loss.unit)
+    return PrivacyLoss(((Sampled(leaf, max(rate, check.SMALLEST_RATE)), 1),), loss.adjacency, loss.unit)
+
+
+def _product(first: float, second: float) -> float:
+    """The product of two rates, rounded up."""
+    product = max(first * second, check.SMALLEST_RATE)
+    return product if Fraction(product) >= Fraction(first) * Fraction(second) else math.nextafter(product, 1.0)
 
 
 def truncated(loss: PrivacyLoss, rate: float, largest: int | None, population: int | None) -> PrivacyLoss:
@@ -50,7 +59,8 @@ def truncated(loss: PrivacyLoss, rate: float, largest: int | None, population: i
     plain = sampled(loss, rate)
     if not plain.terms or most >= whole:
         return plain
-    return PrivacyLoss(((Truncated(_single_leaf(loss, "sampled"), rate, most, whole), 1),), loss.adjacency, loss.unit)
+    leaf = Truncated(_single_leaf(loss, "sampled"), max(rate, check.SMALLEST_RATE), most, whole)
+    return PrivacyLoss(((leaf, 1),), loss.adjacency, loss.unit)
 
 
 def allocated(loss: PrivacyLoss, steps: int) -> PrivacyLoss:

@@ -31,7 +31,7 @@ class Sampled(Leaf):
     rate: float
 
     def __post_init__(self) -> None:
-        check.keep(self, rate=check.strict_probability("rate", self.rate))
+        check.keep(self, rate=check.strict_rate(self.rate))
         check_inside(self.base, Adjacency.ADD_REMOVE)
         if isinstance(self.base, Sampled):
             raise InvalidInput("base", str(self.base), "one rate: sampling twice is sampling at the product")

@@ -32,7 +32,7 @@ class SampledReplaced(Leaf):
     rate: float
 
     def __post_init__(self) -> None:
-        check.keep(self, sigma=check.scale("sigma", self.sigma), rate=check.strict_probability("rate", self.rate))
+        check.keep(self, sigma=check.scale("sigma", self.sigma), rate=check.strict_rate(self.rate))
 
     def pair(self, direction: Direction) -> DominatingPair:
         return _pair(1.0 / self.sigma, self.rate)

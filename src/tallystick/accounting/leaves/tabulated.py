@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 Numbers = tuple[float, ...]
 MOST_KNOTS = 100_000
+CLOSEST = 1e-300
+"""Least distance of knots, so that slopes are numbers."""
 LARGEST_EPSILON = 700.0
 """Of a profile's knots; e^epsilon must be a number."""
 
@@ -233,7 +235,7 @@ class Profile(Leaf):
         x, y = _knots("f", (self.epsilon, self.delta), PROFILE)
         if x[0] < 0.0 or x[-1] > LARGEST_EPSILON:
             raise InvalidInput("f", self.epsilon, f"knots with epsilon from 0 to {LARGEST_EPSILON:g}")
-        if np.any(y < 0) or np.any(y > 1) or np.any(np.diff(y) > 1e-12):
+        if np.any(y < 0) or np.any(y > 1) or np.any(np.diff(y) > 1e-12) or np.any(np.diff(np.exp(x)) <= 0):
             raise InvalidInput("f", "the given function", PROFILE)
         check.keep(self, epsilon=tuple(x.tolist()), delta=tuple(y.tolist()))
 
@@ -313,6 +315,6 @@ def _knots(name: str, columns: tuple[Any, Any], allowed: str) -> tuple[Array, Ar
     x, y = (np.array([check.finite(name, value, allowed) for value in column]) for column in columns)
     if x.size != y.size or not 1 <= x.size <= MOST_KNOTS:
         raise InvalidInput(name, columns, f"{allowed}, by 1 to {MOST_KNOTS} knots")
-    if np.any(np.diff(x) <= 0):
+    if np.any(np.diff(x) < CLOSEST):
         raise InvalidInput(name, columns, "knots with increasing first entries")
     return x, y

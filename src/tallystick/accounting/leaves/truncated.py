@@ -15,8 +15,8 @@ from typing import ClassVar
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
 from tallystick.accounting.leaf import Leaf, check_inside, shown
+from tallystick.accounting.leaves.pure import two_point_law
 from tallystick.accounting.pair import DominatingPair
-from tallystick.errors import InvalidInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +31,16 @@ class Truncated(Leaf):
     population: int
 
     def __post_init__(self) -> None:
-        rate = check.probability("rate", self.rate)
-        if rate == 0.0:
-            raise InvalidInput("rate", self.rate, "a number above 0; at rate 0 there is no loss")
+        rate = 1.0 if self.rate == 1.0 else check.strict_rate(self.rate)
         whole = check.count("population", self.population, least=2)
         largest = check.count("largest", self.largest, least=1, most=whole - 1)
         check.keep(self, rate=rate, largest=largest, population=whole)
         check_inside(self.base, Adjacency.ADD_REMOVE)
 
     def pair(self, direction: Direction) -> DominatingPair:
+        if self.rate == 1.0:
+            # Every batch is cut, and nothing is known about the rule.
+            return DominatingPair(two_point_law(0.0, 1.0), two_point_law(0.0))
         whole = self.base.pair(Direction.REMOVE)
         eta = binomial_tail(self.population - 1, self.rate, self.largest)
         # At least this often the unit is sampled and nothing is cut; if all other units are null, that is all.

@@ -1,0 +1,113 @@
+"""Every loss reads back equal from its JSON and from its expression, and no change of a field gets past both."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import tallystick as ts
+from tallystick.accounting.expression import read_loss
+from tallystick.accounting.leaf import KINDS
+from tallystick.errors import TallystickError
+
+REPLACE = {"adjacency": "replace"}
+
+
+LOSSES = {
+    "gaussian": ts.gaussian(sigma=1.5),
+    "gdp": ts.gdp(mu=0.3),
+    "laplace": ts.laplace(scale=2),
+    "pure_dp": ts.pure_dp(epsilon=0.1),
+    "approx_dp": ts.approx_dp(epsilon=1, delta=1e-6),
+    "randomized_response": ts.randomized_response(flip_prob=0.3, choices=4),
+    "randomized_response of add/remove": ts.randomized_response(epsilon=1, adjacency="add_remove"),
+    "exponential": ts.exponential(epsilon=1),
+    "discrete_gaussian": ts.discrete_gaussian(sigma=3, sensitivity=2),
+    "discrete_laplace": ts.discrete_laplace(scale=3, sensitivity=2),
+    "zcdp": ts.zcdp(rho=0.5, delta=1e-7),
+    "renyi_dp": ts.renyi_dp({2: 0.1, 16: 0.9}),
+    "discrete_pair": ts.discrete_pair([0.1] * 10, [0.05, 0.15] * 5),
+    "discrete_pair of replace": ts.discrete_pair([0.7, 0.2, 0.1], [1 / 3, 1 / 3, 1 / 3], **REPLACE),
+    "from_tradeoff": ts.from_tradeoff([(0, 1), (0.25, 0.25), (1, 0)]),
+    "from_tradeoff by a function": ts.from_tradeoff(lambda a: (1 - math.sqrt(a)) ** 2),
+    "from_profile": ts.from_profile([(0.5, 0.01), (1.0, 1e-6)]),
+    "from_profile by a function": ts.from_profile(lambda e: math.exp(-1 - e)),
+    "sampled": ts.gaussian(sigma=1).sampled(rate=0.01),
+    "sampled composition": (ts.gaussian(sigma=1) + 2 * ts.laplace(scale=1)).sampled(rate=0.01),
+    "truncated": ts.gaussian(sigma=1).sampled(rate=0.01, largest=30, population=1000),
+    "allocated": ts.gaussian(sigma=1).allocated(steps=10),
+    "worst": ts.worst(ts.pure_dp(epsilon=1), 3 * ts.laplace(scale=1) + ts.gaussian(sigma=1)),
+    "subset": ts.gaussian(sigma=1, **REPLACE).subset(batch=3, population=10),
+    "sampled_replaced": ts.gaussian(sigma=1, unit="patient").sampled(rate=0.1).as_replace(),
+    "replaced": (3 * ts.laplace(scale=1).sampled(rate=0.1) + ts.exponential(epsilon=1)).as_replace(),
+    "replaced response": ts.randomized_response(epsilon=1, adjacency="add_remove").as_replace(),
+    "nothing": ts.no_loss(),
+    "nothing about replace": ts.no_loss(**REPLACE, unit="x"),
+    "nothing for groups": ts.no_loss().for_groups(3),
+    "replace": 3 * ts.gaussian(sigma=1, **REPLACE) + ts.randomized_response(epsilon=1),
+    "a unit": 2 * ts.gaussian(sigma=1, unit='it\'s "my"\n unit').sampled(rate=0.1) + ts.pure_dp(epsilon=1),
+    "a group": (2 * ts.gaussian(sigma=1, **REPLACE, unit="day") + ts.laplace(scale=1, **REPLACE)).for_groups(30),
+}
+HOSTILE: list[Any] = [
+    None, True, False, "", "gaussian", [], [[]], {}, [1], -1, -0.5, 0, 0.0, -0.0, 5e-324, 1e-9, 1e-6, 0.3, 0.5, 1, 1.0,
+    1.5, 2, 3, 7, 10, 1e6, 2e6, 10**9, 10**15, 1e15, 10**16, 1e300, 10**90, [0.5, 0.5], [1.0], [0.0, 1.0], [2.0, 1.0],
+    {"kind": "gaussian", "sigma": 1.0}, {"kind": "laplace", "scale": 1}, {"kind": "sampled"},
+    {"kind": "composed", "terms": [[{"kind": "gaussian", "sigma": 1.0}, 2]]},
+    {"kind": "subset", "base": {"kind": "gaussian", "sigma": 1.0}, "batch": 1, "population": 2},
+    {"kind": "sampled", "base": {"kind": "laplace", "scale": 1.0}, "rate": 0.5},
+    [[{"kind": "gaussian", "sigma": 1.0}, 1]], [[{"kind": "sampled_replaced", "sigma": 1.0, "rate": 0.5}, 1]],
+    "add_remove", "replace", "composed", "worst", "discrete_pair",
+]  # fmt: skip
+
+
+def test_every_kind_of_leaf_is_here() -> None:
+    def kinds(value: Any) -> Iterator[str]:
+        if isinstance(value, dict):
+            yield from [value["kind"]] if "kind" in value else []
+            value = list(value.values())
+        if isinstance(value, list):
+            for entry in value:
+                yield from kinds(entry)
+
+    assert {kind for loss in LOSSES.values() for kind in kinds(json.loads(loss.to_json()))} == set(KINDS)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_json_and_expression_read_back_equal(name: str) -> None:
+    loss = LOSSES[name]
+    assert ts.PrivacyLoss.from_json(loss.to_json()) == loss
+    assert read_loss(str(loss)) == loss, str(loss)
+    assert read_loss(str(loss)).to_json() == loss.to_json()
+
+
+def places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Every (container, key) of a document; long lists at their ends only."""
+    keys = list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else []
+    chosen = keys if len(keys) <= 8 else [keys[0], keys[1], keys[-1]]
+    for key in chosen:
+        yield value, key
+        yield from places(value[key])
+
+
+@pytest.mark.parametrize("name", [name for name in LOSSES if "function" not in name])
+def test_a_changed_field_is_refused_or_means_what_the_constructors_make(name: str) -> None:
+    document = json.loads(LOSSES[name].to_json())
+    accepted = 0
+    for index in range(len(list(places(document)))):
+        for value in HOSTILE:
+            changed = copy.deepcopy(document)
+            container, key = list(places(changed))[index]
+            container[key] = value
+            try:
+                loss = ts.PrivacyLoss.from_json(json.dumps(changed))
+            except TallystickError:
+                continue
+            accepted += 1
+            assert read_loss(str(loss)) == loss, (key, value)
+            assert ts.PrivacyLoss.from_json(loss.to_json()) == loss
+    assert accepted > 0

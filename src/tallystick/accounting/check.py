@@ -26,6 +26,8 @@ def finite(name: str, value: Any, allowed: str = "a finite number") -> float:
     >>> finite("epsilon", 2)
     2.0
     """
+    if type(value) is float and math.isfinite(value):
+        return value
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (numbers.Real, np.floating, np.integer)):
         raise InvalidInput(name, value, allowed)
     try:
@@ -67,6 +69,8 @@ def between(name: str, value: Any, low: float, high: float) -> float:
     >>> between("mu", 2, 0, 1e6)
     2.0
     """
+    if type(value) is float and low <= value <= high:
+        return value
     allowed = f"a number from {low:g} to {high:g}"
     number = finite(name, value, allowed)
     if not low <= number <= high:
@@ -106,6 +110,8 @@ def count(name: str, value: Any, *, least: int = 0, most: int = MAX_COUNT) -> in
     ...
     tallystick.errors.InvalidInput: steps = 3.5 is not allowed; give a whole number from 0 to 1000000000
     """
+    if type(value) is int and least <= value <= most:
+        return value
     allowed = f"a whole number from {least} to {most}"
     number = finite(name, value, allowed)
     if number != int(number) or not least <= number <= most:

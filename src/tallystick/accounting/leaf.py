@@ -219,7 +219,7 @@ def check_terms(terms: Any, adjacency: Adjacency | None) -> None:
     for term in terms:
         if not isinstance(term, tuple) or len(term) != 2 or not isinstance(term[0], Leaf) or not term[0].alone:
             raise InvalidInput("terms", term, allowed)
-        if isinstance(term[1], bool) or not isinstance(term[1], int):
+        if type(term[1]) is not int:
             raise InvalidInput("count", term[1], "a whole number")
         check.count("count", term[1], least=1)
         if adjacency is not None:

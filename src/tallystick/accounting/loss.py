@@ -42,8 +42,11 @@ class PrivacyLoss:
     group: int = 1
 
     def __post_init__(self) -> None:
-        check.keep(self, adjacency=check.adjacency(self.adjacency), unit=check.unit(self.unit))
-        check.keep(self, group=check.count("group", self.group, least=1, most=LARGEST_GROUP))
+        if type(self.adjacency) is not Adjacency:
+            check.keep(self, adjacency=check.adjacency(self.adjacency))
+        if type(self.group) is not int or not 1 <= self.group <= LARGEST_GROUP:
+            check.keep(self, group=check.count("group", self.group, least=1, most=LARGEST_GROUP))
+        check.unit(self.unit)
         check_terms(self.terms, self.adjacency)
 
     # ---- algebra ----

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tallystick.accounting.adjacency import Adjacency
+from tallystick.accounting.adjacency import read_adjacency, read_unit
 from tallystick.errors import InvalidInput
 from tallystick.numerics.law import Array
 
@@ -18,6 +18,8 @@ LARGEST_EPSILON = 1e6
 SMALLEST_SCALE = 1e-6
 LARGEST_SCALE = 1e15
 SMALLEST_RATE = 1e-300
+
+adjacency, unit = read_adjacency, read_unit
 
 
 def finite(name: str, value: Any, allowed: str = "a finite number") -> float:
@@ -128,21 +130,6 @@ def numbers_in(name: str, values: Any, low: float, high: float, allowed: str) ->
     if array.size == 0 or np.any(np.isnan(array)) or np.any(array < low) or np.any(array > high):
         raise InvalidInput(name, values, allowed)
     return array
-
-
-def adjacency(value: Any) -> Adjacency:
-    """An ``Adjacency``, also from its text."""
-    try:
-        return Adjacency(value)
-    except ValueError:
-        raise InvalidInput("adjacency", value, "Adjacency.ADD_REMOVE or Adjacency.REPLACE") from None
-
-
-def unit(value: Any) -> str | None:
-    """The name of the protected unit, or None."""
-    if value is None or (isinstance(value, str) and 0 < len(value) <= 200):
-        return value
-    raise InvalidInput("unit", value, "a short name such as 'patient', or None")
 
 
 def vector(name: str, values: Iterable[Any], allowed: str) -> Array:

@@ -6,6 +6,7 @@ import json
 
 from tallystick import strict_json
 from tallystick.accounting import check, losses, sampling
+from tallystick.accounting.adjacency import Protects
 from tallystick.accounting.leaf import merged, read_leaf
 from tallystick.accounting.loss import PrivacyLoss
 from tallystick.errors import InvalidInput
@@ -46,4 +47,4 @@ def from_json(text: str) -> PrivacyLoss:
         if not isinstance(item, list) or len(item) != 2:
             raise InvalidInput("terms", item, "[leaf, count]")
         terms.append((read_leaf(item[0]), check.count("count", item[1], least=1)))
-    return PrivacyLoss(merged(terms), body["adjacency"], body["unit"], body["group"])
+    return PrivacyLoss(merged(terms), Protects(body["adjacency"], body["unit"]), body["group"])

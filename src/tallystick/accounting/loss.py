@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from tallystick.accounting import check
-from tallystick.accounting.adjacency import Adjacency, Direction, Protects
+from tallystick.accounting.adjacency import EVERYBODY, Adjacency, Direction, Protects
 from tallystick.accounting.bounds import Bounds
 from tallystick.accounting.leaf import Leaf, Terms, check_terms, merged, written_sum
-from tallystick.errors import AdjacencyMismatch, InvalidInput, UnitMismatch
+from tallystick.errors import InvalidInput
 from tallystick.numerics.law import Array
 
 if TYPE_CHECKING:
@@ -37,17 +37,25 @@ class PrivacyLoss:
     """
 
     terms: Terms
-    adjacency: Adjacency = Adjacency.ADD_REMOVE
-    unit: str | None = None
+    protects: Protects = EVERYBODY
     group: int = 1
 
     def __post_init__(self) -> None:
-        if type(self.adjacency) is not Adjacency:
-            check.keep(self, adjacency=check.adjacency(self.adjacency))
+        if not isinstance(self.protects, Protects):
+            raise InvalidInput("protects", self.protects, "Protects(adjacency, unit)")
         if type(self.group) is not int or not 1 <= self.group <= LARGEST_GROUP:
             check.keep(self, group=check.count("group", self.group, least=1, most=LARGEST_GROUP))
-        check.unit(self.unit)
         check_terms(self.terms, self.adjacency)
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """The neighbouring relation that this loss is about."""
+        return self.protects.adjacency
+
+    @property
+    def unit(self) -> str | None:
+        """The name of the protected unit, where there is one."""
+        return self.protects.unit
 
     # ---- algebra ----
 
@@ -58,18 +66,12 @@ class PrivacyLoss:
             return NotImplemented
         if not self.terms and other.adjacency is not self.adjacency:
             return other
-        if other.terms and other.adjacency is not self.adjacency:
-            raise AdjacencyMismatch(self.adjacency, other.adjacency)
-        if self.unit is not None and other.unit is not None and self.unit != other.unit:
-            raise UnitMismatch(self.unit, other.unit)
+        if not other.terms and other.adjacency is not self.adjacency:
+            return self
         if self.group != other.group and self.terms and other.terms:
             raise InvalidInput("for_groups", (self.group, other.group), "losses of one group size; group the sum")
-        return PrivacyLoss(
-            merged(self.terms + other.terms),
-            self.adjacency,
-            self.unit if self.unit is not None else other.unit,
-            max(self.group, other.group),
-        )
+        protects = self.protects.joined(other.protects)
+        return PrivacyLoss(merged(self.terms + other.terms), protects, max(self.group, other.group))
 
     __radd__ = __add__
 
@@ -78,7 +80,7 @@ class PrivacyLoss:
             return NotImplemented
         number = check.count("count", times)
         terms = tuple((leaf, check.count("count", count * number)) for leaf, count in self.terms) if number else ()
-        return PrivacyLoss(terms, self.adjacency, self.unit, self.group)
+        return PrivacyLoss(terms, self.protects, self.group)
 
     __rmul__ = __mul__
 
@@ -127,7 +129,7 @@ class PrivacyLoss:
         True
         """
         size = check.count("k", k, least=1, most=LARGEST_GROUP)
-        return PrivacyLoss(self.terms, self.adjacency, self.unit, self.group * size)
+        return PrivacyLoss(self.terms, self.protects, self.group * size)
 
     def as_replace(self) -> PrivacyLoss:
         """The loss for replacing one unit, from a loss for adding or removing one.
@@ -254,11 +256,10 @@ class PrivacyLoss:
         return from_json(text)
 
     def __str__(self) -> str:
-        protects = Protects(self.adjacency, self.unit)
         if not self.terms:
-            text = f"no_loss({', '.join(protects.arguments(Adjacency.ADD_REMOVE))})"
+            text = f"no_loss({', '.join(self.protects.arguments(Adjacency.ADD_REMOVE))})"
             return text if self.group == 1 else f"{text}.for_groups({self.group})"
-        text = written_sum(self.terms, protects)
+        text = written_sum(self.terms, self.protects)
         return text if self.group == 1 else f"({text}).for_groups({self.group})"
 
     def __repr__(self) -> str:
@@ -309,4 +310,4 @@ def constructor(function: Maker) -> Maker:
 
 def loss_of(leaf: Leaf | None, adjacency: Any, unit: str | None) -> PrivacyLoss:
     """One release of one leaf; nothing at all for None."""
-    return PrivacyLoss(() if leaf is None else ((leaf, 1),), adjacency, unit)
+    return PrivacyLoss(() if leaf is None else ((leaf, 1),), Protects(adjacency, unit))

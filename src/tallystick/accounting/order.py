@@ -102,7 +102,7 @@ def _unsampled_mu(reading: Reader) -> float:
         mu = base.gaussian_mu
         if mu is None:
             terms = base.terms if isinstance(base, Composed) else ((base, 1),)
-            alone = PrivacyLoss(terms, reading.loss.adjacency)
+            alone = PrivacyLoss(terms, reading.loss.protects)
             bounded = OneDirection.of(alone.terms, reading.sides[0].direction)
             if not math.isfinite(bounded.highest) or bounded.infinity > 0.0:
                 return math.inf

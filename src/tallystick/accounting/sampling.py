@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import reduce
 
 from tallystick.accounting import check
-from tallystick.accounting.adjacency import Adjacency
+from tallystick.accounting.adjacency import Adjacency, Protects
 from tallystick.accounting.leaf import Leaf, merged
 from tallystick.accounting.leaves.allocated import MOST_STEPS, Allocated
 from tallystick.accounting.leaves.nested import Composed, Replaced, Worst
 from tallystick.accounting.leaves.sampled import Sampled, Subset
 from tallystick.accounting.leaves.truncated import Truncated
 from tallystick.accounting.loss import PrivacyLoss, constructor
-from tallystick.errors import AdjacencyMismatch, InvalidInput, UnitMismatch
+from tallystick.errors import AdjacencyMismatch, InvalidInput
 
 
 def _single_leaf(loss: PrivacyLoss, operation: str) -> Leaf:
@@ -34,13 +35,13 @@ def sampled(loss: PrivacyLoss, rate: float) -> PrivacyLoss:
         )
     leaf = _single_leaf(loss, "sampled") if loss.terms else None
     if rate == 0.0 or leaf is None:
-        return PrivacyLoss((), loss.adjacency, loss.unit)
+        return PrivacyLoss((), loss.protects)
     if rate == 1.0:
         return loss
     if isinstance(leaf, Sampled):
         # Sampling twice is sampling at the product rate.
-        return PrivacyLoss(((Sampled(leaf.base, _product(leaf.rate, rate)), 1),), loss.adjacency, loss.unit)
-    return PrivacyLoss(((Sampled(leaf, max(rate, check.SMALLEST_RATE)), 1),), loss.adjacency, loss.unit)
+        return PrivacyLoss(((Sampled(leaf.base, _product(leaf.rate, rate)), 1),), loss.protects)
+    return PrivacyLoss(((Sampled(leaf, max(rate, check.SMALLEST_RATE)), 1),), loss.protects)
 
 
 def _product(first: float, second: float) -> float:
@@ -60,7 +61,7 @@ def truncated(loss: PrivacyLoss, rate: float, largest: int | None, population: i
     if not plain.terms or most >= whole:
         return plain
     leaf = Truncated(_single_leaf(loss, "sampled"), max(rate, check.SMALLEST_RATE), most, whole)
-    return PrivacyLoss(((leaf, 1),), loss.adjacency, loss.unit)
+    return PrivacyLoss(((leaf, 1),), loss.protects)
 
 
 def allocated(loss: PrivacyLoss, steps: int) -> PrivacyLoss:
@@ -73,7 +74,7 @@ def allocated(loss: PrivacyLoss, steps: int) -> PrivacyLoss:
     leaf = _single_leaf(loss, "allocated")
     if number == 1:
         return loss
-    return PrivacyLoss(((Allocated(leaf, number), 1),), loss.adjacency, loss.unit)
+    return PrivacyLoss(((Allocated(leaf, number), 1),), loss.protects)
 
 
 def subset(loss: PrivacyLoss, batch: int, population: int) -> PrivacyLoss:
@@ -85,11 +86,11 @@ def subset(loss: PrivacyLoss, batch: int, population: int) -> PrivacyLoss:
             "adjacency", loss.adjacency.value, "a REPLACE loss for subset sampling; construct with adjacency='replace'"
         )
     if part == 0 or not loss.terms:
-        return PrivacyLoss((), loss.adjacency, loss.unit)
+        return PrivacyLoss((), loss.protects)
     leaf = _single_leaf(loss, "subset")
     if part == whole:
         return loss
-    return PrivacyLoss(((Subset(leaf, part, whole), 1),), loss.adjacency, loss.unit)
+    return PrivacyLoss(((Subset(leaf, part, whole), 1),), loss.protects)
 
 
 def replaced(loss: PrivacyLoss) -> PrivacyLoss:
@@ -108,7 +109,7 @@ def replaced(loss: PrivacyLoss) -> PrivacyLoss:
             closed.append((other, count))
     if rest:
         closed.append((Replaced(tuple(rest)), 1))
-    return PrivacyLoss(merged(closed), Adjacency.REPLACE, loss.unit)
+    return PrivacyLoss(merged(closed), Protects(Adjacency.REPLACE, loss.unit))
 
 
 @constructor
@@ -130,14 +131,8 @@ def worst(*losses: PrivacyLoss) -> PrivacyLoss:
             raise AdjacencyMismatch(loss.adjacency, Adjacency.ADD_REMOVE)
         if loss.group != 1:
             raise InvalidInput("worst", str(loss), "losses for single units; group the result")
-    units = {loss.unit for loss in losses} - {None}
-    if len(units) > 1:
-        raise UnitMismatch(*sorted(str(u) for u in units)[:2])
+    protects = reduce(Protects.joined, (loss.protects for loss in losses))
     members = tuple(sorted({loss.terms for loss in losses}, key=str))
-    unit = units.pop() if units else None
-    if len(members) == 1:
-        return PrivacyLoss(members[0], Adjacency.ADD_REMOVE, unit)
-    members = tuple(m for m in members if m)
-    if len(members) == 1:
-        return PrivacyLoss(members[0], Adjacency.ADD_REMOVE, unit)
-    return PrivacyLoss(((Worst(members), 1),), Adjacency.ADD_REMOVE, unit)
+    if len(members) > 1:
+        members = tuple(m for m in members if m)
+    return PrivacyLoss(members[0] if len(members) == 1 else ((Worst(members), 1),), protects)

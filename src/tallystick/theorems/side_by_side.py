@@ -51,7 +51,7 @@ class Composition:
         if self.loss.group > 1:
             raise DoesNotApply("a loss for groups: read it for single units, then apply group privacy")
         return [
-            (step_profile(PrivacyLoss(((leaf, 1),), self.loss.adjacency)), self.times * count)
+            (step_profile(PrivacyLoss(((leaf, 1),), self.loss.protects)), self.times * count)
             for leaf, count in self.loss.terms
         ]
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import tallystick as ts
+from tallystick.accounting.adjacency import Protects
 from tallystick.accounting.foreign import read_record
 from tallystick.errors import InvalidInput, TallystickError
 
@@ -152,10 +153,10 @@ def test_the_same_text_without_the_fault_is_read() -> None:
 def test_the_loss_itself_refuses_a_leaf_about_other_neighbours() -> None:
     sampled = ts.gaussian(sigma=1).sampled(rate=0.1)
     with pytest.raises(InvalidInput, match="adjacency"):
-        ts.PrivacyLoss(sampled.terms, ts.Adjacency.REPLACE)
+        ts.PrivacyLoss(sampled.terms, Protects(ts.Adjacency.REPLACE))
     subset = ts.gaussian(sigma=1, adjacency="replace").subset(batch=1, population=10)
     with pytest.raises(InvalidInput, match="adjacency"):
-        ts.PrivacyLoss(subset.terms, ts.Adjacency.ADD_REMOVE)
+        ts.PrivacyLoss(subset.terms, Protects(ts.Adjacency.ADD_REMOVE))
 
 
 @pytest.mark.parametrize("times", [30, 300, 3000])

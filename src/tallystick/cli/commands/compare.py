@@ -70,9 +70,7 @@ def curves_of(loss: PrivacyLoss, *, delta: float, points: int = POINTS) -> list[
     from tallystick.theorems.compare import Kind, epsilon_against_steps
 
     shared = math.gcd(*(count for _, count in loss.terms)) if loss.terms else 1
-    one = PrivacyLoss(
-        tuple((leaf, count // shared) for leaf, count in loss.terms), loss.adjacency, loss.unit, loss.group
-    )
+    one = PrivacyLoss(tuple((leaf, count // shared) for leaf, count in loss.terms), loss.protects, loss.group)
     most = shared if shared > 1 else REPEATS
     ladder = sorted({round(most ** (i / (points - 1))) for i in range(points)})
     return [

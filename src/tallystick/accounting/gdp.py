@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from tallystick.accounting.bounds import Bounds
-from tallystick.numerics.law import Array
+from tallystick.numerics.law import UNIT, Array
 from tallystick.numerics.search import bisect_decreasing
 
 SLACK = 1e-13
@@ -46,6 +46,40 @@ def _delta(mu: float, epsilon: float) -> tuple[float, float]:
     # Rounding of near^2/2 in the exponent, and of the subtraction.
     error = 4e-16 * (near * near + 8.0) + 1e-15 * scale / max(difference, 1e-320)
     return math.exp(log_value) if log_value > -745.0 else 0.0, error
+
+
+def tradeoff(mu: float, alpha: float) -> float:
+    """Phi(Phi^{-1}(1 - alpha) - mu), rounded down.
+
+    >>> round(tradeoff(1.0, 0.05), 4)
+    0.7405
+    """
+    return max(0.0, _tail(mu, alpha, 1.0)[0] - 1e-320)
+
+
+def power(mu: float, alpha: float) -> float:
+    """1 - Phi(Phi^{-1}(1 - alpha) - mu), rounded up.
+
+    >>> round(power(1.0, 0.05), 4)
+    0.2595
+    """
+    return min(1.0, _tail(mu, alpha, -1.0)[1] + 1e-320)
+
+
+def _tail(mu: float, alpha: float, sign: float) -> tuple[float, float]:
+    """Phi(-sign (Phi^{-1}(alpha) + mu)) from below and above.
+
+    The argument z carries a few units of its size; the logarithm of Phi changes by at most |z| + 1 times that.
+    """
+    from scipy.special import ndtr, ndtri
+
+    if not 0.0 < alpha < 1.0:
+        end = 1.0 - alpha if sign > 0.0 else alpha
+        return end, end
+    start = float(ndtri(alpha))
+    place = -sign * (start + mu)
+    value, error = float(ndtr(place)), 16.0 * UNIT * (abs(place) + 1.0) * (abs(start) + mu + 1.0)
+    return value * max(0.0, 1.0 - error), value * (1.0 + error)
 
 
 def excess(mu: float, thresholds: Array) -> tuple[Array, Array]:

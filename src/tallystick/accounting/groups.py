@@ -1,4 +1,4 @@
-"""Group privacy and chains of neighbours: 1 - f(1 - g), on polygons that err on the safe side."""
+"""Chains of neighbours: groups, and replace from add/remove, on power curves that err on the safe side."""
 
 from __future__ import annotations
 
@@ -6,93 +6,49 @@ import math
 
 import numpy as np
 
-from tallystick.numerics.law import Array
-
-Knots = tuple[Array, Array]
+from tallystick.accounting.polygon import OUTWARD, UpperPower, UpperProfile
 
 
-def power_of_profile(epsilon: Array, upper: Array) -> Knots:
-    """Upper bound on the best power 1 - f(alpha), from upper bounds on delta at knots (any real epsilon).
-
-    Every knot gives the line delta + e^epsilon alpha above the power; the minimum of lines is a concave
-    polygon, returned as its vertices from alpha = 0 to 1.
-    """
-    slopes, heights = np.exp(epsilon), upper
-    order = np.argsort(-slopes)
-    slopes, heights = slopes[order], heights[order]
-    xs, ys = [0.0], [float(np.min(heights))]
-    lines: list[tuple[float, float]] = []
-    starts: list[float] = []
-    for slope, height in zip(slopes.tolist(), heights.tolist(), strict=True):
-        while lines:
-            before = lines[-1]
-            meet = (height - before[1]) / (before[0] - slope) if before[0] > slope else math.inf
-            if meet <= starts[-1]:
-                lines.pop()
-                starts.pop()
-                continue
-            break
-        if not lines:
-            lines.append((slope, height))
-            starts.append(0.0)
-        elif meet < 1.0:
-            lines.append((slope, height))
-            starts.append(meet)
-    xs = [*starts, 1.0]
-    ys = [line[1] + line[0] * start for line, start in zip(lines, starts, strict=True)]
-    ys.append(lines[-1][1] + lines[-1][0])
-    return np.array(xs), np.minimum(np.array(ys), 1.0)
-
-
-def chained_power(first: Knots, second: Knots) -> Knots:
-    """Vertices of second(first(alpha)): both concave and increasing, so the chain is too."""
-    x1, y1 = first
-    pre = np.interp(second[0], y1, x1, left=0.0, right=1.0)
-    x = np.unique(np.concatenate([x1, pre[(pre > 0) & (pre < 1)]]))
-    return x, np.minimum(np.interp(np.interp(x, x1, y1), *second) * (1.0 + 1e-14), 1.0)
-
-
-def profile_of_power(power: Knots, epsilon: Array) -> Array:
-    """delta(eps) = max over alpha of power(alpha) - e^eps alpha, attained at a vertex."""
-    x, y = power
-    return np.array([max(0.0, float(np.max(y - math.exp(min(e, 700.0)) * x))) for e in epsilon])
-
-
-def chained_profile(first: Knots, second: Knots) -> Knots:
-    """Profile knots (eps, delta) of two neighbouring steps one after the other."""
-    power = chained_power(power_of_profile(*first), power_of_profile(*second))
-    ends = float(first[0][-1] + second[0][-1])
-    ladder = np.concatenate([first[0], second[0], 2.0 * first[0], 2.0 * second[0]])
-    epsilon = np.unique(np.append(ladder[ladder < ends], ends))
-    upper = np.minimum(1.0, profile_of_power(power, epsilon) * (1.0 + 1e-13))
-    if first[1][-1] == 0.0 and second[1][-1] == 0.0:
-        # Largest losses add, and beyond them the profile is zero.
-        upper[-1] = 0.0
-    return epsilon, upper
-
-
-def grouped_power(single: Knots, size: int) -> Knots:
+def grouped_power(single: UpperPower, size: int) -> UpperPower:
     """1 - f iterated ``size`` times (Dong, Roth, Su 2019): f_k = 1 - (1 - f)^{o k}."""
-    result: Knots = (np.array([0.0, 1.0]), np.array([0.0, 1.0]))
-    base, left = single, size
-    while left:
+    result, base, left = UpperPower.trivial(), single, size
+    while True:
         if left & 1:
-            result = chained_power(result, base)
+            result = result.then(base)
         left >>= 1
-        if left:
-            base = chained_power(base, base)
-    return result
+        if not left:
+            return result
+        base = base.then(base)
 
 
-def grouped_delta(single: Knots, epsilon: float, size: int) -> float:
-    """Least of the trade-off chain and of the (eps, delta) rule delta(k e) <= delta(e) (e^{ke} - 1)/(e^e - 1)."""
-    knots, upper = single
-    power = grouped_power(power_of_profile(knots, upper), size)
-    best = float(profile_of_power(power, np.array([epsilon]))[0])
-    each = epsilon / size
-    near = knots[knots <= each]
-    if each > 0.0 and near.size and near[-1] > 0.0:
-        e = float(near[-1])
-        factor = math.expm1(size * e) / math.expm1(e) if size * e < 700.0 else math.inf
-        best = min(best, float(upper[np.argmax(knots == e)]) * factor)
-    return min(1.0, best * (1.0 + 1e-12))
+def grouped_delta(single: UpperProfile, power: UpperPower, epsilon: float, size: int) -> float:
+    """Least of the trade-off chain and of the (eps, delta) rule delta(k e) <= delta(e) (e^{ke} - 1)/(e^e - 1).
+
+    ``power`` is the chained curve of the group; ``single`` bounds one step in both directions.
+    """
+    best = float(power.delta(np.array([epsilon]))[0])
+    near = np.flatnonzero(single.epsilon * size <= epsilon)
+    e, delta = float(single.epsilon[near[-1]]), float(single.delta[near[-1]])
+    if delta == 0.0:
+        return 0.0
+    if e == 0.0:
+        return min(best, delta * size * (1.0 + OUTWARD), 1.0)
+    # (e^{ke} - 1)/(e^e - 1) <= e^{(k-1)e} / (1 - e^{-e}), where the first would overflow.
+    exponent = (size - 1) * e
+    factor = math.exp(exponent) * math.expm1(-size * e) / math.expm1(-e) if exponent < 700.0 else math.inf
+    return min(best, delta * factor * (1.0 + 1e-12), 1.0)
+
+
+def replaced_profile(remove: UpperProfile, add: UpperProfile, highest: float) -> UpperProfile:
+    """The profile of replacing one record, the same in both directions (docs/theory/adjacency.md).
+
+    Between the two data sets lies one with a record less and one with a record more; either chain is a bound, so the
+    better one is. ``highest`` is the largest loss of both steps together, infinite where there is none.
+    """
+    there, back = UpperPower.under(remove, add), UpperPower.under(add, remove)
+    found = there.then(back).meet(back.then(there)).profile()
+    if not (math.isfinite(highest) and remove.delta[-1] == add.delta[-1] == 0.0):
+        return found
+    # Largest losses add, and beyond them the profile is zero.
+    inside = found.epsilon < highest
+    return UpperProfile(np.append(found.epsilon[inside], highest), np.append(found.delta[inside], 0.0))

@@ -196,7 +196,7 @@ class PrivacyLoss:
 
     def power(self, *, alpha: Any) -> Any:
         """The attacker's best hit rate at false-alarm rate ``alpha``: an upper bound."""
-        return self._each("alpha", alpha, lambda a: 1.0 - self._reader.tradeoff(a))
+        return self._each("alpha", alpha, self._reader.power)
 
     def renyi(self, *, order: Any) -> Any:
         """Renyi divergence of the given order (>= 1, 1 is KL, inf the largest loss): an upper bound.

@@ -1,134 +1,313 @@
-"""Piecewise-linear trade-off functions and profiles, and the finite pairs they stand for.
+"""Chords, vertices and hulls of piecewise-linear curves: the one place that rounds them, always outward.
 
-A trade-off function is held as knots (alpha, beta), convex and decreasing from alpha = 0; a profile as knots
-(a, H) with a = e^epsilon, convex and decreasing. Both are lossless pictures of a finite pair (P, Q).
+Two pictures of a pair (P, Q) are held as polygons. A *profile* is delta against epsilon >= 0, convex in e^epsilon; two
+of them, one per order of the pair, are the whole pair. A *power curve* is the attacker's best hit rate against the
+false-alarm rate, concave. Which side of the truth a polygon is on is its type: nothing takes an ``UpperProfile`` for a
+lower one.
+
+Three rules make every polygon here a bound (docs/theory/certification.md, "Polygons"):
+
+1. a chord of an upper bound on a convex curve is an upper bound, and its ends are given points, so nothing is rounded;
+2. a vertex where two lines above a concave curve meet must lie on or above *both* lines where it was rounded to;
+3. masses are never recovered from cumulative sums: a mass is the difference of two slopes, rounded outward.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
-from tallystick.numerics.law import Array, Law
+from tallystick.numerics.law import UNIT, Array, Law
+
+OUTWARD = 16.0 * UNIT
+"""Relative rounding of a chord's value and of a vertex: each is a few operations."""
+
+KINK = 4.0 * UNIT
+"""Relative rounding of slope times level: a difference, an exponential and a quotient."""
+
+LONGEST = 700.0
+"""exp of more than this overflows."""
+
+LEAST = 1e-290
+"""Levels below this are not told from zero."""
+
+MOST_VERTICES = 1500
+"""A power curve with more vertices is thinned, upward."""
 
 
-def law_of_pair(p: Array, q: Array) -> Law:
-    """The loss law of a finite pair of mass vectors."""
-    both = (p > 0) & (q > 0)
-    # p - q is exact where they are close, so the loss keeps its relative accuracy near zero.
-    near = np.abs(p[both] - q[both]) < 0.5 * q[both]
-    with np.errstate(invalid="ignore"):
-        close = np.log1p(np.where(near, (p[both] - q[both]) / q[both], 0.0))
-    losses = np.where(near, close, np.log(p[both]) - np.log(q[both]))
-    order = np.argsort(losses, kind="stable")
-    lattice = None
-    distinct = np.unique(losses)
-    if distinct.size == 2:
-        lattice = float(distinct[1] - distinct[0])
-    return Law(
-        losses[order],
-        np.log(p[both])[order],
-        infinity=float(np.sum(p[(p > 0) & (q == 0)])),
-        zero=float(np.sum(q[(q > 0) & (p == 0)])),
-        lattice=lattice,
-    )
+@dataclass(frozen=True, slots=True, eq=False)
+class _Profile:
+    """Knots (epsilon, delta), epsilon increasing from 0; constant after the last knot."""
+
+    epsilon: Array
+    delta: Array
 
 
-def tradeoff_knots(p: Array, q: Array) -> tuple[Array, Array]:
-    """Knots of T(P, Q): reject by decreasing q/p.
+class UpperProfile(_Profile):
+    """Nowhere below the profile it stands for, which is convex in e^epsilon: chords between the knots are bounds."""
 
-    >>> import numpy as np
-    >>> alpha, beta = tradeoff_knots(np.array([0.25, 0.75]), np.array([0.75, 0.25]))
-    >>> alpha.tolist(), beta.tolist()
-    ([0.0, 0.25, 1.0], [1.0, 0.25, 0.0])
+    def hull(self) -> UpperProfile:
+        """The same bound without the knots that are above a chord of others."""
+        half = _half_hull(self)
+        return UpperProfile(half.epsilon, half.delta)
+
+
+class LowerProfile(_Profile):
+    """Chords between the knots are nowhere above the profile it stands for."""
+
+    @staticmethod
+    def between(epsilon: Array, lower: Array, upper: Array, infinity: float = 0.0) -> LowerProfile:
+        """The tangent polygon under a convex profile that lies between ``lower`` and ``upper`` at the knots.
+
+        Left of a knot a convex function is above the extension of the chord to the next knot, whose slope is at least
+        (lower here - upper there) / distance. It is never below its mass at ``infinity``.
+        """
+        if epsilon.size < 3:
+            return LowerProfile(np.zeros(1), np.full(1, infinity))
+        gaps = np.minimum(np.diff(epsilon), LONGEST)
+        fall = np.maximum(0.0, lower[1:-1] - upper[2:])
+        rise = fall * -np.expm1(-gaps[:-1]) / np.expm1(gaps[1:]) * (1.0 - OUTWARD)
+        values = np.minimum(lower[:-2], lower[1:-1] + rise)
+        knots = np.maximum(np.append(values, infinity), infinity)
+        return LowerProfile(epsilon[:-1], np.minimum.accumulate(knots))
+
+
+def law_above(ahead: UpperProfile, behind: UpperProfile) -> Law:
+    """A law whose profile is nowhere below ``ahead``, and its swap's nowhere below ``behind``."""
+    return _law(*_hull(ahead, behind), KINK)
+
+
+def law_below(ahead: LowerProfile, behind: LowerProfile) -> Law:
+    """A law whose profile is nowhere above ``ahead``, and its swap's nowhere above ``behind``."""
+    return _law(*_hull(ahead, behind), -KINK)
+
+
+def _law(ahead: _Profile, behind: _Profile, rounding: float) -> Law:
+    """Every kink of a profile is an atom. ``rounding`` > 0 widens the masses, < 0 narrows them."""
+    right, after = _kinks(ahead, rounding)
+    left, before = _kinks(behind, rounding)
+    # What is left for a loss of 0: the slopes at 1 of both halves and the total variation make up the rest of one.
+    centre = 1.0 - float(ahead.delta[0]) - after - before
+    centre = max(0.0, centre + rounding) if centre < 1.0 or rounding < 0.0 else 1.0
+    atoms = np.concatenate([-behind.epsilon[:0:-1], [0.0], ahead.epsilon[1:]])
+    masses = np.concatenate([left[::-1], [centre], right])
+    kept = masses > 0.0
+    logs = np.log(masses[kept]) + np.minimum(atoms[kept], 0.0)
+    # What is given away is given as it is: the knots after which nothing is known.
+    return Law(atoms[kept], logs, infinity=float(ahead.delta[-1]), zero=float(behind.delta[-1]))
+
+
+def _kinks(profile: _Profile, rounding: float) -> tuple[Array, float]:
+    """Masses at the knots after the first, and slope times level of the chord that leaves the first.
+
+    Between knots d apart, delta falling by h, slope times level is h/(1 - e^{-d}) at the far end and h/(e^d - 1) at the
+    near one: nothing overflows, and a mass is what arrives less what leaves.
     """
-    with np.errstate(divide="ignore"):
-        order = np.argsort(np.log(p) - np.log(q), kind="stable")
-    alpha = np.concatenate([[0.0], np.cumsum(p[order])])
-    beta = np.concatenate([[0.0], np.cumsum(q[order][::-1])])[::-1]
-    return alpha, beta / max(beta[0], 1e-300) if abs(beta[0] - 1.0) < 1e-9 else beta
+    gaps = np.minimum(np.diff(profile.epsilon), LONGEST)
+    falls = -np.diff(profile.delta)
+    arrives, leaves = falls / -np.expm1(-gaps), np.append(falls / np.expm1(gaps), 0.0)
+    masses = np.maximum(arrives * (1.0 + rounding) - leaves[1:] * (1.0 - rounding), 0.0)
+    return masses, float(leaves[0])
 
 
-def pair_of_tradeoff(alpha: Array, beta: Array) -> tuple[Array, Array]:
-    """A finite pair (P, Q) with T(P, Q) equal to the polygon through the knots."""
-    p = [*np.diff(alpha)]
-    q = [*(-np.diff(beta))]
-    p, q = [0.0, *p, 1.0 - float(alpha[-1])], [1.0 - float(beta[0]), *q, float(beta[-1])]
-    return np.maximum(np.array(p), 0.0), np.maximum(np.array(q), 0.0)
+def _hull(ahead: _Profile, behind: _Profile) -> tuple[_Profile, _Profile]:
+    """The convex hull from below of both halves together.
 
-
-def lower_hull(x: Array, y: Array) -> tuple[Array, Array]:
-    """The lower convex hull of points sorted by x, by dropping points above the chord of their neighbours."""
-    while x.size > 2:
-        slopes = np.diff(y) / np.diff(x)
-        keep = np.concatenate([[True], slopes[1:] > slopes[:-1], [True]])
-        if keep.all():
-            break
-        x, y = x[keep], y[keep]
-    return x, y
-
-
-def inverse_knots(alpha: Array, beta: Array) -> tuple[Array, Array]:
-    """Knots of the left inverse f^{-1}(a) = inf{t: f(t) <= a}: the polygon mirrored at the diagonal."""
-    x, y = beta[::-1], alpha[::-1]
-    if x[0] > 0.0:
-        x, y = np.concatenate([[0.0], x]), np.concatenate([[y[0]], y])
-    if x[-1] < 1.0:
-        x, y = np.concatenate([x, [1.0]]), np.concatenate([y, [y[-1]]])
-    keep = np.concatenate([np.diff(x) > 0, [True]])
-    return x[keep], y[keep]
-
-
-def combined(first: tuple[Array, Array], second: tuple[Array, Array], *, worst: bool) -> tuple[Array, Array]:
-    """Pointwise minimum with its hull (``worst``) or pointwise maximum of two trade-off polygons."""
-    x = np.union1d(first[0], second[0])
-    f, g = np.interp(x, *first), np.interp(x, *second)
-    gap = f - g
-    flips = np.nonzero(gap[:-1] * gap[1:] < 0)[0]
-    cross = x[flips] + (x[flips + 1] - x[flips]) * gap[flips] / (gap[flips] - gap[flips + 1])
-    x = np.union1d(x, cross)
-    f, g = np.interp(x, *first), np.interp(x, *second)
-    # The crossing is rounded; the smaller value there keeps the maximum a minorant of the true one.
-    at_cross = np.isin(x, cross)
-    y = np.minimum(f, g) if worst else np.where(at_cross, np.minimum(f, g), np.maximum(f, g))
-    return lower_hull(x, y)
-
-
-def law_of_profile(levels: Array, heights: Array, infinity: float) -> Law:
-    """The law with profile through (a, H) for a >= 1, H constant = infinity after, and its mirror for a < 1.
-
-    ``levels`` start at 1 and increase; ``heights`` are convex, decreasing and end at ``infinity``. The mirror
-    H(a) = 1 - a + a H(1/a) makes the pair symmetric, as a guarantee in both directions is; where the two
-    halves do not join convexly the hull cuts the corner, because a true profile is convex.
+    Lower values at the knots are right on either side: a true profile is convex, so an upper bound may be replaced by
+    its chords, and a lower bound may always be lowered.
     """
-    slopes = np.append(-np.diff(heights) / np.diff(levels), 0.0)
-    across = (1.0 - heights) / (levels + 1.0)  # slope of the chord from the mirror image to the knot
-    start = int(np.argmax(slopes <= across))
-    levels, heights, slopes = levels[start:], heights[start:], slopes[start:]
-    before = np.append(across[start], slopes[:-1])
-    p_up = np.maximum((before - slopes) * levels, 0.0)
-    if start == 0:
-        p_up = p_up[1:]
-        levels = levels[1:]
-    down = p_up / levels
-    kink = max(0.0, 1.0 - float(np.sum(p_up) + np.sum(down)) - infinity) if start == 0 else 0.0
-    losses = np.log(levels)
-    atoms = np.concatenate([-losses[::-1], [0.0], losses])
-    masses = np.concatenate([down[::-1], [kink], p_up])
-    kept = masses > 0
-    return Law(atoms[kept], np.log(masses[kept]), infinity=infinity, zero=infinity)
+    first, second = _half_hull(ahead), _half_hull(behind)
+    top = min(float(first.delta[0]), float(second.delta[0]))
+    i, j = min(1, first.epsilon.size - 1), min(1, second.epsilon.size - 1)
+    while True:
+        # Every round leaves one knot out, so this ends.
+        cut = min(top, _across(first, i, second, j)) if i and j else top
+        if 0 < i < first.epsilon.size - 1 and not _convex((0.0, cut), *_points(first, i)):
+            i += 1
+        elif 0 < j < second.epsilon.size - 1 and not _convex((0.0, cut), *_points(second, j)):
+            j += 1
+        else:
+            return _from(first, cut, i), _from(second, cut, j)
 
 
-def profile_minorant(epsilon: Array, bound: Array) -> tuple[Array, Array, float]:
-    """Convex minorant in a = e^epsilon of a decreasing bound, as knots and the value at infinity.
+def _points(half: _Profile, index: int) -> tuple[tuple[float, float], tuple[float, float]]:
+    x, y = half.epsilon[index : index + 2].tolist(), half.delta[index : index + 2].tolist()
+    return (x[0], y[0]), (x[1], y[1])
 
-    The true profile is convex and below the bound, so it is below the minorant too. After the last knot the
-    bound is taken as constant, which is the side of less privacy claimed.
+
+def _from(half: _Profile, top: float, index: int) -> _Profile:
+    """The half from one of its knots on, behind a new first knot (0, top)."""
+    if not index:
+        return _Profile(np.zeros(1), np.array([top]))
+    return _Profile(np.append(0.0, half.epsilon[index:]), np.append(top, np.minimum(half.delta[index:], top)))
+
+
+def _across(first: _Profile, i: int, second: _Profile, j: int) -> float:
+    """The value at epsilon 0 of the chord from a knot of the mirrored half to a knot of this one, rounded up."""
+    right, left = float(first.epsilon[i]), float(second.epsilon[j])
+    there, level = float(first.delta[i]), math.exp(-left)
+    start = -math.expm1(-left) + level * float(second.delta[j])
+    share = -math.expm1(-right) / -math.expm1(-left - right)
+    return (there + max(0.0, start - there) * share) * (1.0 + OUTWARD)
+
+
+def _half_hull(half: _Profile) -> _Profile:
+    """The convex hull from below of one half, decreasing."""
+    delta = np.minimum.accumulate(np.minimum(half.delta, 1.0))
+    corners: list[tuple[float, float]] = []
+    for point in zip(half.epsilon.tolist(), delta.tolist(), strict=True):
+        while len(corners) >= 2 and not _convex(corners[-2], corners[-1], point):
+            corners.pop()
+        corners.append(point)
+    table = np.array(corners)
+    return _Profile(table[:, 0], table[:, 1])
+
+
+def _convex(first: tuple[float, float], middle: tuple[float, float], last: tuple[float, float]) -> bool:
+    """Is the middle point strictly below the chord (in e^epsilon) of the other two?"""
+    before, after = min(middle[0] - first[0], LONGEST), min(last[0] - middle[0], LONGEST)
+    return (first[1] - middle[1]) * math.expm1(after) > (middle[1] - last[1]) * -math.expm1(-before)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UpperPower:
+    """A polygon nowhere below the attacker's best power 1 - f(alpha): vertices from alpha = 0 to alpha = 1."""
+
+    alpha: Array
+    power: Array
+
+    @staticmethod
+    def trivial() -> UpperPower:
+        """Power equal to the level: nothing can be told apart."""
+        return UpperPower(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
+
+    @staticmethod
+    def under(ahead: UpperProfile, behind: UpperProfile) -> UpperPower:
+        """The power curve of the pair: every (epsilon, delta) is a line delta + e^epsilon alpha above it."""
+        near = ahead.epsilon < LONGEST
+        levels = np.exp(-behind.epsilon)
+        slopes = np.concatenate([np.exp(ahead.epsilon[near])[::-1], levels, [0.0]])
+        mirrored = -np.expm1(-behind.epsilon) + levels * behind.delta
+        heights = np.concatenate([ahead.delta[near][::-1], mirrored, [1.0]])
+        return _under_lines(slopes * (1.0 + OUTWARD), np.minimum(heights * (1.0 + OUTWARD), 1.0))
+
+    def then(self, other: UpperPower) -> UpperPower:
+        """other(self(alpha)): two neighbouring steps, one after the other.
+
+        Both are concave and not negative, so slope times alpha is at most the power, and the rounding of a pulled-back
+        vertex costs no more than the same relative rounding of its height.
+        """
+        inside = other.alpha[(other.alpha > self.power[0]) & (other.alpha < self.power[-1])]
+        pulled = _interpolated(inside, self.power, self.alpha)
+        alpha = np.union1d(self.alpha, pulled[pulled >= LEAST])
+        middle = np.minimum(_interpolated(alpha, self.alpha, self.power) * (1.0 + OUTWARD), 1.0)
+        # Vertices at levels too small for a double are moved to level 0, which raises the polygon.
+        middle[0] = max(float(middle[0]), float(np.max(inside[pulled < LEAST], initial=0.0)))
+        return _capped(alpha, _interpolated(middle, other.alpha, other.power) * (1.0 + OUTWARD))
+
+    def meet(self, other: UpperPower) -> UpperPower:
+        """The smaller of two upper bounds, which is one."""
+        alpha = np.union1d(self.alpha, other.alpha)
+        gap = _interpolated(alpha, self.alpha, self.power) - _interpolated(alpha, other.alpha, other.power)
+        flips = np.flatnonzero(gap[:-1] * gap[1:] < 0.0)
+        share = gap[flips] / (gap[flips] - gap[flips + 1])
+        cross = alpha[flips] + (alpha[flips + 1] - alpha[flips]) * share
+        alpha = np.union1d(alpha, cross)
+        first, second = _interpolated(alpha, self.alpha, self.power), _interpolated(alpha, other.alpha, other.power)
+        # Where the curves cross the vertex must be above both lines (rule 2).
+        best = np.where(np.isin(alpha, cross), np.maximum(first, second), np.minimum(first, second))
+        return _capped(alpha, best * (1.0 + OUTWARD))
+
+    def at(self, alpha: float) -> float:
+        """The bound at one level."""
+        found = float(_interpolated(np.array([alpha]), self.alpha, self.power)[0])
+        return min(1.0, found * (1.0 + OUTWARD))
+
+    def delta(self, epsilon: Array) -> Array:
+        """max over alpha of power - e^epsilon alpha, attained at a vertex, rounded up."""
+        levels = np.exp(np.minimum(epsilon, LONGEST)) * (1.0 - OUTWARD)
+        high = self.power * (1.0 + OUTWARD)
+        return np.array([min(1.0, max(0.0, float(np.max(high - level * self.alpha)))) for level in levels])
+
+    def profile(self) -> UpperProfile:
+        """The same bound as a profile: its kinks are the logarithms of the slopes above one."""
+        width, rise = np.diff(self.alpha), np.diff(self.power)
+        steep = rise > width
+        slopes = np.log(rise[steep]) - np.log(width[steep])
+        epsilon = np.unique(np.append(slopes, 0.0))
+        return UpperProfile(epsilon, self.delta(epsilon))
+
+
+def _interpolated(points: Array, x: Array, y: Array) -> Array:
+    """y at the points, between increasing x; by shares of a step, so that nothing overflows."""
+    index = np.clip(np.searchsorted(x, points, side="right") - 1, 0, x.size - 2)
+    width = x[index + 1] - x[index]
+    share = np.where(width > 0.0, (points - x[index]) / np.where(width > 0.0, width, 1.0), 1.0)
+    result: Array = y[index] + np.clip(share, 0.0, 1.0) * (y[index + 1] - y[index])
+    return result
+
+
+def _under_lines(slopes: Array, heights: Array) -> UpperPower:
+    """The least of lines height + slope alpha on [0, 1], slopes decreasing; the last line is the constant one.
+
+    Leaving a line out raises the minimum, so every decision here is safe as long as rule 2 holds for the lines kept.
     """
-    levels = np.exp(epsilon)
-    heights = np.minimum.accumulate(np.minimum(bound, 1.0))
-    far_level, last = levels[-1] * math.e**40, float(heights[-1])
-    x, y = lower_hull(np.append(levels, far_level), np.append(heights, last))
-    keep = x <= levels[-1]
-    return x[keep], y[keep], last
+    kept: list[int] = []
+    starts: list[float] = []
+    for index in range(slopes.size):
+        meet = 0.0
+        while kept:
+            steeper = float(slopes[kept[-1]] - slopes[index])
+            meet = float(heights[index] - heights[kept[-1]]) / steeper if steeper > 0.0 else math.inf
+            if steeper == 0.0 and heights[index] < heights[kept[-1]]:
+                meet = -math.inf
+            if meet > starts[-1]:
+                break
+            kept.pop()
+            starts.pop()
+        if not kept:
+            kept, starts = [index], [0.0]
+        elif meet < 1.0:
+            kept.append(index)
+            starts.append(meet)
+    alpha = np.array([*starts, 1.0])
+    left, right = np.array([kept[0], *kept]), np.array([*kept, kept[-1]])
+    power = np.maximum(heights[left] + slopes[left] * alpha, heights[right] + slopes[right] * alpha)
+    return _capped(alpha, power * (1.0 + OUTWARD))
+
+
+def _capped(alpha: Array, power: Array) -> UpperPower:
+    """The polygon cut at power one, with the vertex where its last line reaches one; never decreasing."""
+    alpha, power = _thinned(alpha, np.maximum.accumulate(power))
+    power[-1] = max(1.0, float(power[-1]))
+    reach = int(np.argmax(power >= 1.0))
+    if reach == 0:
+        return UpperPower(np.array([0.0, 1.0]), np.ones(2))
+    start, end = float(alpha[reach - 1]), float(alpha[reach])
+    share = (1.0 - float(power[reach - 1])) / float(power[reach] - power[reach - 1])
+    full = (start + (end - start) * share) * (1.0 - OUTWARD)
+    if full <= start:
+        full, reach = start, reach - 1
+    if full == 0.0:
+        return UpperPower(np.array([0.0, 1.0]), np.ones(2))
+    return UpperPower(np.concatenate([alpha[:reach], [full, 1.0]]), np.concatenate([power[:reach], [1.0, 1.0]]))
+
+
+def _thinned(alpha: Array, power: Array) -> tuple[Array, Array]:
+    """At most MOST_VERTICES vertices: every other inner line is left out, and its neighbours meet above it."""
+    while alpha.size > MOST_VERTICES:
+        lines = np.concatenate([[0], np.arange(2, alpha.size - 2, 2), [alpha.size - 2]])
+        slopes = (power[lines + 1] - power[lines]) / (alpha[lines + 1] - alpha[lines])
+        x, y = alpha[lines], power[lines]
+        apart = x[1:] - x[:-1]
+        # From the left line's own point: where the difference of the slopes makes up the difference of the lines there.
+        rise, steeper = y[1:] - slopes[1:] * apart - y[:-1], slopes[:-1] - slopes[1:]
+        step = np.clip(np.where(steeper > 0.0, rise / np.where(steeper > 0.0, steeper, 1.0), 0.0), 0.0, apart)
+        value = np.maximum(y[:-1] + slopes[:-1] * step, y[1:] - slopes[1:] * (apart - step)) * (1.0 + OUTWARD)
+        alpha = np.concatenate([alpha[:1], x[:-1] + step, alpha[-1:]])
+        power = np.maximum.accumulate(np.concatenate([power[:1], value, power[-1:]]))
+        keep = np.append(np.diff(alpha) > 0.0, True)
+        alpha, power = alpha[keep], power[keep]
+    return alpha, power

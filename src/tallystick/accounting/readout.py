@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property, lru_cache
 
-import numpy as np
-
+from tallystick.accounting import gdp
 from tallystick.accounting.adjacency import Adjacency, Direction
 from tallystick.accounting.bounds import Bounds
 from tallystick.accounting.direction import OneDirection
-from tallystick.accounting.groups import grouped_delta, grouped_power, power_of_profile
+from tallystick.accounting.groups import grouped_delta, grouped_power
 from tallystick.accounting.loss import PrivacyLoss
-from tallystick.numerics.law import Array
+from tallystick.accounting.polygon import UpperPower, UpperProfile
 from tallystick.numerics.search import bisect_decreasing
 
 
@@ -82,60 +82,66 @@ class Reader:
             return single
         return Bounds(single.lower, max(single.lower, self._grouped_epsilon(delta)))
 
+    @cached_property
+    def _highest(self) -> float:
+        """The largest loss of a group, rounded up; infinite where there is none or something is given away."""
+        if any(side.infinity > 0.0 for side in self.sides):
+            return math.inf
+        return times_up(self.loss.group, max(side.highest for side in self.sides))
+
     def _grouped_epsilon(self, delta: float) -> float:
-        size = self.loss.group
-        highest = size * max(side.highest for side in self.sides)
+        if delta >= 1.0:
+            return 0.0
         if delta == 0.0:
-            return math.inf if any(s.infinity > 0 for s in self.sides) else highest
-        top = min(highest, size * float(self._symmetric_knots[0][-1]))
-        return min(highest, bisect_decreasing(self._grouped_delta, delta, 0.0, top, relative=1e-9)[1])
+            return self._highest
+        top = min(self._highest, self.loss.group * float(self._single.epsilon[-1]))
+        return min(self._highest, bisect_decreasing(self._grouped_delta, delta, 0.0, top, relative=1e-9)[1])
 
     def _grouped_delta(self, epsilon: float) -> float:
-        return grouped_delta(self._symmetric_knots, epsilon, self.loss.group)
+        if self._highest <= epsilon:
+            return 0.0
+        return grouped_delta(self._single, self._power, epsilon, self.loss.group)
 
     @cached_property
-    def _symmetric_knots(self) -> tuple[Array, Array]:
-        """Knots (eps, delta) of the worse direction for a single unit, mirrored to negative eps."""
-        from tallystick.accounting.leaves.nested import ladder
+    def _single(self) -> UpperProfile:
+        """The profile of the worse direction for a single unit: one bound for both, as a group may mix them."""
+        from tallystick.accounting.leaves.nested import worst_half
 
-        rungs = [ladder(side.terms, side.direction) for side in self.sides]
-        # One ladder, as high as the higher direction: delta is the worse of both at every rung.
-        positive = max(rungs, key=lambda rung: float(rung[-1]))
-        upper = np.array([self._single_delta(float(e), nearby=True).upper for e in positive])
-        levels = np.exp(-positive[1:][::-1])
-        mirrored = 1.0 - levels + levels * upper[1:][::-1]
-        return np.concatenate([-positive[1:][::-1], positive]), np.concatenate([mirrored, upper])
+        return worst_half([(side.terms, side.direction) for side in self.sides]).above.hull()
 
     @cached_property
-    def _power(self) -> tuple[Array, Array]:
-        return grouped_power(power_of_profile(*self._symmetric_knots), self.loss.group)
+    def _power(self) -> UpperPower:
+        return grouped_power(UpperPower.under(self._single, self._single), self.loss.group)
+
+    def power(self, alpha: float) -> float:
+        """Upper bound on the best hit rate at a false-alarm rate."""
+        if not self.loss.terms:
+            return alpha
+        side = self.closed_group or self.sides[0]
+        if side.route == "gaussian" and (self.loss.group == 1 or self.closed_group):
+            return gdp.power(side.mu, alpha)
+        return self._power.at(alpha)
 
     def tradeoff(self, alpha: float) -> float:
-        side = self.closed_group or self.sides[0]
+        """Lower bound on the least type-II error at a false-alarm rate."""
         if not self.loss.terms:
             return 1.0 - alpha
+        side = self.closed_group or self.sides[0]
         if side.route == "gaussian" and (self.loss.group == 1 or self.closed_group):
-            from scipy.special import ndtr, ndtri
-
-            value = float(ndtr(-ndtri(alpha) - side.mu)) if 0.0 < alpha < 1.0 else 1.0 - alpha
-            return max(0.0, value * (1.0 - 1e-13) - 1e-300)
-        power = float(np.interp(alpha, *self._power))
-        return max(0.0, 1.0 - min(1.0, power * (1.0 + 1e-13)))
+            return gdp.tradeoff(side.mu, alpha)
+        return max(0.0, math.nextafter(1.0 - self._power.at(alpha), -math.inf))
 
     def renyi(self, order: float) -> float:
         if self.loss.group > 1 and self.closed_group is None:
-            if order == math.inf:
-                return self.loss.group * max(side.renyi(order) for side in self.sides)
-            return self._grouped_renyi(order)
+            return self._highest if order == math.inf else self._grouped_renyi(order)
         sides = (self.closed_group,) if self.closed_group else self.sides
         return max(side.renyi(order) for side in sides)
 
     def _grouped_renyi(self, order: float) -> float:
         """Mironov 2017, Proposition 2, for group sizes 2^c: D_a(k) <= 3^c D_{2^c a}(1), a >= 2; else pure k eps."""
         doublings = math.ceil(math.log2(self.loss.group))
-        pure = self.loss.group * max(side.renyi(math.inf) for side in self.sides)
         chained = 3.0**doublings * max(side.renyi(max(order, 2.0) * 2.0**doublings) for side in self.sides)
-        return min(pure, chained)
+        return min(self._highest, chained)
 
     def posterior(self, prior: float, slack: float) -> float:
         if prior in (0.0, 1.0):
@@ -170,6 +176,18 @@ class Reader:
         if self.loss.group > 1:
             lines.append(f"groups of {self.loss.group}: trade-off functions are chained")
         return "\n".join(lines)
+
+
+def times_up(count: int, value: float) -> float:
+    """count times value, exact where a double can be, else rounded up.
+
+    >>> times_up(2, 0.5), times_up(3, 0.1) >= 3 * Fraction(0.1)
+    (1.0, True)
+    """
+    product = count * value
+    if math.isinf(product) or Fraction(product) >= count * Fraction(value):
+        return product
+    return math.nextafter(product, math.inf)
 
 
 @lru_cache(maxsize=512)

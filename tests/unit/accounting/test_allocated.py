@@ -11,11 +11,11 @@ from scipy.special import log_ndtr, ndtr
 
 import tallystick as ts
 from tallystick.accounting.adjacency import Direction
+from tallystick.accounting.finite import law_of_pair
 from tallystick.accounting.leaves.allocated import allocated_profile
 from tallystick.accounting.leaves.gaussian import Gaussian, gaussian_pair
 from tallystick.accounting.leaves.laplace import Laplace
 from tallystick.accounting.pair import DominatingPair, swapped
-from tallystick.accounting.polygon import law_of_pair
 from tallystick.errors import InvalidInput
 from tallystick.numerics.law import Law
 from tallystick.numerics.meangrid import cells_of

@@ -18,9 +18,9 @@ import numpy as np
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
 from tallystick.accounting.leaf import Leaf, check_inside
-from tallystick.accounting.leaves.nested import pair_of_knots
+from tallystick.accounting.leaves.nested import Half, pair_of_halves
 from tallystick.accounting.pair import DominatingPair
-from tallystick.numerics.law import UNIT, Array, Law
+from tallystick.numerics.law import Array, Law
 from tallystick.numerics.stoploss import MeanOfRatios
 
 LOG_DEEPEST = math.log(1e-24)
@@ -84,13 +84,7 @@ def _allocated_pair(base: Leaf, steps: int, direction: Direction) -> DominatingP
         # Valid (joint convexity), and nothing is claimed from below.
         return DominatingPair(alone.upper, Law(np.zeros(1), np.zeros(1)))
     ahead, back = allocated_profile(base, steps, direction), allocated_profile(base, steps, direction.other)
-    # H_a(P||Q) = 1 - a + a H_{1/a}(Q||P); rounding of the difference is added on the safe side.
-    levels = np.exp(-back[0][:0:-1])
-    mirrored = [1.0 - levels + levels * half[:0:-1] for half in back[1:]]
-    epsilon = np.concatenate([-back[0][:0:-1], ahead[0]])
-    upper = np.concatenate([np.minimum(1.0, mirrored[0] + 4.0 * UNIT), ahead[1]])
-    lower = np.concatenate([np.maximum(0.0, mirrored[1] - 4.0 * UNIT), ahead[2]])
-    return pair_of_knots(epsilon, upper, lower)
+    return pair_of_halves(Half(*ahead), Half(*back))
 
 
 @lru_cache(maxsize=128)

@@ -7,6 +7,7 @@ width; a single mechanism never goes through here.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -16,9 +17,9 @@ import numpy as np
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
 from tallystick.accounting.leaf import DEEPEST, Leaf, Terms, check_terms, merged, written_sum
 from tallystick.accounting.pair import DominatingPair
-from tallystick.accounting.polygon import lower_hull
+from tallystick.accounting.polygon import LowerProfile, UpperProfile, law_above, law_below
 from tallystick.errors import InvalidInput
-from tallystick.numerics.law import Array, Law
+from tallystick.numerics.law import Array
 
 
 def _check_sum(terms: Any, adjacency: Adjacency | None = None) -> None:
@@ -30,6 +31,10 @@ def _check_sum(terms: Any, adjacency: Adjacency | None = None) -> None:
 
 def _depth(terms: Terms) -> int:
     return max(leaf.depth for leaf, _ in terms)
+
+
+MOST_KINKS = 1000
+"""Kinks of a finite law that are all taken as knots: then its polygon is exact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +78,7 @@ class Composed(Leaf):
 
 @dataclass(frozen=True, slots=True)
 class Replaced(Leaf):
-    """add/remove -> replace by the general rule f_ADD(1 - f_REMOVE(.)), symmetrised."""
+    """add/remove -> replace by the general rule: the larger of f_ADD(1 - f_REMOVE) and f_REMOVE(1 - f_ADD)."""
 
     kind: ClassVar[str] = "replaced"
     relations: ClassVar[tuple[Adjacency, ...]] = (Adjacency.REPLACE,)
@@ -113,12 +118,7 @@ class Worst(Leaf):
             raise InvalidInput("members", str(self), "different sums in order")
 
     def pair(self, direction: Direction) -> DominatingPair:
-        pairs = [profile_knots(terms, direction) for terms in self.members]
-        epsilon = np.unique(np.concatenate([p[0] for p in pairs]))
-        tables = [profile_at(terms, direction, epsilon) for terms in self.members]
-        upper = np.maximum.reduce([t[0] for t in tables])
-        lower = np.maximum.reduce([t[1] for t in tables])
-        return pair_of_knots(epsilon, upper, lower)
+        return _worst_pair(self.members, direction)
 
     @property
     def symmetric(self) -> bool:
@@ -139,118 +139,113 @@ def _composed_pair(terms: Terms, direction: Direction) -> DominatingPair:
     mu = Composed(terms).gaussian_mu
     if mu is not None:
         return gaussian_pair(mu)
-    epsilon, upper, lower = profile_knots(terms, direction)
-    return pair_of_knots(epsilon, upper, lower)
+    return pair_of_halves(read(terms, direction), read(terms, direction.other))
 
 
-def profile_at(terms: Terms, direction: Direction, epsilon: Array) -> tuple[Array, Array]:
-    """Certified upper and lower profile of a composition at the given (also negative) epsilons."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Half:
+    """One direction of a composition, read at knots epsilon >= 0: certified bounds on delta from both sides."""
+
+    epsilon: Array
+    upper: Array
+    lower: Array
+    infinity: float = 0.0
+    """Mass that is certainly at infinity."""
+
+    @property
+    def above(self) -> UpperProfile:
+        return UpperProfile(self.epsilon, self.upper)
+
+    @property
+    def below(self) -> LowerProfile:
+        return LowerProfile.between(self.epsilon, self.lower, self.upper, self.infinity)
+
+
+def pair_of_halves(ahead: Half, behind: Half) -> DominatingPair:
+    """The pair with the chords of the upper bounds above it, and the tangent polygons under the lower ones below."""
+    return DominatingPair(law_above(ahead.above, behind.above), law_below(ahead.below, behind.below))
+
+
+def read(terms: Terms, direction: Direction) -> Half:
+    """A composition in one direction, at a ladder of knots that ends at its largest loss where there is one."""
+    same = all(leaf.symmetric for leaf, _ in terms)
+    return _read(terms, Direction.REMOVE if same else direction)
+
+
+@lru_cache(maxsize=128)
+def _read(terms: Terms, direction: Direction) -> Half:
+    return read_at(terms, direction, ladder(terms, direction))
+
+
+def read_at(terms: Terms, direction: Direction, epsilon: Array) -> Half:
+    """A composition in one direction at given knots."""
     from tallystick.accounting.direction import OneDirection
 
-    side, other = OneDirection.of(terms, direction), OneDirection.of(terms, direction.other)
-    upper, lower = np.empty(epsilon.size), np.empty(epsilon.size)
-    for i, e in enumerate(epsilon):
-        if e >= side.highest and side.infinity == 0.0:
-            upper[i] = lower[i] = 0.0  # nothing is above the largest loss
-        elif e >= 0.0:
-            bounds = side.delta_bounds(float(e), nearby=True)
-            upper[i], lower[i] = bounds.upper, bounds.lower
-        else:
-            # H_a(P||Q) = 1 - a + a H_{1/a}(Q||P).
-            bounds = other.delta_bounds(float(-e), nearby=True)
-            level = math.exp(e)
-            upper[i], lower[i] = 1.0 - level + level * bounds.upper, 1.0 - level + level * bounds.lower
-    return upper, lower
+    side = OneDirection.of(terms, direction)
+    bounds = [side.delta_bounds(float(e), nearby=True) for e in epsilon]
+    upper, lower = np.array([b.upper for b in bounds]), np.array([b.lower for b in bounds])
+    if side.infinity == 0.0:
+        # Nothing is above the largest loss: the profile ends at zero there, exactly.
+        upper[epsilon >= side.highest] = lower[epsilon >= side.highest] = 0.0
+    return Half(epsilon, upper, lower, side.infinity * (1.0 - 1e-13) if side.exact else 0.0)
 
 
-def ladder(terms: Terms, direction: Direction, count: int = 160) -> Array:
-    """Epsilons from 0 that resolve the profile in one direction down to delta 1e-40."""
+def ladder(terms: Terms, direction: Direction, count: int = 100) -> Array:
+    """Epsilons from 0 that resolve the profile in one direction down to delta 1e-40, or all its kinks."""
     from tallystick.accounting.direction import OneDirection
 
-    reader = OneDirection.of(terms, direction)
-    target = max(reader.infinity * 1.0001 + 1e-300, 1e-40)
-    top = min(reader.epsilon_upper(target) if target < 1.0 else 1.0, 600.0)
+    side = OneDirection.of(terms, direction)
+    law = None if side.direct is None else side.direct.law
+    if law is not None and not law.segments and side.direct is not None and side.direct.mu == 0.0:
+        kinks = np.unique(law.atoms[law.atoms > 0.0])
+        if kinks.size <= MOST_KINKS:
+            return np.append(0.0, kinks)
+    target = max(side.infinity * 1.0001 + 1e-300, 1e-40)
+    top = side.epsilon_upper(target) if target < 1.0 else 1.0
+    ends = math.isfinite(side.highest) and side.infinity == 0.0
+    top = min(top, side.highest) if math.isfinite(min(top, side.highest)) else 600.0
     rungs: Array = top * np.linspace(0.0, 1.0, count) ** 1.5
-    return rungs
+    return np.unique(np.append(rungs, side.highest) if ends else rungs)
+
+
+def worst_half(sides: Sequence[tuple[Terms, Direction]]) -> Half:
+    """The largest of several profiles, read at the knots of all and where two of them cross."""
+    epsilon = np.unique(np.concatenate([ladder(*side) for side in sides]))
+    halves = [read_at(*side, epsilon) for side in sides]
+    crossings = _crossings(epsilon, np.array([half.upper for half in halves]))
+    if crossings.size:
+        epsilon = np.union1d(epsilon, crossings)
+        halves = [read_at(*side, epsilon) for side in sides]
+    upper = np.maximum.reduce([half.upper for half in halves])
+    lower = np.maximum.reduce([half.lower for half in halves])
+    return Half(epsilon, upper, lower, max(half.infinity for half in halves))
+
+
+def _crossings(epsilon: Array, heights: Array) -> Array:
+    """About where the largest of several curves changes: chords in e^epsilon of the two meet there."""
+    largest = np.argmax(heights, axis=0)
+    k = np.flatnonzero(largest[:-1] != largest[1:])
+    before, after = largest[k], largest[k + 1]
+    here, there = heights[before, k] - heights[after, k], heights[after, k + 1] - heights[before, k + 1]
+    share = here / np.maximum(here + there, 1e-300)
+    found: Array = epsilon[k] + np.log1p(share * np.expm1(np.minimum(np.diff(epsilon)[k], 700.0)))
+    return found
 
 
 @lru_cache(maxsize=64)
-def profile_knots(terms: Terms, direction: Direction) -> tuple[Array, Array, Array]:
-    """Knots of the whole profile in one direction, negative epsilons too, with certified bounds there."""
-    from tallystick.accounting.direction import OneDirection
-
-    epsilon = np.unique(np.concatenate([-ladder(terms, direction.other), ladder(terms, direction)]))
-    upper, lower = profile_at(terms, direction, epsilon)
-    side = OneDirection.of(terms, direction)
-    if math.isfinite(side.highest) and side.infinity == 0.0:
-        # Nothing is above the largest loss: the profile ends at zero there, exactly.
-        inside = epsilon < side.highest
-        epsilon = np.append(epsilon[inside], side.highest)
-        upper, lower = np.append(upper[inside], 0.0), np.append(lower[inside], 0.0)
-    return epsilon, upper, lower
-
-
-def pair_of_knots(epsilon: Array, upper: Array, lower: Array) -> DominatingPair:
-    """The pair with the chords of ``upper`` above and the tangent polygon under ``lower`` below."""
-    return DominatingPair(_law_through(epsilon, upper, float(upper[-1])), _minorant_law(epsilon, lower, upper))
-
-
-def _law_through(epsilon: Array, heights: Array, infinity: float) -> Law:
-    """The law whose profile is the polygon through the knots, from (0, 1) and constant after the last."""
-    levels = np.exp(epsilon)
-    x, y = lower_hull(np.concatenate([[0.0], levels]), np.concatenate([[1.0], np.minimum.accumulate(heights)]))
-    slopes = np.append(-np.diff(y) / np.diff(x), 0.0)
-    masses = np.maximum(slopes[:-1] - slopes[1:], 0.0) * x[1:]
-    kept = masses > 0
-    zero = max(0.0, 1.0 - float(slopes[0]))
-    return Law(np.log(x[1:][kept]), np.log(masses[kept]), infinity=infinity, zero=zero)
-
-
-def _minorant_law(epsilon: Array, lower: Array, upper: Array) -> Law:
-    """A law whose profile is nowhere above a convex function that lies between ``lower`` and ``upper`` at the knots.
-
-    Left of a knot a convex function is above the extension of the chord to the next knot, whose slope is at least
-    (lower here - upper there) / distance.
-    """
-    levels = np.exp(epsilon)
-    slopes = np.maximum(0.0, (lower[:-1] - upper[1:]) / np.diff(levels))
-    before = np.concatenate([[0.0], levels[:-2]])
-    values = lower[:-1] + slopes * (levels[:-1] - before)
-    values[1:] = np.minimum(values[1:], lower[:-2])
-    x = np.concatenate([[0.0], levels[:-1]])
-    y = np.minimum.accumulate(np.concatenate([values, [0.0]]))
-    x, y = _not_below_diagonal(*lower_hull(x, np.maximum(y, 0.0)))
-    steps = np.append(-np.diff(y) / np.diff(x), 0.0)
-    masses = np.maximum(steps[:-1] - steps[1:], 0.0) * x[1:]
-    kept = masses > 0
-    return Law(np.log(x[1:][kept]), np.log(masses[kept]), zero=max(0.0, 1.0 - float(steps[0])))
-
-
-def _not_below_diagonal(x: Array, y: Array) -> tuple[Array, Array]:
-    """The larger of a convex polygon and 1 - a: still a lower bound, and again a pair of probabilities.
-
-    Only then may the pair be swapped: H(Q||P)(a) = 1 - a + a H(P||Q)(1/a) needs both masses to be one.
-    """
-    above = np.nonzero(y >= 1.0 - x)[0]
-    if not above.size:
-        return np.array([0.0, 1.0]), np.array([1.0, 0.0])
-    first = int(above[0])
-    if first == 0:
-        return x, np.concatenate([[1.0], y[1:]])
-    rise = (y[first] - y[first - 1]) / (x[first] - x[first - 1])
-    cross = (1.0 - y[first - 1] + rise * x[first - 1]) / (1.0 + rise)
-    if not 0.0 < cross < x[first]:
-        return np.concatenate([[0.0], x[first:]]), np.concatenate([[1.0], y[first:]])
-    return np.concatenate([[0.0, cross], x[first:]]), np.concatenate([[1.0, 1.0 - cross], y[first:]])
+def _worst_pair(members: tuple[Terms, ...], direction: Direction) -> DominatingPair:
+    ahead, behind = (worst_half([(terms, way) for terms in members]) for way in (direction, direction.other))
+    return pair_of_halves(ahead, behind)
 
 
 @lru_cache(maxsize=64)
 def _replaced_pair(terms: Terms) -> DominatingPair:
-    from tallystick.accounting.groups import chained_profile
+    from tallystick.accounting.direction import OneDirection
+    from tallystick.accounting.groups import replaced_profile
 
-    remove, add = profile_knots(terms, Direction.REMOVE), profile_knots(terms, Direction.ADD)
-    epsilon, upper = chained_profile((remove[0], remove[1]), (add[0], add[1]))
-    law = _law_through(epsilon, upper, float(upper[-1]))
-    # Lower: the replace pair is at least as revealing as either direction alone.
-    lower_law = _minorant_law(remove[0], remove[2], remove[1])
-    return DominatingPair(law, lower_law)
+    remove, add = read(terms, Direction.REMOVE), read(terms, Direction.ADD)
+    highest = sum(OneDirection.of(terms, way).highest for way in Direction) * (1.0 + 1e-15)
+    chained = replaced_profile(remove.above, add.above, highest)
+    # From below: a record may be replaced by one that changes nothing, so both orders of either direction are attained.
+    lower = law_below(remove.below, add.below)
+    return DominatingPair(law_above(chained, chained), lower)

@@ -16,7 +16,7 @@ from tallystick.accounting.adjacency import Adjacency, Direction, Protects
 from tallystick.accounting.leaf import Leaf, Limit, written_call
 from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair
-from tallystick.accounting.polygon import law_of_profile, profile_minorant
+from tallystick.accounting.polygon import UpperProfile, law_above
 from tallystick.accounting.written import as_written
 from tallystick.errors import InvalidInput
 from tallystick.numerics.law import Array, Law
@@ -30,7 +30,8 @@ def best_delta(log_mgf: Array, theta: Array, epsilon: Array) -> Array:
 
     (Canonne, Kamath, Steinke 2020, Proposition 12, with theta = order - 1.) Any subset of thetas is valid.
     """
-    factor = log_mgf + theta * np.log(theta) - (1.0 + theta) * np.log1p(theta)
+    # theta log theta - (1 + theta) log(1 + theta), without the difference of two large numbers.
+    factor = log_mgf - theta * np.log1p(1.0 / theta) - np.log1p(theta)
     exponents = factor[None, :] - theta[None, :] * np.atleast_1d(epsilon)[:, None]
     result: Array = np.exp(np.minimum(0.0, np.min(exponents, axis=1))) * (1.0 + 1e-12)
     return np.minimum(result, 1.0)
@@ -48,21 +49,9 @@ def renyi_pair(curve: Leaf, delta: float) -> DominatingPair:
     theta, logs = theta[known], logs[known]
     top = float(np.min((logs + 690.0) / theta))
     grid = np.concatenate([np.linspace(0.0, top, 3000), top * np.geomspace(1e-6, 1.0, 400)])
-    epsilon = np.unique(np.minimum(grid, 600.0))
-    levels, heights, last = profile_minorant(epsilon, best_delta(logs, theta, epsilon))
-    law = law_of_profile(levels, heights * (1.0 - delta), last * (1.0 - delta))
-    upper = Law(law.atoms, law.log_masses, infinity=law.infinity + delta, zero=law.zero + delta)
-    return DominatingPair(_rescaled(upper), Law(np.zeros(1), np.array([0.0])))
-
-
-def _rescaled(law: Law) -> Law:
-    """Put the rounding of the knots back into the kink at 0 so that the masses sum to one."""
-    missing = 1.0 - float(np.sum(np.exp(law.log_masses))) - law.infinity
-    place = int(np.argmin(np.abs(law.atoms)))
-    masses = np.exp(law.log_masses)
-    masses[place] = max(0.0, masses[place] + missing)
-    with np.errstate(divide="ignore"):
-        return Law(law.atoms, np.log(masses), infinity=law.infinity, zero=law.zero)
+    epsilon = np.unique(grid)
+    profile = UpperProfile(epsilon, np.minimum(1.0, delta + (1.0 - delta) * best_delta(logs, theta, epsilon)))
+    return DominatingPair(law_above(profile, profile), Law(np.zeros(1), np.array([0.0])))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,19 +17,11 @@ import numpy as np
 
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
+from tallystick.accounting.finite import LowerTradeoff, law_of_pair, worse_of_both_orders
 from tallystick.accounting.leaf import Leaf, shown, written_call
 from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair
-from tallystick.accounting.polygon import (
-    combined,
-    inverse_knots,
-    law_of_pair,
-    law_of_profile,
-    lower_hull,
-    pair_of_tradeoff,
-    profile_minorant,
-    tradeoff_knots,
-)
+from tallystick.accounting.polygon import OUTWARD, UpperProfile, law_above
 from tallystick.errors import InvalidInput
 from tallystick.numerics.law import Array
 
@@ -110,8 +102,7 @@ def discrete_pair(
 
 @lru_cache(maxsize=64)
 def _hull_of_both(p: Numbers, q: Numbers) -> tuple[Numbers, Numbers]:
-    knots = tradeoff_knots(np.array(p), np.array(q))
-    left, right = pair_of_tradeoff(*combined(knots, inverse_knots(*knots), worst=True))
+    left, right = worse_of_both_orders(np.array(p), np.array(q))
     return tuple(left.tolist()), tuple(right.tolist())
 
 
@@ -178,9 +169,8 @@ def from_tradeoff(
 @lru_cache(maxsize=64)
 def _tradeoff_pair(alpha: Numbers, beta: Numbers) -> DominatingPair:
     """The hull of the knots, then max(f, f^{-1})."""
-    knots = lower_hull(np.array(alpha), np.array(beta))
-    x, y = combined(knots, inverse_knots(*knots), worst=False)
-    return DominatingPair.exact(law_of_pair(*pair_of_tradeoff(x, np.clip(y, 0.0, 1.0 - x))))
+    claim = LowerTradeoff.hull(np.array(alpha), np.array(beta))
+    return DominatingPair.exact(claim.larger(claim.inverse()).law())
 
 
 TRADEOFF = "a convex, decreasing function on [0, 1] with 0 <= f(alpha) <= 1 - alpha"
@@ -215,7 +205,8 @@ def _extended_chord_minorant(x: Array, y: Array) -> tuple[Array, Array]:
     xs = np.unique(np.array([p[0] for p in table]))
     lowest = np.full(xs.size, math.inf)
     np.minimum.at(lowest, np.searchsorted(xs, np.array([p[0] for p in table])), np.array([p[1] for p in table]))
-    return lower_hull(xs, lowest)
+    hull = LowerTradeoff.hull(xs, lowest)
+    return hull.alpha, hull.beta
 
 
 # ---- privacy profiles ----
@@ -270,11 +261,10 @@ def _profile_pair(epsilon: Numbers, delta: Numbers) -> DominatingPair:
     x, y = np.array(epsilon), np.array(delta)
     if x[0] > 0.0:
         # H(1) <= 1 - (1 - delta_1) / a_1.
-        x, y = np.concatenate([[0.0], x]), np.concatenate([[1.0 - (1.0 - y[0]) * math.exp(-x[0])], y])
-    levels, heights, last = profile_minorant(x, y)
-    if abs(levels[-1] / math.exp(x[-1]) - 1) > 1e-12:
-        levels, heights = np.append(levels, math.exp(x[-1])), np.append(heights, last)
-    return DominatingPair.exact(law_of_profile(levels, heights, float(heights[-1])))
+        start = min(1.0, (y[0] - math.expm1(-x[0]) * (1.0 - y[0])) * (1.0 + OUTWARD))
+        x, y = np.append(0.0, x), np.append(start, y)
+    profile = UpperProfile(x, y)
+    return DominatingPair.exact(law_above(profile, profile))
 
 
 # ---- knots ----

@@ -1,0 +1,205 @@
+"""Finite pairs: their laws, the worse of both orders, and the trade-off polygons they stand for.
+
+Masses stay masses: nothing here is recovered from a cumulative sum, so an outcome of mass 1e-300 keeps its loss.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from tallystick.numerics.law import UNIT, Array, Law
+
+SAME = 1e-13
+"""Profiles that differ by less than this share are taken for equal; what is read from them is kept at 1e-12."""
+
+
+def law_of_pair(p: Array, q: Array) -> Law:
+    """The loss law of a finite pair of mass vectors."""
+    both = (p > 0) & (q > 0)
+    return _law(_losses(p[both], q[both]), np.log(p[both]), float(np.sum(p[q == 0])), float(np.sum(q[p == 0])))
+
+
+def _losses(p: Array, q: Array) -> Array:
+    """log(p/q). p - q is exact where they are close, so the loss keeps its relative accuracy near zero."""
+    near = np.abs(p - q) < 0.5 * q
+    close = np.log1p(np.where(near, (p - q) / np.where(near, q, 1.0), 0.0))
+    return np.where(near, close, np.log(p) - np.log(q))
+
+
+def _law(losses: Array, logs: Array, infinity: float, zero: float) -> Law:
+    order = np.argsort(losses, kind="stable")
+    distinct = np.unique(losses)
+    lattice = float(distinct[1] - distinct[0]) if distinct.size == 2 else None
+    return Law(losses[order], logs[order], infinity=infinity, zero=zero, lattice=lattice)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Half:
+    """One order of a pair at knots epsilon >= 0: masses, heights H, and e^epsilon times the Q-mass above."""
+
+    p: Array
+    q: Array
+    heights: Array
+    tails: Array
+    infinity: float
+
+    @staticmethod
+    def of(losses: Array, p: Array, q: Array, infinity: float, knots: Array) -> _Half:
+        """Sums of positive terms from the largest loss down: every height keeps its relative accuracy."""
+        place = np.searchsorted(knots, losses)
+        own_p, own_q = np.zeros(knots.size), np.zeros(knots.size)
+        np.add.at(own_p, place, p)
+        np.add.at(own_q, place, q)
+        heights, tails = np.full(knots.size, infinity), np.zeros(knots.size)
+        for k in range(knots.size - 2, -1, -1):
+            gap = knots[k + 1] - knots[k]
+            above = tails[k + 1] + own_p[k + 1]
+            heights[k] = heights[k + 1] - above * math.expm1(-gap)
+            tails[k] = above * math.exp(-gap)
+        return _Half(own_p, own_q, heights, tails, infinity)
+
+
+def worse_of_both_orders(p: Array, q: Array) -> tuple[Array, Array]:
+    """The pair whose profile is, at every epsilon, the larger of H(P||Q) and H(Q||P): what REPLACE neighbours see.
+
+    Kinks of the larger profile keep their masses as given. Where the profiles cross there is a new one; its level is
+    rounded up and its mass too, which raises the profile below it.
+
+    >>> p, q = worse_of_both_orders(np.array([1.0, 1e-18]), np.array([1.0, 0.0]))
+    >>> bool(np.any((p > 0) & (q == 0)) and np.any((q > 0) & (p == 0)))
+    True
+    """
+    both, infinity, zero = (p > 0) & (q > 0), float(np.sum(p[q == 0])), float(np.sum(q[p == 0]))
+    u, v = p[both], q[both]
+    losses = _losses(u, v)
+    ahead, behind = losses > 0.0, losses < 0.0
+    knots = np.unique(np.append(np.abs(losses), 0.0))
+    first = _Half.of(losses[ahead], u[ahead], v[ahead], infinity, knots)
+    second = _Half.of(-losses[behind], v[behind], u[behind], zero, knots)
+    up, down = _larger(knots, first, second)
+    given_away = max(infinity, zero)
+    centre = max(0.0, 1.0 - math.fsum([*up, *down, given_away]))
+    return np.array([*up, *down, centre, given_away, 0.0]), np.array([*down, *up, centre, 0.0, given_away])
+
+
+def _larger(knots: Array, first: _Half, second: _Half) -> tuple[list[float], list[float]]:
+    """P- and Q-masses of the kinks of the larger profile, at losses above 0."""
+    gap = np.append(first.heights - second.heights, first.infinity - second.infinity)
+    size = np.append(np.maximum(first.heights, second.heights), max(first.infinity, second.infinity))
+    signs = np.where(np.abs(gap) <= SAME * size, 0.0, np.sign(gap))
+    ties = signs == 0.0
+    halves = {1.0: first, -1.0: second}
+    for k in range(signs.size - 2, -1, -1):
+        signs[k] = signs[k] or signs[k + 1]
+    active = float(signs[0]) or 1.0
+    up: list[float] = []
+    down: list[float] = []
+    for k in range(1, knots.size):
+        here, coming = halves[active], float(signs[k]) or active
+        if coming == active:
+            up.append(float(here.p[k]))
+            down.append(float(here.q[k]))
+            continue
+        after = halves[coming]
+        if ties[k]:
+            level, arrives, leaves = knots[k], here.tails[k] + here.p[k], after.tails[k]
+        else:
+            # They cross between two knots: both are lines there.
+            share = gap[k - 1] / (gap[k - 1] - gap[k])
+            back = math.log1p(share * math.expm1(knots[k] - knots[k - 1])) * (1.0 + 4.0 * UNIT)
+            level = min(knots[k - 1] + back, knots[k])
+            fade = math.exp(level - knots[k])
+            arrives, leaves = (here.tails[k] + here.p[k]) * fade, (after.tails[k] + after.p[k]) * fade
+            up.append(float(after.p[k]))
+            down.append(float(after.q[k]))
+        mass = float(arrives - leaves + 8.0 * UNIT * arrives)
+        up.append(max(0.0, mass))
+        down.append(max(0.0, mass * math.exp(-level) * (1.0 - 2.0 * UNIT)))
+        active = coming
+    return up, down
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LowerTradeoff:
+    """A convex polygon nowhere above the trade-off function it stands for: corners (alpha, beta), decreasing."""
+
+    alpha: Array
+    beta: Array
+
+    @staticmethod
+    def hull(alpha: Array, beta: Array) -> LowerTradeoff:
+        """The lower convex hull of points sorted by alpha. Corners are given points; nothing is rounded."""
+        corners: list[tuple[float, float]] = []
+        for point in zip(alpha.tolist(), beta.tolist(), strict=True):
+            if corners and point[0] == corners[-1][0]:
+                if point[1] >= corners[-1][1]:
+                    continue
+                corners.pop()
+            while len(corners) >= 2 and _above(corners[-2], corners[-1], point):
+                corners.pop()
+            corners.append(point)
+        table = np.array(corners)
+        return LowerTradeoff(table[:, 0], table[:, 1])
+
+    def inverse(self) -> LowerTradeoff:
+        """The left inverse inf{t: f(t) <= alpha}: the polygon mirrored at the diagonal."""
+        x, y = np.append(self.beta[::-1], 1.0), np.append(self.alpha[::-1], 0.0)
+        if x[0] > 0.0:
+            x, y = np.append(0.0, x), np.append(1.0, y)
+        keep = np.append(np.diff(x) > 0.0, True)
+        return LowerTradeoff(x[keep], y[keep])
+
+    def larger(self, other: LowerTradeoff) -> LowerTradeoff:
+        """The larger of two lower bounds, which is one.
+
+        Its corners are corners of either, and crossings. A crossing is rounded, and then lies on or below both lines.
+        """
+        x = np.union1d(self.alpha, other.alpha)
+        f, g = np.interp(x, self.alpha, self.beta), np.interp(x, other.alpha, other.beta)
+        own, its = np.isin(x, self.alpha) & (f >= g), np.isin(x, other.alpha) & (g >= f)
+        points = list(zip(x[own].tolist(), f[own].tolist(), strict=True))
+        points += zip(x[its].tolist(), g[its].tolist(), strict=True)
+        for k in np.flatnonzero((f - g)[:-1] * (f - g)[1:] < 0.0).tolist():
+            points.append(_crossing(self, other, float(x[k]), float(x[k + 1])))
+        table = np.array(sorted(points))
+        return LowerTradeoff.hull(table[:, 0], table[:, 1])
+
+    def law(self) -> Law:
+        """Each segment is an outcome: width its mass under P, drop its mass under Q. Differences are exact."""
+        alphas = [Fraction(0), *map(Fraction, self.alpha.tolist()), Fraction(1)]
+        betas = [Fraction(1), *map(Fraction, self.beta.tolist()), Fraction(0)]
+        atoms, logs, infinity, zero = [], [], Fraction(0), Fraction(0)
+        for k in range(len(alphas) - 1):
+            p, q = alphas[k + 1] - alphas[k], betas[k] - betas[k + 1]
+            if p > 0 and q > 0:
+                near = abs(p - q) < q / 2
+                atoms.append(math.log1p(float((p - q) / q)) if near else math.log(float(p)) - math.log(float(q)))
+                logs.append(math.log(float(p)))
+            else:
+                infinity, zero = infinity + max(p, Fraction(0)), zero + max(q, Fraction(0))
+        return _law(np.array(atoms), np.array(logs), float(infinity), float(zero))
+
+
+def _above(first: tuple[float, float], middle: tuple[float, float], last: tuple[float, float]) -> bool:
+    """Is the middle point surely on or above the chord of the other two? What is kept in doubt does no harm."""
+    run, rise = last[0] - first[0], last[1] - first[1]
+    return (middle[1] - first[1]) * run >= rise * (middle[0] - first[0])
+
+
+def _crossing(f: LowerTradeoff, g: LowerTradeoff, low: float, high: float) -> tuple[float, float]:
+    """Where two lines cross between neighbouring knots: the level rounded, the height below both lines there."""
+    lines = []
+    for curve in (f, g):
+        k = int(np.searchsorted(curve.alpha, high, side="left"))
+        x, y = Fraction(float(curve.alpha[k - 1])), Fraction(float(curve.beta[k - 1]))
+        slope = (Fraction(float(curve.beta[k])) - y) / (Fraction(float(curve.alpha[k])) - x)
+        lines.append((y - slope * x, slope))
+    (a, s), (b, t) = lines
+    at = min(max(float((b - a) / (s - t)), low), high)
+    height = min(a + s * Fraction(at), b + t * Fraction(at))
+    near = float(height)
+    return at, max(0.0, near if Fraction(near) <= height else math.nextafter(near, -math.inf))

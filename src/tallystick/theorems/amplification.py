@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput
+from tallystick.rounding import delta_down, delta_up, down, expm1, up
 from tallystick.theorems import require
 from tallystick.theorems.piecewise import (
     PiecewiseTradeoff,
@@ -19,7 +20,6 @@ from tallystick.theorems.piecewise import (
 )
 from tallystick.theorems.plrv import hockey_stick
 from tallystick.theorems.require import Floats
-from tallystick.theorems.rounding import delta_down, delta_up, down, up
 from tallystick.theorems.testing import least_type_two_error
 
 Pair = tuple[Floats, Floats]
@@ -39,9 +39,9 @@ def amplified(*, epsilon: float, rate: float, delta: float = 0.0) -> tuple[float
     d = check.probability("delta", delta)
     if q == 0.0:
         return 0.0, 0.0
-    # for large epsilon: log(1 - q + q e^eps) = eps + log(q + (1 - q) e^-eps)
-    value = math.log1p(q * math.expm1(e)) if e < 1.0 else e + math.log(q + (1.0 - q) * math.exp(-e))
-    return up(min(e, max(value, 0.0) + 4e-16 * (e if e >= 1.0 else 0.0))), delta_up(q * d)
+    # for large epsilon: log(1 + q (e^eps - 1)) = eps + log(q + (1 - q) e^-eps)
+    value = math.log1p(q * math.expm1(e)) if e < 700.0 else e + math.log(q + (1.0 - q) * math.exp(-e)) + 1e-13
+    return up(min(e, max(value, 0.0)), positive=e > 0.0), delta_up(q * d, positive=d > 0.0)
 
 
 def amplified_one_dp(*, rate: float) -> tuple[float, float, float]:
@@ -54,7 +54,7 @@ def amplified_one_dp(*, rate: float) -> tuple[float, float, float]:
     [0.158565, 0.171828, 0.2]
     """
     q = check.probability("rate", rate)
-    return amplified(epsilon=1.0, rate=q)[0], up(math.expm1(1.0) * q), up(2.0 * q)
+    return amplified(epsilon=1.0, rate=q)[0], up(math.expm1(1.0) * q, positive=q > 0.0), up(2.0 * q)
 
 
 def sampling_rate_for(*, epsilon: float, base_epsilon: float) -> float:
@@ -82,7 +82,9 @@ def base_epsilon_for(*, epsilon: float, rate: float) -> float:
     2.443832
     """
     e, q = check.nonnegative("epsilon", epsilon), check.positive("rate", check.probability("rate", rate))
-    return down(math.log1p(math.expm1(e) / q) if e < 700.0 else e - math.log(q))
+    odds = expm1(e) / q
+    # beyond the largest float the one under the logarithm is lost in rounding
+    return down(math.log1p(odds) if odds < math.inf else (math.log(expm1(e)) if e < 700.0 else e) - math.log(q))
 
 
 def poisson_pairs(
@@ -147,10 +149,10 @@ def subsampled_approx_tradeoff(*, alpha: float, epsilon: float, delta: float, ra
     """
     a, d, q = (check.probability(n, v) for n, v in (("alpha", alpha), ("delta", delta), ("rate", rate)))
     e = check.nonnegative("epsilon", epsilon)
-    small, slip = amplified(epsilon=e, rate=q)[0], q * d
+    small, slip = amplified(epsilon=e, rate=q, delta=d)
     outer = max(0.0, least_type_two_error(alpha=a, epsilon=small, delta=slip))
-    middle = 1.0 - slip - q * (1.0 - d) * math.tanh(e / 2.0) - a
-    return delta_down(max(outer, middle), slack=1e-12)
+    middle = math.fsum((1.0, -slip, -up(q * (1.0 - d) * math.tanh(e / 2.0)), -a))
+    return delta_down(max(outer, middle))
 
 
 def composed_directions_delta(pairs: Sequence[Pair], *, epsilon: float) -> float:

@@ -7,8 +7,8 @@ import math
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput
+from tallystick.rounding import delta_up, exp, up
 from tallystick.theorems import require
-from tallystick.theorems.rounding import up
 
 
 def randomized_response_epsilon(*, coin: float) -> float:
@@ -20,7 +20,10 @@ def randomized_response_epsilon(*, coin: float) -> float:
     1.098612
     """
     p = check.probability("coin", coin)
-    return math.inf if p == 0.0 else up(math.log(2.0 - p) - math.log(p)) if p < 1.0 else 0.0
+    if p < 0.5:
+        return math.inf if p == 0.0 else up(math.log(2.0 - p) - math.log(p))
+    # 1 - p is exact here, and so close to 1 the logarithm of the ratio is not
+    return up(math.log1p(2.0 * (1.0 - p) / p))
 
 
 def randomized_response_coin(*, epsilon: float) -> float:
@@ -32,7 +35,8 @@ def randomized_response_coin(*, epsilon: float) -> float:
     0.5
     """
     e = check.nonnegative("epsilon", epsilon)
-    return min(1.0, up(2.0 * math.exp(-e) / (1.0 + math.exp(-e))))
+    # a coin too rare for a float is still tossed: no coin is no privacy
+    return delta_up(2.0 * math.exp(-e) / (1.0 + math.exp(-e)), positive=True)
 
 
 def randomized_response_variance(*, epsilon: float, people: int, proportion: float) -> float:
@@ -45,8 +49,8 @@ def randomized_response_variance(*, epsilon: float, people: int, proportion: flo
     """
     e, n = check.positive("epsilon", epsilon), require.steps("people", people)
     t = check.probability("proportion", proportion)
-    extra = 1.0 / (4.0 * math.sinh(min(e, 700.0) / 2.0) ** 2)
-    return (extra + t * (1.0 - t)) / n
+    root = 0.5 / math.sinh(min(e, 1400.0) / 2.0) if e > 1e-300 else 1.0 / e
+    return (root * root + t * (1.0 - t)) / n
 
 
 def laplace_proportion_variance(*, epsilon: float, people: int, proportion: float) -> float:
@@ -59,7 +63,8 @@ def laplace_proportion_variance(*, epsilon: float, people: int, proportion: floa
     """
     e, n = check.positive("epsilon", epsilon), require.steps("people", people)
     t = check.probability("proportion", proportion)
-    return t * (1.0 - t) / n + 2.0 / (n * e) ** 2
+    scale = 1.0 / e / n
+    return t * (1.0 - t) / n + 2.0 * scale * scale
 
 
 def laplace_scale(*, epsilon: float, sensitivity: float) -> float:
@@ -70,7 +75,7 @@ def laplace_scale(*, epsilon: float, sensitivity: float) -> float:
     >>> round(laplace_scale(epsilon=0.5, sensitivity=2.0), 9)
     4.0
     """
-    return up(check.positive("sensitivity", sensitivity) / check.positive("epsilon", epsilon))
+    return up(check.positive("sensitivity", sensitivity) / check.positive("epsilon", epsilon), positive=True)
 
 
 def counts_sensitivity(*, queries: int) -> float:
@@ -133,7 +138,7 @@ def local_rate(*, people: int, epsilon: float, moments: float) -> float:
     0.01
     """
     n, e, k = _rate(people, epsilon, moments)
-    return float((1.0 / (n * e * e)) ** ((k - 1.0) / k))
+    return exp((math.log(n) + 2.0 * math.log(e)) * (1.0 / k - 1.0))
 
 
 def central_rate(*, people: int, epsilon: float, moments: float) -> float:
@@ -146,7 +151,7 @@ def central_rate(*, people: int, epsilon: float, moments: float) -> float:
     0.0002
     """
     n, e, k = _rate(people, epsilon, moments)
-    return float(1.0 / n + (1.0 / (n * e) ** 2) ** ((k - 1.0) / k))
+    return 1.0 / n + exp(2.0 * (math.log(n) + math.log(e)) * (1.0 / k - 1.0))
 
 
 def marginal_records(*, dimension: int, accuracy: float, epsilon: float, delta: float = 0.0) -> float:
@@ -163,7 +168,7 @@ def marginal_records(*, dimension: int, accuracy: float, epsilon: float, delta: 
     d, e = require.steps("dimension", dimension), check.positive("epsilon", epsilon)
     a, slip = check.positive("accuracy", accuracy), check.probability("delta", delta)
     needed = float(d) if slip == 0.0 else math.sqrt(d * -math.log(slip))
-    return needed / (a * e)
+    return needed / a / e
 
 
 def _rate(people: int, epsilon: float, moments: float) -> tuple[int, float, float]:

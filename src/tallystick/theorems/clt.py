@@ -14,12 +14,15 @@ import numpy as np
 
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput
+from tallystick.rounding import exp, up
 from tallystick.theorems import normal, require
 from tallystick.theorems.gaussian import gaussian_tradeoff, gdp_delta, gdp_epsilon
 from tallystick.theorems.piecewise import PiecewiseTradeoff
 
-_DUST = 1e-26
-"""A variance that rounding alone can make: losses of perfect privacy are zero up to 1e-16 each."""
+_ROUNDING = 4e-16
+"""What a loss of one step may be wrong by: its masses are differences of corners."""
+_DUST = 1e-10
+"""A deviation per step below which the digits of the losses are rounding, and no limit is claimed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +120,7 @@ class LossBand:
         sums = []
         for steps in (list(forward), list(backward)):
             totals = (math.fsum(step.kl for step in steps), math.fsum(step.variance for step in steps))
-            sums.append(normal_sum(*totals, math.fsum(step.k3_bar for step in steps)))
+            sums.append(normal_sum(*totals, math.fsum(step.k3_bar for step in steps), steps=len(steps)))
         return LossBand(sums[0], sums[1])
 
     def delta_band(self, *, epsilon: float) -> tuple[float, float]:
@@ -174,8 +177,10 @@ def gaussian_moments(*, mu: float) -> LossMoments:
     z = kl / m if m > 0.0 else 0.0
     tail = math.erf(z / math.sqrt(2.0))
     density = math.exp(-z * z / 2.0) / math.sqrt(2.0 * math.pi)
-    third = m**3 * (2.0 * (z * z + 2.0) * density + (z**3 + 3.0 * z) * tail)
-    return LossMoments(kl=kl, k2=m * m + kl * kl, k3=third, k3_bar=m**3 * 2.0 * math.sqrt(2.0 / math.pi))
+    cube = m * m * m
+    # beyond 1e50 the density is zero and the cube of the mean is the moment, without an infinity times zero
+    third = cube * (2.0 * (z * z + 2.0) * density + (z * z * z + 3.0 * z) * tail) if m < 1e50 else kl * kl * kl
+    return LossMoments(kl=kl, k2=m * m + kl * kl, k3=third, k3_bar=cube * 2.0 * math.sqrt(2.0 / math.pi))
 
 
 def gaussian_limit(moments: Iterable[LossMoments]) -> GaussianLimit:
@@ -193,9 +198,12 @@ def gaussian_limit(moments: Iterable[LossMoments]) -> GaussianLimit:
     kl = math.fsum(step.kl for step in found)
     variance = math.fsum(step.variance for step in found)
     third = math.fsum(step.k3_bar for step in found)
-    if variance <= _DUST:
-        return GaussianLimit(0.0, 0.0)
-    return GaussianLimit(2.0 * kl / math.sqrt(variance), 0.56 * third / variance**1.5)
+    _, deviation, gamma = normal_sum(kl, variance, third, steps=len(found))
+    if deviation == 0.0:
+        # the mean of small losses is half their variance; if all are zero they are so up to their rounding
+        known = kl == variance == third == 0.0
+        return GaussianLimit(math.sqrt(variance), _ROUNDING * len(found) if known else 1.0)
+    return GaussianLimit(2.0 * kl / deviation, gamma)
 
 
 def sampled_gaussian_limit_mu(*, rate: float, sigma: float, steps: int) -> float:
@@ -208,7 +216,12 @@ def sampled_gaussian_limit_mu(*, rate: float, sigma: float, steps: int) -> float
     2.324
     """
     q, s = check.probability("rate", rate), check.positive("sigma", sigma)
-    return q * math.sqrt(require.steps("steps", steps) * math.expm1(1.0 / (s * s)))
+    if q == 0.0:
+        return 0.0
+    width = 1.0 / s
+    # sqrt(e^x - 1) is the square root of x for small x, where x itself may vanish, and e^(x/2) for large x
+    root = width if width < 1e-8 else math.sqrt(math.expm1(width * width)) if width < 20.0 else exp(width * width / 2.0)
+    return q * math.sqrt(require.steps("steps", steps)) * root
 
 
 def _crossing(function: Callable[[float], float], level: float, top: float, *, beyond: float = 0.0) -> float:
@@ -224,12 +237,18 @@ def _crossing(function: Callable[[float], float], level: float, top: float, *, b
     return high
 
 
-def normal_sum(mean: float, variance: float, third: float) -> tuple[float, float, float]:
+def normal_sum(mean: float, variance: float, third: float, *, steps: int) -> tuple[float, float, float]:
     """Mean, deviation and Berry-Esseen error 0.56 third/variance^(3/2) of a sum of independent losses.
 
-    >>> normal_sum(1.0, 4.0, 0.0)
-    (1.0, 2.0, 0.0)
+    The losses are known to ``_ROUNDING``, which moves the mean and the deviation: that much is added to the error. A
+    deviation of 0 says that nothing is known.
+
+    >>> mean, deviation, error = normal_sum(1.0, 4.0, 0.0, steps=1)
+    >>> mean, deviation, error < 1e-14
+    (1.0, 2.0, True)
     """
-    if variance <= _DUST:
-        return max(0.0, mean), 0.0, 0.0
-    return max(0.0, mean), math.sqrt(variance), min(1.0, 0.56 * third / variance**1.5)
+    deviation = math.sqrt(variance)
+    if deviation <= _DUST * math.sqrt(steps):
+        return max(0.0, mean), 0.0, 1.0
+    error = 0.56 * third / (variance * deviation) + 5.0 * _ROUNDING * steps / deviation
+    return max(0.0, mean), deviation, min(1.0, up(error))

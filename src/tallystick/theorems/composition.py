@@ -11,8 +11,8 @@ from collections.abc import Iterable
 
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput
+from tallystick.rounding import delta_up, down, expm1, fsum, up
 from tallystick.theorems import require
-from tallystick.theorems.rounding import delta_up, down, up
 
 
 def basic_composition(*, epsilons: Iterable[float], deltas: Iterable[float] = ()) -> tuple[float, float]:
@@ -27,7 +27,7 @@ def basic_composition(*, epsilons: Iterable[float], deltas: Iterable[float] = ()
     """
     parts = require.numbers("epsilons", epsilons)
     slips = [check.probability("deltas", delta) for delta in deltas]
-    return up(math.fsum(parts)), delta_up(math.fsum(slips))
+    return up(fsum(parts)), delta_up(fsum(slips))
 
 
 def advanced_composition(*, epsilon: float, steps: int, delta_slack: float, delta: float = 0.0) -> tuple[float, float]:
@@ -42,7 +42,7 @@ def advanced_composition(*, epsilon: float, steps: int, delta_slack: float, delt
     (6.3082, 1e-06)
     """
     e, k, slack, d = _step(epsilon, steps, delta_slack, delta)
-    return up(_azuma(e, k, slack) + k * e * math.expm1(e)), _total_delta(k, d, slack)
+    return up(_azuma(e, k, slack) + k * e * expm1(e), positive=e > 0.0), _total_delta(k, d, slack)
 
 
 def advanced_composition_quadratic(
@@ -58,7 +58,7 @@ def advanced_composition_quadratic(
     5.7565
     """
     e, k, slack, d = _step(epsilon, steps, delta_slack, delta)
-    return up(_azuma(e, k, slack) + k * e * e / 2.0), _total_delta(k, d, slack)
+    return up(_azuma(e, k, slack) + k * e * e / 2.0, positive=e > 0.0), _total_delta(k, d, slack)
 
 
 def advanced_composition_tight_mean(
@@ -85,9 +85,11 @@ def advanced_composition_tight_mean(
     slips = [check.probability("deltas", delta) for delta in deltas] or [0.0] * len(parts)
     if not len(times) == len(slips) == len(parts):
         raise InvalidInput("counts", times, f"as many counts and deltas as epsilons ({len(parts)})")
-    mean = math.fsum(n * e * math.tanh(e / 2.0) for e, n in zip(parts, times, strict=True))
-    spread = math.sqrt(2.0 * -math.log(slack) * math.fsum(n * e * e for e, n in zip(parts, times, strict=True)))
-    return up(mean + spread), delta_up(math.fsum(n * d for d, n in zip(slips, times, strict=True)) + slack)
+    mean = fsum(n * e * math.tanh(e / 2.0) for e, n in zip(parts, times, strict=True))
+    # the root of the sum of squares, without squaring what a float cannot square
+    size = math.hypot(*(math.sqrt(n) * e for e, n in zip(parts, times, strict=True)))
+    epsilon = up(mean + math.sqrt(-2.0 * math.log(slack)) * size, positive=max(parts) > 0.0)
+    return epsilon, delta_up(fsum(n * d for d, n in zip(slips, times, strict=True)) + slack)
 
 
 def step_epsilon_printed(*, total_epsilon: float, steps: int, delta_slack: float) -> float:
@@ -105,7 +107,7 @@ def step_epsilon_printed(*, total_epsilon: float, steps: int, delta_slack: float
     root = math.sqrt(2.0 * k * -math.log(slack))
     # The proof needs k e (e^e - 1) <= total/2, which fails only for a slack near 1: then solve instead.
     step = total / (2.0 * root)
-    if _azuma(step, k, slack) + k * step * math.expm1(step) > total:
+    if _azuma(step, k, slack) + k * step * expm1(step) > total:
         return step_epsilon(total_epsilon=total, steps=k, delta_slack=slack)
     return down(step)
 
@@ -159,7 +161,7 @@ def rdp_composition(*, epsilons: Iterable[float]) -> float:
     >>> round(rdp_composition(epsilons=[0.25, 0.5]), 9)
     0.75
     """
-    return up(math.fsum(require.numbers("epsilons", epsilons)))
+    return up(fsum(require.numbers("epsilons", epsilons)))
 
 
 def zcdp_composition(*, rhos: Iterable[float]) -> float:
@@ -170,7 +172,7 @@ def zcdp_composition(*, rhos: Iterable[float]) -> float:
     >>> round(zcdp_composition(rhos=[0.1, 0.02]), 9)
     0.12
     """
-    return up(math.fsum(require.numbers("rhos", rhos)))
+    return up(fsum(require.numbers("rhos", rhos)))
 
 
 def gdp_composition(*, mus: Iterable[float]) -> float:

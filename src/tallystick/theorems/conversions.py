@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput
+from tallystick.rounding import delta_up, exp, expm1, up
 from tallystick.theorems import normal, require
 from tallystick.theorems.minimise import least
-from tallystick.theorems.rounding import delta_up, up
 
 
 def pure_to_zcdp(*, epsilon: float) -> float:
@@ -26,7 +26,7 @@ def pure_to_zcdp(*, epsilon: float) -> float:
     0.462117
     """
     e = check.nonnegative("epsilon", epsilon)
-    return up(e * math.tanh(e / 2.0))
+    return up(e * math.tanh(e / 2.0), positive=e > 0.0)
 
 
 def pure_to_zcdp_printed(*, epsilon: float) -> float:
@@ -35,7 +35,8 @@ def pure_to_zcdp_printed(*, epsilon: float) -> float:
     >>> round(pure_to_zcdp_printed(epsilon=1.0), 9)
     0.5
     """
-    return up(check.nonnegative("epsilon", epsilon) ** 2 / 2.0)
+    e = check.nonnegative("epsilon", epsilon)
+    return up(e * (e / 2.0), positive=e > 0.0)
 
 
 def bounded_range_to_zcdp(*, epsilon: float) -> float:
@@ -46,7 +47,8 @@ def bounded_range_to_zcdp(*, epsilon: float) -> float:
     >>> round(bounded_range_to_zcdp(epsilon=1.0), 9)
     0.125
     """
-    return up(check.nonnegative("epsilon", epsilon) ** 2 / 8.0)
+    e = check.nonnegative("epsilon", epsilon)
+    return up(e * (e / 8.0), positive=e > 0.0)
 
 
 def gdp_to_zcdp(*, mu: float) -> float:
@@ -57,7 +59,8 @@ def gdp_to_zcdp(*, mu: float) -> float:
     >>> round(gdp_to_zcdp(mu=1.0), 9)
     0.5
     """
-    return up(check.nonnegative("mu", mu) ** 2 / 2.0)
+    m = check.nonnegative("mu", mu)
+    return up(m * (m / 2.0), positive=m > 0.0)
 
 
 def pure_to_gdp(*, epsilon: float) -> float:
@@ -73,6 +76,14 @@ def pure_to_gdp(*, epsilon: float) -> float:
         return 0.0
     if e > 700.0:
         raise InvalidInput("epsilon", epsilon, "at most 700 (beyond it the corner underflows)")
+    if e < 1e-5:
+        # erf(z) >= 2 (z - z^3/3)/sqrt(pi) reaches tanh(e/2) <= e/2 - e^3/24 + e^5/240 at z = sqrt(pi) e/4
+        return up(e * math.sqrt(math.pi / 2.0), positive=True)
+    if e < 1.0:
+        from scipy.special import erfinv
+
+        # 1/(1 + e^eps) = (1 - tanh(eps/2))/2: near 1/2 only the difference to it has digits
+        return up(math.sqrt(8.0) * float(erfinv(math.tanh(e / 2.0))), slack=1e-11)
     return up(-2.0 * normal.quantile(1.0 / (1.0 + math.exp(e))), slack=1e-11)
 
 
@@ -99,9 +110,9 @@ def rdp_to_approx(*, order: float, epsilon: float, delta: float) -> float:
     """
     a, e = require.order("order", order), check.nonnegative("epsilon", epsilon)
     d = require.open_probability("delta", delta)
-    parts = (e, math.log1p(-1.0 / a), -math.log(d) / (a - 1.0), -math.log(a) / (a - 1.0))
-    # the sum may cancel: the slack is relative to its largest part
-    return max(0.0, math.fsum(parts) + 1e-14 * max(abs(part) for part in parts))
+    parts = (e, math.log(a - 1.0) - math.log(a), -math.log(d) / (a - 1.0), -math.log(a) / (a - 1.0))
+    # the sum may cancel: the slack is relative to its largest part, and to that of the logarithms
+    return max(0.0, up(math.fsum(parts) + 1e-14 * max(abs(part) for part in parts) + 4e-16 * math.log(a)))
 
 
 def rdp_to_delta(*, order: float, divergence: float, epsilon: float) -> float:
@@ -116,7 +127,9 @@ def rdp_to_delta(*, order: float, divergence: float, epsilon: float) -> float:
     e = check.nonnegative("epsilon", epsilon)
     exponent = (a - 1.0) * (xi - e + math.log1p(-1.0 / a)) - math.log(a)
     size = (a - 1.0) * (xi + e + 1.0)
-    return 1.0 if exponent >= 0.0 else delta_up(math.exp(exponent), slack=1e-12 + 1e-15 * size)
+    # what the exponent may be wrong by; where that is everything, nothing is claimed
+    wrong = 1e-15 * size
+    return 1.0 if exponent + wrong >= 0.0 or math.isinf(size) else delta_up(math.exp(exponent + wrong), positive=True)
 
 
 def best_rdp_to_approx(
@@ -144,7 +157,8 @@ def best_rdp_to_approx(
             return math.inf
         return convert(order=order, epsilon=divergence, delta=d)
 
-    best = least(at, math.log(1e-6), math.log(largest_order))
+    # the best order is near 1 when delta is: about 1 - log(delta) there
+    best = least(at, math.log(min(1e-6, -0.1 * math.log(d))), math.log(largest_order))
     return at(best), 1.0 + math.exp(best)
 
 
@@ -205,7 +219,7 @@ def approx_to_tv(*, epsilon: float, delta: float = 0.0) -> float:
     """
     e, d = check.nonnegative("epsilon", epsilon), check.probability("delta", delta)
     half = math.tanh(e / 2.0)
-    return delta_up(half + (1.0 - half) * d)
+    return delta_up(half + 2.0 * d / (1.0 + exp(e)), positive=d > 0.0 or e > 0.0)
 
 
 def approx_to_tv_printed(*, epsilon: float, delta: float = 0.0) -> float:
@@ -215,7 +229,7 @@ def approx_to_tv_printed(*, epsilon: float, delta: float = 0.0) -> float:
     0.869141
     """
     e, d = check.nonnegative("epsilon", epsilon), check.probability("delta", delta)
-    return delta_up(math.expm1(min(e, 700.0)) / 2.0 + d)
+    return delta_up(expm1(e) / 2.0 + d, positive=e > 0.0)
 
 
 def pure_to_kl(*, epsilon: float) -> float:
@@ -236,4 +250,4 @@ def pure_to_kl_printed(*, epsilon: float) -> float:
     1.718282
     """
     e = check.nonnegative("epsilon", epsilon)
-    return up(e * math.expm1(e)) if e < 700.0 else math.inf
+    return up(e * expm1(e), positive=e > 0.0)

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tallystick.rounding import delta_up, up
 from tallystick.theorems.piecewise import PiecewiseTradeoff
 from tallystick.theorems.renyi import renyi_divergence
-from tallystick.theorems.rounding import delta_up, up
 
 _ULPS = 5e-16
 """What a difference of two corners may be wrong by."""

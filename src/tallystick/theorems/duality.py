@@ -10,9 +10,11 @@ import numpy as np
 
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput
+from tallystick.rounding import delta_up, exp
 from tallystick.theorems.piecewise import PiecewiseTradeoff, lower_hull
 from tallystick.theorems.require import Floats
-from tallystick.theorems.rounding import delta_up
+
+_LARGEST = 700.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ class PiecewiseProfile:
 
     def delta(self, *, epsilon: float) -> float:
         """delta at ``epsilon`` (any real number), rounded up."""
-        ratio = math.exp(check.finite("epsilon", epsilon))
+        ratio = exp(check.finite("epsilon", epsilon))
         return delta_up(float(np.interp(ratio, (0.0, *self.ratios), (1.0, *self.deltas))))
 
     @staticmethod
@@ -63,6 +65,8 @@ class PiecewiseProfile:
         ratios, heights = [0.0], [1.0]
         for epsilon, delta in points:
             e, d = check.nonnegative("epsilon", epsilon), check.probability("delta", delta)
+            if e > _LARGEST:
+                raise InvalidInput("epsilon", epsilon, f"at most {_LARGEST:g} (beyond it e^epsilon is no float)")
             ratios += [math.exp(-e), math.exp(e)]
             heights += [1.0 - math.exp(-e) * (1.0 - d), d]
         if len(ratios) == 1:

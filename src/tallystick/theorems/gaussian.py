@@ -6,8 +6,8 @@ import math
 
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput, Refused
+from tallystick.rounding import TINY, delta_down, delta_up, up
 from tallystick.theorems import normal, require
-from tallystick.theorems.rounding import delta_down, delta_up, up
 
 _SLACK = 3e-12
 
@@ -24,8 +24,7 @@ def gdp_delta(*, mu: float, epsilon: float) -> float:
     m, e = check.nonnegative("mu", mu), check.nonnegative("epsilon", epsilon)
     if m == 0.0:
         return 0.0
-    # a positive number that underflows is still a positive delta
-    return delta_up(max(normal.gap(e, m), math.ulp(0.0)), slack=_SLACK)
+    return delta_up(normal.gap(e, m), slack=_SLACK, positive=True)
 
 
 def gdp_epsilon(*, mu: float, delta: float) -> float:
@@ -63,7 +62,10 @@ def gdp_from_approx(*, epsilon: float, delta: float) -> float:
     1.0
     """
     e, d = check.nonnegative("epsilon", epsilon), require.open_probability("delta", delta)
-    low, high = 0.0, 1.0
+    if d < TINY:
+        raise InvalidInput("delta", delta, f"a probability from {TINY} to 1")
+    # delta(eps) <= delta(0) <= mu/sqrt(2 pi), so twice the target is within reach
+    low, high = 2.0 * d, 4.0 * d
     while gdp_delta(mu=high, epsilon=e) <= d:
         low, high = high, 2.0 * high
     for _ in range(200):
@@ -96,7 +98,8 @@ def gaussian_mu(*, sigma: float, sensitivity: float = 1.0) -> float:
     >>> round(gaussian_mu(sigma=4.0, sensitivity=2.0), 9)
     0.5
     """
-    return up(check.nonnegative("sensitivity", sensitivity) / check.positive("sigma", sigma))
+    width = check.nonnegative("sensitivity", sensitivity)
+    return up(width / check.positive("sigma", sigma), positive=width > 0.0)
 
 
 def classical_gaussian_sigma(
@@ -136,7 +139,7 @@ def analytic_gaussian_sigma(*, epsilon: float, delta: float, sensitivity: float 
     3.73063
     """
     width = check.positive("sensitivity", sensitivity)
-    return up(width / gdp_from_approx(epsilon=epsilon, delta=delta))
+    return up(width / gdp_from_approx(epsilon=epsilon, delta=delta), positive=True)
 
 
 def gaussian_mechanism_delta(*, sigma: float, epsilon: float, sensitivity: float = 1.0) -> float:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 
 from tallystick.accounting import check
+from tallystick.rounding import SLACK, delta_up, exp, up
 from tallystick.theorems import require
-from tallystick.theorems.piecewise import PiecewiseTradeoff, chained, hull_of_min
-from tallystick.theorems.rounding import delta_up, up
+from tallystick.theorems.piecewise import PiecewiseTradeoff, chained, hull_of_min, pointwise_max, symmetrised
 
 
 def group_pure(*, epsilon: float, size: int) -> float:
@@ -39,10 +39,12 @@ def group_approx(*, epsilon: float, delta: float, size: int) -> tuple[float, flo
     total = up(k * e)
     if d == 0.0:
         return total, 0.0
-    if k * e > 700.0:
-        return total, 1.0
-    factor = float(k) if e == 0.0 else math.expm1(k * e) / math.expm1(e)
-    return total, delta_up(d * factor)
+    if k == 1:
+        return total, d
+    # (e^(k eps) - 1)/(e^eps - 1) = e^((k-1) eps) (1 - e^(-k eps))/(1 - e^(-eps)), the power taken together with delta
+    power = (k - 1) * e + math.log(d)
+    sum_of_rest = float(k) if e == 0.0 else math.expm1(-k * e) / math.expm1(-e)
+    return total, delta_up(exp(power) * sum_of_rest, slack=SLACK + 1e-15 * (k - 1) * e, positive=True)
 
 
 def group_approx_printed(*, epsilon: float, delta: float, size: int) -> tuple[float, float]:
@@ -53,9 +55,8 @@ def group_approx_printed(*, epsilon: float, delta: float, size: int) -> tuple[fl
     0.008155
     """
     e, d, k = check.nonnegative("epsilon", epsilon), check.probability("delta", delta), require.steps("size", size)
-    if d == 0.0 or (k - 1) * e > 700.0:
-        return up(k * e), 0.0 if d == 0.0 else 1.0
-    return up(k * e), delta_up(k * math.exp((k - 1) * e) * d)
+    lost = 0.0 if d == 0.0 else delta_up(k * exp((k - 1) * e) * d, slack=SLACK + 1e-15 * (k - 1) * e)
+    return up(k * e), lost
 
 
 def group_gdp(*, mu: float, size: int) -> float:
@@ -80,18 +81,20 @@ def group_zcdp(*, rho: float, size: int) -> float:
     return up(require.steps("size", size) ** 2 * check.nonnegative("rho", rho))
 
 
-def group_tradeoff(f: PiecewiseTradeoff, *, size: int) -> PiecewiseTradeoff:
-    """1 - (1 - s)^(o k) with s = hull(min(f, f^-1)): a group may mix additions and removals.
+def group_tradeoff(f: PiecewiseTradeoff, *, size: int, both_orders: bool = False) -> PiecewiseTradeoff:
+    """1 - (1 - s)^(o k): a group of k is a chain of k neighbours, each step s.
 
-    Theorem 13.3 of the lecture notes states it for the f of both directions; starting from one direction's f its
-    inverse belongs to it. For symmetric f, s = f; page ``theory/group-privacy.md``.
+    Theorem 13.3 of the lecture notes is about f-DP, a claim on both orders of every two neighbours: with
+    ``both_orders`` s = max(f, f^-1). Otherwise f counts as the claim for one direction, whose inverse holds for the
+    other, and because a group may mix additions and removals s = hull(min(f, f^-1)). For symmetric f both are f; page
+    ``theory/group-privacy.md``.
 
     >>> f = PiecewiseTradeoff.of_approx_dp(epsilon=0.0, delta=0.1)
     >>> float(group_tradeoff(f, size=3)(0.0).round(6))
     0.7
     """
     k = require.steps("size", size)
-    both = hull_of_min(f, f.inverse())
+    both = symmetrised(f) if both_orders else hull_of_min(f, f.inverse())
     whole = both
     for _ in range(k - 1):
         whole = chained(both, whole)
@@ -112,13 +115,14 @@ def replace_from_add_remove(*, epsilon: float, delta: float = 0.0) -> tuple[floa
 
 
 def replace_tradeoff(remove: PiecewiseTradeoff, add: PiecewiseTradeoff) -> PiecewiseTradeoff:
-    """f_ADD(1 - f_REM(.)) with f_REM = T(with, without) and f_ADD = T(without, with).
+    """max(f_ADD(1 - f_REM(.)), f_REM(1 - f_ADD(.))) with f_REM = T(with, without) and f_ADD = T(without, with).
 
-    Proposition 4.2 of the lecture notes writes f(1 - f) with one f, false for asymmetric f (anything
-    sampled); page ``theory/adjacency.md``.
+    One record may leave before the other comes, or after: both chains are proved for every two neighbours, so the
+    better one holds at each level. Proposition 4.2 of the lecture notes writes f(1 - f) with one f, false for
+    asymmetric f (anything sampled); page ``theory/adjacency.md``.
 
     >>> f = PiecewiseTradeoff.of_approx_dp(epsilon=0.0, delta=0.1)
     >>> float(replace_tradeoff(f, f)(0.0).round(6))
     0.8
     """
-    return chained(add, remove)
+    return pointwise_max(chained(add, remove), chained(remove, add))

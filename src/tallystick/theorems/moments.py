@@ -10,12 +10,14 @@ import math
 from collections.abc import Callable, Sequence
 
 from tallystick.accounting import check
+from tallystick.errors import Refused
+from tallystick.rounding import delta_up, up
 from tallystick.theorems import require
 from tallystick.theorems.renyi import renyi_divergence
 from tallystick.theorems.require import Floats
-from tallystick.theorems.rounding import delta_up, up
 
 HISTORICAL_MOMENTS = 32
+_MOMENTS_TRIED = 128
 
 
 def log_moment(p: Sequence[float] | Floats, q: Sequence[float] | Floats, *, moment: float) -> float:
@@ -27,7 +29,8 @@ def log_moment(p: Sequence[float] | Floats, q: Sequence[float] | Floats, *, mome
     0.847298
     """
     lam = check.positive("moment", moment)
-    return up(lam * renyi_divergence(p, q, order=1.0 + lam))
+    divergence = renyi_divergence(p, q, order=1.0 + lam)
+    return up(lam * divergence, positive=divergence > 0.0)
 
 
 def gaussian_log_moment(*, moment: float, sigma: float) -> float:
@@ -39,7 +42,7 @@ def gaussian_log_moment(*, moment: float, sigma: float) -> float:
     0.75
     """
     lam, s = check.positive("moment", moment), check.positive("sigma", sigma)
-    return up(lam * (lam + 1.0) / (2.0 * s * s))
+    return up(lam / s * ((lam + 1.0) / s) / 2.0, positive=True)
 
 
 def sampled_gaussian_log_moment(*, moment: int, rate: float, sigma: float) -> float:
@@ -54,19 +57,27 @@ def sampled_gaussian_log_moment(*, moment: int, rate: float, sigma: float) -> fl
     lam, q = require.steps("moment", moment), check.probability("rate", rate)
     s = check.positive("sigma", sigma)
     if q in (0.0, 1.0):
-        return q * gaussian_log_moment(moment=lam, sigma=s)
+        return gaussian_log_moment(moment=lam, sigma=s) if q == 1.0 else 0.0
     n = lam + 1
     # sum_k C(n,k)(1-q)^(n-k) q^k = 1, so the excess over 1 is a sum of positive terms: nothing cancels
     log_rate, log_rest = math.log(q), math.log1p(-q)
     logs = []
     for k in range(2, n + 1):
         weight = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) + (n - k) * log_rest + k * log_rate
-        lift = k * (k - 1) / (2.0 * s * s)
-        logs.append(weight + (lift + math.log1p(-math.exp(-lift)) if lift > 1e-3 else math.log(math.expm1(lift))))
+        lift = k / s * ((k - 1) / s) / 2.0
+        if lift > 1e-3:
+            logs.append(weight + lift + math.log1p(-math.exp(-lift)))
+        else:
+            # log(e^x - 1) <= log x + x/2 + x^2/24, also where x itself is too small for a float
+            logs.append(weight + math.log(k * (k - 1) / 2.0) - 2.0 * math.log(s) + lift / 2.0 + lift * lift / 24.0)
     peak = max(logs)
+    if math.isinf(peak):
+        return math.inf
     excess = peak + math.log(math.fsum(math.exp(value - peak) for value in logs))
     value = excess + math.log1p(math.exp(-excess)) if excess > 0.0 else math.log1p(math.exp(excess))
-    return up(value, slack=1e-12 + 1e-14 * n)
+    # the logarithms that were added up are known to a few ulps of the largest of them
+    wrong = 1e-14 * n + 1e-15 * max(abs(k * log_rate + (n - k) * log_rest) for k in (2, n)) + 4e-15 * abs(math.log(s))
+    return up(value, slack=1e-12 + wrong, positive=True)
 
 
 def moments_delta(moment: Callable[[int], float], *, epsilon: float, largest: int = HISTORICAL_MOMENTS) -> float:
@@ -80,7 +91,7 @@ def moments_delta(moment: Callable[[int], float], *, epsilon: float, largest: in
     e, top = check.nonnegative("epsilon", epsilon), require.steps("largest", largest)
     exponents = [(moment(lam), lam * e) for lam in range(1, top + 1)]
     best = min(alpha - cost + 1e-15 * (abs(alpha) + cost) for alpha, cost in exponents)
-    return 1.0 if best >= 0.0 else delta_up(math.exp(best))
+    return 1.0 if best >= 0.0 else delta_up(math.exp(best), positive=True)
 
 
 def moments_epsilon(moment: Callable[[int], float], *, delta: float, largest: int = HISTORICAL_MOMENTS) -> float:
@@ -99,7 +110,7 @@ def moments_noise(*, rate: float, steps: int, epsilon: float, delta: float) -> t
     """The least sigma the moments accountant accepts for DP-SGD, and c2 = sigma eps/(q sqrt(T log(1/delta))).
 
     Theorem 11.3 of the lecture notes says that such a constant exists for small epsilon; this computes it;
-    page ``theory/moments-accountant.md``. sigma is rounded up.
+    page ``theory/moments-accountant.md``. sigma is rounded up. Refused where no noise reaches epsilon.
 
     >>> sigma, constant = moments_noise(rate=0.01, steps=10_000, epsilon=1.0, delta=1e-5)
     >>> round(sigma, 3), round(constant, 3)
@@ -110,11 +121,19 @@ def moments_noise(*, rate: float, steps: int, epsilon: float, delta: float) -> t
 
     def met(sigma: float) -> bool:
         moment = lambda lam: up(t * sampled_gaussian_log_moment(moment=lam, rate=q, sigma=sigma))  # noqa: E731
-        return moments_epsilon(moment, delta=d, largest=128) <= e
+        return moments_epsilon(moment, delta=d, largest=_MOMENTS_TRIED) <= e
 
+    least = -math.log(d) / _MOMENTS_TRIED
+    if least >= e:
+        raise Refused(
+            f"no noise reaches epsilon = {e:g} at delta = {d:g}: {_MOMENTS_TRIED} moments alone cost log(1/delta)/"
+            f"{_MOMENTS_TRIED} = {least:g}; use ts.calibrate"
+        )
     high = 1.0
     while not met(high):
         high *= 2.0
+        if high > 1e150:
+            raise Refused(f"no noise that a float can hold reaches epsilon = {e:g} at delta = {d:g}; use ts.calibrate")
     low = 0.0 if high == 1.0 else high / 2.0
     for _ in range(60):
         middle = (low + high) / 2.0

@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 
 from tallystick.accounting import check
+from tallystick.rounding import exp, up
 from tallystick.theorems import require
 from tallystick.theorems.composition import step_epsilon
 from tallystick.theorems.gaussian import analytic_gaussian_sigma
-from tallystick.theorems.rounding import up
 
 
 def laplace_variance_basic(*, epsilon: float, queries: int) -> float:
@@ -23,7 +23,7 @@ def laplace_variance_basic(*, epsilon: float, queries: int) -> float:
     20000.0
     """
     k, e = require.steps("queries", queries), check.positive("epsilon", epsilon)
-    return up(2.0 * (k / e) ** 2)
+    return up(2.0 * (k / e) * (k / e), positive=True)
 
 
 def laplace_variance_advanced(*, epsilon: float, delta: float, queries: int) -> float:
@@ -38,7 +38,8 @@ def laplace_variance_advanced(*, epsilon: float, delta: float, queries: int) -> 
     total, k = check.positive("epsilon", epsilon), require.steps("queries", queries)
     slack = require.open_probability("delta", delta)
     step = step_epsilon(total_epsilon=total, steps=k, delta_slack=slack)
-    return up(2.0 / step**2)
+    root = math.sqrt(2.0) / step if step > 0.0 else math.inf
+    return up(root * root, positive=True)
 
 
 def queries_where_advanced_wins(*, epsilon: float, delta: float) -> int:
@@ -49,13 +50,11 @@ def queries_where_advanced_wins(*, epsilon: float, delta: float) -> int:
     >>> queries_where_advanced_wins(epsilon=1.0, delta=1e-6)
     29
     """
-    check.positive("epsilon", epsilon)
-    require.open_probability("delta", delta)
+    e, d = check.positive("epsilon", epsilon), require.open_probability("delta", delta)
 
     def wins(queries: int) -> bool:
-        return laplace_variance_advanced(epsilon=epsilon, delta=delta, queries=queries) < laplace_variance_basic(
-            epsilon=epsilon, queries=queries
-        )
+        # the step epsilon/k must cost less than epsilon: sqrt(2 log(1/delta)/k) < 1 - tanh(epsilon/(2k))
+        return math.sqrt(-2.0 * math.log(d) / queries) < 2.0 / (1.0 + exp(e / queries))
 
     high = 1
     while not wins(high):
@@ -82,7 +81,9 @@ def gaussian_variance_advanced(*, epsilon: float, delta: float, queries: int, de
     if slack >= d:
         return math.inf
     step = step_epsilon(total_epsilon=total, steps=k, delta_slack=slack)
-    return up(analytic_gaussian_sigma(epsilon=step, delta=(d - slack) / k) ** 2)
+    each = (d - slack) / k
+    sigma = analytic_gaussian_sigma(epsilon=step, delta=each) if each > 0.0 else math.inf
+    return up(sigma * sigma)
 
 
 def best_delta_slack(*, epsilon: float, delta: float, queries: int) -> tuple[float, float]:
@@ -119,7 +120,8 @@ def gaussian_variance_tight(*, epsilon: float, delta: float, queries: int) -> fl
     1785
     """
     k = require.steps("queries", queries)
-    return up(k * analytic_gaussian_sigma(epsilon=epsilon, delta=delta) ** 2)
+    sigma = analytic_gaussian_sigma(epsilon=epsilon, delta=delta)
+    return up(k * sigma * sigma, positive=True)
 
 
 def mean_release_error(*, dimension: int, records: int, epsilon: float, delta: float) -> tuple[float, float]:

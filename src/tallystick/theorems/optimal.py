@@ -7,14 +7,15 @@ response (Kairouz, Oh, Viswanath 2015). Its k-fold composition is a binomial sum
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput
+from tallystick.rounding import LEAST, TINY, delta_up, up
 from tallystick.theorems import require
 from tallystick.theorems.require import Floats
-from tallystick.theorems.rounding import TINY, delta_up, up
 
 
 def optimal_composition_delta(*, epsilon: float, steps: int, total_epsilon: float, delta: float = 0.0) -> float:
@@ -108,9 +109,12 @@ def binomial_window(epsilon: float, steps: int) -> tuple[Floats, Floats, float]:
 
 def _randomized_response_delta(epsilon: float, steps: int, total: float) -> float:
     """delta(total) of k randomized responses; what the window leaves out is added at infinity."""
-    if total >= steps * epsilon:
+    # the product may be rounded below the largest loss, and what lies between counts
+    if Fraction(total) >= steps * Fraction(epsilon):
         return 0.0
     wins, masses, outside = binomial_window(epsilon, steps)
     losses = (2.0 * wins - steps) * epsilon
-    above = losses > total
-    return float(np.sum(masses[above] * -np.expm1(total - losses[above]))) + outside
+    gaps = losses - total + 3e-16 * np.abs(losses)
+    above = gaps > 0.0
+    found = float(np.sum(masses[above] * -np.expm1(-gaps[above]))) + outside
+    return max(found, LEAST)

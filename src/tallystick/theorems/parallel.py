@@ -8,9 +8,9 @@ from functools import reduce
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput, Refused
+from tallystick.rounding import delta_up, up
 from tallystick.theorems import require
 from tallystick.theorems.piecewise import PiecewiseTradeoff, hull_of_min
-from tallystick.theorems.rounding import delta_up, up
 
 
 def parallel_composition(

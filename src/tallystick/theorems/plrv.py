@@ -15,10 +15,10 @@ import numpy as np
 
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput
+from tallystick.rounding import delta_up, up
 from tallystick.theorems import require
 from tallystick.theorems.piecewise import PiecewiseTradeoff
 from tallystick.theorems.require import Floats
-from tallystick.theorems.rounding import delta_up, up
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,14 @@ def gaussian_characteristic_function(*, mu: float, t: float) -> complex:
     (1+0j)
     """
     m, at = check.nonnegative("mu", mu), check.finite("t", t)
-    return cmath.exp(1j * at * m * m / 2.0 - m * m * at * at / 2.0)
+    width = abs(m * at)
+    if width > 40.0:
+        # the modulus e^(-width^2/2) is below every float
+        return 0j
+    phase = m * width / 2.0
+    if phase > 1e8:
+        raise InvalidInput("t", t, f"at most {2e8 / m / m:g} in size (beyond it the phase has no digits left)")
+    return cmath.rect(math.exp(-width * width / 2.0), math.copysign(phase, at))
 
 
 def loss_tail_delta(p: Sequence[float] | Floats, q: Sequence[float] | Floats, *, epsilon: float) -> float:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tallystick.accounting import check
+from tallystick.rounding import delta_up
 from tallystick.theorems import require
 from tallystick.theorems.require import Floats
-from tallystick.theorems.rounding import delta_up
 
 
 @dataclass(frozen=True, slots=True)

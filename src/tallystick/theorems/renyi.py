@@ -9,9 +9,9 @@ import numpy as np
 
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput
+from tallystick.rounding import SLACK, delta_down, delta_up, up
 from tallystick.theorems import require
 from tallystick.theorems.require import Floats
-from tallystick.theorems.rounding import delta_down, delta_up, up
 
 
 def renyi_divergence(p: Sequence[float] | Floats, q: Sequence[float] | Floats, *, order: float) -> float:
@@ -31,17 +31,29 @@ def renyi_divergence(p: Sequence[float] | Floats, q: Sequence[float] | Floats, *
     seen = first > 0.0
     if bool(np.any(second[seen] == 0.0)):
         return math.inf
-    losses = np.log(first[seen]) - np.log(second[seen])
-    # the worst rounding error is absolute in the losses; the divergence itself is never negative
-    noise = 4e-16 * float(np.max(np.abs(losses), initial=0.0) + 1.0)
+    losses, noise = _losses(first[seen], second[seen])
     if math.isinf(order):
         return up(max(0.0, float(np.max(losses)) + noise))
     if order == 1.0:
         return up(max(0.0, math.fsum((first[seen] * losses).tolist()) + noise))
-    exponent = (order - 1.0) * losses
-    peak = float(np.max(exponent))
-    log_moment = peak + math.log(math.fsum((first[seen] * np.exp(exponent - peak)).tolist()))
-    return up(max(0.0, log_moment / (order - 1.0) + noise * (1.0 + 1.0 / (order - 1.0))))
+    return up(max(0.0, log_moment_of(first[seen], losses, order - 1.0) / (order - 1.0) + noise))
+
+
+def log_moment_of(masses: Floats, losses: Floats, moment: float) -> float:
+    """log E[e^(moment L)], rounded up; the losses themselves count as exact.
+
+    >>> round(log_moment_of(np.array([0.5, 0.5]), np.array([0.0, 1.0]), 1.0), 6)
+    0.620115
+    """
+    peak = float(np.max(losses))
+    if moment * float(np.max(np.abs(losses))) < 1.0:
+        # near one, what exceeds it is summed: 1 + S, with S known to a few ulps of its largest part
+        parts = masses * np.expm1(moment * losses)
+        lift = math.fsum(parts.tolist()) + 1e-15 * float(np.max(np.abs(parts)))
+        return math.log1p(max(lift, -0.5))
+    with np.errstate(over="ignore", under="ignore"):
+        below = np.exp(moment * (losses - peak))
+    return up(moment * peak + math.log(math.fsum((masses * below).tolist())) + 4e-15 + 1e-15 * moment * abs(peak))
 
 
 def gaussian_renyi(*, order: float, sigma: float, sensitivity: float = 1.0) -> float:
@@ -56,7 +68,8 @@ def gaussian_renyi(*, order: float, sigma: float, sensitivity: float = 1.0) -> f
     a, s = check.positive("order", order), check.positive("sigma", sigma)
     if a < 1.0:
         raise InvalidInput("order", order, "a Renyi order >= 1")
-    return up(a * (check.nonnegative("sensitivity", sensitivity) / s) ** 2 / 2.0)
+    shift = check.nonnegative("sensitivity", sensitivity) / s
+    return up(a * shift * shift / 2.0, positive=sensitivity > 0.0)
 
 
 def randomized_response_renyi(*, order: float, epsilon: float) -> float:
@@ -73,12 +86,13 @@ def randomized_response_renyi(*, order: float, epsilon: float) -> float:
         return up(e)
     if order - 1.0 < 1e-6:
         # increasing in the order, with derivative at most eps^2/2 there
-        return up(min(e, e * math.tanh(e / 2.0) + (order - 1.0) * e * e))
+        return up(min(e, e * math.tanh(e / 2.0) + (order - 1.0) * e * e), positive=True)
     x = order - 1.0
     # log cosh(u + w) - log cosh(u), u = eps/2, w = x eps, as w + log1p((e^(-2w) - 1)/(e^(2u) + 1)): nothing overflows
     inner = math.expm1(-2.0 * x * e) / (math.exp(min(e, 700.0)) + 1.0)
     # for small epsilon the two parts cancel: their rounding is a few ulps of epsilon
-    return up(min(e, (x * e + math.log1p(inner)) / x + 1e-15 * e))
+    exact = (x * e + math.log1p(inner)) / x if x * e < math.inf else e
+    return up(min(e, order * e * e / 2.0, exact + 1e-15 * e + 1e-15 / x), positive=True)
 
 
 def pure_to_renyi_printed(*, order: float, epsilon: float) -> float:
@@ -88,7 +102,8 @@ def pure_to_renyi_printed(*, order: float, epsilon: float) -> float:
     1.0
     """
     a = check.positive("order", order)
-    return up(a * check.nonnegative("epsilon", epsilon) ** 2 / 2.0)
+    e = check.nonnegative("epsilon", epsilon)
+    return up(a * e * e / 2.0, positive=e > 0.0)
 
 
 def event_probability_bounds(*, probability: float, order: float, epsilon: float) -> tuple[float, float]:
@@ -105,6 +120,19 @@ def event_probability_bounds(*, probability: float, order: float, epsilon: float
     e = check.nonnegative("epsilon", epsilon)
     if p == 0.0:
         return 0.0, 0.0
+    # what the exponents may be wrong by
+    wrong = min(1.0, SLACK + 1e-15 * (e - math.log(p) * a / (a - 1.0)))
     low = math.exp(-e + math.log(p) * a / (a - 1.0))
     high = math.exp(min(0.0, (e + math.log(p)) * (a - 1.0) / a))
-    return delta_down(low), delta_up(high)
+    return delta_down(low, slack=wrong), delta_up(high, slack=wrong, positive=True)
+
+
+def _losses(p: Floats, q: Floats) -> tuple[Floats, float]:
+    """log p/q of positive masses, and how far it may be from the logarithm of the true ratio, all outcomes alike."""
+    with np.errstate(over="ignore", under="ignore"):
+        ratio = p / q
+    plain = (ratio > 1e-300) & (ratio < 1e300)
+    losses = np.where(plain, np.log(np.where(plain, ratio, 1.0)), np.log(p) - np.log(q))
+    # masses are divided by their total: one ulp each, one for the ratio, and those of the logarithm
+    logs = 0.0 if bool(np.all(plain)) else float(np.max(np.abs(np.log(p)) + np.abs(np.log(q))))
+    return losses, 1e-15 + 4e-16 * (float(np.max(np.abs(losses))) + logs)

@@ -10,12 +10,12 @@ from functools import lru_cache
 from tallystick.accounting.adjacency import Direction
 from tallystick.accounting.leaf import Leaf
 from tallystick.accounting.loss import PrivacyLoss
+from tallystick.rounding import TINY, up
 from tallystick.theorems import clt, composition, conversions
 from tallystick.theorems.clt import LossMoments
 from tallystick.theorems.minimise import least
 from tallystick.theorems.moments import HISTORICAL_MOMENTS, moments_epsilon
 from tallystick.theorems.optimal import optimal_composition_epsilon
-from tallystick.theorems.rounding import TINY, up
 from tallystick.theorems.stepwise import StepProfile, step_profile
 from tallystick.theorems.unlike import heterogeneous_optimal_composition
 
@@ -332,7 +332,7 @@ def _limit_of(one: list[LossMoments], other: list[LossMoments], counts: list[int
     kl = math.fsum(n * (a.kl + b.kl) for a, b, n in zip(one, other, counts, strict=True))
     variance = math.fsum(n * a.variance for a, n in zip(one, counts, strict=True))
     third = math.fsum(n * a.k3_bar for a, n in zip(one, counts, strict=True))
-    _, deviation, gamma = clt.normal_sum(kl, variance, third)
+    _, deviation, gamma = clt.normal_sum(kl, variance, third, steps=sum(counts))
     return clt.GaussianLimit(kl / deviation if deviation > 0.0 else 0.0, gamma)
 
 
@@ -344,4 +344,4 @@ def _scaled_sum(steps: list[LossMoments], counts: list[int]) -> tuple[float, flo
     mean = math.fsum(n * a.kl for a, n in zip(steps, counts, strict=True))
     variance = math.fsum(n * a.variance for a, n in zip(steps, counts, strict=True))
     third = math.fsum(n * a.k3_bar for a, n in zip(steps, counts, strict=True))
-    return clt.normal_sum(mean, variance, third)
+    return clt.normal_sum(mean, variance, third, steps=sum(counts))

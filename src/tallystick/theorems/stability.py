@@ -6,10 +6,10 @@ import math
 
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput
+from tallystick.rounding import delta_up, up
 from tallystick.theorems import require
 from tallystick.theorems.conversions import approx_to_tv
 from tallystick.theorems.optimal import optimal_composition_delta
-from tallystick.theorems.rounding import delta_up, up
 
 
 def gaussian_answer_tv(*, samples: int, sigma: float) -> float:
@@ -21,8 +21,7 @@ def gaussian_answer_tv(*, samples: int, sigma: float) -> float:
     >>> round(gaussian_answer_tv(samples=1000, sigma=0.05), 6)
     0.007979
     """
-    m, s = require.steps("samples", samples), check.positive("sigma", sigma)
-    return delta_up(math.erf(1.0 / (2.0 * m * s) / math.sqrt(2.0)))
+    return gaussian_answers_tv(samples=samples, sigma=sigma, queries=1)
 
 
 def gaussian_answers_tv(*, samples: int, sigma: float, queries: int) -> float:
@@ -35,7 +34,7 @@ def gaussian_answers_tv(*, samples: int, sigma: float, queries: int) -> float:
     0.079656
     """
     m, s, k = require.steps("samples", samples), check.positive("sigma", sigma), require.steps("queries", queries)
-    return delta_up(math.erf(math.sqrt(k) / (2.0 * m * s) / math.sqrt(2.0)))
+    return delta_up(math.erf(math.sqrt(k / 8.0) / m / s), positive=True)
 
 
 def gaussian_answers_tv_printed(*, samples: int, sigma: float, queries: int) -> float:
@@ -45,7 +44,7 @@ def gaussian_answers_tv_printed(*, samples: int, sigma: float, queries: int) -> 
     0.797885
     """
     m, s, k = require.steps("samples", samples), check.positive("sigma", sigma), require.steps("queries", queries)
-    return delta_up(k / (math.sqrt(2.0 * math.pi) * m * s))
+    return delta_up(k / math.sqrt(2.0 * math.pi) / m / s, positive=True)
 
 
 def pure_answers_tv(*, epsilon: float, queries: int) -> float:
@@ -84,7 +83,7 @@ def small_epsilon_tv(*, epsilon: float) -> float:
     x = check.nonnegative("epsilon", epsilon)
     if x > 1.0:
         raise InvalidInput("epsilon", epsilon, "at most 1, where the linear bound holds")
-    return delta_up(math.expm1(1.0) * x / 2.0)
+    return delta_up(math.expm1(1.0) * x / 2.0, positive=x > 0.0)
 
 
 def generalization_error(*, distance: float, samples: int, failure: float) -> float:
@@ -98,7 +97,7 @@ def generalization_error(*, distance: float, samples: int, failure: float) -> fl
     """
     e, m = check.probability("distance", distance), require.steps("samples", samples)
     b = require.open_probability("failure", failure)
-    return up(e + (2.0 * e * m + 1.0) * math.sqrt(math.log(2.0 / b) / (2.0 * m)))
+    return up(e + (2.0 * e * m + 1.0) * math.sqrt((math.log(2.0) - math.log(b)) / (2.0 * m)))
 
 
 def gaussian_answers_generalization(*, samples: int, sigma: float, queries: int, failure: float) -> float:
@@ -123,4 +122,4 @@ def normal_tv(*, mu: float) -> float:
     0.382925
     """
     m = check.nonnegative("mu", mu)
-    return delta_up(math.erf(m / math.sqrt(8.0)))
+    return delta_up(math.erf(m / math.sqrt(8.0)), positive=m > 0.0)

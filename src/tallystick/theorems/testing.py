@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from tallystick.accounting import check
-from tallystick.theorems.rounding import delta_down, delta_up
+from tallystick.rounding import delta_down, delta_up, exp, up
 
 
 def power_bound(*, alpha: float, epsilon: float, delta: float = 0.0) -> float:
@@ -19,8 +19,9 @@ def power_bound(*, alpha: float, epsilon: float, delta: float = 0.0) -> float:
     """
     a, d = check.probability("alpha", alpha), check.probability("delta", delta)
     e = check.nonnegative("epsilon", epsilon)
-    first = 1.0 if e > 700.0 and a > 0.0 else math.exp(min(e, 700.0)) * a + d
-    return delta_up(min(1.0, first, 1.0 - math.exp(-e) * (1.0 - d - a)))
+    first = d + (exp(e) * a if a > 0.0 else 0.0)
+    # 1 - e^-eps (1 - delta - alpha) without cancellation
+    return delta_up(min(1.0, first, math.exp(-e) * (d + a) - math.expm1(-e)), positive=a > 0.0)
 
 
 def least_type_two_error(*, alpha: float, epsilon: float, delta: float = 0.0) -> float:
@@ -33,6 +34,7 @@ def least_type_two_error(*, alpha: float, epsilon: float, delta: float = 0.0) ->
     """
     a, d = check.probability("alpha", alpha), check.probability("delta", delta)
     e = check.nonnegative("epsilon", epsilon)
-    # beyond e^700 the first line is below every other one, except at alpha = 0
-    first = 1.0 - d if a == 0.0 else -1.0 if e > 700.0 else 1.0 - d - math.exp(e) * a
-    return delta_down(max(0.0, first, math.exp(-e) * (1.0 - d - a)))
+    taken = up(exp(e) * a) if a > 0.0 else 0.0
+    # math.fsum rounds once, so that what is left after a cancellation is right to its last digit
+    first = -1.0 if taken > 2.0 else math.fsum((1.0, -d, -taken))
+    return delta_down(max(0.0, first, math.exp(-e) * math.fsum((1.0, -d, -a))))

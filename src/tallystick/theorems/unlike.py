@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from tallystick.accounting import check
 from tallystick.accounting.bounds import Bounds
 from tallystick.errors import InvalidInput
+from tallystick.rounding import SLACK, down, up
 from tallystick.theorems import require
 from tallystick.theorems.optimal import binomial_window
 from tallystick.theorems.require import Floats
-from tallystick.theorems.rounding import SLACK, down, up
 
 _POINTS = 2**15
 

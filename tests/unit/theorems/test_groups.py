@@ -102,15 +102,14 @@ def test_replace_tradeoff_of_gaussians_doubles_mu():
 
 @given(brute.pairs(most=3), brute.pairs(most=3))
 def test_replace_tradeoff_bounds_any_pair_that_meets_in_the_middle(first, second):
-    # with -> without -> with': T(with, without) = f_REM, T(without, with') = f_ADD
+    # with -> without -> with', and with -> both -> with': every removal is f_REM, every addition f_ADD
     size = min(len(first[0]), len(second[0]))
-    present, absent = first[0][:size], first[1][:size]
-    other = second[0][:size]
-    if min(present.sum(), absent.sum(), other.sum()) == 0:
+    laws = [law[:size] for law in (*first, *second)]
+    if min(law.sum() for law in laws) == 0:
         return
-    present, absent, other = present / present.sum(), absent / absent.sum(), other / other.sum()
-    bound = theorems.replace_tradeoff(
-        PiecewiseTradeoff.of_pair(present, absent), PiecewiseTradeoff.of_pair(absent, other)
-    )
+    present, absent, other, both = (law / law.sum() for law in laws)
+    remove = theorems.hull_of_min(PiecewiseTradeoff.of_pair(present, absent), PiecewiseTradeoff.of_pair(both, other))
+    add = theorems.hull_of_min(PiecewiseTradeoff.of_pair(absent, other), PiecewiseTradeoff.of_pair(present, both))
+    bound = theorems.replace_tradeoff(remove, add)
     truth = PiecewiseTradeoff.of_pair(present, other)
     assert np.all(truth(GRID) >= bound(GRID) - 1e-9)

@@ -1,0 +1,88 @@
+"""Which way is safe: a bound that claims less privacy may be rounded, one that claims more may not.
+
+A closed form evaluated in double precision has a relative error of a few units in the last place, so stretching by
+``SLACK`` (about 4500 units) covers it with room to spare. Below the least normal number an error is absolute, and a
+positive number may vanish: ``up`` then adds a few units of the least float, and ``positive`` says that the true number
+is above zero, so that what vanished becomes the least float again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+SLACK = 1e-12
+TINY = 1e-300
+LEAST = math.ulp(0.0)
+"""The least positive float."""
+
+
+def up(value: float, *, slack: float = SLACK, positive: bool = False) -> float:
+    """``value`` moved towards infinity: never below the real number it stands for.
+
+    >>> up(2.0) > 2.0, up(0.0), up(float("inf")), up(0.0, positive=True)
+    (True, 0.0, inf, 5e-324)
+    """
+    if value == 0.0:
+        return LEAST if positive else 0.0
+    return value if math.isinf(value) else math.nextafter(value + abs(value) * slack + 4.0 * LEAST, math.inf)
+
+
+def down(value: float, *, slack: float = SLACK) -> float:
+    """``value`` moved towards minus infinity: never above the real number it stands for.
+
+    >>> down(2.0) < 2.0, down(0.0)
+    (True, 0.0)
+    """
+    if value == 0.0 or math.isinf(value):
+        return value
+    lower = math.nextafter(value - abs(value) * slack - 4.0 * LEAST, -math.inf)
+    return lower if value < 0.0 else max(0.0, lower)
+
+
+def delta_up(value: float, *, slack: float = SLACK, positive: bool = False) -> float:
+    """A probability of failure rounded up and kept inside [0, 1].
+
+    >>> delta_up(0.25) > 0.25, delta_up(1.5), delta_up(-1e-18), delta_up(0.0, positive=True) > 0
+    (True, 1.0, 0.0, True)
+    """
+    return min(1.0, up(max(0.0, value), slack=slack, positive=positive))
+
+
+def delta_down(value: float, *, slack: float = SLACK) -> float:
+    """A least error (type II, say) rounded down and kept inside [0, 1].
+
+    >>> delta_down(0.25) < 0.25, delta_down(-0.1)
+    (True, 0.0)
+    """
+    return min(1.0, max(0.0, down(value, slack=slack)))
+
+
+def exp(value: float) -> float:
+    """e^value, infinite where no float is large enough.
+
+    >>> exp(0.0), exp(800.0), exp(-800.0)
+    (1.0, inf, 0.0)
+    """
+    return math.exp(value) if value < 709.7 else math.inf
+
+
+def expm1(value: float) -> float:
+    """e^value - 1 without cancellation, infinite where no float is large enough.
+
+    >>> expm1(1e-20), expm1(800.0)
+    (1e-20, inf)
+    """
+    return math.expm1(value) if value < 709.7 else math.inf
+
+
+def fsum(numbers: Iterable[float]) -> float:
+    """The sum of non-negative numbers, exact until its last rounding, infinite where no float is large enough.
+
+    >>> fsum([0.1] * 10), fsum([1e308, 1e308])
+    (1.0, inf)
+    """
+    try:
+        return math.fsum(numbers)
+    except OverflowError:
+        return math.inf

@@ -7,6 +7,7 @@
     │   └── UnitMismatch                     losses about different units were mixed
     ├── BudgetExceeded              exit 3   the account cannot pay
     ├── Refused                     exit 4   it cannot be proved private
+    │   └── Quarantined                      a plan failed on this data; its owner has to look
     ├── ClaimFalsified              exit 5   an audit found evidence against a claim
     ├── LedgerIntegrity             exit 6   the record was altered, or is not the newest
     ├── NotAuthorised               exit 7
@@ -100,6 +101,10 @@ class Refused(TallystickError):
     """What was asked cannot be proved private, so it is not done."""
 
     exit_code = 4
+
+
+class Quarantined(Refused):
+    """An earlier plan failed after it had started; the data are closed until their owner clears them."""
 
 
 class ClaimFalsified(TallystickError):

@@ -14,7 +14,7 @@ from crash.stores import raised, spend
 from tallystick.ledger import Budget, Ledger
 
 AMOUNT = 3
-SCENARIOS = ("release", "two steps", "give back", "fail", "expire")
+SCENARIOS = ("release", "two steps", "give back", "fail", "expire", "close")
 
 
 @dataclass
@@ -72,6 +72,17 @@ class Worker:
         os.sched_yield()
         self.ledger._clock = lambda: 4e9
         self.ledger.recover()
+
+    def close(self, key: str) -> None:
+        """A plan on a source that fails, and the owner who opens it again."""
+        raised(lambda: self.account.clear(why="what an earlier worker left"))
+        try:
+            with spend(self.account, AMOUNT, key=key, source="visits.csv"):
+                self.say("touched", key)
+                raise ZeroDivisionError
+        except ZeroDivisionError:
+            self.probe("between the failure and the owner")
+        self.account.clear(why="looked at the log")
 
     def perform(self, scenario: str, key: str) -> None:
         getattr(self, scenario.replace(" ", "_"))(key)

@@ -23,6 +23,7 @@ class ModelCharge:
     state: str
     lease: float
     fence: int = 1
+    source: str = ""
 
 
 def add(left: tuple[int, int], right: tuple[int, int]) -> tuple[int, int]:
@@ -34,6 +35,9 @@ class Model:
     now: float
     accounts: dict[str, ModelAccount] = field(default_factory=dict)
     charges: list[ModelCharge] = field(default_factory=list)
+    owner: dict[str, str] = field(default_factory=dict)  # of sources
+    least: dict[str, int] = field(default_factory=dict)  # of populations
+    failures: list[tuple[str, set[str]]] = field(default_factory=list)  # what closes sources and populations
 
     def used(self, name: str) -> tuple[int, int]:
         total = self.accounts[name].own
@@ -62,11 +66,42 @@ class Model:
             above = account.parent
         return "ok"
 
-    def take(self, key: str, lines: tuple[tuple[str, int, int], ...], lease: float, *, started: bool):
+    def root(self, name: str) -> str:
+        parent = self.accounts[name].parent
+        return name if parent is None else self.root(parent)
+
+    def closed(self, source: str, lines: tuple[tuple[str, int, int], ...]) -> bool:
+        roots = {self.root(name) for name, _, _ in lines}
+        return bool(source) and any(source == failed or roots & populations for failed, populations in self.failures)
+
+    def _gate(self, source: str, lines: tuple[tuple[str, int, int], ...]) -> str:
+        if self.closed(source, lines):
+            return "Quarantined"
+        roots, owner = {self.root(name) for name, _, _ in lines}, self.owner.get(source)
+        if not source or (owner is not None and owner not in roots):
+            return "Refused" if source else "ok"
+        paying = [(self.root(name), a0) for name, a0, _ in lines if owner in (None, self.root(name))]
+        return "Refused" if any(a0 < self.least.get(root, 0) for root, a0 in paying) else "ok"
+
+    def clear(self, name: str) -> str:
+        self.recover()
+        root = self.root(name)
+        kept = [(s, p - {root}) for s, p in self.failures if self.owner.get(s) != root]
+        kept = [(source, populations) for source, populations in kept if populations]
+        if kept == self.failures:
+            return "Refused"
+        self.failures = kept
+        return "ok"
+
+    def take(self, key: str, lines: tuple[tuple[str, int, int], ...], lease: float, *, started: bool, source: str = ""):
         """(outcome, charge) of asking for a charge."""
+        if source:
+            self.recover()
         live = [c for c in self.charges if c.key == key and c.state != "REFUNDED"]
         if live:
             return self._meet(live[0], lines, lease, started)
+        if (gate := self._gate(source, lines)) != "ok":
+            return gate, None
         before = {name: account.own for name, account in self.accounts.items()}
         for line in sorted(lines, key=lambda line: list(self.accounts).index(line[0])):
             outcome = self._admit(*line)
@@ -75,6 +110,7 @@ class Model:
                     self.accounts[name].own = own
                 return outcome, None
         charge = ModelCharge(key, lines, lines, "EXECUTING" if started else "RESERVED", self.now + lease)
+        charge.source = source
         self.charges.append(charge)
         return "ok", charge
 
@@ -88,8 +124,10 @@ class Model:
         if charge.lease > self.now:
             return "Unavailable", None
         if charge.state == "EXECUTING":
-            charge.state = "BURNED"
+            self.move(charge, charge.fence, "burn")
             return "IdempotencyConflict", None
+        if started and self.closed(charge.source, charge.lines):
+            return "Quarantined", None
         charge.fence, charge.lease = charge.fence + 1, self.now + lease
         charge.state = "EXECUTING" if started else "RESERVED"
         return "ok", charge
@@ -103,7 +141,11 @@ class Model:
         }[action]
         if charge.state != old or charge.fence != fence:
             return "Refused"
+        if action == "start" and self.closed(charge.source, charge.lines):
+            return "Quarantined"
         charge.state = new
+        if new == "BURNED" and charge.source:
+            self.failures.append((charge.source, {self.root(name) for name, _, _ in charge.lines}))
         if new == "REFUNDED":
             for name, a0, a1 in charge.lines:
                 self.accounts[name].own = add(self.accounts[name].own, (-a0, -a1))

@@ -146,9 +146,11 @@ def ledger(place: str, clock: Clock) -> Iterator[Ledger]:
         yield opened
 
 
-def spend(account: Any, a0: int = 1, a1: int = 0, *, why: str = "test", request: str = "", **options: Any) -> Any:
+def spend(
+    account: Any, a0: int = 1, a1: int = 0, *, why: str = "test", request: str = "", source: str = "", **options: Any
+) -> Any:
     """A charge of exact integer amounts on one account, not yet taken."""
-    return Charge(account.ledger, Terms.of(((account, a0, a1),), "{}", request), why=why, **options)
+    return Charge(account.ledger, Terms.of(((account, a0, a1),), "{}", request, source), why=why, **options)
 
 
 def raised(action: Callable[[], Any]) -> str:

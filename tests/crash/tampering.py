@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from crash.stores import Clock, spend
+from tallystick.accounting.losses import zcdp
 from tallystick.ledger import Budget, Ledger, Partition
 from tallystick.ledger.chain import GENESIS, canonical, link
 
-TABLES = ("entry", "account", "charge", "line", "answer", "dataset", "migration")
+TABLES = ("entry", "account", "charge", "line", "answer", "dataset", "quarantine", "migration")
 
 
 def furnished(place: str, config: Path | None = None) -> Ledger:
@@ -24,7 +25,8 @@ def furnished(place: str, config: Path | None = None) -> Ledger:
     blocks = [
         ledger.open(n, budget=Budget.zcdp(0.5, 1e-6), unit="person", parent=people, partition=ward) for n in ("a", "b")
     ]
-    people.attach("visits")
+    people.register("visits", source="visits.csv", note="{}", fixed={"unit": "pid"}, least_price=zcdp(rho=4e-11))
+    people.register("visits", source="moved.csv", note="{}", fixed={"unit": "pid"}, update=True)
     for number, block in enumerate(blocks):
         with spend(block, 1000 + number, 7, key=f"block-{number}") as charge:
             charge.answer = [1, 2.5, "three"]
@@ -34,6 +36,12 @@ def furnished(place: str, config: Path | None = None) -> Ledger:
     burned = spend(people, 50, key="burned")
     burned.__enter__()
     burned.burn()
+    for name, cleared in (("people", True), ("guests", False)):
+        owner = ledger.open(name, budget=Budget.zcdp(1, 1e-6), unit="person", milestones=[0.25] if cleared else [])
+        failed = spend(owner, 60, key=f"failed {name}", source=f"{name}.csv").begin()
+        failed.burn()
+        if cleared:
+            owner.clear(why="looked at the log")
     people.raise_limit(Budget.zcdp(2, 1e-6), why="refresh")
     ledger.open("old", budget=Budget.approx(1), unit="person").close(why="done")
     return ledger

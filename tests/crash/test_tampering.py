@@ -59,6 +59,9 @@ def test_every_table_of_postgres_is_compared(postgres, config):
         "DELETE FROM line WHERE a0 = 50",
         "UPDATE answer SET body = 'null'",
         "DELETE FROM dataset",
+        "UPDATE dataset SET least0 = 1",
+        "DELETE FROM quarantine",
+        "UPDATE quarantine SET cleared = 3 WHERE cleared IS NULL",
         "UPDATE entry SET body = replace(body, '5000', '4999')",
         "DELETE FROM entry WHERE seq = (SELECT max(seq) FROM entry)",
         "ALTER TABLE account ENABLE TRIGGER USER; DROP TRIGGER account_update ON account",
@@ -68,10 +71,10 @@ def test_every_table_of_postgres_is_compared(postgres, config):
         ledger = furnished(place)
         assert ledger.verify().problems == ()
         with psycopg.connect(place, autocommit=True) as connection:
-            for table in ("account", "charge", "line", "answer", "dataset", "entry"):
+            for table in ("account", "charge", "line", "answer", "dataset", "quarantine", "entry"):
                 connection.execute(f"ALTER TABLE {table} DISABLE TRIGGER USER")
             connection.execute(statement)
-            for table in ("account", "charge", "line", "answer", "dataset", "entry"):
+            for table in ("account", "charge", "line", "answer", "dataset", "quarantine", "entry"):
                 connection.execute(f"ALTER TABLE {table} ENABLE TRIGGER USER")
         found = ledger.verify().problems
         ledger.close()
@@ -91,6 +94,10 @@ def test_every_table_of_postgres_is_compared(postgres, config):
         "UPDATE account SET limit0 = limit0 - 1",
         "UPDATE answer SET body = 'null'",
         "DELETE FROM account",
+        "UPDATE dataset SET note = 'other'",
+        "DELETE FROM quarantine",
+        "UPDATE quarantine SET source = population_id WHERE cleared IS NULL",
+        "UPDATE quarantine SET cleared = NULL WHERE cleared IS NOT NULL",
     ],
 )
 def test_the_database_itself_refuses_to_change_the_past(place, statement):

@@ -7,11 +7,14 @@ from typing import Any
 
 from crash.model import Model, ModelAccount
 from crash.stores import Clock, raised
+from tallystick.accounting.losses import zcdp
 from tallystick.ledger import Budget, Filter, Ledger, Partition
+from tallystick.ledger.chain import digest
 from tallystick.ledger.charge import Charge, Terms
 
 NAMES = ("people", "ward-a", "ward-b", "window", "others")
 LIMITS = {"people": (12, 4), "ward-a": (8, 4), "ward-b": (8, 3), "window": (6, 2), "others": (10, 0)}
+SOURCES = ("", "", "", "", "s1", "s2")  # the first is no source; s1 is registered under people, s2 nowhere
 KEYS = tuple(f"k{number}" for number in range(12))
 WARDS = Partition("ward", by="unit id", one_block_per_unit=True)
 
@@ -22,11 +25,12 @@ def budget(limit: tuple[int, int]) -> Budget:
 
 def random_step(twin: Twin, draw: random.Random) -> None:
     """One step of a long random walk."""
-    kind = draw.choices(("take", "again", "move", "renew", "wait", "recover", "raise", "close"), WEIGHTS)[0]
+    kind = draw.choices(("take", "again", "move", "renew", "wait", "recover", "raise", "close", "clear"), WEIGHTS)[0]
     lease, started, which = draw.choice((10.0, 100.0)), draw.random() < 0.5, draw.randrange(1000)
     if kind == "take":
         names = draw.sample(NAMES, draw.randint(1, 3))
-        twin.take(draw.choice(KEYS), tuple((n, draw.randint(0, 5), draw.randint(0, 2)) for n in names), lease, started)
+        lines = tuple((n, draw.randint(0, 5), draw.randint(0, 2)) for n in names)
+        twin.take(draw.choice(KEYS), lines, lease, started, draw.choice(SOURCES))
     elif kind == "again":
         twin.again(which, lease, started)
     elif kind == "move":
@@ -39,11 +43,13 @@ def random_step(twin: Twin, draw: random.Random) -> None:
         twin.recover()
     elif kind == "raise":
         twin.raise_limit(draw.choice(NAMES), (draw.randint(1, 20), draw.randint(0, 6)))
+    elif kind == "clear":
+        twin.clear(draw.choice(NAMES))
     elif draw.random() < 0.1:
         twin.close(draw.choice(NAMES))
 
 
-WEIGHTS = (30, 20, 30, 4, 6, 4, 5, 1)
+WEIGHTS = (30, 20, 30, 4, 6, 4, 5, 1, 6)
 
 
 class Twin:
@@ -58,6 +64,8 @@ class Twin:
             self._open(ward, parent=people, partition=WARDS)
         self._open("window", parent=people)
         self._open("others")
+        people.register("visits", source="s1", least_price=zcdp(rho=2e-12))
+        self.model.owner, self.model.least = {"s1": "people"}, {"people": 2}
         self.handles: list[tuple[Any, Any, int]] = []
         self.steps = 0
 
@@ -69,11 +77,13 @@ class Twin:
         )
         return account
 
-    def take(self, key: str, lines: tuple[tuple[str, int, int], ...], lease: float, started: bool) -> None:
+    def take(
+        self, key: str, lines: tuple[tuple[str, int, int], ...], lease: float, started: bool, source: str = ""
+    ) -> None:
         held = tuple((self.ledger.open(name), a0, a1) for name, a0, a1 in lines)
-        charge = Charge(self.ledger, Terms.of(held, "{}"), why="model", key=key, lease=lease)
+        charge = Charge(self.ledger, Terms.of(held, "{}", "", source), why="model", key=key, lease=lease)
         found = raised(charge.__enter__ if started else charge.reserve)
-        expected, twin = self.model.take(key, tuple(sorted(lines)), lease, started=started)
+        expected, twin = self.model.take(key, tuple(sorted(lines)), lease, started=started, source=source)
         self.agree("take", found, expected)
         if twin is not None:
             self.handles.append((charge, twin, twin.fence))
@@ -82,7 +92,7 @@ class Twin:
         """Ask once more for exactly what an earlier key asked for: a retry, or a takeover when its lease ran out."""
         if self.model.charges:
             earlier = self.model.charges[which % len(self.model.charges)]
-            self.take(earlier.key, earlier.lines, lease, started)
+            self.take(earlier.key, earlier.lines, lease, started, earlier.source)
 
     def move(self, which: int, action: str) -> None:
         if not self.handles:
@@ -109,6 +119,10 @@ class Twin:
         found = raised(lambda: account.raise_limit(budget(limit), why="model"))
         self.agree("raise", found, self.model.raise_limit(name, limit))
 
+    def clear(self, name: str) -> None:
+        account = self.ledger.open(name)
+        self.agree("clear", raised(lambda: account.clear(why="model")), self.model.clear(name))
+
     def close(self, name: str) -> None:
         account = self.ledger.open(name)
         self.agree("close", raised(lambda: account.close(why="model")), self.model.close(name))
@@ -119,10 +133,14 @@ class Twin:
         with self.ledger.store.read() as transaction:
             rows = transaction.rows("accounts")
             charges = transaction.rows("charges")
+            failures = transaction.rows("quarantines")
         for row in rows:
             account = self.model.accounts[row[1]]
             wanted = (*account.limit, *account.own, *self.model.used(row[1]), "closed" if account.closed else "open")
             assert (*row[10:16], row[17]) == wanted, row[1]
+        numbers = {row[1]: row[0] for row in rows}
+        closed = [(digest(source), numbers[name]) for source, names in self.model.failures for name in names]
+        assert sorted((row[2], row[1]) for row in failures if row[3] is None) == sorted(closed)
         states = [(c.key, c.state, c.fence) for c in self.model.charges]
         assert [(row[2], row[4], row[5]) for row in charges] == states
 

@@ -64,7 +64,8 @@ def _findings(card: Card, ledger: Ledger, page: str | None) -> Iterator[Finding]
     planned = answer.get("plan") if isinstance(answer, dict) else None
     same = planned == facts["accounting"]["plan_hash"]
     yield Finding("the charge paid for this plan", "" if same else "the stored answer belongs to another plan")
-    owner = ledger.datasets().get(facts["released"]["dataset"], account.name)
+    registered = ledger.datasets().get(facts["released"]["dataset"])
+    owner = account.name if registered is None else registered.account
     elsewhere = "" if owner == account.name else f"the ledger has this dataset under {owner}"
     yield Finding("the dataset is not of another population", elsewhere)
     promised = Amount(account.currency, *facts["promise"]["limit_amount"])

@@ -26,6 +26,12 @@ Expression = Annotated[
     str, typer.Argument(metavar="EXPR", help='A loss, such as "1000 * gaussian(sigma=1).sampled(rate=0.01)".')
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one versioned JSON object instead of text.")]
+Place = Annotated[
+    str | None,
+    typer.Option("--ledger", metavar="PATH|URL", help="The ledger (default $TALLYSTICK_LEDGER, then ./tallystick.db)."),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Check everything, change nothing.")]
+Why = Annotated[str, typer.Option("--why", help="The reason; it is kept in the record.")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tallystick.ledger import views
+from tallystick.ledger import registry, views
+from tallystick.ledger.admission import admit
+from tallystick.ledger.chain import digest
 from tallystick.ledger.charge import CHARGE_LEASE, Charge
 from tallystick.ledger.filters import Amount, Filter
-from tallystick.ledger.journal import AccountRow, ChargeRow
+from tallystick.ledger.journal import AccountRow, ChargeRow, Line
 from tallystick.ledger.milestones import Statement, so_far
 from tallystick.ledger.pay import LEASE, Valued, pay
 
@@ -127,14 +129,16 @@ class Account:
         also: Sequence[Account] = (),
         lease: float = CHARGE_LEASE,
         request: str = "",
+        source: str = "",
     ) -> Charge:
         """A plan priced before data is touched, as a context manager: reserve and start, then commit or burn.
 
         ``also`` names further accounts that pay the same plan, all or none. ``request`` is any public text that
-        tells this request from others under the same key (a query, say); it must not contain data.
+        tells this request from others under the same key (a query, say); it must not contain data. ``source`` names
+        the data that will be opened: a failure after the start then closes them until ``clear``.
         """
         return self.ledger.charge(
-            loss, accounts=[self, *also], why=why, key=key, delta=delta, lease=lease, request=request
+            loss, accounts=[self, *also], why=why, key=key, delta=delta, lease=lease, request=request, source=source
         )
 
     def reserve(self, loss: PrivacyLoss, *, why: str, key: str | None = None, **options: Any) -> Charge:
@@ -182,9 +186,38 @@ class Account:
         """Stop all spending, for good."""
         self.ledger.close_account(self, why=why)
 
-    def attach(self, dataset: str) -> None:
-        """Say that a dataset, view or extract is about this population; it can belong to one only."""
-        self.ledger.attach(self, dataset)
+    def register(
+        self,
+        dataset: str,
+        *,
+        source: str | None = None,
+        note: str = "",
+        fixed: Mapping[str, str | None] | None = None,
+        least_price: PrivacyLoss | None = None,
+        update: bool = False,
+    ) -> None:
+        """Record that a dataset, view or extract is about this population, for good.
+
+        ``source`` is a public text that says where the data are; it can belong to one population only. ``note`` is
+        public and kept in the chain, ``fixed`` is what no update may change (the unit), and ``least_price`` is what
+        every plan on the source must cost (default: rho 0.0001 or epsilon 0.01).
+        """
+        registry.register(
+            self, dataset, source=source, note=note, fixed=fixed or {}, least_price=least_price, update=update
+        )
+
+    def admit(self, price: Amount, *, source: str) -> None:
+        """Raise what a plan of that price on that source would be told: closed, or below the least price."""
+        with self.ledger.store.read() as transaction:
+            admit(transaction, digest(source), (Line(self.id, price.a0, price.a1, self.path),))
+
+    def failures(self) -> list[int]:
+        """The failed charges that keep the population's data closed."""
+        return registry.failures(self)
+
+    def clear(self, *, why: str) -> list[int]:
+        """Open the population's data again after failures; for their owner, who has looked at the operator's log."""
+        return registry.clear(self, why=why)
 
     def __repr__(self) -> str:
         row = self._row()

@@ -22,6 +22,7 @@ from tallystick.ledger.filters import Amount
 from tallystick.ledger.journal import AccountRow, ChargeRow, Position
 from tallystick.ledger.partition import Partition
 from tallystick.ledger.receipt import Receipt
+from tallystick.ledger.registry import Registered, registered
 from tallystick.ledger.signing import Signer
 from tallystick.ledger.store import Probe, Store
 from tallystick.ledger.text import WHY_LENGTH, checked
@@ -179,15 +180,9 @@ class Ledger:
         """Stop all spending from an account, for good."""
         opening.close_account(self, account, why=checked("why", why, WHY_LENGTH))
 
-    def attach(self, account: Account, dataset: str) -> None:
-        """Record that a dataset is about an account's population."""
-        opening.attach(self, account, checked("dataset", dataset))
-
-    def datasets(self) -> dict[str, str]:
-        """Which account each dataset is attached to."""
-        names = {account.id: account.name for account in self.accounts()}
-        with self.store.read() as transaction:
-            return {name: names[account_id] for name, account_id in transaction.rows("datasets")}
+    def datasets(self) -> dict[str, Registered]:
+        """The registered data sets, by name."""
+        return registered(self)
 
     # -- charges
 
@@ -201,21 +196,24 @@ class Ledger:
         delta: float | None = None,
         lease: float = CHARGE_LEASE,
         request: str = "",
+        source: str = "",
     ) -> Charge:
         """A charge on several accounts, all or none, not yet taken: enter it, or call ``reserve()``."""
         if not accounts or len({account.id for account in accounts}) != len(accounts):
             raise InvalidInput("accounts", [a.name for a in accounts], "one or more different accounts")
-        terms = self._terms(loss, tuple(accounts), delta, request)
+        terms = self._terms(loss, tuple(accounts), delta, request, source)
         return Charge(self, terms, why=why, key=key, lease=lease)
 
-    def _terms(self, loss: PrivacyLoss, accounts: tuple[Account, ...], delta: float | None, request: str) -> Terms:
+    def _terms(
+        self, loss: PrivacyLoss, accounts: tuple[Account, ...], delta: float | None, request: str, source: str
+    ) -> Terms:
         """What was asked, priced; remembered for the last one, because a busy service asks the same again and again."""
         last, terms = self._last
-        asked = (loss, delta, request, *accounts)
+        asked = (loss, delta, request, source, *accounts)
         if terms is None or len(last) != len(asked) or not all(map(is_, last, asked)):
             amounts = [account.price(loss, delta=delta) for account in accounts]
             lines = tuple((account, amount.a0, amount.a1) for account, amount in zip(accounts, amounts, strict=True))
-            terms = Terms.of(lines, loss.to_json(), request)
+            terms = Terms.of(lines, loss.to_json(), request, source)
             self._last = (asked, terms)
         return terms
 

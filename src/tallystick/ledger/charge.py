@@ -31,15 +31,16 @@ class Terms(NamedTuple):
     plan: str
     plan_hash: str
     digest: str
+    source: str | None
 
     @classmethod
-    def of(cls, lines: tuple[tuple[Account, int, int], ...], plan: str, request: str = "") -> Terms:
-        """The terms of exact amounts."""
+    def of(cls, lines: tuple[tuple[Account, int, int], ...], plan: str, request: str = "", source: str = "") -> Terms:
+        """The terms of exact amounts. The same question of data that moved is the same request."""
         checked("plan", plan, PLAN_LENGTH, empty=True)
         by_id = sorted(lines, key=lambda line: line[0].id)
         asked = tuple(Line(account.id, a0, a1, account.path) for account, a0, a1 in by_id)
         about = canonical({"lines": [line[:3] for line in asked], "plan": plan, "request": request})
-        return cls(lines, asked, plan, digest(plan), digest(about))
+        return cls(lines, asked, plan, digest(plan), digest(about), digest(source) if source else None)
 
 
 class Charge:
@@ -107,9 +108,11 @@ class Charge:
         ledger, terms, until = self._ledger, self._terms, self._ledger.lease_end(self._lease)
         wanted = Request(
             ledger.principal, self._key, terms.digest, self._why, terms.plan, terms.plan_hash, terms.asked, until,
-            self._named,
+            terms.source, self._named,
         )  # fmt: skip
         self._named = True
+        if terms.source is not None:
+            ledger.recover()  # a worker that was killed closes its source, too
         with ledger.store.write("begin" if started else "reserve") as transaction:
             held = journal.reserve(transaction, wanted, ledger.now(), started=started)
         if not held.fresh:
@@ -216,18 +219,26 @@ class Charge:
         if self.state != "EXECUTING":
             return  # committed, burned or lost inside the block
         if kind is not None:
-            self.burn_quietly()
+            self.burn_quietly(error)
             return
         try:
             self.commit(self.answer)
-        except BaseException:
-            self.burn_quietly()
+        except BaseException as problem:
+            self.burn_quietly(problem)
             raise
 
-    def burn_quietly(self) -> None:
-        """Burn if the store lets us; if not, the charge stays EXECUTING, which is paid just the same."""
+    def burn_quietly(self, error: BaseException | None = None) -> None:
+        """Burn if the store lets us; if not, the charge stays EXECUTING, which is paid just the same.
+
+        The operator's log gets the class of the error, the plan's hash and the time: no message, which could hold data.
+        """
         with contextlib.suppress(Unavailable, Refused):
             self.burn()
+        if self._terms.source is None:
+            return  # whoever holds the value gets the error itself
+        kind = type(error).__qualname__ if error is not None else ""
+        told = {"at": self._ledger.now(), "charge": self.id, "plan_hash": self._terms.plan_hash, "error": kind[:200]}
+        self._ledger.store.log_failure(canonical(told))
 
     def __repr__(self) -> str:
         number = self._row.id if self._row else "new"

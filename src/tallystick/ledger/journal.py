@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tallystick.errors import IdempotencyConflict, LedgerIntegrity, Refused
+from tallystick.ledger.admission import admit, require_open
 from tallystick.ledger.chain import GENESIS, canonical, digest, link
 from tallystick.ledger.denial import denied
 from tallystick.ledger.store import Transaction
@@ -73,6 +74,11 @@ class Line(NamedTuple):
     a1: int
     path: tuple[tuple[int, int | None, str | None], ...]  # (id, parent, partition), from the account up to its root
 
+    @property
+    def population(self) -> int:
+        """The root account: whose data it is."""
+        return self.path[-1][0]
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -86,6 +92,7 @@ class Request:
     plan_hash: str
     lines: tuple[Line, ...]  # in the order of account ids
     lease_until: int
+    source: str | None = None  # the digest of where the data are; None: the caller holds the value
     named: bool = True  # False: the key was made up just now, so nobody can have used it
 
 
@@ -130,6 +137,8 @@ def reserve(transaction: Transaction, request: Request, at: int, *, started: boo
     row = transaction.row("charge_by_key", request.principal, request.key) if request.named else None
     if row is not None:
         return _meet(transaction, ChargeRow(*row), request, at, started=started)
+    if request.source is not None:
+        admit(transaction, request.source, request.lines)
     for line in request.lines:
         spend(transaction, line)
     state = "EXECUTING" if started else "RESERVED"
@@ -143,6 +152,7 @@ def reserve(transaction: Transaction, request: Request, at: int, *, started: boo
         why=request.why,
         plan=request.plan,
         plan_hash=request.plan_hash,
+        source=request.source,
         lines=[[line.account_id, line.a0, line.a1] for line in request.lines],
         lease_until=request.lease_until,
     )
@@ -241,7 +251,11 @@ def lease(transaction: Transaction, charge: ChargeRow, at: int, until: int, *, t
 
 def start(transaction: Transaction, charge: ChargeRow, at: int) -> Position:
     """RESERVED -> EXECUTING. Only after this is durable may data be opened."""
-    return _move(transaction, charge, "RESERVED", "EXECUTING", "start", at)
+    position = _move(transaction, charge, "RESERVED", "EXECUTING", "start", at)
+    source, populations = _sources(transaction, charge)
+    if source is not None:
+        require_open(transaction, source, populations)
+    return position
 
 
 def commit(transaction: Transaction, charge: ChargeRow, answer: str, at: int) -> Position:
@@ -252,8 +266,21 @@ def commit(transaction: Transaction, charge: ChargeRow, answer: str, at: int) ->
 
 
 def burn(transaction: Transaction, charge: ChargeRow, at: int, *, why: str) -> Position:
-    """EXECUTING -> BURNED: failed after data could have been read, so it stays paid."""
-    return _move(transaction, charge, "EXECUTING", "BURNED", "burn", at, why=why)
+    """EXECUTING -> BURNED: failed after data could have been read, so it stays paid and its source is closed."""
+    position = _move(transaction, charge, "EXECUTING", "BURNED", "burn", at, why=why)
+    source, populations = _sources(transaction, charge)
+    for population in populations if source is not None else ():
+        transaction.run("quarantine_insert", charge.id, population, source)
+    return position
+
+
+def _sources(transaction: Transaction, charge: ChargeRow) -> tuple[str | None, list[int]]:
+    """The source a charge is about and the populations that pay for it."""
+    body = entry_body(transaction, charge.id)
+    if body["source"] is None:
+        return None, []
+    paths = [path_of(transaction, account_id) for account_id, _, _ in body["lines"]]
+    return body["source"], sorted({path[-1][0] for path in paths})
 
 
 def refund(transaction: Transaction, charge: ChargeRow, at: int, *, why: str) -> Position:

@@ -169,15 +169,3 @@ def close_account(ledger: Ledger, account: Account, *, why: str) -> None:
         if transaction.run("close_account", account.id) != 1:
             raise Refused(f"account {account.name!r} is already closed")
         journal.append(transaction, "close", ledger.now(), account=account.id, why=why)
-
-
-def attach(ledger: Ledger, account: Account, dataset: str) -> None:
-    """Append that a dataset belongs to an account; saying it twice changes nothing, another account is refused."""
-    with ledger.store.write("attach") as transaction:
-        row = transaction.row("dataset_named", dataset)
-        if row is not None:
-            if row[1] != account.id:
-                raise Refused(f"dataset {dataset!r} is attached to another account; a person has one lifetime budget")
-            return
-        transaction.run("dataset_insert", dataset, account.id)
-        journal.append(transaction, "attach", ledger.now(), account=account.id, dataset=dataset)

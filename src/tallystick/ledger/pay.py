@@ -5,8 +5,8 @@
     draw                  the noisy answer
     commit                the answer is stored, then handed out
 
-A failure before the charge costs nothing; a failure after it keeps the charge. A mechanism with its value, a table plan
-and a training run all pay here, so this order is written once.
+A failure before the charge costs nothing; a failure after it keeps the charge and closes the source (admission.py). A
+mechanism with its value, a table plan and a training run all pay here, so this order is written once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LEASE: Final = 300.0
 FAILED: Final = (
     "the release failed after its charge had started, so the charge stays paid and has no answer; why is withheld, "
-    "because it could depend on the data"
+    "because it could depend on the data. The data are closed to further plans until their owner clears them"
 )
 INTERRUPTED: Final = "interrupted; the charge had started, so it stays paid and has no answer"
 
@@ -77,8 +77,9 @@ def pay(
     A caller who holds the value could see it anyway and gets the error itself.
     """
     charge = account.charge(
-        release.privacy, why=why, key=key, delta=delta, also=also, lease=lease, request=release.request
-    )
+        release.privacy, why=why, key=key, delta=delta, also=also, lease=lease, request=release.request,
+        source=release.source,
+    )  # fmt: skip
     stored = charge.stored()
     if stored is not None:
         return Paid(*stored, fresh=False)
@@ -90,7 +91,7 @@ def pay(
     try:
         receipt = charge.commit(release.draw())
     except BaseException as error:
-        charge.burn_quietly()
+        charge.burn_quietly(error)
         if not release.source:
             raise
         failure = KeyboardInterrupt(INTERRUPTED) if isinstance(error, KeyboardInterrupt) else Unavailable(FAILED)

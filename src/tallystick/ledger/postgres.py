@@ -116,7 +116,7 @@ class PostgresStore:
     def _applied(self, connection: psycopg.Connection[Row]) -> list[Row]:
         tables = {row[0] for row in connection.execute(TABLES)}
         if "migration" not in tables:
-            if tables & {"entry", "account", "charge", "line", "answer", "dataset"}:
+            if tables & {"entry", "account", "charge", "line", "answer", "dataset", "quarantine", "failure"}:
                 raise LedgerIntegrity(f"{self.url} holds other tables of the ledger's names; use another schema")
             return []
         return connection.execute(STATEMENTS["migrations"]).fetchall()
@@ -162,6 +162,11 @@ class PostgresStore:
             connection = self._connected()
             with self._transaction(connection, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"):
                 yield PostgresTransaction(connection, None)
+
+    def log_failure(self, line: str) -> None:
+        """Tell the operator of a failure, best effort: a table of its own, beside the record."""
+        with contextlib.suppress(TallystickError), self._mutex, self._translated():
+            self._connected().execute("INSERT INTO failure (line) VALUES (%s)", (line,))
 
     def on_commit(self, listener: Listener) -> None:
         """Register who is told the newest entry and its hash once they are durable (anchors)."""

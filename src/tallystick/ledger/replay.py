@@ -17,6 +17,7 @@ from tallystick.ledger.filters import Filter
 from tallystick.ledger.journal import AccountRow, ChargeRow
 from tallystick.ledger.opening import raise_terms
 from tallystick.ledger.partition import Partition
+from tallystick.ledger.registry import DatasetRow
 from tallystick.ledger.signing import verified
 
 
@@ -35,7 +36,10 @@ class Book:
     keys: dict[tuple[str, str], int] = field(default_factory=dict)
     lines: dict[int, list[tuple[int, int, int]]] = field(default_factory=dict)
     answers: dict[int, str] = field(default_factory=dict)
-    datasets: dict[str, int] = field(default_factory=dict)
+    datasets: list[DatasetRow] = field(default_factory=list)
+    fixed: dict[str, Any] = field(default_factory=dict)
+    sources: dict[int, str | None] = field(default_factory=dict)  # of charges
+    quarantines: dict[tuple[int, int], tuple[str, int | None]] = field(default_factory=dict)
 
     def apply(self, seq: int, body: str) -> None:
         """Take one more entry; raises ``Broken`` when a rule is violated."""
@@ -76,6 +80,25 @@ class Book:
             self.require(0 <= used0 <= account.limit0 and 0 <= used1 <= account.limit1, seq, "a total passes its limit")
             self.require(account.own0 >= 0 and account.own1 >= 0, seq, "a total is negative")
             current = account.parent_id
+
+    def population(self, account_id: int) -> int:
+        """The root above an account."""
+        above = self.accounts[account_id].parent_id
+        return account_id if above is None else self.population(above)
+
+    def closed(self, source: str | None, populations: set[int]) -> bool:
+        """Whether a failure on the source or on one of the populations is not cleared."""
+        return source is not None and any(
+            cleared is None and (found == source or population in populations)
+            for (_, population), (found, cleared) in self.quarantines.items()
+        )
+
+    def least(self, source: str, population: int) -> int:
+        """The least price of a plan: that of the source where it is registered, or the largest of the population."""
+        newest = {row.name: row for row in self.datasets}.values()
+        names = {row.name for row in self.datasets if row.source == source}
+        prices = [row.least0 for row in newest if row.name in names or (not names and row.population_id == population)]
+        return max(prices, default=0)
 
     def _own(self, account_id: int) -> tuple[int, int]:
         account = self.accounts[account_id]
@@ -131,17 +154,41 @@ def _close(book: Book, seq: int, entry: dict[str, Any]) -> None:
     book.accounts[account.id] = account._replace(state="closed")
 
 
-def _attach(book: Book, seq: int, entry: dict[str, Any]) -> None:
-    book.require(entry["dataset"] not in book.datasets, seq, "a dataset is attached twice")
-    book.datasets[entry["dataset"]] = book.accounts[entry["account"]].id
+def _register(book: Book, seq: int, entry: dict[str, Any]) -> None:
+    population = book.population(book.accounts[entry["account"]].id)
+    row = DatasetRow(
+        entry["dataset"], seq, entry["account"], population, entry["source"], entry["least"], entry["note"]
+    )
+    before = [known for known in book.datasets if known.name == row.name]
+    book.require(type(row.least0) is int and row.least0 > 0, seq, "a least price is not a positive amount")
+    book.require(
+        not before or (before[-1].account_id, book.fixed[row.name]) == (row.account_id, entry["fixed"]),
+        seq, "a dataset changes whom it protects",
+    )  # fmt: skip
+    book.require(not before or before[-1][4:] != row[4:], seq, "a registration that changes nothing")
+    owners = {known.population_id for known in book.datasets if row.source is not None and known.source == row.source}
+    book.require(owners <= {population}, seq, "a source belongs to two populations")
+    book.fixed[row.name] = entry["fixed"]
+    book.datasets.append(row)
+
+
+def _clear(book: Book, seq: int, entry: dict[str, Any]) -> None:
+    rows = [(charge, population) for charge, population in entry["rows"]]
+    book.require(bool(rows) and rows == sorted(set(rows)) and bool(entry["why"].strip()), seq, "nothing is cleared")
+    for row in rows:
+        source, cleared = book.quarantines[row]
+        book.require(cleared is None, seq, "a failure is cleared twice")
+        book.quarantines[row] = (source, seq)
 
 
 def _reserve(book: Book, seq: int, entry: dict[str, Any]) -> None:
     name = (entry["principal"], entry["key"])
     book.require(name not in book.keys, seq, "two live charges of one key")
     book.require(digest(entry["plan"]) == entry["plan_hash"], seq, "the plan does not have its hash")
-    lines = [(int(i), int(a0), int(a1)) for i, a0, a1 in entry["lines"]]
+    lines = [(i, a0, a1) for i, a0, a1 in entry["lines"]]
+    book.require(all(type(number) is int for line in lines for number in line), seq, "an amount is not an integer")
     book.require(lines == sorted(set(lines)) and len(lines) > 0, seq, "lines are missing or out of order")
+    _admitted(book, seq, entry["source"], lines)
     for account_id, a0, a1 in lines:
         book.require(a0 >= 0 and a1 >= 0, seq, "a negative amount")
         book.require(_all_open(book, account_id), seq, "a charge on a closed account")
@@ -149,7 +196,21 @@ def _reserve(book: Book, seq: int, entry: dict[str, Any]) -> None:
     state = "EXECUTING" if entry["kind"] == "begin" else "RESERVED"
     book.keys[name] = seq
     book.lines[seq] = lines
+    book.sources[seq] = entry["source"]
     book.charges[seq] = ChargeRow(seq, *name, entry["request"], state, 1, entry["lease_until"], seq)
+
+
+def _admitted(book: Book, seq: int, source: str | None, lines: list[tuple[int, int, int]]) -> None:
+    if source is None:
+        return
+    populations = {book.population(account_id) for account_id, _, _ in lines}
+    book.require(not book.closed(source, populations), seq, "a charge on closed data")
+    owners = {row.population_id for row in book.datasets if row.source == source}
+    book.require(not owners or bool(owners & populations), seq, "a source is paid by another population")
+    for account_id, a0, _ in lines:
+        population = book.population(account_id)
+        if not owners or population in owners:
+            book.require(a0 >= book.least(source, population), seq, "a charge below the least price")
 
 
 def _all_open(book: Book, account_id: int) -> bool:
@@ -178,6 +239,12 @@ def _mover(old: str, new: str) -> Callable[[Book, int, dict[str, Any]], None]:
     def move(book: Book, seq: int, entry: dict[str, Any]) -> None:
         charge = _held(book, seq, entry, old)
         book.require(entry["fence"] == charge.fence, seq, "a fence is wrong")
+        source = book.sources[charge.id]
+        populations = {book.population(account_id) for account_id, _, _ in book.lines[charge.id]}
+        if new == "EXECUTING":
+            book.require(not book.closed(source, populations), seq, "a start on closed data")
+        if new == "BURNED" and source is not None:
+            book.quarantines |= {(charge.id, population): (source, None) for population in populations}
         book.charges[charge.id] = charge._replace(state=new, last_seq=seq)
         if new == "COMMITTED":
             book.answers[charge.id] = entry["answer_hash"]
@@ -194,7 +261,8 @@ _ACTIONS: dict[str, Callable[[Book, int, dict[str, Any]], None]] = {
     "open": _open,
     "raise": _raise,
     "close": _close,
-    "attach": _attach,
+    "register": _register,
+    "clear": _clear,
     "reserve": _reserve,
     "begin": _reserve,
     "lease": _lease,

@@ -194,6 +194,15 @@ class SqliteStore:
         finally:
             self._mutex.release()
 
+    def log_failure(self, line: str) -> None:
+        """Tell the operator of a failure, best effort: a file of mode 0600 beside the ledger."""
+        with contextlib.suppress(OSError):
+            log = os.open(f"{self.path}.failures", os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                os.write(log, line.encode() + b"\n")
+            finally:
+                os.close(log)
+
     def on_commit(self, listener: Listener) -> None:
         """Register who is told the newest entry and its hash once they are durable (anchors)."""
         self._listener = listener

@@ -24,6 +24,8 @@ ACCOUNT_COLUMNS: Final = (
     "id, name, parent_id, partition_name, kind, filter, unit, adjacency, milestones, owner, "
     "limit0, limit1, own0, own1, used0, used1, raises, state"
 )
+DATASET_COLUMNS: Final = "name, seq, account_id, population_id, source, least0, note"
+NEWEST: Final = "(SELECT * FROM dataset d WHERE seq = (SELECT max(seq) FROM dataset WHERE name = d.name)) AS newest"
 CHARGE_COLUMNS: Final = "id, principal, key, request, state, fence, lease_until, last_seq"
 
 STATEMENTS: Final[dict[str, str]] = {
@@ -56,9 +58,27 @@ STATEMENTS: Final[dict[str, str]] = {
         "WHERE id = ? AND state = 'open' AND limit0 = ? AND limit1 = ?"
     ),
     "close_account": "UPDATE account SET state = 'closed' WHERE id = ? AND state = 'open'",
-    "dataset_insert": "INSERT INTO dataset (name, account_id) VALUES (?, ?)",
-    "dataset_named": "SELECT name, account_id FROM dataset WHERE name = ?",
-    "datasets": "SELECT name, account_id FROM dataset ORDER BY name",
+    "dataset_insert": f"INSERT INTO dataset ({DATASET_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)",
+    "dataset_named": f"SELECT {DATASET_COLUMNS} FROM dataset WHERE name = ? ORDER BY seq DESC LIMIT 1",
+    "datasets": f"SELECT {DATASET_COLUMNS} FROM dataset ORDER BY seq",
+    "source_owner": "SELECT population_id FROM dataset WHERE source = ? LIMIT 1",
+    "least_of_source": f"SELECT max(least0) FROM {NEWEST} WHERE name IN (SELECT name FROM dataset WHERE source = ?)",
+    "least_of_population": f"SELECT coalesce(max(least0), 0) FROM {NEWEST} WHERE population_id = ?",
+    "quarantine_insert": "INSERT INTO quarantine (charge_id, population_id, source) VALUES (?, ?, ?)",
+    "quarantine_clear": (
+        "UPDATE quarantine SET cleared = ? WHERE charge_id = ? AND population_id = ? AND cleared IS NULL"
+    ),
+    "quarantine_of": (
+        "SELECT charge_id FROM quarantine WHERE cleared IS NULL AND (source = ? OR population_id = ?) "
+        "ORDER BY charge_id LIMIT 1"
+    ),
+    "quarantines_of": (
+        "SELECT charge_id, population_id FROM quarantine WHERE cleared IS NULL AND (population_id = ? "
+        "OR source IN (SELECT source FROM dataset WHERE population_id = ?)) ORDER BY charge_id, population_id"
+    ),
+    "quarantines": (
+        "SELECT charge_id, population_id, source, cleared FROM quarantine ORDER BY charge_id, population_id"
+    ),
     "charge_insert": f"INSERT INTO charge ({CHARGE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
     "charge_by_key": (f"SELECT {CHARGE_COLUMNS} FROM charge WHERE principal = ? AND key = ? AND state <> 'REFUNDED'"),
     "charge_by_id": f"SELECT {CHARGE_COLUMNS} FROM charge WHERE id = ?",
@@ -117,6 +137,9 @@ class Store(Protocol):
 
     def layout_problems(self) -> list[str]:
         """Differences between the database's own objects and the migrations, and physical damage."""
+
+    def log_failure(self, line: str) -> None:
+        """Tell the operator of a failure, best effort, where analysts do not look."""
 
     def on_commit(self, listener: Listener) -> None:
         """Register who is told the newest entry and its hash once they are durable (anchors)."""

@@ -138,8 +138,13 @@ def _project_close(transaction: Transaction, book: Book, seq: int, entry: dict[s
     transaction.run("close_account", entry["account"])
 
 
-def _project_attach(transaction: Transaction, book: Book, seq: int, entry: dict[str, Any]) -> None:
-    transaction.run("dataset_insert", entry["dataset"], entry["account"])
+def _project_register(transaction: Transaction, book: Book, seq: int, entry: dict[str, Any]) -> None:
+    transaction.run("dataset_insert", *book.datasets[-1])
+
+
+def _project_clear(transaction: Transaction, book: Book, seq: int, entry: dict[str, Any]) -> None:
+    for charge, population in entry["rows"]:
+        transaction.run("quarantine_clear", seq, charge, population)
 
 
 def _project_reserve(transaction: Transaction, book: Book, seq: int, entry: dict[str, Any]) -> None:
@@ -160,6 +165,9 @@ def _project_move(transaction: Transaction, book: Book, seq: int, entry: dict[st
     transaction.run("charge_move_replay", charge.state, seq, charge.id)
     if charge.state == "REFUNDED":
         journal.give_back(transaction, charge.id)
+    for (charge_id, population), (source, _) in book.quarantines.items() if charge.state == "BURNED" else ():
+        if charge_id == charge.id:
+            transaction.run("quarantine_insert", charge.id, population, source)
 
 
 _PROJECT: Final[dict[str, Projection]] = {
@@ -167,7 +175,8 @@ _PROJECT: Final[dict[str, Projection]] = {
     "open": _project_open,
     "raise": _project_raise,
     "close": _project_close,
-    "attach": _project_attach,
+    "register": _project_register,
+    "clear": _project_clear,
     "reserve": _project_reserve,
     "begin": _project_reserve,
     "lease": _project_lease,

@@ -100,7 +100,8 @@ def _differences(transaction: Transaction, book: Book) -> Iterator[str]:
         ("account", transaction.rows("accounts"), list(book.accounts.values())),
         ("charge", transaction.rows("charges"), list(book.charges.values())),
         ("line", transaction.rows("lines"), [(c, *line) for c, lines in book.lines.items() for line in lines]),
-        ("dataset", transaction.rows("datasets"), sorted(book.datasets.items())),
+        ("dataset", transaction.rows("datasets"), book.datasets),
+        ("quarantine", transaction.rows("quarantines"), [(*k, *v) for k, v in sorted(book.quarantines.items())]),
         ("answer", transaction.rows("answer_ids"), [(charge_id,) for charge_id in sorted(book.answers)]),
     ]
     for name, found, expected in tables:

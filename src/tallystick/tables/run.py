@@ -14,6 +14,7 @@ from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 from tallystick.tables.asked import MOST_NUMBERS, UNITS
 from tallystick.tables.dialects import SATURATED_TOTAL
 from tallystick.tables.engines.base import Engine, open_engine
+from tallystick.tables.identity import identity
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.parts import Part
 from tallystick.tables.program import Program, compiled
@@ -44,6 +45,7 @@ class Run:
     """One run of a plan, as the ledger's payer sees it (``ledger.pay.Payable``)."""
 
     plan: Plan
+    account: Account
     progress: Progress = None
 
     @property
@@ -58,8 +60,10 @@ class Run:
 
     @property
     def source(self) -> str:
-        """Where the table is."""
-        return self.plan.query.table.source.place
+        """Which data the ledger closes when this run fails; a table in memory is named by who pays for it."""
+        table = self.plan.query.table
+        name = identity(table.source, table.name)
+        return f"{name} of {self.account.name}" if table.source.kind == "memory" else name
 
     def preflight(self) -> None:
         """The source is there and would run the plan."""
@@ -77,7 +81,7 @@ def release(plan: Plan, account: Account, *, why: str, key: str | None, progress
 
     delta = plan.delta if account.currency.kind == "approx" else None
     try:
-        paid = pay(Run(plan, progress), account, why=why, key=key, delta=delta, lease=LEASE)
+        paid = pay(Run(plan, account, progress), account, why=why, key=key, delta=delta, lease=LEASE)
     except BudgetExceeded as problem:
         raise with_plans(plan, problem) from None
     return Release(plan, paid.answer, paid.receipt, fresh=paid.fresh)

@@ -86,7 +86,7 @@ def test_a_limit_raised_later_no_longer_matches_the_promise(clinic) -> None:
 
 def test_a_dataset_of_another_population_is_found(clinic) -> None:
     other = clinic.ledger.open("other", budget=ts.zcdp(rho=1), unit="patient")
-    other.attach("their-table")
+    other.register("their-table")
     made = card(clinic.release(), dataset="their-table")
     assert problems(made, clinic.ledger) == ["the ledger has this dataset under other"]
 

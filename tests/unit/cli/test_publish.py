@@ -270,11 +270,11 @@ def test_stages_are_shown_on_a_terminal_and_nowhere_else(capsys: pytest.CaptureF
 
 
 def test_a_release_tells_its_stages(run, planned, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tallystick.cli import publishing
+    from tallystick.publish import jobs
 
     told: list[str] = []
-    real = publishing.release
-    monkeypatch.setattr(publishing, "release", lambda job, tell: real(job, told.append))
+    real = jobs.release
+    monkeypatch.setattr(jobs, "release", lambda job, tell: real(job, told.append))
     assert run("publish", "run", "table1.plan.json", "--key", "t9", "--why", "report").code == 0
     assert told[0] == "cells"
     assert told[-1] == "totals"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from crash.stores import fresh_schema, postgres  # noqa: F401
+from tallystick.errors import Refused
+from tallystick.ledger import Ledger
+from tallystick.publish import datasets
 
 ADD = "dataset add visits.csv --population patients --unit patient_id --limit rho=0.5".split()
 CAPS = "--max-groups 2 --max-rows-per-group 3".split()
@@ -33,7 +34,12 @@ def test_a_dataset_is_added_listed_and_shown(run, here) -> None:
     assert shown["account"]["unit"] == "patient"
     assert shown["about"] == {"window": "2026, all of it"}
     assert "bounds   age 0 to 110" in run("dataset", "show", "visits").out
-    assert "SECRET" not in (here / "tallystick.db.datasets.json").read_text()
+    assert shown["least_price"]["rho"] == 0.0001
+    assert "price    at least rho 0.0001 a plan" in added.out
+    assert not list(here.glob("*.json"))
+    with Ledger("tallystick.db") as book:
+        assert "SECRET" not in book.datasets()["visits"].note
+        assert book.verify().problems == ()
 
 
 def test_no_datasets_yet_is_said(run, here) -> None:
@@ -47,9 +53,11 @@ def test_a_dry_run_adds_nothing(run, here) -> None:
 
 def test_adding_twice_changes_nothing_and_a_change_is_asked_for(run, here) -> None:
     assert run(*ADD, *CAPS).code == 0
-    before = (here / "tallystick.db.datasets.json").read_bytes()
+    with Ledger("tallystick.db") as book:
+        before = book.head()
     assert run(*ADD, *CAPS).code == 0
-    assert (here / "tallystick.db.datasets.json").read_bytes() == before
+    with Ledger("tallystick.db") as book:
+        assert book.head() == before
     assert run(*ADD, "--max-groups", "9").code == 2
     assert run(*ADD, "--max-groups", "9", "--update").code == 0
 
@@ -116,7 +124,7 @@ def test_bad_input_is_named_and_leaves_nothing_behind(run, here, words) -> None:
         return
     assert outcome.code == 2, outcome.errors
     assert "SECRET" not in outcome.errors
-    assert not (here / "tallystick.db.datasets.json").exists()
+    assert "no datasets yet" in run("dataset", "list").out
 
 
 @pytest.mark.parametrize("source", ["missing.csv", "visits.xlsx", "http://example.org/a.csv", "."])
@@ -143,33 +151,113 @@ def test_an_unknown_dataset_lists_those_there_are(run, here) -> None:
     assert "one of: visits" in outcome.errors
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"format": "tallystick/datasets/1", "datasets": {"visits": 3}}'])
-def test_a_damaged_file_of_datasets_is_said_to_be_damaged(run, here, text) -> None:
+def test_a_file_of_registrations_from_before_is_refused_by_name(run, here) -> None:
     run(*ADD)
-    (here / "tallystick.db.datasets.json").write_text(text)
-    assert run("dataset", "list").code == 6
+    old = here / "tallystick.db.datasets.json"
+    old.write_text("{}")
+    for words in (["dataset", "list"], ["dataset", "show", "visits"], [*ADD, "--update"]):
+        outcome = run(*words)
+        assert outcome.code == 4
+        assert "tallystick.db.datasets.json" in outcome.errors
+        assert "dataset add" in outcome.errors
+    old.unlink()
+    assert run("dataset", "list").code == 0
 
 
-def test_a_file_edited_to_another_population_is_found(run, here) -> None:
+def test_a_registration_edited_in_the_database_is_found(run, here) -> None:
+    import sqlite3
+
     run(*ADD, *CAPS)
-    run("account", "open", "rich", "--budget", "zcdp(rho=100)", "--unit", "patient")
-    path = here / "tallystick.db.datasets.json"
-    told: dict[str, Any] = json.loads(path.read_text())
-    told["datasets"]["visits"]["population"] = "rich"
-    path.write_text(json.dumps(told))
-    assert run(*"query visits --measures count --rho 1 --why x".split()).code == 6
+    connection = sqlite3.connect(here / "tallystick.db", isolation_level=None)
+    trigger = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'dataset_no_update'").fetchone()[0]
+    connection.execute("DROP TRIGGER dataset_no_update")
+    changed = connection.execute("""UPDATE dataset SET note = replace(note, '"unit":"patient_id"', '"unit":null')""")
+    assert changed.rowcount == 1
+    connection.execute(trigger)
+    connection.close()
+    assert run("ledger", "verify").code == 6
+
+
+@pytest.mark.parametrize("how", ["same", "symlink", "hard link", "dots"])
+def test_a_source_belongs_to_one_population(run, here, how) -> None:
+    run(*ADD, *CAPS)
+    place = {"same": "visits.csv", "symlink": "other.csv", "hard link": "other.csv", "dots": "sub/../visits.csv"}[how]
+    (here / "sub").mkdir()
+    if how == "symlink":
+        (here / "other.csv").symlink_to(here / "visits.csv")
+    if how == "hard link":
+        (here / "other.csv").hardlink_to(here / "visits.csv")
+    words = ["dataset", "add", place, "--name", "second", "--population", "others"]
+    outcome = run(*words, "--unit", "patient_id", "--limit", "rho=9")
+    assert outcome.code == 4
+    assert "one population" in outcome.errors
+    assert "others" not in run("ledger", "show").out  # nothing was opened for it
+
+
+def test_python_pays_for_a_registered_source_from_its_population_only(run, here) -> None:
+    import tallystick as ts
+
+    run(*ADD, *CAPS)
+    with Ledger("tallystick.db") as book:
+        other = book.open("others", budget=ts.zcdp(rho=9), unit="patient")
+        table = ts.Private("visits.csv", account=other).table(unit="patient_id").per_unit(max_rows_per_group=1)
+        with pytest.raises(Refused, match="belongs to population 'patients'"):
+            table.agg(n=ts.count()).plan(rho=1).release(why="twice the budget")
+        assert other.used.a0 == 0
 
 
 def test_datasets_added_at_the_same_moment_are_all_kept(run, here) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
-    from tallystick.cli import datasets
-
     run(*ADD)
-    table = datasets.find("visits", None).table
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda i: datasets.keep(datasets.Dataset(f"d{i}", "patients", table), None), range(24)))
-    assert len(datasets.known(None)) == 25
+    with Ledger("tallystick.db") as book:
+        account, table = book.open("patients"), datasets.find("visits", book).table
+        with ThreadPoolExecutor(8) as pool:
+            made = [datasets.Dataset(f"d{i}", "patients", table) for i in range(24)]
+            list(pool.map(lambda each: datasets.register(each, account), made))
+        assert len(datasets.known(book)) == 25
+        assert book.verify().problems == ()
+
+
+def test_plans_cost_at_least_what_was_registered(run, here) -> None:
+    assert run(*ADD, *CAPS, "--least-price", "rho=0.01").code == 0
+    cheap = "query visits --measures count --rho 0.009 --why x".split()
+    for words in (cheap, [*cheap, "--dry-run"]):
+        outcome = run(*words)
+        assert outcome.code == 4
+        assert "cost at least rho 0.0100" in outcome.errors
+    assert run(*"query visits --measures count --rho 0.01 --why x".split()).code == 0
+    for price in ("epsilon=1", "rho=9", "rho=x", "sigma=1", "rho=-1"):
+        assert run(*ADD, *CAPS, "--update", "--least-price", price).code == 2, price
+    assert run(*ADD, *CAPS, "--update", "--least-price", "rho=0.001").code == 0
+    assert run(*"query visits --measures count --rho 0.001 --why x".split()).code == 0
+
+
+def test_a_failure_closes_the_dataset_until_its_owner_clears_it(run, here, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tallystick.tables import run as running
+
+    def broken(*_: object) -> None:
+        raise ValueError("row of SECRET1")
+
+    run(*ADD, *CAPS)
+    asked = "query visits --measures count --rho 0.01 --why x".split()
+    assert run("dataset", "clear", "visits", "--why", "nothing").code == 4
+    monkeypatch.setattr(running, "integers", broken)
+    failed = run(*asked)
+    assert failed.code == 9
+    assert "SECRET" not in failed.errors
+    assert "ValueError" not in failed.errors
+    monkeypatch.undo()
+    monkeypatch.chdir(here)
+    for words in (asked, [*asked, "--dry-run"]):
+        closed = run(*words)
+        assert closed.code == 4
+        assert "dataset clear" in closed.errors
+    assert "closed   by the failure of charge" in run("dataset", "show", "visits").out
+    assert "would open" in run("dataset", "clear", "visits", "--why", "looked", "--dry-run").out
+    assert "opened visits and population patients" in run("dataset", "clear", "visits", "--why", "looked").out
+    assert run(*asked).code == 0
+    assert run("ledger", "verify").code == 0
 
 
 def test_a_missing_cap_is_said_when_the_dataset_is_added(run, here) -> None:

@@ -161,12 +161,12 @@ def test_a_limit_never_falls_and_never_changes_currency(people):
 
 
 def test_a_dataset_belongs_to_one_population(ledger, people):
-    people.attach("visits")
-    people.attach("visits")
+    people.register("visits")
+    people.register("visits")
     other = ledger.open("others", budget=units(5))
-    with pytest.raises(Refused, match="another account"):
-        other.attach("visits")
-    assert ledger.datasets() == {"visits": "people"}
+    with pytest.raises(Refused, match="whom it protects"):
+        other.register("visits")
+    assert {name: row.account for name, row in ledger.datasets().items()} == {"visits": "people"}
 
 
 @pytest.mark.parametrize(

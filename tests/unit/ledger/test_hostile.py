@@ -11,6 +11,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+import tallystick as ts
 from crash.stores import fresh_schema, raised, spend
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused
 from tallystick.ledger import Budget, Filter, Ledger
@@ -112,7 +113,7 @@ def test_text_that_cannot_be_kept_is_refused_before_anything_is_charged(ledger, 
         lambda: ledger.open(given, budget=Budget.zcdp(1)),
         lambda: ledger.open("x", budget=Budget.zcdp(1), unit=given or "\0"),
         lambda: spend(account, why=given),
-        lambda: account.attach(given),
+        lambda: account.register(given),
         lambda: account.close(why=given),
         lambda: account.raise_limit(Budget.zcdp(2), why=given),
     )
@@ -225,14 +226,9 @@ def test_the_file_is_private(tmp_path):
 
 
 def test_a_budget_of_several_orders_or_terms_is_not_a_filter():
-    from types import SimpleNamespace as Of
-
-    several = Of(
-        terms=((Of(kind="renyi_dp", orders=(2.0, 4.0), epsilons=(1.0, 2.0)), 1),), adjacency="add_remove", unit=None
-    )
     with pytest.raises(InvalidInput, match="not a filter"):
-        Budget.of(several)
-    for loss in (Of(terms=()), Of(terms=((Of(kind="laplace"), 1),)), object()):
+        Budget.of(ts.renyi_dp({2: 1.0, 4: 2.0}))
+    for loss in (ts.no_loss(), ts.laplace(scale=1), 2 * ts.zcdp(rho=0.1), object()):
         with pytest.raises(InvalidInput, match="one of zcdp"):
             Budget.of(loss)
 

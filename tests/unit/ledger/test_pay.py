@@ -16,7 +16,7 @@ from tallystick.ledger.pay import FAILED, pay
 class Survey:
     """A release that says what was asked of it."""
 
-    source: str = "survey.csv"
+    source: str = "visits.csv"
     price: float = 0.1
     steps: list[str] = field(default_factory=list)
     fails: dict[str, BaseException] = field(default_factory=dict)

@@ -46,7 +46,7 @@ def problems(path, tmp_path):
     [
         ("DELETE FROM entry WHERE seq = 4", "entry 4 is missing"),
         ("DELETE FROM line WHERE a0 = 5000", "missing from the table"),
-        ("INSERT INTO dataset VALUES ('made up', 1)", "the table differs from the chain"),
+        ("INSERT INTO dataset VALUES ('made up', 1, 2, 2, NULL, 1, '')", "the table differs from the chain"),
         ("UPDATE answer SET body = '{\"int\":9}' WHERE charge_id = (SELECT min(charge_id) FROM answer)", "was altered"),
     ],
 )

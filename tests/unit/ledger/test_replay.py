@@ -55,6 +55,16 @@ def test_the_honest_chain_replays(entries):
         ("commit", {"kind": "lease", "fence": 2, "lease_until": 5}, "fence"),
         ("burn", {"kind": "invented"}, "cannot be read"),
         ("refund", {"kind": "commit", "answer_hash": ""}, "commit of a charge that is RESERVED"),
+        ("begin", {"lines": [[3, 1.0, 0]]}, "not an integer"),
+        ("begin", {"lines": [[3, True, 0]]}, "not an integer"),
+        ("register", {"least": 0}, "least price"),
+        ("register", {"least": 1.5}, "least price"),
+        ("register", {"account": 999}, "cannot be read"),
+        ("register", {"fixed": {"unit": None}}, "whom it protects"),
+        ("clear", {"rows": []}, "nothing is cleared"),
+        ("clear", {"why": " "}, "nothing is cleared"),
+        ("clear", {"rows": [[3, 2]]}, "cannot be read"),
+        ("clear", {"kind": "genesis"}, "second first entry"),
         ("raise", {"limit": [1, 0]}, "limit falls"),
         ("raise", {"was": [1, 0]}, "another limit"),
         ("raise", {"why": "another reason"}, "signature"),
@@ -76,8 +86,8 @@ def test_an_entry_that_breaks_a_rule_is_refused(entries, kind, fields, rule):
         ("commit", "commit of a charge that is COMMITTED"),
         ("burn", "burn of a charge that is BURNED"),
         ("refund", "refund of a charge that is REFUNDED"),
-        ("attach", "attached twice"),
         ("close", "closed twice"),
+        ("clear", "cleared twice"),
         ("raise", "another limit"),
     ],
 )
@@ -108,3 +118,50 @@ def test_a_charge_on_a_closed_account_is_refused(entries):
         replayed([*entries, charge])
     with pytest.raises(Broken, match="closed account"):
         replayed([*entries, {**entries[first(entries, "raise")], "account": account}])
+
+
+def about(entries, source, *, account, amount, key="late"):
+    """A charge on a source, well formed in every other way."""
+    begin = entries[first(entries, "begin")]
+    return {**begin, "key": key, "source": source, "lines": [[account, amount, 0]]}
+
+
+def names(entries):
+    return {entry["name"]: seq for seq, entry in enumerate(entries, 1) if entry["kind"] == "open"}
+
+
+def test_a_charge_on_closed_data_is_refused(entries):
+    failed = next(entry for entry in entries if entry["kind"] == "begin" and entry["key"] == "failed guests")
+    accounts = names(entries)
+    replayed([*entries, about(entries, "a" * 64, account=accounts["people"], amount=40)])
+    for source, name in ((failed["source"], "people"), ("a" * 64, "guests")):
+        with pytest.raises(Broken, match="closed data"):
+            replayed([*entries, about(entries, source, account=accounts[name], amount=100)])
+
+
+def test_a_charge_below_the_least_price_or_by_another_population_is_refused(entries):
+    accounts = names(entries)
+    source = entries[first(entries, "register")]["source"]
+    for bad, rule in (
+        (about(entries, source, account=accounts["people"], amount=39), "least price"),
+        (about(entries, "b" * 64, account=accounts["a"], amount=39), "least price"),
+        (about(entries, source, account=accounts["guests"], amount=100), "closed data"),
+    ):
+        with pytest.raises(Broken, match=rule):
+            replayed([*entries, bad])
+    failed = next(seq for seq, entry in enumerate(entries, 1) if entry.get("key") == "failed guests")
+    opened = {**entries[first(entries, "clear")], "rows": [[failed, accounts["guests"]]]}
+    with pytest.raises(Broken, match="another population"):
+        replayed([*entries, opened, about(entries, source, account=accounts["guests"], amount=100)])
+
+
+def test_a_registration_that_changes_nothing_is_refused(entries):
+    last = [entry for entry in entries if entry["kind"] == "register"][-1]
+    with pytest.raises(Broken, match="changes nothing"):
+        replayed([*entries, last])
+
+
+def test_a_source_of_two_populations_is_refused(entries):
+    other = {**entries[first(entries, "register")], "dataset": "stolen", "account": names(entries)["guests"]}
+    with pytest.raises(Broken, match="two populations"):
+        replayed([*entries, other])

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallystick.cli.output import Answer, Json, deliver
-from tallystick.cli.place import DryRun, Place, account_facts, opened, place_of
+from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver
+from tallystick.publish.place import account_facts, opened, place_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,7 +18,6 @@ app = typer.Typer(help="Open, show, raise and close budgets.", no_args_is_help=T
 
 Name = Annotated[str, typer.Argument(help="The account's name.")]
 BudgetText = Annotated[str, typer.Option("--budget", metavar="EXPR", help='The limit, such as "zcdp(rho=0.5)".')]
-Why = Annotated[str, typer.Option("--why", help="The reason; it is kept in the record.")]
 
 
 @app.command("open")

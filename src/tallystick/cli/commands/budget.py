@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallystick.cli.output import Answer, Json, deliver
-from tallystick.cli.place import Place, account_facts, event_facts, opened, place_of
+from tallystick.cli.output import Answer, Json, Place, deliver
 from tallystick.errors import InvalidInput
+from tallystick.publish.place import account_facts, event_facts, opened, place_of
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallystick.cli.output import Answer, Json, deliver, percent, percent_up, round_up, working
-from tallystick.cli.place import Place, opened, place_of
+from tallystick.cli.output import Answer, Json, Place, deliver, percent, percent_up, round_up, working
 from tallystick.errors import LedgerIntegrity
+from tallystick.publish.place import opened, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

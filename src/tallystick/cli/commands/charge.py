@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallystick.cli.output import Answer, Json, deliver
-from tallystick.cli.place import Place, event_facts, opened, place_of
+from tallystick.cli.output import Answer, Json, Place, deliver
+from tallystick.publish.place import event_facts, opened, place_of
 
 if TYPE_CHECKING:
     from rich.console import Console

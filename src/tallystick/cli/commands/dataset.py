@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallystick.cli import datasets
 from tallystick.cli.asking import Name, pairs
-from tallystick.cli.output import Answer, Json, deliver
-from tallystick.cli.place import DryRun, Place, account_facts, opened, place_of
+from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver
 from tallystick.errors import InvalidInput
+from tallystick.publish import datasets
+from tallystick.publish.place import account_facts, opened, opened_if_there, place_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -48,6 +48,10 @@ def add(
         Repeated,
         typer.Option("--about", metavar="FIELD=TEXT", help="For the card: window, bounds_from, limit_reason, ..."),
     ] = None,
+    least_price: Annotated[
+        str | None,
+        typer.Option("--least-price", help="What every plan costs at least (default rho=0.0001, epsilon=0.01)."),
+    ] = None,
     replace: Annotated[bool, typer.Option("--replace-one", help="Neighbours replace one unit's rows.")] = False,
     update: Annotated[bool, typer.Option("--update", help="Change caps, bounds or place of a known dataset.")] = False,
     dry_run: DryRun = False,
@@ -63,10 +67,15 @@ def add(
     called = name or (Path(source).stem if "://" not in source else read.name)
     told = _decisions(about, ask=not (as_json or dry_run))
     dataset = datasets.Dataset(called, population, read.bounds(**limits).to_data(), told)
-    datasets.check_new(dataset, ledger, update=update)
     word = person or ("row" if unit == EACH_ROW else unit.removesuffix("_id") or unit)
-    facts = _register(dataset, limit, word, ledger, replace, dry_run=dry_run)
-    found = {"name": called, **dataset.to_data(), "account": facts, "dry_run": dry_run}
+    adjacency = "replace" if replace else "add_remove"
+    budget = None if limit is None else amount_of("--limit", limit, adjacency=adjacency)
+    least = None if least_price is None else amount_of("--least-price", least_price, adjacency=adjacency)
+    if dry_run:
+        facts = _rehearse(dataset, budget, word, ledger, update=update)
+    else:
+        dataset, facts = _register(dataset, budget, least, word, ledger, update=update)
+    found = {"name": called, **_facts(dataset), "account": facts, "dry_run": dry_run}
     asked = {"ledger": place_of(ledger), "source": source, "population": population}
     deliver(Answer("dataset.add", asked, found, lambda out: _say(out, dataset, facts, dry_run)), as_json=as_json)
 
@@ -118,19 +127,19 @@ def _decisions(given: Repeated, *, ask: bool) -> dict[str, str]:
     return found
 
 
-def limit_of(text: str, *, adjacency: str = "add_remove") -> PrivacyLoss:
-    """A limit as the command line writes it.
+def amount_of(option: str, text: str, *, adjacency: str = "add_remove") -> PrivacyLoss:
+    """A limit or a price as the command line writes it.
 
-    >>> str(limit_of("rho=0.5,delta=1e-6"))
+    >>> str(amount_of("--limit", "rho=0.5,delta=1e-6"))
     'zcdp(rho=0.5, delta=1e-06)'
     """
     from tallystick.accounting import losses
 
     shape = "rho=0.5,delta=1e-6, or epsilon=1,delta=1e-6, or epsilon=1, or mu=1"
     try:
-        words = {name: float(value) for name, value in pairs("--limit", [text], shape).items()}
+        words = {name: float(value) for name, value in pairs(option, [text], shape).items()}
     except ValueError:
-        raise InvalidInput("--limit", text, shape) from None
+        raise InvalidInput(option, text, shape) from None
     makers: dict[frozenset[str], Any] = {
         frozenset({"rho"}): losses.zcdp,
         frozenset({"rho", "delta"}): losses.zcdp,
@@ -140,25 +149,39 @@ def limit_of(text: str, *, adjacency: str = "add_remove") -> PrivacyLoss:
     }
     maker = makers.get(frozenset(words))
     if maker is None:
-        raise InvalidInput("--limit", text, shape)
+        raise InvalidInput(option, text, shape)
     made: PrivacyLoss = maker(**words, adjacency=adjacency)
     return made
 
 
-def _register(
-    dataset: datasets.Dataset, limit: str | None, word: str, ledger: str | None, replace: bool, *, dry_run: bool
+def _rehearse(
+    dataset: datasets.Dataset, budget: PrivacyLoss | None, word: str, ledger: str | None, *, update: bool
 ) -> dict[str, Any]:
-    """Open or find the account, attach, keep; in that order, so that a refusal leaves nothing behind."""
+    """Everything that would be refused is refused; nothing is written."""
     from tallystick.ledger import Budget
 
-    adjacency = "replace" if replace else "add_remove"
-    budget = None if limit is None else limit_of(limit, adjacency=adjacency)
-    if dry_run:
-        if budget is None:
-            return {"name": dataset.population, "unit": word}
-        asked = Budget.of(budget)
-        return {"name": dataset.population, "unit": word, "filter": asked.filter.name, "limit": str(budget)}
+    book = opened_if_there(ledger)
+    if book is not None:
+        with book:
+            datasets.check_new(dataset, book, update=update)
+    if budget is None:
+        return {"name": dataset.population, "unit": word}
+    asked = Budget.of(budget)
+    return {"name": dataset.population, "unit": word, "filter": asked.filter.name, "limit": str(budget)}
+
+
+def _register(
+    dataset: datasets.Dataset,
+    budget: PrivacyLoss | None,
+    least: PrivacyLoss | None,
+    word: str,
+    ledger: str | None,
+    *,
+    update: bool,
+) -> tuple[datasets.Dataset, dict[str, Any]]:
+    """Check, open or find the account, register; in that order, so that a refusal leaves nothing behind."""
     with opened(ledger, create=budget is not None) as book:
+        datasets.check_new(dataset, book, update=update)
         names = [account.name for account in book.accounts()]
         if budget is None and dataset.population not in names:
             raise InvalidInput(
@@ -167,9 +190,12 @@ def _register(
         unit = book.open(dataset.population).unit if dataset.population in names else word
         account = book.open(dataset.population, budget=budget, unit=unit if budget is not None else None)
         dataset.opened(account)
-        book.attach(account, dataset.name)
-        datasets.keep(dataset, ledger)
-        return account_facts(account)
+        return datasets.register(dataset, account, least_price=least, update=update), account_facts(account)
+
+
+def _facts(dataset: datasets.Dataset) -> dict[str, Any]:
+    least = dataset.least_price
+    return {**dataset.to_data(), "least_price": None if least is None else least.to_dict()}
 
 
 def _say(out: Console, dataset: datasets.Dataset, account: dict[str, Any], dry_run: bool) -> None:
@@ -181,6 +207,7 @@ def _say(out: Console, dataset: datasets.Dataset, account: dict[str, Any], dry_r
         f"  columns  {columns}",
         f"  unit     {table['unit'] or 'each row'}{_caps(table)}",
         *(f"  bounds   {name} {low:g} to {high:g}" for name, low, high in table["bounds"]),
+        *([f"  price    at least {dataset.least_price} a plan"] if dataset.least_price else []),
     ]
     if "left" in account:
         symbol = {key: value for key, value in account["left"].items() if key not in ("filter", "a0", "a1")}
@@ -205,8 +232,12 @@ _OPTIONS = {"max_groups": "--max-groups", "max_rows": "--max-rows-per-group"}
 @app.command("list")
 def list_(ledger: Place = None, as_json: Json = False) -> None:
     """The datasets a ledger knows, with their populations."""
-    held = datasets.known(ledger)
-    found = {"datasets": [{"name": name, **dataset.to_data()} for name, dataset in held.items()]}
+    held: dict[str, datasets.Dataset] = {}
+    book = opened_if_there(ledger)
+    if book is not None:
+        with book:
+            held = datasets.known(book)
+    found = {"datasets": [{"name": name, **_facts(dataset)} for name, dataset in held.items()]}
 
     def say(out: Console) -> None:
         for name, dataset in held.items():
@@ -221,16 +252,20 @@ def list_(ledger: Place = None, as_json: Json = False) -> None:
 @app.command()
 def show(name: Name, ledger: Place = None, as_json: Json = False) -> None:
     """One dataset: columns, unit, caps, bounds, decisions, and what is left of its population's budget."""
-    dataset = datasets.find(name, ledger)
     with opened(ledger) as book:
-        account = datasets.account_of(dataset, book)
-        facts = account_facts(account)
+        dataset = datasets.find(name, book)
+        account = book.open(dataset.population)
+        book.recover()  # a worker that was killed closes its data, too
+        facts, failed = account_facts(account), account.failures()
         left = f"  account  {account.name}: used {account.used} of {account.limit}"
-    found = {"name": name, **dataset.to_data(), "account": facts}
+    found = {"name": name, **_facts(dataset), "account": facts, "closed_by": failed}
 
     def say(out: Console) -> None:
         table = dataset.table
         lines = [f"{name}  population {dataset.population}  {table['source']['place']}", left]
+        if failed:
+            lines.append(f"  closed   by the failure of charge {', '.join(map(str, failed))}: see 'dataset clear'")
+        lines.append(f"  price    at least {dataset.least_price} a plan")
         lines.append(f"  unit     {table['unit'] or 'each row'} ({table['adjacency']})")
         lines.append(f"  caps     {table['max_groups']} groups, {table['max_rows']} rows in each")
         lines += [f"  column   {column} {kind}" for column, kind in table["columns"]]
@@ -240,3 +275,23 @@ def show(name: Name, ledger: Place = None, as_json: Json = False) -> None:
             out.print(line, soft_wrap=True, markup=False)
 
     deliver(Answer("dataset.show", {"ledger": place_of(ledger), "name": name}, found, say), as_json=as_json)
+
+
+@app.command()
+def clear(name: Name, why: Why, dry_run: DryRun = False, ledger: Place = None, as_json: Json = False) -> None:
+    """Open a dataset and its population again after a failure, once its owner has looked at the operator's log."""
+    with opened(ledger) as book:
+        account = book.open(datasets.find(name, book).population)
+        charges = account.failures() if dry_run else account.clear(why=why)
+    found = {"name": name, "population": account.name, "charges": charges, "dry_run": dry_run}
+
+    def say(out: Console) -> None:
+        verb = "would open" if dry_run else "opened"
+        listed = ", ".join(map(str, charges)) or "none"
+        out.print(
+            f"{verb} {name} and population {account.name}; failed charges: {listed}", soft_wrap=True, markup=False
+        )
+
+    deliver(
+        Answer("dataset.clear", {"ledger": place_of(ledger), "name": name, "why": why}, found, say), as_json=as_json
+    )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallystick.cli import datasets, publishing
+from tallystick.cli import publishing
 from tallystick.cli.asking import (
     Asked,
     By,
@@ -25,17 +24,14 @@ from tallystick.cli.asking import (
     Rho,
     Where,
 )
-from tallystick.cli.output import Answer, Json, deliver, working
-from tallystick.cli.place import DryRun, Place, opened, place_of
-from tallystick.errors import InvalidInput
+from tallystick.cli.output import Answer, DryRun, Json, Place, deliver, working
+from tallystick.publish import datasets, jobs
+from tallystick.publish.place import opened, place_of
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tallystick.tables.plan import Plan
-
 app = typer.Typer(help="Price a table, then release it.", no_args_is_help=True, rich_markup_mode=None)
-SCHEMA, VERSION = "tallystick/publish-plan", 1
 
 
 @app.command()
@@ -59,15 +55,15 @@ def plan(
     asked = Asked(
         measures, by, keys, private_keys, where, {"rho": rho, "epsilon": epsilon, "delta": delta, "error": error}
     )
-    held = datasets.find(dataset, ledger)
     with opened(ledger) as book:
-        account = datasets.account_of(held, book)
+        held = datasets.find(dataset, book)
+        account = book.open(held.population)
         query = asked.query(held.opened(account))
         plans = query.suggest(**asked.price) if suggest else (query.plan(**asked.price),)
         chosen = plans[len(plans) // 2]
-        facts = [publishing.plan_facts(each, account) for each in plans]
+        facts = [jobs.plan_facts(each, account) for each in plans]
     if out is not None:
-        publishing.write(out, _saved(dataset, chosen))
+        jobs.write(out, jobs.saved(dataset, chosen))
     found: dict[str, Any] = {"plan": facts[len(plans) // 2], "saved": None if out is None else str(out)}
     if suggest:
         found["suggestions"] = facts
@@ -96,31 +92,13 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Charge, compute, add noise, record, hand out. The same key again: the same bytes, and no second charge."""
-    dataset, text = _read(plan)
-    held = datasets.find(dataset, ledger)
-    publishing.check_targets(out, card)
+    dataset, text = jobs.read_saved(plan)
+    jobs.check_targets(out, card)
     with opened(ledger) as book, working("publishing") as tell:
-        account = datasets.account_of(held, book)
-        priced = publishing.plan_of(text, held, account, source)
-        job = publishing.Job(priced, account, held, why, key, out, card)
-        found = publishing.dry(job) if dry_run else publishing.release(job, tell)
+        held = datasets.find(dataset, book)
+        account = book.open(held.population)
+        priced = jobs.plan_of(text, held, account, source)
+        job = jobs.Job(priced, account, held, why, key, out, card)
+        found = publishing.done(job, tell, dry_run=dry_run)
     about = {"ledger": place_of(ledger), "plan": str(plan), "why": why, "dry_run": dry_run}
     deliver(Answer("publish.run", about, found, lambda console: publishing.say(console, found)), as_json=as_json)
-
-
-def _saved(dataset: str, plan: Plan) -> str:
-    told = {"schema": SCHEMA, "version": VERSION, "dataset": dataset, "plan": json.loads(plan.to_json())}
-    return json.dumps(told, indent=1, sort_keys=True) + "\n"
-
-
-def _read(path: Path) -> tuple[str, str]:
-    """The dataset's name and the plan's text."""
-    try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-        if (told["schema"], told["version"]) != (SCHEMA, VERSION):
-            raise ValueError
-        return str(told["dataset"]), json.dumps(told["plan"])
-    except OSError as error:
-        raise InvalidInput("plan", str(path), f"a file that can be read ({error.strerror})") from None
-    except (ValueError, KeyError, TypeError):
-        raise InvalidInput("plan", str(path), "a plan that 'tallystick publish plan --out' wrote") from None

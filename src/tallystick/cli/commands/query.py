@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from tallystick.cli import datasets, publishing
+from tallystick.cli import publishing
 from tallystick.cli.asking import (
     Asked,
     By,
@@ -23,14 +19,15 @@ from tallystick.cli.asking import (
     Rho,
     Where,
 )
-from tallystick.cli.output import Answer, Json, deliver, working
-from tallystick.cli.place import DryRun, Place, opened, place_of
+from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver, working
+from tallystick.publish import datasets, jobs
+from tallystick.publish.place import opened, place_of
 
 
 def query(
     dataset: Name,
     measures: Measures,
-    why: Annotated[str, typer.Option("--why", help="The reason; it is kept in the record.")],
+    why: Why,
     by: By = None,
     keys: Keys = None,
     private_keys: PrivateKeys = None,
@@ -52,12 +49,12 @@ def query(
     asked = Asked(
         measures, by, keys, private_keys, where, {"rho": rho, "epsilon": epsilon, "delta": delta, "error": error}
     )
-    held = datasets.find(dataset, ledger)
-    publishing.check_targets(out, card)
+    jobs.check_targets(out, card)
     with opened(ledger) as book, working("asking") as tell:
-        account = datasets.account_of(held, book)
+        held = datasets.find(dataset, book)
+        account = book.open(held.population)
         plan = asked.plan(held.opened(account))
-        job = publishing.Job(plan, account, held, why, key or f"query-{uuid.uuid4().hex[:16]}", out, card)
-        found = publishing.dry(job) if dry_run else publishing.release(job, tell)
+        job = jobs.Job(plan, account, held, why, key or f"query-{uuid.uuid4().hex[:16]}", out, card)
+        found = publishing.done(job, tell, dry_run=dry_run)
     about = {"ledger": place_of(ledger), "dataset": dataset, "why": why, "dry_run": dry_run, **asked.to_data()}
     deliver(Answer("query", about, found, lambda console: publishing.say(console, found)), as_json=as_json)

@@ -33,10 +33,19 @@ CREATE TABLE account (
 );
 CREATE INDEX account_parent ON account (parent_id);
 
+-- Registered data sets: one row per registration, the newest of a name counts. source is a digest; note is public.
 CREATE TABLE dataset (
-  name       TEXT PRIMARY KEY,
-  account_id BIGINT NOT NULL REFERENCES account (id)
+  name          TEXT NOT NULL,
+  seq           BIGINT NOT NULL,
+  account_id    BIGINT NOT NULL REFERENCES account (id),
+  population_id BIGINT NOT NULL REFERENCES account (id),
+  source        TEXT CHECK (length(source) = 64),
+  least0        BIGINT NOT NULL CHECK (least0 BETWEEN 1 AND 4611686018427387903),
+  note          TEXT NOT NULL,
+  PRIMARY KEY (name, seq)
 );
+CREATE INDEX dataset_source ON dataset (source);
+CREATE INDEX dataset_population ON dataset (population_id);
 
 -- A charge's id is the position of the entry that reserved it; last_seq is the entry that last moved it.
 CREATE TABLE charge (
@@ -64,3 +73,13 @@ CREATE TABLE answer (
   charge_id BIGINT PRIMARY KEY REFERENCES charge (id),
   body      TEXT NOT NULL
 );
+
+-- A charge that failed after its start closes its source and its populations until an entry clears it.
+CREATE TABLE quarantine (
+  charge_id     BIGINT NOT NULL REFERENCES charge (id),
+  population_id BIGINT NOT NULL REFERENCES account (id),
+  source        TEXT NOT NULL CHECK (length(source) = 64),
+  cleared       BIGINT,
+  PRIMARY KEY (charge_id, population_id)
+);
+CREATE INDEX quarantine_open ON quarantine (population_id, source) WHERE cleared IS NULL;

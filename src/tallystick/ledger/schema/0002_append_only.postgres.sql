@@ -36,6 +36,15 @@ BEGIN
   RETURN NEW;
 END $$;
 
+CREATE FUNCTION tallystick_quarantine_update() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF OLD.cleared IS NOT NULL OR (NEW.charge_id, NEW.population_id, NEW.source)
+     IS DISTINCT FROM (OLD.charge_id, OLD.population_id, OLD.source) THEN
+    RAISE EXCEPTION 'append-only: quarantine';
+  END IF;
+  RETURN NEW;
+END $$;
+
 CREATE TRIGGER entry_no_change BEFORE UPDATE OR DELETE ON entry FOR EACH ROW EXECUTE FUNCTION tallystick_refuse();
 CREATE TRIGGER entry_dense BEFORE INSERT ON entry FOR EACH ROW EXECUTE FUNCTION tallystick_entry_dense();
 CREATE TRIGGER line_no_change BEFORE UPDATE OR DELETE ON line FOR EACH ROW EXECUTE FUNCTION tallystick_refuse();
@@ -50,3 +59,12 @@ CREATE TRIGGER charge_no_truncate BEFORE TRUNCATE ON charge EXECUTE FUNCTION tal
 CREATE TRIGGER line_no_truncate BEFORE TRUNCATE ON line EXECUTE FUNCTION tallystick_refuse();
 CREATE TRIGGER answer_no_truncate BEFORE TRUNCATE ON answer EXECUTE FUNCTION tallystick_refuse();
 CREATE TRIGGER account_no_truncate BEFORE TRUNCATE ON account EXECUTE FUNCTION tallystick_refuse();
+CREATE TRIGGER quarantine_no_delete BEFORE DELETE ON quarantine FOR EACH ROW EXECUTE FUNCTION tallystick_refuse();
+CREATE TRIGGER quarantine_update BEFORE UPDATE ON quarantine FOR EACH ROW EXECUTE FUNCTION tallystick_quarantine_update();
+CREATE TRIGGER quarantine_no_truncate BEFORE TRUNCATE ON quarantine EXECUTE FUNCTION tallystick_refuse();
+CREATE TRIGGER dataset_no_truncate BEFORE TRUNCATE ON dataset EXECUTE FUNCTION tallystick_refuse();
+
+-- The operator's log; not part of the record. Take it from analysts' roles: REVOKE SELECT ON failure FROM ...
+CREATE TABLE failure (
+  line TEXT NOT NULL
+);

@@ -27,3 +27,9 @@ CREATE TRIGGER account_fixed
 CREATE TRIGGER account_limit BEFORE UPDATE OF limit0, limit1 ON account
   WHEN NEW.limit0 < OLD.limit0 OR NEW.limit1 < OLD.limit1
   BEGIN SELECT RAISE(ABORT, 'append-only: a limit only rises'); END;
+
+CREATE TRIGGER quarantine_no_delete BEFORE DELETE ON quarantine BEGIN SELECT RAISE(ABORT, 'append-only: quarantine'); END;
+CREATE TRIGGER quarantine_fixed BEFORE UPDATE ON quarantine
+  WHEN OLD.cleared IS NOT NULL OR NEW.charge_id <> OLD.charge_id OR NEW.population_id <> OLD.population_id
+    OR NEW.source <> OLD.source
+  BEGIN SELECT RAISE(ABORT, 'append-only: quarantine'); END;

@@ -1,20 +1,14 @@
-"""Which ledger a command means: ``--ledger``, else ``$TALLYSTICK_LEDGER``, else ``./tallystick.db``."""
+"""Which ledger is meant (``--ledger``, else ``$TALLYSTICK_LEDGER``, else ``./tallystick.db``), and what it says."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+from tallystick.errors import InvalidInput
 
 if TYPE_CHECKING:
     from tallystick.ledger import Account, Amount, Event, Ledger
-
-Place = Annotated[
-    str | None,
-    typer.Option("--ledger", metavar="PATH|URL", help="The ledger (default $TALLYSTICK_LEDGER, then ./tallystick.db)."),
-]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Check everything, change nothing.")]
 
 
 def place_of(given: str | None) -> str:
@@ -31,6 +25,14 @@ def opened(given: str | None, *, create: bool = False) -> Ledger:
     from tallystick.ledger import Ledger
 
     return Ledger(place_of(given), create=create)
+
+
+def opened_if_there(given: str | None) -> Ledger | None:
+    """The ledger, or ``None`` when there is none yet."""
+    try:
+        return opened(given)
+    except InvalidInput:  # what needs one opens it for good and says so
+        return None
 
 
 def account_facts(account: Account) -> dict[str, Any]:

@@ -1,0 +1,139 @@
+"""Registered data sets: which account pays for a source, what is public about it, and opening it after a failure.
+
+Everything a card's promise rests on is in the chain: the unit, the adjacency, the caps and the least price of a plan.
+A registration may be updated; whom it protects may not change, and a source belongs to one population for good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from tallystick.errors import InvalidInput, Refused
+from tallystick.ledger import journal
+from tallystick.ledger.admission import default_least
+from tallystick.ledger.budget import Budget
+from tallystick.ledger.chain import digest
+from tallystick.ledger.filters import Amount
+from tallystick.ledger.text import PLAN_LENGTH, WHY_LENGTH, checked
+
+if TYPE_CHECKING:
+    from tallystick.accounting.loss import PrivacyLoss
+    from tallystick.ledger.account import Account
+    from tallystick.ledger.book import Ledger
+    from tallystick.ledger.store import Transaction
+
+
+class DatasetRow(NamedTuple):
+    """A row of the dataset table: one registration; the newest of a name counts."""
+
+    name: str
+    seq: int
+    account_id: int
+    population_id: int
+    source: str | None
+    least0: int
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A registered data set: the account that pays, the least a plan costs, and a public note about it."""
+
+    name: str
+    account: str
+    source: str | None  # the digest of the source's text
+    least_price: Amount
+    note: str
+
+
+def register(
+    account: Account,
+    name: str,
+    *,
+    source: str | None,
+    note: str,
+    fixed: Mapping[str, str | None],
+    least_price: PrivacyLoss | None,
+    update: bool,
+) -> None:
+    """Append a registration; saying the same twice changes nothing."""
+    ledger, population = account.ledger, account.path[-1][0]
+    checked("dataset", name)
+    checked("note", note, PLAN_LENGTH, empty=True)
+    place = None if source is None else digest(source)
+    least = _least(account, least_price)
+    with ledger.store.write("register") as transaction:
+        row = transaction.row("dataset_named", name)
+        if row is not None:
+            known = DatasetRow(*row)
+            least = known.least0 if least_price is None else least
+            kept = journal.entry_body(transaction, known.seq)["fixed"]
+            if known.account_id != account.id or kept != dict(fixed):
+                raise Refused(
+                    f"dataset {name!r} is registered for another population or unit; whom it protects does not change. "
+                    "Works: another name"
+                )
+            if (known.source, known.least0, known.note) == (place, least, note):
+                return
+            if not update:
+                raise InvalidInput("dataset", name, "a new name, or an update of caps, bounds, price or place")
+        owner = None if place is None else transaction.row("source_owner", place)
+        if owner is not None and owner[0] != population:
+            raise Refused("this source belongs to another population; whom it is about does not depend on who asks")
+        position = journal.append(
+            transaction, "register", ledger.now(),
+            dataset=name, account=account.id, source=place, least=least, note=note, fixed=dict(fixed),
+        )  # fmt: skip
+        transaction.run("dataset_insert", name, position.seq, account.id, population, place, least, note)
+
+
+def _least(account: Account, asked: PrivacyLoss | None) -> int:
+    limit = account.limit
+    if asked is None:
+        return min(default_least(account.currency), limit.a0)
+    budget = Budget.of(asked)
+    if budget.filter != account.currency or budget.limit0 > limit.a0:
+        raise InvalidInput("least_price", str(asked), f"a price in the account's currency, at most {limit}")
+    return budget.limit0
+
+
+def registered(ledger: Ledger) -> dict[str, Registered]:
+    """The newest registration of every name."""
+    accounts = {account.id: account for account in ledger.accounts()}
+    with ledger.store.read() as transaction:
+        rows = [DatasetRow(*row) for row in transaction.rows("datasets")]
+    found = {}
+    for row in rows:  # in the order of their entries
+        payer = accounts[row.account_id]
+        found[row.name] = Registered(row.name, payer.name, row.source, Amount(payer.currency, row.least0), row.note)
+    return dict(sorted(found.items()))
+
+
+def failures(account: Account) -> list[int]:
+    """The charges whose failure closes an account's population, oldest first."""
+    with account.ledger.store.read() as transaction:
+        return sorted({int(charge) for charge, _ in _closed(transaction, account)})
+
+
+def _closed(transaction: Transaction, account: Account) -> list[list[int]]:
+    population = account.path[-1][0]
+    return [[int(charge), int(each)] for charge, each in transaction.rows("quarantines_of", population, population)]
+
+
+def clear(account: Account, *, why: str) -> list[int]:
+    """Open the sources of an account's population again; returns the failed charges that had closed them."""
+    ledger = account.ledger
+    checked("why", why, WHY_LENGTH)
+    ledger.recover()
+    with ledger.store.write("clear") as transaction:
+        rows = _closed(transaction, account)
+        if not rows:
+            raise Refused(f"nothing about population {account.name!r} is closed")
+        position = journal.append(
+            transaction, "clear", ledger.now(), principal=ledger.principal, account=account.id, rows=rows, why=why
+        )
+        for charge, each in rows:
+            transaction.run("quarantine_clear", position.seq, charge, each)
+    return sorted({charge for charge, _ in rows})

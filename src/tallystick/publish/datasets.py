@@ -1,0 +1,154 @@
+"""Registered data sets: what is public about a table, kept in the ledger's chain, and who may ask it.
+
+A registration says where the data lie, their schema, unit, caps and bounds, the least price of a plan, and the answers
+to what only a person can say; no data and no password.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tallystick import strict_json
+from tallystick.errors import InvalidInput, LedgerIntegrity, Refused
+
+if TYPE_CHECKING:
+    from tallystick.accounting.loss import PrivacyLoss
+    from tallystick.ledger import Account, Amount, Ledger
+    from tallystick.tables.sources import Source
+    from tallystick.tables.table import Table
+
+FORMAT = "tallystick/dataset/1"
+OLD_FILE = ".datasets.json"  # where registrations of a ledger in a file were kept before they were chained
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """A table under a population."""
+
+    name: str
+    population: str
+    table: Mapping[str, Any]
+    about: Mapping[str, str] = field(default_factory=dict)
+    least_price: Amount | None = field(default=None, compare=False)
+
+    def opened(self, account: Account | None = None) -> Table:
+        """The table as a question can be asked of it; its file is not opened."""
+        from tallystick.tables.table import Table
+
+        return Table.from_json(json.dumps(self.table), account=account)
+
+    def to_data(self) -> dict[str, Any]:
+        """As plain JSON data."""
+        return {"population": self.population, "table": dict(self.table), "about": dict(self.about)}
+
+    def to_note(self) -> str:
+        """What the ledger keeps."""
+        told = {"format": FORMAT, "table": dict(self.table), "about": dict(self.about)}
+        return json.dumps(told, sort_keys=True, separators=(",", ":"))
+
+    @property
+    def source(self) -> str:
+        """Which data it is, as the ledger knows them."""
+        from tallystick.tables.identity import identity
+
+        table = self.opened()
+        return identity(table.source, table.name)
+
+
+def known(book: Ledger) -> dict[str, Dataset]:
+    """Every registered data set, by name."""
+    _refuse_old_file(book)
+    found = {}
+    for name, row in book.datasets().items():
+        if row.note:  # without one it was registered by a program, not by 'dataset add'
+            found[name] = _read(name, row.account, row.note, row.least_price)
+    return found
+
+
+def _read(name: str, account: str, note: str, least: Amount) -> Dataset:
+    told = strict_json.read(note, name="note", allowed=f"JSON of format {FORMAT}")
+    try:
+        if told["format"] != FORMAT:
+            raise ValueError
+        return Dataset(name, account, dict(told["table"]), dict(told["about"]), least)
+    except (KeyError, TypeError, ValueError):
+        raise LedgerIntegrity(f"the registration of dataset {name!r} cannot be read") from None
+
+
+def find(name: str, book: Ledger) -> Dataset:
+    """A data set by name, or an error that lists those there are."""
+    datasets = known(book)
+    if name not in datasets:
+        listed = ", ".join(sorted(datasets)) or "none yet; tallystick dataset add FILE ..."
+        raise InvalidInput("dataset", name, f"one of: {listed}")
+    return datasets[name]
+
+
+def check_new(dataset: Dataset, book: Ledger, *, update: bool) -> None:
+    """Refuse, before anything is opened or written, what the ledger would refuse, and a file under a second name."""
+    datasets = known(book)
+    found = datasets.get(dataset.name)
+    if found is not None and found.to_data() != dataset.to_data():
+        if (found.population, _fixed(found)) != (dataset.population, _fixed(dataset)):
+            raise Refused(
+                f"dataset {dataset.name!r} is registered under population {found.population!r} with unit "
+                f"{found.table['unit']!r}; whom it protects does not change. Works: another --name"
+            )
+        if not update:
+            raise InvalidInput("dataset", dataset.name, "a new --name, or --update to change caps, bounds or place")
+    for other in datasets.values():
+        if other.population != dataset.population and _same_place(other.opened(), dataset.opened()):
+            raise Refused(
+                f"these data are registered as {other.name!r} under population {other.population!r}; a source belongs "
+                "to one population, or the people in it would be paid for twice over"
+            )
+
+
+def _fixed(dataset: Dataset) -> dict[str, str | None]:
+    """Whom a data set protects."""
+    return {"unit": dataset.table["unit"], "adjacency": dataset.table["adjacency"]}
+
+
+def _same_place(one: Table, two: Table) -> bool:
+    from tallystick.tables.identity import identity
+
+    if identity(one.source, one.name) == identity(two.source, two.name):
+        return True
+    return one.name == two.name and _same_file(one.source, two.source)
+
+
+def _same_file(one: Source, two: Source) -> bool:
+    try:
+        return "postgres" not in (one.kind, two.kind) and os.path.samefile(one.place, two.place)
+    except OSError:
+        return False
+
+
+def register(
+    dataset: Dataset, account: Account, *, least_price: PrivacyLoss | None = None, update: bool = False
+) -> Dataset:
+    """Write a data set into the chain; returns it as the ledger has it."""
+    check_new(dataset, account.ledger, update=update)
+    account.register(
+        dataset.name,
+        source=dataset.source,
+        note=dataset.to_note(),
+        fixed=_fixed(dataset),
+        least_price=least_price,
+        update=update,
+    )
+    return find(dataset.name, account.ledger)
+
+
+def _refuse_old_file(book: Ledger) -> None:
+    old = Path(book.store.url + OLD_FILE)
+    if "://" not in book.store.url and old.exists():
+        raise Refused(
+            f"{old} is from before registrations were kept in the ledger, where they cannot be edited unseen; register "
+            "those data sets again with 'tallystick dataset add', then delete the file"
+        )

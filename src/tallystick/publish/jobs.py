@@ -1,0 +1,183 @@
+"""A job: a plan of a registered data set that is priced, paid for, and written to files with its card."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tallystick import strict_json
+from tallystick.errors import BudgetExceeded, InvalidInput, Refused
+from tallystick.publish.place import amount_facts
+
+if TYPE_CHECKING:
+    from tallystick.ledger import Account, Amount
+    from tallystick.publish.datasets import Dataset
+    from tallystick.tables.plan import Plan
+    from tallystick.tables.release import Release
+
+SCHEMA, VERSION = "tallystick/publish-plan", 1
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A release to make and where its files go."""
+
+    plan: Plan
+    account: Account
+    dataset: Dataset
+    why: str
+    key: str | None
+    out: Path | None
+    card: Path | None
+
+    @property
+    def name(self) -> str:
+        """The key: given, or that of the plan, so that running a plan twice by mistake charges once."""
+        return self.key or f"plan-{self.plan.hash[:24]}"
+
+
+def price_of(plan: Plan, account: Account) -> Amount:
+    """What the account would charge."""
+    delta = plan.delta if account.currency.kind == "approx" else None
+    return account.price(plan.privacy, delta=delta)
+
+
+def plan_facts(plan: Plan, account: Account) -> dict[str, Any]:
+    """Price, error and whether it fits, as plain data."""
+    price, left = price_of(plan, account), account.remaining
+    return {
+        "hash": plan.hash,
+        "population": account.name,
+        "price": str(price),
+        "price_amount": amount_facts(price),
+        "left": str(left),
+        "left_amount": amount_facts(left),
+        "fits": price.a0 <= left.a0 and price.a1 <= left.a1,
+        "error": plan.error(),
+        "confidence": 0.95,
+        "groups": plan.facts()["keys"],
+    }
+
+
+def saved(dataset: str, plan: Plan) -> str:
+    """A plan and the data set it is about, as the text of a file."""
+    told = {"schema": SCHEMA, "version": VERSION, "dataset": dataset, "plan": json.loads(plan.to_json())}
+    return json.dumps(told, indent=1, sort_keys=True) + "\n"
+
+
+def read_saved(path: Path) -> tuple[str, str]:
+    """The data set's name and the plan's text."""
+    allowed = "a plan that 'tallystick publish plan --out' wrote"
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise InvalidInput("plan", str(path), f"a file that can be read ({error.strerror})") from None
+    told = strict_json.read(text, name="plan", allowed=allowed)
+    try:
+        if (told["schema"], told["version"]) != (SCHEMA, VERSION):
+            raise ValueError
+        return str(told["dataset"]), json.dumps(told["plan"])
+    except (ValueError, KeyError, TypeError):
+        raise InvalidInput("plan", str(path), allowed) from None
+
+
+def plan_of(text: str, dataset: Dataset, account: Account, source: str | None) -> Plan:
+    """A saved plan, priced again, for the dataset it was made for and whom that protects."""
+    from tallystick.tables.plan import Plan
+
+    plan = Plan.from_json(text, account=account)
+    known, asked = dataset.opened(), plan.query.table
+    same = (known.unit, known.adjacency, known.name, known.base, known.source) == (
+        asked.unit,
+        asked.adjacency,
+        asked.name,
+        asked.base,
+        asked.source,
+    )
+    if not same:
+        raise Refused(
+            f"this plan is about another table or unit than dataset {dataset.name!r} as it is registered; "
+            "make the plan again: tallystick publish plan ..."
+        )
+    return plan if source is None else plan.on(source if "://" in source else str(Path(source).absolute()))
+
+
+def check_targets(out: Path | None, card: Path | None) -> None:
+    """Files that cannot be written are found before anything is charged."""
+    for option, path, endings in (("--out", out, (".csv", ".json")), ("--card", card, (".html", ".htm", ".json"))):
+        if path is None:
+            continue
+        if path.suffix.lower() not in endings:
+            raise InvalidInput(option, str(path), f"a file name that ends in {' or '.join(endings)}")
+        if path.is_dir() or not path.absolute().parent.is_dir():
+            raise InvalidInput(option, str(path), "a file in a folder that exists")
+        if path.exists() and not os.access(path, os.W_OK):
+            raise InvalidInput(option, str(path), "a file that may be written")
+    if (
+        out is not None
+        and card is not None
+        and out.absolute() in (card.absolute(), card.with_suffix(".json").absolute())
+    ):
+        raise InvalidInput("--out", str(out), "another name than the card's files")
+
+
+def dry(job: Job) -> dict[str, Any]:
+    """What would happen: the price, and a denial where there would be one. Opens no data, charges nothing."""
+    facts = plan_facts(job.plan, job.account)
+    price = price_of(job.plan, job.account)
+    job.account.admit(price, source=job.dataset.source)
+    if not facts["fits"]:
+        from tallystick.ledger.denial import denied
+        from tallystick.tables.denial import with_plans
+
+        problem = denied(job.account.ledger.account_row(job.account.name), price.a0, price.a1)
+        raise with_plans(job.plan, problem) if isinstance(problem, BudgetExceeded) else problem
+    return {"dry_run": True, "key": job.name, "plan": facts}
+
+
+def release(job: Job, progress: Callable[[str], None] | None = None) -> dict[str, Any]:
+    """Release the plan, write its files, and say what it did; ``progress`` is told each stage as it begins."""
+    from tallystick.cards import card
+
+    made = job.plan.release(why=job.why, key=job.name, progress=progress)
+    assert made.receipt is not None
+    written = {}
+    if job.out is not None:
+        text = made.to_json() + "\n" if job.out.suffix.lower() == ".json" else made.to_csv()
+        written["out"] = str(write(job.out, text))
+    if job.card is not None:
+        drawn = card(made, dataset=job.dataset.name, about=job.dataset.about)
+        written["card"] = str(drawn.save(job.card)[0])
+    return {
+        "dry_run": False,
+        "key": job.name,
+        "plan_hash": job.plan.hash,
+        "charge": made.receipt.charge,
+        "again": not made.fresh,
+        "price": str(price_of(job.plan, job.account)),
+        "left": str(job.account.remaining),
+        "population": job.account.name,
+        "head": made.receipt.head,
+        "columns": list(made.columns),
+        "rows": _rows(made),
+        **written,
+    }
+
+
+def _rows(made: Release) -> list[list[Any]]:
+    """The table's cells, dates as text."""
+    return [[v.isoformat() if isinstance(v, datetime.date) else v for v in row.values()] for row in made.rows]
+
+
+def write(path: Path, text: str) -> Path:
+    """Write a text file as it is, newline for newline."""
+    try:
+        path.write_text(text, encoding="utf-8", newline="")
+    except OSError as error:
+        raise InvalidInput("--out", str(path), f"a file that can be written ({error.strerror})") from None
+    return path

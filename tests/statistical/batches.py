@@ -22,7 +22,6 @@ from tallystick.mechanisms.exact.randomness import SYSTEM
 from tallystick.mechanisms.exact.uniform import integers
 from tallystick.mechanisms.exact.weighted_choice import choose_many
 from tallystick.mechanisms.keys.partition import in_public_order
-from tallystick.mechanisms.select.candidates import weights
 from tallystick.mechanisms.select.order_statistics import Cells
 
 Numbers = NDArray[Any]
@@ -49,15 +48,15 @@ def vectors(mechanism: Any, value: Any, size: int) -> Numbers:
 
 def choices(mechanism: Any, value: Any, size: int) -> Numbers:
     """The exponential mechanism."""
-    return choose_many(weights(mechanism.prepare(value, strict=False), mechanism.rate), size, SYSTEM)
+    return choose_many(mechanism.prepare(value, strict=False).weights(mechanism.rate), size, SYSTEM)
 
 
 def races(mechanism: Any, value: Any, size: int) -> Numbers:
     """Noisy maxima, and the best k in order: rows that floats leave in doubt are settled as single ones are."""
     scores = mechanism.prepare(value, strict=False)
     noise, places = getattr(mechanism, "noise", lazy_noise.Noise.GUMBEL), getattr(mechanism, "k", 1)
-    words = SYSTEM.words(size * scores.size)
-    bounds = lazy_noise._noisy_bounds(np.tile(scores, size), words, float(1 / mechanism.rate), noise)
+    words = SYSTEM.words(size * scores.behind.size)
+    bounds = lazy_noise._noisy_bounds(np.tile(scores.behind, size), words, float(1 / mechanism.rate), noise)
     low, high = (bound.reshape(size, -1) for bound in bounds)
     words, rows = words.reshape(size, -1), np.arange(size)
     order = np.argsort(-low, axis=1)
@@ -66,7 +65,7 @@ def races(mechanism: Any, value: Any, size: int) -> Numbers:
         later = np.take_along_axis(high, order[:, place + 1 :], axis=1).max(axis=1)
         clear &= low[rows, order[:, place]] > later
     for row in np.flatnonzero(~clear):
-        candidates = np.arange(scores.size)
+        candidates = np.arange(scores.behind.size)
         order[row, :places] = lazy_noise._settle(
             candidates, scores, words[row], 1 / mechanism.rate, noise, places, SYSTEM
         )
@@ -75,7 +74,7 @@ def races(mechanism: Any, value: Any, size: int) -> Numbers:
 
 def flips(mechanism: Any, value: Any, size: int) -> Numbers:
     """Permute-and-flip: every candidate's coin, then a uniform one of the taken."""
-    chances = weights(mechanism.prepare(value, strict=False), mechanism.rate)
+    chances = mechanism.prepare(value, strict=False).weights(mechanism.rate)
     count = chances.exponents.size
     least, most = (np.tile(bound, size) for bound in exp_word_bounds(chances.exponents, chances.error))
     heads = flip_words(least, most, lambda i: exp_probability(chances.exact(i % count)[1]), SYSTEM)
@@ -91,23 +90,23 @@ def flips(mechanism: Any, value: Any, size: int) -> Numbers:
 def streams(mechanism: Any, value: Any, size: int) -> Numbers:
     """Sparse vector, as the binary number of its answers after a 1: comparisons in doubt are settled as single ones."""
     answers = mechanism.prepare(value, strict=False)
-    words = SYSTEM.words(size * (answers.size + 1)).reshape(size, -1)
+    words = SYSTEM.words(size * (len(answers) + 1)).reshape(size, -1)
     scales = (mechanism.threshold_scale, mechanism.answer_scale)
 
     def noises(drawn: NDArray[np.uint64], scale: Fraction) -> tuple[Numbers, Numbers]:
         return lazy_noise._noisy_bounds(np.zeros(size), drawn, float(scale), lazy_noise.Noise.LAPLACE)
 
     low, high = noises(words[:, 0], scales[0])
-    above = np.zeros((size, answers.size), dtype=bool)
-    for i, answer in enumerate(answers.tolist()):
+    above = np.zeros((size, len(answers)), dtype=bool)
+    for i, answer in enumerate(answers):
         least, most = (noise + (answer - mechanism.threshold) for noise in noises(words[:, i + 1], scales[1]))
         above[:, i] = least > high
         for row in np.flatnonzero((least <= high) & (most >= low)):
             mine, theirs = (
                 lazy_noise.LazyNoise.of_word(lazy_noise.Noise.LAPLACE, int(words[row, j])) for j in (i + 1, 0)
             )
-            stream = replace(mechanism.start(), noise=theirs)
-            above[row, i] = stream._compare(Fraction(answer) - stream.threshold, mine)
+            comparison = replace(mechanism._comparison(SYSTEM), noise=theirs)
+            above[row, i] = comparison._compare(Fraction(answer) - comparison.threshold, mine)
     code, left = np.ones(size), np.full(size, mechanism.hits)
     for column in above.T:
         code, left = np.where(left > 0, 2 * code + column, code), left - column
@@ -162,17 +161,21 @@ def quantile_points(mechanism: Any, value: Any, size: int) -> Numbers:
 
 
 def two_quantiles(mechanism: Any, value: Any, size: int) -> Numbers:
-    """Two levels at once: the higher first, then the lower among the records up to it."""
-    data = mechanism.prepare(value, strict=False)
+    """Two levels at once: the higher first, then the lower among the records up to it. For few places of ties."""
+    data, bits, first = mechanism.prepare(value, strict=False), mechanism.tie_bits, mechanism.lattice.first
     low, high = (Fraction(alpha) for alpha in mechanism.alphas)
-    first, last = mechanism.lattice.first, mechanism.lattice.last
-    out = np.empty((size, 2))
-    out[:, 1] = points(Cells.of(data, first, last), high, mechanism.rate(high), size)
-    for found in np.unique(out[:, 1]).astype(int):
-        rows = np.flatnonzero(out[:, 1] == found)
-        left = Cells.of(data[data <= found], first, int(found))
-        out[rows, 0] = points(left, low / high, mechanism.rate(low / high), rows.size)
-    return out
+    drawn = integers(1 << bits, size=size * data.size, source=SYSTEM).reshape(size, data.size)
+    ways, which = np.unique(np.sort(((data - first) << bits) + drawn, axis=1), axis=0, return_inverse=True)
+    out = np.empty((size, 2), dtype=np.int64)
+    for number, way in enumerate(ways):
+        mine = np.flatnonzero(which == number)
+        cells = Cells.of(way, 0, (mechanism.lattice.points << bits) - 1)
+        out[mine, 1] = points(cells, high, mechanism.rate(high), mine.size)
+        for found in np.unique(out[mine, 1]):
+            rows = mine[out[mine, 1] == found]
+            left = Cells.of(way[way <= found], 0, int(found))
+            out[rows, 0] = points(left, low / high, mechanism.rate(low / high), rows.size)
+    return (out >> bits) + float(first)
 
 
 def winsorized(mechanism: Any, value: Any, size: int) -> Numbers:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,25 @@ def quantile_law(data: NDArray[Any], alpha: float, rate: float, points: int) -> 
     target = alpha * data.size
     weight = [math.exp(-rate * max((data < t).sum() - target, target - (data <= t).sum(), 0.0)) for t in range(points)]
     return np.array(weight) / sum(weight)
+
+
+def two_quantiles_law(mechanism: Any, data: NDArray[Any], *, part: float = 1.0, tie_bits: int = 1) -> Law:
+    """Joint law (upper major) of two quantiles on 0..last: the upper first, the lower among the records up to it.
+
+    Every way to give the records one of 2^tie_bits places within their lattice point is equally likely.
+    """
+    low, high = (Fraction(alpha) for alpha in mechanism.alphas)
+    rates = [part * float(mechanism.rate(alpha)) for alpha in (high, low / high)]
+    points, places = mechanism.lattice.points, 1 << tie_bits
+    total = np.zeros((points, points))
+    ways = list(itertools.product(range(places), repeat=data.size))
+    for way in ways:
+        fine = data * places + np.array(way, dtype=int)
+        first = quantile_law(fine, float(high), rates[0], points * places)
+        for upper, chance in enumerate(first):
+            lower = quantile_law(fine[fine <= upper], float(low / high), rates[1], upper + 1) * chance / len(ways)
+            np.add.at(total[upper // places], np.arange(upper + 1) // places, lower)
+    return total.reshape(-1)
 
 
 def noise_law(mechanism: Any, width: int, centre: int) -> Law:

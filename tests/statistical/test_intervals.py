@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -57,17 +58,36 @@ def test_a_chosen_score_is_seldom_further_from_the_best_than_stated(name: str) -
     assert not covers(good(error / 4))
 
 
+TIED = {
+    "all equal": np.full(4_000, 7),
+    "all at the lower bound": np.zeros(4_000, dtype=int),
+    "all at the upper bound": np.full(4_000, 63),
+    "half equal": np.concatenate((np.full(2_000, 40), np.repeat(np.arange(40), 50))),
+    "spread": np.repeat(np.arange(64), 64),
+}
+
+
 @checks(INTERVAL, Quantiles)
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace"])
-def test_ranks_of_several_quantiles_are_off_by_no_more_than_stated(adjacency: Any) -> None:
-    mechanism = select.quantiles(alphas=[0.25, 0.75], epsilon=0.2, bounds=(0, 63), granularity=1.0, adjacency=adjacency)
-    data, lattice = np.repeat(np.arange(64), 8), np.arange(64)
-    below, through = np.searchsorted(data, lattice), np.searchsorted(data, lattice, side="right")
-    found = batches.two_quantiles(mechanism, data, DRAWS).astype(int)
-    target = np.array(mechanism.alphas) * data.size
-    off = np.maximum(np.maximum(below[found] - target, target - through[found]), 0.0).max(axis=1)
-    assert covers(off <= mechanism.error(confidence=LEVEL))
-    assert not covers(off <= mechanism.error(confidence=LEVEL) / 20)
+@pytest.mark.parametrize("name", TIED)
+def test_ranks_of_several_quantiles_are_off_by_no_more_than_stated(name: str, adjacency: Any) -> None:
+    about: dict[str, Any] = {"alphas": [0.25, 0.5, 0.75], "bounds": (0, 63), "granularity": 1.0}
+    mechanism = select.quantiles(epsilon=1.0, adjacency=adjacency, **about)
+    data = np.sort(TIED[name])
+
+    def covered(releases: Any, error: float) -> bool:
+        found = batches.one_by_one(releases, data, 300)
+        target = np.array(mechanism.alphas) * data.size
+        below, through = np.searchsorted(data, found), np.searchsorted(data, found, side="right")
+        return covers(np.maximum(below - target, target - through).max(axis=1) <= error)
+
+    stated = mechanism.error(confidence=LEVEL)
+    assert stated < data.size / 4
+    assert covered(mechanism, stated)
+    if name == "spread":
+        assert not covered(replace(mechanism, epsilon=0.01), stated)
+    elif name in ("all equal", "all at the lower bound", "half equal"):
+        assert not covered(replace(mechanism, tie_bits=0), stated), "all equal records to one side of a cut"
 
 
 @checks(INTERVAL, LineExponential)

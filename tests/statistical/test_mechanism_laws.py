@@ -13,7 +13,7 @@ import pytest
 from scipy.special import gammainc
 
 from statistical import batches
-from statistical.exact import REACH, placed_law, quantile_law, subsampled_law, winsorized_law
+from statistical.exact import REACH, placed_law, quantile_law, subsampled_law, two_quantiles_law, winsorized_law
 from statistical.goodness import NEVER, g_test
 from tallystick.mechanisms import noise
 from tallystick.mechanisms.aggregate import subsample_and_aggregate, unbounded_winsorized_mean, winsorized_mean
@@ -21,7 +21,7 @@ from tallystick.mechanisms.aggregate.subsample import SubsampleAndAggregate
 from tallystick.mechanisms.aggregate.winsorized import UnboundedWinsorizedMean, WinsorizedMean
 from tallystick.mechanisms.exact.lazy_noise import Noise, largest
 from tallystick.mechanisms.exact.randomness import SYSTEM
-from tallystick.mechanisms.exact.weighted_choice import Weights, _refined, choose_many
+from tallystick.mechanisms.exact.weighted_choice import Scores, Weights, _refined, choose_many
 from tallystick.mechanisms.keys.counts import StableCounts, stable_counts
 from tallystick.mechanisms.keys.partition import StableKeys, stable
 from tallystick.mechanisms.noise.additive import AdditiveNoise
@@ -36,7 +36,6 @@ from tallystick.mechanisms.select.candidates import (
     TopK,
     exponential,
     permute_and_flip,
-    weights,
 )
 from tallystick.mechanisms.select.continuum import (
     LineExponential,
@@ -82,7 +81,7 @@ def laplace_below(z: np.ndarray) -> np.ndarray:
 
 @checks(LAW, ExponentialMechanism)
 def test_the_exponential_mechanism() -> None:
-    draws = choose_many(weights(SCORES, exponential(epsilon=1.0).rate), 400_000, SYSTEM)
+    draws = choose_many(Scores.of(SCORES).weights(exponential(epsilon=1.0).rate), 400_000, SYSTEM)
     assert fits(draws, softmax(0.5))
     assert not fits(draws, softmax(0.45))
     assert not fits(draws, softmax(0.55))
@@ -127,7 +126,7 @@ def test_the_noisy_maximum(noise: Noise) -> None:
         Noise.EXPONENTIAL: permute_and_flip(epsilon=1.0).probabilities(SCORES),
         Noise.GUMBEL: softmax(0.5),
     }
-    draws = [int(largest(SCORES, scale=Fraction(2), noise=noise, source=SYSTEM)[0]) for _ in range(DRAWS)]
+    draws = [int(largest(Scores.of(SCORES), scale=Fraction(2), noise=noise, source=SYSTEM)[0]) for _ in range(DRAWS)]
     assert fits(draws, laws[noise])
     assert not fits(draws, race_law(1.5, laplace_density, laplace_below))
     assert not fits([(i + 1) % 5 for i in draws], laws[noise])
@@ -140,7 +139,9 @@ def test_the_best_two_in_order() -> None:
     law = np.array([keep[a] / keep.sum() * keep[b] / (keep.sum() - keep[a]) for a, b in order])
     place = {pair: i for i, pair in enumerate(order)}
     draws = [
-        place[tuple(largest(SCORES, scale=Fraction(2), noise=Noise.GUMBEL, how_many=2, source=SYSTEM).tolist())]
+        place[
+            tuple(largest(Scores.of(SCORES), scale=Fraction(2), noise=Noise.GUMBEL, how_many=2, source=SYSTEM).tolist())
+        ]
         for _ in range(DRAWS)
     ]
     assert fits(draws, law)
@@ -357,23 +358,13 @@ def test_additive_noise_around_the_value(name: str) -> None:
 @checks(LAW, Quantiles)
 def test_two_private_quantiles_at_once() -> None:
     data = np.array([1, 1, 4, 6, 6, 6, 9])
-    mechanism = quantiles(alphas=[0.25, 0.75], epsilon=2.0, bounds=(0, 9), granularity=1.0)
-
-    def law(part: float) -> np.ndarray:
-        rows = []
-        first = quantile_law(data, 0.75, part * float(mechanism.rate(Fraction(3, 4))), 10)
-        for upper in range(10):
-            row = np.zeros(10)
-            left = data[data <= upper]
-            row[: upper + 1] = quantile_law(left, 1 / 3, part * float(mechanism.rate(Fraction(1, 3))), upper + 1)
-            rows.append(first[upper] * row)
-        return np.concatenate(rows)
-
+    mechanism = replace(quantiles(alphas=[0.25, 0.75], epsilon=2.0, bounds=(0, 9), granularity=1.0), tie_bits=1)
     found = batches.two_quantiles(mechanism, data, 200_000).astype(int)
     codes = found[:, 1] * 10 + found[:, 0]
-    assert fits(codes, law(1.0))
-    assert not fits(codes, law(0.9))
-    assert not fits(codes, law(1.1))
+    assert fits(codes, two_quantiles_law(mechanism, data))
+    assert not fits(codes, two_quantiles_law(mechanism, data, part=0.9))
+    assert not fits(codes, two_quantiles_law(mechanism, data, part=1.1))
+    assert not fits(codes, two_quantiles_law(mechanism, data, tie_bits=0)), "all equal records to one side"
 
 
 def at_reach(sums: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ A subclass writes ``privacy``, ``prepare`` (check the value; draws nothing) and 
 
 from __future__ import annotations
 
+import os
 import threading
 import warnings
 from abc import ABC, abstractmethod
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from tallystick.accounting import check
-from tallystick.errors import InvalidInput
+from tallystick.errors import InvalidInput, Refused
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 
 if TYPE_CHECKING:
@@ -39,6 +40,32 @@ class NotPrivate(Generic[Output]):
     """
 
     value: Output
+
+    def __bool__(self) -> bool:
+        raise TypeError("made with a seeded source, so not private; look at .value")
+
+
+class OnlyOne:
+    """A release that goes on (a stream, a protocol): one object with one lock, in the process that started it.
+
+    Copies would each hand out what was paid for once, so copying, pickling and going on in a forked child are refused.
+    """
+
+    __slots__ = ("_lock", "_process")
+
+    def __init__(self) -> None:
+        self._lock, self._process = threading.Lock(), os.getpid()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:  # copy, deepcopy and pickle all ask here
+        raise Refused(f"a {type(self).__name__} cannot be copied or stored: its whole life was paid for once")
+
+    def _mine(self) -> threading.Lock:
+        """The lock, in the process that may hold it."""
+        if os.getpid() != self._process:
+            raise Refused(
+                f"this {type(self).__name__} belongs to the process that started it; start (and pay for) another"
+            )
+        return self._lock
 
 
 class _Once:
@@ -91,7 +118,7 @@ class Mechanism(ABC, Generic[Prepared, Output]):
 
     def release(self, value: Any, *, source: Source = SYSTEM) -> Output | NotPrivate[Output]:
         """One release without the warning, for callers that record what it cost."""
-        return self._released(self.prepare(value, strict=False), source)
+        return self.released(self.prepare(value, strict=False), source)
 
     def __call__(self, value: Any, *, source: Source = SYSTEM) -> Output | NotPrivate[Output]:
         """One release; the first in a process warns (``UnrecordedRelease``) that no account remembers it."""
@@ -103,9 +130,10 @@ class Mechanism(ABC, Generic[Prepared, Output]):
                 UnrecordedRelease,
                 stacklevel=2,
             )
-        return self._released(prepared, source)
+        return self.released(prepared, source)
 
-    def _released(self, prepared: Prepared, source: Source) -> Output | NotPrivate[Output]:
+    def released(self, prepared: Prepared, source: Source) -> Output | NotPrivate[Output]:
+        """One release of a prepared value, marked when its source is not private."""
         output = self.draw(prepared, source)
         return output if source.private else NotPrivate(output)
 

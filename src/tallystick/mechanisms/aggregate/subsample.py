@@ -24,8 +24,7 @@ from tallystick.mechanisms.aggregate.winsorized import WinsorizedMean, winsorize
 from tallystick.mechanisms.base import Mechanism, confidence_level
 from tallystick.mechanisms.exact.randomness import Source
 from tallystick.mechanisms.exact.uniform import integers
-from tallystick.mechanisms.exact.weighted_choice import candidates
-from tallystick.mechanisms.inputs import length
+from tallystick.mechanisms.inputs import double, length, listed, number
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -54,15 +53,7 @@ class SubsampleAndAggregate(Mechanism[tuple[NDArray[Any], bool], NDArray[np.floa
         return sum(others, start=first)
 
     def prepare(self, value: Any, *, strict: bool) -> tuple[NDArray[Any], bool]:
-        allowed = "an array with one record per row"
-        if count := length("value", value, allowed):
-            candidates("value", count)
-        try:
-            records = np.asarray(value)
-        except (ValueError, OverflowError):
-            raise InvalidInput("value", "a ragged sequence", allowed) from None
-        if records.ndim < 1 or records.dtype == object:
-            raise InvalidInput("value", f"array of {records.dtype}, shape {records.shape}", allowed)
+        records = _records(value, strict=strict)
         fixed = self.adjacency is Adjacency.REPLACE  # then the number of records is public
         if fixed and records.shape[0] < self.blocks:
             raise InvalidInput(
@@ -106,8 +97,10 @@ class SubsampleAndAggregate(Mechanism[tuple[NDArray[Any], bool], NDArray[np.floa
         if block.shape[0] == 0:
             return middle
         try:
-            found = np.atleast_1d(np.asarray(self.statistic(block), dtype=np.float64))
-        except Exception:
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")  # a warning says something about the block, too
+                found = np.atleast_1d(np.asarray(self.statistic(block), dtype=np.float64))
+        except (Exception, SystemExit):
             # An error that depends on the data would be a release; who calls directly (strict) asked to see it.
             if strict:
                 raise
@@ -119,6 +112,34 @@ class SubsampleAndAggregate(Mechanism[tuple[NDArray[Any], bool], NDArray[np.floa
                 "statistic", f"a result of shape {found.shape}", f"{middle.size} numbers, one per bounds"
             )
         return np.where(np.isfinite(found), found, middle)
+
+
+def _records(value: Any, *, strict: bool) -> NDArray[Any]:
+    """Records as doubles, each the nearest to itself, so that no record decides what type all others have.
+
+    A list holds one number per record, and what is no number is NaN; records of several fields come as an array, one
+    row each, whose dtype is numeric or has named fields.
+    """
+    allowed = "a list of numbers, or an array with one record of numbers (or named fields) per row"
+    size = listed("value", value, allowed, least=0)
+    if not isinstance(value, np.ndarray) and hasattr(value, "__array__"):
+        value = np.asarray(value)
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf" and value.ndim >= 1:
+        return value.astype(np.float64)
+    if isinstance(value, np.ndarray) and value.dtype.names is not None:
+        return value
+    if isinstance(value, np.ndarray) and (value.ndim != 1 or value.dtype.kind != "O"):
+        raise InvalidInput("value", f"array of {value.dtype}, shape {value.shape}", allowed)
+    try:
+        array = np.asarray(value)
+    except Exception:  # an entry that refuses: each is looked at by itself
+        array = np.empty(0, dtype=object)
+    if array.shape == (size,) and array.dtype.kind in "biuf":
+        return array.astype(np.float64)
+    found = [number(entry) for entry in value]
+    if strict and any(entry is None for entry in found):
+        raise InvalidInput("value", "a record that is no number", allowed)
+    return np.array([math.nan if entry is None else double(entry) for entry in found], dtype=np.float64)
 
 
 def shuffled(count: int, source: Source) -> NDArray[np.int64]:
@@ -168,6 +189,9 @@ def subsample_and_aggregate(
     unit: str | None = None,
 ) -> SubsampleAndAggregate:
     """A private version of any statistic with values in public bounds (docs/theory/winsorized-mean.md).
+
+    ``statistic`` gets the records of one block as doubles. It must depend on its block only. Where it raises or returns
+    no numbers, the middle of the bounds stands for that block alone.
 
     ``bounds`` is one pair, or one pair per coordinate of the statistic. ``blocks`` is a public constant
     (:func:`blocks_for` when the number of records is public).

@@ -24,9 +24,9 @@ from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput, Refused
 from tallystick.mechanisms.base import Mechanism, confidence_level
 from tallystick.mechanisms.exact.integer_noise import discrete_gaussian, discrete_laplace
-from tallystick.mechanisms.exact.lattice import BoundedLattice
+from tallystick.mechanisms.exact.lattice import COARSEST_NOISY, BoundedLattice, root_up
 from tallystick.mechanisms.exact.randomness import Source
-from tallystick.mechanisms.inputs import vector
+from tallystick.mechanisms.inputs import records
 from tallystick.mechanisms.keys.counts import StableCounts, stable_counts
 from tallystick.mechanisms.keys.partition import proper_delta
 from tallystick.mechanisms.noise.sensitivity import whole_sum
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
 
 _QUARTER = Fraction(1, 4)
+_WIDENING = 10.0
 _WIDEST = 2.0**49  # lattice steps of noise the exact samplers can make
 
 
@@ -70,7 +71,7 @@ class WinsorizedMean(Mechanism[Indices, float]):
         return 2 * quartile + losses.zcdp(rho=self.rho / 2, **about)
 
     def prepare(self, value: Any, *, strict: bool) -> Indices:
-        return np.sort(self.lattice.indices(vector("value", value, strict=strict)))
+        return np.sort(self.lattice.indices(records("value", value, strict=strict)))
 
     def draw(self, prepared: Indices, source: Source) -> float:
         return float(self.draw_exactly(prepared, source) * Fraction(self.lattice.granularity))
@@ -103,7 +104,8 @@ class WinsorizedMean(Mechanism[Indices, float]):
         if self.epsilon is not None:
             return int(discrete_laplace(2 * width / Fraction(self.epsilon), size=1, source=source)[0])
         assert self.rho is not None
-        return int(discrete_gaussian(math.nextafter(width / math.sqrt(self.rho), math.inf), size=1, source=source)[0])
+        sigma = root_up(Fraction(width) ** 2 / Fraction(self.rho))  # width^2 / (2 sigma^2) is at most rho / 2
+        return int(discrete_gaussian(sigma, size=1, source=source)[0])
 
     def error(self, *, confidence: float, count: int, width: float) -> float:
         """Half-width of the mean's own noise when the widened range is ``width`` long; falls as 1/count.
@@ -145,11 +147,15 @@ def winsorized_mean(
     lattice = BoundedLattice.over(bounds, granularity=granularity)
     if not 2 * lattice.points / min(budget, math.sqrt(budget)) <= _WIDEST:
         raise InvalidInput("granularity", lattice.granularity, "coarser steps: the noise would exceed 2^49 of these")
+    if lattice.granularity > COARSEST_NOISY:
+        raise InvalidInput("bounds", bounds, "bounds below 1e270: noise must not reach infinity")
+    if not check.nonnegative("widening", widening) <= _WIDENING:
+        raise InvalidInput("widening", widening, f"a number from 0 to {_WIDENING:g}")
     return WinsorizedMean(
         epsilon=None if epsilon is None else budget,
         rho=None if rho is None else budget,
         lattice=lattice,
-        widening=check.nonnegative("widening", widening),
+        widening=float(widening),
         adjacency=Adjacency.REPLACE,
         unit=check.unit(unit),
     )
@@ -187,7 +193,7 @@ class UnboundedWinsorizedMean(Mechanism[NDArray[np.float64], "float | None"]):
         return bins + reveals + mean.privacy
 
     def prepare(self, value: Any, *, strict: bool) -> NDArray[np.float64]:
-        return vector("value", value, strict=strict, least=2)
+        return records("value", value, strict=strict, least=2)
 
     def draw(self, prepared: NDArray[np.float64], source: Source) -> float | None:
         half = prepared.size // 2

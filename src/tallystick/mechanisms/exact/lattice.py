@@ -29,6 +29,8 @@ FARTHEST = (1 << 62) - 1
 
 _LARGEST_NOISE = 1 << 48
 _COARSEST = 900  # 2^62 such steps are still a double
+COARSEST_NOISY = 2.0**_COARSEST
+"""Noise on a coarser lattice could reach beyond the largest double."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,10 @@ class Lattice:
             scaled = math.ldexp(value, -self.exponent)  # exact, or so small that it rounds to 0
             floor = math.floor(scaled)
             return floor + (scaled - floor >= 0.5)  # exact for the reason given in nearest_all
-        point = math.floor(Fraction(value) / (Fraction(2) ** self.exponent) + Fraction(1, 2))
+        if self.exponent == 0 and isinstance(value, int):
+            point = value
+        else:
+            point = math.floor(Fraction(value) / (Fraction(2) ** self.exponent) + Fraction(1, 2))
         return max(-FARTHEST, min(FARTHEST, point))
 
     def nearest_all(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -140,6 +145,20 @@ def rounded_up(exact: Fraction) -> float:
     return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
 
 
+def root_up(square: Fraction) -> float:
+    """The least double whose square is at least this.
+
+    >>> root_up(Fraction(2)) ** 2 >= 2
+    True
+    """
+    root = math.sqrt(square)
+    for _ in range(4):
+        root = math.nextafter(root, 0.0)
+    while Fraction(root) ** 2 < square:
+        root = math.nextafter(root, math.inf)
+    return root
+
+
 def rounded_down(exact: Fraction) -> float:
     """The greatest double that is not above an exact number.
 
@@ -148,20 +167,6 @@ def rounded_down(exact: Fraction) -> float:
     """
     nearest = float(exact)
     return nearest if Fraction(nearest) <= exact else math.nextafter(nearest, -math.inf)
-
-
-def real_scalar(argument: str, value: Any, *, strict: bool) -> float | int | Fraction:
-    """Check that a value is one real number; with ``strict`` it must also be finite. Never shows the value."""
-    allowed = "a single finite number"
-    if isinstance(value, np.ndarray) and value.ndim == 0:
-        value = value.item()
-    if isinstance(value, (np.floating, np.integer)):
-        value = value.item()
-    if isinstance(value, bool) or not isinstance(value, (int, float, Fraction)):
-        raise InvalidInput(argument, f"a value of type {type(value).__name__}", allowed)
-    if strict and isinstance(value, float) and not math.isfinite(value):
-        raise InvalidInput(argument, "a number that is not finite", allowed)
-    return value
 
 
 _EXACT = 1 << 53  # a float64 holds every integer up to here
@@ -182,8 +187,10 @@ class BoundedLattice:
     last: int
 
     @staticmethod
-    def over(bounds: tuple[float, float], *, granularity: float | None = None) -> BoundedLattice:
-        """The lattice of some bounds; by default about a million points."""
+    def over(bounds: tuple[float, float], *, granularity: float | None = None, outward: bool = False) -> BoundedLattice:
+        """The lattice of some bounds; by default about a million points. ``outward`` takes one more point at each end
+        that is not on the lattice, so that every number within the bounds is at most half a step from a point.
+        """
         lower, upper = ordered("bounds", bounds)
         if granularity is None:
             # bounds far from 0 get a coarser lattice, so that every point has an exact number
@@ -192,7 +199,8 @@ class BoundedLattice:
         step = check.positive("granularity", granularity)
         if math.frexp(step)[0] != 0.5:
             raise InvalidInput("granularity", granularity, "a power of two, for instance 0.125")
-        first, last = math.ceil(Fraction(lower) / Fraction(step)), math.floor(Fraction(upper) / Fraction(step))
+        low, high = Fraction(lower) / Fraction(step), Fraction(upper) / Fraction(step)
+        first, last = (math.floor(low), math.ceil(high)) if outward else (math.ceil(low), math.floor(high))
         if first > last:
             raise InvalidInput(
                 "granularity", granularity, f"a power of two with a multiple between {lower} and {upper}"

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from tallystick.mechanisms.exact.intervals import ZERO, Digits, Enclosure
 from tallystick.mechanisms.exact.randomness import Source
+from tallystick.mechanisms.exact.weighted_choice import Scores
 
 _ROUND = 2.0**-48  # bounds a dozen float64 roundings and a log right to 8 ulp, relatively
 
@@ -92,17 +93,15 @@ class LazyNoise:
         return -exponential if self.negative else exponential
 
 
-def largest(
-    scores: NDArray[np.float64], *, scale: Fraction, noise: Noise, how_many: int = 1, source: Source
-) -> NDArray[np.int64]:
+def largest(scores: Scores, *, scale: Fraction, noise: Noise, how_many: int = 1, source: Source) -> NDArray[np.int64]:
     """Indices of the ``how_many`` largest noisy scores, largest first.
 
     >>> from tallystick.mechanisms.exact.randomness import SYSTEM
-    >>> largest(np.array([0.0, 1e9]), scale=Fraction(1), noise=Noise.LAPLACE, source=SYSTEM).tolist()
+    >>> largest(Scores.of(np.array([0.0, 1e9])), scale=Fraction(1), noise=Noise.LAPLACE, source=SYSTEM).tolist()
     [1]
     """
-    words = source.words(scores.size)
-    low, high = _noisy_bounds(scores, words, float(scale), noise)
+    words = source.words(scores.behind.size)
+    low, high = _noisy_bounds(scores.behind, words, float(scale), noise)
     # whoever certainly trails how_many others is out
     bar = -np.partition(-low, how_many - 1)[how_many - 1]
     left = np.flatnonzero(high >= bar)
@@ -115,7 +114,7 @@ def largest(
 
 
 def _noisy_bounds(
-    scores: NDArray[np.float64], words: NDArray[np.uint64], scale: float, noise: Noise
+    behind: NDArray[np.float64], words: NDArray[np.uint64], scale: float, noise: Noise
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Lower and upper noisy scores, shifted so that the best score is 0."""
     drawn = words >> np.uint64(1)
@@ -132,9 +131,8 @@ def _noisy_bounds(
         elif noise is Noise.LAPLACE:
             minus = (words & np.uint64(1)) == 1
             low, high = np.where(minus, -high, low), np.where(minus, -low, high)
-        behind = scores - scores.max()
-        slack = np.abs(behind) * _ROUND
-        low, high = behind + scale * low, behind + scale * high
+        slack = behind * _ROUND
+        low, high = scale * low - behind, scale * high - behind
         low -= slack + np.abs(low) * _ROUND
         high += slack + np.abs(high) * _ROUND
     return np.nan_to_num(low, nan=-math.inf, neginf=-math.inf), np.nan_to_num(high, nan=math.inf, posinf=math.inf)
@@ -142,7 +140,7 @@ def _noisy_bounds(
 
 def _settle(
     left: NDArray[np.int64],
-    scores: NDArray[np.float64],
+    scores: Scores,
     words: NDArray[np.uint64],
     scale: Fraction,
     noise: Noise,
@@ -150,11 +148,10 @@ def _settle(
     source: Source,
 ) -> NDArray[np.int64]:
     """Refine the contenders until the first ``how_many`` places are certain."""
-    best = Fraction(float(scores.max()))
     contenders = {int(i): LazyNoise.of_word(noise, int(words[i])) for i in left}
-    behind = {i: Fraction(float(scores[i])) - best for i in contenders}
+    lead = {i: -scores.exact(i) for i in contenders}
     while True:
-        at = {i: _noisy(behind[i], scale, lazy) for i, lazy in contenders.items()}
+        at = {i: _noisy(lead[i], scale, lazy) for i, lazy in contenders.items()}
         order = sorted(at, key=lambda i: at[i].low, reverse=True)
         unclear = {
             pair
@@ -169,6 +166,6 @@ def _settle(
             contenders[i].refine(source)
 
 
-def _noisy(behind: Fraction, scale: Fraction, lazy: LazyNoise) -> Enclosure:
+def _noisy(lead: Fraction, scale: Fraction, lazy: LazyNoise) -> Enclosure:
     digits = Digits(lazy.bits // 2)
-    return digits.add(digits.of(behind), digits.multiply(digits.of(scale), lazy.enclose()))
+    return digits.add(digits.of(lead), digits.multiply(digits.of(scale), lazy.enclose()))

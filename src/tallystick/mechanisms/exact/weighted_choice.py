@@ -8,7 +8,7 @@ it; the only assumption is that the platform's ``exp`` is right to 8 units in th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -41,6 +41,44 @@ class Weights:
     exponents: NDArray[np.float64]
     error: NDArray[np.float64]
     exact: Callable[[int], tuple[int, Fraction]]
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """How far every candidate is behind the best: in doubles (each within 2^-52 of itself), and exactly on demand."""
+
+    behind: NDArray[np.float64]
+    exact: Callable[[int], Fraction]
+
+    @staticmethod
+    def of(scores: NDArray[np.float64]) -> Scores:
+        """Scores that are doubles.
+
+        >>> Scores.of(np.array([0.0, 1.5])).behind
+        array([1.5, 0. ])
+        """
+        best = float(scores.max())
+        exact_best = Fraction(best)
+        return Scores(best - scores, lambda i: exact_best - Fraction(float(scores[i])))
+
+    @staticmethod
+    def exactly(scores: Sequence[int | float | Fraction]) -> Scores:
+        """Scores that no double holds, such as integers beyond 2^53."""
+        fractions = [Fraction(score) for score in scores]
+        best = max(fractions)
+        behind = [best - score for score in fractions]
+        return Scores(np.array([float(gap) for gap in behind]), behind.__getitem__)
+
+    def weights(self, rate: Fraction) -> Weights:
+        """Weights exp(-rate * behind).
+
+        >>> Scores.of(np.array([0.0, 1.0])).weights(Fraction(1, 2)).exponents
+        array([0.5, 0. ])
+        """
+        with np.errstate(over="ignore"):
+            exponents = np.minimum(float(rate) * self.behind, 1e300)
+        error = exponents * 2.0**-50
+        return Weights(np.ones(self.behind.size), exponents, error, lambda i: (1, rate * self.exact(i)))
 
 
 def candidates(argument: str, size: int) -> int:

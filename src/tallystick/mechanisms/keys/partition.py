@@ -28,6 +28,7 @@ from tallystick.mechanisms.exact.intervals import ONE, ZERO, Digits, Enclosure
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 from tallystick.mechanisms.exact.uniform import integer
 from tallystick.mechanisms.exact.weighted_choice import candidates
+from tallystick.mechanisms.inputs import number
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -196,7 +197,10 @@ def proper_delta(delta: Any) -> float:
 
 
 def sizes(value: Any, *, strict: bool) -> Sizes:
-    """Check a mapping from group to number of units; sizes that are no whole numbers >= 0 count as 0 unless strict."""
+    """Check a mapping from group to number of units, each by itself.
+
+    Unless strict, sizes are rounded down and clamped to 0..2^62, and what is no number counts as 0.
+    """
     allowed = "a mapping from group to a whole number of units >= 0"
     if not isinstance(value, Mapping):
         raise InvalidInput("value", type(value).__name__, allowed)
@@ -204,10 +208,12 @@ def sizes(value: Any, *, strict: bool) -> Sizes:
         candidates("value", len(value))
     counts = np.zeros(len(value), dtype=np.int64)
     for i, size in enumerate(value.values()):
-        whole = isinstance(size, (int, np.integer)) and not isinstance(size, bool) and 0 <= size <= _LARGEST
-        if strict and not whole:
+        if strict and not (
+            isinstance(size, (int, np.integer)) and not isinstance(size, bool) and 0 <= size <= _LARGEST
+        ):
             raise InvalidInput("value", "a group's size", allowed)
-        counts[i] = size if whole else 0
+        found = number(size)
+        counts[i] = 0 if found is None or found != found else math.floor(min(max(found, 0), _LARGEST))
     return tuple(value), counts
 
 
@@ -217,7 +223,14 @@ def in_public_order(keys: Iterable[Hashable]) -> tuple[Hashable, ...]:
     >>> in_public_order(["b", 1, "a"])
     (1, 'a', 'b')
     """
-    return tuple(sorted(keys, key=lambda key: (type(key).__name__, repr(key))))
+    return tuple(sorted(keys, key=lambda key: (type(key).__name__, _text(key))))
+
+
+def _text(key: Hashable) -> str:
+    try:
+        return repr(key)
+    except Exception:  # a group whose text cannot be made must not fail the release of all
+        return ""
 
 
 def units_per_key(

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms.base import Mechanism, confidence_level
-from tallystick.mechanisms.exact.lattice import FARTHEST, Lattice, real_scalar
+from tallystick.mechanisms.exact.lattice import FARTHEST, Lattice
 from tallystick.mechanisms.exact.randomness import Source
-from tallystick.mechanisms.inputs import length
+from tallystick.mechanisms.inputs import Numbers, length, numbers, scalar
 from tallystick.mechanisms.noise.laws import NoiseLaw, Relation
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 Noisy = float | int | NDArray[np.float64] | NDArray[np.int64]
 Points = NDArray[np.int64]
+_INTEGERS = Lattice(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +74,9 @@ class AdditiveNoise(Mechanism[Points, Noisy]):
     def error(self, *, confidence: float = 0.95, simultaneous: bool = False) -> float:
         """Half-width: |output - value| is at most this with at least the given probability.
 
-        Exact for the lattice law (half a granule is added for the rounding of the value). With ``simultaneous`` it
-        holds for all coordinates at once, which are independent.
+        Exact for the lattice law (half a granule is added for the rounding of the value), for outputs within 2^53
+        lattice steps of 0; what a double loses beyond is in :meth:`interval`. With ``simultaneous`` it holds for all
+        coordinates at once, which are independent.
         """
         miss = 1.0 - confidence_level(confidence)
         if simultaneous and self.dimension is not None:
@@ -84,7 +86,11 @@ class AdditiveNoise(Mechanism[Points, Noisy]):
 
     def interval(self, output: Any, *, confidence: float = 0.95) -> tuple[Any, Any]:
         """Ends of an interval that contains the true value with at least this probability."""
-        half = self.error(confidence=confidence)
+        half: Any = self.error(confidence=confidence)
+        if self.lattice is None:
+            half = int(half)  # integers stay exact beyond 2^53
+        else:  # beyond 2^53 lattice steps an output is a rounded point
+            half += math.ulp(output) / 2 if isinstance(output, float) else np.spacing(np.abs(output)) / 2
         return output - half, output + half
 
     def prepare(self, value: Any, *, strict: bool) -> Points:
@@ -100,31 +106,49 @@ class AdditiveNoise(Mechanism[Points, Noisy]):
         return noisy if self.lattice is None else self.lattice.values(noisy)
 
     def _point(self, value: Any, *, strict: bool) -> int:
-        number = real_scalar("value", value, strict=strict)
-        if self.lattice is not None:
-            return self.lattice.nearest(number)
-        if not isinstance(number, int):
+        number = scalar("value", value, strict=strict)
+        if self.lattice is None and not isinstance(number, int):
             raise InvalidInput("value", f"a value of type {type(value).__name__}", "an integer")
-        if strict and abs(number) > FARTHEST:
-            raise InvalidInput("value", "an integer beyond 2^62", "a smaller integer")
-        return max(-FARTHEST, min(FARTHEST, number))
+        point = (self.lattice or _INTEGERS).nearest(number)
+        if strict and abs(point) == FARTHEST:
+            raise InvalidInput("value", "a number beyond the lattice", self._within)
+        return point
 
     def _points(self, value: Any, dimension: int, *, strict: bool) -> Points:
-        allowed = f"a one-dimensional array of {dimension} finite " + ("numbers" if self.lattice else "integers")
+        kind, dtypes = ("integers", "iuO") if self.lattice is None else ("numbers", "iufO")
+        allowed = f"a one-dimensional array of {dimension} finite {kind}"
         if length("value", value, allowed) != dimension:  # before an array is made of it
-            raise InvalidInput("value", f"{len(value)} numbers", allowed)
-        try:
-            array = np.asarray(value)
-        except (ValueError, OverflowError):
-            raise InvalidInput("value", "a ragged sequence", allowed) from None
-        if array.shape != (dimension,) or array.dtype.kind not in ("fiu" if self.lattice else "iu"):
-            raise InvalidInput("value", f"an array of {array.dtype} of shape {array.shape}", allowed)
-        if self.lattice is None:
-            return np.asarray(np.clip(array, -FARTHEST, FARTHEST), dtype=np.int64)
-        reals = array.astype(np.float64)
-        if strict and not np.isfinite(reals).all():
-            raise InvalidInput("value", "an array with numbers that are not finite", allowed)
-        return self.lattice.nearest_all(reals)
+            raise InvalidInput("value", f"{len(value)} entries", allowed)
+        if isinstance(value, np.ndarray) and (value.ndim != 1 or value.dtype.kind not in dtypes):
+            raise InvalidInput("value", f"an array of {value.dtype} of shape {value.shape}", allowed)
+        if self.lattice is None and isinstance(value, np.ndarray) and value.dtype.kind == "i":
+            points: Points = np.clip(value, -FARTHEST, FARTHEST).astype(np.int64, copy=False)
+        else:
+            points = self._rounded(numbers("value", value, strict=strict, most=dimension), allowed, strict=strict)
+        if strict and (np.abs(points) == FARTHEST).any():
+            raise InvalidInput("value", "an array with a number beyond the lattice", self._within)
+        return points
+
+    def _rounded(self, found: Numbers, allowed: str, *, strict: bool) -> Points:
+        """Every number's lattice point, exactly: an integer beyond 2^53 is never a double on the way."""
+        near, given = found.near, found.given
+        if self.lattice is None:  # what is no integer counts as 0 after a charge
+            whole = (
+                near == np.floor(near) if given is None else np.array([entry == math.floor(entry) for entry in given])
+            )
+            if strict and not whole.all():
+                raise InvalidInput("value", "a number that is no integer", allowed)
+            near = np.where(whole, near, 0.0)
+            given = None if given is None else [entry if fine else 0 for entry, fine in zip(given, whole, strict=True)]
+        lattice = self.lattice or _INTEGERS
+        if given is None:
+            return lattice.nearest_all(near)
+        return np.array([lattice.nearest(entry) for entry in given], dtype=np.int64)
+
+    @property
+    def _within(self) -> str:
+        reach = math.ldexp(1.0, 62) * self.granularity
+        return f"numbers below {reach:g}, which the lattice holds, or a coarser granularity"
 
 
 def price(law: NoiseLaw, lattice: Lattice | None, move: Move, relation: Relation) -> PrivacyLoss:

@@ -25,7 +25,7 @@ from tallystick.mechanisms.base import Mechanism, confidence_level
 from tallystick.mechanisms.exact.intervals import ONE, Digits, Enclosure
 from tallystick.mechanisms.exact.lazy_noise import LazyNoise, Noise
 from tallystick.mechanisms.exact.randomness import Source
-from tallystick.mechanisms.inputs import budget, vector
+from tallystick.mechanisms.inputs import Number, budget, numbers
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -174,7 +174,7 @@ def _squared(digits: Digits, value: Enclosure) -> Enclosure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KNorm(Mechanism[NDArray[np.float64], NDArray[np.float64]]):
+class KNorm(Mechanism[list[Number], NDArray[np.float64]]):
     """A vector with K-norm noise on a public lattice; built by :func:`add_knorm`."""
 
     epsilon: float
@@ -194,25 +194,30 @@ class KNorm(Mechanism[NDArray[np.float64], NDArray[np.float64]]):
         """D / epsilon, the noise's unit of length."""
         return self.sensitivity / self.epsilon
 
-    def prepare(self, value: Any, *, strict: bool) -> NDArray[np.float64]:
-        numbers = vector("value", value, strict=strict)
-        if numbers.size > MOST_COORDINATES:
-            raise InvalidInput("value", f"{numbers.size} coordinates", f"at most {MOST_COORDINATES} coordinates")
-        return np.clip(numbers, -_FURTHEST * self.granularity, _FURTHEST * self.granularity)
+    def prepare(self, value: Any, *, strict: bool) -> list[Number]:
+        found = numbers("value", value, strict=strict, most=MOST_COORDINATES)
+        reach = _FURTHEST * self.granularity
+        if strict and np.abs(found.near).max() > reach:
+            raise InvalidInput("value", "a number beyond the lattice", f"numbers up to {reach:g}, or coarser steps")
+        return [min(max(entry, -reach), reach) for entry in found.listed()]
 
-    def draw(self, prepared: NDArray[np.float64], source: Source) -> NDArray[np.float64]:
-        shape = _Shape.drawn(self.norm, prepared.size, source)
+    def draw(self, prepared: list[Number], source: Source) -> NDArray[np.float64]:
+        shape = _Shape.drawn(self.norm, len(prepared), source)
         points = self.clear_points(prepared, shape)
-        return self.settled(prepared, shape, source) if points is None else np.array(points) * self.granularity
+        return self.values(self.settled(prepared, shape, source) if points is None else points)
 
-    def clear_points(self, prepared: NDArray[np.float64], shape: _Shape) -> list[int] | None:
+    def values(self, points: list[int]) -> NDArray[np.float64]:
+        """Lattice points as numbers, correctly rounded where a double cannot hold one (post-processing)."""
+        return np.array([float(point) for point in points]) * self.granularity
+
+    def clear_points(self, prepared: list[Number], shape: _Shape) -> list[int] | None:
         """The lattice points in float64, where rounding cannot decide them; None where it could."""
-        near = shape.near(prepared.size)
+        near = shape.near(len(prepared))
         if near is None:
             return None
         coordinates, doubt = near
         stretch, points = self.scale / self.granularity, []
-        for number, coordinate in zip(prepared.tolist(), coordinates, strict=True):
+        for number, coordinate in zip(map(float, prepared), coordinates, strict=True):
             at = number / self.granularity + 0.5 + stretch * coordinate
             point = math.floor(at)
             slack = stretch * (doubt + 2.0**-50 * abs(coordinate))
@@ -222,22 +227,22 @@ class KNorm(Mechanism[NDArray[np.float64], NDArray[np.float64]]):
             points.append(point)
         return points
 
-    def settled(self, prepared: NDArray[np.float64], shape: _Shape, source: Source) -> NDArray[np.float64]:
+    def settled(self, prepared: list[Number], shape: _Shape, source: Source) -> list[int]:
         """The rounded sum in decimals, with more bits and more digits until every coordinate is certain."""
         step = Fraction(self.granularity)
         stretch = Fraction(self.sensitivity) / Fraction(self.epsilon) / step
-        offsets = [Fraction(float(number)) / step + Fraction(1, 2) for number in prepared]
+        offsets = [Fraction(number) / step + Fraction(1, 2) for number in prepared]
         digits = 40
         while True:
             arithmetic = Digits(digits)
             scale = arithmetic.of(stretch)
             ends = [
                 arithmetic.add(arithmetic.of(offset), arithmetic.multiply(scale, coordinate))
-                for offset, coordinate in zip(offsets, shape.coordinates(arithmetic, prepared.size), strict=True)
+                for offset, coordinate in zip(offsets, shape.coordinates(arithmetic, len(prepared)), strict=True)
             ]
             low = [end.low.to_integral_value(ROUND_FLOOR) for end in ends]
             if all(floor == end.high.to_integral_value(ROUND_FLOOR) for floor, end in zip(low, ends, strict=True)):
-                return np.array([float(int(floor) * step) for floor in low])
+                return [int(floor) for floor in low]
             shape.refine(source)
             digits += 25
 
@@ -283,6 +288,9 @@ def add_knorm(
     step = granularity if granularity is not None else 2.0 ** (math.floor(math.log2(scale)) - 16)
     if math.frexp(check.positive("granularity", step))[0] != 0.5:
         raise InvalidInput("granularity", granularity, "a power of two, for instance 0.125")
+    if not (2.0**-1000 <= step <= 2.0**900 and 2.0**-900 <= scale / step <= 2.0**900):
+        allowed = "a power of two from 2^-1000 to 2^900, and from 2^-900 to 2^900 times sensitivity / epsilon"
+        raise InvalidInput("granularity", granularity, allowed)  # beyond, a release could be no double
     return KNorm(
         epsilon=price,
         sensitivity=size,

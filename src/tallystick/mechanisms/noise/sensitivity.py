@@ -24,6 +24,9 @@ from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput, Refused
 from tallystick.mechanisms.exact.lattice import rounded_up
+from tallystick.mechanisms.inputs import Numbers, numbers, scalar
+
+_MOST = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,9 @@ class Sensitivity:
 
 @dataclass(frozen=True, slots=True)
 class Clamp:
-    """Pulls values into [lower, upper]; NaN becomes ``lower``. A fixed public rule, so nothing depends on the data.
+    """Pulls values into [lower, upper]; NaN, or what is no number, becomes ``lower``.
+
+    A fixed public rule for each value by itself, so nothing depends on the data.
 
     >>> clamp(0, 10)([-3.0, 4.0, float("nan"), float("inf")]).tolist()
     [0.0, 4.0, 0.0, 10.0]
@@ -53,11 +58,8 @@ class Clamp:
     upper: float
 
     def __call__(self, values: ArrayLike) -> NDArray[np.float64]:
-        try:
-            array = np.asarray(values, dtype=np.float64)
-        except (TypeError, ValueError, OverflowError):
-            raise InvalidInput("values", f"a value of type {type(values).__name__}", "numbers") from None
-        return np.clip(np.where(np.isnan(array), self.lower, array), self.lower, self.upper)
+        found, shape = _flat(values, self.lower)
+        return np.clip(found.near, self.lower, self.upper).reshape(shape)
 
 
 def clamp(lower: float, upper: float) -> Clamp:
@@ -81,13 +83,31 @@ def exact_sum(values: ArrayLike, *, lower: float, upper: float) -> Fraction:
     >>> exact_sum([1e16, 1.0, -1e16], lower=-1e16, upper=1e16)
     Fraction(1, 1)
     """
-    clamped = clamp(lower, upper)(values).ravel()
-    mantissas, exponents = np.frexp(clamped)
+    bounds = clamp(lower, upper)
+    found, _ = _flat(values, bounds.lower)
+    if found.given is not None:  # integers beyond 2^53 and fractions, one by one
+        ends = Fraction(bounds.lower), Fraction(bounds.upper)
+        return sum((min(max(Fraction(entry), ends[0]), ends[1]) for entry in found.given), start=Fraction(0))
+    mantissas, exponents = np.frexp(np.clip(found.near, bounds.lower, bounds.upper))
     whole = np.ldexp(mantissas, 53).astype(np.int64)
     total = Fraction(0)
     for exponent in np.unique(exponents).tolist():
         total += whole_sum(whole[exponents == exponent]) * Fraction(2) ** (exponent - 53)
     return total
+
+
+def _flat(values: Any, nothing: float) -> tuple[Numbers, tuple[int, ...]]:
+    """One number, a list or an array of any shape as numbers in a row, and the shape to give back."""
+    if not hasattr(values, "__len__") or (isinstance(values, np.ndarray) and values.ndim == 0):
+        return numbers("values", [scalar("values", values, strict=False)], strict=False, nothing=nothing), ()
+    try:
+        array = np.asarray(values)
+    except Exception:  # a list that is no array: each entry counts by itself
+        array = np.empty(0, dtype=object)
+    if array.ndim > 1 and array.dtype.kind in "biuf":
+        return numbers("values", array.ravel(), strict=False, least=0, most=_MOST, nothing=nothing), array.shape
+    found = numbers("values", values, strict=False, least=0, most=_MOST, nothing=nothing)
+    return found, found.near.shape
 
 
 def whole_sum(values: NDArray[np.int64]) -> int:

@@ -18,7 +18,7 @@ from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.accounting.calibrate import calibrate
 from tallystick.errors import InvalidInput
-from tallystick.mechanisms.exact.lattice import Lattice, default_lattice, lattice_of
+from tallystick.mechanisms.exact.lattice import Lattice, default_lattice, lattice_of, root_up
 from tallystick.mechanisms.noise.additive import AdditiveNoise, Move, enlarged_norm, price
 from tallystick.mechanisms.noise.laws import (
     SMOOTH_STEPS,
@@ -198,10 +198,10 @@ class _Site:
         _drawable(goal.name, goal.value, norm * square, order=2)
         if goal.name == "rho" and norm * square <= Fraction(SMOOTH_VECTOR_SIGMA) ** 2:
             # Exact pairs and zCDP of small sigma: norm / (2 sigma^2) <= rho.
-            return self.with_law(lattice, DiscreteGaussian(_least_root(norm * square)))
+            return self.with_law(lattice, DiscreteGaussian(root_up(norm * square)))
         # The leaf will be gaussian(sqrt((sigma^2 - smoothing) / norm)), which must be at least this double.
-        ratio = Fraction(_least_root(square))
-        return self.with_law(lattice, DiscreteGaussian(_least_root(norm * ratio**2 + SMOOTHING)))
+        ratio = Fraction(root_up(square))
+        return self.with_law(lattice, DiscreteGaussian(root_up(norm * ratio**2 + SMOOTHING)))
 
     def norm(self, lattice: Lattice | None, law: NoiseLaw) -> Fraction:
         """What the law's norm can be after rounding, to the power of its order."""
@@ -232,7 +232,11 @@ def _site(
         norm, affected = (sensitivity.l1 if order == 1 else sensitivity.l2), sensitivity.changed
     else:
         norm, each, affected = check.positive("sensitivity", sensitivity), None, size or 1
-    affected = affected if changed is None else check.count("changed", changed, least=1, most=_LONGEST)
+    least = min(affected, size or 1) if isinstance(sensitivity, Sensitivity) else 1
+    if changed is not None:
+        affected = check.count("changed", changed, least=1, most=_LONGEST)
+        if affected < least:
+            raise InvalidInput("changed", changed, f"at least {least}: in so many coordinates this sensitivity appears")
     affected = min(affected, size or 1)
     if whole and affected == 1 and norm != int(norm):
         raise InvalidInput("sensitivity", norm, "a whole number >= 1 for integer data")
@@ -284,8 +288,3 @@ def _least_float(enough: Callable[[Fraction], bool], rough: Fraction) -> float:
     while not enough(Fraction(size)):
         size = math.nextafter(size, math.inf)
     return size
-
-
-def _least_root(square: Fraction) -> float:
-    """The least double whose square is at least this."""
-    return _least_float(lambda root: root * root >= square, Fraction(math.sqrt(square)))

@@ -23,8 +23,7 @@ from tallystick.mechanisms.exact.coins import flip
 from tallystick.mechanisms.exact.intervals import Digits, Enclosure
 from tallystick.mechanisms.exact.randomness import Source
 from tallystick.mechanisms.exact.uniform import integers
-from tallystick.mechanisms.exact.weighted_choice import candidates
-from tallystick.mechanisms.inputs import length
+from tallystick.mechanisms.inputs import length, listed
 from tallystick.mechanisms.response.estimates import Estimate, from_ones, hoeffding
 
 if TYPE_CHECKING:
@@ -41,14 +40,22 @@ def codes(argument: str, value: Any, choices: tuple[Hashable, ...], *, strict: b
     array([1, 0])
     """
     allowed = f"a non-empty sequence of answers, each one of {choices if len(choices) < 6 else len(choices)}"
-    if isinstance(value, (str, bytes)) or candidates(argument, length(argument, value, allowed)) == 0:
-        raise InvalidInput(argument, type(value).__name__, allowed)
-    number = {choice: code for code, choice in enumerate(choices)}
+    size = listed(argument, value, allowed)
+    if isinstance(value, np.ndarray) and value.ndim != 1:
+        raise InvalidInput(argument, f"array of shape {value.shape}", allowed)
+    code = {choice: place for place, choice in enumerate(choices)}
+
+    def looked_up(answer: Any) -> int:
+        try:
+            return code.get(answer, -1)
+        except Exception:  # an answer without a hash is no choice; what one person says must not fail for all
+            return -1
+
     items = value.tolist() if isinstance(value, np.ndarray) else value
     try:
-        found = np.fromiter((number.get(answer, -1) for answer in items), dtype=np.int64, count=len(items))
-    except TypeError:
-        raise InvalidInput(argument, "an unhashable answer", allowed) from None
+        found = np.fromiter((code.get(answer, -1) for answer in items), dtype=np.int64, count=size)
+    except Exception:
+        found = np.fromiter((looked_up(answer) for answer in items), dtype=np.int64, count=size)
     if strict and (found < 0).any():
         raise InvalidInput(argument, "an answer that is not a choice", allowed)
     return np.maximum(found, 0)

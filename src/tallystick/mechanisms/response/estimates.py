@@ -44,12 +44,13 @@ def from_ones(ones: NDArray[np.int64], *, reports: int, if_true: float, if_false
     tail = (1 - confidence_level(confidence)) / 2
     gain = if_true - if_false
     share = ones / reports
+    likely = np.clip(share, if_false, if_true)  # what shares can be: no report at all has a standard error too
     with np.errstate(invalid="ignore"):
         low = np.where(ones > 0, betaincinv(np.maximum(ones, 1), reports - ones + 1, tail), 0.0)
         high = np.where(ones < reports, betaincinv(ones + 1, np.maximum(reports - ones, 1), 1 - tail), 1.0)
     return Estimate(
         values=(share - if_false) / gain,
-        standard_errors=np.sqrt(share * (1 - share) / reports) / gain,
+        standard_errors=np.sqrt(likely * (1 - likely) / reports) / gain,
         lower=np.clip((low - if_false) / gain, 0.0, 1.0),
         upper=np.clip((high - if_false) / gain, 0.0, 1.0),
         confidence=confidence,

@@ -14,9 +14,9 @@ from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms.base import Mechanism
 from tallystick.mechanisms.exact.integer_noise import discrete_laplace
-from tallystick.mechanisms.exact.lattice import BoundedLattice
+from tallystick.mechanisms.exact.lattice import COARSEST_NOISY, BoundedLattice, ordered
 from tallystick.mechanisms.exact.randomness import Source
-from tallystick.mechanisms.inputs import vector
+from tallystick.mechanisms.inputs import records
 from tallystick.mechanisms.response.estimates import Estimate, mean_laplace_width
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ class LocalLaplace(Mechanism[Codes, Any]):
     """Numbers with noise added by their owner (Example 4.2); built by :func:`laplace`."""
 
     epsilon: float
+    bounds: tuple[float, float]
     lattice: BoundedLattice
     unit: str | None
 
@@ -46,7 +47,7 @@ class LocalLaplace(Mechanism[Codes, Any]):
         return math.nextafter((self.lattice.points - 1) / self.epsilon, math.inf)
 
     def prepare(self, value: Any, *, strict: bool) -> Codes:
-        return self.lattice.indices(vector("answers", value, strict=strict))
+        return self.lattice.indices(np.clip(records("answers", value, strict=strict), *self.bounds))
 
     def draw(self, prepared: Codes, source: Source) -> NDArray[np.float64]:
         noisy = prepared + discrete_laplace(self.steps, size=prepared.size, source=source)
@@ -54,10 +55,10 @@ class LocalLaplace(Mechanism[Codes, Any]):
 
     def estimate(self, reports: Any, *, confidence: float = 0.95) -> Estimate:
         """Unbiased mean of the people who reported; the interval is a Chernoff bound, so it never covers too seldom."""
-        found = vector("reports", reports, strict=True)
+        found = records("reports", reports, strict=True)
         mean, count = float(found.mean()), int(found.size)
         width = self.error(confidence=confidence, reports=count)
-        lower, upper = self.lattice.value(self.lattice.first), self.lattice.value(self.lattice.last)
+        lower, upper = self.bounds
         spread = self.steps * self.lattice.granularity * math.sqrt(2 / count)
         return Estimate(
             values=np.array([mean]),
@@ -83,9 +84,13 @@ def laplace(
     >>> len(laplace(epsilon=1.0, bounds=(0, 1)).release([0.2, 0.4]))
     2
     """
-    price, lattice = check.positive("epsilon", epsilon), BoundedLattice.over(bounds, granularity=granularity)
+    price, ends = check.positive("epsilon", epsilon), ordered("bounds", bounds)
+    # The lattice reaches past both bounds, so that a number at a bound is rounded like any other.
+    lattice = BoundedLattice.over(ends, granularity=granularity, outward=True)
+    if lattice.granularity > COARSEST_NOISY:
+        raise InvalidInput("bounds", bounds, "bounds below 1e270: noise must not reach infinity")
     if not lattice.points / price <= 2.0**49:
         raise InvalidInput("granularity", granularity, "coarser steps: the noise would exceed 2^49 of these")
     if lattice.points == 1 or (lattice.points - 1) / price < 1e-6:
         raise InvalidInput("epsilon", epsilon, "a smaller number, or finer steps: there would be no noise")
-    return LocalLaplace(epsilon=price, lattice=lattice, unit=check.unit(unit))
+    return LocalLaplace(epsilon=price, bounds=ends, lattice=lattice, unit=check.unit(unit))

@@ -25,14 +25,12 @@ from tallystick.mechanisms.exact.coins import exp_probability, exp_word_bounds, 
 from tallystick.mechanisms.exact.lazy_noise import Noise, largest
 from tallystick.mechanisms.exact.randomness import Source
 from tallystick.mechanisms.exact.uniform import integer
-from tallystick.mechanisms.exact.weighted_choice import Weights, choose
-from tallystick.mechanisms.inputs import budget, monotone_scores, vector
+from tallystick.mechanisms.exact.weighted_choice import Scores, choose
+from tallystick.mechanisms.inputs import budget, monotone_scores, scores
 from tallystick.mechanisms.select import accuracy
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
-
-Scores = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +53,7 @@ class Chooser(Mechanism[Scores, int]):
         return Fraction(self.epsilon) / Fraction(self.sensitivity) / (1 if self.monotone else 2)
 
     def prepare(self, value: Any, *, strict: bool) -> Scores:
-        return vector("scores", value, strict=strict)
+        return scores("scores", value, strict=strict)
 
     def error(self, *, confidence: float, candidates: int) -> float:
         """With this confidence the chosen score is at most this far below the best (Theorem 7.2, Corollary 7.1).
@@ -80,12 +78,11 @@ class ExponentialMechanism(Chooser):
         return losses.exponential(epsilon=self.epsilon, adjacency=self.adjacency, unit=self.unit)
 
     def draw(self, prepared: Scores, source: Source) -> int:
-        return choose(weights(prepared, self.rate), source)
+        return choose(prepared.weights(self.rate), source)
 
-    def probabilities(self, scores: Any) -> Scores:
+    def probabilities(self, scores: Any) -> NDArray[np.float64]:
         """The law of the choice, in float64. A function of the data: for planning on public scores, not for release."""
-        behind = self.prepare(scores, strict=True)
-        weight = np.exp(float(self.rate) * (behind - behind.max()))
+        weight = np.exp(-self.prepare(scores, strict=True).weights(self.rate).exponents)
         return np.asarray(weight / weight.sum())
 
 
@@ -123,38 +120,19 @@ class PermuteAndFlip(Chooser):
         return losses.pure_dp(epsilon=self.epsilon, adjacency=self.adjacency, unit=self.unit)
 
     def draw(self, prepared: Scores, source: Source) -> int:
-        chances = weights(prepared, self.rate)
+        chances = prepared.weights(self.rate)
         least, most = exp_word_bounds(chances.exponents, chances.error)
         taken = flip_words(least, most, lambda i: exp_probability(chances.exact(i)[1]), source)
         # The first taken candidate in a uniform order is a uniform one of the taken; the best is always taken.
         return int(np.flatnonzero(taken)[integer(int(taken.sum()), source)])
 
-    def probabilities(self, scores: Any) -> Scores:
+    def probabilities(self, scores: Any) -> NDArray[np.float64]:
         """The law of the choice, in float64: p_i times the integral of prod over j != i of (1 - t p_j), t in [0, 1]."""
-        behind = self.prepare(scores, strict=True)
-        keep = np.exp(float(self.rate) * (behind - behind.max()))
+        keep = np.exp(-self.prepare(scores, strict=True).weights(self.rate).exponents)
         node, weight = np.polynomial.legendre.leggauss(keep.size // 2 + 1)  # exact for that polynomial
         factors = 1 - (node[:, None] + 1) / 2 * keep[None, :]
         others = np.exp(np.log(factors).sum(axis=1, keepdims=True)) / factors
         return np.asarray(keep * (weight / 2 @ others))
-
-
-def weights(scores: Scores, rate: Fraction) -> Weights:
-    """Weights exp(-rate * (best - score)): the scores' gaps are rounded once in float64, and exact on demand.
-
-    >>> weights(np.array([0.0, 1.0]), Fraction(1, 2)).exponents
-    array([0.5, 0. ])
-    """
-    best = float(scores.max())
-    with np.errstate(over="ignore"):
-        exponents = np.minimum(float(rate) * (best - scores), 1e300)
-    exact_best = Fraction(best)
-    return Weights(
-        counts=np.ones(scores.size),
-        exponents=exponents,
-        error=exponents * 2.0**-50,
-        exact=lambda i: (1, rate * (exact_best - Fraction(float(scores[i])))),
-    )
 
 
 def exponential(
@@ -253,7 +231,7 @@ class TopK(Mechanism[Scores, tuple[int, ...]]):
         return Fraction(self.epsilon / self.k) / Fraction(self.sensitivity) / (1 if self.monotone else 2)
 
     def prepare(self, value: Any, *, strict: bool) -> Scores:
-        return vector("scores", value, strict=strict, least=self.k)
+        return scores("scores", value, strict=strict, least=self.k)
 
     def draw(self, prepared: Scores, source: Source) -> tuple[int, ...]:
         picked = largest(prepared, scale=1 / self.rate, noise=Noise.GUMBEL, how_many=self.k, source=source)

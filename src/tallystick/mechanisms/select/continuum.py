@@ -25,8 +25,8 @@ from tallystick.mechanisms.exact.coins import exp_probability, flip
 from tallystick.mechanisms.exact.lattice import BoundedLattice, ordered
 from tallystick.mechanisms.exact.randomness import Source
 from tallystick.mechanisms.exact.uniform import integer
-from tallystick.mechanisms.exact.weighted_choice import Weights, choose
-from tallystick.mechanisms.inputs import budget, length, vector
+from tallystick.mechanisms.exact.weighted_choice import Scores, Weights, choose
+from tallystick.mechanisms.inputs import Number, Numbers, budget, length, number, numbers, records
 from tallystick.mechanisms.select import accuracy
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Pieces:
     starts: NDArray[np.int64]
     counts: NDArray[np.int64]
     base: tuple[int, ...]
-    scores: NDArray[np.float64]
+    scores: Scores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,13 +83,13 @@ class LineExponential(Mechanism[Pieces, float]):
         allowed = "Steps(breaks, scores) with one score more than breaks"
         if type(value) is not Steps:
             raise InvalidInput("value", type(value).__name__, allowed)
-        breaks = vector("breaks", value.breaks, strict=strict, least=0)
+        breaks = records("breaks", value.breaks, strict=strict, least=0)
         if strict and (np.diff(breaks) < 0).any():
             raise InvalidInput("breaks", "a decrease", "breaks in increasing order")
         breaks = np.maximum.accumulate(breaks)  # the public rule for breaks out of order
-        scores = vector("scores", value.scores, strict=strict)
-        if scores.size != breaks.size + 1:
-            raise InvalidInput("value", f"{breaks.size} breaks and {scores.size} scores", allowed)
+        scores = numbers("scores", value.scores, strict=strict)
+        if scores.near.size != breaks.size + 1:
+            raise InvalidInput("value", f"{breaks.size} breaks and {scores.near.size} scores", allowed)
         step, first, last = self.lattice.granularity, self.lattice.first, self.lattice.last
         # lattice point i has the score of the run its value lies in, so a run starts at the first point >= its break
         cuts = _ceil_index(np.concatenate((breaks, np.asarray(self.base_breaks))), step, first, last + 1)
@@ -100,7 +100,7 @@ class LineExponential(Mechanism[Pieces, float]):
             starts=starts,
             counts=np.diff(np.append(starts, last + 1)),
             base=tuple(self.base_weights[i] for i in base),
-            scores=scores[np.searchsorted(breaks, at, side="right")],
+            scores=_taken(scores, np.searchsorted(breaks, at, side="right")),
         )
 
     def draw(self, prepared: Pieces, source: Source) -> float:
@@ -126,19 +126,17 @@ class LineExponential(Mechanism[Pieces, float]):
         """Base measure of every run times exp(rate score)."""
         rate = Fraction(self.epsilon) / Fraction(self.sensitivity) / 2
         masses = [int(count) * weight for count, weight in zip(prepared.counts, prepared.base, strict=True)]
-        top = float(prepared.scores.max())
-        with np.errstate(over="ignore"):
-            exponents = np.minimum(float(rate) * (top - prepared.scores), 1e300)
+        each = prepared.scores.weights(rate)
         return Weights(
             np.array([float(mass) for mass in masses]),
-            exponents,
-            exponents * 2.0**-50,
-            lambda i: (masses[i], rate * (Fraction(top) - Fraction(float(prepared.scores[i])))),
+            each.exponents,
+            each.error,
+            lambda i: (masses[i], each.exact(i)[1]),
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RejectionExponential(Mechanism[Callable[[Any], float], Point], Generic[Point]):
+class RejectionExponential(Mechanism[Callable[[Any], Number], Point], Generic[Point]):
     """Exponential mechanism by rejection from its base measure; built by :func:`by_rejection`."""
 
     takes_function: ClassVar[bool] = True
@@ -159,24 +157,24 @@ class RejectionExponential(Mechanism[Callable[[Any], float], Point], Generic[Poi
         """No data set needs more proposals than this on average: e^{eps (top - bottom) / (2 D)}."""
         return most_proposals(self.epsilon, self.sensitivity, self.score_bounds)
 
-    def prepare(self, value: Any, *, strict: bool) -> Callable[[Any], float]:
+    def prepare(self, value: Any, *, strict: bool) -> Callable[[Any], Number]:
         if not callable(value):
             raise InvalidInput("value", type(value).__name__, "a function from a point to its score")
         bottom, top = self.score_bounds
 
-        def clamped(point: Any) -> float:
+        def clamped(point: Any) -> Number:
             try:
-                score = float(value(point))
-            except Exception:
+                score = number(value(point))
+            except (Exception, SystemExit):
                 # After a charge an error that depends on the data would be an answer; the worst score is not.
                 if strict:
                     raise
                 return bottom
-            return bottom if math.isnan(score) else min(max(score, bottom), top)
+            return bottom if score is None or score != score else min(max(score, bottom), top)
 
         return clamped
 
-    def draw(self, prepared: Callable[[Any], float], source: Source) -> Point:
+    def draw(self, prepared: Callable[[Any], Number], source: Source) -> Point:
         rate = Fraction(self.epsilon) / Fraction(self.sensitivity) / 2
         top = Fraction(self.score_bounds[1])
         while True:
@@ -263,7 +261,7 @@ def _base(base: Any) -> tuple[tuple[float, ...], tuple[int, ...]]:
         given = tuple(weights)
     except (TypeError, ValueError):
         raise InvalidInput("base", base, allowed) from None
-    ends = tuple(vector("base", breaks, strict=True, least=0).tolist())
+    ends = tuple(records("base", breaks, strict=True, least=0).tolist())
     whole = tuple(check.count("base", weight, most=1 << 40) for weight in given)
     if len(whole) != len(ends) + 1 or list(ends) != sorted(set(ends)) or not any(whole):
         raise InvalidInput("base", base, allowed)
@@ -309,5 +307,15 @@ def by_rejection(
 
 def _ceil_index(values: NDArray[np.float64], step: float, first: int, last: int) -> NDArray[np.int64]:
     """Number of the first lattice point not below each value, kept within first..last."""
-    with np.errstate(over="ignore"):
-        return np.clip(np.ceil(values / step), first, last).astype(np.int64)
+    with np.errstate(over="ignore", under="ignore"):
+        points = np.clip(np.ceil(values / step), first, last)
+        # the quotient of a tiny value can be rounded to the point below it; points times step are exact
+        points += (points * step < values) & (points < last)
+    return points.astype(np.int64)
+
+
+def _taken(found: Numbers, places: NDArray[np.int64]) -> Scores:
+    """The scores at these places."""
+    if found.given is None:
+        return Scores.of(found.near[places])
+    return Scores.exactly([found.given[place] for place in places])

@@ -7,7 +7,8 @@ changes the distance by at most max(alpha, 1 - alpha), which the weight uses.
 
 Several quantiles at once, in increasing order, by halving (Kaplan, Schnapp and Stemmer 2022): the middle quantile is
 released first and splits the records in two; each side goes on with its own quantiles. Sides share no record, so a
-whole level costs what one quantile costs: log2(m) + 1 levels instead of m quantiles.
+whole level costs what one quantile costs: log2(m) + 1 levels instead of m quantiles. Equal records are put in a random
+order first, each by a place it draws for itself, so that a cut can go through the middle of them.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from tallystick.errors import InvalidInput
 from tallystick.mechanisms.base import Mechanism, confidence_level
 from tallystick.mechanisms.exact.lattice import BoundedLattice
 from tallystick.mechanisms.exact.randomness import Source
-from tallystick.mechanisms.exact.uniform import integer
+from tallystick.mechanisms.exact.uniform import integer, integers
 from tallystick.mechanisms.exact.weighted_choice import Weights, choose
-from tallystick.mechanisms.inputs import vector
+from tallystick.mechanisms.inputs import records
 from tallystick.mechanisms.select import accuracy
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ class Quantile(Mechanism[Indices, float]):
         return Fraction(self.epsilon) / 2 / step(Fraction(self.alpha), self.adjacency)
 
     def prepare(self, value: Any, *, strict: bool) -> Indices:
-        return np.sort(self.lattice.indices(vector("data", value, strict=strict, least=1 if strict else 0)))
+        return np.sort(self.lattice.indices(records("data", value, strict=strict, least=1 if strict else 0)))
 
     def draw(self, prepared: Indices, source: Source) -> float:
         cells = Cells.of(prepared, self.lattice.first, self.lattice.last)
@@ -186,6 +187,8 @@ def median(
 
 
 _MOST_LEVELS = 10_000
+_TIE_BITS = 20  # equal records get one of 2^20 places each
+_MOST_POINTS = 62 - _TIE_BITS  # as a power of two: places are numbered in int64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,6 +198,7 @@ class Quantiles(Mechanism[Indices, tuple[float, ...]]):
     alphas: tuple[float, ...]
     epsilon: float
     lattice: BoundedLattice
+    tie_bits: int
     adjacency: Adjacency
     unit: str | None
 
@@ -216,14 +220,23 @@ class Quantiles(Mechanism[Indices, tuple[float, ...]]):
         return Fraction(self.epsilon / self.levels) / 2 / step(alpha, self.adjacency)
 
     def prepare(self, value: Any, *, strict: bool) -> Indices:
-        return np.sort(self.lattice.indices(vector("data", value, strict=strict, least=1 if strict else 0)))
+        return np.sort(self.lattice.indices(records("data", value, strict=strict, least=1 if strict else 0)))
 
     def draw(self, prepared: Indices, source: Source) -> tuple[float, ...]:
         exact = [Fraction(alpha) for alpha in self.alphas]
-        found = self._halve(
-            prepared, exact, (Fraction(0), Fraction(1)), (self.lattice.first, self.lattice.last), source
-        )
-        return tuple(self.lattice.value(index) for index in found)
+        data = self.without_ties(prepared, source)
+        ends = (0, (self.lattice.points << self.tie_bits) - 1)
+        found = self._halve(data, exact, (Fraction(0), Fraction(1)), ends, source)
+        return tuple(self.lattice.value(self.lattice.first + (place >> self.tie_bits)) for place in found)
+
+    def without_ties(self, data: Indices, source: Source) -> Indices:
+        """Each record at a random place of its own within its lattice step, in order.
+
+        A cut between equal records then takes the share of them that its level asks for. The places are drawn record
+        by record, whatever the others are, so for every outcome of them neighbours stay neighbours.
+        """
+        places = integers(1 << self.tie_bits, size=data.size, source=source)
+        return np.sort(((data - self.lattice.first) << self.tie_bits) + places)
 
     def _halve(
         self,
@@ -250,12 +263,13 @@ class Quantiles(Mechanism[Indices, tuple[float, ...]]):
         """With this confidence every result's rank is off by at most this many records.
 
         Each level adds its own error, and all quantiles must hold at once (union bound): levels * (2 s / eps_level)
-        (ln points + ln(m / (1 - confidence))), with s = 1.
+        (ln places + ln(m / (1 - confidence))), with s = 1; ``places`` are the 2^tie_bits places of every lattice point.
+        Records that draw the same place, 2^-tie_bits of all that are equal, come on top.
         """
         failure = (1 - confidence_level(confidence)) / len(self.alphas)
         uses = self.levels * (2 if self.adjacency is Adjacency.REPLACE else 1)
         one = accuracy.exponential_gap(
-            candidates=self.lattice.points, epsilon=self.epsilon / uses, confidence=1 - failure
+            candidates=self.lattice.points << self.tie_bits, epsilon=self.epsilon / uses, confidence=1 - failure
         )
         return self.levels * one
 
@@ -288,10 +302,14 @@ def quantiles(
     if any(left >= right for left, right in pairwise(levels)):
         raise InvalidInput("alphas", levels, allowed)
     check.positive("epsilon", epsilon)
+    lattice = BoundedLattice.over(bounds, granularity=granularity)
+    if (lattice.points - 1).bit_length() > _MOST_POINTS:
+        raise InvalidInput("granularity", granularity, f"coarser steps: at most 2^{_MOST_POINTS} lattice points")
     return Quantiles(
         alphas=levels,
         epsilon=float(epsilon),
-        lattice=BoundedLattice.over(bounds, granularity=granularity),
+        lattice=lattice,
+        tie_bits=_TIE_BITS,
         adjacency=check.adjacency(adjacency),
         unit=check.unit(unit),
     )

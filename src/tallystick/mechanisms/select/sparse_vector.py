@@ -12,17 +12,14 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput, Refused
-from tallystick.mechanisms.base import Mechanism, confidence_level
+from tallystick.mechanisms.base import Mechanism, NotPrivate, OnlyOne, confidence_level
 from tallystick.mechanisms.exact.intervals import Digits, Enclosure
 from tallystick.mechanisms.exact.lazy_noise import LazyNoise, Noise
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
-from tallystick.mechanisms.inputs import budget, monotone_scores, vector
+from tallystick.mechanisms.inputs import LARGEST, Number, budget, monotone_scores, numbers, scalar
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -31,7 +28,7 @@ _DOUBT = 2.0**-38
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AboveThreshold(Mechanism[NDArray[np.float64], tuple[bool, ...]]):
+class AboveThreshold(Mechanism[list[Number], tuple[bool, ...]]):
     """The sparse vector technique; built by :func:`above_threshold`.
 
     Called with all answers at once it gives True or False for each until ``hits`` were True. For answers that depend
@@ -63,27 +60,27 @@ class AboveThreshold(Mechanism[NDArray[np.float64], tuple[bool, ...]]):
         times = self.hits * (1 if self.monotone else 2)
         return times * Fraction(self.sensitivity) / (Fraction(self.epsilon) * (1 - Fraction(self.threshold_share)))
 
-    def prepare(self, value: Any, *, strict: bool) -> NDArray[np.float64]:
-        return vector("answers", value, strict=strict)
+    def prepare(self, value: Any, *, strict: bool) -> list[Number]:
+        return numbers("answers", value, strict=strict).listed()
 
-    def draw(self, prepared: NDArray[np.float64], source: Source) -> tuple[bool, ...]:
-        stream, results = self._stream(source), []
+    def draw(self, prepared: list[Number], source: Source) -> tuple[bool, ...]:
+        comparison, results, left = self._comparison(source), [], self.hits
         for answer in prepared:
-            results.append(stream.ask(float(answer)))
-            if stream.left == 0:
+            results.append(comparison.above(answer, LazyNoise.fresh(Noise.LAPLACE, source)))
+            left -= results[-1]
+            if left == 0:
                 break
         return tuple(results)
 
     def start(self, *, source: Source = SYSTEM) -> Stream:
         """A stream of adaptively chosen answers; its whole life costs ``privacy``, so record that first."""
-        return self._stream(source)
+        return Stream(self._comparison(source), self.hits)
 
-    def _stream(self, source: Source) -> Stream:
-        return Stream(
+    def _comparison(self, source: Source) -> Comparison:
+        return Comparison(
             threshold=Fraction(self.threshold),
             noise=LazyNoise.fresh(Noise.LAPLACE, source),
             scales=(self.threshold_scale, self.answer_scale),
-            left=self.hits,
             source=source,
         )
 
@@ -99,27 +96,59 @@ class AboveThreshold(Mechanism[NDArray[np.float64], tuple[bool, ...]]):
         )
 
 
+class Stream(OnlyOne):
+    """One run of the sparse vector technique, opened by :meth:`AboveThreshold.start`.
+
+    Threads may share it; it cannot be copied, pickled or carried through a fork. ``left`` is how often it may still say
+    "above", ``asked`` how often it was asked.
+    """
+
+    __slots__ = ("_asked", "_comparison", "_left")
+
+    def __init__(self, comparison: Comparison, hits: int) -> None:
+        super().__init__()
+        self._comparison, self._left, self._asked = comparison, hits, 0
+
+    @property
+    def left(self) -> int:
+        """How many answers "above" are left."""
+        return self._left
+
+    @property
+    def asked(self) -> int:
+        """How many answers were given."""
+        return self._asked
+
+    def ask(self, answer: float) -> bool | NotPrivate[bool]:
+        """Is this answer, noisily, at least the noisy threshold?
+
+        What is no number is refused by its type. The run is paid for, so NaN counts as 0 and what is beyond 4e307 as
+        that: no content of an answer makes it fail.
+        """
+        found = scalar("answer", answer, strict=False)
+        value = 0.0 if found != found else min(max(found, -LARGEST), LARGEST)
+        with self._mine():
+            if self._left == 0:
+                raise Refused("this run has given all its answers 'above'; start (and pay for) a new one")
+            source = self._comparison.source
+            above = self._comparison.above(value, LazyNoise.fresh(Noise.LAPLACE, source))
+            self._asked, self._left = self._asked + 1, self._left - above
+        return above if source.private else NotPrivate(above)
+
+
 @dataclass(slots=True, kw_only=True)
-class Stream:
-    """One run of the sparse vector technique. Not to be copied: the threshold's noise is drawn once."""
+class Comparison:
+    """The noisy threshold of one run, to which answers are compared exactly."""
 
     threshold: Fraction
     noise: LazyNoise = field(repr=False)
     scales: tuple[Fraction, Fraction]
-    left: int
     source: Source = field(repr=False)
 
-    def ask(self, answer: float) -> bool:
-        """Is this answer, noisily, at least the noisy threshold?"""
-        if self.left == 0:
-            raise Refused("this run has given all its answers 'above'; start (and pay for) a new one")
-        value = check.finite("answer", answer)
-        mine = LazyNoise.fresh(Noise.LAPLACE, self.source)
-        above = self._clear(value, mine)
-        if above is None:
-            above = self._compare(Fraction(value) - self.threshold, mine)
-        self.left -= above
-        return above
+    def above(self, answer: Number, mine: LazyNoise) -> bool:
+        """Is answer + its noise at least threshold + its noise?"""
+        above = self._clear(answer, mine) if isinstance(answer, float) else None
+        return self._compare(Fraction(answer) - self.threshold, mine) if above is None else above
 
     def _clear(self, answer: float, mine: LazyNoise) -> bool | None:
         """The comparison in float64, where rounding cannot decide it; None where it could."""

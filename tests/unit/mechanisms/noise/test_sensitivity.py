@@ -87,7 +87,9 @@ def test_a_sensitivity_that_cannot_be_stated_is_refused(arguments: dict[str, obj
 
 def test_clamping_is_total_and_refuses_only_what_is_not_numbers() -> None:
     assert clamp(-1, 1)([5, -5, math.nan, math.inf, -math.inf]).tolist() == [1, -1, -1, 1, -1]
-    for bad in ("text", [object()]):
+    assert clamp(2, 3)([5, object(), "2.5", None, 10**400]).tolist() == [3, 2, 2, 2, 3]
+    assert clamp(0, 1)([[5, -5], [0.5, 0]]).tolist() == [[1, 0], [0.5, 0]]
+    for bad in ("text", None, {1: 2}):
         with pytest.raises(InvalidInput):
             clamp(0, 1)(bad)
     with pytest.raises(InvalidInput):

@@ -16,7 +16,7 @@ from tallystick.mechanisms.base import NotPrivate
 from tallystick.mechanisms.exact import lazy_noise, weighted_choice
 from tallystick.mechanisms.exact.lazy_noise import LazyNoise, Noise, largest
 from tallystick.mechanisms.exact.randomness import SYSTEM, SeededSource
-from tallystick.mechanisms.exact.weighted_choice import Weights, choose_many
+from tallystick.mechanisms.exact.weighted_choice import Scores, Weights, choose_many
 from tallystick.mechanisms.select.candidates import (
     ExponentialMechanism,
     NoisyMax,
@@ -26,7 +26,6 @@ from tallystick.mechanisms.select.candidates import (
     noisy_max,
     permute_and_flip,
     top_k,
-    weights,
 )
 from unit.mechanisms.coverage import ENUMERATION, checks
 from unit.mechanisms.neighbours import FEW, LEVELS, Untouched, holds, log_ratio, refuses, worst_profile
@@ -142,7 +141,7 @@ def test_every_candidate_can_be_chosen_however_bad_so_supports_agree() -> None:
 
 def test_float_decisions_agree_with_exact_arithmetic_on_the_same_bits() -> None:
     scores = np.array([0.3, 1e-3, 2.0, 1.9999999, -5.0])
-    table = weights(scores, Fraction(1, 3))
+    table = Scores.of(scores).weights(Fraction(1, 3))
     source = SeededSource(7)
     words = [source.bits(64) for _ in range(300)]
     for word in words:
@@ -152,7 +151,7 @@ def test_float_decisions_agree_with_exact_arithmetic_on_the_same_bits() -> None:
 
 @pytest.mark.parametrize("noise", list(Noise))
 def test_the_race_in_floats_agrees_with_the_race_in_decimals_on_the_same_bits(noise: Noise) -> None:
-    scores = np.array([0.0, 0.5, 1.0, 0.9])
+    scores = Scores.of(np.array([0.0, 0.5, 1.0, 0.9]))
     source = SeededSource(11)
     for _ in range(200):
         words = source.words(4)
@@ -171,10 +170,13 @@ def test_float_enclosures_of_noise_contain_the_exact_noise() -> None:
             assert exact.high <= high[i]
 
 
+EVEN = Scores.of(np.zeros(2))
+
+
 def test_ties_of_bits_are_settled_by_more_bits() -> None:
     # The first 64 bits of every noise are equal, so only fresh bits can decide; both must win sometimes.
     winners = {
-        int(largest(np.zeros(2), scale=Fraction(1), noise=Noise.LAPLACE, source=_Fixed(2**63, 2**63, then=SYSTEM))[0])
+        int(largest(EVEN, scale=Fraction(1), noise=Noise.LAPLACE, source=_Fixed(2**63, 2**63, then=SYSTEM))[0])
         for _ in range(60)
     }
     assert winners == {0, 1}
@@ -194,7 +196,7 @@ def test_a_seeded_result_is_marked_as_not_private() -> None:
 @pytest.mark.parametrize("build", [exponential, noisy_max, permute_and_flip, lambda **k: top_k(k=1, **k)])
 @pytest.mark.parametrize(
     "value",
-    [[], [[1.0, 2.0]], "scores", ["a", "b"], [1.0, math.nan], [math.inf, 0.0], None, 3.0, range(10**9), [2**60, 0]],
+    [[], [[1.0, 2.0]], "scores", ["a", "b"], [1.0, math.nan], [math.inf, 0.0], None, 3.0, range(10**9), [None, 0]],
 )
 def test_bad_scores_are_refused_before_randomness_is_drawn(build, value) -> None:
     assert refuses(build(epsilon=1.0), value)

@@ -47,7 +47,7 @@ def sold(buyers: np.ndarray) -> Steps:
 def test_pieces_have_the_masses_of_their_lattice_points(base) -> None:
     mechanism = on_line(epsilon=1.0, sensitivity=1.0, bounds=(0, 5), granularity=0.25, base=base)
     pieces = mechanism.prepare(sold(BUYERS), strict=True)
-    weight = pieces.counts * np.array(pieces.base) * np.exp(0.5 * pieces.scores)
+    weight = pieces.counts * np.array(pieces.base) * np.exp(-0.5 * pieces.scores.behind)
     expected = law(mechanism, sold(BUYERS))
     for start, count, mass in zip(pieces.starts, pieces.counts, weight / weight.sum(), strict=True):
         direct = sum(expected[float(i * 0.25)] for i in range(start, start + count))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
+from statistical.exact import two_quantiles_law
 from tallystick.accounting import losses as accounting
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput
@@ -121,35 +123,18 @@ def test_several_quantiles_come_in_order_and_cost_levels_not_quantiles() -> None
     assert float(mechanism.privacy.epsilon(delta=0.0)) <= 2 + 1e-9
 
 
-def two_quantiles_law(data: np.ndarray, mechanism) -> np.ndarray:
-    """Joint law of quantiles 1/3 and 2/3: the upper first, the lower among the records at or below it."""
-    upper_rate, out = float(mechanism.rate(Fraction(mechanism.alphas[1]))), []
-    inside = Fraction(mechanism.alphas[0]) / Fraction(mechanism.alphas[1])
-    first = law(data, mechanism.alphas[1], upper_rate)
-    for found in range(POINTS):
-        left = data[data <= found]
-        weights = np.zeros(POINTS)
-        for t in range(found + 1):
-            target = float(inside) * left.size
-            distance = max((left < t).sum() - target, target - (left <= t).sum(), 0.0)
-            weights[t] = math.exp(-float(mechanism.rate(inside)) * distance)
-        out.append(first[found] * weights / weights.sum())
-    return np.concatenate(out)
-
-
 @checks(ENUMERATION, Quantiles)
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_two_quantiles_keep_their_price_on_every_neighbouring_pair(adjacency: Adjacency) -> None:
-    mechanism = quantiles(
-        alphas=(1 / 3, 2 / 3), epsilon=1.0, bounds=(0, POINTS - 1), granularity=1.0, adjacency=adjacency
-    )
+    about = {"alphas": (1 / 3, 2 / 3), "epsilon": 1.0, "bounds": (0, POINTS - 1), "granularity": 1.0}
+    mechanism = replace(quantiles(**about, adjacency=adjacency), tie_bits=1)
     neighbours = replaced if adjacency is Adjacency.REPLACE else added
     laws = {}
 
     def of(data):
         key = tuple(data)
         if key not in laws:
-            joint = two_quantiles_law(data, mechanism)
+            joint = two_quantiles_law(mechanism, data)
             laws[key] = joint[joint > 0]
         return laws[key]
 

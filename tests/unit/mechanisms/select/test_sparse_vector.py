@@ -13,7 +13,7 @@ from tallystick.accounting import losses as accounting
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput, Refused
 from tallystick.mechanisms.exact.lazy_noise import LazyNoise, Noise
-from tallystick.mechanisms.exact.randomness import SeededSource
+from tallystick.mechanisms.exact.randomness import SYSTEM, SeededSource
 from tallystick.mechanisms.select.sparse_vector import AboveThreshold, above_threshold, best_threshold_share
 from unit.mechanisms.coverage import ENUMERATION, INTERVAL, checks
 from unit.mechanisms.neighbours import refuses
@@ -148,7 +148,7 @@ def test_a_stream_refuses_to_go_on_after_its_hits() -> None:
 
 def test_comparisons_in_floats_are_those_of_decimals_on_the_same_bits() -> None:
     mechanism = above_threshold(threshold=0.1, epsilon=1.0, hits=400)
-    stream, words = mechanism.start(source=SeededSource(5)), SeededSource(6)
+    stream, words = mechanism._comparison(SeededSource(5)), SeededSource(6)
     for answer in np.linspace(-3000, 3000, 300).tolist():
         mine = LazyNoise.fresh(Noise.LAPLACE, words)
         clear = stream._clear(answer, mine)
@@ -157,7 +157,7 @@ def test_comparisons_in_floats_are_those_of_decimals_on_the_same_bits() -> None:
 
 
 def test_a_comparison_too_close_for_floats_is_left_to_decimals() -> None:
-    stream = above_threshold(threshold=0.0, epsilon=1.0).start()
+    stream = above_threshold(threshold=0.0, epsilon=1.0)._comparison(SYSTEM)
     mine = LazyNoise(Noise.LAPLACE, stream.noise.negative, stream.noise.numerator, stream.noise.bits)
     ratio = float(stream.scales[1] / stream.scales[0])
     balance = stream.noise.near() * float(stream.scales[0]) * (1 - ratio)

@@ -67,11 +67,12 @@ class LowerProfile(_Profile):
         if epsilon.size < 3:
             return LowerProfile(np.zeros(1), np.full(1, infinity))
         gaps = np.minimum(np.diff(epsilon), LONGEST)
+        # Raised first: a chord down to a knot that was raised later could pass above the profile.
+        lower = np.maximum(lower, infinity)
         fall = np.maximum(0.0, lower[1:-1] - upper[2:])
         rise = fall * -np.expm1(-gaps[:-1]) / np.expm1(gaps[1:]) * (1.0 - OUTWARD)
         values = np.minimum(lower[:-2], lower[1:-1] + rise)
-        knots = np.maximum(np.append(values, infinity), infinity)
-        return LowerProfile(epsilon[:-1], np.minimum.accumulate(knots))
+        return LowerProfile(epsilon[:-1], np.minimum.accumulate(np.append(values, infinity)))
 
 
 def law_above(ahead: UpperProfile, behind: UpperProfile) -> Law:

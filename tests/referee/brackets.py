@@ -1,0 +1,67 @@
+"""A smooth pair between two finite ones: outcomes run together (below), outcomes pulled apart (above).
+
+Merging outcomes is post-processing, so no H_a grows.  Moving a cell's mass to the ends of its range of ratios, P and Q
+kept, is a dilation of the ratio under Q, so no H_a falls.
+"""
+
+from __future__ import annotations
+
+from flint import arb
+
+from referee.balls import ONE, ZERO, ball, near
+from referee.finite import Finite, tidy
+from referee.sides import Smooth
+
+
+def cuts(side: Smooth, cells: int) -> list[arb]:
+    """Ratios between cells: even in the loss, over where either law has mass worth telling apart."""
+    top = _edge(side, 1)
+    bottom = _edge(side, -1)
+    return [ball(bottom + (top - bottom) * i / cells).exp() for i in range(cells + 1)]
+
+
+def _edge(side: Smooth, sign: int) -> float:
+    """A loss beyond which P (above) or Q (below) has less than 1e-12."""
+    level = 0.01 * sign
+    for _ in range(60):
+        p, q = side.tails(ball(level).exp())
+        if near(p if sign > 0 else 1 - q) < 1e-12:
+            break
+        level *= 1.3
+    return level
+
+
+def _cells(side: Smooth, cells: int) -> list[tuple[arb | None, arb | None, arb, arb]]:
+    """(lowest ratio, highest ratio, P-mass, Q-mass); None for zero and infinity at the two ends."""
+    edges = cuts(side, cells)
+    tails = [(ONE, ONE), *(side.tails(a) for a in edges), (side.infinite(), ZERO)]
+    bounds = [None, *edges, None]
+    result = []
+    for i in range(len(tails) - 1):
+        p, q = tails[i][0] - tails[i + 1][0], tails[i][1] - tails[i + 1][1]
+        result.append((bounds[i], bounds[i + 1], p.max(ZERO), q.max(ZERO)))
+    return result
+
+
+def coarse(side: Smooth, cells: int) -> Finite:
+    """Below: each cell is one outcome."""
+    outcomes = [(_kept(p), _kept(q)) for _, _, p, q in _cells(side, cells)]
+    return Finite(tidy([*outcomes, (side.infinite(), ZERO)]))
+
+
+def dilated(side: Smooth, cells: int) -> Finite:
+    """Above: each cell's mass at the ends of its ratios; the end cells at zero and infinity."""
+    outcomes = [(side.infinite(), ZERO)]
+    for low, high, p, q in _cells(side, cells):
+        if high is None:
+            outcomes += [(_kept(p), ZERO), (ZERO, _kept(q))]
+        else:
+            at_low = low if low is not None else ZERO
+            right = _kept((p - at_low * q) / (high - at_low))
+            left = _kept(q - right)
+            outcomes += [(high * right, right), (_kept(at_low * left), left)]
+    return Finite(tidy(outcomes))
+
+
+def _kept(mass: arb) -> arb:
+    return mass if mass > 0 else ZERO

@@ -1,0 +1,147 @@
+"""Chains of neighbouring data sets: real mechanisms for groups and for replacing, each step with the loss's own pair."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from flint import arb
+
+from referee import lattice, sides
+from referee.balls import ONE, ZERO, ball, near, within
+from referee.finite import Finite, TooMany, chained, group_of
+from referee.sides import BoundedRange, Gaussian, Laplace, Sampled, Side, Smooth
+from referee.worlds import Truth, Unknown, World
+
+
+def grouped(truth: Truth, size: int) -> Truth:
+    """M depends on how many of ``size`` units are present; each step of the chain has the trade-off of the pair.
+
+    The chain is monotone in the likelihood ratio, so its ends have power g(g(...)): a real mechanism.  Where a pair is
+    its own swap, additions and removals are alike and nothing exceeds the chain.
+    """
+    if size == 1:
+        return truth
+
+    def change(world: World, _: int) -> World:
+        return tuple(replace(p, side=group_side(p.side, size), term=None) for p in world)
+
+    balanced = truth.exact and all(balanced_side(p.side) for p in truth.variants[0][0])
+    result = truth.mapped(change)
+    return result if balanced else Truth(result.variants, None, truth.replace)
+
+
+def balanced_side(side: Side) -> bool:
+    """Is the pair its own swap?"""
+    if isinstance(side, Finite):
+        return side.symmetric()
+    return isinstance(side, Gaussian | Laplace | BoundedRange | lattice.DiscreteGaussian | lattice.DiscreteLaplace)
+
+
+def group_side(side: Side, size: int) -> Side:
+    if isinstance(side, Gaussian):
+        return Gaussian(side.mu * size)
+    if isinstance(side, Laplace):
+        return Laplace(side.scale / size)
+    if isinstance(side, BoundedRange):
+        return BoundedRange(side.epsilon * size)
+    if isinstance(side, lattice.DiscreteGaussian | lattice.DiscreteLaplace):
+        return replace(side, shift=side.shift * size)
+    if isinstance(side, Finite):
+        try:
+            return group_of(side, size)
+        except TooMany:
+            return Unknown()
+    return Chain(tuple([side] * size)) if size <= 3 and isinstance(side, Smooth) else Unknown()
+
+
+@dataclass(frozen=True)
+class Chain(Side):
+    """Power g_k(... g_1(level)) of a chain of neighbours; the profile is searched, so it is known from below."""
+
+    links: tuple[Side, ...]
+
+    def power(self, alpha: arb) -> arb:
+        for side in self.links:
+            alpha = side.power(alpha.min(ONE).max(ZERO))
+        return alpha
+
+    def infinite(self) -> arb:
+        return self.power(ZERO)
+
+    def profile(self, a: arb) -> arb:
+        size = near(a)
+        best = max((near(self.power(ball(x))) - size * x, x) for x in (10.0**-k for k in range(0, 13, 2)))[1]
+        low, high = best / 100, min(1.0, best * 100)
+        for _ in range(24):
+            one, two = low ** (2 / 3) * high ** (1 / 3), low ** (1 / 3) * high ** (2 / 3)
+            if near(self.power(ball(one))) - size * one >= near(self.power(ball(two))) - size * two:
+                high = two
+            else:
+                low = one
+        level = ball((low * high) ** 0.5)
+        found = self.power(level) - a * level
+        return within(found.max(self.infinite()), 1e-6).max(ZERO)
+
+
+def replaced(truth: Truth) -> Truth:
+    """Data sets D + x and D + y: M(D + x) and M(D + y) are the pair's P, arranged against each other over Q = M(D).
+
+    Where the pair is its own swap M(D + x + y) may be Q again, so the chain over D is a real mechanism; with Poisson
+    sampling in front the witness is ((1-q) Q + q P, (1-q) Q + q P').  Elsewhere P against Q is one (let y do nothing).
+    """
+    if truth.replace:
+        return truth
+
+    def change(world: World, _: int) -> World:
+        return tuple(replace(p, side=replaced_side(p.side), term=None) for p in world)
+
+    plain = truth.exact and all(
+        balanced_side(p.side) or (isinstance(p.side, Sampled) and isinstance(p.side.base, Gaussian))
+        for p in truth.variants[0][0]
+    )
+    result = truth.mapped(change)
+    return Truth(result.variants, result.variants[0] if plain else None, True)
+
+
+def replaced_side(side: Side) -> Side:
+    if isinstance(side, Finite):
+        return chained(side, side) if side.symmetric() else side
+    if balanced_side(side):
+        return group_side(side, 2)
+    if isinstance(side, Sampled) and isinstance(side.base, Gaussian):
+        return OppositeGaussians(side.base.mu, side.rate)
+    return side
+
+
+@dataclass(frozen=True)
+class OppositeGaussians(Smooth):
+    """(1-q) N(0) + q N(mu) against (1-q) N(0) + q N(-mu)."""
+
+    mu: arb
+    rate: arb
+
+    def tails(self, a: arb) -> sides.Tails:
+        if not a > 0:
+            return ONE, ONE
+        # the ratio exceeds a where c z^2 + (1-q)(1-a) z - a c > 0, z = e^{mu x}, c = q e^{-mu^2/2}
+        c = self.rate * (-(self.mu**2) / 2).exp()
+        b = (1 - self.rate) * (1 - a)
+        root = (b * b + 4 * a * c * c).sqrt()
+        z = 2 * a * c / (b + root) if b >= 0 else (root - b) / (2 * c)
+        x = z.log() / self.mu
+        tail = sides.normal_tail
+        rest = (1 - self.rate) * tail(x)
+        return rest + self.rate * tail(x - self.mu), rest + self.rate * tail(x + self.mu)
+
+    def nodes(self, order: float) -> sides.Nodes | None:
+        mu, q = near(self.mu), near(self.rate)
+        step = 0.02 / max(1.0, mu)
+        low, high = -12.0 - mu, 12.0 + (1 + 2 * order) * mu
+        if (high - low) / step > sides.MOST_NODES or q >= 1:
+            return None
+        x = np.arange(low, high, step)
+        base = -x * x / 2 + np.log(step / np.sqrt(2 * np.pi))
+        up = np.logaddexp(np.log1p(-q), np.log(q) + mu * x - mu * mu / 2)
+        down = np.logaddexp(np.log1p(-q), np.log(q) - mu * x - mu * mu / 2)
+        return up - down, base + up, base + down

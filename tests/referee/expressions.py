@@ -1,0 +1,70 @@
+"""Expressions that are both a text for tallystick and a truth for the referee."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import tallystick as ts
+from referee import chains, worlds
+from referee.leaves import LEAVES
+from referee.worlds import Truth
+
+
+@dataclass(frozen=True, eq=False)
+class Expression:
+    """``text`` can be pasted after ``import tallystick as ts``."""
+
+    text: str
+    make: Callable[[], Truth]
+    replaced: bool = False
+
+    @cached_property
+    def loss(self) -> ts.PrivacyLoss:
+        return eval(self.text, {"ts": ts})
+
+    @cached_property
+    def truth(self) -> Truth:
+        return self.make()
+
+    def times(self, count: int) -> Expression:
+        return Expression(f"({count} * {self.text})", lambda: worlds.times(self.truth, count), self.replaced)
+
+    def plus(self, other: Expression) -> Expression:
+        return Expression(f"({self.text} + {other.text})", lambda: worlds.plus(self.truth, other.truth), self.replaced)
+
+    def sampled(self, rate: float) -> Expression:
+        return Expression(f"{self.text}.sampled(rate={rate!r})", lambda: worlds.sampled(self.truth, rate))
+
+    def truncated(self, rate: float, most: int, population: int) -> Expression:
+        text = f"{self.text}.sampled(rate={rate!r}, largest={most}, population={population})"
+        return Expression(text, lambda: worlds.truncated(self.truth, rate, most, population))
+
+    def subset(self, batch: int, population: int) -> Expression:
+        text = f"{self.text}.subset(batch={batch}, population={population})"
+        return Expression(text, lambda: worlds.subset(self.truth, batch, population), True)
+
+    def allocated(self, steps: int) -> Expression:
+        return Expression(f"{self.text}.allocated(steps={steps})", lambda: worlds.allocated(self.truth, steps))
+
+    def for_groups(self, size: int) -> Expression:
+        return Expression(f"{self.text}.for_groups({size})", lambda: chains.grouped(self.truth, size), self.replaced)
+
+    def as_replace(self) -> Expression:
+        return Expression(f"{self.text}.as_replace()", lambda: chains.replaced(self.truth), True)
+
+    def worst(self, other: Expression) -> Expression:
+        return Expression(f"ts.worst({self.text}, {other.text})", lambda: worlds.worst([self.truth, other.truth]))
+
+
+def leaf(name: str, *given: Any, replaced: bool | None = None, **named: Any) -> Expression:
+    """One constructor call; ``replaced`` says for which neighbours, None for the constructor's own choice."""
+    spoken = [repr(g) for g in given] + [f"{k}={v!r}" for k, v in named.items()]
+    if replaced is not None:
+        spoken.append(f"adjacency={'replace' if replaced else 'add_remove'!r}")
+    relation = name == "randomized_response" if replaced is None else replaced
+    return Expression(
+        f"ts.{name}({', '.join(spoken)})", lambda: LEAVES[name](*given, **named, replaced=relation), relation
+    )

@@ -1,0 +1,244 @@
+"""Every constructor of a loss, and what it promises, from its definition."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from flint import arb
+
+from referee.balls import ONE, ZERO, ball, within
+from referee.finite import Finite, hull, meet, pair_of, tidy
+from referee.lattice import DiscreteGaussian, DiscreteLaplace
+from referee.sides import BoundedRange, Gaussian, Laplace
+from referee.worlds import Orders, Part, Truth, exact
+
+LISTED_SHIFT = 40  # two-sided geometric noise up to this sensitivity is listed outcome by outcome
+
+
+def _term(leaf: str, **given: Any) -> dict[str, Any]:
+    return {"leaf": leaf, **given}
+
+
+def response(epsilon: arb, choices: int = 2) -> Finite:
+    """k-ary randomized response: the true answer with odds e^epsilon against each other one."""
+    rest = (-epsilon).exp()
+    total = 1 + (choices - 1) * rest
+    outcomes = [(1 / total, rest / total), (rest / total, 1 / total)]
+    if choices > 2:
+        other = (choices - 2) * rest / total
+        outcomes.append((other, other))
+    return Finite(tidy(outcomes))
+
+
+def leaking(pair: Finite, delta: arb) -> Finite:
+    """With probability delta everything is given away."""
+    if delta.is_zero():
+        return pair
+    return Finite(tidy([(delta, ZERO), (ZERO, delta), *(((1 - delta) * p, (1 - delta) * q) for p, q in pair.outcomes)]))
+
+
+def no_loss(*, replaced: bool = False) -> Truth:
+    return Truth([((), ())], ((), ()), replaced) if replaced else _nothing()
+
+
+def _nothing() -> Truth:
+    orders: Orders = ((), ())
+    return Truth([orders], orders)
+
+
+def pure_dp(*, epsilon: float, replaced: bool = False) -> Truth:
+    return exact(response(ball(epsilon)), None, _term("pure_dp", epsilon=epsilon), replaced=replaced)
+
+
+def approx_dp(*, epsilon: float, delta: float, replaced: bool = False) -> Truth:
+    side = leaking(response(ball(epsilon)), ball(delta))
+    return exact(side, None, _term("approx_dp", epsilon=epsilon, delta=delta), replaced=replaced)
+
+
+def gdp(*, mu: float, replaced: bool = False) -> Truth:
+    if mu == 0:
+        return no_loss(replaced=replaced)
+    return exact(Gaussian(ball(mu)), None, _term("gdp", mu=mu), replaced=replaced)
+
+
+def gaussian(*, sigma: float, replaced: bool = False) -> Truth:
+    return exact(Gaussian(1 / ball(sigma)), None, _term("gaussian", sigma=sigma), replaced=replaced)
+
+
+def laplace(*, scale: float, replaced: bool = False) -> Truth:
+    return exact(Laplace(ball(scale)), None, _term("laplace", scale=scale), replaced=replaced)
+
+
+def discrete_gaussian(*, sigma: float, sensitivity: int = 1, replaced: bool = False) -> Truth:
+    if sensitivity == 0:
+        return no_loss(replaced=replaced)
+    term = _term("discrete_gaussian", sigma=sigma, sensitivity=sensitivity)
+    return exact(DiscreteGaussian(ball(sigma), sensitivity), None, term, replaced=replaced)
+
+
+def discrete_laplace(*, scale: float, sensitivity: int = 1, replaced: bool = False) -> Truth:
+    if sensitivity == 0:
+        return no_loss(replaced=replaced)
+    law = DiscreteLaplace(ball(scale), sensitivity)
+    term = _term("discrete_laplace", scale=scale, sensitivity=sensitivity)
+    if sensitivity > LISTED_SHIFT:
+        return exact(law, None, term, replaced=replaced)
+    inside = [(law.mass(x - sensitivity), law.mass(x)) for x in range(1, sensitivity)]
+    ends = [(law.tail(0), law.tail(sensitivity)), (law.tail(sensitivity), law.tail(0))]
+    return exact(Finite(tidy(inside + ends)), None, term, replaced=replaced)
+
+
+def randomized_response(
+    *, epsilon: float | None = None, flip_prob: float | None = None, choices: int = 2, replaced: bool = True
+) -> Truth:
+    if epsilon is not None:
+        side = response(ball(epsilon), choices)
+    else:
+        lie = ball(flip_prob)
+        each = lie / (choices - 1)
+        outcomes = [(1 - lie, each), (each, 1 - lie)] + ([((choices - 2) * each,) * 2] if choices > 2 else [])
+        side = Finite(tidy(outcomes))
+    return exact(side, None, None, replaced=replaced)
+
+
+def two_point(epsilon: arb, top: arb) -> Finite:
+    """Losses ``top`` and ``top - epsilon``: a mechanism of bounded range epsilon."""
+    whole = (-epsilon).exp()
+    q = ((-top).exp() - whole) / (1 - whole)
+    p = (1 - (top - epsilon).exp()) / (1 - whole)
+    return Finite(tidy([(p, q), (1 - p, 1 - q)]))
+
+
+def exponential(*, epsilon: float, replaced: bool = False) -> Truth:
+    """One release attains the hull at every point; several are bounded by it, and by two-point pairs from below."""
+    if epsilon == 0:
+        return no_loss(replaced=replaced)
+    size = ball(epsilon)
+    variants = []
+    for share in (0.5, 0.3, 0.7, 0.9):
+        pair = two_point(size, size * ball(share))
+        variants.append(((Part(pair),), (Part(pair.swapped()),)))
+    top = (Part(BoundedRange(size), 1, _term("exponential", epsilon=epsilon)),)
+    return Truth(variants, (top, top), replaced)
+
+
+def zcdp(*, rho: float, delta: float = 0.0, replaced: bool = False) -> Truth:
+    """A Gaussian of that rho and a randomized response whose D_a/a never exceeds it (it is largest at a = 1)."""
+    if rho == 0 and delta == 0:
+        return no_loss(replaced=replaced)
+    loud = (Part(leaking(Finite(((ONE, ONE),)), ball(delta))),) if delta else ()
+    sides = []
+    if rho > 0:
+        epsilon = _solve(lambda e: e * math.tanh(e / 2), rho)
+        sides = [Part(Gaussian((2 * ball(rho)).sqrt() * (1 - arb(2) ** -60))), Part(response(ball(epsilon)))]
+    variants = [((s, *loud), (s, *loud)) for s in sides] or [(loud, loud)]
+    return Truth(variants, _at_least_nothing(), replaced)
+
+
+def _at_least_nothing() -> Orders:
+    """Nothing from below is known of a Renyi curve: a mechanism that satisfies it may release nothing."""
+    return (), ()
+
+
+def renyi_dp(curve: Mapping[float, float], *, replaced: bool = False) -> Truth:
+    """A Gaussian and a randomized response that satisfy every line of the curve."""
+    square = min(2 * Fraction(e) / Fraction(o) for o, e in curve.items())
+    epsilon = min(_solve(lambda e, o=o: _response_renyi(e, o), value) for o, value in curve.items())
+    parts = [Part(response(ball(epsilon)))]
+    if square > 0:
+        parts.append(Part(Gaussian(ball(square).sqrt() * (1 - arb(2) ** -60))))
+    return Truth([((p,), (p,)) for p in parts], _at_least_nothing(), replaced)
+
+
+def _response_renyi(epsilon: float, order: float) -> float:
+    side = response(ball(epsilon))
+    found = side.renyi(order)
+    return float(found.upper()) if found is not None else math.inf
+
+
+def _solve(increasing: Callable[[float], float], value: float) -> float:
+    """A number just below where the function passes the value."""
+    low, high = 0.0, 1.0
+    while increasing(high) < value and high < 1e5:
+        high *= 2
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if increasing(middle) <= value else (low, middle)
+    return low * (1 - 1e-12)
+
+
+def from_tradeoff(knots: Sequence[tuple[float, float]], *, replaced: bool = False) -> Truth:
+    """Both orders obey f, so each also obeys the inverse of f: the pair of max(f, f^-1) exists and is a witness."""
+    claimed = pair_of([(ball(alpha), 1 - ball(beta)) for alpha, beta in knots])
+    side = meet([claimed, claimed.swapped()])
+    top: Orders = ((Part(claimed),), (Part(claimed),))
+    if claimed.symmetric():
+        return Truth([top], top, replaced)
+    return Truth([((Part(side),), (Part(side),))], top, replaced)
+
+
+def from_profile(knots: Sequence[tuple[float, float]], *, replaced: bool = False) -> Truth:
+    """Every knot is a claim, and the pair that all of them allow exists.  Above: chords in a = e^epsilon."""
+    pairs = [leaking(response(ball(e)), ball(d)) for e, d in knots]
+    side = meet(pairs) if len(pairs) > 1 else pairs[0]
+    top = majorant([(ball(e).exp(), ball(d)) for e, d in knots])
+    return Truth([((Part(side),), (Part(side),))], ((Part(top),), (Part(top),)), replaced)
+
+
+def majorant(points: list[tuple[arb, arb]]) -> Finite:
+    """The pair whose H is piecewise linear through (0, 1) and the points, constant after the last."""
+    line = [(ZERO, ONE), *points]
+    slopes = [(h0 - h1) / (a1 - a0) for (a0, h0), (a1, h1) in itertools.pairwise(line)] + [ZERO]
+    outcomes = [(points[-1][1], ZERO), (ZERO, _positive(1 - slopes[0]))]
+    for (a, _), before, after in zip(points, slopes, slopes[1:], strict=False):
+        q = _positive(before - after)
+        outcomes.append((a * q, q))
+    return Finite(tidy(outcomes))
+
+
+def _positive(mass: arb) -> arb:
+    return mass if mass > 0 else ZERO
+
+
+def discrete_pair(p: Sequence[float], q: Sequence[float], *, replaced: bool = False) -> Truth:
+    """The outcomes as given; where they do not sum to one exactly, the masses are known to that defect only."""
+    defect = max(abs(float(sum(map(Fraction, x)) - 1)) for x in (p, q))
+    side = Finite(tidy((_known(x, defect), _known(y, defect)) for x, y in zip(p, q, strict=True)))
+    if not replaced:
+        return exact(side, side.swapped())
+    orders: Orders = ((Part(side),), (Part(side.swapped()),))
+    both = hull(side, side.swapped())
+    if side.symmetric():
+        return Truth([orders], orders, True)
+    return Truth([orders], ((Part(both),), (Part(both),)), True)
+
+
+def _known(mass: float, defect: float) -> arb:
+    exactly = ball(float(mass))
+    return within(exactly, 2 * defect) if defect and mass else exactly
+
+
+LEAVES: dict[str, Callable[..., Truth]] = {
+    f.__name__: f
+    for f in (
+        no_loss,
+        pure_dp,
+        approx_dp,
+        gdp,
+        gaussian,
+        laplace,
+        discrete_gaussian,
+        discrete_laplace,
+        randomized_response,
+        exponential,
+        zcdp,
+        renyi_dp,
+        from_tradeoff,
+        from_profile,
+        discrete_pair,
+    )
+}

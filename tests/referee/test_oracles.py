@@ -1,0 +1,182 @@
+"""The referee's own arithmetic, against lists of outcomes in exact fractions, quadrature, and simulated neighbours."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import mpmath
+import pytest
+
+from referee import chains
+from referee.balls import ball, near
+from referee.expressions import leaf
+from referee.finite import Finite, chained, corners, group_of, hull
+from referee.lattice import DiscreteGaussian, DiscreteLaplace
+from referee.sides import BoundedRange, Gaussian, Laplace, Sampled
+from referee.splines import TiltedUniformSum
+
+P, Q = (
+    (Fraction(1, 2), Fraction(1, 4), Fraction(1, 4), Fraction(0)),
+    (Fraction(1, 8), Fraction(1, 2), Fraction(1, 4), Fraction(1, 8)),
+)
+LEVELS = (Fraction(1, 3), Fraction(1), Fraction(3, 2), Fraction(5))
+
+
+def stick(p: list[Fraction], q: list[Fraction], a: Fraction) -> Fraction:
+    return sum((max(Fraction(0), x - a * y) for x, y in zip(p, q, strict=True)), Fraction(0))
+
+
+def product_of(laws: list[tuple[Fraction, ...]]) -> list[Fraction]:
+    return [math.prod(outcome, start=Fraction(1)) for outcome in itertools.product(*laws)]
+
+
+def agree(found: object, true: Fraction) -> bool:
+    return abs(found - ball(true)) < 1e-60
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_compositions_are_lists_of_all_outcomes(count: int) -> None:
+    whole = Finite.of(P, Q).power_of(count)
+    for a in LEVELS:
+        assert agree(whole.profile(ball(a)), stick(product_of([P] * count), product_of([Q] * count), a))
+
+
+def test_samples_are_mixtures() -> None:
+    rate = Fraction(1, 10)
+    mixed = [(1 - rate) * y + rate * x for x, y in zip(P, Q, strict=True)]
+    remove, add = Finite.of(P, Q).sampled(ball(rate), adding=False), Finite.of(Q, P).sampled(ball(rate), adding=True)
+    for a in LEVELS:
+        assert agree(remove.profile(ball(a)), stick(mixed, list(Q), a))
+        assert agree(add.profile(ball(a)), stick(list(Q), mixed, a))
+
+
+def test_an_epoch_is_a_mixture_over_the_step_of_the_unit() -> None:
+    steps = 3
+    mixed = [Fraction(0)] * len(P) ** steps
+    for i in range(steps):
+        law = product_of([P if j == i else Q for j in range(steps)])
+        mixed = [x + y / steps for x, y in zip(mixed, law, strict=True)]
+    whole = Finite.of(P, Q).allocated(steps)
+    for a in LEVELS:
+        assert agree(whole.profile(ball(a)), stick(mixed, product_of([Q] * steps), a))
+
+
+def test_power_is_the_best_of_all_tests() -> None:
+    pair = Finite.of(P, Q)
+    for alpha in (Fraction(0), Fraction(1, 20), Fraction(1, 4), Fraction(9, 10)):
+        best = min(
+            stick(list(P), list(Q), a) + a * alpha
+            for a in [x / y for x, y in zip(P, Q, strict=True) if y] + [Fraction(0)]
+        )
+        assert agree(pair.power(ball(alpha)), best)
+
+
+def test_a_chain_of_neighbours_is_a_mechanism_with_that_pair() -> None:
+    """Three laws on one line, cut at all corners: neighbours are exactly (P, Q), the ends are the chain."""
+    pair = Finite.of(P, Q)
+    ends = chained(pair, pair)
+    edges = sorted({near(x): x for x, _ in corners(ends)}.values(), key=near)
+    first = [b - a for a, b in itertools.pairwise(edges)]
+    second = [pair.power(b) - pair.power(a) for a, b in itertools.pairwise(edges)]
+    third = [pair.power(pair.power(b)) - pair.power(pair.power(a)) for a, b in itertools.pairwise(edges)]
+    start = pair.infinite()
+    laws = [[ball(0), *first], [start, *second], [pair.power(start), *third]]
+    for one, two in itertools.pairwise(laws):
+        for a in LEVELS:
+            link = sum(((x - ball(a) * y).nonnegative_part() for x, y in zip(two, one, strict=True)), ball(0))
+            assert near(link) <= near(pair.profile(ball(a))) + 1e-30
+    for a in LEVELS:
+        whole = sum(((x - ball(a) * y).nonnegative_part() for x, y in zip(laws[2], laws[0], strict=True)), ball(0))
+        assert abs(whole - ends.profile(ball(a))) < 1e-60
+
+
+def test_groups_of_known_mechanisms() -> None:
+    assert near(group_of(Finite.of([0.25, 0.75, 0], [0, 0.75, 0.25]), 2).profile(ball(1))) == 0.5
+    three = group_of(Finite.of([0.75, 0.25], [0.25, 0.75]), 3)  # randomized response: odds 3 become 27
+    assert abs(three.outcomes[0][0] / three.outcomes[0][1] - 27) < 1e-60
+
+
+def test_a_hull_is_the_largest_profile() -> None:
+    one, two = Finite.of([0.5, 0.5, 0], [0.25, 0.5, 0.25]), Finite.of([0.75, 0.25], [0.5, 0.5])
+    both = hull(one, two)
+    for a in LEVELS:
+        assert abs(both.profile(ball(a)) - one.profile(ball(a)).max(two.profile(ball(a)))) < 1e-60
+
+
+@pytest.mark.parametrize(("epsilon", "count"), [(0.5, 4), (1.0, 9)])
+def test_bounded_range_and_laplace_sums_agree_with_quadrature(epsilon: float, count: int) -> None:
+    for base in (BoundedRange(ball(epsilon)), Laplace(ball(1 / epsilon))):
+        one = TiltedUniformSum.of(base, 1)
+        for a in (0.8, 1.0, 1.4):
+            assert abs(one.profile(ball(a)) - base.profile(ball(a))) < 1e-50
+        many = TiltedUniformSum.of(base, count)
+        p, q = many.tails(ball(1e-30))
+        assert abs(p - 1) < 1e-40
+        assert abs(q - 1) < 1e-40
+        assert abs(many.profile(ball(1.3)) - (1 - ball(1.3) + ball(1.3) * many.profile(1 / ball(1.3)))) < 1e-40
+
+
+def test_gaussian_and_sampled_gaussian_agree_with_quadrature() -> None:
+    mpmath.mp.dps = 30
+    mu, rate, a = mpmath.mpf("0.75"), mpmath.mpf("0.125"), mpmath.e ** mpmath.mpf("0.25")
+
+    def phi(x: mpmath.mpf) -> mpmath.mpf:
+        return mpmath.npdf(x)
+
+    def mixed(x: mpmath.mpf) -> mpmath.mpf:
+        return (1 - rate) * phi(x) + rate * phi(x - mu)
+
+    x = (mpmath.log((a - 1 + rate) / rate) + mu**2 / 2) / mu
+    true = mpmath.quad(lambda t: mixed(t) - a * phi(t), [x, x + 2, x + 6, x + 20])
+    side = Sampled(Gaussian(ball(0.75)), ball(0.125), adding=False)
+    assert abs(side.profile(ball(0.25).exp()) - ball(str(true))) < 1e-25
+    order = mpmath.mpf(3)
+    true = mpmath.log(mpmath.quad(lambda t: mixed(t) ** order * phi(t) ** (1 - order), [-12, -4, 0, 4, 8, 16])) / 2
+    found = side.renyi(3.0)
+    assert found is not None
+    assert abs(found - ball(str(true))) < 1e-10
+
+
+@pytest.mark.parametrize(("sigma", "shift"), [(0.5, 1), (3.0, 2), (80.0, 100)])
+def test_lattice_tails_are_sums(sigma: float, shift: int) -> None:
+    law = DiscreteGaussian(ball(sigma), shift)
+    weights = {x: (-(ball(x) ** 2) / (2 * ball(sigma) ** 2)).exp() for x in range(-2000, 2001)}
+    norm = sum(weights.values(), ball(0))
+    for k in (-3, 0, 1, 7, 60):
+        assert abs(law.tail(k) - sum((w for x, w in weights.items() if x >= k), ball(0)) / norm) < 1e-40
+    order = (
+        sum(((weights[x - shift] / weights[x]) ** 2 * weights[x - shift] for x in range(-1500, 1500)), ball(0)) / norm
+    )
+    found = law.renyi(3.0)
+    assert found is not None
+    assert abs(found - order.log() / 2) < 1e-30
+
+
+def test_two_sided_geometric_noise_is_the_same_listed_and_in_closed_form() -> None:
+    law, listed = DiscreteLaplace(ball(1.5), 3), leaf("discrete_laplace", scale=1.5, sensitivity=3).truth.low()[0]
+    for a in (0.3, 0.9, 1.1, 3.0):
+        assert abs(law.profile(ball(a)) - listed.profile(ball(a))) < 1e-60
+    for order in (1.0, 2.5, 40.0):
+        one, two = law.renyi(order), listed.renyi(order)
+        assert one is not None
+        assert two is not None
+        assert abs(one - two) < 1e-50
+
+
+def test_two_orders_of_a_pair_obey_the_swap() -> None:
+    for made in (
+        leaf("gaussian", sigma=0.7).sampled(0.3),
+        leaf("discrete_pair", [0.5, 0.5, 0], [0.25, 0.25, 0.5]).sampled(0.25),
+    ):
+        remove, add = made.truth.low()
+        for a in (0.6, 1.0, 1.7):
+            assert abs(add.profile(ball(a)) - (1 - ball(a) + ball(a) * remove.profile(1 / ball(a)))) < 1e-50
+
+
+def test_replacing_under_sampling_is_at_least_removing() -> None:
+    step = leaf("gaussian", sigma=1.0).sampled(0.1)
+    for a in (1.0, 1.2, 2.0):
+        replaced = max(near(s.profile(ball(a))) for s in chains.replaced(step.truth).low())
+        assert replaced > max(near(s.profile(ball(a))) for s in step.truth.low())

@@ -1,0 +1,426 @@
+"""What a release does to one ordered pair of neighbouring data sets, and how the transformations change it.
+
+A ``World`` is the list of independent parts an attacker sees; a ``Truth`` holds
+
+- ``variants``  mechanisms that really exist, each with its two orders (remove, add; under replace forward, backward):
+                no upper bound may lie below any of them;
+- ``ceiling``   one pair per order that no mechanism with this loss exceeds (None where none is known to the referee):
+                no lower bound may lie above it.
+
+Where the leaf's pair is attained, both are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import cycle, islice
+from typing import Any
+
+from flint import arb
+
+from referee import sides, splines
+from referee.balls import ONE, ZERO, ball, near, within
+from referee.brackets import coarse, dilated
+from referee.finite import Finite, Mixed, TooMany, hull
+from referee.sides import BoundedRange, Gaussian, Laplace, Largest, Sampled, Searched, Side, Smooth
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """``count`` independent draws of one side; ``term`` is its name in the language of tests/reference, if any."""
+
+    side: Side
+    count: int = 1
+    term: dict[str, Any] | None = None
+
+
+World = tuple[Part, ...]
+Orders = tuple[World, World]
+
+
+@dataclass(eq=False)
+class Truth:
+    variants: list[Orders]
+    ceiling: Orders | None
+    replace: bool = False
+    _resolved: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def exact(self) -> bool:
+        return self.ceiling is not None and len(self.variants) == 1 and self.ceiling is self.variants[0]
+
+    def low(self) -> list[Side]:
+        """Sides of real mechanisms, both orders."""
+        return self._sides("low", [w for orders in self.variants for w in orders], False)
+
+    def high(self) -> list[Side] | None:
+        """Sides that bound every mechanism, both orders; None where the referee knows none."""
+        if self.ceiling is None:
+            return None
+        found = self._sides("high", list(self.ceiling), True)
+        return found if len(found) == 2 else None
+
+    def _sides(self, name: str, worlds: list[World], above: bool) -> list[Side]:
+        if name not in self._resolved:
+            direction = ["remove", "add"] * len(worlds)
+            tried = [resolved(w, above, d) for w, d in zip(worlds, direction, strict=False)]
+            self._resolved[name] = [s for s in tried if s is not None]
+        return self._resolved[name]
+
+    def mapped(self, change: Callable[[World, int], World], top: Callable[[World, int], World] | None = None) -> Truth:
+        """The same change to every order of every variant and to the ceiling."""
+        variants = [(change(a, 0), change(b, 1)) for a, b in self.variants]
+        if self.exact and top is None:
+            return Truth(variants, variants[0], self.replace)
+        over = top or change
+        ceiling = (over(self.ceiling[0], 0), over(self.ceiling[1], 1)) if self.ceiling else None
+        return Truth(variants, ceiling, self.replace)
+
+
+def exact(
+    remove: Side, add: Side | None = None, term: dict[str, Any] | None = None, *, replaced: bool = False
+) -> Truth:
+    """A loss whose pair is attained; with one side only, a pair that is its own swap."""
+    orders = ((Part(remove, 1, term),), (Part(add or remove, 1, term),))
+    return Truth([orders], orders, replaced)
+
+
+# ------------------------------------------------------------------------------------------------- reading a world
+
+
+def resolved(world: World, above: bool, direction: str) -> Side | None:
+    """One side for the whole world: listed, in closed form, or from the contour of tests/reference with its error."""
+    finite = Finite(((ONE, ONE),))
+    square = ZERO
+    smooth: list[Part] = []
+    for part in world:
+        if isinstance(part.side, Finite):
+            try:
+                finite = finite.times(part.side.power_of(part.count))
+            except TooMany:
+                return contour(world, direction)
+        elif isinstance(part.side, Gaussian):
+            square += part.count * part.side.mu**2
+        else:
+            smooth.append(part)
+    if square > 0:
+        smooth.append(Part(Gaussian(square.sqrt())))
+    if not smooth:
+        return finite
+    single = _single(smooth) or joined_pair(smooth)
+    if single is None or (not isinstance(single, Smooth) and len(finite.outcomes) > 1):
+        return contour(world, direction) or bracketed(finite, smooth, above)
+    if len(finite.outcomes) == 1:
+        return single
+    return Mixed(finite, single) if isinstance(single, Smooth) else None
+
+
+def _single(parts: list[Part]) -> Side | None:
+    if len(parts) > 1:
+        return None
+    side, count = parts[0].side, parts[0].count
+    if count == 1:
+        return side
+    if isinstance(side, Laplace | BoundedRange):
+        return splines.summed(side, count)
+    return None
+
+
+def joined_pair(parts: list[Part]) -> Side | None:
+    """Two smooth draws, one of them Gaussian or a sample of one: summed over the points of the other."""
+    draws = [p.side for p in parts for _ in range(min(p.count, 3))]
+    if len(draws) != 2:
+        return None
+    plain = [s for s in draws if isinstance(s, Gaussian) or (isinstance(s, Sampled) and isinstance(s.base, Gaussian))]
+    if not plain:
+        return None
+    inner = next((s for s in plain if isinstance(s, Gaussian)), plain[0])
+    outer = draws[1] if draws[0] is inner else draws[0]
+    return Summed(outer, inner) if isinstance(outer, Smooth) and outer.nodes(1.0) is not None else None
+
+
+@dataclass(frozen=True)
+class Summed(Smooth):
+    """Two independent draws: P(r > a) is a sum over the points of one law of tails of the other."""
+
+    outer: Smooth
+    inner: Smooth
+
+    def tails(self, a: arb) -> sides.Tails:
+        loss, log_p, log_q = self.outer.nodes(1.0) or ((), (), ())
+        total_p, total_q = ZERO, ZERO
+        for x, p, q in zip(loss, log_p, log_q, strict=True):
+            if max(p, q) > -150:
+                y, z = self.inner.tails(a * ball(-float(x)).exp())
+                total_p, total_q = total_p + ball(float(p)).exp() * y, total_q + ball(float(q)).exp() * z
+        return within(total_p, 1e-12, 1e-28), within(total_q, 1e-12, 1e-28)
+
+    def profile(self, a: arb) -> arb:
+        loss, log_p, _ = self.outer.nodes(1.0) or ((), (), ())
+        total = ZERO
+        for x, p in zip(loss, log_p, strict=True):
+            if p > -150:
+                total += ball(float(p)).exp() * self.inner.profile(a * ball(-float(x)).exp())
+        return within(total, 1e-11, 1e-28)
+
+    def power(self, alpha: arb) -> arb:
+        return Searched(self.profile).power(alpha)
+
+    def top(self) -> arb | None:
+        one, two = self.outer.top(), self.inner.top()
+        return None if one is None or two is None else one + two
+
+
+def bracketed(finite: Finite, parts: list[Part], above: bool) -> Side | None:
+    """A finite pair below (coarse outcomes) or above (outcomes pulled apart), for two or three draws."""
+    if sum(p.count for p in parts) > 2 or len(finite.outcomes) > 8:
+        return None
+    make = dilated if above else coarse
+    total = finite
+    try:
+        for part in parts:
+            if not isinstance(part.side, Smooth):
+                return None
+            for _ in range(part.count):
+                total = total.times(make(part.side, 40))
+    except TooMany:
+        return None
+    return total
+
+
+def contour(world: World, direction: str) -> Side | None:
+    """The oracle of tests/reference: independent of the accountant, with an error estimate of its own."""
+    if any(part.term is None for part in world):
+        return None
+    from referee.contours import searched
+
+    return searched(tuple((tuple(sorted(p.term.items())), p.count) for p in world if p.term), direction)
+
+
+# ----------------------------------------------------------------------------------------------- transformations
+
+
+def times(truth: Truth, count: int) -> Truth:
+    def change(world: World, _: int) -> World:
+        return tuple(replace(part, count=part.count * count) for part in world)
+
+    result = truth.mapped(change)
+    if truth.replace and count > 1:
+        result.variants += [_halves(a, b, count) for a, b in truth.variants if a is not b]
+    return result
+
+
+def _halves(one: World, two: World, count: int) -> Orders:
+    """Under replace a data set may be the heavier one in some steps and the lighter in others."""
+    half = count // 2
+
+    def both(x: World, y: World) -> World:
+        return tuple(replace(p, count=p.count * half) for p in x) + tuple(
+            replace(p, count=p.count * (count - half)) for p in y
+        )
+
+    return both(one, two), both(two, one)
+
+
+def plus(first: Truth, second: Truth) -> Truth:
+    size = max(len(first.variants), len(second.variants))
+    left, right = islice(cycle(first.variants), size), islice(cycle(second.variants), size)
+    variants = [(a + c, b + d) for (a, b), (c, d) in zip(left, right, strict=True)]
+    if first.exact and second.exact:
+        result = Truth(variants, variants[0], first.replace)
+    else:
+        both = first.ceiling and second.ceiling
+        ceiling = (first.ceiling[0] + second.ceiling[0], first.ceiling[1] + second.ceiling[1]) if both else None
+        result = Truth(variants, ceiling, first.replace)
+    return result
+
+
+def single_side(world: World, above: bool, adding: bool) -> Side | None:
+    if len(world) == 1 and world[0].count == 1:
+        return world[0].side
+    return resolved(world, above, "add" if adding else "remove")
+
+
+def _sampled_world(rate: arb, above: bool, plain: float | None) -> Callable[[World, int], World]:
+    def change(world: World, order: int) -> World:
+        if not world:
+            return world
+        side = single_side(world, above, order == 1)
+        term = world[0].term if len(world) == 1 and world[0].count == 1 else None
+        if side is None or isinstance(side, Unknown):
+            return (Part(Unknown()),)
+        if not isinstance(side, Smooth):
+            return (Part(side if rate >= 1 else sampled_profile(side, rate, adding=order == 1)),)
+        if isinstance(side, Finite):
+            new: Smooth = side.sampled(rate, adding=order == 1)
+        elif isinstance(side, Sampled):
+            new = Sampled(side.base, side.rate * rate, order == 1)
+        else:
+            new = Sampled(side, rate, order == 1)
+        if rate >= 1:
+            new = side
+        known = term is not None and "rate" not in term and plain is not None
+        return (Part(new, 1, {**term, "rate": plain} if known and term is not None else None),)
+
+    return change
+
+
+def sampled_profile(base: Side, rate: arb, *, adding: bool) -> Side:
+    """Poisson sampling of a side known by its profile: ((1-q) Q + q P, Q) and (P, (1-q) P + q Q) at every a."""
+
+    def remove(a: arb) -> arb:
+        inner = (a - 1 + rate) / rate
+        return rate * base.profile(inner) if inner > 0 else (1 - a).max(ZERO)
+
+    def add(a: arb) -> arb:
+        rest = 1 - a * (1 - rate)
+        return rest * base.profile(a * rate / rest) if rest > 0 else ZERO
+
+    mass = base.infinite()
+    return Searched(add, ZERO) if adding else Searched(remove, rate * mass)
+
+
+class Unknown(Side):
+    """A side about which the referee can say nothing."""
+
+    def profile(self, a: arb) -> arb:
+        return ball(0.5) + arb(0, 0.5)
+
+    def power(self, alpha: arb) -> arb:
+        return ball(0.5) + arb(0, 0.5)
+
+    def infinite(self) -> arb:
+        return ball(0.5) + arb(0, 0.5)
+
+
+def sampled(truth: Truth, rate: float) -> Truth:
+    if rate == 0:
+        return Truth([((), ())], ((), ()))
+    below, above = _sampled_world(ball(rate), False, rate), _sampled_world(ball(rate), True, rate)
+    simple = all(len(w) <= 1 for orders in truth.variants for w in orders)
+    return truth.mapped(below) if truth.exact and simple else truth.mapped(below, above)
+
+
+def truncated(truth: Truth, rate: float, most: int, population: int) -> Truth:
+    """A rule that keeps the unit whenever it was sampled makes this Poisson sampling: a real mechanism.
+
+    Nothing exceeds Poisson sampling and a leak of rate times P(Binomial(population - 1, rate) >= most).
+    """
+    result = sampled(truth, rate)
+    leak = ball(rate) * binomial_tail(population - 1, ball(rate), most)
+    if not leak > 0 or result.ceiling is None:
+        return result if not leak > 0 else Truth(result.variants, None)
+    loud = Part(Finite.of([leak, 1 - leak, 0], [0, 1 - leak, leak]))
+    return Truth(result.variants, ((*result.ceiling[0], loud), (*result.ceiling[1], loud)))
+
+
+def binomial_tail(trials: int, rate: arb, least: int) -> arb:
+    """P(Binomial(trials, rate) >= least), term by term."""
+    if least > trials:
+        return ZERO
+    if least <= 0 or rate >= 1:
+        return ONE
+    odds = rate / (1 - rate)
+    term = (ball(trials) * (-rate).log1p()).exp()
+    low = ZERO
+    high = ZERO
+    for k in range(trials + 1):
+        if k >= least:
+            high += term
+        else:
+            low += term
+        term = term * odds * (trials - k) / (k + 1)
+    return high
+
+
+def subset(truth: Truth, batch: int, population: int) -> Truth:
+    """The changed unit is in the subset with probability batch/population, in one order or the other."""
+    rate = ball(batch) / population
+    if batch == population:
+        return truth
+
+    def change(above: bool) -> Callable[[World, int], World]:
+        def mixed(world: World, order: int) -> World:
+            return _sampled_world(rate, above, None)(world, order)
+
+        return mixed
+
+    lower = truth.mapped(change(False))
+    variants = lower.variants + [(b, a) for a, b in lower.variants]
+    top = None
+    if truth.ceiling is not None:
+        one, two = (change(True)(w, i) for i, w in enumerate(truth.ceiling))
+        top = _hulled(one, two)
+    return Truth(variants, top, True)
+
+
+def _hulled(one: World, two: World) -> Orders | None:
+    if not one:
+        return one, two
+    if len(one) != 1 or len(two) != 1:
+        return None
+    first, second = one[0].side, two[0].side
+    both = hull(first, second) if isinstance(first, Finite) and isinstance(second, Finite) else Largest((first, second))
+    world = (Part(both, one[0].count),)
+    return world, world
+
+
+def allocated(truth: Truth, steps: int) -> Truth:
+    if steps == 1:
+        return truth
+
+    def change(above: bool) -> Callable[[World, World], Orders]:
+        def epoch(remove: World, add: World) -> Orders:
+            if not remove:
+                return remove, add
+            side = single_side(remove, above, False)
+            if isinstance(side, Smooth) and not isinstance(side, Finite):
+                if steps == 2 and side.nodes(1.0) is not None:
+                    return two_steps(side)
+                side = (dilated if above else coarse)(side, 48 if steps == 2 else 16)
+            if not isinstance(side, Finite):
+                return (Part(Unknown()),), (Part(Unknown()),)
+            whole = side.allocated(steps)
+            return (Part(whole),), (Part(whole.swapped()),)
+
+        return epoch
+
+    variants = [change(False)(a, b) for a, b in truth.variants]
+    if truth.exact and isinstance(single_side(truth.variants[0][0], False, False), Finite | type(None)):
+        return Truth(variants, variants[0])
+    return Truth(variants, change(True)(*truth.ceiling) if truth.ceiling else None)
+
+
+def two_steps(base: Smooth) -> Orders:
+    """H_a = E_Q[H_{2a - V}]/2 over V = dP/dQ of the other step, H_b = 1 - b for b < 0; the swap for adding."""
+    import numpy as np
+
+    loss, _, log_q = base.nodes(1.0) or ((), (), ())
+    kept = np.asarray(log_q) > -80
+    ratios, weights = np.exp(np.asarray(loss)[kept]), np.exp(np.asarray(log_q)[kept])
+    seen: dict[float, arb] = {}
+
+    def remove(a: arb) -> arb:
+        key = near(a)
+        if key not in seen:
+            total, error = 0.0, 0.0
+            for v, w in zip((2 * key - ratios).tolist(), weights.tolist(), strict=True):
+                total += w * (near(base.profile(ball(v))) if v > 0 else 1 - v)
+            seen[key] = within(ball(total / 2), 1e-5 if isinstance(base, Laplace) else 1e-9, 1e-15 + error)
+        return seen[key]
+
+    def add(a: arb) -> arb:
+        return (1 - a + a * remove(1 / a)).max(ZERO) if a > 0 else ONE
+
+    return (Part(Searched(remove)),), (Part(Searched(add)),)
+
+
+def worst(members: list[Truth]) -> Truth:
+    """All the data may be in any one part, so every member is a witness; the ceiling is the worst at every point."""
+    variants = [v for truth in members for v in truth.variants]
+    tops = [truth.high() for truth in members]
+    if any(t is None for t in tops):
+        return Truth(variants, None)
+    orders = tuple((Part(Largest(tuple(t[i] for t in tops if t))),) for i in (0, 1))
+    return Truth(variants, (orders[0], orders[1]))

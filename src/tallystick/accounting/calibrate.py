@@ -41,10 +41,11 @@ def calibrate(
     top = check.positive("high", high) if high is not None else 1e9
     if not bottom < top:
         raise InvalidInput("low", low, "a number below high")
+    width = check.positive("relative", relative, "a number > 0: how near to the best parameter")
     search = _Search(f, goal, integer)
     start = min(max(bottom, 1.0), top)
     good, bad = search.bracket(start, bottom, top)
-    return search.narrow(good, bad, relative)
+    return search.narrow(good, bad, width)
 
 
 class _Search:
@@ -92,11 +93,13 @@ class _Search:
         if bad is None:
             return int(good) if self.integer else good
         while (abs(bad - good) > 1) if self.integer else abs(bad - good) > relative * good:
-            middle = math.sqrt(good * bad)
+            middle = math.sqrt(good) * math.sqrt(bad)
             if self.integer:
                 middle = float(round(middle))
                 if middle in (good, bad):
                     middle = float((int(good) + int(bad)) // 2)
+            if not min(good, bad) < middle < max(good, bad):
+                break  # no number is between them
             if self.meets(middle):
                 good = middle
             else:

@@ -14,6 +14,17 @@ SLACK = 1e-13
 """Relative error of the closed form below; its sources are erfcx (a few ulps) and one subtraction."""
 
 
+MU_ULPS = 4.0
+"""mu itself is a root of a sum of squares of quotients."""
+
+
+ERFCX = 16.0 * UNIT
+"""Relative error of erfcx."""
+
+SMALL = 0.1
+"""Below this mu the difference of two values of erfcx is integrated."""
+
+
 def delta_bounds(mu: float, epsilon: float) -> Bounds:
     """delta(eps) = Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), enclosed.
 
@@ -26,26 +37,52 @@ def delta_bounds(mu: float, epsilon: float) -> Bounds:
     if mu == 0.0:
         return Bounds(0.0, 0.0)
     value, error = _delta(mu, epsilon)
-    return Bounds(max(0.0, value * (1.0 - error)), min(1.0, value * (1.0 + error) + 1e-320))
+    return Bounds(max(0.0, value * (1.0 - min(error, 1.0)) - 1e-320), min(1.0, value * (1.0 + error) + 1e-320))
 
 
 def _delta(mu: float, epsilon: float) -> tuple[float, float]:
     from scipy.special import erfcx, ndtr
 
-    near, far = epsilon / mu - mu / 2.0, epsilon / mu + mu / 2.0
+    ratio = epsilon / mu
+    near, far = ratio - mu / 2.0, ratio + mu / 2.0
+    # mu is known to MU_ULPS, and d delta / d mu = phi(near); rounding the ratio is the same as rounding epsilon, and
+    # d delta / d epsilon = -e^epsilon Phi(-far). Both are kept beside the rounding of the difference.
+    own = MU_ULPS * UNIT * mu
     if near < -1.0:
         # Phi(-near) > 0.84: the plain formula loses nothing.
-        second = math.exp(-0.5 * near * near) * 0.5 * float(erfcx(far / math.sqrt(2.0))) if far > 0 else None
+        height = math.exp(-0.5 * near * near)
+        second = height * 0.5 * float(erfcx(far / math.sqrt(2.0))) if far > 0 else None
         if second is None:
             second = math.exp(min(epsilon, 0.0)) * float(ndtr(-far))
         value = float(ndtr(-near)) - second
-        return value, SLACK / max(value, SLACK)
-    difference = float(erfcx(near / math.sqrt(2.0)) - erfcx(far / math.sqrt(2.0)))
-    scale = float(erfcx(near / math.sqrt(2.0)))
+        return value, (SLACK + 0.4 * height * own + UNIT * abs(epsilon) * second) / max(value, SLACK)
+    second = float(erfcx(far / math.sqrt(2.0)))
+    if mu < SMALL:
+        gaps, spreads = _gap(np.array([near]), mu)
+        difference, spread = float(gaps[0]), float(spreads[0])
+    else:
+        first = float(erfcx(near / math.sqrt(2.0)))
+        difference, spread = first - second, ERFCX * first
     log_value = -0.5 * near * near + math.log(0.5) + math.log(max(difference, 1e-320))
-    # Rounding of near^2/2 in the exponent, and of the subtraction.
-    error = 4e-16 * (near * near + 8.0) + 1e-15 * scale / max(difference, 1e-320)
+    # Rounding of near^2/2 in the exponent, and of the difference.
+    error = 4e-16 * (near * near + 8.0) + (spread + 0.8 * own + UNIT * abs(epsilon) * second) / max(difference, 1e-320)
     return math.exp(log_value) if log_value > -745.0 else 0.0, error
+
+
+def _gap(near: Array, mu: float) -> tuple[Array, Array]:
+    """erfcx(near/sqrt 2) - erfcx((near + mu)/sqrt 2) and its error, for small mu.
+
+    The integral of -erfcx' = 2/sqrt pi - 2 x erfcx(x), by eight Gauss nodes: a difference of two values near one
+    another would keep none of the digits that mu has.
+    """
+    from scipy.special import erfcx
+
+    points, weights = np.polynomial.legendre.leggauss(8)
+    x = (near[:, None] + 0.5 * mu * (points + 1.0)) / math.sqrt(2.0)
+    slope = 2.0 * x * erfcx(x)
+    falls = 2.0 / math.sqrt(math.pi) - slope
+    width = 0.5 * mu / math.sqrt(2.0)
+    return width * (falls @ weights), width * ((ERFCX * np.abs(slope) + 4.0 * UNIT) @ weights)
 
 
 def tradeoff(mu: float, alpha: float) -> float:
@@ -95,12 +132,14 @@ def excess(mu: float, thresholds: Array) -> tuple[Array, Array]:
     high = np.maximum(near, -1.0)
     scale = 0.5 * np.exp(-0.5 * high * high)
     first, second = erfcx(high / math.sqrt(2.0)), erfcx(np.maximum(far, high + mu) / math.sqrt(2.0))
-    scaled = scale * np.maximum(first - second, 0.0)
-    errors = scale * (4e-16 * (high * high + 8.0) * np.maximum(first - second, 0.0) + 1e-15 * first)
+    gap, spread = _gap(high, mu) if mu < SMALL else (first - second, ERFCX * first)
+    scaled = scale * np.maximum(gap, 0.0)
+    own = 0.8 * MU_ULPS * UNIT * mu + UNIT * np.abs(thresholds) * second
+    errors = scale * (4e-16 * (high * high + 8.0) * np.maximum(gap, 0.0) + spread + own)
     # Where Phi(-near) > 0.84 the plain formula loses nothing.
     plain = ndtr(-near) - np.exp(np.minimum(thresholds + log_ndtr(-far), 0.0))
     left = near < -1.0
-    return np.where(left, plain, scaled), np.where(left, 1e-14 + 4e-16 * np.abs(thresholds), errors) + 1e-320
+    return np.where(left, plain, scaled), np.where(left, 1e-14 + 4e-16 * np.abs(thresholds) + own, errors) + 1e-320
 
 
 def epsilon_bounds(mu: float, delta: float) -> Bounds:
@@ -120,15 +159,21 @@ def epsilon_bounds(mu: float, delta: float) -> Bounds:
     return Bounds(min(lower, upper), upper)
 
 
-def mu_for(epsilon: float, delta: float) -> float:
-    """The largest mu whose delta(epsilon) is certainly at most ``delta``."""
-    low, high = 0.0, 1.0
-    while delta_bounds(high, epsilon).upper <= delta and high < 1e9:
-        high *= 2.0
-    for _ in range(200):
-        middle = 0.5 * (low + high)
-        if delta_bounds(middle, epsilon).upper <= delta:
-            low = middle
-        else:
-            high = middle
-    return low
+def mu_of_pure(epsilon: float) -> float:
+    """The least mu for which every epsilon-DP mechanism is mu-GDP, rounded up: -2 Phi^{-1}(1 / (1 + e^epsilon)).
+
+    Randomized response has its corner on the diagonal, and there the curves touch.
+
+    >>> round(mu_of_pure(1.0), 4)
+    1.232
+    """
+    from scipy.special import ndtri_exp
+
+    if math.isinf(epsilon):
+        return math.inf
+    if epsilon < 0.01:
+        # -Phi^{-1}(1/2 - x) = sqrt(2 pi) (x + pi x^3/3 + 7 pi^2 x^5/30 + ...); the logarithm loses small x.
+        share = 0.5 * math.tanh(0.5 * epsilon)
+        square = share * share
+        return 2.0 * math.sqrt(2.0 * math.pi) * share * (1.0 + square * (1.0471976 + 2.31 * square)) * (1.0 + 1e-13)
+    return -2.0 * float(ndtri_exp(-math.log1p(math.exp(-epsilon)) - epsilon)) * (1.0 + 1e-13)

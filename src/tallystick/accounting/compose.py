@@ -31,6 +31,9 @@ LATTICE_SIZE = 2**20
 SMALL_LATTICE = 2**15
 """Points of a lattice that are always listed rather than integrated."""
 
+FAR_FROM_ZERO = 8.0
+"""A law so many of its widths above zero is not put on a grid that reaches down to it."""
+
 TOLERANCE = 1e-6
 """Relative width of epsilon that the grid engine refines to by default."""
 
@@ -178,6 +181,8 @@ class GridSum:
         rising = np.logaddexp.accumulate(logs[::-1])
         outside = int(np.searchsorted(rising, log_target - math.log(count) - 25.0))
         high = values[min(values.size - 1, values.size - outside)]
+        if low > FAR_FROM_ZERO * (high - low):
+            return float(low), float(high)
         return min(float(low), 0.0), max(float(high), 0.0)
 
     def _sums(

@@ -11,8 +11,8 @@ import numpy as np
 from tallystick.accounting.adjacency import Direction
 from tallystick.accounting.leaf import Leaf
 from tallystick.accounting.leaves.renyi import renyi_pair
-from tallystick.accounting.pair import DominatingPair
-from tallystick.numerics.law import UNIT, Array
+from tallystick.accounting.pair import DUST, DominatingPair
+from tallystick.numerics.law import UNIT, Array, Law
 
 Terms = tuple[tuple[Leaf, int], ...]
 
@@ -29,22 +29,28 @@ def pair_of(leaf: Leaf, direction: Direction) -> DominatingPair:
 def leaf_renyi(leaf: Leaf, direction: Direction, order: float) -> float:
     """Upper bound for one leaf. Divergence grows with the order, so orders just above 1 take the value at 1 + 1e-6."""
     probe = np.array([max(order - 1.0, 1e-6)])
-    bound = leaf.log_mgf_bound(probe)
-    if leaf.only_renyi and bound is not None:
-        return float(bound[0] / probe[0])
-    law = pair_of(leaf, direction).upper
     theta = float(probe[0])
+    bound = leaf.log_mgf_bound(probe)
+    curve = math.inf if bound is None else float(bound[0] / theta)
+    if leaf.only_renyi:
+        return curve if getattr(leaf, "delta", 0.0) == 0.0 else math.inf
+    law = pair_of(leaf, direction).upper
+    own = _law_renyi(law, theta, order == 1.0) if law.infinity <= DUST and theta <= law.orders else math.inf
+    largest = leaf.ceiling(direction) if law.infinity > 0.0 else min(law.highest, leaf.ceiling(direction))
+    return min(own, curve, largest, leaf.renyi_above(direction, theta + 1.0) if math.isinf(own) else math.inf)
+
+
+def _law_renyi(law: Law, theta: float, mean: bool) -> float:
+    """The divergence by integrating the law: its log-mgf over theta, or its mean."""
     if theta <= 0.1 and theta * max(abs(law.lowest), abs(law.highest)) < 30.0:
         # Losses of both signs cancel. Against total mass one only their gains are summed, so the rounding of the
         # masses counts against the mean *size* of a gain and not against one.
         values, logs = law.nodes()
         weights = np.exp(logs)
-        gains = values if order == 1.0 else np.expm1(theta * values)
+        gains = values if mean else np.expm1(theta * values)
         total = float(np.dot(weights, gains)) + MASS_ULPS * UNIT * float(np.dot(weights, np.abs(gains)))
-        own = total if order == 1.0 else math.log1p(total) / theta
-    else:
-        own = (float(law.log_mgf(probe)[0]) + MASS_ULPS * UNIT) / theta
-    return own if bound is None else min(own, float(bound[0] / probe[0]))
+        return max(0.0, total if mean else math.log1p(total) / theta)
+    return (float(law.log_mgf(np.array([theta]))[0]) + MASS_ULPS * UNIT) / theta
 
 
 @lru_cache(maxsize=64)

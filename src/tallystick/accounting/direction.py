@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -17,10 +18,11 @@ from tallystick.accounting.enumerate import Direct, enumerated
 from tallystick.accounting.leaf import merged
 from tallystick.accounting.leaves.gaussian import gaussian_pair
 from tallystick.accounting.leaves.renyi import best_delta
+from tallystick.accounting.lost import EDGE, covers, lost_mass
 from tallystick.accounting.pair import DUST, DominatingPair
 from tallystick.accounting.saddle import WIDTH, SaddleSum
 from tallystick.numerics.convolve import log_peak_weight
-from tallystick.numerics.law import UNIT, Array
+from tallystick.numerics.law import UNIT, VALUE_ULPS, Array
 
 THETAS: Array = np.exp(np.linspace(math.log(1e-3), math.log(1e6), 400))
 """Orders minus one that the Renyi route optimises over; any subset gives a valid bound."""
@@ -80,28 +82,36 @@ class OneDirection:
     @cached_property
     def infinity(self) -> float:
         """Mass of outcomes that give everything away (zero where it is only numerical dust)."""
-        total = 0.0
-        for leaf, count in self.others:
-            mass = pair_of(leaf, self.direction).upper.infinity
-            if mass > DUST:
-                total += count * math.log1p(-mass) if mass < 1.0 else -math.inf
-        for leaf, count in self.curves:
-            mass = getattr(leaf, "delta", 0.0)
-            total += count * math.log1p(-mass) if mass < 1.0 else -math.inf
-        return -math.expm1(total) if total < 0.0 else 0.0
+        return lost_mass(self.lost)
+
+    @cached_property
+    def lost(self) -> tuple[tuple[float, int], ...]:
+        """Each leaf's mass at infinity with its count, without numerical dust."""
+        known = [(pair_of(leaf, self.direction).upper.infinity, count) for leaf, count in self.others]
+        curves = [(getattr(leaf, "delta", 0.0), count) for leaf, count in self.curves]
+        return tuple((mass, count) for mass, count in known + curves if mass > DUST)
 
     @cached_property
     def highest(self) -> float:
-        """The largest finite loss, infinite for unbounded ones."""
+        """The largest finite loss, rounded up; infinite for unbounded ones."""
         if self.mu > 0.0 or self.curves:
             return math.inf
-        total = 0.0
+        total = Fraction(0)
         for leaf, count in self.others:
             law = pair_of(leaf, self.direction).upper
             # A leaf that leaves out numerical dust at infinity is unbounded.
-            own = math.inf if 0.0 < law.infinity < DUST else law.highest
-            total += count * min(own, leaf.ceiling(self.direction))
-        return total
+            own = math.inf if 0.0 < law.infinity < DUST else law.highest_above
+            own = min(own, leaf.ceiling(self.direction))
+            if math.isinf(own):
+                return math.inf
+            total += count * Fraction(own)
+        found = float(total)
+        return found if Fraction(found) >= total else math.nextafter(found, math.inf)
+
+    @property
+    def _rounded(self) -> bool:
+        """True if the largest loss is not exact."""
+        return any(pair.upper.rounded for pair, _ in self.pairs)
 
     @cached_property
     def bracketed(self) -> bool:
@@ -147,8 +157,10 @@ class OneDirection:
 
     @cached_property
     def listed_below(self) -> Direct | None:
-        """The lower pairs' composition outcome by outcome, where the upper ones are only bracketed."""
-        return enumerated([(pair.lower, count) for pair, count in self.pairs]) if not self.mu else None
+        """The atoms of the lower pairs outcome by outcome: a bound from below where no engine has a better one."""
+        if self.mu or self.curves:
+            return None
+        return enumerated([(pair.lower.without_segments(), count) for pair, count in self.pairs])
 
     @cached_property
     def direct(self) -> Direct | None:
@@ -250,13 +262,13 @@ class OneDirection:
 
     def below(self, delta: float, epsilon: float) -> bool:
         """True if epsilon at this delta surely does not exceed the one given: cheap, and False where it cannot tell."""
-        if self.infinity >= delta or self._ends_before(epsilon):
-            return self.infinity < delta
+        if self.infinity * (1.0 + EDGE) >= delta or self._ends_before(epsilon):
+            return self.infinity * (1.0 + EDGE) < delta
         return self.route == "composed" and epsilon > 0.0 and self._markov(epsilon) <= delta
 
     def _ends_before(self, epsilon: float) -> bool:
-        """True if no finite loss is beyond epsilon, however the largest one was rounded."""
-        return self.highest * (1.0 + 1e-13) <= epsilon
+        """True if no finite loss is beyond epsilon (the largest is rounded up)."""
+        return self.highest <= epsilon
 
     def _markov(self, epsilon: float) -> float:
         """An upper bound on delta by Markov's inequality under one tilt.
@@ -274,7 +286,7 @@ class OneDirection:
     def epsilon_upper(self, delta: float) -> float:
         """The upper end of ``epsilon_bounds`` alone, which costs half where the contour answers."""
         plain = self.route == "composed" and not self.bracketed and not self.grid.small_lattice
-        if plain and self.infinity < delta < 1.0:
+        if plain and self.infinity * (1.0 + EDGE) < delta < 1.0:
             found = self.saddle.epsilon_upper(delta)
             if found is not None:
                 return min(found, self.highest)
@@ -284,16 +296,21 @@ class OneDirection:
         """epsilon at one delta in [0, 1]."""
         if self.route == "nothing" or delta >= 1.0:
             return Bounds(0.0, 0.0)
-        if delta <= self.infinity:
-            if delta < self.infinity:
-                return Bounds(math.inf if self.exact else 0.0, math.inf)
-            return Bounds(self._at_infinity() if self.exact else 0.0, self.highest)
+        if delta < self.infinity * (1.0 - EDGE):
+            return Bounds(math.inf if self.exact else 0.0, math.inf)
         if delta == 0.0:
-            return Bounds(self.highest if self.exact else 0.0, self.highest)
+            low = self.highest * (1.0 - 4.0 * VALUE_ULPS * UNIT) if self._rounded else self.highest
+            return Bounds(low if self.exact and not math.isnan(low) else 0.0, self.highest)
+        # At the largest loss delta is the mass at infinity; closer than doubles can tell only exact arithmetic helps.
+        top = self.highest if covers(delta, self.lost) else math.inf
+        if delta <= self.infinity * (1.0 + EDGE):
+            near = 0.0 if self.direct is None else self.direct.epsilon_bounds(delta).lower
+            return Bounds(min(near, top), top)
         if self.route == "gaussian":
             return gdp.epsilon_bounds(self.mu, delta)
         if self.direct is not None:
-            return self.direct.epsilon_bounds(delta)
+            found = self.direct.epsilon_bounds(delta)
+            return Bounds(min(found.lower, top), min(found.upper, top))
         curve = self._renyi_epsilon(delta) if self.bracketed else math.inf
         if self.route == "renyi":
             return Bounds(0.0, curve)
@@ -314,10 +331,6 @@ class OneDirection:
             return math.inf
         plain = OneDirection.of(terms, self.direction)
         return plain.epsilon_bounds(delta).upper if plain.route == "gaussian" else plain.highest
-
-    def _at_infinity(self) -> float:
-        """At delta equal to the mass at infinity the finite part must not exceed at all."""
-        return self.highest if math.isfinite(self.highest) else 0.0
 
     # ---- the Renyi route ----
 
@@ -355,8 +368,6 @@ class OneDirection:
             return 0.0
         if order == math.inf:
             return math.inf if self.infinity > 0.0 else self.highest
-        if self.infinity > 0.0:
-            return math.inf
         total = self.mu**2 * order / 2.0
         for leaf, count in self.terms:
             if leaf.gaussian_mu is None:

@@ -31,29 +31,44 @@ class Direct:
     below: Law | None = None
     mu: float = 0.0
     """One Gaussian release beside the listed outcomes, in closed form."""
+    relative: float = math.inf
+    """Rounding of each value relative to itself, where a value is not a sum of others."""
+
+    def shift(self, epsilon: float) -> float:
+        """By how much rounded values near the threshold can be off.
+
+        Those more than 10 above it give all but e^-10 anyway; what they are off by is in ``_error``.
+        """
+        return min(self.location, self.relative * (abs(epsilon) + 10.0))
+
+    def _error(self, epsilon: float) -> float:
+        return self.error + math.exp(-9.0) * self.shift(epsilon)
 
     @staticmethod
     def alone(law: Law, below: Law | None = None) -> Direct:
         """One release, read by quadrature (relative error 1e-13, kept tenfold); ``below`` if only bracketed."""
-        return Direct(law, 1e-12, LOCATION_ULPS * UNIT * max(abs(law.lowest), abs(law.highest)), below)
+        relative = LOCATION_ULPS * UNIT
+        return Direct(law, 1e-12, relative * max(abs(law.lowest), abs(law.highest)), below, relative=relative)
 
     def upper(self, epsilon: float) -> float:
         """Upper bound on delta."""
         if self.mu > 0.0:
-            value = self._beside_gaussian(epsilon - self.location, 1.0) + self.law.infinity
+            value = self._beside_gaussian(epsilon - self.shift(epsilon), 1.0) + self.law.infinity
         else:
-            value = float(self.law.excess(np.array([epsilon - self.location]))[0])
-        return min(1.0, value * (1.0 + self.error))
+            value = float(self.law.excess(np.array([epsilon - self.shift(epsilon)]))[0])
+        # Positive up to the largest loss, however small.
+        tiny = 1e-320 if self.mu > 0.0 or epsilon < self.law.highest else 0.0
+        return min(1.0, value * (1.0 + self._error(epsilon)) + tiny)
 
     def lower(self, epsilon: float) -> float:
         """Lower bound on delta."""
         law = self.law if self.below is None else self.below
         if self.mu > 0.0:
-            value = self._beside_gaussian(epsilon + self.location, -1.0) + certain(law.infinity)
+            value = self._beside_gaussian(epsilon + self.shift(epsilon), -1.0) + certain(law.infinity)
         else:
             dust = law.infinity - certain(law.infinity)
-            value = float(law.excess(np.array([epsilon + self.location]))[0]) - dust
-        return max(0.0, value) * max(0.0, 1.0 - self.error)
+            value = float(law.excess(np.array([epsilon + self.shift(epsilon)]))[0]) - dust
+        return max(0.0, value) * max(0.0, 1.0 - self._error(epsilon))
 
     def _beside_gaussian(self, epsilon: float, side: float) -> float:
         """Each outcome leaves a Gaussian its own threshold."""
@@ -67,7 +82,8 @@ class Direct:
 
     def epsilon_bounds(self, delta: float) -> Bounds:
         """Both bounds on epsilon."""
-        high = max(self.law.highest, 0.0) + 2.0 * self.location
+        high = max(self.law.highest, 0.0)
+        high += 2.0 * self.shift(high)
         if self.mu > 0.0:
             high += self.mu * self.mu / 2.0 + self.mu * (math.sqrt(2.0 * max(0.0, -math.log(delta))) + 1.0)
         upper = bisect_decreasing(self.upper, delta, 0.0, high, relative=1e-13)[1]

@@ -110,6 +110,13 @@ class Leaf(ABC):
         """Upper bound on log E_P[e^{theta L}] (both directions) that beats the pair's own, or None."""
         return None
 
+    def renyi_above(self, direction: Direction, order: float) -> float:
+        """An upper bound on the Renyi divergence of any order > 1, where one is known in closed form; else infinity.
+
+        Used at orders for which the pair's law is not good (``Law.orders``), or beyond what is integrated.
+        """
+        return math.inf if self.gaussian_above is None else 0.5 * order * self.gaussian_above**2
+
     def replaced(self) -> Leaf | None:
         """The closed form of this leaf after add/remove -> replace, or None where the general rule is used."""
         return None

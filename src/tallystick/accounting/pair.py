@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 
@@ -58,11 +59,13 @@ def swapped(law: Law) -> Law:
     """
     return Law(
         atoms=-law.atoms[::-1],
-        log_masses=(law.log_masses - law.atoms)[::-1],
+        log_masses=law.others[::-1],
         segments=tuple(_swapped_segment(s) for s in law.segments),
         infinity=law.zero,
         zero=law.infinity,
         lattice=law.lattice,
+        log_others=law.log_masses[::-1],
+        orders=law.orders,
     )
 
 
@@ -70,58 +73,76 @@ def _swapped_segment(base: Segment) -> Segment:
     return Segment(
         low=-base.high,
         high=-base.low,
-        log_density=lambda x: base.log_density(-x) - base.loss(-x),
+        log_density=lambda x: base.other(-x),
         loss=lambda x: -base.loss(-x),
         inverse=lambda value: -base.inverse(-value),
         panel=base.panel,
         line=None if base.line is None else replace(base.line, sign=-base.line.sign),
-        linear=None if base.linear is None else (base.linear[0], 1.0 - base.linear[1]),
+        exponential=base.exponential,
+        log_other=lambda x: base.log_density(-x),
+        bulk=tuple((-end, -start) for start, end in base.bulk[::-1]),
+        knees=tuple(-x for x in base.knees[::-1]),
+        slopes=(base.slopes[1], base.slopes[0]),
     )
 
 
 def mixed_loss(loss: Array, rate: float) -> Array:
-    """log(1 - rate + rate e^loss), accurate for small and for large losses."""
-    small = np.log1p(rate * np.expm1(np.minimum(loss, 1.0)))
-    large = np.logaddexp(math.log1p(-rate), math.log(rate) + loss)
-    return np.where(loss < 1.0, small, large)
+    """log(1 - rate + rate e^loss), accurate for small and for large losses, and for rates near one."""
+    near = np.log1p(rate * np.expm1(np.clip(loss, -1.0, 1.0)))
+    far = np.logaddexp(math.log1p(-rate), math.log(rate) + loss)
+    return np.where(np.abs(loss) < 1.0, near, far)
 
 
 def unmixed_loss(loss: Array, rate: float) -> Array:
     """The inverse of ``mixed_loss``; minus infinity at and below log(1 - rate)."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.expm1(np.minimum(loss, 1.0)) / rate
-        small = np.where(ratio > -1.0, np.log1p(np.maximum(ratio, -1.0)), -np.inf)
-        large = loss + np.log1p(-(1.0 - rate) * np.exp(-np.maximum(loss, 1.0))) - math.log(rate)
-    return np.where(loss < 1.0, small, large)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        ratio = np.expm1(np.clip(loss, -1.0, 1.0)) / rate
+        near = np.where(ratio > -1.0, np.log1p(np.maximum(ratio, -1.0)), -np.inf)
+        # e^loss - (1 - rate) = e^loss (1 - e^{log(1 - rate) - loss})
+        share = -np.expm1(np.minimum(math.log1p(-rate) - loss, 0.0))
+        far = loss + np.log(share) - math.log(rate)
+    return np.where(np.abs(loss) < 1.0, near, far)
 
 
 def mixed(law: Law, rate: float) -> Law:
     """The law of the pair ((1 - rate) Q + rate P, Q), for 0 < rate < 1."""
-    losses = mixed_loss(law.atoms, rate)
-    masses = law.log_masses - law.atoms + losses
+    losses, others = mixed_loss(law.atoms, rate), law.others
+    # From both masses, not from one and the loss: where the measures hardly overlap their logs are huge and cancel.
+    masses = np.logaddexp(math.log(rate) + law.log_masses, math.log1p(-rate) + others)
     # Numerical dust stays dust: as an atom it would be blown up by large tilts. At infinity it errs safely.
     dust = law.zero if law.zero <= DUST else 0.0
     if law.zero > DUST:
         losses = np.concatenate([[math.log1p(-rate)], losses])
         masses = np.concatenate([[math.log1p(-rate) + math.log(law.zero)], masses])
+        others = np.concatenate([[math.log(law.zero)], others])
     lattice = float(losses[1] - losses[0]) if losses.size == 2 else None
     return Law(
         atoms=losses,
         log_masses=masses,
         segments=tuple(_mixed_segment(s, rate) for s in law.segments),
-        infinity=rate * law.infinity + dust,
+        infinity=product_above(rate, law.infinity) + dust,
         zero=dust,
         lattice=lattice,
+        log_others=others,
+        orders=law.orders,
     )
 
 
+def product_above(first: float, second: float) -> float:
+    """The product, rounded up: mass at infinity must not be understated even by one unit."""
+    product = first * second
+    exact = Fraction(product) >= Fraction(first) * Fraction(second)
+    return product if exact else math.nextafter(product, math.inf)
+
+
 def _mixed_segment(base: Segment, rate: float) -> Segment:
+    log_in, log_out = math.log(rate), math.log1p(-rate)
+
     def loss(x: Array) -> Array:
         return mixed_loss(base.loss(x), rate)
 
     def log_density(x: Array) -> Array:
-        inner = base.loss(x)
-        return base.log_density(x) - inner + mixed_loss(inner, rate)
+        return np.logaddexp(log_in + base.log_density(x), log_out + base.other(x))
 
     def inverse(value: Array) -> Array:
         return base.inverse(unmixed_loss(value, rate))
@@ -129,7 +150,29 @@ def _mixed_segment(base: Segment, rate: float) -> Segment:
     line = base.line
     # Only an unsampled Gaussian line becomes a sampled one; anything else is integrated by panels.
     mixed_line = replace(line, rate=rate) if line is not None and line.rate == 1.0 and line.sign == 1 else None
-    return Segment(base.low, base.high, log_density, loss, inverse, base.panel, mixed_line)
+    return Segment(
+        low=base.low,
+        high=base.high,
+        log_density=log_density,
+        loss=loss,
+        inverse=inverse,
+        panel=base.panel,
+        line=mixed_line,
+        log_other=base.other,
+        bulk=base.bulk,
+        knees=tuple(sorted({*base.knees, *knees(base, log_out - log_in)})),
+        slopes=base.slopes,
+    )
+
+
+def knees(base: Segment, middle: float) -> tuple[float, ...]:
+    """Where the loss goes from ``middle`` - 40 to ``middle`` + 40, in steps of 2.5, if that is less than a few panels.
+
+    There a mixture goes over from one measure to the other.
+    """
+    places = base.inverse(middle + np.linspace(-40.0, 40.0, 33))
+    inside = places[(places > base.low) & (places < base.high)]
+    return tuple(inside.tolist()) if inside.size and np.min(np.diff(places)[np.diff(places) > 0]) < base.panel else ()
 
 
 def joined_at_zero(positive: Law, negative: Law) -> Law:
@@ -144,11 +187,14 @@ def joined_at_zero(positive: Law, negative: Law) -> Law:
     segments = tuple(s for s in below + above if s is not None)
     atoms = np.concatenate([negative.atoms[down], positive.atoms[up]])
     logs = np.concatenate([negative.log_masses[down], positive.log_masses[up]])
-    rest = Law(atoms, logs, segments)
-    used = rest.tail(-math.inf) + positive.infinity
+    others = np.concatenate([negative.others[down], positive.others[up]])
+    used = Law(atoms, logs, segments).tail(-math.inf) + positive.infinity
     kink = max(0.0, 1.0 - used)
     if kink > 0.0:
         place = int(np.count_nonzero(down))
-        atoms = np.insert(atoms, place, 0.0)
-        logs = np.insert(logs, place, math.log(kink))
-    return Law(atoms, logs, segments, infinity=positive.infinity, zero=positive.infinity)
+        atoms, logs, others = (
+            np.insert(a, place, v) for a, v in ((atoms, 0.0), (logs, math.log(kink)), (others, math.log(kink)))
+        )
+    infinity = positive.infinity
+    orders = min(positive.orders, negative.orders)
+    return Law(atoms, logs, segments, infinity=infinity, zero=infinity, log_others=others, orders=orders)

@@ -77,7 +77,7 @@ class Nodes:
         value, scale, slack = self._sum(threshold - self.location)
         total = value + slack + self.error + self.tail
         # A bound of a positive quantity is positive; anything else would mean that an error was not counted.
-        return min(1.0, total * scale + self.infinity + self.lost) if total > 0.0 else 1.0
+        return min(1.0, total * scale + self.infinity + self.lost + 1e-320) if total > 0.0 else 1.0
 
     def lower(self, threshold: float) -> float:
         """Lower bound of the excess: every error and both aliases are subtracted."""
@@ -197,12 +197,12 @@ class ContourSum:
             scale_error += count * float(term.errors[0])
             location += count * term.typical
             total += count
-            absolute = np.abs(term.ratios)
-            with np.errstate(divide="ignore"):
-                logs = np.log(term.ratios)
-                size += count * np.log(absolute)
+            # A transform may vanish; what takes its place is far below the error of the node.
+            absolute = np.maximum(np.abs(term.ratios), 1e-300)
+            modulus = count * np.log(absolute)
+            size += modulus
             blurred += count * np.log(absolute + term.errors)
-            log_ratio = log_ratio + count * logs
+            log_ratio = log_ratio + (modulus + 1j * (count * np.angle(term.ratios)))
         factor = 1.0 / (z * (z + 1.0))
         integrand: Complex = np.exp(log_ratio) * factor
         # Error of each node: that of the powers, and the rounding of count * log (phase and modulus).
@@ -251,20 +251,24 @@ def transform(law: Law, theta: float, spacing: float, count: int) -> Transform |
     """The tilted characteristic function of one law with its certified error, or None if it costs too much."""
     times: Array = spacing * np.arange(count, dtype=np.float64)
     values, logs, errors = [law.atoms], [theta * law.atoms + law.log_masses], np.zeros(count)
-    closed = [s for s in law.segments if s.linear is not None]
+    closed = [s for s in law.segments if s.exponential]
     for segment in law.segments:
-        if segment.linear is not None:
+        if segment.exponential:
             continue
         if segment.line is not None:
             x, log_weight, line_error = _line_nodes(segment, theta, float(times[-1]))
             errors = errors + line_error(times)
         else:
-            x, log_weight = panel_nodes(segment.tilted_edges(theta, float(times[-1])), 8)
+            edges = segment.tilted_edges(theta, float(times[-1]))
+            if edges is None:
+                return None
+            x, log_weight = panel_nodes(edges, 8)
             errors = errors + PANEL_ERROR
         values.append(segment.loss(x))
         logs.append(theta * values[-1] + segment.log_density(x) + log_weight)
     points, exponents = np.concatenate(values), np.concatenate(logs)
-    top = max([float(np.max(exponents))] if exponents.size else [], default=0.0)
+    top = max([_log_end(s) + theta * s.high for s in closed], default=-math.inf)
+    top = max(top, float(np.max(exponents))) if exponents.size else top
     weights = np.exp(exponents - top)
     # Nodes too light to matter are dropped; what they weigh is part of the error.
     heavy = weights > 1e-22 * weights.max(initial=0.0)
@@ -295,15 +299,16 @@ def _mean_size(points: Array, weights: Array) -> float:
 
 
 def _exponential_piece(segment: Segment, z: Complex, top: float) -> Complex:
-    """Integral of e^{intercept + (slope + z) x - top} over the segment, in closed form."""
-    assert segment.linear is not None
-    intercept, slope = segment.linear
-    rate = slope + z
-    # From the heavier end, so that nothing overflows.
-    rising = bool(rate[0].real > 0.0)
-    end, width = (segment.high, segment.low - segment.high) if rising else (segment.low, segment.high - segment.low)
-    result: Complex = np.exp(intercept + rate * end - top) * np.expm1(rate * width) / (-rate if rising else rate)
+    """Integral of density times e^{z x - top} over the segment, in closed form, from its heavier (upper) end."""
+    rate = 0.5 + z
+    share = -np.expm1(-rate * (segment.high - segment.low)) / rate
+    result: Complex = np.exp(_log_end(segment) - top + z * segment.high) * share
     return result
+
+
+def _log_end(segment: Segment) -> float:
+    """log-density at the upper end."""
+    return float(segment.log_density(np.array([segment.high]))[0])
 
 
 def _characteristic(points: Array, weights: Array, times: Array) -> Complex:

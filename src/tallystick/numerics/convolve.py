@@ -21,12 +21,12 @@ from fractions import Fraction
 import numpy as np
 
 from tallystick.numerics.grid import GridLaw, scaled_tails
-from tallystick.numerics.law import UNIT, Array, certain, log_sum
+from tallystick.numerics.law import UNIT, VALUE_ULPS, Array, certain, log_sum
 
 FFT_ULPS = 8.0
 """Error of one transform of a vector of 1-norm one is below FFT_ULPS * log2(size) * UNIT per coefficient."""
 
-LOCATION_ULPS = 16.0
+LOCATION_ULPS = VALUE_ULPS
 """Error of one value of a law, in units of UNIT times its size."""
 
 SUMMATION = 1e-12
@@ -88,14 +88,15 @@ class TiltedSum:
         first = int(np.searchsorted(self.values, threshold, side="right"))
         if first == self.values.size:
             return 0.0
-        gap = float(self.values[first]) - threshold
-        whole = math.exp(-self.theta * gap) * float(suffixes[0][first])
-        part = math.exp(-(self.theta + 1.0) * gap) * float(suffixes[1][first])
-        total = whole - part + side * SUMMATION * whole
+        start = float(self.values[first])
+        whole = float(suffixes[0][first])
+        total = whole - math.exp(threshold - start) * float(suffixes[1][first]) + side * SUMMATION * whole
         if total <= 0.0:
             return 0.0
-        log_total = math.log(total) + self.log_scale - self.theta * threshold
-        return math.exp(min(log_total, 1.0))
+        # In logs: under a strong tilt both factors leave the doubles, and an upper bound must not underflow to zero.
+        log_total = math.log(total) + self.log_scale - self.theta * start
+        rounding = side * 4.0 * UNIT * (abs(self.log_scale) + abs(self.theta * start))
+        return math.exp(min(max(log_total + rounding, -744.0 if side > 0 else -math.inf), 1.0))
 
 
 def log_peak_weight(theta: float) -> float:

@@ -67,7 +67,7 @@ class Decay:
         for segment in law.segments:
             if segment.line is not None:
                 size, turns = size + 200, turns + 3.5 * segment.line.mu
-            elif segment.linear is None:
+            elif not segment.exponential:
                 reach = float(np.ptp(segment.loss(np.array([segment.low, segment.high]))))
                 size, turns = size + 8 * segment.edges().size, turns + 3.0 * reach
         return Decay(np.concatenate(lengths), all_weights, rest, shares, max(size, 1), turns)

@@ -23,6 +23,10 @@ SWEEPS = 12
 """Vectorised sweeps of the convex hull before the chain finishes it."""
 
 
+WIDEST = 300.0
+"""Largest step whose exponential, times any mass, is a double."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class GridLaw:
     """Masses at ``(first + i) * step + offset``; ``infinity`` apart. A valid bound from one side."""
@@ -130,6 +134,10 @@ def _chosen_nodes(edges: Array, chosen: npt.NDArray[np.bool_], count: int) -> tu
 
 def _lower_masses(split: _Split, upper: Array, infinity: float, step: float) -> Array:
     """Node masses of the convex minorant described at the top of the file."""
+    if step > WIDEST:
+        # e^step is no double. What lies on the grid is exact; of anything else nothing is claimed.
+        inside = (split.right[:-1] > 0.0).any() or ((split.left > 0.0) & (split.right > 0.0)).any()
+        return np.zeros(upper.size) if inside else upper.copy()
     growth = math.expm1(step)
     right_scaled = split.right * math.exp(-step)
     both = split.left + right_scaled

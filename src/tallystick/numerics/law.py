@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
@@ -22,11 +22,17 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 Function = Callable[[Array], Array]
 
+VALUE_ULPS = 16.0
+"""Error of one value of a law, in units of UNIT times its size."""
+
 UNIT = 2.0**-52
 """Spacing of doubles at one; every rounding bound is a multiple of it."""
 
 REACH = 37.6
 """P(N(0,1) > 37.6) < 1e-305."""
+
+APART = 2.2 * REACH
+"""Two Gaussians of unit variance at this distance have no mass in common that a double can hold."""
 
 NEGLIGIBLE = 1e-305
 """Mass that a leaf may leave outside its smooth pieces; ``upper`` bounds add it at infinity."""
@@ -77,8 +83,20 @@ class Segment:
     inverse: Function
     panel: float
     line: Line | None = None
-    linear: tuple[float, float] | None = None
-    """(intercept, slope) if loss(x) = x and log_density(x) = intercept + slope x: integrals are closed."""
+    exponential: bool = False
+    """True if loss(x) = x and the density is proportional to e^{x/2}: integrals are closed."""
+    log_other: Function | None = None
+    """log-density of the pair's other measure, given where log_density - loss would cancel."""
+    bulk: tuple[tuple[float, float], ...] = ()
+    """Where panels are needed, if not everywhere: elsewhere neither measure has mass that matters."""
+    knees: tuple[float, ...] = ()
+    """More panel boundaries, where the density or the loss bends within less than a panel."""
+    slopes: tuple[float, float] = (0.0, 0.0)
+    """How steep the loss is at most beyond either end of a Gaussian tail that was cut there; 0 where nothing was."""
+
+    def other(self, x: Array) -> Array:
+        """log-density of the other measure of the pair."""
+        return self.log_density(x) - self.loss(x) if self.log_other is None else self.log_other(x)
 
     def restricted(self, low: float, high: float) -> Segment | None:
         """The part with ``low <= loss <= high``, or None where it is empty."""
@@ -86,36 +104,67 @@ class Segment:
         left, right = max(self.low, float(ends[0])), min(self.high, float(ends[1]))
         if not left < right:
             return None
-        return Segment(left, right, self.log_density, self.loss, self.inverse, self.panel, None, self.linear)
+        slopes = (self.slopes[0] if low == -math.inf else 0.0, self.slopes[1] if high == math.inf else 0.0)
+        return replace(self, low=left, high=right, line=None, slopes=slopes)
 
-    def edges(self) -> Array:
+    def followed(self, order: float) -> Segment:
+        """The segment with its cut tails as far as a tilt by ``order`` moves them."""
+        low, high = self.low + min(order, 0.0) * self.slopes[0], self.high + max(order, 0.0) * self.slopes[1]
+        return self if (low, high) == (self.low, self.high) else replace(self, low=low, high=high, bulk=())
+
+    def edges(self, panel: float | None = None) -> Array:
         """Panel boundaries that cover the segment."""
-        count = max(1, math.ceil((self.high - self.low) / self.panel))
-        return np.linspace(self.low, self.high, count + 1)
+        panel = self.panel if panel is None else panel
+        if not self.bulk and not self.knees:
+            return np.linspace(self.low, self.high, max(1, math.ceil((self.high - self.low) / panel)) + 1)
+        parts = [np.array([self.low, self.high])]
+        for start, end in self.bulk or ((self.low, self.high),):
+            left, right = max(start, self.low), min(end, self.high)
+            if left < right:
+                parts.append(np.linspace(left, right, max(1, math.ceil((right - left) / panel)) + 1))
+        knees = np.array(self.knees)
+        parts.append(knees[(knees > self.low) & (knees < self.high)])
+        return np.unique(np.concatenate(parts))
 
-    def tilted_edges(self, order: float, last: float = 0.0) -> Array:
-        """Panel boundaries for the density times e^{z loss}, Re z = order, |Im z| <= last.
+    def tilted_edges(self, order: float, last: float = 0.0) -> Array | None:
+        """Panel boundaries for the density times e^{z loss}, Re z = order, |Im z| <= last; None if far too many.
 
-        In no panel the exponential changes by more than 2.5 e-folds or radians: panels are short where the loss is
-        steep. Ends that the tilt makes lighter than e^{-60} of the peak are left out.
+        In no panel that matters the exponential changes by more than 2.5 e-folds or radians: panels are short where
+        the loss is steep. What the tilt makes lighter than e^{-60} of the peak gets no panels of its own.
         """
-        low, high, count = self.low, self.high, max(400, 4 * self.edges().size)
+        if not self.bulk and self.high - self.low > MOST_PANELS * self.panel:
+            return None
+        edges = self.edges()
+        mesh: Array = np.interp(
+            np.linspace(0.0, edges.size - 1.0, max(400, 4 * edges.size)), np.arange(edges.size), edges
+        )
         for _ in range(4):
-            mesh = np.linspace(low, high, count)
             loss = self.loss(mesh)
             exponent = order * loss + self.log_density(mesh)
-            heavy = np.flatnonzero(exponent > np.max(exponent) - 60.0)
-            first, end = max(0, int(heavy[0]) - 1), min(count, int(heavy[-1]) + 2)
-            low, high = float(mesh[first]), float(mesh[end - 1])
-            if end - first > count // 4:
+            heavy = exponent > np.max(exponent) - 60.0
+            first, end = max(0, int(np.argmax(heavy)) - 1), min(mesh.size, mesh.size - int(np.argmax(heavy[::-1])) + 1)
+            if end - first > mesh.size // 4:
                 break
-        mesh, loss = mesh[first:end], loss[first:end]
-        # Both the turns and the lengths, counted in panels, grow along the mesh; equal steps of their sum obey both.
-        counted = (loss - loss[0]) * (math.hypot(order, last) / 2.5) + (mesh - mesh[0]) / self.panel
-        panels = max(1, math.ceil(float(counted[-1])))
-        edges: Array = np.interp(np.linspace(0.0, float(counted[-1]), panels + 1), counted, mesh)
-        return edges
+            mesh = np.linspace(float(mesh[first]), float(mesh[end - 1]), mesh.size)
+        else:
+            first, end, loss = 0, mesh.size, self.loss(mesh)
+            heavy = np.ones(mesh.size, dtype=np.bool_)
+        mesh, loss, heavy = mesh[first:end], loss[first:end], heavy[first:end]
+        needed = heavy[1:] | heavy[:-1]
+        # Turns and lengths, both counted in panels, grow along the mesh; equal steps of their sum obey both.
+        steps = np.diff(loss) * (math.hypot(order, last) / 2.5) + np.diff(np.interp(mesh, edges, np.arange(edges.size)))
+        counted = np.concatenate([[0.0], np.cumsum(np.where(needed, steps, 0.0))])
+        total = float(counted[-1])
+        if not total < MOST_PANELS:
+            return None
+        found: Array = np.interp(np.linspace(0.0, total, max(1, math.ceil(total)) + 1), counted, mesh)
+        # Panels end where the light parts begin, each of which is one panel.
+        borders = mesh[1:-1][needed[1:] != needed[:-1]]
+        return np.union1d(found, borders) if borders.size else found
 
+
+MOST_PANELS = 30_000.0
+"""Largest number of panels of one segment under one tilt; beyond, nothing is claimed."""
 
 MAX_FOLLOWED = 5000.0
 """Standard deviations to which an unbounded line is followed; beyond, the answer is infinity (no bound)."""
@@ -125,12 +174,14 @@ MOST_COARSE = 30_000
 
 EMPTY: Array = np.zeros(0)
 
+BEND: Array = np.linspace(0.0, 40.0, 17)
+"""Losses above a threshold between which 1 - e^{threshold - loss} is resolved; beyond the last it is one."""
+
 
 def _coarse_edges(segment: Segment) -> Array:
     if segment.panel >= 0.2:
         return segment.edges()
-    count = max(1, math.ceil((segment.high - segment.low) / 0.5))
-    return np.linspace(segment.low, segment.high, min(count, segment.edges().size - 1) + 1)
+    return segment.edges(max(segment.panel, 0.5))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,6 +191,9 @@ class Law:
     ``zero`` is the mass that the *other* measure of a pair has where this one has none; it is not
     part of this law and is kept only so that reflection can bring it back.
     ``lattice`` is a step that divides the distance between any two atoms exactly, or None.
+    ``log_others`` are the atoms' log-masses under the other measure, given where log_masses - atoms would cancel.
+    ``orders``: up to this tilt what a leaf left out of the *atoms* (see NEGLIGIBLE) stays below 1e-15 of what is
+    there. Untilted read-outs charge what was left out at infinity; a moment generating function cannot.
 
     >>> coin = Law(np.array([-1.0, 1.0]), np.log([0.25, 0.75]))
     >>> bool(abs(coin.log_mgf(np.array([0.0]))[0]) < 1e-15)
@@ -152,6 +206,15 @@ class Law:
     infinity: float = 0.0
     zero: float = 0.0
     lattice: float | None = None
+    log_others: Array | None = None
+    orders: float = math.inf
+    rounded: bool = True
+    """False if the largest value is exact, or rounded up already."""
+
+    @property
+    def others(self) -> Array:
+        """log-masses of the atoms under the other measure of the pair."""
+        return self.log_masses - self.atoms if self.log_others is None else self.log_others
 
     @property
     def lowest(self) -> float:
@@ -166,6 +229,15 @@ class Law:
         ends = [float(self.atoms.max())] if self.atoms.size else []
         ends += [float(s.loss(np.array([s.high]))[0]) for s in self.segments]
         return max(ends, default=0.0)
+
+    @property
+    def highest_above(self) -> float:
+        """The largest finite value, rounded up."""
+        return self.highest + VALUE_ULPS * UNIT * abs(self.highest) if self.rounded else self.highest
+
+    def without_segments(self) -> Law:
+        """The atoms alone: less mass, so a bound from below."""
+        return replace(self, segments=()) if self.segments else self
 
     def nodes(self) -> tuple[Array, Array]:
         """The finite part as weighted points (values, log-masses) for smooth integrands."""
@@ -187,7 +259,8 @@ class Law:
                 x = np.arange(segment.low, high, spacing)
                 log_weight = np.full(x.size, math.log(spacing))
             else:
-                x, log_weight = panel_nodes(segment.tilted_edges(order) if order > 0.0 else _coarse_edges(segment), 8)
+                edges = segment.followed(order).tilted_edges(order) if order > 0.0 else None
+                x, log_weight = panel_nodes(_coarse_edges(segment) if edges is None else edges, 8)
             values.append(segment.loss(x))
             logs.append(segment.log_density(x) + log_weight)
         return np.concatenate(values), np.concatenate(logs)
@@ -198,7 +271,7 @@ class Law:
         limits = [math.inf]
         for segment in self.segments:
             if segment.line is None:
-                limits.append(4.0 / float(np.max(np.diff(segment.loss(_coarse_edges(segment))))))
+                limits.append(4.0 / max(float(np.max(np.diff(segment.loss(_coarse_edges(segment))))), 1e-300))
             elif segment.line.sign > 0:
                 limits.append((segment.high - 12.0) / segment.line.mu - 1.0)
         return min(limits)
@@ -208,9 +281,10 @@ class Law:
         return any(s.line is not None and s.line.reach(order) > MAX_FOLLOWED for s in self.segments)
 
     def log_mgf(self, order: Array) -> Array:
-        """log of the integral of exp(order * value) over the finite part, for real orders.
+        """log of the integral of exp(order * value) over the finite part, for real orders; infinite if not followed.
 
-        Lines are unbounded: they are followed as far as the tilted integrand reaches.
+        Lines and cut tails are unbounded: they are followed as far as the tilted integrand reaches. Atoms that a leaf
+        left out are not: ``orders`` says how far they do not matter.
         """
         return np.array([self._log_mgf_at(float(t)) for t in np.atleast_1d(order)])
 
@@ -219,11 +293,15 @@ class Law:
             return math.inf
         parts = [order * self.atoms + self.log_masses]
         for segment in self.segments:
-            if segment.linear is not None:
+            if segment.exponential:
                 parts.append(np.array([_log_exponential_integral(segment, order)]))
                 continue
             if segment.line is None:
-                x, log_weight = panel_nodes(segment.tilted_edges(order), 8)
+                segment = segment.followed(order)
+                edges = segment.tilted_edges(order)
+                if edges is None:
+                    return math.inf
+                x, log_weight = panel_nodes(edges, 8)
             else:
                 far = segment.line.reach(order)
                 spacing = min(0.2, 0.5 / segment.line.mu)
@@ -241,10 +319,16 @@ class Law:
         total = float(np.sum(np.exp(self.log_masses[above]) * -np.expm1(threshold - self.atoms[above])))
         for segment in self.segments:
             part = segment.restricted(threshold, math.inf)
-            if part is not None:
-                x, log_weight = panel_nodes(part.edges(), 8)
-                gain = -np.expm1(np.minimum(threshold - part.loss(x), 0.0))
-                total += float(np.sum(np.exp(part.log_density(x) + log_weight) * gain))
+            if part is None:
+                continue
+            if part.exponential:
+                total += _exponential_excess(part, threshold)
+                continue
+            # Just above the threshold the integrand bends within one unit of the loss, however steep that is.
+            bend = part.inverse(threshold + BEND)
+            x, log_weight = panel_nodes(np.union1d(part.edges(), bend[(bend > part.low) & (bend < part.high)]), 8)
+            gain = -np.expm1(np.minimum(threshold - part.loss(x), 0.0))
+            total += float(np.sum(np.exp(part.log_density(x) + log_weight) * gain))
         return total + self.infinity
 
     def trimmed(self, mass: float) -> tuple[Law, float]:
@@ -263,7 +347,9 @@ class Law:
         gone = (self.tail(top) - self.infinity) * (1.0 + 1e-12)
         if gone <= 0.0 or not (kept.any() or segments):
             return self, 0.0
-        return Law(self.atoms[kept], self.log_masses[kept], segments, self.infinity, self.zero, self.lattice), gone
+        others = None if self.log_others is None else self.log_others[kept]
+        atoms, logs = self.atoms[kept], self.log_masses[kept]
+        return Law(atoms, logs, segments, self.infinity, self.zero, self.lattice, others, self.orders), gone
 
     def tail(self, threshold: float) -> float:
         """Mass strictly above ``threshold``, infinity included."""
@@ -276,15 +362,25 @@ class Law:
         return total + self.infinity
 
 
+def _exponential_excess(part: Segment, threshold: float) -> float:
+    """Integral of density (1 - e^{threshold - x}) over an exponential piece, all of it above the threshold.
+
+    From the upper end down, so that nothing is lost beside a huge loss: with width = high - low and gap = low -
+    threshold it is the density at the upper end times 2 (1 - e^{-width/2}) (1 - e^{-gap - width/2}).
+    """
+    half, gap = 0.5 * (part.high - part.low), max(0.0, part.low - threshold)
+    scale = math.exp(float(part.log_density(np.array([part.high]))[0]))
+    return 2.0 * scale * math.expm1(-half) * math.expm1(-gap - half)
+
+
 def _log_exponential_integral(segment: Segment, order: float) -> float:
-    """log of the integral of e^{intercept + (slope + order) x} over the segment."""
-    assert segment.linear is not None
-    rate, width = segment.linear[1] + order, segment.high - segment.low
+    """log of the integral of density times e^{order x} over the segment."""
+    rate, width = 0.5 + order, segment.high - segment.low
     reach = abs(rate) * width
     # Factor out the larger end; (1 - e^{-reach}) / reach tends to one.
     top = segment.high if rate > 0.0 else segment.low
     share = -math.expm1(-reach) / reach if reach > 0.0 else 1.0
-    return segment.linear[0] + rate * top + math.log(width * share)
+    return float(segment.log_density(np.array([top]))[0]) + order * top + math.log(width * share)
 
 
 @lru_cache(maxsize=8)

@@ -219,7 +219,7 @@ def test_a_group_of_a_million_is_read_quickly_and_never_below_its_pair() -> None
     loss = ts.laplace(scale=1e6)
     one = loss.for_groups(10**6)
     assert loss.for_groups(1000).delta(epsilon=0) <= one.delta(epsilon=0) <= 1.0
-    assert one.epsilon(delta=0) == 1.0
+    assert 1.0 <= one.epsilon(delta=0) <= 1.0 + 1e-15
     # The total variation of a million steps is at least that of the explicit mechanism: one Laplace of scale 1.
     assert one.delta(epsilon=0) >= -math.expm1(-0.5) * (1 - 1e-12)
 

@@ -62,6 +62,10 @@ class Allocated(Leaf):
     def symmetric(self) -> bool:
         return False
 
+    def renyi_above(self, direction: Direction, order: float) -> float:
+        """Never above one unamplified step (joint convexity)."""
+        return self.base.renyi_above(direction, order)
+
     @property
     def unamplified(self) -> Leaf:
         return self.base.unamplified

@@ -13,10 +13,12 @@ import numpy as np
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction
 from tallystick.accounting.leaf import Leaf
+from tallystick.accounting.leaves.gaussian import gaussian_pair
+from tallystick.accounting.leaves.laplace import FAR, reciprocal_above
 from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
-from tallystick.accounting.pair import DominatingPair
+from tallystick.accounting.pair import DominatingPair, product_above
 from tallystick.accounting.written import as_written
-from tallystick.numerics.law import NEGLIGIBLE, REACH, Array, Law, panel_nodes
+from tallystick.numerics.law import NEGLIGIBLE, REACH, Array, Law, log_sum
 
 if TYPE_CHECKING:
     from tallystick.accounting.rigorous import Ask
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 
 MAX_POINTS = 2**15
 """More lattice points than this are grouped; the grouped pair is bracketed from both sides."""
+
+MOST_LISTED = 2**19
+"""Beyond this many (sigma is then above 3,400) discrete noise is bracketed by continuous noise."""
 
 LARGEST_SENSITIVITY = 10**15
 
@@ -56,6 +61,16 @@ class DiscreteGaussian(Leaf):
         if self.sigma < 32.0:
             return None
         return self.sensitivity / math.sqrt(self.sigma**2 - 4.0) * (1.0 + 1e-14)
+
+    def renyi_above(self, direction: Direction, order: float) -> float:
+        """Exact: with theta = order - 1 completing the square leaves the lattice sum at the offset theta * sensitivity.
+
+        That sum is largest at whole offsets, where the divergence is that of continuous noise.
+        """
+        offset = math.fmod((order - 1.0) * self.sensitivity, 1.0) if order * self.sensitivity < 2.0**30 else 0.0
+        log_share = _log_theta(self.sigma, offset) - _log_theta(self.sigma) if self.sigma < 3.0 else 0.0
+        continuous = 0.5 * order * (self.sensitivity / self.sigma) ** 2
+        return continuous * (1.0 + 1e-14) + (min(0.0, log_share + 1e-13)) / (order - 1.0)
 
     def concentrated(self) -> tuple[Fraction, Fraction]:
         """The Gaussian's concentrated privacy (Canonne, Kamath and Steinke 2020, Theorem 4)."""
@@ -122,99 +137,131 @@ def _shift(sensitivity: Any) -> int:
 @lru_cache(maxsize=64)
 def _discrete_gaussian_pair(sigma: float, shift: int) -> DominatingPair:
     reach = math.ceil(REACH * sigma) + 1
-    low, high = -shift - reach, reach
-    if high - low < 2 * MAX_POINTS:
-        k = np.arange(low, high + 1, dtype=np.float64)
-        logs = -0.5 * (k / sigma) ** 2 - _log_theta(sigma)
-        losses = shift * (shift + 2.0 * k) / (2.0 * sigma * sigma)
-        law = Law(losses, logs, infinity=NEGLIGIBLE, zero=NEGLIGIBLE, lattice=shift / (sigma * sigma))
+    # Outside of these stretches neither measure has mass that a double can hold.
+    stretches = ((-shift - reach, -shift + reach), (-reach, reach)) if shift > 2 * reach else ((-shift - reach, reach),)
+    size = sum(last - first + 1 for first, last in stretches)
+    if size > MOST_LISTED:
+        return _smooth_pair(sigma, shift)
+    k = np.concatenate([np.arange(first, last + 1, dtype=np.float64) for first, last in stretches])
+    norm = _log_theta(sigma)
+    logs, others = (-0.5 * (place / sigma) ** 2 - norm for place in (k, k + shift))
+    losses = shift * (shift + 2.0 * k) / (2.0 * sigma * sigma)
+    # A tilt by theta moves the mass by theta * shift; nine standard deviations before the end it is all there.
+    orders = 28.0 * sigma / shift if shift else math.inf
+    if size < 2 * MAX_POINTS:
+        step = shift / (sigma * sigma)
+        law = Law(losses, logs, (), NEGLIGIBLE, NEGLIGIBLE, step, log_others=others, orders=orders)
         return DominatingPair.exact(law)
-    edges = np.unique(np.rint(np.linspace(low, high + 1, MAX_POINTS + 1)))
-    centred = _smooth_block_masses(edges - 0.5, sigma, 0.0)
-    shifted = _smooth_block_masses(edges - 0.5, sigma, -float(shift))
-    first, last = edges[:-1], edges[1:] - 1.0
-    ends = [shift * (shift + 2.0 * k) / (2.0 * sigma * sigma) for k in (first, last)]
-    return _bracketed(centred, shifted, ends[0], ends[1], NEGLIGIBLE)
+    ahead = 2.0 * k > -shift
+    middle = (
+        np.full(1, -0.5 * (0.5 * shift / sigma) ** 2 - norm) if 2.0 * np.min(np.abs(k + 0.5 * shift)) == 0.0 else None
+    )
+    return _mirrored(_points_in_blocks(losses[ahead], logs[ahead], MAX_POINTS // 2), middle, NEGLIGIBLE, orders)
 
 
-def _log_theta(sigma: float) -> float:
-    """log of the sum over all integers k of exp(-k^2 / (2 sigma^2))."""
+def _smooth_pair(sigma: float, shift: int) -> DominatingPair:
+    """Continuous noise of variance sigma^2 - 4 above and sigma^2 + 4 below, where that is less than 1e-6 apart.
+
+    docs/theory/noise-lattice.md: discrete noise is slightly less continuous noise, resampled; and with continuous noise
+    of variance 4 added it *is* slightly more continuous noise, up to a factor 1 + 1e-33.
+    """
+    above = shift / math.sqrt(sigma * sigma - 4.0) * (1.0 + 1e-14)
+    below = shift / math.sqrt(sigma * sigma + 4.0) * (1.0 - 1e-14)
+    return DominatingPair(gaussian_pair(above).upper, gaussian_pair(below).lower)
+
+
+def _log_theta(sigma: float, offset: float = 0.0) -> float:
+    """log of the sum over all integers k of exp(-(k - offset)^2 / (2 sigma^2)); an offset only for sigma < 3."""
     if sigma > 3.0:
         # Poisson summation; the next term is exp(-8 pi^2 sigma^2) < 1e-300.
         return (
             math.log(sigma) + 0.5 * math.log(2.0 * math.pi) + math.log1p(2.0 * math.exp(-2.0 * (math.pi * sigma) ** 2))
         )
-    k = np.arange(1, math.ceil(REACH * sigma) + 2, dtype=np.float64)
-    return math.log1p(2.0 * float(np.sum(np.exp(-0.5 * (k / sigma) ** 2))))
-
-
-def _smooth_block_masses(edges: Array, sigma: float, centre: float) -> Array:
-    """log of the lattice mass between consecutive half-integer edges, for sigma > 800.
-
-    Euler-Maclaurin at half-integers: the sum of f equals the integral of f - f''/24 + 7 f''''/5760, and the
-    next term is below 1e-14 of it for |k| <= 38 sigma.
-    """
-    x, log_weight = panel_nodes(edges, 8)
-    z2 = ((x - centre) / sigma) ** 2
-    s2 = 1.0 / (sigma * sigma)
-    second = (z2 - 1.0) * s2
-    fourth = (z2 * z2 - 6.0 * z2 + 3.0) * s2 * s2
-    logs = -0.5 * z2 - _log_theta(sigma) + np.log1p(-second / 24.0 + 7.0 * fourth / 5760.0) + log_weight
-    table = logs.reshape(-1, 8)
-    top = table.max(axis=1)
-    result: Array = top + np.log(np.sum(np.exp(table - top[:, None]), axis=1))
-    return result
+    reach = math.ceil(REACH * sigma) + 2
+    k = np.arange(-reach, reach + 1, dtype=np.float64)
+    return log_sum(-0.5 * ((k - offset) / sigma) ** 2)
 
 
 @lru_cache(maxsize=64)
 def _discrete_laplace_pair(scale: float, shift: int) -> DominatingPair:
-    step = 1.0 / scale
+    step = reciprocal_above(scale)
     log_end = -math.log1p(math.exp(-step))  # P(X <= 0)
     log_point = math.log(-math.expm1(-step)) + log_end  # P(X = 0)
-    ends = np.array([-shift * step, shift * step])
-    end_logs = np.array([log_end - shift * step, log_end])
+    top = product_above(float(shift), step)
     if shift <= 2 * MAX_POINTS:
         k = np.arange(shift - 1, 0, -1, dtype=np.float64)
-        losses = np.concatenate([ends[:1], (shift - 2.0 * k) * step, ends[1:]])
-        logs = np.concatenate([end_logs[:1], log_point - k * step, end_logs[1:]])
+        losses = np.concatenate([[-top], (shift - 2.0 * k) * step, [top]])
+        logs = np.concatenate([[log_end - top], log_point - k * step, [log_end]])
         # Points at distance one differ by two steps in loss; so do the ends and their neighbours.
-        return DominatingPair.exact(Law(losses, logs, lattice=2.0 * step))
-    edges = np.unique(np.rint(np.linspace(1, shift, MAX_POINTS + 1)))[::-1]
-    last, first = edges[1:], edges[:-1] - 1.0  # block holds last <= k <= first
-    size = first - last + 1.0
-    centred = log_point - last * step + np.log(np.expm1(-size * step) / math.expm1(-step))
-    shifted = log_point - (shift - first) * step + np.log(np.expm1(-size * step) / math.expm1(-step))
-    inner = _bracketed(centred, shifted, (shift - 2.0 * first) * step, (shift - 2.0 * last) * step, 0.0)
-    return DominatingPair(_with_atoms(inner.upper, ends, end_logs), _with_atoms(inner.lower, ends, end_logs))
+        return DominatingPair.exact(Law(losses, logs, lattice=2.0 * step, log_others=logs[::-1], rounded=False))
+    half = (shift - 1) // 2
+    near = min(half, math.ceil(FAR * scale))
+    edges = np.unique(np.rint(np.linspace(1, near + 1, min(near, MAX_POINTS // 2) + 1)))
+    # Beyond FAR scales there is hardly any mass: one block will do.
+    edges = np.append(edges, half + 1.0) if near < half else edges
+    first, last = edges[:-1], edges[1:] - 1.0
+    log_p = log_point - first * step + np.log(np.expm1(-(last - first + 1.0) * step) / math.expm1(-step))
+    low, high = (shift - 2.0 * last) * step, (shift - 2.0 * first) * step
+    # In a geometric block log p/q is half-way between the ends, exactly.
+    blocks = _Blocks(*(np.append(part[::-1], end) for part, end in (
+        (log_p, log_end), (low, top), (high, top), (0.5 * (high - low), 0.0))))  # fmt: skip
+    middle = np.full(1, log_point - 0.5 * shift * step) if shift % 2 == 0 else None
+    return _mirrored(blocks, middle, 0.0, math.inf)
 
 
-def _with_atoms(law: Law, atoms: Array, logs: Array) -> Law:
-    order = np.argsort(np.concatenate([law.atoms, atoms]), kind="stable")
-    return Law(
-        np.concatenate([law.atoms, atoms])[order],
-        np.concatenate([law.log_masses, logs])[order],
-        infinity=law.infinity,
-        zero=law.zero,
-    )
+@dataclass(frozen=True, slots=True, eq=False)
+class _Blocks:
+    """Outcomes of positive loss, grouped by it: P-mass, range [low, high] of the loss, log p/q minus ``low``."""
+
+    log_p: Array
+    low: Array
+    high: Array
+    gap: Array
 
 
-def _bracketed(log_p: Array, log_q: Array, low: Array, high: Array, outside: float) -> DominatingPair:
-    """Blocks of outcomes with masses p, q and losses in [low, high]: merged (lower), spread to the ends (upper).
+def _points_in_blocks(losses: Array, logs: Array, most: int) -> _Blocks:
+    """Consecutive lattice points, of which P has more than Q, in at most ``most`` blocks."""
+    starts = np.unique(np.rint(np.linspace(0, losses.size, most + 1)))[:-1].astype(np.int64)
+    sizes = np.diff(np.append(starts, losses.size))
+    tops = np.maximum.reduceat(logs, starts)
+    weights = np.exp(logs - np.repeat(tops, sizes))
+    low, whole = losses[starts], np.add.reduceat(weights, starts)
+    # Relative to the lower end, so that nothing is lost beside a huge loss.
+    share = np.add.reduceat(weights * np.exp(np.repeat(low, sizes) - losses), starts) / whole
+    high = losses[starts + sizes - 1]
+    return _Blocks(tops + np.log(whole), low, high, np.clip(-np.log(share), 0.0, high - low))
 
-    The ratio p/q is known to about 1e-14, like every loss of a law (LOCATION_ULPS in numerics.convolve).
 
-    Merging outcomes is post-processing, so the merged pair is dominated; moving each block's mass to its
-    two end losses with both masses kept is the chord of its profile, so it dominates.
+def _mirrored(blocks: _Blocks, middle: Array | None, outside: float, orders: float) -> DominatingPair:
+    """The symmetric pair of blocks of positive loss, their mirror images, and a point of loss 0 (log-mass ``middle``).
+
+    Merging outcomes is post-processing, so merged blocks are dominated (lower). Moving a block's mass to its two end
+    losses with both masses kept is the chord of its profile, so that dominates (upper). log p/q is known to about
+    1e-14 of its size, like every loss of a law (LOCATION_ULPS in numerics.convolve).
     """
-    width = high - low
-    ratio = np.clip(log_p - log_q, low, high)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        right = np.where(width > 0, np.expm1(low - ratio) / np.expm1(-width), 1.0)
-    right = np.clip(right, 0.0, 1.0)
+    width, gap = blocks.high - blocks.low, blocks.gap
+    wide = width > 0.0
     with np.errstate(divide="ignore"):
-        left_logs, right_logs = log_p + np.log1p(-right), log_p + np.log(right)
-    atoms = np.stack([low, high], axis=1).ravel()
-    logs = np.stack([left_logs, right_logs], axis=1).ravel()
-    kept = np.isfinite(logs)
-    upper = Law(atoms[kept], logs[kept], infinity=outside, zero=outside)
-    return DominatingPair(upper, Law(ratio, log_p))
+        right = np.where(wide, np.log(np.expm1(-gap) / np.where(wide, np.expm1(-width), -1.0)), 0.0)
+        left = np.where(wide, np.log(np.expm1(gap - width) / np.where(wide, np.expm1(-width), -1.0)) - gap, -np.inf)
+    log_q = blocks.log_p - blocks.low - gap
+    ends = (blocks.low, blocks.log_p + left, log_q + left + gap), (
+        blocks.high, blocks.log_p + right, log_q + right + gap - width)  # fmt: skip
+    atoms, masses, others = (np.stack([a, b], axis=1).ravel() for a, b in zip(*ends, strict=True))
+    kept = np.isfinite(masses)
+    upper = _with_mirror(atoms[kept], masses[kept], others[kept], middle, outside, orders)
+    return DominatingPair(upper, _with_mirror(blocks.low + gap, blocks.log_p, log_q, middle, 0.0, orders))
+
+
+def _with_mirror(
+    atoms: Array, masses: Array, others: Array, middle: Array | None, outside: float, orders: float
+) -> Law:
+    zero, point = (np.zeros(0), np.zeros(0)) if middle is None else (np.zeros(1), middle)
+    return Law(
+        np.concatenate([-atoms[::-1], zero, atoms]),
+        np.concatenate([others[::-1], point, masses]),
+        infinity=outside,
+        zero=outside,
+        log_others=np.concatenate([masses[::-1], point, others]),
+        orders=orders,
+    )

@@ -12,6 +12,7 @@ import numpy as np
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction
 from tallystick.accounting.leaf import Leaf
+from tallystick.accounting.leaves.laplace import FAR
 from tallystick.accounting.leaves.pure import two_point_law
 from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair
@@ -43,17 +44,19 @@ class Exponential(Leaf):
         top = self.epsilon
         if top == 0.0:
             return DominatingPair.exact(two_point_law(0.0))
-        log_norm = math.log(2.0) + (top + math.log(-math.expm1(-top)))
+        log_norm = math.log(-2.0 * math.expm1(-top))
         segment = Segment(
             low=-top,
             high=top,
-            log_density=lambda x: 0.5 * (top + x) - log_norm,
+            log_density=lambda x: 0.5 * (x - top) - log_norm,
             loss=lambda x: x,
             inverse=lambda value: np.clip(value, -top, top),
             panel=min(4.0, top / 4.0),
-            linear=(0.5 * top - log_norm, 0.5),
+            exponential=True,
+            log_other=lambda x: -0.5 * (x + top) - log_norm,
+            bulk=((-top, -top + FAR), (top - FAR, top)) if top > FAR else (),
         )
-        return DominatingPair(Law(segments=(segment,)), two_point_law(top / 2.0))
+        return DominatingPair(Law(segments=(segment,), rounded=False), two_point_law(top / 2.0))
 
     @property
     def exact_alone(self) -> bool:

@@ -17,7 +17,7 @@ from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair
 from tallystick.accounting.written import as_written
 from tallystick.errors import InvalidInput
-from tallystick.numerics.law import NEGLIGIBLE, REACH, Law, Line, Segment
+from tallystick.numerics.law import APART, NEGLIGIBLE, REACH, Law, Line, Segment
 
 if TYPE_CHECKING:
     from tallystick.accounting.rigorous import Ask
@@ -28,6 +28,10 @@ LARGEST_MU = 1e6
 
 def gaussian_pair(mu: float) -> DominatingPair:
     """N(mu, 1) against N(0, 1): L = mu x - mu^2 / 2. Symmetric, so both directions are this one."""
+    if mu > APART:
+        # The measures do not overlap: each has its own coordinate, so that nothing is lost beside a huge mu.
+        law = Law(segments=(_around(mu, 0.0), _around(mu, mu)), infinity=NEGLIGIBLE, zero=NEGLIGIBLE)
+        return DominatingPair.exact(law)
     centre, half = 0.5 * mu * mu, 0.5 * math.log(2.0 * math.pi)
     low, high = -REACH, REACH + mu
     segment = Segment(
@@ -38,8 +42,25 @@ def gaussian_pair(mu: float) -> DominatingPair:
         inverse=lambda value: np.clip((value + centre) / mu, low, high),
         panel=0.1,
         line=Line(mu, 1.0, 1),
+        log_other=lambda x: -0.5 * x * x - half,
+        slopes=(mu, mu),
     )
     return DominatingPair.exact(Law(segments=(segment,), infinity=NEGLIGIBLE, zero=NEGLIGIBLE))
+
+
+def _around(mu: float, middle: float) -> Segment:
+    """The part of the line around one of the two means, in the distance from it."""
+    half, start = 0.5 * math.log(2.0 * math.pi), mu * middle - 0.5 * mu * mu
+    return Segment(
+        low=-REACH,
+        high=REACH,
+        log_density=lambda x: -0.5 * (x + (middle - mu)) ** 2 - half,
+        loss=lambda x: mu * x + start,
+        inverse=lambda value: np.clip((value - start) / mu, -REACH, REACH),
+        panel=0.1,
+        log_other=lambda x: -0.5 * (x + middle) ** 2 - half,
+        slopes=(0.0, mu) if middle else (mu, 0.0),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from tallystick.accounting.rigorous import Ask
     from tallystick.numerics.rigorous_laws import BallLaw
 
+FAR = 1600.0
+"""Losses this far below the largest one have a density below e^-800 of the largest."""
+
 
 @dataclass(frozen=True, slots=True)
 class Laplace(Leaf):
@@ -32,7 +36,7 @@ class Laplace(Leaf):
 
     def pair(self, direction: Direction) -> DominatingPair:
         """With e = 1/scale: mass 1/2 at e, e^{-e}/2 at -e, density e^{(l-e)/2}/4 between."""
-        top = 1.0 / self.scale
+        top = reciprocal_above(self.scale)
         between = Segment(
             low=-top,
             high=top,
@@ -40,15 +44,28 @@ class Laplace(Leaf):
             loss=lambda x: x,
             inverse=lambda value: np.clip(value, -top, top),
             panel=min(4.0, top / 4.0),
-            linear=(-0.5 * top - math.log(4.0), 0.5),
+            exponential=True,
+            log_other=lambda x: -0.5 * (x + top) - math.log(4.0),
+            bulk=((-top, -top + FAR), (top - FAR, top)) if top > FAR else (),
         )
-        atoms = np.array([-top, top])
-        return DominatingPair.exact(Law(atoms, np.array([-top, 0.0]) - math.log(2.0), (between,), lattice=2.0 * top))
+        logs = np.array([-top, 0.0]) - math.log(2.0)
+        law = Law(np.array([-top, top]), logs, (between,), lattice=2.0 * top, log_others=logs[::-1], rounded=False)
+        return DominatingPair.exact(law)
 
     def ball_law(self, ask: Ask) -> BallLaw:
         from tallystick.numerics.rigorous_continuous import laplace_law
 
         return laplace_law(ask.ball(self.scale), ask.rate, ask.removing)
+
+
+def reciprocal_above(value: float) -> float:
+    """1 / value, rounded up: the largest loss must not be understated even by one unit.
+
+    >>> reciprocal_above(2.0), reciprocal_above(3.0) * 3 >= 1
+    (0.5, True)
+    """
+    found = 1.0 / value
+    return found if Fraction(found) * Fraction(value) >= 1 else math.nextafter(found, math.inf)
 
 
 @constructor

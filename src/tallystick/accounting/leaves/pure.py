@@ -27,17 +27,20 @@ SLACK = 1 + 1e-14
 
 def two_point_law(epsilon: float, delta: float = 0.0) -> Law:
     """Randomized response of strength epsilon on the part 1 - delta; mass delta gives everything away."""
-    lie = -float(np.logaddexp(0.0, epsilon))
+    truth = -math.log1p(math.exp(-epsilon))
     kept = math.log1p(-delta) if delta < 1.0 else -math.inf
     if delta == 1.0 or epsilon == 0.0:
         atoms, logs = (np.zeros(0), np.zeros(0)) if delta == 1.0 else (np.zeros(1), np.array([kept]))
-        return Law(atoms, logs, infinity=delta, zero=delta, lattice=1.0)
+        return Law(atoms, logs, infinity=delta, zero=delta, lattice=1.0, rounded=False)
+    logs = np.array([truth - epsilon, truth]) + kept
     return Law(
         np.array([-epsilon, epsilon]),
-        np.array([lie, lie + epsilon]) + kept,
+        logs,
         infinity=delta,
         zero=delta,
         lattice=2.0 * epsilon,
+        log_others=logs[::-1],
+        rounded=False,
     )
 
 

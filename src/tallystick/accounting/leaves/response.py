@@ -40,9 +40,11 @@ class RandomizedResponse(Leaf):
     def pair(self, direction: Direction) -> DominatingPair:
         if self.choices == 2 or self.epsilon == 0.0:
             return DominatingPair.exact(two_point_law(self.epsilon))
-        log_total = float(np.logaddexp(self.epsilon, math.log(self.choices - 1)))
-        logs = np.array([0.0, math.log(self.choices - 2), self.epsilon]) - log_total
-        return DominatingPair.exact(Law(np.array([-self.epsilon, 0.0, self.epsilon]), logs, lattice=self.epsilon))
+        # The truth has 1 / (1 + (choices - 1) e^-epsilon).
+        truth = -float(np.logaddexp(0.0, math.log(self.choices - 1) - self.epsilon))
+        logs = truth + np.array([-self.epsilon, math.log(self.choices - 2) - self.epsilon, 0.0])
+        atoms = np.array([-self.epsilon, 0.0, self.epsilon])
+        return DominatingPair.exact(Law(atoms, logs, lattice=self.epsilon, log_others=logs[::-1], rounded=False))
 
     @property
     def point(self) -> tuple[float, float] | None:

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
 from tallystick.accounting.leaf import Leaf, check_inside, shown
@@ -51,6 +53,12 @@ class Sampled(Leaf):
 
     def replaced(self) -> Leaf | None:
         return self.base.sampled_replaced(self.rate)
+
+    def renyi_above(self, direction: Direction, order: float) -> float:
+        plain = self.base.renyi_above(direction, order)
+        if direction is Direction.ADD:
+            return min(plain, self.ceiling(direction))
+        return sampled_renyi(plain, self.rate, order)
 
     def ceiling(self, direction: Direction) -> float:
         """A unit that stays out with probability 1 - q is missed at most 1/(1 - q) times as often."""
@@ -99,6 +107,12 @@ class Subset(Leaf):
             return DominatingPair.exact(upper)
         return DominatingPair(upper, joined_at_zero(mixed.lower, mirror.lower))
 
+    def renyi_above(self, direction: Direction, order: float) -> float:
+        """The pair's profile is the larger of two, so its moment is at most the sum of theirs."""
+        plain, rate = self.base.renyi_above(direction, order), self.batch / self.population
+        larger = max(sampled_renyi(plain, rate, order), min(plain, -math.log1p(-rate)))
+        return larger + math.log(2.0) / (order - 1.0)
+
     @property
     def unamplified(self) -> Leaf:
         return self.base.unamplified
@@ -109,3 +123,16 @@ class Subset(Leaf):
 
     def text(self, protects: Protects) -> str:
         return f"{self.base.text(protects)}.subset(batch={self.batch}, population={self.population})"
+
+
+def sampled_renyi(plain: float, rate: float, order: float) -> float:
+    """Renyi divergence of (1-q) Q + q P from Q, given at most ``plain`` for P from Q: Minkowski's inequality.
+
+    The norm of dP/dQ in L^order(Q) is e^{(order - 1) plain / order}, and the norm of a mixture is at most the mixture
+    of the norms.
+    """
+    exponent = (order - 1.0) / order * plain
+    if exponent == math.inf:
+        return math.inf
+    norm = float(np.logaddexp(math.log1p(-rate), math.log(rate) + exponent)) if rate < 1.0 else exponent
+    return min(plain, order / (order - 1.0) * norm * (1.0 + 1e-14) + 1e-15)

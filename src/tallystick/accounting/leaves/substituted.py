@@ -18,8 +18,11 @@ import numpy as np
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
 from tallystick.accounting.leaf import Leaf, shown
+from tallystick.accounting.leaves.sampled import sampled_renyi
 from tallystick.accounting.pair import DominatingPair, mixed_loss
-from tallystick.numerics.law import NEGLIGIBLE, REACH, Array, Law, Segment
+from tallystick.numerics.law import APART, NEGLIGIBLE, REACH, Array, Law, Segment
+
+PANEL = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,11 @@ class SampledReplaced(Leaf):
     def pair(self, direction: Direction) -> DominatingPair:
         return _pair(1.0 / self.sigma, self.rate)
 
+    def renyi_above(self, direction: Direction, order: float) -> float:
+        """Q is at least (1 - q) times the shared part, against which P is a sampled Gaussian."""
+        plain = sampled_renyi(0.5 * order / self.sigma**2, self.rate, order)
+        return plain - math.log1p(-self.rate) if self.rate < 1.0 else math.inf
+
     def text(self, protects: Protects) -> str:
         inner = ", ".join((f"sigma={shown(self.sigma)}", *protects.arguments(protects.adjacency)))
         return f"gaussian({inner}).sampled(rate={shown(self.rate)}).as_replace()"
@@ -44,26 +52,44 @@ class SampledReplaced(Leaf):
 
 @lru_cache(maxsize=256)
 def _pair(mu: float, rate: float) -> DominatingPair:
-    centre, half = 0.5 * mu * mu, 0.5 * math.log(2.0 * math.pi)
+    if mu > APART:
+        segments = tuple(_segment(mu, rate, middle, -REACH, REACH) for middle in (-mu, 0.0, mu))
+    else:
+        segments = (_segment(mu, rate, 0.0, -REACH - mu, REACH + mu),)
+    return DominatingPair.exact(Law(segments=segments, infinity=NEGLIGIBLE, zero=NEGLIGIBLE))
 
-    def loss(x: Array) -> Array:
-        return mixed_loss(mu * x - centre, rate) - mixed_loss(-mu * x - centre, rate)
+
+def _segment(mu: float, rate: float, middle: float, low: float, high: float) -> Segment:
+    """The pair where x - middle is in [low, high], in that coordinate: nothing is lost beside a huge mu."""
+    half = 0.5 * math.log(2.0 * math.pi)
+    log_in, log_out = math.log(rate), math.log1p(-rate)
+    up, down = mu * middle - 0.5 * mu * mu, -mu * middle - 0.5 * mu * mu
+
+    def log_mixture(x: Array, side: float) -> Array:
+        return np.logaddexp(log_out - 0.5 * (x + middle) ** 2, log_in - 0.5 * (x + (middle - side * mu)) ** 2) - half
 
     def inverse(value: Array) -> Array:
         # With t = e^{mu x}, c = q e^{-mu^2/2}, r = 1 - q and y = e^|value|: c t^2 - r (y - 1) t - y c = 0.
         size = np.abs(value)
-        rest, log_c = 1.0 - rate, math.log(rate) - centre
-        gap = rest * -np.expm1(-size)
-        root = gap + np.sqrt(gap * gap + 4.0 * np.exp(2.0 * log_c - size))
-        return np.clip(np.sign(value) * (size + np.log(root) - math.log(2.0) - log_c) / mu, low, high)
+        log_c = log_in - 0.5 * mu * mu
+        with np.errstate(divide="ignore"):
+            log_gap = log_out + np.log(-np.expm1(-size))
+        # log of gap + sqrt(gap^2 + 4 c^2 e^-size)
+        log_root = np.logaddexp(log_gap, 0.5 * np.logaddexp(2.0 * log_gap, math.log(4.0) + 2.0 * log_c - size))
+        return np.clip(np.sign(value) * (size + log_root - math.log(2.0) - log_c) / mu - middle, low, high)
 
-    low, high = -REACH, REACH + mu
-    segment = Segment(
+    # Where x is beyond mu/2 + log((1-q)/q)/mu, on either side, a mixture goes over from one measure to the other.
+    bend = 0.5 * mu + (log_out - log_in) / mu
+    around = np.linspace(-40.0, 40.0, 33) / mu if 2.5 / mu < PANEL else np.zeros(0)
+    knees = np.concatenate([-bend + around, bend + around]) - middle
+    return Segment(
         low=low,
         high=high,
-        log_density=lambda x: -0.5 * x * x - half + mixed_loss(mu * x - centre, rate),
-        loss=loss,
+        log_density=lambda x: log_mixture(x, 1.0),
+        loss=lambda x: mixed_loss(mu * x + up, rate) - mixed_loss(-mu * x + down, rate),
         inverse=inverse,
-        panel=min(0.1, 0.3 / mu),
+        panel=PANEL,
+        log_other=lambda x: log_mixture(x, -1.0),
+        knees=tuple(knees[(knees > low) & (knees < high)].tolist()),
+        slopes=(0.0 if middle > 0.0 else 2.0 * mu, 0.0 if middle < 0.0 else 2.0 * mu),
     )
-    return DominatingPair.exact(Law(segments=(segment,), infinity=NEGLIGIBLE, zero=NEGLIGIBLE))

@@ -45,12 +45,13 @@ class Truncated(Leaf):
         eta = binomial_tail(self.population - 1, self.rate, self.largest)
         # At least this often the unit is sampled and nothing is cut; if all other units are null, that is all.
         kept = self.rate * (1.0 - eta)
-        plain = whole.mixed(self.rate)
+        plain = whole.mixed(self.rate) if self.rate < 1.0 else whole
         small = whole.mixed(kept).lower if 0.0 < kept < 1.0 else None
         if direction is Direction.ADD:
             plain = plain.swapped()
             small = whole.mixed(kept).swapped().lower if small is not None else None
-        upper = replace(plain.upper, infinity=min(1.0, plain.upper.infinity + eta * self.rate))
+        gone = min(1.0, (plain.upper.infinity + eta * self.rate) * (1.0 + 1e-15))
+        upper = replace(plain.upper, infinity=gone)
         return DominatingPair(upper, plain.lower if small is None else small)
 
     @property
@@ -76,6 +77,8 @@ def binomial_tail(trials: int, chance: float, least: int) -> float:
     """
     if least > trials:
         return 0.0
+    if chance == 1.0:
+        return 1.0
     ratio = (trials - least) * chance / ((least + 1.0) * (1.0 - chance))
     if ratio >= 1.0:
         return 1.0

@@ -1,0 +1,272 @@
+"""Numbers that were once on the wrong side, or crashed, or hung: each against closed forms, mpmath or fractions."""
+
+from __future__ import annotations
+
+import math
+import time
+from fractions import Fraction
+from functools import lru_cache
+
+import mpmath as mp
+import pytest
+
+import tallystick as ts
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+mp.mp.dps = 40
+
+
+def phi(x: mp.mpf) -> mp.mpf:
+    """The distribution function of the standard normal law."""
+    return mp.erfc(-x / mp.sqrt(2)) / 2
+
+
+@lru_cache
+def lattice_norm(sigma: float) -> mp.mpf:
+    """The sum of exp(-k^2 / (2 sigma^2)) over all integers."""
+    reach = int(20 * sigma) + 3
+    return mp.fsum(mp.exp(-(mp.mpf(k) ** 2) / (2 * mp.mpf(sigma) ** 2)) for k in range(-reach, reach + 1))
+
+
+def lattice_delta(sigma: float, shift: int, epsilon: float) -> mp.mpf:
+    """delta of discrete Gaussian noise, term by term over the points of positive gain."""
+    s, e = mp.mpf(sigma), mp.mpf(epsilon)
+    # loss(k) = shift (shift + 2k) / (2 sigma^2) > e
+    first = int(mp.floor(e * s * s / shift - mp.mpf(shift) / 2)) - 1
+    reach = int(20 * sigma) + 3
+    result = mp.mpf(0)
+    for k in range(max(first, -reach), reach + 1):
+        loss = mp.mpf(shift) * (shift + 2 * k) / (2 * s * s)
+        if loss > e:
+            result += mp.exp(-(mp.mpf(k) ** 2) / (2 * s * s)) * (1 - mp.exp(e - loss))
+    return result / lattice_norm(sigma)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "shift"),
+    [(1.0, 10**7), (5.0, 66_000), (0.5, 10**6), (30.0, 10**7), (1.0, 10**9), (0.01, 3), (2.0, 10**5)],
+)
+def test_discrete_noise_far_from_its_shift(sigma: float, shift: int) -> None:
+    found = ts.discrete_gaussian(sigma=sigma, sensitivity=shift).epsilon_bounds(delta=1e-6)
+    assert lattice_delta(sigma, shift, found.upper) <= mp.mpf(1e-6) <= lattice_delta(sigma, shift, found.lower)
+    assert 0 < found.lower <= found.upper <= found.lower * (1 + 1e-9)
+
+
+def test_discrete_noise_at_one_of_its_losses() -> None:
+    truth = lattice_delta(1.0, 10**5, 5e9)
+    found = ts.discrete_gaussian(sigma=1, sensitivity=10**5).delta_bounds(epsilon=5e9)
+    assert found.lower <= truth <= found.upper <= truth * (1 + mp.mpf(1e-4))
+
+
+@pytest.mark.parametrize(
+    ("sigma", "shift"), [(500.0, 40_000), (500.0, 10**8), (5000.0, 10**9), (5000.0, 400), (900.0, 3)]
+)
+def test_wide_discrete_noise_lies_between_continuous_ones(sigma: float, shift: int) -> None:
+    """The resampling argument of docs/theory/noise-lattice.md, from both sides."""
+    found = ts.discrete_gaussian(sigma=sigma, sensitivity=shift).epsilon_bounds(delta=1e-6)
+    above = ts.gaussian(sigma=math.sqrt(sigma**2 - 4) / shift).epsilon_bounds(delta=1e-6)
+    below = ts.gaussian(sigma=math.sqrt(sigma**2 + 4) / shift).epsilon_bounds(delta=1e-6)
+    assert below.lower * (1 - 1e-12) <= found.upper
+    assert found.lower <= above.upper * (1 + 1e-12)
+    assert found.upper <= above.upper * (1 + 3e-5) + 1e-12
+
+
+def test_what_follows_from_a_discrete_price() -> None:
+    loss = ts.discrete_gaussian(sigma=1, sensitivity=10**7)
+    assert loss.delta(epsilon=1e12) == pytest.approx(1.0, rel=1e-11)
+    assert ts.PrivacyLoss.from_json(loss.to_json()).epsilon(delta=1e-6) > 5e13
+    assert (3 * loss).epsilon(delta=1e-6) >= 3 * 4.9e13
+
+
+@pytest.mark.parametrize(("scale", "shift"), [(1e-3, 10**9), (0.3, 10**7), (5.0, 70_001), (1e3, 70_000), (1e9, 10**9)])
+def test_discrete_laplace_far_from_its_shift(scale: float, shift: int) -> None:
+    """delta(e) = 1 - (e^{-(m+1)/t} + e^{e-(s-m)/t}) / (1 + e^{-1/t}) for the best m (docs/theory/noise-lattice.md)."""
+    t, delta = mp.mpf(scale), mp.mpf(1e-6)
+
+    def truth(e: mp.mpf) -> mp.mpf:
+        place = (shift - e * t) / 2 - 1
+        guesses = {max(0, int(mp.floor(place)) + step) for step in range(-2, 4)}
+        norm = 1 + mp.exp(-1 / t)
+        return max(1 - (mp.exp(-(m + 1) / t) + mp.exp(e - (shift - m) / t)) / norm for m in guesses if m < shift)
+
+    loss = ts.discrete_laplace(scale=scale, sensitivity=shift)
+    epsilon = loss.epsilon(delta=1e-6)
+    assert truth(mp.mpf(epsilon)) <= delta * (1 + mp.mpf(1e-9))
+    lower = loss.epsilon_bounds(delta=1e-6).lower
+    assert lower == 0.0 or truth(mp.mpf(lower)) >= delta * (1 - mp.mpf(1e-9))
+    assert Fraction(loss.epsilon(delta=0)) >= shift / Fraction(scale)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "shift", "order"),
+    [(1.0, 1, 100), (0.3, 2, 30), (1.0, 1, 2.5), (0.5, 3, 7.25), (1.0, 1, 1e5), (50, 2, 1e4)],
+)
+def test_renyi_of_discrete_noise(sigma: float, shift: int, order: float) -> None:
+    """Order * shift^2 / (2 sigma^2) at whole orders; term by term at others."""
+    theta, s = mp.mpf(order) - 1, mp.mpf(sigma)
+    centre, reach = int(theta * shift), int(40 * sigma) + 3
+    total = mp.fsum(mp.exp(-(mp.mpf(k) ** 2) / (2 * s * s)) for k in range(-reach, reach + 1))
+    moved = mp.fsum(
+        mp.exp(-((k - theta * shift) ** 2) / (2 * s * s)) for k in range(centre - reach, centre + reach + 1)
+    )
+    truth = mp.mpf(order) * shift**2 / (2 * s * s) + mp.log(moved / total) / theta
+    found = ts.discrete_gaussian(sigma=sigma, sensitivity=shift).renyi(order=order)
+    assert truth <= found <= truth * (1 + mp.mpf(1e-9)) + mp.mpf(1e-12)
+
+
+@pytest.mark.parametrize(("mu", "rate", "order"), [(1.0, 0.1, 100), (1.0, 0.01, 100), (0.5, 0.3, 200), (3.0, 0.5, 20)])
+def test_renyi_of_sampled_noise_under_replace(mu: float, rate: float, order: int) -> None:
+    """Trapezoid sums of entire functions: the step's error is below e^-150."""
+    m, q = mp.mpf(mu), mp.mpf(rate)
+    replaced, removed = [], []
+    for i in range(-200, int(8 * (order * mu + 25))):
+        x = mp.mpf(i) / 8
+        base, up, down = mp.exp(-x * x / 2), mp.exp(-((x - m) ** 2) / 2), mp.exp(-((x + m) ** 2) / 2)
+        mixture = (1 - q) * base + q * up
+        replaced.append(mixture**order * ((1 - q) * base + q * down) ** (1 - order))
+        removed.append(mixture**order * base ** (1 - order))
+    norm = 8 * mp.sqrt(2 * mp.pi)
+    truth, one = (mp.log(mp.fsum(part) / norm) / (order - 1) for part in (replaced, removed))
+    found = ts.gaussian(sigma=1 / mu).sampled(rate=rate).as_replace().renyi(order=order)
+    assert truth * (1 - mp.mpf(1e-13)) <= found <= truth * (1 + mp.mpf(1e-6))
+    subset = ts.gaussian(sigma=1 / mu, adjacency="replace").subset(batch=int(1000 * rate), population=1000)
+    assert subset.renyi(order=order) >= one * (1 - mp.mpf(1e-13))
+
+
+@pytest.mark.parametrize("order", [2, 50, 1e4, 1e5])
+@pytest.mark.parametrize("sigma", [1e-3, 0.1, 1.0, 100.0])
+def test_renyi_of_a_sampled_gaussian_at_any_order(order: float, sigma: float) -> None:
+    """Never infinite: at least q^order times the unsampled moment, at most Minkowski's bound."""
+    rate, plain = mp.mpf(0.01), mp.mpf(order) / (2 * mp.mpf(sigma) ** 2)
+    found = ts.gaussian(sigma=sigma).sampled(rate=0.01).renyi(order=order)
+    lowest = plain + mp.mpf(order) / (order - 1) * mp.log(rate)
+    norm = mp.mpf(order) / (order - 1) * mp.log(1 - rate + rate * mp.exp((order - 1) * plain / order))
+    assert max(lowest, 0) * (1 - mp.mpf(1e-13)) <= found <= norm * (1 + mp.mpf(1e-9)) + mp.mpf(1e-12)
+
+
+@pytest.mark.parametrize(("scale", "count"), [(1e-5, 2), (1e-6, 5), (1e-4, 3), (1e-6, 2)])
+def test_few_steps_of_little_laplace_noise(scale: float, count: int) -> None:
+    """The atom of 2^-count at the largest loss alone gives this much."""
+    top = count * (1 / Fraction(scale))
+    least = mp.mpf(top.numerator) / top.denominator + mp.log(1 - mp.mpf(1e-5) * 2**count)
+    found = (count * ts.laplace(scale=scale)).epsilon_bounds(delta=1e-5)
+    assert least <= found.upper <= top * (1 + Fraction(1, 10**14))
+    assert found.lower <= found.upper
+
+
+@pytest.mark.parametrize("sigma", [1e-6, 1e-4, 1e-3, 0.01, 0.03, 0.1, 1.0])
+@pytest.mark.parametrize("rate", [1e-9, 0.5, 1 - 1e-12])
+@pytest.mark.parametrize("epsilon", [0.0, 1e-6, 1.0, 30.0])
+def test_one_sampled_gaussian_of_any_size(sigma: float, rate: float, epsilon: float) -> None:
+    """delta(e) = q delta_0(log(1 + (e^e - 1)/q)) removing, and the mirror image adding."""
+    mu, q, e = 1 / mp.mpf(sigma), mp.mpf(rate), mp.mpf(epsilon)
+
+    def plain(x: mp.mpf) -> mp.mpf:
+        return phi(mu / 2 - x / mu) - mp.exp(x) * phi(-mu / 2 - x / mu)
+
+    removing = q * plain(mp.log(1 + mp.expm1(e) / q))
+    inner = mp.exp(-e) - (1 - q)
+    # H_a(Q||P') = 1 - a + a H_{1/a}(P'||Q), and H_b(P'||Q) = q H_{(b - 1 + q)/q}(P||Q) where that level is positive.
+    adding = 1 - mp.exp(e) + mp.exp(e) * q * plain(mp.log(inner / q)) if inner > 0 else mp.mpf(0)
+    truth = max(removing, adding, mp.mpf(0))
+    found = ts.gaussian(sigma=sigma).sampled(rate=rate).delta_bounds(epsilon=epsilon)
+    assert found.lower <= truth + mp.mpf(1e-300)
+    assert truth * (1 - mp.mpf(1e-25)) <= found.upper <= truth * (1 + mp.mpf(1e-4)) + mp.mpf(1e-300)
+
+
+@pytest.mark.parametrize("rate", [1 - 1e-12, 1 - 1e-15, 0.5, 1e-12, 1e-300])
+@pytest.mark.parametrize("epsilon", [0.0, 1e-13, 0.3, 20.0, 28.0])
+def test_sampling_a_very_unequal_pair(rate: float, epsilon: float) -> None:
+    """Both directions in exact arithmetic: the masses are rational, only e^epsilon is not."""
+    p, q = [0.75, 0.25 - 2.0**-50, 2.0**-50], [2.0**-52, 0.25, 0.75 - 2.0**-52]
+    rational = [[Fraction(x) for x in side] for side in (p, q)]
+    assert sum(rational[0]) == sum(rational[1]) == 1
+    mixture = [Fraction(rate) * a + (1 - Fraction(rate)) * b for a, b in zip(*rational, strict=True)]
+    with mp.workdps(700):
+        power = mp.exp(mp.mpf(epsilon))
+        level = Fraction(int(power * 2**2000), 2**2000)
+
+    def hockey(first: list[Fraction], second: list[Fraction]) -> mp.mpf:
+        total = sum((max(a - level * b, Fraction(0)) for a, b in zip(first, second, strict=True)), Fraction(0))
+        return mp.mpf(total.numerator) / total.denominator
+
+    truth = max(hockey(mixture, rational[1]), hockey(rational[1], mixture))
+    found = ts.discrete_pair(p, q).sampled(rate=rate).delta_bounds(epsilon=epsilon)
+    assert found.lower <= truth <= found.upper <= truth * (1 + mp.mpf(1e-6)) + mp.mpf(1e-13)
+
+
+def exactly_lost(delta: float, count: int) -> Fraction:
+    return 1 - (1 - Fraction(delta)) ** count
+
+
+@pytest.mark.parametrize(
+    ("delta", "count"), [(7.482151860811336e-07, 3), (0.22442526991137884, 1), (0.3, 7), (1e-9, 40)]
+)
+def test_the_edge_of_the_mass_at_infinity(delta: float, count: int) -> None:
+    loss = count * ts.approx_dp(epsilon=0.5, delta=delta)
+    middle = float(exactly_lost(delta, count))
+    for step in range(-3, 4):
+        probe = middle
+        for _ in range(abs(step)):
+            probe = math.nextafter(probe, math.inf if step > 0 else -math.inf)
+        finite = Fraction(probe) >= exactly_lost(delta, count)
+        assert math.isfinite(loss.epsilon(delta=probe)) == finite
+        bounds = loss.epsilon_bounds(delta=probe)
+        assert bounds.lower <= count * 0.5 or not finite
+        if finite:
+            assert bounds.upper == count * 0.5
+
+
+def test_the_edge_where_fractions_would_be_huge() -> None:
+    loss = 10**9 * ts.approx_dp(epsilon=1e-9, delta=1e-12)
+    truth = 1 - (1 - mp.mpf(1e-12)) ** (10**9)
+    for probe in (math.nextafter(float(truth), 0.0), float(truth), math.nextafter(float(truth), 1.0)):
+        assert math.isfinite(loss.epsilon(delta=probe)) == (mp.mpf(probe) >= truth)
+
+
+@pytest.mark.parametrize("scale", [3.0, 7.0, 0.1, 1e-3, 49.0, 1e9])
+@pytest.mark.parametrize("count", [1, 3, 1000, 10**9])
+def test_the_largest_loss_is_rounded_up(scale: float, count: int) -> None:
+    found = (count * ts.laplace(scale=scale)).epsilon(delta=0)
+    truth = count / Fraction(scale)
+    assert truth <= Fraction(found) <= truth * (1 + Fraction(1, 10**15))
+    discrete = (count * ts.discrete_laplace(scale=scale, sensitivity=3)).epsilon(delta=0)
+    assert 3 * truth <= Fraction(discrete) <= 3 * truth * (1 + Fraction(1, 10**14))
+    pure = (count * ts.pure_dp(epsilon=scale)).epsilon(delta=0) if scale < 100 else 0.0
+    assert scale >= 100 or count * Fraction(scale) <= Fraction(pure) <= count * Fraction(scale) * (
+        1 + Fraction(1, 2**52)
+    )
+
+
+def test_sampled_largest_loss_is_rounded_up() -> None:
+    for rate in (0.1, 0.3, 1e-9, 1 - 1e-12):
+        found = ts.laplace(scale=0.7).sampled(rate=rate).epsilon(delta=0)
+        truth = mp.log(1 + mp.mpf(rate) * mp.expm1(1 / mp.mpf(0.7)))
+        assert truth <= found <= truth * (1 + mp.mpf(1e-13))
+
+
+def test_everyone_takes_part_and_batches_are_cut() -> None:
+    cut = ts.gaussian(sigma=1).sampled(rate=1.0, largest=10, population=100)
+    assert cut.delta(epsilon=1.0) == 1.0
+    assert ts.gaussian(sigma=1).sampled(rate=1.0, largest=100, population=100).delta(epsilon=1.0) < 0.13
+
+
+ANSWERS = {"epsilon": 3, "choices": 5, "adjacency": "add_remove"}
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda: ts.gaussian(sigma=1e-6).sampled(rate=0.5).epsilon_bounds(delta=1e-300),
+        lambda: (ts.exponential(epsilon=1) + ts.exponential(epsilon=2)).delta(epsilon=3),
+        lambda: (ts.exponential(epsilon=1) + ts.exponential(epsilon=2)).delta(epsilon=2.5),
+        lambda: ts.randomized_response(epsilon=1, adjacency="add_remove").allocated(steps=2).delta(epsilon=0.3),
+        lambda: ts.randomized_response(**ANSWERS).allocated(steps=7).delta(epsilon=1),
+        lambda: (5 * ts.laplace(scale=1e-6)).epsilon(delta=1e-5),
+    ],
+)  # fmt: skip
+def test_answers_in_five_seconds(read) -> None:
+    start = time.process_time()
+    read()
+    assert time.process_time() - start < 5.0

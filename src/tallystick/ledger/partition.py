@@ -17,7 +17,7 @@ class Partition:
     The population pays its own charges plus the **largest** block only when (i) neighbours differ by adding or removing
     one unit, (ii) a unit lies in one block, and (iii) the block is a function of the unit's id or of an enforced public
     attribute, never of other records. A median split of the table, for example, fails (iii): errata 49,
-    docs/theory/parallel_composition.md. Under replacement one unit can leave one block and enter another.
+    docs/theory/parallel-composition.md. Under replacement one unit can leave one block and enter another.
 
     >>> Partition("ward", by="unit id", one_block_per_unit=True).require("add_remove")
     """

@@ -109,11 +109,12 @@ def rates_in_people(*, epsilon: float, moments: float = 2.0, people: Sequence[in
     >>> rates_in_people(epsilon=1.0, people=(100, 1000)).axes[0].get_xlabel()
     'people n'
     """
-    from tallystick.mechanisms.response import rates
+    from tallystick.mechanisms.response.rates import open_mean_rate
+    from tallystick.theorems import central_rate, local_rate
 
-    local = [rates.local_mean_rate(count=n, epsilon=epsilon, moments=moments) for n in people]
-    central = [rates.central_mean_rate(count=n, epsilon=epsilon, moments=moments) for n in people]
-    none = [rates.open_mean_rate(count=n) for n in people]
+    local = [local_rate(people=n, epsilon=epsilon, moments=moments) for n in people]
+    central = [central_rate(people=n, epsilon=epsilon, moments=moments) for n in people]
+    none = [open_mean_rate(count=n) for n in people]
     title = f"Best possible rates with {moments:g} moments at epsilon = {epsilon:g}"
     figure, axes = sheet(title=title, across="people n", up="mean squared error, up to a constant")
     axes.plot(people, local, color=VERMILLION)

@@ -128,11 +128,11 @@ def regression_statistics(*, covariates: int, intercept: bool = True) -> int:
     return 3 * p + p * (p - 1) // 2 + (1 if intercept else 0)
 
 
-def local_rate(*, people: int, epsilon: float, moments: float) -> float:
+def local_rate(*, people: int, epsilon: float, moments: float = math.inf) -> float:
     """(1/(n eps^2))^((k-1)/k): the minimax rate of mean estimation under local DP, up to a constant.
 
-    Theorem 4.1 of the lecture notes (Duchi, Jordan, Wainwright 2013): an order of magnitude, not a bound;
-    page ``theory/minimax-rates.md``.
+    Theorem 4.1 of the lecture notes (Duchi, Jordan, Wainwright 2013; epsilon <= 1): an order of magnitude, not a bound,
+    for E|X|^k <= 1 and squared error; page ``theory/minimax-rates.md``.
 
     >>> round(local_rate(people=10_000, epsilon=1.0, moments=2), 6)
     0.01
@@ -141,7 +141,7 @@ def local_rate(*, people: int, epsilon: float, moments: float) -> float:
     return exp((math.log(n) + 2.0 * math.log(e)) * (1.0 / k - 1.0))
 
 
-def central_rate(*, people: int, epsilon: float, moments: float) -> float:
+def central_rate(*, people: int, epsilon: float, moments: float = math.inf) -> float:
     """1/n + (1/(n^2 eps^2))^((k-1)/k): the minimax rate of mean estimation under central DP, up to a constant.
 
     Theorem 4.2 of the lecture notes (Barber, Duchi 2014): an order of magnitude, not a bound;
@@ -154,25 +154,8 @@ def central_rate(*, people: int, epsilon: float, moments: float) -> float:
     return 1.0 / n + exp(2.0 * (math.log(n) + math.log(e)) * (1.0 / k - 1.0))
 
 
-def marginal_records(*, dimension: int, accuracy: float, epsilon: float, delta: float = 0.0) -> float:
-    """Records needed for d one-way marginals within ``accuracy``: order d/(a eps), or sqrt(d log(1/delta))/(a eps).
-
-    Example 10.1 of the lecture notes (Steinke, Ullman 2016): an order of magnitude, not a bound;
-    page ``theory/minimax-rates.md``.
-
-    >>> round(marginal_records(dimension=10_000, accuracy=0.1, epsilon=1.0))
-    100000
-    >>> round(marginal_records(dimension=10_000, accuracy=0.1, epsilon=1.0, delta=1e-6))
-    3717
-    """
-    d, e = require.steps("dimension", dimension), check.positive("epsilon", epsilon)
-    a, slip = check.positive("accuracy", accuracy), check.probability("delta", delta)
-    needed = float(d) if slip == 0.0 else math.sqrt(d * -math.log(slip))
-    return needed / a / e
-
-
 def _rate(people: int, epsilon: float, moments: float) -> tuple[int, float, float]:
-    k = check.positive("moments", moments)
+    k = math.inf if moments == math.inf else check.positive("moments", moments)
     if k < 2.0:
-        raise InvalidInput("moments", moments, "a number of moments >= 2")
+        raise InvalidInput("moments", moments, "a number of moments >= 2, infinite for bounded data")
     return require.steps("people", people), check.positive("epsilon", epsilon), k

@@ -5,12 +5,7 @@ from __future__ import annotations
 import difflib
 
 from tallystick.errors import InvalidInput
-from tallystick.theorems.statement import Statement
-from tallystick.theorems.statements_approximate import APPROXIMATE
-from tallystick.theorems.statements_basic import BASIC
-from tallystick.theorems.statements_notes import NOTES
-from tallystick.theorems.statements_pairs import PAIRS
-from tallystick.theorems.statements_tradeoff import TRADEOFF
+from tallystick.theorems.statement import Statement, stored
 
 __all__ = ["Statement", "all_statements", "lookup"]
 
@@ -26,65 +21,6 @@ _KINDS = {
     "algorithm": ("alg", "algorithm"),
     "section": ("sec", "section"),
 }
-# Statements that are told under another number: restatements, definitions of what is computed, remarks on a row.
-ALIASES = {
-    "definition 9.1": "theorem 9.1",
-    "remark 9.2": "lemma 6",
-    "remark 9.3": "theorem 9.3",
-    "remark 10.1": "theorem 3.3",
-    "definition 10.1": "algorithm 5",
-    "remark 10.2": "theorem 10.1",
-    "remark 10.3": "theorem 10.2",
-    "algorithm 6": "proposition 11.1",
-    "remark 11.2": "proposition 11.1",
-    "definition 11.1": "theorem 11.2",
-    "remark 11.4": "theorem 11.2",
-    "remark 11.5": "theorem 13.7",
-    "definition 12.1": "remark 12.1",
-    "definition 12.2": "remark 12.1",
-    "remark 12.2": "remark 12.1",
-    "remark 12.3": "proposition 3.1",
-    "remark 3.3": "lemma 1",
-    "remark 3.8": "proposition 3.1",
-    "remark 4.4": "example 4.2",
-    "example 13.1": "definition 13.1",
-    "example 13.2": "definition 13.1",
-    "definition 13.2": "definition 13.1",
-    "remark 13.2": "proposition 13.2",
-    "definition 13.3": "theorem 13.1",
-    "remark 13.4": "example 13.3",
-    "lemma 8": "proposition 13.3",
-    "remark 13.6": "theorem 13.2",
-    "proposition 13.4": "proposition 13.5",
-    "lemma 9": "proposition 13.5",
-    "example 13.6": "proposition 13.5",
-    "definition 13.4": "theorem 13.3",
-    "remark 13.7": "theorem 13.3",
-    "definition 13.5": "theorem 13.4",
-    "lemma 12": "theorem 13.4",
-    "remark 13.8": "theorem 13.4",
-    "remark 13.9": "theorem 13.6",
-    "definition 13.6": "theorem 13.7",
-    "lemma 13": "definition 14.1",
-    "remark 14.1": "corollary 14.1",
-    "remark 14.2": "lemma 15",
-    "remark 14.3": "proposition 14.1",
-    "remark 14.5": "proposition 14.2",
-    "definition 14.2": "theorem 14.1",
-    "theorem 14.2": "theorem 14.1",
-    "definition 14.3": "theorem 14.3",
-    "remark 14.6": "theorem 14.3",
-    "000 rdp": "001 composition",
-    "000 conversion": "001 conversion",
-    "000 post-processing": "proposition 3.1",
-    "001 kl": "remark 12.1",
-    "004 1.1": "001 conversion",
-    "004 1.6": "001 gaussian",
-    "004 2.1": "001 composition",
-}
-_ALL = (*BASIC, *APPROXIMATE, *TRADEOFF, *PAIRS, *NOTES)
-_BY_NUMBER = {statement.number: statement for statement in _ALL}
-_BY_NUMBER |= {alias: _BY_NUMBER[number] for alias, number in ALIASES.items()}
 
 
 def all_statements() -> tuple[Statement, ...]:
@@ -93,13 +29,11 @@ def all_statements() -> tuple[Statement, ...]:
     >>> all_statements()[0].number
     'remark 3.1'
     """
-    return _ALL
+    return stored()
 
 
-def lookup(number: str, *, more: tuple[Statement, ...] = ()) -> Statement:
+def lookup(number: str) -> Statement:
     """The statement with that number; a bare number means the theorem, else the proposition, and so on.
-
-    ``more`` are statements that live in other rooms (those about mechanisms).
 
     >>> lookup("13.5").title
     'Berry-Esseen band of the central limit theorem'
@@ -118,8 +52,8 @@ def lookup(number: str, *, more: tuple[Statement, ...] = ()) -> Statement:
         else:
             continue
         break
-    known = _BY_NUMBER | {statement.number: statement for statement in more}
-    for candidate in (text, *(f"{kind} {text}" for kind in _KINDS)):
+    known = {name: statement for statement in stored() for name in (statement.number, *statement.also)}
+    for candidate in (" ".join(number.lower().split()), text, *(f"{kind} {text}" for kind in _KINDS)):
         if candidate in known:
             return known[candidate]
     near = difflib.get_close_matches(text, list(known), n=4, cutoff=0.5)

@@ -1,17 +1,25 @@
-"""One numbered statement of the lecture notes, as it should read."""
+"""One numbered statement of the lecture notes, as it should read: a record of ``statements.toml``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from tallystick.errors import InvalidInput
+from tallystick.theorems.live import spoken
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
     """What a theorem says, where it comes from, what was wrong with it in print, and a number computed now.
 
-    ``functions`` are names in ``ts.theorems`` (none for statements that are facts about code that is not there,
-    such as post-processing); ``page`` is relative to ``docs/``; ``test`` is where it is checked.
+    ``functions`` are names in ``ts.theorems`` or dotted names under tallystick (none for statements about code that is
+    not there, such as post-processing); ``page`` is relative to ``docs/``; ``test`` is where it is checked; ``also``
+    are other numbers under which the notes tell it.
     """
 
     number: str
@@ -21,14 +29,35 @@ class Statement:
     page: str
     functions: tuple[str, ...]
     test: str
-    live: Callable[[], str]
+    text: str
     erratum: str | None = None
+    also: tuple[str, ...] = ()
+
+    def live(self) -> str:
+        """``text`` with its numbers computed now."""
+        return spoken(self.text)
 
 
-def show(text: str, *numbers: object) -> str:
-    """``text`` with its braces filled in: one line per live number in the tables of statements.
+def read(text: str) -> tuple[Statement, ...]:
+    """The statements of a TOML text, in its order.
 
-    >>> show("epsilon = {:.2f}", 1.0)
-    'epsilon = 1.00'
+    >>> record = '[[statement]]\\nnumber = "toy 1"\\ntitle = "Toy"\\nstatement = "1 = 1."\\nsource = "none"\\n'
+    >>> record += 'page = "theory/index.md"\\nfunctions = []\\ntest = "tests/none.py"\\nlive = "{1 + 1}"\\n'
+    >>> read(record)[0].live()
+    '2'
     """
-    return text.format(*numbers)
+    return tuple(_statement(record) for record in tomllib.loads(text)["statement"])
+
+
+@cache
+def stored() -> tuple[Statement, ...]:
+    """The statements of the package, in the order of the notes."""
+    return read(resources.files("tallystick.theorems").joinpath("statements.toml").read_text(encoding="utf-8"))
+
+
+def _statement(record: Mapping[str, Any]) -> Statement:
+    known: dict[str, Any] = {"text" if name == "live" else name: value for name, value in record.items()}
+    if extra := set(known) - {field.name for field in fields(Statement)}:
+        raise InvalidInput("statement", sorted(extra), "a record with number, title, statement, source, page, ...")
+    known |= {name: tuple(value) for name, value in known.items() if isinstance(value, list)}
+    return Statement(**known)

@@ -95,12 +95,3 @@ def test_rates_agree_with_the_comparison_of_the_notes():
     assert theorems.local_rate(people=n, epsilon=eps, moments=1e9) == pytest.approx(1 / (n * eps**2), rel=1e-6)
     with pytest.raises(InvalidInput):
         theorems.local_rate(people=n, epsilon=eps, moments=1.5)
-
-
-def test_marginals_need_d_records_or_its_root():
-    pure, approximate = (
-        [theorems.marginal_records(dimension=d, accuracy=0.1, epsilon=1.0, delta=delta) for d in (100, 400)]
-        for delta in (0.0, 1e-6)
-    )
-    assert pure[1] / pure[0] == pytest.approx(4.0)
-    assert approximate[1] / approximate[0] == pytest.approx(2.0)

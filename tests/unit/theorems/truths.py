@@ -329,13 +329,6 @@ CLAIMS: dict[str, Claim] = {
         lambda people, epsilon, moments: 1 / M(people) + (1 / square(people * M(epsilon))) ** (1 - 1 / M(moments)),
         draws={"epsilon": draw.size},
     ),
-    "marginal_records": Claim(
-        ESTIMATE,
-        lambda dimension, accuracy, epsilon, delta: (
-            (M(dimension) if delta == 0 else mp.sqrt(dimension * -mp.log(M(delta)))) / (M(accuracy) * M(epsilon))
-        ),
-        draws={"epsilon": draw.size},
-    ),
     # composition
     "basic_composition": Claim(
         (UPPER, UPPER),

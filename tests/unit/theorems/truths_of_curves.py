@@ -68,7 +68,7 @@ def divergence(p: Sequence[float], q: Sequence[float], order: float) -> Any:
 
 def tail_of(p: Sequence[float], q: Sequence[float], epsilon: Any) -> Any:
     pairs = zip(normalised(p), normalised(q), strict=True)
-    return mp.fsum(a for a, b in pairs if a > 0 and (b == 0 or mp.log(a / b) >= epsilon))
+    return min(M(1), mp.fsum(a for a, b in pairs if a > 0 and (b == 0 or mp.log(a / b) >= epsilon)))
 
 
 def drawn_pair(**more: Callable[[Any], Any]) -> Callable[[Any], Arguments]:

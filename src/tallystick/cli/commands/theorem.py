@@ -23,18 +23,14 @@ def theorem(
 ) -> None:
     """Show a theorem: statement, source, erratum, a live number and its page; without ID, list them all."""
     from tallystick.theorems.registry import all_statements, lookup
-    from tallystick.theorems.statements_mechanisms import MECHANISMS
 
     if number is None:
-        listed = [
-            {"number": entry.number, "title": entry.title, "page": entry.page}
-            for entry in (*all_statements(), *MECHANISMS)
-        ]
+        listed = [{"number": entry.number, "title": entry.title, "page": entry.page} for entry in all_statements()]
         deliver(
             Answer("theorem", {"number": None}, {"statements": listed}, lambda out: _list(out, listed)), as_json=as_json
         )
         return
-    found = _facts(lookup(number, more=MECHANISMS))
+    found = _facts(lookup(number))
     deliver(Answer("theorem", {"number": number}, found, lambda out: _say(out, found)), as_json=as_json)
 
 

@@ -286,6 +286,8 @@ def test_a_record_about_another_file_of_the_same_name_is_not_believed(path, conf
         os.rename(kept, path)
         with Ledger(path, config=config) as new:
             renewed = people(new)
+            assert raised(spend(account, 1).reserve) == "LedgerIntegrity"  # and yet:
+            monkeypatch.setattr(old.store, "_sole_name", lambda: old.store._file)
             for _ in range(5):
                 spend(account, 1).reserve()
             monkeypatch.setattr(os, "fdatasync", Disk(trace))

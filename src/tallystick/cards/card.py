@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tallystick import strict_json
 from tallystick.cards.contents import SCHEMA, VERSION, Subject, contents
 from tallystick.errors import InvalidInput, Refused
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _OPENING = '<script type="application/json" id="tallystick-card">'
 _CLOSING = "</script>"
+LONGEST = 200_000_000  # characters; a plan may list a million public groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ def read_card(path: str | Path) -> tuple[Card, str]:
     if _OPENING in text:
         body = text.split(_OPENING, 1)[1].split(_CLOSING, 1)[0]
     try:
-        facts = json.loads(body)
+        facts = strict_json.read(body, name="card", allowed="a privacy card", longest=LONGEST)
         if (facts["schema"], facts["version"]) != (SCHEMA, VERSION):
             raise ValueError
     except (ValueError, KeyError, TypeError):

@@ -67,6 +67,9 @@ def _findings(card: Card, ledger: Ledger, page: str | None) -> Iterator[Finding]
     registered = ledger.datasets().get(facts["released"]["dataset"])
     owner = account.name if registered is None else registered.account
     elsewhere = "" if owner == account.name else f"the ledger has this dataset under {owner}"
+    protects = facts["again"]["plan"]["query"]["table"]
+    if registered is not None and not elsewhere and any(protects[k] != v for k, v in registered.fixed.items()):
+        elsewhere = f"the ledger has registered whom it protects: {dict(registered.fixed)}"
     yield Finding("the dataset is not of another population", elsewhere)
     promised = Amount(account.currency, *facts["promise"]["limit_amount"])
     yield Finding("the limit still stands", _about_limit(account.limit, promised))
@@ -100,13 +103,13 @@ def _made_again(facts: Mapping[str, Any], account: Account, receipt: Receipt, pu
 
 
 def _same(fresh: Any, found: Any) -> bool:
-    """Equal, up to what two machines' arithmetic may differ by."""
+    """Equal, up to what two machines' arithmetic may differ by: relative, because a delta of 1e-6 is no 1e-30."""
     if isinstance(fresh, dict) and isinstance(found, dict):
         return fresh.keys() == found.keys() and all(_same(fresh[name], found[name]) for name in fresh)
     if isinstance(fresh, list) and isinstance(found, list):
         return len(fresh) == len(found) and all(map(_same, fresh, found))
     if isinstance(fresh, float) and isinstance(found, float):
-        return math.isclose(fresh, found, rel_tol=1e-6, abs_tol=2e-6)
+        return math.isclose(fresh, found, rel_tol=1e-6)
     return bool(fresh == found)
 
 

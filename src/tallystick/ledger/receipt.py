@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from tallystick import strict_json
 from tallystick.errors import InvalidInput
 
 FORMAT: Final = "tallystick/receipt/1"
@@ -45,7 +46,7 @@ class Receipt:
     def from_json(cls, text: str) -> Receipt:
         """Read a receipt back; anything that is not one is refused."""
         try:
-            held: dict[str, Any] = json.loads(text)
+            held: dict[str, Any] = strict_json.read(text, longest=1_000_000)
             if held.pop("format") != FORMAT:
                 raise ValueError
             held.pop("how_to_verify", None)

@@ -46,6 +46,7 @@ class Registered:
     source: str | None  # the digest of the source's text
     least_price: Amount
     note: str
+    fixed: Mapping[str, str | None]  # whom it protects
 
 
 def register(
@@ -103,12 +104,14 @@ def registered(ledger: Ledger) -> dict[str, Registered]:
     """The newest registration of every name."""
     accounts = {account.id: account for account in ledger.accounts()}
     with ledger.store.read() as transaction:
-        rows = [DatasetRow(*row) for row in transaction.rows("datasets")]
+        newest = {row[0]: DatasetRow(*row) for row in transaction.rows("datasets")}  # in the order of their entries
+        fixed = {name: journal.entry_body(transaction, row.seq)["fixed"] for name, row in newest.items()}
     found = {}
-    for row in rows:  # in the order of their entries
+    for name, row in sorted(newest.items()):
         payer = accounts[row.account_id]
-        found[row.name] = Registered(row.name, payer.name, row.source, Amount(payer.currency, row.least0), row.note)
-    return dict(sorted(found.items()))
+        least = Amount(payer.currency, row.least0)
+        found[name] = Registered(name, payer.name, row.source, least, row.note, fixed[name])
+    return found
 
 
 def failures(account: Account) -> list[int]:

@@ -79,6 +79,7 @@ class SqliteStore:
         self._durability: Durability | None = None  # None: SQLite syncs each commit itself, or nothing can be written
         self._committed = NOTHING
         self._process = 0
+        self._file = (0, 0)  # which file the connection has open
         self._listener: Listener = _nobody
         self._create_file(create)
         try:
@@ -92,6 +93,7 @@ class SqliteStore:
         if self.path.exists():
             if not self.path.is_file():
                 raise InvalidInput("ledger", str(self.path), "a file path, not a directory or device")
+            self._sole_name()
             return
         if not create:
             raise InvalidInput("ledger", str(self.path), "an existing ledger; make one with: tallystick ledger init")
@@ -100,9 +102,24 @@ class SqliteStore:
         except OSError as error:
             raise Unavailable(f"cannot create the ledger {self.url}: {error.strerror}") from None
 
+    def _sole_name(self) -> tuple[int, int]:
+        """Which file has the ledger's name; refused when it has a second one.
+
+        The log and the gate are named after the file: under two names there would be two of each, and two writers
+        could both take the last of a budget.
+        """
+        found = os.stat(self.path)
+        if found.st_nlink > 1:
+            raise LedgerIntegrity(
+                f"the ledger {self.url} has {found.st_nlink} names (hard links), and under each it would forget what "
+                "is spent under the others; remove all but one"
+            )
+        return found.st_dev, found.st_ino
+
     def _connected(self) -> sqlite3.Connection:
         """The connection of this process: SQLite connections and locks must not cross a fork."""
         if self._connection is None or self._process != os.getpid():
+            self._file = self._sole_name()
             connection, logged = _connect(self.path)
             self._durability = Durability(self.path) if logged else None
             self._connection, self._gate, self._process = connection, _open_gate(self.path), os.getpid()
@@ -148,6 +165,8 @@ class SqliteStore:
                     self._durability.require_sound()  # before more is charged
                 self._close_gate()
                 try:
+                    if self._sole_name() != self._file:
+                        raise LedgerIntegrity(f"the ledger {self.url} was replaced by another file; open it again")
                     connection.execute("BEGIN IMMEDIATE")
                     transaction = SqliteTransaction(connection, probe)
                     yield transaction

@@ -10,12 +10,16 @@ from tallystick.errors import InvalidInput
 NAME_LENGTH: Final = 200
 WHY_LENGTH: Final = 2_000
 PLAN_LENGTH: Final = 1_000_000
+UNSEEN: Final = ("Cc", "Cs", "Zl", "Zp")  # control characters, half pairs, line and paragraph separators
+UNSEEN_IN_NAMES: Final = (*UNSEEN, "Cf", "Cn", "Co")  # and zero-width, unassigned and private ones
+TURNING: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")  # text could read backwards
 
 
 def checked(argument: str, value: object, longest: int = NAME_LENGTH, *, empty: bool = False) -> str:
     """The text itself, when it is a string of allowed length without control characters or lone surrogates.
 
-    A refusal names the length, not the text, when the text is long.
+    A name (the shortest length) must also be the only spelling of what it looks like: normalised (NFKC), without
+    characters that are not seen. A refusal names the length, not the text, when the text is long.
 
     >>> checked("name", "patients-2026")
     'patients-2026'
@@ -28,7 +32,10 @@ def checked(argument: str, value: object, longest: int = NAME_LENGTH, *, empty: 
         raise InvalidInput(argument, value, "text that is not blank")
     if value.isascii() and value.isprintable():
         return value
+    unseen = UNSEEN_IN_NAMES if longest == NAME_LENGTH else UNSEEN
     for character in value:
-        if unicodedata.category(character) in ("Cc", "Cs"):
+        if unicodedata.category(character) in unseen or character in TURNING:
             raise InvalidInput(argument, f"text with U+{ord(character):04X}", "text without control characters")
+    if longest == NAME_LENGTH and (plain := unicodedata.normalize("NFKC", value)) != value:
+        raise InvalidInput(argument, ascii(value), f"one spelling for one look (NFKC): {plain!a}")
     return value

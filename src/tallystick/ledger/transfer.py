@@ -12,10 +12,12 @@ of the two copies can be used from then on, and the one left behind is refused a
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from tallystick import strict_json
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused
 from tallystick.ledger import journal
 from tallystick.ledger.anchors import Anchor, AnchorFile
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from tallystick.ledger.book import Ledger
 
 FORMAT: Final = "tallystick/export/1"
+ALLOWED: Final = f"JSON lines of format {FORMAT}"
 BATCH: Final = 1000
 LONGEST_LINE: Final = 256 * 1024 * 1024
 
@@ -59,14 +62,13 @@ def import_lines(lines: Iterable[str], store: Store, *, config: Path | None = No
             raise Refused("the target already holds a ledger; import only into an empty one")
     reader = _parsed(lines)
     opening = next(reader, {})
-    if opening.get("format") != FORMAT:
-        raise InvalidInput("export", "this file", f"JSON lines of format {FORMAT}")
+    ledger_id = opening.get("ledger")
+    if opening.get("format") != FORMAT or not isinstance(ledger_id, str) or not re.fullmatch("[0-9a-f]{32}", ledger_id):
+        raise InvalidInput("export", "this file", ALLOWED)
+    anchor = AnchorFile(ledger_id, config)
     with store.write("import") as transaction:
-        position = _replay(transaction, reader, str(opening.get("ledger")), by)
-    anchor = AnchorFile(str(opening["ledger"]), config)
-    known = anchor.read()
-    if known is None or known.seq <= position.seq:
-        anchor.write(position)
+        position = _replay(transaction, reader, ledger_id, by, anchor.read())
+    anchor.write(position)
     anchor.close()
     return position
 
@@ -76,16 +78,15 @@ def _parsed(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
         if len(line) > LONGEST_LINE:
             raise InvalidInput("export", f"a line of {len(line)} characters", f"lines of at most {LONGEST_LINE}")
         if line.strip():
-            try:
-                value = json.loads(line)
-            except (ValueError, RecursionError):
-                value = None
+            value = strict_json.read(line, name="export", allowed=ALLOWED, longest=LONGEST_LINE)
             if not isinstance(value, dict):
-                raise InvalidInput("export", "a line that is not a JSON object", f"JSON lines of format {FORMAT}")
+                raise InvalidInput("export", "a line that is not a JSON object", ALLOWED)
             yield value
 
 
-def _replay(transaction: Transaction, lines: Iterator[dict[str, Any]], ledger_id: str, by: str | None) -> Anchor:
+def _replay(
+    transaction: Transaction, lines: Iterator[dict[str, Any]], ledger_id: str, by: str | None, seen: Anchor | None
+) -> Anchor:
     book, position, checkpoint = Book(), Anchor(0, GENESIS), None
     for line in lines:
         if checkpoint is not None:
@@ -94,9 +95,18 @@ def _replay(transaction: Transaction, lines: Iterator[dict[str, Any]], ledger_id
             checkpoint = line
             continue
         position = _replay_entry(transaction, book, position, line)
+        if seen is not None and position.seq == seen.seq and position.head != seen.head:
+            raise LedgerIntegrity(f"entry {seen.seq} was seen with another hash: the export was rewritten")
+    if seen is not None and position.seq < seen.seq:
+        raise LedgerIntegrity(
+            f"the export ends at entry {position.seq}, and entry {seen.seq} of this ledger was seen: what was spent in "
+            "between would be forgotten. Import the newest export"
+        )
     if checkpoint is None:
         raise LedgerIntegrity("the export ends without a checkpoint: it was cut off")
     said = checkpoint["checkpoint"]
+    if not isinstance(said, dict):
+        raise LedgerIntegrity("the checkpoint cannot be read")
     signed = verified(said, str(checkpoint.get("by")), str(checkpoint.get("signature")))
     if not signed or (by is not None and checkpoint.get("by") != by):
         raise LedgerIntegrity("the signature of the checkpoint is wrong")
@@ -111,9 +121,11 @@ def _replay_entry(transaction: Transaction, book: Book, last: Anchor, line: dict
         raise LedgerIntegrity(f"entry {last.seq + 1} of the export is missing or was altered")
     try:
         book.apply(seq, body)
-    except Broken as error:
+    except (Broken, Refused) as error:
         raise LedgerIntegrity(f"the export breaks a rule: {error}") from None
     entry = json.loads(body)
+    if canonical(entry) != body:
+        raise LedgerIntegrity(f"entry {seq} of the export is not canonical JSON")
     transaction.run("entry_insert", seq, line["hash"], body)
     _PROJECT[entry["kind"]](transaction, book, seq, entry)
     if entry["kind"] == "commit":

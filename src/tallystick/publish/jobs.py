@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tallystick.tables.release import Release
 
 SCHEMA, VERSION = "tallystick/publish-plan", 1
+LONGEST = 200_000_000  # characters; a plan may list a million public groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ def read_saved(path: Path) -> tuple[str, str]:
         text = path.read_bytes()
     except OSError as error:
         raise InvalidInput("plan", str(path), f"a file that can be read ({error.strerror})") from None
-    told = strict_json.read(text, name="plan", allowed=allowed)
+    told = strict_json.read(text, name="plan", allowed=allowed, longest=LONGEST)
     try:
         if (told["schema"], told["version"]) != (SCHEMA, VERSION):
             raise ValueError

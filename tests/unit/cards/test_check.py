@@ -9,6 +9,8 @@ import pytest
 
 import tallystick as ts
 from tallystick.cards import Card, card, check_card, preview
+from tallystick.cards.card import read_card
+from tallystick.errors import InvalidInput
 
 CHANGES: dict[str, tuple[tuple[Any, ...], Any]] = {
     "a smaller price": (("promise", "price"), "rho 0.0010"),
@@ -98,6 +100,29 @@ def test_no_value_however_odd_breaks_the_check(clinic, value) -> None:
         for name in held if isinstance(held, dict) else ():
             if held[name] != value and (section, name) not in SAID_BY_PEOPLE:
                 assert problems(changed(made, (section, name), value), clinic.ledger), (section, name)
+
+
+def test_a_delta_changed_from_small_to_tiny_is_found(clinic) -> None:
+    """Found from outside: 1e-6 and 1e-30 differ by less than two millionths."""
+    found_in_data = clinic.table().group_by("ward", keys=ts.private_keys(delta=1e-7))
+    made = card(found_in_data.agg(n=ts.count()).plan(rho=0.05).release(why="report"))
+    assert problems(made, clinic.ledger) == []
+    for name in ("delta", "reached"):
+        assert problems(changed(made, ("released", "groups", name), 1e-30), clinic.ledger), name
+
+
+def test_a_card_with_a_key_twice_is_refused(clinic, tmp_path) -> None:
+    made = card(clinic.release())
+    path = made.save(tmp_path / "card.json")[0]
+    path.write_text(path.read_text().replace('"version":', '"version": 9, "version":', 1))
+    with pytest.raises(InvalidInput, match="twice"):
+        read_card(path)
+
+
+def test_a_dataset_that_protects_somebody_else_is_found(clinic) -> None:
+    clinic.account.register("visits", fixed={"unit": "household_id", "adjacency": "add_remove"})
+    made = card(clinic.release(), dataset="visits")
+    assert any("household_id" in problem for problem in problems(made, clinic.ledger))
 
 
 def test_a_preview_is_no_evidence(clinic) -> None:

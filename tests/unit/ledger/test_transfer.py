@@ -52,7 +52,7 @@ def test_after_a_move_the_copy_left_behind_is_refused(tmp_path, lines):
 def test_an_old_export_is_refused_once_the_ledger_went_on(tmp_path, lines):
     with Ledger(tmp_path / "original.db") as ledger, spend(ledger.open("people"), 1):
         pass
-    with pytest.raises(LedgerIntegrity, match="old or altered"):
+    with pytest.raises(LedgerIntegrity, match="would be forgotten"):
         import_ledger(lines, tmp_path / "new.db")
 
 
@@ -102,7 +102,7 @@ def test_an_export_cannot_name_a_file_outside_the_anchors(tmp_path, config):
         canonical({"seq": 1, "hash": head, "body": body}),
         canonical({"checkpoint": checkpoint, "by": signer.public, "signature": signer.sign(checkpoint)}),
     ]
-    with pytest.raises(LedgerIntegrity, match="breaks a rule"):
+    with pytest.raises(InvalidInput):
         import_ledger(forged, tmp_path / "new.db")
     assert not list(tmp_path.rglob("escaped"))
 

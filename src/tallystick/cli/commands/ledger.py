@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -107,11 +108,19 @@ def export(
                 sys.stdout.write(line + "\n")
             return
         try:
-            with out.open("w", encoding="ascii") as file:
+            with open(out, "w", encoding="ascii", opener=_private) as file:
                 for line in book.export():
                     file.write(line + "\n")
         except OSError as error:
             raise InvalidInput("--out", str(out), f"a file that can be written ({error.strerror})") from None
+
+
+def _private(path: str, flags: int) -> int:
+    """The record holds answers and spending: for its owner only."""
+    descriptor = os.open(path, flags, 0o600)
+    if os.fstat(descriptor).st_uid == os.getuid():
+        os.fchmod(descriptor, 0o600)  # the file may have been there before
+    return descriptor
 
 
 @app.command("import")

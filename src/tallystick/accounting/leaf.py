@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -17,12 +17,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
 from tallystick.accounting.pair import DominatingPair
+from tallystick.accounting.written import as_written
 from tallystick.errors import InvalidInput, NotComputable
 from tallystick.numerics.law import Array
 
 if TYPE_CHECKING:
     from tallystick.accounting.rigorous import Ask
     from tallystick.numerics.rigorous_laws import BallLaw
+
+Read = Callable[[str, float], Fraction]
 
 KINDS: dict[str, type[Leaf]] = {}
 """Every leaf that was defined, by its kind; ``accounting.losses`` and ``accounting.sampling`` define them all."""
@@ -135,8 +138,8 @@ class Leaf(ABC):
         """(epsilon, delta) if this is exactly the worst of all (epsilon, delta)-DP mechanisms."""
         return None
 
-    def squared_mu(self) -> Fraction | None:
-        """mu squared of a Gaussian pair, from the parameters as they were written."""
+    def squared_mu(self, read: Read = as_written) -> Fraction | None:
+        """mu squared of a Gaussian pair, from the parameters as they were written, or as ``read`` takes them."""
         return None
 
     def concentrated(self) -> tuple[Fraction, Fraction] | None:

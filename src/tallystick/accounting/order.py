@@ -85,9 +85,14 @@ def _compared(left: PrivacyLoss, right: PrivacyLoss) -> bool:
     return all(_below(ours, theirs, way) for way in ((Direction.REMOVE,) if same else Direction))
 
 
+def _as_stored(_: str, value: float) -> Fraction:
+    """The number the computation uses, to the last bit."""
+    return Fraction(value)
+
+
 def _squared_mu(loss: PrivacyLoss) -> Fraction | None:
     """mu squared of a loss that is all Gaussian, exactly; a group of k has k times the mu."""
-    squares = [(leaf.squared_mu(), count) for leaf, count in loss.terms]
+    squares = [(leaf.squared_mu(_as_stored), count) for leaf, count in loss.terms]
     known = [count * square for square, count in squares if square is not None]
     return sum(known, Fraction(0)) * loss.group**2 if len(known) == len(squares) else None
 
@@ -235,7 +240,7 @@ def _root_up(square: Fraction) -> float:
 
 def _leaf_mu(leaf: Leaf) -> float:
     """A mu for one release of a leaf, infinite where none is known."""
-    squared = leaf.squared_mu()
+    squared = leaf.squared_mu(_as_stored)
     if squared is not None:
         return _root_up(squared)
     sides = [OneDirection.of(((leaf, 1),), way) for way in Direction]

@@ -11,7 +11,7 @@ import numpy as np
 
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction
-from tallystick.accounting.leaf import Leaf, Limit
+from tallystick.accounting.leaf import Leaf, Limit, Read
 from tallystick.accounting.leaves.substituted import SampledReplaced
 from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair
@@ -86,8 +86,8 @@ class Gaussian(Leaf):
     def sampled_replaced(self, rate: float) -> Leaf:
         return SampledReplaced(self.sigma, rate)
 
-    def squared_mu(self) -> Fraction:
-        return 1 / as_written("sigma", self.sigma) ** 2
+    def squared_mu(self, read: Read = as_written) -> Fraction:
+        return 1 / read("sigma", self.sigma) ** 2
 
     def ball_law(self, ask: Ask) -> BallLaw:
         from tallystick.numerics.rigorous_continuous import gaussian_law
@@ -127,8 +127,8 @@ class Gdp(Leaf):
     def replaced(self) -> Leaf:
         return Gdp(2.0 * self.mu)
 
-    def squared_mu(self) -> Fraction:
-        return as_written("mu", self.mu) ** 2
+    def squared_mu(self, read: Read = as_written) -> Fraction:
+        return read("mu", self.mu) ** 2
 
     def limit(self) -> Limit:
         return Limit("gdp", self.mu)

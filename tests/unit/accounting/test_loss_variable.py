@@ -1,0 +1,135 @@
+"""The privacy-loss variable against exact enumeration, in both directions, with atoms and mass at infinity."""
+
+from __future__ import annotations
+
+import cmath
+import itertools
+import math
+import random
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+import tallystick as ts
+from tallystick.errors import InvalidInput
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+Outcomes = list[tuple[float, float]]  # (loss, mass)
+
+
+def joint(pairs: list[tuple[list[float], list[float]]]) -> Outcomes:
+    """Every joint outcome of independent finite pairs under P; a loss is infinite where Q has no mass."""
+    found = []
+    for chosen in itertools.product(*(list(zip(p, q, strict=True)) for p, q in pairs)):
+        mass = math.prod(a for a, _ in chosen)
+        if mass > 0.0:
+            loss = math.inf if any(b == 0.0 for _, b in chosen) else math.fsum(math.log(a / b) for a, b in chosen)
+            found.append((loss, mass))
+    return found
+
+
+def response(epsilon: float, delta: float = 0.0) -> tuple[list[float], list[float]]:
+    """The pair of (epsilon, delta)-DP (Kairouz, Oh, Viswanath 2015)."""
+    lie = 1.0 / (1.0 + math.exp(epsilon))
+    middle = [(1 - delta) * (1 - lie), (1 - delta) * lie]
+    return [delta, *middle, 0.0], [0.0, *middle[::-1], delta]
+
+
+def check(found: ts.PrivacyLoss, direction: ts.Direction, outcomes: Outcomes) -> None:
+    variable = found.privacy_loss(direction)
+    finite = [(loss, mass) for loss, mass in outcomes if math.isfinite(loss)]
+    for x in [*(loss for loss, _ in finite), -50.0, 0.0, 0.1, 50.0]:
+        truth = math.fsum(mass for loss, mass in finite if loss <= x + 1e-9)
+        assert variable.cdf(x) == pytest.approx(truth, abs=1e-12)
+    lost = math.fsum(mass for loss, mass in outcomes if math.isinf(loss))
+    for level in (0.01, 0.3, 0.77, 0.999):
+        ordered = sorted(finite)
+        below = np.cumsum([mass for _, mass in ordered])
+        index = int(np.searchsorted(below, level * (1 - 1e-11)))
+        truth = ordered[index][0] if index < len(ordered) else math.inf
+        assert variable.quantile(level) == pytest.approx(truth, abs=1e-9)
+    t = 0.7
+    spun = sum(mass * cmath.exp(1j * t * loss) for loss, mass in finite)
+    assert variable.characteristic_function(t) == pytest.approx(spun, abs=1e-12)
+    if lost:
+        assert variable.mean == variable.variance == variable.quantile(1.0) == math.inf
+        return
+    mean = math.fsum(mass * loss for loss, mass in finite)
+    assert variable.mean == pytest.approx(mean, rel=1e-10, abs=1e-12)
+    assert variable.variance == pytest.approx(math.fsum(m * (x - mean) ** 2 for x, m in finite), rel=1e-10, abs=1e-12)
+
+
+def test_a_sum_of_atoms_is_not_smeared() -> None:
+    """P(L <= 0) = 1 - e^2/(1 + e)^2 and P(L <= 2) = 1 were read off a grid: .384 and .735."""
+    found = (2 * ts.pure_dp(epsilon=1)).privacy_loss().cdf([0, 2])
+    truth = 1 - (math.e / (1 + math.e)) ** 2
+    assert found == pytest.approx([truth, 1.0], abs=1e-12)
+
+
+@pytest.mark.parametrize("direction", list(ts.Direction))
+@pytest.mark.parametrize("seed", range(12))
+def test_finite_sums_against_enumeration(seed: int, direction: ts.Direction) -> None:
+    draw = random.Random(seed)
+    p = np.array([draw.random() for _ in range(3)])
+    q = np.array([draw.random() for _ in range(3)])
+    p, q = p / p.sum(), q / q.sum()
+    epsilon, delta = draw.choice([0.25, 1.0]), draw.choice([0.0, 1e-3, 0.2])
+    loss = 2 * ts.discrete_pair(p, q) + 3 * ts.approx_dp(epsilon=epsilon, delta=delta)
+    one = (p.tolist(), q.tolist()) if direction is ts.Direction.REMOVE else (q.tolist(), p.tolist())
+    check(loss, direction, joint([one] * 2 + [response(epsilon, delta)] * 3))
+
+
+@pytest.mark.parametrize("direction", list(ts.Direction))
+def test_a_sampled_pair_in_both_directions(direction: ts.Direction) -> None:
+    p, q, rate = [0.5, 0.3, 0.2, 0.0], [0.2, 0.3, 0.4, 0.1], 0.25
+    mixed = [rate * a + (1 - rate) * b for a, b in zip(p, q, strict=True)]
+    pair = (mixed, q) if direction is ts.Direction.REMOVE else (q, mixed)
+    check(2 * ts.discrete_pair(p, q).sampled(rate=rate), direction, joint([pair] * 2))
+
+
+@pytest.mark.parametrize("mu", [1e-4, 1.0, 1e6])
+def test_gaussians_are_normal(mu: float) -> None:
+    variable = ts.gdp(mu=mu).privacy_loss()
+    assert (variable.mean, variable.variance) == pytest.approx((mu * mu / 2, mu * mu), rel=1e-12)
+    for z in (-3.0, 0.0, 1.5):
+        x = mu * (mu / 2 + z)
+        assert variable.cdf(x) == pytest.approx(float(mp.ncdf(z)), abs=1e-9)
+        assert variable.quantile(variable.cdf(x)) == pytest.approx(x, rel=1e-6)
+
+
+def test_laplace_noise_and_its_atoms() -> None:
+    """L = |x| - |x - 1| under P centred at 1: P(L = 1) = 1/2, P(L = -1) = e^-1/2."""
+    variable = ts.laplace(scale=1).privacy_loss()
+    assert variable.cdf([-1.0, 0.0, 1.0]) == pytest.approx([math.exp(-1) / 2, math.exp(-0.5) / 2, 1.0], abs=1e-12)
+    assert variable.quantile([0.0, 0.1, 0.5, 0.9, 1.0]).tolist() == [-1.0, -1.0, 1.0, 1.0, 1.0]
+
+
+def test_a_smooth_sum_on_a_grid() -> None:
+    """A Gaussian and Laplace noise, by quadrature over the Laplace loss."""
+    variable = (ts.gaussian(sigma=2) + ts.laplace(scale=1)).privacy_loss()
+    for x in (-1.0, 0.0, 0.4, 2.0):
+        with mp.workdps(20):
+
+            def below(loss: mp.mpf, x: float = x) -> mp.mpf:
+                return mp.ncdf((x - loss - mp.mpf(1) / 8) * 2)
+
+            smooth = mp.quad(lambda v: mp.e ** (-(1 - v) / 2) / 4 * below(v), [-1, 0, 1])
+            truth = smooth + below(mp.mpf(1)) / 2 + below(mp.mpf(-1)) * mp.e**-1 / 2
+        assert variable.cdf(x) == pytest.approx(float(truth), abs=1e-3)
+    far = (ts.gaussian(sigma=1e-3) + ts.laplace(scale=1)).privacy_loss()
+    assert far.cdf(5e5) == pytest.approx(0.5, abs=1e-3)
+
+
+def test_hostile_losses_are_read_or_refused() -> None:
+    assert ts.pure_dp(epsilon=750.0).sampled(rate=0.01).privacy_loss(ts.Direction.ADD).cdf(0.0) == 0.0
+    assert ts.discrete_laplace(scale=100.0, sensitivity=100000).privacy_loss().cdf(0.0) < 1e-200
+    rare = ts.discrete_pair([1 - 1e-18, 1e-18], [1, 0]).privacy_loss()
+    assert rare.quantile([0.5, 1.0]).tolist() == [0.0, math.inf]
+    assert rare.mean == math.inf
+    assert ts.no_loss().privacy_loss().cdf([-1.0, 0.0]).tolist() == [0.0, 1.0]
+    with pytest.raises(InvalidInput, match="pair is known"):
+        ts.zcdp(rho=1).privacy_loss().cdf(0.0)
+    with pytest.raises(InvalidInput, match="finite"):
+        ts.gdp(mu=1).privacy_loss().characteristic_function(math.inf)

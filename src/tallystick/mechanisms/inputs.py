@@ -199,7 +199,7 @@ def _array(value: Any, size: int) -> NDArray[Any] | None:
     if array.shape != (size,) or (size and array.dtype.kind not in "biuf") or array.dtype.itemsize > 8:
         return np.zeros(0) if size == 0 and array.size == 0 else None
     whole = array.dtype.kind in "iu" or (array.dtype.kind == "f" and not isinstance(value, np.ndarray))
-    if whole and size and not (array.min() >= -_EXACT and array.max() <= _EXACT):
+    if whole and size and not (array.min().item() >= -_EXACT and array.max().item() <= _EXACT):
         return None  # NaN too; in a list a float may be an integer that was rounded
     return array
 

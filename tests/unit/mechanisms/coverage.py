@@ -12,8 +12,11 @@ ENUMERATION = "privacy by enumeration"
 INTERVAL = "error covers at its nominal rate"
 SUPPORT = "same support on neighbours"
 LOW_BITS = "low bits say nothing"
+BOUNDARY = "error holds on tied, extreme and boundary data"
 
-TESTED: dict[str, dict[type, list[str]]] = {name: {} for name in (LAW, ENUMERATION, INTERVAL, SUPPORT, LOW_BITS)}
+TESTED: dict[str, dict[type, list[str]]] = {
+    name: {} for name in (LAW, ENUMERATION, INTERVAL, SUPPORT, LOW_BITS, BOUNDARY)
+}
 
 
 def checks(name: str, *mechanisms: type) -> Callable[[Test], Test]:

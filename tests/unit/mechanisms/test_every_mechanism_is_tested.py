@@ -9,7 +9,7 @@ import pytest
 
 from statistical.cases import CASES
 from tallystick.mechanisms.base import Mechanism
-from unit.mechanisms.coverage import ENUMERATION, INTERVAL, LAW, LOW_BITS, SUPPORT, TESTED
+from unit.mechanisms.coverage import BOUNDARY, ENUMERATION, INTERVAL, LAW, LOW_BITS, SUPPORT, TESTED
 from unit.mechanisms.registry import MECHANISMS, NO_MECHANISM, ROOMS, VERBS
 
 TESTS = Path(__file__).resolve().parents[2]
@@ -45,7 +45,7 @@ def test_every_mechanism_class_is_built_by_a_verb() -> None:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda kind: kind.__name__)
-@pytest.mark.parametrize("name", [LAW, ENUMERATION, INTERVAL, SUPPORT])
+@pytest.mark.parametrize("name", [LAW, ENUMERATION, INTERVAL, SUPPORT, BOUNDARY])
 def test_every_mechanism_has_a_test_of_this_property(name: str, mechanism: type) -> None:
     assert TESTED[name].get(mechanism), f"no test marked @checks({name!r}, {mechanism.__name__})"
 

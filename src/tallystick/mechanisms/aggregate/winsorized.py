@@ -162,6 +162,7 @@ def winsorized_mean(
 
 
 _EXPONENTS = (-960, 900)  # sizes outside these powers of two are counted at the end, so that ranges stay finite
+_FARTHEST = 2.0**900
 _BINS = 2.0**48
 _LEAST = 1e-6  # less needs more noise than the exact samplers make
 _MARGIN = 4  # bins on each side of the heaviest that the mean may use
@@ -193,7 +194,10 @@ class UnboundedWinsorizedMean(Mechanism[NDArray[np.float64], "float | None"]):
         return bins + reveals + mean.privacy
 
     def prepare(self, value: Any, *, strict: bool) -> NDArray[np.float64]:
-        return records("value", value, strict=strict, least=2)
+        found = records("value", value, strict=strict, least=2)
+        if strict and np.abs(found).max() > _FARTHEST:
+            raise InvalidInput("value", "a number beyond 8e270", "smaller numbers: beyond, no bin is fine enough")
+        return np.clip(found, -_FARTHEST, _FARTHEST)
 
     def draw(self, prepared: NDArray[np.float64], source: Source) -> float | None:
         half = prepared.size // 2

@@ -107,7 +107,8 @@ class AdditiveNoise(Mechanism[Points, Noisy]):
 
     def _point(self, value: Any, *, strict: bool) -> int:
         number = scalar("value", value, strict=strict)
-        if self.lattice is None and not isinstance(number, int):
+        typed = number if isinstance(value, np.ndarray) else value  # a Decimal is no integer, whichever it is
+        if self.lattice is None and not isinstance(typed, (int, np.integer)):
             raise InvalidInput("value", f"a value of type {type(value).__name__}", "an integer")
         point = (self.lattice or _INTEGERS).nearest(number)
         if strict and abs(point) == FARTHEST:

@@ -1,0 +1,54 @@
+"""One rule for every record: what a list becomes is what its records become one by one, exactly."""
+
+from __future__ import annotations
+
+import math
+import random
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tallystick.errors import InvalidInput
+from tallystick.mechanisms.inputs import LARGEST, number, numbers, records, scores
+from unit.mechanisms.test_hostile_data import HOSTILE, Rude
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_record_changes_what_another_becomes(seed: int) -> None:
+    rng = random.Random(seed)
+    plain: list[Any] = [0.1, 1e20, 2**60 + 1, -3, True, np.float16(0.5), np.int8(7), np.uint64(2**63 + 1), 2**63]
+    pool = plain if seed % 2 else HOSTILE
+    given = rng.choices(pool, k=rng.randrange(1, 9))
+    together = numbers("data", given, strict=False)
+    alone = [numbers("data", [entry], strict=False) for entry in given]
+    assert together.listed() == [one.listed()[0] for one in alone]
+    assert together.near.tolist() == [one.near[0] for one in alone]
+    for entry, found, near in zip(given, together.listed(), together.near.tolist(), strict=True):
+        exact = number(entry)
+        wanted = Fraction(0) if exact is None or exact != exact else Fraction(min(max(exact, -LARGEST), LARGEST))
+        assert Fraction(found) == wanted
+        assert near == float(wanted)
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u8", "i8", "f2", "f4", "f8", "longdouble", "?", "O"])
+def test_an_array_becomes_what_its_list_becomes(dtype: str) -> None:
+    array = np.array([0, 1, 3, 100], dtype=dtype)
+    if dtype in ("u8", "i8", "O"):
+        array[2:] = 2**60 + 1, 2**62 + 3
+    assert numbers("data", array, strict=True).listed() == numbers("data", list(array), strict=True).listed()
+    assert records("data", array, strict=True).tolist() == records("data", list(array), strict=True).tolist()
+
+
+def test_scores_keep_their_exact_distances() -> None:
+    given = [2**60, 2**60 + 1, 0.1, Fraction(1, 3), -1e300]
+    found = scores("scores", given, strict=True)
+    assert [found.exact(i) for i in range(5)] == [Fraction(2**60 + 1) - Fraction(entry) for entry in given]
+    assert found.behind.tolist() == [float(found.exact(i)) for i in range(5)]
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, 10**400, "1", None, [1.0], Rude(), 1j])
+def test_a_direct_call_refuses_any_record_that_is_no_finite_number(bad: Any) -> None:
+    with pytest.raises(InvalidInput):
+        numbers("data", [1.0, bad], strict=True)

@@ -5,6 +5,7 @@
     │   ├── ExpressionError                  text that is not a loss expression
     │   ├── AdjacencyMismatch                losses about different neighbours were mixed
     │   └── UnitMismatch                     losses about different units were mixed
+    ├── Contradiction               exit 1   two certified bounds exclude each other: a defect of tallystick
     ├── BudgetExceeded              exit 3   the account cannot pay
     ├── Refused                     exit 4   it cannot be proved private
     │   └── Quarantined                      a plan failed on this data; its owner has to look
@@ -79,6 +80,10 @@ class UnitMismatch(InvalidInput):
             "losses of one unit; a loss for one unit says nothing about another "
             "(if one unit owns k of the other, use loss.for_groups(k) and name the unit)",
         )
+
+
+class Contradiction(TallystickError):
+    """Two certified bounds on one number exclude each other, so one is wrong: a defect, and nothing is answered."""
 
 
 class BudgetExceeded(TallystickError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from tallystick.errors import InvalidInput
+from tallystick.errors import Contradiction, InvalidInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +39,15 @@ class Bounds:
         return self.lower <= value <= self.upper
 
     def meet(self, other: Bounds) -> Bounds:
-        """What both enclosures allow; should they ever contradict each other, everything either allows.
+        """What both enclosures allow. Both are certified, so if they exclude each other one of them is wrong.
 
         >>> Bounds(1.0, 2.0).meet(Bounds(1.5, 3.0))
         Bounds(lower=1.5, upper=2.0)
         """
         low, high = max(self.lower, other.lower), min(self.upper, other.upper)
-        return Bounds(low, high) if low <= high else Bounds(min(self.lower, other.lower), max(self.upper, other.upper))
+        if low > high:
+            raise Contradiction(
+                f"two certified computations exclude each other: [{self.lower!r}, {self.upper!r}] and "
+                f"[{other.lower!r}, {other.upper!r}]; this is a defect of tallystick, please report the loss"
+            )
+        return Bounds(low, high)

@@ -1,25 +1,24 @@
-"""Turn a composition into numbers in one direction: choose the route, keep the safe side."""
+"""Turn a composition into numbers in one direction: ask the routes in order, keep the safe side."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
 import numpy as np
 
-from tallystick.accounting import gdp
 from tallystick.accounting.adjacency import Direction
 from tallystick.accounting.bounds import Bounds
 from tallystick.accounting.compose import GridSum
 from tallystick.accounting.curves import MASS_ULPS, Terms, curve_pair, leaf_renyi, pair_of
 from tallystick.accounting.enumerate import Direct, enumerated
-from tallystick.accounting.leaf import merged
 from tallystick.accounting.leaves.gaussian import gaussian_pair
-from tallystick.accounting.leaves.renyi import best_delta
 from tallystick.accounting.lost import EDGE, covers, lost_mass
 from tallystick.accounting.pair import DUST, DominatingPair
+from tallystick.accounting.routes import Contour, Route, routes_of
 from tallystick.accounting.saddle import WIDTH, SaddleSum
 from tallystick.numerics.convolve import log_peak_weight
 from tallystick.numerics.law import UNIT, VALUE_ULPS, Array
@@ -132,18 +131,24 @@ class OneDirection:
     def grid(self) -> GridSum:
         return GridSum.of(self.pairs)
 
+    @property
+    def gaussian(self) -> bool:
+        """True if the whole is one Gaussian pair."""
+        return bool(self.terms) and not self.others and not self.curves
+
+    @property
+    def composed(self) -> bool:
+        """True if an engine must add losses: no closed form, and more than a Renyi curve is known."""
+        return bool(self.others or (self.curves and self.mu)) and self.direct is None
+
     @cached_property
-    def route(self) -> str:
-        """Name of the computation that answers for this composition."""
-        if not self.terms:
-            return "nothing"
-        if not self.others and not self.curves:
-            return "gaussian"
-        if not self.others and not self.mu:
-            return "renyi"
-        if len(self.pairs) == 1 and self.pairs[0][1] == 1:
-            return "alone"
-        return "enumerated" if self.listed is not None else "composed"
+    def single(self) -> Direct | None:
+        """The law of a single release, which is the whole composition."""
+        if not (self.others or (self.curves and self.mu)) or len(self.pairs) != 1 or self.pairs[0][1] != 1:
+            return None
+        pair = self.pairs[0][0]
+        exact = pair.upper is pair.lower or self.terms[0][0].exact_alone
+        return Direct.alone(pair.upper, None if exact else pair.lower)
 
     @cached_property
     def exact(self) -> bool:
@@ -162,97 +167,83 @@ class OneDirection:
             return None
         return enumerated([(pair.lower.without_segments(), count) for pair, count in self.pairs])
 
-    @cached_property
+    @property
     def direct(self) -> Direct | None:
         """A single law that is the whole composition, where there is one."""
-        if self.route == "alone":
-            pair = self.pairs[0][0]
-            exact = pair.upper is pair.lower or self.terms[0][0].exact_alone
-            return Direct.alone(pair.upper, None if exact else pair.lower)
-        return self.listed if self.route == "enumerated" else None
+        return self.single or self.listed
 
-    def route_at(self, delta: float) -> str:
-        """The route, with the engine that answers a composition at this delta."""
-        if self.route != "composed":
-            return self.route
-        if self.grid.small_lattice:
-            return "grid"
-        level = max(delta, 2.0 * self.infinity)
-        if self.saddle.decays(level):
-            return "contour"
-        return "blurred" if self.saddle.epsilon_bounds(level) is not None else "grid"
+    # ---- the loop over routes ----
+
+    @cached_property
+    def routes(self) -> tuple[Route, ...]:
+        """The ways to a number that apply here, cheapest first."""
+        return routes_of(self)
+
+    @cached_property
+    def last(self) -> list[str]:
+        """What the latest read-out was made of, in words."""
+        return []
+
+    def explain(self) -> str:
+        """The routes of the latest read-out, or of epsilon at delta 1e-6 where nothing was read yet."""
+        if not self.last:
+            self.epsilon_bounds(max(1e-6, min(2.0 * self.infinity, 0.5)))
+        return "; then ".join(self.last)
 
     def delta_bounds(self, epsilon: float, *, nearby: bool = False) -> Bounds:
         """delta at one epsilon >= 0; ``nearby`` shares grids between epsilons, for reading whole curves."""
-        if self.route == "nothing":
-            return Bounds(0.0, 0.0)
-        if self.route == "gaussian":
-            return gdp.delta_bounds(self.mu, epsilon)
-        if self.direct is not None:
-            return self.direct.delta_bounds(epsilon)
-        if self._ends_before(epsilon):
+        if self.composed and self._ends_before(epsilon):
             mass = self.infinity
-            return Bounds(mass * (1.0 - 1e-13) if self.exact else 0.0, mass * (1.0 + 1e-13))
-        curve = self._renyi_delta(epsilon) if self.bracketed else 1.0
-        if self.route == "renyi":
-            return Bounds(0.0, curve)
-        found = self._composed_delta(epsilon, nearby)
-        low = found.lower
-        if low == 0.0 and self.listed_below is not None:
-            low = self.listed_below.lower(epsilon)
-        if math.isfinite(self.mu_above):
-            curve = min(curve, gdp.delta_bounds(self.mu_above, epsilon).upper)
-        return Bounds(low, max(low, min(found.upper, curve, self.total_variation)))
-
-    def _composed_delta(self, epsilon: float, nearby: bool) -> Bounds:
-        """By contour where it is narrow enough, else by contour and grid together."""
+            return self._end(Bounds(mass * (1.0 - 1e-13) if self.exact else 0.0, mass * (1.0 + 1e-13)))
         width = NEARBY_WIDTH if nearby else WIDTH
-        if self.grid.small_lattice:
-            listed = self.grid.delta_bounds(epsilon)
-            if self._narrow(listed, 30.0 * width):
-                return listed
-        found = self.saddle.delta_bounds(epsilon, width)
-        if found is not None and self._narrow(found, 30.0 * width):
-            return found
-        least = self._markov(epsilon)
-        if least < ENDS:
-            return Bounds(0.0, least)
-        level = least if found is None else min(found.upper, least)
-        for _ in range(2):
-            # Once the rarest losses are gone the estimate of delta falls, and more can go.
-            trimmed = self.saddle.trimmed(level)
-            other = None if trimmed is None else trimmed.delta_bounds(epsilon, width)
-            if other is None:
+        return self._met(Bounds(0.0, 1.0), lambda route: route.delta(epsilon, width), 30.0 * width)
+
+    def epsilon_bounds(self, delta: float) -> Bounds:
+        """epsilon at one delta in [0, 1]."""
+        if delta >= 1.0:
+            return self._end(Bounds(0.0, 0.0))
+        if self.terms and (delta == 0.0 or delta <= self.infinity * (1.0 + EDGE)):
+            return self._end(self._edge(delta))
+        return self._met(Bounds(0.0, math.inf), lambda route: route.epsilon(delta, WIDTH), 3.0 * WIDTH)
+
+    def _met(self, best: Bounds, ask: Callable[[Route], Bounds | None], width: float) -> Bounds:
+        """What all routes allow that were asked until the answer was narrow enough; contradictions raise."""
+        used = []
+        for route in self.routes:
+            found = ask(route) if route.wanted(best) else None
+            if found is None:
+                continue
+            met = best.meet(found)
+            if route.decisive:
+                used = [route.words]
+            elif met != best:
+                used.append(route.words)
+            best = met
+            if route.decisive or self.enough(best, width):
                 break
-            found = other if found is None else found.meet(other)
-            if self._narrow(found, 30.0 * width):
-                return found
-            level = found.upper
-        other = self.grid.delta_nearby(epsilon) if nearby else self.grid.delta_bounds(epsilon)
-        return other if found is None else found.meet(other)
+        self.last[:] = used
+        return best
 
-    def _composed_epsilon(self, delta: float) -> Bounds:
-        if self.saddle.surely_zero(delta):
-            return Bounds(0.0, 0.0)
-        if self.grid.small_lattice:
-            listed = self.grid.epsilon_bounds(delta)
-            if self._narrow(listed, 3.0 * WIDTH):
-                return listed
-        found = self.saddle.epsilon_bounds(delta)
-        if found is not None and self._narrow(found, 3.0 * WIDTH):
-            return found
-        trimmed = self.saddle.trimmed(delta)
-        other = None if trimmed is None else trimmed.epsilon_bounds(delta)
-        if other is not None:
-            found = other if found is None else found.meet(other)
-            if self._narrow(found, 3.0 * WIDTH):
-                return found
-        other = self.grid.epsilon_bounds(delta)
-        return other if found is None else found.meet(other)
-
-    def _narrow(self, found: Bounds, width: float) -> bool:
+    def enough(self, found: Bounds, width: float) -> bool:
         """No refinement closes the gap between a bracketed pair's two laws, so there any lower bound will do."""
-        return found.relative_width <= width if self.exact else found.lower > 0.0
+        narrow = found.relative_width <= width if self.exact else found.lower > 0.0
+        return narrow or found.upper < ENDS
+
+    def _end(self, found: Bounds) -> Bounds:
+        self.last[:] = ["at the end of the range nothing is computed: the mass at infinity and the largest loss say it"]
+        return found
+
+    def _edge(self, delta: float) -> Bounds:
+        """epsilon at delta 0, or at one that is not above the mass at infinity as far as doubles can tell."""
+        if delta < self.infinity * (1.0 - EDGE):
+            return Bounds(math.inf if self.exact else 0.0, math.inf)
+        if delta == 0.0:
+            low = self.highest * (1.0 - 4.0 * VALUE_ULPS * UNIT) if self._rounded else self.highest
+            return Bounds(low if self.exact and not math.isnan(low) else 0.0, self.highest)
+        # At the largest loss delta is the mass at infinity; closer than doubles can tell only exact arithmetic helps.
+        top = self.highest if covers(delta, self.lost) else math.inf
+        near = 0.0 if self.direct is None else self.direct.epsilon_bounds(delta).lower
+        return Bounds(min(near, top), top)
 
     @cached_property
     def total_variation(self) -> float:
@@ -264,13 +255,13 @@ class OneDirection:
         """True if epsilon at this delta surely does not exceed the one given: cheap, and False where it cannot tell."""
         if self.infinity * (1.0 + EDGE) >= delta or self._ends_before(epsilon):
             return self.infinity * (1.0 + EDGE) < delta
-        return self.route == "composed" and epsilon > 0.0 and self._markov(epsilon) <= delta
+        return self.composed and epsilon > 0.0 and self.markov(epsilon) <= delta
 
     def _ends_before(self, epsilon: float) -> bool:
         """True if no finite loss is beyond epsilon (the largest is rounded up)."""
         return self.highest <= epsilon
 
-    def _markov(self, epsilon: float) -> float:
+    def markov(self, epsilon: float) -> float:
         """An upper bound on delta by Markov's inequality under one tilt.
 
         The coarse cumulants choose the tilt; the moment generating functions at it are integrated anew.
@@ -285,52 +276,13 @@ class OneDirection:
 
     def epsilon_upper(self, delta: float) -> float:
         """The upper end of ``epsilon_bounds`` alone, which costs half where the contour answers."""
-        plain = self.route == "composed" and not self.bracketed and not self.grid.small_lattice
+        plain = self.composed and not self.bracketed and not self.grid.small_lattice
         if plain and self.infinity * (1.0 + EDGE) < delta < 1.0:
             found = self.saddle.epsilon_upper(delta)
             if found is not None:
+                self.last[:] = [Contour.words]
                 return min(found, self.highest)
         return self.epsilon_bounds(delta).upper
-
-    def epsilon_bounds(self, delta: float) -> Bounds:
-        """epsilon at one delta in [0, 1]."""
-        if self.route == "nothing" or delta >= 1.0:
-            return Bounds(0.0, 0.0)
-        if delta < self.infinity * (1.0 - EDGE):
-            return Bounds(math.inf if self.exact else 0.0, math.inf)
-        if delta == 0.0:
-            low = self.highest * (1.0 - 4.0 * VALUE_ULPS * UNIT) if self._rounded else self.highest
-            return Bounds(low if self.exact and not math.isnan(low) else 0.0, self.highest)
-        # At the largest loss delta is the mass at infinity; closer than doubles can tell only exact arithmetic helps.
-        top = self.highest if covers(delta, self.lost) else math.inf
-        if delta <= self.infinity * (1.0 + EDGE):
-            near = 0.0 if self.direct is None else self.direct.epsilon_bounds(delta).lower
-            return Bounds(min(near, top), top)
-        if self.route == "gaussian":
-            return gdp.epsilon_bounds(self.mu, delta)
-        if self.direct is not None:
-            found = self.direct.epsilon_bounds(delta)
-            return Bounds(min(found.lower, top), min(found.upper, top))
-        curve = self._renyi_epsilon(delta) if self.bracketed else math.inf
-        if self.route == "renyi":
-            return Bounds(0.0, curve)
-        found = self._composed_epsilon(delta)
-        low = found.lower
-        if low == 0.0 and self.listed_below is not None:
-            low = self.listed_below.epsilon_bounds(delta).lower
-        if math.isfinite(self.mu_above):
-            curve = min(curve, gdp.epsilon_bounds(self.mu_above, delta).upper)
-        if math.isinf(min(found.upper, curve, self.highest)):
-            curve = self._unsampled_epsilon(delta)
-        return Bounds(low, max(low, min(found.upper, curve, self.highest)))
-
-    def _unsampled_epsilon(self, delta: float) -> float:
-        """Sampling never hurts: the same composition without it, where that has a closed form; else infinity."""
-        terms = merged((leaf.unamplified, count) for leaf, count in self.terms)
-        if terms == self.terms:
-            return math.inf
-        plain = OneDirection.of(terms, self.direction)
-        return plain.epsilon_bounds(delta).upper if plain.route == "gaussian" else plain.highest
 
     # ---- the Renyi route ----
 
@@ -350,17 +302,11 @@ class OneDirection:
             total = total + count * (bound + MASS_ULPS * UNIT)
         return total * (1.0 + 1e-12) + 1e-13
 
-    def _renyi_delta(self, epsilon: float) -> float:
+    @cached_property
+    def renyi_curve(self) -> tuple[Array, Array]:
+        """The orders minus one where the curve is finite, and the curve there."""
         known = np.isfinite(self.log_mgf)
-        finite = float(best_delta(self.log_mgf[known], THETAS[known], np.array([epsilon]))[0])
-        return min(1.0, self.infinity + finite)
-
-    def _renyi_epsilon(self, delta: float) -> float:
-        left = delta - self.infinity
-        known = np.isfinite(self.log_mgf)
-        t, k = THETAS[known], self.log_mgf[known]
-        values = (k + t * np.log(t) - (1.0 + t) * np.log1p(t) - math.log(left)) / t
-        return max(0.0, float(np.min(values)) * (1.0 + 1e-12))
+        return THETAS[known], self.log_mgf[known]
 
     def renyi(self, order: float) -> float:
         """Upper bound on the Renyi divergence; order 1 is the mean of the loss."""

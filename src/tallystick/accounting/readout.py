@@ -35,7 +35,7 @@ class Reader:
         from tallystick.accounting.leaves.gaussian import Gdp
 
         side = self.sides[0]
-        if self.loss.group > 1 and side.route == "gaussian":
+        if self.loss.group > 1 and side.gaussian:
             return OneDirection.of(((Gdp(self.loss.group * side.mu), 1),), Direction.REMOVE)
         return None
 
@@ -118,7 +118,7 @@ class Reader:
         if not self.loss.terms:
             return alpha
         side = self.closed_group or self.sides[0]
-        if side.route == "gaussian" and (self.loss.group == 1 or self.closed_group):
+        if side.gaussian and (self.loss.group == 1 or self.closed_group):
             return gdp.power(side.mu, alpha)
         return self._power.at(alpha)
 
@@ -127,7 +127,7 @@ class Reader:
         if not self.loss.terms:
             return 1.0 - alpha
         side = self.closed_group or self.sides[0]
-        if side.route == "gaussian" and (self.loss.group == 1 or self.closed_group):
+        if side.gaussian and (self.loss.group == 1 or self.closed_group):
             return gdp.tradeoff(side.mu, alpha)
         return max(0.0, math.nextafter(1.0 - self._power.at(alpha), -math.inf))
 
@@ -162,17 +162,7 @@ class Reader:
         return least_mu(self)
 
     def explain(self) -> str:
-        words = {
-            "nothing": "there is nothing to compute: no loss",
-            "gaussian": "closed form: all terms are Gaussian and merge into one",
-            "alone": "closed form: one release, its profile is integrated directly",
-            "renyi": "conversion of a Renyi curve, optimised over the order (only an upper bound is known)",
-            "enumerated": "exact: every joint outcome is listed",
-            "contour": "contour integral of the characteristic function, every error bounded and added",
-            "blurred": "contour integrals of two slightly blurred profiles, which bound the profile from both sides",
-            "grid": "tilted grid: losses on a small lattice, or a contour that decays too slowly; added by FFT",
-        }
-        lines = [f"{side.direction.value}: {words[side.route_at(1e-6)]}" for side in self.sides]
+        lines = [f"{side.direction.value}: {side.explain()}" for side in self.sides]
         if self.loss.group > 1:
             lines.append(f"groups of {self.loss.group}: trade-off functions are chained")
         return "\n".join(lines)

@@ -77,10 +77,18 @@ class SaddleSum:
 
     def delta_bounds(self, epsilon: float, width: float = WIDTH) -> Bounds | None:
         """Certified bounds on delta, or None where the integrand decays too slowly."""
+        return self.plain_delta(epsilon) or self.blurred_delta(epsilon, width)
+
+    def plain_delta(self, epsilon: float) -> Bounds | None:
+        """The same where no blur is needed, else None."""
+        nodes = self._nodes(_rung(self.cumulants.tilt_for_threshold(epsilon)), 0.0, True)
+        return None if nodes is None else self._delta(nodes, epsilon)
+
+    def blurred_delta(self, epsilon: float, width: float) -> Bounds | None:
+        """The same by finer and finer blurs, where one is needed."""
         theta = _rung(self.cumulants.tilt_for_threshold(epsilon))
-        nodes = self._nodes(theta, 0.0, True)
-        if nodes is not None:
-            return self._delta(nodes, epsilon)
+        if self._nodes(theta, 0.0, True) is not None:
+            return None
         best: Bounds | None = None
         for nodes in self._blurred(theta, width / (theta * (theta + 1.0))):
             best = self._delta(nodes, epsilon) if best is None else best.meet(self._delta(nodes, epsilon))
@@ -101,10 +109,18 @@ class SaddleSum:
 
     def epsilon_bounds(self, delta: float, width: float = WIDTH) -> Bounds | None:
         """Certified bounds on epsilon, or None where the integrand decays too slowly."""
+        return self.plain_epsilon(delta) or self.blurred_epsilon(delta, width)
+
+    def plain_epsilon(self, delta: float) -> Bounds | None:
+        """The same where no blur is needed, else None."""
+        nodes = self._nodes(self._tilt(delta), 0.0, True)
+        return None if nodes is None else self._epsilon(nodes, delta)
+
+    def blurred_epsilon(self, delta: float, width: float) -> Bounds | None:
+        """The same by finer and finer blurs, where one is needed."""
         theta = self._tilt(delta)
-        nodes = self._nodes(theta, 0.0, True)
-        if nodes is not None:
-            return self._epsilon(nodes, delta)
+        if self._nodes(theta, 0.0, True) is not None:
+            return None
         size = max(self.centre(theta), 0.05 / theta)
         best: Bounds | None = None
         for nodes in self._blurred(theta, width * size / (theta + 1.0)):
@@ -119,10 +135,6 @@ class SaddleSum:
     def centre(self, theta: float) -> float:
         """The threshold whose best tilt is theta."""
         return self.cumulants.derivatives(theta)[1] - 1.0 / theta - 1.0 / (1.0 + theta)
-
-    def decays(self, delta: float) -> bool:
-        """True if the contour answers without blurring."""
-        return self._nodes(self._tilt(delta), 0.0, True) is not None
 
     def surely_zero(self, delta: float) -> bool:
         """True if epsilon is zero at this delta, found where the tilt for that mass points below zero."""

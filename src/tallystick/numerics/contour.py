@@ -74,7 +74,7 @@ class Nodes:
 
     def upper(self, threshold: float) -> float:
         """Upper bound of the excess: aliases err upward, every other error is added."""
-        value, scale, slack = self._sum(threshold - self.location)
+        value, scale, slack = self._sum(threshold - self.location, 1.0)
         total = value + slack + self.error + self.tail
         # A bound of a positive quantity is positive; anything else would mean that an error was not counted.
         return min(1.0, total * scale + self.infinity + self.lost + 1e-320) if total > 0.0 else 1.0
@@ -82,17 +82,17 @@ class Nodes:
     def lower(self, threshold: float) -> float:
         """Lower bound of the excess: every error and both aliases are subtracted."""
         shifted = threshold + self.location
-        value, scale, slack = self._sum(shifted)
+        value, scale, slack = self._sum(shifted, -1.0)
         other, level = self.above
         width = 2.0 * math.pi / self.spacing
         # In logs until the end: where the tilted mean is far above the threshold both factors overflow.
         gap = (other - self.theta) * width
         high = math.exp(min(700.0, float(np.min(level - other * shifted - gap - np.log(-np.expm1(-gap))))))
-        finite = (value - slack - self.error - self.tail) * scale * (1.0 - 4.0 * self.scale_error)
+        finite = (value - slack - self.error - self.tail) * scale
         return max(0.0, finite - self.below - high) + certain(self.infinity)
 
-    def _sum(self, threshold: float) -> tuple[float, float, float]:
-        """The trapezoid sum, its scale (rounded up), and the rounding of the phases at this threshold."""
+    def _sum(self, threshold: float, side: float) -> tuple[float, float, float]:
+        """The trapezoid sum, its scale rounded to this side, and the rounding of the phases at this threshold."""
         turn = -1j * (self.spacing * threshold)
         rows, columns = self.integrand.shape
         # Node k = i * columns + j turns by both factors: few exponentials, then one product with a matrix.
@@ -102,7 +102,7 @@ class Nodes:
         turned = self.moments[1] * self.spacing * abs(threshold) + (rows + columns) * self.moments[0]
         exponent = self.log_scale - self.theta * threshold
         rounding = 8.0 * UNIT * (abs(self.log_scale) + self.theta * abs(threshold) + 4.0)
-        scale = math.exp(min(700.0, exponent)) * (1.0 + self.scale_error + rounding)
+        scale = math.exp(min(700.0, exponent + side * (2.0 * self.scale_error + rounding)))
         return total * self.spacing / math.pi, scale, 2.0 * UNIT * turned * self.spacing / math.pi
 
 

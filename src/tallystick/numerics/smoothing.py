@@ -67,6 +67,8 @@ class BlurredNodes:
         return self.once.upper(threshold)
 
     def lower(self, threshold: float) -> float:
-        """Lower bound of the excess, extrapolated from both blurs."""
+        """Lower bound of the excess, extrapolated from both blurs; none where they are so wide that they look alike."""
+        if self.ratio >= 1.0:
+            return 0.0
         first, second = self.once.lower(threshold), self.twice.upper(threshold)
         return max(0.0, (first * (1.0 - 4.0 * UNIT) - self.ratio * second * (1.0 + 4.0 * UNIT)) / (1.0 - self.ratio))

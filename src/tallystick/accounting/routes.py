@@ -1,0 +1,292 @@
+"""The ways to a number. Each route bounds delta and epsilon of one composition from both sides, or does not apply.
+
+``OneDirection`` asks them in order, cheapest first, meets their answers and stops where they are narrow enough. A route
+knows nothing of the others; a new one is a class here and its place in ``routes_of``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from tallystick.accounting import gdp
+from tallystick.accounting.bounds import Bounds
+from tallystick.accounting.enumerate import Direct
+from tallystick.accounting.leaf import merged
+from tallystick.accounting.leaves.renyi import best_delta
+from tallystick.accounting.saddle import WIDTH
+
+if TYPE_CHECKING:
+    from tallystick.accounting.direction import OneDirection
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One way to bound a composition; None where it has no answer."""
+
+    whole: OneDirection
+    words: ClassVar[str]
+    """What ``explain_computation`` says of it."""
+    decisive: ClassVar[bool] = False
+    """True if nobody else is asked once it has answered."""
+
+    def delta(self, epsilon: float, width: float) -> Bounds | None:
+        """Bounds on delta at epsilon >= 0, about as narrow as ``width``."""
+        return None
+
+    def epsilon(self, delta: float, width: float) -> Bounds | None:
+        """Bounds on epsilon at a delta between the mass at infinity and one."""
+        return None
+
+    def wanted(self, best: Bounds) -> bool:
+        """Whether it may still help, given what the routes before it found."""
+        return True
+
+
+class Nothing(Route):
+    """No release."""
+
+    words = "there is nothing to compute: no loss"
+    decisive = True
+    __slots__ = ()
+
+    def delta(self, epsilon: float, width: float) -> Bounds:
+        return Bounds(0.0, 0.0)
+
+    def epsilon(self, delta: float, width: float) -> Bounds:
+        return Bounds(0.0, 0.0)
+
+
+class Gaussian(Route):
+    """All terms are Gaussian."""
+
+    words = "closed form: all terms are Gaussian and merge into one"
+    decisive = True
+    __slots__ = ()
+
+    def delta(self, epsilon: float, width: float) -> Bounds:
+        return gdp.delta_bounds(self.whole.mu, epsilon)
+
+    def epsilon(self, delta: float, width: float) -> Bounds:
+        return gdp.epsilon_bounds(self.whole.mu, delta)
+
+
+@dataclass(frozen=True, slots=True)
+class Alone(Route):
+    """One release, by its own law."""
+
+    law: Direct
+    words: ClassVar[str] = "closed form: one release, its profile is integrated directly"
+    decisive: ClassVar[bool] = True
+
+    def delta(self, epsilon: float, width: float) -> Bounds:
+        return self.law.delta_bounds(epsilon)
+
+    def epsilon(self, delta: float, width: float) -> Bounds:
+        return self.law.epsilon_bounds(delta)
+
+
+class Enumerated(Alone):
+    """Few joint outcomes."""
+
+    words = "exact: every joint outcome is listed"
+    __slots__ = ()
+
+
+class LargestLoss(Route):
+    """No finite loss is larger."""
+
+    words = "no loss is larger than the sum of the largest"
+    __slots__ = ()
+
+    def epsilon(self, delta: float, width: float) -> Bounds | None:
+        return Bounds(0.0, self.whole.highest)
+
+
+class TotalVariation(Route):
+    """Total variation distances add at most, and delta is never above their sum."""
+
+    words = "total variation distances add at most"
+    __slots__ = ()
+
+    def delta(self, epsilon: float, width: float) -> Bounds:
+        return Bounds(0.0, self.whole.total_variation)
+
+
+class RenyiCurve(Route):
+    """The best order of the curves' sum."""
+
+    words = "conversion of a Renyi curve, optimised over the order (only an upper bound is known)"
+    __slots__ = ()
+
+    def delta(self, epsilon: float, width: float) -> Bounds:
+        theta, level = self.whole.renyi_curve
+        return Bounds(0.0, min(1.0, self.whole.infinity + float(best_delta(level, theta, np.array([epsilon]))[0])))
+
+    def epsilon(self, delta: float, width: float) -> Bounds:
+        theta, level = self.whole.renyi_curve
+        left = math.log(delta - self.whole.infinity)
+        values = (level + theta * np.log(theta) - (1.0 + theta) * np.log1p(theta) - left) / theta
+        return Bounds(0.0, max(0.0, float(np.min(values)) * (1.0 + 1e-12)))
+
+
+class GaussianAbove(Route):
+    """Every leaf is under a Gaussian, and Gaussians merge."""
+
+    words = "a Gaussian that dominates every term"
+    __slots__ = ()
+
+    def delta(self, epsilon: float, width: float) -> Bounds:
+        return Bounds(0.0, gdp.delta_bounds(self.whole.mu_above, epsilon).upper)
+
+    def epsilon(self, delta: float, width: float) -> Bounds:
+        return Bounds(0.0, gdp.epsilon_bounds(self.whole.mu_above, delta).upper)
+
+
+class CertainlyZero(Route):
+    """delta at epsilon 0 is small enough."""
+
+    words = "delta is not above this even at epsilon 0"
+    decisive = True
+    __slots__ = ()
+
+    def epsilon(self, delta: float, width: float) -> Bounds | None:
+        return Bounds(0.0, 0.0) if self.whole.saddle.surely_zero(delta) else None
+
+
+class Grid(Route):
+    """The tilted grid."""
+
+    words = "tilted grid: losses on a small lattice, or a contour that decays too slowly; added by FFT"
+    __slots__ = ()
+
+    def delta(self, epsilon: float, width: float) -> Bounds:
+        grid = self.whole.grid
+        shared = width > WIDTH and not grid.small_lattice
+        return grid.delta_nearby(epsilon) if shared else grid.delta_bounds(epsilon)
+
+    def epsilon(self, delta: float, width: float) -> Bounds:
+        return self.whole.grid.epsilon_bounds(delta)
+
+
+class Contour(Route):
+    """The contour integral where it converges by itself."""
+
+    words = "contour integral of the characteristic function, every error bounded and added"
+    __slots__ = ()
+
+    def delta(self, epsilon: float, width: float) -> Bounds | None:
+        return self.whole.saddle.plain_delta(epsilon)
+
+    def epsilon(self, delta: float, width: float) -> Bounds | None:
+        return self.whole.saddle.plain_epsilon(delta)
+
+
+class Blurred(Route):
+    """The contour integral of a profile that is blurred a little, from both sides."""
+
+    words = "contour integrals of two slightly blurred profiles, which bound the profile from both sides"
+    __slots__ = ()
+
+    def delta(self, epsilon: float, width: float) -> Bounds | None:
+        return self.whole.saddle.blurred_delta(epsilon, width)
+
+    def epsilon(self, delta: float, width: float) -> Bounds | None:
+        return self.whole.saddle.blurred_epsilon(delta, width)
+
+
+class Markov(Route):
+    """Markov's inequality under one tilt: rough, and the end of it where delta is smaller than doubles can say."""
+
+    words = "Markov's inequality under one tilt"
+    __slots__ = ()
+
+    def delta(self, epsilon: float, width: float) -> Bounds:
+        return Bounds(0.0, self.whole.markov(epsilon))
+
+
+class Trimmed(Route):
+    """The contour without the rarest losses, which are charged as mass at infinity."""
+
+    words = "contour integral without the rarest losses, which are added to delta"
+    __slots__ = ()
+
+    def delta(self, epsilon: float, width: float) -> Bounds | None:
+        saddle = self.whole.saddle
+        plain = saddle.delta_bounds(epsilon, width)
+        best = Bounds(0.0, min(self.whole.markov(epsilon), 1.0 if plain is None else plain.upper))
+        answered = False
+        for _ in range(2):
+            # Once the rarest losses are gone the estimate of delta falls, and more can go.
+            trimmed = saddle.trimmed(best.upper)
+            found = None if trimmed is None else trimmed.delta_bounds(epsilon, width)
+            if found is None:
+                break
+            best, answered = best.meet(found), True
+            if self.whole.enough(best, 30.0 * width):
+                break
+        return best if answered else None
+
+    def epsilon(self, delta: float, width: float) -> Bounds | None:
+        trimmed = self.whole.saddle.trimmed(delta)
+        return None if trimmed is None else trimmed.epsilon_bounds(delta)
+
+
+class OutcomesBelow(Route):
+    """The lower pairs outcome by outcome: a bound from below where no engine has one."""
+
+    words = "the outcomes that are certain, listed: a bound from below"
+    __slots__ = ()
+
+    def wanted(self, best: Bounds) -> bool:
+        return best.lower == 0.0
+
+    def delta(self, epsilon: float, width: float) -> Bounds | None:
+        listed = self.whole.listed_below
+        return None if listed is None else Bounds(listed.lower(epsilon), 1.0)
+
+    def epsilon(self, delta: float, width: float) -> Bounds | None:
+        listed = self.whole.listed_below
+        return None if listed is None else Bounds(listed.epsilon_bounds(delta).lower, math.inf)
+
+
+class Unsampled(Route):
+    """Sampling never hurts: the same composition without it, where that has a closed form."""
+
+    words = "the same releases without sampling"
+    __slots__ = ()
+
+    def wanted(self, best: Bounds) -> bool:
+        return math.isinf(best.upper)
+
+    def epsilon(self, delta: float, width: float) -> Bounds | None:
+        terms = merged((leaf.unamplified, count) for leaf, count in self.whole.terms)
+        if terms == self.whole.terms:
+            return None
+        plain = type(self.whole).of(terms, self.whole.direction)
+        return Bounds(0.0, plain.epsilon_bounds(delta).upper if plain.gaussian else plain.highest)
+
+
+def routes_of(whole: OneDirection) -> tuple[Route, ...]:
+    """The routes that apply to a composition, cheapest first."""
+    if not whole.terms:
+        return (Nothing(whole),)
+    if whole.gaussian:
+        return (Gaussian(whole),)
+    if whole.single is not None:
+        return (LargestLoss(whole), Alone(whole, whole.single))
+    if whole.listed is not None:
+        return (LargestLoss(whole), Enumerated(whole, whole.listed))
+    rough: list[Route] = [LargestLoss(whole), TotalVariation(whole)] if whole.composed else []
+    if whole.bracketed:
+        rough.append(RenyiCurve(whole))
+    if not whole.composed:
+        return tuple(rough)
+    if math.isfinite(whole.mu_above):
+        rough.append(GaussianAbove(whole))
+    contour: list[Route] = [Contour(whole), Blurred(whole), Markov(whole), Trimmed(whole)]
+    engines = [Grid(whole), *contour] if whole.grid.small_lattice else [*contour, Grid(whole)]
+    return (*rough, CertainlyZero(whole), *engines, OutcomesBelow(whole), Unsampled(whole))

@@ -1,0 +1,117 @@
+"""Routes share one protocol, their certified answers never exclude each other, and what ran is what is said."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import tallystick as ts
+from tallystick.accounting import routes
+from tallystick.accounting.bounds import Bounds
+from tallystick.accounting.direction import OneDirection
+from tallystick.errors import Contradiction
+
+ROUTES = [kind for kind in vars(routes).values() if isinstance(kind, type) and issubclass(kind, routes.Route)]
+LOSSES = {
+    "sampled": 1000 * ts.gaussian(sigma=1).sampled(rate=0.01),
+    "Laplace": 3 * ts.laplace(scale=2),
+    "a lattice": 40 * ts.discrete_laplace(scale=3, sensitivity=2),
+    "discrete Gaussians": 50 * ts.discrete_gaussian(sigma=40),
+    "bounded range": 10 * ts.exponential(epsilon=0.3),
+    "a curve and more": ts.zcdp(rho=0.1) + ts.laplace(scale=2),
+    "mass at infinity": 30 * ts.approx_dp(epsilon=0.1, delta=1e-4) + 3 * ts.laplace(scale=2),
+    "rare huge losses": 2000 * ts.gaussian(sigma=0.4).sampled(rate=1e-4),
+    "unlike": 5 * ts.gaussian(sigma=2).sampled(rate=0.2) + 3 * ts.laplace(scale=5) + 2 * ts.pure_dp(epsilon=0.2),
+}
+
+
+def sides(loss: ts.PrivacyLoss) -> list[OneDirection]:
+    return [OneDirection(loss.terms, direction) for direction in ts.Direction]
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("delta", [0.2, 1e-3, 1e-9])
+def test_every_route_that_answers_allows_what_the_others_allow(name: str, delta: float) -> None:
+    for side in sides(LOSSES[name]):
+        if delta <= side.infinity:
+            continue
+        answers = [found for route in side.routes if (found := route.epsilon(delta, 1e-6)) is not None]
+        assert max(found.lower for found in answers) <= min(found.upper for found in answers)
+        epsilon = side.epsilon_bounds(delta).upper
+        answers = [found for route in side.routes if (found := route.delta(epsilon, 1e-6)) is not None]
+        assert max(found.lower for found in answers) <= min(found.upper for found in answers)
+
+
+def test_every_route_has_words_of_its_own() -> None:
+    kinds = [kind for kind in ROUTES if kind is not routes.Route]
+    assert len({kind.words for kind in kinds}) == len(kinds) >= 14
+
+
+def test_what_contradicts_itself_raises() -> None:
+    with pytest.raises(Contradiction, match="defect"):
+        Bounds(0.0, 1.0).meet(Bounds(1.5, 2.0))
+    assert Bounds(0.0, 1.0).meet(Bounds(1.0, 2.0)) == Bounds(1.0, 1.0)
+
+
+class Liar(routes.Route):
+    """A route whose lower bound is too high."""
+
+    words = "a lie"
+    __slots__ = ()
+
+    def epsilon(self, delta: float, width: float) -> Bounds:
+        return Bounds(100.0, 101.0)
+
+    def delta(self, epsilon: float, width: float) -> Bounds:
+        return Bounds(0.9, 1.0)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_wrong_route_is_not_hidden(first: bool) -> None:
+    side = OneDirection(LOSSES["unlike"].terms, ts.Direction.REMOVE)
+    lie = Liar(side)
+    honest = tuple(route for route in side.routes if not isinstance(route, routes.Contour))
+    side.__dict__["routes"] = (lie, *side.routes) if first else (*honest[:3], lie, *honest[3:])
+    with pytest.raises(Contradiction):
+        side.epsilon_bounds(1e-6)
+    with pytest.raises(Contradiction):
+        side.delta_bounds(3.0)
+
+
+def test_cheap_routes_come_first_and_dear_ones_are_not_asked_in_vain() -> None:
+    side = OneDirection(LOSSES["sampled"].terms, ts.Direction.REMOVE)
+    side.epsilon_bounds(1e-6)
+    assert side.last == [routes.Contour.words]
+    assert "grid" not in vars(side) or not side.grid._kept
+
+
+def test_what_is_said_is_what_ran() -> None:
+    loss = LOSSES["Laplace"]
+    side = OneDirection(loss.terms, ts.Direction.REMOVE)
+    assert routes.Blurred.words in side.explain()
+    side.epsilon_bounds(0.0)
+    assert "largest loss" in side.explain()
+    side.delta_bounds(0.5)
+    assert routes.Blurred.words in side.explain()
+    assert "no loss" in ts.no_loss().explain_computation()
+    assert "groups of 3" in LOSSES["sampled"].for_groups(3).explain_computation()
+    curve = OneDirection(ts.zcdp(rho=1).terms, ts.Direction.REMOVE)
+    curve.epsilon_bounds(1e-6)
+    assert curve.last == [routes.RenyiCurve.words]
+
+
+def test_wide_blurs_claim_nothing_from_below() -> None:
+    """Blurs so wide that both look alike once gave 5e10 + 8193 as a lower bound on what is 5e10 at most."""
+    loss = 10**9 * ts.pure_dp(epsilon=50.0)
+    for delta in (1e-300, 1e-6, 0.5, 1 - 1e-9):
+        bounds = loss.epsilon_bounds(delta=delta)
+        assert bounds.lower <= 5e10
+        assert bounds.upper <= 5e10
+
+
+def test_cut_batches_are_not_bounded_by_what_is_uncut() -> None:
+    """Sampling never hurts; cutting the batch may."""
+    leaf = ts.gaussian(sigma=1).sampled(rate=0.5, largest=60, population=100).terms[0][0]
+    assert leaf.unamplified is leaf
+    assert math.isinf((20 * ts.gaussian(sigma=1).sampled(rate=0.5, largest=55, population=100)).epsilon(delta=1e-3))

@@ -146,7 +146,7 @@ class PrivacyLossVariable:
         return total.values, np.cumsum(np.maximum(total.tilted, 0.0) * math.exp(total.log_scale))
 
     def _below(self, x: float) -> float:
-        if self._side.route == "gaussian":
+        if self._side.gaussian:
             from scipy.special import ndtr
 
             mu = self._side.mu
@@ -172,7 +172,7 @@ class PrivacyLossVariable:
     def _place(self, probability: float) -> float:
         if probability >= 1.0 and self._gives_away:
             return math.inf
-        if self._side.route == "gaussian":
+        if self._side.gaussian:
             from scipy.special import ndtri
 
             mu = self._side.mu

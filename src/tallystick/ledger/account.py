@@ -14,6 +14,8 @@ from tallystick.ledger.charge import CHARGE_LEASE, Charge
 from tallystick.ledger.filters import Amount, Filter
 from tallystick.ledger.journal import AccountRow, ChargeRow, Line
 from tallystick.ledger.milestones import Statement, so_far
+from tallystick.ledger.opening import partition_of
+from tallystick.ledger.partition import Partition
 from tallystick.ledger.pay import LEASE, Valued, pay
 
 if TYPE_CHECKING:
@@ -103,6 +105,13 @@ class Account:
     def children(self) -> list[Account]:
         """The blocks below."""
         return self.ledger.children_of(self.id)
+
+    def partitions(self) -> list[Partition]:
+        """How this block, and each block above it, is cut from its parent; a table must keep to all of them."""
+        if self.kind == "population":
+            return []
+        with self.ledger.store.read() as transaction:
+            return [partition_of(transaction, number) for number, _, name in self.path if name is not None]
 
     def guarantee(self) -> PrivacyLoss:
         """The loss this account promises never to exceed, against any adaptive analyst: its limit."""

@@ -46,6 +46,10 @@ def open_account(
             row = transaction.row("account_named", name) or _insert(transaction, wanted, partition, ledger.now())
     found = AccountRow(*row)
     _same(found, wanted, unit)
+    if partition is not None:
+        with ledger.store.read() as transaction:
+            if partition_of(transaction, found.id) != partition:
+                raise Refused(f"block {name!r} exists and is cut along other rows; what a block is never changes")
     return found
 
 
@@ -91,13 +95,18 @@ def _wanted(
 
 
 def _insert(transaction: Transaction, wanted: AccountRow, partition: Partition | None, at: int) -> AccountRow:
+    if partition is not None:
+        blocks = [AccountRow(*row) for row in transaction.rows("children", wanted.parent_id)]
+        partition.require_apart(
+            partition_of(transaction, block.id) for block in blocks if block.partition_name == partition.name
+        )
     position = journal.append(
         transaction,
         "open",
         at,
         name=wanted.name,
         parent=wanted.parent_id,
-        partition=[partition.name, partition.by, partition.one_block_per_unit] if partition else None,
+        partition=partition.to_data() if partition else None,
         account_kind=wanted.kind,
         filter=wanted.filter,
         unit=wanted.unit,
@@ -108,6 +117,11 @@ def _insert(transaction: Transaction, wanted: AccountRow, partition: Partition |
     row = wanted._replace(id=position.seq)
     transaction.run("account_insert", *row[:12])
     return row
+
+
+def partition_of(transaction: Transaction, account_id: int) -> Partition:
+    """How a block was cut from its parent: the entry that opened it says so."""
+    return Partition(*journal.entry_body(transaction, account_id)["partition"])
 
 
 def _same(found: AccountRow, wanted: AccountRow, unit: str | None) -> None:

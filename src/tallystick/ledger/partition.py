@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from tallystick.errors import Refused
+from tallystick.errors import InvalidInput, Refused
+from tallystick.ledger.text import checked
 
 ASSIGNED_BY: Final = ("unit id", "public attribute")
+MOST_VALUES: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +22,41 @@ class Partition:
     attribute, never of other records. A median split of the table, for example, fails (iii): errata 49,
     docs/theory/parallel-composition.md. Under replacement one unit can leave one block and enter another.
 
+    ``column`` and ``values`` are the predicate of one block: a table paid by it sees only rows with one of the values,
+    and no two blocks share a value. Without a predicate nothing makes a table keep to its block, so none is paid by it.
+    That all rows of a unit have the same value is what ``one_block_per_unit`` vouches for.
+
     >>> Partition("ward", by="unit id", one_block_per_unit=True).require("add_remove")
     """
 
     name: str
     by: str
     one_block_per_unit: bool
+    column: str = ""
+    values: tuple[str | int, ...] = ()
+
+    def __post_init__(self) -> None:
+        allowed = "column= and values=: a column and up to 10000 different texts or whole numbers in it"
+        values = tuple(self.values)
+        plain = all(type(value) in (str, int) for value in values) and len(set(values)) == len(values) <= MOST_VALUES
+        if bool(self.column) != bool(values) or not plain:
+            raise InvalidInput("partition", self.name, allowed)
+        if self.column:
+            checked("column", self.column)
+        object.__setattr__(self, "values", values)
+
+    def to_data(self) -> list[Any]:
+        """As the chain has it."""
+        return [self.name, self.by, self.one_block_per_unit, self.column, list(self.values)]
+
+    def require_apart(self, others: Iterable[Partition]) -> None:
+        """Refuse a block that shares a value with another block of the partition, or is cut along another column."""
+        for other in others:
+            if self.column != other.column or set(self.values) & set(other.values):
+                raise Refused(
+                    f"blocks of {self.name!r} are cut along one column and share no value; another block has "
+                    f"{other.column or 'no column'}: {', '.join(map(str, other.values[:5])) or 'no values'}"
+                )
 
     def require(self, adjacency: str) -> None:
         """Refuse, naming the condition that failed, when the maximum would not be valid."""

@@ -38,6 +38,7 @@ class Book:
     lines: dict[int, list[tuple[int, int, int]]] = field(default_factory=dict)
     answers: dict[int, str] = field(default_factory=dict)
     datasets: list[DatasetRow] = field(default_factory=list)
+    partitions: dict[int, Partition] = field(default_factory=dict)
     fixed: dict[str, Any] = field(default_factory=dict)
     sources: dict[int, str | None] = field(default_factory=dict)  # of charges
     quarantines: dict[tuple[int, int], tuple[str, int | None]] = field(default_factory=dict)
@@ -137,6 +138,11 @@ def _open(book: Book, seq: int, entry: dict[str, Any]) -> None:
     if entry["partition"] is not None:
         partition = Partition(*entry["partition"])
         partition.require(entry["adjacency"])
+        others = [
+            row.id for row in book.accounts.values() if row.parent_id == parent and row.partition_name == partition.name
+        ]
+        partition.require_apart(book.partitions[block] for block in others)
+        book.partitions[seq] = partition
     book.names[entry["name"]] = seq
     book.accounts[seq] = AccountRow(
         seq, entry["name"], parent, partition.name if partition else None, entry["account_kind"], entry["filter"],

@@ -13,6 +13,7 @@ from tallystick.errors import AdjacencyMismatch, InvalidInput, Refused
 from tallystick.mechanisms.base import confidence_level
 from tallystick.tables.allocate import Noise, lone_probability, threshold
 from tallystick.tables.asked import Query
+from tallystick.tables.blocks import within_block
 from tallystick.tables.budget import errors, for_gaussian_account, priced
 from tallystick.tables.keyset import PrivateKeys
 from tallystick.tables.sources import source_of
@@ -168,6 +169,7 @@ class Plan:
 def make_plan(query: Query, budget: Mapping[str, Any], *, account: Account | None = None) -> Plan:
     """Price a question. The unit's name is that of the account, if there is one."""
     payer = account or query.table.account
+    query = query if payer is None else within_block(query, payer)
     unit = None if payer is None else payer.unit
     found = priced(query, budget, unit)
     privacy = found.privacy

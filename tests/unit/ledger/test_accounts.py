@@ -122,6 +122,30 @@ def test_parallel_composition_names_the_condition_that_failed(ledger, partition,
     assert len(ledger.accounts()) == 1
 
 
+def rooms(*values, column="room"):
+    return Partition("room", by="public attribute", one_block_per_unit=True, column=column, values=values)
+
+
+def test_blocks_of_one_partition_share_no_rows(ledger, people):
+    ledger.open("one", budget=units(90), parent=people, partition=rooms("r1", "r2"))
+    for other in (rooms("r2", "r3"), rooms("r3", column="ward"), rooms(column="")):
+        with pytest.raises(Refused, match="share no value"):
+            ledger.open("two", budget=units(90), parent=people, partition=other)
+    two = ledger.open("two", budget=units(90), parent=people, partition=rooms("r3", 7))
+    assert two.partitions() == [rooms("r3", 7)]
+    with pytest.raises(Refused, match="never changes"):
+        ledger.open("two", budget=units(90), parent=people, partition=rooms("r4"))
+    assert ledger.verify().problems == ()
+
+
+@pytest.mark.parametrize(
+    ("column", "values"), [("x", ()), ("", ("a",)), ("x", (1.5,)), ("x", ("a", "a")), ("x", (True,))]
+)
+def test_a_predicate_is_a_column_and_its_values(column, values):
+    with pytest.raises(InvalidInput, match="column="):
+        rooms(*values, column=column)
+
+
 def test_a_block_keeps_its_parents_currency_and_unit(ledger, people):
     with pytest.raises(Refused, match="currency"):
         ledger.open("block", budget=Budget.approx(1), parent=people)

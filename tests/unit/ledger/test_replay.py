@@ -106,6 +106,19 @@ def test_a_block_that_may_not_be_parallel_is_refused(entries):
         replayed(entries)
 
 
+def test_blocks_that_share_rows_are_refused(entries):
+    blocks = [entry for entry in entries if entry["kind"] == "open" and entry["parent"]]
+    for block in blocks:
+        block["partition"][3:] = ["ward", [block["name"]]]
+    replayed(entries)
+    blocks[1]["partition"][4].append(blocks[0]["name"])
+    with pytest.raises(Refused, match="share no value"):
+        replayed(entries)
+    blocks[1]["partition"][3:] = ["", []]
+    with pytest.raises(Refused, match="one column"):
+        replayed(entries)
+
+
 def test_a_block_in_another_currency_is_refused(entries):
     block = next(entry for entry in entries if entry["kind"] == "open" and entry["parent"])
     block["filter"] = "approx"

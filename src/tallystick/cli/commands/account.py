@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver
+from tallystick.errors import InvalidInput
 from tallystick.publish.place import account_facts, opened, place_of
 
 if TYPE_CHECKING:
@@ -35,6 +36,10 @@ def open_(
     one_block_per_unit: Annotated[
         bool, typer.Option("--one-block-per-unit", help="You vouch that a unit lies in one block of the partition.")
     ] = False,
+    where: Annotated[
+        list[str] | None,
+        typer.Option("--where", metavar="COLUMN=VALUE", help="With --partition: the rows of this block; repeatable."),
+    ] = None,
     milestone: Annotated[
         list[float] | None, typer.Option("--milestone", help="Declare a milestone for 'so far' statements.")
     ] = None,
@@ -47,7 +52,10 @@ def open_(
     from tallystick.ledger import Budget, Partition
 
     loss = read_loss(budget)
-    split: Partition | None = Partition(partition, by=by, one_block_per_unit=one_block_per_unit) if partition else None
+    split: Partition | None = None
+    if partition:
+        column, values = _predicate(where)
+        split = Partition(partition, by=by, one_block_per_unit=one_block_per_unit, column=column, values=values)
     if dry_run:
         asked = Budget.of(loss)
         if split:
@@ -60,6 +68,16 @@ def open_(
             name, budget=loss, unit=unit, parent=parent, partition=split, milestones=tuple(milestone or ())
         )
         _deliver("account.open", name, {**account_facts(account), "dry_run": False}, ledger, as_json, repr(account))
+
+
+def _predicate(where: list[str] | None) -> tuple[str, tuple[str | int, ...]]:
+    """The column and the values of a block; what looks like a whole number is one."""
+    pieces = [text.partition("=") for text in where or ()]
+    columns = {column.strip() for column, _, _ in pieces}
+    if len(columns) > 1 or not all(equals and column.strip() for column, equals, _ in pieces):
+        raise InvalidInput("--where", where, "COLUMN=VALUE, each time with the same column")
+    values = [value.strip() for _, _, value in pieces]
+    return next(iter(columns), ""), tuple(int(v) if v.lstrip("-").isdecimal() else v for v in values)
 
 
 @app.command()

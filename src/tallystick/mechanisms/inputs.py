@@ -84,7 +84,7 @@ def length(argument: str, value: Any, allowed: str) -> int:
     """
     try:
         return len(value)
-    except TypeError:  # also an array of dimension 0
+    except Exception:  # no length, as an array of dimension 0, or one that cannot be told
         raise InvalidInput(argument, f"a value of type {type(value).__name__}", allowed) from None
 
 
@@ -96,6 +96,16 @@ def listed(argument: str, value: Any, allowed: str, *, least: int = 1, most: int
     if not least <= size <= most:
         raise InvalidInput(argument, f"{size} entries", f"{allowed} and at most {most}")
     return size
+
+
+def array_or_list(value: Any) -> Any:
+    """A column of another library as the array it is, whose dtype and shape are public; anything else as given."""
+    if type(value) in (list, tuple, np.ndarray) or not hasattr(value, "__array__"):
+        return value
+    try:
+        return np.asarray(value)
+    except Exception:
+        return value
 
 
 def number(entry: Any) -> Number | None:
@@ -177,6 +187,7 @@ def numbers(
     """
     allowed = f"a one-dimensional sequence of at least {least} finite numbers"
     size = listed(argument, value, allowed, least=least, most=most)
+    value = array_or_list(value)
     if isinstance(value, np.ndarray) and (value.ndim != 1 or value.dtype.kind not in "biufO"):
         raise InvalidInput(argument, f"array of {value.dtype}, shape {value.shape}", allowed)
     array = _array(value, size)
@@ -207,7 +218,7 @@ def _array(value: Any, size: int) -> NDArray[Any] | None:
 def _one_by_one(argument: str, value: Any, allowed: str, *, strict: bool, nothing: float) -> Numbers:
     try:
         found = [number(entry) for entry in value]
-    except TypeError:
+    except Exception:  # of the container: what an entry is raises nothing
         raise InvalidInput(argument, f"a value of type {type(value).__name__}", allowed) from None
     if strict and not all(entry is not None and -LARGEST <= entry <= LARGEST for entry in found):
         raise InvalidInput(argument, "something that is no number, NaN, infinite or above 4e307", allowed)

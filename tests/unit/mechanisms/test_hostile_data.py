@@ -38,6 +38,22 @@ class Rude:
     __hash__ = object.__hash__
 
 
+class Column:
+    """What tables of other libraries look like: a length, names to iterate, and an array inside."""
+
+    def __init__(self, inside: np.ndarray) -> None:
+        self.inside = inside
+
+    def __len__(self) -> int:
+        return len(self.inside)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(["first", "second"])
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return self.inside
+
+
 class Unhashable(Rude):
     __hash__ = Rude._no  # type: ignore[assignment]
 
@@ -154,7 +170,7 @@ def test_containers_are_refused_by_what_they_are_never_by_what_is_in_them(verb: 
             assert shaped == outcome(mechanism, make(verb.value[::-1]))
     for dtype in ("S3", "U3", "M8[ns]", "m8[s]", "c16"):
         assert outcome(mechanism, np.zeros(3, dtype=dtype)) != "released" or verb.name.startswith("response.")
-    for value in ("text", b"bytes", {1.0, 2.0}, iter([1.0]), None, object(), 1j):
+    for value in ("text", b"bytes", {1.0, 2.0}, iter([1.0]), None, object(), 1j, Rude(), Column(np.zeros((3, 2)))):
         assert outcome(mechanism, value) != "released"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -11,8 +12,9 @@ import numpy as np
 import pytest
 
 from tallystick.errors import InvalidInput
+from tallystick.mechanisms import noise, response
 from tallystick.mechanisms.inputs import LARGEST, number, numbers, records, scores
-from unit.mechanisms.test_hostile_data import HOSTILE, Rude
+from unit.mechanisms.test_hostile_data import HOSTILE, Column, Rude
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -52,3 +54,22 @@ def test_scores_keep_their_exact_distances() -> None:
 def test_a_direct_call_refuses_any_record_that_is_no_finite_number(bad: Any) -> None:
     with pytest.raises(InvalidInput):
         numbers("data", [1.0, bad], strict=True)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_numbers_of_any_type_round_to_lattice_points_no_further_apart_than_they_are(seed: int) -> None:
+    rng = random.Random(seed)
+    granularity, distance = 2.0 ** rng.randrange(-3, 8), rng.choice([1, 3, 64, 0.5])
+    mechanism = noise.add_laplace(scale=1e3, sensitivity=distance, dimension=2, changed=1, granularity=granularity)
+    makes: list[Any] = [lambda x: x, float, np.float64, lambda x: Decimal(x.numerator) / x.denominator]
+    for _ in range(50):
+        left = Fraction(rng.choice([0, 2**53, 2**60, -(2**60)]) + rng.randrange(-300, 300))
+        right = left + Fraction(distance) * rng.choice([-1, 1])
+        pair = [rng.choice(makes if Fraction(float(x)) == x else makes[:1])(x) for x in (left, right)]
+        points = [mechanism.prepare([entry, rng.choice([0, 0.5])], strict=False)[0] for entry in pair]
+        assert abs(points[0] - points[1]) <= math.ceil(distance / granularity)
+
+
+def test_columns_of_other_libraries_are_arrays() -> None:
+    assert records("data", Column(np.array([1.0, 2.0])), strict=True).tolist() == [1.0, 2.0]
+    assert response.randomize(epsilon=1.0).prepare(Column(np.array([0, 1])), strict=True).tolist() == [0, 1]

@@ -24,7 +24,7 @@ from tallystick.mechanisms.aggregate.winsorized import WinsorizedMean, winsorize
 from tallystick.mechanisms.base import Mechanism, confidence_level
 from tallystick.mechanisms.exact.randomness import Source
 from tallystick.mechanisms.exact.uniform import integers
-from tallystick.mechanisms.inputs import double, length, listed, number
+from tallystick.mechanisms.inputs import array_or_list, double, length, listed, number
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -122,8 +122,7 @@ def _records(value: Any, *, strict: bool) -> NDArray[Any]:
     """
     allowed = "a list of numbers, or an array with one record of numbers (or named fields) per row"
     size = listed("value", value, allowed, least=0)
-    if not isinstance(value, np.ndarray) and hasattr(value, "__array__"):
-        value = np.asarray(value)
+    value = array_or_list(value)
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf" and value.ndim >= 1:
         return value.astype(np.float64)
     if isinstance(value, np.ndarray) and value.dtype.names is not None:

@@ -19,7 +19,7 @@ from tallystick.errors import InvalidInput
 from tallystick.mechanisms.base import Mechanism, confidence_level
 from tallystick.mechanisms.exact.lattice import FARTHEST, Lattice
 from tallystick.mechanisms.exact.randomness import Source
-from tallystick.mechanisms.inputs import Numbers, length, numbers, scalar
+from tallystick.mechanisms.inputs import Numbers, array_or_list, length, numbers, scalar
 from tallystick.mechanisms.noise.laws import NoiseLaw, Relation
 
 if TYPE_CHECKING:
@@ -120,6 +120,7 @@ class AdditiveNoise(Mechanism[Points, Noisy]):
         allowed = f"a one-dimensional array of {dimension} finite {kind}"
         if length("value", value, allowed) != dimension:  # before an array is made of it
             raise InvalidInput("value", f"{len(value)} entries", allowed)
+        value = array_or_list(value)
         if isinstance(value, np.ndarray) and (value.ndim != 1 or value.dtype.kind not in dtypes):
             raise InvalidInput("value", f"an array of {value.dtype} of shape {value.shape}", allowed)
         if self.lattice is None and isinstance(value, np.ndarray) and value.dtype.kind == "i":

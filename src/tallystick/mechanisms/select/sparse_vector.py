@@ -147,7 +147,8 @@ class Comparison:
 
     def above(self, answer: Number, mine: LazyNoise) -> bool:
         """Is answer + its noise at least threshold + its noise?"""
-        above = self._clear(answer, mine) if isinstance(answer, float) else None
+        near = float(answer)
+        above = self._clear(near, mine) if near == answer else None
         return self._compare(Fraction(answer) - self.threshold, mine) if above is None else above
 
     def _clear(self, answer: float, mine: LazyNoise) -> bool | None:

@@ -40,6 +40,8 @@ def plan_lines(facts: dict[str, Any], plan: Plan) -> list[str]:
         ),
         "no data was opened",
     ]
+    if facts["refused"]:
+        lines.insert(1, f"         {facts['refused']}")
     if not facts["fits"]:
         lines.insert(1, "         does not fit: ask for a larger error, or try --suggest")
     return [*lines, "", *plan.explain().splitlines()]

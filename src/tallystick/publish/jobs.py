@@ -59,10 +59,23 @@ def plan_facts(plan: Plan, account: Account) -> dict[str, Any]:
         "left": str(left),
         "left_amount": amount_facts(left),
         "fits": price.a0 <= left.a0 and price.a1 <= left.a1,
+        "refused": _refusal(plan, price, account),
         "error": plan.error(),
         "confidence": 0.95,
         "groups": plan.facts()["keys"],
     }
+
+
+def _refusal(plan: Plan, price: Amount, account: Account) -> str | None:
+    """Why the data would not answer this plan now: closed after a failure, or below the least price."""
+    from tallystick.tables.identity import identity
+
+    table = plan.query.table
+    try:
+        account.admit(price, source=identity(table.source, table.name))
+    except Refused as problem:
+        return str(problem)
+    return None
 
 
 def saved(dataset: str, plan: Plan) -> str:

@@ -26,7 +26,18 @@ def identity(source: Source, table: str) -> str:
     if source.kind == "duckdb":
         return f"file {os.path.realpath(source.place)} {table.casefold()}"  # DuckDB's names ignore case
     if source.kind == "postgres":
-        parts = urlsplit(source.place)
-        options = "".join(f" {option}" for option in parse_qs(parts.query).get("options", ()))
-        return f"postgres {parts.hostname or ''}:{parts.port or 5432}{parts.path}{options} {table}"
+        return f"postgres {_server(source.place)} {table.removeprefix('public.')}"
     return f"{source.kind} {table}"
+
+
+def _server(url: str) -> str:
+    """Host, port, database and options of a PostgreSQL URL, as libpq would fill them in; this machine has one name."""
+    parts = urlsplit(url)
+    given = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+    host = given.get("host") or parts.hostname or os.environ.get("PGHOST", "")
+    port = given.get("port") or parts.port or os.environ.get("PGPORT", "5432")
+    database = given.get("dbname") or parts.path.lstrip("/") or os.environ.get("PGDATABASE", "")
+    if host.startswith("/") or host.lower() in ("", "localhost", "127.0.0.1", "::1"):
+        host = "localhost"
+    options = f" {given['options']}" if "options" in given else ""
+    return f"{host.lower()}:{port}/{database}{options}"

@@ -1,0 +1,47 @@
+"""One source has one name, however its place is spelled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tallystick.tables.identity import identity
+from tallystick.tables.sources import source_of
+
+
+def named(place: str, table: str = "visits") -> str:
+    return identity(source_of(place), table)
+
+
+def test_a_file_is_its_real_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_text("x\n1\n")
+    (tmp_path / "b.csv").symlink_to("a.csv")
+    (tmp_path / "c").mkdir()
+    spellings = ("a.csv", "./a.csv", "b.csv", "c/../a.csv", str(tmp_path / "a.csv"))
+    assert len({named(place) for place in spellings}) == 1
+    assert named("a.csv") != named("c.csv")
+
+
+def test_the_tables_of_a_database_file_are_apart_and_their_case_does_not_matter() -> None:
+    assert named("x.duckdb", "Visits") == named("x.duckdb", "visits") != named("x.duckdb", "bills")
+
+
+def test_a_server_is_its_host_port_and_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PGHOST", "PGPORT", "PGDATABASE"):
+        monkeypatch.delenv(name, raising=False)
+    same = (
+        "postgresql://ana:secret@DB.example/clinic",
+        "postgres://db.example:5432/clinic",
+        "postgresql:///clinic?host=db.example&port=5432",
+        "postgresql://ben@db.example/?dbname=clinic&connect_timeout=3",
+    )
+    assert {named(place) for place in same} == {"postgres db.example:5432/clinic visits"}
+    assert named(same[0], "public.visits") == named(same[0])
+    assert named("postgresql:///clinic") == named("postgresql://127.0.0.1/clinic") == named("postgresql://[::1]/clinic")
+    others = ("postgresql://db.example:5433/clinic", "postgresql://db.example/other", "postgresql://two.example/clinic")
+    assert not {named(place) for place in others} & {named(same[0])}
+    monkeypatch.setenv("PGHOST", "db.example")
+    assert named("postgresql:///clinic") == named(same[0])
+    assert "secret" not in named(same[0])

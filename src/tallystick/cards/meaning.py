@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from tallystick.rounding import up
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -44,7 +47,9 @@ class Meaning:
     @property
     def odds_factor(self) -> float:
         """e^epsilon: with you in the data no result is likelier by more than this factor, apart from delta."""
-        return math.exp(self.epsilon) if self.epsilon < 700 else math.inf
+        if self.epsilon >= 700:
+            return math.inf
+        return up(math.exp(self.epsilon), slack=1e-15) if self.epsilon > 0.0 else 1.0
 
     @property
     def plain_sentence(self) -> str:
@@ -89,8 +94,8 @@ def meaning(loss: PrivacyLoss, *, delta: float | None = None) -> Meaning:
         epsilon=float(loss.epsilon(delta=quoted)),
         delta=quoted,
         false_alarm=even,
-        hit=1 - even,
-        guess_accuracy=(1 + float(loss.total_variation())) / 2,
+        hit=_at_least(1 - Fraction(even)),
+        guess_accuracy=_at_least((1 + Fraction(float(loss.total_variation()))) / 2),
         hit_rates=dict(zip(FALSE_ALARMS, powers.tolist(), strict=True)),
         beliefs={prior: float(loss.posterior(prior=prior, delta=exceptions)) for prior in PRIORS},
         exceptions=exceptions,
@@ -109,20 +114,22 @@ def _exceptions(loss: PrivacyLoss) -> float:
 
 
 def _even_handed(loss: PrivacyLoss) -> float:
-    """The share a with f(a) = a, found on three nested grids (one array read-out each), rounded down."""
-    low, high = 0.0, 0.5
-    grid = np.concatenate([[0.0], np.geomspace(1e-12, 0.5, 48)])
-    for _ in range(3):
-        missed = np.asarray(loss.tradeoff(alpha=grid), dtype=float)
-        enough = np.flatnonzero(missed <= grid)
-        last = int(enough[0]) if enough.size else grid.size - 1
-        low, high = float(grid[max(last - 1, 0)]), float(grid[last])
-        grid = np.linspace(low, high, 49)
-    return low if high < 0.5 else _snap_to_half(low)
+    """The share a with f(a) = a, by bisection, rounded down: a test with fewer false alarms misses at least as many."""
+    if loss.tradeoff(alpha=0.5) >= 0.5:
+        return 0.5
+    low, high = 1e-12, 0.5
+    if loss.tradeoff(alpha=low) < low:
+        return 0.0
+    while high - low > 1e-12 * high:
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if loss.tradeoff(alpha=middle) >= middle else (low, middle)
+    return low
 
 
-def _snap_to_half(value: float) -> float:
-    return 0.5 if value > 0.4999 else value
+def _at_least(exact: Fraction) -> float:
+    """A double that is not below an exact number."""
+    near = float(exact)
+    return near if Fraction(near) >= exact else math.nextafter(near, math.inf)
 
 
 def _frequencies(without: float, within: float) -> tuple[str, str, str]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from tallystick.cards.figures import percent_up, plain, up
 from tallystick.cards.pictures import icons_svg, tradeoff_svg
+from tallystick.printing import given, percent_up, plain, up
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -42,5 +42,5 @@ def _template() -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    room.filters |= {"up": up, "percent_up": percent_up, "number": plain}
+    room.filters |= {"up": partial(up, digits=4), "percent_up": percent_up, "number": plain, "given": given}
     return room.get_template("card.html.j2")

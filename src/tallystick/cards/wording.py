@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tallystick.cards.figures import up
+from tallystick.printing import given, up
 
 NEIGHBOURS: Final = {
     "add_remove": "with and without all rows of one {unit}",
@@ -81,7 +81,7 @@ def _about_groups(keys: Mapping[str, Any]) -> str:
         return (
             f"Which groups are large. A group appears when its noisy number of units reaches {keys['threshold']}; a "
             f"group of one unit alone appears with probability at most {up(keys['reached'], 2)} "
-            f"(allowed: {keys['delta']:g})."
+            f"(allowed: {given(keys['delta'])})."
         )
     if keys["kind"] == "total":
         return "Which rows were counted at all: the table is one total, and its filter is public."

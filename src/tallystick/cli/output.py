@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -86,56 +85,3 @@ def working(what: str) -> Iterator[Callable[[str], None]]:
         return
     with errors.status(what) as status:
         yield lambda stage: status.update(f"{what}: {stage}")
-
-
-def round_up(value: float, digits: int = 6) -> str:
-    """``value`` to ``digits`` significant digits, never below it: an upper bound stays one when printed.
-
-    >>> round_up(6.18771239), round_up(0.25), round_up(float("inf"))
-    ('6.18772', '0.25', 'infinite')
-    """
-    return _rounded(value, digits, ROUND_CEILING)
-
-
-def round_down(value: float, digits: int = 6) -> str:
-    """``value`` to ``digits`` significant digits, never above it.
-
-    >>> round_down(6.18771239)
-    '6.18771'
-    """
-    return _rounded(value, digits, ROUND_FLOOR)
-
-
-def nearest(value: float, digits: int = 3) -> str:
-    """``value`` to ``digits`` significant digits, for numbers that are not bounds.
-
-    >>> nearest(0.0123456), nearest(1e-5)
-    ('0.0123', '1e-05')
-    """
-    return _rounded(value, digits, ROUND_HALF_EVEN)
-
-
-def _rounded(value: float, digits: int, rounding: str) -> str:
-    if math.isinf(value):
-        return "infinite" if value > 0 else "-infinite"
-    # Decimal rounds the exact binary value, so the direction cannot be lost; repr of the result adds no digits back.
-    rounded = Context(prec=digits, rounding=rounding).create_decimal_from_float(value)
-    return f"{float(rounded):.{digits}g}"
-
-
-def percent(share: float) -> str:
-    """A share that was given, as a percentage.
-
-    >>> percent(0.01), percent(0.001)
-    ('1 %', '0.1 %')
-    """
-    return f"{100 * share:.6g} %"
-
-
-def percent_up(share: float) -> str:
-    """A share that is an upper bound, as a percentage of four significant digits that is not below it.
-
-    >>> percent_up(0.7310585), percent_up(0.99999999), percent_up(0.0)
-    ('73.11 %', '100 %', '0 %')
-    """
-    return f"{round_up(100 * share, 4)} %"

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tallystick.cli.output import nearest, percent_up, round_up
+from tallystick.printing import nearest, percent_up, up
 from tallystick.publish import jobs
 
 if TYPE_CHECKING:
@@ -34,10 +34,7 @@ def plan_lines(facts: dict[str, Any], plan: Plan) -> list[str]:
     }
     lines = [
         f"price    {facts['price']}   (left {facts['left']}, population {facts['population']})",
-        *(
-            f"error    {name} +-{round_up(half, 4)} in 95 of 100 cases{holds[name]}"
-            for name, half in facts["error"].items()
-        ),
+        *(f"error    {name} +-{up(half, 4)} in 95 of 100 cases{holds[name]}" for name, half in facts["error"].items()),
         "no data was opened",
     ]
     if facts["refused"]:
@@ -57,7 +54,7 @@ def suggestion_lines(facts: list[dict[str, Any]]) -> list[str]:
     for word, each in zip(("cheaper", "as asked", "more exact"), facts, strict=True):
         left = each["left_amount"]["a0"]
         share = percent_up(each["price_amount"]["a0"] / left) if left > 0 else "-"
-        cells = (f"+-{round_up(each['error'][name], 4)}" for name in names)
+        cells = (f"+-{up(each['error'][name], 4)}" for name in names)
         row = "".join(f"{cell:<{w}}" for cell, w in zip(cells, wide, strict=True))
         lines.append(f"{word:<13}{each['price']:<28}{share if each['fits'] else 'does not fit':<18}{row}".rstrip())
     return [*lines, "errors hold in 95 of 100 cases; no data was opened"]

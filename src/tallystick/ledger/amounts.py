@@ -79,17 +79,3 @@ def second_limit(name: str, value: Number) -> int:
     if amount >= UNITS_1:
         raise InvalidInput(name, value, "a number in [0, 1)")
     return amount
-
-
-def shown(amount: int, units: int) -> str:
-    """A short decimal of an integer amount for people (rounded to nearest; the integer is the record).
-
-    >>> shown(12_500_000_000, UNITS_0), shown(10**12, UNITS_1)
-    ('0.0125', '1e-06')
-    """
-    value = float(Fraction(amount, units))
-    if value == 0:
-        return "0"
-    if 1e-4 <= abs(value) < 1e6:
-        return f"{value:.4f}" if abs(value) < 10 else f"{value:.6g}"
-    return f"{value:.3g}"

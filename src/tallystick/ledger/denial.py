@@ -8,8 +8,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from tallystick.errors import BudgetExceeded, Refused, TallystickError
-from tallystick.ledger.amounts import LARGEST, UNITS_0, UNITS_1, shown
+from tallystick.ledger.amounts import LARGEST, UNITS_0, UNITS_1
 from tallystick.ledger.filters import Amount, Filter
+from tallystick.printing import amount, down, given
 
 if TYPE_CHECKING:
     from tallystick.ledger.journal import AccountRow
@@ -25,7 +26,7 @@ def denied(account: AccountRow, a0: int, a1: int) -> TallystickError:
     limit = Amount(currency, account.limit0, account.limit1)
     fits = (*suggestions(left, asked, account.unit), *_higher_limit(account, a0, a1))
     message = (
-        f"asked {asked}   left {_like(left, asked)}   limit {_like(limit, asked)}   "
+        f"asked {asked}   left {_like(left, asked, upward=False)}   limit {_like(limit, asked)}   "
         f"({account.kind} {account.name}, {currency.title})\n"
         "nothing was charged and no data was read\n"
         f"fits: {', or '.join(fits)}"
@@ -33,9 +34,9 @@ def denied(account: AccountRow, a0: int, a1: int) -> TallystickError:
     return BudgetExceeded(message, asked=asked, left=left, limit=limit, fits=fits)
 
 
-def _like(amount: Amount, asked: Amount) -> str:
-    text = shown(amount.a0, UNITS_0)
-    return f"{text}, delta {float(amount.delta):.3g}" if asked.a1 else text
+def _like(held: Amount, asked: Amount, *, upward: bool = True) -> str:
+    text = amount(held.first, upward=upward)
+    return f"{text}, delta {amount(held.delta, upward=upward)}" if asked.a1 else text
 
 
 def suggestions(left: Amount, asked: Amount, unit: str) -> tuple[str, ...]:
@@ -46,7 +47,7 @@ def suggestions(left: Amount, asked: Amount, unit: str) -> tuple[str, ...]:
     """
     found = []
     if left.a1 < asked.a1:
-        found.append(f"a plan with delta at most {float(left.delta):.3g}")
+        found.append(f"a plan with delta at most {down(left.delta, 3)}")
     noise = noise_that_fits(left)
     if noise:
         found.append(noise.format(unit=plural(unit)))
@@ -75,7 +76,7 @@ def written(currency: Filter, first: int, second: int) -> str:
     if currency.kind == "gdp":
         return f"gdp(mu={_up(math.sqrt(value))!r})"
     if currency.kind == "rdp":
-        return f"renyi_dp({{{float(currency.order or 0):g}: {value!r}}})"
+        return f"renyi_dp({{{given(float(currency.order or 0))}: {value!r}}})"
     name = {"zcdp": "zcdp(rho", "approx": "approx_dp(epsilon" if second else "pure_dp(epsilon"}[currency.kind]
     return f"{name}={value!r}, delta={delta!r})" if second else f"{name}={value!r})"
 

@@ -12,7 +12,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 from tallystick.errors import InvalidInput
-from tallystick.ledger.amounts import UNITS_0, UNITS_1, shown
+from tallystick.ledger.amounts import UNITS_0, UNITS_1
+from tallystick.printing import amount
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -133,8 +134,12 @@ class Amount:
         return Fraction(self.a1, UNITS_1)
 
     def __str__(self) -> str:
-        text = f"{self.filter.rule.symbol} {shown(self.a0, UNITS_0)}"
-        return f"{text}, delta {shown(self.a1, UNITS_1)}" if self.a1 else text
+        return self.text()
+
+    def text(self, *, upward: bool = True) -> str:
+        """The amount for people. What is spent or promised is rounded up, what is left down."""
+        text = f"{self.filter.rule.symbol} {amount(self.first, upward=upward)}"
+        return f"{text}, delta {amount(self.delta, upward=upward)}" if self.a1 else text
 
     def to_dict(self) -> dict[str, object]:
         """The amount as plain data; the integers are the record, the floats are for reading."""

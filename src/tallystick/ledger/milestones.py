@@ -16,6 +16,7 @@ from tallystick.errors import InvalidInput, Refused
 from tallystick.ledger.amounts import UNITS_0, as_written, limit_units
 from tallystick.ledger.filters import Amount, Filter
 from tallystick.ledger.journal import AccountRow
+from tallystick.printing import given, up
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class Statement:
     statements: int
 
     def __str__(self) -> str:
-        return f"so far (epsilon {self.epsilon:.4g}, delta {self.delta:.3g}), cut at {self.milestone}"
+        return f"so far (epsilon {up(self.epsilon, 4)}, delta {given(self.delta)}), cut at {self.milestone}"
 
 
 def checked_milestones(values: Sequence[float | Fraction], limit0: int) -> list[int]:
@@ -64,9 +65,9 @@ def so_far(account: AccountRow, *, delta: float) -> Statement:
     share = delta / statements
     if currency.kind == "approx":
         if share < milestone.delta:
-            raise InvalidInput("delta", delta, f"at least {float(statements * milestone.delta):.6g} for this account")
+            raise InvalidInput("delta", delta, f"at least {up(statements * milestone.delta)} for this account")
         return Statement(milestone, float(milestone.first), delta, statements)
     loss = currency.guarantee(reached, account.limit1, adjacency=account.adjacency, unit=account.unit)
     if share <= milestone.delta:
-        raise InvalidInput("delta", delta, f"more than {float(statements * milestone.delta):.6g} for this account")
+        raise InvalidInput("delta", delta, f"more than {up(statements * milestone.delta)} for this account")
     return Statement(milestone, float(loss.epsilon(delta=share)), delta, statements)

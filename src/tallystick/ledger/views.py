@@ -58,7 +58,8 @@ def account_html(account: Account) -> str:
         f"<div><b>{escape(account.name)}</b> ({account.kind}, per {escape(account.unit)}, "
         f"{escape(account.currency.title)})"
         f"{bar(used.a0, limit.a0)}"
-        f"<div>promise: never more than {escape(str(limit))}; used {escape(str(used))}; left {escape(str(left))}</div>"
+        f"<div>promise: never more than {escape(str(limit))}; used {escape(str(used))}; "
+        f"left {escape(left.text(upward=False))}</div>"
         + lifetime
         + (table(["block", "used", "limit"], blocks) if blocks else "")
         + (table(["when", "why", "amount", "state"], rows) if rows else "<div>no charges yet</div>")

@@ -12,6 +12,7 @@ from tallystick.accounting import check, losses
 from tallystick.errors import InvalidInput, Refused
 from tallystick.mechanisms.base import confidence_level
 from tallystick.mechanisms.noise.laws import SMOOTH_VECTOR_SIGMA
+from tallystick.printing import down, up
 from tallystick.tables.allocate import Noise, allocated, privacy_of, rho_of
 from tallystick.tables.asked import Query
 from tallystick.tables.estimates import Noisy
@@ -52,7 +53,7 @@ def keys_delta(query: Query, budget: Mapping[str, Any]) -> float:
     """The delta that private keys use; it must fit in the delta that was given."""
     used = query.keys.delta if isinstance(query.keys, PrivateKeys) else 0.0
     if "delta" in budget and budget["delta"] < used:
-        raise InvalidInput("delta", budget["delta"], f"at least {used:g}, the delta of private_keys")
+        raise InvalidInput("delta", budget["delta"], f"at least {up(used)}, the delta of private_keys")
     return used
 
 
@@ -81,7 +82,7 @@ def _by_epsilon(query: Query, budget: dict[str, Any], unit: str | None) -> Price
     if delta == 0:
         return _by_pure_epsilon(query, budget, unit)
     if delta <= used:
-        raise InvalidInput("delta", delta, f"more than {used:g}, which private_keys uses; or epsilon= alone")
+        raise InvalidInput("delta", delta, f"more than {up(used)}, which private_keys uses; or epsilon= alone")
     # the noise may fail with what the keys leave of delta: delta = used + (1 - used) * rest
     rest = (delta - used) / (1.0 - used) * (1.0 - 1e-12)
 
@@ -112,8 +113,8 @@ def for_gaussian_account(query: Query, found: Priced, unit: str | None) -> Priva
         rho = float(rho_of(query, found.noises)) * (least.scale / SMOOTH_VECTOR_SIGMA) ** 2
         raise Refused(
             f"the noise on {least.part.label} has sigma {least.scale:.3g}; at 32 or less no Gaussian curve is proved "
-            f"to dominate it, so a GDP account cannot pay for it. Works: rho at most {rho * 0.99:.3g}, or an account "
-            "with a limit in zCDP or in epsilon and delta"
+            f"to dominate it, so a GDP account cannot pay for it. Works: rho at most {down(rho * 0.99, 3)}, or an "
+            "account with a limit in zCDP or in epsilon and delta"
         )
     return privacy_of(query, found.noises, 0.0, unit)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tallystick.printing import given
 from tallystick.tables.keyset import PrivateKeys, PublicTable
 from tallystick.tables.table import EachRow
 
@@ -104,7 +105,7 @@ def explained(plan: Plan) -> str:
     if keys["kind"] == "private":
         lines.append(
             f"  groups   from the data, shown when the noisy number of units is at least {keys['threshold']} "
-            f"(delta {keys['delta']:g})"
+            f"(delta {given(keys['delta'])})"
         )
     else:
         lines.append(f"  groups   {keys['count']} {keys['kind']}; every one appears")

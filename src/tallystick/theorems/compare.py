@@ -14,6 +14,7 @@ from typing import Any
 
 from tallystick.accounting import check
 from tallystick.accounting.loss import PrivacyLoss
+from tallystick.printing import given, nearest, up
 from tallystick.theorems import side_by_side
 from tallystick.theorems.side_by_side import Composition, DoesNotApply, Found
 
@@ -38,6 +39,13 @@ class Row:
     epsilon: float | None
     kind: Kind
     note: str
+
+    @property
+    def shown(self) -> str:
+        """Epsilon for people: a bound is rounded up."""
+        if self.epsilon is None:
+            return "-"
+        return up(self.epsilon) if self.kind is Kind.BOUND else nearest(self.epsilon, 6)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; an infinite epsilon is written as the text "inf" so that it stays JSON."""
@@ -79,7 +87,7 @@ class Comparison:
 
         lines = []
         for row in self.rows:
-            value = "-" if row.epsilon is None else f"{row.epsilon:.6g}"
+            value = row.shown
             cells = "".join(f"<td>{escape(text)}</td>" for text in (row.method, value, str(row.kind), row.note))
             lines.append(f"<tr>{cells}</tr>")
         head = "<tr><th>method</th><th>epsilon</th><th>kind</th><th>note</th></tr>"
@@ -88,9 +96,9 @@ class Comparison:
     def __str__(self) -> str:
         width = max(len(row.method) for row in self.rows)
         shown = self.loss if len(self.loss) <= 200 else self.loss[:197] + "..."
-        lines = [f"{shown} at delta = {self.delta:g}"]
+        lines = [f"{shown} at delta = {given(self.delta)}"]
         for row in self.rows:
-            value = "-" if row.epsilon is None else f"{row.epsilon:.6g}"
+            value = row.shown
             lines.append(f"{row.method:<{width}}  {value:>10}  {row.kind:<13}  {row.note}")
         return "\n".join(lines)
 

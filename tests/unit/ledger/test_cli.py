@@ -161,6 +161,6 @@ def test_a_denial_reads_as_promised(used, tmp_path, capsys):
     assert failure.from_error(caught.value).report(as_json=False) == 3
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "Denied: budget (exit 3)"
-    assert lines[1].startswith("  asked rho 0.7812   left 0.4637   limit 0.5000   (population clinic, zCDP filter)")
+    assert lines[1].startswith("  asked rho 0.7813   left 0.4637   limit 0.5000   (population clinic, zCDP filter)")
     assert lines[2] == "  nothing was charged and no data was read"
     assert lines[3].startswith("  fits: --sigma 1.04 (95% error +-2.04 patients")

@@ -15,7 +15,8 @@ import tallystick as ts
 from crash.stores import fresh_schema, raised, spend
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused
 from tallystick.ledger import Budget, Filter, Ledger
-from tallystick.ledger.amounts import LARGEST, UNITS_0, as_written, charge_units, limit_units, shown
+from tallystick.ledger.amounts import LARGEST, UNITS_0, as_written, charge_units, limit_units
+from tallystick.printing import amount
 
 BAD_NUMBERS = [
     math.nan,
@@ -89,7 +90,7 @@ def ten_tenths_fit_one() -> bool:
 
 
 def test_numbers_for_people_are_short():
-    assert [shown(n, UNITS_0) for n in (0, 10**12, 5 * 10**10, 123 * 10**12, 10, 10**19)] == [
+    assert [amount(Fraction(n, UNITS_0)) for n in (0, 10**12, 5 * 10**10, 123 * 10**12, 10, 10**19)] == [
         "0", "1.0000", "0.0500", "123", "1e-11", "1e+07",
     ]  # fmt: skip
 
@@ -98,8 +99,8 @@ def test_the_largest_amounts_do_not_overflow(ledger):
     account = ledger.open("people", budget=Budget(Filter("zcdp"), LARGEST, 0))
     with spend(account, LARGEST):
         pass
-    for amount in (1, LARGEST - 1, LARGEST):
-        assert raised(spend(account, amount).reserve) == "BudgetExceeded"
+    for asked in (1, LARGEST - 1, LARGEST):
+        assert raised(spend(account, asked).reserve) == "BudgetExceeded"
     assert account.remaining.a0 == 0
     assert ledger.verify().problems == ()
 

@@ -102,7 +102,7 @@ def say(out: Console, account: Account) -> None:
         f"{account.name}   {account.kind}, per {account.unit} ({account.adjacency}), {state}",
         f"promise  never more than {account.limit}   ({account.currency.title}; {rule.theorem})",
         f"used     {account.used}",
-        f"left     {account.remaining}",
+        f"left     {account.remaining.text(upward=False)}",
     ]
     parent = account.parent
     if parent is not None:

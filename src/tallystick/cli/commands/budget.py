@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tallystick.cli.output import Answer, Json, Place, deliver
 from tallystick.errors import InvalidInput
+from tallystick.printing import percent_down
 from tallystick.publish.place import account_facts, event_facts, opened, place_of
 
 if TYPE_CHECKING:
@@ -75,8 +77,8 @@ def say(out: Console, account: Account, events: list[Event], fits: list[tuple[in
     used, limit = account.used, account.limit
     lines = [
         f"{account.name}   {account.kind}, per {account.unit}, {account.currency.title}",
-        f"limit {limit}   used {used}   left {account.remaining}",
-        f"[{bar(limit.a0 - used.a0, limit.a0)}] {100 * (limit.a0 - used.a0) / limit.a0:.1f} % left",
+        f"limit {limit}   used {used}   left {account.remaining.text(upward=False)}",
+        f"[{bar(limit.a0 - used.a0, limit.a0)}] {percent_down(Fraction(limit.a0 - used.a0, limit.a0))} left",
     ]
     left = limit.a0 - sum(event.amount.a0 for event in events if event.paid)
     recent = []

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallystick.cli.commands.compare import table_of
-from tallystick.cli.output import Answer, Json, deliver, percent, percent_up, round_down, round_up, working
+from tallystick.cli.output import Answer, Json, deliver, working
 from tallystick.errors import InvalidInput
+from tallystick.printing import down, given, percent, percent_up, up
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -158,7 +159,7 @@ def _dpsgd(training: Training, epsilon: float, delta: float, save: Path | None, 
 
 
 def _say_dpsgd(out: Console, found: dict[str, Any], bounds: Bounds, others: Comparison, delta: float) -> None:
-    out.print(f"noise multiplier [bold]{round_up(found['noise_multiplier'], 9)}[/bold]")
+    out.print(f"noise multiplier [bold]{up(found['noise_multiplier'], 9)}[/bold]")
     out.print(
         f"{found['steps']:,} steps, each example in a batch with probability {found['rate']:.6g} (Poisson sampling)"
     )
@@ -176,7 +177,7 @@ def _say_dpsgd(out: Console, found: dict[str, Any], bounds: Bounds, others: Comp
 
 
 def _enclosure(bounds: Bounds, delta: float) -> str:
-    return f"epsilon at delta {delta:g} is certified between {round_down(bounds.lower)} and {round_up(bounds.upper)}"
+    return f"epsilon at delta {given(delta)} is certified between {down(bounds.lower)} and {up(bounds.upper)}"
 
 
 def _write_plan(path: Path, asked: dict[str, Any], found: dict[str, Any], loss: PrivacyLoss) -> None:

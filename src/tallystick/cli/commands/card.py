@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallystick.cli.output import Answer, Json, Place, deliver, percent, percent_up, round_up, working
+from tallystick.cli.output import Answer, Json, Place, deliver, working
 from tallystick.errors import LedgerIntegrity
+from tallystick.printing import given, percent, percent_up, up
 from tallystick.publish.place import opened, place_of
 
 if TYPE_CHECKING:
@@ -47,13 +48,10 @@ def _say(out: Console, facts: Mapping[str, Any]) -> None:
         ),
         "",
         f"promise   never more than {promise['limit']} ({facts['accounting']['filter']})",
-        f"          epsilon {round_up(float(promise['epsilon']), 4)} at delta {promise['delta']:g}",
+        f"          epsilon {up(float(promise['epsilon']), 4)} at delta {given(promise['delta'])}",
         f"price     {promise['price']}",
         f"protects  one {facts['protected']['unit']}: the data {facts['protected']['neighbours']}",
-        *(
-            f"error     {each['column']} +-{round_up(each['error'], 4)} {each['holds']}"
-            for each in facts["error"]["columns"]
-        ),
+        *(f"error     {each['column']} +-{up(each['error'], 4)} {each['holds']}" for each in facts["error"]["columns"]),
         "",
         "not protected:",
         *(f"  - {sentence}" for sentence in facts["not_protected"]),

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallystick.cli.output import Answer, Expression, Json, deliver, nearest, round_up, working
+from tallystick.cli.output import Answer, Expression, Json, deliver, working
+from tallystick.printing import given
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,7 +36,7 @@ def compare(
         found = ts.compare(loss, delta=delta)
 
     def say(out: Console) -> None:
-        out.print(f"{found.loss} at delta {delta:g}", markup=False, soft_wrap=True)
+        out.print(f"{found.loss} at delta {given(delta)}", markup=False, soft_wrap=True)
         out.print(table_of(found))
 
     asked = {"expression": expression, "delta": delta}
@@ -53,9 +54,7 @@ def table_of(found: Comparison) -> Table:
     table.add_column("")
     table.add_column("how")
     for row in found:
-        shown = (
-            "-" if row.epsilon is None else round_up(row.epsilon) if row.kind == "bound" else nearest(row.epsilon, 6)
-        )
+        shown = row.shown
         table.add_row(row.method, shown, str(row.kind), row.note, style="bold" if row.method == "tight" else None)
     return table
 

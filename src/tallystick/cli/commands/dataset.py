@@ -12,6 +12,7 @@ import typer
 from tallystick.cli.asking import Name, pairs
 from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver
 from tallystick.errors import InvalidInput
+from tallystick.printing import given
 from tallystick.publish import datasets
 from tallystick.publish.place import account_facts, opened, opened_if_there, place_of
 
@@ -211,7 +212,7 @@ def _say(out: Console, dataset: datasets.Dataset, account: dict[str, Any], dry_r
     ]
     if "left" in account:
         symbol = {key: value for key, value in account["left"].items() if key not in ("filter", "a0", "a1")}
-        lines.append("  left     " + ", ".join(f"{key} {value:g}" for key, value in symbol.items() if value))
+        lines.append("  left     " + ", ".join(f"{key} {given(value)}" for key, value in symbol.items() if value))
     for line in lines:
         out.print(line, soft_wrap=True, markup=False)
 

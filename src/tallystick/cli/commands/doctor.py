@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tallystick.cli.output import Answer, Json, deliver
 from tallystick.errors import Unavailable
+from tallystick.printing import up
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -54,7 +55,8 @@ def _say(out: Console, found: dict[str, Any]) -> None:
         state = f"present ({part['package']} {part['version']})" if part["present"] else f"absent: {part['install']}"
         out.print(f"optional   {purpose}: {state}", markup=False)
     out.print(
-        f"self-check passed: 100 * gaussian(sigma=10) has epsilon {found['self_check']['epsilon']:.8f} at delta 1e-05"
+        "self-check passed: 100 * gaussian(sigma=10) has epsilon "
+        f"{up(found['self_check']['epsilon'], 9)} at delta 1e-05"
     )
 
 

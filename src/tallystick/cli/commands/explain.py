@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallystick.cli.output import Answer, Expression, Json, deliver, percent, percent_up, round_up
+from tallystick.cli.output import Answer, Expression, Json, deliver
+from tallystick.printing import given, percent, percent_up, up
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -42,8 +43,6 @@ def say(out: Console, found: Meaning) -> None:
     for prior, belief in found.beliefs.items():
         out.print(f"belief     from {percent(prior)} sure to at most {percent_up(belief)} sure{apart}")
     out.print(f"coin flip  guessing in or out is right at most {percent_up(found.guess_accuracy)} of the time")
-    apart = f", plus {found.delta:g}" if found.delta else ""
-    out.print(
-        f"odds       results are at most {round_up(found.odds_factor, 4)} times as likely with you as without{apart}"
-    )
-    out.print(f"promise    epsilon {round_up(found.epsilon)} at delta {found.delta:g}")
+    apart = f", plus {given(found.delta)}" if found.delta else ""
+    out.print(f"odds       results are at most {up(found.odds_factor, 4)} times as likely with you as without{apart}")
+    out.print(f"promise    epsilon {up(found.epsilon)} at delta {given(found.delta)}")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallystick.cli.output import Answer, Json, deliver, round_down, round_up, working
+from tallystick.cli.output import Answer, Json, deliver, working
+from tallystick.printing import down, given, up
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -50,8 +51,8 @@ def import_(
 
     def say(out: Console) -> None:
         out.print(str(loss), markup=False, soft_wrap=True)
-        out.print(f"epsilon [bold]{round_up(bounds.upper)}[/bold] at delta {level:g}", soft_wrap=True)
-        out.print(f"certified: the truth is between {round_down(bounds.lower)} and {round_up(bounds.upper)}")
+        out.print(f"epsilon [bold]{up(bounds.upper)}[/bold] at delta {given(level)}", soft_wrap=True)
+        out.print(f"certified: the truth is between {down(bounds.lower)} and {up(bounds.upper)}")
         if promise is not None:
             out.print(f"claimed {promise:g}: {found['verdict']}", markup=False, soft_wrap=True)
         if source == "opacus":
@@ -74,7 +75,7 @@ def verdict(claimed: float | None, lower: float, upper: float) -> str | None:
     if claimed is None:
         return None
     if claimed < lower:
-        return f"too small: the truth is at least {round_down(lower)}"
+        return f"too small: the truth is at least {down(lower)}"
     if claimed < upper:
         return "inside the enclosure: as close as can be told"
     if claimed == upper or upper == 0.0:

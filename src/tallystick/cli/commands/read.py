@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallystick.cli.output import Answer, Expression, Json, deliver, round_down, round_up
+from tallystick.cli.output import Answer, Expression, Json, deliver
+from tallystick.printing import down, given, up
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,7 +35,7 @@ def epsilon(
         found = {"epsilon": enclosure.upper, "lower": enclosure.lower, "upper": enclosure.upper}
     else:
         found = {"epsilon": loss.epsilon(delta=delta)}
-    _answer("epsilon", {"expression": expression, "delta": delta}, found, f"at delta {delta:g}", as_json=as_json)
+    _answer("epsilon", {"expression": expression, "delta": delta}, found, f"at delta {given(delta)}", as_json=as_json)
 
 
 def delta(
@@ -59,8 +60,8 @@ def delta(
 
 def _answer(name: str, asked: dict[str, Any], found: dict[str, Any], where: str, *, as_json: bool) -> None:
     def say(out: Console) -> None:
-        out.print(f"{name} [bold]{round_up(found[name])}[/bold] {where}", soft_wrap=True)
+        out.print(f"{name} [bold]{up(found[name])}[/bold] {where}", soft_wrap=True)
         if "lower" in found:
-            out.print(f"certified: the truth is between {round_down(found['lower'])} and {round_up(found['upper'])}")
+            out.print(f"certified: the truth is between {down(found['lower'])} and {up(found['upper'])}")
 
     deliver(Answer(name, asked, found, say), as_json=as_json)

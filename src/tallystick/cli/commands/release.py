@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallystick.cli import columns
-from tallystick.cli.output import Answer, Json, console, deliver, nearest, round_up
+from tallystick.cli.output import Answer, Json, console, deliver
 from tallystick.errors import InvalidInput
+from tallystick.printing import nearest, up
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -78,7 +79,7 @@ def _say(out: Console, plan: Plan, found: dict[str, Any], confidence: float) -> 
     if found["value"] is not None:
         out.print(f"[bold]{found['value']!r}[/bold]", soft_wrap=True)
     out.print(f"error: {plan.error} ({confidence:g} of the time)", soft_wrap=True, markup=False)
-    out.print(f"price: epsilon {round_up(found['epsilon'])} when one person's row is added or removed", soft_wrap=True)
+    out.print(f"price: epsilon {up(found['epsilon'])} when one person's row is added or removed", soft_wrap=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallystick.cli import columns
-from tallystick.cli.output import Answer, Json, deliver, nearest, round_up
+from tallystick.cli.output import Answer, Json, deliver
 from tallystick.errors import InvalidInput
+from tallystick.printing import nearest, up
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -91,7 +92,7 @@ def _estimate(
             spread = f"between {nearest(row['lower'])} and {nearest(row['upper'])}"
             out.print(f"{row['of']}: {nearest(row['value'])}, {spread}", soft_wrap=True, markup=False, highlight=False)
         out.print(
-            f"from {result.reports} reports of epsilon {round_up(cost)} each; intervals hold {confidence:g} of the time"
+            f"from {result.reports} reports of epsilon {up(cost)} each; intervals hold {confidence:g} of the time"
         )
 
     deliver(Answer("respond", asked, found, say), as_json=as_json)

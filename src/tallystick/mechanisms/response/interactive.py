@@ -22,6 +22,7 @@ from tallystick.mechanisms.exact.lattice import rounded_up
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 from tallystick.mechanisms.response.choices import RandomizedResponse, UnaryEncoding
 from tallystick.mechanisms.response.numbers import LocalLaplace
+from tallystick.printing import down, given, up
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -82,8 +83,8 @@ class Protocol(OnlyOne):
             left = Fraction(self._epsilon) - self._spent.get(person, Fraction(0))
             if cost > left:
                 raise BudgetExceeded(
-                    f"this question costs {float(cost):.6g} and the person has {float(left):.6g} of "
-                    f"{self._epsilon:.6g} left; their answer was not used",
+                    f"this question costs {up(cost)} and the person has {down(left)} of "
+                    f"{given(self._epsilon)} left; their answer was not used",
                     asked=float(cost),
                     left=float(left),
                     limit=self._epsilon,

@@ -1,0 +1,116 @@
+"""How numbers are printed for people: a bound that is rounded stays a bound, and there is one rule for per cent.
+
+Money spent, epsilon, delta, a hit rate, a promise: ``up``. What is left, what is certain at least: ``down``. Numbers
+that claim nothing: ``nearest``. Integers, fractions and doubles are rounded exactly, so the side cannot be lost.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
+from fractions import Fraction
+
+Number = int | float | Fraction | str
+
+
+def up(value: Number, digits: int = 6) -> str:
+    """``value`` to so many significant digits, never below it.
+
+    >>> up(6.18771239), up(0.25), up(Fraction(1, 3), 3), up(float("inf"))
+    ('6.18772', '0.25', '0.334', 'infinite')
+    """
+    return _rounded(value, digits, ROUND_CEILING)
+
+
+def down(value: Number, digits: int = 6) -> str:
+    """``value`` to so many significant digits, never above it.
+
+    >>> down(6.18771239), down(Fraction(2, 3), 3)
+    ('6.18771', '0.666')
+    """
+    return _rounded(value, digits, ROUND_FLOOR)
+
+
+def nearest(value: Number, digits: int = 3) -> str:
+    """``value`` to so many significant digits, for numbers that are not bounds.
+
+    >>> nearest(0.0123456), nearest(1e-5)
+    ('0.0123', '1e-05')
+    """
+    return _rounded(value, digits, ROUND_HALF_EVEN)
+
+
+def given(value: float) -> str:
+    """A number that was given, as short as it can be and still be that number.
+
+    >>> given(1e-5), given(2.0), given(1.23456789e-6)
+    ('1e-05', '2', '1.23456789e-06')
+    """
+    return repr(float(value)).removesuffix(".0")
+
+
+def plain(value: float) -> str:
+    """A number for reading, four significant digits, with thousands set apart.
+
+    >>> plain(12345.6), plain(0.5), plain(110.0)
+    ('12,346', '0.5', '110')
+    """
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def percent(share: float) -> str:
+    """A share that was given, in per cent.
+
+    >>> percent(0.01), percent(0.001)
+    ('1 %', '0.1 %')
+    """
+    return f"{nearest(100 * share, 6)} %"
+
+
+def percent_up(share: float) -> str:
+    """A share that is an upper bound, in per cent of four significant digits, not below it.
+
+    >>> percent_up(0.7310585), percent_up(0.99999999), percent_up(0.0)
+    ('73.11 %', '100 %', '0 %')
+    """
+    return f"{up(100 * share, 4)} %"
+
+
+def percent_down(share: float | Fraction) -> str:
+    """A share that is a lower bound, in per cent of four significant digits, not above it.
+
+    >>> percent_down(Fraction(2, 3))
+    '66.66 %'
+    """
+    return f"{down(100 * share, 4)} %"
+
+
+def amount(value: Fraction, *, upward: bool = True) -> str:
+    """An amount of budget: four decimals, or as many as three significant digits need.
+
+    >>> amount(Fraction(1, 80)), amount(Fraction(1, 3)), amount(Fraction(1, 3), upward=False)
+    ('0.0125', '0.3334', '0.3333')
+    """
+    shown = up if upward else down
+    if value == 0:
+        return "0"
+    if not Fraction(1, 10**4) <= value < 10:
+        return shown(value, 6 if 10 <= value < 10**6 else 3)
+    exact = (value * 10**4).denominator == 1
+    decimals = 4 if exact else max(4, 2 - math.floor(math.log10(value)))
+    step = Decimal(1).scaleb(-decimals)
+    whole = math.ceil(value * 10**decimals) if upward else math.floor(value * 10**decimals)
+    return f"{whole * step:f}"
+
+
+def _rounded(value: Number, digits: int, rounding: str) -> str:
+    if isinstance(value, str):
+        value = float(value)
+    if isinstance(value, float) and math.isinf(value):
+        return "infinite" if value > 0 else "-infinite"
+    context = Context(prec=digits, rounding=rounding, Emin=-(10**6), Emax=10**6)
+    exact = Fraction(value)
+    rounded = context.divide(Decimal(exact.numerator), Decimal(exact.denominator))
+    text = f"{float(rounded):.{digits}g}"
+    # A decimal of so many digits comes back from a double unless it underflows; then its own text is right.
+    return text if Decimal(text) == rounded else str(rounded.normalize())

@@ -94,7 +94,8 @@ class OfColumn(Measure):
         kind = schema.type_of(self.column)
         if kind not in ("integer", "number"):
             raise InvalidInput("column", self.column, f"a numeric column ({self.column} is {kind})")
-        given = (self.lower, self.upper) if self.lower is not None else declared.get(self.column, (None, None))
+        own = (self.lower, self.upper)
+        given = own if own != (None, None) else declared.get(self.column, own)
         low, high = bounds(*given)
         if self.missing is not None and not low <= check.finite("missing", self.missing) <= high:
             raise InvalidInput("missing", self.missing, f"None, or a value from {low:g} to {high:g}")
@@ -177,6 +178,11 @@ class Variance(OfColumn):
     kind: ClassVar[str] = "variance"
     root: bool | None = None
 
+    def bound(self, schema: Schema, declared: Bounds) -> Measure:
+        if self.root not in (None, True):
+            raise InvalidInput("root", self.root, "true, or nothing")
+        return OfColumn.bound(self, schema, declared)
+
     def parts(self) -> tuple[Part, ...]:
         return (self.total, self.squares, self.present)
 
@@ -222,6 +228,12 @@ class Quantile(OfColumn):
     def parts(self) -> tuple[Part, ...]:
         return (self.tree,)
 
+    def bound(self, schema: Schema, declared: Bounds) -> Measure:
+        found = OfColumn.bound(self, schema, declared)
+        check.probability("p", self.p)
+        quantile_bins(0, 1, integer=False, bins=self.bins)
+        return found
+
     def _margin(self, noisy: Noisy, confidence: float) -> float:
         height = self.tree.levels
         share = math.hypot(self.p, 1.0 - self.p)
@@ -258,7 +270,7 @@ class Histogram(Measure):
         kind = schema.type_of(self.column)
         if kind not in ("integer", "number"):
             raise InvalidInput("column", self.column, f"a numeric column ({self.column} is {kind})")
-        return self
+        return replace(self, edges=histogram_bins(self.edges).edges)
 
     def parts(self) -> tuple[Part, ...]:
         return (Part("bins", self.column, bins=histogram_bins(self.edges)),)

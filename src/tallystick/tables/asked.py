@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from tallystick.errors import InvalidInput, Refused
 from tallystick.tables import measures as words
 from tallystick.tables.aggregates import Measure
-from tallystick.tables.keyset import PrivateKeys, PublicTable
+from tallystick.tables.keyset import PrivateKeys, PublicTable, private_keys
 from tallystick.tables.parts import Caps, Part
-from tallystick.tables.schema import column_name
+from tallystick.tables.schema import all_different, new_name
 from tallystick.tables.table import EachRow, Grouped, Table
 
 if TYPE_CHECKING:
@@ -42,8 +42,7 @@ class Query:
         declared = {name: (low, high) for name, low, high in table.declared}
         bound = []
         for name, measure in measures.items():
-            if column_name(name) in grouped.columns:
-                raise InvalidInput("agg", name, "a name that is not a group column")
+            new_name(name)
             if not isinstance(measure, Measure):
                 raise InvalidInput(
                     f"agg({name})", type(measure).__name__, "a measure such as ts.count() or ts.mean(...)"
@@ -55,8 +54,11 @@ class Query:
 
     def _check_size(self) -> None:
         fields = [field for name, measure in self.measures for field in measure.fields(name)]
-        if len({*fields, *self.columns}) != len(fields) + len(self.columns):
-            raise InvalidInput("agg", fields[:10], "measures whose columns have different names")
+        shown = [f"{field}{end}" for field in fields for end in ("", "_lower", "_upper")]
+        if not all_different((*shown, *self.columns)):
+            raise InvalidInput(
+                "agg", fields[:10], "measures whose columns differ in name from each other and the groups"
+            )
         numbers = self.width * (len(self.keys.rows) if isinstance(self.keys, PublicTable) else 1)
         if numbers > MOST_NUMBERS:
             raise InvalidInput(
@@ -114,7 +116,8 @@ class Query:
         table = Table.from_data(data["table"], **options)
         keys: Any = data["keys"]
         if keys is not None:
-            keys = PrivateKeys(keys["private"]) if "private" in keys else PublicTable.from_data(keys["public"])
+            given = "private" in keys
+            keys = private_keys(delta=keys["private"]) if given else PublicTable.from_data(keys["public"])
         grouped = table.group_by(*data["group_by"], keys=keys)
         return grouped.agg(**{name: words.from_data(measure) for name, measure in data["measures"]})
 

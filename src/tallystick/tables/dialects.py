@@ -1,14 +1,16 @@
 """The few words on which SQL dialects differ, and the rendering of row expressions.
 
-Everything is built as a sqlglot tree, so names and constants are quoted by the dialect's own rules and no text of a
-user is ever pasted into SQL.
+Everything is built as a sqlglot tree, so constants are quoted by the dialect's own rules and no text of a user is ever
+pasted into SQL. A column goes by its place (``c0``, ``c1``, ...) as soon as it is read: engines disagree on which names
+are the same. What is read has one of five types in all engines (64-bit integer, double without NaN, text compared byte
+by byte, boolean, date of the years 1 to 9999), so everything computed from it is total and the same everywhere.
 """
 
 from __future__ import annotations
 
 import datetime
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
@@ -18,6 +20,9 @@ from tallystick.tables.expressions import Call, Column, Expression, Literal
 from tallystick.tables.schema import Schema
 
 Tree = exp.Expr
+LARGE: Final = 1e300
+"""Stored numbers are pulled into [-LARGE, LARGE] and those closer to 0 than its inverse to 0."""
+
 HUGE: Final = 1e100
 """Operands of arithmetic are pulled into [-HUGE, HUGE] and tiny ones to 0, so that no engine can overflow."""
 
@@ -34,6 +39,16 @@ def table(text: str, alias: str | None = None) -> exp.Table:
     """A quoted table name of ours."""
     found = exp.Table(this=exp.to_identifier(text, quoted=True))
     return exp.alias_(found, alias, table=True) if alias else found  # type: ignore[return-value]
+
+
+def place(schema: Schema, column: str) -> str:
+    """What a column is called in SQL: its place among the columns."""
+    return f"c{schema.place_of(column)}"
+
+
+def both(left: Tree, right: Tree) -> Tree:
+    """Two conditions at once, in brackets."""
+    return exp.Paren(this=exp.And(this=left.copy(), expression=right.copy()))
 
 
 def whole(value: int) -> Tree:
@@ -84,20 +99,50 @@ class Words:
         return exp.TryCast(this=cast.this, to=cast.args["to"])
 
     def double(self, value: float) -> Tree:
-        """A double constant, exactly."""
-        sign = exp.Literal.number(repr(abs(value)))
+        """A double constant, exactly: an exponent keeps engines from reading it as a decimal first."""
+        digits = repr(abs(value))
+        sign = exp.Literal.number(digits if "e" in digits else f"{digits}e0")
         return self.cast(exp.Neg(this=sign) if value < 0 else sign, "number")
+
+    def text(self, value: str) -> Tree:
+        """A text constant."""
+        return exp.Literal.string(value)
 
     def nan(self, value: Tree) -> Tree:
         """Whether a double is NaN."""
         return exp.Anonymous(this="ISNAN", expressions=[value.copy()])
 
     def number(self, value: Tree, kind: str) -> Tree:
-        """A numeric column as a double, NaN as NULL. The column has type ``kind``."""
-        if kind == "integer":
-            return self.cast(value, "number")
-        cast = self.cast(value, "number")
-        return case([(self.nan(cast), exp.Null())], cast)
+        """A value of type ``kind`` (integer or number) as a double."""
+        return self.cast(value, "number") if kind == "integer" else value
+
+    def read(self, value: Tree, kind: str, own: str = "") -> Tree:
+        """A stored value as ``kind``, missing where it cannot be; ``own`` is the engine's name of its type."""
+        if kind == "number":
+            return self._read_number(value, own)
+        if kind == "date":  # dates no calendar outside the engine knows cannot be handed out
+            days = self.try_cast(value, "date")
+            first, last = (constant(day, self) for day in (datetime.date.min, datetime.date.max))
+            inside = both(compare(exp.GTE, days, first), compare(exp.LTE, days, last))
+            return case([(inside, days)], exp.Null())
+        return self.try_cast(value, kind)
+
+    def _read_number(self, value: Tree, own: str) -> Tree:
+        return self._pulled_in(self.try_cast(value, "number"), self.nan, self.double)
+
+    def _pulled_in(self, value: Tree, nan: Callable[[Tree], Tree], number: Callable[[float], Tree]) -> Tree:
+        """A double between -LARGE and LARGE, NaN as NULL; the cast happens where nothing is out of range."""
+        absolute = exp.Anonymous(this="ABS", expressions=[value.copy()])
+        usual = both(compare(exp.GTE, absolute, number(1 / LARGE)), compare(exp.LTE, absolute, number(LARGE)))
+        return case(
+            [
+                (usual, self.cast(value, "number")),
+                (exp.Or(this=missing(value), expression=nan(value)), exp.Null()),
+                (compare(exp.GT, value, number(LARGE)), self.double(LARGE)),
+                (compare(exp.LT, value, number(-LARGE)), self.double(-LARGE)),
+            ],
+            self.double(0.0),
+        )
 
     def divide(self, left: Tree, right: Tree) -> Tree:
         """Integer division of non-negative 64-bit integers."""
@@ -153,6 +198,10 @@ class DuckWords(Words):
 
     name = "duckdb"
 
+    def read(self, value: Tree, kind: str, own: str = "") -> Tree:
+        found = Words.read(self, value, kind, own)
+        return _byte_by_byte(found) if kind == "text" else found
+
     def kth_smallest(self, value: Tree, k: int) -> Tree:
         listed = exp.Anonymous(this="MIN", expressions=[value.copy(), whole(k)])
         return exp.Anonymous(this="LIST_EXTRACT", expressions=[listed, whole(k)])
@@ -192,23 +241,22 @@ class PostgresWords(Words):
     def nan(self, value: Tree) -> Tree:
         return compare(exp.EQ, value, self.cast(exp.Literal.string("NaN"), "number"))
 
-    def number(self, value: Tree, kind: str) -> Tree:
-        if kind == "integer":
-            return self.cast(value, "number")
-        # numeric holds what a double cannot, and the cast would raise: pull it in first
-        large, tiny = exp.Literal.number("1e300"), exp.Literal.number("1e-300")
-        absolute = exp.Anonymous(this="ABS", expressions=[value.copy()])
-        not_a_number = compare(exp.EQ, self.cast(value, "text"), exp.Literal.string("NaN"))
-        safe = case(
-            [
-                (not_a_number, exp.Null()),
-                (compare(exp.GT, value, large), large.copy()),
-                (compare(exp.LT, value, exp.Neg(this=large.copy())), exp.Neg(this=large.copy())),
-                (compare(exp.LT, absolute, tiny), whole(0)),
-            ],
-            value.copy(),
-        )
-        return self.cast(safe, "number")
+    def try_cast(self, value: Tree, kind: str) -> Tree:
+        return self.cast(value, kind)  # only between types where it cannot fail
+
+    def text(self, value: str) -> Tree:
+        return _byte_by_byte(exp.Literal.string(value))
+
+    def read(self, value: Tree, kind: str, own: str = "") -> Tree:
+        found = Words.read(self, value, kind, own)
+        return _byte_by_byte(found) if kind == "text" else found
+
+    def _read_number(self, value: Tree, own: str) -> Tree:
+        if own != "numeric":
+            return self._pulled_in(self.cast(value, "number"), self.nan, self.double)
+        # numeric holds what a double cannot, and the cast would raise: compare before casting
+        not_a_number = compare(exp.EQ, value, _numeric(exp.Literal.string("NaN")))
+        return self._pulled_in(value, lambda _: not_a_number, lambda x: _numeric(exp.Literal.string(repr(x))))
 
     def divide(self, left: Tree, right: Tree) -> Tree:
         # on bigint the plain operator truncates, which is the floor for non-negative numbers
@@ -225,6 +273,15 @@ class PostgresWords(Words):
         return self.cast(exp.Cast(this=prefixed, to=exp.DataType.build("BIT(32)", dialect="postgres")), "integer")
 
 
+def _byte_by_byte(text: Tree) -> Tree:
+    """Text under the one order and equality that all engines have; a column may carry one that merges what differs."""
+    return exp.Paren(this=exp.Collate(this=text.copy(), expression=exp.to_identifier("C", quoted=True)))
+
+
+def _numeric(value: Tree) -> Tree:
+    return exp.Cast(this=value, to=exp.DataType.build("DECIMAL"))
+
+
 WORDS: Final[dict[str, Words]] = {words.name: words for words in (DuckWords(), SparkWords(), PostgresWords())}
 
 
@@ -234,7 +291,7 @@ WORDS: Final[dict[str, Words]] = {words.name: words for words in (DuckWords(), S
 def row_value(expression: Expression, schema: Schema, words: Words, of: str) -> Tree:
     """A row expression as SQL; ``of`` is the alias of the rows."""
     if isinstance(expression, Column):
-        return name(expression.name, of)
+        return name(place(schema, expression.name), of)
     if isinstance(expression, Literal):
         return constant(expression.value, words)
     assert isinstance(expression, Call)
@@ -242,6 +299,28 @@ def row_value(expression: Expression, schema: Schema, words: Words, of: str) -> 
     values = [row_value(argument, schema, words, of) for argument in expression.arguments]
     made: Tree = _CALLS[expression.name](words, values, kinds)
     return made
+
+
+def nested(expression: Expression) -> list[Call]:
+    """The innermost calls that their surroundings would write down several times.
+
+    Given columns of their own first, they are written once: SQL stays about as long as the expression.
+    """
+    if not isinstance(expression, Call):
+        return []
+    inside = [call for argument in expression.arguments for call in nested(argument)]
+    if inside or expression.name not in _REPEATING:
+        return inside
+    return [argument for argument in expression.arguments if isinstance(argument, Call)]
+
+
+def exchanged(expression: Expression, columns: dict[int, Column]) -> Expression:
+    """The expression with calls (by identity) replaced by columns."""
+    if id(expression) in columns:
+        return columns[id(expression)]
+    if not isinstance(expression, Call):
+        return expression
+    return Call(expression.name, tuple(exchanged(argument, columns) for argument in expression.arguments))
 
 
 def constant(value: Any, words: Words) -> Tree:
@@ -254,22 +333,27 @@ def constant(value: Any, words: Words) -> Tree:
         return words.double(value)
     if isinstance(value, datetime.date):
         return words.cast(exp.Literal.string(value.isoformat()), "date")
-    return exp.Literal.string(value)
+    return words.text(value)
 
 
 def _operand(words: Words, value: Tree, kind: str) -> Tree:
     number = words.number(value, kind)
-    large, tiny = words.double(HUGE), words.double(1 / HUGE)
-    negative = words.double(-HUGE)
     absolute = exp.Anonymous(this="ABS", expressions=[number.copy()])
     return case(
         [
-            (compare(exp.GT, number, large), large.copy()),
-            (compare(exp.LT, number, negative), negative.copy()),
-            (compare(exp.LT, absolute, tiny), words.double(0.0)),
+            (compare(exp.GT, number, words.double(HUGE)), words.double(HUGE)),
+            (compare(exp.LT, number, words.double(-HUGE)), words.double(-HUGE)),
+            (compare(exp.LT, absolute, words.double(1 / HUGE)), words.double(0.0)),
         ],
         number,
     )
+
+
+def _alike(words: Words, values: list[Tree], kinds: list[str]) -> list[Tree]:
+    """Values of one type: whole numbers among others become doubles."""
+    if "number" not in kinds:
+        return values
+    return [words.number(value, kind) for value, kind in zip(values, kinds, strict=True)]
 
 
 def _arithmetic(kind: type[exp.Binary]) -> Any:
@@ -283,18 +367,23 @@ def _arithmetic(kind: type[exp.Binary]) -> Any:
     return made
 
 
-def _binary(kind: type[exp.Binary]) -> Any:
+def _compared(kind: type[exp.Binary]) -> Any:
+    return lambda words, values, kinds: compare(kind, *_alike(words, values, kinds))
+
+
+def _logic(kind: type[exp.Binary]) -> Any:
     return lambda words, values, kinds: compare(kind, values[0], values[1])
 
 
 def _in(words: Words, values: list[Tree], kinds: list[str]) -> Tree:
-    return exp.Paren(this=exp.In(this=values[0], expressions=values[1:]))
+    value, *chosen = _alike(words, values, kinds)
+    return exp.Paren(this=exp.In(this=value, expressions=chosen))
 
 
 def _cut(words: Words, values: list[Tree], kinds: list[str]) -> Tree:
-    number = words.number(values[0], kinds[0])
-    steps = [(compare(exp.LT, number, edge), whole(i)) for i, edge in enumerate(values[1:])]
-    return case([(missing(number), exp.Null()), *steps], whole(len(values) - 1))
+    number, *edges = (words.number(value, kind) for value, kind in zip(values, kinds, strict=True))
+    steps = [(compare(exp.LT, number, edge), whole(i)) for i, edge in enumerate(edges)]
+    return words.cast(case([(missing(number), exp.Null()), *steps], whole(len(edges))), "integer")
 
 
 def _part(unit: str) -> Any:
@@ -305,25 +394,25 @@ def _part(unit: str) -> Any:
 
 
 def _when(words: Words, values: list[Tree], kinds: list[str]) -> Tree:
-    condition, then, otherwise = values
-    if kinds[1] != kinds[2]:
-        then, otherwise = words.cast(then, "number"), words.cast(otherwise, "number")
-    return case([(condition, then)], otherwise)
+    then, otherwise = _alike(words, values[1:], kinds[1:])
+    return case([(values[0], then)], otherwise)
 
+
+_REPEATING: Final = ("+", "-", "*", "/", "cut")
 
 _CALLS: Final[dict[str, Any]] = {
     "+": _arithmetic(exp.Add),
     "-": _arithmetic(exp.Sub),
     "*": _arithmetic(exp.Mul),
     "/": _arithmetic(exp.Div),
-    "<": _binary(exp.LT),
-    "<=": _binary(exp.LTE),
-    ">": _binary(exp.GT),
-    ">=": _binary(exp.GTE),
-    "==": _binary(exp.EQ),
-    "!=": _binary(exp.NEQ),
-    "and": _binary(exp.And),
-    "or": _binary(exp.Or),
+    "<": _compared(exp.LT),
+    "<=": _compared(exp.LTE),
+    ">": _compared(exp.GT),
+    ">=": _compared(exp.GTE),
+    "==": _compared(exp.EQ),
+    "!=": _compared(exp.NEQ),
+    "and": _logic(exp.And),
+    "or": _logic(exp.Or),
     "not": lambda words, values, kinds: exp.Paren(this=exp.Not(this=values[0])),
     "missing": lambda words, values, kinds: missing(values[0]),
     "in": _in,

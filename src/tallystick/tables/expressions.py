@@ -10,13 +10,15 @@ import datetime
 import itertools
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from tallystick.accounting import check
 from tallystick.errors import InvalidInput
 from tallystick.tables.schema import Schema, column_name
 
 _DEEPEST = 64
+_LARGEST = 20_000
 _LONGEST_TEXT = 10_000
 
 
@@ -103,10 +105,7 @@ class Expression:
 
     def isin(self, values: Iterable[Any]) -> Expression:
         """True where the value is one of the given public constants."""
-        chosen = [lift(value) for value in values]
-        if not chosen or len(chosen) > 10_000:
-            raise InvalidInput("isin", f"{len(chosen)} values", "1 to 10000 public constants")
-        return Call("in", (self, *chosen))
+        return Call("in", (self, *(lift(value) for value in values)))
 
     def between(self, lower: Any, upper: Any) -> Expression:
         """True from ``lower`` to ``upper``, both included."""
@@ -114,10 +113,7 @@ class Expression:
 
     def cut(self, edges: Iterable[float]) -> Expression:
         """How many of the public, rising ``edges`` are <= the value: 0 below the first. For grouping numbers."""
-        steps = [float(edge) for edge in edges]
-        if not 1 <= len(steps) <= 1000 or not all(a < b for a, b in itertools.pairwise(steps)):
-            raise InvalidInput("edges", steps[:10], "1 to 1000 rising numbers")
-        return Call("cut", (self, *(Literal(step) for step in steps)))
+        return Call("cut", (self, *(lift(check.finite("edges", edge)) for edge in edges)))
 
     def year(self) -> Expression:
         """The year of a date."""
@@ -165,6 +161,20 @@ class Call(Expression):
 
     name: str
     arguments: tuple[Expression, ...]
+    depth: int = field(init=False, repr=False)
+    size: int = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _check_call(self.name, self.arguments)
+        calls = [argument for argument in self.arguments if isinstance(argument, Call)]
+        object.__setattr__(self, "depth", 1 + max((call.depth for call in calls), default=0))
+        object.__setattr__(self, "size", 1 + len(self.arguments) + sum(call.size for call in calls))
+        if self.depth > _DEEPEST or self.size > _LARGEST:
+            raise InvalidInput(
+                "expression",
+                f"{self.depth} levels, {self.size} nodes",
+                f"at most {_DEEPEST} levels and {_LARGEST} nodes: name intermediate results with derive(...)",
+            )
 
     def to_data(self) -> list[Any]:
         return [self.name, *(argument.to_data() for argument in self.arguments)]
@@ -193,10 +203,13 @@ def when(condition: Expression, then: Any, otherwise: Any) -> Expression:
 
 def lift(value: Any) -> Expression:
     """A public constant as an expression; an expression as it is."""
-    if isinstance(value, Expression):
-        return value
+    return value if isinstance(value, Expression) else literal(value)
+
+
+def literal(value: Any) -> Literal:
+    """A public constant, checked."""
     allowed = "a column expression or a public constant (number, text, boolean or date)"
-    if isinstance(value, datetime.datetime) or not isinstance(value, bool | int | float | str | datetime.date):
+    if type(value) not in _LITERAL_TYPES:  # subclasses can compare and print as they like
         raise InvalidInput("constant", value, allowed)
     if isinstance(value, float) and not math.isfinite(value):
         raise InvalidInput("constant", value, "a finite number")
@@ -221,8 +234,10 @@ def literal_type(value: Any) -> str:
     >>> literal_type(True), literal_type(3), literal_type("a")
     ('boolean', 'integer', 'text')
     """
-    kinds = {bool: "boolean", int: "integer", float: "number", str: "text", datetime.date: "date"}
-    return kinds[type(value)]
+    return _LITERAL_TYPES[type(value)]
+
+
+_LITERAL_TYPES = {bool: "boolean", int: "integer", float: "number", str: "text", datetime.date: "date"}
 
 
 _NUMERIC = ("integer", "number")
@@ -243,8 +258,6 @@ def result_type(name: str, types: list[str]) -> str:
     }
     if name == "when":
         return _when_type(types)
-    if name not in KINDS:
-        raise InvalidInput("function", name, f"one of {', '.join(sorted([*KINDS, 'when']))}")
     fits, kind = rules[KINDS[name]]
     if not fits:
         raise InvalidInput(f"arguments of {name}", ", ".join(types), "arguments of types that fit each other")
@@ -272,6 +285,27 @@ KINDS = {
 }
 
 
+_ARITY = {"arithmetic": 2, "order": 2, "equality": 2, "logic": 2, "missing": 1, "part": 1}
+_MOST = {"in": 10_001, "cut": 1_001}
+
+
+def _check_call(name: str, arguments: tuple[Expression, ...]) -> None:
+    """A known function with as many arguments as it takes; lists of constants are constants."""
+    if name not in KINDS and name != "when":
+        raise InvalidInput("function", name, f"one of {', '.join(sorted([*KINDS, 'when']))}")
+    if name in _MOST:
+        if not 2 <= len(arguments) <= _MOST[name] or not all(isinstance(a, Literal) for a in arguments[1:]):
+            raise InvalidInput(f"arguments of {name}", len(arguments) - 1, f"1 to {_MOST[name] - 1} public constants")
+        edges = [argument.value for argument in arguments[1:] if isinstance(argument, Literal)]
+        numeric = all(literal_type(edge) in _NUMERIC for edge in edges)
+        if name == "cut" and not (numeric and all(a < b for a, b in itertools.pairwise(edges))):  # type: ignore[operator]
+            raise InvalidInput("edges", edges[:10], "1 to 1000 rising numbers")
+        return
+    wanted = 3 if name == "when" else 1 if name == "not" else _ARITY[KINDS[name]]
+    if len(arguments) != wanted:
+        raise InvalidInput(f"arguments of {name}", len(arguments), f"{wanted}")
+
+
 def from_data(data: Any, depth: int = 0) -> Expression:
     """The expression that ``to_data`` wrote; anything else is refused.
 
@@ -281,16 +315,23 @@ def from_data(data: Any, depth: int = 0) -> Expression:
     if not isinstance(data, list) or not data or not isinstance(data[0], str) or depth > _DEEPEST:
         raise InvalidInput("expression", type(data).__name__, "a list such as ['<', ['col', 'age'], ['lit', 18]]")
     head, rest = data[0], data[1:]
-    if head == "col" and len(rest) == 1:
-        return col(rest[0])
-    if head == "lit" and len(rest) == 1:
-        return lift(rest[0])
-    if head == "date" and len(rest) == 1:
-        return Literal(datetime.date.fromisoformat(rest[0]))
-    if head not in KINDS and head != "when":
-        raise InvalidInput("function", head, "a known function")
-    arity = {"arithmetic": 2, "order": 2, "logic": 1 if head == "not" else 2, "missing": 1, "part": 1}
-    wanted = 3 if head == "when" else 2 if head in ("==", "!=") else arity.get(KINDS.get(head, ""))
-    if (wanted is not None and len(rest) != wanted) or not rest:
-        raise InvalidInput(f"arguments of {head}", len(rest), "as many arguments as it takes")
+    if head in ("col", "lit", "date"):
+        if len(rest) != 1:
+            raise InvalidInput(f"arguments of {head}", len(rest), "1")
+        return col(rest[0]) if head == "col" else lift(rest[0] if head == "lit" else day(rest[0]))
     return Call(head, tuple(from_data(item, depth + 1) for item in rest))
+
+
+def day(text: Any) -> datetime.date:
+    """The date that ISO text names.
+
+    >>> day("2026-02-28")
+    datetime.date(2026, 2, 28)
+    """
+    try:
+        found = datetime.date.fromisoformat(text)
+    except (TypeError, ValueError):
+        raise InvalidInput("date", text, "a date such as 2026-02-28") from None
+    if found.isoformat() != text:
+        raise InvalidInput("date", text, f"{found.isoformat()}")
+    return found

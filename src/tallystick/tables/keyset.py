@@ -7,14 +7,15 @@ import datetime
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput
-from tallystick.tables.expressions import lift, literal_type
+from tallystick.tables.expressions import day, literal, literal_type
 from tallystick.tables.schema import Schema
 
 MOST_KEYS = 5_000_000
+_FITTING = {"number": ("number", "integer")}
 GROUPABLE = ("integer", "text", "boolean", "date")
 
 
@@ -54,14 +55,34 @@ class PublicTable:
         """The table that ``to_data`` wrote."""
         columns = Schema.of(tuple((name, kind) for name, kind in data["columns"])).columns
         dates = [kind == "date" for _, kind in columns]
-        rows = tuple(
-            tuple(datetime.date.fromisoformat(v) if d else v for v, d in zip(row, dates, strict=True))
-            for row in data["rows"]
-        )
-        return cls(columns, rows)
+        return cls(columns, tuple(tuple(_given(v, d) for v, d in zip(row, dates, strict=True)) for row in data["rows"]))
+
+    def __post_init__(self) -> None:
+        """Wherever it comes from: every value is a public constant of its column's type."""
+        names, kinds = [name for name, _ in self.columns], [kind for _, kind in self.columns]
+        if not self.rows or len(self.rows) > MOST_KEYS:
+            raise InvalidInput("public table", f"{len(self.rows)} rows", f"1 to {MOST_KEYS} rows")
+        for row in self.rows:
+            if type(row) is not tuple or len(row) != len(names):
+                raise InvalidInput("public table", f"a row of {len(row)} values", f"{len(names)} values in each row")
+            for value, name, kind in zip(row, names, kinds, strict=True):
+                if literal_type(literal(value).value) not in _FITTING.get(kind, (kind,)):
+                    raise InvalidInput(f"public column {name}", value, f"values of type {kind}")
+
+    def repeats(self, column: str) -> bool:
+        """Whether a value stands in several rows of a column."""
+        at = [name for name, _ in self.columns].index(column)
+        return len({row[at] for row in self.rows}) != len(self.rows)
 
 
-def public_keys(keys: Iterable[Any], columns: Sequence[str], schema: Schema) -> PublicTable:
+class Upload(NamedTuple):
+    """A public table on its way into an engine, its columns under names of ours."""
+
+    columns: tuple[tuple[str, str], ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+
+def public_keys(keys: Iterable[Any] | PublicTable, columns: Sequence[str], schema: Schema) -> PublicTable:
     """A list of keys for these columns: tuples, or plain values for one column.
 
     >>> public_keys(["a", "b"], ["ward"], Schema.of({"ward": "text"})).rows
@@ -70,23 +91,25 @@ def public_keys(keys: Iterable[Any], columns: Sequence[str], schema: Schema) -> 
     if isinstance(keys, str | bytes):
         raise InvalidInput("keys", keys, "a list of keys, or ts.private_keys(delta=...)")
     kinds = [schema.type_of(name) for name in columns]
-    rows = tuple(_key(key, columns, kinds) for key in keys)
-    if not rows or len(rows) > MOST_KEYS:
-        raise InvalidInput("keys", f"{len(rows)} keys", f"1 to {MOST_KEYS} keys")
+    wanted = tuple(zip(columns, kinds, strict=True))
+    if isinstance(keys, PublicTable) and keys.columns != wanted:
+        raise InvalidInput("keys", keys.columns, f"keys for {', '.join(columns)}, with the types of the columns")
+    rows = tuple(_key(key, columns) for key in (keys.rows if isinstance(keys, PublicTable) else keys))
+    found = PublicTable(wanted, rows)
     if len(set(rows)) != len(rows):
         raise InvalidInput("keys", "a list with repetitions", "each key once")
-    return PublicTable(tuple(zip(columns, kinds, strict=True)), rows)
+    return found
 
 
-def _key(key: Any, columns: Sequence[str], kinds: list[str]) -> tuple[Any, ...]:
+def _key(key: Any, columns: Sequence[str]) -> tuple[Any, ...]:
     values = tuple(key) if isinstance(key, tuple | list) else (key,)
     if len(values) != len(columns):
         raise InvalidInput("keys", key, f"keys with {len(columns)} values, one for each of {', '.join(columns)}")
-    for value, name, kind in zip(values, columns, kinds, strict=True):
-        lift(value)
-        if literal_type(value) != kind:
-            raise InvalidInput(f"keys of {name}", value, f"values of type {kind}, like the column")
     return values
+
+
+def _given(value: Any, date: bool) -> Any:
+    return day(value) if date else value
 
 
 def public_table(rows: Any) -> PublicTable:
@@ -105,7 +128,7 @@ def public_table(rows: Any) -> PublicTable:
     names = list(listed[0])
     kinds = []
     for name in names:
-        found = {literal_type(lift(row[name]).value) for row in listed}  # type: ignore[attr-defined]
+        found = {literal_type(literal(row[name]).value) for row in listed}
         kind = "number" if found == {"integer", "number"} else found.pop() if len(found) == 1 else None
         if kind is None:
             raise InvalidInput(f"public column {name}", "values of several types", "values of one type")

@@ -112,13 +112,15 @@ _KINDS: dict[str, type[Measure]] = {
 
 
 def from_data(data: Any) -> Measure:
-    """The measure that ``to_data`` wrote."""
+    """The measure that ``to_data`` wrote; its numbers are checked when it is asked of a table, like everybody's."""
     try:
         values = dict(data)
         kind = _KINDS[values.pop("kind")]
         if "edges" in values:
             values["edges"] = histogram_bins(values["edges"]).edges
         return kind(**values)
+    except InvalidInput:
+        raise
     except (KeyError, TypeError, ValueError) as problem:
         raise InvalidInput("measure", type(problem).__name__, f"one of {', '.join(_KINDS)}") from None
 

@@ -17,6 +17,7 @@ from tallystick.tables.blocks import within_block
 from tallystick.tables.budget import errors, for_gaussian_account, priced
 from tallystick.tables.keyset import PrivateKeys
 from tallystick.tables.sources import source_of
+from tallystick.tables.table import written
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -140,16 +141,14 @@ class Plan:
     @classmethod
     def from_json(cls, text: str, *, account: Account | None = None, source: Any = None) -> Plan:
         """The plan that ``to_json`` wrote. It is priced again, so an edited price or noise is found and refused."""
-        try:
+        with written("plan", FORMAT):
             told = json.loads(text)
             if told["format"] != FORMAT:
                 raise InvalidInput("format", told["format"], FORMAT)
             query = Query.from_data(told["query"], account=account)
             plan = make_plan(query, told["budget"], account=account)
-            stated = told["hash"]
-        except (KeyError, TypeError, AttributeError, json.JSONDecodeError):
-            raise InvalidInput("plan", "this text", f"JSON of format {FORMAT}") from None
-        if plan.hash != stated or plan._noise_data() != told["noise"]:
+            same = plan.hash == told["hash"] and plan._noise_data() == told["noise"]
+        if not same:
             raise Refused("this plan was edited: its noise or hash is not what its question and budget give")
         return plan if source is None else plan.on(source)
 

@@ -1,5 +1,7 @@
 """A question as SQL: a closed sequence of stages that is the same on every engine.
 
+taken    unit, group and measured doubles of every row that counts, where they are needed more than once: all further
+         stages see the same rows even if the source changes meanwhile
 cells    one line per (unit, group): rows, and per measured column total, squares and rows with a value
 over, groups, ranked, cuts, kept                    see capping: at most K groups per unit
 totals   integers per group; a cell of c > L rows keeps weight L/c, rounded down
@@ -8,8 +10,7 @@ bins     integers per group and bin, weighted the same way
 
 from __future__ import annotations
 
-import datetime
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -23,71 +24,97 @@ from tallystick.tables.dialects import (
     Words,
     case,
     compare,
-    constant,
+    exchanged,
     missing,
     name,
+    nested,
+    place,
     row_value,
     table,
     whole,
 )
+from tallystick.tables.expressions import Column, Expression
 from tallystick.tables.grid import STEP_BITS, WEIGHT_BITS
-from tallystick.tables.keyset import PublicTable
+from tallystick.tables.keyset import PublicTable, Upload
 from tallystick.tables.parts import Part
-from tallystick.tables.schema import Schema
+from tallystick.tables.schema import UNSUPPORTED, Schema
 from tallystick.tables.table import EachRow, Step
 
-Relation = Callable[[str, Schema], Tree]
 ROWS, BIN, KEY = "_rows", "_bin", "_key"
 FLAT = ("present", "total", "squares")
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Public tables to upload, stages to keep, and the queries whose results come back."""
+    """Public tables to upload, stages to keep, and the queries whose results come back.
 
-    uploads: tuple[tuple[str, PublicTable], ...]
+    ``once`` is the same for all shares of units; ``stages`` are computed for each.
+    """
+
+    uploads: tuple[tuple[str, Upload], ...]
+    once: tuple[tuple[str, exp.Query], ...]
     stages: tuple[tuple[str, exp.Query], ...]
     totals: exp.Query
     bins: tuple[tuple[Part, exp.Query], ...]
 
 
-def compiled(query: Query, words: Words, relation: Relation, salt: str, share: tuple[int, int] = (0, 1)) -> Program:
+def compiled(query: Query, words: Words, stored: exp.Query, salt: str, share: tuple[int, int] = (0, 1)) -> Program:
     """The program of a question in one dialect. ``salt`` keys the hash that chooses groups.
 
+    ``stored`` are the rows of the stored table under the names that ``place`` gives (see ``read_stored``).
     ``share`` = (i, n) looks at the i-th of n disjoint sets of units only: all results are sums over units.
     """
-    return _Compiler(query, words, relation, salt, share).program()
+    return _Compiler(query, words, stored, salt, share).program()
+
+
+def read_stored(schema: Schema, words: Words, source: Tree, own: Mapping[str, str] | None = None) -> exp.Query:
+    """The usable columns of ``source``, each as its type in ``schema`` and called by its place.
+
+    ``own`` are the engine's names of the columns' types, where reading depends on them.
+    """
+    rows = exp.select().from_(exp.alias_(source, "_t", table=True))
+    for column, kind in schema.columns:
+        if kind != UNSUPPORTED:
+            value = words.read(name(column, "_t"), kind, (own or {}).get(column, ""))
+            rows = rows.select(exp.alias_(value, place(schema, column), quoted=True))
+    return rows
 
 
 def text_of(query: Query, words: Words, salt: str) -> str:
     """The SQL for people and for snapshot tests; the stored table goes by its name."""
-    program = compiled(query, words, lambda stored, _: table(stored), salt)
-    lines = [f"-- stage {stage}\n{words.render(tree)};" for stage, tree in program.stages]
+    stored = read_stored(query.table.base, words, table(query.table.name))
+    program = compiled(query, words, stored, salt)
+    lines = [f"-- stage {stage}\n{words.render(tree)};" for stage, tree in (*program.once, *program.stages)]
     lines.append(f"-- totals\n{words.render(program.totals)};")
     lines += [f"-- {part.label}\n{words.render(tree)};" for part, tree in program.bins]
     return "\n".join(lines) + "\n"
 
 
 class _Compiler:
-    def __init__(self, query: Query, words: Words, relation: Relation, salt: str, share: tuple[int, int]) -> None:
-        self.query, self.words, self.relation, self.salt, self.share = query, words, relation, salt, share
+    def __init__(self, query: Query, words: Words, stored: exp.Query, salt: str, share: tuple[int, int]) -> None:
+        self.query, self.words, self.stored, self.salt, self.share = query, words, stored, salt, share
         self.rowwise = isinstance(query.table.unit, EachRow)
         self.flat = [part for part in query.parts if part.kind in FLAT]
         self.binned = [part for part in query.parts if part.bins is not None]
-        self.doubles: list[tuple[str | None, float | None]] = list(
-            dict.fromkeys((p.column, p.missing) for p in query.parts if p.column is not None)
-        )
+        measured = dict.fromkeys((p.column, p.missing) for p in query.parts if p.column is not None)
+        self.doubles: list[tuple[str | None, float | None]] = list(measured)
         self.signed = False
         self.public = query.keys if isinstance(query.keys, PublicTable) else None
         count = 1 if self.public or not query.columns else len(query.columns)
         self.group_names = [f"{KEY}{i}" for i in range(count)]
+        self.again = bool(self.binned) or share[1] > 1  # rows are needed more than once
 
     def program(self) -> Program:
-        uploads = [(f"_join{i}", step.public) for i, step in enumerate(self.query.table.steps) if step.public]
+        uploads = [
+            (f"_join{i}", _by_place(step.public)) for i, step in enumerate(self.query.table.steps) if step.public
+        ]
         if self.public:
             indexed = tuple((*row, i) for i, row in enumerate(self.public.rows))
             columns = tuple((f"k{i}", kind) for i, (_, kind) in enumerate(self.public.columns))
-            uploads.append(("_keys", PublicTable((*columns, ("position", "integer")), indexed)))
+            uploads.append(("_keys", Upload((*columns, ("position", "integer")), indexed)))
+        taken = self._taken()
+        once = (("_taken", taken),) if self.again else ()
+        self.rows: Tree = self._shared() if self.again else taken.subquery("_r")
         stages: list[tuple[str, exp.Query]] = []
         if self.rowwise:
             cells: Tree = self._cells().subquery("_c")
@@ -103,88 +130,86 @@ class _Compiler:
                 else:
                     cells, self.signed = capping.less_dropped().subquery("_c"), True
         bins = tuple((part, self._bins(part, cells)) for part in self.binned)
-        return Program(tuple(uploads), tuple(stages), self._totals(cells), bins)
+        return Program(tuple(uploads), once, tuple(stages), self._totals(cells), bins)
 
     # -- rows
 
-    def _steps(self) -> exp.Query:
-        """The stored table after filters, derived columns and public joins, as a select over named columns."""
-        asked = self.query.table
-        schema = asked.base
-        # from_ wants a source; the first select names the columns, so nothing depends on their order
-        rows: exp.Query = exp.select(*(self._stored(n, schema) for n in self._used(schema))).from_(
-            self._aliased(self.relation(asked.name, schema))
-        )
-        for i, step in enumerate(asked.steps):
-            rows, schema = self._step(rows, schema, step, i)
-        return rows
+    def _shared(self) -> Tree:
+        """The rows taken, of this share of the units."""
+        if self.share[1] == 1:
+            return table("_taken", "_r")
+        here = exp.select("*").from_(table("_taken")).where(self.words.in_share(name(UNIT), *self.share))
+        return here.subquery("_r")
 
-    def _used(self, schema: Schema) -> list[str]:
-        return [column for column, kind in schema.columns if kind != "unsupported"]
-
-    def _stored(self, column: str, schema: Schema) -> Tree:
-        """A stored column; what reads as text (enumerations, UUIDs, padded characters) becomes text.
-
-        Dates that no calendar outside the engine knows (infinity, before year 1, after 9999) are missing: whether
-        they can be handed out must not depend on whether there are any.
-        """
-        value: Tree = name(column, "_t")
-        kind = schema.type_of(column)
-        if kind == "text":
-            value = self.words.cast(value, "text")
-        if kind == "date":
-            first, last = (constant(day, self.words) for day in (datetime.date.min, datetime.date.max))
-            inside = exp.And(this=compare(exp.GTE, value, first), expression=compare(exp.LTE, value, last))
-            value = case([(inside, value)], exp.Null())
-        return exp.alias_(value, column, quoted=True)
-
-    def _plain(self, column: str) -> Tree:
-        return exp.alias_(name(column, "_t"), column, quoted=True)
+    def _steps(self) -> tuple[exp.Query, Schema]:
+        """The stored table after filters, derived columns and public joins, and its columns by place."""
+        rows, schema = self.stored, self.query.table.base
+        for i, step in enumerate(self.query.table.steps):
+            rows, schema = self._join(rows, schema, step, i) if step.public else self._apply(rows, schema, step)
+        return rows, schema
 
     @staticmethod
-    def _aliased(relation: Tree) -> Tree:
-        return exp.alias_(relation, "_t", table=True)
+    def _passed(rows: exp.Query, schema: Schema) -> exp.Select:
+        """All columns so far, from rows that go by ``_t``."""
+        kept = [place(schema, column) for column, kind in schema.columns if kind != UNSUPPORTED]
+        return exp.select(*(exp.alias_(name(c, "_t"), c, quoted=True) for c in kept)).from_(rows.subquery("_t"))
 
-    def _step(self, rows: exp.Query, schema: Schema, step: Step, i: int) -> tuple[exp.Query, Schema]:
-        inner = rows.subquery("_t")
-        if step.public is not None:
-            joined = exp.select(*(self._plain(n) for n in self._used(schema))).from_(inner)
-            for column, kind in step.public.columns:
-                if column != step.name:
-                    joined = joined.select(exp.alias_(name(column, "_j"), column, quoted=True))
-                    schema = schema.with_column(column, kind)
-            same = exp.EQ(this=name(step.name, "_t"), expression=name(step.name, "_j"))
-            return joined.join(table(f"_join{i}", "_j"), on=same, join_type=step.how), schema
+    def _join(self, rows: exp.Query, schema: Schema, step: Step, i: int) -> tuple[exp.Query, Schema]:
+        assert step.public is not None
+        joined, right = self._passed(rows, schema), Schema(step.public.columns)
+        same = exp.EQ(
+            this=name(place(schema, step.name), "_t"),
+            expression=name(place(right, step.name), "_j"),
+        )
+        for column, kind in step.public.columns:
+            if column != step.name:
+                schema = schema.with_column(column, kind)
+                value = name(place(right, column), "_j")
+                joined = joined.select(exp.alias_(value, place(schema, column), quoted=True))
+        return joined.join(table(f"_join{i}", "_j"), on=same, join_type=step.how), schema
+
+    def _apply(self, rows: exp.Query, schema: Schema, step: Step) -> tuple[exp.Query, Schema]:
         assert step.expression is not None
-        value = row_value(step.expression, schema, self.words, "_t")
-        chosen = exp.select(*(self._plain(n) for n in self._used(schema))).from_(inner)
+        expression = step.expression
+        while calls := nested(expression):
+            columns = {id(call): Column(f"\0{len(schema.columns) + i}") for i, call in enumerate(calls)}
+            rows, schema = self._derived(rows, schema, [(columns[id(call)].name, call) for call in calls])
+            expression = exchanged(expression, columns)
         if step.kind == "filter":
-            return chosen.where(value), schema
-        made = chosen.select(exp.alias_(value, step.name, quoted=True))
-        return made, schema.with_column(step.name, step.expression.type_in(schema))
+            return self._passed(rows, schema).where(row_value(expression, schema, self.words, "_t")), schema
+        return self._derived(rows, schema, [(step.name, expression)])
 
-    def _rows(self, parts: list[Part]) -> exp.Select:
+    def _derived(self, rows: exp.Query, schema: Schema, made: list[tuple[str, Expression]]) -> tuple[exp.Query, Schema]:
+        chosen, before = self._passed(rows, schema), schema
+        for column, expression in made:
+            schema = Schema((*schema.columns, (column, expression.type_in(before))))
+            value = row_value(expression, before, self.words, "_t")
+            chosen = chosen.select(exp.alias_(value, place(schema, column), quoted=True))
+        return chosen, schema
+
+    def _taken(self) -> exp.Select:
         """Grouped rows: unit, group, and the measured doubles; rows without unit or group are dropped."""
         asked = self.query
-        chosen = exp.select().from_(self._steps().subquery("_t"))
+        rows, schema = self._steps()
+        chosen = exp.select().from_(rows.subquery("_t"))
         if not self.rowwise:
             assert isinstance(asked.table.unit, str)
-            unit = name(asked.table.unit, "_t")
+            unit = name(place(schema, asked.table.unit), "_t")
             chosen = chosen.select(exp.alias_(unit, UNIT, quoted=True)).where(self._there(unit))
-            if self.share[1] > 1:
-                chosen = chosen.where(self.words.in_share(unit, *self.share))
-        for column, tree in self._groups():
+        keys = [name(place(schema, column), "_t") for column in asked.columns]
+        for column, tree in self._groups(keys):
             chosen = chosen.select(exp.alias_(tree, column, quoted=True))
         if self.public:
-            on = [
-                exp.EQ(this=name(column, "_t"), expression=name(f"k{i}", "_k"))
-                for i, column in enumerate(asked.columns)
-            ]
+            on = [exp.EQ(this=key, expression=name(f"k{i}", "_k")) for i, key in enumerate(keys)]
             chosen = chosen.join(table("_keys", "_k"), on=exp.and_(*on))
-        for column in asked.columns:
-            chosen = chosen.where(self._there(name(column, "_t")))
-        for column, part in {self._place(part): part for part in parts}.items():
-            chosen = chosen.select(exp.alias_(self._number(part), column, quoted=True))
+        for key in keys:
+            chosen = chosen.where(self._there(key))
+        for i, (measured, stand_in) in enumerate(self.doubles):
+            assert measured is not None
+            value = self.words.number(name(place(schema, measured), "_t"), schema.type_of(measured))
+            if stand_in is not None:
+                value = exp.Coalesce(this=value, expressions=[self.words.double(stand_in)])
+            chosen = chosen.select(exp.alias_(value, f"_n{i}", quoted=True))
         return chosen
 
     def _place(self, part: Part) -> str:
@@ -195,21 +220,14 @@ class _Compiler:
     def _there(value: Tree) -> Tree:
         return exp.Not(this=missing(value))
 
-    def _groups(self) -> list[tuple[str, Tree]]:
+    def _groups(self, keys: list[exp.Column]) -> list[tuple[str, Tree]]:
         if self.public:
             return [(self.group_names[0], name("position", "_k"))]
-        if not self.query.columns:
+        if not keys:
             return [(self.group_names[0], self.words.cast(whole(0), "integer"))]
-        return [(new, name(old, "_t")) for new, old in zip(self.group_names, self.query.columns, strict=True)]
+        return list(zip(self.group_names, keys, strict=True))
 
     # -- integers of a row
-
-    def _number(self, part: Part) -> Tree:
-        assert part.column is not None
-        value = self.words.number(name(part.column, "_t"), self.query.table.schema.type_of(part.column))
-        if part.missing is None:
-            return value
-        return exp.Coalesce(this=value, expressions=[self.words.double(part.missing)])
 
     def _quantised(self, part: Part) -> Tree:
         grid = part.grid
@@ -260,9 +278,8 @@ class _Compiler:
     # -- stages
 
     def _cells(self) -> exp.Query:
-        rows = self._rows(self.flat)
         keys = [name(column, "_r") for column in self._keys()]
-        cells = exp.select(*keys).from_(rows.subquery("_r"))
+        cells = exp.select(*keys).from_(self.rows.copy())
         if self.rowwise:
             one: Tree = self.words.cast(whole(1), "integer")
             cells = cells.select(exp.alias_(one, ROWS, quoted=True))
@@ -330,7 +347,7 @@ class _Compiler:
 
     def _bins(self, part: Part, cells: Tree) -> exp.Query:
         binned = exp.select(*(name(c, "_r") for c in self._keys()), exp.alias_(self._bin(part), BIN, quoted=True))
-        rows = binned.from_(self._rows([part]).subquery("_r")).subquery("_r")
+        rows = binned.from_(self.rows.copy()).subquery("_r")
         keys = [name(column, "_r") for column in self._keys()]
         inside = exp.select(*keys, name(BIN, "_r")).from_(rows).where(self._there(name(BIN, "_r")))
         groups = [name(column, "_b") for column in self.group_names]
@@ -353,3 +370,8 @@ class _Compiler:
         return out.select(self.words.sum(weight, SATURATED_TOTAL, part.peak(self.query.caps))).group_by(
             *groups, name(BIN, "_b")
         )
+
+
+def _by_place(public: PublicTable) -> Upload:
+    """The same table with its columns called by their places."""
+    return Upload(tuple((f"c{i}", kind) for i, (_, kind) in enumerate(public.columns)), public.rows)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sqlglot import exp
 
 from tallystick.errors import BudgetExceeded, InvalidInput
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 from tallystick.tables.asked import MOST_NUMBERS, UNITS
-from tallystick.tables.dialects import SATURATED_TOTAL
+from tallystick.tables.dialects import SATURATED_TOTAL, table
 from tallystick.tables.engines.base import Engine, open_engine
 from tallystick.tables.identity import identity
 from tallystick.tables.keyset import PublicTable
@@ -88,23 +89,32 @@ def release(plan: Plan, account: Account, *, why: str, key: str | None, progress
 
 
 def preflight(plan: Plan) -> None:
-    """The source is there and its public schema is still what the plan was made for."""
-    table = plan.query.table
-    with open_engine(table.source) as engine:
-        _same_columns(plan, dict(engine.schema(table.name).columns))
-        # the first query names every column and expression: what would not run is found before anything is charged
-        program = compiled(plan.query, engine.words, engine.relation, plan.salt)
-        for name, public in program.uploads:
-            engine.upload(name, public)
-        engine.understand(program.stages[0][1] if program.stages else program.totals)
+    """Before anything is charged: the source is there, its public schema is that of the plan, and everything runs.
+
+    Every stage runs on an empty table with the columns of the source, in the engine of the source: what always fails
+    fails here, and no row is looked at.
+    """
+    query = plan.query
+    with open_engine(query.table.source) as engine:
+        same_columns(plan, engine)
+        engine.keep("_stored", engine.stored(query.table.name, query.table.base, rows=False))
+        stored = exp.select("*").from_(table("_stored"))
+        for shares in (1, 2) if _in_shares(plan, engine) else (1,):
+            program = compiled(query, engine.words, stored, plan.salt, (0, shares))
+            if shares == 1:
+                _upload(engine, program)
+            _collected(plan, engine, program, None, first=True)
+            _forget(engine, (*program.once, *program.stages))
 
 
-def _same_columns(plan: Plan, found: dict[str, str]) -> None:
-    table = plan.query.table
-    for column, kind in table.base.columns:
-        if (found.get(column) != kind and table.source.kind != "csv") or column not in found:
+def same_columns(plan: Plan, engine: Engine) -> None:
+    """The columns of the source are, by name, those the plan was made for; a CSV file says no types."""
+    asked = plan.query.table
+    found = dict(engine.schema(asked.name).columns)
+    for column, kind in asked.base.columns:
+        if (found.get(column) != kind and asked.source.kind != "csv") or column not in found:
             raise InvalidInput(
-                "source", table.source.place, f"a table with column {column!r} of type {kind}, as planned"
+                "source", asked.source.place, f"a table with column {column!r} of type {kind}, as planned"
             )
 
 
@@ -112,17 +122,34 @@ def integers(plan: Plan, progress: Progress = None) -> Exact:
     """Run the program on the plan's engine, share of units by share where the table is large: memory stays bounded."""
     query = plan.query
     with open_engine(query.table.source) as engine:
-        shares = 1 if isinstance(query.table.unit, EachRow) else engine.shares(query.table.name)
+        same_columns(plan, engine)  # once more: it is another connection, and the table may be another
+        stored = engine.stored(query.table.name, query.table.base)
+        shares = engine.shares(query.table.name) if _in_shares(plan, engine) else 1
         found: Exact | None = None
         for i in range(shares):
-            program = compiled(query, engine.words, engine.relation, plan.salt, (i, shares))
+            program = compiled(query, engine.words, stored, plan.salt, (i, shares))
+            if i == 0:
+                _upload(engine, program)
             # how many shares there are depends on the data, so only the first one is told of
-            here = _collected(plan, engine, program, progress if i == 0 else None, upload=i == 0)
+            here = _collected(plan, engine, program, progress if i == 0 else None, first=i == 0)
             found = here if found is None else together(found, here)
-            for name, _ in program.stages:
-                engine.forget(name)
+            _forget(engine, program.stages)
         assert found is not None
         return found
+
+
+def _in_shares(plan: Plan, engine: Engine) -> bool:
+    return engine.in_shares and not isinstance(plan.query.table.unit, EachRow)
+
+
+def _upload(engine: Engine, program: Program) -> None:
+    for name, public in program.uploads:
+        engine.upload(name, public)
+
+
+def _forget(engine: Engine, stages: Iterable[tuple[str, exp.Query]]) -> None:
+    for name, _ in stages:
+        engine.forget(name)
 
 
 def together(one: Exact, other: Exact) -> Exact:
@@ -145,12 +172,10 @@ def _added(a: Integers, b: Integers) -> Integers:
     return a + np.minimum(b, SATURATED_TOTAL - a)
 
 
-def _collected(plan: Plan, engine: Engine, program: Program, progress: Progress, *, upload: bool) -> Exact:
+def _collected(plan: Plan, engine: Engine, program: Program, progress: Progress, *, first: bool) -> Exact:
     query = plan.query
     tell = progress or (lambda stage: None)
-    for name, public in program.uploads if upload else ():
-        engine.upload(name, public)
-    for name, stage in program.stages:
+    for name, stage in (*(program.once if first else ()), *program.stages):
         tell(name.strip("_"))
         engine.keep(name, stage)
     tell("totals")
@@ -185,7 +210,8 @@ def _binned(part: Part, columns: list[Any], count: int, keys: list[tuple[Any, ..
     else:
         place = {key: i for i, key in enumerate(keys)}
         rows = np.array([place[key] for key in zip(*columns[:width], strict=True)], dtype=np.int64)
-    held[rows, np.asarray(columns[width], dtype=np.int64)] = np.asarray(columns[width + 1], dtype=np.int64)
+    # added, not set: keys that an engine tells apart and Python does not must not hide one another
+    np.add.at(held, (rows, np.asarray(columns[width], dtype=np.int64)), np.asarray(columns[width + 1], dtype=np.int64))
     return stack(held, part.bins.height) if part.kind == "tree" else held
 
 

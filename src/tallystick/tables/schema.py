@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -42,8 +43,8 @@ class Schema:
             column_name(name)
             if kind not in (*TYPES, UNSUPPORTED):
                 raise InvalidInput(f"types[{name!r}]", kind, f"one of {', '.join(TYPES)}")
-        if len({name for name, _ in pairs}) != len(pairs):
-            raise InvalidInput("columns", [name for name, _ in pairs], "different names")
+        if not all_different(name for name, _ in pairs):
+            raise InvalidInput("columns", [name for name, _ in pairs], "names that differ in more than case or look")
         return cls(pairs)
 
     @property
@@ -59,24 +60,53 @@ class Schema:
         near = get_close_matches(name, self.names, n=3) or self.names[:8]
         raise InvalidInput("column", name, f"a column of the table, such as {', '.join(near) or '(it has none)'}")
 
+    def place_of(self, name: str) -> int:
+        """Where a column stands; its name in SQL is made from this, never from what it is called."""
+        self.type_of(name)
+        return self.names.index(name)
+
     def with_column(self, name: str, kind: str) -> Schema:
         """This schema and one more column."""
-        if name in self.names:
-            raise InvalidInput("column", name, "a new name; the table has this column already")
-        return Schema((*self.columns, (column_name(name), kind)))
+        if not all_different((*self.names, new_name(name))):
+            raise InvalidInput("column", name, "a new name; the table has this column already (case does not count)")
+        return Schema((*self.columns, (name, kind)))
 
 
 def column_name(name: Any) -> str:
-    """A name that can be quoted in every engine: text of modest length without control characters.
+    """A name as a source may have it: printable text of modest length.
 
     >>> column_name('weight "kg"')
     'weight "kg"'
     """
     if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME:
         raise InvalidInput("column", name, f"a name of 1 to {_LONGEST_NAME} characters")
-    if any(ord(character) < 32 or 0xD800 <= ord(character) <= 0xDFFF or ord(character) == 127 for character in name):
-        raise InvalidInput("column", name, "a name without control characters")
+    if not name.isprintable():
+        raise InvalidInput("column", name, "a name of printable characters: no control, zero-width or odd space")
     return name
+
+
+def new_name(name: Any) -> str:
+    """A name that an analyst makes up: as ``column_name``, and spelled plainly, so that it looks like no other.
+
+    >>> new_name("ｗａｒｄ")
+    Traceback (most recent call last):
+    ...
+    tallystick.errors.InvalidInput: column = 'ｗａｒｄ' is not allowed; give its plain spelling, 'ward'
+    """
+    plain = unicodedata.normalize("NFKC", column_name(name))
+    if plain != name:
+        raise InvalidInput("column", name, f"its plain spelling, {plain!r}")
+    return plain
+
+
+def all_different(names: Iterable[str]) -> bool:
+    """Whether names differ in more than case and look: engines and eyes do not tell those apart.
+
+    >>> all_different(["age", "Age"])
+    False
+    """
+    folded = [unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold()) for name in names]
+    return len(set(folded)) == len(folded)
 
 
 def family(engine_type: str) -> str:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency
-from tallystick.errors import AdjacencyMismatch, InvalidInput, Refused
+from tallystick.errors import AdjacencyMismatch, InvalidInput
 from tallystick.tables.engines.base import open_engine
 from tallystick.tables.schema import Schema
 from tallystick.tables.sources import source_of
-from tallystick.tables.table import EACH_ROW, EachRow, Table
+from tallystick.tables.table import EACH_ROW, EachRow, Table, table_name
 
 if TYPE_CHECKING:
     from tallystick.ledger.account import Account
@@ -48,29 +48,16 @@ class Private:
             if not self.source.one_table:
                 raise InvalidInput("table", name, "the name of a table of this source")
             name = next(iter(self.source.handle)) if self.source.kind == "memory" else "table"
-        if not isinstance(name, str) or not 0 < len(name) <= 200 or any(ord(c) < 32 for c in name):
-            raise InvalidInput("table", name, "the name of a table of this source")
         with open_engine(self.source) as engine:
-            schema = engine.schema(name)
+            schema = engine.schema(table_name(name))
         return Table(
             source=self.source,
             name=name,
             schema=_declared(schema, types or {}, castable=self.source.kind == "csv"),
-            unit=checked_unit(unit, _declared(schema, types or {}, castable=self.source.kind == "csv")),
+            unit=unit,
             adjacency=self.adjacency,
             account=self.account,
         )
-
-
-def checked_unit(unit: Any, schema: Schema) -> str | EachRow:
-    """The unit column, which is whole numbers or text; a float has no stable text."""
-    if isinstance(unit, EachRow):
-        return unit
-    if not isinstance(unit, str):
-        raise InvalidInput("unit", unit, "the name of the column that identifies the protected unit, or ts.each_row")
-    if schema.type_of(unit) not in ("integer", "text"):
-        raise Refused(f"unit column {unit!r} has type {schema.type_of(unit)}; a unit is identified by integers or text")
-    return unit
 
 
 def _declared(schema: Schema, types: Mapping[str, str], *, castable: bool) -> Schema:

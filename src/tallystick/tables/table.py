@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency
-from tallystick.errors import InvalidInput, Refused
+from tallystick.errors import InvalidInput, Refused, TallystickError
 from tallystick.tables import expressions
 from tallystick.tables.aggregates import Measure
 from tallystick.tables.expressions import Expression
 from tallystick.tables.grid import bounds
-from tallystick.tables.keyset import GROUPABLE, PrivateKeys, PublicTable, public_keys, public_table
+from tallystick.tables.keyset import GROUPABLE, PrivateKeys, PublicTable, private_keys, public_keys, public_table
 from tallystick.tables.schema import Schema, column_name
 from tallystick.tables.sources import Source, source_from_data
 
@@ -77,6 +78,20 @@ class Table:
     max_rows: int | None = None
     declared: tuple[tuple[str, float, float], ...] = ()
 
+    def __post_init__(self) -> None:
+        table_name(self.name)
+        if not isinstance(self.unit, EachRow):
+            self._check_unit(self.unit)
+
+    def _check_unit(self, unit: Any) -> None:
+        """The unit column is whole numbers or text, and stored: a float has no stable text."""
+        if not isinstance(unit, str):
+            wanted = "the name of the column that identifies the protected unit, or ts.each_row"
+            raise InvalidInput("unit", unit, wanted)
+        kind = self.base.type_of(unit)
+        if kind not in ("integer", "text"):
+            raise Refused(f"unit column {unit!r} has type {kind}; a unit is identified by integers or text")
+
     @property
     def base(self) -> Schema:
         """The columns of the stored table, before any step."""
@@ -114,8 +129,15 @@ class Table:
         if how not in ("inner", "left"):
             raise InvalidInput("how", how, "'inner' or 'left'")
         kinds = dict(right.columns)
-        if on not in kinds or self.schema.type_of(on) != kinds[on]:
-            raise InvalidInput("on", on, "a column that both tables have, with the same type")
+        if on not in kinds or self.schema.type_of(on) != kinds[on] or kinds[on] not in GROUPABLE:
+            raise InvalidInput(
+                "on", on, f"a column that both tables have, with the same type, {' or '.join(GROUPABLE)}"
+            )
+        if isinstance(self.unit, EachRow) and right.repeats(on):
+            raise Refused(
+                f"where single rows are protected a row may match one row of a public table; {on!r} repeats in it. "
+                "Give each value once, or a unit column, whose caps hold for what a join multiplies"
+            )
         schema = self.schema
         for name, kind in right.columns:
             schema = schema if name == on else schema.with_column(name, kind)
@@ -166,7 +188,9 @@ class Table:
                 "which groups appear can itself reveal someone: give keys=[...] that are public knowledge, "
                 "or keys=ts.private_keys(delta=1e-8)"
             )
-        chosen = keys if isinstance(keys, PrivateKeys | PublicTable) else public_keys(keys, columns, self.schema)
+        chosen = (
+            private_keys(delta=keys.delta) if isinstance(keys, PrivateKeys) else public_keys(keys, columns, self.schema)
+        )
         return Grouped(self, tuple(columns), chosen)
 
     def agg(self, **measures: Measure) -> Query:
@@ -195,29 +219,45 @@ class Table:
     @classmethod
     def from_json(cls, text: str, *, account: Account | None = None) -> Table:
         """The table that ``to_json`` wrote; its file is not opened."""
-        try:
+        with written("table", FORMAT):
             return cls.from_data(json.loads(text), account=account)
-        except (KeyError, TypeError, json.JSONDecodeError, AttributeError):
-            raise InvalidInput("table", "this text", f"JSON of format {FORMAT}") from None
 
     @classmethod
     def from_data(cls, data: dict[str, Any], *, account: Account | None = None) -> Table:
         """The table that ``to_data`` wrote, every step checked again."""
-        if data["format"] != FORMAT:
-            raise InvalidInput("format", data["format"], FORMAT)
-        unit = EACH_ROW if data["unit"] is None else str(data["unit"])
-        table = cls(
-            source=source_from_data(data["source"]),
-            name=str(data["name"]),
-            schema=Schema.of(tuple((name, kind) for name, kind in data["columns"])),
-            unit=unit,
-            adjacency=check.adjacency(data["adjacency"]),
-            account=account,
-        )
-        for step in data["steps"]:
-            table = _again(table, step)
-        table = table.per_unit(max_groups=data["max_groups"], max_rows_per_group=data["max_rows"])
-        return table.bounds(**{name: (low, high) for name, low, high in data["bounds"]})
+        with written("table", FORMAT):
+            if data["format"] != FORMAT:
+                raise InvalidInput("format", data["format"], FORMAT)
+            table = cls(
+                source=source_from_data(data["source"]),
+                name=data["name"],
+                schema=Schema.of(tuple((name, kind) for name, kind in data["columns"])),
+                unit=EACH_ROW if data["unit"] is None else data["unit"],
+                adjacency=check.adjacency(data["adjacency"]),
+                account=account,
+            )
+            for step in data["steps"]:
+                table = _again(table, step)
+            table = table.per_unit(max_groups=data["max_groups"], max_rows_per_group=data["max_rows"])
+            return table.bounds(**{name: (low, high) for name, low, high in data["bounds"]})
+
+
+@contextlib.contextmanager
+def written(what: str, form: str) -> Iterator[None]:
+    """Whatever is wrong with the shape of a text is said as one thing: it is not what we wrote."""
+    try:
+        yield
+    except TallystickError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError):
+        raise InvalidInput(what, "this text", f"JSON of format {form}") from None
+
+
+def table_name(name: Any) -> str:
+    """A name that a table of a source can have."""
+    if not isinstance(name, str) or not 0 < len(name) <= 200 or not name.isprintable():
+        raise InvalidInput("table", name, "the name of a table of this source")
+    return name
 
 
 def _again(table: Table, step: dict[str, Any]) -> Table:
@@ -225,7 +265,9 @@ def _again(table: Table, step: dict[str, Any]) -> Table:
         return table.filter(expressions.from_data(step["expression"]))
     if step["kind"] == "derive":
         return table.derive(**{step["name"]: expressions.from_data(step["expression"])})
-    return table.join(PublicTable.from_data(step["public"]), on=step["name"], how=step["how"])
+    if step["kind"] == "join":
+        return table.join(PublicTable.from_data(step["public"]), on=step["name"], how=step["how"])
+    raise InvalidInput("step", step["kind"], "filter, derive or join")
 
 
 @dataclass(frozen=True, slots=True)

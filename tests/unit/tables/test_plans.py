@@ -171,9 +171,9 @@ def test_keys_are_read_from_a_public_file(tmp_path: Path, visits: Table) -> None
 
 SQL = """\
 -- stage _cells
-SELECT _r."_unit", _r."_key0", COUNT(*) AS "_rows" FROM (SELECT _t."u" AS "_unit", _t."g" AS "_key0" FROM \
-(SELECT _t."u" AS "u", CAST(_t."g" AS TEXT) AS "g" FROM "table" AS _t) AS _t \
-WHERE NOT (_t."u" IS NULL) AND NOT (_t."g" IS NULL)) AS _r GROUP BY _r."_unit", _r."_key0";
+SELECT _r."_unit", _r."_key0", COUNT(*) AS "_rows" FROM (SELECT _t."c0" AS "_unit", _t."c1" AS "_key0" FROM \
+(SELECT @READ_U AS "c0", @READ_G AS "c1" FROM "table" AS _t) AS _t \
+WHERE NOT (_t."c0" IS NULL) AND NOT (_t."c1" IS NULL)) AS _r GROUP BY _r."_unit", _r."_key0";
 -- stage _over
 SELECT "_unit", (@HEX("_md5", 1) % 2147483646 + 1) AS "_a", @HEX("_md5", 9) % 2147483647 AS "_b" FROM \
 (SELECT "_unit", MD5('SALT:unit:' || CAST("_unit" AS TEXT) || ':') AS "_md5" FROM \
@@ -195,14 +195,20 @@ ON _r."_unit" = _x."_unit" WHERE _r."_place" >= _x."_cut") AS _c GROUP BY "_key0
 """
 WORDS = {
     "duckdb": {
+        "@READ_U": 'TRY_CAST(_t."u" AS BIGINT)',
+        "@READ_G": '(TRY_CAST(_t."g" AS TEXT) COLLATE "C")',
         "@CUT": 'LIST_EXTRACT(MIN("_place", 3), 3)',
         "@HEX": r"CAST('0x' || SUBSTR(\1, \2, 8) AS BIGINT)",
     },
     "postgres": {
+        "@READ_U": 'CAST(_t."u" AS BIGINT)',
+        "@READ_G": '(CAST(_t."g" AS TEXT) COLLATE "C")',
         "@CUT": '(ARRAY_AGG("_place" ORDER BY "_place"))[3]',
         "@HEX": r"CAST(CAST(('x' || SUBSTR(\1, \2, 8)) AS BIT(32)) AS BIGINT)",
     },
     "spark": {
+        "@READ_U": 'CAST(_t."u" AS BIGINT)',
+        "@READ_G": 'CAST(_t."g" AS TEXT)',
         "@CUT": 'ELEMENT_AT(SORT_ARRAY(COLLECT_LIST("_place")), 3)',
         "@HEX": r"CAST(CONV(SUBSTR(\1, \2, 8), 16, 10) AS BIGINT)",
         " TEXT)": " STRING)",

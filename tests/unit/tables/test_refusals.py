@@ -179,6 +179,14 @@ def _outcome(table: pa.Table, condition: expressions.Expression, keys: Any) -> s
     return "released"
 
 
+def _called(name: str, arguments: tuple[expressions.Expression, ...]) -> expressions.Expression:
+    """A call, or where there is no such call a condition that never holds."""
+    try:
+        return expressions.Call(name, arguments)
+    except InvalidInput:
+        return expressions.lift(False)
+
+
 _LEAVES = st.sampled_from(["u", "v", "g", "ok", "zz"]).map(ts.col) | st.sampled_from(
     [0, 1, -3.5, 1e308, "a", "secret-cell", True]
 ).map(expressions.lift)
@@ -188,7 +196,7 @@ _TREES = st.recursive(
         st.sampled_from(["+", "-", "*", "/", "<", ">=", "==", "!=", "and", "or", "not", "missing", "cut", "year"]),
         inner,
         inner,
-    ).map(lambda t: expressions.Call(t[0], (t[1],) if t[0] in ("not", "missing", "year") else (t[1], t[2]))),
+    ).map(lambda t: _called(t[0], (t[1],) if t[0] in ("not", "missing", "year") else (t[1], t[2]))),
     max_leaves=6,
 )
 

@@ -72,11 +72,11 @@ def test_a_plan_that_does_not_fit_is_denied_with_plans_that_do(account: Account)
 def test_a_failure_after_the_start_keeps_the_charge_and_hides_the_reason(
     account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(self: object, query: object) -> object:
+    def broken(self: object, table: object) -> object:
         raise ValueError("row of Ann: 37")
 
     plan = plan_for(account, awkward())
-    monkeypatch.setattr(DuckEngine, "collect", broken)
+    monkeypatch.setattr(DuckEngine, "shares", broken)  # asked of the rows, so only after the start
     with pytest.raises(Unavailable, match="stays paid") as failed:
         plan.release(why="report", key="t1")
     assert "Ann" not in str(failed.value)
@@ -91,10 +91,10 @@ def test_a_failure_after_the_start_keeps_the_charge_and_hides_the_reason(
 def test_an_interrupt_after_the_start_keeps_the_charge_and_says_so(
     account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(self: object, query: object) -> object:
+    def interrupted(self: object, table: object) -> object:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(DuckEngine, "collect", interrupted)
+    monkeypatch.setattr(DuckEngine, "shares", interrupted)
     with pytest.raises(KeyboardInterrupt, match="stays paid"):
         plan_for(account, awkward()).release(why="report")
     assert [event.state for event in account.history()] == ["BURNED"]

@@ -15,7 +15,7 @@ from tallystick.tables.sources import Source
 if TYPE_CHECKING:
     from sqlglot import exp
 
-    from tallystick.tables.keyset import PublicTable
+    from tallystick.tables.keyset import Upload
 
 _HOMES = {
     "parquet": "duckdb",
@@ -31,21 +31,20 @@ class Engine(Protocol):
     """A query engine bound to one source. Only aggregates leave it."""
 
     words: Words
+    in_shares: bool
+    """Whether large tables are worked through in disjoint sets of units, one after the other."""
 
     def schema(self, table: str) -> Schema:
         """Names and types of a table's columns."""
 
-    def relation(self, table: str, schema: Schema) -> exp.Expression:
-        """What stands after FROM for a stored table; its columns have the declared types."""
+    def stored(self, table: str, schema: Schema, *, rows: bool = True) -> exp.Query:
+        """The stored table with columns of the declared types, called by their places; without ``rows``, empty."""
 
-    def upload(self, name: str, public: PublicTable) -> None:
+    def upload(self, name: str, public: Upload) -> None:
         """Make a public table available under a name of ours."""
 
-    def understand(self, query: exp.Query) -> None:
-        """Make the engine read a query without running it; raises where it would not run."""
-
     def shares(self, table: str) -> int:
-        """In how many disjoint sets of units the table is best worked through, one after the other."""
+        """In how many sets of units the table is best worked through; asked only where ``in_shares``."""
 
     def keep(self, name: str, query: exp.Query) -> None:
         """Compute a stage once and keep it under a name."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import csv
+import datetime
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,23 +14,23 @@ from sqlglot import exp
 
 from tallystick.errors import InvalidInput
 from tallystick.tables.dialects import DuckWords, Words, name
+from tallystick.tables.engines import csvfile
+from tallystick.tables.program import read_stored
 from tallystick.tables.schema import Schema, family
 from tallystick.tables.sources import Source
 
 if TYPE_CHECKING:
-    from tallystick.tables.keyset import PublicTable
+    from tallystick.tables.keyset import Upload
 
 ROWS_PER_SHARE = 10_000_000
 """Cells of this many rows take about a gigabyte; larger tables are read once per share, which costs little."""
-
-LONGEST_HEADER = 1 << 20
 
 _TYPES: dict[str, Any] = {
     "integer": np.int64,
     "number": np.float64,
     "boolean": np.bool_,
     "text": object,
-    "date": "datetime64[D]",
+    "date": object,
 }
 
 
@@ -45,9 +45,11 @@ class DuckEngine:
     """One private in-memory database per release; it disappears with the connection."""
 
     words: Words = DuckWords()
+    in_shares = True
 
     def __init__(self, source: Source) -> None:
         self.source = source
+        self.csv_names: list[str] | None = None
         self.connection = duckdb.connect(":memory:")
         # A private job never installs or loads extensions, and never reads settings from the machine.
         for setting in ("autoinstall_known_extensions", "autoload_known_extensions"):
@@ -63,10 +65,10 @@ class DuckEngine:
             for i, held in enumerate((source.handle or {}).values()):
                 self.connection.register(f"_memory{i}", held)
 
-    def relation(self, table: str, schema: Schema) -> exp.Expression:
-        if self.source.kind == "csv":
-            return self._csv(schema)
-        return self._stored(table)
+    def stored(self, table: str, schema: Schema, *, rows: bool = True) -> exp.Query:
+        source = self._csv(rows=rows) if self.source.kind == "csv" else self._stored(table)
+        found = read_stored(schema, self.words, source)
+        return found if rows else found.where(exp.false())
 
     def _stored(self, table: str) -> exp.Expression:
         if self.source.kind == "parquet":
@@ -84,39 +86,40 @@ class DuckEngine:
             catalog=exp.to_identifier("source", quoted=True),
         )
 
-    def _csv(self, schema: Schema) -> exp.Expression:
+    def _csv(self, *, rows: bool) -> exp.Expression:
         """Every cell is text; a cell not of its declared type is missing, a line with too few is dropped."""
-        columns = exp.Struct(
-            expressions=[
-                exp.PropertyEQ(this=exp.to_identifier(column, quoted=True), expression=exp.Literal.string("VARCHAR"))
-                for column in schema.names
-            ]
-        )
-        delimiter = "\t" if self.source.place.lower().endswith(".tsv") else ","
+        copy = Path(self.spill.name) / "rows.csv"
+        if not rows:
+            names = csvfile.header(self.source.place)
+            copy.touch(mode=0o600)
+        elif self.csv_names is None:
+            names = self.csv_names = csvfile.private_copy(self.source.place, copy)
+        else:
+            names = self.csv_names
+        columns = [
+            exp.PropertyEQ(this=exp.to_identifier(column, quoted=True), expression=exp.Literal.string("VARCHAR"))
+            for column in names
+        ]
         options = {
             "auto_detect": exp.false(),
-            "header": exp.true(),
-            "delim": exp.Literal.string(delimiter),
+            "parallel": exp.false(),  # two threads disagree on where a line begins inside a long quoted cell
+            "header": exp.false(),
+            "delim": exp.Literal.string(csvfile.delimiter(self.source.place)),
             "quote": exp.Literal.string('"'),
             "escape": exp.Literal.string('"'),
             "ignore_errors": exp.true(),
-            "strict_mode": exp.false(),  # in strict mode a stray line ending is an error that nothing ignores
+            "strict_mode": exp.false(),
             "null_padding": exp.false(),
-            "max_line_size": exp.Literal.number(1 << 24),
-            "columns": columns,
+            "max_line_size": exp.Literal.number(2 * csvfile.LONGEST_RECORD),
+            "columns": exp.Struct(expressions=columns),
         }
-        arguments: list[exp.Expression] = [exp.Literal.string(self.source.place)]
+        arguments: list[exp.Expression] = [exp.Literal.string(str(copy))]
         arguments += [exp.PropertyEQ(this=exp.to_identifier(key), expression=v) for key, v in options.items()]
-        reader = exp.Anonymous(this="READ_CSV", expressions=arguments)
-        cells = [
-            exp.alias_(name(column) if kind == "text" else self.words.try_cast(name(column), kind), column, quoted=True)
-            for column, kind in schema.columns
-        ]
-        return exp.select(*cells).from_(reader).subquery()
+        return exp.Table(this=exp.Anonymous(this="READ_CSV", expressions=arguments))
 
     def schema(self, table: str) -> Schema:
         if self.source.kind == "csv":
-            return Schema.of(dict.fromkeys(_header(self.source.place), "text"))
+            return Schema.of(tuple((column, "text") for column in csvfile.header(self.source.place)))
         try:
             shown = exp.select("*").from_(self._stored(table)).limit(0)
             described = self.connection.execute(self.words.render(shown)).description or []
@@ -126,17 +129,14 @@ class DuckEngine:
             raise InvalidInput("source", self.source.place, f"a readable {self.source.kind} file") from None
         return Schema.of(tuple((str(column[0]), family(str(column[1]))) for column in described))
 
-    def upload(self, name: str, public: PublicTable) -> None:
+    def upload(self, name: str, public: Upload) -> None:
         columns = {
-            column: np.array([row[i] for row in public.rows], dtype=_TYPES[kind])
+            column: np.array([_handed(row[i]) for row in public.rows], dtype=_TYPES[kind])
             for i, (column, kind) in enumerate(public.columns)
         }
         self.connection.register(f"{name}_given", columns)
         casts = [exp.alias_(self.words.cast(_column(c), kind), c, quoted=True) for c, kind in public.columns]
         self.keep(name, exp.select(*casts).from_(exp.Table(this=exp.to_identifier(f"{name}_given", quoted=True))))
-
-    def understand(self, query: exp.Query) -> None:
-        self.connection.execute(f"EXPLAIN {self.words.render(query)}").fetchall()
 
     def shares(self, table: str) -> int:
         if self.source.kind == "csv":  # reading it is most of the work
@@ -165,19 +165,9 @@ class DuckEngine:
 _column = name
 
 
+def _handed(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, datetime.date) else value
+
+
 def _quoted(text: str) -> str:
     return exp.to_identifier(text, quoted=True).sql(dialect="duckdb")
-
-
-def _header(place: str) -> list[str]:
-    """The first line of a CSV file: the only part of it that is read before a charge, and declared public."""
-    try:
-        with Path(place).open("rb") as file:
-            line = file.readline(LONGEST_HEADER)  # bytes: decoding more than this line would look at data
-        text = line.decode("utf-8-sig")
-        names = next(csv.reader([text], delimiter="\t" if place.lower().endswith(".tsv") else ",", strict=True), [])
-    except (OSError, UnicodeDecodeError, csv.Error):
-        raise InvalidInput("source", place, "a readable CSV file in UTF-8 with a header line") from None
-    if not names:
-        raise InvalidInput("source", place, "a CSV file with a header line")
-    return names

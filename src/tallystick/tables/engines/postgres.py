@@ -7,15 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from tallystick.errors import InvalidInput, Unavailable
+from tallystick.errors import InvalidInput, Refused, Unavailable
 from tallystick.tables.dialects import PostgresWords, Words
+from tallystick.tables.program import read_stored
 from tallystick.tables.schema import Schema, family
 from tallystick.tables.sources import Source
 
 if TYPE_CHECKING:
-    from tallystick.tables.keyset import PublicTable
+    from tallystick.tables.keyset import Upload
 
-_TYPES = {"integer": "bigint", "number": "double precision", "text": "text", "boolean": "boolean", "date": "date"}
+_TYPES = {
+    "integer": "bigint",
+    "number": "double precision",
+    "text": 'text COLLATE "C"',
+    "boolean": "boolean",
+    "date": "date",
+}
 _COLUMNS = """
     SELECT a.attname, format_type(a.atttypid, NULL)
     FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -41,10 +48,14 @@ class PostgresEngine:
     """One transaction; its stages are temporary tables that vanish with it."""
 
     words: Words = PostgresWords()
+    in_shares = False  # the server spills what does not fit
 
     def __init__(self, connection: Any) -> None:
         self.connection = connection
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        [encoding] = connection.execute("SHOW server_encoding").fetchone()
+        if encoding != "UTF8":  # elsewhere a text may hold bytes that are no text, and fail to come back
+            raise Refused(f"this database stores text as {encoding}; tables are read from databases in UTF8")
         for setting in (
             "datestyle = 'ISO, YMD'",
             "extra_float_digits = 3",
@@ -53,32 +64,34 @@ class PostgresEngine:
         ):
             connection.execute(f"SET LOCAL {setting}")
 
-    def relation(self, table: str, schema: Schema) -> exp.Expression:
+    def stored(self, table: str, schema: Schema, *, rows: bool = True) -> exp.Query:
         namespace, _, plain = table.rpartition(".")
-        return exp.Table(
+        named = exp.Table(
             this=exp.to_identifier(plain, quoted=True),
             db=exp.to_identifier(namespace, quoted=True) if namespace else None,
         )
+        found = read_stored(schema, self.words, named, dict(self._columns(table)))
+        return found if rows else found.where(exp.false())
 
-    def schema(self, table: str) -> Schema:
+    def _columns(self, table: str) -> list[tuple[str, str]]:
         namespace, _, plain = table.rpartition(".")
-        found = self.connection.execute(_COLUMNS, (plain, namespace, namespace)).fetchall()
+        found: list[tuple[str, str]] = self.connection.execute(_COLUMNS, (plain, namespace, namespace)).fetchall()
         if not found:
             raise InvalidInput("table", table, "a table of this database that the user may read")
-        return Schema.of(tuple((column, family(kind)) for column, kind in found))
+        return found
 
-    def upload(self, name: str, public: PublicTable) -> None:
+    def schema(self, table: str) -> Schema:
+        return Schema.of(tuple((column, family(kind)) for column, kind in self._columns(table)))
+
+    def upload(self, name: str, public: Upload) -> None:
         columns = ", ".join(f"{_quoted(column)} {_TYPES[kind]}" for column, kind in public.columns)
         self.connection.execute(f"CREATE TEMP TABLE {_quoted(name)} ({columns}) ON COMMIT DROP")
         with self.connection.cursor() as cursor, cursor.copy(f"COPY {_quoted(name)} FROM STDIN") as copy:
             for row in public.rows:
                 copy.write_row(row)
 
-    def understand(self, query: exp.Query) -> None:
-        self.connection.execute(f"EXPLAIN {self.words.render(query)}")
-
     def shares(self, table: str) -> int:
-        return 1  # the server spills what does not fit
+        return 1
 
     def keep(self, name: str, query: exp.Query) -> None:
         self.connection.execute(f"CREATE TEMP TABLE {_quoted(name)} ON COMMIT DROP AS {self.words.render(query)}")

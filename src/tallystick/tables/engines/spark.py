@@ -10,11 +10,12 @@ from sqlglot import exp
 
 from tallystick.errors import InvalidInput
 from tallystick.tables.dialects import SparkWords, Words
+from tallystick.tables.program import read_stored
 from tallystick.tables.schema import Schema, family
 from tallystick.tables.sources import Source
 
 if TYPE_CHECKING:
-    from tallystick.tables.keyset import PublicTable
+    from tallystick.tables.keyset import Upload
 
 _TYPES = {"integer": "bigint", "number": "double", "text": "string", "boolean": "boolean", "date": "date"}
 
@@ -25,9 +26,10 @@ def connect(source: Source) -> SparkEngine:
 
 
 class SparkEngine:
-    """Stages are cached temporary views, dropped at the end."""
+    """Stages are checkpointed temporary views, dropped at the end."""
 
     words: Words = SparkWords()
+    in_shares = False  # Spark spills what does not fit
 
     def __init__(self, session: Any) -> None:
         self.given = session
@@ -42,12 +44,14 @@ class SparkEngine:
         self.kept: dict[str, Any] = {}
         self.mark = uuid.uuid4().hex[:8]
 
-    def relation(self, table: str, schema: Schema) -> exp.Expression:
+    def stored(self, table: str, schema: Schema, *, rows: bool = True) -> exp.Query:
         # The user's temporary views live in the user's session; ours gets the same rows under a name of ours.
         name = f"_stored_{self.mark}"
         self._of(table).createOrReplaceGlobalTempView(name)
         self.kept.setdefault(name, None)
-        return exp.Table(this=exp.to_identifier(name, quoted=True), db=exp.to_identifier("global_temp", quoted=True))
+        view = exp.Table(this=exp.to_identifier(name, quoted=True), db=exp.to_identifier("global_temp", quoted=True))
+        found = read_stored(schema, self.words, view)
+        return found if rows else found.where(exp.false())
 
     def _of(self, table: str) -> Any:
         from pyspark.errors import AnalysisException
@@ -61,28 +65,25 @@ class SparkEngine:
         fields = self._of(table).schema.fields
         return Schema.of(tuple((field.name, family(field.dataType.simpleString())) for field in fields))
 
-    def upload(self, name: str, public: PublicTable) -> None:
+    def upload(self, name: str, public: Upload) -> None:
         columns = ", ".join(f"`{column.replace('`', '``')}` {_TYPES[kind]}" for column, kind in public.columns)
         frame = self.session.createDataFrame([tuple(row) for row in public.rows], schema=columns)
         frame.createOrReplaceTempView(name)
 
-    def understand(self, query: exp.Query) -> None:
-        self.session.sql(self.words.render(query))  # analysed at once, run never
-
     def shares(self, table: str) -> int:
-        return 1  # Spark spills what does not fit
+        return 1
 
     def keep(self, name: str, query: exp.Query) -> None:
-        from pyspark import StorageLevel
-
-        frame = self.session.sql(self.words.render(query)).persist(StorageLevel.MEMORY_AND_DISK)
+        # a checkpoint, not a cache: what a cache loses is computed again from a source that may have changed
+        frame = self.session.sql(self.words.render(query)).localCheckpoint(eager=True)
+        # renamed to what they are called already: stages joined with what they were made of need columns of their own
+        frame = frame.toDF(*frame.columns)
         frame.createOrReplaceTempView(name)
         self.kept[name] = frame
 
     def forget(self, name: str) -> None:
         frame = self.kept.pop(name, None)
         if frame is not None:
-            frame.unpersist()
             self.session.catalog.dropTempView(name)
 
     def collect(self, query: exp.Query) -> list[Sequence[Any]]:
@@ -96,5 +97,4 @@ class SparkEngine:
             if frame is None:
                 self.session.catalog.dropGlobalTempView(name)
             else:
-                frame.unpersist()
                 self.session.catalog.dropTempView(name)

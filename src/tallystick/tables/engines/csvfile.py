@@ -1,0 +1,152 @@
+"""A CSV file, read once from front to back into a private copy whose every line break is where a record ends.
+
+A file is RFC 4180: a cell that holds a delimiter, a quote or a line break stands in quotes, quotes inside are doubled.
+Where records end follows from the bytes before and from nothing else, so what one person wrote into a cell, in quotes
+as any writer of CSV puts it, cannot end a record or start another. What is not RFC 4180 costs as little as can be: a
+record that is longer than ``LONGEST_RECORD``, is no UTF-8, or holds a NUL is dropped; where a quote is not closed, or
+text follows one that is, only the line on which that record begins is dropped, so it swallows nobody else's line. (A
+writer that does not quote at all lets people write lines of their own; no reader can tell those apart.)
+"""
+
+from __future__ import annotations
+
+import csv
+import mmap
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from tallystick.errors import InvalidInput
+
+LONGEST_HEADER = 1 << 20
+LONGEST_RECORD = 1 << 20
+_BLOCK = 4 << 20
+
+
+def delimiter(place: str) -> str:
+    """A tab in .tsv files, a comma elsewhere.
+
+    >>> delimiter("visits.csv")
+    ','
+    """
+    return "\t" if place.lower().endswith(".tsv") else ","
+
+
+def header(place: str) -> list[str]:
+    """The names on the first line: the only part of a file that is read before a charge, and declared public."""
+    try:
+        with Path(place).open("rb") as file:
+            return _names(file, place)
+    except OSError:
+        raise InvalidInput("source", place, "a readable CSV file in UTF-8 with a header line") from None
+
+
+def _names(file: BinaryIO, place: str) -> list[str]:
+    line = file.readline(LONGEST_HEADER)  # bytes: decoding more than this line would look at data
+    try:
+        names = next(csv.reader([line.decode("utf-8-sig")], delimiter=delimiter(place), strict=True), [])
+    except (UnicodeDecodeError, csv.Error):
+        raise InvalidInput("source", place, "a readable CSV file in UTF-8 with a header line") from None
+    if not names:
+        raise InvalidInput("source", place, "a CSV file with a header line")
+    return names
+
+
+def private_copy(place: str, copy: Path) -> list[str]:
+    """Write the well-formed records to ``copy``, which only this user can read; the names in the header as it is now.
+
+    The file is opened once, so its header and its records are of one file, whatever happens to its name meanwhile.
+    """
+    raw = copy.with_suffix(".raw")
+    with Path(place).open("rb") as file, _own(raw) as held, _own(copy) as out:
+        names = _names(file, place)
+        shutil.copyfileobj(file, held, _BLOCK)
+        raw.unlink()  # the open file stays until it is closed, and nobody else can open it
+        if held.tell() == 0:
+            return names
+        held.seek(-1, os.SEEK_END)
+        if held.read(1) != b"\n":
+            held.write(b"\n")
+        held.flush()
+        with mmap.mmap(held.fileno(), 0, access=mmap.ACCESS_READ) as text:
+            for piece in _records(text, delimiter(place).encode()):
+                out.write(piece)
+    return names
+
+
+def _own(path: Path) -> BinaryIO:
+    """A new file that only this user can open."""
+    return open(path, "xb+", opener=lambda name, flags: os.open(name, flags, 0o600))
+
+
+def _records(text: mmap.mmap, comma: bytes) -> Iterator[bytes]:
+    """Well-formed records in pieces of whole records; each ends with a line feed."""
+    strict, loose, cell = _patterns(comma)
+    at, end = 0, len(text)
+    while at < end:
+        block = text[at : at + _BLOCK]
+        cut = block.rfind(b"\n") + 1
+        if b'"' not in block and cut:
+            yield _lines(block[:cut])
+            at += cut
+            continue
+        stop, found = min(end, at + _BLOCK), []
+        while at < stop:
+            match = strict.match(text, at) or loose.match(text, at)
+            if match is None:
+                at = text.find(b"\n", at) + 1
+                continue
+            if match.end() - at <= LONGEST_RECORD:
+                body = match.group().removesuffix(b"\n").removesuffix(b"\r")
+                found.append(body if match.re is strict else _requoted(body, cell, comma))
+            at = match.end()
+        yield _readable(found)
+
+
+def _patterns(comma: bytes) -> tuple[re.Pattern[bytes], re.Pattern[bytes], re.Pattern[bytes]]:
+    """A record, one whose bare cells may hold quotes, and a cell of such a one."""
+    quoted = rb'"(?:[^"]++|"")*+"'
+    bare, loose = rb'[^"\r\n' + comma + rb"]*+", rb'(?:[^"\r\n' + comma + rb"][^\r\n" + comma + rb"]*+)?+"
+    cells = [rb"(?:" + quoted + rb"|" + kind + rb")" for kind in (bare, loose)]
+    records = [re.compile(cell + rb"(?:" + comma + cell + rb")*+\r?\n") for cell in cells]
+    return records[0], records[1], re.compile(cells[1])
+
+
+def _requoted(body: bytes, cell: re.Pattern[bytes], comma: bytes) -> bytes:
+    """The same record with all bare cells in quotes."""
+    told, at = [], 0
+    while at <= len(body):
+        match = cell.match(body, at)
+        assert match is not None  # the record is made of cells
+        found = match.group()
+        told.append(found if found.startswith(b'"') else b'"' + found.replace(b'"', b'""') + b'"')
+        at = match.end() + 1
+    return comma.join(told)
+
+
+def _lines(lines: bytes) -> bytes:
+    """Lines without quotes; nearly always as they are."""
+    lines = lines.replace(b"\r\n", b"\n")
+    ends = np.flatnonzero(np.frombuffer(lines, dtype=np.uint8) == ord("\n"))
+    if b"\r" not in lines and np.diff(ends, prepend=-1).max() <= LONGEST_RECORD and _text(lines):
+        return lines
+    return _readable([line for line in lines.split(b"\n")[:-1] if len(line) < LONGEST_RECORD and b"\r" not in line])
+
+
+def _readable(records: list[bytes]) -> bytes:
+    """The records that are text, a line feed after each."""
+    joined = b"".join(record + b"\n" for record in records)
+    return joined if _text(joined) else b"".join(record + b"\n" for record in records if _text(record))
+
+
+def _text(found: bytes) -> bool:
+    try:
+        found.decode()
+    except UnicodeDecodeError:
+        return False
+    return b"\0" not in found

@@ -161,6 +161,10 @@ class Words:
         prefixed = exp.DPipe(this=exp.Literal.string(self.hexadecimal), expression=_eight(digest, start))
         return self.cast(prefixed, "integer")
 
+    def apart(self, rows: exp.Select) -> exp.Select:
+        """Rows whose columns are computed once, whatever is made of them further out."""
+        return rows
+
     def in_share(self, unit: Tree, i: int, n: int) -> Tree:
         """Whether a unit belongs to the i-th of n disjoint sets; only engines that work in shares need it."""
         raise NotImplementedError
@@ -205,6 +209,10 @@ class DuckWords(Words):
     def kth_smallest(self, value: Tree, k: int) -> Tree:
         listed = exp.Anonymous(this="MIN", expressions=[value.copy(), whole(k)])
         return exp.Anonymous(this="LIST_EXTRACT", expressions=[listed, whole(k)])
+
+    def apart(self, rows: exp.Select) -> exp.Select:
+        """Rows whose columns are computed once, whatever is made of them further out."""
+        return rows
 
     def in_share(self, unit: Tree, i: int, n: int) -> Tree:
         # two arguments: the hash of the unit alone is what the engine's own hash tables use
@@ -257,6 +265,10 @@ class PostgresWords(Words):
         # numeric holds what a double cannot, and the cast would raise: compare before casting
         not_a_number = compare(exp.EQ, value, _numeric(exp.Literal.string("NaN")))
         return self._pulled_in(value, lambda _: not_a_number, lambda x: _numeric(exp.Literal.string(repr(x))))
+
+    def apart(self, rows: exp.Select) -> exp.Select:
+        # without it the planner writes columns out wherever they are used, again and again where steps are nested
+        return rows.offset(0, copy=False)
 
     def divide(self, left: Tree, right: Tree) -> Tree:
         # on bigint the plain operator truncates, which is the floor for non-negative numbers

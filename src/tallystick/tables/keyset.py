@@ -55,6 +55,8 @@ class PublicTable:
         """The table that ``to_data`` wrote."""
         columns = Schema.of(tuple((name, kind) for name, kind in data["columns"])).columns
         dates = [kind == "date" for _, kind in columns]
+        if type(data["rows"]) is not list or not all(type(row) is list for row in data["rows"]):
+            raise InvalidInput("public table", type(data["rows"]).__name__, "a list of rows, which are lists")
         return cls(columns, tuple(tuple(_given(v, d) for v, d in zip(row, dates, strict=True)) for row in data["rows"]))
 
     def __post_init__(self) -> None:

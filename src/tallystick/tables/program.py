@@ -76,7 +76,7 @@ def read_stored(schema: Schema, words: Words, source: Tree, own: Mapping[str, st
     for column, kind in schema.columns:
         if kind != UNSUPPORTED:
             value = words.read(name(column, "_t"), kind, (own or {}).get(column, ""))
-            rows = rows.select(exp.alias_(value, place(schema, column), quoted=True))
+            rows.select(exp.alias_(value, place(schema, column), quoted=True), copy=False)
     return rows
 
 
@@ -114,7 +114,7 @@ class _Compiler:
             uploads.append(("_keys", Upload((*columns, ("position", "integer")), indexed)))
         taken = self._taken()
         once = (("_taken", taken),) if self.again else ()
-        self.rows: Tree = self._shared() if self.again else taken.subquery("_r")
+        self.rows: Tree = self._shared() if self.again else taken.subquery("_r", copy=False)
         stages: list[tuple[str, exp.Query]] = []
         if self.rowwise:
             cells: Tree = self._cells().subquery("_c")
@@ -143,7 +143,7 @@ class _Compiler:
 
     def _steps(self) -> tuple[exp.Query, Schema]:
         """The stored table after filters, derived columns and public joins, and its columns by place."""
-        rows, schema = self.stored, self.query.table.base
+        rows, schema = self.stored.copy(), self.query.table.base
         for i, step in enumerate(self.query.table.steps):
             rows, schema = self._join(rows, schema, step, i) if step.public else self._apply(rows, schema, step)
         return rows, schema
@@ -152,7 +152,9 @@ class _Compiler:
     def _passed(rows: exp.Query, schema: Schema) -> exp.Select:
         """All columns so far, from rows that go by ``_t``."""
         kept = [place(schema, column) for column, kind in schema.columns if kind != UNSUPPORTED]
-        return exp.select(*(exp.alias_(name(c, "_t"), c, quoted=True) for c in kept)).from_(rows.subquery("_t"))
+        # not copied: steps are nested, and copying at each would take the square of their number
+        chosen = exp.select(*(exp.alias_(name(c, "_t"), c, quoted=True) for c in kept))
+        return chosen.from_(rows.subquery("_t", copy=False), copy=False)
 
     def _join(self, rows: exp.Query, schema: Schema, step: Step, i: int) -> tuple[exp.Query, Schema]:
         assert step.public is not None
@@ -165,8 +167,8 @@ class _Compiler:
             if column != step.name:
                 schema = schema.with_column(column, kind)
                 value = name(place(right, column), "_j")
-                joined = joined.select(exp.alias_(value, place(schema, column), quoted=True))
-        return joined.join(table(f"_join{i}", "_j"), on=same, join_type=step.how), schema
+                joined.select(exp.alias_(value, place(schema, column), quoted=True), copy=False)
+        return joined.join(table(f"_join{i}", "_j"), on=same, join_type=step.how, copy=False), schema
 
     def _apply(self, rows: exp.Query, schema: Schema, step: Step) -> tuple[exp.Query, Schema]:
         assert step.expression is not None
@@ -176,7 +178,8 @@ class _Compiler:
             rows, schema = self._derived(rows, schema, [(columns[id(call)].name, call) for call in calls])
             expression = exchanged(expression, columns)
         if step.kind == "filter":
-            return self._passed(rows, schema).where(row_value(expression, schema, self.words, "_t")), schema
+            value = row_value(expression, schema, self.words, "_t")
+            return self._passed(rows, schema).where(value, copy=False), schema
         return self._derived(rows, schema, [(step.name, expression)])
 
     def _derived(self, rows: exp.Query, schema: Schema, made: list[tuple[str, Expression]]) -> tuple[exp.Query, Schema]:
@@ -184,32 +187,32 @@ class _Compiler:
         for column, expression in made:
             schema = Schema((*schema.columns, (column, expression.type_in(before))))
             value = row_value(expression, before, self.words, "_t")
-            chosen = chosen.select(exp.alias_(value, place(schema, column), quoted=True))
-        return chosen, schema
+            chosen.select(exp.alias_(value, place(schema, column), quoted=True), copy=False)
+        return self.words.apart(chosen), schema
 
     def _taken(self) -> exp.Select:
         """Grouped rows: unit, group, and the measured doubles; rows without unit or group are dropped."""
         asked = self.query
         rows, schema = self._steps()
-        chosen = exp.select().from_(rows.subquery("_t"))
+        chosen = exp.select().from_(rows.subquery("_t", copy=False), copy=False)
         if not self.rowwise:
             assert isinstance(asked.table.unit, str)
             unit = name(place(schema, asked.table.unit), "_t")
-            chosen = chosen.select(exp.alias_(unit, UNIT, quoted=True)).where(self._there(unit))
+            chosen.select(exp.alias_(unit, UNIT, quoted=True), copy=False).where(self._there(unit), copy=False)
         keys = [name(place(schema, column), "_t") for column in asked.columns]
         for column, tree in self._groups(keys):
-            chosen = chosen.select(exp.alias_(tree, column, quoted=True))
+            chosen.select(exp.alias_(tree, column, quoted=True), copy=False)
         if self.public:
             on = [exp.EQ(this=key, expression=name(f"k{i}", "_k")) for i, key in enumerate(keys)]
-            chosen = chosen.join(table("_keys", "_k"), on=exp.and_(*on))
+            chosen.join(table("_keys", "_k"), on=exp.and_(*on), copy=False)
         for key in keys:
-            chosen = chosen.where(self._there(key))
+            chosen.where(self._there(key), copy=False)
         for i, (measured, stand_in) in enumerate(self.doubles):
             assert measured is not None
             value = self.words.number(name(place(schema, measured), "_t"), schema.type_of(measured))
             if stand_in is not None:
                 value = exp.Coalesce(this=value, expressions=[self.words.double(stand_in)])
-            chosen = chosen.select(exp.alias_(value, f"_n{i}", quoted=True))
+            chosen.select(exp.alias_(value, f"_n{i}", quoted=True), copy=False)
         return chosen
 
     def _place(self, part: Part) -> str:
@@ -279,14 +282,15 @@ class _Compiler:
 
     def _cells(self) -> exp.Query:
         keys = [name(column, "_r") for column in self._keys()]
-        cells = exp.select(*keys).from_(self.rows.copy())
+        cells = exp.select(*keys).from_(self.rows.copy(), copy=False)
         if self.rowwise:
             one: Tree = self.words.cast(whole(1), "integer")
-            cells = cells.select(exp.alias_(one, ROWS, quoted=True))
+            cells.select(exp.alias_(one, ROWS, quoted=True), copy=False)
         else:
-            cells = cells.select(exp.alias_(exp.Count(this=exp.Star()), ROWS, quoted=True)).group_by(*keys)
+            cells.select(exp.alias_(exp.Count(this=exp.Star()), ROWS, quoted=True), copy=False)
+            cells.group_by(*(key.copy() for key in keys), copy=False)
         for i, part in enumerate(self.flat):
-            cells = cells.select(exp.alias_(self._in_cell(part), f"_s{i}", quoted=True))
+            cells.select(exp.alias_(self._in_cell(part), f"_s{i}", quoted=True), copy=False)
         return cells
 
     def _keys(self) -> list[str]:
@@ -333,7 +337,7 @@ class _Compiler:
             if part.bins is None:
                 value = self._contribution(part, places, most)
                 value = compare(exp.Mul, value, name(SIGN)) if self.signed else value
-                chosen = chosen.select(self.words.sum(value, SATURATED_TOTAL, part.peak(self.query.caps)))
+                chosen.select(self.words.sum(value, SATURATED_TOTAL, part.peak(self.query.caps)), copy=False)
         if self.signed:  # a group of which nothing is kept is not there
             chosen = chosen.having(compare(exp.GT, exp.Sum(this=name(SIGN)), whole(0)))
         return chosen

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 from tallystick.accounting import check
 from tallystick.errors import AdjacencyMismatch, InvalidInput, Refused
 from tallystick.mechanisms.base import confidence_level
+from tallystick.strict_json import read
 from tallystick.tables.allocate import Noise, lone_probability, threshold
 from tallystick.tables.asked import Query
 from tallystick.tables.blocks import within_block
 from tallystick.tables.budget import errors, for_gaussian_account, priced
 from tallystick.tables.keyset import PrivateKeys
 from tallystick.tables.sources import source_of
-from tallystick.tables.table import written
+from tallystick.tables.table import LONGEST_TEXT, written
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -142,7 +143,7 @@ class Plan:
     def from_json(cls, text: str, *, account: Account | None = None, source: Any = None) -> Plan:
         """The plan that ``to_json`` wrote. It is priced again, so an edited price or noise is found and refused."""
         with written("plan", FORMAT):
-            told = json.loads(text)
+            told = read(text, name="plan", longest=LONGEST_TEXT)
             if told["format"] != FORMAT:
                 raise InvalidInput("format", told["format"], FORMAT)
             query = Query.from_data(told["query"], account=account)

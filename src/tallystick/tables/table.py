@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput, Refused, TallystickError
+from tallystick.strict_json import read
 from tallystick.tables import expressions
 from tallystick.tables.aggregates import Measure
 from tallystick.tables.expressions import Expression
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 FORMAT = "tallystick/table/1"
 MOST_GROUPS = 10_000
 MOST_ROWS = 1_024
+LONGEST_TEXT = 1 << 29
+"""A plan or table as text may hold five million public keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +223,7 @@ class Table:
     def from_json(cls, text: str, *, account: Account | None = None) -> Table:
         """The table that ``to_json`` wrote; its file is not opened."""
         with written("table", FORMAT):
-            return cls.from_data(json.loads(text), account=account)
+            return cls.from_data(read(text, name="table", longest=LONGEST_TEXT), account=account)
 
     @classmethod
     def from_data(cls, data: dict[str, Any], *, account: Account | None = None) -> Table:

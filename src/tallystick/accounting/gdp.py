@@ -37,14 +37,18 @@ def delta_bounds(mu: float, epsilon: float) -> Bounds:
     if mu == 0.0:
         return Bounds(0.0, 0.0)
     value, error = _delta(mu, epsilon)
-    return Bounds(max(0.0, value * (1.0 - min(error, 1.0)) - 1e-320), min(1.0, value * (1.0 + error) + 1e-320))
+    return Bounds(max(0.0, value - error - 1e-320), min(1.0, value + error + 1e-320))
 
 
 def _delta(mu: float, epsilon: float) -> tuple[float, float]:
+    """The difference and how far it may be from the truth."""
     from scipy.special import erfcx, ndtr
 
     ratio = epsilon / mu
     near, far = ratio - mu / 2.0, ratio + mu / 2.0
+    if near > 39.0:
+        # below e^-760, and 1e-320 is added to every answer
+        return 0.0, 0.0
     # mu is known to MU_ULPS, and d delta / d mu = phi(near); rounding the ratio is the same as rounding epsilon, and
     # d delta / d epsilon = -e^epsilon Phi(-far). Both are kept beside the rounding of the difference.
     own = MU_ULPS * UNIT * mu
@@ -55,7 +59,7 @@ def _delta(mu: float, epsilon: float) -> tuple[float, float]:
         if second is None:
             second = math.exp(min(epsilon, 0.0)) * float(ndtr(-far))
         value = float(ndtr(-near)) - second
-        return value, (SLACK + 0.4 * height * own + UNIT * abs(epsilon) * second) / max(value, SLACK)
+        return value, SLACK + 0.4 * height * own + UNIT * abs(epsilon) * second
     second = float(erfcx(far / math.sqrt(2.0)))
     if mu < SMALL:
         gaps, spreads = _gap(np.array([near]), mu)
@@ -63,10 +67,10 @@ def _delta(mu: float, epsilon: float) -> tuple[float, float]:
     else:
         first = float(erfcx(near / math.sqrt(2.0)))
         difference, spread = first - second, ERFCX * first
-    log_value = -0.5 * near * near + math.log(0.5) + math.log(max(difference, 1e-320))
+    scale = 0.5 * math.exp(-0.5 * near * near)
     # Rounding of near^2/2 in the exponent, and of the difference.
-    error = 4e-16 * (near * near + 8.0) + (spread + 0.8 * own + UNIT * abs(epsilon) * second) / max(difference, 1e-320)
-    return math.exp(log_value) if log_value > -745.0 else 0.0, error
+    error = 4e-16 * (near * near + 8.0) * difference + spread + 0.8 * own + UNIT * abs(epsilon) * second
+    return scale * max(difference, 0.0), scale * error
 
 
 def _gap(near: Array, mu: float) -> tuple[Array, Array]:
@@ -156,6 +160,8 @@ def epsilon_bounds(mu: float, delta: float) -> Bounds:
     high = mu * mu / 2.0 + mu * (math.sqrt(2.0 * max(0.0, -math.log(delta))) + 1.0)
     upper = bisect_decreasing(lambda e: delta_bounds(mu, e).upper, delta, 0.0, high)[1]
     lower = bisect_decreasing(lambda e: delta_bounds(mu, e).lower, delta, 0.0, high)[0]
+    # A mu so large that its own ulps hide delta still has the bracket's end.
+    upper = min(upper, high * (1.0 + 1e-14))
     return Bounds(min(lower, upper), upper)
 
 

@@ -24,6 +24,8 @@ _ROUNDING = 4e-16
 _DUST = 1e-10
 """A deviation per step below which the digits of the losses are rounding, and no limit is claimed."""
 
+_LARGEST_MU = 1e50
+
 
 @dataclass(frozen=True, slots=True)
 class LossMoments:
@@ -41,7 +43,7 @@ class LossMoments:
     @property
     def variance(self) -> float:
         """k2 - kl^2."""
-        return max(0.0, self.k2 - self.kl**2)
+        return max(0.0, self.k2 - self.kl * self.kl)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,14 +174,15 @@ def gaussian_moments(*, mu: float) -> LossMoments:
     0.19947
     """
     m = check.nonnegative("mu", mu)
+    if m > _LARGEST_MU:
+        raise InvalidInput("mu", mu, f"at most {_LARGEST_MU:g} (beyond it the third moment is no float)")
     kl = m * m / 2.0
     # third absolute moment of N(-kl, mu^2), in closed form
     z = kl / m if m > 0.0 else 0.0
     tail = math.erf(z / math.sqrt(2.0))
     density = math.exp(-z * z / 2.0) / math.sqrt(2.0 * math.pi)
     cube = m * m * m
-    # beyond 1e50 the density is zero and the cube of the mean is the moment, without an infinity times zero
-    third = cube * (2.0 * (z * z + 2.0) * density + (z * z * z + 3.0 * z) * tail) if m < 1e50 else kl * kl * kl
+    third = cube * (2.0 * (z * z + 2.0) * density + (z * z * z + 3.0 * z) * tail)
     return LossMoments(kl=kl, k2=m * m + kl * kl, k3=third, k3_bar=cube * 2.0 * math.sqrt(2.0 / math.pi))
 
 

@@ -34,7 +34,7 @@ def advanced_composition(*, epsilon: float, steps: int, delta_slack: float, delt
     """k steps of (epsilon, delta)-DP are (epsilon sqrt(2k log(1/d')) + k epsilon (e^epsilon - 1), k delta + d')-DP.
 
     Theorem 10.1 of the lecture notes, Theorem 0.3 of the adaptive-analysis lecture (Dwork, Rothblum, Vadhan
-    2010); page ``theory/advanced-composition.md``. Seed 000 types the square root without its 2
+    2010); page ``theory/advanced-composition.md``. The composition notes (000) type the square root without its 2
     (erratum 17): that is not a bound. Rounded up.
 
     >>> epsilon, delta = advanced_composition(epsilon=0.1, steps=100, delta_slack=1e-6)
@@ -50,7 +50,7 @@ def advanced_composition_quadratic(
 ) -> tuple[float, float]:
     """The other printed form: k epsilon^2 / 2 + epsilon sqrt(2k log(1/d')), always the smaller one.
 
-    Composition notes (seed 000); the mean of one loss is at most epsilon tanh(epsilon/2) <= epsilon^2/2;
+    Composition notes (000); the mean of one loss is at most epsilon tanh(epsilon/2) <= epsilon^2/2;
     page ``theory/advanced-composition.md``. Rounded up.
 
     >>> epsilon, _ = advanced_composition_quadratic(epsilon=0.1, steps=100, delta_slack=1e-6)
@@ -115,9 +115,9 @@ def step_epsilon_printed(*, total_epsilon: float, steps: int, delta_slack: float
 def step_epsilon(*, total_epsilon: float, steps: int, delta_slack: float) -> float:
     """The largest epsilon per step with k e tanh(e/2) + e sqrt(2k log(1/d')) <= total.
 
-    Seed 000 drops the first term ("ignore it when k epsilon^2 is small", erratum 18) and then overspends: at
-    k=50, epsilon=1, delta=1e-3 the true delta is 253 times the target. Here the whole equation is solved;
-    page ``theory/advanced-composition.md``. Rounded down.
+    The composition notes (000) drop the first term ("ignore it when k epsilon^2 is small", erratum 18) and overspend:
+    at k=50, epsilon=1, delta=1e-3 the true delta is 253 times the target. Here the whole equation is solved; page
+    ``theory/advanced-composition.md``. Rounded down.
 
     >>> round(step_epsilon(total_epsilon=1.0, steps=100, delta_slack=1e-6), 6)
     0.018692
@@ -140,7 +140,7 @@ def step_epsilon(*, total_epsilon: float, steps: int, delta_slack: float) -> flo
 def tv_composition(*, distances: Iterable[float]) -> float:
     """Adaptive steps that are e_i-TV stable are together (1 - prod(1 - e_i))-TV stable, at most sum e_i.
 
-    Theorem 0.1 of the adaptive-analysis lecture (seed 003) has the sum; the product is what its coupling
+    Theorem 0.1 of the adaptive-analysis lecture (003) has the sum; the product is what its coupling
     gives and is attained; page ``theory/tv-composition.md``. Rounded up.
 
     >>> round(tv_composition(distances=[0.1, 0.2]), 9)
@@ -155,8 +155,8 @@ def tv_composition(*, distances: Iterable[float]) -> float:
 def rdp_composition(*, epsilons: Iterable[float]) -> float:
     """At one order the Renyi epsilons of adaptive steps add.
 
-    Theorem 12.3 of the lecture notes, seed 001, Lemma 2.1 of seed 004 (all state one order for every step);
-    page ``theory/rdp-composition.md``. Rounded up.
+    Theorem 12.3 of the lecture notes, RDP notes (001), amplification note (004), Lemma 2.1 (all state one order for
+    every step); page ``theory/rdp-composition.md``. Rounded up.
 
     >>> round(rdp_composition(epsilons=[0.25, 0.5]), 9)
     0.75
@@ -167,7 +167,7 @@ def rdp_composition(*, epsilons: Iterable[float]) -> float:
 def zcdp_composition(*, rhos: Iterable[float]) -> float:
     """Concentrated DP adds: rho_1 + ... + rho_k.
 
-    Seed 001, last theorem (Bun, Steinke 2016); page ``theory/rdp-composition.md``. Rounded up.
+    RDP notes (001), last theorem (Bun, Steinke 2016); page ``theory/rdp-composition.md``. Rounded up.
 
     >>> round(zcdp_composition(rhos=[0.1, 0.02]), 9)
     0.12

@@ -9,10 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from tallystick.accounting import check
-from tallystick.errors import InvalidInput
+from tallystick.accounting import check, gdp
 from tallystick.rounding import delta_up, exp, expm1, up
-from tallystick.theorems import normal, require
+from tallystick.theorems import require
 from tallystick.theorems.minimise import least
 
 
@@ -72,25 +71,14 @@ def pure_to_gdp(*, epsilon: float) -> float:
     1.23204
     """
     e = check.nonnegative("epsilon", epsilon)
-    if e == 0.0:
-        return 0.0
-    if e > 700.0:
-        raise InvalidInput("epsilon", epsilon, "at most 700 (beyond it the corner underflows)")
-    if e < 1e-5:
-        # erf(z) >= 2 (z - z^3/3)/sqrt(pi) reaches tanh(e/2) <= e/2 - e^3/24 + e^5/240 at z = sqrt(pi) e/4
-        return up(e * math.sqrt(math.pi / 2.0), positive=True)
-    if e < 1.0:
-        from scipy.special import erfinv
-
-        # 1/(1 + e^eps) = (1 - tanh(eps/2))/2: near 1/2 only the difference to it has digits
-        return up(math.sqrt(8.0) * float(erfinv(math.tanh(e / 2.0))), slack=1e-11)
-    return up(-2.0 * normal.quantile(1.0 / (1.0 + math.exp(e))), slack=1e-11)
+    return up(gdp.mu_of_pure(e), positive=e > 0.0)
 
 
 def rdp_to_approx_printed(*, order: float, epsilon: float, delta: float) -> float:
     """Mironov's epsilon + log(1/delta)/(order - 1): valid, always above ``rdp_to_approx``.
 
-    Theorem 12.2 of the lecture notes, seeds 001 and 004 (Mironov 2017); page ``theory/rdp-to-dp.md``. Rounded up.
+    Theorem 12.2 of the lecture notes, RDP notes (001), amplification note (004) (Mironov 2017); page
+    ``theory/rdp-to-dp.md``. Rounded up.
 
     >>> round(rdp_to_approx_printed(order=10, epsilon=1.0, delta=1e-5), 6)
     2.279214
@@ -212,7 +200,8 @@ def zcdp_to_delta(*, rho: float, epsilon: float) -> float:
 def approx_to_tv(*, epsilon: float, delta: float = 0.0) -> float:
     """(epsilon, delta)-DP has total variation at most (e^eps - 1 + 2 delta)/(e^eps + 1), attained.
 
-    Seed 003 prints (e^eps - 1)/2 + delta: valid, wasteful (erratum 46); page ``theory/dp-to-tv.md``. Rounded up.
+    The adaptive-analysis lecture (003) prints (e^eps - 1)/2 + delta: valid, wasteful (erratum 46); page
+    ``theory/dp-to-tv.md``. Rounded up.
 
     >>> round(approx_to_tv(epsilon=1.0, delta=0.01), 6)
     0.467496
@@ -223,7 +212,7 @@ def approx_to_tv(*, epsilon: float, delta: float = 0.0) -> float:
 
 
 def approx_to_tv_printed(*, epsilon: float, delta: float = 0.0) -> float:
-    """(e^eps - 1)/2 + delta, the form of seed 003; never better than ``approx_to_tv``.
+    """(e^eps - 1)/2 + delta, the form of the adaptive-analysis lecture (003); never better than ``approx_to_tv``.
 
     >>> round(approx_to_tv_printed(epsilon=1.0, delta=0.01), 6)
     0.869141
@@ -244,7 +233,7 @@ def pure_to_kl(*, epsilon: float) -> float:
 
 
 def pure_to_kl_printed(*, epsilon: float) -> float:
-    """epsilon (e^epsilon - 1), the second lemma of seed 000; never better than ``pure_to_kl``.
+    """epsilon (e^epsilon - 1), the second lemma of the composition notes (000); never better than ``pure_to_kl``.
 
     >>> round(pure_to_kl_printed(epsilon=1.0), 6)
     1.718282

@@ -85,7 +85,11 @@ def profile_of_tradeoff(f: PiecewiseTradeoff) -> PiecewiseProfile:
     0.05
     """
     a, b = np.asarray(f.alphas), np.asarray(f.betas)
-    slopes = -np.diff(b) / np.diff(a)
+    with np.errstate(over="ignore"):
+        slopes = -np.diff(b) / np.diff(a)
+    # a slope beyond every float says nothing at an epsilon that is one
+    steep = np.isinf(slopes)
+    slopes[steep] = 0.0
     # on the segment with slope -s the line beta + s alpha is constant, and 1 minus it is H(s); rounded up,
     # because corners are known to a few ulps of 1
     heights = np.minimum(1.0, 1.0 - (b[:-1] + slopes * a[:-1]) + 1e-15)

@@ -4,53 +4,34 @@ from __future__ import annotations
 
 import math
 
-from tallystick.accounting import check
+from tallystick.accounting import check, gdp
 from tallystick.errors import InvalidInput, Refused
-from tallystick.rounding import TINY, delta_down, delta_up, up
-from tallystick.theorems import normal, require
-
-_SLACK = 3e-12
+from tallystick.rounding import TINY, delta_up, up
+from tallystick.theorems import require
 
 
 def gdp_delta(*, mu: float, epsilon: float) -> float:
     """delta(eps) = Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2), the exact profile of mu-GDP.
 
     Section 13.6 of the lecture notes with G_mu; Balle, Wang 2018, Theorem 8; page ``theory/gdp-profile.md``.
-    Rounded up by 3e-12 relative, far into the tail too.
+    The accountant's own enclosure, rounded up, far into the tail too.
 
     >>> round(gdp_delta(mu=1.0, epsilon=1.0), 9)
     0.126936738
     """
-    m, e = check.nonnegative("mu", mu), check.nonnegative("epsilon", epsilon)
-    if m == 0.0:
-        return 0.0
-    return delta_up(normal.gap(e, m), slack=_SLACK, positive=True)
+    return gdp.delta_bounds(check.nonnegative("mu", mu), check.nonnegative("epsilon", epsilon)).upper
 
 
 def gdp_epsilon(*, mu: float, delta: float) -> float:
     """The least epsilon of mu-GDP at ``delta``; infinite at delta = 0 unless mu = 0.
 
-    Page ``theory/gdp-profile.md``. Bisection, read at the safe end.
+    Page ``theory/gdp-profile.md``. The accountant's own enclosure, rounded up.
 
     >>> round(gdp_epsilon(mu=1.0, delta=1e-5), 7)
     4.3771781
     """
     m, d = check.nonnegative("mu", mu), check.probability("delta", delta)
-    if m == 0.0:
-        return 0.0
-    if d == 0.0:
-        return math.inf
-    if gdp_delta(mu=m, epsilon=0.0) <= d:
-        return 0.0
-    # P[L > eps] bounds delta, and the tail of N(mu^2/2, mu^2) beyond mu t is below e^(-t^2/2)
-    high = m * m / 2.0 + m * (math.sqrt(-2.0 * math.log(d)) + 1.0)
-    low = 0.0
-    for _ in range(200):
-        middle = (low + high) / 2.0
-        if high - low <= 1e-15 * high or middle in (low, high):
-            break
-        low, high = (low, middle) if gdp_delta(mu=m, epsilon=middle) <= d else (middle, high)
-    return up(high)
+    return gdp.epsilon_bounds(m, d).upper
 
 
 def gdp_from_approx(*, epsilon: float, delta: float) -> float:
@@ -85,9 +66,7 @@ def gaussian_tradeoff(*, mu: float, alpha: float) -> float:
     0.740489
     """
     m, a = check.nonnegative("mu", mu), check.probability("alpha", alpha)
-    if a in (0.0, 1.0):
-        return 1.0 - a
-    return delta_down(normal.cdf(-normal.quantile(a) - m), slack=1e-11)
+    return gdp.tradeoff(m, a)
 
 
 def gaussian_mu(*, sigma: float, sensitivity: float = 1.0) -> float:

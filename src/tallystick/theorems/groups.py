@@ -28,7 +28,7 @@ def group_pure(*, epsilon: float, size: int) -> float:
 def group_approx(*, epsilon: float, delta: float, size: int) -> tuple[float, float]:
     """(k epsilon, delta (e^(k epsilon) - 1)/(e^epsilon - 1)): the geometric sum, not its last term times k.
 
-    Composition notes (seed 000) print the weaker k e^((k-1) epsilon) delta;
+    Composition notes (000) print the weaker k e^((k-1) epsilon) delta;
     page ``theory/group-privacy.md``. Rounded up.
 
     >>> epsilon, delta = group_approx(epsilon=0.5, delta=1e-3, size=3)
@@ -48,7 +48,7 @@ def group_approx(*, epsilon: float, delta: float, size: int) -> tuple[float, flo
 
 
 def group_approx_printed(*, epsilon: float, delta: float, size: int) -> tuple[float, float]:
-    """(k epsilon, k e^((k-1) epsilon) delta), the form of seed 000: valid, never better than ``group_approx``.
+    """(k epsilon, k e^((k-1) epsilon) delta), the composition notes (000); never better than ``group_approx``.
 
     >>> epsilon, delta = group_approx_printed(epsilon=0.5, delta=1e-3, size=3)
     >>> round(delta, 6)

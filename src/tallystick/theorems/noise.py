@@ -1,6 +1,6 @@
 """How much noise k queries need: basic against advanced composition, and the best choice of delta'.
 
-From the composition notes (seed 000). All variances are rounded up.
+From the composition notes (000). All variances are rounded up.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tallystick.theorems.gaussian import analytic_gaussian_sigma
 def laplace_variance_basic(*, epsilon: float, queries: int) -> float:
     """2 k^2/epsilon^2: k queries of sensitivity one, each with epsilon/k.
 
-    Seed 000, "comparison with basic composition"; page ``theory/noise-for-queries.md``.
+    Composition notes (000), "comparison with basic composition"; page ``theory/noise-for-queries.md``.
 
     >>> round(laplace_variance_basic(epsilon=1.0, queries=100), 6)
     20000.0
@@ -29,8 +29,8 @@ def laplace_variance_basic(*, epsilon: float, queries: int) -> float:
 def laplace_variance_advanced(*, epsilon: float, delta: float, queries: int) -> float:
     """2/epsilon_0^2 with the largest epsilon_0 that advanced composition allows, solved exactly.
 
-    Seed 000 takes epsilon/sqrt(2 k log(1/delta)) and ignores the first term, which overspends (erratum 18).
-    Better than basic only from some k on; page ``theory/noise-for-queries.md``.
+    The composition notes (000) take epsilon/sqrt(2 k log(1/delta)) and ignore the first term, which overspends
+    (erratum 18). Better than basic only from some k on; page ``theory/noise-for-queries.md``.
 
     >>> round(laplace_variance_advanced(epsilon=1.0, delta=1e-6, queries=100))
     5724
@@ -69,8 +69,8 @@ def queries_where_advanced_wins(*, epsilon: float, delta: float) -> int:
 def gaussian_variance_advanced(*, epsilon: float, delta: float, queries: int, delta_slack: float) -> float:
     """Gaussian variance per query when k steps of (epsilon_0, delta_0) are added up by advanced composition.
 
-    delta_0 = (delta - delta')/k and epsilon_0 the largest step; seed 000's example, with the exact Gaussian noise
-    per step; page ``theory/best-slack.md``.
+    delta_0 = (delta - delta')/k and epsilon_0 the largest step; an example of the composition notes (000), with the
+    exact Gaussian noise per step; page ``theory/best-slack.md``.
 
     >>> round(gaussian_variance_advanced(epsilon=1.0, delta=1e-6, queries=100, delta_slack=5e-7))
     57794
@@ -89,8 +89,8 @@ def gaussian_variance_advanced(*, epsilon: float, delta: float, queries: int, de
 def best_delta_slack(*, epsilon: float, delta: float, queries: int) -> tuple[float, float]:
     """The delta' that makes the variance least, and that variance.
 
-    Seed 000: "delta' is a design parameter"; its two options are delta/2 and delta_0 = delta/(k+1). A search
-    that is not perfect is wasteful, not unsafe; page ``theory/best-slack.md``.
+    Composition notes (000): "delta' is a design parameter"; its two options are delta/2 and delta_0 = delta/(k+1). A
+    search that is not perfect is wasteful, not unsafe; page ``theory/best-slack.md``.
 
     >>> slack, variance = best_delta_slack(epsilon=1.0, delta=1e-6, queries=100)
     >>> variance <= gaussian_variance_advanced(epsilon=1.0, delta=1e-6, queries=100, delta_slack=5e-7)
@@ -128,7 +128,7 @@ def mean_release_error(*, dimension: int, records: int, epsilon: float, delta: f
     """Bounds on E||Z - mean||_2 for the mean of points of [0,1]^K under replace: Laplace, then Gaussian.
 
     sqrt(K) times the standard deviation per coordinate: K^(3/2) sqrt(2)/(n eps) against
-    O(K sqrt(log(1/delta)))/(n eps); seed 000, first page; page ``theory/noise-for-queries.md``.
+    O(K sqrt(log(1/delta)))/(n eps); the composition notes (000), first page; page ``theory/noise-for-queries.md``.
 
     >>> laplace, gauss = mean_release_error(dimension=100, records=1000, epsilon=1.0, delta=1e-6)
     >>> round(laplace, 4), round(gauss, 4)

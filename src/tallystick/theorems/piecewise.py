@@ -67,13 +67,15 @@ class PiecewiseTradeoff:
         (0.5, 0.0)
         """
         first, second = require.pair(p, q)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.where(first > 0.0, second / first, np.inf)
         keep = (first > 0.0) | (second > 0.0)
-        ranked = np.argsort(-ratio[keep], kind="stable")
-        alphas = np.concatenate([[0.0], np.cumsum(first[keep][ranked])])
+        first, second = first[keep], second[keep]
+        with np.errstate(divide="ignore", over="ignore"):
+            ratio = second / first
+        # what P never shows comes before what it hardly ever shows, also where both ratios are infinite as floats
+        ranked = np.lexsort((-ratio, first > 0.0))
+        alphas = np.concatenate([[0.0], np.cumsum(first[ranked])])
         # what is left of Q, summed from the far end, so that nothing left is exactly zero
-        betas = np.concatenate([np.cumsum(second[keep][ranked][::-1])[::-1], [0.0]])
+        betas = np.concatenate([np.cumsum(second[ranked][::-1])[::-1], [0.0]])
         return lower_hull(alphas, betas)
 
     @staticmethod

@@ -15,7 +15,7 @@ import numpy as np
 
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput
-from tallystick.rounding import delta_up, up
+from tallystick.rounding import delta_up, exp, up
 from tallystick.theorems import require
 from tallystick.theorems.piecewise import PiecewiseTradeoff
 from tallystick.theorems.require import Floats
@@ -129,7 +129,7 @@ def loss_cdf_of_tradeoff(f: PiecewiseTradeoff, *, x: float) -> float:
     """
     a, b = np.asarray(f.alphas), np.asarray(f.betas)
     widths, drops = np.diff(a), -np.diff(b)
-    steep = drops >= widths * math.exp(-check.finite("x", x)) * (1.0 - 1e-12)
+    steep = drops >= widths * exp(-check.finite("x", x)) * (1.0 - 1e-12)
     return math.fsum(widths[steep & (drops > 0.0)].tolist())
 
 

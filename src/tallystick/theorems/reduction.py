@@ -31,10 +31,10 @@ class PureReduction:
 def reduce_to_pure(p: Sequence[float] | Floats, q: Sequence[float] | Floats, *, epsilon: float) -> PureReduction:
     """The reduction behind advanced composition for (epsilon, delta) steps, carried out on a finite pair.
 
-    Seed 000 ("reduction of approximate DP to pure DP", TV <= delta); this one is the sharper lemma of Dwork,
-    Rothblum, Vadhan 2010 with TV <= delta/(1 + e^eps). On every outcome beyond the ratio the two masses are moved
-    to the ratio keeping their sum; what then misses from a total is taken where the other side is heavier, which only
-    brings the two closer. Page ``theory/approximate-to-pure.md``. The distance is rounded up.
+    Composition notes (000) ("reduction of approximate DP to pure DP", TV <= delta); this one is the sharper lemma of
+    Dwork, Rothblum, Vadhan 2010 with TV <= delta/(1 + e^eps). On every outcome beyond the ratio the two masses are
+    moved to the ratio keeping their sum; what then misses from a total is taken where the other side is heavier, which
+    only brings the two closer. Page ``theory/approximate-to-pure.md``. The distance is rounded up.
 
     >>> found = reduce_to_pure([0.9, 0.1, 0.0], [0.1, 0.8, 0.1], epsilon=1.0)
     >>> max(abs(math.log(a / b)) for a, b in zip(found.p, found.q)) <= 1.0 + 1e-12

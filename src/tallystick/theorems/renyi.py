@@ -59,8 +59,8 @@ def log_moment_of(masses: Floats, losses: Floats, moment: float) -> float:
 def gaussian_renyi(*, order: float, sigma: float, sensitivity: float = 1.0) -> float:
     """D_order(N(0, s^2) || N(d, s^2)) = order d^2 / (2 s^2).
 
-    Proposition 12.2 of the lecture notes; seed 001 types epsilon for order (erratum 16); Definition 1.6 of seed 004
-    is its supremum over shifts; page ``theory/gaussian-renyi.md``. Rounded up.
+    Proposition 12.2 of the lecture notes; the RDP notes (001) type epsilon for order (erratum 16); Definition 1.6 of
+    the amplification note (004) is its supremum over shifts; page ``theory/gaussian-renyi.md``. Rounded up.
 
     >>> round(gaussian_renyi(order=4, sigma=2), 9)
     0.5

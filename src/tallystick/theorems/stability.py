@@ -1,4 +1,4 @@
-"""Stability in total variation: the accounting of the adaptive-analysis lecture (seed 003), constants corrected."""
+"""Stability in total variation: the accounting of the adaptive-analysis lecture (003), constants corrected."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tallystick.theorems.optimal import optimal_composition_delta
 def gaussian_answer_tv(*, samples: int, sigma: float) -> float:
     """TV of a statistical query on m samples answered with N(0, sigma^2) noise: 2 Phi(1/(2 m sigma)) - 1, exactly.
 
-    At most 1/(sqrt(2 pi) m sigma). Seed 003 sets the root over everything (erratum 41: .0564 for .0080 at m = 1000,
-    sigma = .05); page ``theory/tv-stability.md``. Rounded up.
+    At most 1/(sqrt(2 pi) m sigma). The adaptive-analysis lecture (003) sets the root over everything (erratum 41:
+    .0564 for .0080 at m = 1000, sigma = .05); page ``theory/tv-stability.md``. Rounded up.
 
     >>> round(gaussian_answer_tv(samples=1000, sigma=0.05), 6)
     0.007979
@@ -89,8 +89,8 @@ def small_epsilon_tv(*, epsilon: float) -> float:
 def generalization_error(*, distance: float, samples: int, failure: float) -> float:
     """|E q_S(S) - q_S(D)| <= e + (2 e m + 1) sqrt(log(2/b)/(2 m)) with probability 1 - b, for e-TV stable analyses.
 
-    McDiarmid with differences 2 e + 1/m; seed 003 misses the 2 under the root (erratum 45, wasteful);
-    page ``theory/tv-stability.md``. Rounded up.
+    McDiarmid with differences 2 e + 1/m; the adaptive-analysis lecture (003) misses the 2 under the root (erratum 45,
+    wasteful); page ``theory/tv-stability.md``. Rounded up.
 
     >>> round(generalization_error(distance=0.001, samples=10_000, failure=0.05), 6)
     0.286201

@@ -85,7 +85,8 @@ def heterogeneous_optimal_composition(
 
 def _reach(parts: dict[float, int], delta: float) -> float:
     """Hoeffding: beyond this distance from its mean the sum has mass below 1e-9 delta."""
-    return math.sqrt(2.0 * math.fsum(n * e * e for e, n in parts.items()) * (math.log(1e9) - math.log(delta)))
+    size = math.hypot(*(math.sqrt(n) * e for e, n in parts.items()))
+    return math.sqrt(2.0 * (math.log(1e9) - math.log(delta))) * size
 
 
 def _step(parts: dict[float, int], delta: float, points: int) -> float:

@@ -11,7 +11,7 @@ from unit.theorems.brute import worst_pure_delta
 
 
 def printed_line(epsilon, steps, delta):
-    """Seed 000, as typed: the 2 under the root is missing."""
+    """Composition notes (000), as typed: the 2 under the root is missing."""
     return steps * epsilon * (math.exp(epsilon) - 1) + epsilon * math.sqrt(steps * math.log(1 / delta))
 
 

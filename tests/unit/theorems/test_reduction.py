@@ -26,7 +26,7 @@ def test_the_new_pair_is_pure_and_near(pair, epsilon):
     for old, new in ((p, near), (q, far)):
         distance = float(np.abs(old - new).sum() / 2)
         assert distance <= found.distance + 1e-15
-        # seed 000 asks for delta; the construction gives delta / (1 + e^epsilon)
+        # the composition notes (000) asks for delta; the construction gives delta / (1 + e^epsilon)
         assert distance <= delta / (1 + ratio) + 1e-12
     assert found.delta >= delta - 1e-15
 

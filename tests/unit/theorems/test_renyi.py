@@ -96,7 +96,7 @@ def test_every_event_lies_within_its_bounds(pair, order):
 
 
 def test_shifted_divergence_of_gaussians_is_the_divergence_at_the_shorter_distance():
-    # Definition 1.5 of seed 004 as corrected: move mu by z towards nu, then measure
+    # Definition 1.5 of the amplification note (004) as corrected: move mu by z towards nu, then measure
     order, sigma, distance, z = 3.0, 1.3, 1.0, 0.4
     best = min(order * (distance - shift) ** 2 / (2 * sigma**2) for shift in np.linspace(-z, z, 801))
     found = theorems.gaussian_renyi(order=order, sigma=sigma, sensitivity=distance - z)

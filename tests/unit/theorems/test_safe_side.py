@@ -151,6 +151,18 @@ def test_a_group_does_not_waste_a_claim_on_both_orders():
     assert float(wasted(0.0)) == pytest.approx(0.8)
 
 
+def test_what_p_never_shows_is_not_taken_for_what_it_hardly_ever_shows():
+    f = PiecewiseTradeoff.of_pair([1e-320, 0.0, 1.0], [0.2, 0.3, 0.5])
+    assert float(f(0.0)) == pytest.approx(0.7)
+    assert theorems.profile_of_tradeoff(f).delta(epsilon=600.0) >= 0.3
+
+
+def test_unlike_tiny_steps_are_not_free():
+    tiny = {"epsilons": [1e-200, 2e-200], "deltas": [0.0, 0.0]}
+    bounds = theorems.heterogeneous_optimal_composition(**tiny, total_delta=1e-250)
+    assert bounds.lower <= 3e-200 <= bounds.upper * (1 + 1e-9)
+
+
 def test_replace_takes_the_better_of_two_chains():
     remove = PiecewiseTradeoff.of_pair([0.99, 0.005, 0.005], [0.95, 0.03, 0.02])
     add = remove.inverse()

@@ -25,7 +25,8 @@ from unit.theorems.truths_of_curves import CLAIMS as CURVES
 CLAIMS: dict[str, Claim] = NUMBERS | CURVES
 DRAWS = 60
 LARGEST = mp.mpf(1.7976931348623157e308)
-LEAST = mp.mpf(2) ** -1074
+TINIEST = mp.mpf(10) ** -319
+"""Below this a positive number may be any positive number."""
 
 
 def arguments(name: str, claim: Claim, rng: random.Random) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -48,7 +49,7 @@ def fault(value: float, truth: Any, side: str, near: float) -> str | None:
         return f"{value!r} is above {mp.nstr(truth, 20)}"
     if mp.isinf(truth) or truth > LARGEST * (1 - 1e-9):
         return None if math.isinf(value) or exact > 1e307 else f"{value!r} is far from {mp.nstr(truth, 20)}"
-    allowed = abs(truth) * near + 20 * LEAST + (mp.mpf(10) ** -305 if side in (EXACT, ESTIMATE) else 0)
+    allowed = abs(truth) * near + TINIEST + (mp.mpf(10) ** -305 if side in (EXACT, ESTIMATE) else 0)
     if near < math.inf and abs(exact - truth) > allowed:
         return f"{value!r} is far from {mp.nstr(truth, 20)}"
     return None

@@ -142,14 +142,15 @@ def sampled_gaussian_moment(moment: int, rate: float, sigma: float) -> Any:
 
 
 def moments_noise_met(answer: tuple[float, float], *, rate: float, steps: int, epsilon: float, delta: float) -> bool:
-    def least(sigma: float) -> Any:
-        return min(
-            (steps * sampled_gaussian_moment(lam, rate, sigma) - mp.log(M(delta))) / lam for lam in range(1, 129)
-        )
-
+    """Some whole moment up to 128 proves epsilon; the ones near the best order of a Gaussian are tried first."""
     sigma, constant = answer
-    right = M(sigma) * M(epsilon) / (M(rate) * mp.sqrt(steps * -mp.log(M(delta))))
-    return bool(least(sigma) <= epsilon and abs(constant / right - 1) < 1e-9)
+    cost = -mp.log(M(delta))
+    likely = mp.sqrt(2 * cost / steps) * sigma / rate
+    met = any(
+        (steps * sampled_gaussian_moment(lam, rate, sigma) + cost) / lam <= epsilon
+        for lam in sorted(range(1, 129), key=lambda lam: abs(mp.log(lam / likely)))
+    )
+    return met and bool(abs(constant * rate * mp.sqrt(steps * cost) / (M(sigma) * M(epsilon)) - 1) < 1e-9)
 
 
 def rdp_epsilon(order: Any, divergence: Any, delta: Any) -> Any:
@@ -430,7 +431,7 @@ CLAIMS: dict[str, Claim] = {
     "pure_to_zcdp_printed": Claim(UPPER, lambda epsilon: square(epsilon) / 2),
     "bounded_range_to_zcdp": Claim(UPPER, lambda epsilon: square(epsilon) / 8),
     "gdp_to_zcdp": Claim(UPPER, lambda mu: square(mu) / 2),
-    "pure_to_gdp": Claim(UPPER, met=pure_gdp_met, draws={"epsilon": lambda rng: min(700.0, draw.size(rng))}),
+    "pure_to_gdp": Claim(UPPER, met=pure_gdp_met),
     "gaussian_renyi": Claim(UPPER, lambda order, sigma, sensitivity: M(order) * square(M(sensitivity) / M(sigma)) / 2),
     "pure_to_renyi_printed": Claim(UPPER, lambda order, epsilon: M(order) * square(epsilon) / 2),
     "randomized_response_renyi": Claim(
@@ -452,11 +453,11 @@ CLAIMS: dict[str, Claim] = {
         UPPER, lambda order, epsilon, delta: M(epsilon) - mp.log(M(delta)) / (M(order) - 1), draws=OPEN
     ),
     "rdp_to_delta": Claim(UPPER, rdp_delta, near=math.inf),
-    "zcdp_to_approx": Claim(UPPER, zcdp_epsilon, draws=SEARCH | OPEN, near=1e-4),
+    "zcdp_to_approx": Claim(UPPER, zcdp_epsilon, draws=SEARCH | OPEN, near=1e-4, effort=3),
     "zcdp_to_approx_printed": Claim(
         UPPER, lambda rho, delta: M(rho) + 2 * mp.sqrt(M(rho) * -mp.log(M(delta))), draws=OPEN
     ),
-    "zcdp_to_delta": Claim(UPPER, zcdp_delta, near=math.inf),
+    "zcdp_to_delta": Claim(UPPER, zcdp_delta, near=math.inf, effort=3),
     "approx_to_tv": Claim(
         UPPER, lambda epsilon, delta: mp.tanh(M(epsilon) / 2) + 2 * M(delta) / (mp.exp(M(epsilon)) + 1)
     ),

@@ -1,6 +1,6 @@
 """How wrong noise makes an answer: the accuracy statements of the notes as functions.
 
-Sources: section 3.3 and Example 3.5 (Laplace), Example 9.1 and the accuracy part of seed 000 (growth with dimension),
+Sources: section 3.3 and Example 3.5 (Laplace), Example 9.1 and the composition notes (000) (growth with dimension),
 Example 10.1 (how many records a mean needs; the lower bounds of Steinke and Ullman 2016 say that the dependence on the
 dimension cannot be improved). Each bounds the error of continuous noise from above; a mechanism's own ``.error`` is
 exact for its lattice law.

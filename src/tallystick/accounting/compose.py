@@ -63,7 +63,7 @@ class GridSum:
             found = Bounds(0.0, upper.excess_upper(epsilon))
             low = min(lower.excess_lower(epsilon), found.upper)
             gained = best.upper - found.upper
-            best = Bounds(max(best.lower, low), min(best.upper, found.upper))
+            best = best.meet(Bounds(low, found.upper))
             if best.upper - best.lower <= 30 * tolerance * best.upper or self._settled(gained, best, 30 * tolerance):
                 break
         return best
@@ -93,7 +93,7 @@ class GridSum:
             high = _crossing(upper.excess_upper, delta, upper, side=1)
             low = min(_crossing(lower.excess_lower, delta, lower, side=-1), high)
             gained = best.upper - high
-            best = Bounds(max(best.lower, low), max(best.lower, low, min(best.upper, high)))
+            best = best.meet(Bounds(low, high))
             if best.upper - best.lower <= tolerance * best.upper or self._settled(gained, best, tolerance):
                 break
         return best

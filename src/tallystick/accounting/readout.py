@@ -43,8 +43,8 @@ class Reader:
         if self.closed_group is not None:
             return self.closed_group.delta_bounds(epsilon)
         if self.loss.group > 1:
-            low = self._single_delta(epsilon).lower
-            return Bounds(low, max(low, self._grouped_delta(epsilon)))
+            # What one unit reveals, a group reveals.
+            return Bounds(self._single_delta(epsilon).lower, 1.0).meet(Bounds(0.0, self._grouped_delta(epsilon)))
         return self._single_delta(epsilon)
 
     def _single_delta(self, epsilon: float, *, nearby: bool = False) -> Bounds:
@@ -80,7 +80,7 @@ class Reader:
                 single = Bounds(max(single.lower, found.lower), max(single.upper, found.upper))
         if self.loss.group == 1 or (single.upper == 0.0 and not self.loss.terms):
             return single
-        return Bounds(single.lower, max(single.lower, self._grouped_epsilon(delta)))
+        return Bounds(single.lower, math.inf).meet(Bounds(0.0, self._grouped_epsilon(delta)))
 
     @cached_property
     def _highest(self) -> float:

@@ -74,7 +74,7 @@ class PrivacyLossVariable:
 
     @property
     def _gives_away(self) -> bool:
-        return any(pair.upper.infinity > 0.0 for pair, _ in self._side.saddle_pairs)
+        return self._side.infinity > 0.0  # without the dust of laws that are cut far out
 
     def _spread(self, share: float) -> float:
         """Variance of the finite part, whose masses may sum to less than one; ``share`` 0 makes them sum to one."""

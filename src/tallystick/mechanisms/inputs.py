@@ -30,7 +30,7 @@ from tallystick.errors import InvalidInput
 from tallystick.mechanisms.exact.weighted_choice import MOST_CANDIDATES, Scores
 
 LARGEST = float(np.finfo(np.float64).max) / 4
-_EXACT = 1 << 53  # a double holds every integer up to here
+_EXACT = 1 << 53  # a double below this is no integer that was rounded; 2^53 itself may have been 2^53 + 1
 _MOST_DIGITS = 400  # decimals with more digits than doubles reach are infinite or nothing, before they are expanded
 
 Number = int | float | Fraction
@@ -210,7 +210,7 @@ def _array(value: Any, size: int) -> NDArray[Any] | None:
     if array.shape != (size,) or (size and array.dtype.kind not in "biuf") or array.dtype.itemsize > 8:
         return np.zeros(0) if size == 0 and array.size == 0 else None
     whole = array.dtype.kind in "iu" or (array.dtype.kind == "f" and not isinstance(value, np.ndarray))
-    if whole and size and not (array.min().item() >= -_EXACT and array.max().item() <= _EXACT):
+    if whole and size and not (array.min().item() > -_EXACT and array.max().item() < _EXACT):
         return None  # NaN too; in a list a float may be an integer that was rounded
     return array
 

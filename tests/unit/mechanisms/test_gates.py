@@ -147,8 +147,15 @@ def test_a_person_asked_from_many_threads_reports_as_often_as_it_can_pay() -> No
 
 def test_somebody_who_is_never_equal_to_themselves_is_refused() -> None:
     talk = response.protocol(epsilon=1.0)
-    with pytest.raises(InvalidInput, match="person"):
-        talk.ask(math.nan, response.randomize(epsilon=1.0), [1])
+    for person in (math.nan, ("ward 3", math.nan), None, frozenset({1})):
+        with pytest.raises(InvalidInput, match="person"):
+            talk.ask(person, response.randomize(epsilon=1.0), [1])
+    talk.ask(("ward 3", 7), response.randomize(epsilon=1.0), [1])
+
+
+def test_units_without_a_name_are_one_unit() -> None:
+    pairs = [(float("nan"), "x") for _ in range(1000)] + [("ann", "x")]
+    assert keys.units_per_key(pairs, max_keys=1) == {"x": 2}
 
 
 def test_what_a_person_spent_is_added_exactly_and_shown_rounded_up() -> None:
@@ -197,6 +204,7 @@ def test_an_integer_is_itself_in_a_sum_and_in_a_clamp() -> None:
     values = [2**60 + 1, 2**60 + 3, 0.5, 10**400, math.nan]
     assert ts.noise.exact_sum(values, lower=-(2.0**61), upper=2.0**61) == 2**61 + 4 + Fraction(1, 2)
     assert ts.noise.exact_sum(np.array([2**60 + 1]), lower=0, upper=2.0**61) == 2**60 + 1
+    assert ts.noise.exact_sum([[2**60 + 1, 0.5], [0, 0]], lower=0, upper=2.0**61) == 2**60 + Fraction(3, 2)
 
 
 # 4. subsample and aggregate

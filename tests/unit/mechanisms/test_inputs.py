@@ -20,7 +20,19 @@ from unit.mechanisms.test_hostile_data import HOSTILE, Column, Rude
 @pytest.mark.parametrize("seed", range(40))
 def test_no_record_changes_what_another_becomes(seed: int) -> None:
     rng = random.Random(seed)
-    plain: list[Any] = [0.1, 1e20, 2**60 + 1, -3, True, np.float16(0.5), np.int8(7), np.uint64(2**63 + 1), 2**63]
+    plain: list[Any] = [
+        0.1,
+        1e20,
+        2**60 + 1,
+        2**53 + 1,
+        -(2**53) - 1,
+        -3,
+        True,
+        np.float16(0.5),
+        np.int8(7),
+        np.uint64(2**63 + 1),
+        2**63,
+    ]
     pool = plain if seed % 2 else HOSTILE
     given = rng.choices(pool, k=rng.randrange(1, 9))
     together = numbers("data", given, strict=False)
@@ -32,6 +44,12 @@ def test_no_record_changes_what_another_becomes(seed: int) -> None:
         wanted = Fraction(0) if exact is None or exact != exact else Fraction(min(max(exact, -LARGEST), LARGEST))
         assert Fraction(found) == wanted
         assert near == float(wanted)
+
+
+@pytest.mark.parametrize("edge", [2**53 - 1, 2**53, 2**53 + 1, 2**53 + 2])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_an_integer_at_the_edge_of_doubles_is_not_rounded_by_a_float_beside_it(edge: int, sign: int) -> None:
+    assert numbers("data", [sign * edge, 0.5], strict=True).listed() == [sign * edge, 0.5]
 
 
 @pytest.mark.parametrize("dtype", ["i1", "u8", "i8", "f2", "f4", "f8", "longdouble", "?", "O"])

@@ -86,7 +86,11 @@ class StableCounts(Mechanism[Sizes, dict[Hashable, int]]):
         return {key: shown[key] for key in in_public_order(shown)}
 
     def error(self, *, confidence: float) -> float:
-        """Half-width of the noise of one size at this confidence."""
+        """Half-width of the noise of one size at this confidence.
+
+        For a group that is shown at any size of the noise, so well above ``threshold``: a small group that is shown was
+        shown because its noise was large.
+        """
         failure = 1 - confidence_level(confidence)
         tail = laplace_tail if self.scale is not None else gaussian_tail
         width = self.scale if self.scale is not None else self.sigma

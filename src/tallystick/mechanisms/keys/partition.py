@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 Sizes = tuple[tuple[Hashable, ...], NDArray[np.int64]]
 _LARGEST = 1 << 62
+_NOBODY = "a unit without a name"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,7 +239,8 @@ def units_per_key(
 ) -> dict[Hashable, int]:
     """Count units per group from (unit, group) pairs, a uniform sample of ``max_keys`` groups of each unit.
 
-    Which groups of a unit count depends on that unit alone, so one unit changes at most ``max_keys`` counts by one.
+    Which groups of a unit count depends on that unit alone, so one unit changes at most ``max_keys`` counts by one. All
+    rows whose unit is NaN are one unit.
 
     >>> units_per_key([("ann", "x"), ("ann", "x"), ("bob", "x")], max_keys=1)
     {'x': 2}
@@ -247,7 +249,8 @@ def units_per_key(
     owned: dict[Hashable, dict[Hashable, None]] = {}
     try:
         for unit, key in pairs:
-            owned.setdefault(unit, {})[key] = None
+            # NaN is unequal to itself: every missing name would be a unit of its own
+            owned.setdefault(_NOBODY if unit != unit else unit, {})[key] = None
     except (TypeError, ValueError):
         raise InvalidInput("pairs", f"a value of type {type(pairs).__name__}", "pairs (unit, group)") from None
     counts: dict[Hashable, int] = {}

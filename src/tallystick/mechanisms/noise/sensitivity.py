@@ -105,7 +105,8 @@ def _flat(values: Any, nothing: float) -> tuple[Numbers, tuple[int, ...]]:
     except Exception:  # a list that is no array: each entry counts by itself
         array = np.empty(0, dtype=object)
     if array.ndim > 1 and array.dtype.kind in "biuf":
-        return numbers("values", array.ravel(), strict=False, least=0, most=_MOST, nothing=nothing), array.shape
+        flat = array.ravel() if isinstance(values, np.ndarray) else np.array(values, dtype=object).ravel()  # as given
+        return numbers("values", flat, strict=False, least=0, most=_MOST, nothing=nothing), array.shape
     found = numbers("values", values, strict=False, least=0, most=_MOST, nothing=nothing)
     return found, found.near.shape
 

@@ -72,7 +72,7 @@ class Protocol(OnlyOne):
         if not isinstance(mechanism, Local):
             allowed = "a local mechanism: what randomize, unary_encoding or laplace returned"
             raise InvalidInput("mechanism", type(mechanism).__name__, allowed)
-        if not isinstance(person, (str, bytes, int, UUID, tuple, np.integer)):
+        if not _named(person):
             allowed = "a name, an integer, a UUID or a tuple of them: what is the same for the same person every time"
             raise InvalidInput("person", f"a value of type {type(person).__name__}", allowed)
         cost = Fraction(float(mechanism.privacy.epsilon(delta=0.0)))
@@ -93,6 +93,13 @@ class Protocol(OnlyOne):
             report = mechanism.released(prepared, self._source)
             self._said.append((person, report))
         return report
+
+
+def _named(person: Any) -> bool:
+    """Is this equal to itself every time it is said? NaN is not: it would be a new person every time."""
+    if isinstance(person, tuple):
+        return all(_named(part) for part in person)
+    return isinstance(person, (str, bytes, int, UUID, np.integer))
 
 
 def protocol(*, epsilon: float, unit: str | None = None, source: Source = SYSTEM) -> Protocol:

@@ -65,6 +65,7 @@ campaign: campaign-accounting campaign-ledger campaign-mechanisms
 
 campaign-accounting: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/accounting/sweep.py --workers $(WORKERS)
+	$(BIN)/python tests/referee/campaign.py --workers $(WORKERS)
 
 campaign-ledger: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/ledger/campaign.py

@@ -29,11 +29,11 @@ from referee.worlds import times
 from tallystick.cards import meaning
 
 LONGEST = 5.0
-PATIENCE = 8.0
-ORACLE_SECONDS = 3.0
+PATIENCE = 6.0
+ORACLE_SECONDS = 1.5
 Judge = Callable[[Any], Verdict]
 ORDERS = (1.0, 2.0, 1.5, 30.0, 100.0, 1e5, math.inf, 1 + 1e-6, 16.0, 3.0)
-FAILURES = ("WRONG", "slow", "warned", "crashed")
+FAILURES = ("WRONG", "slow", "warned", "crashed", "referee")
 
 
 @dataclass(frozen=True)
@@ -102,6 +102,8 @@ def _judged(name: str, asked: str, value: Any, judge: Judge, spent: float) -> Re
             found = judge(value)
     except TooLong:
         found = Verdict(UNDECIDED, "the oracle takes too long")
+    except Exception as error:  # a fault of ours must not stop a campaign, and must not pass for a verdict
+        found = Verdict("referee", f"{type(error).__name__}: {error}")
     return Record(name, asked, repr(value), found.verdict, found.truth, found.excess, spent)
 
 

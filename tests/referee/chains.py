@@ -1,4 +1,4 @@
-"""Chains of neighbouring data sets: real mechanisms for groups and for replacing, each step with the loss's own pair."""
+"""Chains of neighbouring data sets: real mechanisms for groups and for replacing, each step with the loss's pair."""
 
 from __future__ import annotations
 

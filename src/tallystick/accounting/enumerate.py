@@ -11,7 +11,7 @@ import numpy as np
 from tallystick.accounting import gdp
 from tallystick.accounting.bounds import Bounds
 from tallystick.numerics.convolve import LOCATION_ULPS
-from tallystick.numerics.law import UNIT, Law, certain
+from tallystick.numerics.law import UNIT, Array, Law, certain
 from tallystick.numerics.search import bisect_decreasing
 
 LIMIT = 2**17
@@ -104,7 +104,7 @@ def enumerated(terms: Sequence[tuple[Law, int]], mu: float = 0.0) -> Direct | No
     losses, logs, finite = np.zeros(1), np.zeros(1), 0.0
     error, location = 1e-13, 0.0
     for law, count in terms:
-        more, weights = _repeated(law, count)
+        more, weights = repeated(law.atoms, law.log_masses, count)
         losses = (losses[:, None] + more[None, :]).ravel()
         logs = (logs[:, None] + weights[None, :]).ravel()
         finite += count * math.log1p(-law.infinity) if law.infinity < 1.0 else -math.inf
@@ -116,22 +116,22 @@ def enumerated(terms: Sequence[tuple[Law, int]], mu: float = 0.0) -> Direct | No
     return Direct(Law(losses[order], logs[order], infinity=-math.expm1(finite)), error, location, None, mu)
 
 
-def _repeated(law: Law, count: int) -> tuple[np.typing.NDArray[np.float64], np.typing.NDArray[np.float64]]:
-    """Losses and log-masses of ``count`` independent copies, by the numbers of times each atom occurs."""
+def repeated(atoms: Array, masses: Array, count: int) -> tuple[Array, Array]:
+    """Sums and log-masses of ``count`` independent copies, by the numbers of times each atom occurs."""
     if count == 1:
-        return law.atoms, law.log_masses
+        return atoms, masses
     remaining = np.array([count], dtype=np.float64)
     losses, logs = np.zeros(1), np.array([math.lgamma(count + 1.0)])
     log_factorial = np.array([math.lgamma(k + 1.0) for k in range(count + 1)])
-    for index in range(law.atoms.size):
-        last = index == law.atoms.size - 1
+    for index in range(atoms.size):
+        last = index == atoms.size - 1
         picks, parents = [], []
         for parent, left in enumerate(remaining.astype(int).tolist()):
             taken = np.array([left]) if last else np.arange(left + 1)
             picks.append(taken)
             parents.append(np.full(taken.size, parent))
         taken, parent_of = np.concatenate(picks), np.concatenate(parents)
-        losses = losses[parent_of] + taken * law.atoms[index]
-        logs = logs[parent_of] + taken * law.log_masses[index] - log_factorial[taken]
+        losses = losses[parent_of] + taken * atoms[index]
+        logs = logs[parent_of] + taken * masses[index] - log_factorial[taken]
         remaining = remaining[parent_of] - taken
     return losses, logs

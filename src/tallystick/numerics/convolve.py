@@ -105,11 +105,12 @@ def log_peak_weight(theta: float) -> float:
 
 
 def sum_of_laws(
-    terms: Sequence[tuple[GridLaw, int]], *, theta: float, reach: float, max_size: int = 2**22
+    terms: Sequence[tuple[GridLaw, int]], *, theta: float, reach: float, max_size: int = 2**22, leaks: bool = True
 ) -> TiltedSum:
     """The law of the independent sum of ``count`` copies of each grid law, tilted by ``theta``.
 
-    ``reach`` is half the wanted window in units of the value; the window is centred on the tilted mean.
+    ``reach`` is half the wanted window in units of the value; the window is centred on the tilted mean. Without
+    ``leaks`` the caller bounds what leaves the window.
     """
     step = terms[0][0].step
     tilts = [_Tilt.of(law, count, theta) for law, count in terms]
@@ -140,7 +141,7 @@ def sum_of_laws(
     low_index = max(min(low_index, base + length - size), base) if length > size else base
     order = (np.arange(size) + low_index - base) % size
     values = float(offset + low_index * Fraction(step)) + step * np.arange(size, dtype=np.float64)
-    above, wrapped = _leaks(tilts, theta, float(values[0]), float(values[-1]) + step)
+    above, wrapped = _leaks(tilts, theta, float(values[0]), float(values[-1]) + step) if leaks else (1.0, 1.0)
     farthest = sum(t.count * max(abs(t.law.values[0]), abs(t.law.values[-1])) for t in tilts)
     return TiltedSum(
         theta=theta,

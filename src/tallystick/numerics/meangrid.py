@@ -12,7 +12,6 @@ image of the same construction serves decreasing convex functions.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +23,9 @@ from tallystick.numerics.law import UNIT, Array, Law, panel_nodes
 NODES = 8
 """Gauss-Legendre nodes per panel, as ``Segment.panel`` promises; half of them where a panel is cut finely."""
 
+
+SWEEPS = 40
+"""Vectorised sweeps of the convex hull before a chain finishes it."""
 
 WIDE = 0.1
 """A step above this share of the mean is wide."""
@@ -158,29 +160,35 @@ def _lower_masses(left: Array, right: Array, masses: Array, step: float, keep_me
 def _hull_slopes(heights: Array, step: float) -> Array:
     """Minus the slopes, cell by cell, of the lower convex hull of values on the grid.
 
-    A monotone chain that jumps over stretches that are convex already: only the ends usually are not.
+    A point that is not below the chord of its kept neighbours is not a corner: all such go at once. Most go in a
+    few sweeps; a monotone chain finishes.
     """
-    values, size = heights.tolist(), heights.size
-    bends = np.diff(heights, 2) <= 0.0
-    bad = [*(np.nonzero(bends)[0] + 1).tolist(), size - 1]
-    kept: list[int] = []
-    i = 0
-    while i < size:
-        if len(kept) > 1 and kept[-1] == i - 1 and kept[-2] == i - 2:
-            stop = bad[bisect_left(bad, i - 1)] + 1
-            kept.extend(range(i, stop))
-            i = max(i, stop)
-            if i >= size:
-                break
-        while len(kept) > 1:
-            a, b = kept[-2], kept[-1]
-            if (values[b] - values[a]) * (i - b) < (values[i] - values[b]) * (b - a):
-                break
-            kept.pop()
-        kept.append(i)
-        i += 1
-    corners = np.array(kept)
+    corners = np.arange(heights.size)
+    for _ in range(SWEEPS):
+        slopes = np.diff(heights[corners]) / np.diff(corners)
+        convex = np.concatenate([[True], slopes[1:] > slopes[:-1], [True]])
+        if convex.all():
+            break
+        corners = corners[convex]
+    else:
+        corners = _chain(heights, corners)
     slopes = -np.diff(heights[corners]) / (step * np.diff(corners))
     # Rounding may leave two neighbours out of order by an ulp.
     slopes = np.minimum.accumulate(np.maximum(slopes, 0.0))
     return np.repeat(slopes, np.diff(corners))
+
+
+def _chain(heights: Array, corners: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Andrew's monotone chain over the corners that are left."""
+    places, values = corners.tolist(), heights[corners].tolist()
+    kept: list[int] = []
+    for i in range(len(places)):
+        while len(kept) > 1:
+            a, b = kept[-2], kept[-1]
+            left, right = places[b] - places[a], places[i] - places[b]
+            if (values[b] - values[a]) * right < (values[i] - values[b]) * left:
+                break
+            kept.pop()
+        kept.append(i)
+    found: npt.NDArray[np.int64] = corners[np.array(kept)]
+    return found

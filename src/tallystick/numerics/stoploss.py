@@ -15,7 +15,7 @@ the safe side.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -27,6 +27,12 @@ from tallystick.numerics.meangrid import Cells, cells_of
 
 MAX_SIZE = 2**18
 """Largest transform, and largest number of cells."""
+
+MOST_WORK = 11 * MAX_SIZE
+"""Points that all transforms of one curve may have before they become coarse."""
+
+COARSE_SIZE = 2**13
+"""Largest transform after that."""
 
 FINENESS = ((0.03, 1024), (0.01, 8192))
 """Steps that are tried, in units of the tilted standard deviation of V, and the least number of cells."""
@@ -76,6 +82,13 @@ class MeanOfRatios:
 
     law: Law
     count: int
+    spent: list[int] = field(default_factory=list, compare=False)
+    """Sizes of the transforms of the curve that is being read."""
+
+    @property
+    def most(self) -> int:
+        """Largest transform: once a curve has cost enough, the rest of it is read from coarser grids."""
+        return MAX_SIZE if sum(self.spent) < MOST_WORK else COARSE_SIZE
 
     @cached_property
     def nodes(self) -> tuple[Array, Array]:
@@ -156,6 +169,7 @@ class MeanOfRatios:
     def _bounds(self, levels: Array, side: int) -> tuple[Array, Array]:
         upper, lower = np.empty(levels.size), np.empty(levels.size)
         start = 0
+        self.spent.clear()
         while start < levels.size:
             first = float(levels[start])
             width = min(max(self.spread(first, side), NARROWEST * first / self.count**0.5), WIDEST * first)
@@ -180,12 +194,13 @@ class MeanOfRatios:
 
     def _cells(self, cut: float, fineness: float, fewest: int, tilt: Tilt) -> Cells:
         """V up to ``cut`` with the wanted step, or a coarser one if the sum would not fit the largest transform."""
-        number = min(MAX_SIZE, max(fewest, math.ceil(cut / (fineness * tilt.spread))))
+        most = self.most
+        number = min(most, max(min(fewest, most), math.ceil(cut / (fineness * tilt.spread))))
         cells = cells_of(self.law, step=cut / number, count=number)
         needed = 2.0 * self._chernoff(cells.upper(), tilt).reach / cells.step
-        if min(needed, self.count * number) <= MAX_SIZE:
+        if min(needed, self.count * number) <= most:
             return cells
-        number = max(64, math.floor(number * 0.95 * MAX_SIZE / needed))
+        number = max(64, math.floor(number * 0.95 * most / needed))
         return cells_of(self.law, step=cut / number, count=number)
 
     def _negligible_above(self, tilt: Tilt, side: int) -> float:
@@ -236,6 +251,8 @@ class MeanOfRatios:
     def _chernoff(self, law: GridLaw, tilt: Tilt) -> Chernoff:
         extras = np.concatenate([SPREADS / (tilt.spread * math.sqrt(self.count)), CUTS / float(law.values[-1])])
         some = law.masses > 0.0
+        if not some.any():
+            return Chernoff(-math.inf, 0.0, extras, np.zeros(extras.size), np.zeros(extras.size))
         values, logs = law.values[some], np.log(law.masses[some])
         orders = tilt.order + np.concatenate([[0.0], extras, -extras])
         exponent = logs + orders[:, None] * values
@@ -248,7 +265,11 @@ class MeanOfRatios:
 
     def _read(self, levels: Array, tilt: Tilt, law: GridLaw, chernoff: Chernoff, sign: int) -> Array:
         """The expectation where no V is above the cut: from above (``sign`` 1) or from below (-1)."""
-        total = sum_of_laws([(law, self.count)], theta=tilt.order, reach=chernoff.reach, max_size=MAX_SIZE)
+        if not law.masses.any():
+            return np.full(levels.size, 1e-300 if sign > 0 else 0.0)
+        terms = [(law, self.count)]
+        total = sum_of_laws(terms, theta=tilt.order, reach=chernoff.reach, max_size=self.most, leaks=False)
+        self.spent.append(total.values.size)
         values, tilted = total.values, total.tilted
         if self.count * (law.masses.size - 1) < values.size:
             # The whole sum fits: nothing leaves, and the window starts at zero.

@@ -270,3 +270,21 @@ def test_answers_in_five_seconds(read) -> None:
     start = time.process_time()
     read()
     assert time.process_time() - start < 5.0
+
+
+@pytest.mark.parametrize("steps", [2, 3, 9])
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.3, 0.9])
+def test_random_allocation_of_two_answers(steps: int, epsilon: float) -> None:
+    """The mean of the ratios of ``steps`` coins, every outcome listed in 40 digits."""
+    strength = mp.mpf(1)
+    truth, lie = 1 / (1 + mp.exp(-strength)), 1 / (1 + mp.exp(strength))
+    level, removing, adding = mp.exp(mp.mpf(epsilon)), mp.mpf(0), mp.mpf(0)
+    for ups in range(steps + 1):
+        mass = mp.binomial(steps, ups) * lie**ups * truth ** (steps - ups)
+        mean = (ups * mp.exp(strength) + (steps - ups) * mp.exp(-strength)) / steps
+        removing += mass * max(mean - level, 0)
+        adding += mass * max(1 - level * mean, 0)
+    loss = ts.randomized_response(epsilon=1.0, adjacency="add_remove").allocated(steps=steps)
+    found = loss.delta_bounds(epsilon=epsilon)
+    assert found.lower <= max(removing, adding) <= found.upper
+    assert found.upper - found.lower <= mp.mpf(1e-10)

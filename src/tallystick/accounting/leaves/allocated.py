@@ -17,10 +17,11 @@ import numpy as np
 
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
+from tallystick.accounting.enumerate import repeated
 from tallystick.accounting.leaf import Leaf, check_inside
 from tallystick.accounting.leaves.nested import Half, pair_of_halves
 from tallystick.accounting.pair import DominatingPair
-from tallystick.numerics.law import Array, Law
+from tallystick.numerics.law import UNIT, Array, Law
 from tallystick.numerics.stoploss import MeanOfRatios
 
 LOG_DEEPEST = math.log(1e-24)
@@ -28,6 +29,9 @@ LOG_DEEPEST = math.log(1e-24)
 
 SPACING = 0.008
 """Distance of the knots: relative to epsilon, or to two standard deviations of the loss where that is more."""
+
+LISTED = 2**14
+"""Joint outcomes of an epoch that are listed one by one."""
 
 LARGEST = 40.0
 """Largest epsilon that is followed; a step that loses more (sigma below about 0.3) is charged unamplified."""
@@ -83,12 +87,49 @@ def _allocated_pair(base: Leaf, steps: int, direction: Direction) -> DominatingP
     alone = base.pair(direction)
     if steps == 1 or float(alone.upper.excess(np.zeros(1))[0]) == 0.0:
         return alone
+    listed = _listed_pair(base.pair(Direction.REMOVE), steps)
+    if listed is not None:
+        return listed if direction is Direction.REMOVE else listed.swapped()
     mean = MeanOfRatios(base.pair(Direction.REMOVE).upper, steps)
-    if any(_log_delta(mean, way, LARGEST) > _deepest(mean, way) for way in Direction):
+    if base.only_renyi or any(_log_delta(mean, way, LARGEST) > _deepest(mean, way) for way in Direction):
         # Valid (joint convexity), and nothing is claimed from below.
-        return DominatingPair(alone.upper, Law(np.zeros(1), np.zeros(1)))
+        return DominatingPair(alone.upper, trivial_law())
     ahead, back = allocated_profile(base, steps, direction), allocated_profile(base, steps, direction.other)
     return pair_of_halves(Half(*ahead), Half(*back))
+
+
+def _listed_pair(pair: DominatingPair, steps: int) -> DominatingPair | None:
+    """The epoch's REMOVE pair outcome by outcome, where each step has finitely many and all together are few."""
+    upper = _listed_law(pair.upper, steps, 1.0)
+    return None if upper is None else DominatingPair(upper, _listed_law(pair.lower, steps, -1.0) or trivial_law())
+
+
+def _listed_law(law: Law, steps: int, side: float) -> Law | None:
+    """log B under the epoch's P, and Q's masses, with every rounding on one side."""
+    size = law.atoms.size + (law.zero > 0.0)
+    if law.segments or size > 40 or not size or math.comb(steps + size - 1, steps) > LISTED:
+        return None
+    logs = law.others
+    ratios = np.exp(law.atoms)
+    if law.zero > 0.0:
+        ratios, logs = np.append(ratios, 0.0), np.append(logs, math.log(law.zero))
+    if not np.all(np.isfinite(ratios)):
+        return None
+    sums, weights = repeated(ratios, logs, steps)
+    order = np.argsort(sums, kind="stable")
+    means, weights = sums[order] / steps, weights[order]
+    some = means > 0.0
+    # Under Q the masses are multinomial; P's are B times those.
+    losses = np.log(means[some])
+    error = side * 8.0 * UNIT * (3.0 * math.lgamma(steps + 2.0) + steps * float(np.max(np.abs(logs))) + 8.0)
+    zero = float(np.sum(np.exp(weights[~some])))
+    infinity = law.infinity
+    return Law(losses, weights[some] + losses + error, infinity=infinity, zero=zero, log_others=weights[some] + error)
+
+
+def trivial_law() -> Law:
+    """Nothing is lost for certain."""
+    return Law(np.zeros(1), np.zeros(1))
 
 
 @lru_cache(maxsize=128)

@@ -12,7 +12,7 @@ from tallystick.accounting.adjacency import Direction
 from tallystick.accounting.leaf import Leaf
 from tallystick.accounting.leaves.renyi import renyi_pair
 from tallystick.accounting.pair import DUST, DominatingPair
-from tallystick.numerics.law import UNIT, Array, Law
+from tallystick.numerics.law import UNIT, Array, Law, lost_mass
 
 Terms = tuple[tuple[Leaf, int], ...]
 
@@ -57,7 +57,7 @@ def _law_renyi(law: Law, theta: float, mean: bool) -> float:
 def curve_pair(curves: Terms) -> DominatingPair:
     return renyi_pair(
         _CurveSum(curves),
-        -math.expm1(sum(c * math.log1p(-min(getattr(leaf, "delta", 0.0), 1 - 1e-17)) for leaf, c in curves)),
+        lost_mass((getattr(leaf, "delta", 0.0), c) for leaf, c in curves),
     )
 
 

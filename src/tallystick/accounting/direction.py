@@ -16,12 +16,12 @@ from tallystick.accounting.compose import GridSum
 from tallystick.accounting.curves import MASS_ULPS, Terms, curve_pair, leaf_renyi, pair_of
 from tallystick.accounting.enumerate import Direct, enumerated
 from tallystick.accounting.leaves.gaussian import gaussian_pair
-from tallystick.accounting.lost import EDGE, covers, lost_mass
+from tallystick.accounting.lost import EDGE, covers
 from tallystick.accounting.pair import DUST, DominatingPair
 from tallystick.accounting.routes import Contour, Route, routes_of
 from tallystick.accounting.saddle import WIDTH, SaddleSum
 from tallystick.numerics.convolve import log_peak_weight
-from tallystick.numerics.law import UNIT, VALUE_ULPS, Array
+from tallystick.numerics.law import UNIT, VALUE_ULPS, Array, lost_mass
 
 THETAS: Array = np.exp(np.linspace(math.log(1e-3), math.log(1e6), 400))
 """Orders minus one that the Renyi route optimises over; any subset gives a valid bound."""

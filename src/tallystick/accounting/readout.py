@@ -125,7 +125,8 @@ class Reader:
     def tradeoff(self, alpha: float) -> float:
         """Lower bound on the least type-II error at a false-alarm rate."""
         if not self.loss.terms:
-            return 1.0 - alpha
+            rest = 1.0 - alpha
+            return rest if Fraction(rest) <= 1 - Fraction(alpha) else math.nextafter(rest, -math.inf)
         side = self.closed_group or self.sides[0]
         if side.gaussian and (self.loss.group == 1 or self.closed_group):
             return gdp.tradeoff(side.mu, alpha)

@@ -27,7 +27,7 @@ import numpy.typing as npt
 from tallystick.numerics.convolve import ABOVE, LOCATION_ULPS, log_peak_weight
 from tallystick.numerics.cumulants import Cumulants
 from tallystick.numerics.decay import Decay
-from tallystick.numerics.law import UNIT, Array, Function, Law, Segment, certain, panel_nodes
+from tallystick.numerics.law import UNIT, Array, Function, Law, Segment, certain, lost_mass, panel_nodes
 from tallystick.numerics.nonuniform import SPREAD, nonuniform_transform
 
 Complex = npt.NDArray[np.complex128]
@@ -227,7 +227,7 @@ class ContourSum:
             above=(above[0], above[1] + np.array([log_peak_weight(float(s)) for s in above[0]]) + 0.01),
             location=LOCATION_ULPS * UNIT * location,
             lost=self.lost,
-            infinity=-math.expm1(sum(c * math.log1p(-min(law.infinity, 1 - 1e-17)) for law, c in self.terms)),
+            infinity=lost_mass((law.infinity, c) for law, c in self.terms),
         )
 
 

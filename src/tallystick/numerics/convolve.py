@@ -21,7 +21,7 @@ from fractions import Fraction
 import numpy as np
 
 from tallystick.numerics.grid import GridLaw, scaled_tails
-from tallystick.numerics.law import UNIT, VALUE_ULPS, Array, certain, log_sum
+from tallystick.numerics.law import UNIT, VALUE_ULPS, Array, certain, log_sum, lost_mass
 
 FFT_ULPS = 8.0
 """Error of one transform of a vector of 1-norm one is below FFT_ULPS * log2(size) * UNIT per coefficient."""
@@ -152,7 +152,7 @@ def sum_of_laws(
         rounding=rounding,
         above=above,
         wrapped=wrapped,
-        infinity=-math.expm1(sum(t.count * math.log1p(-min(t.law.infinity, 1 - 1e-17)) for t in tilts)),
+        infinity=lost_mass((t.law.infinity, t.count) for t in tilts),
         location=LOCATION_ULPS * UNIT * farthest,
     )
 

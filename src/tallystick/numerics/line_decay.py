@@ -78,7 +78,9 @@ class LineDecay:
 
     def bound(self, time: float) -> float:
         """Upper bound on |M(theta + it)| / M(theta) for every t >= ``time``."""
-        sums = np.add.reduceat(np.exp(self.log_sizes - time * self.arguments), self.starts)
+        # Whatever is above one says nothing, so it need not be followed to where it overflows.
+        exponents = np.minimum(self.log_sizes - time * self.arguments, 100.0)
+        sums = np.add.reduceat(np.exp(exponents), self.starts)
         return min(1.0, float(np.min(sums * (1.0 + 1e-12) + self.errors)))
 
 

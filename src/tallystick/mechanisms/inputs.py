@@ -193,8 +193,8 @@ def numbers(
     array = _array(value, size)
     if array is None:
         return _one_by_one(argument, value, allowed, strict=strict, nothing=nothing)
-    near = array.astype(np.float64)
-    if np.isfinite(near).all() and (not size or np.abs(near).max() <= LARGEST):
+    near = array.astype(np.float64, copy=False)
+    if not size or (near.max() <= LARGEST and near.min() >= -LARGEST):  # False for NaN
         return Numbers(near)
     if strict:
         raise InvalidInput(argument, "NaN, infinite or above 4e307", allowed)

@@ -119,7 +119,7 @@ def worst(*losses: PrivacyLoss) -> PrivacyLoss:
     Valid when each unit is in one part and the part is a function of the unit alone (errata 49).
 
     >>> import tallystick as ts
-    >>> ts.worst(ts.pure_dp(epsilon=1), ts.pure_dp(epsilon=2)).epsilon(delta=0)
+    >>> round(ts.worst(ts.pure_dp(epsilon=1), ts.pure_dp(epsilon=2)).epsilon(delta=0), 9)
     2.0
     """
     if not losses:

@@ -15,9 +15,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from tallystick.accounting import check, losses
+from tallystick.accounting.adjacency import Protects
 from tallystick.errors import InvalidInput, Refused
 from tallystick.mechanisms.keys.counts import gaussian_tail, laplace_tail
-from tallystick.mechanisms.noise.laws import SMOOTH_VECTOR_SIGMA, NoiseLaw, Relation
+from tallystick.mechanisms.noise.laws import SMOOTH_VECTOR_SIGMA, NoiseLaw
 from tallystick.tables.asked import UNITS, Query
 from tallystick.tables.estimates import law_of
 from tallystick.tables.keyset import PrivateKeys
@@ -96,23 +97,22 @@ def rho_of_part(query: Query, noise: Noise) -> Fraction:
     return Fraction(noise.part.l2_squared(query.caps, query.table.adjacency)) / (2 * Fraction(noise.scale) ** 2)
 
 
-def privacy_of(query: Query, noises: tuple[Noise, ...], keys_delta: float, unit: str | None) -> PrivacyLoss:
+def privacy_of(query: Query, noises: tuple[Noise, ...], keys_delta: float, protects: Protects) -> PrivacyLoss:
     """Certified loss of all parts and the choice of groups together, where only (epsilon, delta) matters.
 
     With every sigma above 32 the lattice is fine enough for the proved Gaussian pairs; otherwise zCDP.
     """
-    relation = Relation(query.table.adjacency, unit)
     if noises[0].law.order == 1:
         adjacency = query.table.adjacency
         total = sum((Fraction(n.part.l1(query.caps, adjacency)) / Fraction(n.scale) for n in noises), Fraction(0))
-        loss = losses.pure_dp(epsilon=_up(total), **relation.about)
+        loss = losses.pure_dp(epsilon=_up(total), **protects.about)
     elif min(noise.scale for noise in noises) > SMOOTH_VECTOR_SIGMA:
         squared = [(n, Fraction(n.part.l2_squared(query.caps, query.table.adjacency))) for n in noises]
-        loss = sum((n.law.norm_privacy(norm, relation) for n, norm in squared), losses.no_loss(**relation.about))
+        loss = sum((n.law.norm_privacy(norm, protects) for n, norm in squared), losses.no_loss(**protects.about))
     else:
-        return losses.zcdp(rho=_up(rho_of(query, noises)), delta=keys_delta, **relation.about)
+        return losses.zcdp(rho=_up(rho_of(query, noises)), delta=keys_delta, **protects.about)
     if keys_delta:
-        loss = loss + losses.approx_dp(epsilon=0.0, delta=keys_delta, **relation.about)
+        loss = loss + losses.approx_dp(epsilon=0.0, delta=keys_delta, **protects.about)
     return loss
 
 

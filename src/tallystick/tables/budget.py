@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from tallystick.accounting import check, losses
+from tallystick.accounting.adjacency import Protects
 from tallystick.errors import InvalidInput, Refused
 from tallystick.mechanisms.base import confidence_level
 from tallystick.mechanisms.noise.laws import SMOOTH_VECTOR_SIGMA
@@ -34,7 +35,7 @@ class Priced:
     budget: dict[str, Any]
 
 
-def priced(query: Query, given: Mapping[str, Any], unit: str | None) -> Priced:
+def priced(query: Query, given: Mapping[str, Any], protects: Protects) -> Priced:
     """The noise a budget buys. The budget is the total charged, the delta of private keys included."""
     unknown = [word for word in given if word not in _WORDS]
     budget = {word: given[word] for word in _WORDS if given.get(word) is not None}
@@ -46,7 +47,7 @@ def priced(query: Query, given: Mapping[str, Any], unit: str | None) -> Priced:
     if "delta" in budget:
         budget["delta"] = check.probability("delta", budget["delta"])
     ways = {"rho": _by_rho, "error": _by_error, "epsilon": _by_epsilon if "delta" in budget else _by_pure_epsilon}
-    return ways[named[0]](query, budget, unit)
+    return ways[named[0]](query, budget, protects)
 
 
 def keys_delta(query: Query, budget: Mapping[str, Any]) -> float:
@@ -57,30 +58,30 @@ def keys_delta(query: Query, budget: Mapping[str, Any]) -> float:
     return used
 
 
-def _by_rho(query: Query, budget: dict[str, Any], unit: str | None) -> Priced:
+def _by_rho(query: Query, budget: dict[str, Any], protects: Protects) -> Priced:
     rho = budget["rho"] = check.positive("rho", budget["rho"])
     # The parts' exact sum is at most rho as written, so rho itself is what is charged.
     noises = allocated(query, "gaussian", Fraction(repr(rho)), budget.get("weights"))
-    about = {"adjacency": query.table.adjacency, "unit": unit}
-    return Priced(noises, losses.zcdp(rho=rho, delta=keys_delta(query, budget), **about), budget)
+    return Priced(noises, losses.zcdp(rho=rho, delta=keys_delta(query, budget), **protects.about), budget)
 
 
-def _by_pure_epsilon(query: Query, budget: dict[str, Any], unit: str | None) -> Priced:
+def _by_pure_epsilon(query: Query, budget: dict[str, Any], protects: Protects) -> Priced:
     epsilon = budget["epsilon"] = check.positive("epsilon", budget["epsilon"])
     noises = allocated(query, "laplace", Fraction(repr(epsilon)), budget.get("weights"))
-    about = {"adjacency": query.table.adjacency, "unit": unit}
     delta = keys_delta(query, budget)
     loss = (
-        losses.approx_dp(epsilon=epsilon, delta=delta, **about) if delta else losses.pure_dp(epsilon=epsilon, **about)
+        losses.approx_dp(epsilon=epsilon, delta=delta, **protects.about)
+        if delta
+        else losses.pure_dp(epsilon=epsilon, **protects.about)
     )
     return Priced(noises, loss, budget)
 
 
-def _by_epsilon(query: Query, budget: dict[str, Any], unit: str | None) -> Priced:
+def _by_epsilon(query: Query, budget: dict[str, Any], protects: Protects) -> Priced:
     epsilon = budget["epsilon"] = check.positive("epsilon", budget["epsilon"])
     delta, used = budget["delta"], keys_delta(query, budget)
     if delta == 0:
-        return _by_pure_epsilon(query, budget, unit)
+        return _by_pure_epsilon(query, budget, protects)
     if delta <= used:
         raise InvalidInput("delta", delta, f"more than {up(used)}, which private_keys uses; or epsilon= alone")
     # the noise may fail with what the keys leave of delta: delta = used + (1 - used) * rest
@@ -88,14 +89,14 @@ def _by_epsilon(query: Query, budget: dict[str, Any], unit: str | None) -> Price
 
     def fits(rho: float) -> bool:
         noises = allocated(query, "gaussian", Fraction(rho), budget.get("weights"))
-        return bool(privacy_of(query, noises, 0.0, unit).epsilon(delta=rest) <= epsilon)
+        return bool(privacy_of(query, noises, 0.0, protects).epsilon(delta=rest) <= epsilon)
 
     rho = _largest(fits, _near_rho(epsilon, rest))
     noises = allocated(query, "gaussian", Fraction(rho), budget.get("weights"))
-    return Priced(noises, privacy_of(query, noises, used, unit), budget)
+    return Priced(noises, privacy_of(query, noises, used, protects), budget)
 
 
-def for_gaussian_account(query: Query, found: Priced, unit: str | None) -> PrivacyLoss:
+def for_gaussian_account(query: Query, found: Priced, protects: Protects) -> PrivacyLoss:
     """The plan's loss as Gaussian trade-off curves, which is all that a GDP account can add up; else refused.
 
     Discrete Gaussian noise with sigma above 32 steps is continuous noise resampled to the lattice, so a Gaussian curve
@@ -116,7 +117,7 @@ def for_gaussian_account(query: Query, found: Priced, unit: str | None) -> Priva
             f"to dominate it, so a GDP account cannot pay for it. Works: rho at most {down(rho * 0.99, 3)}, or an "
             "account with a limit in zCDP or in epsilon and delta"
         )
-    return privacy_of(query, found.noises, 0.0, unit)
+    return privacy_of(query, found.noises, 0.0, protects)
 
 
 def _near_rho(epsilon: float, delta: float) -> float:
@@ -139,7 +140,7 @@ def _largest(fits: Callable[[float], bool], start: float) -> float:
     return low
 
 
-def _by_error(query: Query, budget: dict[str, Any], unit: str | None) -> Priced:
+def _by_error(query: Query, budget: dict[str, Any], protects: Protects) -> Priced:
     wanted = budget["error"]
     names = dict(query.measures)
     wishes = dict(wanted) if isinstance(wanted, Mapping) else {query.measures[0][0]: wanted}
@@ -168,7 +169,7 @@ def _by_error(query: Query, budget: dict[str, Any], unit: str | None) -> Priced:
     digits = 5 - math.floor(math.log10(high))
     rho = math.ceil(high * 10**digits) / 10**digits
     kept: dict[str, Any] = {word: budget[word] for word in ("delta", "weights") if word in budget}
-    return _by_rho(query, {"rho": rho, **kept}, unit)
+    return _by_rho(query, {"rho": rho, **kept}, protects)
 
 
 def errors(query: Query, noises: tuple[Noise, ...], confidence: float, group_size: float) -> dict[str, float]:

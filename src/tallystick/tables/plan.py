@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tallystick.accounting import check
+from tallystick.accounting.adjacency import Protects
 from tallystick.errors import AdjacencyMismatch, InvalidInput, Refused
 from tallystick.mechanisms.base import confidence_level
 from tallystick.strict_json import read
@@ -171,10 +172,11 @@ def make_plan(query: Query, budget: Mapping[str, Any], *, account: Account | Non
     payer = account or query.table.account
     query = query if payer is None else within_block(query, payer)
     unit = None if payer is None else payer.unit
-    found = priced(query, budget, unit)
+    protects = Protects(query.table.adjacency, unit)
+    found = priced(query, budget, protects)
     privacy = found.privacy
     if payer is not None and payer.currency.kind == "gdp":
-        privacy = for_gaussian_account(query, found, unit)
+        privacy = for_gaussian_account(query, found, protects)
     return Plan(query, found.budget, found.noises, privacy, threshold(query, found.noises), payer)
 
 

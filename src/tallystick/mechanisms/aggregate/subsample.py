@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallystick.accounting import check
-from tallystick.accounting.adjacency import Adjacency
+from tallystick.accounting.adjacency import Adjacency, Protects
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms.aggregate.winsorized import WinsorizedMean, winsorized_mean
 from tallystick.mechanisms.base import Mechanism, confidence_level
@@ -44,7 +44,7 @@ class SubsampleAndAggregate(Mechanism[tuple[NDArray[Any], bool], NDArray[np.floa
     statistic: Statistic
     blocks: int
     means: tuple[WinsorizedMean, ...]
-    adjacency: Adjacency
+    protects: Protects
 
     @property
     def privacy(self) -> PrivacyLoss:
@@ -54,7 +54,7 @@ class SubsampleAndAggregate(Mechanism[tuple[NDArray[Any], bool], NDArray[np.floa
 
     def prepare(self, value: Any, *, strict: bool) -> tuple[NDArray[Any], bool]:
         records = _records(value, strict=strict)
-        fixed = self.adjacency is Adjacency.REPLACE  # then the number of records is public
+        fixed = self.protects.adjacency is Adjacency.REPLACE  # then the number of records is public
         if fixed and records.shape[0] < self.blocks:
             raise InvalidInput(
                 "value", f"{records.shape[0]} records", f"at least one record for each of {self.blocks} blocks"
@@ -85,7 +85,8 @@ class SubsampleAndAggregate(Mechanism[tuple[NDArray[Any], bool], NDArray[np.floa
 
     def _deal(self, count: int, source: Source) -> NDArray[np.int64]:
         """The block of each record, independent of all records."""
-        if self.adjacency is Adjacency.ADD_REMOVE:  # every record draws for itself, so one more changes no other
+        if self.protects.adjacency is Adjacency.ADD_REMOVE:
+            # Every record draws for itself, so one more changes no other.
             return integers(self.blocks, size=count, source=source)
         blocks = np.empty(count, dtype=np.int64)
         blocks[shuffled(count, source)] = np.arange(count) % self.blocks
@@ -204,7 +205,7 @@ def subsample_and_aggregate(
         raise InvalidInput("statistic", statistic, "a function from an array of records to one or several numbers")
     several = _each(bounds)
     size = len(several)
-    relation = check.adjacency(adjacency)
+    protects = Protects(adjacency, unit)
     # Whether a record is replaced or comes and goes, it changes one block's number: REPLACE of one of the k.
     means = tuple(
         replace(
@@ -213,12 +214,11 @@ def subsample_and_aggregate(
                 epsilon=None if epsilon is None else check.positive("epsilon", epsilon) / size,
                 rho=None if rho is None else check.positive("rho", rho) / size,
                 granularity=granularity,
-                unit=unit,
             ),
-            adjacency=relation,
+            protects=protects,
         )
         for pair in several
     )
     return SubsampleAndAggregate(
-        statistic=statistic, blocks=check.count("blocks", blocks, least=4), means=means, adjacency=relation
+        statistic=statistic, blocks=check.count("blocks", blocks, least=4), means=means, protects=protects
     )

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallystick.accounting import check, losses
-from tallystick.accounting.adjacency import Adjacency
+from tallystick.accounting.adjacency import Adjacency, Protects
 from tallystick.errors import InvalidInput, Refused
 from tallystick.mechanisms.base import Mechanism, confidence_level
 from tallystick.mechanisms.exact.integer_noise import discrete_gaussian, discrete_laplace
@@ -52,8 +52,7 @@ class WinsorizedMean(Mechanism[Indices, float]):
     rho: float | None
     lattice: BoundedLattice
     widening: float
-    adjacency: Adjacency
-    unit: str | None
+    protects: Protects
 
     @property
     def quartile_epsilon(self) -> float:
@@ -63,7 +62,7 @@ class WinsorizedMean(Mechanism[Indices, float]):
     @property
     def privacy(self) -> PrivacyLoss:
         """Two exponential mechanisms and the noise on the mean."""
-        about: dict[str, Any] = {"adjacency": self.adjacency, "unit": self.unit}
+        about = self.protects.about
         quartile = losses.exponential(epsilon=self.quartile_epsilon, **about)
         if self.epsilon is not None:
             return 2 * quartile + losses.pure_dp(epsilon=self.epsilon / 2, **about)
@@ -156,8 +155,7 @@ def winsorized_mean(
         rho=None if rho is None else budget,
         lattice=lattice,
         widening=float(widening),
-        adjacency=Adjacency.REPLACE,
-        unit=check.unit(unit),
+        protects=Protects(Adjacency.REPLACE, unit),
     )
 
 
@@ -185,7 +183,7 @@ class UnboundedWinsorizedMean(Mechanism[NDArray[np.float64], "float | None"]):
     @property
     def privacy(self) -> PrivacyLoss:
         """Two histograms of (epsilon/4, delta/2) and a winsorised mean of epsilon/2, REPLACE of one number."""
-        about: dict[str, Any] = {"adjacency": Adjacency.REPLACE, "unit": self.unit}
+        about = Protects(Adjacency.REPLACE, self.unit).about
         histogram = self.histogram
         assert histogram.scale is not None
         bins = 4 * losses.discrete_laplace(scale=histogram.scale, **about)

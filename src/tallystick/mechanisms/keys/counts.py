@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tallystick.accounting import check, losses
-from tallystick.accounting.adjacency import Adjacency
+from tallystick.accounting.adjacency import Adjacency, Protects
 from tallystick.accounting.sampling import worst
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms.base import Mechanism, confidence_level
@@ -55,7 +55,7 @@ class StableCounts(Mechanism[Sizes, dict[Hashable, int]]):
     @property
     def privacy(self) -> PrivacyLoss:
         """The worst, over j of one unit's max_keys groups being its own, of j reveals and the rest noisy sizes."""
-        about: dict[str, Any] = {"adjacency": Adjacency.ADD_REMOVE, "unit": self.unit}
+        about = Protects(Adjacency.ADD_REMOVE, self.unit).about
         if self.scale is not None:
             noise = losses.discrete_laplace(scale=self.scale, **about)
         else:

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tallystick.accounting.adjacency import Protects
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms.base import Mechanism, confidence_level
 from tallystick.mechanisms.exact.lattice import FARTHEST, Lattice
 from tallystick.mechanisms.exact.randomness import Source
 from tallystick.mechanisms.inputs import Numbers, array_or_list, length, numbers, scalar
-from tallystick.mechanisms.noise.laws import NoiseLaw, Relation
+from tallystick.mechanisms.noise.laws import NoiseLaw
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -50,12 +51,12 @@ class AdditiveNoise(Mechanism[Points, Noisy]):
     lattice: Lattice | None
     move: Move
     dimension: int | None
-    relation: Relation
+    protects: Protects
 
     @property
     def privacy(self) -> PrivacyLoss:
         """The pair of the lattice law, or one proved to dominate it (docs/theory/noise-lattice.md): an upper bound."""
-        return price(self.law, self.lattice, self.move, self.relation)
+        return price(self.law, self.lattice, self.move, self.protects)
 
     @property
     def granularity(self) -> float:
@@ -153,19 +154,19 @@ class AdditiveNoise(Mechanism[Points, Noisy]):
         return f"numbers below {reach:g}, which the lattice holds, or a coarser granularity"
 
 
-def price(law: NoiseLaw, lattice: Lattice | None, move: Move, relation: Relation) -> PrivacyLoss:
+def price(law: NoiseLaw, lattice: Lattice | None, move: Move, protects: Protects) -> PrivacyLoss:
     """The privacy of adding ``law`` to lattice points of values that move by ``move``."""
     points = lattice or Lattice(0)
     if move.changed == 1:
-        return law.shift_privacy(points.steps(move.norm), relation)
+        return law.shift_privacy(points.steps(move.norm), protects)
     norm = enlarged_norm(law, lattice, move)
     if move.each is not None:
         steps = points.steps(move.each)
         if move.changed * steps**law.order <= norm:
             # Independent coordinates that each move by at most ``steps``: a composition of exact pairs. A smaller
             # shift of a log-concave law is dominated by a larger one.
-            return move.changed * law.shift_privacy(steps, relation)
-    return law.norm_privacy(norm, relation)
+            return move.changed * law.shift_privacy(steps, protects)
+    return law.norm_privacy(norm, protects)
 
 
 def enlarged_norm(law: NoiseLaw, lattice: Lattice | None, move: Move) -> Fraction:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallystick.accounting import check, losses
-from tallystick.accounting.adjacency import Adjacency
+from tallystick.accounting.adjacency import Adjacency, Protects
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms.base import Mechanism, confidence_level
 from tallystick.mechanisms.exact.intervals import ONE, Digits, Enclosure
@@ -181,13 +181,12 @@ class KNorm(Mechanism[list[Number], NDArray[np.float64]]):
     sensitivity: float
     norm: Norm
     granularity: float
-    adjacency: Adjacency
-    unit: str | None
+    protects: Protects
 
     @property
     def privacy(self) -> PrivacyLoss:
         """Pure epsilon: by the triangle inequality the density changes by at most e^{(eps/D) ||v||} under a shift v."""
-        return losses.pure_dp(epsilon=self.epsilon, adjacency=self.adjacency, unit=self.unit)
+        return losses.pure_dp(epsilon=self.epsilon, **self.protects.about)
 
     @property
     def scale(self) -> float:
@@ -296,6 +295,5 @@ def add_knorm(
         sensitivity=size,
         norm=shape,
         granularity=float(step),
-        adjacency=check.adjacency(adjacency),
-        unit=check.unit(unit),
+        protects=Protects(adjacency, unit),
     )

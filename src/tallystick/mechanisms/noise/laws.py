@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tallystick.accounting import losses
-from tallystick.accounting.adjacency import Adjacency
+from tallystick.accounting.adjacency import Protects
 from tallystick.mechanisms.exact.integer_noise import (
     Ladder,
     discrete_gaussian,
@@ -37,19 +37,6 @@ SMOOTH_SIGMA = 256.0
 SMOOTH_VECTOR_SIGMA = 32.0
 SMOOTHING = 4
 """Variance, in squared steps, by which continuous Gaussian noise is turned into discrete noise: see the page."""
-
-
-@dataclass(frozen=True, slots=True)
-class Relation:
-    """Whose neighbours a privacy statement is about."""
-
-    adjacency: Adjacency = Adjacency.ADD_REMOVE
-    unit: str | None = None
-
-    @property
-    def about(self) -> dict[str, Any]:
-        """The two as keyword arguments of a loss constructor."""
-        return {"adjacency": self.adjacency, "unit": self.unit}
 
 
 class NoiseLaw(ABC):
@@ -80,11 +67,11 @@ class NoiseLaw(ABC):
         """Least w (Laplace, summed Gaussian; otherwise at most one more) with P(|noise| > w) <= miss."""
 
     @abstractmethod
-    def shift_privacy(self, steps: int, relation: Relation) -> PrivacyLoss:
+    def shift_privacy(self, steps: int, protects: Protects) -> PrivacyLoss:
         """The pair of the law against its shift by this many lattice points: exact, or a continuous pair above it."""
 
     @abstractmethod
-    def norm_privacy(self, norm: Fraction, relation: Relation) -> PrivacyLoss:
+    def norm_privacy(self, norm: Fraction, protects: Protects) -> PrivacyLoss:
         """A proven bound for vectors; ``norm`` is the norm of the law's order to the power of that order."""
 
 
@@ -131,8 +118,8 @@ class DiscreteLaplace(NoiseLaw):
             width += 1
         return width
 
-    def shift_privacy(self, steps: int, relation: Relation) -> PrivacyLoss:
-        about = relation.about
+    def shift_privacy(self, steps: int, protects: Protects) -> PrivacyLoss:
+        about = protects.about
         if steps <= SMOOTH_STEPS:
             return losses.discrete_laplace(scale=self.scale, sensitivity=steps, **about)
         return losses.laplace(scale=rounded_down(Fraction(self.scale) / self.smooth_shift(steps)), **about)
@@ -145,9 +132,9 @@ class DiscreteLaplace(NoiseLaw):
         """
         return steps + 1 / (4 * Fraction(self.scale))
 
-    def norm_privacy(self, norm: Fraction, relation: Relation) -> PrivacyLoss:
+    def norm_privacy(self, norm: Fraction, protects: Protects) -> PrivacyLoss:
         """pure_dp(norm / scale): the log-ratio of product laws is at most ||shift||_1 / scale (Theorem 3.2)."""
-        return losses.pure_dp(epsilon=rounded_up(norm / Fraction(self.scale)), **relation.about)
+        return losses.pure_dp(epsilon=rounded_up(norm / Fraction(self.scale)), **protects.about)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,29 +176,29 @@ class DiscreteGaussian(NoiseLaw):
         beyond = 2.0 * np.cumsum(mass[::-1])[::-1]  # beyond[w] = P(|noise| > w)
         return int(np.count_nonzero(beyond > miss * (1.0 - 1e-12)))
 
-    def shift_privacy(self, steps: int, relation: Relation) -> PrivacyLoss:
+    def shift_privacy(self, steps: int, protects: Protects) -> PrivacyLoss:
         if self.sigma <= SMOOTH_SIGMA:
-            return losses.discrete_gaussian(sigma=self.sigma, sensitivity=steps, **relation.about)
-        return self.smooth_privacy(Fraction(steps * steps), relation)
+            return losses.discrete_gaussian(sigma=self.sigma, sensitivity=steps, **protects.about)
+        return self.smooth_privacy(Fraction(steps * steps), protects)
 
-    def norm_privacy(self, norm: Fraction, relation: Relation) -> PrivacyLoss:
+    def norm_privacy(self, norm: Fraction, protects: Protects) -> PrivacyLoss:
         """Small sigma: zcdp(norm / (2 sigma^2)), because coordinate i is s_i^2 / (2 sigma^2)-zCDP (Canonne et al.)."""
         if self.sigma <= SMOOTH_VECTOR_SIGMA:
-            return losses.zcdp(rho=rounded_up(norm / (2 * Fraction(self.sigma) ** 2)), **relation.about)
-        return self.smooth_privacy(norm, relation)
+            return losses.zcdp(rho=rounded_up(norm / (2 * Fraction(self.sigma) ** 2)), **protects.about)
+        return self.smooth_privacy(norm, protects)
 
-    def smooth_privacy(self, norm: Fraction, relation: Relation) -> PrivacyLoss:
+    def smooth_privacy(self, norm: Fraction, protects: Protects) -> PrivacyLoss:
         """gaussian(sqrt((sigma^2 - 4) / norm)): discrete noise is continuous noise resampled to the lattice, up to a
         factor 1 +- 10^-33. Needs sigma > 2.
 
-        >>> DiscreteGaussian(1000.0).smooth_privacy(Fraction(10**6), Relation()).epsilon(delta=1e-5).__round__(3)
+        >>> DiscreteGaussian(1000.0).smooth_privacy(Fraction(10**6), Protects()).epsilon(delta=1e-5).__round__(3)
         4.377
         """
         square = (Fraction(self.sigma) ** 2 - SMOOTHING) / norm
         ratio = math.nextafter(math.sqrt(square), math.inf)
         while Fraction(ratio) ** 2 > square:
             ratio = math.nextafter(ratio, 0.0)
-        return losses.gaussian(sigma=ratio, **relation.about)
+        return losses.gaussian(sigma=ratio, **protects.about)
 
 
 # Found by the double itself: making and hashing the exact fraction would cost as much as the draw.

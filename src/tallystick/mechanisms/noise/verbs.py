@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from tallystick.accounting import check, losses
-from tallystick.accounting.adjacency import Adjacency
+from tallystick.accounting.adjacency import Adjacency, Protects
 from tallystick.accounting.calibrate import calibrate
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms.exact.lattice import Lattice, default_lattice, lattice_of, root_up
@@ -27,7 +27,6 @@ from tallystick.mechanisms.noise.laws import (
     DiscreteGaussian,
     DiscreteLaplace,
     NoiseLaw,
-    Relation,
 )
 from tallystick.mechanisms.noise.sensitivity import Sensitivity
 
@@ -152,9 +151,9 @@ class _Goal:
             return norm / self.value
         return norm * math.sqrt(2 * math.log(1.25 / self.delta)) / self.value
 
-    def loss(self, relation: Relation) -> PrivacyLoss:
+    def loss(self, protects: Protects) -> PrivacyLoss:
         """The goal (epsilon, delta) as a loss."""
-        return losses.approx_dp(epsilon=self.value, delta=self.delta, **relation.about)
+        return losses.approx_dp(epsilon=self.value, delta=self.delta, **protects.about)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +162,7 @@ class _Site:
 
     move: Move
     dimension: int | None
-    relation: Relation
+    protects: Protects
 
     def lattice(self, granularity: float | None, order: int, noise: float) -> Lattice:
         """The lattice asked for, or one whose rounding adds about a millionth to the norm."""
@@ -189,8 +188,8 @@ class _Site:
         norm = self.norm(lattice, DiscreteGaussian(1.0))
         if goal.name == "epsilon":
             unit = math.sqrt(_drawable("sensitivity", self.move.norm, norm, order=2))
-            target = goal.loss(self.relation)
-            ratio = calibrate(lambda r: price(DiscreteGaussian(r * unit), lattice, self.move, self.relation), target)
+            target = goal.loss(self.protects)
+            ratio = calibrate(lambda r: price(DiscreteGaussian(r * unit), lattice, self.move, self.protects), target)
             return self.with_law(
                 lattice, DiscreteGaussian(float(_drawable("epsilon", goal.value, Fraction(ratio * unit))))
             )
@@ -210,7 +209,7 @@ class _Site:
         return enlarged_norm(law, lattice, self.move)
 
     def with_law(self, lattice: Lattice | None, law: NoiseLaw) -> AdditiveNoise:
-        return AdditiveNoise(law, lattice, self.move, self.dimension, self.relation)
+        return AdditiveNoise(law, lattice, self.move, self.dimension, self.protects)
 
 
 def _site(
@@ -242,7 +241,7 @@ def _site(
         raise InvalidInput("sensitivity", norm, "a whole number >= 1 for integer data")
     if affected == 1:
         norm = norm if each is None else each
-    return _Site(Move(norm, affected, each), size, Relation(wanted or Adjacency.ADD_REMOVE, check.unit(unit)))
+    return _Site(Move(norm, affected, each), size, Protects(wanted or Adjacency.ADD_REMOVE, unit))
 
 
 def _goal(

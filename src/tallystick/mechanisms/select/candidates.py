@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallystick.accounting import check, losses
-from tallystick.accounting.adjacency import Adjacency
+from tallystick.accounting.adjacency import Adjacency, Protects
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms.base import Mechanism, confidence_level
 from tallystick.mechanisms.exact.coins import exp_probability, exp_word_bounds, flip_words
@@ -40,12 +40,11 @@ class Chooser(Mechanism[Scores, int]):
     epsilon: float
     sensitivity: float
     monotone: bool
-    adjacency: Adjacency
-    unit: str | None
+    protects: Protects
 
     def __post_init__(self) -> None:
         budget(self.epsilon, self.sensitivity)
-        monotone_scores(self.monotone, self.adjacency)
+        monotone_scores(self.monotone, self.protects.adjacency)
 
     @property
     def rate(self) -> Fraction:
@@ -75,7 +74,7 @@ class ExponentialMechanism(Chooser):
     @property
     def privacy(self) -> PrivacyLoss:
         """Bounded range epsilon (Dong, Durfee and Rogers 2020), so zCDP epsilon^2 / 8: stronger than pure epsilon."""
-        return losses.exponential(epsilon=self.epsilon, adjacency=self.adjacency, unit=self.unit)
+        return losses.exponential(epsilon=self.epsilon, **self.protects.about)
 
     def draw(self, prepared: Scores, source: Source) -> int:
         return choose(prepared.weights(self.rate), source)
@@ -96,7 +95,7 @@ class NoisyMax(Chooser):
     def privacy(self) -> PrivacyLoss:
         """Gumbel noise is the exponential mechanism itself (Proposition 7.1); otherwise pure epsilon and no more."""
         price = losses.exponential if self.noise is Noise.GUMBEL else losses.pure_dp
-        return price(epsilon=self.epsilon, adjacency=self.adjacency, unit=self.unit)
+        return price(epsilon=self.epsilon, **self.protects.about)
 
     def draw(self, prepared: Scores, source: Source) -> int:
         return int(largest(prepared, scale=1 / self.rate, noise=self.noise, source=source)[0])
@@ -117,7 +116,7 @@ class PermuteAndFlip(Chooser):
     @property
     def privacy(self) -> PrivacyLoss:
         """Pure epsilon; not bounded-range, so the exponential leaf would understate it."""
-        return losses.pure_dp(epsilon=self.epsilon, adjacency=self.adjacency, unit=self.unit)
+        return losses.pure_dp(epsilon=self.epsilon, **self.protects.about)
 
     def draw(self, prepared: Scores, source: Source) -> int:
         chances = prepared.weights(self.rate)
@@ -199,13 +198,12 @@ def permute_and_flip(
 def _common(epsilon: Any, sensitivity: Any, monotone: Any, adjacency: Any, unit: Any) -> dict[str, Any]:
     """The checked arguments every chooser takes, as plain numbers."""
     price, step = budget(epsilon, sensitivity)
-    relation = check.adjacency(adjacency)
+    protects = Protects(adjacency, unit)
     return {
         "epsilon": price,
         "sensitivity": step,
-        "monotone": monotone_scores(monotone, relation),
-        "adjacency": relation,
-        "unit": check.unit(unit),
+        "monotone": monotone_scores(monotone, protects.adjacency),
+        "protects": protects,
     }
 
 
@@ -217,13 +215,12 @@ class TopK(Mechanism[Scores, tuple[int, ...]]):
     epsilon: float
     sensitivity: float
     monotone: bool
-    adjacency: Adjacency
-    unit: str | None
+    protects: Protects
 
     @property
     def privacy(self) -> PrivacyLoss:
         """k exponential mechanisms of epsilon / k: pure epsilon, and far less than that at a small delta."""
-        return self.k * losses.exponential(epsilon=self.epsilon / self.k, adjacency=self.adjacency, unit=self.unit)
+        return self.k * losses.exponential(epsilon=self.epsilon / self.k, **self.protects.about)
 
     @property
     def rate(self) -> Fraction:
@@ -262,14 +259,13 @@ def top_k(
     >>> top_k(k=3, epsilon=1.0).release([5, 1000, 2, 2000, 3000])[0]
     4
     """
-    relation = check.adjacency(adjacency)
+    protects = Protects(adjacency, unit)
     price, step = budget(epsilon, sensitivity)
-    rising = monotone_scores(monotone, relation)
+    rising = monotone_scores(monotone, protects.adjacency)
     return TopK(
         k=check.count("k", k, least=1),
         epsilon=price,
         sensitivity=step,
         monotone=rising,
-        adjacency=relation,
-        unit=check.unit(unit),
+        protects=protects,
     )

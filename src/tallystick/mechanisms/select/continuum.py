@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallystick.accounting import check, losses
-from tallystick.accounting.adjacency import Adjacency
+from tallystick.accounting.adjacency import Adjacency, Protects
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms.base import Mechanism, confidence_level
 from tallystick.mechanisms.exact.coins import exp_probability, flip
@@ -71,13 +71,12 @@ class LineExponential(Mechanism[Pieces, float]):
     lattice: BoundedLattice
     base_breaks: tuple[float, ...]
     base_weights: tuple[int, ...]
-    adjacency: Adjacency
-    unit: str | None
+    protects: Protects
 
     @property
     def privacy(self) -> PrivacyLoss:
         """Bounded range epsilon, whatever the base measure."""
-        return losses.exponential(epsilon=self.epsilon, adjacency=self.adjacency, unit=self.unit)
+        return losses.exponential(epsilon=self.epsilon, **self.protects.about)
 
     def prepare(self, value: Any, *, strict: bool) -> Pieces:
         allowed = "Steps(breaks, scores) with one score more than breaks"
@@ -144,13 +143,12 @@ class RejectionExponential(Mechanism[Callable[[Any], Number], Point], Generic[Po
     sensitivity: float
     propose: Callable[[Source], Point]
     score_bounds: tuple[float, float]
-    adjacency: Adjacency
-    unit: str | None
+    protects: Protects
 
     @property
     def privacy(self) -> PrivacyLoss:
         """Bounded range epsilon: clamping the score to public bounds keeps its sensitivity."""
-        return losses.exponential(epsilon=self.epsilon, adjacency=self.adjacency, unit=self.unit)
+        return losses.exponential(epsilon=self.epsilon, **self.protects.about)
 
     @property
     def proposals(self) -> float:
@@ -245,8 +243,7 @@ def on_line(
         lattice=BoundedLattice.over(bounds, granularity=granularity),
         base_breaks=breaks,
         base_weights=whole,
-        adjacency=check.adjacency(adjacency),
-        unit=check.unit(unit),
+        protects=Protects(adjacency, unit),
     )
     if not any(mechanism.prepare(Steps([], [0.0]), strict=True).base):
         raise InvalidInput("base", base, "a base measure with some weight inside the bounds")
@@ -300,8 +297,7 @@ def by_rejection(
         sensitivity=step,
         propose=propose,
         score_bounds=(low, high),
-        adjacency=check.adjacency(adjacency),
-        unit=check.unit(unit),
+        protects=Protects(adjacency, unit),
     )
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallystick.accounting import check, losses
-from tallystick.accounting.adjacency import Adjacency
+from tallystick.accounting.adjacency import Adjacency, Protects
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms.base import Mechanism, confidence_level
 from tallystick.mechanisms.exact.lattice import BoundedLattice
@@ -93,8 +93,7 @@ class Quantile(Mechanism[Indices, float]):
     alpha: float
     epsilon: float
     lattice: BoundedLattice
-    adjacency: Adjacency
-    unit: str | None
+    protects: Protects
 
     def __post_init__(self) -> None:
         level("alpha", self.alpha)
@@ -103,12 +102,12 @@ class Quantile(Mechanism[Indices, float]):
     @property
     def privacy(self) -> PrivacyLoss:
         """An exponential mechanism: bounded range epsilon."""
-        return losses.exponential(epsilon=self.epsilon, adjacency=self.adjacency, unit=self.unit)
+        return losses.exponential(epsilon=self.epsilon, **self.protects.about)
 
     @property
     def rate(self) -> Fraction:
         """Exponent per record of rank error."""
-        return Fraction(self.epsilon) / 2 / step(Fraction(self.alpha), self.adjacency)
+        return Fraction(self.epsilon) / 2 / step(Fraction(self.alpha), self.protects.adjacency)
 
     def prepare(self, value: Any, *, strict: bool) -> Indices:
         return np.sort(self.lattice.indices(records("data", value, strict=strict, least=1 if strict else 0)))
@@ -165,8 +164,7 @@ def quantile(
         alpha=alpha,
         epsilon=epsilon,
         lattice=BoundedLattice.over(bounds, granularity=granularity),
-        adjacency=check.adjacency(adjacency),
-        unit=check.unit(unit),
+        protects=Protects(adjacency, unit),
     )
 
 
@@ -199,8 +197,7 @@ class Quantiles(Mechanism[Indices, tuple[float, ...]]):
     epsilon: float
     lattice: BoundedLattice
     tie_bits: int
-    adjacency: Adjacency
-    unit: str | None
+    protects: Protects
 
     @property
     def levels(self) -> int:
@@ -210,14 +207,14 @@ class Quantiles(Mechanism[Indices, tuple[float, ...]]):
     @property
     def privacy(self) -> PrivacyLoss:
         """One exponential mechanism per level; under REPLACE two of half the size, for the record may change sides."""
-        uses = self.levels * (2 if self.adjacency is Adjacency.REPLACE else 1)
-        return uses * losses.exponential(epsilon=self.epsilon / uses, adjacency=self.adjacency, unit=self.unit)
+        uses = self.levels * (2 if self.protects.adjacency is Adjacency.REPLACE else 1)
+        return uses * losses.exponential(epsilon=self.epsilon / uses, **self.protects.about)
 
     def rate(self, alpha: Fraction) -> Fraction:
         """Exponent per record of rank error, for one quantile inside its part of the data."""
-        if self.adjacency is Adjacency.REPLACE:
+        if self.protects.adjacency is Adjacency.REPLACE:
             return Fraction(self.epsilon / (2 * self.levels)) / 2
-        return Fraction(self.epsilon / self.levels) / 2 / step(alpha, self.adjacency)
+        return Fraction(self.epsilon / self.levels) / 2 / step(alpha, self.protects.adjacency)
 
     def prepare(self, value: Any, *, strict: bool) -> Indices:
         return np.sort(self.lattice.indices(records("data", value, strict=strict, least=1 if strict else 0)))
@@ -267,7 +264,7 @@ class Quantiles(Mechanism[Indices, tuple[float, ...]]):
         Records that draw the same place, 2^-tie_bits of all that are equal, come on top.
         """
         failure = (1 - confidence_level(confidence)) / len(self.alphas)
-        uses = self.levels * (2 if self.adjacency is Adjacency.REPLACE else 1)
+        uses = self.levels * (2 if self.protects.adjacency is Adjacency.REPLACE else 1)
         one = accuracy.exponential_gap(
             candidates=self.lattice.points << self.tie_bits, epsilon=self.epsilon / uses, confidence=1 - failure
         )
@@ -310,6 +307,5 @@ def quantiles(
         epsilon=float(epsilon),
         lattice=lattice,
         tie_bits=_TIE_BITS,
-        adjacency=check.adjacency(adjacency),
-        unit=check.unit(unit),
+        protects=Protects(adjacency, unit),
     )

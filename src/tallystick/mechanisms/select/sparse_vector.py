@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from tallystick.accounting import check, losses
-from tallystick.accounting.adjacency import Adjacency
+from tallystick.accounting.adjacency import Adjacency, Protects
 from tallystick.errors import InvalidInput, Refused
 from tallystick.mechanisms.base import Mechanism, NotPrivate, OnlyOne, confidence_level
 from tallystick.mechanisms.exact.intervals import Digits, Enclosure
@@ -41,13 +41,12 @@ class AboveThreshold(Mechanism[list[Number], tuple[bool, ...]]):
     sensitivity: float
     monotone: bool
     threshold_share: float
-    adjacency: Adjacency
-    unit: str | None
+    protects: Protects
 
     @property
     def privacy(self) -> PrivacyLoss:
         """Pure epsilon however many answers are asked about (Lyu, Su and Li 2017, Theorems 2 and 4)."""
-        return losses.pure_dp(epsilon=self.epsilon, adjacency=self.adjacency, unit=self.unit)
+        return losses.pure_dp(epsilon=self.epsilon, **self.protects.about)
 
     @property
     def threshold_scale(self) -> Fraction:
@@ -207,9 +206,9 @@ def above_threshold(
     >>> alarm.release([0, 0, 1e6, 0, 1e6, 0])
     (False, False, True, False, True)
     """
-    relation = check.adjacency(adjacency)
+    protects = Protects(adjacency, unit)
     price, step = budget(epsilon, sensitivity)
-    rising = monotone_scores(monotone, relation)
+    rising = monotone_scores(monotone, protects.adjacency)
     wanted = check.count("hits", hits, least=1)
     share = best_threshold_share(wanted, monotone=rising) if threshold_share is None else threshold_share
     if not 0 < check.finite("threshold_share", share) < 1:
@@ -221,6 +220,5 @@ def above_threshold(
         sensitivity=step,
         monotone=rising,
         threshold_share=share,
-        adjacency=relation,
-        unit=check.unit(unit),
+        protects=protects,
     )

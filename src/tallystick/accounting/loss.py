@@ -134,7 +134,12 @@ class PrivacyLoss:
     def as_replace(self) -> PrivacyLoss:
         """The loss for replacing one unit, from a loss for adding or removing one.
 
-        pure epsilon -> 2 epsilon; mu -> 2 mu; in general f_ADD(1 - f_REMOVE) (errata 20).
+        pure epsilon -> 2 epsilon; mu -> 2 mu; in general the larger of f_ADD(1 - f_REMOVE) and f_REMOVE(1 - f_ADD), a
+        record less or a record more in between (docs/theory/adjacency.md; erratum 20).
+
+        >>> import tallystick as ts
+        >>> round(ts.laplace(scale=1).sampled(rate=0.1).as_replace().delta(epsilon=0), 4)
+        0.0632
         """
         from tallystick.accounting.sampling import replaced
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tallystick.errors import BudgetExceeded, InvalidInput, TallystickError
+from tallystick.visible import visible
 
 USAGE = 2
 INTERRUPTED = 130
@@ -39,7 +40,7 @@ class Failure:
     def report(self, *, as_json: bool) -> int:
         """Print it (for people on stderr; with --json also the one object on stdout) and return the exit code."""
         text = [f"{_HEADLINES[self.exit_code]} (exit {self.exit_code})", *(f"  {line}" for line in self.lines)]
-        print("\n".join(text), file=sys.stderr)
+        print("\n".join(visible(line) for line in text), file=sys.stderr)
         if as_json:
             from tallystick.cli.output import print_json
 

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tallystick.visible import visible
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -54,7 +56,10 @@ def deliver(answer: Answer, *, as_json: bool) -> None:
 def print_json(schema: str, body: Mapping[str, Any]) -> None:
     """One object on one line; infinity is written as the string "inf", because JSON has no infinity."""
     document = {"schema": schema, "version": VERSION, **body}
-    sys.stdout.write(json.dumps(_plain(document), ensure_ascii=False, allow_nan=False) + "\n")
+    text = json.dumps(_plain(document), ensure_ascii=False, allow_nan=False)
+    if not text.isprintable():  # JSON escapes what is below 32 only
+        text = json.dumps(_plain(document), allow_nan=False).replace("\x7f", "\\u007f")
+    sys.stdout.write(text + "\n")
 
 
 def _plain(value: Any) -> Any:
@@ -72,8 +77,14 @@ def console(*, stderr: bool = False) -> Console:
     """A console that does not fold lines at 80 columns when the output is a file or a pipe."""
     from rich.console import Console
 
+    class Careful(Console):
+        """All text, that of table cells too, becomes output here: what a terminal would obey is shown instead."""
+
+        def render_str(self, text: str, **options: Any) -> Any:
+            return super().render_str(visible(text, lines=True), **options)
+
     stream = sys.stderr if stderr else sys.stdout
-    return Console(file=stream, highlight=False, emoji=False, width=None if stream.isatty() else 160)
+    return Careful(file=stream, highlight=False, emoji=False, width=None if stream.isatty() else 160)
 
 
 @contextmanager

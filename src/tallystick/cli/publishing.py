@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tallystick.printing import nearest, percent_up, up
 from tallystick.publish import jobs
+from tallystick.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -105,4 +106,10 @@ def table(columns: list[str], rows: list[list[Any]], *, most: int = 40) -> Any:
 def _cell(value: Any) -> str:
     if value is None:
         return "-"
-    return nearest(value, 5) if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+    return (
+        nearest(value, 5)
+        if isinstance(value, float)
+        else f"{value:,}"
+        if isinstance(value, int)
+        else visible(str(value))
+    )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import datetime
-import io
 import json
 import math
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ import numpy as np
 from tallystick.errors import LedgerIntegrity, Unavailable
 from tallystick.tables.estimates import Estimate, Noisy
 from tallystick.tables.keyset import PublicTable
+from tallystick.visible import inert
 
 if TYPE_CHECKING:
     from tallystick.ledger.receipt import Receipt
@@ -115,14 +114,18 @@ class Release:
         return {name: [max(0, v) for v in column] if name in names else column for name, column in self.data.items()}
 
     def to_csv(self, path: str | Path | None = None) -> str:
-        """The table as CSV text, written to ``path`` where one is given."""
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(self.columns)
-        writer.writerows(zip(*([_shown(v) for v in column] for column in self.data.values()), strict=True))
+        """The table as CSV text, written to ``path`` where one is given.
+
+        Text that a spreadsheet would run (it starts with =, +, -, @, a tab or a line break) gets an apostrophe in
+        front, which spreadsheets do not show; numbers and dates are as they are. ``rows`` and ``to_json`` have the
+        text itself.
+        """
+        lines = [[inert(name) for name in self.columns]]
+        lines += [[inert(v) if isinstance(v, str) else _shown(v) for v in row.values()] for row in self.rows]
+        text = "".join(",".join(_quoted(cell) for cell in line) + "\n" for line in lines)
         if path is not None:
-            Path(path).write_text(out.getvalue(), encoding="utf-8", newline="")
-        return out.getvalue()
+            Path(path).write_text(text, encoding="utf-8", newline="")
+        return text
 
     def to_json(self) -> str:
         """Rows, plan hash and receipt as JSON text."""
@@ -176,6 +179,11 @@ def _plain(values: Any) -> list[Any]:
         else:
             told.append(value)
     return told
+
+
+def _quoted(cell: str) -> str:
+    """A CSV cell; the csv module of older Pythons leaves a lone carriage return bare."""
+    return f'"{cell.replace(chr(34), chr(34) * 2)}"' if any(c in cell for c in ',"\r\n') else cell
 
 
 def _shown(value: Any) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import importlib
 import math
 import os
 import pickle
+import pkgutil
 import sys
 import threading
 import time
@@ -20,8 +22,9 @@ import numpy as np
 import pytest
 
 import tallystick as ts
+from tallystick import mechanisms as rooms
 from tallystick.errors import BudgetExceeded, InvalidInput, Refused, TallystickError
-from tallystick.mechanisms.base import NotPrivate
+from tallystick.mechanisms.base import NotPrivate, OnlyOne
 from tallystick.mechanisms.exact.randomness import SeededSource
 
 noise, select, response, keys, aggregate = ts.noise, ts.select, ts.response, ts.keys, ts.aggregate
@@ -73,6 +76,16 @@ def test_a_stream_and_a_protocol_cannot_be_copied_or_stored(copied: Callable[[An
     for going_on in (select.above_threshold(threshold=0.0, epsilon=1.0).start(), response.protocol(epsilon=1.0)):
         with pytest.raises(Refused, match="cannot be copied"):
             copied(going_on)
+
+
+def test_whatever_can_be_asked_again_and_again_is_one_object() -> None:
+    modules = [
+        importlib.import_module(found.name) for found in pkgutil.walk_packages(rooms.__path__, "tallystick.mechanisms.")
+    ]
+    kinds = {kind for module in modules for kind in vars(module).values() if isinstance(kind, type)}
+    going_on = {kind for kind in kinds if hasattr(kind, "ask")}
+    assert {kind.__name__ for kind in going_on} == {"Stream", "Protocol"}
+    assert all(issubclass(kind, OnlyOne) for kind in going_on)
 
 
 def test_a_stream_counts_what_it_hands_out() -> None:

@@ -25,6 +25,7 @@ import faults
 import kills
 import power
 import races
+import stops
 import tampering
 import throughput
 import walks
@@ -35,6 +36,7 @@ Part = Callable[[float, Server], list[str]]
 PARTS: dict[str, Part] = {
     "kills": kills.run,
     "power": power.run,
+    "stops": stops.run,
     "races": races.run,
     "tampering": tampering.run,
     "faults": faults.run,

@@ -1,0 +1,22 @@
+"""A table that is stopped between its charge and its answer is paid for, tells nothing, and closes its data."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+
+def test_a_table_stopped_after_its_charge_is_paid_for_and_closed():
+    script = Path(__file__).with_name("table_stops.py")
+    done = subprocess.run([sys.executable, script, "--few"], capture_output=True, text=True, timeout=300, check=True)
+    found = json.loads(done.stdout)
+    assert found["wrong"] == []
+    assert found["stops"] == 7
+    assert {"stage cells", "stage totals", "commit: before answer_insert"} <= set(found["window"])
+    assert found["done"]["kill: EXECUTING"] == 3
+    assert found["done"]["kill: COMMITTED"] == 1
+    assert found["done"]["interrupt: BURNED"] == 1
+    assert found["done"]["vanish: BURNED"] == 1
+    assert found["done"]["full disk: EXECUTING"] == 1

@@ -10,7 +10,7 @@ export OPENBLAS_NUM_THREADS = 1
 export MPLBACKEND = Agg
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help demo test check lint types layers format bench campaign campaign-accounting campaign-ledger campaign-mechanisms coverage-ledger pictures statements clean
+.PHONY: help demo test check lint types layers format bench campaign campaign-accounting campaign-ledger campaign-mechanisms campaign-theorems coverage-ledger pictures statements clean
 
 help:
 	@echo "make demo      a table published privately, a denial, a privacy card; offline once installed"
@@ -18,8 +18,9 @@ help:
 	@echo "make check     ruff, mypy --strict and the import layers"
 	@echo "make format    let ruff rewrite what it can"
 	@echo "make bench     the benchmarks, against peers in their own environment"
-	@echo "make campaign  the long randomised sweeps (campaign-accounting, campaign-ledger, campaign-mechanisms)"
+	@echo "make campaign  the long randomised sweeps (campaign-accounting, campaign-ledger, campaign-mechanisms, campaign-theorems)"
 	@echo "make coverage-ledger  branch coverage of the ledger from its own tests"
+	@echo "make statements  write the index of theorems and the heads of their pages from their records"
 	@echo "make pictures  draw the pictures of the documentation again"
 	@echo "make clean     remove .venv and caches"
 
@@ -60,7 +61,7 @@ format: $(VENV)/.installed-dev
 bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/run.py
 
-campaign: campaign-accounting campaign-ledger campaign-mechanisms
+campaign: campaign-accounting campaign-ledger campaign-mechanisms campaign-theorems
 	HYPOTHESIS_PROFILE=campaign $(BIN)/python -m pytest -n $(WORKERS) --durations=15 --quiet tests/laws
 
 campaign-accounting: $(VENV)/.installed-dev
@@ -69,6 +70,9 @@ campaign-accounting: $(VENV)/.installed-dev
 
 campaign-ledger: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/ledger/campaign.py
+
+campaign-theorems: $(VENV)/.installed-dev
+	$(BIN)/python tests/campaigns/theorem_sides.py
 
 campaign-mechanisms: $(VENV)/.installed-dev
 	$(BIN)/python tests/campaigns/mechanism_claims.py --afresh

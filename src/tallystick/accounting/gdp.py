@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 
@@ -73,6 +74,11 @@ def _delta(mu: float, epsilon: float) -> tuple[float, float]:
     return scale * max(difference, 0.0), scale * error
 
 
+@cache
+def _eight_nodes() -> tuple[Array, Array]:
+    return np.polynomial.legendre.leggauss(8)
+
+
 def _gap(near: Array, mu: float) -> tuple[Array, Array]:
     """erfcx(near/sqrt 2) - erfcx((near + mu)/sqrt 2) and its error, for small mu.
 
@@ -81,7 +87,7 @@ def _gap(near: Array, mu: float) -> tuple[Array, Array]:
     """
     from scipy.special import erfcx
 
-    points, weights = np.polynomial.legendre.leggauss(8)
+    points, weights = _eight_nodes()
     x = (near[:, None] + 0.5 * mu * (points + 1.0)) / math.sqrt(2.0)
     slope = 2.0 * x * erfcx(x)
     falls = 2.0 / math.sqrt(math.pi) - slope

@@ -9,7 +9,7 @@ import numpy as np
 
 from tallystick.rounding import delta_up, up
 from tallystick.theorems.piecewise import PiecewiseTradeoff
-from tallystick.theorems.renyi import renyi_divergence
+from tallystick.theorems.renyi import divergence_of_masses
 
 _ULPS = 5e-16
 """What a difference of two corners may be wrong by."""
@@ -41,7 +41,7 @@ def tradeoff_to_renyi(f: PiecewiseTradeoff, *, order: float) -> float:
     """
     p, q = f.pair()
     # widths and drops are differences of corners: rounding is turned against the claim on both sides
-    return renyi_divergence(
+    return divergence_of_masses(
         np.where(p > 0.0, p + _ULPS, p), np.where(p > 0.0, np.maximum(q - _ULPS, 0.0), q), order=order
     )
 

@@ -46,11 +46,12 @@ def gdp_from_approx(*, epsilon: float, delta: float) -> float:
     if d < TINY:
         raise InvalidInput("delta", delta, f"a probability from {TINY} to 1")
     # delta(eps) <= delta(0) <= mu/sqrt(2 pi), so twice the target is within reach
-    low, high = 2.0 * d, 4.0 * d
+    low, high = 2.0 * d, 4.0
     while gdp_delta(mu=high, epsilon=e) <= d:
         low, high = high, 2.0 * high
     for _ in range(200):
-        middle = (low + high) / 2.0
+        # the magnitude first, then the digits
+        middle = math.sqrt(low) * math.sqrt(high) if high > 4.0 * low else (low + high) / 2.0
         if high - low <= 1e-15 * high or middle in (low, high):
             break
         low, high = (middle, high) if gdp_delta(mu=middle, epsilon=e) <= d else (low, middle)

@@ -15,6 +15,7 @@ import numpy as np
 
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput
+from tallystick.rounding import TINY
 from tallystick.theorems import require
 from tallystick.theorems.require import Floats
 
@@ -205,11 +206,15 @@ def chained(g: PiecewiseTradeoff, f: PiecewiseTradeoff) -> PiecewiseTradeoff:
     >>> bool(np.all(chained(f, f)(np.linspace(0, 1, 11)) >= twice(np.linspace(0, 1, 11)) - 1e-12))
     True
     """
+    # 1 - f between its corners, never as one minus a number near 1: g may fall to nothing at a level of 1e-300
+    power = 1.0 - np.asarray(f.betas)
     # corners of the outer function pulled back through the inner one: where 1 - f(alpha) = x, on f's decreasing part
-    inner = np.asarray(f.betas)
-    back = np.interp(1.0 - np.asarray(g.alphas), inner[::-1], np.asarray(f.alphas)[::-1])
+    back = np.interp(g.alphas, power, f.alphas)
     grid = np.unique(np.concatenate([f.alphas, back]))
-    values = np.asarray(g(1.0 - f(grid)))
+    values = np.asarray(g(np.interp(grid, f.alphas, power)))
+    # a corner pulled back to where floats lose their digits counts as lying at 0: the lower side of the jump is safe
+    lost = (back < TINY) & (np.asarray(g.alphas) > power[0])
+    values[0] = np.min(np.asarray(g.betas)[lost], initial=values[0])
     # 1 - f leaves rounding dust where the value is 0; an inverse would blow it up, and 0 is the safe side
     values[values < 1e-15] = 0.0
     return lower_hull(grid, values)

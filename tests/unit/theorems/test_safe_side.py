@@ -163,6 +163,20 @@ def test_unlike_tiny_steps_are_not_free():
     assert bounds.lower <= 3e-200 <= bounds.upper * (1 + 1e-9)
 
 
+def test_a_chain_does_not_lose_a_level_near_zero():
+    # g falls to .1 at a level of 1e-250, and 1 - f(1e-24) is 1e-24, not 0
+    g = PiecewiseTradeoff((0.0, 1e-250, 1.0), (1.0, 0.1, 0.0))
+    f = PiecewiseTradeoff.of_approx_dp(epsilon=0.1)
+    assert float(theorems.chained(g, f)(1e-24)) <= 0.1
+
+
+def test_the_renyi_divergence_of_a_curve_near_the_diagonal():
+    f = PiecewiseTradeoff((0.0, 0.0061704810063648525, 1.0), (1.0, 0.9938295189721403, 0.0))
+    masses = (Fraction(1) - Fraction(f.alphas[1])) / Fraction(f.betas[1])
+    truth = mp.log(M(masses.numerator) / M(masses.denominator))
+    assert theorems.tradeoff_to_renyi(f, order=math.inf) >= truth
+
+
 def test_replace_takes_the_better_of_two_chains():
     remove = PiecewiseTradeoff.of_pair([0.99, 0.005, 0.005], [0.95, 0.03, 0.02])
     add = remove.inverse()

@@ -266,6 +266,12 @@ class Ledger:
         """Recompute the chain, the totals and every row; see ``verify.Report``."""
         return verify(self, receipts=tuple(receipts))
 
+    def underpriced(self) -> list[str]:
+        """Charges that paid less than their plans cost by today's accountant; that is not what ``verify`` looks for."""
+        from tallystick.ledger.reprice import underpriced
+
+        return underpriced(self)
+
     def export(self, *, signer: Signer | None = None) -> Iterator[str]:
         """The ledger as JSON lines, ending in a signed checkpoint; see ``transfer``."""
         return export_lines(self, signer=signer or Signer.of_user(self._config))

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from tallystick.errors import AdjacencyMismatch, InvalidInput, Refused, UnitMismatch
-from tallystick.ledger.amounts import UNITS_0, UNITS_1, as_written, charge_units
+from tallystick.ledger.amounts import UNITS_0, UNITS_1, Number, as_written, charge_units
 from tallystick.ledger.filters import Amount, Filter
 from tallystick.ledger.truncation import truncated_rho
 
@@ -27,7 +27,7 @@ SLACK: Final = 1 + 1e-14  # two roundings of elementary functions, on the safe s
 
 
 def price(
-    loss: PrivacyLoss, currency: Filter, *, adjacency: str, unit: str | None = None, delta: float | None = None
+    loss: PrivacyLoss, currency: Filter, *, adjacency: str, unit: str | None = None, delta: Number | None = None
 ) -> Amount:
     """The amount a plan costs under a filter; ``delta`` is the part of the delta limit this plan may use.
 

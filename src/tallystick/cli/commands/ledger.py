@@ -66,7 +66,7 @@ def verify(
     receipt: Annotated[list[Path] | None, typer.Option("--receipt", help="Also check this receipt.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Recompute the hash chain, every total and every row; exit 6 when anything was altered."""
+    """Recompute the hash chain, every total, row and price; exit 6 when anything was altered."""
     from tallystick.ledger import Receipt
 
     receipts = []
@@ -77,6 +77,7 @@ def verify(
             raise InvalidInput("--receipt", str(path), f"a file that can be read ({error.strerror})") from None
     with opened(ledger) as book, working("verifying"):
         report = book.verify(receipts=receipts).require()
+        underpriced = book.underpriced()
     found = {
         "ledger": report.ledger,
         "intact": report.intact,
@@ -85,6 +86,7 @@ def verify(
         "accounts": report.accounts,
         "charges": report.charges,
         "receipts": len(receipts),
+        "underpriced": underpriced,
     }
 
     def say(out: Console) -> None:
@@ -92,6 +94,8 @@ def verify(
         out.print(f"head {report.head}", soft_wrap=True)
         if receipts:
             out.print(f"{len(receipts)} receipts agree with the record")
+        for line in underpriced:
+            out.print(f"under-priced by today's accountant: {line}", soft_wrap=True, markup=False)
 
     deliver(Answer("ledger.verify", {"ledger": place_of(ledger)}, found, say), as_json=as_json)
 

@@ -17,7 +17,7 @@ from tallystick.accounting.pair import DominatingPair
 from tallystick.numerics.convolve import ABOVE, BELOW, TiltedSum, log_peak_weight, sum_of_laws
 from tallystick.numerics.cumulants import Cumulants
 from tallystick.numerics.grid import GridLaw, discretise
-from tallystick.numerics.law import log_sum, lost_mass
+from tallystick.numerics.law import log_sum
 
 MAX_SIZE = 2**18
 """Largest grid that refinement reaches by itself."""
@@ -49,11 +49,6 @@ class GridSum:
     @staticmethod
     def of(terms: Sequence[tuple[DominatingPair, int]]) -> GridSum:
         return GridSum(tuple(terms), Cumulants.of([(pair.upper, count) for pair, count in terms]))
-
-    @property
-    def infinity(self) -> float:
-        """Mass at plus infinity of the composition."""
-        return lost_mass((p.upper.infinity, c) for p, c in self.terms)
 
     def delta_bounds(self, epsilon: float, tolerance: float = TOLERANCE) -> Bounds:
         """Certified bounds on delta at one epsilon."""

@@ -12,7 +12,8 @@ from tallystick.accounting.adjacency import Direction
 from tallystick.accounting.leaf import Leaf
 from tallystick.accounting.leaves.renyi import renyi_pair
 from tallystick.accounting.pair import DUST, DominatingPair
-from tallystick.numerics.law import UNIT, Array, Law, lost_mass
+from tallystick.numerics.law import UNIT, Array, Law
+from tallystick.numerics.lost import lost_above
 
 Terms = tuple[tuple[Leaf, int], ...]
 
@@ -36,7 +37,7 @@ def leaf_renyi(leaf: Leaf, direction: Direction, order: float) -> float:
         return curve if getattr(leaf, "delta", 0.0) == 0.0 else math.inf
     law = pair_of(leaf, direction).upper
     own = _law_renyi(law, theta, order == 1.0) if law.infinity <= DUST and theta <= law.orders else math.inf
-    largest = leaf.ceiling(direction) if law.infinity > 0.0 else min(law.highest, leaf.ceiling(direction))
+    largest = leaf.ceiling(direction) if law.infinity > 0.0 else min(law.highest_above, leaf.ceiling(direction))
     return min(own, curve, largest, leaf.renyi_above(direction, theta + 1.0) if math.isinf(own) else math.inf)
 
 
@@ -55,10 +56,7 @@ def _law_renyi(law: Law, theta: float, mean: bool) -> float:
 
 @lru_cache(maxsize=64)
 def curve_pair(curves: Terms) -> DominatingPair:
-    return renyi_pair(
-        _CurveSum(curves),
-        lost_mass((getattr(leaf, "delta", 0.0), c) for leaf, c in curves),
-    )
+    return renyi_pair(_CurveSum(curves), lost_above([(getattr(leaf, "delta", 0.0), count) for leaf, count in curves]))
 
 
 @dataclass(frozen=True)

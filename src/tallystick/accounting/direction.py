@@ -16,12 +16,12 @@ from tallystick.accounting.compose import GridSum
 from tallystick.accounting.curves import MASS_ULPS, Terms, curve_pair, leaf_renyi, pair_of
 from tallystick.accounting.enumerate import Direct, enumerated
 from tallystick.accounting.leaves.gaussian import gaussian_pair
-from tallystick.accounting.lost import EDGE, covers
 from tallystick.accounting.pair import DUST, DominatingPair
 from tallystick.accounting.routes import Contour, Route, routes_of
 from tallystick.accounting.saddle import WIDTH, SaddleSum
 from tallystick.numerics.convolve import log_peak_weight
-from tallystick.numerics.law import UNIT, VALUE_ULPS, Array, lost_mass
+from tallystick.numerics.law import UNIT, VALUE_ULPS, Array
+from tallystick.numerics.lost import EDGE, covers, lost_mass
 
 THETAS: Array = np.exp(np.linspace(math.log(1e-3), math.log(1e6), 400))
 """Orders minus one that the Renyi route optimises over; any subset gives a valid bound."""
@@ -106,11 +106,6 @@ class OneDirection:
             total += count * Fraction(own)
         found = float(total)
         return found if Fraction(found) >= total else math.nextafter(found, math.inf)
-
-    @property
-    def _rounded(self) -> bool:
-        """True if the largest loss is not exact."""
-        return any(pair.upper.rounded for pair, _ in self.pairs)
 
     @cached_property
     def bracketed(self) -> bool:
@@ -238,8 +233,8 @@ class OneDirection:
         if delta < self.infinity * (1.0 - EDGE):
             return Bounds(math.inf if self.exact else 0.0, math.inf)
         if delta == 0.0:
-            low = self.highest * (1.0 - 4.0 * VALUE_ULPS * UNIT) if self._rounded else self.highest
-            return Bounds(low if self.exact and not math.isnan(low) else 0.0, self.highest)
+            # Parameters such as flip_prob= and the losses of mixtures are rounded; from below that is taken off.
+            return Bounds(self.highest * (1.0 - 4.0 * VALUE_ULPS * UNIT) if self.exact else 0.0, self.highest)
         # At the largest loss delta is the mass at infinity; closer than doubles can tell only exact arithmetic helps.
         top = self.highest if covers(delta, self.lost) else math.inf
         near = 0.0 if self.direct is None else self.direct.epsilon_bounds(delta).lower
@@ -272,7 +267,7 @@ class OneDirection:
         for pair, count in self.saddle_pairs:
             level += count * (float(pair.upper.log_mgf(order)[0]) + MASS_ULPS * UNIT)
         exponent = level - theta * epsilon + log_peak_weight(theta) + 1e-11 * (abs(level) + theta * epsilon + 1.0)
-        return min(1.0, self.infinity + math.exp(min(exponent, 0.0)) + 1e-320)
+        return min(1.0, self.infinity * (1.0 + 1e-15) + math.exp(min(exponent, 0.0)) + 1e-320)
 
     def epsilon_upper(self, delta: float) -> float:
         """The upper end of ``epsilon_bounds`` alone, which costs half where the contour answers."""

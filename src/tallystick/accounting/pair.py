@@ -15,8 +15,8 @@ import numpy as np
 
 from tallystick.numerics.law import Array, Law, Segment
 
-DUST = 1e-300
-"""Mass up to this is what a leaf left out numerically, not a feature of the mechanism."""
+DUST = 1e-304
+"""Mass up to this is what a leaf left out numerically (NEGLIGIBLE), not a feature of the mechanism."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

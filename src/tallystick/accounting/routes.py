@@ -124,7 +124,9 @@ class RenyiCurve(Route):
 
     def delta(self, epsilon: float, width: float) -> Bounds:
         theta, level = self.whole.renyi_curve
-        return Bounds(0.0, min(1.0, self.whole.infinity + float(best_delta(level, theta, np.array([epsilon]))[0])))
+        return Bounds(
+            0.0, min(1.0, self.whole.infinity * (1.0 + 1e-15) + float(best_delta(level, theta, np.array([epsilon]))[0]))
+        )
 
     def epsilon(self, delta: float, width: float) -> Bounds:
         theta, level = self.whole.renyi_curve

@@ -27,7 +27,8 @@ import numpy.typing as npt
 from tallystick.numerics.convolve import ABOVE, LOCATION_ULPS, log_peak_weight
 from tallystick.numerics.cumulants import Cumulants
 from tallystick.numerics.decay import Decay
-from tallystick.numerics.law import UNIT, Array, Function, Law, Segment, certain, lost_mass, panel_nodes
+from tallystick.numerics.law import UNIT, Array, Function, Law, Segment, certain, panel_nodes
+from tallystick.numerics.lost import lost_mass
 from tallystick.numerics.nonuniform import SPREAD, nonuniform_transform
 
 Complex = npt.NDArray[np.complex128]
@@ -77,7 +78,7 @@ class Nodes:
         value, scale, slack = self._sum(threshold - self.location, 1.0)
         total = value + slack + self.error + self.tail
         # A bound of a positive quantity is positive; anything else would mean that an error was not counted.
-        return min(1.0, total * scale + self.infinity + self.lost + 1e-320) if total > 0.0 else 1.0
+        return min(1.0, total * scale + self.infinity * (1.0 + 8.0 * UNIT) + self.lost + 1e-320) if total > 0.0 else 1.0
 
     def lower(self, threshold: float) -> float:
         """Lower bound of the excess: every error and both aliases are subtracted."""
@@ -227,7 +228,7 @@ class ContourSum:
             above=(above[0], above[1] + np.array([log_peak_weight(float(s)) for s in above[0]]) + 0.01),
             location=LOCATION_ULPS * UNIT * location,
             lost=self.lost,
-            infinity=lost_mass((law.infinity, c) for law, c in self.terms),
+            infinity=lost_mass([(law.infinity, count) for law, count in self.terms]),
         )
 
 

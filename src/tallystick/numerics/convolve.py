@@ -21,7 +21,8 @@ from fractions import Fraction
 import numpy as np
 
 from tallystick.numerics.grid import GridLaw, scaled_tails
-from tallystick.numerics.law import UNIT, VALUE_ULPS, Array, certain, log_sum, lost_mass
+from tallystick.numerics.law import UNIT, VALUE_ULPS, Array, certain, log_sum
+from tallystick.numerics.lost import lost_mass
 
 FFT_ULPS = 8.0
 """Error of one transform of a vector of 1-norm one is below FFT_ULPS * log2(size) * UNIT per coefficient."""
@@ -62,7 +63,7 @@ class TiltedSum:
         if threshold - self.location < self.values[0]:
             return 1.0
         finite = self._finite(threshold - self.location, self._suffixes(1), 1)
-        return min(1.0, finite + self.above + self.infinity)
+        return min(1.0, finite + self.above + self.infinity * (1.0 + 8.0 * UNIT))
 
     def excess_lower(self, threshold: float) -> float:
         """Lower bound of E[(1 - e^{threshold - X})_+]."""
@@ -152,7 +153,7 @@ def sum_of_laws(
         rounding=rounding,
         above=above,
         wrapped=wrapped,
-        infinity=lost_mass((t.law.infinity, t.count) for t in tilts),
+        infinity=lost_mass([(t.law.infinity, t.count) for t in tilts]),
         location=LOCATION_ULPS * UNIT * farthest,
     )
 

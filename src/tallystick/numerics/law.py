@@ -12,7 +12,7 @@ times a stated multiple bounds it, and the engines add it on the safe side.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -41,22 +41,6 @@ NEGLIGIBLE = 1e-305
 def certain(infinity: float) -> float:
     """Mass at infinity that a lower bound may count: dust that a leaf left out numerically may not exist."""
     return infinity if infinity > 1e-290 else 0.0
-
-
-Masses = Iterable[tuple[float, int]]
-"""What each mechanism loses, and how often it is used."""
-
-
-def lost_mass(masses: Masses) -> float:
-    """1 - prod (1 - mass)^count, to a few units in the last place.
-
-    >>> lost_mass([(0.5, 2)])
-    0.75
-    """
-    total = 0.0
-    for mass, count in masses:
-        total += count * math.log1p(-mass) if mass < 1.0 else -math.inf
-    return -math.expm1(total) if total < 0.0 else 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -288,3 +288,32 @@ def test_random_allocation_of_two_answers(steps: int, epsilon: float) -> None:
     found = loss.delta_bounds(epsilon=epsilon)
     assert found.lower <= max(removing, adding) <= found.upper
     assert found.upper - found.lower <= mp.mpf(1e-10)
+
+
+def test_a_tiny_mass_at_infinity_is_not_dust() -> None:
+    pair = ts.discrete_pair([0.796875, 0.140625, 0.0625, 1e-300], [0.015625, 0.34375, 0.640625, 0.0])
+    assert pair.sampled(rate=0.25).renyi(order=3.0) == math.inf
+    assert pair.sampled(rate=0.25).kl() == math.inf
+
+
+def test_the_largest_loss_after_sampling_is_rounded_up() -> None:
+    found = ts.approx_dp(epsilon=0.215457224471649, delta=0.125).sampled(rate=0.5).epsilon(delta=0.0625)
+    assert mp.log(1 + mp.expm1(mp.mpf(0.215457224471649)) / 2) <= found < 0.1135201499166
+
+
+def test_masses_at_infinity_add_upwards() -> None:
+    found = (ts.zcdp(rho=0.0017473962409987572, delta=0.3) + ts.approx_dp(epsilon=0.5, delta=1e-05)).delta(epsilon=1.0)
+    assert Fraction(found) >= 1 - (1 - Fraction(0.3)) * (1 - Fraction(1e-05))
+
+
+def test_bounds_do_not_underflow_to_nothing() -> None:
+    assert ts.zcdp(rho=0.0228).delta(epsilon=800.0) > 0.0
+    assert ts.renyi_dp({16.0: 0.858}).delta(epsilon=800.0) > 0.0
+    assert ts.discrete_gaussian(sigma=1).delta(epsilon=1e4) > 0.0
+
+
+def test_a_mechanism_that_loses_everything_is_read() -> None:
+    """Every batch is cut, so nothing is promised; the products used to take the logarithm of zero."""
+    steps = ts.from_profile([(0.0, 0.25), (1.0, 0.03125)]).sampled(rate=1 - 1e-12, largest=26, population=100)
+    assert (3 * steps).epsilon(delta=1e-3) == math.inf
+    assert (3 * steps).delta(epsilon=2.0) == 1.0

@@ -33,7 +33,7 @@ def best_delta(log_mgf: Array, theta: Array, epsilon: Array) -> Array:
     # theta log theta - (1 + theta) log(1 + theta), without the difference of two large numbers.
     factor = log_mgf - theta * np.log1p(1.0 / theta) - np.log1p(theta)
     exponents = factor[None, :] - theta[None, :] * np.atleast_1d(epsilon)[:, None]
-    result: Array = np.exp(np.minimum(0.0, np.min(exponents, axis=1))) * (1.0 + 1e-12)
+    result: Array = np.exp(np.minimum(0.0, np.min(exponents, axis=1))) * (1.0 + 1e-12) + 1e-320
     return np.minimum(result, 1.0)
 
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
-from tallystick.numerics.law import lost_mass
+Masses = Sequence[tuple[float, int]]
+"""What each mechanism loses, and how often it is used."""
 
 EDGE = 1e-12
 """Relative distance within which the rounded mass does not decide."""
@@ -16,7 +17,24 @@ MOST_BITS = 40_000
 """Bits of an exact product that are written out."""
 
 
-def covers(delta: float, masses: Sequence[tuple[float, int]]) -> bool:
+def lost_mass(masses: Masses) -> float:
+    """1 - prod (1 - mass)^count, to a few units in the last place.
+
+    >>> lost_mass([(0.5, 2)])
+    0.75
+    """
+    total = 0.0
+    for mass, count in masses:
+        total += count * math.log1p(-mass) if mass < 1.0 else -math.inf
+    return -math.expm1(total) if total < 0.0 else 0.0
+
+
+def lost_above(masses: Masses) -> float:
+    """The same, rounded up."""
+    return min(1.0, lost_mass(masses) * (1.0 + 2.0**-49))
+
+
+def covers(delta: float, masses: Masses) -> bool:
     """True if delta is at least the mass at infinity; False too where 30 digits beyond the doubles do not tell.
 
     >>> covers(0.75, [(0.5, 2)]), covers(math.nextafter(0.75, 0), [(0.5, 2)])

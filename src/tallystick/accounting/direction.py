@@ -187,9 +187,10 @@ class OneDirection:
 
     def delta_bounds(self, epsilon: float, *, nearby: bool = False) -> Bounds:
         """delta at one epsilon >= 0; ``nearby`` shares grids between epsilons, for reading whole curves."""
-        if self.composed and self._ends_before(epsilon):
+        if self.infinity >= 1.0 or (self.composed and self._ends_before(epsilon)):
+            # Nothing is finite, so that no engine has a law to read, or nothing finite is beyond epsilon.
             mass = self.infinity
-            return self._end(Bounds(mass * (1.0 - 1e-13) if self.exact else 0.0, mass * (1.0 + 1e-13)))
+            return self._end(Bounds(mass * (1.0 - 1e-13) if self.exact else 0.0, min(1.0, mass * (1.0 + 1e-13))))
         width = NEARBY_WIDTH if nearby else WIDTH
         return self._met(Bounds(0.0, 1.0), lambda route: route.delta(epsilon, width), 30.0 * width)
 

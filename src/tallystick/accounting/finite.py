@@ -11,6 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from tallystick.accounting.pair import told_from_dust
 from tallystick.numerics.law import UNIT, Array, Law
 
 SAME = 1e-13
@@ -34,7 +35,9 @@ def _law(losses: Array, logs: Array, infinity: float, zero: float) -> Law:
     order = np.argsort(losses, kind="stable")
     distinct = np.unique(losses)
     lattice = float(distinct[1] - distinct[0]) if distinct.size == 2 else None
-    return Law(losses[order], logs[order], infinity=infinity, zero=zero, lattice=lattice)
+    return Law(
+        losses[order], logs[order], infinity=told_from_dust(infinity), zero=told_from_dust(zero), lattice=lattice
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

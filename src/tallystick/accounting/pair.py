@@ -19,6 +19,15 @@ DUST = 1e-304
 """Mass up to this is what a leaf left out numerically (NEGLIGIBLE), not a feature of the mechanism."""
 
 
+def told_from_dust(mass: float) -> float:
+    """A mass that is a feature of the mechanism, however small: raised above what is taken for dust.
+
+    >>> told_from_dust(0.0), told_from_dust(0.25), told_from_dust(1e-305) > DUST
+    (0.0, 0.25, True)
+    """
+    return max(mass, 2.0 * DUST) if mass > 0.0 else 0.0
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class DominatingPair:
     """Laws of the privacy loss that bound a mechanism from above and (as evidence of tightness) from below.
@@ -116,11 +125,12 @@ def mixed(law: Law, rate: float) -> Law:
         masses = np.concatenate([[math.log1p(-rate) + math.log(law.zero)], masses])
         others = np.concatenate([[math.log(law.zero)], others])
     lattice = float(losses[1] - losses[0]) if losses.size == 2 else None
+    mass = product_above(rate, law.infinity)
     return Law(
         atoms=losses,
         log_masses=masses,
         segments=tuple(_mixed_segment(s, rate) for s in law.segments),
-        infinity=product_above(rate, law.infinity) + dust,
+        infinity=(told_from_dust(mass) if law.infinity > DUST else mass) + dust,
         zero=dust,
         lattice=lattice,
         log_others=others,

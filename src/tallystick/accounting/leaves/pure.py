@@ -13,7 +13,7 @@ from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction
 from tallystick.accounting.leaf import Leaf, Limit
 from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
-from tallystick.accounting.pair import DominatingPair
+from tallystick.accounting.pair import DominatingPair, told_from_dust
 from tallystick.accounting.written import as_written
 from tallystick.numerics.law import Law
 
@@ -29,15 +29,16 @@ def two_point_law(epsilon: float, delta: float = 0.0) -> Law:
     """Randomized response of strength epsilon on the part 1 - delta; mass delta gives everything away."""
     truth = -math.log1p(math.exp(-epsilon))
     kept = math.log1p(-delta) if delta < 1.0 else -math.inf
+    lost = told_from_dust(delta)
     if delta == 1.0 or epsilon == 0.0:
         atoms, logs = (np.zeros(0), np.zeros(0)) if delta == 1.0 else (np.zeros(1), np.array([kept]))
-        return Law(atoms, logs, infinity=delta, zero=delta, lattice=1.0, rounded=False)
+        return Law(atoms, logs, infinity=lost, zero=lost, lattice=1.0, rounded=False)
     logs = np.array([truth - epsilon, truth]) + kept
     return Law(
         np.array([-epsilon, epsilon]),
         logs,
-        infinity=delta,
-        zero=delta,
+        infinity=lost,
+        zero=lost,
         lattice=2.0 * epsilon,
         log_others=logs[::-1],
         rounded=False,

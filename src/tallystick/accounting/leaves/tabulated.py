@@ -20,7 +20,7 @@ from tallystick.accounting.adjacency import Adjacency, Direction, Protects
 from tallystick.accounting.finite import LowerTradeoff, law_of_pair, worse_of_both_orders
 from tallystick.accounting.leaf import Leaf, shown, written_call
 from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
-from tallystick.accounting.pair import DominatingPair
+from tallystick.accounting.pair import DominatingPair, told_from_dust
 from tallystick.accounting.polygon import OUTWARD, UpperProfile, law_above
 from tallystick.errors import InvalidInput
 from tallystick.numerics.law import Array
@@ -258,7 +258,7 @@ def from_profile(
 @lru_cache(maxsize=64)
 def _profile_pair(epsilon: Numbers, delta: Numbers) -> DominatingPair:
     """The majorant through the knots, from its chord to (a, H) = (0, 1)."""
-    x, y = np.array(epsilon), np.array(delta)
+    x, y = np.array(epsilon), np.array([told_from_dust(height) for height in delta])
     if x[0] > 0.0:
         # H(1) <= 1 - (1 - delta_1) / a_1.
         start = min(1.0, (y[0] - math.expm1(-x[0]) * (1.0 - y[0])) * (1.0 + OUTWARD))

@@ -10,8 +10,9 @@ from flint import arb
 from referee import lattice, sides
 from referee.balls import ONE, ZERO, ball, near, within
 from referee.finite import Finite, TooMany, chained, group_of
+from referee.leaves import leaking, response
 from referee.sides import BoundedRange, Gaussian, Laplace, Sampled, Side, Smooth
-from referee.worlds import Truth, Unknown, World
+from referee.worlds import Orders, Part, Truth, Unknown, World
 
 
 def grouped(truth: Truth, size: int) -> Truth:
@@ -101,7 +102,19 @@ def replaced(truth: Truth) -> Truth:
         for p in truth.variants[0][0]
     )
     result = truth.mapped(change)
-    return Truth(result.variants, result.variants[0] if plain else None, True)
+    ceiling: Orders | None = result.variants[0] if plain else None
+    if ceiling and any(p.term and p.term["leaf"] in ("pure_dp", "approx_dp") for p in truth.variants[0][0]):
+        world = tuple(replace(p, side=doubled(p)) for p in truth.variants[0][0])
+        ceiling = world, world
+    return Truth(result.variants, ceiling, True)
+
+
+def doubled(part: Part) -> Side:
+    """(epsilon, delta) is converted by name, to (2 epsilon, (1 + e^epsilon) delta): a wider claim than the chain."""
+    if not part.term or part.term["leaf"] not in ("pure_dp", "approx_dp"):
+        return replaced_side(part.side)
+    epsilon, delta = ball(part.term["epsilon"]), ball(part.term.get("delta", 0.0))
+    return leaking(response(2 * epsilon), ((1 + epsilon.exp()) * delta).min(ONE))
 
 
 def replaced_side(side: Side) -> Side:

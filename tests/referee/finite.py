@@ -114,7 +114,7 @@ class Finite(Smooth):
         if self.infinite() > 0:
             return None
         mean = sum((p * loss for (p, _), loss in self._finite()), ZERO)
-        return mean, sum((p * (loss - mean) ** 2 for (p, _), loss in self._finite()), ZERO)
+        return mean, sum((p * (loss - mean) * (loss - mean) for (p, _), loss in self._finite()), ZERO)
 
     def transform(self, t: float) -> complex | None:
         loss, weight = self._table

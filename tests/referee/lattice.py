@@ -29,9 +29,9 @@ def theta(centre: arb, sigma: arb) -> arb:
                 return sigma * (2 * arb.pi()).sqrt() * (total + arb(0, 3 * SMALLEST))
             total, m = total + 2 * term * (2 * arb.pi() * m * centre).cos(), m + 1
     middle = int(centre.mid().floor().unique_fmpz())
-    return sum((-((x - centre) ** 2) / (2 * sigma**2)).exp() for x in (arb(middle + k) for k in range(-24, 26))) * (
-        1 + arb(0, SMALLEST)
-    )
+    return sum(
+        (-(x - centre) * (x - centre) / (2 * sigma**2)).exp() for x in (arb(middle + k) for k in range(-24, 26))
+    ) * (1 + arb(0, SMALLEST))
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ def no_loss(*, replaced: bool = False) -> Truth:
 
 def _nothing() -> Truth:
     orders: Orders = ((), ())
-    return Truth([orders], orders)
+    return Truth([orders], orders, law=True)
 
 
 def pure_dp(*, epsilon: float, replaced: bool = False) -> Truth:

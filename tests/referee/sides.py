@@ -252,7 +252,8 @@ class BoundedRange(Smooth):
         root = (a.log() / 2).exp()
         half, whole = (-self.epsilon / 2).exp(), (-self.epsilon).exp()
         q = (half / root - whole) / (1 - whole)
-        p = (1 - root * half) ** 2 / (1 - whole) + a * q
+        short = 1 - root * half
+        p = short * short / (1 - whole) + a * q  # a ball around zero has no power, but a square
         return p, q
 
     def top(self) -> arb | None:

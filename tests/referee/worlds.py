@@ -44,6 +44,7 @@ class Truth:
     variants: list[Orders]
     ceiling: Orders | None
     replace: bool = False
+    law: bool = False  # is the law of L that of this pair, rather than of some pair that bounds it?
     _resolved: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -83,7 +84,7 @@ def exact(
 ) -> Truth:
     """A loss whose pair is attained; with one side only, a pair that is its own swap."""
     orders = ((Part(remove, 1, term),), (Part(add or remove, 1, term),))
-    return Truth([orders], orders, replaced)
+    return Truth([orders], orders, replaced, law=True)
 
 
 # ------------------------------------------------------------------------------------------------- reading a world
@@ -206,6 +207,7 @@ def times(truth: Truth, count: int) -> Truth:
         return tuple(replace(part, count=part.count * count) for part in world)
 
     result = truth.mapped(change)
+    result.law = truth.law
     if truth.replace and count > 1:
         result.variants += [_halves(a, b, count) for a, b in truth.variants if a is not b]
     return result
@@ -233,6 +235,7 @@ def plus(first: Truth, second: Truth) -> Truth:
         both = first.ceiling and second.ceiling
         ceiling = (first.ceiling[0] + second.ceiling[0], first.ceiling[1] + second.ceiling[1]) if both else None
         result = Truth(variants, ceiling, first.replace)
+    result.law = first.law and second.law
     return result
 
 
@@ -299,7 +302,9 @@ def sampled(truth: Truth, rate: float) -> Truth:
         return Truth([((), ())], ((), ()))
     below, above = _sampled_world(ball(rate), False, rate), _sampled_world(ball(rate), True, rate)
     simple = all(len(w) <= 1 for orders in truth.variants for w in orders)
-    return truth.mapped(below) if truth.exact and simple else truth.mapped(below, above)
+    result = truth.mapped(below) if truth.exact and simple else truth.mapped(below, above)
+    result.law = truth.law and simple
+    return result
 
 
 def truncated(truth: Truth, rate: float, most: int, population: int) -> Truth:
@@ -308,6 +313,7 @@ def truncated(truth: Truth, rate: float, most: int, population: int) -> Truth:
     Nothing exceeds Poisson sampling and a leak of rate times P(Binomial(population - 1, rate) >= most).
     """
     result = sampled(truth, rate)
+    result.law = False
     leak = ball(rate) * binomial_tail(population - 1, ball(rate), most)
     if not leak > 0 or result.ceiling is None:
         return result if not leak > 0 else Truth(result.variants, None)

@@ -55,8 +55,8 @@ def test_no_tracked_file_names_a_folder_of_a_developers_machine_or_a_package_ind
     assert not found
 
 
-def test_source_files_fit_in_four_hundred_lines_and_functions_on_a_screen() -> None:
-    too_long = [f"{path.name}: {count}" for path in SOURCES if (count := len(path.read_text().splitlines())) > 400]
+def test_source_files_fit_in_six_hundred_lines_and_functions_on_a_screen() -> None:
+    too_long = [f"{path.name}: {count}" for path in SOURCES if (count := len(path.read_text().splitlines())) > 600]
     for path in SOURCES:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):

@@ -317,3 +317,10 @@ def test_a_mechanism_that_loses_everything_is_read() -> None:
     steps = ts.from_profile([(0.0, 0.25), (1.0, 0.03125)]).sampled(rate=1 - 1e-12, largest=26, population=100)
     assert (3 * steps).epsilon(delta=1e-3) == math.inf
     assert (3 * steps).delta(epsilon=2.0) == 1.0
+
+
+def test_a_point_just_below_the_end_of_the_circle() -> None:
+    """A remainder that rounds to one fell off the grid of the transform."""
+    steps = 13 * ts.gaussian(sigma=0.11319268818188417).sampled(rate=5.449893831193431e-11)
+    found = steps.delta_bounds(epsilon=1e-9)
+    assert 0.0 < found.lower <= found.upper <= 13 * 5.449893831193431e-11 * (1 + 1e-9)

@@ -117,7 +117,7 @@ def _split(law: Law, step: float, start: float, bins: int) -> _Split:
         keep = ~(low | high)
         index = np.minimum(place[keep].astype(np.int64), bins - 1)
         within = (place[keep] - index) * step
-        to_right = -np.expm1(-within) / -math.expm1(-step)
+        to_right = np.clip(np.expm1(-within) / math.expm1(-step), 0.0, 1.0)
         left += np.bincount(index, masses[keep] * (1.0 - to_right), bins)
         right += np.bincount(index, masses[keep] * to_right, bins)
     return _Split(left, right, below, above)

@@ -324,3 +324,9 @@ def test_a_point_just_below_the_end_of_the_circle() -> None:
     steps = 13 * ts.gaussian(sigma=0.11319268818188417).sampled(rate=5.449893831193431e-11)
     found = steps.delta_bounds(epsilon=1e-9)
     assert found.lower <= found.upper <= 13 * 5.449893831193431e-11 * (1 + 1e-9)
+
+
+def test_shares_of_a_grid_cell_are_not_negative() -> None:
+    rare = ts.pure_dp(epsilon=1.125757492005643, adjacency="replace").subset(batch=6, population=1000)
+    whole = 3405 * rare + ts.approx_dp(epsilon=25.73857680010305, delta=6.5532777995236215e-245, adjacency="replace")
+    assert whole.epsilon(delta=1 - 1e-15) >= 0.0

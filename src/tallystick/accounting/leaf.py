@@ -23,7 +23,7 @@ from tallystick.numerics.law import Array
 
 if TYPE_CHECKING:
     from tallystick.accounting.rigorous import Ask
-    from tallystick.numerics.rigorous_laws import BallLaw
+    from tallystick.numerics.rigorous.laws import BallLaw
 
 Read = Callable[[str, float], Fraction]
 

@@ -13,7 +13,9 @@ from tallystick.errors import NotComputable, Unavailable
 try:
     from flint import arb
 
-    from tallystick.numerics import rigorous, rigorous_exact, rigorous_laws
+    from tallystick.numerics.rigorous import exact as ball_exact
+    from tallystick.numerics.rigorous import laws as ball_laws
+    from tallystick.numerics.rigorous.readout import BallSum
 except ImportError as problem:
     raise Unavailable(
         "rigorous=True needs ball arithmetic, which is not installed: pip install tallystick[rigorous]"
@@ -22,7 +24,7 @@ except ImportError as problem:
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
 
-Law = rigorous_laws.BallLaw
+Law = ball_laws.BallLaw
 Ball = Any
 
 
@@ -46,13 +48,13 @@ class Ask:
         """The same question about a Poisson sample."""
         return replace(self, rate=arb(rate))
 
-    def discrete(self, base: rigorous_laws.Base) -> Law:
+    def discrete(self, base: ball_laws.Base) -> Law:
         """The law of a discrete pair."""
-        return rigorous_laws.discrete_law(base, self.rate, self.removing)
+        return ball_laws.discrete_law(base, self.rate, self.removing)
 
     def two_points(self, epsilon: float, delta: float = 0.0, choices: int = 2) -> Law:
         """The law of randomized response, with mass delta that gives everything away."""
-        return self.discrete(rigorous_laws.two_points(arb(epsilon), arb(delta), choices))
+        return self.discrete(ball_laws.two_points(arb(epsilon), arb(delta), choices))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ class RigorousReader:
         """epsilon at delta, proved on both sides."""
         return self._worst(lambda side: side.epsilon(delta))
 
-    def _worst(self, read: Callable[[rigorous.BallSum], tuple[float, float]]) -> Bounds:
+    def _worst(self, read: Callable[[BallSum], tuple[float, float]]) -> Bounds:
         if self.loss.group != 1:
             raise NotComputable("no rigorous read-out of losses for groups")
         if not self.loss.terms:
@@ -90,12 +92,12 @@ class RigorousReader:
         """Several steps of bounded range have no single worst pair: the lower end comes from another one."""
         return any(leaf.exact_alone for leaf, _ in self.loss.terms) and sum(n for _, n in self.loss.terms) > 1
 
-    def _side(self, way: Direction, upper: bool) -> rigorous.BallSum:
+    def _side(self, way: Direction, upper: bool) -> BallSum:
         count = sum(times for _, times in self.loss.terms)
         removing = way is Direction.REMOVE
 
         def laws(log_delta: float) -> list[tuple[Law, int]]:
-            tiny = rigorous_exact.log_tiny(log_delta, count)
+            tiny = ball_exact.log_tiny(log_delta, count)
             return [(leaf.ball_law(Ask(None, removing, tiny, upper)), times) for leaf, times in self.loss.terms]
 
-        return rigorous.BallSum(laws, count)
+        return BallSum(laws, count)

@@ -29,7 +29,7 @@ from tallystick.numerics.cumulants import Cumulants
 from tallystick.numerics.decay import Decay
 from tallystick.numerics.law import UNIT, Array, Function, Law, Segment, certain, panel_nodes
 from tallystick.numerics.lost import lost_mass
-from tallystick.numerics.nonuniform import SPREAD, nonuniform_transform
+from tallystick.numerics.nufft import SPREAD, nonuniform_transform
 
 Complex = npt.NDArray[np.complex128]
 

@@ -23,7 +23,7 @@ import numpy as np
 from tallystick.numerics.convolve import sum_of_laws
 from tallystick.numerics.grid import GridLaw, scaled_tails
 from tallystick.numerics.law import UNIT, Array, Law, log_sum, panel_nodes
-from tallystick.numerics.meangrid import Cells, cells_of
+from tallystick.numerics.ratio_grid import Cells, cells_of
 
 MAX_SIZE = 2**18
 """Largest transform, and largest number of cells."""

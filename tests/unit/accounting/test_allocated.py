@@ -18,7 +18,7 @@ from tallystick.accounting.leaves.laplace import Laplace
 from tallystick.accounting.pair import DominatingPair, swapped
 from tallystick.errors import InvalidInput
 from tallystick.numerics.law import Law
-from tallystick.numerics.meangrid import cells_of
+from tallystick.numerics.ratio_grid import cells_of
 from tallystick.numerics.stoploss import MeanOfRatios
 
 LEVELS = np.exp(np.array([0.0, 0.2, 0.7, 1.5, 3.0]))

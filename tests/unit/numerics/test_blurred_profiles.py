@@ -11,9 +11,9 @@ import tallystick as ts
 from tallystick.accounting import gdp
 from tallystick.accounting.direction import OneDirection
 from tallystick.accounting.saddle import SaddleSum
+from tallystick.numerics.decay import LineDecay
 from tallystick.numerics.law import Law, Line, Segment
-from tallystick.numerics.line_decay import LineDecay
-from tallystick.numerics.nonuniform import nonuniform_transform
+from tallystick.numerics.nufft import nonuniform_transform
 from tallystick.numerics.smoothing import BlurredNodes, kink
 
 

@@ -18,7 +18,8 @@ flint = pytest.importorskip("flint")
 
 from flint import acb, arb, ctx  # noqa: E402
 
-from tallystick.numerics import rigorous_continuous, rigorous_contour, rigorous_laws  # noqa: E402
+from tallystick.numerics.rigorous import continuous, contour  # noqa: E402
+from tallystick.numerics.rigorous.laws import BallLaw  # noqa: E402
 
 gaussian, laplace = ts.gaussian, ts.laplace
 PAIR = ([0.5, 0.25, 0.25], [0.25, 0.25, 0.5])
@@ -142,7 +143,7 @@ def test_without_ball_arithmetic_the_error_says_what_to_install(monkeypatch: pyt
 # --------------------------------------------------------------------------------------------------------------- lemmas
 
 
-def laws() -> dict[str, tuple[rigorous_laws.BallLaw, Callable[[Any], Any]]]:
+def laws() -> dict[str, tuple[BallLaw, Callable[[Any], Any]]]:
     """A law, and M(z) by adaptive rigorous integration of its definition."""
     q, mu, end = arb(0.125), arb(0.75), arb(2)
     one = arb(1)
@@ -179,10 +180,10 @@ def laws() -> dict[str, tuple[rigorous_laws.BallLaw, Callable[[Any], Any]]]:
         return -z
 
     return {
-        "Gaussian removed": (rigorous_continuous.gaussian_law(mu, q, True), line(ahead)),
-        "Gaussian added": (rigorous_continuous.gaussian_law(mu, q, False), line(back)),
-        "Laplace removed": (rigorous_continuous.laplace_law(1 / end, q, True), interval(ahead, 1)),
-        "Laplace added": (rigorous_continuous.laplace_law(1 / end, q, False), interval(back, -1)),
+        "Gaussian removed": (continuous.gaussian_law(mu, q, True), line(ahead)),
+        "Gaussian added": (continuous.gaussian_law(mu, q, False), line(back)),
+        "Laplace removed": (continuous.laplace_law(1 / end, q, True), interval(ahead, 1)),
+        "Laplace added": (continuous.laplace_law(1 / end, q, False), interval(back, -1)),
     }
 
 
@@ -212,7 +213,7 @@ def test_the_decay_bound_is_above_the_characteristic_function(name: str) -> None
         for _ in range(12):
             tilt, frequency = rng.uniform(0.1, 6.0), 10 ** rng.uniform(-1.0, 2.0)
             ratio = abs(integral(acb(tilt, frequency))) / law.mgf(tilt)
-            bound = rigorous_contour.decay(law, tilt, arb(frequency))
+            bound = contour.decay(law, tilt, arb(frequency))
             assert ratio.lower() <= bound
             assert bound <= 1
 
@@ -222,5 +223,5 @@ def test_a_decay_bound_that_is_too_small_would_be_noticed() -> None:
     with ctx.workprec(96):
         law, integral = laws()["Gaussian removed"]
         ratios = [abs(integral(acb(1.0, t))) / law.mgf(1.0) for t in (0.5, 2.0, 8.0)]
-        bounds = [rigorous_contour.decay(law, 1.0, arb(t)) / 10 for t in (0.5, 2.0, 8.0)]
+        bounds = [contour.decay(law, 1.0, arb(t)) / 10 for t in (0.5, 2.0, 8.0)]
         assert any(ratio > bound for ratio, bound in zip(ratios, bounds, strict=True))

@@ -22,7 +22,7 @@ from tallystick.numerics.law import NEGLIGIBLE, REACH, Array, Law, log_sum
 
 if TYPE_CHECKING:
     from tallystick.accounting.rigorous import Ask
-    from tallystick.numerics.rigorous_laws import BallLaw
+    from tallystick.numerics.rigorous.laws import BallLaw
 
 MAX_POINTS = 2**15
 """More lattice points than this are grouped; the grouped pair is bracketed from both sides."""
@@ -77,7 +77,7 @@ class DiscreteGaussian(Leaf):
         return self.sensitivity**2 / (2 * as_written("sigma", self.sigma) ** 2), Fraction(0)
 
     def ball_law(self, ask: Ask) -> BallLaw:
-        from tallystick.numerics.rigorous_laws import discrete_gaussian_base
+        from tallystick.numerics.rigorous.laws import discrete_gaussian_base
 
         return ask.discrete(discrete_gaussian_base(ask.ball(self.sigma), self.sensitivity, ask.log_tiny))
 
@@ -111,7 +111,7 @@ class DiscreteLaplace(Leaf):
         return _discrete_laplace_pair(self.scale, self.sensitivity)
 
     def ball_law(self, ask: Ask) -> BallLaw:
-        from tallystick.numerics.rigorous_laws import discrete_laplace_base
+        from tallystick.numerics.rigorous.laws import discrete_laplace_base
 
         return ask.discrete(discrete_laplace_base(ask.ball(self.scale), self.sensitivity))
 

@@ -21,7 +21,7 @@ from tallystick.numerics.law import Array, Law, Segment
 
 if TYPE_CHECKING:
     from tallystick.accounting.rigorous import Ask
-    from tallystick.numerics.rigorous_laws import BallLaw
+    from tallystick.numerics.rigorous.laws import BallLaw
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Exponential(Leaf):
         return as_written("epsilon", self.epsilon) ** 2 / 8, Fraction(0)
 
     def ball_law(self, ask: Ask) -> BallLaw:
-        from tallystick.numerics.rigorous_continuous import bounded_range_law
+        from tallystick.numerics.rigorous.continuous import bounded_range_law
 
         if ask.upper and self.epsilon > 0.0:
             return bounded_range_law(ask.ball(self.epsilon), ask.rate, ask.removing)

@@ -21,7 +21,7 @@ from tallystick.numerics.law import APART, NEGLIGIBLE, REACH, Law, Line, Segment
 
 if TYPE_CHECKING:
     from tallystick.accounting.rigorous import Ask
-    from tallystick.numerics.rigorous_laws import BallLaw
+    from tallystick.numerics.rigorous.laws import BallLaw
 
 LARGEST_MU = 1e6
 
@@ -90,7 +90,7 @@ class Gaussian(Leaf):
         return 1 / read("sigma", self.sigma) ** 2
 
     def ball_law(self, ask: Ask) -> BallLaw:
-        from tallystick.numerics.rigorous_continuous import gaussian_law
+        from tallystick.numerics.rigorous.continuous import gaussian_law
 
         return gaussian_law(1 / ask.ball(self.sigma), ask.rate, ask.removing)
 
@@ -134,7 +134,7 @@ class Gdp(Leaf):
         return Limit("gdp", self.mu)
 
     def ball_law(self, ask: Ask) -> BallLaw:
-        from tallystick.numerics.rigorous_continuous import gaussian_law
+        from tallystick.numerics.rigorous.continuous import gaussian_law
 
         return gaussian_law(ask.ball(self.mu), ask.rate, ask.removing)
 

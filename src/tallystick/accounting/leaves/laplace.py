@@ -18,7 +18,7 @@ from tallystick.numerics.law import Law, Segment
 
 if TYPE_CHECKING:
     from tallystick.accounting.rigorous import Ask
-    from tallystick.numerics.rigorous_laws import BallLaw
+    from tallystick.numerics.rigorous.laws import BallLaw
 
 FAR = 1600.0
 """Losses this far below the largest one have a density below e^-800 of the largest."""
@@ -53,7 +53,7 @@ class Laplace(Leaf):
         return DominatingPair.exact(law)
 
     def ball_law(self, ask: Ask) -> BallLaw:
-        from tallystick.numerics.rigorous_continuous import laplace_law
+        from tallystick.numerics.rigorous.continuous import laplace_law
 
         return laplace_law(ask.ball(self.scale), ask.rate, ask.removing)
 

@@ -19,7 +19,7 @@ from tallystick.numerics.law import Law
 
 if TYPE_CHECKING:
     from tallystick.accounting.rigorous import Ask
-    from tallystick.numerics.rigorous_laws import BallLaw
+    from tallystick.numerics.rigorous.laws import BallLaw
 
 SLACK = 1 + 1e-14
 """Two roundings of elementary functions, on the safe side."""

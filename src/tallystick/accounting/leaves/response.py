@@ -19,7 +19,7 @@ from tallystick.numerics.law import Law
 
 if TYPE_CHECKING:
     from tallystick.accounting.rigorous import Ask
-    from tallystick.numerics.rigorous_laws import BallLaw
+    from tallystick.numerics.rigorous.laws import BallLaw
 
 MOST_CHOICES = 10**9
 

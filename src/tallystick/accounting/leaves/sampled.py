@@ -16,7 +16,7 @@ from tallystick.errors import InvalidInput
 
 if TYPE_CHECKING:
     from tallystick.accounting.rigorous import Ask
-    from tallystick.numerics.rigorous_laws import BallLaw
+    from tallystick.numerics.rigorous.laws import BallLaw
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from tallystick.numerics.law import Array
 
 if TYPE_CHECKING:
     from tallystick.accounting.rigorous import Ask
-    from tallystick.numerics.rigorous_laws import BallLaw
+    from tallystick.numerics.rigorous.laws import BallLaw
 
 Numbers = tuple[float, ...]
 MOST_KNOTS = 100_000
@@ -79,7 +79,7 @@ class DiscretePair(Leaf):
         return written_call(self, protects, str(list(self.p)), str(list(self.q)))
 
     def ball_law(self, ask: Ask) -> BallLaw:
-        from tallystick.numerics.rigorous_laws import listed_pair
+        from tallystick.numerics.rigorous.laws import listed_pair
 
         return ask.discrete(listed_pair(*self._outcomes()))
 

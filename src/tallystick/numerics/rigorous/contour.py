@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from flint import acb, acb_mat, acb_poly, arb
 
 from tallystick.errors import NotComputable
-from tallystick.numerics.rigorous_laws import Ball, BallLaw, Complex
+from tallystick.numerics.rigorous.laws import Ball, BallLaw, Complex
 
 Laws = Sequence[tuple[BallLaw, int]]
 Profile = Callable[[Ball], Ball]

@@ -12,7 +12,7 @@ from typing import Any
 from flint import arb, arb_poly, ctx
 
 from tallystick.errors import NotComputable
-from tallystick.numerics.rigorous_laws import Ball, BallLaw, Point
+from tallystick.numerics.rigorous.laws import Ball, BallLaw, Point
 
 MOST_STATES = 30_000
 MOST_LENGTH = 60_000

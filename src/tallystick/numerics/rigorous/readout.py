@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from flint import arb, ctx
 
 from tallystick.errors import NotComputable
-from tallystick.numerics.rigorous_continuous import gaussian_law
-from tallystick.numerics.rigorous_contour import Guess, Laws, Profile, contour_profile, lattice_profile
-from tallystick.numerics.rigorous_exact import listed, log_tiny, residue_profile
-from tallystick.numerics.rigorous_laws import Ball
+from tallystick.numerics.rigorous.continuous import gaussian_law
+from tallystick.numerics.rigorous.contour import Guess, Laws, Profile, contour_profile, lattice_profile
+from tallystick.numerics.rigorous.exact import listed, log_tiny, residue_profile
+from tallystick.numerics.rigorous.laws import Ball
 
 ASKED = (36.0, 25.0, 16.0)
 """-log of the relative error that a contour is planned for: 15, 11 or 7 digits, the first that is affordable."""

@@ -16,7 +16,7 @@ import numpy as np
 from flint import acb, arb
 
 from tallystick.errors import NotComputable
-from tallystick.numerics.rigorous_laws import Ball, BallLaw, Complex, Point, Points, bits
+from tallystick.numerics.rigorous.laws import Ball, BallLaw, Complex, Point, Points, bits
 
 MOST_POINTS = 60_000
 """Quadrature points of one law; past this the answer is "not computable"."""

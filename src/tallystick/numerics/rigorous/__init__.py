@@ -1,0 +1,1 @@
+"""Read-outs recomputed in ball arithmetic (python-flint): slow, and certain to the last bit."""

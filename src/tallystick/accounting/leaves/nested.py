@@ -33,6 +33,9 @@ def _depth(terms: Terms) -> int:
     return max(leaf.depth for leaf, _ in terms)
 
 
+RUNGS = 80
+"""Knots of a composition, each a read-out; one release has twice as many."""
+
 MOST_KINKS = 1000
 """Kinks of a finite law that are all taken as knots: then its polygon is exact."""
 
@@ -152,6 +155,13 @@ class Half:
     infinity: float = 0.0
     """Mass that is certainly at infinity."""
 
+    def joined(self, other: Half) -> Half:
+        """The same profile at the knots of both."""
+        epsilon = np.concatenate([self.epsilon, other.epsilon])
+        order = np.argsort(epsilon)
+        upper, lower = np.append(self.upper, other.upper)[order], np.append(self.lower, other.lower)[order]
+        return Half(epsilon[order], upper, lower, self.infinity)
+
     @property
     def above(self) -> UpperProfile:
         return UpperProfile(self.epsilon, self.upper)
@@ -190,35 +200,49 @@ def read_at(terms: Terms, direction: Direction, epsilon: Array) -> Half:
     return Half(epsilon, upper, lower, side.infinity * (1.0 - 1e-13) if side.exact else 0.0)
 
 
-def ladder(terms: Terms, direction: Direction, count: int = 100) -> Array:
+def ladder(terms: Terms, direction: Direction) -> Array:
     """Epsilons from 0 that resolve the profile in one direction down to delta 1e-40, or all its kinks."""
     from tallystick.accounting.direction import OneDirection
 
+    kinks = _kinks(terms, direction)
+    if kinks is not None:
+        return kinks
     side = OneDirection.of(terms, direction)
-    law = None if side.direct is None else side.direct.law
-    if law is not None and not law.segments and side.direct is not None and side.direct.mu == 0.0:
-        kinks = np.unique(law.atoms[law.atoms > 0.0])
-        if kinks.size <= MOST_KINKS:
-            return np.append(0.0, kinks)
     target = max(side.infinity * 1.0001 + 1e-300, 1e-40)
     top = side.epsilon_upper(target) if target < 1.0 else 1.0
     ends = math.isfinite(side.highest) and side.infinity == 0.0
     top = min(top, side.highest) if math.isfinite(min(top, side.highest)) else 600.0
-    rungs: Array = top * np.linspace(0.0, 1.0, count) ** 1.5
+    rungs: Array = top * np.linspace(0.0, 1.0, RUNGS if side.composed else 2 * RUNGS) ** 1.5
     return np.unique(np.append(rungs, side.highest) if ends else rungs)
+
+
+def _kinks(terms: Terms, direction: Direction) -> Array | None:
+    """Where the profile of a finite law bends, from 0; None where the law is smooth or has too many."""
+    from tallystick.accounting.direction import OneDirection
+
+    direct = OneDirection.of(terms, direction).direct
+    if direct is None or direct.law.segments or direct.mu > 0.0:
+        return None
+    kinks = np.unique(direct.law.atoms[direct.law.atoms > 0.0])
+    return np.append(0.0, kinks) if kinks.size <= MOST_KINKS else None
 
 
 def worst_half(sides: Sequence[tuple[Terms, Direction]]) -> Half:
     """The largest of several profiles, read at the knots of all and where two of them cross."""
-    epsilon = np.unique(np.concatenate([ladder(*side) for side in sides]))
+    ladders = [ladder(*side) for side in sides]
+    longest = max(ladders, key=lambda rungs: float(rungs[-1]))
+    listed = all(_kinks(*side) is not None for side in sides)
+    # Knots cost a read-out of every side, so where some are composed one ladder serves all; chords are bounds anyway.
+    chosen = ladders if listed else [longest, np.array([rungs[-1] for rungs in ladders])]
+    epsilon = np.unique(np.concatenate(chosen))
     halves = [read_at(*side, epsilon) for side in sides]
-    crossings = _crossings(epsilon, np.array([half.upper for half in halves]))
-    if crossings.size:
-        epsilon = np.union1d(epsilon, crossings)
-        halves = [read_at(*side, epsilon) for side in sides]
+    crossings = np.setdiff1d(_crossings(epsilon, np.array([half.upper for half in halves])), epsilon)
+    if crossings.size and listed:
+        more = [read_at(*side, crossings) for side in sides]
+        halves = [half.joined(new) for half, new in zip(halves, more, strict=True)]
     upper = np.maximum.reduce([half.upper for half in halves])
     lower = np.maximum.reduce([half.lower for half in halves])
-    return Half(epsilon, upper, lower, max(half.infinity for half in halves))
+    return Half(halves[0].epsilon, upper, lower, max(half.infinity for half in halves))
 
 
 def _crossings(epsilon: Array, heights: Array) -> Array:

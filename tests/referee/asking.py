@@ -30,7 +30,8 @@ from tallystick.cards import meaning
 
 LONGEST = 5.0
 PATIENCE = 6.0
-ORACLE_SECONDS = 1.5
+ORACLE_SECONDS = 1.5  # for one number
+ORACLE_PURSE = 5.0  # for all numbers of one expression; what is asked after that is undecided, and listed so
 Judge = Callable[[Any], Verdict]
 ORDERS = (1.0, 2.0, 1.5, 30.0, 100.0, 1e5, math.inf, 1 + 1e-6, 16.0, 3.0)
 FAILURES = ("WRONG", "slow", "warned", "crashed", "referee")
@@ -96,14 +97,28 @@ def put(readout: str, asked: str, answer: Callable[[], Any], judges: dict[str, J
     return [_judged(name, asked, value, judge, spent) for name, judge in judges.items()]
 
 
+@dataclass
+class Purse:
+    """Processor seconds left to the oracles of the expression at hand."""
+
+    left: float = ORACLE_PURSE
+
+
+PURSE = Purse()
+
+
 def _judged(name: str, asked: str, value: Any, judge: Judge, spent: float) -> Record:
+    started = time.process_time()
     try:
-        with at_most(ORACLE_SECONDS):
+        if PURSE.left <= 0:
+            raise TooLong
+        with at_most(min(ORACLE_SECONDS, PURSE.left)):
             found = judge(value)
     except TooLong:
         found = Verdict(UNDECIDED, "the oracle takes too long")
     except Exception as error:  # a fault of ours must not stop a campaign, and must not pass for a verdict
         found = Verdict("referee", f"{type(error).__name__}: {error}")
+    PURSE.left -= time.process_time() - started
     return Record(name, asked, repr(value), found.verdict, found.truth, found.excess, spent)
 
 
@@ -469,6 +484,7 @@ def ask_all(expression: Expression, seed: str, wanted: tuple[str, ...] = READOUT
     built = put("constructed", expression.text, lambda: expression.loss, {"constructed": lambda _: Verdict("ok")})
     if built[0].verdict != "ok":
         return [Record(name, r.asked, r.printed, r.verdict, seconds=r.seconds) for r in built for name in wanted]
+    PURSE.left = ORACLE_PURSE
     asker = Asker(expression, random.Random(seed))
     out: list[Record] = []
     for name in wanted:

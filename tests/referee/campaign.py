@@ -78,6 +78,10 @@ class Row:
     def judged(self, cell: str) -> int:
         return sum(self.verdicts[cell][verdict] for verdict in JUDGED)
 
+    def answered(self, cell: str) -> int:
+        """Judged numbers, and refusals where a refusal is an answer."""
+        return self.judged(cell) + (self.verdicts[cell]["refused"] if cell in matrix.REFUSABLE else 0)
+
     def wanted(self) -> tuple[str, ...]:
         """Questions that still fill a cell."""
         return tuple(
@@ -87,7 +91,7 @@ class Row:
     def _open(self, cell: str) -> bool:
         if matrix.impossible(self.leaf, self.transformation, cell):
             return self.draws < 2
-        return self.judged(cell) < ENOUGH and self.verdicts[cell]["slow"] < SLOW_ENOUGH
+        return self.answered(cell) < ENOUGH and self.verdicts[cell]["slow"] < SLOW_ENOUGH
 
     def missing(self) -> list[str]:
         """Cells with too few judged numbers, and why they are not excused."""
@@ -95,7 +99,7 @@ class Row:
             f"{self.leaf} / {self.transformation} / {cell}: {self.judged(cell)} judged, "
             f"{self.verdicts[cell]['undecided']} undecided, {self.verdicts[cell]['refused']} refused"
             for cell in matrix.CELLS
-            if self.judged(cell) < ENOUGH and not matrix.impossible(self.leaf, self.transformation, cell)
+            if self.answered(cell) < ENOUGH and not matrix.impossible(self.leaf, self.transformation, cell)
         ]
 
 
@@ -174,7 +178,7 @@ def _matrix(rows: list[Row]) -> list[str]:
             if row is None:
                 entries.append("")
                 continue
-            counts = [row.judged(c) for c in matrix.CELLS if not matrix.impossible(leaf, transformation, c)]
+            counts = [row.answered(c) for c in matrix.CELLS if not matrix.impossible(leaf, transformation, c)]
             entries.append(f"{sum(row.judged(c) for c in matrix.CELLS):,} ({min(counts)})")
         lines.append(f"| {leaf} | " + " | ".join(entries) + " |")
     return [*lines, ""]

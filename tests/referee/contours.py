@@ -6,6 +6,7 @@ import math
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 from flint import arb
 
 from referee.balls import ZERO, ball, near, with_full_precision, within
@@ -29,7 +30,8 @@ def searched(terms: Terms, direction: str) -> Searched | None:
     def value(order: str, loss: float) -> arb:
         if (order, loss) not in seen:
             try:
-                found = fast.delta(plain, epsilon=loss, direction=order)
+                with np.errstate(all="ignore"):
+                    found = fast.delta(plain, epsilon=loss, direction=order)
             except CANNOT:
                 seen[order, loss] = UNKNOWN
             else:

@@ -117,6 +117,19 @@ PARAMETERS = {
     "worst": {"losses"},
 }
 
+REFUSABLE = {
+    "price.zcdp": "Refused: no finite rho",
+    "price.approx": "Refused: no finite epsilon",
+    "price.gdp": "Refused: no Gaussian curve dominates",
+    "price.rdp": "Refused: infinite divergence",
+    "calibrate": "Refused or InvalidInput: no parameter meets the goal",
+    "epsilon_bounds_rigorous.lower": "NotComputable: no rigorous route",
+    "epsilon_bounds_rigorous.upper": "NotComputable: no rigorous route",
+    "delta_bounds_rigorous.lower": "NotComputable: no rigorous route",
+    "delta_bounds_rigorous.upper": "NotComputable: no rigorous route",
+}
+"""Read-outs for which a typed refusal is an answer: it counts towards the thirty."""
+
 LAW_UNKNOWN = "the law of L is not defined: only a Renyi curve is known"
 GROUP_LAW = "the law of L is not defined for groups"
 NO_RIGOROUS = "no rigorous route: NotComputable"

@@ -26,6 +26,9 @@ LARGE: Final = 1e300
 HUGE: Final = 1e100
 """Operands of arithmetic are pulled into [-HUGE, HUGE] and tiny ones to 0, so that no engine can overflow."""
 
+UNCHECKED: Final = "unchecked"
+"""The engine's type of a text that nobody has looked at: it may hold bytes that are no text."""
+
 SATURATED_CELL: Final = 1 << 50
 SATURATED_TOTAL: Final = 1 << 62
 
@@ -204,6 +207,8 @@ class DuckWords(Words):
 
     def read(self, value: Tree, kind: str, own: str = "") -> Tree:
         found = Words.read(self, value, kind, own)
+        if kind == "text" and own == UNCHECKED:
+            found = functools.reduce(lambda inner, word: exp.Anonymous(this=word, expressions=[inner]), _CHECK, found)
         return _byte_by_byte(found) if kind == "text" else found
 
     def kth_smallest(self, value: Tree, k: int) -> Tree:
@@ -293,6 +298,9 @@ def _byte_by_byte(text: Tree) -> Tree:
 def _numeric(value: Tree) -> Tree:
     return exp.Cast(this=value, to=exp.DataType.build("DECIMAL"))
 
+
+_CHECK: Final = ("ENCODE", "DECODE", "TRY")
+"""Applied to text in DuckDB: missing where it is no UTF-8."""
 
 WORDS: Final[dict[str, Words]] = {words.name: words for words in (DuckWords(), SparkWords(), PostgresWords())}
 

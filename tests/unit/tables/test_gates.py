@@ -80,6 +80,23 @@ def test_a_collation_of_duckdb_merges_no_texts(tmp_path: Path) -> None:
     assert totals(rows.filter(ts.col("g") == "a").agg(n=ts.count()).plan(rho=1))["rows"] == [1]
 
 
+def test_text_of_arrow_that_is_no_text_is_missing() -> None:
+    ends, letters = pa.py_buffer(bytes([0, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0])), pa.py_buffer(b"\xff\xfea")
+    table = pa.table({"u": [1, 2], "g": pa.StringArray.from_buffers(2, ends, letters)})
+    visits = ts.Private(table).table(unit="u").per_unit(max_groups=1, max_rows_per_group=1)
+    plan = visits.group_by("g", keys=ts.private_keys(delta=0.1)).agg(n=ts.count()).plan(rho=1)
+    assert run.integers(plan).keys == [("a",)]
+
+
+def test_a_file_is_the_one_of_that_name_and_no_other(tmp_path: Path) -> None:
+    import pyarrow.parquet
+
+    for name, group in (("v[1].parquet", "a"), ("v1.parquet", "b"), ("v?.parquet", "c"), ("v*.parquet", "d")):
+        pyarrow.parquet.write_table(pa.table({"u": [1], "g": [group]}), tmp_path / name)
+    for name, found in (("v[1].parquet", [1, 0, 0, 0]), ("v?.parquet", [0, 0, 1, 0]), ("v*.parquet", [0, 0, 0, 1])):
+        assert counts(ts.Private(tmp_path / name).table(unit="u"), ["a", "b", "c", "d"]) == found
+
+
 @pytest.fixture
 def database(postgres: str) -> Callable[..., str]:
     """Make a table on the server; its name is new every time."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import os
 import shutil
 import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -20,6 +23,7 @@ from tallystick.ledger import Account
 from tallystick.tables import run
 from tallystick.tables.plan import Plan
 from unit.tables.tables import awkward
+from unit.tables.test_gates import held
 from unit.tables.test_rules import agrees
 
 if importlib.util.find_spec("pyspark") is None:
@@ -104,12 +108,31 @@ def check(spark: Any, path: Path, asked: list[Plan]) -> None:
         agrees(plan, run.integers(moved), pq.read_table(path).to_pylist())
 
 
+def expressions_agree(spark: Any, folder: Path) -> None:
+    """Every function of numbers means on Spark what it means on DuckDB, also where numbers are extreme."""
+    values = [1.7e308, -1.7e308, 5e-324, math.nan, math.inf, -0.0, 3.0, None]
+    wide = [Decimal(text) for text in ("12345678.123456789012345678901234567890", "-99999999", "3", "0")]
+    table = pa.table(
+        {
+            "u": pa.array(range(64), pa.int64()),
+            "c0": pa.array([values[i // 8] for i in range(64)], pa.float64()),
+            "c1": pa.array([wide[i % 4] for i in range(64)], pa.decimal128(38, 30)),
+        }
+    )
+    path = folder / "numbers.parquet"
+    pq.write_table(table, path)
+    spark.read.parquet(str(path)).createOrReplaceTempView("numbers")
+    here, there = ts.Private(path).table(unit="u"), ts.Private(spark).table("numbers", unit="u")
+    assert held(here, "c0", "c1") == held(there, "c0", "c1")
+
+
 def test_spark_in_this_process_computes_the_same_integers_and_releases(
     java: dict[str, str], parquet: Path, account: Account, tmp_path: Path
 ) -> None:
     spark = session("local[2]", tmp_path)
     try:
         check(spark, parquet, plans(parquet))
+        expressions_agree(spark, tmp_path)
         plan = plans(parquet, account)[1].on(spark)
         assert plan.release(why="report", key="k").to_csv() == plan.release(why="report", key="k").to_csv()
         with pytest.raises(ts.errors.InvalidInput):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ import numpy as np
 from sqlglot import exp
 
 from tallystick.errors import InvalidInput
-from tallystick.tables.dialects import DuckWords, Words, name
+from tallystick.tables.dialects import UNCHECKED, DuckWords, Words, name
 from tallystick.tables.engines import csvfile
 from tallystick.tables.program import read_stored
 from tallystick.tables.schema import Schema, family
@@ -67,12 +68,16 @@ class DuckEngine:
 
     def stored(self, table: str, schema: Schema, *, rows: bool = True) -> exp.Query:
         source = self._csv(rows=rows) if self.source.kind == "csv" else self._stored(table)
-        found = read_stored(schema, self.words, source)
+        unchecked = schema.names if self.source.kind == "memory" else ()  # Arrow's text may be no text
+        found = read_stored(schema, self.words, source, dict.fromkeys(unchecked, UNCHECKED))
         return found if rows else found.where(exp.false())
 
     def _stored(self, table: str) -> exp.Expression:
         if self.source.kind == "parquet":
-            reader = exp.Anonymous(this="READ_PARQUET", expressions=[exp.Literal.string(self.source.place)])
+            place = self.source.place
+            if Path(place).exists():  # a file of this very name, not files that match it
+                place = re.sub(r"([*?\[])", r"[\1]", place)
+            reader = exp.Anonymous(this="READ_PARQUET", expressions=[exp.Literal.string(place)])
             return exp.Table(this=reader)
         if self.source.kind == "memory":
             names = list(self.source.handle or {})

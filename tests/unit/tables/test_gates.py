@@ -247,7 +247,7 @@ def test_every_expression_is_total_on_every_number_duckdb_has(tmp_path: Path) ->
                 row = [EXTREMES[t][(i if k % 2 else j) % len(EXTREMES[t])] for k, t in enumerate(types)]
                 connection.execute(f"insert into t values ({i * longest + j}, {', '.join(row)})")
     numbers = ts.Private(place).table("t", unit="u")
-    for i in range(0, len(types), 2):
+    for i in (0, 2, 4):
         a, b = f"c{i}", f"c{(i + 1) % len(types)}"
         held(numbers, a, b)
     for unit in ("c0", "c1", "c2"):  # an integer beyond 64 bits identifies nobody: it is missing
@@ -275,7 +275,7 @@ def test_expressions_mean_the_same_on_postgresql(postgres: str, database: Callab
         "c3": pa.array([2**63 - 1 if i % 2 else -j for i in range(8) for j in range(8)], pa.int64()),
     }
     there = ts.Private({name: pa.table(table)}).table(name, unit="u")
-    for a, b in (("c0", "c1"), ("c1", "c3"), ("c2", "c0"), ("c3", "c2")):
+    for a, b in (("c0", "c1"), ("c2", "c3")):
         assert held(here, a, b) == held(there, a, b)
     for column in ("c0", "c1", "c2", "c3"):  # a quantile of a real column always failed
         plan = here.per_unit(max_rows_per_group=1).agg(q=ts.median(column, 0, 8), v=ts.variance(column, -1, 1))

@@ -330,3 +330,11 @@ def test_shares_of_a_grid_cell_are_not_negative() -> None:
     rare = ts.pure_dp(epsilon=1.125757492005643, adjacency="replace").subset(batch=6, population=1000)
     whole = 3405 * rare + ts.approx_dp(epsilon=25.73857680010305, delta=6.5532777995236215e-245, adjacency="replace")
     assert whole.epsilon(delta=1 - 1e-15) >= 0.0
+
+
+def test_renyi_of_a_sampled_curve_is_no_less_than_of_a_gaussian_with_that_curve() -> None:
+    """By Jensen at least q^order times the unsampled moment (order * rho unsampled)."""
+    found = ts.zcdp(rho=2.3732035432802876).sampled(rate=0.01).renyi(order=30.0)
+    assert 30 * mp.mpf(2.3732035432802876) + mp.mpf(30) / 29 * mp.log(mp.mpf(0.01)) <= found < 66.5
+    beyond = ts.renyi_dp({1.5: 2.25, 32.0: 48.0}).sampled(rate=0.001).renyi(order=100.0)
+    assert beyond == math.inf

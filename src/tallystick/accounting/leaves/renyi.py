@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -51,7 +51,9 @@ def renyi_pair(curve: Leaf, delta: float) -> DominatingPair:
     grid = np.concatenate([np.linspace(0.0, top, 3000), top * np.geomspace(1e-6, 1.0, 400)])
     epsilon = np.unique(grid)
     profile = UpperProfile(epsilon, np.minimum(1.0, delta + (1.0 - delta) * best_delta(logs, theta, epsilon)))
-    return DominatingPair(law_above(profile, profile), Law(np.zeros(1), np.array([0.0])))
+    # Good for no order at all: a conversion forgets the moments, and ``renyi_above`` has the curve itself.
+    above = replace(law_above(profile, profile), orders=0.0)
+    return DominatingPair(above, Law(np.zeros(1), np.array([0.0])))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,9 @@ class Zcdp(Leaf):
 
     def pair(self, direction: Direction) -> DominatingPair:
         return renyi_pair(self, self.delta)
+
+    def renyi_above(self, direction: Direction, order: float) -> float:
+        return self.rho * order * (1.0 + 1e-15) if self.delta == 0.0 else math.inf
 
     @property
     def only_renyi(self) -> bool:
@@ -125,6 +130,9 @@ class RenyiDp(Leaf):
 
     def pair(self, direction: Direction) -> DominatingPair:
         return renyi_pair(self, 0.0)
+
+    def renyi_above(self, direction: Direction, order: float) -> float:
+        return float(self.log_mgf_bound(np.array([order - 1.0]))[0]) / (order - 1.0) * (1.0 + 1e-15)
 
     @property
     def only_renyi(self) -> bool:

@@ -192,8 +192,14 @@ def read_at(terms: Terms, direction: Direction, epsilon: Array) -> Half:
     from tallystick.accounting.direction import OneDirection
 
     side = OneDirection.of(terms, direction)
-    bounds = [side.delta_bounds(float(e), nearby=True) for e in epsilon]
-    upper, lower = np.array([b.upper for b in bounds]), np.array([b.lower for b in bounds])
+    upper, lower = np.ones(epsilon.size), np.zeros(epsilon.size)
+    for k in range(epsilon.size - 1, -1, -1):
+        bounds = side.delta_bounds(float(epsilon[k]), nearby=True)
+        upper[k], lower[k] = bounds.upper, bounds.lower
+        if bounds.lower > 1.0 - 1e-6:
+            # Delta decreases: at all smaller epsilons it is between this and one.
+            lower[:k] = bounds.lower
+            break
     if side.infinity == 0.0:
         # Nothing is above the largest loss: the profile ends at zero there, exactly.
         upper[epsilon >= side.highest] = lower[epsilon >= side.highest] = 0.0

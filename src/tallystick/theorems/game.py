@@ -12,10 +12,14 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import islice
 
 from tallystick.errors import InvalidInput
 from tallystick.theorems import require
 from tallystick.theorems.piecewise import PiecewiseTradeoff
+
+_MOST_ROUNDS = 300
+_MOST_VIEWS = 100_000
 
 Number = float | Fraction
 View = tuple[int, ...]
@@ -105,8 +109,11 @@ def play(adversary: Adversary, *, rounds: int) -> Outcome:
     >>> play(lambda view: None, rounds=3).views
     (((), Fraction(1, 1), Fraction(1, 1)),)
     """
-    limit = require.steps("rounds", rounds)
-    return Outcome(tuple(_views(adversary, (), Fraction(1), Fraction(1), limit)))
+    limit = require.steps("rounds", rounds, most=_MOST_ROUNDS)
+    views = tuple(islice(_views(adversary, (), Fraction(1), Fraction(1), limit), _MOST_VIEWS + 1))
+    if len(views) > _MOST_VIEWS:
+        raise InvalidInput("rounds", rounds, f"so few that there are at most {_MOST_VIEWS} views")
+    return Outcome(views)
 
 
 def worst_delta(
@@ -126,9 +133,11 @@ def worst_delta(
     >>> worst_delta([coin], rounds=2, ratio=Fraction(3))
     Fraction(3, 8)
     """
-    limit = require.steps("rounds", rounds)
+    limit = require.steps("rounds", rounds, most=_MOST_ROUNDS)
     if not choices:
         raise InvalidInput("choices", choices, "at least one mechanism")
+    if sum(len(pair.zero) for pair in choices) ** limit > _MOST_VIEWS:
+        raise InvalidInput("rounds", rounds, f"so few that there are at most {_MOST_VIEWS} views")
     forward = [tuple(zip(pair.zero, pair.one, strict=True)) for pair in choices]
     backward = [tuple(zip(pair.one, pair.zero, strict=True)) for pair in choices]
     return max(_best(outputs, ratio, admits, Fraction(1), Fraction(1), (), limit) for outputs in (forward, backward))

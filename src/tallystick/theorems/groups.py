@@ -13,6 +13,9 @@ from tallystick.rounding import SLACK, delta_up, exp, up
 from tallystick.theorems import require
 from tallystick.theorems.piecewise import PiecewiseTradeoff, chained, hull_of_min, pointwise_max, symmetrised
 
+_LARGEST_GROUP = 10_000
+"""The corners of a chain add up; ``PrivacyLoss.for_groups`` goes further."""
+
 
 def group_pure(*, epsilon: float, size: int) -> float:
     """epsilon-DP is k epsilon-DP for groups of k.
@@ -44,7 +47,7 @@ def group_approx(*, epsilon: float, delta: float, size: int) -> tuple[float, flo
     # (e^(k eps) - 1)/(e^eps - 1) = e^((k-1) eps) (1 - e^(-k eps))/(1 - e^(-eps)), the power taken together with delta
     power = (k - 1) * e + math.log(d)
     sum_of_rest = float(k) if e == 0.0 else math.expm1(-k * e) / math.expm1(-e)
-    return total, delta_up(exp(power) * sum_of_rest, slack=SLACK + 1e-15 * (k - 1) * e, positive=True)
+    return total, delta_up(up(exp(power), positive=True) * sum_of_rest, slack=SLACK + 1e-15 * (k - 1) * e)
 
 
 def group_approx_printed(*, epsilon: float, delta: float, size: int) -> tuple[float, float]:
@@ -93,11 +96,16 @@ def group_tradeoff(f: PiecewiseTradeoff, *, size: int, both_orders: bool = False
     >>> float(group_tradeoff(f, size=3)(0.0).round(6))
     0.7
     """
-    k = require.steps("size", size)
+    k = require.steps("size", size, most=_LARGEST_GROUP)
     both = symmetrised(f) if both_orders else hull_of_min(f, f.inverse())
-    whole = both
-    for _ in range(k - 1):
-        whole = chained(both, whole)
+    whole = PiecewiseTradeoff.identity()
+    # chains of one step may be put together in any order: 1, 2, 4, ... steps at a time
+    while k:
+        if k & 1:
+            whole = chained(both, whole)
+        k >>= 1
+        if k:
+            both = chained(both, both)
     return whole
 
 

@@ -18,6 +18,7 @@ from tallystick.theorems.require import Floats
 
 HISTORICAL_MOMENTS = 32
 _MOMENTS_TRIED = 128
+_MOST = 100_000
 
 
 def log_moment(p: Sequence[float] | Floats, q: Sequence[float] | Floats, *, moment: float) -> float:
@@ -54,7 +55,7 @@ def sampled_gaussian_log_moment(*, moment: int, rate: float, sigma: float) -> fl
     >>> round(sampled_gaussian_log_moment(moment=1, rate=0.01, sigma=1.0), 9)
     0.000171813
     """
-    lam, q = require.steps("moment", moment), check.probability("rate", rate)
+    lam, q = require.steps("moment", moment, most=_MOST), check.probability("rate", rate)
     s = check.positive("sigma", sigma)
     if q in (0.0, 1.0):
         return gaussian_log_moment(moment=lam, sigma=s) if q == 1.0 else 0.0
@@ -88,7 +89,7 @@ def moments_delta(moment: Callable[[int], float], *, epsilon: float, largest: in
     >>> round(moments_delta(lambda l: gaussian_log_moment(moment=l, sigma=1.0), epsilon=4.0), 6)
     0.002479
     """
-    e, top = check.nonnegative("epsilon", epsilon), require.steps("largest", largest)
+    e, top = check.nonnegative("epsilon", epsilon), require.steps("largest", largest, most=_MOST)
     exponents = [(moment(lam), lam * e) for lam in range(1, top + 1)]
     best = min(alpha - cost + 1e-15 * (abs(alpha) + cost) for alpha, cost in exponents)
     return 1.0 if best >= 0.0 else delta_up(math.exp(best), positive=True)
@@ -102,7 +103,7 @@ def moments_epsilon(moment: Callable[[int], float], *, delta: float, largest: in
     >>> round(moments_epsilon(lambda l: gaussian_log_moment(moment=l, sigma=1.0), delta=1e-5), 6)
     5.302585
     """
-    d, top = require.open_probability("delta", delta), require.steps("largest", largest)
+    d, top = require.open_probability("delta", delta), require.steps("largest", largest, most=_MOST)
     return up(min((moment(lam) - math.log(d)) / lam for lam in range(1, top + 1)))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -85,6 +86,7 @@ def optimal_composition_points(*, epsilon: float, steps: int, delta: float = 0.0
     return [(at, optimal_composition_delta(epsilon=e, steps=k, total_epsilon=at, delta=delta)) for at in corners]
 
 
+@lru_cache(maxsize=4)
 def binomial_window(epsilon: float, steps: int) -> tuple[Floats, Floats, float]:
     """Numbers of truths in k randomized responses, their probabilities, and a bound on the mass left out.
 

@@ -50,16 +50,13 @@ def order_or_limit(name: str, value: float) -> float:
     return number
 
 
-def steps(name: str, value: int) -> int:
-    """How often something is repeated: at least once.
+def steps(name: str, value: int, *, most: int = check.MAX_COUNT) -> int:
+    """How often something is repeated: at least once, and at most as often as can be waited for.
 
     >>> steps("steps", 10)
     10
     """
-    number = check.count(name, value)
-    if number < 1:
-        raise InvalidInput(name, value, "an integer >= 1")
-    return number
+    return check.count(name, value, least=1, most=most)
 
 
 def numbers(name: str, values: Iterable[float]) -> tuple[float, ...]:

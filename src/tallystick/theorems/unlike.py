@@ -100,9 +100,10 @@ def _total(parts: dict[float, int], delta: float, step: float, upward: bool) -> 
     mean = 0.0
     for e, n in sorted(parts.items()):
         done[e] = n
-        mean += n * e * math.tanh(e / 2.0)
+        own, width = n * e * math.tanh(e / 2.0), _reach({e: n}, delta)
+        mean += own
         reach = _reach(done, delta)
-        one = _rounded(e, n, step, upward)
+        one = _cut(_rounded(e, n, step, upward), (own - width) / step, (own + width) / step, upward)
         masses = _convolved(whole.masses, one.masses)
         # infinite mass stays infinite; (1 - a)(1 - b) <= 1 - above keeps the sum of the parts' shares on the safe side
         above = whole.above + one.above

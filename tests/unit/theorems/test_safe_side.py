@@ -11,7 +11,7 @@ import pytest
 
 import tallystick.theorems as theorems
 from tallystick.errors import InvalidInput, Refused
-from tallystick.theorems import LossBand, PiecewiseProfile, PiecewiseTradeoff
+from tallystick.theorems import FinitePair, LossBand, PiecewiseProfile, PiecewiseTradeoff
 from unit.theorems.truths import M, gaussian_delta, gaussian_met, optimal_delta, pure_gdp_met
 
 
@@ -175,6 +175,25 @@ def test_the_renyi_divergence_of_a_curve_near_the_diagonal():
     masses = (Fraction(1) - Fraction(f.alphas[1])) / Fraction(f.betas[1])
     truth = mp.log(M(masses.numerator) / M(masses.denominator))
     assert theorems.tradeoff_to_renyi(f, order=math.inf) >= truth
+
+
+def test_what_would_take_hours_is_refused():
+    coin = FinitePair.randomized_response(ratio=Fraction(3))
+    for asked in (
+        lambda: theorems.play(lambda view: coin, rounds=1000),
+        lambda: theorems.worst_delta([coin, coin], rounds=200, ratio=Fraction(3)),
+        lambda: theorems.group_tradeoff(PiecewiseTradeoff.identity(), size=10**9),
+        lambda: theorems.sampled_gaussian_log_moment(moment=10**9, rate=0.1, sigma=1.0),
+        lambda: theorems.moments_delta(lambda lam: 1.0, epsilon=1.0, largest=10**9),
+    ):
+        with pytest.raises(InvalidInput):
+            asked()
+
+
+def test_a_large_group_is_its_size_in_pure_steps():
+    f = theorems.group_tradeoff(PiecewiseTradeoff.of_approx_dp(epsilon=0.01), size=100)
+    bound = PiecewiseTradeoff.of_approx_dp(epsilon=1.0)
+    assert all(float(f(i / 100)) >= float(bound(i / 100)) - 1e-12 for i in range(101))
 
 
 def test_replace_takes_the_better_of_two_chains():

@@ -459,7 +459,7 @@ CLAIMS: dict[str, Claim] = {
     ),
     "zcdp_to_delta": Claim(UPPER, zcdp_delta, near=math.inf, effort=3),
     "approx_to_tv": Claim(
-        UPPER, lambda epsilon, delta: mp.tanh(M(epsilon) / 2) + 2 * M(delta) / (mp.exp(M(epsilon)) + 1)
+        UPPER, lambda epsilon, delta: min(M(1), mp.tanh(M(epsilon) / 2) + 2 * M(delta) / (mp.exp(M(epsilon)) + 1))
     ),
     "approx_to_tv_printed": Claim(UPPER, lambda epsilon, delta: min(M(1), mp.expm1(M(epsilon)) / 2 + M(delta))),
     # the Gaussian mechanism

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tallystick.errors import InvalidInput, LedgerIntegrity
 from tallystick.ledger import answers, journal, opening, views
 from tallystick.ledger.account import Account, Event, event
+from tallystick.ledger.amounts import LARGEST
 from tallystick.ledger.anchors import Anchor, AnchorFile
 from tallystick.ledger.chain import digest
 from tallystick.ledger.charge import CHARGE_LEASE, Charge, Terms
@@ -249,7 +250,7 @@ class Ledger:
     def charge_row(self, charge_id: int) -> tuple[ChargeRow, dict[str, Any]]:
         """A charge and the entry that reserved it."""
         with self.store.read() as transaction:
-            row = transaction.row("charge_by_id", charge_id)
+            row = transaction.row("charge_by_id", charge_id) if 0 < charge_id <= LARGEST else None
             if row is None:
                 raise InvalidInput("charge", charge_id, "the number of an existing charge")
             return ChargeRow(*row), journal.entry_body(transaction, charge_id)

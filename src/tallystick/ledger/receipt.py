@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from tallystick import strict_json
 from tallystick.errors import InvalidInput
+from tallystick.ledger.amounts import LARGEST
 
 FORMAT: Final = "tallystick/receipt/1"
 
@@ -33,6 +34,17 @@ class Receipt:
     head: str
     at: int
 
+    def _plausible(self) -> bool:
+        """Whether every field has its type and range; whether it is true only a ledger can say."""
+        numbers = [self.charge, self.seq, self.at, *(n for i, _, _, a0, a1 in self.lines for n in (i, a0, a1))]
+        texts = [self.ledger, self.plan_hash, self.request, self.answer_hash, self.head]
+        texts += [text for _, name, currency, _, _ in self.lines for text in (name, currency)]
+        return (
+            all(type(number) is int and 0 <= number <= LARGEST for number in numbers)
+            and all(type(text) is str for text in texts)
+            and len(self.lines) > 0
+        )
+
     @property
     def how_to_verify(self) -> str:
         """What to type to check this receipt."""
@@ -50,9 +62,10 @@ class Receipt:
             if held.pop("format") != FORMAT:
                 raise ValueError
             held.pop("how_to_verify", None)
-            held["lines"] = tuple(
-                (int(i), str(name), str(currency), int(a0), int(a1)) for i, name, currency, a0, a1 in held["lines"]
-            )
-            return cls(**held)
+            held["lines"] = tuple((i, name, currency, a0, a1) for i, name, currency, a0, a1 in held["lines"])
+            found = cls(**held)
+            if not found._plausible():
+                raise ValueError
+            return found
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise InvalidInput("receipt", "this text", f"a JSON receipt of format {FORMAT}") from None

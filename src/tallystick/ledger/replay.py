@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tallystick.ledger.amounts import LARGEST
-from tallystick.ledger.chain import digest
+from tallystick.ledger import shapes
+from tallystick.ledger.chain import canonical, digest
 from tallystick.ledger.filters import Filter
 from tallystick.ledger.journal import AccountRow, ChargeRow
 from tallystick.ledger.opening import raise_terms
@@ -47,6 +47,8 @@ class Book:
         """Take one more entry; raises ``Broken`` when a rule is violated."""
         try:
             entry: dict[str, Any] = json.loads(body)
+            if form := shapes.problem(entry):
+                raise Broken(f"entry {seq}: {form}")
             _ACTIONS[entry["kind"]](self, seq, entry)
         except (KeyError, ValueError, TypeError, AttributeError, IndexError, RecursionError) as error:
             raise Broken(f"entry {seq} cannot be read ({type(error).__name__})") from None
@@ -55,11 +57,6 @@ class Book:
         """Raise ``Broken`` unless the rule holds."""
         if not condition:
             raise Broken(f"entry {seq}: {rule}")
-
-    def require_whole(self, seq: int, *numbers: Any, least: int = 0) -> None:
-        """Raise ``Broken`` unless all are integers that a store can hold, none below ``least``."""
-        whole = all(type(number) is int and least <= number <= LARGEST for number in numbers)
-        self.require(whole, seq, "an amount is not a whole number in range")
 
     def total(self, account_id: int) -> tuple[int, int]:
         """Own charges, plus sequential blocks, plus the largest block of each partition."""
@@ -125,10 +122,15 @@ def _genesis(book: Book, seq: int, entry: dict[str, Any]) -> None:
 
 def _open(book: Book, seq: int, entry: dict[str, Any]) -> None:
     limit0, limit1 = entry["limit"]
-    book.require_whole(seq, limit0, limit1, entry["at"])
     book.require(entry["name"] not in book.names, seq, "two accounts of one name")
     currency = Filter.named(entry["filter"])
-    book.require(limit0 > 0 and limit1 >= 0 and (limit1 == 0 or currency.rule.spends_delta), seq, "a limit is wrong")
+    book.require(limit0 > 0 and (limit1 == 0 or currency.rule.spends_delta), seq, "a limit is wrong")
+    kind = "population" if entry["parent"] is None else "block"
+    plain = entry["account_kind"] == kind and entry["adjacency"] in ("add_remove", "replace")
+    steps = json.loads(entry["milestones"])
+    book.require(plain and canonical(steps) == entry["milestones"], seq, "an account of no known kind")
+    rising = type(steps) is list and all(type(step) is int for step in steps) and steps == sorted(set(steps))
+    book.require(rising and all(0 < step < limit0 for step in steps), seq, "milestones do not rise to the limit")
     parent = entry["parent"]
     if parent is not None:
         above = book.accounts[parent]
@@ -153,7 +155,6 @@ def _open(book: Book, seq: int, entry: dict[str, Any]) -> None:
 def _raise(book: Book, seq: int, entry: dict[str, Any]) -> None:
     account = book.accounts[entry["account"]]
     limit0, limit1 = entry["limit"]
-    book.require_whole(seq, limit0, limit1)
     book.require(account.state == "open", seq, "a raise of a closed account")
     book.require([account.limit0, account.limit1] == entry["was"], seq, "a raise from another limit")
     book.require(limit0 >= account.limit0 and limit1 >= account.limit1, seq, "a limit falls")
@@ -174,7 +175,7 @@ def _register(book: Book, seq: int, entry: dict[str, Any]) -> None:
         entry["dataset"], seq, entry["account"], population, entry["source"], entry["least"], entry["note"]
     )
     before = [known for known in book.datasets if known.name == row.name]
-    book.require_whole(seq, row.least0, least=1)
+    book.require(row.least0 > 0, seq, "a least price is nothing")
     book.require(
         not before or (before[-1].account_id, book.fixed[row.name]) == (row.account_id, entry["fixed"]),
         seq, "a dataset changes whom it protects",
@@ -200,7 +201,6 @@ def _reserve(book: Book, seq: int, entry: dict[str, Any]) -> None:
     book.require(name not in book.keys, seq, "two live charges of one key")
     book.require(digest(entry["plan"]) == entry["plan_hash"], seq, "the plan does not have its hash")
     lines = [(i, a0, a1) for i, a0, a1 in entry["lines"]]
-    book.require_whole(seq, entry["at"], entry["lease_until"], *(number for line in lines for number in line))
     if any(a0 == a1 == 0 for _, a0, a1 in lines):
         book.require(not json.loads(entry["plan"]).get("terms"), seq, "a plan that loses something costs nothing")
     book.require(lines == sorted(set(lines)) and len(lines) > 0, seq, "lines are missing or out of order")
@@ -245,7 +245,6 @@ def _held(book: Book, seq: int, entry: dict[str, Any], *states: str) -> ChargeRo
 
 def _lease(book: Book, seq: int, entry: dict[str, Any]) -> None:
     charge = _held(book, seq, entry, "RESERVED", "EXECUTING")
-    book.require_whole(seq, entry["fence"], entry["lease_until"])
     taken = entry["fence"] == charge.fence + 1 and charge.state == "RESERVED"
     book.require(taken or entry["fence"] == charge.fence, seq, "a fence is wrong")
     book.charges[charge.id] = charge._replace(fence=entry["fence"], lease_until=entry["lease_until"], last_seq=seq)

@@ -10,6 +10,7 @@ from crash.tampering import furnished
 from tallystick.errors import Refused
 from tallystick.ledger.chain import canonical
 from tallystick.ledger.replay import Book, Broken
+from tallystick.ledger.shapes import SHAPES
 
 
 @pytest.fixture
@@ -40,11 +41,11 @@ def test_the_honest_chain_replays(entries):
     ("kind", "fields", "rule"),
     [
         ("open", {"limit": [0, 0]}, "limit is wrong"),
-        ("open", {"limit": [5, -1]}, "whole number"),
+        ("open", {"limit": [5, -1]}, r"whole number|least price"),
         ("open", {"filter": "pld"}, "cannot be read"),
         ("begin", {"lines": []}, "lines are missing"),
         ("begin", {"lines": [[99, 1, 0]]}, "cannot be read"),
-        ("begin", {"lines": [[3, -1, 0]]}, "whole number"),
+        ("begin", {"lines": [[3, -1, 0]]}, r"whole number|least price"),
         ("begin", {"lines": [[3, 9 * 10**12, 0]]}, "passes its limit"),
         ("begin", {"lines": [[3, 1, 0], [2, 1, 0]]}, "out of order"),
         ("begin", {"plan": "other"}, "its hash"),
@@ -53,21 +54,20 @@ def test_the_honest_chain_replays(entries):
         ("commit", {"kind": "refund"}, "refund of a charge that is EXECUTING"),
         ("commit", {"kind": "start"}, "start of a charge that is EXECUTING"),
         ("commit", {"kind": "lease", "fence": 2, "lease_until": 5}, "fence"),
-        ("burn", {"kind": "invented"}, "cannot be read"),
+        ("burn", {"kind": "invented"}, "no known kind"),
         ("refund", {"kind": "commit", "answer_hash": ""}, "commit of a charge that is RESERVED"),
-        ("begin", {"lines": [[3, 1.0, 0]]}, "whole number"),
-        ("begin", {"lines": [[3, True, 0]]}, "whole number"),
-        ("begin", {"lines": [[3, 2**70, 0]]}, "whole number"),
-        ("open", {"limit": [2**70, 0]}, "whole number"),
-        ("open", {"limit": [5.5, 0]}, "whole number"),
-        ("register", {"least": 0}, "whole number"),
-        ("register", {"least": 1.5}, "whole number"),
+        ("begin", {"lines": [[3, 1.0, 0]]}, r"whole number|least price"),
+        ("begin", {"lines": [[3, True, 0]]}, r"whole number|least price"),
+        ("begin", {"lines": [[3, 2**70, 0]]}, r"whole number|least price"),
+        ("open", {"limit": [2**70, 0]}, r"whole number|least price"),
+        ("open", {"limit": [5.5, 0]}, r"whole number|least price"),
+        ("register", {"least": 0}, r"whole number|least price"),
+        ("register", {"least": 1.5}, r"whole number|least price"),
         ("register", {"account": 999}, "cannot be read"),
         ("register", {"fixed": {"unit": None}}, "whom it protects"),
         ("clear", {"rows": []}, "nothing is cleared"),
         ("clear", {"why": " "}, "nothing is cleared"),
         ("clear", {"rows": [[3, 2]]}, "cannot be read"),
-        ("clear", {"kind": "genesis"}, "second first entry"),
         ("raise", {"limit": [1, 0]}, "limit falls"),
         ("raise", {"was": [1, 0]}, "another limit"),
         ("raise", {"why": "another reason"}, "signature"),
@@ -75,8 +75,41 @@ def test_the_honest_chain_replays(entries):
     ],
 )
 def test_an_entry_that_breaks_a_rule_is_refused(entries, kind, fields, rule):
-    entries[first(entries, kind)].update(fields)
+    entry = entries[first(entries, kind)]
+    entry.update(fields)
+    shape = SHAPES.get(entry["kind"], entry) if "kind" in fields else entry
+    for name in set(entry) - set(shape) - {"kind", "at"}:
+        del entry[name]
+    for name in set(shape) - set(entry):
+        entry[name] = ""
     with pytest.raises(Broken, match=rule):
+        replayed(entries)
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        ("open", {"extra": 1}),
+        ("open", {"unit": 7}),
+        ("open", {"account_kind": "team"}),
+        ("open", {"adjacency": "other"}),
+        ("open", {"milestones": "[3, 2]"}),
+        ("open", {"milestones": "[3,2]"}),
+        ("open", {"milestones": "[true]"}),
+        ("open", {"at": -1}),
+        ("begin", {"why": None}),
+        ("begin", {"lease_until": 10**30}),
+        ("begin", {"source": 5}),
+        ("register", {"fixed": {"unit": 5}}),
+        ("register", {"note": {}}),
+        ("commit", {"charge": True}),
+        ("commit", {"answer_hash": None}),
+        ("raise", {"was": [1]}),
+    ],
+)
+def test_an_entry_of_another_form_is_refused(entries, kind, fields):
+    entries[first(entries, kind)].update(fields)
+    with pytest.raises(Broken):
         replayed(entries)
 
 

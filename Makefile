@@ -70,6 +70,7 @@ campaign-accounting: $(VENV)/.installed-dev
 
 campaign-ledger: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/ledger/campaign.py
+	$(BIN)/python tests/campaigns/hostile_files.py
 
 campaign-theorems: $(VENV)/.installed-dev
 	$(BIN)/python tests/campaigns/theorem_sides.py

@@ -45,6 +45,15 @@ def read(
         raise InvalidInput(name, str(problem), allowed) from None
 
 
+def same(told: Any, again: Any) -> bool:
+    """Whether what was read is what would be written: a field that is passed over in silence is a lie somebody can tell.
+
+    >>> same({"a": 1, "b": [True]}, {"b": [True], "a": 1}), same({"a": 1}, {"a": True}), same({"a": 1, "c": 0}, {"a": 1})
+    (True, False, False)
+    """
+    return json.dumps(told, sort_keys=True) == json.dumps(again, sort_keys=True)
+
+
 def _read(text: Any, longest: int, deepest: int) -> Any:
     if not isinstance(text, str | bytes):
         raise _Problem(f"a value of type {type(text).__name__}")

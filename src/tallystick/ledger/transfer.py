@@ -63,7 +63,8 @@ def import_lines(lines: Iterable[str], store: Store, *, config: Path | None = No
     reader = _parsed(lines)
     opening = next(reader, {})
     ledger_id = opening.get("ledger")
-    if opening.get("format") != FORMAT or not isinstance(ledger_id, str) or not re.fullmatch("[0-9a-f]{32}", ledger_id):
+    named = isinstance(ledger_id, str) and re.fullmatch("[0-9a-f]{32}", ledger_id)
+    if opening.get("format") != FORMAT or not named or len(opening) != 2:
         raise InvalidInput("export", "this file", ALLOWED)
     anchor = AnchorFile(ledger_id, config)
     with store.write("import") as transaction:
@@ -105,7 +106,7 @@ def _replay(
     if checkpoint is None:
         raise LedgerIntegrity("the export ends without a checkpoint: it was cut off")
     said = checkpoint["checkpoint"]
-    if not isinstance(said, dict):
+    if not isinstance(said, dict) or set(said) != {"ledger", "seq", "head", "at"} or len(checkpoint) != 3:
         raise LedgerIntegrity("the checkpoint cannot be read")
     signed = verified(said, str(checkpoint.get("by")), str(checkpoint.get("signature")))
     if not signed or (by is not None and checkpoint.get("by") != by):
@@ -126,6 +127,8 @@ def _replay_entry(transaction: Transaction, book: Book, last: Anchor, line: dict
     entry = json.loads(body)
     if canonical(entry) != body:
         raise LedgerIntegrity(f"entry {seq} of the export is not canonical JSON")
+    if set(line) - {"answer"} != {"seq", "hash", "body"} or ("answer" in line) != (entry["kind"] == "commit"):
+        raise LedgerIntegrity(f"entry {seq} of the export says something that is not read")
     transaction.run("entry_insert", seq, line["hash"], body)
     _PROJECT[entry["kind"]](transaction, book, seq, entry)
     if entry["kind"] == "commit":

@@ -66,16 +66,18 @@ def known(book: Ledger) -> dict[str, Dataset]:
     found = {}
     for name, row in book.datasets().items():
         if row.note:  # without one it was registered by a program, not by 'dataset add'
-            found[name] = _read(name, row.account, row.note, row.least_price)
+            found[name] = read_note(name, row.account, row.note, row.least_price)
     return found
 
 
-def _read(name: str, account: str, note: str, least: Amount) -> Dataset:
+def read_note(name: str, account: str, note: str, least: Amount | None) -> Dataset:
+    """The data set that a registration's note is about."""
     told = strict_json.read(note, name="note", allowed=f"JSON of format {FORMAT}")
     try:
-        if told["format"] != FORMAT:
+        found = Dataset(name, account, dict(told["table"]), dict(told["about"]), least)
+        if not strict_json.same(told, json.loads(found.to_note())):
             raise ValueError
-        return Dataset(name, account, dict(told["table"]), dict(told["about"]), least)
+        return found
     except (KeyError, TypeError, ValueError):
         raise LedgerIntegrity(f"the registration of dataset {name!r} cannot be read") from None
 

@@ -12,7 +12,7 @@ from tallystick.accounting import check
 from tallystick.accounting.adjacency import Protects
 from tallystick.errors import AdjacencyMismatch, InvalidInput, Refused
 from tallystick.mechanisms.base import confidence_level
-from tallystick.strict_json import read
+from tallystick.strict_json import read, same
 from tallystick.tables.allocate import Noise, lone_probability, threshold
 from tallystick.tables.asked import Query
 from tallystick.tables.blocks import within_block
@@ -135,7 +135,6 @@ class Plan:
             "query": self.query.to_data(),
             "budget": dict(self.budget),
             "noise": self._noise_data(),
-            "privacy": json.loads(self.privacy.to_json()),
             "hash": self.hash,
         }
         return json.dumps(told, indent=1, sort_keys=True)
@@ -149,9 +148,9 @@ class Plan:
                 raise InvalidInput("format", told["format"], FORMAT)
             query = Query.from_data(told["query"], account=account)
             plan = make_plan(query, told["budget"], account=account)
-            same = plan.hash == told["hash"] and plan._noise_data() == told["noise"]
-        if not same:
-            raise Refused("this plan was edited: its noise or hash is not what its question and budget give")
+            unchanged = same(told, json.loads(plan.to_json()))
+        if not unchanged:
+            raise Refused("this plan was edited: its question and budget do not give what else it says")
         return plan if source is None else plan.on(source)
 
     def _noise_data(self) -> dict[str, Any]:

@@ -1,0 +1,211 @@
+"""Each kind of file that comes from outside, and what it means to believe it.
+
+A mutated file is either refused with an error of tallystick, or it *means what it says*: what was read, written again,
+is the file. A field that is read over in silence is a lie somebody can tell.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import tallystick as ts
+from hostile.mutations import mutated
+from tallystick import strict_json
+from tallystick.cards import card
+from tallystick.cards.card import read_card
+from tallystick.cards.check import check_card
+from tallystick.errors import InvalidInput, TallystickError
+from tallystick.ledger.book import import_ledger
+from tallystick.ledger.chain import GENESIS, canonical, link
+from tallystick.ledger.receipt import Receipt
+from tallystick.ledger.signing import Signer
+from tallystick.publish.datasets import Dataset, find, read_note, register
+from tallystick.tables.plan import Plan
+
+FORGER = Signer(b"f" * 32)
+Judge = Callable[[str], str]
+"""Believes a text or refuses it: returns what it read, as JSON of the same shape, or raises TallystickError."""
+
+
+@dataclass
+class Kind:
+    """One kind of file: a good example, who reads it, and the fields that may say anything."""
+
+    name: str
+    good: str
+    believe: Judge
+    free: tuple[str, ...] = ()
+    spoil: Callable[[str, random.Random], str] = mutated
+    counts: dict[str, int] = field(default_factory=lambda: {"refused": 0, "meant it": 0})
+
+    def judge(self, text: str) -> str | None:
+        """None, or what is wrong with how a text was taken."""
+        try:
+            read = self.believe(text)
+        except TallystickError:
+            self.counts["refused"] += 1
+            return None
+        except BaseException as error:
+            return f"{type(error).__name__}: {error}"[:200]
+        self.counts["meant it"] += 1
+        try:
+            said = json.loads(text)
+        except ValueError:
+            return "a text that is not JSON was believed"
+        lies = list(_differences(said, json.loads(read), self.free))
+        return f"believed, but it does not mean what it says at {lies[0]}" if lies else None
+
+
+def _differences(said: Any, read: Any, free: tuple[str, ...], path: str = "") -> Iterator[str]:
+    if any(path.startswith(name) for name in free):
+        return
+    if isinstance(said, dict) and isinstance(read, dict):
+        for key in said.keys() | read.keys():
+            if key not in said or key not in read:
+                if not any(f"{path}/{key}".startswith(name) for name in free):
+                    yield f"{path}/{key}"
+            else:
+                yield from _differences(said[key], read[key], free, f"{path}/{key}")
+    elif isinstance(said, list) and isinstance(read, list) and len(said) == len(read):
+        for index, (one, other) in enumerate(zip(said, read, strict=True)):
+            yield from _differences(one, other, free, f"{path}/{index}")
+    elif type(said) is type(read) or {type(said), type(read)} <= {int, float}:
+        close = isinstance(said, float | int) and math.isclose(said, read, rel_tol=1.1e-6)
+        if said != read and not close:
+            yield f"{path} ({str(said)[:40]} for {str(read)[:40]})"
+    else:
+        yield f"{path} ({str(said)[:40]} for {str(read)[:40]})"
+
+
+@contextmanager
+def kinds(folder: Path) -> Iterator[list[Kind]]:
+    """A loss, a plan, a receipt, a card as JSON and as HTML, and an export, all of one small ledger."""
+    file = folder / "visits.csv"
+    rows = (f"p{i % 100},{'north' if i % 2 else 'south'},{20 + i % 60}\n" for i in range(300))
+    file.write_text("patient,ward,age\n" + "".join(rows), encoding="utf-8")
+    with ts.Ledger(folder / "ledger.db", config=folder / "config") as ledger:
+        account = ledger.open("patients", budget=ts.zcdp(rho=5, delta=1e-6), unit="patient")
+        table = ts.Private(str(file), account=account).table(unit="patient", types={"age": "number"})
+        capped = table.per_unit(max_groups=2, max_rows_per_group=2)
+        asked = capped.group_by("ward", keys=["north", "south"]).agg(n=ts.count(), age=ts.mean("age", 0, 110))
+        told = json.loads(capped.to_json())
+        register(Dataset("visits", "patients", told, {"window": "2026"}), account)
+        plan = asked.plan(rho=0.05)
+        release = plan.release(why="annual report", key="t1")
+        assert release.receipt is not None
+        about = {"window": "2026", "contact": "nobody"}
+        drawn = card(release, dataset="visits", about=about)
+        made = [_loss(), _plan(plan, account), _receipt(release.receipt, ledger), _card(drawn, ledger, folder)]
+        yield [*made, _registration(ledger, account), *_exports(ledger, folder)]
+
+
+def _loss() -> Kind:
+    loss = 3 * ts.gaussian(sigma=2).sampled(rate=0.1) + ts.zcdp(rho=0.1, delta=1e-9)
+    loss = loss + ts.discrete_pair([0.5, 0.5], [0.25, 0.75])
+    return Kind("loss", loss.to_json(), lambda text: ts.PrivacyLoss.from_json(text).to_json())
+
+
+def _plan(plan: Any, account: Any) -> Kind:
+    return Kind("plan", plan.to_json(), lambda text: Plan.from_json(text, account=account).to_json())
+
+
+def _receipt(receipt: Receipt, ledger: Any) -> Kind:
+    def believe(text: str) -> str:
+        read = Receipt.from_json(text)
+        problems = ledger.verify(receipts=[read]).problems
+        if problems:
+            raise TallystickError(problems[0])
+        return read.to_json()
+
+    return Kind("receipt", receipt.to_json(), believe)
+
+
+def _card(drawn: Any, ledger: Any, folder: Path) -> Kind:
+    path = folder / "mutated.json"
+
+    def believe(text: str) -> str:
+        path.write_text(text, encoding="utf-8", errors="surrogatepass")
+        read, page = read_card(path)
+        bad = [finding for finding in check_card(read, ledger, page=None) if not finding.holds]
+        if bad:
+            raise TallystickError(bad[0].problem)
+        return read.to_json()
+
+    return Kind("card", drawn.to_json(), believe)
+
+
+def _registration(ledger: Any, account: Any) -> Kind:
+    """What a ledger says about a data set, which is read again before every plan."""
+    data = find("visits", ledger)
+
+    def believe(text: str) -> str:
+        read = read_note("visits", account.name, text, data.least_price)
+        read.opened(account)
+        return read.to_note()
+
+    return Kind("registration", data.to_note(), believe)
+
+
+def _exports(ledger: Any, folder: Path) -> list[Kind]:
+    """An export as it is spoiled by accident, and as a forger spoils it who makes the chain and a signature anew."""
+    signer = Signer.of_user(folder / "config")
+    lines = [json.loads(line) for line in ledger.export(signer=signer)]
+    turn = itertools.count()
+
+    def believe(text: str) -> str:
+        told = strict_json.read(text)
+        if not isinstance(told, list):
+            raise InvalidInput("export", "no list", "a list")
+        place, config = folder / f"imported{next(turn)}.db", folder / f"config{next(turn)}"
+        import_ledger((json.dumps(line) for line in told), place, config=config)
+        with ts.Ledger(place, config=config, create=False) as copy:
+            report = copy.verify()
+            if not report.intact or copy.underpriced():
+                raise TallystickError("verify finds it")
+            again = [json.loads(line) for line in copy.export(signer=FORGER)]
+        place.unlink()
+        # The last line is a new signature of the same checkpoint; when it was signed is not part of it.
+        again[-1]["by"], again[-1]["signature"] = told[-1]["by"], told[-1]["signature"]
+        again[-1]["checkpoint"]["at"] = told[-1]["checkpoint"]["at"]
+        return json.dumps(again)
+
+    def forge(text: str, draw: random.Random) -> str:
+        told = json.loads(text)
+        index = draw.randrange(1, len(told) - 1)
+        try:
+            return forged(told, index, json.loads(mutated(told[index]["body"], draw)))
+        except (ValueError, RecursionError):
+            return text[: draw.randrange(len(text))]
+
+    good = json.dumps(lines)
+    return [Kind("export", good, believe), Kind("forged export", good, believe, spoil=forge)]
+
+
+def forged(told: list[Any], index: int, body: Any) -> str:
+    """One entry changed, every later hash computed again, and the checkpoint signed by the forger."""
+    lines = json.loads(json.dumps(told))
+    lines[index]["body"] = canonical(body)
+    head = GENESIS
+    for line in lines[1:-1]:
+        head = line["hash"] = link(head, line["body"])
+    lines[-1]["checkpoint"]["head"] = head
+    lines[-1]["by"], lines[-1]["signature"] = FORGER.public, FORGER.sign(lines[-1]["checkpoint"])
+    return json.dumps(lines)
+
+
+def spoiled(kind: Kind, count: int, seed: int) -> Iterator[tuple[str, str]]:
+    """Mutations of one kind of file that were taken wrongly, with what was wrong."""
+    draw = random.Random(f"{kind.name} {seed}")
+    for _ in range(count):
+        text = kind.spoil(kind.good, draw)
+        problem = kind.judge(text)
+        if problem is not None:
+            yield problem, text

@@ -1,0 +1,63 @@
+"""Files from outside are refused, or mean what they say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hostile.files import Kind, kinds, spoiled
+from tallystick.strict_json import read
+
+
+@pytest.fixture(scope="module")
+def every(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Kind]]:
+    with kinds(tmp_path_factory.mktemp("hostile")) as found:
+        yield {kind.name: kind for kind in found}
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("loss", 400), ("plan", 400), ("receipt", 200), ("card", 40), ("registration", 300), ("export", 60), ("forged export", 60)],
+)  # fmt: skip
+def test_a_spoiled_file_is_refused_or_means_what_it_says(every: dict[str, Kind], name: str, count: int) -> None:
+    kind = every[name]
+    assert kind.judge(kind.good) is None
+    assert kind.counts["meant it"] == 1  # the good one is believed
+    assert list(spoiled(kind, count, 2026)) == []
+    assert kind.counts["refused"] > count // 2
+
+
+def test_every_kind_of_file_is_here(every: dict[str, Kind]) -> None:
+    assert set(every) == {"loss", "plan", "receipt", "card", "registration", "export", "forged export"}
+
+
+def test_a_reader_that_passes_over_what_it_does_not_know_is_caught(every: dict[str, Kind]) -> None:
+    def careless(text: str) -> str:
+        told = read(text)
+        return json.dumps({key: value for key, value in told.items() if key in json.loads(every["loss"].good)})
+
+    twin = replace(every["loss"], believe=careless)
+    assert any("does not mean what it says" in problem for problem, _ in spoiled(twin, 400, 1))
+
+
+def test_a_reader_that_lets_other_errors_out_is_caught(every: dict[str, Kind]) -> None:
+    twin = replace(every["loss"], believe=lambda text: str(json.loads(text)["terms"][0][1]))
+    assert any(problem.split(":")[0] in ("JSONDecodeError", "TypeError") for problem, _ in spoiled(twin, 100, 1))
+
+
+def test_a_changed_price_in_an_export_is_found_though_chain_and_signature_are_new(
+    every: dict[str, Kind], tmp_path: Path
+) -> None:
+    kind = every["forged export"]
+    told = json.loads(kind.good)
+    entry = next(line for line in told[1:-1] if '"kind":"begin"' in line["body"])
+    body = json.loads(entry["body"])
+    body["lines"][0][1] //= 2
+    from hostile.files import forged
+
+    assert kind.judge(forged(told, told.index(entry), body)) is None
+    assert kind.counts["refused"] > 0

@@ -46,10 +46,10 @@ def read(
 
 
 def same(told: Any, again: Any) -> bool:
-    """Whether what was read is what would be written: a field that is passed over in silence is a lie somebody can tell.
+    """Whether what was read is what would be written: a field passed over in silence is a lie somebody can tell.
 
-    >>> same({"a": 1, "b": [True]}, {"b": [True], "a": 1}), same({"a": 1}, {"a": True}), same({"a": 1, "c": 0}, {"a": 1})
-    (True, False, False)
+    >>> same({"a": 1, "b": [True]}, {"b": [True], "a": 1}), same({"a": 1}, {"a": True})
+    (True, False)
     """
     return json.dumps(told, sort_keys=True) == json.dumps(again, sort_keys=True)
 

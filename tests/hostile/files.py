@@ -133,7 +133,7 @@ def _card(drawn: Any, ledger: Any, folder: Path) -> Kind:
 
     def believe(text: str) -> str:
         path.write_text(text, encoding="utf-8", errors="surrogatepass")
-        read, page = read_card(path)
+        read, _ = read_card(path)
         bad = [finding for finding in check_card(read, ledger, page=None) if not finding.holds]
         if bad:
             raise TallystickError(bad[0].problem)

@@ -21,8 +21,16 @@ def every(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Kind]]
 
 @pytest.mark.parametrize(
     ("name", "count"),
-    [("loss", 400), ("plan", 400), ("receipt", 200), ("card", 40), ("registration", 300), ("export", 60), ("forged export", 60)],
-)  # fmt: skip
+    [
+        ("loss", 400),
+        ("plan", 400),
+        ("receipt", 200),
+        ("card", 40),
+        ("registration", 300),
+        ("export", 60),
+        ("forged export", 60),
+    ],
+)
 def test_a_spoiled_file_is_refused_or_means_what_it_says(every: dict[str, Kind], name: str, count: int) -> None:
     kind = every[name]
     assert kind.judge(kind.good) is None

@@ -63,8 +63,9 @@ def import_lines(lines: Iterable[str], store: Store, *, config: Path | None = No
     reader = _parsed(lines)
     opening = next(reader, {})
     ledger_id = opening.get("ledger")
-    named = isinstance(ledger_id, str) and re.fullmatch("[0-9a-f]{32}", ledger_id)
-    if opening.get("format") != FORMAT or not named or len(opening) != 2:
+    if not isinstance(ledger_id, str) or not re.fullmatch("[0-9a-f]{32}", ledger_id):
+        raise InvalidInput("export", "this file", ALLOWED)
+    if opening.get("format") != FORMAT or len(opening) != 2:
         raise InvalidInput("export", "this file", ALLOWED)
     anchor = AnchorFile(ledger_id, config)
     with store.write("import") as transaction:

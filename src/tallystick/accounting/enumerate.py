@@ -120,6 +120,8 @@ def repeated(atoms: Array, masses: Array, count: int) -> tuple[Array, Array]:
     """Sums and log-masses of ``count`` independent copies, by the numbers of times each atom occurs."""
     if count == 1:
         return atoms, masses
+    if atoms.size == 1:
+        return count * atoms, count * masses
     remaining = np.array([count], dtype=np.float64)
     losses, logs = np.zeros(1), np.array([math.lgamma(count + 1.0)])
     log_factorial = np.array([math.lgamma(k + 1.0) for k in range(count + 1)])

@@ -121,18 +121,21 @@ def sum_of_laws(
     magnitude = np.zeros(size // 2 + 1)
     blurred = np.zeros(size // 2 + 1)
     error = FFT_ULPS * math.log2(size) * UNIT
-    for tilt in tilts:
-        transform = np.fft.rfft(_folded(tilt.weights, size), size)
-        spectrum *= transform**tilt.count
-        absolute = np.abs(transform)
-        with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        for tilt in tilts:
+            transform = np.fft.rfft(_folded(tilt.weights, size), size)
+            spectrum *= transform**tilt.count
+            absolute = np.abs(transform)
             magnitude += tilt.count * np.log(absolute)
-        blurred += tilt.count * np.log(absolute + error)
-    entries = np.fft.irfft(spectrum, size)
-    total = sum(t.count for t in tilts)
-    power_error = np.exp(blurred) - np.exp(magnitude) + 8.0 * UNIT * (total + len(tilts)) * np.exp(magnitude)
-    # The half spectrum stands for all of it: at most twice its mean.
-    rounding = float(2.0 * np.sum(power_error) / size) + error * float(2.0 * np.sum(np.exp(magnitude)) / size)
+            blurred += tilt.count * np.log(absolute + error)
+        entries = np.fft.irfft(spectrum, size)
+        total = sum(t.count for t in tilts)
+        power_error = np.exp(blurred) - np.exp(magnitude) + 8.0 * UNIT * (total + len(tilts)) * np.exp(magnitude)
+        # The half spectrum stands for all of it: at most twice its mean.
+        rounding = float(2.0 * np.sum(power_error) / size) + error * float(2.0 * np.sum(np.exp(magnitude)) / size)
+    if not math.isfinite(rounding):
+        # Weights sum to one only as far as doubles go, and that to a high power: all that is known is that they are shares.
+        entries, rounding = np.zeros(size), 1.0
     base = sum(t.count * t.law.first for t in tilts)
     # Exact arithmetic: the offset and the index times the step are large and cancel.
     offset = sum((t.count * Fraction(t.law.offset) for t in tilts), Fraction(0))
@@ -140,7 +143,7 @@ def sum_of_laws(
     # Room beyond the largest value is wasted: move the window down, but not below the smallest.
     length = sum(t.count * (t.law.masses.size - 1) for t in tilts) + 1
     low_index = max(min(low_index, base + length - size), base) if length > size else base
-    order = (np.arange(size) + low_index - base) % size
+    order = (np.arange(size) + (low_index - base) % size) % size  # whole numbers beyond 64 bits are reduced first
     values = float(offset + low_index * Fraction(step)) + step * np.arange(size, dtype=np.float64)
     above, wrapped = _leaks(tilts, theta, float(values[0]), float(values[-1]) + step) if leaks else (1.0, 1.0)
     farthest = sum(t.count * max(abs(t.law.values[0]), abs(t.law.values[-1])) for t in tilts)

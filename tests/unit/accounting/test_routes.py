@@ -115,3 +115,15 @@ def test_cut_batches_are_not_bounded_by_what_is_uncut() -> None:
     leaf = ts.gaussian(sigma=1).sampled(rate=0.5, largest=60, population=100).terms[0][0]
     assert leaf.unamplified is leaf
     assert math.isinf((20 * ts.gaussian(sigma=1).sampled(rate=0.5, largest=55, population=100)).epsilon(delta=1e-3))
+
+
+def test_a_certain_loss_is_not_listed_a_billion_times() -> None:
+    """A lower pair of one atom once asked for the logarithms of a billion factorials: 23 GB."""
+    loss = 10**9 * ts.zcdp(rho=1.3e-7).sampled(rate=0.9999996)
+    assert loss.delta_bounds(epsilon=0.0).lower == 0.0
+    assert 130.0 < loss.epsilon(delta=1e-9) < 1300.0
+
+
+def test_a_grid_far_beyond_64_bits_is_wide_and_no_crash() -> None:
+    loss = 10**9 * ts.discrete_laplace(scale=0.045, sensitivity=100_000)
+    assert loss.epsilon_bounds(delta=1e-150).upper <= 1e9 * 100_000 / 0.045 * (1 + 1e-12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import importlib.util
 import math
 import os
@@ -15,12 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import tallystick as ts
 from tallystick.ledger import Account
 from tallystick.tables import run
+from tallystick.tables.parts import Part
 from tallystick.tables.plan import Plan
 from unit.tables.tables import awkward
 from unit.tables.test_gates import held
@@ -124,6 +127,17 @@ def expressions_agree(spark: Any, folder: Path) -> None:
     spark.read.parquet(str(path)).createOrReplaceTempView("numbers")
     here, there = ts.Private(path).table(unit="u"), ts.Private(spark).table("numbers", unit="u")
     assert held(here, "c0", "c1") == held(there, "c0", "c1")
+
+
+def check_old_days(spark: Any, folder: Path) -> None:
+    """A day before 15 October 1582 in a Parquet file is a day: by default Spark raises at it, and so tells of it."""
+    days = [datetime.date(1582, 10, 10), datetime.date(1, 1, 1), datetime.date(2024, 1, 1)]
+    path = folder / "days.parquet"
+    pq.write_table(pa.table({"u": [1, 2, 3], "day": days}), path)
+    spark.read.parquet(str(path)).createOrReplaceTempView("days")
+    table = ts.Private(spark).table("days", unit="u").per_unit(max_groups=1, max_rows_per_group=1)
+    plan = table.group_by("day", keys=days).agg(n=ts.count()).plan(rho=1)
+    assert [int(n) for n in run.integers(plan).numbers[Part("rows")][:, 0]] == [1, 1, 1]
 
 
 def test_spark_in_this_process_computes_the_same_integers_and_releases(

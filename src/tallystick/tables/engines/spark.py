@@ -17,6 +17,7 @@ from tallystick.tables.sources import Source
 if TYPE_CHECKING:
     from tallystick.tables.keyset import Upload
 
+_OLD_DAYS = ("spark.sql.parquet.datetimeRebaseModeInRead", "spark.sql.parquet.int96RebaseModeInRead")
 _TYPES = {"integer": "bigint", "number": "double", "text": "string", "boolean": "boolean", "date": "date"}
 
 
@@ -41,6 +42,11 @@ class SparkEngine:
             ("spark.sql.caseSensitive", "true"),
         ):
             self.session.conf.set(setting, value)
+        # A view of the user's is read as the user's session says. By default it raises at a day before 15 October 1582
+        # in a Parquet file, which would tell that there is one. Not set back: another release may be reading.
+        for setting in _OLD_DAYS:
+            if session.conf.get(setting, "EXCEPTION").upper() == "EXCEPTION":
+                session.conf.set(setting, "CORRECTED")
         self.kept: dict[str, Any] = {}
         self.mark = uuid.uuid4().hex[:8]
 

@@ -128,6 +128,19 @@ def test_a_collation_of_postgresql_merges_no_texts(postgres: str, database: Call
     assert counts(ts.Private(postgres).table(name, unit="who"), ["a", "A", "á", "Á"]) == [1, 1, 1, 0]
 
 
+@pytest.mark.parametrize(("domain", "kind", "value"), [("double", "numeric", "1e400"), ("tinyint", "text", "'x'")])
+def test_a_domain_of_postgresql_is_not_taken_for_the_type_it_is_named_after(
+    postgres: str, database: Callable[..., str], domain: str, kind: str, value: str
+) -> None:
+    """Reading it as that type would raise at the value and pass without it."""
+    name = database(f"who int, v {domain}", f"1, {value}", before=f"create domain {domain} as {kind}")
+    table = ts.Private(postgres).table(name, unit="who")
+    assert table.schema.type_of("v") == "unsupported"
+    with pytest.raises(InvalidInput):
+        table.filter(ts.col("v") > 0)
+    assert run.integers(table.per_unit(max_rows_per_group=1).agg(n=ts.count()).plan(rho=1)).numbers
+
+
 # ---- names
 
 

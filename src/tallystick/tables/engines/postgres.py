@@ -23,9 +23,12 @@ _TYPES = {
     "boolean": "boolean",
     "date": "date",
 }
+# a domain may have the name of a type of ours, tinyint or double say, and hold what that cannot: it is not read
 _COLUMNS = """
-    SELECT a.attname, format_type(a.atttypid, NULL)
+    SELECT a.attname,
+           CASE t.typnamespace WHEN 'pg_catalog'::regnamespace THEN format_type(t.oid, NULL) ELSE 'a type of its own' END
     FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+         JOIN pg_type t ON t.oid = a.atttypid
     WHERE c.relname = %s AND (n.nspname = %s OR (%s = '' AND pg_table_is_visible(c.oid)))
       AND a.attnum > 0 AND NOT a.attisdropped AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
     ORDER BY a.attnum

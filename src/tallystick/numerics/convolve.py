@@ -134,7 +134,7 @@ def sum_of_laws(
         # The half spectrum stands for all of it: at most twice its mean.
         rounding = float(2.0 * np.sum(power_error) / size) + error * float(2.0 * np.sum(np.exp(magnitude)) / size)
     if not math.isfinite(rounding):
-        # Weights sum to one only as far as doubles go, and that to a high power: all that is known is that they are shares.
+        # Weights sum to one only as far as doubles go, here to a high power: all that is known is that they are shares.
         entries, rounding = np.zeros(size), 1.0
     base = sum(t.count * t.law.first for t in tilts)
     # Exact arithmetic: the offset and the index times the step are large and cancel.

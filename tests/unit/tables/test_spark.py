@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 

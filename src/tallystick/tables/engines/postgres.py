@@ -26,7 +26,7 @@ _TYPES = {
 # a domain may have the name of a type of ours, tinyint or double say, and hold what that cannot: it is not read
 _COLUMNS = """
     SELECT a.attname,
-           CASE t.typnamespace WHEN 'pg_catalog'::regnamespace THEN format_type(t.oid, NULL) ELSE 'a type of its own' END
+           CASE t.typnamespace WHEN 'pg_catalog'::regnamespace THEN format_type(t.oid, NULL) ELSE 'of its own' END
     FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
          JOIN pg_type t ON t.oid = a.atttypid
     WHERE c.relname = %s AND (n.nspname = %s OR (%s = '' AND pg_table_is_visible(c.oid)))

@@ -10,7 +10,7 @@ export OPENBLAS_NUM_THREADS = 1
 export MPLBACKEND = Agg
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help demo test check lint types layers format bench campaign campaign-accounting campaign-ledger campaign-mechanisms campaign-theorems coverage-ledger pictures statements clean
+.PHONY: help demo test check lint types layers format bench campaign campaign-accounting campaign-ledger campaign-mechanisms campaign-theorems coverage-ledger pictures statements walks clean
 
 help:
 	@echo "make demo      a table published privately, a denial, a privacy card; offline once installed"
@@ -85,6 +85,9 @@ coverage-ledger: $(VENV)/.installed-dev
 	$(BIN)/python -m coverage run --rcfile benchmarks/ledger/coverage.ini -m pytest --quiet tests/unit/ledger tests/crash
 	$(BIN)/python -m coverage combine --quiet --rcfile benchmarks/ledger/coverage.ini
 	$(BIN)/python -m coverage report --rcfile benchmarks/ledger/coverage.ini
+
+walks: $(VENV)/.installed-dev
+	$(BIN)/python docs/walks.py --files
 
 statements: $(VENV)/.installed-dev
 	$(BIN)/python docs/statements.py

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tallystick.errors import LedgerIntegrity, Unavailable
+from tallystick.printing import nearest
 from tallystick.tables.estimates import Estimate, Noisy
 from tallystick.tables.keyset import PublicTable
-from tallystick.visible import inert
+from tallystick.visible import inert, visible
 
 if TYPE_CHECKING:
     from tallystick.ledger.receipt import Receipt
@@ -155,6 +156,20 @@ class Release:
     def __len__(self) -> int:
         return len(self.keys)
 
+    def __str__(self) -> str:
+        """The table for a terminal: values with their intervals, at most 40 groups."""
+        fields = [name for name in self.columns if not (name.endswith(("_lower", "_upper")) and name[:-6] in self.data)]
+        lines = [[visible(name) for name in fields]]
+        for row in self.rows[:40]:
+            ends = {name: (row.get(f"{name}_lower"), row.get(f"{name}_upper")) for name in fields}
+            lines.append([_with_interval(row[name], *ends[name]) for name in fields])
+        widths = [max(len(line[i]) for line in lines) for i in range(len(fields))]
+        told = [
+            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+        ]
+        more = [f"... and {len(self) - 40} more groups"] if len(self) > 40 else []
+        return "\n".join([*told, *more])
+
     def __repr__(self) -> str:
         return f"<Release of plan {self.plan.hash[:12]}: {len(self)} groups, columns {', '.join(self.columns)}>"
 
@@ -166,6 +181,15 @@ class Release:
             "<tr>" + "".join(f"<td>{escape(_shown(v))}</td>" for v in row.values()) + "</tr>" for row in self.rows[:50]
         )
         return f"<table><tr>{head}</tr>{body}</table><small>{len(self)} groups; plan {self.plan.hash[:12]}</small>"
+
+
+def _with_interval(value: Any, lower: Any, upper: Any) -> str:
+    def shown(number: Any) -> str:
+        if isinstance(number, float):
+            return nearest(number, 5)
+        return f"{number:,}" if isinstance(number, int) and not isinstance(number, bool) else visible(_shown(number))
+
+    return shown(value) if lower is None else f"{shown(value)} [{shown(lower)}, {shown(upper)}]"
 
 
 def _plain(values: Any) -> list[Any]:

@@ -10,6 +10,8 @@ import csv
 import io
 import json
 import shlex
+import shutil
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -160,8 +162,10 @@ def _document(text: str) -> Any:
 
 def _next(folder: Path) -> list[str]:
     ledger = shlex.quote(str(folder / "demo-ledger.db"))
+    # After `make demo` the command is in .venv/bin, which is on nobody's path.
+    command = "tallystick" if shutil.which("tallystick") or not sys.argv[0] else shlex.quote(sys.argv[0])
     return [
-        f"tallystick card show {shlex.quote(str(folder / 'card.html'))}",
-        f"tallystick budget --ledger {ledger}",
-        "tallystick demo --accounting",
+        f"{command} card show {shlex.quote(str(folder / 'card.html'))}",
+        f"{command} budget --ledger {ledger}",
+        f"{command} demo --accounting",
     ]

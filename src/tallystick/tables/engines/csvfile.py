@@ -4,8 +4,9 @@ A file is RFC 4180: a cell that holds a delimiter, a quote or a line break stand
 Where records end follows from the bytes before and from nothing else, so what one person wrote into a cell, in quotes
 as any writer of CSV puts it, cannot end a record or start another. What is not RFC 4180 costs as little as can be: a
 record that is longer than ``LONGEST_RECORD``, is no UTF-8, or holds a NUL is dropped; where a quote is not closed, or
-text follows one that is, only the line on which that record begins is dropped, so it swallows nobody else's line. (A
-writer that does not quote at all lets people write lines of their own; no reader can tell those apart.)
+text follows one that is, only the line on which that record begins is dropped, and not the lines after it. (A writer
+that does not quote at all lets people write lines of their own, or open a quote that somebody else's text, if that
+begins with a delimiter or a line break, happens to close; no reader can tell such a file from a true one.)
 """
 
 from __future__ import annotations

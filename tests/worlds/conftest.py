@@ -1,0 +1,5 @@
+"""The packed tables share the suite's PostgreSQL server."""
+
+from __future__ import annotations
+
+from crash.stores import config, postgres, tmp_path  # noqa: F401

@@ -1,0 +1,83 @@
+"""No unit moves the integers of a plan by more than is paid for, and no failure after the charge depends on data.
+
+Thousands of pairs of hostile neighbouring tables, drawn the same way every time; ``campaign.py`` draws more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from worlds import twins
+from worlds.engines import Files, Postgres, Spark, spark_session
+from worlds.judge import Tally, trial
+
+PARTS = {"rows", "units", "present", "total", "squares", "bins", "tree"}
+
+
+@pytest.mark.parametrize("kind", ["memory", "parquet", "csv", "duckdb"])
+def test_no_unit_is_worth_more_than_it_pays_on_duckdb(kind: str, tmp_path: Path) -> None:
+    tally, host = Tally(), Files(tmp_path, (kind,))
+    for seed in range(8):
+        trial(host, seed, 100, tally)
+    assert not tally.wrong, tally.wrong
+    assert tally.pairs >= 700
+    assert tally.moved > tally.pairs / 4
+
+
+@pytest.fixture
+def database(postgres: str, tmp_path: Path) -> Iterator[Postgres]:
+    pytest.importorskip("psycopg")
+    with contextlib.closing(Postgres(postgres, tmp_path)) as host:
+        yield host
+
+
+def test_no_unit_is_worth_more_than_it_pays_on_postgresql(database: Postgres) -> None:
+    tally = Tally()
+    for seed in range(10):
+        trial(database, seed, 40, tally)
+    assert not tally.wrong, tally.wrong
+    assert tally.pairs >= 320
+    assert tally.moved > tally.pairs / 4
+    assert tally.compared  # with DuckDB
+
+
+@pytest.mark.xdist_group("spark")
+@pytest.mark.skipif(importlib.util.find_spec("pyspark") is None, reason="pyspark is not installed")
+def test_no_unit_is_worth_more_than_it_pays_on_spark(tmp_path: Path) -> None:
+    tally = Tally()
+    with spark_session(tmp_path) as session:
+        for seed in (1, 2):
+            trial(Spark(session, tmp_path), seed, 30, tally, plain=0.5)
+    assert not tally.wrong, tally.wrong
+    assert tally.moved > tally.pairs / 4
+
+
+def test_every_part_of_a_plan_is_drawn_and_reaches_its_claim(tmp_path: Path) -> None:
+    """Otherwise the tests above would say little: some world uses up all that each part may move."""
+    tally, host = Tally(), Files(tmp_path)
+    for seed in range(100, 116):
+        trial(host, seed, 30, tally)
+    assert tally.fullest.keys() == PARTS
+    assert {kind for kind, share in tally.fullest.items() if share == 1.0} == PARTS
+
+
+@pytest.mark.parametrize("twin", twins.TWINS, ids=lambda twin: twin.name)
+def test_a_system_without_one_of_its_protections_is_convicted(twin: twins.Twin, tmp_path: Path) -> None:
+    honest, broken = twin.verdicts(tmp_path)
+    assert not honest.wrong, honest.wrong
+    assert honest.plans == 1
+    assert broken.wrong
+
+
+def test_postgresql_without_the_plain_collation_is_convicted(database: Postgres, tmp_path: Path) -> None:
+    if not database.loose:
+        pytest.skip("this PostgreSQL has no ICU")
+    scene = twins.on(database, twins.listed, by_row=True)
+    honest, broken = twins.Twin("collation", scene, twins.without_collation()).verdicts(tmp_path)
+    assert not honest.wrong, honest.wrong
+    assert broken.wrong

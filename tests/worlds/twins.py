@@ -1,0 +1,241 @@
+"""What the judge must convict: the same system with one of its protections switched off.
+
+Each twin has a scene, tables and a question that the true system answers within its claim, and a way to break it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from sqlglot import exp
+
+import tallystick as ts
+from tallystick.tables import dialects, program, run
+from tallystick.tables.engines import csvfile
+from tallystick.tables.plan import Plan
+from worlds.engines import TABLE, Files, Host, Places, csv_of
+from worlds.judge import Answered, Tally, judge
+from worlds.tables import COLUMNS, SPELLINGS, Worlds, drawn
+
+COUNT = 40
+KEYS = ["a", "A", "a ", "á"]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Tables and a question about them."""
+
+    plan: Plan
+    places: Places
+    answered: Answered = run.integers
+
+
+Broken = Callable[[Scene], Any]
+
+
+@dataclass(frozen=True)
+class Twin:
+    """A protection, and the system without it."""
+
+    name: str
+    scene: Callable[[Path], Scene]
+    broken: Broken
+
+    def verdicts(self, folder: Path) -> tuple[Tally, Tally]:
+        """What the judge says of the true system, and of the broken one."""
+        scene = self.scene(folder)
+        honest, broken = Tally(), Tally()
+        judge(scene.plan, scene.places, COUNT, honest, self.name)
+        with self.broken(scene) as worse:
+            judge(worse.plan, worse.places, COUNT, broken, self.name, worse.answered)
+        return honest, broken
+
+
+def _worlds(*, by_row: bool = False, replace: bool = False) -> Worlds:
+    found = drawn(random.Random(11), COUNT, by_row=by_row, replace=replace)
+    for row in (*found.one, *found.two):
+        row.pop("broken", None)
+    return found if found.names == SPELLINGS[0] else Worlds(**{**vars(found), "names": SPELLINGS[0]})
+
+
+def _asked(places: Places, worlds: Worlds, ask: Callable[[Any], Any], *, unit: Any = "u") -> Plan:
+    types = worlds.types if places.kind == "csv" else None
+    plan: Plan = ask(ts.Private(places.one).table(TABLE, unit=unit, types=types)).plan(rho=1.0)
+    return plan
+
+
+def _scene(ask: Callable[[Any], Any], kind: str = "memory", **how: bool) -> Callable[[Path], Scene]:
+    def made(folder: Path) -> Scene:
+        worlds = _worlds(**how)
+        places = Files(folder, (kind,)).places(worlds, random.Random(1))
+        return Scene(_asked(places, worlds, ask, unit=ts.each_row if how.get("by_row") else "u"), places)
+
+    return made
+
+
+def on(host: Host, ask: Callable[[Any], Any], **how: bool) -> Callable[[Path], Scene]:
+    """The same scene on another engine."""
+
+    def made(folder: Path) -> Scene:
+        worlds = _worlds(**how)
+        places = host.places(worlds, random.Random(1))
+        return Scene(_asked(places, worlds, ask, unit=ts.each_row if how.get("by_row") else "u"), places)
+
+    return made
+
+
+def _capped(table: Any) -> Any:
+    return table.per_unit(max_groups=1, max_rows_per_group=1)
+
+
+def grouped(table: Any) -> Any:
+    """By a text column, with private keys."""
+    return _capped(table).group_by("w", "t", keys=ts.private_keys(delta=1e-6)).agg(rows=ts.count())
+
+
+def _clamped(table: Any) -> Any:
+    return _capped(table).group_by("w", keys=list(range(COUNT))).agg(total=ts.sum("Small", 3, 4))
+
+
+def _converted(table: Any) -> Any:
+    return _capped(table).group_by("w", keys=list(range(COUNT))).agg(total=ts.sum("n", 0, 1))
+
+
+def listed(table: Any) -> Any:
+    """Public keys that differ in case, a space or an accent."""
+    return table.group_by("w", "t", keys=[(w, key) for w in range(COUNT) for key in KEYS]).agg(rows=ts.count())
+
+
+def _joined(table: Any) -> Any:
+    public = [{"t": key, "land": "x"} for key in KEYS]
+    return table.join(public, on="t").group_by("w", keys=list(range(COUNT))).agg(rows=ts.count())
+
+
+def _with_caps(**caps: int) -> Broken:
+    @contextlib.contextmanager
+    def broken(scene: Scene) -> Iterator[Scene]:
+        def answered(plan: Plan) -> run.Exact:
+            wide = replace(plan.query, caps=replace(plan.query.caps, **caps))
+            return run.integers(replace(plan, query=wide))
+
+        yield replace(scene, answered=answered)
+
+    return broken
+
+
+def _with(*targets: tuple[Any, str, Any]) -> Broken:
+    @contextlib.contextmanager
+    def broken(scene: Scene) -> Iterator[Scene]:
+        with contextlib.ExitStack() as stack:
+            for owner, name, value in targets:
+                stack.enter_context(patch.object(owner, name, value))
+            yield scene
+
+    return broken
+
+
+def without_collation() -> Broken:
+    """Text compared as its column says."""
+    return _with((dialects, "_byte_by_byte", lambda text: text))
+
+
+@contextlib.contextmanager
+def _repeated_keys(scene: Scene) -> Iterator[Scene]:
+    keys = scene.plan.query.keys
+    object.__setattr__(keys, "rows", keys.rows * 2)  # type: ignore[union-attr]
+    yield scene
+
+
+@contextlib.contextmanager
+def _repeated_join(scene: Scene) -> Iterator[Scene]:
+    public = scene.plan.query.table.steps[0].public
+    object.__setattr__(public, "rows", public.rows * 3)  # type: ignore[union-attr]
+    yield scene
+
+
+@contextlib.contextmanager
+def _other_engine(scene: Scene) -> Iterator[Scene]:
+    """An engine that computes something else: it sees the neighbour."""
+    yield replace(scene, places=replace(scene.places, third=scene.places.two))
+
+
+def _never_clamped(self: Any, value: Any, lower: Any, upper: Any, first: Any, last: Any, inside: Any) -> Any:
+    return dialects.case([(dialects.missing(value), exp.Null())], inside)
+
+
+def _partial_cast(self: Any, value: Any, kind: str) -> Any:
+    return self.cast(value, kind)
+
+
+def _line_by_line(text: Any, comma: bytes) -> Iterator[bytes]:
+    """A reader that takes every line for a record."""
+    yield b"".join(line.replace(b'"', b"") + b"\n" for line in text[:].split(b"\n"))
+
+
+def _by_position(place: str, copy: Path) -> list[str]:
+    """A reader that takes the columns to stand in one order, whatever the header says."""
+    return sorted(_true_copy(place, copy))
+
+
+_true_copy = csvfile.private_copy
+
+
+def _forged(folder: Path) -> Scene:
+    """One unit writes into a cell what would be lines of five others; a writer of CSV puts it in quotes."""
+    worlds = _worlds()
+    order = [column for column in COLUMNS if column != "t"] + ["t"]
+    paths = []
+    for name, rows, other in (("one", worlds.one, worlds.two), ("two", worlds.two, worlds.one)):
+        shared = {id(row) for row in other}
+        told = []
+        for row in rows:
+            if id(row) not in shared:  # the unit's own rows
+                lines = [f"{row['w']},{7 * 10**9 + row['w'] * 10 + n},{'' if row['k'] is None else row['k']}"
+                         + "," * (len(order) - 3) + "y" for n in range(5)]  # fmt: skip
+                row = row | {"t": "x\n" + "\n".join(lines)}
+            told.append(row)
+        path = folder / f"forged-{name}.csv"
+        path.write_bytes(csv_of(worlds, told, order))
+        paths.append(str(path))
+    places = Places("csv", *paths)
+
+    def people(table: Any) -> Any:
+        return _capped(table).group_by("w", keys=list(range(COUNT))).agg(people=ts.count_units())
+
+    return Scene(_asked(places, worlds, people), places)
+
+
+def _one_odd_row(folder: Path) -> Scene:
+    """Only one row of one of the tables holds a number that a partial cast cannot take."""
+    worlds = _worlds()
+    for row in (*worlds.one, *worlds.two):
+        row["n"] = 1
+    worlds.one[0]["n"] = 2**64 - 1
+    two = [row for row in worlds.two if row is not worlds.one[0]]
+    places = Files(folder, ("memory",)).places(Worlds(**{**vars(worlds), "two": two}), random.Random(1))
+    return Scene(_asked(places, worlds, _converted), places)
+
+
+TWINS = [
+    Twin("no cap on groups", _scene(grouped), _with_caps(max_groups=10_000)),
+    Twin("no cap on rows", _scene(grouped), _with_caps(max_rows=1_024)),
+    Twin("no clamping", _scene(_clamped), _with((program._Compiler, "_clamped", _never_clamped))),
+    Twin("a public key twice", _scene(listed, by_row=True), _repeated_keys),
+    Twin("a joined key three times, rows protected", _scene(_joined, by_row=True), _repeated_join),
+    Twin("text compared by its collation", _scene(listed, "duckdb", by_row=True), without_collation()),
+    Twin("CSV records split at line ends", _forged, _with((csvfile, "_records", _line_by_line))),
+    Twin("CSV columns by position", _scene(grouped, "csv"), _with((csvfile, "private_copy", _by_position))),
+    Twin("a cast that raises", _scene(_converted), _with((dialects.DuckWords, "try_cast", _partial_cast))),
+    Twin(
+        "a look at rows before the charge",
+        _one_odd_row,
+        _with((dialects.DuckWords, "try_cast", _partial_cast), (run, "preflight", lambda plan: run.integers(plan))),
+    ),
+    Twin("another engine computes something else", _scene(grouped), _other_engine),
+]

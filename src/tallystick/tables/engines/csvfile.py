@@ -27,6 +27,8 @@ from tallystick.errors import InvalidInput
 LONGEST_HEADER = 1 << 20
 LONGEST_RECORD = 1 << 20
 _BLOCK = 4 << 20
+_MARK = "\ufeff".encode()
+"""DuckDB leaves out a byte order mark that a file begins with. Ours is that one, so that one in a record is data."""
 
 
 def delimiter(place: str) -> str:
@@ -66,6 +68,7 @@ def private_copy(place: str, copy: Path) -> list[str]:
     raw = copy.with_suffix(".raw")
     with Path(place).open("rb") as file, _own(raw) as held, _own(copy) as out:
         names = _names(file, place)
+        out.write(_MARK)
         shutil.copyfileobj(file, held, _BLOCK)
         raw.unlink()  # the open file stays until it is closed, and nobody else can open it
         if held.tell() == 0:

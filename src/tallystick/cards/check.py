@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 from tallystick.cards.card import Card, card_of
 from tallystick.cards.contents import Subject
 from tallystick.errors import InvalidInput, TallystickError
+from tallystick.ledger.charge import request_digest
 from tallystick.ledger.filters import Amount
 from tallystick.ledger.receipt import Receipt
+from tallystick.tables.identity import request
 
 if TYPE_CHECKING:
     from tallystick.ledger.account import Account
@@ -37,7 +39,7 @@ def check_card(card: Card, ledger: Ledger, *, page: str | None = None) -> tuple[
 
     The card is made again from the ledger's own facts and must come out the same, so a changed number is found
     wherever it stands. ``page`` is the HTML text, when there is one. What people said (the dataset's name, period,
-    reasons, contact) is in no ledger and is taken from the card.
+    reasons, contact) is in no ledger and is taken from the card; a name that is registered must be that of the data.
     """
     try:
         return tuple(_findings(card, ledger, page))
@@ -64,13 +66,7 @@ def _findings(card: Card, ledger: Ledger, page: str | None) -> Iterator[Finding]
     planned = answer.get("plan") if isinstance(answer, dict) else None
     same = planned == facts["accounting"]["plan_hash"]
     yield Finding("the charge paid for this plan", "" if same else "the stored answer belongs to another plan")
-    registered = ledger.datasets().get(facts["released"]["dataset"])
-    owner = account.name if registered is None else registered.account
-    elsewhere = "" if owner == account.name else f"the ledger has this dataset under {owner}"
-    protects = facts["again"]["plan"]["query"]["table"]
-    if registered is not None and not elsewhere and any(protects[k] != v for k, v in registered.fixed.items()):
-        elsewhere = f"the ledger has registered whom it protects: {dict(registered.fixed)}"
-    yield Finding("the dataset is not of another population", elsewhere)
+    yield Finding("the charge was for this dataset and whom it protects", _about_data(facts, ledger, account, entry))
     promised = Amount(account.currency, *facts["promise"]["limit_amount"])
     yield Finding("the limit still stands", _about_limit(account.limit, promised))
     yield Finding(
@@ -78,6 +74,23 @@ def _findings(card: Card, ledger: Ledger, page: str | None) -> Iterator[Finding]
     )
     if page is not None:
         yield Finding("the page shows what its data says", _page_problem(card, page))
+
+
+def _about_data(facts: Mapping[str, Any], ledger: Ledger, account: Account, entry: Mapping[str, Any]) -> str:
+    """Whether the ledger knows the data that were paid for by the name on the card."""
+    name, table = facts["released"]["dataset"], facts["again"]["plan"]["query"]["table"]
+    known = ledger.datasets()
+    if name not in known:  # a name people gave, unless the ledger has another for these data
+        others = [other for other, held in known.items() if entry["source"] in held.sources]
+        return f"the ledger has these data as {', '.join(others)}" if others else ""
+    held = known[name]
+    if held.account != account.name:
+        return f"the ledger has this dataset under {held.account}"
+    if any(table[field] != value for field, value in held.fixed.items()):
+        return f"the ledger has registered whom it protects: {dict(held.fixed)}"
+    asked = request(facts["accounting"]["plan_hash"], table["name"], f"dataset {name}")
+    by_name = entry["request"] == request_digest(entry["lines"], entry["plan"], asked)
+    return "" if by_name or not held.sources or entry["source"] in held.sources else "the charge was for other data"
 
 
 def _about_limit(now: Amount, promised: Amount) -> str:

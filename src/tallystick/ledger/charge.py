@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 import uuid
+from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -35,12 +36,17 @@ class Terms(NamedTuple):
 
     @classmethod
     def of(cls, lines: tuple[tuple[Account, int, int], ...], plan: str, request: str = "", source: str = "") -> Terms:
-        """The terms of exact amounts. The same question of data that moved is the same request."""
+        """The terms of exact amounts."""
         checked("plan", plan, PLAN_LENGTH, empty=True)
         by_id = sorted(lines, key=lambda line: line[0].id)
         asked = tuple(Line(account.id, a0, a1, account.path) for account, a0, a1 in by_id)
-        about = canonical({"lines": [line[:3] for line in asked], "plan": plan, "request": request})
-        return cls(lines, asked, plan, digest(plan), digest(about), digest(source) if source else None)
+        about = request_digest([line[:3] for line in asked], plan, request)
+        return cls(lines, asked, plan, digest(plan), about, digest(source) if source else None)
+
+
+def request_digest(lines: Sequence[Sequence[int]], plan: str, request: str) -> str:
+    """What tells a request from others under the same key: who pays how much for which plan, and the public text."""
+    return digest(canonical({"lines": lines, "plan": plan, "request": request}))
 
 
 class Charge:

@@ -43,7 +43,7 @@ class Registered:
 
     name: str
     account: str
-    source: str | None  # the digest of the source's text
+    sources: frozenset[str]  # the digests of every place it has had
     least_price: Amount
     note: str
     fixed: Mapping[str, str | None]  # whom it protects
@@ -104,13 +104,15 @@ def registered(ledger: Ledger) -> dict[str, Registered]:
     """The newest registration of every name."""
     accounts = {account.id: account for account in ledger.accounts()}
     with ledger.store.read() as transaction:
-        newest = {row[0]: DatasetRow(*row) for row in transaction.rows("datasets")}  # in the order of their entries
+        rows = [DatasetRow(*row) for row in transaction.rows("datasets")]  # in the order of their entries
+        newest = {row.name: row for row in rows}
         fixed = {name: journal.entry_body(transaction, row.seq)["fixed"] for name, row in newest.items()}
     found = {}
     for name, row in sorted(newest.items()):
         payer = accounts[row.account_id]
         least = Amount(payer.currency, row.least0)
-        found[name] = Registered(name, payer.name, row.source, least, row.note, fixed[name])
+        places = frozenset(each.source for each in rows if each.name == name and each.source is not None)
+        found[name] = Registered(name, payer.name, places, least, row.note, fixed[name])
     return found
 
 

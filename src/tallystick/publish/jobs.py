@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tallystick import strict_json
 from tallystick.errors import BudgetExceeded, InvalidInput, Refused
+from tallystick.ledger.chain import digest
 from tallystick.publish.place import amount_facts
 
 if TYPE_CHECKING:
@@ -38,8 +39,8 @@ class Job:
 
     @property
     def name(self) -> str:
-        """The key: given, or that of the plan, so that running a plan twice by mistake charges once."""
-        return self.key or f"plan-{self.plan.hash[:24]}"
+        """The key: given, or that of the plan and its data, so that running a plan twice by mistake charges once."""
+        return self.key or f"plan-{digest(f'{self.plan.hash} {self.dataset.name}')[:24]}"
 
 
 def price_of(plan: Plan, account: Account) -> Amount:
@@ -158,7 +159,7 @@ def release(job: Job, progress: Callable[[str], None] | None = None) -> dict[str
     """Release the plan, write its files, and say what it did; ``progress`` is told each stage as it begins."""
     from tallystick.cards import card
 
-    made = job.plan.release(why=job.why, key=job.name, progress=progress)
+    made = job.plan.release(why=job.why, key=job.name, progress=progress, dataset=job.dataset.name)
     assert made.receipt is not None
     written = {}
     if job.out is not None:

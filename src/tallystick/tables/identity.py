@@ -30,6 +30,11 @@ def identity(source: Source, table: str) -> str:
     return f"{source.kind} {table}"
 
 
+def request(plan: str, table: str, data: str) -> str:
+    """The public text of a request: the hash of the plan, the table's name, and which data they are asked of."""
+    return f"query {plan} {table} of {data}"
+
+
 def _server(url: str) -> str:
     """Host, port, database and options of a PostgreSQL URL, as libpq would fill them in; this machine has one name."""
     parts = urlsplit(url)

@@ -113,12 +113,20 @@ class Plan:
             raise AdjacencyMismatch(account.adjacency, self.query.table.adjacency.value)
         return replace(make_plan(self.query, self.budget, account=account), account=account)
 
-    def release(self, *, why: str, key: str | None = None, progress: Callable[[str], None] | None = None) -> Release:
+    def release(
+        self,
+        *,
+        why: str,
+        key: str | None = None,
+        progress: Callable[[str], None] | None = None,
+        dataset: str | None = None,
+    ) -> Release:
         """Reserve, start, compute, add noise, store the answer in the ledger, and hand it out.
 
-        The same ``key`` again returns the stored answer, byte for byte, and charges nothing. What can be checked
-        without data is checked before the charge; after that every failure keeps the charge. ``progress`` is told the
-        name of each stage as it begins; names and number of stages are public.
+        The same ``key`` again returns the stored answer, byte for byte, and charges nothing; asked of other data it is
+        refused. Data are known by their place, or by the name they are registered under, ``dataset``, wherever they
+        are. What can be checked without data is checked before the charge; after that every failure keeps the charge.
+        ``progress`` is told the name of each stage as it begins; names and number of stages are public.
         """
         from tallystick.tables.run import release
 
@@ -126,7 +134,7 @@ class Plan:
             raise Refused(
                 "no account pays for this plan: ts.Private(source, account=...) or plan.with_account(account)"
             )
-        return release(self, self.account, why=why, key=key, progress=progress)
+        return release(self, self.account, why=why, key=key, progress=progress, dataset=dataset)
 
     def to_json(self) -> str:
         """The plan as text. It holds the public keys, no data and no password."""

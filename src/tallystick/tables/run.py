@@ -15,7 +15,7 @@ from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 from tallystick.tables.asked import MOST_NUMBERS, UNITS
 from tallystick.tables.dialects import SATURATED_TOTAL, table
 from tallystick.tables.engines.base import Engine, open_engine
-from tallystick.tables.identity import identity
+from tallystick.tables.identity import identity, request
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.parts import Part
 from tallystick.tables.program import Program, compiled
@@ -48,6 +48,7 @@ class Run:
     plan: Plan
     account: Account
     progress: Progress = None
+    dataset: str | None = None
 
     @property
     def privacy(self) -> PrivacyLoss:
@@ -56,8 +57,9 @@ class Run:
 
     @property
     def request(self) -> str:
-        """The plan and its table."""
-        return f"query {self.plan.hash} {self.plan.query.table.name}"
+        """The plan and its data: under one key, the same question of other data is another request."""
+        data = f"source {self.source}" if self.dataset is None else f"dataset {self.dataset}"
+        return request(self.plan.hash, self.plan.query.table.name, data)
 
     @property
     def source(self) -> str:
@@ -75,14 +77,16 @@ class Run:
         return noisy(self.plan, integers(self.plan, self.progress), SYSTEM)
 
 
-def release(plan: Plan, account: Account, *, why: str, key: str | None, progress: Progress) -> Release:
+def release(
+    plan: Plan, account: Account, *, why: str, key: str | None, progress: Progress, dataset: str | None
+) -> Release:
     """Pay for a plan and run it; see ``Plan.release``."""
     from tallystick.ledger.pay import pay
     from tallystick.tables.denial import with_plans
 
     delta = plan.delta if account.currency.kind == "approx" else None
     try:
-        paid = pay(Run(plan, account, progress), account, why=why, key=key, delta=delta, lease=LEASE)
+        paid = pay(Run(plan, account, progress, dataset), account, why=why, key=key, delta=delta, lease=LEASE)
     except BudgetExceeded as problem:
         raise with_plans(plan, problem) from None
     return Release(plan, paid.answer, paid.receipt, fresh=paid.fresh)

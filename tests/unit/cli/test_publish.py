@@ -98,6 +98,31 @@ def test_a_plan_without_a_key_is_charged_once_however_often_it_is_run(run, plann
     assert first["rows"] == second["rows"]
 
 
+def test_two_data_sets_of_one_population_never_share_an_answer(run, planned) -> None:
+    """Found from outside: the hash of a plan leaves out its data, and the second file got the first one's numbers."""
+    told = (planned / "visits.csv").read_text().splitlines(keepends=True)
+    (planned / "later.csv").write_text(told[0] + "".join(told[1:101]))
+    assert run("dataset", "add", "later.csv", *ADD[3:-2]).code == 0
+    for name in ("visits", "later"):
+        assert run(*f"publish plan {name} --measures count --rho 0.02 --out {name}.json".split()).code == 0
+    ask = ["--why", "report", "--json"]
+    first = found(run("publish", "run", "visits.json", *ask))
+    second = found(run("publish", "run", "later.json", *ask, "--card", "card.html"))
+    assert not second["again"]
+    assert second["key"] != first["key"]
+    assert first["rows"][0][0] > 500 > second["rows"][0][0]
+    assert found(run("publish", "run", "later.json", *ask))["rows"] == second["rows"]
+    assert run("publish", "run", "later.json", *ask, "--key", first["key"]).code == 8
+    assert run("card", "verify", "card.json").code == 0
+    card = json.loads((planned / "card.json").read_text())
+    for name, problem in (("visits", "other data"), ("elsewhere", "these data as later")):
+        card["released"]["dataset"] = name
+        (planned / "forged.json").write_text(json.dumps(card))
+        forged = run("card", "verify", "forged.json")
+        assert forged.code != 0
+        assert problem in forged.out + forged.errors
+
+
 def test_three_plans_are_suggested_on_the_frontier(run, planned) -> None:
     plans = found(run(*PLAN, "--suggest", "--json"))["suggestions"]
     prices = [plan["price_amount"]["rho"] for plan in plans]

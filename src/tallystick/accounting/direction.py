@@ -20,7 +20,7 @@ from tallystick.accounting.pair import DUST, DominatingPair
 from tallystick.accounting.routes import Contour, Route, routes_of
 from tallystick.accounting.saddle import WIDTH, SaddleSum
 from tallystick.numerics.convolve import log_peak_weight
-from tallystick.numerics.law import UNIT, VALUE_ULPS, Array
+from tallystick.numerics.law import UNIT, Array
 from tallystick.numerics.lost import EDGE, covers, lost_mass
 
 THETAS: Array = np.exp(np.linspace(math.log(1e-3), math.log(1e6), 400))
@@ -235,7 +235,8 @@ class OneDirection:
             return Bounds(math.inf if self.exact else 0.0, math.inf)
         if delta == 0.0:
             # Parameters such as flip_prob= and the losses of mixtures are rounded; from below that is taken off.
-            return Bounds(self.highest * (1.0 - 4.0 * VALUE_ULPS * UNIT) if self.exact else 0.0, self.highest)
+            ulps = max((pair.upper.value_ulps for pair, _ in self.pairs), default=0.0)
+            return Bounds(self.highest * (1.0 - 4.0 * ulps * UNIT) if self.exact else 0.0, self.highest)
         # At the largest loss delta is the mass at infinity; closer than doubles can tell only exact arithmetic helps.
         top = self.highest if covers(delta, self.lost) else math.inf
         near = 0.0 if self.direct is None else self.direct.epsilon_bounds(delta).lower

@@ -47,7 +47,7 @@ class Direct:
     @staticmethod
     def alone(law: Law, below: Law | None = None) -> Direct:
         """One release, read by quadrature (relative error 1e-13, kept tenfold); ``below`` if only bracketed."""
-        relative = LOCATION_ULPS * UNIT
+        relative = max(law.value_ulps, 0.0 if below is None else below.value_ulps) * UNIT
         return Direct(law, 1e-12, relative * max(abs(law.lowest), abs(law.highest)), below, relative=relative)
 
     def upper(self, epsilon: float) -> float:
@@ -110,7 +110,7 @@ def enumerated(terms: Sequence[tuple[Law, int]], mu: float = 0.0) -> Direct | No
         finite += count * math.log1p(-law.infinity) if law.infinity < 1.0 else -math.inf
         # A log-mass is a sum of log-factorials and of counts times logs; its absolute error is relative for the mass.
         error += 8.0 * UNIT * (3.0 * math.lgamma(count + 2.0) + count * float(np.max(np.abs(law.log_masses))) + 8.0)
-        location += LOCATION_ULPS * UNIT * count * float(np.max(np.abs(law.atoms)))
+        location += law.value_ulps * UNIT * count * float(np.max(np.abs(law.atoms)))
     order = np.argsort(losses, kind="stable")
     location += LOCATION_ULPS * UNIT * mu * mu
     return Direct(Law(losses[order], logs[order], infinity=-math.expm1(finite)), error, location, None, mu)

@@ -13,7 +13,16 @@ from fractions import Fraction
 
 import numpy as np
 
-from tallystick.numerics.law import Array, Law, Segment
+from tallystick.numerics.law import VALUE_ULPS, Array, Law, Segment
+
+NEAR = 300.0
+"""Losses up to this are mixed by log1p and expm1: in logs log(rate) would lose the digits of a small result."""
+
+TINY = 1e-290
+"""Losses below this have few digits, and none of them matters."""
+
+LEAF_ULPS = 4.0
+"""What the atoms of a leaf are off by; VALUE_ULPS, which engines allow for, leaves room for maps of them."""
 
 DUST = 1e-304
 """Mass up to this is what a leaf left out numerically (NEGLIGIBLE), not a feature of the mechanism."""
@@ -75,6 +84,7 @@ def swapped(law: Law) -> Law:
         lattice=law.lattice,
         log_others=law.log_masses[::-1],
         orders=law.orders,
+        value_ulps=law.value_ulps,
     )
 
 
@@ -97,9 +107,23 @@ def _swapped_segment(base: Segment) -> Segment:
 
 def mixed_loss(loss: Array, rate: float) -> Array:
     """log(1 - rate + rate e^loss), accurate for small and for large losses, and for rates near one."""
-    near = np.log1p(rate * np.expm1(np.clip(loss, -1.0, 1.0)))
+    least = -1.0 if rate > 0.5 else -math.inf
+    near = np.log1p(rate * np.expm1(np.clip(loss, least, NEAR)))
     far = np.logaddexp(math.log1p(-rate), math.log(rate) + loss)
-    return np.where(np.abs(loss) < 1.0, near, far)
+    return np.where((loss > least) & (loss < NEAR), near, far)
+
+
+def _magnified(ulps: float, rate: float, losses: Array, mixtures: Array) -> float:
+    """The relative error of mixed losses, given that of the losses, all in units in the last place.
+
+    With w = q e^x / (1 - q + q e^x) a mixture m moves by w per change of x: by w x / m of its size where x moves by one
+    of its own. Small rates make that large, as m is then about q (e^x - 1) and forgets how large x was.
+    """
+    some = (losses != 0.0) & (np.abs(mixtures) > TINY)
+    x, m = losses[some], mixtures[some]
+    factors = np.exp(math.log(rate) + x - m) * np.abs(x / m)
+    own = LEAF_ULPS if ulps == VALUE_ULPS else ulps
+    return max(ulps, own * float(np.max(factors, initial=1.0)) + LEAF_ULPS)
 
 
 def unmixed_loss(loss: Array, rate: float) -> Array:
@@ -116,6 +140,7 @@ def unmixed_loss(loss: Array, rate: float) -> Array:
 def mixed(law: Law, rate: float) -> Law:
     """The law of the pair ((1 - rate) Q + rate P, Q), for 0 < rate < 1."""
     losses, others = mixed_loss(law.atoms, rate), law.others
+    value_ulps = _magnified(law.value_ulps, rate, law.atoms, losses)
     # From both masses, not from one and the loss: where the measures hardly overlap their logs are huge and cancel.
     masses = np.logaddexp(math.log(rate) + law.log_masses, math.log1p(-rate) + others)
     # Numerical dust stays dust: as an atom it would be blown up by large tilts. At infinity it errs safely.
@@ -135,6 +160,7 @@ def mixed(law: Law, rate: float) -> Law:
         lattice=lattice,
         log_others=others,
         orders=law.orders,
+        value_ulps=value_ulps,
     )
 
 
@@ -206,5 +232,13 @@ def joined_at_zero(positive: Law, negative: Law) -> Law:
             np.insert(a, place, v) for a, v in ((atoms, 0.0), (logs, math.log(kink)), (others, math.log(kink)))
         )
     infinity = positive.infinity
-    orders = min(positive.orders, negative.orders)
-    return Law(atoms, logs, segments, infinity=infinity, zero=infinity, log_others=others, orders=orders)
+    return Law(
+        atoms,
+        logs,
+        segments,
+        infinity=infinity,
+        zero=infinity,
+        log_others=others,
+        orders=min(positive.orders, negative.orders),
+        value_ulps=max(positive.value_ulps, negative.value_ulps),
+    )

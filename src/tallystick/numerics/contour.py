@@ -189,14 +189,14 @@ class ContourSum:
         size = log_ratio.real.copy()
         blurred = log_ratio.real.copy()
         log_scale = 0.5 * self.mu**2 * theta * (theta + 1.0)
-        scale_error, location, total = 1e-14, self.mu * self.mu, 1
+        scale_error, location, total = 1e-14, LOCATION_ULPS * self.mu * self.mu, 1
         for law, count in self.terms:
             term = transform(law, theta, spacing, count_of_nodes)
             if term is None:
                 return None
             log_scale += count * term.log_norm
             scale_error += count * float(term.errors[0])
-            location += count * term.typical
+            location += count * law.value_ulps * term.typical
             total += count
             # A transform may vanish; what takes its place is far below the error of the node.
             absolute = np.maximum(np.abs(term.ratios), 1e-300)
@@ -226,7 +226,7 @@ class ContourSum:
             scale_error=math.expm1(min(1.0, scale_error)),
             below=1.0 / math.expm1(min(700.0, theta * width)),
             above=(above[0], above[1] + np.array([log_peak_weight(float(s)) for s in above[0]]) + 0.01),
-            location=LOCATION_ULPS * UNIT * location,
+            location=UNIT * location,
             lost=self.lost,
             infinity=lost_mass([(law.infinity, count) for law, count in self.terms]),
         )

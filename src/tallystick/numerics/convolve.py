@@ -146,7 +146,7 @@ def sum_of_laws(
     order = (np.arange(size) + (low_index - base) % size) % size  # whole numbers beyond 64 bits are reduced first
     values = float(offset + low_index * Fraction(step)) + step * np.arange(size, dtype=np.float64)
     above, wrapped = _leaks(tilts, theta, float(values[0]), float(values[-1]) + step) if leaks else (1.0, 1.0)
-    farthest = sum(t.count * max(abs(t.law.values[0]), abs(t.law.values[-1])) for t in tilts)
+    farthest = sum(t.count * t.law.value_ulps * max(abs(t.law.values[0]), abs(t.law.values[-1])) for t in tilts)
     return TiltedSum(
         theta=theta,
         step=step,
@@ -157,7 +157,7 @@ def sum_of_laws(
         above=above,
         wrapped=wrapped,
         infinity=lost_mass([(t.law.infinity, t.count) for t in tilts]),
-        location=LOCATION_ULPS * UNIT * farthest,
+        location=UNIT * farthest,
     )
 
 

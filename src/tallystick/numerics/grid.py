@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tallystick.numerics.law import UNIT, Array, Law, panel_nodes
+from tallystick.numerics.law import UNIT, VALUE_ULPS, Array, Law, panel_nodes
 
 SWEEPS = 12
 """Vectorised sweeps of the convex hull before the chain finishes it."""
@@ -36,6 +36,7 @@ class GridLaw:
     first: int
     masses: Array
     infinity: float
+    value_ulps: float = VALUE_ULPS
 
     @property
     def values(self) -> Array:
@@ -68,12 +69,14 @@ def discretise(law: Law, *, step: float, offset: float, low: float, high: float)
     upper[0] += split.below
     upper *= 1.0 + _relative_error(upper)
     lower *= np.maximum(0.0, 1.0 - _relative_error(lower))
-    if not lower.any():
-        # Nothing is certain from below; a subnormal mass at the lowest point is below (1 - a)_+ and keeps logs finite.
-        lower[0] = 1e-320
+    for masses in (upper, lower):
+        if not masses.any():
+            # Nothing is left (or certain from below); a subnormal mass at the lowest point keeps logs finite. From
+            # above more mass is always right, from below it is below (1 - a)_+.
+            masses[0] = 1e-320
     return (
-        GridLaw(step, offset, first, upper, law.infinity + split.above * (1 + 1e-12)),
-        GridLaw(step, offset, first, lower, law.infinity),
+        GridLaw(step, offset, first, upper, law.infinity + split.above * (1 + 1e-12), law.value_ulps),
+        GridLaw(step, offset, first, lower, law.infinity, law.value_ulps),
     )
 
 

@@ -210,6 +210,8 @@ class Law:
     orders: float = math.inf
     rounded: bool = True
     """False if the largest value is exact, or rounded up already."""
+    value_ulps: float = VALUE_ULPS
+    """Error of an atom's value in units of UNIT times its size: sampling at a small rate magnifies it."""
 
     @property
     def others(self) -> Array:
@@ -233,7 +235,7 @@ class Law:
     @property
     def highest_above(self) -> float:
         """The largest finite value, rounded up."""
-        return self.highest + VALUE_ULPS * UNIT * abs(self.highest) if self.rounded else self.highest
+        return self.highest + self.value_ulps * UNIT * abs(self.highest) if self.rounded else self.highest
 
     def without_segments(self) -> Law:
         """The atoms alone: less mass, so a bound from below."""
@@ -349,7 +351,7 @@ class Law:
             return self, 0.0
         others = None if self.log_others is None else self.log_others[kept]
         atoms, logs = self.atoms[kept], self.log_masses[kept]
-        return Law(atoms, logs, segments, self.infinity, self.zero, self.lattice, others, self.orders), gone
+        return replace(self, atoms=atoms, log_masses=logs, segments=segments, log_others=others), gone
 
     def tail(self, threshold: float) -> float:
         """Mass strictly above ``threshold``, infinity included."""

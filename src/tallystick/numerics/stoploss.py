@@ -28,7 +28,7 @@ from tallystick.numerics.ratio_grid import Cells, cells_of
 MAX_SIZE = 2**18
 """Largest transform, and largest number of cells."""
 
-MOST_WORK = 11 * MAX_SIZE
+MOST_WORK = 6 * MAX_SIZE
 """Points that all transforms of one curve may have before they become coarse."""
 
 COARSE_SIZE = 2**13

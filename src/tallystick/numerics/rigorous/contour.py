@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from flint import acb, acb_mat, acb_poly, arb
+from flint import acb, acb_mat, acb_poly, arb, ctx
 
 from tallystick.errors import NotComputable
 from tallystick.numerics.rigorous.laws import Ball, BallLaw, Complex
@@ -19,8 +19,8 @@ Laws = Sequence[tuple[BallLaw, int]]
 Profile = Callable[[Ball], Ball]
 
 MOST_NODES = 40_000
-MOST_WORK = 4e7
-"""Nodes of a contour, and nodes times quadrature points (about ten seconds)."""
+MOST_WORK = 7e8
+"""Nodes of a contour, and nodes times quadrature points times bits (about two seconds)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def transform(law: BallLaw, theta: float, dt: Ball, count: int) -> list[Complex]
         return [law.closed(acb(arb(theta), dt * k)) for k in range(count + 1)]
     assert law.points is not None
     found = law.points(theta, float((dt * (count + 1)).upper()) * (1 + 1e-9))
-    if len(found.points) * count > MOST_WORK:
+    if len(found.points) * count * ctx.prec > MOST_WORK:
         raise NotComputable("a rigorous read-out of this composition takes too long")
     inner = max(1, math.isqrt(count + 1))
     outer = (count + 1) // inner + 1

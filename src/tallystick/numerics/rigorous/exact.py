@@ -79,6 +79,8 @@ def _lattice_power(law: BallLaw, count: int, log_tiny: float) -> States:
     assert law.lattice is not None
     assert law.atoms is not None
     offset, step = law.lattice
+    if step.contains(0):
+        raise NotComputable("losses so close that working precision does not tell them apart")
     index = [round(float((loss - offset) / step)) for loss, _ in law.atoms]
     low, high = min(index), max(index)
     if count * (high - low) > MOST_LENGTH:

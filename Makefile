@@ -80,7 +80,7 @@ campaign-mechanisms: $(VENV)/.installed-dev
 	$(BIN)/python tests/campaigns/sampler_laws.py --seconds 60
 
 campaign-tables: $(VENV)/.installed-dev
-	$(BIN)/python tests/worlds/campaign.py --workers $(WORKERS)
+	$(BIN)/python tests/worlds/campaign.py --workers $(WORKERS) $(if $(POSTGRES),--postgres "$(POSTGRES)")
 
 coverage-ledger: $(VENV)/.installed-dev
 	$(BIN)/python -m pip install --quiet "coverage>=7.10"

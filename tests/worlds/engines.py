@@ -186,7 +186,7 @@ class Postgres:
         text = f"text{self.loose}"
         # char(n) takes "a" and "a " for one value, so no unit may be stored in it
         kinds = {"text": text, "integer": "bigint", "date": "date", "boolean": "boolean"}
-        short = text if worlds.plain else draw.choice((text, f"char(400){self.loose}", "varchar(400)"))
+        short = text if worlds.plain else draw.choice((text, f"char(400){self.loose}", f"varchar(400){self.loose}"))
         return {
             "w": "int", "u": kinds[worlds.unit], "k": kinds[worlds.key], "i": "bigint", "x": "double precision",
             "t": short, "b": "boolean", "day": "date", "f": "real", "Small": "smallint", **number,

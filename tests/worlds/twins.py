@@ -17,7 +17,7 @@ from sqlglot import exp
 
 import tallystick as ts
 from tallystick.tables import dialects, program, run
-from tallystick.tables.engines import csvfile
+from tallystick.tables.engines import csvfile, postgres
 from tallystick.tables.plan import Plan
 from worlds.engines import TABLE, Files, Host, Places, csv_of
 from worlds.judge import Answered, Tally, judge
@@ -141,8 +141,9 @@ def _with(*targets: tuple[Any, str, Any]) -> Broken:
 
 
 def without_collation() -> Broken:
-    """Text compared as its column says."""
-    return _with((dialects, "_byte_by_byte", lambda text: text))
+    """Text compared as its column says, in the stored table and in public ones."""
+    plain = {**postgres._TYPES, "text": "text"}
+    return _with((dialects, "_byte_by_byte", lambda text: text), (postgres, "_TYPES", plain))
 
 
 @contextlib.contextmanager

@@ -64,3 +64,31 @@ def test_rigorous_read_outs_answer_or_refuse_in_time() -> None:
     assert time.process_time() - started < 5.0
     # fifteen digits of the slower reading, before its work was bounded
     assert proved.lower <= 0.103850582889174 <= proved.upper
+
+
+def _epoch(strength: float, steps: int) -> list[tuple[mpf, mpf]]:
+    """P- and Q-masses of an epoch of randomized response by how many answers are true."""
+    true = mp.exp(mpf(strength)) / (1 + mp.exp(mpf(strength)))
+    lie, found = 1 - true, []
+    for k in range(steps + 1):
+        q = mp.binomial(steps, k) * lie**k * true ** (steps - k)
+        found.append((q * (k * true / lie + (steps - k) * lie / true) / steps, q))
+    return found
+
+
+@pytest.mark.parametrize("steps", [2, 5])
+@pytest.mark.parametrize("strength", [1e-12, 1e-6, 0.01, 1.0, 30.0, 690.0])
+def test_an_epoch_of_tiny_losses_keeps_their_digits(strength: float, steps: int) -> None:
+    loss = ts.pure_dp(epsilon=strength).allocated(steps=steps)
+    with mp.workdps(700):
+        outcomes = _epoch(strength, steps)
+        losses = [mp.log(p / q) for p, q in outcomes]
+        top, found = max(max(losses), -min(losses)), loss.epsilon_bounds(delta=0.0)
+        assert mpf(found.lower) <= top <= mpf(found.upper)
+        for epsilon in (0.0, strength / 2, *(abs(float(x)) * (1 + d) for x in losses for d in (0.0, 1e-15, -1e-9))):
+            level = mp.exp(mpf(epsilon))
+            truth = max(
+                sum(max(p - level * q, 0) for p, q in outcomes), sum(max(q - level * p, 0) for p, q in outcomes)
+            )
+            bounds = loss.delta_bounds(epsilon=epsilon)
+            assert mpf(bounds.lower) <= truth <= mpf(bounds.upper)

@@ -116,15 +116,25 @@ def _listed_law(law: Law, steps: int, side: float) -> Law | None:
     if not np.all(np.isfinite(ratios)):
         return None
     sums, weights = repeated(ratios, logs, steps)
+    gains = repeated(np.expm1(np.append(law.atoms, -math.inf)[:size]), logs, steps)[0]
     order = np.argsort(sums, kind="stable")
-    means, weights = sums[order] / steps, weights[order]
+    means, weights, gains = sums[order] / steps, weights[order], gains[order] / steps
     some = means > 0.0
-    # Under Q the masses are multinomial; P's are B times those.
-    losses = np.log(means[some])
+    # Under Q the masses are multinomial; P's are B times those. Where B is near one only B - 1 knows its logarithm.
+    near = np.abs(gains[some]) < 0.5
+    losses = np.where(near, np.log1p(np.where(near, gains[some], 0.0)), np.log(means[some]))
     error = side * 8.0 * UNIT * (3.0 * math.lgamma(steps + 2.0) + steps * float(np.max(np.abs(logs))) + 8.0)
     zero = float(np.sum(np.exp(weights[~some])))
-    infinity = law.infinity
-    return Law(losses, weights[some] + losses + error, infinity=infinity, zero=zero, log_others=weights[some] + error)
+    # A loss x is off by its units times x, so e^x by that share, and so is each part of B; then the sum is rounded.
+    farthest = float(np.max(np.abs(law.atoms), initial=0.0))
+    return Law(
+        losses,
+        weights[some] + losses + error,
+        infinity=law.infinity,
+        zero=zero,
+        log_others=weights[some] + error,
+        value_ulps=(law.value_ulps + size) * (2.0 + 0.1 * farthest),
+    )
 
 
 def trivial_law() -> Law:

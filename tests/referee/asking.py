@@ -481,10 +481,10 @@ def accounts(replaced: bool) -> dict[str, Any]:
 
 def ask_all(expression: Expression, seed: str, wanted: tuple[str, ...] = READOUTS) -> list[Record]:
     """Every wanted read-out; where the loss itself cannot be made, that is the one finding."""
+    PURSE.left = ORACLE_PURSE  # first: an empty purse would leave the loss itself, and all after it, undecided
     built = put("constructed", expression.text, lambda: expression.loss, {"constructed": lambda _: Verdict("ok")})
     if built[0].verdict != "ok":
         return [Record(name, r.asked, r.printed, r.verdict, seconds=r.seconds) for r in built for name in wanted]
-    PURSE.left = ORACLE_PURSE
     asker = Asker(expression, random.Random(seed))
     out: list[Record] = []
     for name in wanted:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tallystick as ts
-from referee import matrix
+from referee import asking, matrix
 from referee.asking import READOUTS, Asker
 from referee.draws import MAKERS, TRANSFORMATIONS, drawn
 from referee.leaves import LEAVES
@@ -77,3 +77,9 @@ def test_a_draw_is_the_same_for_ever() -> None:
 def test_what_has_no_meaning_is_refused_with_a_reason(refused: str) -> None:
     with pytest.raises(ts.errors.InvalidInput):
         eval(refused, {"ts": ts})
+
+
+def test_an_empty_purse_is_filled_for_the_next_expression() -> None:
+    asking.PURSE.left = 0.0
+    records = asking.ask_all(drawn(1, "pure_dp", "identity", 0), "purse", ("delta",))
+    assert any(record.verdict in ("ok", "loose") for record in records)

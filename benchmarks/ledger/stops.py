@@ -5,20 +5,50 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from crash.stores import Server
 
 SCRIPT = Path(__file__).resolve().parents[2] / "tests" / "crash" / "table_stops.py"
+KILLS, OTHERS, AT_RANDOM = 1000, 150, 2000
 
 
 def run(scale: float, server: Server) -> list[str]:
     """Rows of the table. DuckDB must not be open when the processes that are to be stopped are forked."""
-    sizes = ["--each", str(max(1, round(9 * scale))), "--random", str(max(10, round(2000 * scale)))]
-    done = subprocess.run([sys.executable, SCRIPT, *sizes], capture_output=True, text=True, check=True)
-    found = json.loads(done.stdout)
-    counts = ", ".join(f"{way} {number:,}" for way, number in sorted(found["done"].items()))
-    size = f"{len(found['window'])} points between charge and answer, {found['stops']:,} stops ({counts})"
-    wrong = found["wrong"]
-    said = f"**{len(wrong)} complaints**: {wrong[0]}" if wrong else "each paid for, told nothing, closed until cleared"
-    return [f"| tables stopped by kill -9, SIGTERM, SIGINT, a lost or changed file, a full disk | {size} | {said} |"]
+    sizes = [
+        {"--kills": KILLS, "--others": OTHERS},
+        {"--random": AT_RANDOM},
+    ]
+    running = [_begun({name: max(10, round(size * scale)) for name, size in part.items()}) for part in sizes]
+    return table([_found(process) for process in running])
+
+
+def _begun(sizes: dict[str, Any]) -> subprocess.Popen[str]:
+    words = [str(word) for pair in sizes.items() for word in pair]
+    return subprocess.Popen([sys.executable, SCRIPT, *words], stdout=subprocess.PIPE, text=True)
+
+
+def _found(process: subprocess.Popen[str]) -> dict[str, Any]:
+    told, _ = process.communicate()
+    if process.returncode:
+        raise RuntimeError(f"{SCRIPT.name} ended with {process.returncode}")
+    found: dict[str, Any] = json.loads(told)
+    return found
+
+
+def table(parts: list[dict[str, Any]]) -> list[str]:
+    """One row for each way of stopping: how the charges ended, and what was wrong."""
+    ends: dict[str, Counter[str]] = {}
+    for way, number in (item for part in parts for item in part["done"].items()):
+        name, state = way.split(": ")
+        ends.setdefault(name, Counter())[state] += number
+    rows = []
+    for name, states in sorted(ends.items()):
+        told = ", ".join(f"{number:,} {state}" for state, number in sorted(states.items()))
+        where = "" if name.endswith("random") else f", {len(parts[0]['window'])} points in turn"
+        wrong = [text for part in parts for text in part["wrong"] if text.startswith(f"{name}: ")]
+        said = f"**{len(wrong)} complaints**: {wrong[0]}" if wrong else "each as promised"
+        rows.append(f"| table stopped after its charge: {name}{where} | {states.total():,} ({told}) | {said} |")
+    return rows

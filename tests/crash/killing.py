@@ -88,7 +88,9 @@ class Worker:
         getattr(self, scenario.replace(" ", "_"))(key)
 
 
-def in_child(work: Callable[[int], None], *, kill_after: int | None = None, wait: float = 0.0) -> tuple[int, Traces]:
+def in_child(
+    work: Callable[[int], None], *, kill_after: int | None = None, wait: float = 0.0, by: int = signal.SIGKILL
+) -> tuple[int, Traces]:
     """Run work in a forked process; returns how it ended and what it left in the pipe.
 
     With ``kill_after`` it is killed a moment (``wait`` seconds) after it has said that many things.
@@ -108,7 +110,7 @@ def in_child(work: Callable[[int], None], *, kill_after: int | None = None, wait
         if kill_after is not None:
             lines = [pipe.readline().rstrip("\n") for _ in range(kill_after)]
             time.sleep(wait)
-            os.kill(child, signal.SIGKILL)
+            os.kill(child, by)
         lines += pipe.read().splitlines()
     _, status = os.waitpid(child, 0)
     return status, collected(lines)

@@ -225,15 +225,15 @@ class Charge:
         if self.state != "EXECUTING":
             return  # committed, burned or lost inside the block
         if kind is not None:
-            self.burn_quietly(error)
+            self.burn_quietly(kind)
             return
         try:
             self.commit(self.answer)
         except BaseException as problem:
-            self.burn_quietly(problem)
+            self.burn_quietly(type(problem))
             raise
 
-    def burn_quietly(self, error: BaseException | None = None) -> None:
+    def burn_quietly(self, error: type[BaseException] | None = None) -> None:
         """Burn if the store lets us; if not, the charge stays EXECUTING, which is paid just the same.
 
         The operator's log gets the class of the error, the plan's hash and the time: no message, which could hold data.
@@ -242,7 +242,7 @@ class Charge:
             self.burn()
         if self._terms.source is None:
             return  # whoever holds the value gets the error itself
-        kind = type(error).__qualname__ if error is not None else ""
+        kind = error.__qualname__ if error is not None else ""
         told = {"at": self._ledger.now(), "charge": self.id, "plan_hash": self._terms.plan_hash, "error": kind[:200]}
         self._ledger.store.log_failure(canonical(told))
 

@@ -27,7 +27,10 @@ FAILED: Final = (
     "the release failed after its charge had started, so the charge stays paid and has no answer; why is withheld, "
     "because it could depend on the data. The data are closed to further plans until their owner clears them"
 )
-INTERRUPTED: Final = "interrupted; the charge had started, so it stays paid and has no answer"
+INTERRUPTED: Final = (
+    "interrupted after the charge had started, so it stays paid; asked with the same key, the ledger says whether an "
+    "answer was stored"
+)
 
 
 class Payable(Protocol):
@@ -91,13 +94,15 @@ def pay(
     try:
         receipt = charge.commit(release.draw())
     except BaseException as error:
-        charge.burn_quietly(error)
+        problem = type(error)
         if not release.source:
+            charge.burn_quietly(problem)
             raise
-        failure = KeyboardInterrupt(INTERRUPTED) if isinstance(error, KeyboardInterrupt) else Unavailable(FAILED)
     else:
         return Paid(charge.answer, receipt, fresh=True)
-    raise failure  # outside the handler, so that the error it replaces does not travel along
+    # outside the handler, so that the error does not travel along, not even with an interruption of the burning
+    charge.burn_quietly(problem)
+    raise KeyboardInterrupt(INTERRUPTED) if issubclass(problem, KeyboardInterrupt) else Unavailable(FAILED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,6 +106,31 @@ def test_an_interrupt_stays_an_interrupt(clinic):
     assert states(clinic) == ["BURNED"]
 
 
+def test_an_interrupt_after_the_answer_was_stored_does_not_say_that_there_is_none(clinic):
+    def probe(point):
+        if point == "commit: after COMMIT":
+            clinic.ledger.store._probe = None
+            raise KeyboardInterrupt
+
+    clinic.ledger.store._probe = probe
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        pay(Survey(), clinic, why="x", key="k")
+    assert "no answer" not in str(stopped.value)
+    assert pay(Survey(), clinic, why="x", key="k").answer == 7
+    assert states(clinic) == ["COMMITTED"]
+
+
+def test_an_interrupt_while_a_failure_is_recorded_does_not_bring_the_error_along(clinic, monkeypatch):
+    def interrupted(self):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tallystick.ledger.charge.Charge.burn", interrupted)
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        pay(Survey(fails={"draw": ValueError("row of Ann: 37")}), clinic, why="x")
+    assert stopped.value.__context__ is None
+    assert states(clinic) == ["EXECUTING"]
+
+
 def test_who_holds_the_value_gets_the_error_itself(clinic):
     with pytest.raises(OSError, match="ward"):
         pay(Survey(source="", fails={"draw": OSError("ward")}), clinic, why="x")

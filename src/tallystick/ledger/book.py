@@ -23,7 +23,7 @@ from tallystick.ledger.filters import Amount
 from tallystick.ledger.journal import AccountRow, ChargeRow, Position
 from tallystick.ledger.partition import Partition
 from tallystick.ledger.receipt import Receipt
-from tallystick.ledger.registry import Registered, registered
+from tallystick.ledger.registry import Registered, fixed_for, registered
 from tallystick.ledger.signing import Signer
 from tallystick.ledger.store import Probe, Store
 from tallystick.ledger.text import WHY_LENGTH, checked
@@ -184,6 +184,10 @@ class Ledger:
     def datasets(self) -> dict[str, Registered]:
         """The registered data sets, by name."""
         return registered(self)
+
+    def fixed_for(self, source: str) -> dict[str, str | None] | None:
+        """Whom registered data protect: their unit and neighbours; None where the source is not registered."""
+        return fixed_for(self, source)
 
     # -- charges
 

@@ -36,9 +36,10 @@ class Partition:
     values: tuple[str | int, ...] = ()
 
     def __post_init__(self) -> None:
-        allowed = "column= and values=: a column and up to 10000 different texts or whole numbers in it"
+        allowed = "column= and values=: a column and up to 10000 different texts, or as many whole numbers, in it"
         values = tuple(self.values)
-        plain = all(type(value) in (str, int) for value in values) and len(set(values)) == len(values) <= MOST_VALUES
+        plain = {type(value) for value in values} in (set(), {str}, {int}) and len(set(values)) == len(values)
+        plain = plain and len(values) <= MOST_VALUES
         if bool(self.column) != bool(values) or not plain:
             raise InvalidInput("partition", self.name, allowed)
         if self.column:
@@ -50,9 +51,13 @@ class Partition:
         return [self.name, self.by, self.one_block_per_unit, self.column, list(self.values)]
 
     def require_apart(self, others: Iterable[Partition]) -> None:
-        """Refuse a block that shares a value with another block of the partition, or is cut along another column."""
+        """Refuse a block that shares a value with another block of the partition, or is cut along another column.
+
+        Texts and whole numbers do not go together: "1" and 1 are one value to whoever declares the column's type.
+        """
         for other in others:
-            if self.column != other.column or set(self.values) & set(other.values):
+            alike = {type(value) for value in (*self.values, *other.values)}
+            if self.column != other.column or len(alike) > 1 or set(self.values) & set(other.values):
                 raise Refused(
                     f"blocks of {self.name!r} are cut along one column and share no value; another block has "
                     f"{other.column or 'no column'}: {', '.join(map(str, other.values[:5])) or 'no values'}"

@@ -183,6 +183,8 @@ def _register(book: Book, seq: int, entry: dict[str, Any]) -> None:
     book.require(not before or before[-1][4:] != row[4:], seq, "a registration that changes nothing")
     owners = {known.population_id for known in book.datasets if row.source is not None and known.source == row.source}
     book.require(owners <= {population}, seq, "a source belongs to two populations")
+    alike = [book.fixed[known.name] for known in book.datasets if row.source is not None and known.source == row.source]
+    book.require(all(fixed == entry["fixed"] for fixed in alike), seq, "a source protects two kinds of units")
     book.fixed[row.name] = entry["fixed"]
     book.datasets.append(row)
 

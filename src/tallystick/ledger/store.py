@@ -62,6 +62,7 @@ STATEMENTS: Final[dict[str, str]] = {
     "dataset_named": f"SELECT {DATASET_COLUMNS} FROM dataset WHERE name = ? ORDER BY seq DESC LIMIT 1",
     "datasets": f"SELECT {DATASET_COLUMNS} FROM dataset ORDER BY seq",
     "source_owner": "SELECT population_id FROM dataset WHERE source = ? LIMIT 1",
+    "source_entry": "SELECT seq FROM dataset WHERE source = ? ORDER BY seq DESC LIMIT 1",
     "least_of_source": f"SELECT max(least0) FROM {NEWEST} WHERE name IN (SELECT name FROM dataset WHERE source = ?)",
     "least_of_population": f"SELECT coalesce(max(least0), 0) FROM {NEWEST} WHERE population_id = ?",
     "quarantine_insert": "INSERT INTO quarantine (charge_id, population_id, source) VALUES (?, ?, ?)",

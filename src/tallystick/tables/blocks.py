@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tallystick.errors import Refused
+from tallystick.strict_json import same
 from tallystick.tables.expressions import col
 from tallystick.tables.table import Step
 
@@ -29,9 +30,14 @@ def within_block(query: Query, payer: Account) -> Query:
                 "Partition(..., column=, values=), or without partition="
             )
         condition = col(partition.column).isin(partition.values)
-        condition.type_in(table.base)
+        kind = "text" if isinstance(partition.values[0], str) else "integer"
+        if table.base.type_of(partition.column) != kind:
+            raise Refused(
+                f"blocks of {partition.name!r} are told apart by {kind} values, and {partition.column!r} is "
+                f"{table.base.type_of(partition.column)} here: two blocks could share rows"
+            )
         filters.append(Step("filter", expression=condition))
     there = [step.to_data() for step in table.steps[: len(filters)]]
-    if there == [step.to_data() for step in filters]:
+    if same(there, [step.to_data() for step in filters]):  # 1 and 1.0 are equal to Python, and different filters
         return query
     return query.about(replace(table, stored=table.base, steps=(*filters, *table.steps)))

@@ -24,9 +24,12 @@ def identity(source: Source, table: str) -> str:
     if source.kind in ("csv", "parquet"):
         return f"file {os.path.realpath(source.place)}"
     if source.kind == "duckdb":
-        return f"file {os.path.realpath(source.place)} {table.casefold()}"  # DuckDB's names ignore case
+        # DuckDB's names ignore case, and main is where a table without a schema is.
+        return f"file {os.path.realpath(source.place)} {table.casefold().removeprefix('main.')}"
     if source.kind == "postgres":
         return f"postgres {_server(source.place)} {table.removeprefix('public.')}"
+    if source.kind == "spark":
+        return f"spark {table.casefold().removeprefix('spark_catalog.').removeprefix('default.')}"
     return f"{source.kind} {table}"
 
 

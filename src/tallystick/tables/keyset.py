@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import datetime
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,10 +72,10 @@ class PublicTable:
                 if literal_type(literal(value).value) not in _FITTING.get(kind, (kind,)):
                     raise InvalidInput(f"public column {name}", value, f"values of type {kind}")
 
-    def repeats(self, column: str) -> bool:
-        """Whether a value stands in several rows of a column."""
+    def most_matches(self, column: str) -> int:
+        """In how many rows the most frequent value of a column stands."""
         at = [name for name, _ in self.columns].index(column)
-        return len({row[at] for row in self.rows}) != len(self.rows)
+        return max(Counter(row[at] for row in self.rows).values())
 
 
 class Upload(NamedTuple):

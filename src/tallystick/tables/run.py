@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from tallystick.errors import BudgetExceeded, InvalidInput
+from tallystick.errors import BudgetExceeded, InvalidInput, Refused
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 from tallystick.tables.asked import MOST_NUMBERS, UNITS
 from tallystick.tables.dialects import SATURATED_TOTAL, table
@@ -85,11 +85,24 @@ def release(
     from tallystick.tables.denial import with_plans
 
     delta = plan.delta if account.currency.kind == "approx" else None
+    asked = Run(plan, account, progress, dataset)
+    as_registered(plan, account.ledger.fixed_for(asked.source))
     try:
-        paid = pay(Run(plan, account, progress, dataset), account, why=why, key=key, delta=delta, lease=LEASE)
+        paid = pay(asked, account, why=why, key=key, delta=delta, lease=LEASE)
     except BudgetExceeded as problem:
         raise with_plans(plan, problem) from None
     return Release(plan, paid.answer, paid.receipt, fresh=paid.fresh)
+
+
+def as_registered(plan: Plan, fixed: Mapping[str, str | None] | None) -> None:
+    """Refuse a plan about other units or neighbours than its data were registered with: those are whom it protects."""
+    table = plan.query.table
+    unit = None if isinstance(table.unit, EachRow) else table.unit
+    if fixed is not None and dict(fixed) != {"unit": unit, "adjacency": table.adjacency.value}:
+        raise Refused(
+            f"these data are registered with unit {fixed['unit'] or 'each row'!r} ({fixed['adjacency']}); a plan about "
+            f"{unit or 'each row'!r} ({table.adjacency.value}) would protect somebody else at that price"
+        )
 
 
 def preflight(plan: Plan) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from tallystick.errors import InvalidInput
 
@@ -37,11 +38,22 @@ class Source:
         return self.kind in ("parquet", "csv") or (self.kind == "memory" and len(self.handle or ()) == 1)
 
     def to_data(self) -> dict[str, str]:
-        """As plain JSON data. Passwords are not written: a PostgreSQL URL loses what stands before the @."""
-        place = self.place
-        if self.kind == "postgres" and "@" in place:
-            place = place.split("://", 1)[0] + "://" + place.rsplit("@", 1)[1]
-        return {"kind": self.kind, "place": place}
+        """As plain JSON data. A PostgreSQL URL loses its user and everything that is, or leads to, a password."""
+        return {"kind": self.kind, "place": _public(self.place) if self.kind == "postgres" else self.place}
+
+
+_WRITTEN = ("host", "hostaddr", "port", "dbname", "options", "sslmode", "application_name", "connect_timeout")
+
+
+def _public(url: str) -> str:
+    """The URL without user and password, wherever libpq would take them from.
+
+    >>> _public("postgresql://ana:secret@db.example/clinic?password=secret&sslmode=require")
+    'postgresql://db.example/clinic?sslmode=require'
+    """
+    parts = urlsplit(url)
+    options = [(name, value) for name, value in parse_qsl(parts.query) if name in _WRITTEN]
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, urlencode(options), ""))
 
 
 def source_of(given: Any) -> Source:

@@ -31,6 +31,10 @@ LONGEST_TEXT = 1 << 29
 """A plan or table as text may hold five million public keys."""
 
 
+MOST_COPIES = 100
+"""Rows that all public joins of a table together may make of one."""
+
+
 @dataclass(frozen=True, slots=True)
 class EachRow:
     """Row-level privacy: every row is its own unit."""
@@ -136,10 +140,18 @@ class Table:
             raise InvalidInput(
                 "on", on, f"a column that both tables have, with the same type, {' or '.join(GROUPABLE)}"
             )
-        if isinstance(self.unit, EachRow) and right.repeats(on):
+        copies = right.most_matches(on)
+        if isinstance(self.unit, EachRow) and copies > 1:
             raise Refused(
                 f"where single rows are protected a row may match one row of a public table; {on!r} repeats in it. "
                 "Give each value once, or a unit column, whose caps hold for what a join multiplies"
+            )
+        for step in self.steps:
+            copies *= step.public.most_matches(step.name) if step.public else 1
+        if copies > MOST_COPIES:
+            raise Refused(
+                f"the public joins of this table can make {copies} rows of one, at most {MOST_COPIES} are allowed: how "
+                "long a release takes would tell whose rows are there"
             )
         schema = self.schema
         for name, kind in right.columns:

@@ -77,7 +77,7 @@ def test_a_plan_from_elsewhere_gets_the_filter_too(ledger: Ledger) -> None:
 
 @pytest.mark.parametrize(("column", "value"), [("wing", "east"), ("n", "one"), ("ward", 3)])
 def test_a_column_or_type_that_the_table_does_not_have_is_said(ledger: Ledger, column: str, value: Any) -> None:
-    with pytest.raises(InvalidInput):
+    with pytest.raises((InvalidInput, Refused)):
         asked(block(ledger, "block", cut(column, value))).plan(rho=0.5)
 
 
@@ -89,3 +89,27 @@ def test_blocks_in_blocks_keep_to_both(ledger: Ledger) -> None:
 
 def test_a_block_without_a_partition_pays_the_sum_and_may_ask_everything(ledger: Ledger) -> None:
     assert total(asked(block(ledger, "window", None)).plan(rho=0.1)) == 400
+
+
+def test_a_filter_that_only_python_takes_for_the_blocks_own_does_not_open_another_block(ledger: Ledger) -> None:
+    """Found from outside: 2**53 and 2**53 + 1 are one double, and 2.0**53 == 2**53 to Python."""
+    rows = pa.table({"pid": list(range(100)), "shop": [2**53] * 30 + [2**53 + 1] * 70})
+    account = block(ledger, "first", cut("shop", 2**53))
+    block(ledger, "second", cut("shop", 2**53 + 1))
+    visits = ts.Private(rows, account=account).table(unit="pid").filter(ts.col("shop").isin([2.0**53]))
+    plan = visits.per_unit(max_groups=1, max_rows_per_group=1).agg(n=ts.count()).plan(rho=0.5)
+    assert total(plan) == 30
+
+
+def test_texts_and_numbers_do_not_tell_blocks_apart(ledger: Ledger, tmp_path: Path) -> None:
+    """Found from outside: on a CSV file the type is the asker's word, so "1" and 1 were the same rows twice."""
+    block(ledger, "one", cut("shop", "1"))
+    with pytest.raises(Refused, match="share no value"):
+        block(ledger, "two", cut("shop", 1))
+    with pytest.raises(InvalidInput):
+        cut("shop", "1", 2)
+    file = tmp_path / "shops.csv"
+    file.write_text("pid,shop\n1,1\n2,01\n")
+    table = ts.Private(str(file), account=ledger.open("one")).table(unit="pid", types={"shop": "integer"})
+    with pytest.raises(Refused, match="told apart by text values"):
+        table.per_unit(max_groups=1, max_rows_per_group=1).agg(n=ts.count()).plan(rho=0.5)

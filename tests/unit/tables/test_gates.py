@@ -560,3 +560,28 @@ def test_every_stage_runs_on_an_empty_table_before_anything_is_charged(
         with pytest.raises(TallystickError):
             plan.release(why="report")
     assert {event.state for event in account.history()} <= {"RELEASED"}
+
+
+# ---- found by the attacker of the second round
+
+
+def test_public_joins_make_no_more_than_a_hundred_rows_of_one() -> None:
+    people = ts.Private(pa.table({"p": ["1"], "name": ["john"]})).table(unit="p")
+    ten = [{"name": "john", "a": i} for i in range(10)]
+    twice = people.join(ten, on="name").join([{"name": "john", "b": i} for i in range(10)], on="name")
+    with pytest.raises(Refused, match="can make 1000 rows of one"):
+        twice.join([{"name": "john", "c": i} for i in range(10)], on="name")
+    told = json.loads(twice.to_json())
+    told["steps"].append({**told["steps"][-1], "public": {**told["steps"][-1]["public"]}})
+    told["steps"][-1]["public"]["columns"] = [["name", "text"], ["d", "integer"]]
+    with pytest.raises(Refused, match="rows of one"):
+        Table.from_json(json.dumps(told))
+
+
+def test_no_password_of_a_url_is_written_down() -> None:
+    from tallystick.tables.sources import source_of
+
+    for url in ("postgresql://u:secret@h/db", "postgresql://h/db?user=u&password=secret&sslpassword=secret&passfile=x"):
+        assert "secret" not in json.dumps(source_of(url).to_data())
+    kept = source_of("postgresql://h:5433/db?sslmode=require&options=-csearch_path%3Da").to_data()["place"]
+    assert kept == "postgresql://h:5433/db?sslmode=require&options=-csearch_path%3Da"

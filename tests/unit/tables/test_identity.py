@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tallystick.tables.identity import identity
-from tallystick.tables.sources import source_of
+from tallystick.tables.sources import Source, source_of
 
 
 def named(place: str, table: str = "visits") -> str:
@@ -45,3 +45,13 @@ def test_a_server_is_its_host_port_and_database(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("PGHOST", "db.example")
     assert named("postgresql:///clinic") == named(same[0])
     assert "secret" not in named(same[0])
+
+
+def test_the_default_schema_is_no_other_table() -> None:
+    source = Source("duckdb", "clinic.duckdb")
+    assert {identity(source, name) for name in ("visits", "main.visits", "MAIN.Visits")} == {identity(source, "visits")}
+    assert identity(source, "other.visits") != identity(source, "visits")
+    spark = Source("spark", "spark")
+    assert {identity(spark, name) for name in ("visits", "default.visits", "spark_catalog.default.Visits")} == {
+        identity(spark, "visits")
+    }

@@ -217,3 +217,21 @@ def test_a_million_groups_are_released(account: Account) -> None:
     exact = run.integers(plan)
     assert exact.keys is not None
     assert len(exact.keys) == 1_000_000
+
+
+def test_registered_data_answer_only_about_those_they_protect(tmp_path: Path, account: Account) -> None:
+    """Found by a newcomer: the unit of a registration was a word, and Python could name another."""
+    from tallystick.publish.datasets import Dataset, register
+
+    file = tmp_path / "bills.parquet"
+    pq.write_table(pa.table({"patient": [1, 1, 2], "region": ["a", "a", "b"]}), file)
+    private = ts.Private(str(file), account=account)
+    bills = private.table(unit="patient").per_unit(max_groups=1, max_rows_per_group=2)
+    register(Dataset("bills", "clinic", bills.to_data()), account)
+    for other in (private.table(unit=ts.each_row), private.table(unit="region").per_unit(max_rows_per_group=1)):
+        with pytest.raises(Refused, match="would protect somebody else"):
+            other.agg(n=ts.count()).plan(rho=0.01).release(why="x")
+    assert not account.history()
+    with pytest.raises(Refused, match="does not depend on the name"):
+        register(Dataset("rows", "clinic", private.table(unit="region").to_data()), account)
+    assert bills.agg(n=ts.count()).plan(rho=0.01).release(why="x").fresh

@@ -49,7 +49,9 @@ def _law_renyi(law: Law, theta: float, mean: bool) -> float:
         values, logs = law.nodes()
         weights = np.exp(logs)
         gains = values if mean else np.expm1(theta * values)
-        total = float(np.dot(weights, gains)) + MASS_ULPS * UNIT * float(np.dot(weights, np.abs(gains)))
+        # The exponential of a log-density errs by the rounding of that, which is of the size of the losses.
+        error = (MASS_ULPS + abs(law.highest) + abs(law.lowest)) * UNIT
+        total = float(np.dot(weights, gains)) + error * float(np.dot(weights, np.abs(gains)))
         return max(0.0, total if mean else math.log1p(total) / theta)
     return (float(law.log_mgf(np.array([theta]))[0]) + MASS_ULPS * UNIT) / theta
 

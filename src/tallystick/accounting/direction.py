@@ -48,8 +48,8 @@ class OneDirection:
 
     @cached_property
     def mu(self) -> float:
-        """mu of all Gaussian leaves together: their squares add."""
-        return math.sqrt(math.fsum(c * m * m for m, c in ((leaf.gaussian_mu, c) for leaf, c in self.terms) if m))
+        """mu of all Gaussian leaves together: their squares add, and need not be doubles."""
+        return math.hypot(*(math.sqrt(c) * m for m, c in ((leaf.gaussian_mu, c) for leaf, c in self.terms) if m))
 
     @cached_property
     def mu_above(self) -> float:
@@ -232,7 +232,9 @@ class OneDirection:
     def _edge(self, delta: float) -> Bounds:
         """epsilon at delta 0, or at one that is not above the mass at infinity as far as doubles can tell."""
         if delta < self.infinity * (1.0 - EDGE):
-            return Bounds(math.inf if self.exact else 0.0, math.inf)
+            # Masses as small as dust are raised above it, which says nothing from below.
+            known = self.exact and (delta == 0.0 or any(mass > 2.0 * DUST for mass, _ in self.lost))
+            return Bounds(math.inf if known else 0.0, math.inf)
         if delta == 0.0:
             # Parameters such as flip_prob= and the losses of mixtures are rounded; from below that is taken off.
             ulps = max((pair.upper.value_ulps for pair, _ in self.pairs), default=0.0)
@@ -315,4 +317,5 @@ class OneDirection:
         for leaf, count in self.terms:
             if leaf.gaussian_mu is None:
                 total += count * leaf_renyi(leaf, self.direction, order)
-        return total * (1.0 + 1e-12)
+        # The square of a small mu is 0 in doubles, and an upper bound is not.
+        return total * (1.0 + 1e-12) if total or not self.mu else 1e-320

@@ -101,6 +101,11 @@ class Leaf(ABC):
         return False
 
     @property
+    def rounded_up(self) -> bool:
+        """True if parameters may come rounded up from the constructor, so that a proof from below takes that off."""
+        return False
+
+    @property
     def exact_alone(self) -> bool:
         """True if ``pair(...).upper`` is attained by a single release although not by compositions."""
         return False

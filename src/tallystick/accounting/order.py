@@ -123,7 +123,7 @@ def _below(ours: Reader, theirs: Reader, way: Direction) -> bool:
 
 def _upper(ours: Reader, side: OneDirection, epsilon: float) -> float:
     if ours.loss.group > 1:
-        return ours.delta_bounds(epsilon).upper
+        return ours.delta_upper(epsilon)
     ends = side.infinity == 0.0 and epsilon >= side.highest
     return 0.0 if ends else side.delta_bounds(epsilon, nearby=True).upper
 
@@ -231,8 +231,14 @@ def least_mu(reading: Reader) -> float:
 
 
 def _root_up(square: Fraction) -> float:
-    """The square root, exact where it is a double, else rounded up."""
-    root = math.sqrt(float(square))
+    """The square root, exact where it is a double, else rounded up; the square itself may be no double."""
+    half = (square.denominator.bit_length() - square.numerator.bit_length()) // 2 + 60
+    scaled = square * Fraction(4) ** half
+    near = Fraction(math.isqrt(scaled.numerator // scaled.denominator)) / Fraction(2) ** half
+    try:
+        root = float(near)
+    except OverflowError:
+        return math.inf
     while Fraction(root) ** 2 < square:
         root = math.nextafter(root, math.inf)
     return root
@@ -279,7 +285,7 @@ def _bounded_mu(reading: Reader, highest: float, enough: float) -> float:
 
 def _nearby(reading: Reader, epsilon: float) -> float:
     if reading.loss.group > 1:
-        return reading.delta_bounds(epsilon).upper
+        return reading.delta_upper(epsilon)
     return max(side.delta_bounds(epsilon, nearby=True).upper for side in reading.sides)
 
 

@@ -47,6 +47,11 @@ class Reader:
             return Bounds(self._single_delta(epsilon).lower, 1.0).meet(Bounds(0.0, self._grouped_delta(epsilon)))
         return self._single_delta(epsilon)
 
+    def delta_upper(self, epsilon: float) -> float:
+        """The upper end of ``delta_bounds``, for groups without the work of the lower one."""
+        grouped = self.loss.group > 1 and self.closed_group is None
+        return self._grouped_delta(epsilon) if grouped else self.delta_bounds(epsilon).upper
+
     def _single_delta(self, epsilon: float, *, nearby: bool = False) -> Bounds:
         worst = Bounds(0.0, 0.0)
         for side in self._strongest_first:

@@ -24,6 +24,9 @@ except ImportError as problem:
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
 
+ROUNDED_UP = 2.0**-49
+"""Parameters made from others (``flip_prob=``, ``as_replace()``) are at most this much too large, relatively."""
+
 Law = ball_laws.BallLaw
 Ball = Any
 
@@ -55,6 +58,10 @@ class Ask:
     def two_points(self, epsilon: float, delta: float = 0.0, choices: int = 2) -> Law:
         """The law of randomized response, with mass delta that gives everything away."""
         return self.discrete(ball_laws.two_points(arb(epsilon), arb(delta), choices))
+
+    def unrounded(self, value: float) -> float:
+        """A parameter that may have been rounded up by some units: from below they are taken off."""
+        return value if self.upper else value * (1.0 - ROUNDED_UP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +96,9 @@ class RigorousReader:
 
     @property
     def _bracketed(self) -> bool:
-        """Several steps of bounded range have no single worst pair: the lower end comes from another one."""
-        return any(leaf.exact_alone for leaf, _ in self.loss.terms) and sum(n for _, n in self.loss.terms) > 1
+        """Parameters rounded up, and several steps of bounded range (which have no single worst pair)."""
+        several = sum(n for _, n in self.loss.terms) > 1
+        return any(leaf.rounded_up or (leaf.exact_alone and several) for leaf, _ in self.loss.terms)
 
     def _side(self, way: Direction, upper: bool) -> BallSum:
         count = sum(times for _, times in self.loss.terms)

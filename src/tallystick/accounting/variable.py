@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -118,6 +119,17 @@ class PrivacyLossVariable:
         return direct.law if direct is not None and direct.mu == 0.0 and direct.law.segments else None
 
     @cached_property
+    def _beside_gaussian(self) -> Callable[[float], float] | None:
+        """The distribution function where listed outcomes are beside one Gaussian: each leaves it its own place."""
+        direct = self._side.direct
+        if direct is None or direct.mu == 0.0:
+            return None
+        from scipy.special import ndtr
+
+        mu, atoms, masses = direct.mu, direct.law.atoms, np.exp(direct.law.log_masses)
+        return lambda x: min(1.0, float(np.dot(masses, ndtr((x - atoms) / mu - 0.5 * mu))))
+
+    @cached_property
     def _table(self) -> tuple[Array, Array]:
         """Values in order and the mass up to each: listed outcomes where they are few, else a grid."""
         direct = self._side.direct
@@ -151,10 +163,12 @@ class PrivacyLossVariable:
 
             mu = self._side.mu
             return float(ndtr(x / mu - 0.5 * mu))
-        if math.isinf(x):
+        if math.isinf(x) or self._side.infinity >= 1.0:
             return 0.0 if x < 0.0 else max(0.0, 1.0 - self._side.infinity)
         if self._single is not None:
             return min(1.0, max(0.0, 1.0 - self._single.tail(x + 4.0 * UNIT * abs(x))))
+        if self._beside_gaussian is not None:
+            return self._beside_gaussian(x)
         values, below = self._table
         index = int(np.searchsorted(values, x + self._rounding(x), side="right")) - 1
         return 0.0 if index < 0 else min(1.0, float(below[index]))
@@ -170,7 +184,7 @@ class PrivacyLossVariable:
         return float(values[1] - values[0]) if values.size > 1 else 0.0
 
     def _place(self, probability: float) -> float:
-        if probability >= 1.0 and self._gives_away:
+        if (probability >= 1.0 and self._gives_away) or self._side.infinity >= 1.0:
             return math.inf
         if self._side.gaussian:
             from scipy.special import ndtri
@@ -180,9 +194,21 @@ class PrivacyLossVariable:
         wanted = probability * (1.0 - 1e-12)
         if self._single is not None:
             return self._searched(self._single, wanted)
+        if self._beside_gaussian is not None:
+            return self._between(self._beside_gaussian, wanted)
         values, below = self._table
         index = int(np.searchsorted(below, wanted, side="left"))
         return float(values[index]) if index < values.size else math.inf
+
+    def _between(self, below: Callable[[float], float], wanted: float) -> float:
+        """The quantile of outcomes beside one Gaussian: 40 of its deviations around the outcomes hold everything."""
+        if wanted <= 0.0:
+            return -math.inf
+        direct = self._side.direct
+        assert direct is not None
+        mu, atoms = direct.mu, direct.law.atoms
+        low, high = float(np.min(atoms)) + mu * (0.5 * mu - 40.0), float(np.max(atoms)) + mu * (0.5 * mu + 40.0)
+        return _crossed(below, wanted, low, high) if below(high) >= wanted else math.inf
 
     def _searched(self, law: Law, wanted: float) -> float:
         """The quantile of one release by bisection; atoms are met exactly."""
@@ -191,13 +217,19 @@ class PrivacyLossVariable:
             return low
         if self._below(high) < wanted:
             return math.inf
-        for _ in range(60):
-            middle = 0.5 * (low + high)
-            if not low < middle < high:
-                break
-            low, high = (low, middle) if self._below(middle) >= wanted else (middle, high)
+        high = _crossed(self._below, wanted, low, high)
         near = law.atoms[np.abs(law.atoms - high) <= 1e-9 * np.abs(law.atoms)]
         return float(near[0]) if near.size else high
+
+
+def _crossed(below: Callable[[float], float], wanted: float, low: float, high: float) -> float:
+    """Where a distribution function first has the mass wanted, by bisection."""
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        if not low < middle < high:
+            break
+        low, high = (low, middle) if below(middle) >= wanted else (middle, high)
+    return high
 
 
 def _on_grid(law: Law, step: float, low: float, high: float) -> GridLaw:

@@ -16,7 +16,7 @@ import numpy as np
 
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
 from tallystick.accounting.leaf import DEEPEST, Leaf, Terms, check_terms, merged, written_sum
-from tallystick.accounting.pair import DominatingPair
+from tallystick.accounting.pair import DominatingPair, told_from_dust
 from tallystick.accounting.polygon import LowerProfile, UpperProfile, law_above, law_below
 from tallystick.errors import InvalidInput
 from tallystick.numerics.law import Array
@@ -60,6 +60,9 @@ class Composed(Leaf):
 
     def pair(self, direction: Direction) -> DominatingPair:
         return _composed_pair(self.terms, direction)
+
+    def renyi_above(self, direction: Direction, order: float) -> float:
+        return _divergence(self.terms, direction, order)
 
     @property
     def gaussian_mu(self) -> float | None:
@@ -123,6 +126,14 @@ class Worst(Leaf):
     def pair(self, direction: Direction) -> DominatingPair:
         return _worst_pair(self.members, direction)
 
+    def renyi_above(self, direction: Direction, order: float) -> float:
+        """E[e^{theta L}] - 1 integrates both profiles with positive weights; a maximum is at most the sum."""
+        theta = order - 1.0
+        found = [_divergence(terms, direction, order) for terms in self.members]
+        if theta * max(found) > 700.0:
+            return max(found) + math.log(len(found)) / theta
+        return math.log1p(math.fsum(math.expm1(theta * one) for one in found)) / theta * (1.0 + 1e-13)
+
     @property
     def symmetric(self) -> bool:
         return all(leaf.symmetric for terms in self.members for leaf, _ in terms)
@@ -133,6 +144,13 @@ class Worst(Leaf):
 
     def text(self, protects: Protects) -> str:
         return "worst(" + ", ".join(written_sum(terms, protects) for terms in self.members) + ")"
+
+
+def _divergence(terms: Terms, direction: Direction, order: float) -> float:
+    """Upper bound on the Renyi divergence of a composition in one direction."""
+    from tallystick.accounting.direction import OneDirection
+
+    return OneDirection.of(terms, direction).renyi(order)
 
 
 @lru_cache(maxsize=64)
@@ -196,13 +214,16 @@ def read_at(terms: Terms, direction: Direction, epsilon: Array) -> Half:
     for k in range(epsilon.size - 1, -1, -1):
         bounds = side.delta_bounds(float(epsilon[k]), nearby=True)
         upper[k], lower[k] = bounds.upper, bounds.lower
-        if bounds.lower > 1.0 - 1e-6:
+        if bounds.lower > 1.0 - 1e-6 or (bounds.upper >= 1.0 and bounds.lower > 0.5):
             # Delta decreases: at all smaller epsilons it is between this and one.
             lower[:k] = bounds.lower
             break
     if side.infinity == 0.0:
         # Nothing is above the largest loss: the profile ends at zero there, exactly.
         upper[epsilon >= side.highest] = lower[epsilon >= side.highest] = 0.0
+    if upper[-1] > 0.0:
+        # What lies beyond the last knot is a feature of the whole now, however little a leaf left out numerically.
+        upper = np.maximum(upper, told_from_dust(float(upper[-1])))
     return Half(epsilon, upper, lower, side.infinity * (1.0 - 1e-13) if side.exact else 0.0)
 
 

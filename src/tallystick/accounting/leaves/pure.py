@@ -118,8 +118,12 @@ class ApproxDp(Leaf):
     def limit(self) -> Limit:
         return Limit("approx", self.epsilon, self.delta)
 
+    @property
+    def rounded_up(self) -> bool:
+        return True
+
     def ball_law(self, ask: Ask) -> BallLaw:
-        return ask.two_points(self.epsilon, self.delta)
+        return ask.two_points(self.epsilon, ask.unrounded(self.delta))
 
 
 @constructor

@@ -50,8 +50,12 @@ class RandomizedResponse(Leaf):
     def point(self) -> tuple[float, float] | None:
         return (self.epsilon, 0.0) if self.choices == 2 else None
 
+    @property
+    def rounded_up(self) -> bool:
+        return True
+
     def ball_law(self, ask: Ask) -> BallLaw:
-        return ask.two_points(self.epsilon, choices=self.choices)
+        return ask.two_points(ask.unrounded(self.epsilon), choices=self.choices)
 
 
 @constructor

@@ -51,6 +51,10 @@ class Sampled(Leaf):
         """A sampled step's delta is q times the step's own at another epsilon, so it is attained where that is."""
         return self.base.exact_alone
 
+    @property
+    def rounded_up(self) -> bool:
+        return self.base.rounded_up
+
     def replaced(self) -> Leaf | None:
         return self.base.sampled_replaced(self.rate)
 

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from flint import acb, arb, ctx
 
+from tallystick.errors import NotComputable
+
 Ball = Any  # flint.arb; the package has no stubs
 Complex = Any  # flint.acb
 Point = tuple[Ball, Ball]
@@ -100,6 +102,8 @@ class Base:
 
 def two_points(epsilon: Ball, delta: Ball, choices: int = 2) -> Base:
     """Randomized response among ``choices`` on the part 1 - delta."""
+    if epsilon == 0:
+        return Base([(arb(0), 1 - delta, 1 - delta)], delta, delta)
     total = epsilon.exp() + (choices - 1)
     points = [
         (epsilon, (1 - delta) * epsilon.exp() / total, (1 - delta) / total),
@@ -120,8 +124,18 @@ def listed_pair(p: tuple[float, ...], q: tuple[float, ...]) -> Base:
     return Base(finite, only_p, only_q, lattice)
 
 
+MOST_POINTS = 2**16
+"""Lattice points whose masses are written out."""
+
+
+def _check_few(points: int) -> None:
+    if points > MOST_POINTS:
+        raise NotComputable(f"no rigorous read-out of noise on {points:,} lattice points; at most {MOST_POINTS:,}")
+
+
 def discrete_laplace_base(scale: Ball, shift: int) -> Base:
     """Two-sided geometric noise against its shift; everything outside the shift is two atoms."""
+    _check_few(shift)
     alpha = (-1 / scale).exp()
     points = []
     for x in range(shift + 1):
@@ -135,6 +149,7 @@ def discrete_laplace_base(scale: Ball, shift: int) -> Base:
 def discrete_gaussian_base(sigma: Ball, shift: int, log_mass: float) -> Base:
     """The lattice cut where P and Q both have less than e^log_mass left."""
     reach = math.ceil(float(sigma) * math.sqrt(-2.0 * log_mass) * 1.01) + 2
+    _check_few(2 * reach + shift)
     rate = -1 / (2 * sigma**2)
     half = [(rate * (k * k)).exp() for k in range(reach + shift + 2)]
     # Past k the terms fall at least by the ratio at k.

@@ -123,7 +123,7 @@ def test_past_the_largest_loss_only_the_mass_at_infinity_is_left() -> None:
     leaky = 10 * ts.approx_dp(epsilon=0.5, delta=2.0**-20)
     proved = leaky.delta_bounds(epsilon=6.0, rigorous=True)
     assert proved.lower <= 1 - (1 - Fraction(1, 2**20)) ** 10 <= proved.upper
-    assert 0 < proved.relative_width <= 1e-15
+    assert 0 < proved.relative_width <= 4e-15  # a delta may have been rounded up, which from below is taken off
 
 
 def test_what_is_not_covered_says_so() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,8 +13,7 @@ from tallystick.errors import InvalidInput
 
 def rows_matching(path: Path, column: str | None, value: str | None) -> int:
     """How many rows there are, or how many have this text in this column."""
-    with _opened(path) as file:
-        rows = csv.reader(file)
+    with _records(path) as rows:
         place = _place(rows, column, path)
         if place is None:
             return sum(1 for row in rows if row)
@@ -27,8 +25,7 @@ def rows_matching(path: Path, column: str | None, value: str | None) -> int:
 def numbers(path: Path, column: str) -> list[float]:
     """The cells of a column that are finite numbers; others are left out, row by row, and nobody is told how many."""
     found = []
-    with _opened(path) as file:
-        rows = csv.reader(file)
+    with _records(path) as rows:
         place = _place(rows, column, path)
         assert place is not None
         for row in rows:
@@ -48,6 +45,18 @@ def lines(path: Path) -> list[str]:
 
 
 @contextmanager
+def _records(path: Path) -> Iterator[Iterator[list[str]]]:
+    """The rows of a CSV file, as tables read it: what one person wrote fails nothing and swallows nobody's row."""
+    from tallystick.tables.engines import csvfile
+
+    try:
+        with csvfile.records(str(path)) as rows:
+            yield rows
+    except OSError as error:
+        raise InvalidInput("--file", str(path), f"a file that can be read ({error.strerror})") from None
+
+
+@contextmanager
 def _opened(path: Path) -> Iterator[TextIO]:
     try:
         file = path.open(encoding="utf-8-sig", newline="")
@@ -56,8 +65,8 @@ def _opened(path: Path) -> Iterator[TextIO]:
     with file:
         try:
             yield file
-        except (UnicodeDecodeError, csv.Error):
-            raise InvalidInput("--file", str(path), "a CSV file in UTF-8") from None
+        except UnicodeDecodeError:
+            raise InvalidInput("--file", str(path), "a text file in UTF-8") from None
 
 
 def _place(rows: Iterator[list[str]], column: str | None, path: Path) -> int | None:

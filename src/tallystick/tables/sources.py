@@ -76,7 +76,9 @@ def source_of(given: Any) -> Source:
 
 
 def _tabular(given: Any) -> bool:
-    return hasattr(given, "__arrow_c_stream__") or (hasattr(given, "columns") and hasattr(given, "itertuples"))
+    """A table that can be looked at twice: a stream of batches is gone after the look that comes before a charge."""
+    arrow = hasattr(given, "__arrow_c_stream__") and not hasattr(given, "read_next_batch")
+    return arrow or (hasattr(given, "columns") and hasattr(given, "itertuples"))
 
 
 def _of_place(text: str) -> Source:

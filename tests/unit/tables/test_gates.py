@@ -585,3 +585,19 @@ def test_no_password_of_a_url_is_written_down() -> None:
         assert "secret" not in json.dumps(source_of(url).to_data())
     kept = source_of("postgresql://h:5433/db?sslmode=require&options=-csearch_path%3Da").to_data()["place"]
     assert kept == "postgresql://h:5433/db?sslmode=require&options=-csearch_path%3Da"
+
+
+def test_a_stream_that_is_gone_after_one_look_is_refused() -> None:
+    table = pa.table({"p": [1, 2]})
+    with pytest.raises(InvalidInput, match="source"):
+        ts.Private(table.to_reader())
+
+
+def test_a_table_called_like_one_of_ours_is_read(postgres: str) -> None:
+    import psycopg
+
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute('CREATE TABLE IF NOT EXISTS "_keys" (pid int, w text)')
+        connection.execute('TRUNCATE "_keys"')
+        connection.execute("INSERT INTO \"_keys\" VALUES (1, 'a'), (2, 'a')")
+    assert counts(ts.Private(postgres).table("_keys", unit="pid"), ["a"], "w") == [2]

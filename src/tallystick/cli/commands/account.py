@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -53,6 +54,8 @@ def open_(
 
     loss = read_loss(budget)
     split: Partition | None = None
+    if where and not partition:
+        raise InvalidInput("--where", where, "--partition NAME beside it: rows are a block's own only in a partition")
     if partition:
         column, values = _predicate(where)
         split = Partition(partition, by=by, one_block_per_unit=one_block_per_unit, column=column, values=values)
@@ -71,13 +74,14 @@ def open_(
 
 
 def _predicate(where: list[str] | None) -> tuple[str, tuple[str | int, ...]]:
-    """The column and the values of a block; what looks like a whole number is one."""
+    """The column and the values of a block: whole numbers where all of them are written as such, else texts."""
     pieces = [text.partition("=") for text in where or ()]
     columns = {column.strip() for column, _, _ in pieces}
     if len(columns) > 1 or not all(equals and column.strip() for column, equals, _ in pieces):
         raise InvalidInput("--where", where, "COLUMN=VALUE, each time with the same column")
     values = [value.strip() for _, _, value in pieces]
-    return next(iter(columns), ""), tuple(int(v) if v.lstrip("-").isdecimal() else v for v in values)
+    whole = all(re.fullmatch("0|-?[1-9][0-9]*", value) for value in values)
+    return next(iter(columns), ""), tuple(map(int, values) if whole else values)
 
 
 @app.command()

@@ -11,11 +11,14 @@ begins with a delimiter or a line break, happens to close; no reader can tell su
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import itertools
 import mmap
 import os
 import re
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -81,6 +84,18 @@ def private_copy(place: str, copy: Path) -> list[str]:
             for piece in _records(text, delimiter(place).encode()):
                 out.write(piece)
     return names
+
+
+@contextlib.contextmanager
+def records(place: str) -> Iterator[Iterator[list[str]]]:
+    """The cells of every well-formed record, the names of the header first; no record can fail the reading."""
+    csv.field_size_limit(2 * LONGEST_RECORD)
+    with tempfile.TemporaryDirectory(prefix="tallystick-") as folder:
+        copy = Path(folder) / "rows.csv"
+        names = private_copy(place, copy)
+        with copy.open(encoding="utf-8-sig", newline="") as file:
+            found = csv.reader(file, delimiter=delimiter(place))
+            yield itertools.chain([names], found)
 
 
 def _own(path: Path) -> BinaryIO:

@@ -25,11 +25,15 @@ _TYPES = {
 }
 # a domain may have the name of a type of ours, tinyint or double say, and hold what that cannot: it is not read
 _COLUMNS = """
-    SELECT a.attname,
+    SELECT n.nspname, a.attname,
            CASE t.typnamespace WHEN 'pg_catalog'::regnamespace THEN format_type(t.oid, NULL) ELSE 'of its own' END
     FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
          JOIN pg_type t ON t.oid = a.atttypid
-    WHERE c.relname = %s AND (n.nspname = %s OR (%s = '' AND pg_table_is_visible(c.oid)))
+    WHERE c.relname = %s AND c.relpersistence <> 't' AND n.nspname = CASE %s
+            WHEN '' THEN (SELECT m.nspname FROM pg_class k JOIN pg_namespace m ON m.oid = k.relnamespace
+                          JOIN unnest(current_schemas(false)) WITH ORDINALITY AS s(name, place) ON s.name = m.nspname
+                          WHERE k.relname = c.relname ORDER BY s.place LIMIT 1)
+            ELSE %s END
       AND a.attnum > 0 AND NOT a.attisdropped AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
     ORDER BY a.attnum
 """
@@ -68,23 +72,25 @@ class PostgresEngine:
             connection.execute(f"SET LOCAL {setting}")
 
     def stored(self, table: str, schema: Schema, *, rows: bool = True) -> exp.Query:
-        namespace, _, plain = table.rpartition(".")
+        # Always with its schema: a temporary table of ours may have the same name.
+        columns = self._columns(table)
         named = exp.Table(
-            this=exp.to_identifier(plain, quoted=True),
-            db=exp.to_identifier(namespace, quoted=True) if namespace else None,
+            this=exp.to_identifier(table.rpartition(".")[2], quoted=True),
+            db=exp.to_identifier(columns[0][0], quoted=True),
         )
-        found = read_stored(schema, self.words, named, dict(self._columns(table)))
+        found = read_stored(schema, self.words, named, {column: kind for _, column, kind in columns})
         return found if rows else found.where(exp.false())
 
-    def _columns(self, table: str) -> list[tuple[str, str]]:
+    def _columns(self, table: str) -> list[tuple[str, str, str]]:
+        """Schema, name and type of each column; without a schema the first of the search path that has the table."""
         namespace, _, plain = table.rpartition(".")
-        found: list[tuple[str, str]] = self.connection.execute(_COLUMNS, (plain, namespace, namespace)).fetchall()
+        found: list[tuple[str, str, str]] = self.connection.execute(_COLUMNS, (plain, namespace, namespace)).fetchall()
         if not found:
             raise InvalidInput("table", table, "a table of this database that the user may read")
         return found
 
     def schema(self, table: str) -> Schema:
-        return Schema.of(tuple((column, family(kind)) for column, kind in self._columns(table)))
+        return Schema.of(tuple((column, family(kind)) for _, column, kind in self._columns(table)))
 
     def upload(self, name: str, public: Upload) -> None:
         columns = ", ".join(f"{_quoted(column)} {_TYPES[kind]}" for column, kind in public.columns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from fractions import Fraction
 
 import pytest
 from mpmath import mp, mpf
@@ -92,3 +93,12 @@ def test_an_epoch_of_tiny_losses_keeps_their_digits(strength: float, steps: int)
             )
             bounds = loss.delta_bounds(epsilon=epsilon)
             assert mpf(bounds.lower) <= truth <= mpf(bounds.upper)
+
+
+def test_mass_at_infinity_after_sampling_is_not_rounded_down() -> None:
+    # 0.3 and 3/10 are not doubles; beyond any epsilon something finite is left as well.
+    assert ts.zcdp(rho=2.2343378358970494, delta=0.3).sampled(rate=0.25).epsilon(delta=0.3 * 0.25) == float("inf")
+    knots = [(0.0, 0.25), (1.0, 0.03125), (3.0, 2.0**-13)]
+    drawn = ts.from_profile(knots, adjacency="replace").subset(batch=3, population=10)
+    assert Fraction(3, 10) * Fraction(1, 2**13) > Fraction(3.662109375e-05)
+    assert drawn.epsilon(delta=3.662109375e-05) == float("inf")

@@ -50,7 +50,9 @@ def renyi_pair(curve: Leaf, delta: float) -> DominatingPair:
     top = float(np.min((logs + 690.0) / theta))
     grid = np.concatenate([np.linspace(0.0, top, 3000), top * np.geomspace(1e-6, 1.0, 400)])
     epsilon = np.unique(grid)
-    profile = UpperProfile(epsilon, np.minimum(1.0, delta + (1.0 - delta) * best_delta(logs, theta, epsilon)))
+    # Rounded up: beyond the ladder something finite is left, so no epsilon has just ``delta``.
+    heights = np.nextafter(delta + (1.0 - delta) * best_delta(logs, theta, epsilon), math.inf)
+    profile = UpperProfile(epsilon, np.minimum(1.0, heights))
     # Good for no order at all: a conversion forgets the moments, and ``renyi_above`` has the curve itself.
     above = replace(law_above(profile, profile), orders=0.0)
     return DominatingPair(above, Law(np.zeros(1), np.array([0.0])))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -103,8 +104,14 @@ class Subset(Leaf):
         check.keep(self, batch=check.count("batch", self.batch, least=1, most=whole - 1), population=whole)
         check_inside(self.base, Adjacency.REPLACE)
 
+    @property
+    def rate(self) -> float:
+        """The share of the population that is drawn, rounded up."""
+        share = self.batch / self.population
+        return share if Fraction(share) * self.population >= self.batch else math.nextafter(share, 1.0)
+
     def pair(self, direction: Direction) -> DominatingPair:
-        mixed = self.base.pair(Direction.REMOVE).mixed(self.batch / self.population)
+        mixed = self.base.pair(Direction.REMOVE).mixed(self.rate)
         mirror = mixed.swapped()
         upper = joined_at_zero(mixed.upper, mirror.upper)
         if mixed.lower is mixed.upper:
@@ -113,7 +120,7 @@ class Subset(Leaf):
 
     def renyi_above(self, direction: Direction, order: float) -> float:
         """The pair's profile is the larger of two, so its moment is at most the sum of theirs."""
-        plain, rate = self.base.renyi_above(direction, order), self.batch / self.population
+        plain, rate = self.base.renyi_above(direction, order), self.rate
         larger = max(sampled_renyi(plain, rate, order), min(plain, -math.log1p(-rate)))
         return larger + math.log(2.0) / (order - 1.0)
 

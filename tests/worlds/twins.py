@@ -217,8 +217,9 @@ def _one_odd_row(folder: Path) -> Scene:
     worlds = _worlds()
     for row in (*worlds.one, *worlds.two):
         row["n"] = 1
-    worlds.one[0]["n"] = 2**64 - 1
-    two = [row for row in worlds.two if row is not worlds.one[0]]
+    odd = next(row for row in worlds.one if row["u"] is not None)  # rows without a unit are dropped, perhaps unread
+    odd["n"] = 2**64 - 1
+    two = [row for row in worlds.two if row is not odd]
     places = Files(folder, ("memory",)).places(Worlds(**{**vars(worlds), "two": two}), random.Random(1))
     return Scene(_asked(places, worlds, _converted), places)
 

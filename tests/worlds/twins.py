@@ -16,7 +16,7 @@ from unittest.mock import patch
 from sqlglot import exp
 
 import tallystick as ts
-from tallystick.tables import dialects, program, run
+from tallystick.tables import dialects, parts, run
 from tallystick.tables.engines import csvfile, postgres
 from tallystick.tables.plan import Plan
 from worlds.engines import TABLE, Files, Host, Places, csv_of
@@ -166,7 +166,7 @@ def _other_engine(scene: Scene) -> Iterator[Scene]:
     yield replace(scene, places=replace(scene.places, third=scene.places.two))
 
 
-def _never_clamped(self: Any, value: Any, lower: Any, upper: Any, first: Any, last: Any, inside: Any) -> Any:
+def _never_clamped(words: Any, value: Any, ends: Any, last: Any, inside: Any) -> Any:
     return dialects.case([(dialects.missing(value), exp.Null())], inside)
 
 
@@ -227,7 +227,7 @@ def _one_odd_row(folder: Path) -> Scene:
 TWINS = [
     Twin("no cap on groups", _scene(grouped), _with_caps(max_groups=10_000)),
     Twin("no cap on rows", _scene(grouped), _with_caps(max_rows=1_024)),
-    Twin("no clamping", _scene(_clamped), _with((program._Compiler, "_clamped", _never_clamped))),
+    Twin("no clamping", _scene(_clamped), _with((parts, "_clamped", _never_clamped))),
     Twin("a public key twice", _scene(listed, by_row=True), _repeated_keys),
     Twin("a joined key three times, rows protected", _scene(_joined, by_row=True), _repeated_join),
     Twin("text compared by its collation", _scene(listed, "duckdb", by_row=True), without_collation()),

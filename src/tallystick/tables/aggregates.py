@@ -15,7 +15,7 @@ from tallystick.errors import InvalidInput
 from tallystick.tables import estimates
 from tallystick.tables.estimates import Estimate, Noisy
 from tallystick.tables.grid import Grid, bounds, histogram_bins, quantile_bins
-from tallystick.tables.parts import Part
+from tallystick.tables.parts import Bins, Part, Present, Rows, Squares, Total, Tree, Units
 from tallystick.tables.schema import Schema
 from tallystick.tables.tree import consistent, quantile_positions
 
@@ -61,7 +61,7 @@ class Count(Measure):
     kind: ClassVar[str] = "count"
 
     def parts(self) -> tuple[Part, ...]:
-        return (Part("rows"),)
+        return (Rows(),)
 
     def read(self, numbers: Numbers, confidence: float) -> tuple[Estimate, ...]:
         return (estimates.plain(numbers[self.parts()[0]], confidence),)
@@ -77,7 +77,7 @@ class CountUnits(Count):
     kind: ClassVar[str] = "count_units"
 
     def parts(self) -> tuple[Part, ...]:
-        return (Part("units"),)
+        return (Units(),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,17 +115,17 @@ class OfColumn(Measure):
     @property
     def total(self) -> Part:
         """Total of shifted values."""
-        return Part("total", self.column, grid=self.grid, missing=self.missing)
+        return Total(self.column, self.missing, self.grid)
 
     @property
     def squares(self) -> Part:
         """Total of squared shifted values."""
-        return Part("squares", self.column, grid=self.grid, missing=self.missing)
+        return Squares(self.column, self.missing, self.grid)
 
     @property
     def present(self) -> Part:
         """Rows that have a value: all of them where a missing value has a stand-in."""
-        return Part("rows") if self.missing is not None else Part("present", self.column)
+        return Rows() if self.missing is not None else Present(self.column)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,11 +219,11 @@ class Quantile(OfColumn):
     bins: int | None = None
 
     @property
-    def tree(self) -> Part:
+    def tree(self) -> Tree:
         """The tree of the column."""
         low, high = self.limits
         cut = quantile_bins(low, high, integer=bool(self.whole), bins=self.bins)
-        return Part("tree", self.column, bins=cut, missing=self.missing)
+        return Tree(self.column, self.missing, cut)
 
     def parts(self) -> tuple[Part, ...]:
         return (self.tree,)
@@ -241,7 +241,6 @@ class Quantile(OfColumn):
 
     def read(self, numbers: Numbers, confidence: float) -> tuple[Estimate, ...]:
         noisy, cut = numbers[self.tree], self.tree.bins
-        assert cut is not None
         leaves = consistent(noisy.table, cut.height)[:, : cut.count]
         at, first, last = quantile_positions(leaves, self.p, self._margin(noisy, confidence))
         edges = np.array(cut.edges)
@@ -252,7 +251,6 @@ class Quantile(OfColumn):
     def error(self, numbers: Numbers, confidence: float, group_size: float) -> float:
         low, high = self.limits
         cut = self.tree.bins
-        assert cut is not None
         # Rank error over rows per unit of value, if the values were spread evenly.
         rank = self._margin(numbers[self.tree], confidence) / group_size
         return min(high - low, rank * (high - low) + (high - low) / cut.count)
@@ -273,7 +271,7 @@ class Histogram(Measure):
         return replace(self, edges=histogram_bins(self.edges).edges)
 
     def parts(self) -> tuple[Part, ...]:
-        return (Part("bins", self.column, bins=histogram_bins(self.edges)),)
+        return (Bins(self.column, None, histogram_bins(self.edges)),)
 
     def fields(self, name: str) -> tuple[str, ...]:
         shown = [f"{edge:g}" for edge in self.edges]

@@ -9,7 +9,7 @@ from tallystick.errors import InvalidInput, Refused
 from tallystick.tables import measures as words
 from tallystick.tables.aggregates import Measure
 from tallystick.tables.keyset import PrivateKeys, PublicTable, private_keys
-from tallystick.tables.parts import Caps, Part
+from tallystick.tables.parts import Caps, Part, Units
 from tallystick.tables.schema import all_different, new_name
 from tallystick.tables.table import EachRow, Grouped, Table
 
@@ -20,7 +20,7 @@ MOST_MEASURES = 100
 MOST_NUMBERS = 2_000_000
 """A release has at most so many noisy numbers; they are kept in the ledger."""
 
-UNITS = Part("units")
+UNITS = Units()
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ class Grid:
 
 
 @dataclass(frozen=True, slots=True)
-class Bins:
+class Binning:
     """Rising public edges; the last bin includes its right edge.
 
     ``clamp`` puts values outside the edges into the first or last bin; without it they are not counted.
@@ -97,13 +97,13 @@ class Bins:
     def height(self) -> int:
         """Levels of the binary tree over the bins, the leaves included and the root not.
 
-        >>> Bins(tuple(range(9)), clamp=True).height
+        >>> Binning(tuple(range(9)), clamp=True).height
         3
         """
         return max(1, math.ceil(math.log2(self.count)))
 
 
-def quantile_bins(lower: Any, upper: Any, *, integer: bool, bins: Any = None) -> Bins:
+def quantile_bins(lower: Any, upper: Any, *, integer: bool, bins: Any = None) -> Binning:
     """Equal bins for a tree; one per whole number where that is possible.
 
     >>> quantile_bins(0, 110, integer=True).count, quantile_bins(0, 1, integer=False).count
@@ -111,13 +111,13 @@ def quantile_bins(lower: Any, upper: Any, *, integer: bool, bins: Any = None) ->
     """
     low, high = bounds(lower, upper)
     if integer and bins is None and low == int(low) and high == int(high) and high - low < 1024:
-        return Bins(tuple(float(edge) for edge in range(int(low), int(high) + 2)), clamp=True, whole=True)
+        return Binning(tuple(float(edge) for edge in range(int(low), int(high) + 2)), clamp=True, whole=True)
     number = check.count("bins", DEFAULT_BINS if bins is None else bins, least=2, most=MOST_BINS)
     width = (high - low) / number
-    return Bins((*(low + i * width for i in range(number)), high), clamp=True)
+    return Binning((*(low + i * width for i in range(number)), high), clamp=True)
 
 
-def histogram_bins(edges: Sequence[Any]) -> Bins:
+def histogram_bins(edges: Sequence[Any]) -> Binning:
     """Bins with the edges that were given.
 
     >>> histogram_bins([0, 18, 65, 110]).count
@@ -131,7 +131,7 @@ def histogram_bins(edges: Sequence[Any]) -> Bins:
         raise InvalidInput("edges", list(steps[:8]), f"2 to {MOST_BINS + 1} rising numbers")
     if max(abs(steps[0]), abs(steps[-1])) > LARGEST_BOUND:
         raise InvalidInput("edges", (steps[0], steps[-1]), f"numbers up to {LARGEST_BOUND:g}")
-    return Bins(steps, clamp=False)
+    return Binning(steps, clamp=False)
 
 
 def bounds(lower: Any, upper: Any) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""The integers a plan asks an engine for, and how far one unit can move them.
+"""The integers a plan asks an engine for: what each is in SQL, and how far one unit can move it.
 
 Every aggregate is made of parts; equal parts of two aggregates are computed, noised and paid once. After capping, one
 (unit, group) cell adds a non-negative integer of at most ``peak`` to a part, so with G groups per unit
@@ -10,10 +10,19 @@ where ``levels`` counts how often the same rows are added up again (the levels o
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlglot import exp
 
 from tallystick.accounting.adjacency import Adjacency
-from tallystick.tables.grid import WEIGHT_BITS, Bins, Grid
+from tallystick.tables.dialects import SATURATED_CELL, Words, case, compare, missing, whole
+from tallystick.tables.grid import STEP_BITS, WEIGHT_BITS, Binning, Grid
+
+Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,89 +42,278 @@ class Caps:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """One family of integers per group.
+class Part(ABC):
+    """One family of integers per group. ``kind`` is its name for people and tests."""
 
-    ``kind`` is rows, units, present, total, squares, bins or tree.
-    """
-
-    kind: str
-    column: str | None = None
-    grid: Grid | None = None
-    bins: Bins | None = None
-    missing: float | None = None
+    kind: ClassVar[str]
+    reference: ClassVar[float] = 1.0
+    """Peak over typical value, with values spread evenly over the declared range."""
 
     @property
+    @abstractmethod
     def label(self) -> str:
         """A short name for people."""
-        if self.kind == "bins" and self.bins:
-            return f"{self.bins.count} bins of {self.column}"
-        if self.kind == "tree" and self.bins:
-            return f"tree of {self.bins.height} levels over {self.column}"
-        words = {
-            "rows": "rows",
-            "units": "units",
-            "present": f"rows with {self.column}",
-            "total": f"total of {self.column}",
-            "squares": f"squares of {self.column}",
-        }
-        return words[self.kind]
 
     @property
     def levels(self) -> int:
         """How often one row is counted."""
-        return self.bins.height if self.kind == "tree" and self.bins else 1
+        return 1
 
     @property
     def width(self) -> int:
         """How many noisy numbers each group has."""
-        if self.kind == "tree" and self.bins:
-            return sum(level_sizes(self.bins.height))
-        return self.bins.count if self.bins else 1
-
-    def peak(self, caps: Caps) -> int:
-        """The most one (unit, group) cell adds, at one level."""
-        if self.kind == "units":
-            return 1
-        if self.kind in ("bins", "tree"):
-            return caps.max_rows << WEIGHT_BITS
-        if self.grid and self.kind == "total":
-            return caps.max_rows * self.grid.top
-        if self.grid and self.kind == "squares":
-            return caps.max_rows * self.grid.square_top
-        return caps.max_rows
+        return 1
 
     @property
     def scale(self) -> float:
         """The size of one integer step in the units of the data."""
-        if self.kind in ("bins", "tree"):
-            return 2.0**-WEIGHT_BITS
-        if self.grid and self.kind == "total":
-            return self.grid.step
-        if self.grid and self.kind == "squares":
-            return self.grid.step**2 * 2.0**self.grid.square_shift
         return 1.0
 
-    @property
-    def reference(self) -> float:
-        """Peak over typical value, with values spread evenly over the declared range: 1, for totals 2, squares 3."""
-        return {"total": 2.0, "squares": 3.0}.get(self.kind, 1.0)
+    def peak(self, caps: Caps) -> int:
+        """The most one (unit, group) cell adds, at one level."""
+        return caps.max_rows
+
+    def contribution(self, words: Words, held: exp.Expr, rows: exp.Expr, most: int) -> exp.Expr:
+        """What a cell of ``rows`` rows adds under the cap of ``most``; ``held`` is its number before the cap.
+
+        held * most / rows, rounded down, where there are more rows than that.
+        """
+        scaled = words.divide(compare(exp.Mul, held, whole(most)), rows)
+        return case([(compare(exp.GT, rows, whole(most)), scaled)], held)
+
+    def norm(self, caps: Caps, adjacency: Adjacency, order: int) -> int:
+        """The norm of that order of what one unit moves, to the power of that order, in integer steps."""
+        return caps.groups_moved(adjacency) * self.levels * int(self.peak(caps) ** order)
 
     def l1(self, caps: Caps, adjacency: Adjacency) -> int:
         """L1 sensitivity in integer steps.
 
-        >>> Part("rows").l1(Caps(4, 5), Adjacency.ADD_REMOVE)
+        >>> Rows().l1(Caps(4, 5), Adjacency.ADD_REMOVE)
         20
         """
-        return caps.groups_moved(adjacency) * self.levels * self.peak(caps)
+        return self.norm(caps, adjacency, 1)
 
     def l2_squared(self, caps: Caps, adjacency: Adjacency) -> int:
         """Squared L2 sensitivity in integer steps: of a row count K L^2, of a tree of height h K h L^2.
 
-        >>> Part("rows").l2_squared(Caps(4, 5), Adjacency.ADD_REMOVE)
+        >>> Rows().l2_squared(Caps(4, 5), Adjacency.ADD_REMOVE)
         100
         """
-        return caps.groups_moved(adjacency) * self.levels * self.peak(caps) ** 2
+        return self.norm(caps, adjacency, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows(Part):
+    """Rows."""
+
+    kind: ClassVar[str] = "rows"
+
+    @property
+    def label(self) -> str:
+        return "rows"
+
+    def contribution(self, words: Words, held: exp.Expr, rows: exp.Expr, most: int) -> exp.Expr:
+        return case([(compare(exp.GT, rows, whole(most)), whole(most))], rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Units(Part):
+    """Units with a row."""
+
+    kind: ClassVar[str] = "units"
+
+    @property
+    def label(self) -> str:
+        return "units"
+
+    def peak(self, caps: Caps) -> int:
+        return 1
+
+    def contribution(self, words: Words, held: exp.Expr, rows: exp.Expr, most: int) -> exp.Expr:
+        return whole(1)
+
+
+@dataclass(frozen=True, slots=True)
+class OfColumn(Part):
+    """A part made of the values of one column; ``missing`` stands in for absent ones, None leaves them out."""
+
+    column: str
+    missing: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Added(OfColumn):
+    """A number of each row, added up in every cell before the cap."""
+
+    @abstractmethod
+    def in_row(self, words: Words, value: exp.Expr) -> exp.Expr:
+        """The integer of a row that is a cell of its own; 0 without a value."""
+
+    @abstractmethod
+    def in_cell(self, words: Words, value: exp.Expr) -> exp.Expr:
+        """The integers of the rows of a cell together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Present(Added):
+    """Rows with a value."""
+
+    kind: ClassVar[str] = "present"
+    missing: float | None = None
+
+    @property
+    def label(self) -> str:
+        return f"rows with {self.column}"
+
+    def in_row(self, words: Words, value: exp.Expr) -> exp.Expr:
+        return words.cast(case([(missing(value), whole(0))], whole(1)), "integer")
+
+    def in_cell(self, words: Words, value: exp.Expr) -> exp.Expr:
+        return exp.Count(this=value)
+
+
+@dataclass(frozen=True, slots=True)
+class Gridded(Added):
+    """An integer of each value, counted in steps of the grid above its lower end."""
+
+    grid: Grid
+
+    def in_row(self, words: Words, value: exp.Expr) -> exp.Expr:
+        return exp.Coalesce(this=self._small(words, value), expressions=[whole(0)])
+
+    def in_cell(self, words: Words, value: exp.Expr) -> exp.Expr:
+        return words.sum(self._small(words, value), SATURATED_CELL, 1 << STEP_BITS)
+
+    def _small(self, words: Words, value: exp.Expr) -> exp.Expr:
+        grid = self.grid
+        floor = _steps(words, value, grid.lower, grid.inverse)
+        integer = _clamped(words, value, (grid.lower, grid.upper), grid.top, floor)
+        # at most 2^24: engines add up 32-bit integers in 64 bits, and 64-bit ones in something slower
+        return words.cast(self.of_steps(words, integer), "small")
+
+    def of_steps(self, words: Words, steps: exp.Expr) -> exp.Expr:
+        """What a value that many steps above the lower end counts."""
+        return steps
+
+
+@dataclass(frozen=True, slots=True)
+class Total(Gridded):
+    """Total of the values."""
+
+    kind: ClassVar[str] = "total"
+    reference: ClassVar[float] = 2.0
+
+    @property
+    def label(self) -> str:
+        return f"total of {self.column}"
+
+    def peak(self, caps: Caps) -> int:
+        return caps.max_rows * self.grid.top
+
+    @property
+    def scale(self) -> float:
+        return self.grid.step
+
+
+@dataclass(frozen=True, slots=True)
+class Squares(Gridded):
+    """Total of the squares, each divided by a power of two where it would be too large."""
+
+    kind: ClassVar[str] = "squares"
+    reference: ClassVar[float] = 3.0
+
+    @property
+    def label(self) -> str:
+        return f"squares of {self.column}"
+
+    def peak(self, caps: Caps) -> int:
+        return caps.max_rows * self.grid.square_top
+
+    @property
+    def scale(self) -> float:
+        return self.grid.step**2 * 2.0**self.grid.square_shift
+
+    def of_steps(self, words: Words, steps: exp.Expr) -> exp.Expr:
+        square, shift = compare(exp.Mul, steps, steps), self.grid.square_shift
+        return words.divide(square, whole(1 << shift)) if shift else square
+
+
+@dataclass(frozen=True, slots=True)
+class Binned(OfColumn):
+    """Rows in bins, as weights in steps of 2^-8: a query of its own."""
+
+    bins: Binning
+
+    def peak(self, caps: Caps) -> int:
+        return caps.max_rows << WEIGHT_BITS
+
+    @property
+    def scale(self) -> float:
+        return 2.0**-WEIGHT_BITS
+
+    def contribution(self, words: Words, held: exp.Expr, rows: exp.Expr, most: int) -> exp.Expr:
+        scaled = words.divide(compare(exp.Mul, held, whole(most << WEIGHT_BITS)), rows)
+        full = compare(exp.Mul, held, whole(1 << WEIGHT_BITS))
+        return case([(compare(exp.GT, rows, whole(most)), scaled)], full)
+
+    def bin_of(self, words: Words, value: exp.Expr) -> exp.Expr:
+        """The bin of a row, or NULL where it is in none."""
+        bins, last = self.bins, self.bins.count - 1
+        if not bins.clamp:
+            branches: list[tuple[exp.Expr, exp.Expr]] = [
+                (missing(value), exp.Null()),
+                (compare(exp.LT, value, words.double(bins.edges[0])), exp.Null()),
+                (compare(exp.GT, value, words.double(bins.edges[-1])), exp.Null()),
+            ]
+            branches += [
+                (compare(exp.LT, value, words.double(edge)), whole(i)) for i, edge in enumerate(bins.edges[1:-1])
+            ]
+            return words.cast(case(branches, whole(last)), "integer")
+        lower, upper = bins.edges[0], bins.edges[-2 if bins.whole else -1]
+        floor = _steps(words, value, lower, 1.0 if bins.whole else bins.count / (upper - lower))
+        inside = case([(compare(exp.GT, floor, whole(last)), whole(last))], floor.copy())
+        return _clamped(words, value, (lower, upper), last, inside)
+
+    def numbers(self, leaves: Integers) -> Integers:
+        """All integers of each group, from those of its bins."""
+        return leaves
+
+
+@dataclass(frozen=True, slots=True)
+class Bins(Binned):
+    """Rows per bin."""
+
+    kind: ClassVar[str] = "bins"
+
+    @property
+    def label(self) -> str:
+        return f"{self.bins.count} bins of {self.column}"
+
+    @property
+    def width(self) -> int:
+        return self.bins.count
+
+
+@dataclass(frozen=True, slots=True)
+class Tree(Binned):
+    """Rows per node of a binary tree over the bins."""
+
+    kind: ClassVar[str] = "tree"
+
+    @property
+    def label(self) -> str:
+        return f"tree of {self.bins.height} levels over {self.column}"
+
+    @property
+    def levels(self) -> int:
+        return self.bins.height
+
+    @property
+    def width(self) -> int:
+        return sum(level_sizes(self.bins.height))
+
+    def numbers(self, leaves: Integers) -> Integers:
+        return stack(leaves, self.bins.height)
 
 
 def level_sizes(height: int) -> list[int]:
@@ -125,3 +323,38 @@ def level_sizes(height: int) -> list[int]:
     [2, 4, 8]
     """
     return [1 << level for level in range(1, height + 1)]
+
+
+def stack(leaves: Integers, height: int) -> Integers:
+    """All levels of the tree above the leaf counts of each group, from the top, side by side.
+
+    >>> stack(np.array([[1, 2, 3]]), 2).tolist()
+    [[3, 3, 1, 2, 3, 0]]
+    """
+    groups, count = leaves.shape
+    level = np.zeros((groups, 1 << height), dtype=np.int64)
+    level[:, :count] = leaves
+    levels = [level]
+    while levels[0].shape[1] > 2:
+        below = levels[0]
+        levels.insert(0, below[:, 0::2] + below[:, 1::2])
+    return np.concatenate(levels, axis=1)
+
+
+def _steps(words: Words, value: exp.Expr, lower: float, per_unit: float) -> exp.Expr:
+    """floor((value - lower) * per_unit) as an integer."""
+    shifted = compare(exp.Sub, value, words.double(lower))
+    scaled = compare(exp.Mul, shifted, words.double(per_unit))
+    return words.cast(exp.Anonymous(this="FLOOR", expressions=[scaled]), "integer")
+
+
+def _clamped(words: Words, value: exp.Expr, ends: tuple[float, float], last: int, inside: exp.Expr) -> exp.Expr:
+    """0 up to the first end, ``last`` from the second one, and ``inside`` between them."""
+    return case(
+        [
+            (missing(value), exp.Null()),
+            (compare(exp.LTE, value, words.double(ends[0])), words.cast(whole(0), "integer")),
+            (compare(exp.GTE, value, words.double(ends[1])), words.cast(whole(last), "integer")),
+        ],
+        inside,
+    )

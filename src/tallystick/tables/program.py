@@ -18,11 +18,9 @@ from sqlglot import exp
 from tallystick.tables.asked import Query
 from tallystick.tables.capping import SIGN, UNIT, Capping
 from tallystick.tables.dialects import (
-    SATURATED_CELL,
     SATURATED_TOTAL,
     Tree,
     Words,
-    case,
     compare,
     exchanged,
     missing,
@@ -34,14 +32,13 @@ from tallystick.tables.dialects import (
     whole,
 )
 from tallystick.tables.expressions import Column, Expression
-from tallystick.tables.grid import STEP_BITS, WEIGHT_BITS
+from tallystick.tables.grid import WEIGHT_BITS
 from tallystick.tables.keyset import PublicTable, Upload
-from tallystick.tables.parts import Part
+from tallystick.tables.parts import Added, Binned, OfColumn, Part
 from tallystick.tables.schema import UNSUPPORTED, Schema
 from tallystick.tables.table import EachRow, Step
 
 ROWS, BIN, KEY = "_rows", "_bin", "_key"
-FLAT = ("present", "total", "squares")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +52,7 @@ class Program:
     once: tuple[tuple[str, exp.Query], ...]
     stages: tuple[tuple[str, exp.Query], ...]
     totals: exp.Query
-    bins: tuple[tuple[Part, exp.Query], ...]
+    bins: tuple[tuple[Binned, exp.Query], ...]
 
 
 def compiled(query: Query, words: Words, stored: exp.Query, salt: str, share: tuple[int, int] = (0, 1)) -> Program:
@@ -94,10 +91,9 @@ class _Compiler:
     def __init__(self, query: Query, words: Words, stored: exp.Query, salt: str, share: tuple[int, int]) -> None:
         self.query, self.words, self.stored, self.salt, self.share = query, words, stored, salt, share
         self.rowwise = isinstance(query.table.unit, EachRow)
-        self.flat = [part for part in query.parts if part.kind in FLAT]
-        self.binned = [part for part in query.parts if part.bins is not None]
-        measured = dict.fromkeys((p.column, p.missing) for p in query.parts if p.column is not None)
-        self.doubles: list[tuple[str | None, float | None]] = list(measured)
+        self.flat = [part for part in query.parts if isinstance(part, Added)]
+        self.binned = [part for part in query.parts if isinstance(part, Binned)]
+        self.doubles = list(dict.fromkeys((p.column, p.missing) for p in query.parts if isinstance(p, OfColumn)))
         self.signed = False
         self.public = query.keys if isinstance(query.keys, PublicTable) else None
         count = 1 if self.public or not query.columns else len(query.columns)
@@ -208,16 +204,15 @@ class _Compiler:
         for key in keys:
             chosen.where(self._there(key), copy=False)
         for i, (measured, stand_in) in enumerate(self.doubles):
-            assert measured is not None
             value = self.words.number(name(place(schema, measured), "_t"), schema.type_of(measured))
             if stand_in is not None:
                 value = exp.Coalesce(this=value, expressions=[self.words.double(stand_in)])
             chosen.select(exp.alias_(value, f"_n{i}", quoted=True), copy=False)
         return chosen
 
-    def _place(self, part: Part) -> str:
+    def _double(self, part: OfColumn) -> exp.Column:
         """The column of the rows that holds a part's doubles; parts of one column share it."""
-        return f"_n{self.doubles.index((part.column, part.missing))}"
+        return name(f"_n{self.doubles.index((part.column, part.missing))}", "_r")
 
     @staticmethod
     def _there(value: Tree) -> Tree:
@@ -229,54 +224,6 @@ class _Compiler:
         if not keys:
             return [(self.group_names[0], self.words.cast(whole(0), "integer"))]
         return list(zip(self.group_names, keys, strict=True))
-
-    # -- integers of a row
-
-    def _quantised(self, part: Part) -> Tree:
-        grid = part.grid
-        assert grid is not None
-        value, words = name(self._place(part), "_r"), self.words
-        shifted = compare(exp.Sub, value, words.double(grid.lower))
-        scaled = compare(exp.Mul, shifted, words.double(grid.inverse))
-        floor = words.cast(exp.Anonymous(this="FLOOR", expressions=[scaled]), "integer")
-        integer: Tree = self._clamped(value, grid.lower, grid.upper, 0, grid.top, floor)
-        if part.kind == "squares":
-            square = compare(exp.Mul, integer, integer)
-            integer = words.divide(square, whole(1 << grid.square_shift)) if grid.square_shift else square
-        # at most 2^24: engines add up 32-bit integers in 64 bits, and 64-bit ones in something slower
-        return words.cast(integer, "small")
-
-    def _clamped(self, value: Tree, lower: float, upper: float, first: int, last: int, inside: Tree) -> Tree:
-        words = self.words
-        return case(
-            [
-                (missing(value), exp.Null()),
-                (compare(exp.LTE, value, words.double(lower)), words.cast(whole(first), "integer")),
-                (compare(exp.GTE, value, words.double(upper)), words.cast(whole(last), "integer")),
-            ],
-            inside,
-        )
-
-    def _bin(self, part: Part) -> Tree:
-        bins = part.bins
-        assert bins is not None
-        value, words, last = name(self._place(part), "_r"), self.words, bins.count - 1
-        if not bins.clamp:
-            branches: list[tuple[Tree, Tree]] = [
-                (missing(value), exp.Null()),
-                (compare(exp.LT, value, words.double(bins.edges[0])), exp.Null()),
-                (compare(exp.GT, value, words.double(bins.edges[-1])), exp.Null()),
-            ]
-            branches += [
-                (compare(exp.LT, value, words.double(edge)), whole(i)) for i, edge in enumerate(bins.edges[1:-1])
-            ]
-            return words.cast(case(branches, whole(last)), "integer")
-        lower, upper = bins.edges[0], bins.edges[-2 if bins.whole else -1]
-        shifted = compare(exp.Sub, value, words.double(lower))
-        scaled = compare(exp.Mul, shifted, words.double(1.0 if bins.whole else bins.count / (upper - lower)))
-        floor = words.cast(exp.Anonymous(this="FLOOR", expressions=[scaled]), "integer")
-        inside = case([(compare(exp.GT, floor, whole(last)), whole(last))], floor.copy())
-        return self._clamped(value, lower, upper, 0, last, inside)
 
     # -- stages
 
@@ -290,23 +237,12 @@ class _Compiler:
             cells.select(exp.alias_(exp.Count(this=exp.Star()), ROWS, quoted=True), copy=False)
             cells.group_by(*(key.copy() for key in keys), copy=False)
         for i, part in enumerate(self.flat):
-            cells.select(exp.alias_(self._in_cell(part), f"_s{i}", quoted=True), copy=False)
+            value = (part.in_row if self.rowwise else part.in_cell)(self.words, self._double(part))
+            cells.select(exp.alias_(value, f"_s{i}", quoted=True), copy=False)
         return cells
 
     def _keys(self) -> list[str]:
         return self.group_names if self.rowwise else [UNIT, *self.group_names]
-
-    def _in_cell(self, part: Part) -> Tree:
-        value = name(self._place(part), "_r") if part.kind == "present" else self._quantised(part)
-        if not self.rowwise:
-            return (
-                exp.Count(this=value)
-                if part.kind == "present"
-                else self.words.sum(value, SATURATED_CELL, 1 << STEP_BITS)
-            )
-        if part.kind == "present":
-            return self.words.cast(case([(missing(value), whole(0))], whole(1)), "integer")
-        return exp.Coalesce(this=value, expressions=[whole(0)])
 
     def _capping(self) -> Capping:
         unit = self.query.table.unit
@@ -322,35 +258,23 @@ class _Compiler:
             numbers=(ROWS, *(f"_s{i}" for i in range(len(self.flat)))),
         )
 
-    def _weighted(self, value: Tree, most: int) -> Tree:
-        """value * L / rows rounded down where a cell has more than L rows; ``most`` is L."""
-        rows = name(ROWS)
-        scaled = self.words.divide(compare(exp.Mul, value, whole(most)), rows)
-        return case([(compare(exp.GT, rows, whole(most)), scaled)], value)
-
     def _totals(self, cells: Tree) -> exp.Query:
         most = self.query.caps.max_rows
         keys = [name(column) for column in self.group_names]
         chosen = exp.select(*keys).from_(cells.copy()).group_by(*(key.copy() for key in keys))
-        places = {part: f"_s{i}" for i, part in enumerate(self.flat)}
+        places: dict[Part, str] = {part: f"_s{i}" for i, part in enumerate(self.flat)}
         for part in self.query.parts:
-            if part.bins is None:
-                value = self._contribution(part, places, most)
+            if not isinstance(part, Binned):
+                value = part.contribution(self.words, name(places.get(part, ROWS)), name(ROWS), most)
                 value = compare(exp.Mul, value, name(SIGN)) if self.signed else value
                 chosen.select(self.words.sum(value, SATURATED_TOTAL, part.peak(self.query.caps)), copy=False)
         if self.signed:  # a group of which nothing is kept is not there
             chosen = chosen.having(compare(exp.GT, exp.Sum(this=name(SIGN)), whole(0)))
         return chosen
 
-    def _contribution(self, part: Part, places: dict[Part, str], most: int) -> Tree:
-        if part.kind == "units":
-            return whole(1)
-        if part.kind == "rows":
-            return case([(compare(exp.GT, name(ROWS), whole(most)), whole(most))], name(ROWS))
-        return self._weighted(name(places[part]), most)
-
-    def _bins(self, part: Part, cells: Tree) -> exp.Query:
-        binned = exp.select(*(name(c, "_r") for c in self._keys()), exp.alias_(self._bin(part), BIN, quoted=True))
+    def _bins(self, part: Binned, cells: Tree) -> exp.Query:
+        place = exp.alias_(part.bin_of(self.words, self._double(part)), BIN, quoted=True)
+        binned = exp.select(*(name(c, "_r") for c in self._keys()), place)
         rows = binned.from_(self.rows.copy()).subquery("_r")
         keys = [name(column, "_r") for column in self._keys()]
         inside = exp.select(*keys, name(BIN, "_r")).from_(rows).where(self._there(name(BIN, "_r")))
@@ -364,16 +288,11 @@ class _Compiler:
         inside = inside.select(exp.alias_(exp.Count(this=exp.Star()), "_in", quoted=True))
         inside = inside.group_by(*(key.copy() for key in keys), name(BIN, "_r"))
         same = [exp.EQ(this=name(c, "_b"), expression=name(c, "_c")) for c in self._keys()]
-        most = self.query.caps.max_rows
-        here, rows_of_cell = name("_in", "_b"), name(ROWS, "_c")
-        scaled = self.words.divide(compare(exp.Mul, here, whole(most << WEIGHT_BITS)), rows_of_cell)
-        full = compare(exp.Mul, here, whole(1 << WEIGHT_BITS))
-        weight = case([(compare(exp.GT, rows_of_cell, whole(most)), scaled)], full)
+        caps = self.query.caps
+        weight = part.contribution(self.words, name("_in", "_b"), name(ROWS, "_c"), caps.max_rows)
         kept = exp.alias_(cells.copy(), "_c", table=True)
         out = exp.select(*groups, name(BIN, "_b")).from_(inside.subquery("_b")).join(kept, on=exp.and_(*same))
-        return out.select(self.words.sum(weight, SATURATED_TOTAL, part.peak(self.query.caps))).group_by(
-            *groups, name(BIN, "_b")
-        )
+        return out.select(self.words.sum(weight, SATURATED_TOTAL, part.peak(caps))).group_by(*groups, name(BIN, "_b"))
 
 
 def _by_place(public: PublicTable) -> Upload:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sqlglot import exp
 
 from tallystick.errors import BudgetExceeded, InvalidInput, Refused
@@ -17,11 +16,10 @@ from tallystick.tables.dialects import SATURATED_TOTAL, table
 from tallystick.tables.engines.base import Engine, open_engine
 from tallystick.tables.identity import identity, request
 from tallystick.tables.keyset import PublicTable
-from tallystick.tables.parts import Part
+from tallystick.tables.parts import Binned, Integers, Part
 from tallystick.tables.program import Program, compiled
 from tallystick.tables.release import Release, answer_of
 from tallystick.tables.table import EachRow
-from tallystick.tables.tree import stack
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
     from tallystick.tables.plan import Plan
 
 LEASE = 6 * 3600.0
-Integers = NDArray[np.int64]
 Progress = Callable[[str], None] | None
 
 
@@ -209,7 +206,7 @@ def _collected(plan: Plan, engine: Engine, program: Program, progress: Progress,
     numbers: dict[Part, Integers] = {}
     flat = iter(columns[width:])
     for part in query.parts:
-        if part.bins is None:
+        if not isinstance(part, Binned):
             held = np.zeros((count, 1), dtype=np.int64)
             held[places, 0] = np.asarray(next(flat), dtype=np.int64)
             numbers[part] = held
@@ -219,8 +216,7 @@ def _collected(plan: Plan, engine: Engine, program: Program, progress: Progress,
     return Exact(keys, numbers)
 
 
-def _binned(part: Part, columns: list[Any], count: int, keys: list[tuple[Any, ...]] | None, width: int) -> Integers:
-    assert part.bins is not None
+def _binned(part: Binned, columns: list[Any], count: int, keys: list[tuple[Any, ...]] | None, width: int) -> Integers:
     held = np.zeros((count, part.bins.count), dtype=np.int64)
     if keys is None:
         rows = np.asarray(columns[0], dtype=np.int64)
@@ -229,7 +225,7 @@ def _binned(part: Part, columns: list[Any], count: int, keys: list[tuple[Any, ..
         rows = np.array([place[key] for key in zip(*columns[:width], strict=True)], dtype=np.int64)
     # added, not set: keys that an engine tells apart and Python does not must not hide one another
     np.add.at(held, (rows, np.asarray(columns[width], dtype=np.int64)), np.asarray(columns[width + 1], dtype=np.int64))
-    return stack(held, part.bins.height) if part.kind == "tree" else held
+    return part.numbers(held)
 
 
 def noisy(plan: Plan, exact: Exact, source: Source) -> dict[str, Any]:

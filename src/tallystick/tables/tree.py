@@ -16,22 +16,6 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 
-def stack(leaves: Integers, height: int) -> Integers:
-    """All levels of the tree above the leaf counts of each group, from the top, side by side.
-
-    >>> stack(np.array([[1, 2, 3]]), 2).tolist()
-    [[3, 3, 1, 2, 3, 0]]
-    """
-    groups, count = leaves.shape
-    level = np.zeros((groups, 1 << height), dtype=np.int64)
-    level[:, :count] = leaves
-    levels = [level]
-    while levels[0].shape[1] > 2:
-        below = levels[0]
-        levels.insert(0, below[:, 0::2] + below[:, 1::2])
-    return np.concatenate(levels, axis=1)
-
-
 def consistent(nodes: Floats, height: int) -> Floats:
     """Least-squares leaf counts from noisy levels of equal variance.
 

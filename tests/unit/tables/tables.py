@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tallystick.tables.parts import Part
+from tallystick.tables.parts import Binned, Gridded, OfColumn, Part, Rows, Total
 from tallystick.tables.plan import Plan
 
 WARDS = ["a", "b'x", "c\\d", "ü;--"]
@@ -81,10 +81,10 @@ def _canonical(value: Any) -> Any:
 
 
 def _total(part: Part, kept: list[tuple[Any, list[dict[str, Any]]]], most: int) -> dict[Any, Any]:
-    found: dict[Any, Any] = defaultdict(lambda: defaultdict(int) if part.bins else 0)
+    found: dict[Any, Any] = defaultdict(lambda: defaultdict(int) if isinstance(part, Binned) else 0)
     for group, rows in kept:
         count = len(rows)
-        if part.bins is not None:
+        if isinstance(part, Binned):
             inside: dict[int, int] = defaultdict(int)
             for row in rows:
                 place = _bin(part, _value(part, row))
@@ -93,35 +93,33 @@ def _total(part: Part, kept: list[tuple[Any, list[dict[str, Any]]]], most: int) 
             for place, number in inside.items():
                 found[group][place] += number * most * 256 // count if count > most else number * 256
             continue
-        number = {"rows": count, "units": 1}.get(part.kind)
-        if number is None:
+        number = min(count, most) if isinstance(part, Rows) else 1
+        if isinstance(part, OfColumn):
             number = sum(_integer(part, _value(part, row)) for row in rows)
             number = number * most // count if count > most else number
-        found[group] += min(number, most) if part.kind == "rows" else number
+        found[group] += number
     return found
 
 
-def _value(part: Part, row: dict[str, Any]) -> float | None:
-    value = row[part.column]  # type: ignore[index]
+def _value(part: OfColumn, row: dict[str, Any]) -> float | None:
+    value = row[part.column]
     if value is None or math.isnan(value):
         return part.missing
     return float(value)
 
 
-def _integer(part: Part, value: float | None) -> int:
+def _integer(part: OfColumn, value: float | None) -> int:
     if value is None:
         return 0
-    if part.kind == "present":
+    if not isinstance(part, Gridded):
         return 1
     grid = part.grid
-    assert grid is not None
     q = math.floor((min(max(value, grid.lower), grid.upper) - grid.lower) * grid.inverse)
-    return q if part.kind == "total" else (q * q) >> grid.square_shift
+    return q if isinstance(part, Total) else (q * q) >> grid.square_shift
 
 
-def _bin(part: Part, value: float | None) -> int | None:
+def _bin(part: Binned, value: float | None) -> int | None:
     bins = part.bins
-    assert bins is not None
     if value is None or (not bins.clamp and not bins.edges[0] <= value <= bins.edges[-1]):
         return None
     return min(bins.count - 1, max(0, int(np.searchsorted(bins.edges, value, side="right")) - 1))

@@ -17,7 +17,7 @@ from tallystick.errors import InvalidInput, Refused
 from tallystick.tables import measures
 from tallystick.tables.allocate import rho_of
 from tallystick.tables.keyset import read_keys
-from tallystick.tables.parts import Caps, Part
+from tallystick.tables.parts import Caps, Rows, Units
 from tallystick.tables.plan import Plan
 from tallystick.tables.table import Table
 from unit.tables.tables import awkward
@@ -50,8 +50,8 @@ def test_sensitivities_are_those_of_the_table(adjacency: Adjacency) -> None:
     tree = measures.median("age", 0, 63).bound(ts.Private(pa.table({"u": [1], "age": [1]})).table(unit="u").schema, {})
     h, weight = 6, 2**8
     for part, peak, levels in [
-        (Part("rows"), length, 1),
-        (Part("units"), 1, 1),
+        (Rows(), length, 1),
+        (Units(), 1, 1),
         (tree.parts()[0], length * weight, h),
     ]:
         assert part.l1(caps, adjacency) == groups * peak * levels

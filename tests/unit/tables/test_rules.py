@@ -17,7 +17,7 @@ from sqlglot import exp
 import tallystick as ts
 from tallystick.tables import run
 from tallystick.tables.dialects import SATURATED_TOTAL, DuckWords
-from tallystick.tables.parts import Part
+from tallystick.tables.parts import Binned, Rows, Total, Tree
 from tallystick.tables.plan import Plan
 from tallystick.tables.run import Exact
 from tallystick.tables.table import Table
@@ -57,11 +57,11 @@ def agrees(plan: Plan, exact: Exact, rows: list[dict[str, Any]]) -> None:
         assert set(groups) == {group for held in wanted.values() for group in held}
     for part, held in exact.numbers.items():
         for group, numbers in zip(groups, held.tolist(), strict=True):
-            want = wanted[part].get(group, {} if part.bins else 0)
-            if part.bins is None:
+            want = wanted[part].get(group, {} if isinstance(part, Binned) else 0)
+            if not isinstance(part, Binned):
                 assert numbers == [want], (part, group)
                 continue
-            leaves = numbers[-(1 << part.bins.height) :] if part.kind == "tree" else numbers
+            leaves = numbers[-(1 << part.bins.height) :] if isinstance(part, Tree) else numbers
             assert {i: n for i, n in enumerate(leaves) if n} == {i: n for i, n in want.items() if n}, (part, group)
 
 
@@ -83,7 +83,7 @@ def test_a_large_table_is_worked_through_in_shares_of_units(monkeypatch: pytest.
 
 
 def test_totals_of_shares_stop_where_one_sum_would() -> None:
-    part = Part("rows")
+    part = Rows()
     most = SATURATED_TOTAL
     one = Exact([("a",), ("b",)], {part: np.array([[most], [1]])})
     other = Exact([("c",), ("a",), ("b",)], {part: np.array([[5], [most], [2]])})
@@ -164,7 +164,7 @@ def test_csv_cells_that_do_not_fit_are_missing_and_short_lines_are_dropped(tmp_p
     )
     numbers = {part.kind: held[:, 0].tolist() for part, held in run.integers(plan).numbers.items()}
     assert numbers["rows"] == [3, 1, 1]  # the line with a cell too many counts without it
-    step = next(part.grid.step for part in plan.query.parts if part.grid)
+    step = next(part.grid.step for part in plan.query.parts if isinstance(part, Total))
     assert [n * step for n in numbers["total"]] in ([21.0, 7.0, 2.0], [5.0, 7.0, 2.0])  # 1e999: infinite or no number
 
 

@@ -22,7 +22,7 @@ import pytest
 import tallystick as ts
 from tallystick.ledger import Account
 from tallystick.tables import run
-from tallystick.tables.parts import Part
+from tallystick.tables.parts import Rows
 from tallystick.tables.plan import Plan
 from unit.tables.tables import awkward
 from unit.tables.test_gates import held
@@ -136,7 +136,7 @@ def check_old_days(spark: Any, folder: Path) -> None:
     spark.read.parquet(str(path)).createOrReplaceTempView("days")
     table = ts.Private(spark).table("days", unit="u").per_unit(max_groups=1, max_rows_per_group=1)
     plan = table.group_by("day", keys=days).agg(n=ts.count()).plan(rho=1)
-    assert [int(n) for n in run.integers(plan).numbers[Part("rows")][:, 0]] == [1, 1, 1]
+    assert [int(n) for n in run.integers(plan).numbers[Rows()][:, 0]] == [1, 1, 1]
 
 
 def test_spark_in_this_process_computes_the_same_integers_and_releases(

@@ -53,7 +53,7 @@ def scores(plan: Plan, exact: Exact, whole: Exact, less: Exact, seed: int) -> np
             if with_unit == without:
                 continue
             seen = noise.law.draw(RUNS, source) + value
-            if noise.law.order == 2:
+            if noise.law.name == "gaussian":
                 total += seen * ((with_unit - without) / noise.scale**2)
             else:
                 total += (np.abs(seen - without) - np.abs(seen - with_unit)) / noise.scale

@@ -147,7 +147,7 @@ class Sum(OfColumn):
         if self.limits[0] == 0.0:
             return total.half_width(1.0 - confidence)
         spread = math.hypot(total.deviation, self.limits[0] * numbers[self.present].deviation)
-        return estimates.factor(confidence, total.law) * spread
+        return total.law.deviations(confidence) * spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ class Mean(OfColumn):
         low, high = self.limits
         total, present = numbers[self.total], numbers[self.present]
         spread = math.hypot(total.deviation, 0.5 * (high - low) * present.deviation)
-        return min(high - low, estimates.factor(confidence, total.law) * spread / group_size)
+        return min(high - low, total.law.deviations(confidence) * spread / group_size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +205,7 @@ class Variance(OfColumn):
         reach = high - low
         total, squares, present = (numbers[part] for part in self.parts())
         spread = math.hypot(squares.deviation, reach * total.deviation, reach**2 / 4.0 * present.deviation)
-        variance = estimates.factor(confidence, total.law) * spread / group_size
+        variance = total.law.deviations(confidence) * spread / group_size
         half = min(reach**2 / 4.0, variance)
         return half / (2.0 * reach / math.sqrt(12.0)) if self.root else half
 
@@ -237,7 +237,7 @@ class Quantile(OfColumn):
     def _margin(self, noisy: Noisy, confidence: float) -> float:
         height = self.tree.levels
         share = math.hypot(self.p, 1.0 - self.p)
-        return estimates.factor(confidence, noisy.law) * noisy.deviation * math.sqrt(height) * share
+        return noisy.law.deviations(confidence) * noisy.deviation * math.sqrt(height) * share
 
     def read(self, numbers: Numbers, confidence: float) -> tuple[Estimate, ...]:
         noisy, cut = numbers[self.tree], self.tree.bins

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING
 from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Protects
 from tallystick.errors import InvalidInput, Refused
-from tallystick.mechanisms.keys.counts import gaussian_tail, laplace_tail
+from tallystick.mechanisms.exact.lattice import rounded_up
 from tallystick.mechanisms.noise.laws import SMOOTH_VECTOR_SIGMA, NoiseLaw
 from tallystick.tables.asked import UNITS, Query
-from tallystick.tables.estimates import law_of
 from tallystick.tables.keyset import PrivateKeys
 from tallystick.tables.parts import Part
 
@@ -41,7 +40,7 @@ class Noise:
     @property
     def scale(self) -> float:
         """Sigma of the discrete Gaussian, or scale of the discrete Laplace law."""
-        return float(getattr(self.law, "sigma", 0.0) or getattr(self.law, "scale", 0.0))
+        return self.law.scale
 
 
 def weights_of(query: Query, weights: Mapping[str, float] | None) -> dict[Part, float]:
@@ -59,42 +58,44 @@ def weights_of(query: Query, weights: Mapping[str, float] | None) -> dict[Part, 
     return {part: weight or 1.0 for part, weight in found.items()}
 
 
-def shares(query: Query, noise: str, weights: Mapping[str, float] | None) -> dict[Part, Fraction]:
+def shares(query: Query, law: type[NoiseLaw], weights: Mapping[str, float] | None) -> dict[Part, Fraction]:
     """The share of each part; they add up to one exactly."""
-    power = 2 if noise == "gaussian" else 1
     raw = {
-        part: Fraction(weight * part.reference**power * part.levels)
+        part: Fraction(weight * part.reference**law.order * part.levels)
         for part, weight in weights_of(query, weights).items()
     }
     total = sum(raw.values(), Fraction(0))
     return {part: value / total for part, value in raw.items()}
 
 
-def allocated(query: Query, noise: str, total: Fraction, weights: Mapping[str, float] | None) -> tuple[Noise, ...]:
+def allocated(
+    query: Query, kind: type[NoiseLaw], total: Fraction, weights: Mapping[str, float] | None
+) -> tuple[Noise, ...]:
     """Noise for a total of rho (Gaussian) or epsilon (Laplace); rounded so that the exact sum stays within it."""
-    adjacency = query.table.adjacency
     found = []
-    for part, share in shares(query, noise, weights).items():
-        if noise == "gaussian":
-            scale = _root_up(Fraction(part.l2_squared(query.caps, adjacency)) / (2 * share * total))
-        else:
-            scale = _up(Fraction(part.l1(query.caps, adjacency)) / (share * total))
-        if not 1e-3 <= scale <= LARGEST_SCALE:
+    for part, share in shares(query, kind, weights).items():
+        law = kind.that_costs(norm_of(query, part, kind.order), share * total)
+        if not 1e-3 <= law.scale <= LARGEST_SCALE:
             raise InvalidInput(
                 "budget", float(total), f"a budget at which the noise on {part.label} is neither absent nor absurd"
             )
-        found.append(Noise(part, law_of(noise, scale), float(share)))
+        found.append(Noise(part, law, float(share)))
     return tuple(found)
 
 
-def rho_of(query: Query, noises: tuple[Noise, ...]) -> Fraction:
-    """Exact sum of L2^2 / (2 sigma^2) over the parts."""
-    return sum((rho_of_part(query, noise) for noise in noises), Fraction(0))
+def norm_of(query: Query, part: Part, order: int) -> Fraction:
+    """The norm of that order by which one unit moves a part, to the power of that order."""
+    return Fraction(part.norm(query.caps, query.table.adjacency, order))
 
 
-def rho_of_part(query: Query, noise: Noise) -> Fraction:
-    """L2^2 / (2 sigma^2): zCDP of discrete Gaussian noise on an integer vector (Canonne, Kamath, Steinke 2020)."""
-    return Fraction(noise.part.l2_squared(query.caps, query.table.adjacency)) / (2 * Fraction(noise.scale) ** 2)
+def cost_of(query: Query, noises: tuple[Noise, ...]) -> Fraction:
+    """Exact sum over the parts of L2^2 / (2 sigma^2), or of L1 / scale: rho, or epsilon."""
+    return sum((cost_of_part(query, noise) for noise in noises), Fraction(0))
+
+
+def cost_of_part(query: Query, noise: Noise) -> Fraction:
+    """What one part costs in the currency of its law."""
+    return noise.law.cost(norm_of(query, noise.part, noise.law.order))
 
 
 def privacy_of(query: Query, noises: tuple[Noise, ...], keys_delta: float, protects: Protects) -> PrivacyLoss:
@@ -102,15 +103,14 @@ def privacy_of(query: Query, noises: tuple[Noise, ...], keys_delta: float, prote
 
     With every sigma above 32 the lattice is fine enough for the proved Gaussian pairs; otherwise zCDP.
     """
-    if noises[0].law.order == 1:
-        adjacency = query.table.adjacency
-        total = sum((Fraction(n.part.l1(query.caps, adjacency)) / Fraction(n.scale) for n in noises), Fraction(0))
-        loss = losses.pure_dp(epsilon=_up(total), **protects.about)
+    total = rounded_up(cost_of(query, noises))
+    if noises[0].law.currency == "epsilon":
+        loss = losses.pure_dp(epsilon=total, **protects.about)
     elif min(noise.scale for noise in noises) > SMOOTH_VECTOR_SIGMA:
-        squared = [(n, Fraction(n.part.l2_squared(query.caps, query.table.adjacency))) for n in noises]
-        loss = sum((n.law.norm_privacy(norm, protects) for n, norm in squared), losses.no_loss(**protects.about))
+        norms = [(n.law, norm_of(query, n.part, n.law.order)) for n in noises]
+        loss = sum((law.norm_privacy(norm, protects) for law, norm in norms), losses.no_loss(**protects.about))
     else:
-        return losses.zcdp(rho=_up(rho_of(query, noises)), delta=keys_delta, **protects.about)
+        return losses.zcdp(rho=total, delta=keys_delta, **protects.about)
     if keys_delta:
         loss = loss + losses.approx_dp(epsilon=0.0, delta=keys_delta, **protects.about)
     return loss
@@ -121,34 +121,20 @@ def threshold(query: Query, noises: tuple[Noise, ...]) -> int | None:
     if not isinstance(query.keys, PrivateKeys):
         return None
     noise = next(noise for noise in noises if noise.part == UNITS)
-    tail = gaussian_tail if noise.law.order == 2 else laplace_tail
     lone = -math.expm1(math.log1p(-query.keys.delta) / query.caps.max_groups) * (1.0 - 1e-12)
     high = 1
-    while tail(noise.scale, high) > lone:
+    while noise.law.upper_tail(high) > lone:
         high *= 2
         if high > 1 << 50:
             raise Refused("no threshold hides a single unit at this delta and budget")
     low = high // 2
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if tail(noise.scale, middle) <= lone else (middle, high)
+        low, high = (low, middle) if noise.law.upper_tail(middle) <= lone else (middle, high)
     return high + 1
 
 
 def lone_probability(query: Query, noises: tuple[Noise, ...], tau: int) -> float:
     """The chance that at least one of K groups that only one unit has is shown, from above."""
     noise = next(noise for noise in noises if noise.part == UNITS)
-    tail = gaussian_tail if noise.law.order == 2 else laplace_tail
-    return -math.expm1(query.caps.max_groups * math.log1p(-tail(noise.scale, tau - 1)))
-
-
-def _root_up(square: Fraction) -> float:
-    root = math.sqrt(square)
-    while Fraction(root) ** 2 < square:
-        root = math.nextafter(root, math.inf)
-    return root
-
-
-def _up(value: Fraction) -> float:
-    number = float(value)
-    return number if Fraction(number) >= value else math.nextafter(number, math.inf)
+    return -math.expm1(query.caps.max_groups * math.log1p(-noise.law.upper_tail(tau - 1)))

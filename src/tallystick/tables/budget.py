@@ -12,9 +12,9 @@ from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Protects
 from tallystick.errors import InvalidInput, Refused
 from tallystick.mechanisms.base import confidence_level
-from tallystick.mechanisms.noise.laws import SMOOTH_VECTOR_SIGMA
+from tallystick.mechanisms.noise.laws import SMOOTH_VECTOR_SIGMA, DiscreteGaussian, DiscreteLaplace
 from tallystick.printing import down, up
-from tallystick.tables.allocate import Noise, allocated, privacy_of, rho_of
+from tallystick.tables.allocate import Noise, allocated, cost_of, privacy_of
 from tallystick.tables.asked import Query
 from tallystick.tables.estimates import Noisy
 from tallystick.tables.keyset import PrivateKeys
@@ -61,13 +61,13 @@ def keys_delta(query: Query, budget: Mapping[str, Any]) -> float:
 def _by_rho(query: Query, budget: dict[str, Any], protects: Protects) -> Priced:
     rho = budget["rho"] = check.positive("rho", budget["rho"])
     # The parts' exact sum is at most rho as written, so rho itself is what is charged.
-    noises = allocated(query, "gaussian", Fraction(repr(rho)), budget.get("weights"))
+    noises = allocated(query, DiscreteGaussian, Fraction(repr(rho)), budget.get("weights"))
     return Priced(noises, losses.zcdp(rho=rho, delta=keys_delta(query, budget), **protects.about), budget)
 
 
 def _by_pure_epsilon(query: Query, budget: dict[str, Any], protects: Protects) -> Priced:
     epsilon = budget["epsilon"] = check.positive("epsilon", budget["epsilon"])
-    noises = allocated(query, "laplace", Fraction(repr(epsilon)), budget.get("weights"))
+    noises = allocated(query, DiscreteLaplace, Fraction(repr(epsilon)), budget.get("weights"))
     delta = keys_delta(query, budget)
     loss = (
         losses.approx_dp(epsilon=epsilon, delta=delta, **protects.about)
@@ -88,11 +88,11 @@ def _by_epsilon(query: Query, budget: dict[str, Any], protects: Protects) -> Pri
     rest = (delta - used) / (1.0 - used) * (1.0 - 1e-12)
 
     def fits(rho: float) -> bool:
-        noises = allocated(query, "gaussian", Fraction(rho), budget.get("weights"))
+        noises = allocated(query, DiscreteGaussian, Fraction(rho), budget.get("weights"))
         return bool(privacy_of(query, noises, 0.0, protects).epsilon(delta=rest) <= epsilon)
 
     rho = _largest(fits, _near_rho(epsilon, rest))
-    noises = allocated(query, "gaussian", Fraction(rho), budget.get("weights"))
+    noises = allocated(query, DiscreteGaussian, Fraction(rho), budget.get("weights"))
     return Priced(noises, privacy_of(query, noises, used, protects), budget)
 
 
@@ -102,7 +102,7 @@ def for_gaussian_account(query: Query, found: Priced, protects: Protects) -> Pri
     Discrete Gaussian noise with sigma above 32 steps is continuous noise resampled to the lattice, so a Gaussian curve
     with variance sigma^2 - 4 dominates it; noise below that has none that we can prove, and neither have private keys.
     """
-    if found.noises[0].law.order == 1 and not keys_delta(query, found.budget):
+    if found.noises[0].law.currency == "epsilon" and not keys_delta(query, found.budget):
         return found.privacy
     if keys_delta(query, found.budget):
         raise Refused(
@@ -111,7 +111,7 @@ def for_gaussian_account(query: Query, found: Priced, protects: Protects) -> Pri
         )
     least = min(found.noises, key=lambda noise: noise.scale)
     if least.scale <= SMOOTH_VECTOR_SIGMA:
-        rho = float(rho_of(query, found.noises)) * (least.scale / SMOOTH_VECTOR_SIGMA) ** 2
+        rho = float(cost_of(query, found.noises)) * (least.scale / SMOOTH_VECTOR_SIGMA) ** 2
         raise Refused(
             f"the noise on {least.part.label} has sigma {least.scale:.3g}; at 32 or less no Gaussian curve is proved "
             f"to dominate it, so a GDP account cannot pay for it. Works: rho at most {down(rho * 0.99, 3)}, or an "
@@ -153,7 +153,7 @@ def _by_error(query: Query, budget: dict[str, Any], protects: Protects) -> Price
             raise InvalidInput("error", name, "a count, sum or histogram: other errors depend on the size of the group")
 
     def meets(rho: float) -> bool:
-        noises = allocated(query, "gaussian", Fraction(rho), budget.get("weights"))
+        noises = allocated(query, DiscreteGaussian, Fraction(rho), budget.get("weights"))
         found = errors(query, noises, confidence, 1000.0)
         return all(found[name] <= half for name, half in wishes.items())
 

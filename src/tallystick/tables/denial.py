@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from tallystick.errors import BudgetExceeded, TallystickError
-from tallystick.tables.allocate import rho_of_part
+from tallystick.tables.allocate import cost_of, cost_of_part
 
 if TYPE_CHECKING:
     from tallystick.tables.plan import Plan
@@ -42,8 +42,7 @@ def _larger_error(plan: Plan, left: Fraction) -> str | None:
     from tallystick.tables.plan import make_plan
 
     word = _word(plan)
-    currency = "epsilon" if plan.noises[0].law.order == 1 else "rho"
-    if word is None or left <= 0 or word != currency:
+    if word is None or left <= 0 or word != plan.noises[0].law.currency:
         return None
     amount = _down(float(left))
     try:
@@ -56,9 +55,9 @@ def _larger_error(plan: Plan, left: Fraction) -> str | None:
 
 def _fewer(plan: Plan, left: Fraction) -> str | None:
     """The first measures whose parts cost no more than is left, at the same error."""
-    if plan.noises[0].law.order != 2:
+    if plan.noises[0].law.currency != "rho":
         return None
-    costs = {noise.part: rho_of_part(plan.query, noise) for noise in plan.noises}
+    costs = {noise.part: cost_of_part(plan.query, noise) for noise in plan.noises}
     paid: set[Any] = {noise.part for noise in plan.noises} - {
         part for _, measure in plan.query.measures for part in measure.parts()
     }
@@ -79,14 +78,9 @@ def _fewer(plan: Plan, left: Fraction) -> str | None:
 def _fewer_groups(plan: Plan, left: Fraction) -> str | None:
     """A smaller cap on groups per unit, at the same noise."""
     caps = plan.query.caps
-    asked = (
-        sum((rho_of_part(plan.query, noise) for noise in plan.noises), Fraction(0))
-        if (plan.noises[0].law.order == 2)
-        else None
-    )
-    if asked is None or caps.max_groups < 2 or left <= 0:
+    if plan.noises[0].law.currency != "rho" or caps.max_groups < 2 or left <= 0:
         return None
-    groups = math.floor(caps.max_groups * left / asked)
+    groups = math.floor(caps.max_groups * left / cost_of(plan.query, plan.noises))
     if not 1 <= groups < caps.max_groups:
         return None
     smaller = replace(caps, max_groups=groups)

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tallystick.mechanisms.noise.laws import DiscreteGaussian, DiscreteLaplace, NoiseLaw
+from tallystick.mechanisms.noise.laws import NoiseLaw
 
 Floats = NDArray[np.float64]
 
@@ -58,25 +57,6 @@ class Estimate:
         return Estimate(*(np.clip(a, low, high) for a in (self.value, self.lower, self.upper)))
 
 
-def law_of(noise: str, scale: float) -> NoiseLaw:
-    """The discrete law with this name and scale, in integer steps.
-
-    >>> law_of("gaussian", 2.0)
-    DiscreteGaussian(sigma=2.0)
-    """
-    laws: dict[str, type[NoiseLaw]] = {"gaussian": DiscreteGaussian, "laplace": DiscreteLaplace}
-    return laws[noise](scale)  # type: ignore[call-arg]
-
-
-def factor(confidence: float, law: NoiseLaw) -> float:
-    """Standard deviations in a two-sided interval for a sum of several noises of this kind.
-
-    Gaussian: the normal quantile. Laplace: that of one Laplace variable, the widest of such sums at >= 90 %.
-    """
-    normal = NormalDist().inv_cdf((1.0 + confidence) / 2.0)
-    return normal if law.order == 2 else max(normal, math.log(1.0 / (1.0 - confidence)) / math.sqrt(2.0))
-
-
 def plain(noisy: Noisy, confidence: float) -> Estimate:
     """One noisy number and its own interval."""
     half = noisy.half_width(1.0 - confidence)
@@ -87,7 +67,7 @@ def shifted_total(total: Noisy, present: Noisy, lower: float, confidence: float)
     """Total of shifted values plus lower bound times the noisy count (the exact count would leak)."""
     value = total.column + lower * present.column
     spread = math.hypot(total.deviation, lower * present.deviation)
-    half = factor(confidence, total.law) * spread + 0.5 * (total.scale + abs(lower) * present.scale)
+    half = total.law.deviations(confidence) * spread + 0.5 * (total.scale + abs(lower) * present.scale)
     return Estimate(value, value - half, value + half)
 
 
@@ -97,7 +77,7 @@ def ratio(top: Noisy, bottom: Noisy, most: float, confidence: float) -> Estimate
     Where the denominator may be zero the interval is everything, and without a positive denominator there is no value.
     """
     a, b = top.column, bottom.column
-    z = factor(confidence, top.law)
+    z = top.law.deviations(confidence)
     lead = b**2 - (z * bottom.deviation) ** 2
     inside = a**2 * b**2 - lead * (a**2 - (z * top.deviation) ** 2)
     known = (lead > 0) & (b > 0) & (inside >= 0)

@@ -71,21 +71,16 @@ def _measure(plan: Plan, name: str) -> dict[str, Any]:
 
 def _parts(plan: Plan) -> list[dict[str, Any]]:
     query = plan.query
-    gaussian = plan.noises[0].law.order == 2
     told = []
     for noise in plan.noises:
-        part = noise.part
-        size = (
-            part.l2_squared(query.caps, query.table.adjacency) ** 0.5
-            if gaussian
-            else part.l1(query.caps, query.table.adjacency)
-        )
+        part, order = noise.part, noise.law.order
+        size = part.norm(query.caps, query.table.adjacency, order) ** (1 / order)
         told.append(
             {
                 "part": part.label,
-                "norm": "L2" if gaussian else "L1",
-                "sensitivity": float(size) * part.scale,
-                "noise": "discrete Gaussian" if gaussian else "discrete Laplace",
+                "norm": f"L{order}",
+                "sensitivity": size * part.scale,
+                "noise": f"discrete {noise.law.name.capitalize()}",
                 "scale": noise.scale * part.scale,
                 "step": part.scale,
                 "share": noise.share,

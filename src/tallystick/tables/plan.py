@@ -162,8 +162,11 @@ class Plan:
         return plan if source is None else plan.on(source)
 
     def _noise_data(self) -> dict[str, Any]:
-        law = "gaussian" if self.noises[0].law.order == 2 else "laplace"
-        return {"law": law, "scales": [noise.scale for noise in self.noises], "threshold": self.threshold}
+        return {
+            "law": self.noises[0].law.name,
+            "scales": [noise.scale for noise in self.noises],
+            "threshold": self.threshold,
+        }
 
     def __repr__(self) -> str:
         return f"<Plan {self.hash[:12]}: {', '.join(self.measures)}; {self.privacy}>"

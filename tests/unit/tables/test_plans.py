@@ -15,7 +15,7 @@ import tallystick as ts
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput, Refused
 from tallystick.tables import measures
-from tallystick.tables.allocate import rho_of
+from tallystick.tables.allocate import cost_of
 from tallystick.tables.keyset import read_keys
 from tallystick.tables.parts import Caps, Rows, Units
 from tallystick.tables.plan import Plan
@@ -64,7 +64,7 @@ def test_the_budget_is_the_total_and_the_parts_stay_within_it(visits: Table) -> 
     )
     plan = query.plan(rho=0.02)
     assert plan.privacy == ts.zcdp(rho=0.02, delta=1e-9)
-    assert Fraction(2, 100) * Fraction(999, 1000) < rho_of(query, plan.noises) <= Fraction(2, 100)
+    assert Fraction(2, 100) * Fraction(999, 1000) < cost_of(query, plan.noises) <= Fraction(2, 100)
     assert 0 < plan.lone_probability <= 1e-9
     assert sum(part["share"] for part in plan.facts()["parts"]) == pytest.approx(1)
 

@@ -18,15 +18,14 @@ from tallystick.accounting.adjacency import Adjacency, Protects
 from tallystick.accounting.sampling import worst
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms.base import Mechanism, confidence_level
-from tallystick.mechanisms.exact.integer_noise import discrete_gaussian, discrete_laplace
 from tallystick.mechanisms.exact.randomness import Source
 from tallystick.mechanisms.keys.partition import Sizes, first_where, in_public_order, proper_delta, sizes
+from tallystick.mechanisms.noise.laws import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
 
 _UP = 1 + 1e-12  # more than the roundings of the tail formulas
-_MANY = 4096.0
 _NARROWEST = 1e-6  # what the accounting of discrete noise takes
 _WIDEST = 2.0**40  # the exact samplers make noise up to about 2^50
 
@@ -45,12 +44,17 @@ class StableCounts(Mechanism[Sizes, dict[Hashable, int]]):
     unit: str | None
 
     @property
+    def law(self) -> NoiseLaw:
+        """The noise of one size."""
+        if self.scale is not None:
+            return DiscreteLaplace(self.scale)
+        assert self.sigma is not None
+        return DiscreteGaussian(self.sigma)
+
+    @property
     def lone_probability(self) -> float:
         """The chance that a group with a single unit is shown, rounded up."""
-        if self.scale is not None:
-            return laplace_tail(self.scale, self.threshold - 1)
-        assert self.sigma is not None
-        return gaussian_tail(self.sigma, self.threshold - 1)
+        return self.law.upper_tail(self.threshold - 1)
 
     @property
     def privacy(self) -> PrivacyLoss:
@@ -74,12 +78,7 @@ class StableCounts(Mechanism[Sizes, dict[Hashable, int]]):
         keys, counts = prepared
         if not keys:
             return {}
-        if self.scale is not None:
-            noise = discrete_laplace(self.scale, size=len(keys), source=source)
-        else:
-            assert self.sigma is not None
-            noise = discrete_gaussian(self.sigma, size=len(keys), source=source)
-        noisy = counts + noise
+        noisy = counts + self.law.draw(len(keys), source)
         # a size of 0 is a group that is not there: showing it would be a reveal without a unit
         passed = np.flatnonzero((noisy >= self.threshold) & (counts > 0))
         shown = {keys[i]: int(noisy[i]) for i in passed}
@@ -92,42 +91,8 @@ class StableCounts(Mechanism[Sizes, dict[Hashable, int]]):
         shown because its noise was large.
         """
         failure = 1 - confidence_level(confidence)
-        tail = laplace_tail if self.scale is not None else gaussian_tail
-        width = self.scale if self.scale is not None else self.sigma
-        assert width is not None
-        return float(first_where(lambda m: 2 * tail(width, m) <= failure) - 1)
-
-
-def laplace_tail(scale: float, least: int) -> float:
-    """P(X >= least) of the discrete Laplace law, least >= 1: e^{-least/scale} / (1 + e^{-1/scale}).
-
-    >>> round(laplace_tail(1.0, 1), 6)
-    0.268941
-    """
-    return math.exp(-least / scale) / (1 + math.exp(-1 / scale)) * _UP if least >= 1 else 1.0
-
-
-def gaussian_tail(sigma: float, least: int) -> float:
-    """P(X >= least) of the discrete Gaussian law, from above: a sum, its rest bounded by a geometric series.
-
-    Wide laws use the integral instead, too large by at most one part in sigma.
-
-    >>> round(gaussian_tail(1.0, 5), 10)
-    1.4928e-06
-    """
-    if least < 1:
-        return 1.0
-    if sigma > _MANY:  # the sum is at most its first term plus the integral, the normaliser at least sigma sqrt(2 pi)
-        first = math.exp(-((least / sigma) ** 2) / 2) / (sigma * math.sqrt(2 * math.pi))
-        return (math.erfc(least / sigma / math.sqrt(2)) / 2 + first) * _UP
-    last = least + math.ceil(40 * sigma) + 10
-    with np.errstate(under="ignore"):
-        terms = np.exp(-(np.arange(least, last, dtype=np.float64) ** 2) / (2 * sigma**2))
-    ratio = math.exp(-(2 * last + 1) / (2 * sigma**2))
-    rest = math.exp(-(last**2) / (2 * sigma**2)) / (1 - ratio)
-    # by Poisson summation the normaliser is at least sigma sqrt(2 pi); for small sigma it is at least the sum near 0
-    near = 1 + 2 * math.fsum(math.exp(-(x**2) / (2 * sigma**2)) for x in range(1, 20))
-    return (float(terms.sum()) + rest) / max(sigma * math.sqrt(2 * math.pi), near) * _UP
+        law = self.law
+        return float(first_where(lambda m: 2 * law.upper_tail(m) <= failure) - 1)
 
 
 def stable_counts(
@@ -155,10 +120,10 @@ def stable_counts(
     scale = sigma = None
     if epsilon is not None:
         scale = _drawable("epsilon", epsilon, limit / check.positive("epsilon", epsilon))
-        least = first_where(lambda m: laplace_tail(scale, m) <= lone)
+        least = first_where(lambda m: DiscreteLaplace(scale).upper_tail(m) <= lone)
     else:
         sigma = _drawable("rho", rho, math.sqrt(limit / (2 * check.positive("rho", rho))))
-        least = first_where(lambda m: gaussian_tail(sigma, m) <= lone)
+        least = first_where(lambda m: DiscreteGaussian(sigma).upper_tail(m) <= lone)
     return StableCounts(scale=scale, sigma=sigma, threshold=least + 1, max_keys=limit, unit=check.unit(unit))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from statistics import NormalDist
@@ -28,6 +28,8 @@ from tallystick.mechanisms.exact.randomness import Source
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
 
+_UP = 1 + 1e-12  # more than the roundings of the tail formulas
+_MANY = 4096.0
 _SUMMED_UP_TO = 256.0  # sigma below which tails of the discrete Gaussian are summed term by term
 
 # Above these sizes (in lattice units) a continuous leaf is used. It dominates the lattice pair, is looser by a few
@@ -40,10 +42,29 @@ SMOOTHING = 4
 
 
 class NoiseLaw(ABC):
-    """A symmetric log-concave law on the integers. ``order`` is that of the norm it protects: L1 or L2."""
+    """A symmetric log-concave law on the integers, made from its ``scale`` alone.
+
+    ``order`` is that of the norm it protects: L1 or L2. ``currency`` is what ``cost`` counts: epsilon or rho.
+    """
 
     __slots__ = ()
+    name: ClassVar[str]
     order: ClassVar[int]
+    currency: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def scale(self) -> float:
+        """The one parameter, in lattice units."""
+
+    @abstractmethod
+    def cost(self, norm: Fraction) -> Fraction:
+        """What it costs, exactly, to protect a vector; ``norm`` is as in ``norm_privacy``."""
+
+    @classmethod
+    @abstractmethod
+    def that_costs(cls, norm: Fraction, most: Fraction) -> NoiseLaw:
+        """The law of the least scale, to a rounding, whose ``cost`` is at most this."""
 
     @abstractmethod
     def draw(self, size: int, source: Source) -> NDArray[np.int64]:
@@ -67,6 +88,14 @@ class NoiseLaw(ABC):
         """Least w (Laplace, summed Gaussian; otherwise at most one more) with P(|noise| > w) <= miss."""
 
     @abstractmethod
+    def upper_tail(self, least: int) -> float:
+        """P(noise >= least), from above."""
+
+    @abstractmethod
+    def deviations(self, confidence: float) -> float:
+        """Standard deviations in a two-sided interval for a sum of several noises of this kind."""
+
+    @abstractmethod
     def shift_privacy(self, steps: int, protects: Protects) -> PrivacyLoss:
         """The pair of the law against its shift by this many lattice points: exact, or a continuous pair above it."""
 
@@ -83,8 +112,18 @@ class DiscreteLaplace(NoiseLaw):
     3
     """
 
+    name: ClassVar[str] = "laplace"
     order: ClassVar[int] = 1
-    scale: float
+    currency: ClassVar[str] = "epsilon"
+    scale: float = field()  # said, because otherwise the property above would become its default
+
+    def cost(self, norm: Fraction) -> Fraction:
+        """norm / scale: see ``norm_privacy``."""
+        return norm / Fraction(self.scale)
+
+    @classmethod
+    def that_costs(cls, norm: Fraction, most: Fraction) -> DiscreteLaplace:
+        return cls(rounded_up(norm / most))
 
     def draw(self, size: int, source: Source) -> NDArray[np.int64]:
         return discrete_laplace(self.scale, size=size, source=source)
@@ -118,6 +157,18 @@ class DiscreteLaplace(NoiseLaw):
             width += 1
         return width
 
+    def upper_tail(self, least: int) -> float:
+        """e^{-least/scale} / (1 + e^{-1/scale}) where least >= 1.
+
+        >>> round(DiscreteLaplace(1.0).upper_tail(1), 6)
+        0.268941
+        """
+        return math.exp(-least / self.scale) / (1 + math.exp(-1 / self.scale)) * _UP if least >= 1 else 1.0
+
+    def deviations(self, confidence: float) -> float:
+        """That of one Laplace variable, the widest of such sums at >= 90 %, where it is above the normal quantile."""
+        return max(_normal_deviations(confidence), math.log(1.0 / (1.0 - confidence)) / math.sqrt(2.0))
+
     def shift_privacy(self, steps: int, protects: Protects) -> PrivacyLoss:
         about = protects.about
         if steps <= SMOOTH_STEPS:
@@ -134,7 +185,7 @@ class DiscreteLaplace(NoiseLaw):
 
     def norm_privacy(self, norm: Fraction, protects: Protects) -> PrivacyLoss:
         """pure_dp(norm / scale): the log-ratio of product laws is at most ||shift||_1 / scale (Theorem 3.2)."""
-        return losses.pure_dp(epsilon=rounded_up(norm / Fraction(self.scale)), **protects.about)
+        return losses.pure_dp(epsilon=rounded_up(self.cost(norm)), **protects.about)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +196,26 @@ class DiscreteGaussian(NoiseLaw):
     2
     """
 
+    name: ClassVar[str] = "gaussian"
     order: ClassVar[int] = 2
+    currency: ClassVar[str] = "rho"
     sigma: float
+
+    @property
+    def scale(self) -> float:
+        return self.sigma
+
+    def cost(self, norm: Fraction) -> Fraction:
+        """norm / (2 sigma^2): zCDP of discrete Gaussian noise on an integer vector (Canonne, Kamath, Steinke 2020)."""
+        return norm / (2 * Fraction(self.sigma) ** 2)
+
+    @classmethod
+    def that_costs(cls, norm: Fraction, most: Fraction) -> DiscreteGaussian:
+        square = norm / (2 * most)
+        sigma = math.sqrt(square)
+        while Fraction(sigma) ** 2 < square:
+            sigma = math.nextafter(sigma, math.inf)
+        return cls(sigma)
 
     def draw(self, size: int, source: Source) -> NDArray[np.int64]:
         return discrete_gaussian(self.sigma, size=size, source=source)
@@ -176,6 +245,30 @@ class DiscreteGaussian(NoiseLaw):
         beyond = 2.0 * np.cumsum(mass[::-1])[::-1]  # beyond[w] = P(|noise| > w)
         return int(np.count_nonzero(beyond > miss * (1.0 - 1e-12)))
 
+    def upper_tail(self, least: int) -> float:
+        """A sum, its rest bounded by a geometric series; for wide laws the integral, too large by one part in sigma.
+
+        >>> round(DiscreteGaussian(1.0).upper_tail(5), 10)
+        1.4928e-06
+        """
+        sigma = self.sigma
+        if least < 1:
+            return 1.0
+        if sigma > _MANY:  # the sum is at most its first term plus the integral, the normaliser >= sigma sqrt(2 pi)
+            first = math.exp(-((least / sigma) ** 2) / 2) / (sigma * math.sqrt(2 * math.pi))
+            return (math.erfc(least / sigma / math.sqrt(2)) / 2 + first) * _UP
+        last = least + math.ceil(40 * sigma) + 10
+        with np.errstate(under="ignore"):
+            terms = np.exp(-(np.arange(least, last, dtype=np.float64) ** 2) / (2 * sigma**2))
+        ratio = math.exp(-(2 * last + 1) / (2 * sigma**2))
+        rest = math.exp(-(last**2) / (2 * sigma**2)) / (1 - ratio)
+        # by Poisson summation the normaliser is at least sigma sqrt(2 pi); for small sigma at least the sum near 0
+        near = 1 + 2 * math.fsum(math.exp(-(x**2) / (2 * sigma**2)) for x in range(1, 20))
+        return (float(terms.sum()) + rest) / max(sigma * math.sqrt(2 * math.pi), near) * _UP
+
+    def deviations(self, confidence: float) -> float:
+        return _normal_deviations(confidence)
+
     def shift_privacy(self, steps: int, protects: Protects) -> PrivacyLoss:
         if self.sigma <= SMOOTH_SIGMA:
             return losses.discrete_gaussian(sigma=self.sigma, sensitivity=steps, **protects.about)
@@ -184,7 +277,7 @@ class DiscreteGaussian(NoiseLaw):
     def norm_privacy(self, norm: Fraction, protects: Protects) -> PrivacyLoss:
         """Small sigma: zcdp(norm / (2 sigma^2)), because coordinate i is s_i^2 / (2 sigma^2)-zCDP (Canonne et al.)."""
         if self.sigma <= SMOOTH_VECTOR_SIGMA:
-            return losses.zcdp(rho=rounded_up(norm / (2 * Fraction(self.sigma) ** 2)), **protects.about)
+            return losses.zcdp(rho=rounded_up(self.cost(norm)), **protects.about)
         return self.smooth_privacy(norm, protects)
 
     def smooth_privacy(self, norm: Fraction, protects: Protects) -> PrivacyLoss:
@@ -199,6 +292,10 @@ class DiscreteGaussian(NoiseLaw):
         while Fraction(ratio) ** 2 > square:
             ratio = math.nextafter(ratio, 0.0)
         return losses.gaussian(sigma=ratio, **protects.about)
+
+
+def _normal_deviations(confidence: float) -> float:
+    return NormalDist().inv_cdf((1.0 + confidence) / 2.0)
 
 
 # Found by the double itself: making and hashing the exact fraction would cost as much as the draw.

@@ -10,8 +10,9 @@ import pytest
 
 from tallystick.accounting import losses as accounting
 from tallystick.errors import InvalidInput
-from tallystick.mechanisms.keys.counts import StableCounts, gaussian_tail, laplace_tail, stable_counts
+from tallystick.mechanisms.keys.counts import StableCounts, stable_counts
 from tallystick.mechanisms.keys.partition import StableKeys, in_public_order, stable, units_per_key
+from tallystick.mechanisms.noise.laws import DiscreteGaussian, DiscreteLaplace
 from unit.mechanisms.coverage import ENUMERATION, checks
 from unit.mechanisms.neighbours import FEW, holds, profile, refuses
 
@@ -56,9 +57,9 @@ def test_the_optimal_rule_keeps_more_than_laplace_thresholding_of_the_same_price
     optimal, noisy = stable(epsilon=1.0, delta=1e-5), stable_counts(epsilon=1.0, delta=1e-5)
     for size in range(1, 40):
         passes = (
-            1 - laplace_tail(1.0, size - noisy.threshold + 1)
+            1 - DiscreteLaplace(1.0).upper_tail(size - noisy.threshold + 1)
             if size >= noisy.threshold
-            else laplace_tail(1.0, noisy.threshold - size)
+            else DiscreteLaplace(1.0).upper_tail(noisy.threshold - size)
         )
         assert optimal.keep_probability(size) >= passes - 1e-9
 
@@ -123,10 +124,10 @@ def shown_law(size: int, noise: np.ndarray, threshold: int) -> np.ndarray:
 def test_noisy_sizes_keep_their_price_on_every_pair_and_delta_is_attained(kind: str) -> None:
     if kind == "laplace":
         mechanism = stable_counts(epsilon=0.5, delta=1e-3)
-        noise = discrete_law(lambda m: laplace_tail(2.0, m), 100)
+        noise = discrete_law(lambda m: DiscreteLaplace(2.0).upper_tail(m), 100)
     else:
         mechanism = stable_counts(rho=0.1, delta=1e-3)
-        noise = discrete_law(lambda m: gaussian_tail(mechanism.sigma, m), 60)
+        noise = discrete_law(lambda m: DiscreteGaussian(mechanism.sigma).upper_tail(m), 60)
     laws = [shown_law(size, noise, mechanism.threshold) for size in range(mechanism.threshold + 6)]
     assert holds(mechanism.privacy, itertools.pairwise(laws), scale=0.5, levels=FEW)
     lone = profile(laws[1], laws[0], np.array([5.0]))[0]
@@ -137,7 +138,7 @@ def test_noisy_sizes_keep_their_price_on_every_pair_and_delta_is_attained(kind: 
 def test_moving_one_unit_between_groups_costs_two_groups() -> None:
     # REPLACE on one number moves it from one bin to another: the price the unbounded mean uses for its histograms.
     mechanism = stable_counts(epsilon=1.0, delta=1e-2, max_keys=2)
-    noise = discrete_law(lambda m: laplace_tail(mechanism.scale, m), 30)
+    noise = discrete_law(lambda m: DiscreteLaplace(mechanism.scale).upper_tail(m), 30)
     one = [shown_law(size, noise, mechanism.threshold) for size in range(5)]
     lone = accounting.approx_dp(epsilon=0.0, delta=mechanism.lone_probability)
     claim = 2 * accounting.discrete_laplace(scale=mechanism.scale) + 2 * lone
@@ -152,7 +153,7 @@ def test_moving_one_unit_between_groups_costs_two_groups() -> None:
 def test_the_threshold_is_the_least_that_keeps_delta(max_keys: int) -> None:
     mechanism = stable_counts(epsilon=1.0, delta=1e-4, max_keys=max_keys)
     assert -math.expm1(max_keys * math.log1p(-mechanism.lone_probability)) <= 1e-4
-    lower = laplace_tail(mechanism.scale, mechanism.threshold - 2)
+    lower = DiscreteLaplace(mechanism.scale).upper_tail(mechanism.threshold - 2)
     assert -math.expm1(max_keys * math.log1p(-lower)) > 1e-4
     assert float(mechanism.privacy.delta(epsilon=1.0)) <= 1.0001e-4
 
@@ -166,7 +167,7 @@ def test_the_discrete_gaussian_tail_is_an_upper_bound_within_a_billionth() -> No
             reach = int(60 * sigma) + 40
             total = mpmath.fsum(weight(x) for x in range(-reach, reach + 1))
             true = float(mpmath.fsum(weight(x) for x in range(least, reach + 1)) / total)
-        assert true <= gaussian_tail(sigma, least) <= true * (1 + 1e-9)
+        assert true <= DiscreteGaussian(sigma).upper_tail(least) <= true * (1 + 1e-9)
 
 
 def test_the_tail_of_a_wide_law_is_an_upper_bound_close_to_the_sum() -> None:
@@ -174,7 +175,7 @@ def test_the_tail_of_a_wide_law_is_an_upper_bound_close_to_the_sum() -> None:
     at = np.arange(-60_000, 60_001, dtype=float)
     mass = np.exp(-(at**2) / (2 * sigma**2))
     true = float(mass[at >= least].sum() / mass.sum())
-    assert true <= gaussian_tail(sigma, least) <= true * 1.001
+    assert true <= DiscreteGaussian(sigma).upper_tail(least) <= true * 1.001
 
 
 def test_shown_sizes_pass_the_threshold_and_absent_groups_stay_absent() -> None:

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-SOURCE = ROOT / "src" / "tallystick"
+from contracts.edited import SOURCE, Copy
 
 TOY = '''"""A coin that tells the truth with probability 1/2 + bias."""
 
@@ -96,34 +91,14 @@ print("used")
 
 
 def test_a_new_leaf_edits_at_most_two_files_besides_its_own(tmp_path: Path) -> None:
-    copy = tmp_path / "src" / "tallystick"
-    shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    (copy / "accounting" / "leaves" / "biased_coin.py").write_text(TOY, encoding="utf-8")
-    _add_line(
-        copy / "accounting" / "losses.py", "biased_coin", "from tallystick.accounting.leaves.{0} import {0} as {0}"
-    )
-    _add_line(copy / "__init__.py", "biased_coin", '    "{0}": "accounting.losses",', after="_HOMES = {")
-    done = subprocess.run(
-        [sys.executable, "-c", USE],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(copy.parent)},
-        cwd=tmp_path,
-    )
-    assert done.stdout.strip() == "used", done.stderr
-    edited = [
-        path for path in copy.rglob("*.py")
-        if (old := SOURCE / path.relative_to(copy)).exists() and old.read_bytes() != path.read_bytes()
-    ]  # fmt: skip
-    new = [path for path in copy.rglob("*.py") if not (SOURCE / path.relative_to(copy)).exists()]
-    assert len(new) == 1
-    assert len(edited) <= 2
-
-
-def _add_line(path: Path, name: str, line: str, after: str = "from tallystick.accounting.adjacency") -> None:
-    lines = path.read_text(encoding="utf-8").splitlines()
-    place = next(i for i, text in enumerate(lines) if text.startswith(after))
-    path.write_text("\n".join([*lines[: place + 1], line.format(name), *lines[place + 1 :], ""]), encoding="utf-8")
+    copy = Copy.into(tmp_path)
+    copy.new("accounting/leaves/biased_coin.py", TOY)
+    line = "from tallystick.accounting.leaves.biased_coin import biased_coin as biased_coin"
+    copy.add_line("accounting/losses.py", line, after="from tallystick.accounting.adjacency")
+    copy.add_line("__init__.py", '    "biased_coin": "accounting.losses",', after="_HOMES = {")
+    assert copy.run(USE) == "used"
+    assert len(copy.added()) == 1
+    assert len(copy.edited()) <= 2
 
 
 def test_no_file_asks_a_leaf_for_its_kind() -> None:

@@ -6,31 +6,11 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from importlib import import_module
 
 import typer
 
 from tallystick.cli import failure
-from tallystick.cli.commands import (
-    account,
-    budget,
-    calibrate,
-    card,
-    charge,
-    compare,
-    dataset,
-    demo,
-    doctor,
-    explain,
-    import_,
-    ledger,
-    plot,
-    publish,
-    query,
-    read,
-    release,
-    respond,
-    theorem,
-)
 from tallystick.errors import TallystickError
 
 app = typer.Typer(
@@ -41,26 +21,37 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 
-app.command("epsilon", short_help="The smallest certified epsilon at a delta.")(read.epsilon)
-app.command("delta", short_help="The smallest certified delta at an epsilon.")(read.delta)
-app.command("compare", short_help="One composition under every accounting method.")(compare.compare)
-app.command("import", short_help="Re-price a record of dp-accounting or Opacus.")(import_.import_)
-app.command("explain", short_help="What a loss means to one person, in words.")(explain.explain)
-app.command("calibrate", short_help="The noise, or the number of steps, that meets a goal.")(calibrate.calibrate)
-app.command("release", short_help="One private number, or a column's count, mean or quantile.")(release.release)
-app.command("respond", short_help="Randomize answers locally, or estimate from reports.")(respond.respond)
-app.command("plot", short_help="Draw a loss into an SVG or PNG file.")(plot.plot)
-app.command("theorem", short_help="A statement of the lecture notes, with a live number.")(theorem.theorem)
-app.command("doctor", short_help="Versions, optional parts, self-check.")(doctor.doctor)
-app.add_typer(dataset.app, name="dataset")
-app.add_typer(publish.app, name="publish")
-app.command("query", short_help="Ask a dataset once: plan, pay, answer.")(query.query)
-app.add_typer(card.app, name="card")
-app.command("budget", short_help="Limit, used, burn-down, and what still fits.")(budget.budget)
-app.add_typer(ledger.app, name="ledger")
-app.add_typer(account.app, name="account")
-app.add_typer(charge.app, name="charge")
-app.command("demo", short_help="Publish a table privately in seconds, offline.")(demo.demo)
+_COMMANDS = (
+    ("epsilon", "read.epsilon", "The smallest certified epsilon at a delta."),
+    ("delta", "read.delta", "The smallest certified delta at an epsilon."),
+    ("compare", "compare.compare", "One composition under every accounting method."),
+    ("import", "import_.import_", "Re-price a record of dp-accounting or Opacus."),
+    ("explain", "explain.explain", "What a loss means to one person, in words."),
+    ("calibrate", "calibrate.calibrate", "The noise, or the number of steps, that meets a goal."),
+    ("release", "release.release", "One private number, or a column's count, mean or quantile."),
+    ("respond", "respond.respond", "Randomize answers locally, or estimate from reports."),
+    ("plot", "plot.plot", "Draw a loss into an SVG or PNG file."),
+    ("theorem", "theorem.theorem", "A statement of the lecture notes, with a live number."),
+    ("doctor", "doctor.doctor", "Versions, optional parts, self-check."),
+    ("dataset", "dataset.app", ""),
+    ("publish", "publish.app", ""),
+    ("query", "query.query", "Ask a dataset once: plan, pay, answer."),
+    ("card", "card.app", ""),
+    ("budget", "budget.budget", "Limit, used, burn-down, and what still fits."),
+    ("ledger", "ledger.app", ""),
+    ("account", "account.app", ""),
+    ("charge", "charge.app", ""),
+    ("demo", "demo.demo", "Publish a table privately in seconds, offline."),
+)
+"""In the order of the help: name, place in ``cli/commands``, and a line about it unless it has commands of its own."""
+
+for _name, _place, _about in _COMMANDS:
+    _module, _, _function = _place.partition(".")
+    _found = getattr(import_module(f"tallystick.cli.commands.{_module}"), _function)
+    if isinstance(_found, typer.Typer):
+        app.add_typer(_found, name=_name)
+    else:
+        app.command(_name, short_help=_about)(_found)
 
 
 def _version(wanted: bool) -> None:

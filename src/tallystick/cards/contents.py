@@ -92,7 +92,7 @@ def contents(subject: Subject) -> dict[str, Any]:
             "rules": facts["rules"],
             "bounds_from": subject.about.get("bounds_from", NOT_STATED),
         },
-        "error": {"confidence": 0.95, "columns": _errors(facts), "intervals": facts["intervals"]},
+        "error": {"confidence": 0.95, "columns": _errors(plan), "intervals": facts["intervals"]},
         "evidence": _evidence(receipt),
         "words": words,
         "decisions": {
@@ -158,15 +158,15 @@ def _protected(subject: Subject, facts: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _errors(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
-    exact = ("count", "count_units", "sum", "histogram")
+def _errors(plan: Plan) -> list[dict[str, Any]]:
+    errors = plan.error()
     return [
         {
-            "column": measure["name"],
-            "error": measure["error"],
-            "holds": "in every group" if measure["kind"] in exact else "in a group of 1,000 rows",
+            "column": name,
+            "error": errors[name],
+            "holds": "in a group of 1,000 rows" if measure.error_needs_size else "in every group",
         }
-        for measure in facts["measures"]
+        for name, measure in plan.query.measures
     ]
 
 

@@ -28,10 +28,8 @@ def done(job: jobs.Job, tell: Callable[[str], None], *, dry_run: bool) -> dict[s
 
 def plan_lines(facts: dict[str, Any], plan: Plan) -> list[str]:
     """A plan for people: price and error first, how it is made after that. No data was opened."""
-    sized = ("count", "count_units", "sum", "histogram")
     holds = {
-        each["name"]: "" if each["kind"] in sized else ", for a group of 1,000 rows"
-        for each in plan.facts()["measures"]
+        name: ", for a group of 1,000 rows" if measure.error_needs_size else "" for name, measure in plan.query.measures
     }
     lines = [
         f"price    {facts['price']}   (left {facts['left']}, population {facts['population']})",

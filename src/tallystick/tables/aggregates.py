@@ -1,12 +1,17 @@
-"""The aggregates of a group. Each names its parts and reads its value back from their noisy integers."""
+"""The aggregates of a group. Each names its parts and reads its value back from their noisy integers.
+
+A measure registers its kind by being defined, and the function that makes it is a word of the command line under
+``word``. Adding one is a new file and its name in ``tables/measures.py`` and ``tallystick/__init__.py``;
+``tests/contracts/test_adding_an_aggregate.py`` does it.
+"""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -23,11 +28,44 @@ Numbers = Mapping[Part, Noisy]
 Bounds = Mapping[str, tuple[float, float]]
 
 
-@dataclass(frozen=True, slots=True)
-class Measure(ABC):
-    """One aggregate of a group. Built by ``ts.count``, ``ts.sum`` and their like."""
+KINDS: dict[str, type[Measure]] = {}
+"""Every measure that was defined, by its kind; ``tables.measures`` sees to it that all are."""
 
+WORDS: dict[str, Callable[..., Measure]] = {}
+"""What makes a measure, by its word on the command line."""
+
+Maker = TypeVar("Maker", bound=Callable[..., "Measure"])
+
+
+def word(function: Maker) -> Maker:
+    """Make a function that returns a measure a word of the command line: a column first, then numbers."""
+    WORDS[function.__name__] = function
+    return function
+
+
+class Measure(ABC):
+    """One aggregate of a group. Built by ``ts.count``, ``ts.sum`` and their like; subclasses are frozen dataclasses."""
+
+    __slots__ = ()
     kind: ClassVar[str]
+    """Its name in JSON."""
+    error_needs_size: ClassVar[bool] = True
+    """Whether the size of the group must be assumed to predict the error."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "kind" not in vars(cls):
+            return  # what several measures share
+        # A dataclass with slots is defined twice, under one name.
+        known = KINDS.setdefault(cls.kind, cls)
+        if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise TypeError(f"two measures of kind {cls.kind}: {known.__qualname__} and {cls.__qualname__}")
+        KINDS[cls.kind] = cls
+
+    @property
+    def never_negative(self) -> bool:
+        """Whether a value below 0 can come from the noise alone."""
+        return False
 
     @abstractmethod
     def parts(self) -> tuple[Part, ...]:
@@ -51,7 +89,13 @@ class Measure(ABC):
 
     def to_data(self) -> dict[str, Any]:
         """As plain JSON data."""
-        return {"kind": self.kind, **{key: value for key, value in asdict(self).items() if value is not None}}
+        fields = asdict(self)  # type: ignore[call-overload]
+        return {"kind": self.kind, **{key: value for key, value in fields.items() if value is not None}}
+
+    @classmethod
+    def from_data(cls, values: Mapping[str, Any]) -> Measure:
+        """The measure of this kind with these fields."""
+        return cls(**values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +103,11 @@ class Count(Measure):
     """Rows."""
 
     kind: ClassVar[str] = "count"
+    error_needs_size: ClassVar[bool] = False
+
+    @property
+    def never_negative(self) -> bool:
+        return True
 
     def parts(self) -> tuple[Part, ...]:
         return (Rows(),)
@@ -133,6 +182,11 @@ class Sum(OfColumn):
     """Total of a clamped column."""
 
     kind: ClassVar[str] = "sum"
+    error_needs_size: ClassVar[bool] = False
+
+    @property
+    def never_negative(self) -> bool:
+        return self.limits[0] >= 0
 
     def parts(self) -> tuple[Part, ...]:
         return (self.total,) if self.limits[0] == 0.0 else (self.total, self.present)
@@ -261,8 +315,17 @@ class Histogram(Measure):
     """Rows per bin of public edges; values outside the edges and missing ones are not counted."""
 
     kind: ClassVar[str] = "histogram"
+    error_needs_size: ClassVar[bool] = False
     column: str
     edges: tuple[float, ...]
+
+    @classmethod
+    def from_data(cls, values: Mapping[str, Any]) -> Measure:
+        return cls(**{**values, "edges": histogram_bins(values["edges"]).edges})
+
+    @property
+    def never_negative(self) -> bool:
+        return True
 
     def bound(self, schema: Schema, declared: Bounds) -> Measure:
         kind = schema.type_of(self.column)

@@ -149,7 +149,7 @@ def _by_error(query: Query, budget: dict[str, Any], protects: Protects) -> Price
         if name not in names:
             raise InvalidInput("error", name, f"names of measures: {', '.join(names)}")
         check.positive(f"error of {name}", half)
-        if names[name].kind not in ("count", "count_units", "sum", "histogram"):
+        if names[name].error_needs_size:
             raise InvalidInput("error", name, "a count, sum or histogram: other errors depend on the size of the group")
 
     def meets(rho: float) -> bool:

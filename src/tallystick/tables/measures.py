@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from inspect import signature
 from typing import Any
 
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput
-from tallystick.tables.aggregates import Count, CountUnits, Histogram, Mean, Measure, Quantile, Sum, Variance
+from tallystick.tables.aggregates import (
+    KINDS,
+    WORDS,
+    Count,
+    CountUnits,
+    Histogram,
+    Mean,
+    Measure,
+    Quantile,
+    Sum,
+    Variance,
+    word,
+)
 from tallystick.tables.grid import bounds, histogram_bins
 from tallystick.tables.schema import column_name
 
 
+@word
 def count() -> Measure:
     """How many rows, each unit's rows capped.
 
@@ -22,11 +36,13 @@ def count() -> Measure:
     return Count()
 
 
+@word
 def count_units() -> Measure:
     """How many units have a row."""
     return CountUnits()
 
 
+@word
 def sum(
     column: str, lower: float | None = None, upper: float | None = None, *, missing: float | None = None
 ) -> Measure:
@@ -38,6 +54,7 @@ def sum(
     return Sum(*_column(column, lower, upper), missing)
 
 
+@word
 def mean(
     column: str, lower: float | None = None, upper: float | None = None, *, missing: float | None = None
 ) -> Measure:
@@ -45,6 +62,7 @@ def mean(
     return Mean(*_column(column, lower, upper), missing)
 
 
+@word
 def variance(
     column: str, lower: float | None = None, upper: float | None = None, *, missing: float | None = None
 ) -> Measure:
@@ -52,6 +70,7 @@ def variance(
     return Variance(*_column(column, lower, upper), missing)
 
 
+@word
 def standard_deviation(
     column: str, lower: float | None = None, upper: float | None = None, *, missing: float | None = None
 ) -> Measure:
@@ -59,6 +78,20 @@ def standard_deviation(
     return Variance(*_column(column, lower, upper), missing, root=True)
 
 
+@word
+def median(
+    column: str,
+    lower: float | None = None,
+    upper: float | None = None,
+    *,
+    bins: int | None = None,
+    missing: float | None = None,
+) -> Measure:
+    """The middle value: ``quantile`` at one half."""
+    return quantile(column, 0.5, lower, upper, bins=bins, missing=missing)
+
+
+@word
 def quantile(
     column: str,
     p: float,
@@ -75,18 +108,6 @@ def quantile(
     """
     share = check.probability("p", p)
     return Quantile(*_column(column, lower, upper), missing, p=share, bins=bins)
-
-
-def median(
-    column: str,
-    lower: float | None = None,
-    upper: float | None = None,
-    *,
-    bins: int | None = None,
-    missing: float | None = None,
-) -> Measure:
-    """The middle value: ``quantile`` at one half."""
-    return quantile(column, 0.5, lower, upper, bins=bins, missing=missing)
 
 
 def histogram(column: str, edges: Sequence[float]) -> Measure:
@@ -106,35 +127,15 @@ def _column(column: str, lower: float | None, upper: float | None) -> tuple[str,
     return column_name(column), lower, upper
 
 
-_KINDS: dict[str, type[Measure]] = {
-    kind.kind: kind for kind in (Count, CountUnits, Sum, Mean, Variance, Quantile, Histogram)
-}
-
-
 def from_data(data: Any) -> Measure:
     """The measure that ``to_data`` wrote; its numbers are checked when it is asked of a table, like everybody's."""
     try:
         values = dict(data)
-        kind = _KINDS[values.pop("kind")]
-        if "edges" in values:
-            values["edges"] = histogram_bins(values["edges"]).edges
-        return kind(**values)
+        return KINDS[values.pop("kind")].from_data(values)
     except InvalidInput:
         raise
     except (KeyError, TypeError, ValueError) as problem:
-        raise InvalidInput("measure", type(problem).__name__, f"one of {', '.join(_KINDS)}") from None
-
-
-_WORDS: dict[str, Callable[..., Measure]] = {
-    "count": count,
-    "count_units": count_units,
-    "sum": sum,
-    "mean": mean,
-    "variance": variance,
-    "standard_deviation": standard_deviation,
-    "median": median,
-    "quantile": quantile,
-}
+        raise InvalidInput("measure", type(problem).__name__, f"one of {', '.join(KINDS)}") from None
 
 
 def parse(text: str) -> dict[str, Measure]:
@@ -144,16 +145,17 @@ def parse(text: str) -> dict[str, Measure]:
     ['count', 'mean_age', 'quantile_age_0.9']
     """
     found: dict[str, Measure] = {}
-    for word, _, inside in re.findall(r"\s*([a-z_]+)\s*(\(([^()]*)\))?\s*(?:,|$)", text):
-        if word not in _WORDS:
-            raise InvalidInput("measures", word, f"one of {', '.join(_WORDS)}")
+    for said, _, inside in re.findall(r"\s*([a-z_]+)\s*(\(([^()]*)\))?\s*(?:,|$)", text):
+        if said not in WORDS:
+            raise InvalidInput("measures", said, f"one of {', '.join(WORDS)}")
         arguments = [piece.strip() for piece in inside.split(",")] if inside.strip() else []
         numbers = [_number(piece) for piece in arguments[1:]]
-        name = "_".join([word, *arguments[: 2 if word == "quantile" else 1]])
+        needed = [one for one in signature(WORDS[said]).parameters.values() if one.default is one.empty]
+        name = "_".join([said, *arguments[: len(needed)]])
         try:
-            found[name] = _WORDS[word](*arguments[:1], *numbers)
+            found[name] = WORDS[said](*arguments[:1], *numbers)
         except TypeError:
-            raise InvalidInput("measures", f"{word}({inside})", f"{word} with the arguments it takes") from None
+            raise InvalidInput("measures", f"{said}({inside})", f"{said} with the arguments it takes") from None
     if not found or re.sub(r"\s*([a-z_]+)\s*(\(([^()]*)\))?\s*(?:,|$)", "", text).strip():
         raise InvalidInput("measures", text, "a list such as count,mean(age),quantile(age,0.9)")
     return found

@@ -108,11 +108,13 @@ class Release:
             field
             for name, measure in self.plan.query.measures
             for field in measure.fields(name)
-            if measure.kind in ("count", "count_units", "histogram")
-            or (measure.kind == "sum" and getattr(measure, "lower", -1.0) >= 0)
+            if measure.never_negative
         }
         names = {f"{field}{end}" for field in positive for end in ("", "_lower", "_upper")}
-        return {name: [max(0, v) for v in column] if name in names else column for name, column in self.data.items()}
+        return {
+            name: [v if v is None else max(0, v) for v in column] if name in names else column
+            for name, column in self.data.items()
+        }
 
     def to_csv(self, path: str | Path | None = None) -> str:
         """The table as CSV text, written to ``path`` where one is given.

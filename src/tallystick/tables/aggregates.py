@@ -18,11 +18,10 @@ import numpy as np
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput
 from tallystick.tables import estimates
-from tallystick.tables.estimates import Estimate, Noisy
+from tallystick.tables.estimates import Estimate, Noisy, consistent, quantile_positions
 from tallystick.tables.grid import Grid, bounds, histogram_bins, quantile_bins
 from tallystick.tables.parts import Bins, Part, Present, Rows, Squares, Total, Tree, Units
 from tallystick.tables.schema import Schema
-from tallystick.tables.tree import consistent, quantile_positions
 
 Numbers = Mapping[Part, Noisy]
 Bounds = Mapping[str, tuple[float, float]]

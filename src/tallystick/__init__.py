@@ -41,8 +41,8 @@ _HOMES = {
     "Receipt": "ledger.receipt",
     "calibrate": "accounting.calibrate",
     "compare": "theorems.compare",
-    "Private": "tables.session",
-    "each_row": "tables.session",
+    "Private": "tables.table",
+    "each_row": "tables.table",
     "col": "tables.expressions",
     "when": "tables.expressions",
     "private_keys": "tables.keyset",
@@ -110,8 +110,8 @@ if TYPE_CHECKING:
     from tallystick.tables.measures import standard_deviation as standard_deviation
     from tallystick.tables.measures import sum as sum
     from tallystick.tables.measures import variance as variance
-    from tallystick.tables.session import Private as Private
-    from tallystick.tables.session import each_row as each_row
+    from tallystick.tables.table import Private as Private
+    from tallystick.tables.table import each_row as each_row
     from tallystick.theorems.compare import compare as compare
 
 

@@ -44,7 +44,7 @@ from tallystick.ledger.pay import FAILED, INTERRUPTED
 from tallystick.tables import measures
 from tallystick.tables.plan import Plan
 from tallystick.tables.run import LEASE, Run
-from tallystick.tables.session import Private
+from tallystick.tables.table import Private
 
 SIGNALS = {"kill": signal.SIGKILL, "terminate": signal.SIGTERM, "interrupt": signal.SIGINT}
 DATA = ("vanish", "change", "empty", "reorder", "lock")

@@ -101,7 +101,7 @@ def _read(
 ) -> Table:
     """The table with its schema. A CSV column with bounds is a number, unless --type says otherwise."""
     from tallystick.accounting.adjacency import Adjacency
-    from tallystick.tables.session import Private, each_row
+    from tallystick.tables.table import Private, each_row
 
     place = source if "://" in source else str(Path(source).absolute())
     private = Private(place, adjacency=Adjacency.REPLACE if replace else Adjacency.ADD_REMOVE)

@@ -14,7 +14,7 @@ from tallystick.errors import InvalidInput, TallystickError
 from tallystick.ledger.charge import request_digest
 from tallystick.ledger.filters import Amount
 from tallystick.ledger.receipt import Receipt
-from tallystick.tables.identity import request
+from tallystick.tables.sources import request
 
 if TYPE_CHECKING:
     from tallystick.ledger.account import Account

@@ -54,7 +54,7 @@ class Dataset:
     @property
     def source(self) -> str:
         """Which data it is, as the ledger knows them."""
-        from tallystick.tables.identity import identity
+        from tallystick.tables.sources import identity
 
         table = self.opened()
         return identity(table.source, table.name)
@@ -117,7 +117,7 @@ def _fixed(dataset: Dataset) -> dict[str, str | None]:
 
 
 def _same_place(one: Table, two: Table) -> bool:
-    from tallystick.tables.identity import identity
+    from tallystick.tables.sources import identity
 
     if identity(one.source, one.name) == identity(two.source, two.name):
         return True

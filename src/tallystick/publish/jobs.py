@@ -69,7 +69,7 @@ def plan_facts(plan: Plan, account: Account) -> dict[str, Any]:
 
 def _refusal(plan: Plan, price: Amount, account: Account) -> str | None:
     """Why the data would not answer this plan now: closed after a failure, or below the least price."""
-    from tallystick.tables.identity import identity
+    from tallystick.tables.sources import identity
 
     table = plan.query.table
     try:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tallystick.tables.identity import identity
-from tallystick.tables.sources import Source, source_of
+from tallystick.tables.sources import Source, identity, source_of
 
 
 def named(place: str, table: str = "visits") -> str:

@@ -19,7 +19,7 @@ import tallystick as ts
 from statistical.goodness import NEVER, at_least, at_most, refuted
 from tallystick.mechanisms.exact.randomness import SeededSource
 from tallystick.tables import run
-from tallystick.tables.allocate import UNITS
+from tallystick.tables.budget import UNITS
 from tallystick.tables.dialects import DuckWords
 from tallystick.tables.parts import Caps
 from tallystick.tables.plan import Plan

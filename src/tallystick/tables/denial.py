@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from tallystick.errors import BudgetExceeded, TallystickError
-from tallystick.tables.allocate import cost_of, cost_of_part
+from tallystick.tables.budget import cost_of, cost_of_part
 
 if TYPE_CHECKING:
     from tallystick.tables.plan import Plan

@@ -13,10 +13,9 @@ from tallystick.accounting.adjacency import Protects
 from tallystick.errors import AdjacencyMismatch, InvalidInput, Refused
 from tallystick.mechanisms.base import confidence_level
 from tallystick.strict_json import read, same
-from tallystick.tables.allocate import Noise, lone_probability, threshold
 from tallystick.tables.asked import Query
 from tallystick.tables.blocks import within_block
-from tallystick.tables.budget import errors, for_gaussian_account, priced
+from tallystick.tables.budget import Noise, errors, for_gaussian_account, lone_probability, priced, threshold
 from tallystick.tables.keyset import PrivateKeys
 from tallystick.tables.sources import source_of
 from tallystick.tables.table import LONGEST_TEXT, written

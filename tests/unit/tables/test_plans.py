@@ -15,7 +15,7 @@ import tallystick as ts
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput, Refused
 from tallystick.tables import measures
-from tallystick.tables.allocate import cost_of
+from tallystick.tables.budget import cost_of
 from tallystick.tables.keyset import read_keys
 from tallystick.tables.parts import Caps, Rows, Units
 from tallystick.tables.plan import Plan

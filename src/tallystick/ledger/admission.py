@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from tallystick.errors import LedgerIntegrity, Quarantined, Refused
-from tallystick.ledger.amounts import UNITS_0
-from tallystick.ledger.filters import Amount, Filter
+from tallystick.ledger.filters import UNITS_0, Amount, Filter
 
 if TYPE_CHECKING:
     from tallystick.ledger.journal import Line

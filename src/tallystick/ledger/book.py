@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any
 from tallystick.errors import InvalidInput, LedgerIntegrity
 from tallystick.ledger import answers, journal, opening, views
 from tallystick.ledger.account import Account, Event, event
-from tallystick.ledger.amounts import LARGEST
 from tallystick.ledger.anchors import Anchor, AnchorFile
 from tallystick.ledger.chain import digest
 from tallystick.ledger.charge import CHARGE_LEASE, Charge, Terms
-from tallystick.ledger.filters import Amount
+from tallystick.ledger.filters import LARGEST, Amount
 from tallystick.ledger.journal import AccountRow, ChargeRow, Position
 from tallystick.ledger.partition import Partition
 from tallystick.ledger.receipt import Receipt

@@ -6,8 +6,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tallystick.errors import InvalidInput
-from tallystick.ledger.amounts import UNITS_0, Number, as_written, first_limit, limit_units, second_limit
-from tallystick.ledger.filters import Filter
+from tallystick.ledger.filters import UNITS_0, Filter, Number, as_written, first_limit, limit_units, second_limit
 
 if TYPE_CHECKING:
     from tallystick.accounting.leaf import Limit

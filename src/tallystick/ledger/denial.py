@@ -8,8 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from tallystick.errors import BudgetExceeded, Refused, TallystickError
-from tallystick.ledger.amounts import LARGEST, UNITS_0, UNITS_1
-from tallystick.ledger.filters import Amount, Filter
+from tallystick.ledger.filters import LARGEST, UNITS_0, UNITS_1, Amount, Filter
 from tallystick.printing import amount, down, given
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from tallystick.errors import InvalidInput, Refused
-from tallystick.ledger.amounts import UNITS_0, as_written, limit_units
-from tallystick.ledger.filters import Amount, Filter
+from tallystick.ledger.filters import UNITS_0, Amount, Filter, as_written, limit_units
 from tallystick.ledger.journal import AccountRow
 from tallystick.printing import given, up
 

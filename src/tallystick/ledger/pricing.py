@@ -14,8 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from tallystick.errors import AdjacencyMismatch, InvalidInput, Refused, UnitMismatch
-from tallystick.ledger.amounts import UNITS_0, UNITS_1, Number, as_written, charge_units
-from tallystick.ledger.filters import Amount, Filter
+from tallystick.ledger.filters import UNITS_0, UNITS_1, Amount, Filter, Number, as_written, charge_units
 from tallystick.ledger.truncation import truncated_rho
 
 if TYPE_CHECKING:

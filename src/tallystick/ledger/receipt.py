@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from tallystick import strict_json
 from tallystick.errors import InvalidInput
-from tallystick.ledger.amounts import LARGEST
+from tallystick.ledger.filters import LARGEST
 
 FORMAT: Final = "tallystick/receipt/1"
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tallystick.accounting.loss import PrivacyLoss
 from tallystick.errors import TallystickError
-from tallystick.ledger.amounts import UNITS_1
+from tallystick.ledger.filters import UNITS_1
 from tallystick.ledger.pricing import price
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tallystick.ledger.amounts import LARGEST
+from tallystick.ledger.filters import LARGEST
 
 WHOLE: Final = "whole"  # an integer from 0 to the largest amount
 TEXT: Final = "text"

@@ -15,7 +15,7 @@ import tallystick as ts
 from crash.stores import fresh_schema, raised, spend
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused
 from tallystick.ledger import Budget, Filter, Ledger
-from tallystick.ledger.amounts import LARGEST, UNITS_0, as_written, charge_units, limit_units
+from tallystick.ledger.filters import LARGEST, UNITS_0, as_written, charge_units, limit_units
 from tallystick.printing import amount
 
 BAD_NUMBERS = [

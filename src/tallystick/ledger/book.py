@@ -16,7 +16,7 @@ from tallystick.errors import InvalidInput, LedgerIntegrity
 from tallystick.ledger import answers, journal, opening, views
 from tallystick.ledger.account import Account, Event, event
 from tallystick.ledger.anchors import Anchor, AnchorFile
-from tallystick.ledger.chain import digest
+from tallystick.ledger.chain import WHY_LENGTH, checked, digest
 from tallystick.ledger.charge import CHARGE_LEASE, Charge, Terms
 from tallystick.ledger.filters import LARGEST, Amount
 from tallystick.ledger.journal import AccountRow, ChargeRow, Position
@@ -25,7 +25,6 @@ from tallystick.ledger.receipt import Receipt
 from tallystick.ledger.registry import Registered, fixed_for, registered
 from tallystick.ledger.signing import Signer
 from tallystick.ledger.store import Probe, Store
-from tallystick.ledger.text import WHY_LENGTH, checked
 from tallystick.ledger.transfer import export_lines, import_lines
 from tallystick.ledger.verify import Report, verify
 

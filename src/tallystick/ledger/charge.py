@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tallystick.errors import AlreadyCommitted, IdempotencyConflict, Refused, Unavailable
 from tallystick.ledger import answers, journal, views
-from tallystick.ledger.chain import canonical, digest
+from tallystick.ledger.chain import PLAN_LENGTH, WHY_LENGTH, canonical, checked, digest
 from tallystick.ledger.filters import Amount, Filter
 from tallystick.ledger.journal import ChargeRow, Line, Position, Request
 from tallystick.ledger.receipt import Receipt
-from tallystick.ledger.text import PLAN_LENGTH, WHY_LENGTH, checked
 
 if TYPE_CHECKING:
     from tallystick.ledger.account import Account

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 from tallystick.errors import InvalidInput, Refused
 from tallystick.ledger import journal
 from tallystick.ledger.budget import Budget
-from tallystick.ledger.chain import canonical
+from tallystick.ledger.chain import WHY_LENGTH, canonical, checked
 from tallystick.ledger.filters import Amount
 from tallystick.ledger.journal import AccountRow
 from tallystick.ledger.milestones import checked_milestones
 from tallystick.ledger.partition import Partition
 from tallystick.ledger.signing import Signer
 from tallystick.ledger.store import Transaction
-from tallystick.ledger.text import WHY_LENGTH, checked
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tallystick.errors import InvalidInput, Refused
-from tallystick.ledger.text import checked
+from tallystick.ledger.chain import checked
 
 ASSIGNED_BY: Final = ("unit id", "public attribute")
 MOST_VALUES: Final = 10_000

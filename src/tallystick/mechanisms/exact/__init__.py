@@ -3,7 +3,7 @@
     randomness        where every random bit comes from
     lattice           the public lattice of released numbers, and exact rounding to it
     uniform           uniform integers
-    integer_noise     discrete Laplace and discrete Gaussian noise, vectorised (by ``inversion``, ``integer_exp``)
+    integer_noise     discrete Laplace and discrete Gaussian noise, vectorised: exp between integers, lazy inversion
     coins             True with any computable probability
     weighted_choice   an index with probability proportional to count * exp(-exponent)
     lazy_noise        continuous noise whose bits are drawn as needed, and the largest of noisy scores

@@ -11,9 +11,13 @@ import pytest
 
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms.exact import uniform
-from tallystick.mechanisms.exact.integer_exp import exp_enclosure
-from tallystick.mechanisms.exact.integer_noise import discrete_gaussian, discrete_laplace
-from tallystick.mechanisms.exact.inversion import Weights, boundaries
+from tallystick.mechanisms.exact.integer_noise import (
+    Weights,
+    boundaries,
+    discrete_gaussian,
+    discrete_laplace,
+    exp_enclosure,
+)
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 
 

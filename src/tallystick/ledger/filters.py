@@ -228,7 +228,5 @@ def root_up(value: float) -> float:
     >>> root_up(2.0) ** 2 >= 2
     True
     """
-    import math
-
     root = math.sqrt(value)
     return root if Fraction(root) ** 2 >= Fraction(value) else math.nextafter(root, math.inf)

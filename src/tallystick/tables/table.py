@@ -1,4 +1,4 @@
-"""A private table and the steps asked of it, as data: nothing here opens a file."""
+"""A private table and the steps asked of it, as data. Only ``Private`` opens its source, once, for the schema."""
 
 from __future__ import annotations
 

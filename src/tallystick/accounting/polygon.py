@@ -124,7 +124,7 @@ def _hull(ahead: _Profile, behind: _Profile) -> tuple[_Profile, _Profile]:
     i, j = min(1, first.epsilon.size - 1), min(1, second.epsilon.size - 1)
     while True:
         # Every round leaves one knot out, so this ends.
-        cut = min(top, _across(first, i, second, j)) if i and j else top
+        cut = min(top, _across(first, i, second, j)) if i and j else min(top, _from_nothing(first, i, second, j))
         if 0 < i < first.epsilon.size - 1 and not _convex((0.0, cut), *_points(first, i)):
             i += 1
         elif 0 < j < second.epsilon.size - 1 and not _convex((0.0, cut), *_points(second, j)):
@@ -152,6 +152,15 @@ def _across(first: _Profile, i: int, second: _Profile, j: int) -> float:
     start = -math.expm1(-left) + level * float(second.delta[j])
     share = -math.expm1(-right) / -math.expm1(-left - right)
     return (there + max(0.0, start - there) * share) * (1.0 + OUTWARD)
+
+
+def _from_nothing(first: _Profile, i: int, second: _Profile, j: int) -> float:
+    """The same where one half is flat: the chord starts at level 0, where every profile is one."""
+    half, index = (first, i) if i else (second, j)
+    if not index:
+        return 1.0
+    epsilon = float(half.epsilon[index])
+    return (-math.expm1(-epsilon) + math.exp(-epsilon) * float(half.delta[index])) * (1.0 + OUTWARD)
 
 
 def _half_hull(half: _Profile) -> _Profile:

@@ -68,6 +68,7 @@ def say(console: Console, found: dict[str, Any]) -> None:
         return
     if "out" not in found:
         console.print(table(found["columns"], found["rows"]))
+    console.print(found["holds"], markup=False)
     if found["again"]:
         console.print(f"same key, same bytes: charge {found['charge']} was made before; nothing was charged now")
     else:

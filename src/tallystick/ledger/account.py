@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -207,10 +208,13 @@ class Account:
     ) -> None:
         """Record that a dataset, view or extract is about this population, for good.
 
-        ``source`` is a public text that says where the data are; it can belong to one population only. ``note`` is
+        ``source`` is the path of a file, or a public text that says where the data are; it can belong to one
+        population only (``tallystick dataset add`` also says whom it protects, and its caps and bounds). ``note`` is
         public and kept in the chain, ``fixed`` is what no update may change (the unit), and ``least_price`` is what
         every plan on the source must cost (default: rho 0.0001 or epsilon 0.01).
         """
+        if source is not None and os.path.isfile(source):
+            source = f"file {os.path.realpath(source)}"  # as tables.identity names it, however it is spelled
         registry.register(
             self, dataset, source=source, note=note, fixed=fixed or {}, least_price=least_price, update=update
         )

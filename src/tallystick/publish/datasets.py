@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,6 +91,21 @@ def find(name: str, book: Ledger) -> Dataset:
     return datasets[name]
 
 
+def updated(dataset: Dataset, book: Ledger) -> Dataset:
+    """The data set with what its registration already says and this one does not: caps, bounds and decisions."""
+    known_as = known(book).get(dataset.name)
+    if known_as is None:
+        return dataset
+    old, new = known_as.table, dict(dataset.table)
+    for cap in ("max_groups", "max_rows"):
+        new[cap] = old[cap] if new[cap] is None else new[cap]
+    limits = {column: [column, low, high] for column, low, high in (*old["bounds"], *new["bounds"])}
+    new["bounds"] = [limits[column] for column in sorted(limits)]
+    kinds = dict(old["columns"])  # a CSV column is text until somebody says otherwise
+    new["columns"] = [[column, kinds.get(column, kind) if kind == "text" else kind] for column, kind in new["columns"]]
+    return replace(dataset, table=new, about={**known_as.about, **dataset.about})
+
+
 def check_new(dataset: Dataset, book: Ledger, *, update: bool) -> None:
     """Refuse, before anything is opened or written, what the ledger would refuse, and a file under a second name."""
     datasets = known(book)
@@ -136,6 +151,11 @@ def register(
 ) -> Dataset:
     """Write a data set into the chain; returns it as the ledger has it."""
     check_new(dataset, account.ledger, update=update)
+    if dataset.table["unit"] is None and account.unit != "row":
+        raise Refused(
+            f"population {account.name!r} promises something to each {account.unit}; data whose single rows are the "
+            "unit belong to a population of rows"
+        )
     account.register(
         dataset.name,
         source=dataset.source,

@@ -122,8 +122,12 @@ def plan_of(text: str, dataset: Dataset, account: Account, source: str | None) -
     return plan if source is None else plan.on(source if "://" in source else str(Path(source).absolute()))
 
 
-def check_targets(out: Path | None, card: Path | None) -> None:
-    """Files that cannot be written are found before anything is charged."""
+def check_targets(out: Path | None, card: Path | None, *inputs: Path | str | None) -> None:
+    """Files that cannot be written, and ``inputs`` that would be overwritten, are found before anything is charged."""
+    read = {os.path.realpath(path) for path in inputs if path is not None}
+    for option, path in (("--out", out), ("--card", card), ("--card", card and card.with_suffix(".json"))):
+        if path is not None and os.path.realpath(path) in read:
+            raise InvalidInput(option, str(path), "another name: this file is read, and would be overwritten")
     for option, path, endings in (("--out", out, (".csv", ".json")), ("--card", card, (".html", ".htm", ".json"))):
         if path is None:
             continue
@@ -159,6 +163,7 @@ def release(job: Job, progress: Callable[[str], None] | None = None) -> dict[str
     """Release the plan, write its files, and say what it did; ``progress`` is told each stage as it begins."""
     from tallystick.cards import card
 
+    check_targets(job.out, job.card, job.plan.query.table.source.place, job.account.ledger.store.url)
     made = job.plan.release(why=job.why, key=job.name, progress=progress, dataset=job.dataset.name)
     assert made.receipt is not None
     written = {}
@@ -180,6 +185,7 @@ def release(job: Job, progress: Callable[[str], None] | None = None) -> dict[str
         "head": made.receipt.head,
         "columns": list(made.columns),
         "rows": _rows(made),
+        "holds": made.holds,
         **written,
     }
 

@@ -53,7 +53,8 @@ def weights_of(query: Query, weights: Mapping[str, float] | None) -> dict[Part, 
     for name, weight in given.items():
         if name not in names:
             raise InvalidInput("weights", name, f"names of measures: {', '.join(names)}")
-        check.positive(f"weights[{name}]", weight)
+        if not 1e-6 <= check.positive(f"weights[{name}]", weight) <= 1e6:
+            raise InvalidInput(f"weights[{name}]", weight, "a weight from 1e-6 to 1e6")
     found: dict[Part, float] = dict.fromkeys(query.parts, 0.0)
     for name, measure in query.measures:
         for part in measure.parts():
@@ -165,6 +166,9 @@ def priced(query: Query, given: Mapping[str, Any], protects: Protects) -> Priced
         raise InvalidInput("budget", sorted(given), ALLOWED)
     if "weights" in budget:
         budget["weights"] = {str(name): float(weight) for name, weight in budget["weights"].items()}
+    for word in ("rho", "epsilon"):
+        if word in budget and not 1e-9 <= check.positive(word, budget[word]) <= 1e9:
+            raise InvalidInput(word, budget[word], "a budget from 1e-9 to 1e9")
     if "delta" in budget:
         budget["delta"] = check.probability("delta", budget["delta"])
     ways = {"rho": _by_rho, "error": _by_error, "epsilon": _by_epsilon if "delta" in budget else _by_pure_epsilon}

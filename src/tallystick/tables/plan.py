@@ -18,7 +18,7 @@ from tallystick.tables.blocks import within_block
 from tallystick.tables.budget import Noise, errors, for_gaussian_account, lone_probability, priced, threshold
 from tallystick.tables.keyset import PrivateKeys
 from tallystick.tables.sources import source_of
-from tallystick.tables.table import LONGEST_TEXT, written
+from tallystick.tables.table import LONGEST_TEXT, EachRow, written
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -181,6 +181,12 @@ def make_plan(query: Query, budget: Mapping[str, Any], *, account: Account | Non
     payer = account or query.table.account
     query = query if payer is None else within_block(query, payer)
     unit = None if payer is None else payer.unit
+    if isinstance(query.table.unit, EachRow) and unit not in (None, "row"):
+        assert payer is not None
+        raise Refused(
+            f"account {payer.name!r} promises something to each {unit}, and this plan protects single rows, of which a "
+            f"{unit} may have many; name the column that says whose row it is, or pay from an account with unit='row'"
+        )
     protects = Protects(query.table.adjacency, unit)
     found = priced(query, budget, protects)
     privacy = found.privacy

@@ -16,6 +16,7 @@ from tallystick.errors import LedgerIntegrity, Unavailable
 from tallystick.printing import nearest
 from tallystick.tables.estimates import Estimate, Noisy
 from tallystick.tables.keyset import PublicTable
+from tallystick.tables.table import EachRow
 from tallystick.visible import inert, visible
 
 if TYPE_CHECKING:
@@ -158,6 +159,17 @@ class Release:
     def __len__(self) -> int:
         return len(self.keys)
 
+    @property
+    def holds(self) -> str:
+        """What the numbers and their intervals are about, in a sentence to print beside them."""
+        table, caps = self.plan.query.table, self.plan.query.caps
+        who = "row" if isinstance(table.unit, EachRow) else visible(table.unit)
+        return (
+            f"Capped: one {who} counts in at most {caps.max_groups} group{'s' * (caps.max_groups > 1)}, with at most "
+            f"{caps.max_rows} row{'s' * (caps.max_rows > 1)} in each; values are clamped to their bounds. The "
+            "intervals hold these capped numbers in 95 of 100 releases; what the caps leave out is not in them."
+        )
+
     def __str__(self) -> str:
         """The table for a terminal: values with their intervals, at most 40 groups."""
         fields = [name for name in self.columns if not (name.endswith(("_lower", "_upper")) and name[:-6] in self.data)]
@@ -170,7 +182,7 @@ class Release:
             "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
         ]
         more = [f"... and {len(self) - 40} more groups"] if len(self) > 40 else []
-        return "\n".join([*told, *more])
+        return "\n".join([*told, *more, self.holds])
 
     def __repr__(self) -> str:
         return f"<Release of plan {self.plan.hash[:12]}: {len(self)} groups, columns {', '.join(self.columns)}>"

@@ -95,7 +95,7 @@ def as_registered(plan: Plan, fixed: Mapping[str, str | None] | None) -> None:
     """Refuse a plan about other units or neighbours than its data were registered with: those are whom it protects."""
     table = plan.query.table
     unit = None if isinstance(table.unit, EachRow) else table.unit
-    if fixed is not None and dict(fixed) != {"unit": unit, "adjacency": table.adjacency.value}:
+    if fixed and dict(fixed) != {"unit": unit, "adjacency": table.adjacency.value}:
         raise Refused(
             f"these data are registered with unit {fixed['unit'] or 'each row'!r} ({fixed['adjacency']}); a plan about "
             f"{unit or 'each row'!r} ({table.adjacency.value}) would protect somebody else at that price"

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qs, parse_qsl, urlencode, urlsplit, urlunsplit
 
 from tallystick.errors import InvalidInput
 
@@ -46,15 +46,30 @@ class Source:
 _WRITTEN = ("host", "hostaddr", "port", "dbname", "options", "sslmode", "application_name", "connect_timeout")
 
 
+def without_user(url: str) -> SplitResult:
+    """The parts of a PostgreSQL URL, its user and password left out as libpq finds them: up to the first @ before a /.
+
+    >>> without_user("postgresql://ana:se#c?et@db.example:5433/clinic").netloc
+    'db.example:5433'
+    """
+    scheme, _, rest = url.partition("://")
+    user, at, behind = rest.partition("@")
+    kept = behind if at and "/" not in user else rest
+    try:
+        return urlsplit(f"{scheme}://{kept.replace('#', '%23')}")
+    except ValueError:  # brackets that hold no address
+        raise InvalidInput("source", "this URL", "postgresql://host:port/database") from None
+
+
 def _public(url: str) -> str:
     """The URL without user and password, wherever libpq would take them from.
 
     >>> _public("postgresql://ana:secret@db.example/clinic?password=secret&sslmode=require")
     'postgresql://db.example/clinic?sslmode=require'
     """
-    parts = urlsplit(url)
+    parts = without_user(url)
     options = [(name, value) for name, value in parse_qsl(parts.query) if name in _WRITTEN]
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, urlencode(options), ""))
+    return urlunsplit((parts.scheme, parts.netloc, parts.path, urlencode(options), ""))
 
 
 def source_of(given: Any) -> Source:
@@ -128,10 +143,12 @@ def request(plan: str, table: str, data: str) -> str:
 
 def _server(url: str) -> str:
     """Host, port, database and options of a PostgreSQL URL, as libpq would fill them in; this machine has one name."""
-    parts = urlsplit(url)
+    parts = without_user(url)
     given = {name: values[-1] for name, values in parse_qs(parts.query).items()}
-    host = given.get("host") or parts.hostname or os.environ.get("PGHOST", "")
-    port = given.get("port") or parts.port or os.environ.get("PGPORT", "5432")
+    named, _, behind = parts.netloc.rpartition(":") if not parts.netloc.endswith("]") else (parts.netloc, "", "")
+    named, behind = (named, behind) if named else (behind, "")  # without a colon all of it is the host
+    host = given.get("host") or named.strip("[]") or os.environ.get("PGHOST", "")
+    port = given.get("port") or behind or os.environ.get("PGPORT", "5432")
     database = given.get("dbname") or parts.path.lstrip("/") or os.environ.get("PGDATABASE", "")
     if host.startswith("/") or host.lower() in ("", "localhost", "127.0.0.1", "::1"):
         host = "localhost"

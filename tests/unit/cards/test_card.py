@@ -143,6 +143,7 @@ def test_a_preview_says_that_nothing_is_released_and_charges_nothing(clinic) -> 
 def test_what_is_not_protected_is_never_blank_and_fits_the_plan(clinic, kind) -> None:
     table = clinic.table()
     if kind == "rows":
+        clinic.account = clinic.ledger.open("rows", budget=ts.zcdp(rho=1), unit="row")
         table = clinic.table(unit=each_row)
     if kind == "replace":
         clinic.account = None

@@ -62,6 +62,16 @@ def test_adding_twice_changes_nothing_and_a_change_is_asked_for(run, here) -> No
     assert run(*ADD, "--max-groups", "9", "--update").code == 0
 
 
+def test_an_update_keeps_what_it_does_not_name(run, here) -> None:
+    """Found by a newcomer: new bounds dropped the caps without a word."""
+    run(*ADD, *CAPS, "--bounds", "age=0:110", "--about", "window=2026")
+    assert run(*ADD, "--max-groups", "1", "--about", "contact=nobody", "--update").code == 0
+    shown = run("dataset", "show", "visits", "--json").document["found"]
+    assert "caps     1 groups, 3 rows" in run("dataset", "show", "visits").out
+    assert shown["about"] == {"window": "2026", "contact": "nobody"}
+    assert "bounds   age 0 to 110" in run("dataset", "show", "visits").out
+
+
 def test_whom_a_dataset_protects_does_not_change(run, here) -> None:
     run(*ADD)
     other = "dataset add visits.csv --population patients --unit ward --update".split()
@@ -295,3 +305,13 @@ def test_datasets_of_a_postgresql_ledger_are_seen_from_another_machine(
     assert released.code == 0, released.errors
     assert run("ledger", "verify", "--ledger", url).code == 0
     assert run("dataset", "show", "nothing", "--ledger", url).code == 2
+
+
+def test_no_file_that_is_read_is_written_over(run, here) -> None:
+    run(*ADD, *CAPS)
+    before = (here / "visits.csv").read_bytes()
+    asked = "query visits --measures count --rho 0.1 --why x --out visits.csv".split()
+    outcome = run(*asked)
+    assert outcome.code == 2
+    assert "overwritten" in outcome.errors
+    assert (here / "visits.csv").read_bytes() == before

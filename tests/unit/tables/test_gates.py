@@ -602,3 +602,26 @@ def test_a_table_called_like_one_of_ours_is_read(postgres: str) -> None:
         connection.execute('TRUNCATE "_keys"')
         connection.execute("INSERT INTO \"_keys\" VALUES (1, 'a'), (2, 'a')")
     assert counts(ts.Private(postgres).table("_keys", unit="pid"), ["a"], "w") == [2]
+
+
+def test_a_pattern_is_no_second_name_of_a_file(tmp_path: Path) -> None:
+    """Found from outside: ab*.parquet was another source than ab.parquet, with a population of its own."""
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"p": [1]}), tmp_path / "ab.parquet")
+    with pytest.raises(InvalidInput, match="patterns"):
+        ts.Private(str(tmp_path / "a*.parquet")).table(unit="p")
+
+
+def test_a_file_registered_by_its_path_belongs_to_its_population(tmp_path: Path) -> None:
+    """Found by a newcomer: the ledger guide's own line bound nothing."""
+    file = tmp_path / "visits.csv"
+    file.write_text("p\n1\n2\n")
+    with ts.Ledger(tmp_path / "l.db", config=tmp_path) as ledger:
+        ledger.open("clinic", budget=ts.zcdp(rho=1), unit="p").register("visits", source=str(file))
+        other = ledger.open("others", budget=ts.zcdp(rho=1), unit="p")
+        with pytest.raises(Refused, match="belongs to"):
+            other.register("again", source=str(tmp_path / "." / "visits.csv"))
+        asked = ts.Private(str(file), account=other).table(unit="p").per_unit(max_rows_per_group=1).agg(n=ts.count())
+        with pytest.raises(Refused, match="belongs to population 'clinic'"):
+            asked.plan(rho=0.1).release(why="x")

@@ -14,6 +14,7 @@ import pytest
 import tallystick as ts
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput, Refused
+from tallystick.ledger import Account
 from tallystick.tables import measures
 from tallystick.tables.budget import cost_of
 from tallystick.tables.keyset import read_keys
@@ -234,3 +235,20 @@ def test_the_sql_of_every_engine_is_the_one_that_was_reviewed(dialect: str) -> N
     for ours, theirs in words.items():
         text = text.replace(ours, theirs)
     assert plan.sql(dialect=dialect) == text.replace("SALT", plan.salt)
+
+
+def test_absurd_budgets_and_weights_are_refused(visits: Table) -> None:
+    asked = visits.agg(n=ts.count())
+    for budget in ({"rho": 5e-324}, {"epsilon": 5e-324}, {"epsilon": 5e-324, "delta": 1e-6}, {"rho": 1e300}):
+        with pytest.raises(InvalidInput, match="budget from 1e-9"):
+            asked.plan(**budget)
+    for weight in (1e300, 5e-324):
+        with pytest.raises(InvalidInput, match="a weight from"):
+            asked.plan(rho=1.0, weights={"n": weight})
+
+
+def test_an_account_of_people_does_not_pay_for_the_privacy_of_rows(account: Account) -> None:
+    """Found from outside: the card promised patients, and one patient had fifty rows."""
+    rows = ts.Private(awkward(100), account=account).table(unit=ts.each_row)
+    with pytest.raises(Refused, match="promises something to each patient"):
+        rows.agg(n=ts.count()).plan(rho=0.01)

@@ -164,7 +164,7 @@ def _rehearse(
     book = opened_if_there(ledger)
     if book is not None:
         with book:
-            datasets.check_new(dataset, book, update=update)
+            datasets.check_new(datasets.updated(dataset, book) if update else dataset, book, update=update)
     if budget is None:
         return {"name": dataset.population, "unit": word}
     asked = Budget.of(budget)
@@ -182,6 +182,7 @@ def _register(
 ) -> tuple[datasets.Dataset, dict[str, Any]]:
     """Check, open or find the account, register; in that order, so that a refusal leaves nothing behind."""
     with opened(ledger, create=budget is not None) as book:
+        dataset = datasets.updated(dataset, book) if update else dataset
         datasets.check_new(dataset, book, update=update)
         names = [account.name for account in book.accounts()]
         if budget is None and dataset.population not in names:

@@ -163,7 +163,9 @@ def _document(text: str) -> Any:
 def _next(folder: Path) -> list[str]:
     ledger = shlex.quote(str(folder / "demo-ledger.db"))
     # After `make demo` the command is in .venv/bin, which is on nobody's path.
-    command = "tallystick" if shutil.which("tallystick") or not sys.argv[0] else shlex.quote(sys.argv[0])
+    here = Path(sys.argv[0])
+    named = here.name == "tallystick" and not shutil.which("tallystick")
+    command = shlex.quote(str(here)) if named else "tallystick"
     return [
         f"{command} card show {shlex.quote(str(folder / 'card.html'))}",
         f"{command} budget --ledger {ledger}",

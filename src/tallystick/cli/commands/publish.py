@@ -93,7 +93,7 @@ def run(
 ) -> None:
     """Charge, compute, add noise, record, hand out. The same key again: the same bytes, and no second charge."""
     dataset, text = jobs.read_saved(plan)
-    jobs.check_targets(out, card)
+    jobs.check_targets(out, card, plan)
     with opened(ledger) as book, working("publishing") as tell:
         held = datasets.find(dataset, book)
         account = book.open(held.population)

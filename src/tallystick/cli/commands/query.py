@@ -49,7 +49,7 @@ def query(
     asked = Asked(
         measures, by, keys, private_keys, where, {"rho": rho, "epsilon": epsilon, "delta": delta, "error": error}
     )
-    jobs.check_targets(out, card)
+    jobs.check_targets(out, card, keys)
     with opened(ledger) as book, working("asking") as tell:
         held = datasets.find(dataset, book)
         account = book.open(held.population)

@@ -37,8 +37,8 @@ _TYPES: dict[str, Any] = {
 
 def connect(source: Source) -> DuckEngine:
     """A fresh in-process database beside the source; files are opened read-only."""
-    if source.kind in ("parquet", "csv", "duckdb") and "*" not in source.place and not Path(source.place).exists():
-        raise InvalidInput("source", source.place, "an existing file")
+    if source.kind in ("parquet", "csv", "duckdb") and not Path(source.place).exists():
+        raise InvalidInput("source", source.place, "an existing file; patterns such as *.parquet are not read")
     return DuckEngine(source)
 
 
@@ -74,9 +74,8 @@ class DuckEngine:
 
     def _stored(self, table: str) -> exp.Expression:
         if self.source.kind == "parquet":
-            place = self.source.place
-            if Path(place).exists():  # a file of this very name, not files that match it
-                place = re.sub(r"([*?\[])", r"[\1]", place)
+            # A file of this very name: files that match it would be a source of another name for the same people.
+            place = re.sub(r"([*?\[])", r"[\1]", self.source.place)
             reader = exp.Anonymous(this="READ_PARQUET", expressions=[exp.Literal.string(place)])
             return exp.Table(this=reader)
         if self.source.kind == "memory":

@@ -105,7 +105,8 @@ class OneDirection:
                 return math.inf
             total += count * Fraction(own)
         found = float(total)
-        return found if Fraction(found) >= total else math.nextafter(found, math.inf)
+        # Beside mass at infinity every finite loss may be negative; epsilon never is.
+        return max(0.0, found if Fraction(found) >= total else math.nextafter(found, math.inf))
 
     @cached_property
     def bracketed(self) -> bool:

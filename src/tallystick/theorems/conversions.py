@@ -159,7 +159,8 @@ def zcdp_to_approx_printed(*, rho: float, delta: float) -> float:
     5.298526
     """
     r = check.nonnegative("rho", rho)
-    return up(r + 2.0 * math.sqrt(r * -math.log(require.open_probability("delta", delta))))
+    # Root by root: the product of a tiny rho and a tiny logarithm may be no double.
+    return up(r + 2.0 * (math.sqrt(r) * math.sqrt(-math.log(require.open_probability("delta", delta)))))
 
 
 def zcdp_to_approx(*, rho: float, delta: float) -> float:

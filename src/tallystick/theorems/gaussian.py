@@ -119,7 +119,10 @@ def analytic_gaussian_sigma(*, epsilon: float, delta: float, sensitivity: float 
     3.73063
     """
     width = check.positive("sensitivity", sensitivity)
-    return up(width / gdp_from_approx(epsilon=epsilon, delta=delta), positive=True)
+    sigma = width / gdp_from_approx(epsilon=epsilon, delta=delta)
+    if math.isinf(sigma):
+        raise InvalidInput("sensitivity", sensitivity, "one whose noise is a number")
+    return up(sigma, positive=True)
 
 
 def gaussian_mechanism_delta(*, sigma: float, epsilon: float, sensitivity: float = 1.0) -> float:

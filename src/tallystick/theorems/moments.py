@@ -117,8 +117,8 @@ def moments_noise(*, rate: float, steps: int, epsilon: float, delta: float) -> t
     >>> round(sigma, 3), round(constant, 3)
     (4.974, 1.466)
     """
-    q, t = check.positive("rate", check.probability("rate", rate)), require.steps("steps", steps)
-    e, d = check.positive("epsilon", epsilon), require.open_probability("delta", delta)
+    q, t = check.between("rate", rate, 1e-150, 1.0), require.steps("steps", steps)
+    e, d = check.between("epsilon", epsilon, 1e-150, 1e150), require.open_probability("delta", delta)
 
     def met(sigma: float) -> bool:
         moment = lambda lam: up(t * sampled_gaussian_log_moment(moment=lam, rate=q, sigma=sigma))  # noqa: E731

@@ -86,13 +86,22 @@ class AdditiveNoise(Mechanism[Points, Noisy]):
         return float(width) if self.lattice is None else (width + 0.5) * self.granularity
 
     def interval(self, output: Any, *, confidence: float = 0.95) -> tuple[Any, Any]:
-        """Ends of an interval that contains the true value with at least this probability."""
+        """Ends of an interval that contains the true value with at least this probability.
+
+        An end that reaches the edge of the lattice is infinite: values beyond it were pulled back to it.
+        """
         half: Any = self.error(confidence=confidence)
         if self.lattice is None:
             half = int(half)  # integers stay exact beyond 2^53
         else:  # beyond 2^53 lattice steps an output is a rounded point
             half += math.ulp(output) / 2 if isinstance(output, float) else np.spacing(np.abs(output)) / 2
-        return output - half, output + half
+        edge = FARTHEST if self.lattice is None else math.ldexp(1.0, 62) * self.granularity * (1.0 - 2.0**-50)
+        low, high = output - half, output + half
+        if isinstance(output, np.ndarray):
+            if not (np.any(low <= -edge) or np.any(high >= edge)):
+                return low, high
+            return np.where(low <= -edge, -math.inf, low), np.where(high >= edge, math.inf, high)
+        return (-math.inf if low <= -edge else low), (math.inf if high >= edge else high)
 
     def prepare(self, value: Any, *, strict: bool) -> Points:
         if self.dimension is None:

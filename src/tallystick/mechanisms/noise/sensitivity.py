@@ -24,7 +24,7 @@ from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput, Refused
 from tallystick.mechanisms.exact.lattice import rounded_up
-from tallystick.mechanisms.inputs import Numbers, numbers, scalar
+from tallystick.mechanisms.inputs import LARGEST, Numbers, numbers, scalar
 
 _MOST = 1 << 40
 
@@ -84,6 +84,8 @@ def exact_sum(values: ArrayLike, *, lower: float, upper: float) -> Fraction:
     Fraction(1, 1)
     """
     bounds = clamp(lower, upper)
+    if max(abs(bounds.lower), abs(bounds.upper)) > LARGEST:
+        raise InvalidInput("bounds", (lower, upper), "bounds from -4e307 to 4e307: beyond, records are not told apart")
     found, _ = _flat(values, bounds.lower)
     if found.given is not None:  # integers beyond 2^53 and fractions, one by one
         ends = Fraction(bounds.lower), Fraction(bounds.upper)

@@ -110,3 +110,8 @@ def test_a_floating_point_sum_moves_by_more_than_one_value_and_ours_does_not() -
     assert naive > 1.5
     exact = exact_sum(big + small + [1.5], lower=0, upper=2.0**53) - exact_sum(big + small, lower=0, upper=2.0**53)
     assert exact == Fraction(3, 2)
+
+
+def test_bounds_beyond_which_records_are_not_told_apart_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="4e307"):
+        exact_sum([1e308, 1e308, -1e308], lower=-1e308, upper=1e308)

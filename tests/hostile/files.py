@@ -10,6 +10,7 @@ import itertools
 import json
 import math
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -44,6 +45,7 @@ class Kind:
     believe: Judge
     free: tuple[str, ...] = ()
     spoil: Callable[[str, random.Random], str] = mutated
+    meaning: Callable[[Any], Any] = lambda told: told
     counts: dict[str, int] = field(default_factory=lambda: {"refused": 0, "meant it": 0})
 
     def judge(self, text: str) -> str | None:
@@ -60,7 +62,7 @@ class Kind:
             said = json.loads(text)
         except ValueError:
             return "a text that is not JSON was believed"
-        lies = list(_differences(said, json.loads(read), self.free))
+        lies = list(_differences(self.meaning(said), self.meaning(json.loads(read)), self.free))
         return f"believed, but it does not mean what it says at {lies[0]}" if lies else None
 
 
@@ -110,7 +112,24 @@ def kinds(folder: Path) -> Iterator[list[Kind]]:
 def _loss() -> Kind:
     loss = 3 * ts.gaussian(sigma=2).sampled(rate=0.1) + ts.zcdp(rho=0.1, delta=1e-9)
     loss = loss + ts.discrete_pair([0.5, 0.5], [0.25, 0.75])
-    return Kind("loss", loss.to_json(), lambda text: ts.PrivacyLoss.from_json(text).to_json())
+    read = lambda text: ts.PrivacyLoss.from_json(text).to_json()  # noqa: E731
+    return Kind("loss", loss.to_json(), read, meaning=_composition)
+
+
+def _composition(told: Any) -> Any:
+    """A loss whose terms are counted: a composition has no order, and a term twice is two of it."""
+    counts: Counter[str] = Counter()
+    for leaf, count in told["terms"]:
+        counts[json.dumps(_in_floats(leaf), sort_keys=True)] += count
+    return {**told, "terms": [[json.loads(leaf), count] for leaf, count in sorted(counts.items())]}
+
+
+def _in_floats(told: Any) -> Any:
+    if isinstance(told, dict):
+        return {key: _in_floats(value) for key, value in told.items()}
+    if isinstance(told, list):
+        return [_in_floats(value) for value in told]
+    return float(told) if isinstance(told, int) and not isinstance(told, bool) else told
 
 
 def _plan(plan: Any, account: Any) -> Kind:

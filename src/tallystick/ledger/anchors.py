@@ -46,18 +46,22 @@ class AnchorFile:
         self._descriptor: int | None = None
         self._process = 0
         self._mutex = threading.Lock()
+        self._seen: Anchor | None = None  # by this process; a file that cannot be written remembers nothing
 
     def read(self) -> Anchor | None:
-        """The anchor on file, or None when there is none that can be read."""
+        """The newest anchor on file or seen by this process, or None when there is none."""
         try:
             match = RECORD.match(self.path.read_bytes())
         except OSError:
-            return None
-        return Anchor(int(match[1]), match[2].decode()) if match else None
+            match = None
+        held, seen = Anchor(int(match[1]), match[2].decode()) if match else None, self._seen
+        return seen if held is None or (seen is not None and seen.seq > held.seq) else held
 
     def write(self, anchor: Anchor) -> None:
         """Move the anchor forward; a lower position never replaces a higher one."""
         with contextlib.suppress(OSError), self._mutex:  # the kernel's lock does not hold between threads
+            if self._seen is None or self._seen.seq < anchor.seq:
+                self._seen = anchor
             descriptor = self._open()
             held = os.pread(descriptor, 20, 0)
             if held.isdigit() and held >= b"%020d" % anchor.seq:

@@ -24,7 +24,7 @@ from tallystick.ledger.partition import Partition
 from tallystick.ledger.receipt import Receipt
 from tallystick.ledger.registry import Registered, fixed_for, registered
 from tallystick.ledger.signing import Signer
-from tallystick.ledger.store import Probe, Store
+from tallystick.ledger.store import Probe, Store, Transaction
 from tallystick.ledger.transfer import export_lines, import_lines
 from tallystick.ledger.verify import Report, verify
 
@@ -65,6 +65,7 @@ class Ledger:
         except BaseException:
             self.store.close()
             raise
+        self.store.on_write(self._require_anchored)
         self.store.on_commit(lambda seq, head: self._anchor.write(Anchor(seq, head)))
 
     def _genesis(self, create: bool) -> str:
@@ -88,13 +89,18 @@ class Ledger:
 
     def check_anchor(self) -> None:
         """Refuse a ledger that is older than, or differs from, what this user has seen of it."""
-        anchor = self._anchor.read()
-        if anchor is None:
-            return
+        anchor = self._anchor.read()  # before the snapshot: another writer may move it on meanwhile
         with self.store.read() as transaction:
-            row = transaction.row("entry_at", anchor.seq)
+            self._compare(anchor, transaction)
+
+    def _require_anchored(self, transaction: Transaction) -> None:
+        """The same before every write: a ledger can be replaced or copied while it is open."""
+        self._compare(self._anchor.read(), transaction)  # nobody else can write now, so the anchor stays behind
+
+    def _compare(self, anchor: Anchor | None, transaction: Transaction) -> None:
+        row = transaction.row("entry_at", anchor.seq) if anchor else None
+        if anchor and (row is None or row[1] != anchor.head):
             newest = journal.head(transaction)
-        if row is None or row[1] != anchor.head:
             found = f"its newest entry is {newest.seq}" if row is None else f"entry {anchor.seq} has another hash"
             raise LedgerIntegrity(
                 f"{self.store.url} is an old or altered copy: entry {anchor.seq} was seen with hash "

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from tallystick.errors import InvalidInput, LedgerIntegrity, TallystickError, Unavailable
-from tallystick.ledger.store import STATEMENTS, Listener, Probe, Row, migrations, pending
+from tallystick.ledger.store import STATEMENTS, Check, Listener, Probe, Row, migrations, pending
 
 if TYPE_CHECKING:
     import psycopg
@@ -86,6 +86,7 @@ class PostgresStore:
         self._connection: psycopg.Connection[Row] | None = None
         self._process = 0
         self._listener: Listener | None = None
+        self._check: Check | None = None
         with self._translated():
             self._migrate(create)
 
@@ -146,6 +147,8 @@ class PostgresStore:
             with self._transaction(connection):
                 connection.execute(QUEUE)
                 transaction = PostgresTransaction(connection, named)
+                if self._check:
+                    self._check(transaction)
                 yield transaction
                 newest = transaction.latest or transaction.row("head")
                 if named:
@@ -171,6 +174,10 @@ class PostgresStore:
     def on_commit(self, listener: Listener) -> None:
         """Register who is told the newest entry and its hash once they are durable (anchors)."""
         self._listener = listener
+
+    def on_write(self, check: Check) -> None:
+        """Register who may refuse a write when it has begun, and before anything is written."""
+        self._check = check
 
     def layout_problems(self) -> list[str]:
         """Differences between the schema's own objects and the migrations, built afresh and rolled back."""

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from tallystick.errors import InvalidInput, LedgerIntegrity, TallystickError, Unavailable
 from tallystick.ledger.durability import Durability
-from tallystick.ledger.store import STATEMENTS, Listener, Probe, Row, migrations, pending
+from tallystick.ledger.store import STATEMENTS, Check, Listener, Probe, Row, Transaction, migrations, pending
 
 APPLICATION_ID: Final = 0x7A115F1C  # marks the file, so that a foreign database is not adopted
 BUSY_SECONDS: Final = 30
@@ -81,6 +81,7 @@ class SqliteStore:
         self._process = 0
         self._file = (0, 0)  # which file the connection has open
         self._listener: Listener = _nobody
+        self._check: Check = _anything
         self._create_file(create)
         try:
             with Translated(self.url):
@@ -169,6 +170,7 @@ class SqliteStore:
                         raise LedgerIntegrity(f"the ledger {self.url} was replaced by another file; open it again")
                     connection.execute("BEGIN IMMEDIATE")
                     transaction = SqliteTransaction(connection, probe)
+                    self._check(transaction)
                     yield transaction
                     newest = _newest(transaction)
                     if probe:
@@ -225,6 +227,10 @@ class SqliteStore:
     def on_commit(self, listener: Listener) -> None:
         """Register who is told the newest entry and its hash once they are durable (anchors)."""
         self._listener = listener
+
+    def on_write(self, check: Check) -> None:
+        """Register who may refuse a write when it has begun, and before anything is written."""
+        self._check = check
 
     def layout_problems(self) -> list[str]:
         """Differences between the file's own objects and the migrations, and physical damage."""
@@ -299,7 +305,11 @@ def _applied(connection: sqlite3.Connection) -> list[Row]:
 
 
 def _objects(connection: sqlite3.Connection) -> dict[str, str]:
-    query = "SELECT name, type, tbl_name, coalesce(sql, '') FROM sqlite_master WHERE name NOT LIKE 'sqlite_stat%'"
+    """All but the statistics that SQLite keeps itself; nobody else can make a table of these names."""
+    query = (
+        "SELECT name, type, tbl_name, coalesce(sql, '') FROM sqlite_master "
+        "WHERE type <> 'table' OR name NOT IN ('sqlite_stat1', 'sqlite_stat4')"
+    )
     return {name: " ".join([kind, table, *sql.split()]) for name, kind, table, sql in connection.execute(query)}
 
 
@@ -332,6 +342,10 @@ def _newest(transaction: SqliteTransaction) -> tuple[int, str]:
 
 def _nobody(seq: int, head: str) -> None:
     """The listener before anybody listens."""
+
+
+def _anything(transaction: Transaction) -> None:
+    """The check before anybody checks."""
 
 
 def _prefixed(probe: Probe, operation: str) -> Probe:

@@ -124,6 +124,9 @@ class Transaction(Protocol):
         """Run a named query; return its first row."""
 
 
+Check = Callable[[Transaction], None]
+
+
 class Store(Protocol):
     """A back end: durable transactions, one writer at a time."""
 
@@ -144,6 +147,9 @@ class Store(Protocol):
 
     def on_commit(self, listener: Listener) -> None:
         """Register who is told the newest entry and its hash once they are durable (anchors)."""
+
+    def on_write(self, check: Check) -> None:
+        """Register who may refuse a write when it has begun, and before anything is written."""
 
     def close(self) -> None:
         """Let go of the connection."""

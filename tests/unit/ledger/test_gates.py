@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
 import stat
 
 import pytest
@@ -60,6 +61,48 @@ def test_a_symbolic_link_is_the_file_it_points_to(tmp_path, config):
         spend(people, 9 * 10**11).reserve()
         assert raised(spend(same.open("people"), 9 * 10**11).reserve) == "BudgetExceeded"
     assert not (tmp_path / "link.db.gate").exists()
+
+
+def test_a_copy_that_was_made_while_it_was_open_does_not_pay_again(tmp_path, config):
+    """One handle each on a ledger and its copy: both had the anchor's entry when they were opened."""
+    path, copy = tmp_path / "budget.db", tmp_path / "copy.db"
+    with Ledger(path) as ledger:
+        people = ledger.open("people", budget=Budget.zcdp(1))
+        sqlite3.connect(path).execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        shutil.copyfile(path, copy)
+        with Ledger(copy) as other:
+            others = other.open("people")
+            spend(people, 9 * 10**11).begin()
+            with pytest.raises(LedgerIntegrity, match="old or altered copy"):
+                spend(others, 9 * 10**11).begin()
+
+
+@pytest.mark.parametrize("anchored", [True, False])
+def test_a_backup_written_over_an_open_ledger_does_not_pay_again(tmp_path, config, anchored):
+    path = tmp_path / "budget.db"
+    with Ledger(path) as ledger:
+        people = ledger.open("people", budget=Budget.zcdp(1))
+        sqlite3.connect(path).execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        backup = path.read_bytes()
+        spend(people, 9 * 10**11).begin()
+        sqlite3.connect(path).execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        if not anchored:  # what the process itself has seen is enough
+            shutil.rmtree(config / "anchors")
+        with path.open("r+b") as file:
+            file.write(backup)
+            file.truncate()
+        with pytest.raises(LedgerIntegrity, match="old or altered copy"):
+            spend(people, 9 * 10**11).begin()
+
+
+def test_a_trigger_named_almost_like_statistics_is_seen(tmp_path, config):
+    path = tmp_path / "budget.db"
+    with Ledger(path) as ledger:
+        sqlite3.connect(path).execute("ANALYZE")
+        assert ledger.verify().problems == ()
+        with sqlite3.connect(path) as editor:
+            editor.execute('CREATE TRIGGER "sqlite-stat" BEFORE INSERT ON quarantine BEGIN SELECT RAISE(IGNORE); END')
+        assert "sqlite-stat" in " ".join(ledger.verify().problems)
 
 
 # -- imports

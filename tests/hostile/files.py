@@ -103,8 +103,7 @@ def kinds(folder: Path) -> Iterator[list[Kind]]:
         plan = asked.plan(rho=0.05)
         release = plan.release(why="annual report", key="t1")
         assert release.receipt is not None
-        about = {"window": "2026", "contact": "nobody"}
-        drawn = card(release, dataset="visits", about=about)
+        drawn = card(release, dataset="visits", about={"window": "2026"})
         made = [_loss(), _plan(plan, account), _receipt(release.receipt, ledger), _card(drawn, ledger, folder)]
         yield [*made, _registration(ledger, account), *_exports(ledger, folder)]
 

@@ -39,7 +39,8 @@ def check_card(card: Card, ledger: Ledger, *, page: str | None = None) -> tuple[
 
     The card is made again from the ledger's own facts and must come out the same, so a changed number is found
     wherever it stands. ``page`` is the HTML text, when there is one. What people said (the dataset's name, period,
-    reasons, contact) is in no ledger and is taken from the card; a name that is registered must be that of the data.
+    reasons, contact) is taken from the card, unless the ledger has it: a registered name must be that of the data,
+    with the decisions that were registered.
     """
     try:
         return tuple(_findings(card, ledger, page))
@@ -88,6 +89,9 @@ def _about_data(facts: Mapping[str, Any], ledger: Ledger, account: Account, entr
         return f"the ledger has this dataset under {held.account}"
     if any(table[field] != value for field, value in held.fixed.items()):
         return f"the ledger has registered whom it protects: {dict(held.fixed)}"
+    said = [json.loads(note)["about"] for note in held.notes if note.startswith("{")]
+    if said and facts["again"]["about"] not in said:
+        return "the ledger has registered other decisions about it"
     asked = request(facts["accounting"]["plan_hash"], table["name"], f"dataset {name}")
     by_name = entry["request"] == request_digest(entry["lines"], entry["plan"], asked)
     return "" if by_name or not held.sources or entry["source"] in held.sources else "the charge was for other data"

@@ -44,8 +44,13 @@ class Registered:
     account: str
     sources: frozenset[str]  # the digests of every place it has had
     least_price: Amount
-    note: str
+    notes: tuple[str, ...]  # every one it has had, the newest last
     fixed: Mapping[str, str | None]  # whom it protects
+
+    @property
+    def note(self) -> str:
+        """The note that counts."""
+        return self.notes[-1]
 
 
 def register(
@@ -128,8 +133,10 @@ def registered(ledger: Ledger) -> dict[str, Registered]:
     for name, row in sorted(newest.items()):
         payer = accounts[row.account_id]
         least = Amount(payer.currency, row.least0)
-        places = frozenset(each.source for each in rows if each.name == name and each.source is not None)
-        found[name] = Registered(name, payer.name, places, least, row.note, fixed[name])
+        mine = [each for each in rows if each.name == name]
+        places = frozenset(each.source for each in mine if each.source is not None)
+        notes = tuple(each.note for each in mine)
+        found[name] = Registered(name, payer.name, places, least, notes, fixed[name])
     return found
 
 

@@ -249,6 +249,31 @@ def test_a_card_whose_numbers_were_edited_does_not_verify(run, planned) -> None:
     assert "does not say what the ledger says" in outcome.errors
 
 
+def test_decisions_on_a_card_are_those_that_were_registered(run, here) -> None:
+    said = ["--about", "bounds_from=guessed after looking", "--about", "window=2026"]
+    assert run(*ADD, *said).code == 0
+    assert run(*PLAN, "--out", "table1.plan.json").code == 0
+    assert run(*RUN, "--card", "card.json").code == 0
+    assert run("card", "verify", "card.json").code == 0
+    assert run(*ADD[:-2], "--about", "window=the year 2026", "--update").code == 0
+    assert run("card", "verify", "card.json").code == 0  # what was registered when it was made
+    forged = (here / "card.json").read_text().replace("guessed after looking", "set by law")
+    (here / "card.json").write_text(forged)
+    outcome = run("card", "verify", "card.json")
+    assert outcome.code == 6
+    assert "other decisions" in outcome.errors
+
+
+def test_a_damaged_card_is_said_to_be_one(run, planned) -> None:
+    assert run(*RUN, "--card", "card.json").code == 0
+    whole = json.loads((planned / "card.json").read_text())
+    for part in ("accounting", "decisions", "error", "evidence", "not_protected", "promise", "released", "words"):
+        (planned / "damaged.json").write_text(json.dumps({**whole, part: None}))
+        outcome = run("card", "show", "damaged.json")
+        assert outcome.code == 2, part
+        assert "all its parts" in outcome.errors
+
+
 def test_a_card_is_read_in_the_terminal(run, planned) -> None:
     run(*RUN, "--card", "card.html")
     text = run("card", "show", "card.html").out

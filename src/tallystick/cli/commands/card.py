@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallystick.cli.output import Answer, Json, Place, deliver, working
-from tallystick.errors import LedgerIntegrity
+from tallystick.errors import InvalidInput, LedgerIntegrity
 from tallystick.printing import given, percent, percent_up, up
 from tallystick.publish.place import opened, place_of
 
@@ -28,13 +28,22 @@ def show(file: File, as_json: Json = False) -> None:
     from tallystick.cards import read_card
 
     facts = read_card(file)[0].facts
-    deliver(Answer("card.show", {"file": str(file)}, facts, lambda out: _say(out, facts)), as_json=as_json)
+    try:
+        lines = _lines(facts)
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError):
+        raise InvalidInput("card", str(file), "a privacy card with all its parts") from None
+
+    def say(out: Console) -> None:
+        for line in lines:
+            out.print(line, soft_wrap=True, markup=False)
+
+    deliver(Answer("card.show", {"file": str(file)}, facts, say), as_json=as_json)
 
 
-def _say(out: Console, facts: Mapping[str, Any]) -> None:
+def _lines(facts: Mapping[str, Any]) -> list[str]:
     words, promise, released = facts["words"]["limit"], facts["promise"], facts["released"]
     by = f" by {', '.join(released['group_by'])}" if released["group_by"] else ""
-    lines = [
+    return [
         f"{released['dataset']}{by}, population {released['population']}: {facts['decisions']['purpose']}",
         "",
         words["sentence"],
@@ -60,8 +69,6 @@ def _say(out: Console, facts: Mapping[str, Any]) -> None:
         f"head      {facts['evidence'].get('head', 'none: this is a preview')}",
         f"check     {facts['evidence']['verify']}",
     ]
-    for line in lines:
-        out.print(line, soft_wrap=True, markup=False)
 
 
 @app.command()

@@ -19,6 +19,7 @@ from tallystick.errors import InvalidInput, Refused, TallystickError
 from tallystick.ledger import Account
 from tallystick.tables import expressions, run
 from tallystick.tables.engines.duckdb import DuckEngine
+from tallystick.tables.engines.scratch import Scratch
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.parts import Total
 from tallystick.tables.plan import Plan
@@ -518,13 +519,40 @@ def test_what_a_release_writes_down_on_the_way_is_for_this_user_only(
 
     def look(self: DuckEngine, name: str, query: Any) -> None:
         keep(self, name, query)
-        folder = Path(self.spill.name)
+        folder = self.scratch.path
         seen.extend(place.stat().st_mode & 0o077 for place in (folder, *folder.rglob("*")))
 
     monkeypatch.setattr(DuckEngine, "keep", look)
     assert csv_counts(path, ["a"]) == [1]
     assert len(seen) > 3
     assert not any(seen)
+
+
+def test_what_a_killed_release_left_goes_with_the_next_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    path = tmp_path / "visits.csv"
+    path.write_text("who,g\n1,a\n")
+    left = tmp_path / "tallystick-killed"
+    for folder in (left, tmp_path / "tallystick-of-somebody-else"):
+        folder.mkdir()
+        (folder / "rows.csv").write_text("1,a\n")
+    (left / "alive").touch()  # and nobody holds its lock
+    at_work = Scratch()
+    assert csv_counts(path, ["a"]) == [1]
+    assert sorted(place.name for place in tmp_path.glob("tallystick-*")) == sorted(
+        ["tallystick-of-somebody-else", at_work.path.name]
+    )
+    at_work.close()
+    assert not at_work.path.exists()
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    import os
+
+    for name in ("visits.csv", "visits.parquet", "visits.duckdb"):
+        os.mkfifo(tmp_path / name)
+        with pytest.raises(InvalidInput, match="an existing file"):
+            ts.Private(tmp_path / name).table("visits" if name.endswith("duckdb") else None, unit="who")
 
 
 # ---- what always fails costs nothing

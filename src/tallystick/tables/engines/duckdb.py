@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import re
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from sqlglot import exp
 from tallystick.errors import InvalidInput
 from tallystick.tables.dialects import UNCHECKED, DuckWords, Words, name
 from tallystick.tables.engines import csvfile
+from tallystick.tables.engines.scratch import Scratch
 from tallystick.tables.program import read_stored
 from tallystick.tables.schema import Schema, family
 from tallystick.tables.sources import Source
@@ -37,7 +37,7 @@ _TYPES: dict[str, Any] = {
 
 def connect(source: Source) -> DuckEngine:
     """A fresh in-process database beside the source; files are opened read-only."""
-    if source.kind in ("parquet", "csv", "duckdb") and not Path(source.place).exists():
+    if source.kind in ("parquet", "csv", "duckdb") and not Path(source.place).is_file():  # a pipe would be waited for
         raise InvalidInput("source", source.place, "an existing file; patterns such as *.parquet are not read")
     return DuckEngine(source)
 
@@ -56,9 +56,8 @@ class DuckEngine:
         for setting in ("autoinstall_known_extensions", "autoload_known_extensions"):
             self.connection.execute(f"SET {setting} = false")
         self.connection.execute("SET preserve_insertion_order = false")
-        # what does not fit in memory goes to a folder that only this user can read, and that goes with the engine
-        self.spill = tempfile.TemporaryDirectory(prefix="tallystick-", ignore_cleanup_errors=True)
-        self.connection.execute("SET temp_directory = ?", [self.spill.name])
+        self.scratch = Scratch()
+        self.connection.execute("SET temp_directory = ?", [str(self.scratch.path)])
         if source.kind == "duckdb":
             path = self.words.render(exp.Literal.string(source.place))
             self.connection.execute(f"ATTACH {path} AS source (READ_ONLY)")
@@ -92,7 +91,7 @@ class DuckEngine:
 
     def _csv(self, *, rows: bool) -> exp.Expression:
         """Every cell is text; a cell not of its declared type is missing, a line with too few is dropped."""
-        copy = Path(self.spill.name) / "rows.csv"
+        copy = self.scratch.path / "rows.csv"
         if not rows:
             names = csvfile.header(self.source.place)
             copy.touch(mode=0o600)
@@ -163,7 +162,7 @@ class DuckEngine:
 
     def close(self) -> None:
         self.connection.close()
-        self.spill.cleanup()
+        self.scratch.close()
 
 
 _column = name

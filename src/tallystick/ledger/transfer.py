@@ -107,7 +107,8 @@ def _replay(
     if checkpoint is None:
         raise LedgerIntegrity("the export ends without a checkpoint: it was cut off")
     said = checkpoint["checkpoint"]
-    if not isinstance(said, dict) or set(said) != {"ledger", "seq", "head", "at"} or len(checkpoint) != 3:
+    shaped = isinstance(said, dict) and set(said) == {"ledger", "seq", "head", "at"} and len(checkpoint) == 3
+    if not shaped or type(said["seq"]) is not int or type(said["at"]) is not int:
         raise LedgerIntegrity("the checkpoint cannot be read")
     signed = verified(said, str(checkpoint.get("by")), str(checkpoint.get("signature")))
     if not signed or (by is not None and checkpoint.get("by") != by):
@@ -119,6 +120,8 @@ def _replay(
 
 def _replay_entry(transaction: Transaction, book: Book, last: Anchor, line: dict[str, Any]) -> Anchor:
     body, seq, answer = line.get("body"), line.get("seq"), line.get("answer")
+    if type(seq) is not int:  # true and 1.0 are equal to 1, and number no entry
+        raise LedgerIntegrity("an entry of the export has no number")
     if not isinstance(body, str) or seq != last.seq + 1 or link(last.head, body) != line.get("hash"):
         raise LedgerIntegrity(f"entry {last.seq + 1} of the export is missing or was altered")
     try:

@@ -93,6 +93,16 @@ def test_what_is_not_an_export_is_refused(tmp_path, text):
         import_ledger(text, tmp_path / "new.db")
 
 
+@pytest.mark.parametrize("seq", [True, 1.0, "1", None])
+def test_what_is_only_equal_to_the_number_of_an_entry_is_none(tmp_path, lines, seq):
+    """Found by the campaign of spoiled files: true == 1."""
+    first = json.loads(lines[1])
+    assert first["seq"] == 1
+    lines[1] = json.dumps({**first, "seq": seq})
+    with pytest.raises(LedgerIntegrity, match="no number"):
+        import_ledger(lines, tmp_path / "new.db")
+
+
 def test_an_export_cannot_name_a_file_outside_the_anchors(tmp_path, config):
     body = canonical({"kind": "genesis", "at": 0, "format": "tallystick/ledger/2", "ledger": "../../escaped"})
     signer, head = Signer.of_user(), link(GENESIS, body)

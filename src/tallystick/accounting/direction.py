@@ -108,6 +108,11 @@ class OneDirection:
         # Beside mass at infinity every finite loss may be negative; epsilon never is.
         return max(0.0, found if Fraction(found) >= total else math.nextafter(found, math.inf))
 
+    @property
+    def bounded(self) -> bool:
+        """True if no loss is above ``highest``, which is a number."""
+        return math.isfinite(self.highest) and self.infinity == 0.0
+
     @cached_property
     def bracketed(self) -> bool:
         """True if some leaf's Renyi curve may beat its pair; an exact pair beats its own curve always."""

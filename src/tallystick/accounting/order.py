@@ -298,8 +298,12 @@ def _least_mu_at(epsilon: float, delta: float) -> float:
         low, high = high, 2.0 * high
         if high > 1e9:
             return math.inf
+    # delta_mu(epsilon) <= delta_mu(0) <= 0.4 mu, so delta itself is too small a mu; from there in logarithms.
+    low = max(low, delta)
     while high - low > 1e-9 * high:
-        middle = 0.5 * (low + high)
+        middle = math.sqrt(low) * math.sqrt(high)
+        if not low < middle < high:
+            break
         if gdp.delta_bounds(middle, epsilon).lower < delta:
             low = middle
         else:

@@ -32,6 +32,15 @@ def test_a_tiny_loss_is_compared_at_once() -> None:
     assert time.process_time() - started < 5.0
 
 
+def test_the_smallest_gaussian_above_a_tiny_sample_takes_no_time() -> None:
+    started = time.process_time()
+    sampled = ts.randomized_response(epsilon=0.25, adjacency="add_remove").sampled(rate=1e-300)
+    # Total variation is rate tanh(epsilon / 2), and that of a Gaussian mu / sqrt(2 pi) for small mu.
+    least = 1e-300 * math.tanh(0.125) * math.sqrt(2.0 * math.pi)
+    assert least * (1 - 1e-12) <= sampled.gdp_bound() < math.inf
+    assert time.process_time() - started < 2.0
+
+
 def test_squares_that_underflow_leave_a_bound() -> None:
     tiny = ts.gdp(mu=1e-300)
     assert tiny.kl() > 0.0
@@ -113,3 +122,29 @@ def test_noise_on_too_many_lattice_points_is_refused_before_it_is_listed() -> No
     for loss in (ts.discrete_gaussian(sigma=5.0, sensitivity=10**7), ts.discrete_laplace(scale=5.0, sensitivity=10**7)):
         with pytest.raises(ts.errors.NotComputable, match="lattice points"):
             loss.delta_bounds(epsilon=800.0, rigorous=True)
+
+
+def test_the_curve_of_a_loud_composition_takes_seconds() -> None:
+    started = time.process_time()
+    loud = 2 * ts.exponential(epsilon=1e6)
+    # Randomized response of strength 5e5 has bounded range 1e6: it errs with e^-500000, which no double holds.
+    assert loud.tradeoff(alpha=0.05) == 0.0
+    assert time.process_time() - started < 5.0
+
+
+def test_a_third_is_not_a_double_and_a_sample_of_a_third_gives_a_third_away() -> None:
+    loss = ts.approx_dp(epsilon=1.0, delta=2.0**-12, adjacency="replace").subset(batch=1, population=3)
+    share = Fraction(1, 3 * 2**12)
+    below, above = float(share), math.nextafter(float(share), 1.0)
+    assert Fraction(below) < share < Fraction(above)
+    assert loss.epsilon(delta=below) == math.inf
+    assert Fraction(loss.delta(epsilon=700.0)) >= share
+
+
+def test_replacing_under_a_bounded_loss_is_bounded() -> None:
+    loss = ts.from_tradeoff([(0.0, 1.0), (0.421875, 0.421875), (1.0, 0.0)])
+    # Its two slopes are 37/27 and 27/37: a record less and a record more make at most twice the logarithm.
+    with mpmath.workdps(30):
+        most = 2 * mpmath.log(mpmath.mpf(37) / 27)
+    assert loss.as_replace().epsilon(delta=0.0) == pytest.approx(float(most), rel=1e-12)
+    assert loss.as_replace().epsilon(delta=1e-30) <= float(most) * (1 + 1e-12)

@@ -1,0 +1,43 @@
+"""A few thousand numbers of the accountant on every run: a draw of every other cell of leaves and transformations.
+
+`make campaign-accounting` judges a hundred thousand, with more time for its oracles. The draws are those of the
+campaign's seed, so a failure here is a line of its page; the read-outs that take long are asked in turn.
+"""
+
+from __future__ import annotations
+
+import pytest
+import scipy.signal  # noqa: F401 - before any clock runs: an import that is interrupted stays broken
+
+from referee import asking
+from referee.asking import FAILURES, READOUTS, ask_all
+from referee.draws import MAKERS, TRANSFORMATIONS, drawn
+
+SEED = 1
+ALWAYS = ("epsilon", "delta", "epsilon_bounds", "delta_bounds", "tradeoff", "renyi", "kl", "posterior")
+IN_TURN = tuple(name for name in READOUTS if name not in ALWAYS)
+ROWS = [
+    (leaf, transformation)
+    for i, leaf in enumerate(MAKERS)
+    for j, transformation in enumerate(TRANSFORMATIONS)
+    if (i + j) % 2 == 0
+]
+KNOWN = {("laplace", "nested"): "a sampled sum is held at knots: the cdf of its loss is 7e-4 off where 1e-4 is said"}
+"""What the campaign's page lists and nobody has mended yet."""
+MARKED = [
+    pytest.param(
+        i, row, id=" ".join(row), marks=[pytest.mark.xfail(reason=KNOWN[row], strict=True)] if row in KNOWN else []
+    )
+    for i, row in enumerate(ROWS)
+]
+
+
+@pytest.mark.parametrize(("index", "row"), MARKED)
+def test_every_number_is_on_the_safe_side(index: int, row: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "ORACLE_PURSE", 0.4)
+    leaf, transformation = row
+    made = drawn(SEED, leaf, transformation, 0)
+    records = ask_all(made, f"{SEED}/{leaf}/{transformation}/0", (*ALWAYS, IN_TURN[index % len(IN_TURN)]))
+    found = [f"{r.verdict}: {r.asked} printed {r.printed}, truth {r.truth}" for r in records if r.verdict in FAILURES]
+    assert not found, "\n".join(found)
+    assert records

@@ -47,7 +47,7 @@ def table(parts: list[dict[str, Any]]) -> list[str]:
     rows = []
     for name, states in sorted(ends.items()):
         told = ", ".join(f"{number:,} {state}" for state, number in sorted(states.items()))
-        where = "" if name.endswith("random") else f", {len(parts[0]['window'])} points in turn"
+        where = "" if name.endswith("random") else f", {len(parts[0]['window'])} points, shuffled"
         wrong = [text for part in parts for text in part["wrong"] if text.startswith(f"{name}: ")]
         said = f"**{len(wrong)} complaints**: {wrong[0]}" if wrong else "each as promised"
         rows.append(f"| table stopped after its charge: {name}{where} | {states.total():,} ({told}) | {said} |")

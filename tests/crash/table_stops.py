@@ -40,7 +40,7 @@ from crash.stores import quick_folder, raised
 from tallystick.accounting.losses import zcdp
 from tallystick.errors import TallystickError
 from tallystick.ledger import Ledger
-from tallystick.ledger.pay import FAILED, INTERRUPTED
+from tallystick.ledger.pay import CHARGING, FAILED, INTERRUPTED
 from tallystick.tables import measures
 from tallystick.tables.plan import Plan
 from tallystick.tables.run import LEASE, Run
@@ -122,7 +122,7 @@ class Desk:
             except TallystickError as error:
                 text = "withheld" if str(error) == FAILED else f"{type(error).__name__}: {error}"[:200]
             except KeyboardInterrupt as error:
-                text = "withheld" if str(error) == INTERRUPTED else f"KeyboardInterrupt: {error}"[:200]
+                text = "withheld" if str(error) in (INTERRUPTED, CHARGING) else f"KeyboardInterrupt: {error}"[:200]
             os.write(seen, f"told\t{key}\t{text}\n".encode())
 
 

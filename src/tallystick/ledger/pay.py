@@ -32,6 +32,10 @@ INTERRUPTED: Final = (
     "answer was stored"
 )
 
+CHARGING: Final = (
+    "interrupted while it was being charged, so it may be paid; asked with the same key, the ledger says whether it is"
+)
+
 
 class Payable(Protocol):
     """What can be paid for. Nothing but ``draw`` may look at data, and it is called once, after the charge."""
@@ -91,6 +95,8 @@ def pay(
         charge.begin()
     except AlreadyCommitted as found:  # by another worker, in between
         return Paid(found.answer, found.receipt, fresh=False)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(CHARGING) from None
     try:
         receipt = charge.commit(release.draw())
     except BaseException as error:

@@ -120,6 +120,18 @@ def test_an_interrupt_after_the_answer_was_stored_does_not_say_that_there_is_non
     assert states(clinic) == ["COMMITTED"]
 
 
+def test_an_interrupt_of_the_charging_says_that_it_may_be_paid(clinic):
+    def probe(point):
+        if point == "begin: after COMMIT":
+            clinic.ledger.store._probe = None
+            raise KeyboardInterrupt
+
+    clinic.ledger.store._probe = probe
+    with pytest.raises(KeyboardInterrupt, match="may be paid"):
+        pay(Survey(), clinic, why="x", key="k")
+    assert states(clinic) == ["EXECUTING"]
+
+
 def test_an_interrupt_while_a_failure_is_recorded_does_not_bring_the_error_along(clinic, monkeypatch):
     def interrupted(self):
         raise KeyboardInterrupt

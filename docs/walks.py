@@ -102,9 +102,9 @@ def _published(folder: Path) -> Walk:
     add = "dataset add {0}/sales.csv --population people --unit person --limit rho=5 --max-groups 2"
     shell(add.format(folder) + " --max-rows-per-group 5")
     for name, rho in (("one", 0.01), ("two", 0.02)):
-        plan = "publish plan sales --by shop --keys {0}/shops.csv --measures count --rho {2} --out {0}/{1}.json"
+        plan = "publish plan sales --by shop --keys {0}/shops.csv --measures count --rho {2} --out {0}/{1}.plan.json"
         shell(plan.format(folder, name, rho))
-    run = "publish run {0}/{1}.json --key {1} {2} report --out {0}/{1}.csv --card {0}/{1}.html"
+    run = "publish run {0}/{1}.plan.json --key {1} {2} report --out {0}/{1}.csv --card {0}/{1}.html"
     shell(run.format(folder, "one", WHY))
     return watched(lambda: shell(run.format(folder, "two", WHY)))
 

@@ -33,6 +33,8 @@ class PrivacyLossVariable:
     are as exact where all terms are Gaussian, for one release, and where every joint outcome is listed; an atom within
     rounding of x counts as at most x. Other sums are put on a grid: ``cdf`` then errs by about 1e-3 near an atom that
     the grid does not meet and by 1e-4 elsewhere, and ``quantile`` by a step of 1/2000 standard deviation.
+    Discrete Gaussian noise too wide to list is held in blocks (moments to 1e-6), and sampled sums, ``as_replace`` and
+    ``worst`` at knots (all to 1e-2).
     Mass at plus infinity counts in ``cdf`` (which then stays below one) and makes mean and variance infinite.
 
     >>> import tallystick as ts

@@ -79,6 +79,8 @@ def test_no_loss_among_others_is_no_loss_rigorously() -> None:
     found = (ts.pure_dp(epsilon=0.0) + ts.pure_dp(epsilon=1.0)).delta_bounds(epsilon=0.0, rigorous=True)
     assert found.lower <= math.tanh(0.5) <= found.upper
     assert ts.exponential(epsilon=0.0).epsilon_bounds(delta=0.1, rigorous=True).upper == 0.0
+    same = ts.discrete_pair([0.796875, 0.203125], [0.796875, 0.203125]) + ts.discrete_pair([0.75, 0.25], [0.25, 0.75])
+    assert 0.5 in same.delta_bounds(epsilon=0.0, rigorous=True)
 
 
 def test_a_parameter_that_was_rounded_up_proves_nothing_from_below() -> None:

@@ -121,7 +121,8 @@ def listed_pair(p: tuple[float, ...], q: tuple[float, ...]) -> Base:
     only_p = sum((arb(a) for a, b in zip(p, q, strict=True) if b == 0), arb(0))
     only_q = sum((arb(b) for a, b in zip(p, q, strict=True) if a == 0), arb(0))
     lattice = (finite[0][0], finite[1][0] - finite[0][0]) if len(finite) == 2 else None
-    return Base(finite, only_p, only_q, lattice)
+    # Two equal losses are no lattice: its step would be zero.
+    return Base(finite, only_p, only_q, None if lattice is None or lattice[1].contains(0) else lattice)
 
 
 MOST_POINTS = 2**16

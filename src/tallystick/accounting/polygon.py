@@ -120,17 +120,27 @@ def _hull(ahead: _Profile, behind: _Profile) -> tuple[_Profile, _Profile]:
     its chords, and a lower bound may always be lowered.
     """
     first, second = _half_hull(ahead), _half_hull(behind)
-    top = min(float(first.delta[0]), float(second.delta[0]))
+    cut = min(float(first.delta[0]), float(second.delta[0]))
     i, j = min(1, first.epsilon.size - 1), min(1, second.epsilon.size - 1)
     while True:
-        # Every round leaves one knot out, so this ends.
-        cut = min(top, _across(first, i, second, j)) if i and j else min(top, _from_nothing(first, i, second, j))
+        # Every round leaves one knot out or is the last, so this ends.
+        i, j = _under(first, i, cut), _under(second, j, cut)
+        cut = min(cut, _across(first, i, second, j) if i and j else _from_nothing(first, i, second, j))
+        if (i and first.delta[i] >= cut) or (j and second.delta[j] >= cut):
+            continue
         if 0 < i < first.epsilon.size - 1 and not _convex((0.0, cut), *_points(first, i)):
             i += 1
         elif 0 < j < second.epsilon.size - 1 and not _convex((0.0, cut), *_points(second, j)):
             j += 1
         else:
             return _from(first, cut, i), _from(second, cut, j)
+
+
+def _under(half: _Profile, index: int, top: float) -> int:
+    """The first knot from here on that lies under the value at 0; 0 where none does and the half is flat."""
+    while index and half.delta[index] >= top:
+        index = index + 1 if index < half.epsilon.size - 1 else 0
+    return index
 
 
 def _points(half: _Profile, index: int) -> tuple[tuple[float, float], tuple[float, float]]:

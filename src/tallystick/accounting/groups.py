@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 
@@ -28,6 +29,8 @@ def grouped_delta(single: UpperProfile, power: UpperPower, epsilon: float, size:
     """
     best = float(power.delta(np.array([epsilon]))[0])
     near = np.flatnonzero(single.epsilon * size <= epsilon)
+    if near.size > 1 and size * Fraction(float(single.epsilon[near[-1]])) > Fraction(epsilon):
+        near = near[:-1]  # the product was rounded down
     e, delta = float(single.epsilon[near[-1]]), float(single.delta[near[-1]])
     if delta == 0.0:
         return 0.0

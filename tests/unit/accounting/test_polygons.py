@@ -205,3 +205,11 @@ def test_masses_of_the_worse_order_are_given_ones() -> None:
     left, right = worse_of_both_orders(p, q)
     assert sorted(left[left > 0].tolist()) == pytest.approx([0.2, 0.3, 0.5], abs=1e-15)
     assert law_of_pair(left, right).highest == pytest.approx(math.log(2.5), rel=1e-15)
+
+
+def test_a_group_whose_loss_is_no_double_is_rounded_up() -> None:
+    """Found by the referee: 5 * 1e-12 is above the double 5e-12, and delta there is not 0."""
+    loss = ts.pure_dp(epsilon=1e-12).for_groups(5)
+    assert loss.delta(epsilon=5e-12) > 0.0
+    assert Fraction(loss.epsilon(delta=1e-300)) >= 5 * Fraction(1e-12)
+    assert ts.pure_dp(epsilon=0.5).for_groups(2).delta(epsilon=1.0) == 0.0

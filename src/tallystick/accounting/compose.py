@@ -1,7 +1,7 @@
-"""Compose laws and read the sum: which tilt, which step, how large a window, until the tolerance is met.
+"""Compose laws and read the sum, three ways: list the outcomes, integrate along a contour, convolve on a grid.
 
-This is the grid engine's driver. It takes laws (upper and lower) with counts and returns certified
-two-sided bounds; it does not know mechanisms, adjacency or directions.
+Each takes laws (upper and lower) with counts and returns certified two-sided bounds; none knows mechanisms, adjacency
+or directions.
 """
 
 from __future__ import annotations
@@ -12,12 +12,355 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tallystick.accounting import gdp
 from tallystick.accounting.bounds import Bounds
 from tallystick.accounting.pair import DominatingPair
-from tallystick.numerics.convolve import ABOVE, BELOW, TiltedSum, log_peak_weight, sum_of_laws
-from tallystick.numerics.cumulants import Cumulants
+from tallystick.numerics.contour import ContourSum, Nodes
+from tallystick.numerics.convolve import ABOVE, BELOW, TiltedSum, sum_of_laws
 from tallystick.numerics.grid import GridLaw, discretise
-from tallystick.numerics.law import log_sum
+from tallystick.numerics.law import UNIT, VALUE_ULPS, Array, Law, certain, log_sum
+from tallystick.numerics.saddle import Cumulants, bisect_decreasing, log_peak_weight
+from tallystick.numerics.smoothing import BlurredNodes
+
+# Compositions of finitely many outcomes, outcome by outcome: no grid, no tilt, nothing to certify but rounding.
+
+LIMIT = 2**17
+"""Largest number of joint outcomes that are listed."""
+
+LIMIT_BESIDE_GAUSSIAN = 2**13
+"""The same beside a Gaussian, where each costs two error functions a look."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Direct:
+    """A law that is the whole composition, the relative error of its masses, and the rounding of its values."""
+
+    law: Law
+    error: float
+    location: float
+    below: Law | None = None
+    mu: float = 0.0
+    """One Gaussian release beside the listed outcomes, in closed form."""
+    relative: float = math.inf
+    """Rounding of each value relative to itself, where a value is not a sum of others."""
+
+    def shift(self, epsilon: float) -> float:
+        """By how much rounded values near the threshold can be off.
+
+        Those more than 10 above it give all but e^-10 anyway; what they are off by is in ``_error``.
+        """
+        return min(self.location, self.relative * (abs(epsilon) + 10.0))
+
+    def _error(self, epsilon: float) -> float:
+        return self.error + math.exp(-9.0) * self.shift(epsilon)
+
+    @staticmethod
+    def alone(law: Law, below: Law | None = None) -> Direct:
+        """One release, read by quadrature (relative error 1e-13, kept tenfold); ``below`` if only bracketed."""
+        relative = max(law.value_ulps, 0.0 if below is None else below.value_ulps) * UNIT
+        return Direct(law, 1e-12, relative * max(abs(law.lowest), abs(law.highest)), below, relative=relative)
+
+    def upper(self, epsilon: float) -> float:
+        """Upper bound on delta."""
+        if self.mu > 0.0:
+            value = self._beside_gaussian(epsilon - self.shift(epsilon), 1.0) + self.law.infinity
+        else:
+            value = float(self.law.excess(np.array([epsilon - self.shift(epsilon)]))[0])
+        # Positive up to the largest loss, however small.
+        tiny = 1e-320 if self.mu > 0.0 or epsilon < self.law.highest else 0.0
+        return min(1.0, value * (1.0 + self._error(epsilon)) + tiny)
+
+    def lower(self, epsilon: float) -> float:
+        """Lower bound on delta."""
+        law = self.law if self.below is None else self.below
+        if self.mu > 0.0:
+            value = self._beside_gaussian(epsilon + self.shift(epsilon), -1.0) + certain(law.infinity)
+        else:
+            dust = law.infinity - certain(law.infinity)
+            value = float(law.excess(np.array([epsilon + self.shift(epsilon)]))[0]) - dust
+        return max(0.0, value) * max(0.0, 1.0 - self._error(epsilon))
+
+    def _beside_gaussian(self, epsilon: float, side: float) -> float:
+        """Each outcome leaves a Gaussian its own threshold."""
+        values, errors = gdp.excess(self.mu, epsilon - self.law.atoms)
+        return float(np.sum(np.exp(self.law.log_masses) * np.maximum(values + side * errors, 0.0)))
+
+    def delta_bounds(self, epsilon: float) -> Bounds:
+        """Both bounds on delta."""
+        upper = self.upper(epsilon)
+        return Bounds(min(self.lower(epsilon), upper), upper)
+
+    def epsilon_bounds(self, delta: float) -> Bounds:
+        """Both bounds on epsilon."""
+        high = max(self.law.highest, 0.0)
+        high += 2.0 * self.shift(high)
+        if self.mu > 0.0:
+            high += self.mu * self.mu / 2.0 + self.mu * (math.sqrt(2.0 * max(0.0, -math.log(delta))) + 1.0)
+        upper = bisect_decreasing(self.upper, delta, 0.0, high, relative=1e-13)[1]
+        lower = bisect_decreasing(self.lower, delta, 0.0, high, relative=1e-13)[0]
+        return Bounds(min(lower, upper), upper)
+
+
+def enumerated(terms: Sequence[tuple[Law, int]], mu: float = 0.0) -> Direct | None:
+    """The law of the whole composition, if it is finite and has at most LIMIT outcomes, beside one Gaussian."""
+    size, limit = 1, LIMIT if mu == 0.0 else LIMIT_BESIDE_GAUSSIAN
+    for law, count in terms:
+        if law.segments or not law.atoms.size:
+            return None
+        few = law.atoms.size < 40 or count == 1
+        size *= math.comb(count + law.atoms.size - 1, count) if few else LIMIT + 1
+        if size > limit:
+            return None
+    losses, logs, finite = np.zeros(1), np.zeros(1), 0.0
+    error, location = 1e-13, 0.0
+    for law, count in terms:
+        more, weights = repeated(law.atoms, law.log_masses, count)
+        losses = (losses[:, None] + more[None, :]).ravel()
+        logs = (logs[:, None] + weights[None, :]).ravel()
+        finite += count * math.log1p(-law.infinity) if law.infinity < 1.0 else -math.inf
+        # A log-mass is a sum of log-factorials and of counts times logs; its absolute error is relative for the mass.
+        error += 8.0 * UNIT * (3.0 * math.lgamma(count + 2.0) + count * float(np.max(np.abs(law.log_masses))) + 8.0)
+        location += law.value_ulps * UNIT * count * float(np.max(np.abs(law.atoms)))
+    order = np.argsort(losses, kind="stable")
+    location += VALUE_ULPS * UNIT * mu * mu
+    return Direct(Law(losses[order], logs[order], infinity=-math.expm1(finite)), error, location, None, mu)
+
+
+def repeated(atoms: Array, masses: Array, count: int) -> tuple[Array, Array]:
+    """Sums and log-masses of ``count`` independent copies, by the numbers of times each atom occurs."""
+    if count == 1:
+        return atoms, masses
+    if atoms.size == 1:
+        return count * atoms, count * masses
+    remaining = np.array([count], dtype=np.float64)
+    losses, logs = np.zeros(1), np.array([math.lgamma(count + 1.0)])
+    log_factorial = np.array([math.lgamma(k + 1.0) for k in range(count + 1)])
+    for index in range(atoms.size):
+        last = index == atoms.size - 1
+        picks, parents = [], []
+        for parent, left in enumerate(remaining.astype(int).tolist()):
+            taken = np.array([left]) if last else np.arange(left + 1)
+            picks.append(taken)
+            parents.append(np.full(taken.size, parent))
+        taken, parent_of = np.concatenate(picks), np.concatenate(parents)
+        losses = losses[parent_of] + taken * atoms[index]
+        logs = logs[parent_of] + taken * masses[index] - log_factorial[taken]
+        remaining = remaining[parent_of] - taken
+    return losses, logs
+
+
+# The contour engine's driver: which tilt, read the nodes, blur where they do not decay, say when to ask the grid.
+
+TINIEST = -690.0
+"""log of the smallest delta that is read by contour; below, doubles end and the grid says so at once."""
+
+TOLERANCES = (1e-9, 1e-7)
+"""Relative errors of delta that nodes are chosen for, best first; epsilon is usually better still."""
+
+GOOD_ENOUGH = 0.999
+"""Lower over upper bound of delta below which another route is tried."""
+
+WIDTH = 1e-6
+"""Relative width of an enclosure that is good enough; blurs are chosen for a half of it."""
+
+TRIMMED = 1e-8
+"""Share of delta that may be given up for a law without its rarest losses."""
+
+REFINEMENTS, COARSER = (0.25, 0.0625), (4.0, 16.0)
+"""Other blurs, relative to the one a smooth profile needs: atoms near the threshold need a smaller one, and where that
+one costs too much a larger one still beats the grid."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SaddleSum:
+    """A composition of pairs and one Gaussian, read by contour integrals from above and from below."""
+
+    upper: ContourSum
+    lower: ContourSum
+    cumulants: Cumulants
+    _kept: dict[tuple[float, float, bool], Nodes | BlurredNodes | None] = field(default_factory=dict)
+
+    @staticmethod
+    def of(pairs: Sequence[tuple[DominatingPair, int]], mu: float) -> SaddleSum:
+        above = [(pair.upper, count) for pair, count in pairs]
+        below = [(pair.lower, count) for pair, count in pairs]
+        cumulants = Cumulants.of(above, mu)
+        upper = ContourSum.of(above, mu, cumulants)
+        if all(pair.upper is pair.lower for pair, _ in pairs):
+            return SaddleSum(upper, upper, cumulants)
+        return SaddleSum(upper, ContourSum.of(below, mu, Cumulants.of(below, mu)), cumulants)
+
+    def trimmed(self, delta: float) -> SaddleSum | None:
+        """Without the losses that matter less than TRIMMED of ``delta``, or None where there are none.
+
+        Rare huge losses take over the tilted law long before the tilt that the answer needs.
+        """
+        if not self.exact or not delta > 0.0:
+            return None
+        share = TRIMMED * delta / sum(count for _, count in self.upper.terms)
+        cut = [(law.trimmed(share), count) for law, count in self.upper.terms]
+        lost = math.fsum(count * gone for (_, gone), count in cut) * (1.0 + 1e-12)
+        if lost == 0.0:
+            return None
+        terms = [(law, count) for (law, _), count in cut]
+        cumulants = Cumulants.of(terms, self.upper.mu)
+        engine = ContourSum.of(terms, self.upper.mu, cumulants, lost)
+        return SaddleSum(engine, engine, cumulants)
+
+    @property
+    def exact(self) -> bool:
+        """True if both sides read the same laws."""
+        return self.lower is self.upper
+
+    def delta_bounds(self, epsilon: float, width: float = WIDTH) -> Bounds | None:
+        """Certified bounds on delta, or None where the integrand decays too slowly."""
+        return self.plain_delta(epsilon) or self.blurred_delta(epsilon, width)
+
+    def plain_delta(self, epsilon: float) -> Bounds | None:
+        """The same where no blur is needed, else None."""
+        nodes = self._nodes(_rung(self.cumulants.tilt_for_threshold(epsilon)), 0.0, True)
+        return None if nodes is None else self._delta(nodes, epsilon)
+
+    def blurred_delta(self, epsilon: float, width: float) -> Bounds | None:
+        """The same by finer and finer blurs, where one is needed."""
+        theta = _rung(self.cumulants.tilt_for_threshold(epsilon))
+        if self._nodes(theta, 0.0, True) is not None:
+            return None
+        best: Bounds | None = None
+        for nodes in self._blurred(theta, width / (theta * (theta + 1.0))):
+            best = self._delta(nodes, epsilon) if best is None else best.meet(self._delta(nodes, epsilon))
+            if not self.exact or best.relative_width <= width:
+                break
+        return best
+
+    def epsilon_upper(self, delta: float) -> float | None:
+        """Certified upper bound on epsilon alone where plain nodes answer it, else None."""
+        nodes = self._nodes(self._tilt(delta), 0.0, True)
+        if nodes is None:
+            return None
+        top = self._upper_crossing(nodes, delta)
+        below = self._below(nodes)
+        # Only where both sides agree is the upper bound known to be the answer.
+        tight = top is not None and (not self.exact or (below is not None and below.lower(top) > GOOD_ENOUGH * delta))
+        return top if tight else None
+
+    def epsilon_bounds(self, delta: float, width: float = WIDTH) -> Bounds | None:
+        """Certified bounds on epsilon, or None where the integrand decays too slowly."""
+        return self.plain_epsilon(delta) or self.blurred_epsilon(delta, width)
+
+    def plain_epsilon(self, delta: float) -> Bounds | None:
+        """The same where no blur is needed, else None."""
+        nodes = self._nodes(self._tilt(delta), 0.0, True)
+        return None if nodes is None else self._epsilon(nodes, delta)
+
+    def blurred_epsilon(self, delta: float, width: float) -> Bounds | None:
+        """The same by finer and finer blurs, where one is needed."""
+        theta = self._tilt(delta)
+        if self._nodes(theta, 0.0, True) is not None:
+            return None
+        size = max(self.centre(theta), 0.05 / theta)
+        best: Bounds | None = None
+        for nodes in self._blurred(theta, width * size / (theta + 1.0)):
+            found = self._epsilon(nodes, delta)
+            if found is None:
+                break
+            best = found if best is None else best.meet(found)
+            if not self.exact or best.relative_width <= width:
+                break
+        return best
+
+    def centre(self, theta: float) -> float:
+        """The threshold whose best tilt is theta."""
+        return self.cumulants.derivatives(theta)[1] - 1.0 / theta - 1.0 / (1.0 + theta)
+
+    def surely_zero(self, delta: float) -> bool:
+        """True if epsilon is zero at this delta, found where the tilt for that mass points below zero."""
+        if self.centre(self._tilt(delta)) > 0.0:
+            return False
+        found = self.delta_bounds(0.0, 1e-3)
+        return found is not None and found.upper <= delta
+
+    def _tilt(self, delta: float) -> float:
+        return _rung(self.cumulants.tilt_for_mass(math.log(delta)))
+
+    def _blurred(self, theta: float, variance: float) -> Iterator[Nodes | BlurredNodes]:
+        """Nodes with finer and finer blurs; an enclosure of a smooth profile is 1.5 variances wide."""
+        # On a ladder, so that neighbouring read-outs share their nodes.
+        blur = 2.0 ** (0.5 * math.floor(math.log2(variance / 3.0)))
+        affordable = [nodes for nodes in (self._nodes(theta, blur, True),) if nodes is not None]
+        shares = REFINEMENTS if affordable else COARSER
+        yield from affordable
+        for share in shares:
+            nodes = self._nodes(theta, blur * share, True)
+            if nodes is not None:
+                yield nodes
+            if (nodes is None) == bool(affordable):
+                return
+
+    def _delta(self, nodes: Nodes | BlurredNodes, epsilon: float) -> Bounds:
+        top, below = nodes.upper(epsilon), self._below(nodes)
+        return Bounds(min(top, below.lower(epsilon)) if below is not None else 0.0, top)
+
+    def _epsilon(self, nodes: Nodes | BlurredNodes, delta: float) -> Bounds | None:
+        top, below = self._upper_crossing(nodes, delta), self._below(nodes)
+        if top is None:
+            return None
+        return Bounds(_lower_crossing(below, delta, top) if below is not None else 0.0, top)
+
+    def _below(self, nodes: Nodes | BlurredNodes) -> Nodes | BlurredNodes | None:
+        return nodes if self.exact else self._nodes(nodes.theta, nodes.blur, False)
+
+    def _upper_crossing(self, nodes: Nodes | BlurredNodes, delta: float) -> float | None:
+        # Markov's bound on the profile at this tilt is above the truth, so it brackets the root.
+        high = max(0.0, (nodes.log_scale - math.log(delta)) / nodes.theta) + 1.0
+        top = bisect_decreasing(nodes.upper, delta, 0.0, high, relative=1e-13)[1]
+        return top if math.isfinite(top) else None
+
+    def _nodes(self, theta: float, blur: float, above: bool) -> Nodes | BlurredNodes | None:
+        key = (theta, blur, above)
+        if key not in self._kept:
+            if len(self._kept) > 64:
+                self._kept.clear()
+            self._kept[key] = self._fresh_nodes(theta, blur, above)
+        return self._kept[key]
+
+    def _fresh_nodes(self, theta: float, blur: float, above: bool) -> Nodes | BlurredNodes | None:
+        level = self.cumulants(theta)
+        threshold = self.centre(theta)
+        # The tilted density at its mean times the peak weight: the usual size of the answer.
+        target = min(0.0, level - theta * threshold + log_peak_weight(theta) - 3.0)
+        if target < TINIEST:
+            return None
+        engine = self.upper if above else self.lower
+        expected = level + 0.5 * blur * blur * theta * (theta + 1.0)
+        for tolerance in TOLERANCES:
+            nodes: Nodes | BlurredNodes | None
+            if blur > 0.0:
+                nodes = BlurredNodes.of(engine, blur, theta, target, tolerance)
+            else:
+                nodes = engine.nodes(theta, target, tolerance)
+            # Nodes integrate whole lines; the cumulants, and with them the bound on aliases, stop at the law's reach.
+            # Where the two disagree the alias bound is not one: leave it to the grid.
+            if nodes is not None and abs(nodes.log_scale - expected) <= 1e-6 * (1.0 + abs(level)):
+                return nodes
+        return None
+
+
+def _rung(theta: float) -> float:
+    """The nearest tilt on a ladder of 6 %: any tilt is valid, and neighbours share their transforms."""
+    return math.exp(round(16.0 * math.log(theta)) / 16.0)
+
+
+def _lower_crossing(nodes: Nodes | BlurredNodes, delta: float, top: float) -> float:
+    """A certified epsilon with delta above the target: the lower bound is good near the saddle only."""
+    for gap in (1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 0.1, 0.5):
+        start = top * (1.0 - gap)
+        if nodes.lower(start) > delta:
+            return bisect_decreasing(nodes.lower, delta, start, top, relative=1e-13)[0]
+    return 0.0
+
+
+# The grid engine's driver: which tilt, which step, how large a window, until the tolerance is met.
 
 MAX_SIZE = 2**18
 """Largest grid that refinement reaches by itself."""

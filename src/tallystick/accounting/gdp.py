@@ -9,7 +9,7 @@ import numpy as np
 
 from tallystick.accounting.bounds import Bounds
 from tallystick.numerics.law import UNIT, Array
-from tallystick.numerics.search import bisect_decreasing
+from tallystick.numerics.saddle import bisect_decreasing
 
 SLACK = 1e-13
 """Relative error of the closed form below; its sources are erfcx (a few ulps) and one subtraction."""

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
 from tallystick.accounting.pair import DominatingPair
-from tallystick.accounting.written import as_written
 from tallystick.errors import InvalidInput, NotComputable
 from tallystick.numerics.law import Array
+from tallystick.rounding import as_written
 
 if TYPE_CHECKING:
     from tallystick.accounting.rigorous import Ask

@@ -14,7 +14,7 @@ from tallystick.accounting.direction import OneDirection
 from tallystick.accounting.groups import grouped_delta, grouped_power
 from tallystick.accounting.loss import PrivacyLoss
 from tallystick.accounting.polygon import UpperPower, UpperProfile
-from tallystick.numerics.search import bisect_decreasing
+from tallystick.numerics.saddle import bisect_decreasing
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,9 @@ import numpy as np
 
 from tallystick.accounting import gdp
 from tallystick.accounting.bounds import Bounds
-from tallystick.accounting.enumerate import Direct
+from tallystick.accounting.compose import WIDTH, Direct
 from tallystick.accounting.leaf import merged
 from tallystick.accounting.leaves.renyi import best_delta
-from tallystick.accounting.saddle import WIDTH
 
 if TYPE_CHECKING:
     from tallystick.accounting.direction import OneDirection

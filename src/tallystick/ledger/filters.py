@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
-from tallystick.accounting.written import Number as Number
-from tallystick.accounting.written import as_written as as_written
 from tallystick.errors import InvalidInput
 from tallystick.printing import amount
+from tallystick.rounding import Number as Number
+from tallystick.rounding import as_written as as_written
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss

@@ -21,14 +21,11 @@ from fractions import Fraction
 import numpy as np
 
 from tallystick.numerics.grid import GridLaw, scaled_tails
-from tallystick.numerics.law import UNIT, VALUE_ULPS, Array, certain, log_sum
-from tallystick.numerics.lost import lost_mass
+from tallystick.numerics.law import UNIT, Array, certain, log_sum, lost_mass
+from tallystick.numerics.saddle import log_peak_weight
 
 FFT_ULPS = 8.0
 """Error of one transform of a vector of 1-norm one is below FFT_ULPS * log2(size) * UNIT per coefficient."""
-
-LOCATION_ULPS = VALUE_ULPS
-"""Error of one value of a law, in units of UNIT times its size."""
 
 SUMMATION = 1e-12
 """Relative error of the running sums and of their scaling, with room to spare."""
@@ -98,11 +95,6 @@ class TiltedSum:
         log_total = math.log(total) + self.log_scale - self.theta * start
         rounding = side * 4.0 * UNIT * (abs(self.log_scale) + abs(self.theta * start))
         return math.exp(min(max(log_total + rounding, -744.0 if side > 0 else -math.inf), 1.0))
-
-
-def log_peak_weight(theta: float) -> float:
-    """log of the maximum over y >= 0 of e^{-theta y}(1 - e^{-y})."""
-    return -theta * math.log1p(1.0 / theta) - math.log1p(theta) if theta > 0 else 0.0
 
 
 def sum_of_laws(

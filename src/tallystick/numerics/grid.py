@@ -111,7 +111,7 @@ def _split(law: Law, step: float, start: float, bins: int) -> _Split:
         place = (values - start) / step
         near = np.rint(place)
         # A value within rounding of a grid point is taken to be that point; the shift is within the
-        # rounding of the values themselves, which compose.py allows for (LOCATION_ULPS).
+        # rounding of the values themselves, which compose.py allows for (VALUE_ULPS).
         rounding = 4.0 * UNIT * (np.abs(place) + abs(start / step))
         place = np.where(np.abs(place - near) <= rounding, near, place)
         low, high = place < 0, place > bins

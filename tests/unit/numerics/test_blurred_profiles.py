@@ -9,9 +9,9 @@ import pytest
 
 import tallystick as ts
 from tallystick.accounting import gdp
+from tallystick.accounting.compose import SaddleSum
 from tallystick.accounting.direction import OneDirection
-from tallystick.accounting.saddle import SaddleSum
-from tallystick.numerics.decay import LineDecay
+from tallystick.numerics.contour import LineDecay
 from tallystick.numerics.law import Law, Line, Segment
 from tallystick.numerics.nufft import nonuniform_transform
 from tallystick.numerics.smoothing import BlurredNodes, kink

@@ -9,8 +9,7 @@ import pytest
 
 import tallystick as ts
 from tallystick.accounting.direction import OneDirection
-from tallystick.numerics.contour import transform
-from tallystick.numerics.decay import Decay, envelope
+from tallystick.numerics.contour import Decay, envelope, transform
 from tallystick.numerics.law import Law
 
 CASES = {

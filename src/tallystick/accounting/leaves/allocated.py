@@ -17,7 +17,7 @@ import numpy as np
 
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
-from tallystick.accounting.enumerate import repeated
+from tallystick.accounting.compose import repeated
 from tallystick.accounting.leaf import Leaf, check_inside
 from tallystick.accounting.leaves.nested import Half, pair_of_halves
 from tallystick.accounting.pair import DominatingPair

@@ -17,8 +17,8 @@ from tallystick.accounting.leaves.gaussian import gaussian_pair
 from tallystick.accounting.leaves.laplace import FAR, reciprocal_above
 from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair, product_above
-from tallystick.accounting.written import as_written
 from tallystick.numerics.law import NEGLIGIBLE, REACH, Array, Law, log_sum
+from tallystick.rounding import as_written
 
 if TYPE_CHECKING:
     from tallystick.accounting.rigorous import Ask
@@ -237,7 +237,7 @@ def _mirrored(blocks: _Blocks, middle: Array | None, outside: float, orders: flo
 
     Merging outcomes is post-processing, so merged blocks are dominated (lower). Moving a block's mass to its two end
     losses with both masses kept is the chord of its profile, so that dominates (upper). log p/q is known to about
-    1e-14 of its size, like every loss of a law (LOCATION_ULPS in numerics.convolve).
+    1e-14 of its size, like every loss of a law (VALUE_ULPS in numerics.law).
     """
     width, gap = blocks.high - blocks.low, blocks.gap
     wide = width > 0.0

@@ -16,8 +16,8 @@ from tallystick.accounting.leaves.laplace import FAR
 from tallystick.accounting.leaves.pure import two_point_law
 from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair
-from tallystick.accounting.written import as_written
 from tallystick.numerics.law import Array, Law, Segment
+from tallystick.rounding import as_written
 
 if TYPE_CHECKING:
     from tallystick.accounting.rigorous import Ask

@@ -15,9 +15,9 @@ from tallystick.accounting.leaf import Leaf, Limit, Read
 from tallystick.accounting.leaves.substituted import SampledReplaced
 from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair
-from tallystick.accounting.written import as_written
 from tallystick.errors import InvalidInput
 from tallystick.numerics.law import APART, NEGLIGIBLE, REACH, Law, Line, Segment
+from tallystick.rounding import as_written
 
 if TYPE_CHECKING:
     from tallystick.accounting.rigorous import Ask

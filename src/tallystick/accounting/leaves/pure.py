@@ -14,8 +14,8 @@ from tallystick.accounting.adjacency import Adjacency, Direction
 from tallystick.accounting.leaf import Leaf, Limit
 from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair, told_from_dust
-from tallystick.accounting.written import as_written
 from tallystick.numerics.law import Law
+from tallystick.rounding import as_written
 
 if TYPE_CHECKING:
     from tallystick.accounting.rigorous import Ask

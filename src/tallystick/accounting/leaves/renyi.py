@@ -17,9 +17,9 @@ from tallystick.accounting.leaf import Leaf, Limit, written_call
 from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair
 from tallystick.accounting.polygon import UpperProfile, law_above
-from tallystick.accounting.written import as_written
 from tallystick.errors import InvalidInput
 from tallystick.numerics.law import Array, Law
+from tallystick.rounding import as_written
 
 LARGEST_RHO = 1e12
 LARGEST_ORDER = 1e9

@@ -1,4 +1,5 @@
-"""log-moment-generating functions of sums of laws, for choosing a tilt (they choose, they do not certify)."""
+"""Where to put a contour: log-moment-generating functions of sums (they choose a tilt, they do not certify), and root
+searches that keep the side they promised."""
 
 from __future__ import annotations
 
@@ -11,6 +12,53 @@ import numpy as np
 import numpy.typing as npt
 
 from tallystick.numerics.law import Array, Law
+
+# Root search that keeps the side it promised.
+
+
+def bisect_decreasing(
+    function: Callable[[float], float], level: float, low: float, high: float, *, relative: float = 1e-14
+) -> tuple[float, float]:
+    """``(below, above)`` with function(below) > level >= function(above), or equal ends where there is no crossing.
+
+    The secant on the logarithm, guarded by bisection: ``function`` is decreasing up to rounding. Where
+    function(low) <= level both ends are ``low``; where function(high) > level, ``above`` is
+    infinite.
+
+    >>> below, above = bisect_decreasing(lambda x: math.exp(-x), 0.5, 0.0, 10.0)
+    >>> below <= math.log(2) <= above
+    True
+    """
+    start, end = function(low), function(high)
+    if start <= level:
+        return low, low
+    if end > level:
+        return high, math.inf
+    log_level = math.log(level) if level > 0.0 else -745.0
+
+    def height(x: float) -> float:
+        return math.log(max(function(x), 1e-320)) - log_level
+
+    before, now = (low, math.log(start) - log_level), (high, math.log(max(end, 1e-320)) - log_level)
+    for step in range(200):
+        width = high - low
+        if width <= relative * abs(high):
+            break
+        rise = now[1] - before[1]
+        middle = now[0] - now[1] * (now[0] - before[0]) / rise if rise != 0.0 else math.inf
+        # The secant converges to the root from one side; a nudge past it by the tolerance closes the bracket.
+        nudge = 0.4 * relative * abs(high)
+        middle += nudge if now[1] > 0.0 else -nudge
+        if step % 8 == 7 or not low < middle < high:
+            middle = low + 0.5 * width
+        value = height(middle)
+        before, now = now, (middle, value)
+        if value > 0.0:
+            low = middle
+        else:
+            high = middle
+    return low, high
+
 
 TOO_FAR = (1e280, 1e290, 1.0)
 """Level, mean and variance under a tilt that nobody follows: finite, so that root searches turn back."""
@@ -174,3 +222,8 @@ def _increasing_root(
         if abs(value) < 1e-3 * max(1.0, abs(slope * theta)) or high / low < 1.0 + 1e-3:
             break
     return theta
+
+
+def log_peak_weight(theta: float) -> float:
+    """log of the maximum over y >= 0 of e^{-theta y}(1 - e^{-y})."""
+    return -theta * math.log1p(1.0 / theta) - math.log1p(theta) if theta > 0 else 0.0

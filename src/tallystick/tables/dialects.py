@@ -230,6 +230,15 @@ class SparkWords(Words):
 
     name = "spark"
 
+    def read(self, value: Tree, kind: str, own: str = "") -> Tree:
+        found = Words.read(self, value, kind, own)
+        if kind != "text":
+            return found
+        # Spark keeps bytes that are no UTF-8, tells texts apart by them, and then hands them out as one
+        spelled = exp.Anonymous(this="ENCODE", expressions=[found.copy(), exp.Literal.string("UTF-8")])
+        stored = exp.Cast(this=found.copy(), to=exp.DataType.build("BINARY"))
+        return case([(compare(exp.EQ, spelled, stored), found)], exp.Null())
+
     def kth_smallest(self, value: Tree, k: int) -> Tree:
         gathered = exp.Anonymous(this="COLLECT_LIST", expressions=[value.copy()])
         ordered = exp.Anonymous(this="SORT_ARRAY", expressions=[gathered])

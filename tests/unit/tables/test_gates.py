@@ -90,6 +90,30 @@ def test_text_of_arrow_that_is_no_text_is_missing() -> None:
     assert run.integers(plan).keys == [("a",)]
 
 
+def test_no_text_in_parquet_fails_the_scan_after_the_charge(tmp_path: Path, account: Account) -> None:
+    """A byte that is no UTF-8 reads as a question mark, however the column is encoded; what is text stays as it is."""
+    import pyarrow.parquet
+
+    odd = [b"\xff", b"\xc3", b"a\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xc0\x80", b"\xf0\x9f", b"x" * 20 + b"\x80"]
+    fine = ["a", "", "\0", "é€😀", "x" * 20]
+    whole = pa.array([*odd, *(text.encode() for text in fine)], pa.binary())
+    text = pa.StringArray.from_buffers(len(whole), *whole.buffers()[1:])
+    table = pa.table({"u": range(len(whole)), "who": text})
+    for encoding in ("PLAIN", "DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY", None):
+        path = tmp_path / f"{encoding}.parquet"
+        pyarrow.parquet.write_table(
+            table, path, use_dictionary=encoding is None, column_encoding={"who": encoding} if encoding else None
+        )
+        visits = ts.Private(path).table(unit="u").per_unit(max_groups=1, max_rows_per_group=1)
+        plan = visits.group_by("who", keys=ts.private_keys(delta=0.1)).agg(n=ts.count()).plan(rho=1)
+        found = [key for (key,) in run.integers(plan).keys or ()]
+        assert set(fine) <= set(found)
+        assert all("?" in key for key in set(found) - set(fine))
+        by_text = ts.Private(path, account=account).table(unit="who").per_unit(max_rows_per_group=1)
+        by_text.agg(n=ts.count()).plan(rho=0.01).release(why="a unit, and paid for")
+    assert {event.state for event in account.history()} == {"COMMITTED"}
+
+
 def test_a_file_is_the_one_of_that_name_and_no_other(tmp_path: Path) -> None:
     import pyarrow.parquet
 

@@ -209,7 +209,8 @@ WORDS = {
     },
     "spark": {
         "@READ_U": 'CAST(_t."u" AS BIGINT)',
-        "@READ_G": 'CAST(_t."g" AS TEXT)',
+        "@READ_G": """CASE WHEN (ENCODE(CAST(_t."g" AS TEXT), 'UTF-8') = CAST(CAST(_t."g" AS TEXT) AS BINARY)) """
+        'THEN CAST(_t."g" AS TEXT) ELSE NULL END',
         "@CUT": 'ELEMENT_AT(SORT_ARRAY(COLLECT_LIST("_place")), 3)',
         "@HEX": r"CAST(CONV(SUBSTR(\1, \2, 8), 16, 10) AS BIGINT)",
         " TEXT)": " STRING)",

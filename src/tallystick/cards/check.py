@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 from tallystick.cards.card import Card, card_of
 from tallystick.cards.contents import Subject
 from tallystick.errors import InvalidInput, TallystickError
-from tallystick.ledger.charge import request_digest
+from tallystick.ledger.charge import Receipt, request_digest
 from tallystick.ledger.filters import Amount
-from tallystick.ledger.receipt import Receipt
 from tallystick.tables.sources import request
 
 if TYPE_CHECKING:

@@ -13,15 +13,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from tallystick.errors import InvalidInput, LedgerIntegrity
-from tallystick.ledger import answers, journal, opening, views
+from tallystick.ledger import journal, opening, views
 from tallystick.ledger.account import Account, Event, event
-from tallystick.ledger.anchors import Anchor, AnchorFile
-from tallystick.ledger.chain import WHY_LENGTH, checked, digest
-from tallystick.ledger.charge import CHARGE_LEASE, Charge, Terms
+from tallystick.ledger.chain import WHY_LENGTH, Anchor, AnchorFile, checked, digest
+from tallystick.ledger.charge import CHARGE_LEASE, Charge, Receipt, Terms, decode_answer
 from tallystick.ledger.filters import LARGEST, Amount
 from tallystick.ledger.journal import AccountRow, ChargeRow, Position
 from tallystick.ledger.partition import Partition
-from tallystick.ledger.receipt import Receipt
 from tallystick.ledger.registry import Registered, fixed_for, registered
 from tallystick.ledger.signing import Signer
 from tallystick.ledger.store import Probe, Store, Transaction
@@ -243,7 +241,7 @@ class Ledger:
             self.id, charge.id, tuple(lines), reserved["plan_hash"], charge.request, final["answer_hash"],
             int(done[0]), str(done[1]), final["at"],
         )  # fmt: skip
-        return answers.decode(row[0]), receipt
+        return decode_answer(row[0]), receipt
 
     def history_of(self, account: Account) -> list[Event]:
         """Every charge on an account itself, oldest first."""
@@ -277,7 +275,7 @@ class Ledger:
 
     def underpriced(self) -> list[str]:
         """Charges that paid less than their plans cost by today's accountant; that is not what ``verify`` looks for."""
-        from tallystick.ledger.reprice import underpriced
+        from tallystick.ledger.pricing import underpriced
 
         return underpriced(self)
 

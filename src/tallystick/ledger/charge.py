@@ -1,20 +1,23 @@
-"""A charge in the hands of its owner: start it, give it an answer, or let it go."""
+"""A charge in the hands of its owner: start it, give it an answer and get a receipt, or let it go."""
 
 from __future__ import annotations
 
 import contextlib
+import json
+import math
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tallystick.errors import AlreadyCommitted, IdempotencyConflict, Refused, Unavailable
-from tallystick.ledger import answers, journal, views
+from tallystick import strict_json
+from tallystick.errors import AlreadyCommitted, IdempotencyConflict, InvalidInput, Refused, Unavailable
+from tallystick.ledger import journal, views
 from tallystick.ledger.chain import PLAN_LENGTH, WHY_LENGTH, canonical, checked, digest
-from tallystick.ledger.filters import Amount, Filter
+from tallystick.ledger.filters import LARGEST, Amount, Filter
 from tallystick.ledger.journal import ChargeRow, Line, Position, Request
-from tallystick.ledger.receipt import Receipt
 
 if TYPE_CHECKING:
     from tallystick.ledger.account import Account
@@ -146,10 +149,10 @@ class Charge:
 
     def commit(self, answer: Any = None) -> Receipt:
         """EXECUTING -> COMMITTED: store the answer durably, then hand out the receipt."""
-        text = answers.encode(answer)
+        text = encode_answer(answer)
         position, at = self._store(text)
         self._row = self._held._replace(state="COMMITTED", last_seq=position.seq)
-        self.answer = answers.decode(text)
+        self.answer = decode_answer(text)
         self.receipt = Receipt(
             ledger=self._ledger.id,
             charge=self.id,
@@ -272,3 +275,184 @@ def occupied(ledger: Ledger, charge: ChargeRow) -> Exception:
         f"charge {charge.id} of key {charge.key!r} is {charge.state} in another worker; "
         "try again when it has finished or its lease has run out"
     )
+
+
+# Answers in the record: canonical JSON with dtype, shape and values; never pickle.
+#
+# The same answer always becomes the same bytes, and the bytes always become the same answer.
+
+LARGEST_ANSWER: Final = 64 * 1024 * 1024
+DEEPEST: Final = 32
+_NOT_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_ARRAY_KINDS: Final = "biufUM"
+
+
+def encode_answer(answer: Any) -> str:
+    """The canonical text of an answer: None, bool, int, float, str, lists, string-keyed dicts, numpy arrays.
+
+    >>> encode_answer([1, 2.5])
+    '{"list":[{"int":1},{"float":2.5}]}'
+    """
+    text = canonical(_encode(answer, 0))
+    if len(text) > LARGEST_ANSWER:
+        raise InvalidInput("answer", f"{len(text)} bytes", f"at most {LARGEST_ANSWER} bytes; store a digest instead")
+    return text
+
+
+def decode_answer(text: str) -> Any:
+    """The answer of a canonical text.
+
+    >>> decode_answer(encode_answer({"n": 3}))
+    {'n': 3}
+    """
+    return _decode(json.loads(text))
+
+
+def _encode(value: Any, depth: int) -> Any:
+    if depth > DEEPEST:
+        raise InvalidInput("answer", "nested values", f"at most {DEEPEST} levels")
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return {"bool": value}
+    if isinstance(value, int):
+        return {"int": value}
+    if isinstance(value, float):
+        return {"float": _number(float(value))}
+    if isinstance(value, str):
+        return {"str": str(value)}
+    if isinstance(value, list | tuple):
+        return {"list" if isinstance(value, list) else "tuple": [_encode(item, depth + 1) for item in value]}
+    if isinstance(value, dict):
+        if not all(isinstance(name, str) for name in value):
+            raise InvalidInput("answer", "a dict with other keys", "a dict with string keys")
+        return {"dict": {name: _encode(item, depth + 1) for name, item in value.items()}}
+    return _encode_array(value)
+
+
+def _encode_array(value: Any) -> Any:
+    import numpy as np
+
+    if not isinstance(value, np.ndarray | np.generic):
+        raise InvalidInput("answer", type(value).__name__, "numbers, text, lists, dicts or numpy arrays")
+    array = np.asarray(value)
+    if array.dtype.kind not in _ARRAY_KINDS or (array.dtype.itemsize > 8 and array.dtype.kind in "fiu"):
+        raise InvalidInput("answer", f"dtype {array.dtype}", "booleans, integers, floats, text or dates")
+    dtype = array.dtype.newbyteorder("=")
+    plain = array.astype("int64") if array.dtype.kind == "M" else array
+    values = [_number(item) if isinstance(item, float) else item for item in plain.ravel().tolist()]
+    return {
+        "array" if isinstance(value, np.ndarray) else "scalar": {
+            "dtype": _dtype_name(dtype),
+            "shape": list(array.shape),
+            "values": values,
+        }
+    }
+
+
+def _dtype_name(dtype: Any) -> str:
+    name: str = dtype.name if dtype.kind in "biufM" else f"U{dtype.itemsize // 4}"
+    return name
+
+
+def _number(value: float) -> float | str:
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _decode(value: Any) -> Any:
+    if value is None:
+        return None
+    ((tag, held),) = value.items()
+    return _DECODERS[tag](held)
+
+
+def _decode_float(held: Any) -> float:
+    return _NOT_FINITE[held] if isinstance(held, str) else float(held)
+
+
+def _decode_array(held: dict[str, Any]) -> Any:
+    import numpy as np
+
+    dtype = np.dtype(held["dtype"])
+    if dtype.kind == "M":
+        return np.array(held["values"], dtype="int64").astype(dtype).reshape(held["shape"])
+    values = [_NOT_FINITE[v] for v in held["values"] if isinstance(v, str)] if dtype.kind == "f" else []
+    if values:
+        held = {**held, "values": [_decode_float(v) for v in held["values"]]}
+    return np.array(held["values"], dtype=dtype).reshape(held["shape"])
+
+
+_DECODERS: Final[dict[str, Callable[[Any], Any]]] = {
+    "bool": bool,
+    "int": int,
+    "str": str,
+    "float": _decode_float,
+    "list": lambda held: [_decode(item) for item in held],
+    "tuple": lambda held: tuple(_decode(item) for item in held),
+    "dict": lambda held: {name: _decode(item) for name, item in held.items()},
+    "array": _decode_array,
+    "scalar": lambda held: _decode_array(held)[()],
+}
+
+
+# Receipts: the other half of the tally stick, kept by whoever got the answer.
+
+RECEIPT_FORMAT: Final = "tallystick/receipt/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """Proof that a charge was recorded: it names one entry of one chain by its hash.
+
+    The hash commits to every earlier entry, so a ledger that was cut, restored or rewritten no longer matches.
+
+    >>> receipt = Receipt("0" * 32, 2, ((1, "clinic", "zcdp", 5, 0),), "a" * 64, "b" * 64, "c" * 64, 3, "d" * 64, 0)
+    >>> Receipt.from_json(receipt.to_json()) == receipt
+    True
+    """
+
+    ledger: str
+    charge: int
+    lines: tuple[tuple[int, str, str, int, int], ...]  # account id, account name, filter, a0, a1
+    plan_hash: str
+    request: str
+    answer_hash: str
+    seq: int
+    head: str
+    at: int
+
+    def _plausible(self) -> bool:
+        """Whether every field has its type and range; whether it is true only a ledger can say."""
+        numbers = [self.charge, self.seq, self.at, *(n for i, _, _, a0, a1 in self.lines for n in (i, a0, a1))]
+        texts = [self.ledger, self.plan_hash, self.request, self.answer_hash, self.head]
+        texts += [text for _, name, currency, _, _ in self.lines for text in (name, currency)]
+        return (
+            all(type(number) is int and 0 <= number <= LARGEST for number in numbers)
+            and all(type(text) is str for text in texts)
+            and len(self.lines) > 0
+        )
+
+    @property
+    def how_to_verify(self) -> str:
+        """What to type to check this receipt."""
+        return "tallystick ledger verify --ledger <ledger> --receipt <this file>"
+
+    def to_json(self) -> str:
+        """The receipt as JSON text."""
+        return json.dumps({"format": RECEIPT_FORMAT, **asdict(self), "how_to_verify": self.how_to_verify}, indent=2)
+
+    @classmethod
+    def from_json(cls, text: str) -> Receipt:
+        """Read a receipt back; anything that is not one is refused."""
+        try:
+            told: dict[str, Any] = strict_json.read(text, longest=1_000_000)
+            held = {name: value for name, value in told.items() if name not in ("format", "how_to_verify")}
+            held["lines"] = tuple((i, name, currency, a0, a1) for i, name, currency, a0, a1 in held["lines"])
+            found = cls(**held)
+            if not found._plausible() or not strict_json.same(told, json.loads(found.to_json())):
+                raise ValueError
+            return found
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise InvalidInput("receipt", "this text", f"a JSON receipt of format {RECEIPT_FORMAT}") from None

@@ -5,7 +5,7 @@
     draw                  the noisy answer
     commit                the answer is stored, then handed out
 
-A failure before the charge costs nothing; a failure after it keeps the charge and closes the source (admission.py). A
+A failure before the charge costs nothing; a failure after it keeps the charge and closes the source (journal.py). A
 mechanism with its value, a table plan and a training run all pay here, so this order is written once.
 """
 
@@ -20,7 +20,7 @@ from tallystick.errors import AlreadyCommitted, Unavailable
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
     from tallystick.ledger.account import Account
-    from tallystick.ledger.receipt import Receipt
+    from tallystick.ledger.charge import Receipt
 
 LEASE: Final = 300.0
 FAILED: Final = (

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tallystick.errors import InvalidInput, Refused
 from tallystick.ledger import journal
-from tallystick.ledger.admission import default_least
 from tallystick.ledger.budget import Budget
 from tallystick.ledger.chain import PLAN_LENGTH, WHY_LENGTH, checked, digest
 from tallystick.ledger.filters import Amount
+from tallystick.ledger.journal import default_least
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss

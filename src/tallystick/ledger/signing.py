@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tallystick.errors import Unavailable
-from tallystick.ledger.anchors import config_directory
-from tallystick.ledger.chain import canonical
+from tallystick.ledger.chain import canonical, config_directory
 
 DOMAIN: Final = b"tallystick/signature/1\n"
 

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tallystick import strict_json
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused
 from tallystick.ledger import journal
-from tallystick.ledger.anchors import Anchor, AnchorFile
-from tallystick.ledger.chain import GENESIS, canonical, digest, link
+from tallystick.ledger.chain import GENESIS, Anchor, AnchorFile, canonical, digest, link
 from tallystick.ledger.replay import Book, Broken
 from tallystick.ledger.signing import Signer, verified
 from tallystick.ledger.store import Store, Transaction

@@ -11,8 +11,7 @@ import pytest
 import tallystick as ts
 from tallystick.errors import AdjacencyMismatch, InvalidInput, Refused, UnitMismatch
 from tallystick.ledger import Budget, Filter
-from tallystick.ledger.pricing import price
-from tallystick.ledger.truncation import cut, truncated_rho
+from tallystick.ledger.pricing import cut, price, truncated_rho
 from unit.ledger.adaptive import two_point
 
 ZCDP, APPROX, GDP, RDP = (Filter.named(name) for name in ("zcdp", "approx", "gdp", "rdp@4"))

@@ -14,8 +14,7 @@ from crash.stores import fresh_schema, raised, spend
 from crash.tampering import disarmed, furnished, rewritten, without_triggers
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused, Unavailable
 from tallystick.ledger import Budget, Filter, Ledger, Signer, import_ledger, journal
-from tallystick.ledger.anchors import Anchor, AnchorFile, config_directory
-from tallystick.ledger.chain import GENESIS, link
+from tallystick.ledger.chain import GENESIS, Anchor, AnchorFile, config_directory, link
 
 
 @pytest.fixture
@@ -338,7 +337,7 @@ def test_a_ledger_emptied_while_it_is_open_is_found(path, tmp_path):
 
 
 def test_a_plan_that_loses_nothing_costs_nothing():
-    from tallystick.ledger.truncation import truncated_rho
+    from tallystick.ledger.pricing import truncated_rho
 
     assert truncated_rho(ts.no_loss(), delta=0.0) == 0
     assert truncated_rho(ts.pure_dp(epsilon=0.0), delta=0.0) == 0

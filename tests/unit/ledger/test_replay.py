@@ -9,8 +9,7 @@ import pytest
 from crash.tampering import furnished
 from tallystick.errors import Refused
 from tallystick.ledger.chain import canonical
-from tallystick.ledger.replay import Book, Broken
-from tallystick.ledger.shapes import SHAPES
+from tallystick.ledger.replay import SHAPES, Book, Broken
 
 
 @pytest.fixture

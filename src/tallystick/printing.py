@@ -67,7 +67,7 @@ def percent(share: float) -> str:
     return f"{nearest(100 * share, 6)} %"
 
 
-def percent_up(share: float) -> str:
+def percent_up(share: float | Fraction) -> str:
     """A share that is an upper bound, in per cent of four significant digits, not below it.
 
     >>> percent_up(0.7310585), percent_up(0.99999999), percent_up(0.0)

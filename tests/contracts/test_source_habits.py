@@ -85,3 +85,21 @@ def test_source_never_evaluates_text() -> None:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {"eval", "exec"}
     }
     assert not calls
+
+
+def test_the_picture_of_the_rooms_is_the_layer_contract() -> None:
+    contract = (ROOT / "pyproject.toml").read_text(encoding="utf-8").split("layers = [")[1].split("]")[0]
+    floors = [set(re.findall(r"\w+", line)) for line in re.findall(r'"(.*)"', contract)]
+    picture = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").split("```")[1].splitlines()[1:]
+    words_start = picture[0].index("listen")
+    drawn = [set(re.findall(r"\w+", line[:words_start])) for line in picture]
+    assert drawn == floors
+
+
+def test_colours_are_named_in_one_file() -> None:
+    colour = re.compile(r"#(?:[0-9a-fA-F]{8}|[0-9a-fA-F]{6}|[0-9a-fA-F]{3,4})\b|\b(?:rgba?|hsla?)\(")
+    files = [
+        path for path in (ROOT / "src").rglob("*") if path.is_file() and path.suffix in {".py", ".j2", ".toml", ".sql"}
+    ]
+    found = {path.name for path in files if colour.search(path.read_text(encoding="utf-8"))}
+    assert found == {"drawing.py"}

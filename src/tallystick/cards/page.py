@@ -7,6 +7,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from tallystick.cards.pictures import icons_svg, tradeoff_svg
+from tallystick.drawing import css_variables
 from tallystick.printing import given, percent_up, plain, up
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ def page(facts: Mapping[str, Any], embedded: str) -> str:
     limit, curve = facts["words"]["limit"], facts["promise"]["tradeoff"]
     without, within = (min(100, max(0, round(100 * limit[name]))) for name in ("false_alarm", "hit"))
     return _template().render(
+        look=Markup(css_variables()),
         card=facts,
         limit=limit,
         table=facts["words"]["table"],

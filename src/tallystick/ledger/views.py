@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 from html import escape
 from typing import TYPE_CHECKING
 
+from tallystick.drawing import bar, table
+
 if TYPE_CHECKING:
     from tallystick.ledger.account import Account
     from tallystick.ledger.book import Ledger
     from tallystick.ledger.charge import Charge
-
-_CELL = "padding:2px 10px;text-align:left"
 
 
 def when(at: int) -> str:
@@ -21,26 +21,6 @@ def when(at: int) -> str:
     '1970-01-01 00:00'
     """
     return datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%d %H:%M")
-
-
-def table(header: list[str], rows: list[list[str]]) -> str:
-    """An HTML table; every cell is escaped."""
-    head = "".join(f"<th style='{_CELL}'>{escape(cell)}</th>" for cell in header)
-    body = "".join("<tr>" + "".join(f"<td style='{_CELL}'>{escape(c)}</td>" for c in row) + "</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def bar(used: int, limit: int) -> str:
-    """A bar of what is used, as HTML.
-
-    >>> "width:50.0%" in bar(1, 2)
-    True
-    """
-    share = 100 * used / limit
-    return (
-        "<div style='width:260px;height:10px;border:1px solid #888;background:#fff'>"
-        f"<div style='width:{share:.1f}%;height:10px;background:#3b6ea5'></div></div>"
-    )
 
 
 def account_html(account: Account) -> str:
@@ -57,7 +37,7 @@ def account_html(account: Account) -> str:
     return (
         f"<div><b>{escape(account.name)}</b> ({account.kind}, per {escape(account.unit)}, "
         f"{escape(account.currency.title)})"
-        f"{bar(used.a0, limit.a0)}"
+        f"{bar(used.a0 / limit.a0)}"
         f"<div>promise: never more than {escape(str(limit))}; used {escape(str(used))}; "
         f"left {escape(left.text(upward=False))}</div>"
         + lifetime

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from tallystick.drawing import BLUE, QUIET, VERMILLION
 from tallystick.errors import InvalidInput
-from tallystick.plots.canvas import BLUE, QUIET, VERMILLION, sheet
+from tallystick.plots.canvas import sheet
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

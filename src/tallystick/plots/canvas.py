@@ -1,35 +1,22 @@
-"""What the pictures share: the paper, colours that everybody can tell apart, and how they are saved."""
+"""What the pictures share: the sheet they are drawn on and how they are saved. Colours come from ``drawing``."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tallystick.drawing import INK, LETTERS, LINE, PAPER, QUIET
 from tallystick.errors import InvalidInput, Unavailable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's palette, with a yellow dark enough for white paper and a brown: distinguishable with every common
-# kind of colour vision.
-BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, YELLOW, BROWN = (
-    "#0072B2",
-    "#D55E00",
-    "#009E73",
-    "#CC79A7",
-    "#E69F00",
-    "#56B4E9",
-    "#B8A800",
-    "#7A4A1E",
-)
-INK, QUIET, PAPER = "#222222", "#767676", "#FFFFFF"
-PALETTE = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, YELLOW, BROWN, INK)
 FORMATS = (".svg", ".png")
 
 # Any, because the type of the keys differs between versions of matplotlib.
 _SETTINGS: Any = {
-    "font.family": "DejaVu Sans",
+    "font.family": LETTERS[-1],  # everywhere the same, whatever else is installed
     "font.size": 11,
     "axes.edgecolor": QUIET,
     "axes.labelcolor": INK,
@@ -38,7 +25,7 @@ _SETTINGS: Any = {
     "axes.spines.right": False,
     "axes.axisbelow": True,
     "axes.grid": True,
-    "grid.color": "#E6E6E6",
+    "grid.color": LINE,
     "grid.linewidth": 0.8,
     "xtick.color": INK,
     "ytick.color": INK,

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tallystick.drawing import BLUE, GREEN, INK, QUIET, VERMILLION
 from tallystick.errors import InvalidInput
-from tallystick.plots.canvas import BLUE, GREEN, INK, QUIET, VERMILLION, sheet
+from tallystick.plots.canvas import sheet
+from tallystick.printing import percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,7 +51,7 @@ def release(
     if published is not None:
         height = 0.12 * float(y.max())
         axes.errorbar([published], [height], xerr=[[half_width], [half_width]], color=VERMILLION, marker="o", capsize=5)
-        words = f"published, with an interval that\ncovers the true number\n{confidence:.0%} of the time"
+        words = f"published, with an interval that\ncovers the true number\n{percent(confidence)} of the time"
         axes.text(0.02, 0.95, words, transform=axes.transAxes, va="top", color=VERMILLION)
     axes.set_ylim(bottom=0)
     axes.set_yticks([])

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tallystick.drawing import PALETTE, QUIET
 from tallystick.errors import InvalidInput
-from tallystick.plots.canvas import PALETTE, QUIET, sheet
+from tallystick.plots.canvas import sheet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

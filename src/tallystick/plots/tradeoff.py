@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import math
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tallystick.plots.canvas import BLUE, INK, PAPER, QUIET, VERMILLION, sheet
+from tallystick.drawing import BLUE, INK, PAPER, QUIET, SHARE_LABELS, SHARES, VERMILLION
+from tallystick.plots.canvas import sheet
+from tallystick.printing import percent, percent_up
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,14 +43,14 @@ def tradeoff(loss: PrivacyLoss, *, title: str = "What the best attacker can do",
         axes.text(0.04, 0.04, "no attacker\ncan get here", color=BLUE, fontsize=11)
     axes.set(xlim=(0, 1), ylim=(0, 1.005))
     axes.set_aspect("equal")
-    _percent(axes)
+    axes.set_xticks(SHARES, SHARE_LABELS)
+    axes.set_yticks(SHARES, SHARE_LABELS)
     return figure
 
 
 def _mark(axes: Axes, alpha: float, missed: float) -> None:
     axes.plot([alpha], [missed], marker="o", markersize=8, color=VERMILLION, zorder=5, clip_on=False)
-    found = f"{math.ceil(1000 * (1 - missed)) / 10:.1f}%"  # rounded up: it is an upper bound
-    text = f"{alpha:.0%} false alarms:\nat most {found} of people found"
+    text = f"{percent(alpha)} false alarms:\nat most {percent_up(1 - Fraction(missed))} of people found"
     axes.annotate(
         text,
         (alpha, missed),
@@ -60,10 +62,3 @@ def _mark(axes: Axes, alpha: float, missed: float) -> None:
         bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 2},
         arrowprops={"arrowstyle": "-", "color": VERMILLION, "linewidth": 1.2, "shrinkB": 6},
     )
-
-
-def _percent(axes: Axes) -> None:
-    from matplotlib.ticker import PercentFormatter
-
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(PercentFormatter(1.0, decimals=0))

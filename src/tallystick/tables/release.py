@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tallystick.drawing import table
 from tallystick.errors import LedgerIntegrity, Unavailable
 from tallystick.printing import nearest
 from tallystick.tables.estimates import Estimate, Noisy
@@ -188,13 +189,8 @@ class Release:
         return f"<Release of plan {self.plan.hash[:12]}: {len(self)} groups, columns {', '.join(self.columns)}>"
 
     def _repr_html_(self) -> str:
-        from html import escape
-
-        head = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{escape(_shown(v))}</td>" for v in row.values()) + "</tr>" for row in self.rows[:50]
-        )
-        return f"<table><tr>{head}</tr>{body}</table><small>{len(self)} groups; plan {self.plan.hash[:12]}</small>"
+        shown = table(self.columns, ([_shown(value) for value in row.values()] for row in self.rows[:50]))
+        return f"{shown}<small>{len(self)} groups; plan {self.plan.hash[:12]}</small>"
 
 
 def _with_interval(value: Any, lower: Any, upper: Any) -> str:

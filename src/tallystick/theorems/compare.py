@@ -14,6 +14,7 @@ from typing import Any
 
 from tallystick.accounting import check
 from tallystick.accounting.loss import PrivacyLoss
+from tallystick.drawing import table
 from tallystick.printing import given, nearest, up
 from tallystick.theorems import side_by_side
 from tallystick.theorems.side_by_side import Composition, DoesNotApply, Found
@@ -83,15 +84,8 @@ class Comparison:
         return {"loss": self.loss, "delta": self.delta, "rows": [row.to_dict() for row in self.rows]}
 
     def _repr_html_(self) -> str:
-        from html import escape
-
-        lines = []
-        for row in self.rows:
-            value = row.shown
-            cells = "".join(f"<td>{escape(text)}</td>" for text in (row.method, value, str(row.kind), row.note))
-            lines.append(f"<tr>{cells}</tr>")
-        head = "<tr><th>method</th><th>epsilon</th><th>kind</th><th>note</th></tr>"
-        return f"<table>{head}{''.join(lines)}</table>"
+        rows = [(row.method, row.shown, str(row.kind), row.note) for row in self.rows]
+        return table(("method", "epsilon", "kind", "note"), rows)
 
     def __str__(self) -> str:
         width = max(len(row.method) for row in self.rows)

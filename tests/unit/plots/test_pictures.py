@@ -13,8 +13,8 @@ from matplotlib.text import Text
 
 import tallystick as ts
 from tallystick import plots
+from tallystick.drawing import PALETTE
 from tallystick.errors import InvalidInput
-from tallystick.plots.canvas import PALETTE
 
 LOSS = 20 * ts.gaussian(sigma=8)
 
@@ -35,7 +35,7 @@ def test_the_tradeoff_picture_draws_the_tradeoff_curve() -> None:
     curve = max(lines(figure), key=len)
     assert np.array_equal(curve[:, 1], np.asarray(LOSS.tradeoff(alpha=curve[:, 0])))
     assert "false alarms" in words(figure)
-    printed = float(re.search(r"at most ([\d.]+)% of people found", words(figure))[1])
+    printed = float(re.search(r"at most ([\d.]+) % of people found", words(figure))[1])
     assert 0 <= printed / 100 - LOSS.power(alpha=0.05) < 0.0011
 
 

@@ -1,0 +1,110 @@
+"""How everything that is shown looks: the colours, the letters, the ticks of shares, and small pieces of SVG and HTML.
+
+Privacy cards, notebooks, web pages and the pictures of ``plots`` take them from here, and no other file names a colour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Final
+
+# Okabe and Ito's colours, with a vermillion and a yellow dark enough to be read on white paper, and a brown:
+# distinguishable with every common kind of colour vision.
+BLUE, VERMILLION, GREEN, PURPLE = "#0072B2", "#C2410C", "#009E73", "#CC79A7"
+ORANGE, SKY, YELLOW, BROWN = "#E69F00", "#56B4E9", "#B8A800", "#7A4A1E"
+INK, QUIET, LINE, PAPER = "#1C2430", "#5D6875", "#D9DEE5", "#FFFFFF"
+PALETTE: Final = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, YELLOW, BROWN, INK)
+
+_ON_PAGES: Final = {
+    "ink": INK,
+    "quiet": QUIET,
+    "line": LINE,
+    "paper": PAPER,
+    "blue": BLUE,
+    "mark": VERMILLION,
+    "wash": "#F4F6F9",
+    "warning": "#FFF7ED",
+    "desk": "#E9EDF2",
+    "shadow": f"{INK}24",
+    "banner": "#17324D",
+    "on-banner": "#DBE6F0",
+    "quiet-on-banner": "#B9CDE0",
+}
+
+LETTERS: Final = ("Helvetica Neue", "Arial", "Liberation Sans", "DejaVu Sans")
+"""The first of these that a reader has; matplotlib brings the last one along."""
+
+_TYPEWRITER: Final = ("DejaVu Sans Mono", "Menlo", "Consolas")
+
+SHARES: Final = tuple(tenth / 10 for tenth in range(0, 11, 2))
+"""Where an axis of shares has its ticks."""
+
+SHARE_LABELS: Final = tuple(f"{10 * tenth} %" for tenth in range(0, 11, 2))
+
+DASHED, DOTTED = (7, 4), (2, 4)
+"""Lengths of a dash and of the gap after it."""
+
+_CELL: Final = "padding:2px 10px;text-align:left"
+
+
+def css_variables() -> str:
+    """The colours and letters for a style sheet, which then says ``var(--ink)`` and ``var(--letters)``.
+
+    >>> css_variables().split("; ")[0]
+    '--ink: #1C2430'
+    """
+    families = {"letters": (*LETTERS, "sans-serif"), "typewriter": (*_TYPEWRITER, "monospace")}
+    fonts = {
+        name: ", ".join(f'"{font}"' if " " in font else font for font in fonts) for name, fonts in families.items()
+    }
+    return "; ".join(f"--{name}: {value}" for name, value in (_ON_PAGES | fonts).items())
+
+
+def svg(parts: Iterable[str], *, width: float, height: float, kind: str, label: str) -> str:
+    """A picture that needs nothing from outside; ``label`` is what a screen reader says.
+
+    >>> svg([], width=2, height=1, kind="bar", label="half & half")
+    '<svg class="bar" viewBox="0 0 2 1" role="img" aria-label="half &amp; half"></svg>'
+    """
+    head = f'<svg class="{kind}" viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(label)}">'
+    return f"{head}{''.join(parts)}</svg>"
+
+
+def text(x: float, y: float, words: str, *, anchor: str = "start") -> str:
+    """Words at a place of a picture."""
+    where = f'x="{x:g}" y="{y:g}" text-anchor="{anchor}"'
+    return f'<text {where} font-size="12.5" fill="{INK}">{escape(words)}</text>'
+
+
+def stroke(path: str, colour: str, *, width: float = 1.0, dashes: tuple[int, int] | None = None) -> str:
+    """A line along a path, which is not filled.
+
+    >>> stroke("M0,0 H9", INK, dashes=DOTTED)
+    '<path d="M0,0 H9" stroke="#1C2430" stroke-width="1" stroke-dasharray="2 4" stroke-linejoin="round" fill="none"/>'
+    """
+    gaps = f' stroke-dasharray="{dashes[0]} {dashes[1]}"' if dashes else ""
+    return f'<path d="{path}" stroke="{colour}" stroke-width="{width:g}"{gaps} stroke-linejoin="round" fill="none"/>'
+
+
+def bar(share: float) -> str:
+    """A bar of which a share is filled, as HTML.
+
+    >>> "width:50.0%" in bar(0.5)
+    True
+    """
+    return (
+        f"<div style='width:260px;height:10px;border:1px solid {QUIET};background:{PAPER}'>"
+        f"<div style='width:{100 * share:.1f}%;height:10px;background:{BLUE}'></div></div>"
+    )
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """An HTML table; every cell is escaped.
+
+    >>> table(["a"], [["<b>"]]).count("&lt;b&gt;")
+    1
+    """
+    head = "".join(f"<th style='{_CELL}'>{escape(cell)}</th>" for cell in header)
+    body = "".join("<tr>" + "".join(f"<td style='{_CELL}'>{escape(c)}</td>" for c in row) + "</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

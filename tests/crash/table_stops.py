@@ -40,10 +40,10 @@ from crash.stores import quick_folder, raised
 from tallystick.accounting.losses import zcdp
 from tallystick.errors import TallystickError
 from tallystick.ledger import Ledger
-from tallystick.ledger.pay import CHARGING, FAILED, INTERRUPTED
+from tallystick.ledger.pay import CHARGING, FAILED, INTERRUPTED, LEASE
 from tallystick.tables import measures
 from tallystick.tables.plan import Plan
-from tallystick.tables.run import LEASE, Run
+from tallystick.tables.run import Run
 from tallystick.tables.table import Private
 
 SIGNALS = {"kill": signal.SIGKILL, "terminate": signal.SIGTERM, "interrupt": signal.SIGINT}
@@ -51,7 +51,7 @@ DATA = ("vanish", "change", "empty", "reorder", "lock")
 WAYS = (*SIGNALS, "full disk", *DATA)
 KINDS = ("csv", "parquet", "duckdb")
 ONLY = {"empty": "csv", "reorder": "csv", "lock": "duckdb"}  # the other ways take every kind of source in turn
-LEASE_OVER = 7 * 3600.0
+LEASE_OVER = LEASE + 60.0
 STOPS_PER_LEDGER = 60
 SECRET = "zebedee"
 """Stands in every row, and so in every message that quotes data."""
@@ -282,7 +282,7 @@ def unexpected(way: str, point: str | None, state: str) -> Iterator[str]:
 
 
 def look(desk: Desk, key: str, told: str | None, seen: int) -> None:
-    """The charge of a stopped table, now and seven hours later, and the way back to work."""
+    """The charge of a stopped table, now and when its lease is over, and the way back to work."""
 
     def say(name: str, text: object) -> None:
         os.write(seen, f"told\t{name}\t{str(text).replace(chr(10), ' ')[:300]}\n".encode())

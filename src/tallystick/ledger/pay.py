@@ -6,23 +6,26 @@
     commit                the answer is stored, then handed out
 
 A failure before the charge costs nothing; a failure after it keeps the charge and closes the source (journal.py). A
+worker that is killed cannot say so: its lease is short and renewed while it draws, and runs out when it is gone. A
 mechanism with its value, a table plan and a training run all pay here, so this order is written once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from tallystick.errors import AlreadyCommitted, Unavailable
+from tallystick.errors import AlreadyCommitted, TallystickError, Unavailable
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
     from tallystick.ledger.account import Account
-    from tallystick.ledger.charge import Receipt
+    from tallystick.ledger.charge import Charge, Receipt
 
-LEASE: Final = 300.0
+LEASE: Final = 600.0
 FAILED: Final = (
     "the release failed after its charge had started, so the charge stays paid and has no answer; why is withheld, "
     "because it could depend on the data. The data are closed to further plans until their owner clears them"
@@ -98,7 +101,9 @@ def pay(
     except KeyboardInterrupt:
         raise KeyboardInterrupt(CHARGING) from None
     try:
-        receipt = charge.commit(release.draw())
+        with _renewed(charge, lease) if release.source else contextlib.nullcontext():
+            drawn = release.draw()
+        receipt = charge.commit(drawn)
     except BaseException as error:
         problem = type(error)
         if not release.source:
@@ -109,6 +114,26 @@ def pay(
     # outside the handler, so that the error does not travel along, not even with an interruption of the burning
     charge.burn_quietly(problem)
     raise KeyboardInterrupt(INTERRUPTED) if issubclass(problem, KeyboardInterrupt) else Unavailable(FAILED)
+
+
+@contextlib.contextmanager
+def _renewed(charge: Charge, lease: float) -> Iterator[None]:
+    """Renew the lease three times as often as it runs out, as long as the block and its process live."""
+    over = threading.Event()
+
+    def renew() -> None:
+        while not over.wait(lease / 3):
+            with contextlib.suppress(TallystickError):  # a store that is away may be back in time; a lost lease is lost
+                charge.renew(lease=lease)
+
+    beat = threading.Thread(target=renew, daemon=True)
+    try:
+        beat.start()
+        yield
+    finally:
+        over.set()
+        if beat.ident is not None:
+            beat.join()
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from tallystick.ledger.account import Account
     from tallystick.tables.plan import Plan
 
-LEASE = 6 * 3600.0
 Progress = Callable[[str], None] | None
 
 
@@ -85,7 +84,7 @@ def release(
     asked = Run(plan, account, progress, dataset)
     as_registered(plan, account.ledger.fixed_for(asked.source))
     try:
-        paid = pay(asked, account, why=why, key=key, delta=delta, lease=LEASE)
+        paid = pay(asked, account, why=why, key=key, delta=delta)
     except BudgetExceeded as problem:
         raise with_plans(plan, problem) from None
     return Release(plan, paid.answer, paid.receipt, fresh=paid.fresh)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,6 +11,8 @@ import pytest
 
 import tallystick as ts
 from tallystick.errors import BudgetExceeded, InvalidInput, Unavailable
+from tallystick.ledger import Ledger
+from tallystick.ledger.charge import Charge
 from tallystick.ledger.pay import FAILED, pay
 
 
@@ -98,6 +102,47 @@ def test_an_answer_that_cannot_be_stored_is_a_failure_like_any_other(clinic):
     with pytest.raises(Unavailable, match="withheld"):
         pay(odd, clinic, why="x")
     assert states(clinic) == ["BURNED"]
+
+
+def test_a_lease_is_renewed_while_data_are_read_and_not_after_that(clinic, clock, place, config):
+    """A short lease tells soon that a worker was killed, and must not end one that lives."""
+    slow, lease = Survey(), 0.06
+
+    def draw():
+        with Ledger(place, config=config, clock=clock) as other:
+            for _ in range(4):
+                clock.seconds += 0.04
+                waited = time.monotonic()
+                while other.charge_row(clinic.history()[0].charge)[0].lease_until <= (clock.seconds + 0.04) * 1000:
+                    assert time.monotonic() < waited + 20, "nobody renews it"
+                    time.sleep(0.005)
+            assert other.recover() == (0, 0)
+        return 7
+
+    slow.draw = draw
+    before = threading.active_count()
+    assert pay(slow, clinic, why="x", lease=lease).fresh
+    with pytest.raises(Unavailable):
+        pay(Survey(fails={"draw": ValueError()}), clinic, why="x", lease=lease)
+    assert threading.active_count() == before
+    assert states(clinic) == ["COMMITTED", "BURNED"]
+    head = clinic.ledger.head()
+    time.sleep(0.1)
+    assert clinic.ledger.head() == head
+    assert clinic.ledger.verify().problems == ()
+
+
+def test_a_store_that_is_away_for_a_moment_does_not_end_a_release(clinic, monkeypatch):
+    tried = threading.Event()
+
+    def away(charge, *, lease):
+        tried.set()
+        raise Unavailable("away")
+
+    monkeypatch.setattr(Charge, "renew", away)
+    slow = Survey()
+    slow.draw = lambda: tried.wait(20) and 7
+    assert pay(slow, clinic, why="x", lease=0.03).answer == 7
 
 
 def test_an_interrupt_stays_an_interrupt(clinic):

@@ -14,9 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tallystick.tables import estimates
-from tallystick.tables.aggregates import Measure, Numbers, word
-from tallystick.tables.estimates import Estimate
+from tallystick.tables.aggregates import Estimate, Measure, Numbers, ratio, word
 from tallystick.tables.parts import Part, Present, Rows
 from tallystick.tables.schema import column_name
 
@@ -37,7 +35,7 @@ class Filled(Measure):
 
     def read(self, numbers: Numbers, confidence: float) -> tuple[Estimate, ...]:
         present, rows = (numbers[part] for part in self.parts())
-        return (estimates.ratio(present, rows, 1.0, confidence),)
+        return (ratio(present, rows, 1.0, confidence),)
 
     def error(self, numbers: Numbers, confidence: float, group_size: float) -> float:
         present = numbers[self.parts()[0]]

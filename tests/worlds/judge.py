@@ -12,10 +12,10 @@ import numpy as np
 
 from tallystick.errors import TallystickError
 from tallystick.tables import run
-from tallystick.tables.asked import UNITS
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.parts import Part
 from tallystick.tables.plan import Plan
+from tallystick.tables.query import UNITS
 from worlds import questions
 from worlds.engines import Host, Places
 from worlds.tables import drawn

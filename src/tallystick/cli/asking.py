@@ -11,8 +11,8 @@ import typer
 from tallystick.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from tallystick.tables.asked import Query
     from tallystick.tables.plan import Plan
+    from tallystick.tables.query import Query
     from tallystick.tables.table import Table
 
 Name = Annotated[str, typer.Argument(help="The dataset's name.")]

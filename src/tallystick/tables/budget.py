@@ -21,10 +21,10 @@ from tallystick.mechanisms.base import confidence_level
 from tallystick.mechanisms.exact.lattice import rounded_up
 from tallystick.mechanisms.noise.laws import SMOOTH_VECTOR_SIGMA, DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from tallystick.printing import down, up
-from tallystick.tables.asked import UNITS, Query
-from tallystick.tables.estimates import Noisy
+from tallystick.tables.aggregates import Noisy
 from tallystick.tables.keyset import PrivateKeys
 from tallystick.tables.parts import Part
+from tallystick.tables.query import UNITS, Query
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss

@@ -22,7 +22,7 @@ from tallystick.tables.aggregates import (
     Variance,
     word,
 )
-from tallystick.tables.grid import bounds, histogram_bins
+from tallystick.tables.parts import bounds, histogram_bins
 from tallystick.tables.schema import column_name
 
 

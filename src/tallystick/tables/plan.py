@@ -12,18 +12,20 @@ from tallystick.accounting import check
 from tallystick.accounting.adjacency import Protects
 from tallystick.errors import AdjacencyMismatch, InvalidInput, Refused
 from tallystick.mechanisms.base import confidence_level
+from tallystick.printing import given
 from tallystick.strict_json import read, same
-from tallystick.tables.asked import Query
-from tallystick.tables.blocks import within_block
 from tallystick.tables.budget import Noise, errors, for_gaussian_account, lone_probability, priced, threshold
-from tallystick.tables.keyset import PrivateKeys
+from tallystick.tables.expressions import col
+from tallystick.tables.keyset import PrivateKeys, PublicTable
+from tallystick.tables.query import Query
 from tallystick.tables.sources import source_of
-from tallystick.tables.table import LONGEST_TEXT, EachRow, written
+from tallystick.tables.table import LONGEST_TEXT, EachRow, Step, written
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
     from tallystick.ledger.account import Account
     from tallystick.tables.release import Release
+
 
 FORMAT = "tallystick/plan/1"
 
@@ -83,14 +85,10 @@ class Plan:
 
     def explain(self) -> str:
         """Stages, sensitivities, noise and shares, in words."""
-        from tallystick.tables.explain import explained
-
         return explained(self)
 
     def facts(self) -> dict[str, Any]:
         """Everything a privacy card says about this plan, as plain data."""
-        from tallystick.tables.explain import facts
-
         return facts(self)
 
     def sql(self, *, dialect: str = "duckdb") -> str:
@@ -197,3 +195,144 @@ def make_plan(query: Query, budget: Mapping[str, Any], *, account: Account | Non
 
 def _canonical(told: Any) -> str:
     return json.dumps(told, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+# A plan in words, and as the plain facts that a privacy card shows.
+
+RULES = (
+    "rows with a missing unit or group are dropped",
+    "NaN, and CSV cells not of their declared type, are missing; without a stand-in they are left out",
+    "values beyond the bounds, infinities included, count as the nearest bound; histograms leave them out",
+    "CSV lines with too few cells are dropped, cells too many ignored; records over 1 MiB or not in UTF-8 are dropped",
+    "of a CSV record with a quote that is not closed, the line on which it begins is dropped",
+    "text is compared byte by byte, whatever collation a column has",
+    "integers beyond 64 bits, and dates before the year 1 or after 9999, are missing",
+    "numbers beyond 1e300 count as 1e300, those closer to 0 than 1e-300 as 0",
+    "measures are rounded down to a public power-of-two step and added as integers",
+    "a unit with more rows in a group than allowed keeps them all at a smaller weight, rounded down",
+    "a unit with more groups than allowed keeps those with the smallest keyed hash of (unit, group)",
+)
+
+
+def facts(plan: Plan) -> dict[str, Any]:
+    """JSON-able facts; nothing in them comes from data."""
+    from tallystick import __version__
+
+    query, table = plan.query, plan.query.table
+    return {
+        "plan": plan.hash,
+        "version": __version__,
+        "table": table.name,
+        "source": table.source.to_data(),
+        "unit": "each row" if isinstance(table.unit, EachRow) else table.unit,
+        "row_level": isinstance(table.unit, EachRow),
+        "adjacency": table.adjacency.value,
+        "max_groups": query.caps.max_groups,
+        "max_rows_per_group": query.caps.max_rows,
+        "group_by": list(query.columns),
+        "keys": _keys(plan),
+        "steps": [step.kind for step in table.steps],
+        "rules": list(RULES),
+        "measures": [_measure(plan, name) for name in plan.measures],
+        "parts": _parts(plan),
+        "budget": dict(plan.budget),
+        "privacy": str(plan.privacy),
+        "split": "equal predicted relative error, from public information only, unless weights are given",
+        "randomness": "operating-system entropy expanded by AES-256-CTR; exact discrete noise",
+        "intervals": "95%, over the privacy noise; they hold the capped and clamped quantity",
+    }
+
+
+def _keys(plan: Plan) -> dict[str, Any]:
+    keys = plan.query.keys
+    if isinstance(keys, PrivateKeys):
+        return {"kind": "private", "delta": keys.delta, "threshold": plan.threshold, "reached": plan.lone_probability}
+    return {"kind": "public" if keys else "total", "count": len(keys.rows) if isinstance(keys, PublicTable) else 1}
+
+
+def _measure(plan: Plan, name: str) -> dict[str, Any]:
+    measure = dict(plan.query.measures)[name]
+    told = {"name": name, **measure.to_data(), "error": plan.error()[name]}
+    told.pop("whole", None)
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in told.items()}
+
+
+def _parts(plan: Plan) -> list[dict[str, Any]]:
+    query = plan.query
+    told = []
+    for noise in plan.noises:
+        part, order = noise.part, noise.law.order
+        size = part.norm(query.caps, query.table.adjacency, order) ** (1 / order)
+        told.append(
+            {
+                "part": part.label,
+                "norm": f"L{order}",
+                "sensitivity": size * part.scale,
+                "noise": f"discrete {noise.law.name.capitalize()}",
+                "scale": noise.scale * part.scale,
+                "step": part.scale,
+                "share": noise.share,
+            }
+        )
+    return told
+
+
+def explained(plan: Plan) -> str:
+    """The facts as lines of text."""
+    told = facts(plan)
+    unit, keys = told["unit"], told["keys"]
+    lines = [f"plan {plan.hash[:16]} of table {told['table']!r}, {told['privacy']} ({told['adjacency']})"]
+    lines.append(
+        f"  caps     one {unit}: at most {told['max_groups']} groups, "
+        f"in each a weight of {told['max_rows_per_group']} rows"
+    )
+    if told["row_level"]:
+        lines.append("  WARNING  single rows are protected, not the people they are about")
+    if keys["kind"] == "private":
+        lines.append(
+            f"  groups   from the data, shown when the noisy number of units is at least {keys['threshold']} "
+            f"(delta {given(keys['delta'])})"
+        )
+    else:
+        lines.append(f"  groups   {keys['count']} {keys['kind']}; every one appears")
+    for part in told["parts"]:
+        lines.append(
+            f"  part     {part['part']}: {part['norm']} sensitivity {part['sensitivity']:.6g}, {part['noise']} "
+            f"{part['scale']:.6g}, {100 * part['share']:.1f}% of the budget"
+        )
+    for measure in told["measures"]:
+        lines.append(f"  measure  {measure['name']}: {measure['kind']}, +-{measure['error']:.4g} at 95%")
+    lines.append("           (errors of means, variances and quantiles: for a group of 1000 rows)")
+    lines += [f"  rule     {rule}" for rule in told["rules"]]
+    return "\n".join(lines)
+
+
+# A table that a block pays for keeps to its block: the block's predicate is the first filter of its plan.
+
+
+def within_block(query: Query, payer: Account) -> Query:
+    """The question about the rows of the payer's block; refused when nothing says which rows these are.
+
+    A population pays the largest of its blocks only, so a block that could ask about everybody would be asked once per
+    block and paid for once.
+    """
+    table, filters = query.table, []
+    for partition in payer.partitions():
+        if not partition.column:
+            raise Refused(
+                f"account {payer.name!r} is a block of {partition.name!r} that does not say which rows are its own, so "
+                "a table could ask about everybody at the price of one block; open it with "
+                "Partition(..., column=, values=), or without partition="
+            )
+        condition = col(partition.column).isin(partition.values)
+        kind = "text" if isinstance(partition.values[0], str) else "integer"
+        if table.base.type_of(partition.column) != kind:
+            raise Refused(
+                f"blocks of {partition.name!r} are told apart by {kind} values, and {partition.column!r} is "
+                f"{table.base.type_of(partition.column)} here: two blocks could share rows"
+            )
+        filters.append(Step("filter", expression=condition))
+    there = [step.to_data() for step in table.steps[: len(filters)]]
+    if same(there, [step.to_data() for step in filters]):  # 1 and 1.0 are equal to Python, and different filters
+        return query
+    return query.about(replace(table, stored=table.base, steps=(*filters, *table.steps)))

@@ -15,7 +15,7 @@ import numpy as np
 from tallystick.drawing import table
 from tallystick.errors import LedgerIntegrity, Unavailable
 from tallystick.printing import nearest
-from tallystick.tables.estimates import Estimate, Noisy
+from tallystick.tables.aggregates import Estimate, Noisy
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.table import EachRow
 from tallystick.visible import inert, visible

@@ -16,14 +16,14 @@ from tallystick.tables import expressions
 from tallystick.tables.aggregates import Measure
 from tallystick.tables.engines.base import open_engine
 from tallystick.tables.expressions import Expression
-from tallystick.tables.grid import bounds
 from tallystick.tables.keyset import GROUPABLE, PrivateKeys, PublicTable, private_keys, public_keys, public_table
+from tallystick.tables.parts import bounds
 from tallystick.tables.schema import Schema, column_name
 from tallystick.tables.sources import Source, source_from_data, source_of
 
 if TYPE_CHECKING:
     from tallystick.ledger.account import Account
-    from tallystick.tables.asked import Query
+    from tallystick.tables.query import Query
 
 FORMAT = "tallystick/table/1"
 MOST_GROUPS = 10_000
@@ -296,7 +296,7 @@ class Grouped:
 
     def agg(self, **measures: Measure) -> Query:
         """The aggregates of each group, by name."""
-        from tallystick.tables.asked import Query
+        from tallystick.tables.query import Query
 
         return Query.of(self, measures)
 

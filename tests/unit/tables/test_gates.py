@@ -18,8 +18,7 @@ import tallystick as ts
 from tallystick.errors import InvalidInput, Refused, TallystickError
 from tallystick.ledger import Account
 from tallystick.tables import expressions, run
-from tallystick.tables.engines.duckdb import DuckEngine
-from tallystick.tables.engines.scratch import Scratch
+from tallystick.tables.engines.duckdb import DuckEngine, Scratch
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.parts import Total
 from tallystick.tables.plan import Plan

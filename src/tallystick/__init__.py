@@ -60,6 +60,7 @@ _ROOMS = {
     "theorems": "theorems",
     "aggregate": "mechanisms.aggregate",
     "keys": "mechanisms.keys",
+    "learn": "learn",
     "noise": "mechanisms.noise",
     "response": "mechanisms.response",
     "select": "mechanisms.select",
@@ -68,6 +69,7 @@ _ROOMS = {
 __all__ = ["__version__", "errors", *_HOMES, *_ROOMS]
 
 if TYPE_CHECKING:
+    from tallystick import learn as learn
     from tallystick import theorems as theorems
     from tallystick.accounting.adjacency import Adjacency as Adjacency
     from tallystick.accounting.adjacency import Direction as Direction

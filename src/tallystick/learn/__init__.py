@@ -1,0 +1,33 @@
+"""Private learning: estimators with scikit-learn's habits, priced before they see data and paid for through an account.
+
+    model = ts.learn.LogisticRegression(epsilon=1, delta=1e-6, row_norm=1, classes=[0, 1])
+    model.privacy                                     what one fit loses; no data needed
+    model.fit(X, y, account=clinic, why="triage")     charged first, then fitted, then recorded
+
+Names resolve one by one, so that a name that needs neither scikit-learn nor torch works without them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_HOMES: dict[str, str] = {}
+_ROOMS: tuple[str, ...] = ()
+
+__all__ = sorted([*_HOMES, *_ROOMS])
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(importlib.import_module(f"tallystick.learn.{_HOMES[name]}"), name)
+    elif name in _ROOMS:
+        value = importlib.import_module(f"tallystick.learn.{name}")
+    else:
+        raise AttributeError(f"module 'tallystick.learn' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

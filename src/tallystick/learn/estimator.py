@@ -1,0 +1,166 @@
+"""What every estimator is: hyper-parameters that know their price, and one way to be fitted.
+
+    estimator.privacy                    what one fit loses, before any data is seen
+    estimator.fit(X, y, account=...)     check what is public, charge, fit, store; the same key gives the same model
+
+A subclass writes ``_recipe`` (a frozen value with ``privacy`` of one row and ``train``) and ``_keep`` (what was
+released becomes attributes). Nothing but ``train`` sees data, and everything it returns is the release.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from tallystick.accounting import check
+from tallystick.errors import InvalidInput, Refused, Unavailable
+from tallystick.learn.records import Given, given
+from tallystick.ledger.pay import LEASE, pay
+from tallystick.mechanisms.base import UnrecordedRelease, unrecorded
+from tallystick.mechanisms.exact.randomness import SYSTEM, Source
+
+try:
+    from sklearn.base import BaseEstimator
+except ImportError:
+    raise Unavailable("estimators need scikit-learn; works: pip install 'tallystick[learn]'") from None
+
+if TYPE_CHECKING:
+    from tallystick.accounting.loss import PrivacyLoss
+    from tallystick.ledger.account import Account
+    from tallystick.ledger.receipt import Receipt
+
+Answer = dict[str, Any]
+"""What a fit releases: numbers, text, lists and arrays, as the ledger stores them."""
+
+SEARCH = (
+    "scikit-learn's searches and cross-validation fit many models on the same people and look at every score: each "
+    "look is a release that nobody pays for. Works: ts.learn.tune(...), which pays once for the best of many; or "
+    "fit once with an account and score with score(X, y, account=..., why=...)"
+)
+
+
+class Recipe(Protocol):
+    """How one model is made: public facts only, written out by ``repr`` so that two requests can be told apart."""
+
+    @property
+    def privacy(self) -> PrivacyLoss:
+        """What one fit loses to one row."""
+
+    def train(self, data: Given, source: Source) -> Answer:
+        """The private model of usable rows. Called once, after the charge; no failure depends on the data."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fit:
+    """One fit as the ledger's payer sees it (``ledger.pay.Payable``)."""
+
+    recipe: Recipe
+    data: Given
+    privacy: PrivacyLoss
+    rows_per_unit: int
+    source: str = ""
+
+    @property
+    def request(self) -> str:
+        """The recipe and the number of columns; the rows are data and not named."""
+        return f"fit {self.recipe!r} on {self.data.width} columns, {self.rows_per_unit} rows per unit"
+
+    def preflight(self) -> None:
+        """What is public was checked when the data were given."""
+
+    def draw(self) -> Answer:
+        """The model."""
+        return self.recipe.train(self.data.usable(self.rows_per_unit), SYSTEM)
+
+
+class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Base of the private estimators; hyper-parameters are the constructor's arguments, as scikit-learn has it."""
+
+    rows_per_unit: int
+    privacy_: PrivacyLoss
+    receipt_: Receipt | None
+    n_features_in_: int
+
+    def _recipe(self) -> Recipe:
+        """Check the hyper-parameters and say how the model is made; sees no data."""
+        raise NotImplementedError
+
+    def _keep(self, answer: Mapping[str, Any]) -> None:
+        """Turn what was released into attributes."""
+        raise NotImplementedError
+
+    @property
+    def privacy(self) -> PrivacyLoss:
+        """What one fit loses to one unit, an upper bound known before any data is seen."""
+        return self._loss(self._recipe())
+
+    def _loss(self, recipe: Recipe) -> PrivacyLoss:
+        rows = check.count("rows_per_unit", self.rows_per_unit, least=1)
+        return recipe.privacy if rows == 1 else recipe.privacy.for_groups(rows)
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        account: Account | None = None,
+        why: str | None = None,
+        key: str | None = None,
+        delta: float | None = None,
+        units: Sequence[Any] | None = None,
+    ) -> Self:
+        """Fit once, charged to ``account`` before the data are used; a failure after that keeps the charge.
+
+        ``units`` names the person (household, device) of each row: every one keeps ``rows_per_unit`` rows and is
+        protected as a whole. Without it each row counts as one unit. ``why``, ``key`` and ``delta`` are those of
+        ``account.release``: the same key gives the same model and charges nothing.
+        """
+        self._refuse_search()
+        recipe = self._recipe()
+        data = given(X, y, units)
+        self._check(data)
+        fit = Fit(recipe, data, self._loss(recipe), self.rows_per_unit)
+        if account is None:
+            self._unpaid(why=why, key=key, delta=delta)
+            answer, receipt = fit.draw(), None
+        else:
+            if why is None:
+                raise InvalidInput("why", why, "a short reason, which the ledger keeps")
+            paid = pay(fit, account, why=why, key=key, delta=delta, lease=LEASE)
+            answer, receipt = paid.answer, paid.receipt
+        self.n_features_in_, self.privacy_, self.receipt_ = data.width, fit.privacy, receipt
+        self._keep(answer)
+        return self
+
+    def _check(self, data: Given) -> None:
+        """Refuse what is public and wrong, before the charge; a subclass adds its own."""
+        if data.targets is None:
+            # The words are scikit-learn's own, which its checks look for.
+            raise InvalidInput("y", None, "one target per row; this estimator requires y to be passed, but it is None")
+
+    def _unpaid(self, **options: Any) -> None:
+        for name, value in options.items():
+            if value is not None:
+                raise InvalidInput(name, value, "nothing, unless an account is given too")
+        if unrecorded.first():
+            warnings.warn(
+                "this fit is recorded nowhere, so fits can add up unnoticed; use fit(X, y, account=..., why=...) to "
+                "charge it (said once per process)",
+                UnrecordedRelease,
+                stacklevel=3,
+            )
+
+    @staticmethod
+    def _refuse_search() -> None:
+        frame = sys._getframe(2)
+        while frame is not None:
+            if frame.f_globals.get("__name__", "").startswith("sklearn.model_selection"):
+                raise Refused(SEARCH)
+            frame = frame.f_back  # type: ignore[assignment]
+
+    def score(self, X: Any, y: Any, **options: Any) -> Any:
+        """Refused unless the data are public (``public=True``): a score of private data is a release."""
+        raise Refused(SEARCH)

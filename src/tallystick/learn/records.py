@@ -1,0 +1,206 @@
+"""Rows as an estimator may see them: one public rule per row, which no other row can change.
+
+The container is public: two dimensions, a numeric dtype, as many labels as rows. What is inside is data, is never
+counted and never raises:
+
+    a row with an entry that is not a finite number           is left out
+    a row longer than the declared norm                       is scaled down to it (the constant column included)
+    a label that is not declared, a target that is no number  leaves its row out; a target beyond its bounds is clamped
+    rows of one unit beyond the declared number               are left out, the first ones in the given order stay
+
+Each rule looks at one row, or at the rows of one unit, so neighbouring data stay neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tallystick.errors import InvalidInput
+
+Array = NDArray[np.float64]
+
+WITHIN = 1.0 - 2.0**-40
+"""A scaled row ends below its norm by this factor, so that rounding does not lift it above."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Given:
+    """Data as they were handed to ``fit``, after the checks of what is public: an array, targets, and units or None."""
+
+    rows: Array
+    targets: NDArray[Any] | None
+    units: Sequence[Any] | None
+
+    @property
+    def width(self) -> int:
+        """Number of columns, which is public."""
+        return int(self.rows.shape[1])
+
+    def usable(self, rows_per_unit: int) -> Given:
+        """Without the rows that hold no numbers, and with the first rows of each unit only."""
+        kept = np.isfinite(self.rows).all(axis=1)
+        if self.units is not None:
+            kept &= first_of_each(self.units, rows_per_unit)
+        return Given(self.rows[kept], None if self.targets is None else self.targets[kept], None)
+
+
+def given(X: Any, y: Any, units: Any = None) -> Given:
+    """Check containers only: dimensions, dtypes and lengths.
+
+    >>> given([[1, 2], [3, 4]], [0, 1]).width
+    2
+    """
+    rows = matrix("X", X)
+    targets = None if y is None else column("y", y, len(rows))
+    return Given(rows, targets, None if units is None else _units(units, len(rows)))
+
+
+def matrix(name: str, X: Any) -> Array:
+    """A two-dimensional numeric array of doubles; a data frame counts if all its columns are numeric.
+
+    >>> matrix("X", [[1, 2]]).shape
+    (1, 2)
+    """
+    allowed = "a table of numbers with two dimensions (rows, features); text and categories are encoded first"
+    if hasattr(X, "toarray") and not isinstance(X, np.ndarray):
+        raise InvalidInput(name, "a sparse matrix", "a dense array: noise is dense")
+    array = _numeric(name, X, allowed)
+    if array.ndim != 2 or array.shape[1] == 0:
+        raise InvalidInput(name, f"shape {array.shape}", allowed)
+    return array
+
+
+def _numeric(name: str, value: Any, allowed: str) -> Array:
+    """A container as doubles. Its dtype is public; what an object array holds is data, so those are refused."""
+    if hasattr(value, "to_numpy") and hasattr(value, "dtypes"):  # pandas, polars: missing values become NaN
+        kinds = value.dtypes
+        value = _frame(value, [kinds] if not hasattr(kinds, "__len__") else list(kinds), name, allowed)
+    try:
+        array = np.asarray(value)
+    except Exception:
+        raise InvalidInput(name, f"a value of type {type(value).__name__}", allowed) from None
+    if array.dtype.kind not in "buif":
+        raise InvalidInput(name, f"dtype {array.dtype}", allowed)
+    with np.errstate(all="ignore"):
+        return np.ascontiguousarray(array, dtype=np.float64)
+
+
+def _frame(frame: Any, kinds: list[Any], name: str, allowed: str) -> Any:
+    numeric = all(
+        getattr(kind, "kind", None) in ("b", "u", "i", "f") or getattr(kind, "is_numeric", lambda: False)()
+        or str(kind) == "Boolean"
+        for kind in kinds
+    )  # fmt: skip
+    if not numeric:
+        raise InvalidInput(name, f"columns of type {', '.join(dict.fromkeys(map(str, kinds)))}", allowed)
+    if type(frame).__module__.startswith("pandas"):
+        return frame.to_numpy(dtype="float64", na_value=np.nan)
+    return frame.to_numpy()
+
+
+def column(name: str, y: Any, length: int) -> NDArray[Any]:
+    """One column of as many entries as there are rows, of any dtype."""
+    allowed = f"a list with one entry per row of X ({length})"
+    try:
+        array = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
+    except Exception:
+        raise InvalidInput(name, f"a value of type {type(y).__name__}", allowed) from None
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1 or len(array) != length:
+        raise InvalidInput(name, f"shape {array.shape}", allowed)
+    return array
+
+
+def _units(units: Any, length: int) -> list[Any]:
+    allowed = f"a list with one identifier per row of X ({length})"
+    try:
+        listed = list(units.to_list() if hasattr(units, "to_list") else units)
+    except Exception:
+        raise InvalidInput("units", f"a value of type {type(units).__name__}", allowed) from None
+    if len(listed) != length:
+        raise InvalidInput("units", f"{len(listed)} entries", allowed)
+    return listed
+
+
+def first_of_each(units: Sequence[Any], most: int) -> NDArray[np.bool_]:
+    """Which rows stay when every unit keeps its first ``most``; a row whose unit has no name is nobody's and goes.
+
+    >>> first_of_each(["a", "b", "a", "a", None], 2).tolist()
+    [True, True, True, False, False]
+    """
+    kept = np.zeros(len(units), dtype=bool)
+    seen: dict[Any, int] = {}
+    for i, unit in enumerate(units):
+        try:
+            if unit is None or unit != unit:
+                continue
+            count = seen.get(unit, 0)
+            seen[unit] = count + 1
+        except Exception:  # an identifier that cannot be compared is no identifier
+            continue
+        kept[i] = count < most
+    return kept
+
+
+def scaled(rows: Array, norm: float, *, constant: float = 0.0) -> Array:
+    """Rows, with a constant column if ``constant`` is not 0, scaled down to the Euclidean norm; free and public.
+
+    >>> scaled(np.array([[3.0, 4.0]]), 1.0).round(3).tolist()
+    [[0.6, 0.8]]
+    """
+    wide = np.column_stack([rows, np.full(len(rows), constant)]) if constant else np.array(rows)
+    largest = np.abs(wide).max(axis=1, initial=0.0, keepdims=True)
+    unit = np.where(largest > 0.0, largest, 1.0)
+    lengths = unit * np.sqrt(np.sum((wide / unit) ** 2, axis=1, keepdims=True))
+    # In two steps, because a length may overflow where its row does not.
+    with np.errstate(over="ignore"):
+        factor = np.where(lengths > norm * WITHIN, norm * WITHIN / np.maximum(lengths, norm * WITHIN), 1.0)
+    safe = np.where(np.isfinite(lengths), wide * factor, (wide / unit) * (norm * WITHIN / np.sqrt(wide.shape[1])))
+    return np.ascontiguousarray(safe)
+
+
+def labelled(targets: NDArray[Any], classes: Sequence[Any]) -> NDArray[np.int64]:
+    """The place of each label among the declared classes, -1 where it is none of them.
+
+    >>> labelled(np.array(["a", "c"]), ["a", "b"]).tolist()
+    [0, -1]
+    """
+    places = {_plain(label): i for i, label in enumerate(classes)}
+    return np.array([_place(places, entry) for entry in targets.tolist()], dtype=np.int64)
+
+
+def _place(places: dict[Any, int], entry: Any) -> int:
+    try:
+        return places.get(entry, -1)
+    except Exception:  # an entry that has no hash is no label
+        return -1
+
+
+def _plain(label: Any) -> Any:
+    return label.item() if isinstance(label, np.generic) else label
+
+
+def numbers(targets: NDArray[Any], low: float, high: float) -> Array:
+    """Targets as doubles clamped to the declared bounds, NaN where there is no number.
+
+    >>> numbers(np.array([0.0, 9.0]), -1.0, 1.0).tolist()
+    [0.0, 1.0]
+    """
+    if targets.dtype.kind in "buif":
+        values = targets.astype(np.float64)
+    else:
+        values = np.array([_double(entry) for entry in targets.tolist()], dtype=np.float64)
+    return np.where(np.isnan(values), np.nan, np.clip(values, low, high))
+
+
+def _double(entry: Any) -> float:
+    try:
+        return float(entry) if isinstance(entry, (int, float)) else np.nan
+    except Exception:
+        return np.nan

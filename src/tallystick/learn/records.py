@@ -157,12 +157,9 @@ def scaled(rows: Array, norm: float, *, constant: float = 0.0) -> Array:
     wide = np.column_stack([rows, np.full(len(rows), constant)]) if constant else np.array(rows)
     largest = np.abs(wide).max(axis=1, initial=0.0, keepdims=True)
     unit = np.where(largest > 0.0, largest, 1.0)
-    lengths = unit * np.sqrt(np.sum((wide / unit) ** 2, axis=1, keepdims=True))
-    # In two steps, because a length may overflow where its row does not.
-    with np.errstate(over="ignore"):
-        factor = np.where(lengths > norm * WITHIN, norm * WITHIN / np.maximum(lengths, norm * WITHIN), 1.0)
-    safe = np.where(np.isfinite(lengths), wide * factor, (wide / unit) * (norm * WITHIN / np.sqrt(wide.shape[1])))
-    return np.ascontiguousarray(safe)
+    shape = wide / unit  # in units of the largest entry, so that nothing overflows
+    room = norm * WITHIN / np.sqrt(np.sum(shape**2, axis=1, keepdims=True).clip(min=1.0))
+    return np.ascontiguousarray(np.where(unit > room, shape * room, wide))
 
 
 def labelled(targets: NDArray[Any], classes: Sequence[Any]) -> NDArray[np.int64]:

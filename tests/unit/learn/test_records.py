@@ -1,0 +1,128 @@
+"""Containers are checked and public; what is inside follows a rule per row, is not counted and never raises."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from tallystick.errors import InvalidInput
+from tallystick.learn.records import first_of_each, given, labelled, matrix, numbers, scaled
+
+ODD = [np.nan, np.inf, -np.inf, 1e308, -1e308, 5e-324, 0.0, -0.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        [1.0, 2.0],
+        np.zeros((2, 0)),
+        np.zeros((2, 2, 2)),
+        [["a", "b"]],
+        [[1, 2], [3]],
+        np.array([[1, "x"]], dtype=object),
+        np.array([[1j]]),
+        pd.DataFrame({"a": ["x"]}),
+        pl.DataFrame({"a": ["x"]}),
+        None,
+        3,
+    ],
+)
+def test_a_container_that_is_no_table_of_numbers_is_refused(X):
+    with pytest.raises(InvalidInput, match=r"^X = "):
+        matrix("X", X)
+
+
+def test_a_refusal_does_not_repeat_the_data():
+    with pytest.raises(InvalidInput) as told:
+        matrix("X", [["secret", "b"]])
+    assert "secret" not in str(told.value)
+
+
+def test_frames_give_the_same_rows_as_arrays():
+    want = np.array([[1.0, 2.0], [np.nan, 4.0]])
+    pandas = pd.DataFrame({"a": pd.array([1, None], dtype="Int64"), "b": [2.0, 4.0]})
+    polars = pl.DataFrame({"a": [1, None], "b": [2.0, 4.0]})
+    for frame in (pandas, polars):
+        np.testing.assert_array_equal(matrix("X", frame), want)
+    assert matrix("X", pd.DataFrame({"a": [True, False]})).tolist() == [[1.0], [0.0]]
+    assert matrix("X", pl.DataFrame({"a": [True, False]})).tolist() == [[1.0], [0.0]]
+
+
+@pytest.mark.parametrize(("y", "units"), [([1], None), ([1, 2, 3], None), ([[1, 2], [3, 4]], None), ([1, 2], ["a"])])
+def test_lengths_must_agree(y, units):
+    with pytest.raises(InvalidInput):
+        given([[1.0], [2.0]], y, units)
+
+
+def test_rows_without_numbers_are_left_out_one_by_one():
+    rows = np.array([[entry, 1.0] for entry in ODD])
+    kept = given(rows, np.arange(len(ODD))).usable(1)
+    assert kept.targets.tolist() == [3, 4, 5, 6, 7, 8]
+
+
+@pytest.mark.parametrize("norm", [1e-3, 1.0, 7.5, 1e6])
+@pytest.mark.parametrize("constant", [0.0, 1.0])
+def test_no_scaled_row_is_longer_than_its_norm_in_exact_arithmetic(norm, constant):
+    from fractions import Fraction
+
+    random = np.random.default_rng(3)
+    rows = np.concatenate(
+        [random.normal(size=(50, 4)) * 10.0 ** random.integers(-300, 300, (50, 1)), [[v] * 4 for v in ODD[3:]]]
+    )
+    for row in scaled(rows, norm, constant=constant):
+        assert np.isfinite(row).all()
+        assert sum(Fraction(float(v)) ** 2 for v in row) <= Fraction(norm) ** 2
+
+
+def test_a_short_row_stays_as_it_is_and_a_long_one_keeps_its_direction():
+    rows = np.array([[0.3, 0.4], [3.0, 4.0]])
+    np.testing.assert_allclose(scaled(rows, 1.0), [[0.3, 0.4], [0.6, 0.8]], rtol=1e-9)
+
+
+def test_scaling_one_row_does_not_depend_on_the_others():
+    random = np.random.default_rng(0)
+    rows = random.normal(size=(20, 3)) * 3
+    alone = np.concatenate([scaled(row[None], 1.0, constant=1.0) for row in rows])
+    np.testing.assert_array_equal(scaled(rows, 1.0, constant=1.0), alone)
+
+
+def test_labels_that_were_not_declared_have_no_place():
+    odd = np.array(["a", "b", None, 3, float("nan"), [1], {"x": 1}], dtype=object)
+    assert labelled(odd, ["b", "a"]).tolist() == [1, 0, -1, -1, -1, -1, -1]
+    assert labelled(np.array([0.0, 1.0, 2.0, np.nan]), [0, 1]).tolist() == [0, 1, -1, -1]
+    assert labelled(np.array([0, 1]), np.array([1, 0])).tolist() == [1, 0]
+
+
+def test_targets_are_clamped_or_no_numbers():
+    assert numbers(np.array([-5.0, 0.5, np.inf]), -1.0, 1.0).tolist() == [-1.0, 0.5, 1.0]
+    found = numbers(np.array([None, "7", 0.25, True], dtype=object), -1.0, 1.0)
+    assert np.isnan(found[:2]).all()
+    assert found[2:].tolist() == [0.25, 1.0]
+
+
+class Rude:
+    """An identifier that cannot be compared."""
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other):
+        raise RuntimeError("no")
+
+
+def test_units_keep_their_first_rows_and_odd_identifiers_raise_nothing():
+    units = ["a", "b", "a", None, float("nan"), [1], Rude(), Rude(), "a"]
+    assert first_of_each(units, 2).tolist()[:6] == [True, True, True, False, False, False]
+    assert not first_of_each(units, 2)[8]
+
+
+def test_removing_one_unit_changes_no_row_of_another():
+    random = np.random.default_rng(1)
+    units = random.integers(0, 6, 60)
+    rows = np.column_stack([units, np.arange(60)]).astype(float)
+    whole = given(rows, units, units).usable(3).rows
+    for gone in range(6):
+        rest = units != gone
+        without = given(rows[rest], units[rest], units[rest]).usable(3).rows
+        np.testing.assert_array_equal(without, whole[whole[:, 0] != gone])

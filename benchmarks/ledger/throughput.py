@@ -13,7 +13,7 @@ from pathlib import Path
 
 import tallystick as ts
 from tallystick.ledger import Account, Budget, Ledger
-from tallystick.ledger.charge import Charge, Terms
+from tallystick.ledger.pay import Charge, Terms
 
 Work = Callable[[Account, int], None]
 

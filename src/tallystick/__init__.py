@@ -38,7 +38,7 @@ _HOMES = {
     "worst": "accounting.sampling",
     "Ledger": "ledger.book",
     "Partition": "ledger.partition",
-    "Receipt": "ledger.charge",
+    "Receipt": "ledger.pay",
     "calibrate": "accounting.calibrate",
     "compare": "theorems.compare",
     "Private": "tables.table",
@@ -93,8 +93,8 @@ if TYPE_CHECKING:
     from tallystick.accounting.losses import zcdp as zcdp
     from tallystick.accounting.sampling import worst as worst
     from tallystick.ledger.book import Ledger as Ledger
-    from tallystick.ledger.charge import Receipt as Receipt
     from tallystick.ledger.partition import Partition as Partition
+    from tallystick.ledger.pay import Receipt as Receipt
     from tallystick.mechanisms import aggregate as aggregate
     from tallystick.mechanisms import keys as keys
     from tallystick.mechanisms import noise as noise

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from tallystick.ledger import Ledger
-from tallystick.ledger.charge import Charge, Terms
+from tallystick.ledger.pay import Charge, Terms
 
 
 def quick_folder() -> str | None:

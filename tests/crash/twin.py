@@ -10,7 +10,7 @@ from crash.stores import Clock, raised
 from tallystick.accounting.losses import zcdp
 from tallystick.ledger import Budget, Filter, Ledger, Partition
 from tallystick.ledger.chain import digest
-from tallystick.ledger.charge import Charge, Terms
+from tallystick.ledger.pay import Charge, Terms
 
 NAMES = ("people", "ward-a", "ward-b", "window", "others")
 LIMITS = {"people": (12, 4), "ward-a": (8, 4), "ward-b": (8, 3), "window": (6, 2), "others": (10, 0)}

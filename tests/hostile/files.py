@@ -26,7 +26,7 @@ from tallystick.cards.check import check_card
 from tallystick.errors import InvalidInput, TallystickError
 from tallystick.ledger.book import import_ledger
 from tallystick.ledger.chain import GENESIS, canonical, link
-from tallystick.ledger.charge import Receipt
+from tallystick.ledger.pay import Receipt
 from tallystick.ledger.signing import Signer
 from tallystick.publish.datasets import Dataset, find, read_note, register
 from tallystick.tables.plan import Plan

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from tallystick.cards.card import Card, card_of
 from tallystick.cards.contents import Subject
 from tallystick.errors import InvalidInput, TallystickError
-from tallystick.ledger.charge import Receipt, request_digest
 from tallystick.ledger.filters import Amount
+from tallystick.ledger.pay import Receipt, request_digest
 from tallystick.tables.sources import request
 
 if TYPE_CHECKING:

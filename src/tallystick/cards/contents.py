@@ -15,8 +15,8 @@ from tallystick.cards.wording import FIELDS, NEIGHBOURS, NOT_STATED, TRUST, not_
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
     from tallystick.ledger.account import Account
-    from tallystick.ledger.charge import Receipt
     from tallystick.ledger.filters import Amount
+    from tallystick.ledger.pay import Receipt
     from tallystick.tables.plan import Plan
 
 SCHEMA, VERSION = "tallystick/card", 1

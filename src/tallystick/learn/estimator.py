@@ -30,7 +30,7 @@ except ImportError:
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
     from tallystick.ledger.account import Account
-    from tallystick.ledger.charge import Receipt
+    from tallystick.ledger.pay import Receipt
 
 Answer = dict[str, Any]
 """What a fit releases: numbers, text, lists and arrays, as the ledger stores them."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from tallystick.ledger.account import Account, Event
 from tallystick.ledger.book import Ledger, import_ledger
 from tallystick.ledger.budget import Budget
-from tallystick.ledger.charge import Charge, Receipt
 from tallystick.ledger.filters import Amount, Filter
 from tallystick.ledger.partition import Partition
+from tallystick.ledger.pay import Charge, Receipt
 from tallystick.ledger.signing import Signer
 
 __all__ = [

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tallystick.ledger import registry, views
 from tallystick.ledger.chain import digest
-from tallystick.ledger.charge import CHARGE_LEASE, Charge
 from tallystick.ledger.filters import Amount, Filter
 from tallystick.ledger.journal import AccountRow, ChargeRow, Line, admit
 from tallystick.ledger.milestones import Statement, so_far
 from tallystick.ledger.opening import partition_of
 from tallystick.ledger.partition import Partition
-from tallystick.ledger.pay import LEASE, Valued, pay
+from tallystick.ledger.pay import CHARGE_LEASE, LEASE, Charge, Valued, pay
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss

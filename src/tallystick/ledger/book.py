@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 from tallystick.errors import InvalidInput, LedgerIntegrity
 from tallystick.ledger import journal, opening, views
 from tallystick.ledger.account import Account, Event, event
-from tallystick.ledger.chain import WHY_LENGTH, Anchor, AnchorFile, checked, digest
-from tallystick.ledger.charge import CHARGE_LEASE, Charge, Receipt, Terms, decode_answer
+from tallystick.ledger.chain import WHY_LENGTH, Anchor, AnchorFile, checked, decode_answer, digest
 from tallystick.ledger.filters import LARGEST, Amount
 from tallystick.ledger.journal import AccountRow, ChargeRow, Position
 from tallystick.ledger.partition import Partition
+from tallystick.ledger.pay import CHARGE_LEASE, Charge, Receipt, Terms
 from tallystick.ledger.registry import Registered, fixed_for, registered
 from tallystick.ledger.signing import Signer
 from tallystick.ledger.store import Probe, Store, Transaction

@@ -15,7 +15,7 @@ from tallystick.ledger.store import Row, Transaction
 
 if TYPE_CHECKING:
     from tallystick.ledger.book import Ledger
-    from tallystick.ledger.charge import Receipt
+    from tallystick.ledger.pay import Receipt
 
 PAGE = 1000
 

@@ -11,7 +11,7 @@ from tallystick.drawing import bar, table
 if TYPE_CHECKING:
     from tallystick.ledger.account import Account
     from tallystick.ledger.book import Ledger
-    from tallystick.ledger.charge import Charge
+    from tallystick.ledger.pay import Charge
 
 
 def when(at: int) -> str:

@@ -21,7 +21,7 @@ from tallystick.tables.table import EachRow
 from tallystick.visible import inert, visible
 
 if TYPE_CHECKING:
-    from tallystick.ledger.charge import Receipt
+    from tallystick.ledger.pay import Receipt
     from tallystick.tables.plan import Plan
 
 FORMAT = "tallystick/release/1"

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tallystick.errors import InvalidInput
-from tallystick.ledger.charge import decode_answer as decode
-from tallystick.ledger.charge import encode_answer as encode
+from tallystick.ledger.chain import decode_answer as decode
+from tallystick.ledger.chain import encode_answer as encode
 
 plain = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
@@ -80,6 +80,6 @@ def test_depth_and_size_are_bounded(monkeypatch):
         deep = [deep]
     with pytest.raises(InvalidInput, match="levels"):
         encode(deep)
-    monkeypatch.setattr("tallystick.ledger.charge.LARGEST_ANSWER", 100)
+    monkeypatch.setattr("tallystick.ledger.chain.LARGEST_ANSWER", 100)
     with pytest.raises(InvalidInput, match="at most 100 bytes"):
         encode("x" * 200)

@@ -19,7 +19,7 @@ from tallystick.errors import (
     Unavailable,
 )
 from tallystick.ledger import Budget, Filter, Ledger, Receipt
-from tallystick.ledger.charge import Charge, Terms
+from tallystick.ledger.pay import Charge, Terms
 
 
 @pytest.fixture

@@ -12,8 +12,7 @@ import pytest
 import tallystick as ts
 from tallystick.errors import BudgetExceeded, InvalidInput, Unavailable
 from tallystick.ledger import Ledger
-from tallystick.ledger.charge import Charge
-from tallystick.ledger.pay import FAILED, pay
+from tallystick.ledger.pay import FAILED, Charge, pay
 
 
 @dataclass
@@ -181,7 +180,7 @@ def test_an_interrupt_while_a_failure_is_recorded_does_not_bring_the_error_along
     def interrupted(self):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tallystick.ledger.charge.Charge.burn", interrupted)
+    monkeypatch.setattr("tallystick.ledger.pay.Charge.burn", interrupted)
     with pytest.raises(KeyboardInterrupt) as stopped:
         pay(Survey(fails={"draw": ValueError("row of Ann: 37")}), clinic, why="x")
     assert stopped.value.__context__ is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tallystick as ts
-from tallystick.ledger.charge import Charge, Terms
+from tallystick.ledger.pay import Charge, Terms
 
 PLANS = [
     (ts.gaussian(sigma=4), None),

@@ -45,6 +45,28 @@ def down(value: float, *, slack: float = SLACK) -> float:
     return lower if value < 0.0 else max(0.0, lower)
 
 
+def times_up(count: int, value: float) -> float:
+    """count times value, exact where a double can be, else rounded up.
+
+    >>> times_up(2, 0.5), times_up(3, 0.1) >= 3 * Fraction(0.1)
+    (1.0, True)
+    """
+    return value if math.isinf(value) else double_above(count * Fraction(value))
+
+
+def double_above(value: Fraction) -> float:
+    """The least float that is not below an exact number; infinite beyond the largest.
+
+    >>> double_above(Fraction(1, 2)), double_above(Fraction(1, 3)) > Fraction(1, 3)
+    (0.5, True)
+    """
+    try:
+        found = float(value)
+    except OverflowError:
+        return math.inf
+    return found if Fraction(found) >= value else math.nextafter(found, math.inf)
+
+
 def delta_up(value: float, *, slack: float = SLACK, positive: bool = False) -> float:
     """A probability of failure rounded up and kept inside [0, 1].
 

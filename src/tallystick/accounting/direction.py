@@ -13,13 +13,14 @@ import numpy as np
 from tallystick.accounting.adjacency import Direction
 from tallystick.accounting.bounds import Bounds
 from tallystick.accounting.compose import WIDTH, Direct, GridSum, SaddleSum, enumerated
-from tallystick.accounting.leaf import Leaf
+from tallystick.accounting.leaf import Leaf, ends_of, largest_together
 from tallystick.accounting.leaves.gaussian import gaussian_pair
 from tallystick.accounting.leaves.renyi import renyi_pair
 from tallystick.accounting.pair import DUST, DominatingPair
 from tallystick.accounting.routes import Contour, Route, routes_of
 from tallystick.numerics.law import EDGE, UNIT, Array, Law, covers, lost_above, lost_mass
 from tallystick.numerics.saddle import log_peak_weight
+from tallystick.rounding import double_above
 
 # What the Renyi route needs of single leaves: their pairs, their divergences, and curves summed to one pair.
 
@@ -168,9 +169,15 @@ class OneDirection:
             if math.isinf(own):
                 return math.inf
             total += count * Fraction(own)
-        found = float(total)
         # Beside mass at infinity every finite loss may be negative; epsilon never is.
-        return max(0.0, found if Fraction(found) >= total else math.nextafter(found, math.inf))
+        return max(0.0, double_above(total))
+
+    def after(self, delta: float) -> float:
+        """The largest loss, where delta is certainly not below the mass at infinity as the leaves know it exactly."""
+        ends = ends_of(self.terms, self.direction)
+        if ends is None or not covers(delta, [(end.mass, count) for end, count in ends]):
+            return math.inf
+        return max(0.0, largest_together(ends))
 
     @property
     def bounded(self) -> bool:
@@ -301,7 +308,8 @@ class OneDirection:
 
     def _edge(self, delta: float) -> Bounds:
         """epsilon at delta 0, or at one that is not above the mass at infinity as far as doubles can tell."""
-        if delta < self.infinity * (1.0 - EDGE):
+        exact = self.after(delta) if delta > 0.0 else math.inf
+        if delta < self.infinity * (1.0 - EDGE) and math.isinf(exact):
             # Masses as small as dust are raised above it, which says nothing from below.
             known = self.exact and (delta == 0.0 or any(mass > 2.0 * DUST for mass, _ in self.lost))
             return Bounds(math.inf if known else 0.0, math.inf)
@@ -310,7 +318,7 @@ class OneDirection:
             ulps = max((pair.upper.value_ulps for pair, _ in self.pairs), default=0.0)
             return Bounds(self.highest * (1.0 - 4.0 * ulps * UNIT) if self.exact else 0.0, self.highest)
         # At the largest loss delta is the mass at infinity; closer than doubles can tell only exact arithmetic helps.
-        top = self.highest if covers(delta, self.lost) else math.inf
+        top = min(exact, self.highest if covers(delta, self.lost) else math.inf)
         near = 0.0 if self.direct is None else self.direct.epsilon_bounds(delta).lower
         return Bounds(min(near, top), top)
 

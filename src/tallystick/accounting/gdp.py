@@ -22,6 +22,9 @@ MU_ULPS = 4.0
 ERFCX = 16.0 * UNIT
 """Relative error of erfcx."""
 
+BEYOND = 100.0
+"""Deviations beyond which a Gaussian tail is zero in doubles."""
+
 SMALL = 0.1
 """Below this mu the difference of two values of erfcx is integrated."""
 
@@ -138,8 +141,11 @@ def excess(mu: float, thresholds: Array) -> tuple[Array, Array]:
     """
     from scipy.special import erfcx, log_ndtr, ndtr
 
-    near, far = thresholds / mu - mu / 2.0, thresholds / mu + mu / 2.0
-    high = np.maximum(near, -1.0)
+    # What a tiny mu makes of a threshold may be no double, and its square none either.
+    with np.errstate(over="ignore"):
+        places = thresholds / mu
+    near, far = places - mu / 2.0, places + mu / 2.0
+    high = np.clip(near, -1.0, BEYOND)
     scale = 0.5 * np.exp(-0.5 * high * high)
     first, second = erfcx(high / math.sqrt(2.0)), erfcx(np.maximum(far, high + mu) / math.sqrt(2.0))
     gap, spread = _gap(high, mu) if mu < SMALL else (first - second, ERFCX * first)

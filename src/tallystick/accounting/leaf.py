@@ -19,7 +19,7 @@ from tallystick.accounting.adjacency import Adjacency, Direction, Protects
 from tallystick.accounting.pair import DominatingPair
 from tallystick.errors import InvalidInput, NotComputable
 from tallystick.numerics.law import Array
-from tallystick.rounding import as_written
+from tallystick.rounding import as_written, double_above
 
 if TYPE_CHECKING:
     from tallystick.accounting.rigorous import Ask
@@ -41,6 +41,13 @@ class Limit(NamedTuple):
     amount: float
     delta: float = 0.0
     order: float | None = None
+
+
+class End(NamedTuple):
+    """Where a law of losses ends: exactly this mass gives everything away, and no other loss is larger than that."""
+
+    mass: Fraction
+    loss: float
 
 
 class Leaf(ABC):
@@ -114,6 +121,10 @@ class Leaf(ABC):
         """A loss that is never exceeded, where one is known beyond what the pair's law says; else infinity."""
         return math.inf
 
+    def end(self, direction: Direction) -> End | None:
+        """The mass at infinity and the largest other loss, where both are known better than the pair's law says."""
+        return None
+
     def log_mgf_bound(self, theta: Array) -> Array | None:
         """Upper bound on log E_P[e^{theta L}] (both directions) that beats the pair's own, or None."""
         return None
@@ -127,6 +138,10 @@ class Leaf(ABC):
 
     def replaced(self) -> Leaf | None:
         """The closed form of this leaf after add/remove -> replace, or None where the general rule is used."""
+        return None
+
+    def grouped(self, size: int) -> Leaf | None:
+        """The closed form of this leaf for groups of ``size`` units, or None where only the chain is known."""
         return None
 
     def sampled_replaced(self, rate: float) -> Leaf | None:
@@ -191,6 +206,20 @@ class Leaf(ABC):
 
 
 Terms = tuple[tuple[Leaf, int], ...]
+
+
+def ends_of(terms: Terms, direction: Direction) -> tuple[tuple[End, int], ...] | None:
+    """Where each leaf of a sum ends, with its count; None if that is not known of all."""
+    ends = [(End(Fraction(0), math.inf) if leaf.gaussian_mu else leaf.end(direction), n) for leaf, n in terms]
+    known = tuple((one, count) for one, count in ends if one is not None)
+    return known if len(known) == len(ends) else None
+
+
+def largest_together(ends: Iterable[tuple[End, int]]) -> float:
+    """The largest loss of a sum that does not give everything away, rounded up."""
+    if any(math.isinf(one.loss) for one, _ in ends):
+        return math.inf
+    return double_above(sum((count * Fraction(one.loss) for one, count in ends), Fraction(0)))
 
 
 def read_leaf(record: Any) -> Leaf:

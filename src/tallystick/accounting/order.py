@@ -18,8 +18,9 @@ from tallystick.accounting.adjacency import Direction
 from tallystick.accounting.direction import OneDirection
 from tallystick.accounting.leaf import Leaf, Terms, merged
 from tallystick.accounting.loss import PrivacyLoss
-from tallystick.accounting.readout import Reader, reader, times_up
+from tallystick.accounting.readout import Reader, reader
 from tallystick.errors import AdjacencyMismatch
+from tallystick.rounding import times_up
 
 MOST_SPLITS = 120
 """Intervals of epsilon or of the order that are looked at before a comparison gives up."""

@@ -415,7 +415,7 @@ def log_sum(logs: Array) -> float:
 
 # Mass at infinity of a composition, and whether a delta covers it: decided exactly where doubles cannot tell.
 
-Masses = Sequence[tuple[float, int]]
+Masses = Sequence[tuple[float | Fraction, int]]
 """What each mechanism loses, and how often it is used."""
 
 EDGE = 1e-12
@@ -423,6 +423,15 @@ EDGE = 1e-12
 
 MOST_BITS = 40_000
 """Bits of an exact product that are written out."""
+
+
+FEW_DIGITS = 1e-290
+"""Below this the rounding of a double is no longer small beside it."""
+
+
+def exact_bits(masses: Masses) -> int:
+    """How long the denominator of the exact product would be."""
+    return sum(count * Fraction(mass).denominator.bit_length() for mass, count in masses)
 
 
 def lost_mass(masses: Masses) -> float:
@@ -449,15 +458,15 @@ def covers(delta: float, masses: Masses) -> bool:
     (True, False)
     """
     rounded = lost_mass(masses)
-    if abs(delta - rounded) > EDGE * rounded:
+    if abs(delta - rounded) > EDGE * rounded and rounded > FEW_DIGITS:
         return delta > rounded
-    some = [(mass, count) for mass, count in masses if mass > 0.0]
-    bits = sum(count * Fraction(mass).denominator.bit_length() for mass, count in some)
-    if bits <= MOST_BITS:
+    some = [(Fraction(mass), count) for mass, count in masses if mass > 0.0]
+    if exact_bits(some) <= MOST_BITS:
         return math.prod(((1 - Fraction(m)) ** n for m, n in some), start=Fraction(1)) >= 1 - Fraction(delta)
     smallest = min(mass for mass, _ in some)
-    digits = 50 + math.ceil(-math.log10(smallest)) + math.ceil(math.log10(sum(n for _, n in some) + 1.0))
+    digits = 50 + smallest.denominator.bit_length() // 3 + math.ceil(math.log10(sum(n for _, n in some) + 1.0))
     with localcontext() as context:
         context.prec = digits
-        kept = math.prod(((1 - Decimal(m)) ** n for m, n in some), start=Decimal(1))
+        left = [((1 - m).numerator / Decimal((1 - m).denominator), n) for m, n in some]
+        kept = math.prod((share**n for share, n in left), start=Decimal(1))
         return Decimal(delta) - (1 - kept) > Decimal(rounded) * Decimal(10) ** -30

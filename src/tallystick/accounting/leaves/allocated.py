@@ -21,6 +21,7 @@ from tallystick.accounting.compose import repeated
 from tallystick.accounting.leaf import Leaf, check_inside
 from tallystick.accounting.leaves.nested import Half, pair_of_halves
 from tallystick.accounting.pair import DominatingPair
+from tallystick.accounting.polygon import LONGEST
 from tallystick.numerics.law import UNIT, Array, Law
 from tallystick.numerics.stoploss import MeanOfRatios
 
@@ -109,12 +110,12 @@ def _listed_law(law: Law, steps: int, side: float) -> Law | None:
     size = law.atoms.size + (law.zero > 0.0)
     if law.segments or size > 40 or not size or math.comb(steps + size - 1, steps) > LISTED:
         return None
+    if law.highest > LONGEST:
+        return None  # ratios that are no doubles
     logs = law.others
     ratios = np.exp(law.atoms)
     if law.zero > 0.0:
         ratios, logs = np.append(ratios, 0.0), np.append(logs, math.log(law.zero))
-    if not np.all(np.isfinite(ratios)):
-        return None
     sums, weights = repeated(ratios, logs, steps)
     gains = repeated(np.expm1(np.append(law.atoms, -math.inf)[:size]), logs, steps)[0]
     order = np.argsort(sums, kind="stable")

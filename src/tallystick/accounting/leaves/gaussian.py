@@ -17,7 +17,7 @@ from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair
 from tallystick.errors import InvalidInput
 from tallystick.numerics.law import APART, NEGLIGIBLE, REACH, Law, Line, Segment
-from tallystick.rounding import as_written
+from tallystick.rounding import as_written, times_up
 
 if TYPE_CHECKING:
     from tallystick.accounting.rigorous import Ask
@@ -83,6 +83,10 @@ class Gaussian(Leaf):
     def replaced(self) -> Leaf:
         return Gaussian(self.sigma / 2.0)
 
+    def grouped(self, size: int) -> Leaf | None:
+        mu = math.nextafter(self.gaussian_mu, math.inf)
+        return Gdp(mu).grouped(size) if mu <= LARGEST_MU else None
+
     def sampled_replaced(self, rate: float) -> Leaf:
         return SampledReplaced(self.sigma, rate)
 
@@ -126,6 +130,10 @@ class Gdp(Leaf):
 
     def replaced(self) -> Leaf:
         return Gdp(2.0 * self.mu)
+
+    def grouped(self, size: int) -> Leaf | None:
+        mu = times_up(size, self.mu)
+        return Gdp(mu) if mu <= LARGEST_MU else None
 
     def squared_mu(self, read: Read = as_written) -> Fraction:
         return read("mu", self.mu) ** 2

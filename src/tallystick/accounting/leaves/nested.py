@@ -9,17 +9,28 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
 
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
-from tallystick.accounting.leaf import DEEPEST, Leaf, Terms, check_terms, merged, written_sum
+from tallystick.accounting.leaf import (
+    DEEPEST,
+    End,
+    Leaf,
+    Terms,
+    check_terms,
+    ends_of,
+    largest_together,
+    merged,
+    written_sum,
+)
 from tallystick.accounting.pair import DominatingPair, told_from_dust
 from tallystick.accounting.polygon import LowerProfile, UpperProfile, law_above, law_below
 from tallystick.errors import InvalidInput
-from tallystick.numerics.law import Array
+from tallystick.numerics.law import MOST_BITS, Array, exact_bits
 
 
 def _check_sum(terms: Any, adjacency: Adjacency | None = None) -> None:
@@ -63,6 +74,13 @@ class Composed(Leaf):
 
     def pair(self, direction: Direction) -> DominatingPair:
         return _composed_pair(self.terms, direction)
+
+    def end(self, direction: Direction) -> End | None:
+        ends = ends_of(self.terms, direction)
+        if ends is None or exact_bits([(one.mass, count) for one, count in ends]) > MOST_BITS:
+            return None
+        kept = math.prod(((1 - one.mass) ** count for one, count in ends), start=Fraction(1))
+        return End(1 - kept, largest_together(ends))
 
     def renyi_above(self, direction: Direction, order: float) -> float:
         return _divergence(self.terms, direction, order)

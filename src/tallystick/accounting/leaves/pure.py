@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,11 +12,11 @@ import numpy as np
 
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction
-from tallystick.accounting.leaf import Leaf, Limit
+from tallystick.accounting.leaf import End, Leaf, Limit
 from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair, told_from_dust
 from tallystick.numerics.law import Law
-from tallystick.rounding import as_written
+from tallystick.rounding import as_written, times_up
 
 if TYPE_CHECKING:
     from tallystick.accounting.rigorous import Ask
@@ -50,6 +51,26 @@ def response_rho(epsilon: float) -> Fraction:
     return Fraction(epsilon * math.tanh(epsilon / 2.0) * SLACK)
 
 
+def grouped_delta(epsilon: float, delta: float, size: int) -> float:
+    """delta (1 + e^epsilon + ... + e^{(size - 1) epsilon}), what a group loses, rounded up to the next double.
+
+    >>> grouped_delta(0.0, 0.25, 3), grouped_delta(1.0, 1e-6, 2) > 1e-6 * (1 + math.e)
+    (0.75, True)
+    """
+    if delta == 0.0:
+        return 0.0
+    if math.log(delta) + (size - 1) * epsilon > 1.0:
+        return 1.0
+    with localcontext() as context:
+        # The digits that e^epsilon - 1 loses beside one, and fifty more.
+        context.prec = 60 + (max(0, -math.floor(math.log10(epsilon))) if epsilon else 0)
+        step = Decimal(epsilon)
+        terms = ((size * step).exp() - 1) / (step.exp() - 1) if epsilon else Decimal(size)
+        total = Decimal(delta) * terms * (1 + Decimal("1e-50") if epsilon else 1)
+        found = float(min(total, Decimal(1)))
+        return found if Decimal(found) >= total or found >= 1.0 else math.nextafter(found, 1.0)
+
+
 @dataclass(frozen=True, slots=True)
 class PureDp(Leaf):
     """Any epsilon-differentially private mechanism; binary randomized response dominates them all."""
@@ -65,6 +86,13 @@ class PureDp(Leaf):
 
     def replaced(self) -> Leaf:
         return PureDp(2.0 * self.epsilon)
+
+    def grouped(self, size: int) -> Leaf | None:
+        epsilon = times_up(size, self.epsilon)
+        return PureDp(epsilon) if epsilon <= check.LARGEST_EPSILON else None
+
+    def end(self, direction: Direction) -> End:
+        return End(Fraction(0), self.epsilon)
 
     @property
     def point(self) -> tuple[float, float]:
@@ -105,8 +133,14 @@ class ApproxDp(Leaf):
         return DominatingPair.exact(two_point_law(self.epsilon, self.delta))
 
     def replaced(self) -> Leaf:
-        grown = (1.0 + math.exp(self.epsilon)) * self.delta if self.epsilon < 700.0 else 1.0
-        return ApproxDp(2.0 * self.epsilon, min(1.0, grown * (1.0 + 1e-15)))
+        return ApproxDp(2.0 * self.epsilon, grouped_delta(self.epsilon, self.delta, 2))
+
+    def grouped(self, size: int) -> Leaf | None:
+        epsilon, delta = times_up(size, self.epsilon), grouped_delta(self.epsilon, self.delta, size)
+        return ApproxDp(epsilon, delta) if epsilon <= check.LARGEST_EPSILON else None
+
+    def end(self, direction: Direction) -> End:
+        return End(Fraction(self.delta), self.epsilon)
 
     @property
     def point(self) -> tuple[float, float]:

@@ -11,9 +11,10 @@ import numpy as np
 
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
-from tallystick.accounting.leaf import Leaf, check_inside, shown
-from tallystick.accounting.pair import DominatingPair, joined_at_zero
+from tallystick.accounting.leaf import End, Leaf, check_inside, shown
+from tallystick.accounting.pair import DominatingPair, joined_at_zero, mixed_loss
 from tallystick.errors import InvalidInput
+from tallystick.numerics.law import UNIT
 
 if TYPE_CHECKING:
     from tallystick.accounting.rigorous import Ask
@@ -68,6 +69,15 @@ class Sampled(Leaf):
     def ceiling(self, direction: Direction) -> float:
         """A unit that stays out with probability 1 - q is missed at most 1/(1 - q) times as often."""
         return math.inf if direction is Direction.REMOVE else -math.log1p(-self.rate) * (1.0 + 1e-15)
+
+    def end(self, direction: Direction) -> End | None:
+        if direction is Direction.ADD:
+            return End(Fraction(0), self.ceiling(direction))
+        plain = self.base.end(direction)
+        if plain is None or math.isinf(plain.loss):
+            return plain and End(Fraction(self.rate) * plain.mass, plain.loss)
+        largest = float(mixed_loss(np.array([plain.loss]), self.rate)[0])
+        return End(Fraction(self.rate) * plain.mass, largest * (1.0 + 16.0 * UNIT))
 
     @property
     def unamplified(self) -> Leaf:

@@ -1,0 +1,104 @@
+"""Infinite only where it is true: at the edge of the mass at infinity, decided by exact fractions and mpmath."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import mpmath
+import pytest
+
+import tallystick as ts
+from tallystick.accounting.leaves.pure import grouped_delta
+from tallystick.numerics.law import covers
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+def test_a_delta_that_is_all_of_a_tiny_mass_leaves_the_largest_loss() -> None:
+    assert ts.approx_dp(epsilon=700, delta=5e-324).epsilon(delta=5e-324) == 700.0
+    assert ts.approx_dp(epsilon=700, delta=1e-323).epsilon(delta=5e-324) == math.inf
+
+
+@pytest.mark.parametrize("delta", [1e-317, math.nextafter(1e-317, 0.0), math.nextafter(1e-317, 1.0)])
+def test_the_mass_of_a_sample_is_compared_exactly(delta: float) -> None:
+    loss = ts.approx_dp(epsilon=1e-12, delta=1e-17).sampled(rate=1e-300)
+    # log(1 + q (e^epsilon - 1)) = q epsilon (1 + 5e-13)
+    truth = 1e-312 if Fraction(delta) >= Fraction(1e-17) * Fraction(1e-300) else math.inf
+    found = loss.epsilon(delta=delta)
+    assert truth <= found
+    assert math.isinf(truth) or found < 1e-299
+
+
+@pytest.mark.parametrize("ulps", range(-3, 4))
+def test_the_mass_of_a_sampled_sum_is_compared_exactly(ulps: int) -> None:
+    delta = 0.50999949 + ulps * math.ulp(0.5)
+    found = (2 * ts.approx_dp(epsilon=2.0, delta=0.3)).sampled(rate=0.999999).epsilon(delta=delta)
+    if Fraction(delta) < Fraction(0.999999) * (1 - (1 - Fraction(0.3)) ** 2):
+        assert found == math.inf
+    else:
+        with mpmath.workdps(40):
+            truth = mpmath.log1p(mpmath.mpf(0.999999) * mpmath.expm1(4))
+        assert truth <= found <= float(truth) * (1 + 1e-14)
+
+
+def test_many_samples_are_compared_with_digits_enough() -> None:
+    tiny = Fraction(1e-200) * Fraction(1e-100)
+    assert covers(1e-294, [(tiny, 10**5)])
+    assert not covers(9.9e-296, [(tiny, 10**5)])
+
+
+@pytest.mark.parametrize("size", [2, 3, 7])
+@pytest.mark.parametrize("epsilon", [0.0, 1e-300, 1e-9, 0.5, 40.0])
+def test_what_a_group_loses_is_rounded_to_the_next_double(size: int, epsilon: float) -> None:
+    delta = 0.0048555862973545 if epsilon < 1.0 else 1e-110
+    with mpmath.workdps(700):
+        exact = mpmath.mpf(delta) * sum(mpmath.exp(i * mpmath.mpf(epsilon)) for i in range(size))
+        found = grouped_delta(epsilon, delta, size)
+        assert found >= exact
+        assert math.nextafter(found, 0.0) < exact
+
+
+@pytest.mark.parametrize("ulps", range(-2, 3))
+def test_a_group_is_decided_at_the_edge(ulps: int) -> None:
+    delta = 0.12861094707523194 + ulps * math.ulp(0.125)
+    found = ts.approx_dp(epsilon=0.5, delta=0.04855586297354595).for_groups(2).epsilon(delta=delta)
+    with mpmath.workdps(50):
+        mass = mpmath.mpf(0.04855586297354595) * (1 + mpmath.exp(0.5))
+    assert found == (1.0 if delta >= mass else math.inf)
+
+
+def test_a_group_of_several_releases_is_read_release_by_release() -> None:
+    """The chain of the whole composition has mass .95 at infinity; each release alone gives a group 2.2e-3."""
+    epsilon, delta = 3.525448056241578, 1.850405838316748e-06
+    found = (2 * ts.approx_dp(epsilon=epsilon, delta=delta)).for_groups(3).epsilon(delta=0.1)
+    with mpmath.workdps(50):
+        step = 3 * mpmath.mpf(epsilon)
+        lost = mpmath.mpf(delta) * sum(mpmath.exp(i * mpmath.mpf(epsilon)) for i in range(3))
+        hit = (1 - lost) / (1 + mpmath.exp(-step))
+        # Two such releases at a threshold between the losses 0 and 2 steps.
+        left = 1 - (1 - lost) ** 2 + hit**2 * -mpmath.expm1(found - 2 * step)
+        assert 0.0 < found < 2 * step
+        assert 0.1 * (1 - 1e-9) < left <= 0.1
+
+
+def test_a_group_of_gaussians_beside_something_else_is_read_release_by_release() -> None:
+    loss = (ts.gaussian(sigma=0.5) + ts.pure_dp(epsilon=1.0)).for_groups(4)
+    apart = ts.gdp(mu=8.0) + ts.pure_dp(epsilon=4.0)
+    assert loss.epsilon(delta=1e-6) <= apart.epsilon(delta=1e-6) * (1 + 1e-9)
+    assert loss.delta(epsilon=60.0) <= apart.delta(epsilon=60.0) * (1 + 1e-9)
+    assert loss.renyi(order=2.0) <= apart.renyi(order=2.0) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("mu", [1e-300, 5e-324])
+def test_a_gaussian_of_almost_no_width_beside_outcomes_makes_no_noise(mu: float) -> None:
+    loss = ts.gdp(mu=mu) + ts.pure_dp(epsilon=0.25)
+    assert 1.0 - 1e-15 <= loss.tradeoff(alpha=0.0) <= 1.0
+    truth = float((mpmath.exp(0.25) - mpmath.exp(0.1)) / (1 + mpmath.exp(0.25)))
+    assert truth <= loss.delta(epsilon=0.1) <= truth * (1 + 1e-11)
+
+
+def test_ratios_that_are_no_doubles_are_not_listed() -> None:
+    found = ts.discrete_laplace(scale=1e-6, sensitivity=7).allocated(steps=3).epsilon(delta=0.0)
+    # The unit takes part in one of three steps: log(e^7e6 / 3) at least.
+    assert 7e6 - math.log(3.0) <= found <= 7e6 * (1 + 1e-12)

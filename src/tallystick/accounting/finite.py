@@ -1,4 +1,4 @@
-"""Finite pairs: their laws, the worse of both orders, and the trade-off polygons they stand for.
+"""Finite pairs: their laws, the worse of both orders, and the pairs that trade-off polygons stand for.
 
 Masses stay masses: nothing here is recovered from a cumulative sum, so an outcome of mass 1e-300 keeps its loss.
 """
@@ -12,6 +12,7 @@ from fractions import Fraction
 import numpy as np
 
 from tallystick.accounting.pair import told_from_dust
+from tallystick.accounting.polygon import LowerTradeoff
 from tallystick.numerics.law import UNIT, Array, Law
 
 SAME = 1e-13
@@ -126,83 +127,17 @@ def _larger(knots: Array, first: _Half, second: _Half) -> tuple[list[float], lis
     return up, down
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LowerTradeoff:
-    """A convex polygon nowhere above the trade-off function it stands for: corners (alpha, beta), decreasing."""
-
-    alpha: Array
-    beta: Array
-
-    @staticmethod
-    def hull(alpha: Array, beta: Array) -> LowerTradeoff:
-        """The lower convex hull of points sorted by alpha. Corners are given points; nothing is rounded."""
-        corners: list[tuple[float, float]] = []
-        for point in zip(alpha.tolist(), beta.tolist(), strict=True):
-            if corners and point[0] == corners[-1][0]:
-                if point[1] >= corners[-1][1]:
-                    continue
-                corners.pop()
-            while len(corners) >= 2 and _above(corners[-2], corners[-1], point):
-                corners.pop()
-            corners.append(point)
-        table = np.array(corners)
-        return LowerTradeoff(table[:, 0], table[:, 1])
-
-    def inverse(self) -> LowerTradeoff:
-        """The left inverse inf{t: f(t) <= alpha}: the polygon mirrored at the diagonal."""
-        x, y = np.append(self.beta[::-1], 1.0), np.append(self.alpha[::-1], 0.0)
-        if x[0] > 0.0:
-            x, y = np.append(0.0, x), np.append(1.0, y)
-        keep = np.append(np.diff(x) > 0.0, True)
-        return LowerTradeoff(x[keep], y[keep])
-
-    def larger(self, other: LowerTradeoff) -> LowerTradeoff:
-        """The larger of two lower bounds, which is one.
-
-        Its corners are corners of either, and crossings. A crossing is rounded, and then lies on or below both lines.
-        """
-        x = np.union1d(self.alpha, other.alpha)
-        f, g = np.interp(x, self.alpha, self.beta), np.interp(x, other.alpha, other.beta)
-        own, its = np.isin(x, self.alpha) & (f >= g), np.isin(x, other.alpha) & (g >= f)
-        points = list(zip(x[own].tolist(), f[own].tolist(), strict=True))
-        points += zip(x[its].tolist(), g[its].tolist(), strict=True)
-        for k in np.flatnonzero((f - g)[:-1] * (f - g)[1:] < 0.0).tolist():
-            points.append(_crossing(self, other, float(x[k]), float(x[k + 1])))
-        table = np.array(sorted(points))
-        return LowerTradeoff.hull(table[:, 0], table[:, 1])
-
-    def law(self) -> Law:
-        """Each segment is an outcome: width its mass under P, drop its mass under Q. Differences are exact."""
-        alphas = [Fraction(0), *map(Fraction, self.alpha.tolist()), Fraction(1)]
-        betas = [Fraction(1), *map(Fraction, self.beta.tolist()), Fraction(0)]
-        atoms, logs, infinity, zero = [], [], Fraction(0), Fraction(0)
-        for k in range(len(alphas) - 1):
-            p, q = alphas[k + 1] - alphas[k], betas[k] - betas[k + 1]
-            if p > 0 and q > 0:
-                near = abs(p - q) < q / 2
-                atoms.append(math.log1p(float((p - q) / q)) if near else math.log(float(p)) - math.log(float(q)))
-                logs.append(math.log(float(p)))
-            else:
-                infinity, zero = infinity + max(p, Fraction(0)), zero + max(q, Fraction(0))
-        return _law(np.array(atoms), np.array(logs), float(infinity), float(zero))
-
-
-def _above(first: tuple[float, float], middle: tuple[float, float], last: tuple[float, float]) -> bool:
-    """Is the middle point surely on or above the chord of the other two? What is kept in doubt does no harm."""
-    run, rise = last[0] - first[0], last[1] - first[1]
-    return (middle[1] - first[1]) * run >= rise * (middle[0] - first[0])
-
-
-def _crossing(f: LowerTradeoff, g: LowerTradeoff, low: float, high: float) -> tuple[float, float]:
-    """Where two lines cross between neighbouring knots: the level rounded, the height below both lines there."""
-    lines = []
-    for curve in (f, g):
-        k = int(np.searchsorted(curve.alpha, high, side="left"))
-        x, y = Fraction(float(curve.alpha[k - 1])), Fraction(float(curve.beta[k - 1]))
-        slope = (Fraction(float(curve.beta[k])) - y) / (Fraction(float(curve.alpha[k])) - x)
-        lines.append((y - slope * x, slope))
-    (a, s), (b, t) = lines
-    at = min(max(float((b - a) / (s - t)), low), high)
-    height = min(a + s * Fraction(at), b + t * Fraction(at))
-    near = float(height)
-    return at, max(0.0, near if Fraction(near) <= height else math.nextafter(near, -math.inf))
+def law_of_polygon(polygon: LowerTradeoff) -> Law:
+    """The pair of a trade-off polygon: a segment is wide as its mass of P and drops by that of Q, both exact."""
+    alphas = [Fraction(0), *map(Fraction, polygon.alpha.tolist()), Fraction(1)]
+    betas = [Fraction(1), *map(Fraction, polygon.beta.tolist()), Fraction(0)]
+    atoms, logs, infinity, zero = [], [], Fraction(0), Fraction(0)
+    for k in range(len(alphas) - 1):
+        p, q = alphas[k + 1] - alphas[k], betas[k] - betas[k + 1]
+        if p > 0 and q > 0:
+            near = abs(p - q) < q / 2
+            atoms.append(math.log1p(float((p - q) / q)) if near else math.log(float(p)) - math.log(float(q)))
+            logs.append(math.log(float(p)))
+        else:
+            infinity, zero = infinity + max(p, Fraction(0)), zero + max(q, Fraction(0))
+    return _law(np.array(atoms), np.array(logs), float(infinity), float(zero))

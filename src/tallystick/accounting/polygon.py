@@ -1,21 +1,24 @@
 """Chords, vertices and hulls of piecewise-linear curves: the one place that rounds them, always outward.
 
-Two pictures of a pair (P, Q) are held as polygons. A *profile* is delta against epsilon >= 0, convex in e^epsilon; two
-of them, one per order of the pair, are the whole pair. A *power curve* is the attacker's best hit rate against the
-false-alarm rate, concave. Which side of the truth a polygon is on is its type: nothing takes an ``UpperProfile`` for a
-lower one.
+Three pictures of a pair (P, Q) are held as polygons. A *profile* is delta against epsilon >= 0, convex in e^epsilon;
+two of them, one per order of the pair, are the whole pair. A *power curve* is the attacker's best hit rate against the
+false-alarm rate, concave; a *trade-off function* is what is missed, convex. Which side of the truth a polygon is on is
+its type: nothing takes an ``UpperProfile`` for a lower one.
 
 Three rules make every polygon here a bound (docs/theory/certification.md, "Polygons"):
 
 1. a chord of an upper bound on a convex curve is an upper bound, and its ends are given points, so nothing is rounded;
-2. a vertex where two lines above a concave curve meet must lie on or above *both* lines where it was rounded to;
+2. a vertex where two lines above a concave curve meet must lie on or above *both* lines where it was rounded to, and
+   one of lines under a convex curve on or below both;
 3. masses are never recovered from cumulative sums: a mass is the difference of two slopes, rounded outward.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
@@ -35,6 +38,33 @@ LEAST = 1e-290
 
 MOST_VERTICES = 1500
 """A power curve with more vertices is thinned, upward."""
+
+Point = tuple[float, float]
+Below = Callable[[Point, Point, Point], bool]
+
+
+def _below(first: Point, middle: Point, last: Point) -> bool:
+    """Is the middle point below the chord of the other two? What is kept in doubt does no harm."""
+    run, rise = last[0] - first[0], last[1] - first[1]
+    return (middle[1] - first[1]) * run < rise * (middle[0] - first[0])
+
+
+def lower_corners(x: Array, y: Array, below: Below = _below) -> list[Point]:
+    """The corners of the lower convex hull of points sorted by x: given points, so nothing is rounded.
+
+    >>> lower_corners(np.array([0.0, 0.5, 0.5, 1.0]), np.array([1.0, 0.5, 0.25, 0.0]))
+    [(0.0, 1.0), (0.5, 0.25), (1.0, 0.0)]
+    """
+    corners: list[Point] = []
+    for point in zip(x.tolist(), y.tolist(), strict=True):
+        if corners and point[0] == corners[-1][0]:
+            if point[1] >= corners[-1][1]:
+                continue
+            corners.pop()
+        while len(corners) >= 2 and not below(corners[-2], corners[-1], point):
+            corners.pop()
+        corners.append(point)
+    return corners
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,7 +173,7 @@ def _under(half: _Profile, index: int, top: float) -> int:
     return index
 
 
-def _points(half: _Profile, index: int) -> tuple[tuple[float, float], tuple[float, float]]:
+def _points(half: _Profile, index: int) -> tuple[Point, Point]:
     x, y = half.epsilon[index : index + 2].tolist(), half.delta[index : index + 2].tolist()
     return (x[0], y[0]), (x[1], y[1])
 
@@ -176,16 +206,11 @@ def _from_nothing(first: _Profile, i: int, second: _Profile, j: int) -> float:
 def _half_hull(half: _Profile) -> _Profile:
     """The convex hull from below of one half, decreasing."""
     delta = np.minimum.accumulate(np.minimum(half.delta, 1.0))
-    corners: list[tuple[float, float]] = []
-    for point in zip(half.epsilon.tolist(), delta.tolist(), strict=True):
-        while len(corners) >= 2 and not _convex(corners[-2], corners[-1], point):
-            corners.pop()
-        corners.append(point)
-    table = np.array(corners)
+    table = np.array(lower_corners(half.epsilon, delta, _convex))
     return _Profile(table[:, 0], table[:, 1])
 
 
-def _convex(first: tuple[float, float], middle: tuple[float, float], last: tuple[float, float]) -> bool:
+def _convex(first: Point, middle: Point, last: Point) -> bool:
     """Is the middle point strictly below the chord (in e^epsilon) of the other two?"""
     before, after = min(middle[0] - first[0], LONGEST), min(last[0] - middle[0], LONGEST)
     return (first[1] - middle[1]) * math.expm1(after) > (middle[1] - last[1]) * -math.expm1(-before)
@@ -220,29 +245,29 @@ class UpperPower:
         vertex costs no more than the same relative rounding of its height.
         """
         inside = other.alpha[(other.alpha > self.power[0]) & (other.alpha < self.power[-1])]
-        pulled = _interpolated(inside, self.power, self.alpha)
+        pulled = interpolated(inside, self.power, self.alpha)
         alpha = np.union1d(self.alpha, pulled[pulled >= LEAST])
-        middle = np.minimum(_interpolated(alpha, self.alpha, self.power) * (1.0 + OUTWARD), 1.0)
+        middle = np.minimum(interpolated(alpha, self.alpha, self.power) * (1.0 + OUTWARD), 1.0)
         # Vertices at levels too small for a double are moved to level 0, which raises the polygon.
         middle[0] = max(float(middle[0]), float(np.max(inside[pulled < LEAST], initial=0.0)))
-        return _capped(alpha, _interpolated(middle, other.alpha, other.power) * (1.0 + OUTWARD))
+        return _capped(alpha, interpolated(middle, other.alpha, other.power) * (1.0 + OUTWARD))
 
     def meet(self, other: UpperPower) -> UpperPower:
         """The smaller of two upper bounds, which is one."""
         alpha = np.union1d(self.alpha, other.alpha)
-        gap = _interpolated(alpha, self.alpha, self.power) - _interpolated(alpha, other.alpha, other.power)
+        gap = interpolated(alpha, self.alpha, self.power) - interpolated(alpha, other.alpha, other.power)
         flips = np.flatnonzero(gap[:-1] * gap[1:] < 0.0)
         share = gap[flips] / (gap[flips] - gap[flips + 1])
         cross = alpha[flips] + (alpha[flips + 1] - alpha[flips]) * share
         alpha = np.union1d(alpha, cross)
-        first, second = _interpolated(alpha, self.alpha, self.power), _interpolated(alpha, other.alpha, other.power)
+        first, second = interpolated(alpha, self.alpha, self.power), interpolated(alpha, other.alpha, other.power)
         # Where the curves cross the vertex must be above both lines (rule 2).
         best = np.where(np.isin(alpha, cross), np.maximum(first, second), np.minimum(first, second))
         return _capped(alpha, best * (1.0 + OUTWARD))
 
     def at(self, alpha: float) -> float:
         """The bound at one level."""
-        found = float(_interpolated(np.array([alpha]), self.alpha, self.power)[0])
+        found = float(interpolated(np.array([alpha]), self.alpha, self.power)[0])
         return min(1.0, found * (1.0 + OUTWARD))
 
     def delta(self, epsilon: Array) -> Array:
@@ -260,12 +285,13 @@ class UpperPower:
         return UpperProfile(epsilon, self.delta(epsilon))
 
 
-def _interpolated(points: Array, x: Array, y: Array) -> Array:
+def interpolated(points: Array, x: Array, y: Array) -> Array:
     """y at the points, between increasing x; by shares of a step, so that nothing overflows."""
     index = np.clip(np.searchsorted(x, points, side="right") - 1, 0, x.size - 2)
     width = x[index + 1] - x[index]
     share = np.where(width > 0.0, (points - x[index]) / np.where(width > 0.0, width, 1.0), 1.0)
-    result: Array = y[index] + np.clip(share, 0.0, 1.0) * (y[index + 1] - y[index])
+    # The last knot keeps its own value, to the bit.
+    result: Array = np.where(share < 1.0, y[index] + np.maximum(share, 0.0) * (y[index + 1] - y[index]), y[index + 1])
     return result
 
 
@@ -331,3 +357,78 @@ def _thinned(alpha: Array, power: Array) -> tuple[Array, Array]:
         keep = np.append(np.diff(alpha) > 0.0, True)
         alpha, power = alpha[keep], power[keep]
     return alpha, power
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LowerTradeoff:
+    """A convex polygon nowhere above the trade-off function it stands for: corners (alpha, beta), decreasing."""
+
+    alpha: Array
+    beta: Array
+
+    @staticmethod
+    def hull(alpha: Array, beta: Array) -> LowerTradeoff:
+        """The lower convex hull of points sorted by alpha. Corners are given points; nothing is rounded."""
+        table = np.array(lower_corners(alpha, beta))
+        return LowerTradeoff(table[:, 0], table[:, 1])
+
+    @staticmethod
+    def under(alpha: Array, beta: Array) -> LowerTradeoff:
+        """The polygon under a convex function of which these values are known: between two knots it is above the
+        extensions of the chords beside them.
+        """
+        slopes = np.diff(beta) / np.diff(alpha)
+        points = [(float(alpha[0]), float(beta[0]))]
+        for i in range(alpha.size - 1):
+            before = slopes[i - 1] if i else -math.inf
+            after = slopes[i + 1] if i + 2 < alpha.size else 0.0
+            if math.isinf(before) or after <= before:
+                # No chord on the left: only the right chord, extended, and the end value bound it.
+                meet = alpha[i]
+                value = min(float(beta[i]), float(beta[i + 1] - after * (alpha[i + 1] - alpha[i])))
+            else:
+                meet = (beta[i + 1] - beta[i] + before * alpha[i] - after * alpha[i + 1]) / (before - after)
+                meet = min(max(meet, alpha[i]), alpha[i + 1])
+                value = min(beta[i] + before * (meet - alpha[i]), beta[i + 1] + after * (meet - alpha[i + 1]))
+            points.append((float(meet), max(0.0, float(value) - 1e-15)))
+            points.append((float(alpha[i + 1]), float(beta[i + 1])))
+        table = np.array(sorted(points))
+        return LowerTradeoff.hull(table[:, 0], table[:, 1])
+
+    def inverse(self) -> LowerTradeoff:
+        """The left inverse inf{t: f(t) <= alpha}: the polygon mirrored at the diagonal."""
+        x, y = np.append(self.beta[::-1], 1.0), np.append(self.alpha[::-1], 0.0)
+        if x[0] > 0.0:
+            x, y = np.append(0.0, x), np.append(1.0, y)
+        keep = np.append(np.diff(x) > 0.0, True)
+        return LowerTradeoff(x[keep], y[keep])
+
+    def larger(self, other: LowerTradeoff) -> LowerTradeoff:
+        """The larger of two lower bounds, which is one.
+
+        Its corners are corners of either, and crossings. A crossing is rounded, and then lies on or below both lines.
+        """
+        x = np.union1d(self.alpha, other.alpha)
+        f, g = interpolated(x, self.alpha, self.beta), interpolated(x, other.alpha, other.beta)
+        own, its = np.isin(x, self.alpha) & (f >= g), np.isin(x, other.alpha) & (g >= f)
+        points = list(zip(x[own].tolist(), f[own].tolist(), strict=True))
+        points += zip(x[its].tolist(), g[its].tolist(), strict=True)
+        for k in np.flatnonzero((f - g)[:-1] * (f - g)[1:] < 0.0).tolist():
+            points.append(_crossing(self, other, float(x[k]), float(x[k + 1])))
+        table = np.array(sorted(points))
+        return LowerTradeoff.hull(table[:, 0], table[:, 1])
+
+
+def _crossing(f: LowerTradeoff, g: LowerTradeoff, low: float, high: float) -> tuple[float, float]:
+    """Where two lines cross between neighbouring knots: the level rounded, the height below both lines there."""
+    lines = []
+    for curve in (f, g):
+        k = int(np.searchsorted(curve.alpha, high, side="left"))
+        x, y = Fraction(float(curve.alpha[k - 1])), Fraction(float(curve.beta[k - 1]))
+        slope = (Fraction(float(curve.beta[k])) - y) / (Fraction(float(curve.alpha[k])) - x)
+        lines.append((y - slope * x, slope))
+    (a, s), (b, t) = lines
+    at = min(max(float((b - a) / (s - t)), low), high)
+    height = min(a + s * Fraction(at), b + t * Fraction(at))
+    near = float(height)
+    return at, max(0.0, near if Fraction(near) <= height else math.nextafter(near, -math.inf))

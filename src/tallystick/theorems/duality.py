@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tallystick.accounting import check
+from tallystick.accounting.polygon import interpolated, lower_corners
 from tallystick.errors import InvalidInput
 from tallystick.rounding import delta_up, exp
 from tallystick.theorems.piecewise import PiecewiseTradeoff, lower_hull
@@ -51,7 +52,7 @@ class PiecewiseProfile:
     def delta(self, *, epsilon: float) -> float:
         """delta at ``epsilon`` (any real number), rounded up."""
         ratio = exp(check.finite("epsilon", epsilon))
-        return delta_up(float(np.interp(ratio, (0.0, *self.ratios), (1.0, *self.deltas))))
+        return delta_up(float(interpolated(np.array(ratio), np.append(0.0, self.ratios), np.append(1.0, self.deltas))))
 
     @staticmethod
     def of_points(points: Iterable[tuple[float, float]]) -> PiecewiseProfile:
@@ -127,17 +128,9 @@ def tradeoff_of_points(points: Iterable[tuple[float, float]]) -> PiecewiseTradeo
 def _profile(ratios: Floats, heights: Floats) -> PiecewiseProfile:
     """Lower convex hull of the points, decreasing: H is convex and under every one of them."""
     order = np.lexsort((heights, ratios))
-    corners: list[tuple[float, float]] = []
-    for at, height in zip(ratios[order].tolist(), heights[order].tolist(), strict=True):
-        level = min(max(height, 0.0, 1.0 - at), corners[-1][1] if corners else 1.0)
-        if corners and at == corners[-1][0]:
-            continue
-        while len(corners) >= 2:
-            (x, y), (u, v) = corners[-2], corners[-1]
-            if (v - y) * (at - x) < (level - y) * (u - x):
-                break
-            corners.pop()
-        corners.append((at, level))
+    at = ratios[order]
+    levels = np.maximum(heights[order], np.maximum(0.0, 1.0 - at))
+    corners = lower_corners(at, np.minimum.accumulate(np.minimum(levels, 1.0)))
     if len(corners) == 1:
         return PiecewiseProfile((1.0,), (1.0,))
     first, second = zip(*corners[1:], strict=True)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tallystick.accounting import check
+from tallystick.accounting.polygon import LowerTradeoff, interpolated, lower_corners
 from tallystick.errors import InvalidInput
 from tallystick.rounding import TINY
 from tallystick.theorems import require
@@ -58,7 +59,13 @@ class PiecewiseTradeoff:
 
     def __call__(self, alpha: float | Floats) -> Floats:
         """The least type-II error at type-I error ``alpha``."""
-        return np.asarray(np.interp(alpha, self.alphas, self.betas))
+        corners = self.polygon
+        return interpolated(np.asarray(alpha, dtype=float), corners.alpha, corners.beta)
+
+    @property
+    def polygon(self) -> LowerTradeoff:
+        """The same corners for the accountant's geometry."""
+        return LowerTradeoff(np.asarray(self.alphas, dtype=float), np.asarray(self.betas, dtype=float))
 
     @staticmethod
     def of_pair(p: Sequence[float] | Floats, q: Sequence[float] | Floats) -> PiecewiseTradeoff:
@@ -118,9 +125,8 @@ class PiecewiseTradeoff:
         >>> PiecewiseTradeoff.of_pair([1.0, 0.0], [0.5, 0.5]).inverse().alphas
         (0.0, 0.5, 1.0)
         """
-        alphas = np.concatenate([self.betas[::-1], [1.0]])
-        betas = np.concatenate([self.alphas[::-1], [0.0]])
-        return lower_hull(alphas, betas)
+        mirrored = self.polygon.inverse()
+        return lower_hull(mirrored.alpha, mirrored.beta)
 
 
 def lower_hull(alphas: Floats, betas: Floats) -> PiecewiseTradeoff:
@@ -129,21 +135,12 @@ def lower_hull(alphas: Floats, betas: Floats) -> PiecewiseTradeoff:
     >>> lower_hull(np.array([0.0, 0.5, 0.5, 1.0]), np.array([1.0, 0.5, 0.25, 0.0])).betas
     (1.0, 0.25, 0.0)
     """
-    a = np.clip(np.asarray(alphas, dtype=float), 0.0, 1.0)
-    b = np.clip(np.asarray(betas, dtype=float), 0.0, 1.0)
+    a = np.append(np.clip(np.asarray(alphas, dtype=float), 0.0, 1.0), 1.0)
+    b = np.append(np.clip(np.asarray(betas, dtype=float), 0.0, 1.0), 0.0)
     # the last cumulative sum may miss 1 by an ulp; the corner (1, 0) is on every trade-off function
     a[a > 1.0 - 1e-15] = 1.0
     order = np.lexsort((b, a))
-    x, y = np.append(a[order], 1.0), np.append(b[order], 0.0)
-    corners: list[tuple[float, float]] = []
-    for at, height in zip(x.tolist(), y.tolist(), strict=True):
-        if corners and at == corners[-1][0]:
-            if height >= corners[-1][1]:
-                continue
-            corners.pop()
-        while len(corners) >= 2 and _turns_up(corners[-2], corners[-1], (at, height)):
-            corners.pop()
-        corners.append((at, height))
+    corners = lower_corners(a[order], b[order])
     if len(corners) < 2:
         raise InvalidInput("alphas", alphas, "points from alpha = 0 to alpha = 1")
     first, second = zip(*corners, strict=True)
@@ -161,14 +158,8 @@ def pointwise_max(f: PiecewiseTradeoff, g: PiecewiseTradeoff) -> PiecewiseTradeo
     >>> float(pointwise_max(f, g)(0.3).round(6))
     0.4
     """
-    knots = np.unique(np.concatenate([f.alphas, g.alphas]))
-    difference = f(knots) - g(knots)
-    left, right = difference[:-1], difference[1:]
-    crosses = left * right < 0.0
-    share = left[crosses] / (left[crosses] - right[crosses])
-    meets = knots[:-1][crosses] + share * np.diff(knots)[crosses]
-    grid = np.unique(np.concatenate([knots, meets]))
-    return lower_hull(grid, np.maximum(f(grid), g(grid)))
+    both = f.polygon.larger(g.polygon)
+    return lower_hull(both.alpha, both.beta)
 
 
 def hull_of_min(f: PiecewiseTradeoff, g: PiecewiseTradeoff) -> PiecewiseTradeoff:
@@ -209,9 +200,9 @@ def chained(g: PiecewiseTradeoff, f: PiecewiseTradeoff) -> PiecewiseTradeoff:
     # 1 - f between its corners, never as one minus a number near 1: g may fall to nothing at a level of 1e-300
     power = 1.0 - np.asarray(f.betas)
     # corners of the outer function pulled back through the inner one: where 1 - f(alpha) = x, on f's decreasing part
-    back = np.interp(g.alphas, power, f.alphas)
-    grid = np.unique(np.concatenate([f.alphas, back]))
-    values = np.asarray(g(np.interp(grid, f.alphas, power)))
+    back = interpolated(g.polygon.alpha, power, f.polygon.alpha)
+    grid = np.union1d(f.alphas, back)
+    values = g(interpolated(grid, f.polygon.alpha, power))
     # a corner pulled back to where floats lose their digits counts as lying at 0: the lower side of the jump is safe
     lost = (back < TINY) & (np.asarray(g.alphas) > power[0])
     values[0] = np.min(np.asarray(g.betas)[lost], initial=values[0])
@@ -245,9 +236,3 @@ def tensor_product(f: PiecewiseTradeoff, g: PiecewiseTradeoff) -> PiecewiseTrade
     if p.size * other_p.size > _MOST_OUTCOMES:
         raise InvalidInput("f, g", (p.size, other_p.size), f"functions with at most {_MOST_OUTCOMES} corner pairs")
     return PiecewiseTradeoff.of_pair(np.outer(p, other_p).ravel(), np.outer(q, other_q).ravel())
-
-
-def _turns_up(first: tuple[float, float], middle: tuple[float, float], last: tuple[float, float]) -> bool:
-    """Is ``middle`` on or above the chord from ``first`` to ``last``?"""
-    run, rise = last[0] - first[0], last[1] - first[1]
-    return (middle[1] - first[1]) * run >= rise * (middle[0] - first[0])

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import tallystick as ts
-from tallystick.accounting.finite import LowerTradeoff, law_of_pair, worse_of_both_orders
-from tallystick.accounting.polygon import LowerProfile, UpperPower, UpperProfile, law_above, law_below
+from tallystick.accounting.finite import law_of_pair, worse_of_both_orders
+from tallystick.accounting.polygon import LowerProfile, LowerTradeoff, UpperPower, UpperProfile, law_above, law_below
 from tallystick.cards.meaning import meaning
 from unit.accounting.exact_chains import Pair, at, chain, delta, exact, hostile_pair, largest, least, power_curve
 

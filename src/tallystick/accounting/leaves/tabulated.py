@@ -17,11 +17,11 @@ import numpy as np
 
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
-from tallystick.accounting.finite import LowerTradeoff, law_of_pair, worse_of_both_orders
+from tallystick.accounting.finite import law_of_pair, law_of_polygon, worse_of_both_orders
 from tallystick.accounting.leaf import Leaf, shown, written_call
 from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair, told_from_dust
-from tallystick.accounting.polygon import OUTWARD, UpperProfile, law_above
+from tallystick.accounting.polygon import OUTWARD, LowerTradeoff, UpperProfile, law_above
 from tallystick.errors import InvalidInput
 from tallystick.numerics.law import Array
 
@@ -162,15 +162,15 @@ def from_tradeoff(
     x = np.unique(np.concatenate([[0.0, 1.0], np.linspace(0.0, 1.0, 513), tails, 1.0 - tails]))
     y = _values("f", f, x, TRADEOFF)
     _check_tradeoff(x, y)
-    x, y = _extended_chord_minorant(x, y)
-    return loss_of(Tradeoff(tuple(x.tolist()), tuple(y.tolist())), adjacency, unit)
+    claim = LowerTradeoff.under(x, y)
+    return loss_of(Tradeoff(tuple(claim.alpha.tolist()), tuple(claim.beta.tolist())), adjacency, unit)
 
 
 @lru_cache(maxsize=64)
 def _tradeoff_pair(alpha: Numbers, beta: Numbers) -> DominatingPair:
     """The hull of the knots, then max(f, f^{-1})."""
     claim = LowerTradeoff.hull(np.array(alpha), np.array(beta))
-    return DominatingPair.exact(claim.larger(claim.inverse()).law())
+    return DominatingPair.exact(law_of_polygon(claim.larger(claim.inverse())))
 
 
 TRADEOFF = "a convex, decreasing function on [0, 1] with 0 <= f(alpha) <= 1 - alpha"
@@ -181,32 +181,6 @@ def _check_tradeoff(x: Array, y: Array) -> None:
     bad = np.any(y < -1e-12) or np.any(y > 1.0 - x + 1e-9) or np.any(np.diff(y) > 1e-9)
     if bad or np.any(np.diff(slopes) * np.minimum(np.diff(x)[1:], np.diff(x)[:-1]) < -1e-9):
         raise InvalidInput("f", "the given function", TRADEOFF)
-
-
-def _extended_chord_minorant(x: Array, y: Array) -> tuple[Array, Array]:
-    """At each knot interval a convex function is above the extensions of its neighbours' chords."""
-    slopes = np.diff(y) / np.diff(x)
-    points = [(x[0], y[0])]
-    for i in range(x.size - 1):
-        before = slopes[i - 1] if i else -math.inf
-        after = slopes[i + 1] if i + 2 < x.size else 0.0
-        left = (y[i], before)
-        if math.isinf(before) or after <= before:
-            # No chord on the left: only the right chord, extended, and the end value bound it.
-            meet = x[i]
-            value = min(float(y[i]), float(y[i + 1] - after * (x[i + 1] - x[i])))
-        else:
-            meet = (y[i + 1] - left[0] + left[1] * x[i] - after * x[i + 1]) / (left[1] - after)
-            meet = min(max(meet, x[i]), x[i + 1])
-            value = max(left[0] + left[1] * (meet - x[i]), y[i + 1] + after * (meet - x[i + 1]))
-        points.append((float(meet), max(0.0, float(value) - 1e-15)))
-        points.append((float(x[i + 1]), float(y[i + 1])))
-    table = sorted(points)
-    xs = np.unique(np.array([p[0] for p in table]))
-    lowest = np.full(xs.size, math.inf)
-    np.minimum.at(lowest, np.searchsorted(xs, np.array([p[0] for p in table])), np.array([p[1] for p in table]))
-    hull = LowerTradeoff.hull(xs, lowest)
-    return hull.alpha, hull.beta
 
 
 # ---- privacy profiles ----

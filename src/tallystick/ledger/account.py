@@ -8,12 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tallystick.ledger import registry, views
+from tallystick.ledger import opening, registry, views
 from tallystick.ledger.chain import digest
 from tallystick.ledger.filters import Amount, Filter
 from tallystick.ledger.journal import AccountRow, ChargeRow, Line, admit
 from tallystick.ledger.milestones import Statement, so_far
-from tallystick.ledger.opening import partition_of
 from tallystick.ledger.partition import Partition
 from tallystick.ledger.pay import CHARGE_LEASE, LEASE, Charge, Valued, pay
 
@@ -60,17 +59,13 @@ class Account:
         self.ledger = ledger
         self.path = path
         self.id, self.name, self.kind, self.filter = row.id, row.name, row.kind, row.filter
+        self.currency = Filter.named(row.filter)  # what it stops by; it never changes
         self.unit, self.adjacency, self.partition = row.unit, row.adjacency, row.partition_name
         self.milestones: tuple[int, ...] = tuple(json.loads(row.milestones))
         self._last_terms: tuple[object, PrivacyLoss | None, str] = (None, None, "")
 
     def _row(self) -> AccountRow:
         return self.ledger.account_row(self.name)
-
-    @property
-    def currency(self) -> Filter:
-        """The filter this account stops by; it never changes."""
-        return Filter.named(self.filter)
 
     @property
     def limit(self) -> Amount:
@@ -110,7 +105,7 @@ class Account:
         if self.kind == "population":
             return []
         with self.ledger.store.read() as transaction:
-            return [partition_of(transaction, number) for number, _, name in self.path if name is not None]
+            return [opening.partition_of(transaction, number) for number, _, name in self.path if name is not None]
 
     def guarantee(self) -> PrivacyLoss:
         """The loss this account promises never to exceed, against any adaptive analyst: its limit."""
@@ -184,15 +179,22 @@ class Account:
 
     def history(self) -> list[Event]:
         """Every charge on this account itself, oldest first."""
-        return self.ledger.history_of(self)
+        with self.ledger.store.read() as transaction:
+            rows = transaction.rows("charges_of", self.id)
+        found = []
+        for *charge, a0, a1, text in rows:
+            row, body = ChargeRow(*charge), json.loads(text)
+            paid = Amount(self.currency, a0, a1)
+            found.append(Event(row.id, body["at"], row.state, row.key, body["why"], body["plan"], paid))
+        return found
 
     def raise_limit(self, budget: PrivacyLoss, *, why: str, signer: Signer | None = None) -> Amount:
         """Raise the limit to ``budget`` (a refresh): a new entry with a reason, signed by the user's own key."""
-        return self.ledger.raise_limit(self, budget, why=why, signer=signer)
+        return opening.raise_limit(self.ledger, self, budget, why=why, signer=signer or self.ledger.signer())
 
     def close(self, *, why: str) -> None:
         """Stop all spending, for good."""
-        self.ledger.close_account(self, why=why)
+        opening.close_account(self.ledger, self, why=why)
 
     def register(
         self,
@@ -252,8 +254,3 @@ def _immutable(mechanism: object) -> bool:
         return bool(parameters and parameters.frozen and hash(mechanism) is not None)
     except TypeError:  # an array inside could be changed in place
         return False
-
-
-def event(row: ChargeRow, a0: int, a1: int, body: dict[str, Any], currency: Filter) -> Event:
-    """A history line from a charge row and the entry that reserved it."""
-    return Event(row.id, body["at"], row.state, row.key, body["why"], body["plan"], Amount(currency, a0, a1))

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from tallystick.errors import InvalidInput, LedgerIntegrity
 from tallystick.ledger import journal, opening, views
-from tallystick.ledger.account import Account, Event, event
-from tallystick.ledger.chain import WHY_LENGTH, Anchor, AnchorFile, checked, decode_answer, digest
-from tallystick.ledger.filters import LARGEST, Amount
+from tallystick.ledger.account import Account
+from tallystick.ledger.chain import Anchor, AnchorFile, checked, decode_answer, digest
+from tallystick.ledger.filters import LARGEST
 from tallystick.ledger.journal import AccountRow, ChargeRow, Position
 from tallystick.ledger.partition import Partition
 from tallystick.ledger.pay import CHARGE_LEASE, Charge, Receipt, Terms
-from tallystick.ledger.registry import Registered, fixed_for, registered
+from tallystick.ledger.registry import Registered, registered
 from tallystick.ledger.signing import Signer
 from tallystick.ledger.store import Probe, Store, Transaction
 from tallystick.ledger.transfer import export_lines, import_lines
@@ -137,6 +137,8 @@ class Ledger:
         The budget's type picks the filter: ``zcdp``, ``approx_dp``/``pure_dp``, ``gdp`` or ``renyi_dp`` at one order.
         ``parent=`` makes a block that its parent also pays for: the sum of blocks, or with ``partition=`` the largest.
         """
+        if budget is None:
+            return self._account(self.account_row(checked("name", name)))
         above = self.open(parent) if isinstance(parent, str) else parent
         row = opening.open_account(
             self, name, budget=budget, unit=unit, parent=above, partition=partition, milestones=milestones
@@ -158,10 +160,8 @@ class Ledger:
     def account_by_id(self, account_id: int) -> Account:
         """The account with that number."""
         with self.store.read() as transaction:
-            row = transaction.row("account_by_id", account_id)
-        if row is None:
-            raise LedgerIntegrity(f"account {account_id} is missing; run: tallystick ledger verify")
-        return self._account(AccountRow(*row))
+            row = journal.account_row(transaction, account_id)
+        return self._account(row)
 
     def accounts(self) -> list[Account]:
         """All accounts, oldest first."""
@@ -175,21 +175,14 @@ class Ledger:
             rows = transaction.rows("children", account_id)
         return [self._account(AccountRow(*row)) for row in rows]
 
-    def raise_limit(self, account: Account, budget: PrivacyLoss, *, why: str, signer: Signer | None = None) -> Amount:
-        """Raise an account's limit; the entry carries the reason and the signature of who did it."""
-        return opening.raise_limit(self, account, budget, why=why, signer=signer or Signer.of_user(self._config))
-
-    def close_account(self, account: Account, *, why: str) -> None:
-        """Stop all spending from an account, for good."""
-        opening.close_account(self, account, why=checked("why", why, WHY_LENGTH))
-
     def datasets(self) -> dict[str, Registered]:
         """The registered data sets, by name."""
         return registered(self)
 
     def fixed_for(self, source: str) -> dict[str, str | None] | None:
         """Whom registered data protect: their unit and neighbours; None where the source is not registered."""
-        return fixed_for(self, source)
+        with self.store.read() as transaction:
+            return journal.fixed_for(transaction, digest(source))
 
     # -- charges
 
@@ -218,7 +211,9 @@ class Ledger:
         last, terms = self._last
         asked = (loss, delta, request, source, *accounts)
         if terms is None or len(last) != len(asked) or not all(map(is_, last, asked)):
-            amounts = [account.price(loss, delta=delta) for account in accounts]
+            from tallystick.ledger.pricing import price
+
+            amounts = [price(loss, a.currency, adjacency=a.adjacency, unit=a.unit, delta=delta) for a in accounts]
             lines = tuple((account, amount.a0, amount.a1) for account, amount in zip(accounts, amounts, strict=True))
             terms = Terms.of(lines, loss.to_json(), request, source)
             self._last = (asked, terms)
@@ -232,8 +227,7 @@ class Ledger:
             done = transaction.row("entry_at", charge.last_seq)
             lines = []
             for account_id, a0, a1 in reserved["lines"]:
-                found = transaction.row("account_by_id", account_id) or ()
-                account = AccountRow(*found)
+                account = journal.account_row(transaction, account_id)
                 lines.append((account.id, account.name, account.filter, a0, a1))
         if row is None or done is None or (final := json.loads(done[2])).get("answer_hash") != digest(row[0]):
             raise LedgerIntegrity(f"the stored answer of charge {charge.id} was altered; run: tallystick ledger verify")
@@ -242,16 +236,6 @@ class Ledger:
             int(done[0]), str(done[1]), final["at"],
         )  # fmt: skip
         return decode_answer(row[0]), receipt
-
-    def history_of(self, account: Account) -> list[Event]:
-        """Every charge on an account itself, oldest first."""
-        with self.store.read() as transaction:
-            rows = transaction.rows("charges_of", account.id)
-        width = len(ChargeRow._fields)
-        return [
-            event(ChargeRow(*row[:width]), row[width], row[width + 1], json.loads(row[width + 2]), account.currency)
-            for row in rows
-        ]
 
     def charge_row(self, charge_id: int) -> tuple[ChargeRow, dict[str, Any]]:
         """A charge and the entry that reserved it."""
@@ -281,7 +265,11 @@ class Ledger:
 
     def export(self, *, signer: Signer | None = None) -> Iterator[str]:
         """The ledger as JSON lines, ending in a signed checkpoint; see ``transfer``."""
-        return export_lines(self, signer=signer or Signer.of_user(self._config))
+        return export_lines(self, signer=signer or self.signer())
+
+    def signer(self) -> Signer:
+        """The key of this user."""
+        return Signer.of_user(self._config)
 
     def close(self) -> None:
         """Let go of the store."""

@@ -128,6 +128,14 @@ def entry_body(transaction: Transaction, seq: int) -> dict[str, Any]:
     return found
 
 
+def account_row(transaction: Transaction, account_id: int) -> AccountRow:
+    """The account with that number, as it is now."""
+    row = transaction.row("account_by_id", account_id)
+    if row is None:
+        raise LedgerIntegrity(f"account {account_id} is missing; run: tallystick ledger verify")
+    return AccountRow(*row)
+
+
 def reserve(transaction: Transaction, request: Request, at: int, *, started: bool) -> Held:
     """Charge every account of the request or none; with ``started`` the charge is EXECUTING at once.
 
@@ -193,10 +201,7 @@ def spend(transaction: Transaction, line: Line) -> None:
     for account_id, parent_id, partition in line.path:
         before = transaction.row("used", account_id) if partition is not None else None
         if transaction.run("spend", own0, own1, more0, more1, account_id, more0, more1) != 1:
-            row = transaction.row("account_by_id", account_id)
-            if row is None:
-                raise LedgerIntegrity(f"account {account_id} is missing; run: tallystick ledger verify")
-            raise denied(AccountRow(*row), more0, more1)
+            raise denied(account_row(transaction, account_id), more0, more1)
         if before is not None:
             more0, more1 = _rise(transaction, account_id, parent_id, partition, before, (more0, more1))
         own0 = own1 = 0
@@ -231,10 +236,7 @@ def path_of(transaction: Transaction, account_id: int) -> tuple[tuple[int, int |
     path: list[tuple[int, int | None, str | None]] = []
     current: int | None = account_id
     while current is not None:
-        row = transaction.row("account_by_id", current)
-        if row is None:
-            raise LedgerIntegrity(f"account {current} is missing; run: tallystick ledger verify")
-        account = AccountRow(*row)
+        account = account_row(transaction, current)
         path.append((account.id, account.parent_id, account.partition_name))
         current = account.parent_id
     return tuple(path)
@@ -356,7 +358,7 @@ def admit(transaction: Transaction, source: str, lines: Sequence[Line]) -> None:
     require_open(transaction, source, populations)
     owner = transaction.row("source_owner", source)
     if owner is not None and owner[0] not in populations:
-        name = _account(transaction, owner[0])[1]
+        name = account_row(transaction, owner[0]).name
         raise Refused(
             f"this source belongs to population {name!r}, which must pay for plans on it; nothing was charged"
         )
@@ -364,7 +366,7 @@ def admit(transaction: Transaction, source: str, lines: Sequence[Line]) -> None:
         row = transaction.row("least_of_source", source) if owner else None
         least = (row or transaction.row("least_of_population", line.population) or (0,))[0]
         if line.a0 < least and (owner is None or owner[0] == line.population):
-            currency = Filter.named(str(_account(transaction, line.account_id)[5]))
+            currency = Filter.named(account_row(transaction, line.account_id).filter)
             raise Refused(
                 f"this plan costs {Amount(currency, line.a0)}, and plans on this data cost at least "
                 f"{Amount(currency, least)}, because whether a plan succeeds tells something too; "
@@ -384,8 +386,8 @@ def require_open(transaction: Transaction, source: str, populations: Sequence[in
             )
 
 
-def _account(transaction: Transaction, account_id: int) -> Sequence[object]:
-    row = transaction.row("account_by_id", account_id)
-    if row is None:
-        raise LedgerIntegrity(f"account {account_id} is missing; run: tallystick ledger verify")
-    return row
+def fixed_for(transaction: Transaction, source: str) -> dict[str, str | None] | None:
+    """Whom a registered source protects (its unit and neighbours), or None when it is not registered."""
+    row = transaction.row("source_entry", source)
+    found: dict[str, str | None] | None = None if row is None else entry_body(transaction, row[0])["fixed"]
+    return found

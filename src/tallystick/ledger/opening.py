@@ -26,16 +26,14 @@ def open_account(
     ledger: Ledger,
     name: str,
     *,
-    budget: PrivacyLoss | Budget | None,
+    budget: PrivacyLoss | Budget,
     unit: str | None,
     parent: Account | None,
     partition: Partition | None,
     milestones: Sequence[float],
 ) -> AccountRow:
-    """Find an account, or create it when a budget is given; a different budget, filter or unit is refused."""
+    """Find an account of this budget, or create it; a different budget, filter or unit is refused."""
     checked("name", name)
-    if budget is None:
-        return ledger.account_row(name)
     asked = budget if isinstance(budget, Budget) else Budget.of(budget)
     wanted = _wanted(name, asked, unit, parent, partition, milestones)
     with ledger.store.read() as transaction:
@@ -141,7 +139,7 @@ def raise_limit(ledger: Ledger, account: Account, budget: PrivacyLoss | Budget, 
     if asked.filter.name != account.filter or asked.adjacency != account.adjacency:
         raise Refused(f"account {account.name!r} has a {account.currency.title}; the currency never changes")
     with ledger.store.write("raise") as transaction:
-        row = AccountRow(*(transaction.row("account_by_id", account.id) or ()))
+        row = journal.account_row(transaction, account.id)
         if asked.limit0 < row.limit0 or asked.limit1 < row.limit1:
             raise Refused("a limit only rises: what was promised to be possible may already have been spent")
         if (asked.limit0, asked.limit1) == (row.limit0, row.limit1):
@@ -178,6 +176,7 @@ def raise_terms(ledger_id: str, row: AccountRow, limit0: int, limit1: int, why: 
 
 def close_account(ledger: Ledger, account: Account, *, why: str) -> None:
     """Append the end of an account."""
+    checked("why", why, WHY_LENGTH)
     with ledger.store.write("close") as transaction:
         if transaction.run("close_account", account.id) != 1:
             raise Refused(f"account {account.name!r} is already closed")

@@ -26,7 +26,7 @@ from tallystick import strict_json
 from tallystick.errors import AlreadyCommitted, IdempotencyConflict, InvalidInput, Refused, TallystickError, Unavailable
 from tallystick.ledger import journal, views
 from tallystick.ledger.chain import PLAN_LENGTH, WHY_LENGTH, canonical, checked, decode_answer, digest, encode_answer
-from tallystick.ledger.filters import LARGEST, Amount, Filter
+from tallystick.ledger.filters import LARGEST, Amount
 from tallystick.ledger.journal import ChargeRow, Line, Position, Request
 
 if TYPE_CHECKING:
@@ -96,9 +96,9 @@ def pay(
     When the data belong to a source, what went wrong after the charge is not told: one constant text, whatever it was.
     A caller who holds the value could see it anyway and gets the error itself.
     """
-    charge = account.charge(
-        release.privacy, why=why, key=key, delta=delta, also=also, lease=lease, request=release.request,
-        source=release.source,
+    charge = account.ledger.charge(
+        release.privacy, accounts=(account, *also), why=why, key=key, delta=delta, lease=lease,
+        request=release.request, source=release.source,
     )  # fmt: skip
     stored = charge.stored()
     if stored is not None:
@@ -251,7 +251,7 @@ class Charge:
     @property
     def amounts(self) -> dict[str, Amount]:
         """What each account pays."""
-        return {account.name: Amount(Filter.named(account.filter), a0, a1) for account, a0, a1 in self._terms.lines}
+        return {account.name: Amount(account.currency, a0, a1) for account, a0, a1 in self._terms.lines}
 
     @property
     def _held(self) -> ChargeRow:

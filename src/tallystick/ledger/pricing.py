@@ -37,7 +37,7 @@ def price(
     """
     if not hasattr(loss, "terms"):
         raise InvalidInput("loss", type(loss).__name__, "a PrivacyLoss, such as gaussian(sigma=4)")
-    if loss.terms and str(loss.adjacency) != adjacency:
+    if loss.terms and loss.adjacency.value != adjacency:
         raise AdjacencyMismatch(adjacency, loss.adjacency)
     if loss.unit is not None and unit is not None and loss.unit != unit:
         raise UnitMismatch(unit, loss.unit)

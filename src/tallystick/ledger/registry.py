@@ -87,7 +87,7 @@ def register(
         owner = None if place is None else transaction.row("source_owner", place)
         if owner is not None and owner[0] != population:
             raise Refused("this source belongs to another population; whom it is about does not depend on who asks")
-        protected = None if place is None else _fixed_for(transaction, place)
+        protected = None if place is None else journal.fixed_for(transaction, place)
         if protected not in (None, dict(fixed)):
             raise Refused(
                 f"this source is registered already, about unit {protected['unit'] or 'each row'!r}; whom it protects "
@@ -98,18 +98,6 @@ def register(
             dataset=name, account=account.id, source=place, least=least, note=note, fixed=dict(fixed),
         )  # fmt: skip
         transaction.run("dataset_insert", name, position.seq, account.id, population, place, least, note)
-
-
-def fixed_for(ledger: Ledger, source: str) -> dict[str, str | None] | None:
-    """Whom a registered source protects (its unit and neighbours), or None when it is not registered."""
-    with ledger.store.read() as transaction:
-        return _fixed_for(transaction, digest(source))
-
-
-def _fixed_for(transaction: Transaction, place: str) -> dict[str, str | None] | None:
-    row = transaction.row("source_entry", place)
-    found: dict[str, str | None] | None = None if row is None else journal.entry_body(transaction, row[0])["fixed"]
-    return found
 
 
 def _least(account: Account, asked: PrivacyLoss | None) -> int:

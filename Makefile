@@ -40,7 +40,7 @@ demo: $(VENV)/.installed-demo
 	@$(BIN)/tallystick demo
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n $(WORKERS) --durations=15 --quiet
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --durations=15 --quiet
 
 check: lint types layers
 

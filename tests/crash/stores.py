@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
+import subprocess
 import tempfile
 import time
 import uuid
@@ -68,6 +70,31 @@ def postgres_server() -> Iterator[Server]:
             _stop(server.process)
 
 
+@contextlib.contextmanager
+def packaged_server() -> Iterator[str]:
+    """The URL of a server from the machine's own packages, which knows ICU where the wheel does not."""
+    # Debian keeps its programs off the path
+    found = [*sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_ctl")), *filter(None, [shutil.which("pg_ctl")])]
+    if not found:
+        raise FileNotFoundError("pg_ctl")
+    user = "postgres" if os.geteuid() == 0 else None  # it does not run as root
+    with _folder("tallystick-pg-") as folder:
+
+        def control(*words: str) -> None:
+            command = [str(found[0]), "-D", f"{folder}/data", *words]
+            quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+            subprocess.run(command, check=True, user=user, cwd=folder, timeout=60, **quiet)
+
+        if user:
+            shutil.chown(folder, user)
+        control("initdb", "-o", "--auth=trust --username=postgres --encoding=UTF8 --no-sync")
+        control("-w", "-o", f"-k {folder} -c listen_addresses= -c fsync=off", "-l", f"{folder}/log", "start")
+        try:
+            yield f"postgresql://postgres@/postgres?host={folder}"
+        finally:
+            control("-m", "immediate", "stop")
+
+
 def _folder(prefix: str) -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix=prefix, dir=quick_folder(), ignore_cleanup_errors=True)
 
@@ -108,6 +135,16 @@ def postgres() -> Iterator[str]:
     with postgres_server() as running:
         RUNNING[running.url] = running
         yield running.url
+
+
+@pytest.fixture(scope="session")
+def postgres_with_icu() -> Iterator[str]:
+    with contextlib.ExitStack() as stack:
+        try:
+            url = stack.enter_context(packaged_server())
+        except (OSError, LookupError, subprocess.SubprocessError):
+            pytest.skip("no PostgreSQL of the machine's own; the wheel has no ICU. Debian: apt-get install postgresql")
+        yield url
 
 
 @pytest.fixture

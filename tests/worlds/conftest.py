@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from crash.stores import config, postgres, tmp_path  # noqa: F401
+from crash.stores import config, postgres, postgres_with_icu, tmp_path  # noqa: F401

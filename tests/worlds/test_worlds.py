@@ -74,10 +74,11 @@ def test_a_system_without_one_of_its_protections_is_convicted(twin: twins.Twin, 
     assert broken.wrong
 
 
-def test_postgresql_without_the_plain_collation_is_convicted(database: Postgres, tmp_path: Path) -> None:
-    if not database.loose:
-        pytest.skip("this PostgreSQL has no ICU")
-    scene = twins.on(database, twins.listed, by_row=True)
-    honest, broken = twins.Twin("collation", scene, twins.without_collation()).verdicts(tmp_path)
+def test_postgresql_without_the_plain_collation_is_convicted(postgres_with_icu: str, tmp_path: Path) -> None:
+    pytest.importorskip("psycopg")
+    with contextlib.closing(Postgres(postgres_with_icu, tmp_path)) as database:
+        assert database.loose
+        scene = twins.on(database, twins.listed, by_row=True)
+        honest, broken = twins.Twin("collation", scene, twins.without_collation()).verdicts(tmp_path)
     assert not honest.wrong, honest.wrong
     assert broken.wrong

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import tallystick as ts
-from crash.stores import config, postgres  # noqa: F401
+from crash.stores import config, postgres, postgres_with_icu  # noqa: F401
 from tallystick.ledger import Account, Ledger
 
 

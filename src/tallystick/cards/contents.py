@@ -48,8 +48,7 @@ class Subject:
 
     def loss_of(self, amount: Amount) -> PrivacyLoss:
         """The promise that goes with an amount of this account's currency."""
-        about = {"adjacency": self.account.adjacency, "unit": self.account.unit}
-        return amount.filter.guarantee(amount.a0, amount.a1, **about)
+        return amount.filter.guarantee(amount.a0, amount.a1, self.account.protects)
 
     @property
     def quoted_delta(self) -> float:

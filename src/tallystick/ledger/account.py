@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tallystick.accounting.adjacency import Adjacency, Protects
 from tallystick.ledger import opening, registry, views
 from tallystick.ledger.chain import digest
 from tallystick.ledger.filters import Amount, Filter
@@ -68,6 +69,11 @@ class Account:
         return self.ledger.account_row(self.name)
 
     @property
+    def protects(self) -> Protects:
+        """Whom this account protects: the unit it counts, and what makes two data sets neighbours."""
+        return Protects(Adjacency(self.adjacency), self.unit)
+
+    @property
     def limit(self) -> Amount:
         """The most that may ever be spent."""
         row = self._row()
@@ -110,17 +116,17 @@ class Account:
     def guarantee(self) -> PrivacyLoss:
         """The loss this account promises never to exceed, against any adaptive analyst: its limit."""
         row = self._row()
-        return self.currency.guarantee(row.limit0, row.limit1, adjacency=self.adjacency, unit=self.unit)
+        return self.currency.guarantee(row.limit0, row.limit1, self.protects)
 
     def so_far(self, *, delta: float) -> Statement:
         """A valid (epsilon, delta) statement about what has been spent until now, at the milestone reached."""
-        return so_far(self._row(), delta=delta)
+        return so_far(self._row(), self.protects, delta=delta)
 
     def price(self, loss: PrivacyLoss, *, delta: float | None = None) -> Amount:
         """What a plan would cost here; charges nothing. ``delta`` is what the plan may spend of the delta limit."""
         from tallystick.ledger.pricing import price
 
-        return price(loss, self.currency, adjacency=self.adjacency, unit=self.unit, delta=delta)
+        return price(loss, self.currency, self.protects, delta=delta)
 
     def charge(
         self,

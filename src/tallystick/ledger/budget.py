@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tallystick.accounting.adjacency import EVERYBODY, Protects
 from tallystick.errors import InvalidInput
 from tallystick.ledger.filters import UNITS_0, Filter, Number, as_written, first_limit, limit_units, second_limit
 
@@ -27,8 +28,7 @@ class Budget(NamedTuple):
     filter: Filter
     limit0: int
     limit1: int
-    adjacency: str = "add_remove"
-    unit: str | None = None
+    protects: Protects = EVERYBODY
 
     @classmethod
     def zcdp(cls, rho: Number, delta: Number = 0) -> Budget:
@@ -66,7 +66,7 @@ class Budget(NamedTuple):
         limit = terms[0][0].limit() if len(terms) == 1 and terms[0][1] == 1 else None
         if limit is None:
             raise InvalidInput("budget", str(loss), ALLOWED)
-        return cls._of_limit(limit)._replace(adjacency=str(loss.adjacency), unit=loss.unit)
+        return cls._of_limit(limit)._replace(protects=loss.protects)
 
     @classmethod
     def _of_limit(cls, limit: Limit) -> Budget:

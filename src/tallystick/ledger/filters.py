@@ -21,6 +21,7 @@ from tallystick.rounding import Number as Number
 from tallystick.rounding import as_written as as_written
 
 if TYPE_CHECKING:
+    from tallystick.accounting.adjacency import Protects
     from tallystick.accounting.loss import PrivacyLoss
 
 UNITS_0: Final = 10**12
@@ -163,13 +164,12 @@ class Filter:
         """
         return f"{self.rule.title} filter" + (f" at order {self.order}" if self.order else "")
 
-    def guarantee(self, limit0: int, limit1: int, *, adjacency: str, unit: str | None) -> PrivacyLoss:
+    def guarantee(self, limit0: int, limit1: int, protects: Protects) -> PrivacyLoss:
         """The loss an account of this limit promises never to exceed, whatever the analyst does."""
         from tallystick.accounting import losses
-        from tallystick.accounting.adjacency import Adjacency
 
         first, second = float(Fraction(limit0, UNITS_0)), float(Fraction(limit1, UNITS_1))
-        about = {"adjacency": Adjacency(adjacency), "unit": unit}
+        about = protects.about
         if self.kind == "zcdp":
             return losses.zcdp(rho=first, delta=second, **about)
         if self.kind == "approx":

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from tallystick.accounting.adjacency import Protects
 from tallystick.errors import InvalidInput, Refused
 from tallystick.ledger.filters import UNITS_0, Amount, Filter, as_written, limit_units
 from tallystick.ledger.journal import AccountRow
@@ -47,7 +48,7 @@ def checked_milestones(values: Sequence[float | Fraction], limit0: int) -> list[
     return found
 
 
-def so_far(account: AccountRow, *, delta: float) -> Statement:
+def so_far(account: AccountRow, protects: Protects, *, delta: float) -> Statement:
     """The statement of the lowest milestone not passed yet; delta is shared among all statements."""
     milestones: list[int] = json.loads(account.milestones)
     if not milestones:
@@ -66,7 +67,7 @@ def so_far(account: AccountRow, *, delta: float) -> Statement:
         if share < milestone.delta:
             raise InvalidInput("delta", delta, f"at least {up(statements * milestone.delta)} for this account")
         return Statement(milestone, float(milestone.first), delta, statements)
-    loss = currency.guarantee(reached, account.limit1, adjacency=account.adjacency, unit=account.unit)
+    loss = currency.guarantee(reached, account.limit1, protects)
     if share <= milestone.delta:
         raise InvalidInput("delta", delta, f"more than {up(statements * milestone.delta)} for this account")
     return Statement(milestone, float(loss.epsilon(delta=share)), delta, statements)

@@ -58,16 +58,16 @@ def _wanted(
     partition: Partition | None,
     milestones: Sequence[float],
 ) -> AccountRow:
-    unit = checked("unit", unit or budget.unit or (parent.unit if parent else "person"))
+    unit = checked("unit", unit or budget.protects.unit or (parent.unit if parent else "person"))
     if partition is not None:
         if parent is None:
             raise InvalidInput("partition", partition.name, "parent= as well: a partition splits a population")
-        partition.require(budget.adjacency)
+        partition.require(budget.protects.adjacency)
         checked("partition", partition.name)
     if parent is not None:
         if parent.filter != budget.filter.name:
             raise Refused(f"a block has its parent's filter, {parent.currency.title}; the currency never changes")
-        if (parent.unit, parent.adjacency) != (unit, budget.adjacency):
+        if (parent.unit, parent.adjacency) != (unit, budget.protects.adjacency):
             raise Refused(f"a block protects its parent's unit: {parent.unit!r} under {parent.adjacency}")
     return AccountRow(
         id=0,
@@ -77,7 +77,7 @@ def _wanted(
         kind="block" if parent else "population",
         filter=budget.filter.name,
         unit=unit,
-        adjacency=budget.adjacency,
+        adjacency=budget.protects.adjacency.value,
         milestones=canonical(checked_milestones(milestones, budget.limit0)),
         owner=None,
         limit0=budget.limit0,
@@ -136,7 +136,7 @@ def raise_limit(ledger: Ledger, account: Account, budget: PrivacyLoss | Budget, 
     """Append a signed raise; a limit never falls and the filter never changes."""
     checked("why", why, WHY_LENGTH)
     asked = budget if isinstance(budget, Budget) else Budget.of(budget)
-    if asked.filter.name != account.filter or asked.adjacency != account.adjacency:
+    if asked.filter.name != account.filter or asked.protects.adjacency != account.adjacency:
         raise Refused(f"account {account.name!r} has a {account.currency.title}; the currency never changes")
     with ledger.store.write("raise") as transaction:
         row = journal.account_row(transaction, account.id)

@@ -13,8 +13,9 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from tallystick.accounting.adjacency import Protects
 from tallystick.accounting.loss import PrivacyLoss
-from tallystick.errors import AdjacencyMismatch, InvalidInput, Refused, TallystickError, UnitMismatch
+from tallystick.errors import InvalidInput, Refused, TallystickError
 from tallystick.ledger.filters import UNITS_0, UNITS_1, Amount, Filter, Number, as_written, charge_units
 
 if TYPE_CHECKING:
@@ -26,9 +27,7 @@ Price = tuple[Fraction, Fraction]
 SLACK: Final = 1 + 1e-14  # two roundings of elementary functions, on the safe side
 
 
-def price(
-    loss: PrivacyLoss, currency: Filter, *, adjacency: str, unit: str | None = None, delta: Number | None = None
-) -> Amount:
+def price(loss: PrivacyLoss, currency: Filter, protects: Protects, *, delta: Number | None = None) -> Amount:
     """The amount a plan costs under a filter; ``delta`` is the part of the delta limit this plan may use.
 
     ``zcdp``: the smallest rho found with the plan's Renyi curve under rho * order, outside an event of probability
@@ -37,10 +36,8 @@ def price(
     """
     if not hasattr(loss, "terms"):
         raise InvalidInput("loss", type(loss).__name__, "a PrivacyLoss, such as gaussian(sigma=4)")
-    if loss.terms and loss.adjacency.value != adjacency:
-        raise AdjacencyMismatch(adjacency, loss.adjacency)
-    if loss.unit is not None and unit is not None and loss.unit != unit:
-        raise UnitMismatch(unit, loss.unit)
+    # A loss of nothing is one under every adjacency.
+    protects.joined(loss.protects if loss.terms else Protects(protects.adjacency, loss.unit))
     declared = None if delta is None else as_written("delta", delta)
     if declared is not None and not 0 <= declared < 1:
         raise InvalidInput("delta", delta, "a number in [0, 1)")
@@ -294,7 +291,7 @@ def _shortfall(account: Account, plan: str, paid: Amount) -> str:
     delta = Fraction(paid.a1, UNITS_1) if paid.a1 else None
     try:
         loss = PrivacyLoss.from_json(plan)
-        today = price(loss, account.currency, adjacency=account.adjacency, unit=account.unit, delta=delta)
+        today = price(loss, account.currency, account.protects, delta=delta)
     except TallystickError as error:
         return f"its plan cannot be priced today ({type(error).__name__})"
     enough = today.a0 <= paid.a0 and today.a1 <= paid.a1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crash.stores import raised, spend
+from tallystick.accounting.adjacency import Adjacency, Protects
 from tallystick.errors import BudgetExceeded, InvalidInput, Refused
 from tallystick.ledger import Budget, Filter, Partition
 
@@ -33,7 +34,7 @@ def test_opening_twice_is_the_same_account(ledger, people):
         Budget.approx(1),
         Budget.gdp(1),
         Budget.rdp(16, 1),
-        units(100, 10)._replace(adjacency="replace"),
+        units(100, 10)._replace(protects=Protects(Adjacency.REPLACE)),
     ],
 )
 def test_another_budget_or_filter_is_refused(ledger, people, other):
@@ -115,7 +116,7 @@ def test_blocks_of_blocks_carry_their_maximum_upwards(ledger, people):
     ],
 )
 def test_parallel_composition_names_the_condition_that_failed(ledger, partition, adjacency, condition):
-    budget = units(100)._replace(adjacency=adjacency)
+    budget = units(100)._replace(protects=Protects(Adjacency(adjacency)))
     people = ledger.open("people", budget=budget)
     with pytest.raises(Refused, match=condition):
         ledger.open("block", budget=budget, parent=people, partition=partition)

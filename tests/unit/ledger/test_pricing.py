@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tallystick as ts
+from tallystick.accounting.adjacency import EVERYBODY, Protects
 from tallystick.errors import AdjacencyMismatch, InvalidInput, Refused, UnitMismatch
 from tallystick.ledger import Budget, Filter
 from tallystick.ledger.pricing import cut, price, truncated_rho
@@ -18,7 +19,7 @@ ZCDP, APPROX, GDP, RDP = (Filter.named(name) for name in ("zcdp", "approx", "gdp
 
 
 def cost(loss, currency, **options):
-    return price(loss, currency, adjacency=str(loss.adjacency), **options)
+    return price(loss, currency, Protects(loss.adjacency), **options)
 
 
 @pytest.mark.parametrize(
@@ -154,11 +155,11 @@ def test_a_delta_outside_zero_to_one_is_refused(delta):
 
 def test_losses_about_other_neighbours_or_units_are_refused():
     with pytest.raises(AdjacencyMismatch):
-        price(ts.gaussian(sigma=1, adjacency="replace"), ZCDP, adjacency="add_remove")
+        price(ts.gaussian(sigma=1, adjacency="replace"), ZCDP, EVERYBODY)
     with pytest.raises(UnitMismatch):
-        price(ts.gaussian(sigma=1, unit="visit"), ZCDP, adjacency="add_remove", unit="patient")
+        price(ts.gaussian(sigma=1, unit="visit"), ZCDP, Protects(unit="patient"))
     with pytest.raises(InvalidInput, match="PrivacyLoss"):
-        price(3.0, ZCDP, adjacency="add_remove")
+        price(3.0, ZCDP, EVERYBODY)
 
 
 @pytest.mark.parametrize(

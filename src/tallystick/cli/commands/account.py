@@ -62,7 +62,7 @@ def open_(
     if dry_run:
         asked = Budget.of(loss)
         if split:
-            split.require(asked.adjacency)
+            split.require(asked.protects.adjacency)
         facts: dict[str, Any] = {"name": name, "filter": asked.filter.name, "limit": [asked.limit0, asked.limit1]}
         _deliver("account.open", name, {**facts, "dry_run": True}, ledger, as_json, f"would open {name}: {budget}")
         return

@@ -6,17 +6,20 @@ Masses stay masses: nothing here is recovered from a cumulative sum, so an outco
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
 from tallystick.accounting.pair import told_from_dust
 from tallystick.accounting.polygon import LowerTradeoff
-from tallystick.numerics.law import UNIT, Array, Law
+from tallystick.numerics.law import Array, Law
+from tallystick.rounding import double_above
 
-SAME = 1e-13
-"""Profiles that differ by less than this share are taken for equal; what is read from them is kept at 1e-12."""
+MOST = 1e300
+"""Ratios beyond this are known by their logarithms alone."""
 
 
 def law_of_pair(p: Array, q: Array) -> Law:
@@ -29,7 +32,24 @@ def _losses(p: Array, q: Array) -> Array:
     """log(p/q). p - q is exact where they are close, so the loss keeps its relative accuracy near zero."""
     near = np.abs(p - q) < 0.5 * q
     close = np.log1p(np.where(near, (p - q) / np.where(near, q, 1.0), 0.0))
-    return np.where(near, close, np.log(p) - np.log(q))
+    with np.errstate(over="ignore", under="ignore"):
+        ratio = p / q
+    # The logarithms of tiny masses are huge, and their difference keeps few digits of a small loss.
+    some = (ratio > 1.0 / MOST) & (ratio < MOST)
+    return np.where(near, close, np.where(some, np.log(np.where(some, ratio, 1.0)), np.log(p) - np.log(q)))
+
+
+def log_ratio(p: Fraction, q: Fraction) -> float:
+    """The same of exact masses.
+
+    >>> log_ratio(Fraction(1, 4), Fraction(1, 2)) == -math.log(2.0)
+    True
+    """
+    # The quotient of two integers is rounded once, however long they are.
+    u, v = p.numerator * q.denominator, q.numerator * p.denominator
+    if 2 * abs(u - v) < v:
+        return math.log1p((u - v) / v)
+    return math.log(u / v) if max(u, v) < int(MOST) * min(u, v) else math.log(u) - math.log(v)
 
 
 def _law(losses: Array, logs: Array, infinity: float, zero: float) -> Law:
@@ -41,103 +61,92 @@ def _law(losses: Array, logs: Array, infinity: float, zero: float) -> Law:
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Half:
-    """One order of a pair at knots epsilon >= 0: masses, heights H, and e^epsilon times the Q-mass above."""
+class _Line(NamedTuple):
+    """The profile P - a Q between two kinks: what P and Q have above, from level a = e^epsilon >= 1 on."""
 
-    p: Array
-    q: Array
-    heights: Array
-    tails: Array
-    infinity: float
-
-    @staticmethod
-    def of(losses: Array, p: Array, q: Array, infinity: float, knots: Array) -> _Half:
-        """Sums of positive terms from the largest loss down: every height keeps its relative accuracy."""
-        place = np.searchsorted(knots, losses)
-        own_p, own_q = np.zeros(knots.size), np.zeros(knots.size)
-        np.add.at(own_p, place, p)
-        np.add.at(own_q, place, q)
-        heights, tails = np.full(knots.size, infinity), np.zeros(knots.size)
-        for k in range(knots.size - 2, -1, -1):
-            gap = knots[k + 1] - knots[k]
-            above = tails[k + 1] + own_p[k + 1]
-            heights[k] = heights[k + 1] - above * math.expm1(-gap)
-            tails[k] = above * math.exp(-gap)
-        return _Half(own_p, own_q, heights, tails, infinity)
+    start: Fraction
+    p: int
+    q: int
 
 
-def worse_of_both_orders(p: Array, q: Array) -> tuple[Array, Array]:
+def _in_order(level: Fraction) -> tuple[float, Fraction]:
+    return double_above(level), level  # fractions are slow to compare, and seldom need it
+
+
+def _lines(p: Sequence[int], q: Sequence[int]) -> list[_Line]:
+    """The profile of one order at levels above one, line by line."""
+    both = zip(p, q, strict=True)
+    kinks = sorted(((Fraction(u, v), u, v) for u, v in both if u > v > 0), key=lambda one: _in_order(one[0]))
+    lines: list[_Line] = []
+    # From the last line, which is constant, down to level one.
+    above = (sum(u for u, v in zip(p, q, strict=True) if v == 0), 0)
+    for level, u, v in reversed(kinks):
+        if not lines or lines[-1].start != level:
+            lines.append(_Line(level, *above))
+        above = above[0] + u, above[1] + v
+    return [_Line(Fraction(1), *above), *reversed(lines)]
+
+
+def _larger(first: list[_Line], second: list[_Line]) -> list[_Line]:
+    """The larger of two profiles, line by line from level one."""
+    found: list[_Line] = []
+    levels = sorted((line.start for line in first + second), key=_in_order)
+    i = j = 0
+    for level, after in zip(levels, [*levels[1:], None], strict=True):
+        i += i + 1 < len(first) and first[i + 1].start == level
+        j += j + 1 < len(second) and second[j + 1].start == level
+        one, two = first[i], second[j]
+        # On a tie the one that falls more slowly is the larger one from here on.
+        lead = (one.p - two.p) * level.denominator - (one.q - two.q) * level.numerator
+        here, other = (one, two) if (lead or two.q - one.q) >= 0 else (two, one)
+        parts = [(level, here)]
+        if here.q > other.q:
+            cross = Fraction(here.p - other.p, here.q - other.q)
+            if after is None or cross < after:
+                parts.append((cross, other))
+        for start, line in parts:
+            if not found or line[1:] != found[-1][1:]:
+                found.append(_Line(start, line.p, line.q))
+    return found
+
+
+Outcomes = list[tuple[Fraction, Fraction]]
+
+
+def worse_of_both_orders(p: Iterable[float], q: Iterable[float]) -> Outcomes:
     """The pair whose profile is, at every epsilon, the larger of H(P||Q) and H(Q||P): what REPLACE neighbours see.
 
-    Kinks of the larger profile keep their masses as given. Where the profiles cross there is a new one; its level is
-    rounded up and its mass too, which raises the profile below it.
+    Exact: every kink of the larger profile is an outcome, and where the profiles cross the level is a fraction too.
 
-    >>> p, q = worse_of_both_orders(np.array([1.0, 1e-18]), np.array([1.0, 0.0]))
-    >>> bool(np.any((p > 0) & (q == 0)) and np.any((q > 0) & (p == 0)))
-    True
+    >>> [(float(p), float(q)) for p, q in worse_of_both_orders([1.0, 0.0], [0.5, 0.5])]
+    [(0.5, 0.5), (0.5, 0.0), (0.0, 0.5)]
     """
-    both, infinity, zero = (p > 0) & (q > 0), float(np.sum(p[q == 0])), float(np.sum(q[p == 0]))
-    u, v = p[both], q[both]
-    losses = _losses(u, v)
-    ahead, behind = losses > 0.0, losses < 0.0
-    knots = np.unique(np.append(np.abs(losses), 0.0))
-    first = _Half.of(losses[ahead], u[ahead], v[ahead], infinity, knots)
-    second = _Half.of(-losses[behind], v[behind], u[behind], zero, knots)
-    up, down = _larger(knots, first, second)
-    given_away = max(infinity, zero)
-    centre = max(0.0, 1.0 - math.fsum([*up, *down, given_away]))
-    return np.array([*up, *down, centre, given_away, 0.0]), np.array([*down, *up, centre, 0.0, given_away])
+    masses = [Fraction(mass) for mass in (*p, *q)]
+    whole = math.lcm(*(mass.denominator for mass in masses))
+    parts = [mass.numerator * (whole // mass.denominator) for mass in masses]
+    left, right = parts[: len(parts) // 2], parts[len(parts) // 2 :]
+    lines = _larger(_lines(left, right), _lines(right, left))
+    kinks = [(a.p - b.p, a.q - b.q) for a, b in pairwise(lines)]
+    given = lines[-1].p
+    centre = max(0, whole - given - sum(own + other for own, other in kinks))
+    ends = [(centre, centre), (given, 0), (0, given)]
+    outcomes = [*kinks, *((other, own) for own, other in kinks), *(pair for pair in ends if any(pair))]
+    return [(Fraction(own, whole), Fraction(other, whole)) for own, other in outcomes]
 
 
-def _larger(knots: Array, first: _Half, second: _Half) -> tuple[list[float], list[float]]:
-    """P- and Q-masses of the kinks of the larger profile, at losses above 0."""
-    gap = np.append(first.heights - second.heights, first.infinity - second.infinity)
-    size = np.append(np.maximum(first.heights, second.heights), max(first.infinity, second.infinity))
-    signs = np.where(np.abs(gap) <= SAME * size, 0.0, np.sign(gap))
-    ties = signs == 0.0
-    halves = {1.0: first, -1.0: second}
-    for k in range(signs.size - 2, -1, -1):
-        signs[k] = signs[k] or signs[k + 1]
-    active = float(signs[0]) or 1.0
-    up: list[float] = []
-    down: list[float] = []
-    for k in range(1, knots.size):
-        here, coming = halves[active], float(signs[k]) or active
-        if coming == active:
-            up.append(float(here.p[k]))
-            down.append(float(here.q[k]))
-            continue
-        after = halves[coming]
-        if ties[k]:
-            level, arrives, leaves = knots[k], here.tails[k] + here.p[k], after.tails[k]
-        else:
-            # They cross between two knots: both are lines there.
-            share = gap[k - 1] / (gap[k - 1] - gap[k])
-            back = math.log1p(share * math.expm1(knots[k] - knots[k - 1])) * (1.0 + 4.0 * UNIT)
-            level = min(knots[k - 1] + back, knots[k])
-            fade = math.exp(level - knots[k])
-            arrives, leaves = (here.tails[k] + here.p[k]) * fade, (after.tails[k] + after.p[k]) * fade
-            up.append(float(after.p[k]))
-            down.append(float(after.q[k]))
-        mass = float(arrives - leaves + 8.0 * UNIT * arrives)
-        up.append(max(0.0, mass))
-        down.append(max(0.0, mass * math.exp(-level) * (1.0 - 2.0 * UNIT)))
-        active = coming
-    return up, down
+def law_of_outcomes(outcomes: Outcomes) -> Law:
+    """The loss law of exact masses: the mass of P is rounded up, where a double is not exact."""
+    both = [(own, other) for own, other in outcomes if own and other]
+    infinity = sum((own for own, other in outcomes if not other), Fraction(0))
+    zero = sum((other for own, other in outcomes if not own), Fraction(0))
+    losses, logs = [log_ratio(own, other) for own, other in both], [math.log(double_above(own)) for own, _ in both]
+    return _law(np.array(losses), np.array(logs), double_above(infinity), double_above(zero))
 
 
 def law_of_polygon(polygon: LowerTradeoff) -> Law:
     """The pair of a trade-off polygon: a segment is wide as its mass of P and drops by that of Q, both exact."""
     alphas = [Fraction(0), *map(Fraction, polygon.alpha.tolist()), Fraction(1)]
     betas = [Fraction(1), *map(Fraction, polygon.beta.tolist()), Fraction(0)]
-    atoms, logs, infinity, zero = [], [], Fraction(0), Fraction(0)
-    for k in range(len(alphas) - 1):
-        p, q = alphas[k + 1] - alphas[k], betas[k] - betas[k + 1]
-        if p > 0 and q > 0:
-            near = abs(p - q) < q / 2
-            atoms.append(math.log1p(float((p - q) / q)) if near else math.log(float(p)) - math.log(float(q)))
-            logs.append(math.log(float(p)))
-        else:
-            infinity, zero = infinity + max(p, Fraction(0)), zero + max(q, Fraction(0))
-    return _law(np.array(atoms), np.array(logs), float(infinity), float(zero))
+    none = Fraction(0)
+    steps = zip(pairwise(alphas), pairwise(betas), strict=True)
+    return law_of_outcomes([(max(b - a, none), max(top - low, none)) for (a, b), (top, low) in steps])

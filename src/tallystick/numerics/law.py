@@ -442,7 +442,8 @@ def lost_mass(masses: Masses) -> float:
     """
     total = 0.0
     for mass, count in masses:
-        total += count * math.log1p(-mass) if mass < 1.0 else -math.inf
+        rounded = float(mass)
+        total += count * math.log1p(-rounded) if rounded < 1.0 else -math.inf
     return -math.expm1(total) if total < 0.0 else 0.0
 
 

@@ -48,6 +48,14 @@ def test_many_samples_are_compared_with_digits_enough() -> None:
     assert not covers(9.9e-296, [(tiny, 10**5)])
 
 
+def test_a_mass_that_is_one_up_to_rounding_is_no_error() -> None:
+    loss = (2 * ts.approx_dp(epsilon=1.0, delta=1.0 - 1e-9)).sampled(rate=0.5)
+    assert loss.epsilon(delta=0.5) < math.inf
+    assert loss.epsilon(delta=math.nextafter(0.5, 0.0)) == math.inf
+    assert (loss + loss).epsilon(delta=0.7) == math.inf
+    assert (2 * ts.discrete_pair([1 - 2.0**-30, 2.0**-30], [0.0, 1.0])).epsilon(delta=1.0 - 2.0**-40) == math.inf
+
+
 @pytest.mark.parametrize("size", [2, 3, 7])
 @pytest.mark.parametrize("epsilon", [0.0, 1e-300, 1e-9, 0.5, 40.0])
 def test_what_a_group_loses_is_rounded_to_the_next_double(size: int, epsilon: float) -> None:

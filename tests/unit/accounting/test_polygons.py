@@ -9,14 +9,17 @@ from __future__ import annotations
 import math
 import random
 from fractions import Fraction
+from itertools import pairwise
 
+import mpmath
 import numpy as np
 import pytest
 
 import tallystick as ts
-from tallystick.accounting.finite import law_of_pair, worse_of_both_orders
+from tallystick.accounting.finite import law_of_outcomes, law_of_pair, worse_of_both_orders
 from tallystick.accounting.polygon import LowerProfile, LowerTradeoff, UpperPower, UpperProfile, law_above, law_below
 from tallystick.cards.meaning import meaning
+from tallystick.numerics.law import UNIT
 from unit.accounting.exact_chains import Pair, at, chain, delta, exact, hostile_pair, largest, least, power_curve
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -202,9 +205,47 @@ def test_a_tradeoff_and_its_mirror() -> None:
 
 def test_masses_of_the_worse_order_are_given_ones() -> None:
     p, q = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.3, 0.5])
-    left, right = worse_of_both_orders(p, q)
-    assert sorted(left[left > 0].tolist()) == pytest.approx([0.2, 0.3, 0.5], abs=1e-15)
-    assert law_of_pair(left, right).highest == pytest.approx(math.log(2.5), rel=1e-15)
+    outcomes = worse_of_both_orders(p, q)
+    assert sorted(float(own) for own, _ in outcomes if own) == pytest.approx([0.2, 0.3, 0.5], abs=1e-15)
+    assert law_of_outcomes(outcomes).highest == pytest.approx(math.log(2.5), rel=1e-15)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_worse_of_both_orders_is_exact(seed: int) -> None:
+    """By the definition of delta at every kink, between them and beyond them, in fractions."""
+    rng = random.Random(seed)
+    whole, size = rng.choice([16, 64, 10**6]), rng.choice([2, 3, 5, 8])
+
+    def masses() -> list[Fraction]:
+        cuts = [0, *sorted(rng.choices(range(whole + 1), k=size - 1)), whole]
+        return [Fraction(b - a, whole) for a, b in pairwise(cuts)]
+
+    def hockey(pairs: list[tuple[Fraction, Fraction]], level: Fraction) -> Fraction:
+        return sum((max(Fraction(0), own - level * other) for own, other in pairs), Fraction(0))
+
+    p, q = masses(), masses()
+    outcomes = worse_of_both_orders(p, q)
+    assert sum(own for own, _ in outcomes) == sum(other for _, other in outcomes) == 1
+    there, back = list(zip(p, q, strict=True)), list(zip(q, p, strict=True))
+    levels = sorted({own / other for own, other in [*there, *back, *outcomes] if other} | {Fraction(1)})
+    levels = [*levels, *((a + b) / 2 for a, b in pairwise(levels)), 2 * levels[-1]]
+    for level in (one for one in levels if one >= 1):
+        assert hockey(outcomes, level) == max(hockey(there, level), hockey(back, level))
+
+
+def test_ratios_beyond_the_doubles_have_their_logarithm() -> None:
+    loss = ts.discrete_pair([1.0, 5e-324], [5e-324, 1.0], adjacency="replace")
+    assert loss.epsilon(delta=0.0) == pytest.approx(float(mpmath.log(mpmath.mpf(2) ** 1074)), rel=1e-14)
+
+
+def test_the_losses_of_tiny_masses_keep_their_digits() -> None:
+    """log p - log q of masses near 1e-300 is a difference of two numbers near 690: 1e-13 off where 1e-15 is said."""
+    p, q = np.array([0.5, 3.3e-300, 1e-310, 0.5]), np.array([0.5, 1.1e-300, 4e-311, 0.5])
+    law = law_of_pair(p, q)
+    with mpmath.workdps(50):
+        for own, other in zip(p.tolist(), q.tolist(), strict=True):
+            truth = mpmath.log(mpmath.mpf(own) / mpmath.mpf(other))
+            assert min(abs(atom - truth) for atom in law.atoms.tolist()) <= law.value_ulps * UNIT * abs(truth)
 
 
 def test_a_group_whose_loss_is_no_double_is_rounded_up() -> None:

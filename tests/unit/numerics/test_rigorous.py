@@ -6,8 +6,10 @@ import random
 import sys
 from collections.abc import Callable
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
+import mpmath
 import pytest
 
 import tallystick as ts
@@ -225,3 +227,41 @@ def test_a_decay_bound_that_is_too_small_would_be_noticed() -> None:
         ratios = [abs(integral(acb(1.0, t))) / law.mgf(1.0) for t in (0.5, 2.0, 8.0)]
         bounds = [contour.decay(law, 1.0, arb(t)) / 10 for t in (0.5, 2.0, 8.0)]
         assert any(ratio > bound for ratio, bound in zip(ratios, bounds, strict=True))
+
+
+def worse_outcomes(p: list[float], q: list[float]) -> list[tuple[Fraction, Fraction]]:
+    """The pair behind the larger of H(P||Q) and H(Q||P), read off its values at all levels where it bends."""
+    there = [(Fraction(own), Fraction(other)) for own, other in zip(p, q, strict=True)]
+    back = [(other, own) for own, other in there]
+
+    def hockey(pairs: list[tuple[Fraction, Fraction]], a: Fraction) -> Fraction:
+        return sum((max(Fraction(0), own - a * other) for own, other in pairs), Fraction(0))
+
+    levels = sorted({own / other for own, other in there + back if own > other} | {Fraction(1)})
+    for low, high in list(pairwise(levels)):
+        start, end = (hockey(there, a) - hockey(back, a) for a in (low, high))
+        if start * end < 0:
+            levels.append(low + (high - low) * start / (start - end))
+    levels = sorted(levels)
+    heights = [max(hockey(there, a), hockey(back, a)) for a in levels]
+    slopes = [(h - g) / (b - a) for (a, b), (g, h) in zip(pairwise(levels), pairwise(heights), strict=True)]
+    kinks = [(a * (t - s), t - s) for a, s, t in zip(levels[1:], slopes, [*slopes[1:], Fraction(0)], strict=True)]
+    centre = 1 - sum((own + other for own, other in kinks), Fraction(0))
+    outcomes = [*kinks, *((other, own) for own, other in kinks), (centre, centre)]
+    return [(own, other) for own, other in outcomes if own]
+
+
+def test_a_pair_whose_orders_cross_is_taken_exactly() -> None:
+    """The crossing was rounded up and then proved from below: one unit above the truth."""
+    p, q = [0.125, 0.328125, 0.546875], [0.03125, 0.515625, 0.453125]
+    loss = gaussian(sigma=0.5, adjacency="replace") + ts.discrete_pair(p, q, adjacency="replace")
+    found = loss.delta_bounds(epsilon=1.0, rigorous=True)
+    with mpmath.workdps(40):
+        truth = mpmath.mpf(0)
+        for own, other in worse_outcomes(p, q):
+            # Each outcome leaves the Gaussian of mu = 2 its own threshold.
+            left = 1 - mpmath.log(mpmath.mpf(own.numerator) * other.denominator / own.denominator / other.numerator)
+            mass = mpmath.mpf(own.numerator) / own.denominator
+            truth += mass * (mpmath.ncdf(1 - left / 2) - mpmath.exp(left) * mpmath.ncdf(-1 - left / 2))
+        assert found.lower <= truth <= found.upper
+    assert found.width <= 2e-16

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,8 +18,8 @@ import numpy as np
 
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
-from tallystick.accounting.finite import law_of_pair, law_of_polygon, worse_of_both_orders
-from tallystick.accounting.leaf import Leaf, shown, written_call
+from tallystick.accounting.finite import Outcomes, law_of_outcomes, law_of_pair, law_of_polygon, worse_of_both_orders
+from tallystick.accounting.leaf import End, Leaf, shown, written_call
 from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair, told_from_dust
 from tallystick.accounting.polygon import OUTWARD, LowerTradeoff, UpperProfile, law_above
@@ -61,12 +62,16 @@ class DiscretePair(Leaf):
         check.keep(self, p=p, q=q)
 
     def pair(self, direction: Direction) -> DominatingPair:
-        p, q = self._outcomes()
-        pair = DominatingPair.exact(law_of_pair(np.array(p), np.array(q)))
+        hull = law_of_outcomes(_hull_of_both(self.p, self.q)) if self.both else None
+        pair = DominatingPair.exact(hull or law_of_pair(np.array(self.p), np.array(self.q)))
         return pair if direction is Direction.REMOVE else pair.swapped()
 
-    def _outcomes(self) -> tuple[Numbers, Numbers]:
-        return _hull_of_both(self.p, self.q) if self.both else (self.p, self.q)
+    def end(self, direction: Direction) -> End | None:
+        if self.both:
+            return None
+        ahead, behind = (self.p, self.q) if direction is Direction.REMOVE else (self.q, self.p)
+        given = sum((Fraction(own) for own, other in zip(ahead, behind, strict=True) if other == 0.0), Fraction(0))
+        return End(given, self.pair(direction).upper.highest_above)
 
     @property
     def symmetric(self) -> bool:
@@ -81,7 +86,8 @@ class DiscretePair(Leaf):
     def ball_law(self, ask: Ask) -> BallLaw:
         from tallystick.numerics.rigorous.laws import listed_pair
 
-        return ask.discrete(listed_pair(*self._outcomes()))
+        given = [(Fraction(own), Fraction(other)) for own, other in zip(self.p, self.q, strict=True)]
+        return ask.discrete(listed_pair(_hull_of_both(self.p, self.q) if self.both else given))
 
 
 @constructor
@@ -101,9 +107,8 @@ def discrete_pair(
 
 
 @lru_cache(maxsize=64)
-def _hull_of_both(p: Numbers, q: Numbers) -> tuple[Numbers, Numbers]:
-    left, right = worse_of_both_orders(np.array(p), np.array(q))
-    return tuple(left.tolist()), tuple(right.tolist())
+def _hull_of_both(p: Numbers, q: Numbers) -> Outcomes:
+    return worse_of_both_orders(p, q)
 
 
 def probabilities(name: str, values: Iterable[Any]) -> Numbers:

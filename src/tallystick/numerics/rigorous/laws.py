@@ -7,12 +7,13 @@ is proved in docs/theory/rigorous.md. Imported only where ``rigorous=True`` asks
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from flint import acb, arb, ctx
+from flint import acb, arb, ctx, fmpq
 
 from tallystick.errors import NotComputable
 
@@ -115,11 +116,12 @@ def two_points(epsilon: Ball, delta: Ball, choices: int = 2) -> Base:
     return Base(points, delta, delta, (-epsilon, epsilon if choices > 2 else 2 * epsilon))
 
 
-def listed_pair(p: tuple[float, ...], q: tuple[float, ...]) -> Base:
+def listed_pair(outcomes: Sequence[tuple[Fraction, Fraction]]) -> Base:
     """Two probability vectors, exactly as given."""
-    finite = [((arb(a) / arb(b)).log(), arb(a), arb(b)) for a, b in zip(p, q, strict=True) if a > 0 and b > 0]
-    only_p = sum((arb(a) for a, b in zip(p, q, strict=True) if b == 0), arb(0))
-    only_q = sum((arb(b) for a, b in zip(p, q, strict=True) if a == 0), arb(0))
+    masses = [(arb(fmpq(*a.as_integer_ratio())), arb(fmpq(*b.as_integer_ratio()))) for a, b in outcomes]
+    finite = [((a / b).log(), a, b) for a, b in masses if a > 0 and b > 0]
+    only_p = sum((a for a, b in masses if b == 0), arb(0))
+    only_q = sum((b for a, b in masses if a == 0), arb(0))
     lattice = (finite[0][0], finite[1][0] - finite[0][0]) if len(finite) == 2 else None
     # Two equal losses are no lattice: its step would be zero.
     return Base(finite, only_p, only_q, None if lattice is None or lattice[1].contains(0) else lattice)

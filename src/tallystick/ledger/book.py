@@ -213,7 +213,7 @@ class Ledger:
         if terms is None or len(last) != len(asked) or not all(map(is_, last, asked)):
             from tallystick.ledger.pricing import price
 
-            amounts = [price(loss, a.currency, adjacency=a.adjacency, unit=a.unit, delta=delta) for a in accounts]
+            amounts = [price(loss, a.currency, a.protects, delta=delta) for a in accounts]
             lines = tuple((account, amount.a0, amount.a1) for account, amount in zip(accounts, amounts, strict=True))
             terms = Terms.of(lines, loss.to_json(), request, source)
             self._last = (asked, terms)

@@ -1,4 +1,4 @@
-"""How numbers are printed for people: a bound that is rounded stays a bound, and there is one rule for per cent.
+"""How numbers and texts are shown to people: a bound that is rounded stays a bound, and there is one rule for per cent.
 
 Money spent, epsilon, delta, a hit rate, a promise: ``up``. What is left, what is certain at least: ``down``. Numbers
 that claim nothing: ``nearest``. Integers, fractions and doubles are rounded exactly, so the side cannot be lost.
@@ -7,6 +7,7 @@ that claim nothing: ``nearest``. Integers, fractions and doubles are rounded exa
 from __future__ import annotations
 
 import math
+from datetime import UTC, datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 
@@ -103,6 +104,15 @@ def amount(value: Fraction, *, upward: bool = True) -> str:
     return f"{whole * step:f}"
 
 
+def when(at: int) -> str:
+    """A moment of the record for people, in UTC.
+
+    >>> when(0)
+    '1970-01-01 00:00'
+    """
+    return datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%d %H:%M")
+
+
 def _rounded(value: Number, digits: int, rounding: str) -> str:
     if isinstance(value, str):
         value = float(value)
@@ -114,3 +124,34 @@ def _rounded(value: Number, digits: int, rounding: str) -> str:
     text = f"{float(rounded):.{digits}g}"
     # A decimal of so many digits comes back from a double unless it underflows; then its own text is right.
     return text if Decimal(text) == rounded else str(rounded.normalize())
+
+
+# Text from data and files on its way to a person: what a terminal or a spreadsheet would obey is shown instead.
+
+_OBEYED = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+
+
+def visible(text: str, *, lines: bool = False) -> str:
+    r"""The text with every character that is not printed written as its escape; ``lines`` keeps line feeds.
+
+    Escape sequences, carriage returns, text that runs backwards and zero-width characters never reach a terminal.
+
+    >>> print(visible("ward \x1b[2J"))
+    ward \x1b[2J
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or (lines and c == "\n") else _escape(c) for c in text)
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode()
+
+
+def inert(text: str) -> str:
+    """The text as a cell that a spreadsheet shows and does not run: an apostrophe before what starts a formula.
+
+    >>> inert("=1+1"), inert("ward")
+    ("'=1+1", 'ward')
+    """
+    return f"'{text}" if text.startswith(_OBEYED) else text

@@ -51,7 +51,7 @@ def filled(column: str) -> Measure:
 USE = """
 import pyarrow
 import tallystick as ts
-from tallystick.cli.publishing import plan_lines
+from tallystick.cli.commands.publish import plan_lines
 from tallystick.errors import InvalidInput
 
 rows = pyarrow.table({"who": list(range(4000)), "age": [None if i % 4 else 30 for i in range(4000)]})

@@ -54,9 +54,9 @@ def scores(plan: Plan, exact: Exact, whole: Exact, less: Exact, seed: int) -> np
                 continue
             seen = noise.law.draw(RUNS, source) + value
             if noise.law.name == "gaussian":
-                total += seen * ((with_unit - without) / noise.scale**2)
+                total += seen * ((with_unit - without) / noise.law.scale**2)
             else:
-                total += (np.abs(seen - without) - np.abs(seen - with_unit)) / noise.scale
+                total += (np.abs(seen - without) - np.abs(seen - with_unit)) / noise.law.scale
     return total
 
 

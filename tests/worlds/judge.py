@@ -148,7 +148,7 @@ def _sensitivities(plan: Plan, one: run.Exact, two: run.Exact, tally: Tally) -> 
         gaussian = noise.law.order == 2
         for world in l1:
             tally.fullest[part.kind] = max(tally.fullest.get(part.kind, 0.0), l1[world] / most1)
-            scale = Fraction(noise.scale)
+            scale = Fraction(noise.law.scale)
             prices[world] += Fraction(l2[world]) / (2 * scale**2) if gaussian else Fraction(l1[world]) / scale
             if l1[world] > most1 or l2[world] > most2:
                 yield f"world {world}: {part.label} moves {l1[world]} of {most1} (squares {l2[world]} of {most2})"

@@ -65,6 +65,18 @@ def probability(name: str, value: Any, allowed: str = "a number between 0 and 1"
     return number
 
 
+def inside(name: str, value: Any, allowed: str = "a number strictly between 0 and 1") -> float:
+    """A number strictly between 0 and 1, such as a confidence.
+
+    >>> inside("confidence", 0.95)
+    0.95
+    """
+    number = finite(name, value, allowed)
+    if not 0 < number < 1:
+        raise InvalidInput(name, value, allowed)
+    return number
+
+
 def between(name: str, value: Any, low: float, high: float) -> float:
     """A number in [low, high].
 

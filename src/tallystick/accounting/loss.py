@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,10 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from tallystick import strict_json
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import EVERYBODY, Adjacency, Direction, Protects
 from tallystick.accounting.bounds import Bounds
-from tallystick.accounting.leaf import Leaf, Terms, check_terms, merged, written_sum
+from tallystick.accounting.leaf import Leaf, Terms, check_terms, merged, read_leaf, written_sum
 from tallystick.errors import InvalidInput
 from tallystick.numerics.law import Array
 
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from tallystick.accounting.variable import PrivacyLossVariable
 
 LARGEST_GROUP = 10**6
+FORMAT = "tallystick.loss/1"
+FIELDS = {"format", "adjacency", "unit", "group", "terms"}
 
 
 @dataclass(frozen=True)
@@ -248,17 +252,41 @@ class PrivacyLoss:
     # ---- representation ----
 
     def to_json(self) -> str:
-        """Canonical, versioned JSON; its meaning never changes."""
-        from tallystick.accounting.codec import to_json
+        """Canonical, versioned JSON: sorted keys, no spaces, shortest floats that read back exactly.
 
-        return to_json(self)
+        The meaning of a written text never changes; new leaves get new kinds.
+
+        >>> import tallystick as ts
+        >>> ts.PrivacyLoss.from_json(ts.laplace(scale=2).to_json()) == ts.laplace(scale=2)
+        True
+        """
+        body = {
+            "format": FORMAT,
+            "adjacency": self.adjacency.value,
+            "unit": self.unit,
+            "group": self.group,
+            "terms": [[leaf.to_record(), count] for leaf, count in self.terms],
+        }
+        return json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=True)
 
     @staticmethod
     def from_json(text: str) -> PrivacyLoss:
-        """The loss written by ``to_json``."""
-        from tallystick.accounting.codec import from_json
+        """The loss written by ``to_json``; what no constructor makes is refused with the field named."""
+        from tallystick.accounting import losses, sampling  # noqa: F401  (they define the leaves)
 
-        return from_json(text)
+        body = strict_json.read(text, allowed=f"JSON written by to_json ({FORMAT})")
+        if not isinstance(body, dict) or body.get("format") != FORMAT:
+            raise InvalidInput("format", body.get("format") if isinstance(body, dict) else body, FORMAT)
+        if set(body) != FIELDS:
+            raise InvalidInput("text", sorted(body), "the fields " + ", ".join(sorted(FIELDS)))
+        if not isinstance(body["terms"], list):
+            raise InvalidInput("terms", body["terms"], "a list of [leaf, count]")
+        terms = []
+        for item in body["terms"]:
+            if not isinstance(item, list) or len(item) != 2:
+                raise InvalidInput("terms", item, "[leaf, count]")
+            terms.append((read_leaf(item[0]), check.count("count", item[1], least=1)))
+        return PrivacyLoss(merged(terms), Protects(body["adjacency"], body["unit"]), body["group"])
 
     def __str__(self) -> str:
         if not self.terms:

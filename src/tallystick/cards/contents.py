@@ -102,7 +102,7 @@ def contents(subject: Subject) -> dict[str, Any]:
 
 
 def _released(subject: Subject, facts: Mapping[str, Any]) -> dict[str, Any]:
-    from tallystick.ledger.views import when
+    from tallystick.printing import when
 
     receipt = subject.receipt
     return {

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tallystick.errors import BudgetExceeded, InvalidInput, TallystickError
-from tallystick.visible import visible
+from tallystick.printing import visible
 
 USAGE = 2
 INTERRUPTED = 130

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallystick.visible import visible
+from tallystick.printing import visible
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from html import escape
 from typing import TYPE_CHECKING
 
 from tallystick.drawing import bar, table
+from tallystick.printing import when
 
 if TYPE_CHECKING:
     from tallystick.ledger.account import Account
     from tallystick.ledger.book import Ledger
     from tallystick.ledger.pay import Charge
-
-
-def when(at: int) -> str:
-    """A moment of the record for people, in UTC.
-
-    >>> when(0)
-    '1970-01-01 00:00'
-    """
-    return datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def account_html(account: Account) -> str:

@@ -16,8 +16,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from tallystick.accounting import check
-from tallystick.errors import InvalidInput, Refused
+from tallystick.errors import Refused
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 
 if TYPE_CHECKING:
@@ -136,16 +135,3 @@ class Mechanism(ABC, Generic[Prepared, Output]):
         """One release of a prepared value, marked when its source is not private."""
         output = self.draw(prepared, source)
         return output if source.private else NotPrivate(output)
-
-
-def confidence_level(confidence: float) -> float:
-    """Check a confidence, which is strictly between 0 and 1.
-
-    >>> confidence_level(0.95)
-    0.95
-    """
-    allowed = "a number strictly between 0 and 1"
-    level = check.finite("confidence", confidence, allowed)
-    if not 0 < level < 1:
-        raise InvalidInput("confidence", confidence, allowed)
-    return level

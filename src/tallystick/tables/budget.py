@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Protects
 from tallystick.errors import InvalidInput, Refused
-from tallystick.mechanisms.base import confidence_level
 from tallystick.mechanisms.exact.lattice import rounded_up
 from tallystick.mechanisms.noise.laws import SMOOTH_VECTOR_SIGMA, DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from tallystick.printing import down, up
@@ -34,16 +33,11 @@ LARGEST_SCALE = 2.0**48
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """The noise of one part, and its share of the budget. ``scale`` is in integer steps of the part."""
+    """The noise of one part, in integer steps of that part, and its share of the budget."""
 
     part: Part
     law: NoiseLaw
     share: float
-
-    @property
-    def scale(self) -> float:
-        """Sigma of the discrete Gaussian, or scale of the discrete Laplace law."""
-        return self.law.scale
 
 
 def weights_of(query: Query, weights: Mapping[str, float] | None) -> dict[Part, float]:
@@ -110,7 +104,7 @@ def privacy_of(query: Query, noises: tuple[Noise, ...], keys_delta: float, prote
     total = rounded_up(cost_of(query, noises))
     if noises[0].law.currency == "epsilon":
         loss = losses.pure_dp(epsilon=total, **protects.about)
-    elif min(noise.scale for noise in noises) > SMOOTH_VECTOR_SIGMA:
+    elif min(noise.law.scale for noise in noises) > SMOOTH_VECTOR_SIGMA:
         norms = [(n.law, norm_of(query, n.part, n.law.order)) for n in noises]
         loss = sum((law.norm_privacy(norm, protects) for law, norm in norms), losses.no_loss(**protects.about))
     else:
@@ -234,13 +228,13 @@ def for_gaussian_account(query: Query, found: Priced, protects: Protects) -> Pri
             "private keys spend delta, which a GDP account has none of; works: public keys, keys=[...], or an account "
             "with a limit in zCDP or in epsilon and delta"
         )
-    least = min(found.noises, key=lambda noise: noise.scale)
-    if least.scale <= SMOOTH_VECTOR_SIGMA:
-        rho = float(cost_of(query, found.noises)) * (least.scale / SMOOTH_VECTOR_SIGMA) ** 2
+    least = min(found.noises, key=lambda noise: noise.law.scale)
+    if least.law.scale <= SMOOTH_VECTOR_SIGMA:
+        rho = float(cost_of(query, found.noises)) * (least.law.scale / SMOOTH_VECTOR_SIGMA) ** 2
         raise Refused(
-            f"the noise on {least.part.label} has sigma {least.scale:.3g}; at 32 or less no Gaussian curve is proved "
-            f"to dominate it, so a GDP account cannot pay for it. Works: rho at most {down(rho * 0.99, 3)}, or an "
-            "account with a limit in zCDP or in epsilon and delta"
+            f"the noise on {least.part.label} has sigma {least.law.scale:.3g}; at 32 or less no Gaussian curve is "
+            f"proved to dominate it, so a GDP account cannot pay for it. Works: rho at most {down(rho * 0.99, 3)}, or "
+            "an account with a limit in zCDP or in epsilon and delta"
         )
     return privacy_of(query, found.noises, 0.0, protects)
 
@@ -269,7 +263,7 @@ def _by_error(query: Query, budget: dict[str, Any], protects: Protects) -> Price
     wanted = budget["error"]
     names = dict(query.measures)
     wishes = dict(wanted) if isinstance(wanted, Mapping) else {query.measures[0][0]: wanted}
-    confidence = confidence_level(budget.get("confidence", 0.95))
+    confidence = check.inside("confidence", budget.get("confidence", 0.95))
     for name, half in wishes.items():
         if name not in names:
             raise InvalidInput("error", name, f"names of measures: {', '.join(names)}")

@@ -33,10 +33,7 @@ class PrivateKeys:
 
 def private_keys(*, delta: float) -> PrivateKeys:
     """Let the data propose the groups; with probability ``delta`` one that only one unit has may be shown."""
-    number = check.probability("delta", delta, "a number above 0 and below 1")
-    if not 0 < number < 1:
-        raise InvalidInput("delta", delta, "a number above 0 and below 1")
-    return PrivateKeys(number)
+    return PrivateKeys(check.inside("delta", delta))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Protects
 from tallystick.errors import AdjacencyMismatch, InvalidInput, Refused
-from tallystick.mechanisms.base import confidence_level
 from tallystick.printing import given
 from tallystick.strict_json import read, same
 from tallystick.tables.budget import Noise, errors, for_gaussian_account, lone_probability, priced, threshold
@@ -81,7 +80,7 @@ class Plan:
         ``group_size`` is what is assumed.
         """
         size = check.positive("group_size", group_size)
-        return errors(self.query, self.noises, confidence_level(confidence), size)
+        return errors(self.query, self.noises, check.inside("confidence", confidence), size)
 
     def explain(self) -> str:
         """Stages, sensitivities, noise and shares, in words."""
@@ -161,7 +160,7 @@ class Plan:
     def _noise_data(self) -> dict[str, Any]:
         return {
             "law": self.noises[0].law.name,
-            "scales": [noise.scale for noise in self.noises],
+            "scales": [noise.law.scale for noise in self.noises],
             "threshold": self.threshold,
         }
 
@@ -269,7 +268,7 @@ def _parts(plan: Plan) -> list[dict[str, Any]]:
                 "norm": f"L{order}",
                 "sensitivity": size * part.scale,
                 "noise": f"discrete {noise.law.name.capitalize()}",
-                "scale": noise.scale * part.scale,
+                "scale": noise.law.scale * part.scale,
                 "step": part.scale,
                 "share": noise.share,
             }

@@ -14,11 +14,10 @@ import numpy as np
 
 from tallystick.drawing import table
 from tallystick.errors import LedgerIntegrity, Unavailable
-from tallystick.printing import nearest
+from tallystick.printing import inert, nearest, visible
 from tallystick.tables.aggregates import Estimate, Noisy
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.table import EachRow
-from tallystick.visible import inert, visible
 
 if TYPE_CHECKING:
     from tallystick.ledger.pay import Receipt

@@ -82,7 +82,7 @@ def test_epsilon_alone_gets_laplace_noise_and_pure_privacy(visits: Table) -> Non
     plan = visits.group_by("ward", keys=["a"]).agg(n=ts.count(), people=ts.count_units()).plan(epsilon=0.5)
     assert plan.privacy == ts.pure_dp(epsilon=0.5)
     # K = 1 because there is one key; L = 5; half of the budget each
-    assert [noise.scale for noise in plan.noises] == [20.0, 4.0]
+    assert [noise.law.scale for noise in plan.noises] == [20.0, 4.0]
 
 
 def test_a_wanted_error_is_reached_at_the_least_price(visits: Table) -> None:
@@ -107,7 +107,7 @@ def test_replace_costs_twice_the_groups(visits: Table) -> None:
     table = ts.Private(awkward(100), adjacency="replace").table(unit="pid").per_unit(max_rows_per_group=1)
     plan = table.agg(n=ts.count()).plan(rho=0.5)
     assert plan.privacy.adjacency is Adjacency.REPLACE
-    assert plan.noises[0].scale == pytest.approx(2**0.5)
+    assert plan.noises[0].law.scale == pytest.approx(2**0.5)
 
 
 def test_the_hash_depends_on_question_and_price_but_not_on_the_place(visits: Table) -> None:
@@ -159,7 +159,7 @@ def test_a_password_is_not_written_into_a_plan() -> None:
 def test_shared_parts_are_paid_once(visits: Table) -> None:
     one = visits.agg(a=ts.median("days", 0, 60)).plan(rho=0.1)
     two = visits.agg(a=ts.median("days", 0, 60), b=ts.quantile("days", 0.9, 0, 60)).plan(rho=0.1)
-    assert [noise.scale for noise in one.noises] == [noise.scale for noise in two.noises]
+    assert [noise.law.scale for noise in one.noises] == [noise.law.scale for noise in two.noises]
 
 
 def test_keys_are_read_from_a_public_file(tmp_path: Path, visits: Table) -> None:

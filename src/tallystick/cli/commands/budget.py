@@ -72,7 +72,7 @@ def counts_that_fit(left: Amount) -> list[tuple[int, int]]:
 def say(out: Console, account: Account, events: list[Event], fits: list[tuple[int, int]]) -> None:
     """The screen for people."""
     from tallystick.ledger.denial import plural
-    from tallystick.ledger.views import when
+    from tallystick.printing import when
 
     used, limit = account.used, account.limit
     lines = [

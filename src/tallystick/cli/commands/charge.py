@@ -22,7 +22,7 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """The charges of an account (or of all), oldest first."""
-    from tallystick.ledger.views import when
+    from tallystick.printing import when
 
     with opened(ledger) as book:
         accounts = [book.open(account)] if account else book.accounts()

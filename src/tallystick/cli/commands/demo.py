@@ -140,7 +140,7 @@ def _say(screen: Console, number: int, step: Step, text: str, folder: Path) -> N
     screen.print(f"\n[bold]{number}. {step.why}[/bold]")
     screen.print(f"$ tallystick {step.words}", soft_wrap=True, markup=False, style="dim")
     if step.words.startswith("publish run") and "--card" in step.words:
-        from tallystick.cli.publishing import table
+        from tallystick.cli.commands.publish import table
 
         with (folder / "table.csv").open(encoding="utf-8", newline="") as file:
             header, *rows = csv.reader(file)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallystick.cli import publishing
 from tallystick.cli.asking import (
     Asked,
     By,
@@ -25,11 +26,15 @@ from tallystick.cli.asking import (
     Where,
 )
 from tallystick.cli.output import Answer, DryRun, Json, Place, deliver, working
+from tallystick.printing import nearest, percent_up, up, visible
 from tallystick.publish import datasets, jobs
 from tallystick.publish.place import opened, place_of
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from tallystick.tables.plan import Plan
+
 
 app = typer.Typer(help="Price a table, then release it.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -69,7 +74,7 @@ def plan(
         found["suggestions"] = facts
 
     def say(console: Console) -> None:
-        lines = publishing.suggestion_lines(facts) if suggest else publishing.plan_lines(facts[0], chosen)
+        lines = suggestion_lines(facts) if suggest else plan_lines(facts[0], chosen)
         if out is not None:
             lines += ["", str(out), f"next: tallystick publish run {out} --key NAME --why TEXT --out table.csv"]
         for line in lines:
@@ -99,6 +104,107 @@ def run(
         account = book.open(held.population)
         priced = jobs.plan_of(text, held, account, source)
         job = jobs.Job(priced, account, held, why, key, out, card)
-        found = publishing.done(job, tell, dry_run=dry_run)
+        found = done(job, tell, dry_run=dry_run)
     about = {"ledger": place_of(ledger), "plan": str(plan), "why": why, "dry_run": dry_run}
-    deliver(Answer("publish.run", about, found, lambda console: publishing.say(console, found)), as_json=as_json)
+    deliver(Answer("publish.run", about, found, lambda console: say_release(console, found)), as_json=as_json)
+
+
+# How ``publish`` and ``query`` say what a plan costs and what a release found.
+
+
+def done(job: jobs.Job, tell: Callable[[str], None], *, dry_run: bool) -> dict[str, Any]:
+    """The job, or with ``dry_run`` what it would do."""
+    try:
+        return jobs.dry(job) if dry_run else jobs.release(job, tell)
+    except KeyboardInterrupt as stopped:
+        # The argument parser keeps the exit code of Ctrl-C but drops its words, and these say whether it was paid for.
+        print(str(stopped) or "interrupted before the charge had started; nothing was charged", file=sys.stderr)
+        raise
+
+
+def plan_lines(facts: dict[str, Any], plan: Plan) -> list[str]:
+    """A plan for people: price and error first, how it is made after that. No data was opened."""
+    holds = {
+        name: ", for a group of 1,000 rows" if measure.error_needs_size else "" for name, measure in plan.query.measures
+    }
+    lines = [
+        f"price    {facts['price']}   (left {facts['left']}, population {facts['population']})",
+        *(f"error    {name} +-{up(half, 4)} in 95 of 100 cases{holds[name]}" for name, half in facts["error"].items()),
+        "no data was opened",
+    ]
+    if facts["refused"]:
+        lines.insert(1, f"         {facts['refused']}")
+    if not facts["fits"]:
+        lines.insert(1, "         does not fit: ask for a larger error, or try --suggest")
+    return [*lines, "", *plan.explain().splitlines()]
+
+
+def suggestion_lines(facts: list[dict[str, Any]]) -> list[str]:
+    """Three plans as a small table."""
+    names = list(facts[0]["error"])
+    wide = [max(12, len(name) + 2) for name in names]
+    lines = [
+        f"{'':<13}{'price':<28}{'of what is left':<18}" + "".join(f"{n:<{w}}" for n, w in zip(names, wide, strict=True))
+    ]
+    for word, each in zip(("cheaper", "as asked", "more exact"), facts, strict=True):
+        left = each["left_amount"]["a0"]
+        share = percent_up(each["price_amount"]["a0"] / left) if left > 0 else "-"
+        cells = (f"+-{up(each['error'][name], 4)}" for name in names)
+        row = "".join(f"{cell:<{w}}" for cell, w in zip(cells, wide, strict=True))
+        lines.append(f"{word:<13}{each['price']:<28}{share if each['fits'] else 'does not fit':<18}{row}".rstrip())
+    return [*lines, "errors hold in 95 of 100 cases; no data was opened"]
+
+
+def say_release(console: Console, found: dict[str, Any]) -> None:
+    """A release for people: the table when it went into no file, then what was paid, then plain paths."""
+    if found["dry_run"]:
+        facts = found["plan"]
+        console.print(f"would charge {facts['price']} to {facts['population']} (left {facts['left']})", markup=False)
+        console.print("nothing was charged and no data was read")
+        return
+    if "out" not in found:
+        console.print(table(found["columns"], found["rows"]))
+    console.print(found["holds"], markup=False)
+    if found["again"]:
+        console.print(f"same key, same bytes: charge {found['charge']} was made before; nothing was charged now")
+    else:
+        paid = f"charged {found['price']} to {found['population']} (charge {found['charge']}); left {found['left']}"
+        console.print(paid, soft_wrap=True, markup=False)
+    for name in ("out", "card"):
+        if name in found:
+            console.print(found[name], soft_wrap=True, markup=False)
+
+
+def table(columns: list[str], rows: list[list[Any]], *, most: int = 40) -> Any:
+    """A table of the release with value and interval in one cell."""
+    from rich.table import Table
+
+    shown = [name for name in columns if not (name.endswith(("_lower", "_upper")) and name[:-6] in columns)]
+    grid = Table(box=None, pad_edge=False, header_style="bold")
+    for name in shown:
+        grid.add_column(name, justify="right" if f"{name}_lower" in columns else "left")
+    place = {name: i for i, name in enumerate(columns)}
+    for row in rows[:most]:
+        cells = []
+        for name in shown:
+            value = _cell(row[place[name]])
+            if f"{name}_lower" in place:
+                low, high = _cell(row[place[f"{name}_lower"]]), _cell(row[place[f"{name}_upper"]])
+                value = f"{value}  [{low}, {high}]"
+            cells.append(value.replace("[", r"\["))
+        grid.add_row(*cells)
+    if len(rows) > most:
+        grid.add_row(f"... and {len(rows) - most} more")
+    return grid
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    return (
+        nearest(value, 5)
+        if isinstance(value, float)
+        else f"{value:,}"
+        if isinstance(value, int)
+        else visible(str(value))
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tallystick.cli import publishing
 from tallystick.cli.asking import (
     Asked,
     By,
@@ -19,6 +18,7 @@ from tallystick.cli.asking import (
     Rho,
     Where,
 )
+from tallystick.cli.commands.publish import done, say_release
 from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver, working
 from tallystick.publish import datasets, jobs
 from tallystick.publish.place import opened, place_of
@@ -55,6 +55,6 @@ def query(
         account = book.open(held.population)
         plan = asked.plan(held.opened(account))
         job = jobs.Job(plan, account, held, why, key or f"query-{uuid.uuid4().hex[:16]}", out, card)
-        found = publishing.done(job, tell, dry_run=dry_run)
+        found = done(job, tell, dry_run=dry_run)
     about = {"ledger": place_of(ledger), "dataset": dataset, "why": why, "dry_run": dry_run, **asked.to_data()}
-    deliver(Answer("query", about, found, lambda console: publishing.say(console, found)), as_json=as_json)
+    deliver(Answer("query", about, found, lambda console: say_release(console, found)), as_json=as_json)

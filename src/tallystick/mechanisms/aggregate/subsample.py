@@ -21,7 +21,7 @@ from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Protects
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms.aggregate.winsorized import WinsorizedMean, winsorized_mean
-from tallystick.mechanisms.base import Mechanism, confidence_level
+from tallystick.mechanisms.base import Mechanism
 from tallystick.mechanisms.exact.randomness import Source
 from tallystick.mechanisms.exact.uniform import integers
 from tallystick.mechanisms.inputs import array_or_list, double, length, listed, number
@@ -80,7 +80,7 @@ class SubsampleAndAggregate(Mechanism[tuple[NDArray[Any], bool], NDArray[np.floa
 
         How far the statistic of a block is from that of all records is not part of it.
         """
-        each = 1 - (1 - confidence_level(confidence)) / len(self.means)
+        each = 1 - (1 - check.inside("confidence", confidence)) / len(self.means)
         return max(mean.error(confidence=each, count=self.blocks, width=width) for mean in self.means)
 
     def _deal(self, count: int, source: Source) -> NDArray[np.int64]:

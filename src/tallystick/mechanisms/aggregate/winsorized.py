@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency, Protects
 from tallystick.errors import InvalidInput, Refused
-from tallystick.mechanisms.base import Mechanism, confidence_level
+from tallystick.mechanisms.base import Mechanism
 from tallystick.mechanisms.exact.integer_noise import discrete_gaussian, discrete_laplace
 from tallystick.mechanisms.exact.lattice import COARSEST_NOISY, BoundedLattice, root_up
 from tallystick.mechanisms.exact.randomness import Source
@@ -111,7 +111,7 @@ class WinsorizedMean(Mechanism[Indices, float]):
 
         The width is not known in advance: about 8 count^{1/3 + eta} quartile distances, at most the bounds.
         """
-        failure = 1 - confidence_level(confidence)
+        failure = 1 - check.inside("confidence", confidence)
         reach = check.nonnegative("width", width) / check.count("count", count, least=1)
         if self.epsilon is not None:
             return 2 * reach / self.epsilon * math.log(1 / failure) + self.lattice.granularity

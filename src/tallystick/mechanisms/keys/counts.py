@@ -17,7 +17,7 @@ from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency, Protects
 from tallystick.accounting.sampling import worst
 from tallystick.errors import InvalidInput
-from tallystick.mechanisms.base import Mechanism, confidence_level
+from tallystick.mechanisms.base import Mechanism
 from tallystick.mechanisms.exact.randomness import Source
 from tallystick.mechanisms.keys.partition import Sizes, first_where, in_public_order, proper_delta, sizes
 from tallystick.mechanisms.noise.laws import DiscreteGaussian, DiscreteLaplace, NoiseLaw
@@ -90,7 +90,7 @@ class StableCounts(Mechanism[Sizes, dict[Hashable, int]]):
         For a group that is shown at any size of the noise, so well above ``threshold``: a small group that is shown was
         shown because its noise was large.
         """
-        failure = 1 - confidence_level(confidence)
+        failure = 1 - check.inside("confidence", confidence)
         law = self.law
         return float(first_where(lambda m: 2 * law.upper_tail(m) <= failure) - 1)
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput
-from tallystick.mechanisms.base import Mechanism, confidence_level
+from tallystick.mechanisms.base import Mechanism
 from tallystick.mechanisms.exact.coins import Probability, flip_words, word_bounds
 from tallystick.mechanisms.exact.intervals import ONE, ZERO, Digits, Enclosure
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
@@ -78,7 +78,7 @@ class StableKeys(Mechanism[Sizes, tuple[Hashable, ...]]):
         >>> stable(epsilon=1.0, delta=1e-5).error(confidence=0.95)
         14
         """
-        level = Decimal(confidence_level(confidence))
+        level = Decimal(check.inside("confidence", confidence))
         digits = Digits(60)
         return first_where(lambda size: _keep(*self.per_key, size)(digits).low >= level)
 

@@ -14,7 +14,6 @@ from statistics import NormalDist
 
 from tallystick.accounting import check, losses
 from tallystick.accounting.calibrate import calibrate
-from tallystick.mechanisms.base import confidence_level
 
 
 def laplace_tail(*, scale: float, width: float) -> float:
@@ -33,7 +32,7 @@ def laplace_width(*, scale: float, confidence: float, coordinates: int = 1) -> f
     7.601
     """
     size, d = check.positive("scale", scale), check.count("coordinates", coordinates, least=1)
-    return size * math.log(d / (1.0 - confidence_level(confidence)))
+    return size * math.log(d / (1.0 - check.inside("confidence", confidence)))
 
 
 def gaussian_tail(*, sigma: float, width: float) -> float:
@@ -52,7 +51,7 @@ def gaussian_width(*, sigma: float, confidence: float, coordinates: int = 1) -> 
     1.96
     """
     size, d = check.positive("sigma", sigma), check.count("coordinates", coordinates, least=1)
-    return -size * NormalDist().inv_cdf((1.0 - confidence_level(confidence)) / (2.0 * d))
+    return -size * NormalDist().inv_cdf((1.0 - check.inside("confidence", confidence)) / (2.0 * d))
 
 
 def proportion_variance(*, proportion: float, n: int, epsilon: float) -> float:

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tallystick.accounting import check
 from tallystick.accounting.adjacency import Protects
 from tallystick.errors import InvalidInput
-from tallystick.mechanisms.base import Mechanism, confidence_level
+from tallystick.mechanisms.base import Mechanism
 from tallystick.mechanisms.exact.lattice import FARTHEST, Lattice
 from tallystick.mechanisms.exact.randomness import Source
 from tallystick.mechanisms.inputs import Numbers, array_or_list, length, numbers, scalar
@@ -79,7 +80,7 @@ class AdditiveNoise(Mechanism[Points, Noisy]):
         lattice steps of 0; what a double loses beyond is in :meth:`interval`. With ``simultaneous`` it holds for all
         coordinates at once, which are independent.
         """
-        miss = 1.0 - confidence_level(confidence)
+        miss = 1.0 - check.inside("confidence", confidence)
         if simultaneous and self.dimension is not None:
             miss = -math.expm1(math.log1p(-miss) / self.dimension)
         width = self.law.half_width(miss)

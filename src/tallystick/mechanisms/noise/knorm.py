@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency, Protects
 from tallystick.errors import InvalidInput
-from tallystick.mechanisms.base import Mechanism, confidence_level
+from tallystick.mechanisms.base import Mechanism
 from tallystick.mechanisms.exact.intervals import ONE, Digits, Enclosure
 from tallystick.mechanisms.exact.lazy_noise import LazyNoise, Noise
 from tallystick.mechanisms.exact.randomness import Source
@@ -251,7 +251,7 @@ class KNorm(Mechanism[list[Number], NDArray[np.float64]]):
 
         size = check.count("dimension", dimension, least=1)
         corner = {Norm.L1: float(size), Norm.L2: math.sqrt(size), Norm.LINF: 1.0}[self.norm]
-        radius = float(gammaincinv(size, confidence_level(confidence)))
+        radius = float(gammaincinv(size, check.inside("confidence", confidence)))
         return self.scale * radius * (1 + 1e-12) + corner * self.granularity / 2
 
     def variance(self, *, dimension: int) -> float:

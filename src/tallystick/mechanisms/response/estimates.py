@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallystick.accounting import check
-from tallystick.mechanisms.base import confidence_level
 
 Numbers = NDArray[np.float64]
 
@@ -41,7 +40,7 @@ def from_ones(ones: NDArray[np.int64], *, reports: int, if_true: float, if_false
     """
     from scipy.special import betaincinv
 
-    tail = (1 - confidence_level(confidence)) / 2
+    tail = (1 - check.inside("confidence", confidence)) / 2
     gain = if_true - if_false
     share = ones / reports
     likely = np.clip(share, if_false, if_true)  # what shares can be: no report at all has a standard error too
@@ -67,7 +66,7 @@ def mean_laplace_width(scale: float, *, reports: int, confidence: float) -> floa
     >>> round(mean_laplace_width(1.0, reports=100, confidence=0.95), 3)
     0.388
     """
-    wanted = math.log(2 / (1 - confidence_level(confidence))) / reports
+    wanted = math.log(2 / (1 - check.inside("confidence", confidence))) / reports
 
     def exponent(x: float) -> float:
         t = x / (math.sqrt(1 + x * x) + 1)
@@ -89,4 +88,6 @@ def hoeffding(confidence: float, reports: int) -> float:
     >>> round(hoeffding(0.95, 100), 4)
     0.1358
     """
-    return math.sqrt(math.log(2 / (1 - confidence_level(confidence))) / (2 * check.count("reports", reports, least=1)))
+    return math.sqrt(
+        math.log(2 / (1 - check.inside("confidence", confidence))) / (2 * check.count("reports", reports, least=1))
+    )

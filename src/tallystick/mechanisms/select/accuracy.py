@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput
-from tallystick.mechanisms.base import confidence_level
 
 
 def laplace_max_gap(*, candidates: int, epsilon: float, sensitivity: float = 1.0) -> float:
@@ -47,7 +46,7 @@ def laplace_max_gap_at(*, candidates: int, scale: float, confidence: float) -> f
     21.19
     """
     count = check.count("candidates", candidates, least=1, most=1 << 62)
-    failure = 1 - confidence_level(confidence)
+    failure = 1 - check.inside("confidence", confidence)
     return 0.0 if count == 1 else 2 * check.positive("scale", scale) * math.log(count / failure)
 
 
@@ -113,7 +112,7 @@ def exponential_gap(
     if best > count:
         raise InvalidInput("optimal", optimal, f"at most candidates = {count}")
     scale = 2 * check.positive("sensitivity", sensitivity) / check.positive("epsilon", epsilon)
-    return scale * (math.log(count / best) - math.log1p(-confidence_level(confidence)))
+    return scale * (math.log(count / best) - math.log1p(-check.inside("confidence", confidence)))
 
 
 def wrong_choice(*, gap: float, epsilon: float, sensitivity: float = 1.0) -> float:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency, Protects
 from tallystick.errors import InvalidInput
-from tallystick.mechanisms.base import Mechanism, confidence_level
+from tallystick.mechanisms.base import Mechanism
 from tallystick.mechanisms.exact.coins import exp_probability, exp_word_bounds, flip_words
 from tallystick.mechanisms.exact.lazy_noise import Noise, largest
 from tallystick.mechanisms.exact.randomness import Source
@@ -63,7 +63,7 @@ class Chooser(Mechanism[Scores, int]):
             candidates=candidates,
             epsilon=self.epsilon * (2 if self.monotone else 1),
             sensitivity=self.sensitivity,
-            confidence=confidence_level(confidence),
+            confidence=check.inside("confidence", confidence),
         )
 
 
@@ -104,7 +104,7 @@ class NoisyMax(Chooser):
         """As for the other choosers; for Laplace noise by a union bound on the largest noise."""
         if self.noise is Noise.LAPLACE:
             return accuracy.laplace_max_gap_at(
-                candidates=candidates, scale=float(1 / self.rate), confidence=confidence_level(confidence)
+                candidates=candidates, scale=float(1 / self.rate), confidence=check.inside("confidence", confidence)
             )
         return Chooser.error(self, confidence=confidence, candidates=candidates)
 
@@ -239,7 +239,7 @@ class TopK(Mechanism[Scores, tuple[int, ...]]):
         return accuracy.exponential_gap(
             candidates=candidates,
             epsilon=2 * float(self.rate),
-            confidence=1 - (1 - confidence_level(confidence)) / self.k,
+            confidence=1 - (1 - check.inside("confidence", confidence)) / self.k,
         )
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency, Protects
 from tallystick.errors import InvalidInput
-from tallystick.mechanisms.base import Mechanism, confidence_level
+from tallystick.mechanisms.base import Mechanism
 from tallystick.mechanisms.exact.coins import exp_probability, flip
 from tallystick.mechanisms.exact.lattice import BoundedLattice, ordered
 from tallystick.mechanisms.exact.randomness import Source
@@ -118,7 +118,7 @@ class LineExponential(Mechanism[Pieces, float]):
             candidates=-(-total // least),
             epsilon=self.epsilon,
             sensitivity=self.sensitivity,
-            confidence=confidence_level(confidence),
+            confidence=check.inside("confidence", confidence),
         )
 
     def weights(self, prepared: Pieces) -> Weights:
@@ -188,7 +188,7 @@ class RejectionExponential(Mechanism[Callable[[Any], Number], Point], Generic[Po
         part = check.probability("share", share, "a share of the base measure in (0, 1]")
         if part == 0:
             raise InvalidInput("share", share, "a share of the base measure in (0, 1]")
-        miss = 1 - confidence_level(confidence)
+        miss = 1 - check.inside("confidence", confidence)
         return 2 * self.sensitivity / self.epsilon * (-math.log(part) - math.log(miss))
 
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency, Protects
 from tallystick.errors import InvalidInput
-from tallystick.mechanisms.base import Mechanism, confidence_level
+from tallystick.mechanisms.base import Mechanism
 from tallystick.mechanisms.exact.lattice import BoundedLattice
 from tallystick.mechanisms.exact.randomness import Source
 from tallystick.mechanisms.exact.uniform import integer, integers
@@ -121,7 +121,7 @@ class Quantile(Mechanism[Indices, float]):
         return accuracy.exponential_gap(
             candidates=self.lattice.points,
             epsilon=2 * float(self.rate),
-            confidence=confidence_level(confidence),
+            confidence=check.inside("confidence", confidence),
         )
 
 
@@ -263,7 +263,7 @@ class Quantiles(Mechanism[Indices, tuple[float, ...]]):
         (ln places + ln(m / (1 - confidence))), with s = 1; ``places`` are the 2^tie_bits places of every lattice point.
         Records that draw the same place, 2^-tie_bits of all that are equal, come on top.
         """
-        failure = (1 - confidence_level(confidence)) / len(self.alphas)
+        failure = (1 - check.inside("confidence", confidence)) / len(self.alphas)
         uses = self.levels * (2 if self.protects.adjacency is Adjacency.REPLACE else 1)
         one = accuracy.exponential_gap(
             candidates=self.lattice.points << self.tie_bits, epsilon=self.epsilon / uses, confidence=1 - failure

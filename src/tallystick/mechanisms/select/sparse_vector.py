@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency, Protects
 from tallystick.errors import InvalidInput, Refused
-from tallystick.mechanisms.base import Mechanism, NotPrivate, OnlyOne, confidence_level
+from tallystick.mechanisms.base import Mechanism, NotPrivate, OnlyOne
 from tallystick.mechanisms.exact.intervals import Digits, Enclosure
 from tallystick.mechanisms.exact.lazy_noise import LazyNoise, Noise
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
@@ -88,7 +88,7 @@ class AboveThreshold(Mechanism[list[Number], tuple[bool, ...]]):
 
         |threshold noise| + max |answer noise|, each with half of the failure probability.
         """
-        failure = 1 - confidence_level(confidence)
+        failure = 1 - check.inside("confidence", confidence)
         count = check.count("queries", queries, least=1)
         return float(self.threshold_scale) * math.log(2 / failure) + float(self.answer_scale) * math.log(
             2 * count / failure

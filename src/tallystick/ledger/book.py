@@ -93,7 +93,10 @@ class Ledger:
 
     def _require_anchored(self, transaction: Transaction) -> None:
         """The same before every write: a ledger can be replaced or copied while it is open."""
-        self._compare(self._anchor.read(), transaction)  # nobody else can write now, so the anchor stays behind
+        anchor = self._anchor.read()  # nobody else can write now, so the anchor stays behind
+        newest = transaction.latest = journal.head(transaction)
+        if anchor is None or (anchor.seq, anchor.head) != newest:  # a writer may be about to write its anchor
+            self._compare(anchor, transaction)
 
     def _compare(self, anchor: Anchor | None, transaction: Transaction) -> None:
         row = transaction.row("entry_at", anchor.seq) if anchor else None

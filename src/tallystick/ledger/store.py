@@ -110,7 +110,7 @@ STATEMENTS: Final[dict[str, str]] = {
 
 
 class Transaction(Protocol):
-    """Statements run inside one database transaction; ``latest`` is the entry it appended last, if any."""
+    """Statements run inside one database transaction; ``latest`` is the newest entry, once it was looked at."""
 
     latest: tuple[int, str] | None
 

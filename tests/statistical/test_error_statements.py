@@ -38,7 +38,7 @@ class Case:
 def covers(case: Case, releases: Any) -> bool:
     """Is it possible that a release of these is good with probability ``LEVEL``?"""
     prepared = releases.prepare(case.value, strict=False)
-    good = sum(bool(case.good(releases.released(prepared, SYSTEM))) for _ in range(case.draws))
+    good = sum(bool(case.good(releases.release_prepared(prepared, SYSTEM))) for _ in range(case.draws))
     return at_most(good, case.draws) >= LEVEL
 
 

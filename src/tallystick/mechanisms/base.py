@@ -117,7 +117,7 @@ class Mechanism(ABC, Generic[Prepared, Output]):
 
     def release(self, value: Any, *, source: Source = SYSTEM) -> Output | NotPrivate[Output]:
         """One release without the warning, for callers that record what it cost."""
-        return self.released(self.prepare(value, strict=False), source)
+        return self.release_prepared(self.prepare(value, strict=False), source)
 
     def __call__(self, value: Any, *, source: Source = SYSTEM) -> Output | NotPrivate[Output]:
         """One release; the first in a process warns (``UnrecordedRelease``) that no account remembers it."""
@@ -129,9 +129,9 @@ class Mechanism(ABC, Generic[Prepared, Output]):
                 UnrecordedRelease,
                 stacklevel=2,
             )
-        return self.released(prepared, source)
+        return self.release_prepared(prepared, source)
 
-    def released(self, prepared: Prepared, source: Source) -> Output | NotPrivate[Output]:
+    def release_prepared(self, prepared: Prepared, source: Source) -> Output | NotPrivate[Output]:
         """One release of a prepared value, marked when its source is not private."""
         output = self.draw(prepared, source)
         return output if source.private else NotPrivate(output)

@@ -43,7 +43,7 @@ class Numbers:
     near: NDArray[np.float64]
     given: list[Number] | None = None
 
-    def listed(self) -> list[Number]:
+    def exact(self) -> list[Number]:
         """The numbers themselves."""
         return self.near.tolist() if self.given is None else self.given
 
@@ -88,7 +88,7 @@ def length(argument: str, value: Any, allowed: str) -> int:
         raise InvalidInput(argument, f"a value of type {type(value).__name__}", allowed) from None
 
 
-def listed(argument: str, value: Any, allowed: str, *, least: int = 1, most: int = MOST_CANDIDATES) -> int:
+def list_length(argument: str, value: Any, allowed: str, *, least: int = 1, most: int = MOST_CANDIDATES) -> int:
     """The length of a list of records: text, sets and mappings are no lists, however long."""
     size = length(argument, value, allowed)
     if type(value) not in (list, tuple, np.ndarray) and isinstance(value, (str, bytes, bytearray, Mapping, Set)):
@@ -186,7 +186,7 @@ def numbers(
     array([0., 0., 1.])
     """
     allowed = f"a one-dimensional sequence of at least {least} finite numbers"
-    size = listed(argument, value, allowed, least=least, most=most)
+    size = list_length(argument, value, allowed, least=least, most=most)
     value = array_or_list(value)
     if isinstance(value, np.ndarray) and (value.ndim != 1 or value.dtype.kind not in "biufO"):
         raise InvalidInput(argument, f"array of {value.dtype}, shape {value.shape}", allowed)

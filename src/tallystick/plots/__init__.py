@@ -4,6 +4,7 @@
     profile(loss)             delta against epsilon
     steps(curves)             epsilon against the number of steps, one line per accounting method
     noise(density, ...)       the noise that is added, with the interval that holds most of it
+    burndown(account)         what is left of a budget, charge by charge
 
 Each returns a matplotlib figure; ``save(figure, path)`` writes SVG or PNG. matplotlib is the extra ``plots`` and
 is imported only when a picture is drawn. Nothing here computes privacy: the numbers are read from the loss.
@@ -11,10 +12,11 @@ is imported only when a picture is drawn. Nothing here computes privacy: the num
 
 from __future__ import annotations
 
+from tallystick.plots.burndown import burndown
 from tallystick.plots.canvas import save
 from tallystick.plots.noise import noise
 from tallystick.plots.profile import profile
 from tallystick.plots.steps import Curve, steps
 from tallystick.plots.tradeoff import tradeoff
 
-__all__ = ["Curve", "noise", "profile", "save", "steps", "tradeoff"]
+__all__ = ["Curve", "burndown", "noise", "profile", "save", "steps", "tradeoff"]

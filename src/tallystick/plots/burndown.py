@@ -2,64 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from tallystick.drawing import BLUE, QUIET, VERMILLION
+from tallystick.drawing import BLUE, VERMILLION
 from tallystick.errors import InvalidInput
 from tallystick.plots.canvas import sheet
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One charge: when (milliseconds since 1970), how much, and whether it was burned."""
-
-    at: int
-    amount: float
-    burned: bool = False
+    from tallystick.ledger.account import Account
 
 
-def burndown(
-    steps: Sequence[Step], *, limit: float, symbol: str = "rho", name: str = "budget", fixed: float | None = None
-) -> Figure:
-    """A falling staircase from the limit to what is left; burned charges are marked.
+def burndown(account: Account) -> Figure:
+    """A falling staircase from the account's limit to what is left; charges that burned are marked.
 
-    ``fixed`` draws a line at an amount that must be kept back. Released reservations are not steps: they cost nothing.
+    A reservation that was refunded is no step: it cost nothing. A population with blocks is refused, because what the
+    blocks spend is not in its own history.
 
-    >>> figure = burndown([Step(0, 0.1), Step(86_400_000, 0.2, burned=True)], limit=0.5)
-    >>> figure.axes[0].get_ylabel()
+    >>> import tempfile, tallystick as ts
+    >>> with tempfile.TemporaryDirectory() as folder, ts.Ledger(f"{folder}/ledger.db") as ledger:
+    ...     burndown(ledger.open("people", budget=ts.zcdp(rho=0.5))).axes[0].get_ylabel()
     'rho left'
     """
-    if not limit > 0:
-        raise InvalidInput("limit", limit, "a number > 0")
-    ordered = sorted(steps, key=lambda step: step.at)
-    figure, axes = sheet(title=f"What is left of {name}", across="time (UTC)", up=f"{symbol} left", width=8.4)
-    if not ordered:
+    if account.children:
+        raise InvalidInput("account", account.name, "one without blocks; draw its blocks one by one")
+    limit = float(account.limit.first)
+    title, symbol = f"What is left of {account.name}", account.currency.rule.symbol
+    figure, axes = sheet(title=title, across="time (UTC)", up=f"{symbol} left", width=8.4)
+    charges = [event for event in account.history() if event.paid]
+    times, left = [_moment(event.at) for event in charges[:1]], [limit]
+    for event in charges:
+        times.append(_moment(event.at))
+        left.append(left[-1] - float(event.amount.first))
+    if not charges:
         axes.axhline(limit, color=BLUE)
-        axes.set_ylim(0, 1.05 * limit)
-        return figure
-    times, left, marks = [_moment(ordered[0].at)], [limit], []
-    for step in ordered:
-        times.append(_moment(step.at))
-        left.append(left[-1] - step.amount)
-        if step.burned:
-            marks.append((times[-1], left[-1]))
-    axes.step(times, left, where="post", color=BLUE)  # type: ignore[arg-type]
-    axes.fill_between(times, left, step="post", color=BLUE, alpha=0.12)  # type: ignore[arg-type]
+    else:
+        axes.step(times, left, where="post", color=BLUE)  # type: ignore[arg-type]
+        axes.fill_between(times, left, step="post", color=BLUE, alpha=0.12)  # type: ignore[arg-type]
+        figure.autofmt_xdate()
+    marks = [(times[k], left[k]) for k, event in enumerate(charges, 1) if event.state == "BURNED"]
     if marks:
         axes.plot(
             *zip(*marks, strict=True), "x", color=VERMILLION, markersize=9, label="burned: failed after the start"
         )
         axes.legend(loc="upper right")
-    if fixed is not None:
-        axes.axhline(fixed, color=QUIET, linestyle=(0, (3, 2)), linewidth=1.4)
     axes.set_ylim(0, 1.05 * limit)
-    figure.autofmt_xdate()
     return figure
 
 

@@ -87,22 +87,18 @@ def error_in_people(*, epsilon: float, people: Sequence[int] = _PEOPLE) -> Figur
     >>> error_in_people(epsilon=1.0, people=(100, 1000)).axes[0].get_yscale()
     'log'
     """
+    from tallystick.mechanisms.noise.accuracy import proportion_variance
     from tallystick.mechanisms.response import randomize
 
     mechanism = randomize(epsilon=epsilon)
-    sampling = [math.sqrt(0.25 / n) for n in people]
-    central = [math.sqrt(0.25 / n + 2 / (n * epsilon) ** 2) for n in people]
-    local = [math.sqrt(mechanism.variance(share=0.5, reports=n)) for n in people]
-    title = f"Error of a share at epsilon = {epsilon:g}"
-    figure, axes = sheet(title=title, across="people n", up="standard error")
-    axes.plot(people, local, color=VERMILLION)
-    axes.plot(people, central, color=BLUE)
-    axes.plot(people, sampling, color=GREEN, linestyle=(0, (4, 3)))
-    axes.set(xscale="log", yscale="log")
-    _name(axes, people, local, "local: everybody randomizes", VERMILLION)
-    _name(axes, people, central, "central: noise is added once", BLUE, below=True)
-    axes.text(0.98, 0.95, "dashed: sampling alone", transform=axes.transAxes, ha="right", va="top", color=QUIET)
-    return figure
+    return _by_people(
+        people,
+        local=[math.sqrt(mechanism.variance(share=0.5, reports=n)) for n in people],
+        central=[math.sqrt(proportion_variance(proportion=0.5, n=n, epsilon=epsilon)) for n in people],
+        public=[math.sqrt(0.25 / n) for n in people],
+        title=f"Error of a share at epsilon = {epsilon:g}",
+        up="standard error",
+    )
 
 
 def rates_in_people(*, epsilon: float, moments: float = 2.0, people: Sequence[int] = _PEOPLE) -> Figure:
@@ -114,17 +110,33 @@ def rates_in_people(*, epsilon: float, moments: float = 2.0, people: Sequence[in
     from tallystick.mechanisms.response.rates import open_mean_rate
     from tallystick.theorems import central_rate, local_rate
 
-    local = [local_rate(people=n, epsilon=epsilon, moments=moments) for n in people]
-    central = [central_rate(people=n, epsilon=epsilon, moments=moments) for n in people]
-    none = [open_mean_rate(count=n) for n in people]
-    title = f"Best possible rates with {moments:g} moments at epsilon = {epsilon:g}"
-    figure, axes = sheet(title=title, across="people n", up="mean squared error, up to a constant")
+    return _by_people(
+        people,
+        local=[local_rate(people=n, epsilon=epsilon, moments=moments) for n in people],
+        central=[central_rate(people=n, epsilon=epsilon, moments=moments) for n in people],
+        public=[open_mean_rate(count=n) for n in people],
+        title=f"Best possible rates with {moments:g} moments at epsilon = {epsilon:g}",
+        up="mean squared error, up to a constant",
+    )
+
+
+def _by_people(
+    people: Sequence[int],
+    *,
+    local: Sequence[float],
+    central: Sequence[float],
+    public: Sequence[float],
+    title: str,
+    up: str,
+) -> Figure:
+    """Three lines that fall with the number of people: everybody adds noise, a curator does, nobody does."""
+    figure, axes = sheet(title=title, across="people n", up=up)
     axes.plot(people, local, color=VERMILLION)
     axes.plot(people, central, color=BLUE)
-    axes.plot(people, none, color=GREEN, linestyle=(0, (4, 3)))
+    axes.plot(people, public, color=GREEN, linestyle=(0, (4, 3)))
     axes.set(xscale="log", yscale="log")
-    _name(axes, people, local, "local", VERMILLION)
-    _name(axes, people, central, "central", BLUE)
+    _name(axes, people, local, "local: everybody randomizes", VERMILLION)
+    _name(axes, people, central, "central: noise is added once", BLUE, below=True)
     axes.text(0.98, 0.95, "dashed: no privacy", transform=axes.transAxes, ha="right", va="top", color=QUIET)
     return figure
 

@@ -19,6 +19,7 @@ from tallystick.accounting.adjacency import Protects
 from tallystick.errors import InvalidInput, Refused
 from tallystick.mechanisms.exact.lattice import rounded_up
 from tallystick.mechanisms.noise.laws import SMOOTH_VECTOR_SIGMA, DiscreteGaussian, DiscreteLaplace, NoiseLaw
+from tallystick.numerics.search import first_where
 from tallystick.printing import down, up
 from tallystick.tables.aggregates import Noisy
 from tallystick.tables.keyset import PrivateKeys
@@ -120,16 +121,9 @@ def threshold(query: Query, noises: tuple[Noise, ...]) -> int | None:
         return None
     noise = next(noise for noise in noises if noise.part == UNITS)
     lone = -math.expm1(math.log1p(-query.keys.delta) / query.caps.max_groups) * (1.0 - 1e-12)
-    high = 1
-    while noise.law.upper_tail(high) > lone:
-        high *= 2
-        if high > 1 << 50:
-            raise Refused("no threshold hides a single unit at this delta and budget")
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if noise.law.upper_tail(middle) <= lone else (middle, high)
-    return high + 1
+    if noise.law.upper_tail(1 << 50) > lone:
+        raise Refused("no threshold hides a single unit at this delta and budget")
+    return first_where(lambda least: noise.law.upper_tail(least) <= lone) + 1
 
 
 def lone_probability(query: Query, noises: tuple[Noise, ...], tau: int) -> float:

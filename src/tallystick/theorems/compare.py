@@ -17,7 +17,7 @@ from tallystick.accounting.loss import PrivacyLoss
 from tallystick.drawing import table
 from tallystick.printing import given, nearest, up
 from tallystick.theorems import side_by_side
-from tallystick.theorems.side_by_side import Composition, DoesNotApply, Found
+from tallystick.theorems.side_by_side import Answer, Composition, DoesNotApply
 
 
 class Kind(StrEnum):
@@ -97,7 +97,7 @@ class Comparison:
         return "\n".join(lines)
 
 
-METHODS: dict[str, tuple[Kind, Callable[[Composition, float], Found]]] = {
+METHODS: dict[str, tuple[Kind, Callable[[Composition, float], Answer]]] = {
     "basic": (Kind.BOUND, side_by_side.basic),
     "advanced": (Kind.BOUND, side_by_side.advanced),
     "optimal": (Kind.BOUND, side_by_side.optimal),

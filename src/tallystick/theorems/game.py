@@ -8,7 +8,6 @@ Probabilities may be ``Fraction``: then every number is exact.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -85,10 +84,6 @@ class Outcome:
         forward = sum((max(p - ratio * q, 0 * p) for _, p, q in self.views), start=Fraction(0))
         backward = sum((max(q - ratio * p, 0 * q) for _, p, q in self.views), start=Fraction(0))
         return max(forward, backward)
-
-    def delta_at(self, *, epsilon: float) -> float:
-        """The delta at ``epsilon``, in floating point."""
-        return float(self.delta(ratio=math.exp(epsilon)))
 
     def total_variation(self) -> Number:
         """delta at epsilon = 0."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 from tallystick.accounting import check
+from tallystick.numerics.search import first_where
 from tallystick.rounding import exp, up
 from tallystick.theorems import require
 from tallystick.theorems.composition import step_epsilon
@@ -56,14 +57,7 @@ def queries_where_advanced_wins(*, epsilon: float, delta: float) -> int:
         # the step epsilon/k must cost less than epsilon: sqrt(2 log(1/delta)/k) < 1 - tanh(epsilon/(2k))
         return math.sqrt(-2.0 * math.log(d) / queries) < 2.0 / (1.0 + exp(e / queries))
 
-    high = 1
-    while not wins(high):
-        high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if wins(middle) else (middle, high)
-    return high
+    return first_where(wins)
 
 
 def gaussian_variance_advanced(*, epsilon: float, delta: float, queries: int, delta_slack: float) -> float:

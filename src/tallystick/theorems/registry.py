@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 
 from tallystick.errors import InvalidInput
-from tallystick.theorems.statement import Statement, stored
+from tallystick.theorems.statement import Statement
+from tallystick.theorems.statement import all_statements as all_statements
 
 __all__ = ["Statement", "all_statements", "lookup"]
 
@@ -21,15 +22,6 @@ _KINDS = {
     "algorithm": ("alg", "algorithm"),
     "section": ("sec", "section"),
 }
-
-
-def all_statements() -> tuple[Statement, ...]:
-    """Every statement, in the order of the notes.
-
-    >>> all_statements()[0].number
-    'remark 3.1'
-    """
-    return stored()
 
 
 def lookup(number: str) -> Statement:
@@ -52,7 +44,7 @@ def lookup(number: str) -> Statement:
         else:
             continue
         break
-    known = {name: statement for statement in stored() for name in (statement.number, *statement.also)}
+    known = {name: statement for statement in all_statements() for name in (statement.number, *statement.also)}
     for candidate in (" ".join(number.lower().split()), text, *(f"{kind} {text}" for kind in _KINDS)):
         if candidate in known:
             return known[candidate]

@@ -27,7 +27,7 @@ class DoesNotApply(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Answer:
     """An epsilon and a word about how it was reached."""
 
     epsilon: float
@@ -65,13 +65,13 @@ def _renyi(loss: PrivacyLoss, order: float) -> float:
     return float(loss.renyi(order=order))
 
 
-def basic(whole: Composition, delta: float) -> Found:
+def basic(whole: Composition, delta: float) -> Answer:
     """The same delta_0 for every step, or none for the pure ones if that is better."""
     steps = whole.steps()
     total = sum(count for _, count in steps)
     impure = sum(count for step, count in steps if math.isinf(step.pure))
     if total == 0:
-        return Found(0.0, "nothing is released")
+        return Answer(0.0, "nothing is released")
     if impure and delta == 0.0:
         raise DoesNotApply("at delta = 0 a step has no finite epsilon")
     plans = []
@@ -85,18 +85,18 @@ def basic(whole: Composition, delta: float) -> Found:
     epsilon, each = min(plans)
     if math.isinf(epsilon):
         raise DoesNotApply("some step gives everything away more often than delta allows")
-    return Found(epsilon, f"delta0 = {each:.3g} per step")
+    return Answer(epsilon, f"delta0 = {each:.3g} per step")
 
 
-def advanced(whole: Composition, delta: float) -> Found:
+def advanced(whole: Composition, delta: float) -> Answer:
     """The smallest of the printed forms (exact mean), delta split between the steps and delta' by search."""
     steps = whole.steps()
     if not steps:
-        return Found(0.0, "nothing is released")
+        return Answer(0.0, "nothing is released")
     if delta == 0.0:
         raise DoesNotApply("advanced composition needs delta > 0")
     if delta == 1.0:
-        return Found(0.0, "delta = 1 allows everything")
+        return Answer(0.0, "delta = 1 allows everything")
     total = sum(count for _, count in steps)
     counts = [count for _, count in steps]
 
@@ -111,15 +111,15 @@ def advanced(whole: Composition, delta: float) -> Found:
     return _searched(steps, value, delta, total, wording="delta0 = {each:.3g} per step, delta' = {slack:.3g}")
 
 
-def optimal(whole: Composition, delta: float) -> Found:
+def optimal(whole: Composition, delta: float) -> Answer:
     """Kairouz-Oh-Viswanath for the steps at the best delta_0; unlike steps by their certified enclosure."""
     steps = whole.steps()
     if not steps:
-        return Found(0.0, "nothing is released")
+        return Answer(0.0, "nothing is released")
     if delta == 0.0:
         return basic(whole, delta)
     if delta == 1.0:
-        return Found(0.0, "delta = 1 allows everything")
+        return Answer(0.0, "delta = 1 allows everything")
     total = sum(count for _, count in steps)
 
     def value(share: float, read: Callable[[StepProfile, float], float]) -> float:
@@ -133,7 +133,7 @@ def optimal(whole: Composition, delta: float) -> Found:
     )
 
 
-def moments(whole: Composition, delta: float) -> Found:
+def moments(whole: Composition, delta: float) -> Answer:
     """Whole moments up to 32 and the tail bound, as in 2016."""
     _needs_renyi(whole, delta)
 
@@ -141,39 +141,39 @@ def moments(whole: Composition, delta: float) -> Found:
         return lam * whole.renyi(1.0 + lam)
 
     if not whole.loss.terms:
-        return Found(0.0, "nothing is released")
+        return Answer(0.0, "nothing is released")
     epsilon = moments_epsilon(log_moment, delta=delta)
-    return _finite(Found(epsilon, f"whole moments up to {HISTORICAL_MOMENTS}"))
+    return _finite(Answer(epsilon, f"whole moments up to {HISTORICAL_MOMENTS}"))
 
 
-def rdp_printed(whole: Composition, delta: float) -> Found:
+def rdp_printed(whole: Composition, delta: float) -> Answer:
     """Renyi DP, Mironov's conversion at the best real order."""
     return _rdp(whole, delta, conversions.rdp_to_approx_printed)
 
 
-def rdp_better(whole: Composition, delta: float) -> Found:
+def rdp_better(whole: Composition, delta: float) -> Answer:
     """Renyi DP, the better conversion at the best real order."""
     return _rdp(whole, delta, conversions.rdp_to_approx)
 
 
-def zcdp(whole: Composition, delta: float) -> Found:
+def zcdp(whole: Composition, delta: float) -> Answer:
     """The least rho known for each leaf, added, then converted at the best order."""
     steps = whole.steps()
     if not steps:
-        return Found(0.0, "nothing is released")
+        return Answer(0.0, "nothing is released")
     if not 0.0 < delta < 1.0:
         raise DoesNotApply("the conversion needs 0 < delta < 1")
     rho = up(math.fsum(count * step_rho(step.loss) for step, count in steps))
     if math.isinf(rho):
         raise DoesNotApply("a step's Renyi curve is not under rho * order for any rho that is known")
-    return Found(conversions.zcdp_to_approx(rho=rho, delta=delta), f"rho = {rho:.5g}")
+    return Answer(conversions.zcdp_to_approx(rho=rho, delta=delta), f"rho = {rho:.5g}")
 
 
-def limit(whole: Composition, delta: float) -> Found:
+def limit(whole: Composition, delta: float) -> Answer:
     """The Gaussian limit of the sum of losses, worse direction, and the Berry-Esseen band around the truth."""
     steps = whole.steps()
     if not steps:
-        return Found(0.0, "nothing is released")
+        return Answer(0.0, "nothing is released")
     if not 0.0 < delta < 1.0:
         raise DoesNotApply("the limit is read at 0 < delta < 1")
     forward = [_moments_of(step.loss.terms[0][0], Direction.REMOVE) for step, _ in steps]
@@ -184,13 +184,13 @@ def limit(whole: Composition, delta: float) -> Found:
     bands = [_band_of(one, other, counts).epsilon_band(delta=delta) for one, other in ways]
     low, high = max(band[0] for band in bands), max(band[1] for band in bands)
     note = f"mu = {found.mu:.5g}, gamma = {found.gamma:.3g}, Berry-Esseen band [{low:.4g}, {high:.4g}]"
-    return Found(found.epsilon(delta=delta), note)
+    return Answer(found.epsilon(delta=delta), note)
 
 
-def tight(whole: Composition, delta: float) -> Found:
+def tight(whole: Composition, delta: float) -> Answer:
     """The certified enclosure of this package."""
     bounds = whole.whole.epsilon_bounds(delta=delta)
-    return Found(bounds.upper, f"certified: the truth is at least {bounds.lower:.8g}")
+    return Answer(bounds.upper, f"certified: the truth is at least {bounds.lower:.8g}")
 
 
 @lru_cache(maxsize=512)
@@ -228,7 +228,7 @@ def _ladder_rho(loss: PrivacyLoss, pure: float) -> float:
     return up(max(worst, pure / order))
 
 
-def _rdp(whole: Composition, delta: float, convert: Callable[..., float]) -> Found:
+def _rdp(whole: Composition, delta: float, convert: Callable[..., float]) -> Answer:
     _needs_renyi(whole, delta)
 
     def value(log_gap: float) -> float:
@@ -237,11 +237,11 @@ def _rdp(whole: Composition, delta: float, convert: Callable[..., float]) -> Fou
         return convert(order=order, epsilon=divergence, delta=delta) if math.isfinite(divergence) else math.inf
 
     if not whole.loss.terms:
-        return Found(0.0, "nothing is released")
+        return Answer(0.0, "nothing is released")
     # a curve given at a few orders is finite only up to the last of them, usually a whole number
     whole_orders = [math.log(order - 1.0) for order in range(2, HISTORICAL_MOMENTS + 2)]
     best = min(least(value, math.log(1e-2), math.log(1e5), scan=50, refine=16), *whole_orders, key=value)
-    return _finite(Found(value(best), f"order {1.0 + math.exp(best):.4g}"))
+    return _finite(Answer(value(best), f"order {1.0 + math.exp(best):.4g}"))
 
 
 def _needs_renyi(whole: Composition, delta: float) -> None:
@@ -253,10 +253,10 @@ def _needs_renyi(whole: Composition, delta: float) -> None:
         )
 
 
-def _finite(found: Found) -> Found:
-    if math.isinf(found.epsilon):
+def _finite(answer: Answer) -> Answer:
+    if math.isinf(answer.epsilon):
         raise DoesNotApply("no order of the curve is finite")
-    return found
+    return answer
 
 
 def _searched(
@@ -268,7 +268,7 @@ def _searched(
     wording: str,
     coarse: bool = False,
     whole: Sequence[float] = (),
-) -> Found:
+) -> Answer:
     """Search the share of delta that the steps get, on the tables; then read the steps exactly at the best share."""
     shares = [*whole, *([0.0] if all(math.isfinite(step.pure) for step, _ in steps) else [])]
     best = least(
@@ -284,7 +284,7 @@ def _searched(
     epsilon, share = min((value(s, StepProfile.exact_epsilon), s) for s in shares)
     if math.isinf(epsilon):
         raise DoesNotApply("some step gives everything away more often than delta allows")
-    return Found(epsilon, wording.format(each=share * delta / total, slack=(1.0 - share) * delta))
+    return Answer(epsilon, wording.format(each=share * delta / total, slack=(1.0 - share) * delta))
 
 
 def _optimal_of(parts: list[float], counts: list[int], each: float, delta: float) -> float:

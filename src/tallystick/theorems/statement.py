@@ -50,8 +50,12 @@ def read(text: str) -> tuple[Statement, ...]:
 
 
 @cache
-def stored() -> tuple[Statement, ...]:
-    """The statements of the package, in the order of the notes."""
+def all_statements() -> tuple[Statement, ...]:
+    """Every statement, in the order of the notes.
+
+    >>> all_statements()[0].number
+    'remark 3.1'
+    """
     return read(resources.files("tallystick.theorems").joinpath("statements.toml").read_text(encoding="utf-8"))
 
 

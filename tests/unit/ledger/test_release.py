@@ -83,20 +83,3 @@ def test_a_reservation_of_a_plan_can_be_given_back(clinic):
     assert clinic.used.a0 == 31_250_000_000
     held.refund()
     assert clinic.used.a0 == 0
-
-
-def test_the_burn_down_picture_falls_to_what_is_left(clinic):
-    from tallystick.plots.burndown import Step, burndown
-
-    for number in range(3):
-        with clinic.charge(ts.zcdp(rho=0.1), why=f"table {number}"):
-            pass
-    steps = [Step(event.at, float(event.amount.first)) for event in clinic.history() if event.paid]
-    figure = burndown(steps, limit=float(clinic.limit.first), name=clinic.name)
-    (line,) = figure.axes[0].get_lines()
-    assert line.get_ydata()[-1] == pytest.approx(0.2)
-    assert "clinic" in figure.axes[0].get_title(loc="left")
-    with pytest.raises(InvalidInput):
-        burndown([], limit=0)
-    assert burndown([], limit=1).axes
-    assert burndown([Step(0, 0.1, burned=True)], limit=1, fixed=0.2).axes[0].get_legend()

@@ -64,7 +64,7 @@ def test_a_stream_asked_from_many_threads_says_above_as_often_as_it_may_and_then
 
             in_threads(6, work)
             assert said.count(True) == 1
-            assert stream.left == 0
+            assert stream.hits_left == 0
             with pytest.raises(Refused):
                 stream.ask(1e12)
     finally:
@@ -91,9 +91,9 @@ def test_whatever_can_be_asked_again_and_again_is_one_object() -> None:
 def test_a_stream_counts_what_it_hands_out() -> None:
     stream = select.above_threshold(threshold=0.0, epsilon=1.0, hits=2).start()
     assert [stream.ask(x) for x in (-1e9, 1e9, -1e9, 1e9)] == [False, True, False, True]
-    assert (stream.asked, stream.left) == (4, 0)
+    assert (stream.questions, stream.hits_left) == (4, 0)
     with pytest.raises(AttributeError):
-        stream.left = 5  # type: ignore[misc]
+        stream.hits_left = 5  # type: ignore[misc]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
@@ -382,7 +382,7 @@ def test_a_stream_that_is_paid_for_answers_whatever_number_it_gets(answer: Any) 
     assert stream.ask(answer) in (True, False)
     with pytest.raises(InvalidInput, match="answer"):
         stream.ask("text")  # type: ignore[arg-type]
-    assert stream.asked == 1
+    assert stream.questions == 1
 
 
 # 10. smaller

@@ -37,9 +37,9 @@ def test_no_record_changes_what_another_becomes(seed: int) -> None:
     given = rng.choices(pool, k=rng.randrange(1, 9))
     together = numbers("data", given, strict=False)
     alone = [numbers("data", [entry], strict=False) for entry in given]
-    assert together.listed() == [one.listed()[0] for one in alone]
+    assert together.exact() == [one.exact()[0] for one in alone]
     assert together.near.tolist() == [one.near[0] for one in alone]
-    for entry, found, near in zip(given, together.listed(), together.near.tolist(), strict=True):
+    for entry, found, near in zip(given, together.exact(), together.near.tolist(), strict=True):
         exact = number(entry)
         wanted = Fraction(0) if exact is None or exact != exact else Fraction(min(max(exact, -LARGEST), LARGEST))
         assert Fraction(found) == wanted
@@ -49,7 +49,7 @@ def test_no_record_changes_what_another_becomes(seed: int) -> None:
 @pytest.mark.parametrize("edge", [2**53 - 1, 2**53, 2**53 + 1, 2**53 + 2])
 @pytest.mark.parametrize("sign", [1, -1])
 def test_an_integer_at_the_edge_of_doubles_is_not_rounded_by_a_float_beside_it(edge: int, sign: int) -> None:
-    assert numbers("data", [sign * edge, 0.5], strict=True).listed() == [sign * edge, 0.5]
+    assert numbers("data", [sign * edge, 0.5], strict=True).exact() == [sign * edge, 0.5]
 
 
 @pytest.mark.parametrize("dtype", ["i1", "u8", "i8", "f2", "f4", "f8", "longdouble", "?", "O"])
@@ -57,7 +57,7 @@ def test_an_array_becomes_what_its_list_becomes(dtype: str) -> None:
     array = np.array([0, 1, 3, 100], dtype=dtype)
     if dtype in ("u8", "i8", "O"):
         array[2:] = 2**60 + 1, 2**62 + 3
-    assert numbers("data", array, strict=True).listed() == numbers("data", list(array), strict=True).listed()
+    assert numbers("data", array, strict=True).exact() == numbers("data", list(array), strict=True).exact()
     assert records("data", array, strict=True).tolist() == records("data", list(array), strict=True).tolist()
 
 

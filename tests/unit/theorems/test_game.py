@@ -28,7 +28,7 @@ def test_an_adversary_who_does_not_adapt_gets_the_product(pairs, epsilon):
     for first, second in pairs:
         p, q = np.outer(p, first).ravel(), np.outer(q, second).ravel()
     exact = max(brute.hockey(p, q, epsilon), brute.hockey(q, p, epsilon))
-    assert outcome.delta_at(epsilon=epsilon) == pytest.approx(exact, abs=1e-12)
+    assert float(outcome.delta(ratio=math.exp(epsilon))) == pytest.approx(exact, abs=1e-12)
 
 
 def test_views_are_probabilities_and_name_the_choices():

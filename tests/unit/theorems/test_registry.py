@@ -89,7 +89,7 @@ live = "2 * 2 = {group_pure(epsilon=2, size=2):.0f}"
 
 def test_a_new_statement_is_one_record(monkeypatch):
     records = resources.files("tallystick.theorems").joinpath("statements.toml").read_text(encoding="utf-8")
-    monkeypatch.setattr(registry, "stored", lambda: read(records + TOY))
+    monkeypatch.setattr(registry, "all_statements", lambda: read(records + TOY))
     found = lookup("toy 1.1")
     assert found.live() == "2 * 2 = 4"
     texts = {page.name: text for page, text in SCRIPT.pages(registry.all_statements()).items()}

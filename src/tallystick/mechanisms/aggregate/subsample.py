@@ -24,7 +24,7 @@ from tallystick.mechanisms.aggregate.winsorized import WinsorizedMean, winsorize
 from tallystick.mechanisms.base import Mechanism
 from tallystick.mechanisms.exact.randomness import Source
 from tallystick.mechanisms.exact.uniform import integers
-from tallystick.mechanisms.inputs import array_or_list, double, length, listed, number
+from tallystick.mechanisms.inputs import array_or_list, double, length, list_length, number
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -122,7 +122,7 @@ def _records(value: Any, *, strict: bool) -> NDArray[Any]:
     row each, whose dtype is numeric or has named fields.
     """
     allowed = "a list of numbers, or an array with one record of numbers (or named fields) per row"
-    size = listed("value", value, allowed, least=0)
+    size = list_length("value", value, allowed, least=0)
     value = array_or_list(value)
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf" and value.ndim >= 1:
         return value.astype(np.float64)

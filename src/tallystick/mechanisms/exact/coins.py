@@ -45,7 +45,7 @@ def flip(probability: Probability, size: int, source: Source) -> NDArray[np.bool
         words = source.words(min(_CHUNK, size - start))
         part = words < least
         for i in np.flatnonzero(~part & (words <= most)):
-            part[i] = _settled(probability, int(words[i]), source)
+            part[i] = _falls_heads(probability, int(words[i]), source)
         heads[start : start + part.size] = part
     return heads
 
@@ -91,11 +91,11 @@ def flip_words(
     words = source.words(least.size)
     heads = words < least
     for i in np.flatnonzero(~heads & (words <= most)):
-        heads[i] = _settled(probability(int(i)), int(words[i]), source)
+        heads[i] = _falls_heads(probability(int(i)), int(words[i]), source)
     return heads
 
 
-def _settled(probability: Probability, word: int, source: Source) -> bool:
+def _falls_heads(probability: Probability, word: int, source: Source) -> bool:
     numerator, bits, digits = word, 64, 40
     while True:
         arithmetic = Digits(digits)

@@ -191,7 +191,7 @@ class BoundedLattice:
         """The lattice of some bounds; by default about a million points. ``outward`` takes one more point at each end
         that is not on the lattice, so that every number within the bounds is at most half a step from a point.
         """
-        lower, upper = ordered("bounds", bounds)
+        lower, upper = lower_and_upper("bounds", bounds)
         if granularity is None:
             # bounds far from 0 get a coarser lattice, so that every point has an exact number
             far = math.ceil(math.log2(max(abs(lower), abs(upper)))) - 52
@@ -224,10 +224,10 @@ class BoundedLattice:
         return index * self.granularity
 
 
-def ordered(argument: str, bounds: Any) -> tuple[float, float]:
+def lower_and_upper(argument: str, bounds: Any) -> tuple[float, float]:
     """Two finite numbers, the lower first.
 
-    >>> ordered("bounds", (0, 1))
+    >>> lower_and_upper("bounds", (0, 1))
     (0.0, 1.0)
     """
     allowed = "two finite numbers (lower, upper) with lower < upper"

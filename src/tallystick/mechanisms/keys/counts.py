@@ -19,8 +19,9 @@ from tallystick.accounting.sampling import worst
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms.base import Mechanism
 from tallystick.mechanisms.exact.randomness import Source
-from tallystick.mechanisms.keys.partition import Sizes, first_where, in_public_order, proper_delta, sizes
+from tallystick.mechanisms.keys.partition import Sizes, in_public_order, proper_delta, sizes
 from tallystick.mechanisms.noise.laws import DiscreteGaussian, DiscreteLaplace, NoiseLaw
+from tallystick.numerics.search import first_where
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss

@@ -9,7 +9,7 @@ many units have it, every unit in at most ``max_keys`` groups (:func:`units_per_
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -29,6 +29,7 @@ from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 from tallystick.mechanisms.exact.uniform import integer
 from tallystick.mechanisms.exact.weighted_choice import candidates
 from tallystick.mechanisms.inputs import number
+from tallystick.numerics.search import first_where
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -150,22 +151,6 @@ def _rising_steps(epsilon: Fraction, delta: Fraction) -> int:
     digits = Digits(60)
     turn = digits.divide(digits.of(1 - delta), digits.add(digits.of(1), digits.exp(digits.of(epsilon))))
     return first_where(lambda n: turn.below(_risen(digits, epsilon, delta, n)))
-
-
-def first_where(holds: Callable[[int], bool]) -> int:
-    """The least n >= 1 at which a condition that stays true once true holds.
-
-    >>> first_where(lambda n: n * n >= 50)
-    8
-    """
-    high = 1
-    while not holds(high):
-        high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
 
 
 def _risen(digits: Digits, epsilon: Fraction, delta: Fraction, steps: int) -> Enclosure:

@@ -74,7 +74,7 @@ class _Shape:
     direction: list[_Uniform] = field(default_factory=list)
 
     @staticmethod
-    def drawn(norm: Norm, dimension: int, source: Source) -> _Shape:
+    def fresh(norm: Norm, dimension: int, source: Source) -> _Shape:
         if norm is Norm.L1:  # independent Laplace coordinates
             return _Shape(norm, [LazyNoise.fresh(Noise.LAPLACE, source) for _ in range(dimension)])
         if norm is Norm.LINF:  # Gamma(d + 1) times a uniform point of the cube
@@ -198,12 +198,12 @@ class KNorm(Mechanism[list[Number], NDArray[np.float64]]):
         reach = _FURTHEST * self.granularity
         if strict and np.abs(found.near).max() > reach:
             raise InvalidInput("value", "a number beyond the lattice", f"numbers up to {reach:g}, or coarser steps")
-        return [min(max(entry, -reach), reach) for entry in found.listed()]
+        return [min(max(entry, -reach), reach) for entry in found.exact()]
 
     def draw(self, prepared: list[Number], source: Source) -> NDArray[np.float64]:
-        shape = _Shape.drawn(self.norm, len(prepared), source)
+        shape = _Shape.fresh(self.norm, len(prepared), source)
         points = self.clear_points(prepared, shape)
-        return self.values(self.settled(prepared, shape, source) if points is None else points)
+        return self.values(self.certain_points(prepared, shape, source) if points is None else points)
 
     def values(self, points: list[int]) -> NDArray[np.float64]:
         """Lattice points as numbers, correctly rounded where a double cannot hold one (post-processing)."""
@@ -226,7 +226,7 @@ class KNorm(Mechanism[list[Number], NDArray[np.float64]]):
             points.append(point)
         return points
 
-    def settled(self, prepared: list[Number], shape: _Shape, source: Source) -> list[int]:
+    def certain_points(self, prepared: list[Number], shape: _Shape, source: Source) -> list[int]:
         """The rounded sum in decimals, with more bits and more digits until every coordinate is certain."""
         step = Fraction(self.granularity)
         stretch = Fraction(self.sensitivity) / Fraction(self.epsilon) / step

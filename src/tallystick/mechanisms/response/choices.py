@@ -23,7 +23,7 @@ from tallystick.mechanisms.exact.coins import flip
 from tallystick.mechanisms.exact.intervals import Digits, Enclosure
 from tallystick.mechanisms.exact.randomness import Source
 from tallystick.mechanisms.exact.uniform import integers
-from tallystick.mechanisms.inputs import array_or_list, length, listed
+from tallystick.mechanisms.inputs import array_or_list, length, list_length
 from tallystick.mechanisms.response.estimates import Estimate, from_ones, hoeffding
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def codes(argument: str, value: Any, choices: tuple[Hashable, ...], *, strict: b
     array([1, 0])
     """
     allowed = f"a non-empty sequence of answers, each one of {choices if len(choices) < 6 else len(choices)}"
-    size = listed(argument, value, allowed)
+    size = list_length(argument, value, allowed)
     value = array_or_list(value)
     if isinstance(value, np.ndarray) and value.ndim != 1:
         raise InvalidInput(argument, f"array of shape {value.shape}", allowed)

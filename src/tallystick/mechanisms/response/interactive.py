@@ -90,7 +90,7 @@ class Protocol(OnlyOne):
                     limit=self._epsilon,
                 )
             self._spent[person] = Fraction(self._epsilon) - left + cost  # paid before the answer is used
-            report = mechanism.released(prepared, self._source)
+            report = mechanism.release_prepared(prepared, self._source)
             self._said.append((person, report))
         return report
 

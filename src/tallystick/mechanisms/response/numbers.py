@@ -14,7 +14,7 @@ from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms.base import Mechanism
 from tallystick.mechanisms.exact.integer_noise import discrete_laplace
-from tallystick.mechanisms.exact.lattice import COARSEST_NOISY, BoundedLattice, ordered
+from tallystick.mechanisms.exact.lattice import COARSEST_NOISY, BoundedLattice, lower_and_upper
 from tallystick.mechanisms.exact.randomness import Source
 from tallystick.mechanisms.inputs import records
 from tallystick.mechanisms.response.estimates import Estimate, mean_laplace_width
@@ -84,7 +84,7 @@ def laplace(
     >>> len(laplace(epsilon=1.0, bounds=(0, 1)).release([0.2, 0.4]))
     2
     """
-    price, ends = check.positive("epsilon", epsilon), ordered("bounds", bounds)
+    price, ends = check.positive("epsilon", epsilon), lower_and_upper("bounds", bounds)
     # The lattice reaches past both bounds, so that a number at a bound is rounded like any other.
     lattice = BoundedLattice.over(ends, granularity=granularity, outward=True)
     if lattice.granularity > COARSEST_NOISY:

@@ -22,7 +22,7 @@ from tallystick.accounting.adjacency import Adjacency, Protects
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms.base import Mechanism
 from tallystick.mechanisms.exact.coins import exp_probability, flip
-from tallystick.mechanisms.exact.lattice import BoundedLattice, ordered
+from tallystick.mechanisms.exact.lattice import BoundedLattice, lower_and_upper
 from tallystick.mechanisms.exact.randomness import Source
 from tallystick.mechanisms.exact.uniform import integer
 from tallystick.mechanisms.exact.weighted_choice import Scores, Weights, choose
@@ -283,7 +283,7 @@ def by_rejection(
     >>> round(mechanism.proposals, 1)
     7.4
     """
-    low, high = ordered("score_bounds", score_bounds)
+    low, high = lower_and_upper("score_bounds", score_bounds)
     if not callable(propose):
         raise InvalidInput("propose", propose, "a function that draws one point from the base measure")
     price, step = budget(epsilon, sensitivity)

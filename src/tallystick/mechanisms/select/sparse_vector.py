@@ -60,7 +60,7 @@ class AboveThreshold(Mechanism[list[Number], tuple[bool, ...]]):
         return times * Fraction(self.sensitivity) / (Fraction(self.epsilon) * (1 - Fraction(self.threshold_share)))
 
     def prepare(self, value: Any, *, strict: bool) -> list[Number]:
-        return numbers("answers", value, strict=strict).listed()
+        return numbers("answers", value, strict=strict).exact()
 
     def draw(self, prepared: list[Number], source: Source) -> tuple[bool, ...]:
         comparison, results, left = self._comparison(source), [], self.hits
@@ -98,25 +98,25 @@ class AboveThreshold(Mechanism[list[Number], tuple[bool, ...]]):
 class Stream(OnlyOne):
     """One run of the sparse vector technique, opened by :meth:`AboveThreshold.start`.
 
-    Threads may share it; it cannot be copied, pickled or carried through a fork. ``left`` is how often it may still say
-    "above", ``asked`` how often it was asked.
+    Threads may share it; it cannot be copied, pickled or carried through a fork. ``hits_left`` is how often it may
+    still say "above", ``questions`` how often it was asked.
     """
 
-    __slots__ = ("_asked", "_comparison", "_left")
+    __slots__ = ("_comparison", "_hits_left", "_questions")
 
     def __init__(self, comparison: Comparison, hits: int) -> None:
         super().__init__()
-        self._comparison, self._left, self._asked = comparison, hits, 0
+        self._comparison, self._hits_left, self._questions = comparison, hits, 0
 
     @property
-    def left(self) -> int:
+    def hits_left(self) -> int:
         """How many answers "above" are left."""
-        return self._left
+        return self._hits_left
 
     @property
-    def asked(self) -> int:
+    def questions(self) -> int:
         """How many answers were given."""
-        return self._asked
+        return self._questions
 
     def ask(self, answer: float) -> bool | NotPrivate[bool]:
         """Is this answer, noisily, at least the noisy threshold?
@@ -127,11 +127,11 @@ class Stream(OnlyOne):
         found = scalar("answer", answer, strict=False)
         value = 0.0 if found != found else min(max(found, -LARGEST), LARGEST)
         with self._mine():
-            if self._left == 0:
+            if self._hits_left == 0:
                 raise Refused("this run has given all its answers 'above'; start (and pay for) a new one")
             source = self._comparison.source
             above = self._comparison.above(value, LazyNoise.fresh(Noise.LAPLACE, source))
-            self._asked, self._left = self._asked + 1, self._left - above
+            self._questions, self._hits_left = self._questions + 1, self._hits_left - above
         return above if source.private else NotPrivate(above)
 
 

@@ -269,16 +269,9 @@ def test_mechanisms_are_frozen_values() -> None:
         SCALAR.dimension = 3  # type: ignore[misc]
 
 
-def test_accuracy_functions_agree_with_simulation() -> None:
-    rng = np.random.default_rng(1)
-    laplace, normal = rng.laplace(scale=2.0, size=400_000), rng.normal(scale=2.0, size=400_000)
-    assert accuracy.laplace_tail(scale=2, width=3) == pytest.approx(np.mean(np.abs(laplace) > 3), abs=0.005)
-    assert accuracy.gaussian_tail(sigma=2, width=3) == pytest.approx(np.mean(np.abs(normal) > 3), abs=0.005)
-    for width, draws in (
-        (accuracy.laplace_width(scale=2, confidence=0.9, coordinates=40), laplace),
-        (accuracy.gaussian_width(sigma=2, confidence=0.9, coordinates=40), normal),
-    ):
-        assert np.mean(np.abs(draws.reshape(-1, 40)).max(axis=1) <= width) == pytest.approx(0.905, abs=0.02)
+def test_the_tail_of_laplace_noise_agrees_with_simulation() -> None:
+    draws = np.random.default_rng(1).laplace(scale=2.0, size=400_000)
+    assert accuracy.laplace_tail(scale=2, width=3) == pytest.approx(np.mean(np.abs(draws) > 3), abs=0.005)
 
 
 @pytest.mark.parametrize("scale", [10.0, 1e9])

@@ -101,18 +101,18 @@ def test_points_found_in_floats_are_those_of_decimals_on_the_same_bits(norm: Nor
     value = np.linspace(-3.0, 1e4, dimension).tolist()
     clear = 0
     for seed in range(30):
-        shape = _Shape.drawn(norm, dimension, SeededSource(seed))
+        shape = _Shape.fresh(norm, dimension, SeededSource(seed))
         points = mechanism.clear_points(value, shape)
         if points is not None:
             clear += 1
-            assert points == mechanism.settled(value, shape, SYSTEM)
+            assert points == mechanism.certain_points(value, shape, SYSTEM)
     assert clear >= 20
 
 
 def test_float_coordinates_are_within_their_stated_error() -> None:
     digits = Digits(60)
     for norm, seed in itertools.product(NORMS, range(40)):
-        shape = _Shape.drawn(norm, 3, SeededSource(seed))
+        shape = _Shape.fresh(norm, 3, SeededSource(seed))
         near = shape.near(3)
         if near is not None:
             # a fine decimal enclosure of the same bits: at most 2^-60 wide

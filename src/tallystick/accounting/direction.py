@@ -95,6 +95,9 @@ THETAS: Array = np.exp(np.linspace(math.log(1e-3), math.log(1e6), 400))
 ENDS = 1e-290
 """Below this delta doubles have few digits left, and none are looked for."""
 
+AT_THE_END = "at the end of the range nothing is computed: the mass at infinity and the largest loss say it"
+INSIDE = "one release made of others: read from what is inside of it"
+
 NEARBY_WIDTH = 1e-4
 """Relative width of delta where whole curves are read."""
 
@@ -175,7 +178,7 @@ class OneDirection:
     def after(self, delta: float) -> float:
         """The largest loss, where delta is certainly not below the mass at infinity as the leaves know it exactly."""
         ends = ends_of(self.terms, self.direction)
-        if ends is None or not covers(delta, [(end.mass, count) for end, count in ends]):
+        if not covers(delta, [(end.mass, count) for end, count in ends]):
             return math.inf
         return max(0.0, largest_together(ends))
 
@@ -264,6 +267,9 @@ class OneDirection:
 
     def delta_bounds(self, epsilon: float, *, nearby: bool = False) -> Bounds:
         """delta at one epsilon >= 0; ``nearby`` shares grids between epsilons, for reading whole curves."""
+        inside = self.alone.delta_inside(self.direction, epsilon) if self.alone and not nearby else None
+        if inside is not None:
+            return self._end(inside, INSIDE)
         if self.infinity >= 1.0 or (self.composed and self._ends_before(epsilon)):
             # Nothing is finite, so that no engine has a law to read, or nothing finite is beyond epsilon.
             mass = self.infinity
@@ -275,6 +281,9 @@ class OneDirection:
         """epsilon at one delta in [0, 1]."""
         if delta >= 1.0:
             return self._end(Bounds(0.0, 0.0))
+        inside = self.alone.epsilon_inside(self.direction, delta) if self.alone and delta > 0.0 else None
+        if inside is not None and math.isfinite(inside.upper):
+            return self._end(inside, INSIDE)
         if self.terms and (delta == 0.0 or delta <= self.infinity * (1.0 + EDGE)):
             return self._end(self._edge(delta))
         return self._met(Bounds(0.0, math.inf), lambda route: route.epsilon(delta, WIDTH), 3.0 * WIDTH)
@@ -302,9 +311,14 @@ class OneDirection:
         narrow = found.relative_width <= width if self.exact else found.lower > 0.0
         return narrow or found.upper < ENDS
 
-    def _end(self, found: Bounds) -> Bounds:
-        self.last[:] = ["at the end of the range nothing is computed: the mass at infinity and the largest loss say it"]
+    def _end(self, found: Bounds, words: str = AT_THE_END) -> Bounds:
+        self.last[:] = [words]
         return found
+
+    @property
+    def alone(self) -> Leaf | None:
+        """The only leaf, where there is one release."""
+        return self.terms[0][0] if len(self.terms) == 1 and self.terms[0][1] == 1 else None
 
     def _edge(self, delta: float) -> Bounds:
         """epsilon at delta 0, or at one that is not above the mass at infinity as far as doubles can tell."""

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
-from tallystick.accounting.pair import DominatingPair
+from tallystick.accounting.bounds import Bounds
+from tallystick.accounting.pair import DUST, DominatingPair
 from tallystick.errors import InvalidInput, NotComputable
 from tallystick.numerics.law import Array
 from tallystick.rounding import as_written, double_above
@@ -44,7 +45,7 @@ class Limit(NamedTuple):
 
 
 class End(NamedTuple):
-    """Where a law of losses ends: exactly this mass gives everything away, and no other loss is larger than that."""
+    """Where a law of losses ends: no more mass than this gives everything away, and no other loss is larger."""
 
     mass: Fraction
     loss: float
@@ -121,8 +122,23 @@ class Leaf(ABC):
         """A loss that is never exceeded, where one is known beyond what the pair's law says; else infinity."""
         return math.inf
 
-    def end(self, direction: Direction) -> End | None:
-        """The mass at infinity and the largest other loss, where both are known better than the pair's law says."""
+    def end(self, direction: Direction) -> End:
+        """The mass at infinity and the largest other loss: those of the pair's law, where nothing better is known."""
+        law = self.pair(direction).upper
+        if 0.0 < law.infinity <= DUST or self.only_renyi:
+            return End(Fraction(0), math.inf)  # what was left out numerically is at losses that are numbers
+        return End(Fraction(law.infinity), law.highest_above)
+
+    def moments(self) -> tuple[float, float] | None:
+        """Mean and variance of the loss in both directions, where they are known better than the pair's law says."""
+        return None
+
+    def delta_inside(self, direction: Direction, epsilon: float) -> Bounds | None:
+        """delta of one release of this leaf from what is inside of it, where that is better than the pair's law."""
+        return None
+
+    def epsilon_inside(self, direction: Direction, delta: float) -> Bounds | None:
+        """epsilon of one release of this leaf in the same way."""
         return None
 
     def log_mgf_bound(self, theta: Array) -> Array | None:
@@ -208,11 +224,9 @@ class Leaf(ABC):
 Terms = tuple[tuple[Leaf, int], ...]
 
 
-def ends_of(terms: Terms, direction: Direction) -> tuple[tuple[End, int], ...] | None:
-    """Where each leaf of a sum ends, with its count; None if that is not known of all."""
-    ends = [(End(Fraction(0), math.inf) if leaf.gaussian_mu else leaf.end(direction), n) for leaf, n in terms]
-    known = tuple((one, count) for one, count in ends if one is not None)
-    return known if len(known) == len(ends) else None
+def ends_of(terms: Terms, direction: Direction) -> tuple[tuple[End, int], ...]:
+    """Where each leaf of a sum ends, with its count."""
+    return tuple((leaf.end(direction), count) for leaf, count in terms)
 
 
 def largest_together(ends: Iterable[tuple[End, int]]) -> float:

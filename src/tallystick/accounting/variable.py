@@ -15,7 +15,10 @@ from tallystick.accounting import check
 from tallystick.accounting.adjacency import Direction
 from tallystick.accounting.direction import OneDirection
 from tallystick.accounting.leaves.gaussian import gaussian_pair
+from tallystick.accounting.leaves.nested import Composed
+from tallystick.accounting.leaves.sampled import Sampled
 from tallystick.accounting.loss import PrivacyLoss
+from tallystick.accounting.pair import unmixed_loss
 from tallystick.errors import InvalidInput
 from tallystick.numerics.convolve import sum_of_laws
 from tallystick.numerics.grid import GridLaw, discretise
@@ -33,8 +36,9 @@ class PrivacyLossVariable:
     are as exact where all terms are Gaussian, for one release, and where every joint outcome is listed; an atom within
     rounding of x counts as at most x. Other sums are put on a grid: ``cdf`` then errs by about 1e-3 near an atom that
     the grid does not meet and by 1e-4 elsewhere, and ``quantile`` by a step of 1/2000 standard deviation.
-    Discrete Gaussian noise too wide to list is held in blocks (moments to 1e-6), and sampled sums, ``as_replace`` and
-    ``worst`` at knots (all to 1e-2).
+    ``cdf`` and ``quantile`` of a sampled sum are those of the sum. Discrete Gaussian noise too wide to list is held in
+    blocks (its characteristic function to 1e-6), and moments of sampled sums, ``as_replace`` and ``worst`` at knots
+    (all to 1e-2).
     Mass at plus infinity counts in ``cdf`` (which then stays below one) and makes mean and variance infinite.
 
     >>> import tallystick as ts
@@ -64,11 +68,19 @@ class PrivacyLossVariable:
         return [(values, np.exp(logs), n) for (values, logs), n in ((p.upper.nodes(), n) for p, n in others)]
 
     @property
+    def _known(self) -> list[tuple[float, float] | None]:
+        """Mean and variance of the same terms where they are in closed form."""
+        return [leaf.moments() for leaf, _ in self._side.others]
+
+    @property
     def mean(self) -> float:
         """E[L], the Kullback-Leibler divergence."""
         if self._gives_away:
             return math.inf
-        return 0.5 * self._side.mu**2 + math.fsum(n * float(np.dot(w, v)) for v, w, n in self._nodes)
+        return 0.5 * self._side.mu**2 + math.fsum(
+            n * (known[0] if known else float(np.dot(w, v)))
+            for known, (v, w, n) in zip(self._known, self._nodes, strict=True)
+        )
 
     @property
     def variance(self) -> float:
@@ -82,7 +94,10 @@ class PrivacyLossVariable:
     def _spread(self, share: float) -> float:
         """Variance of the finite part, whose masses may sum to less than one; ``share`` 0 makes them sum to one."""
         total = self._side.mu**2
-        for values, masses, count in self._nodes:
+        for known, (values, masses, count) in zip(self._known, self._nodes, strict=True):
+            if known:
+                total += count * known[1]
+                continue
             weight = masses if share else masses / float(np.sum(masses))
             centre = float(np.dot(weight, values))
             total += count * float(np.dot(weight, (values - centre) ** 2))
@@ -159,7 +174,19 @@ class PrivacyLossVariable:
         total = sum_of_laws(laws, theta=0.0, reach=14.0 * deviation)
         return total.values, np.cumsum(np.maximum(total.tilted, 0.0) * math.exp(total.log_scale))
 
+    @cached_property
+    def _sum(self) -> _SampledSum | None:
+        """What is inside, where this is one sample of several releases."""
+        leaf = self._side.alone
+        if not isinstance(leaf, Sampled) or not isinstance(leaf.base, Composed):
+            return None
+        whole = PrivacyLoss(leaf.base.terms, self.loss.protects)
+        remove, add = (PrivacyLossVariable(whole, way) for way in (Direction.REMOVE, Direction.ADD))
+        return _SampledSum(remove, add, leaf.rate)
+
     def _below(self, x: float) -> float:
+        if self._sum is not None:
+            return self._sum.below(x, self.direction)
         if self._side.gaussian:
             from scipy.special import ndtr
 
@@ -194,6 +221,8 @@ class PrivacyLossVariable:
             mu = self._side.mu
             return mu * (float(ndtri(probability)) + 0.5 * mu)
         wanted = probability * (1.0 - 1e-12)
+        if self._sum is not None:
+            return self._searched(self._side.pairs[0][0].upper, wanted)
         if self._single is not None:
             return self._searched(self._single, wanted)
         if self._beside_gaussian is not None:
@@ -222,6 +251,32 @@ class PrivacyLossVariable:
         high = _crossed(self._below, wanted, low, high)
         near = law.atoms[np.abs(law.atoms - high) <= 1e-9 * np.abs(law.atoms)]
         return float(near[0]) if near.size else high
+
+
+@dataclass(frozen=True)
+class _SampledSum:
+    """L' = log(1 - q + q e^L) for a sum of losses L, under the mixture (REMOVE), or -L' under Q (ADD)."""
+
+    remove: PrivacyLossVariable
+    add: PrivacyLossVariable
+    rate: float
+
+    def below(self, x: float, direction: Direction) -> float:
+        """P(L' <= x) or Q(-L' <= x)."""
+        # An atom within rounding of x counts as at most x.
+        x += 16.0 * UNIT * abs(x)
+        if direction is Direction.ADD:
+            return 1.0 if -x <= math.log1p(-self.rate) else self.add._below(-self._back(-x))
+        if x < math.log1p(-self.rate):
+            return 0.0
+        inside = self._back(x)
+        # Q(L <= l) is all but Q(-L < -l), without the atom there.
+        just = 1e-9 * (abs(inside) + math.sqrt(self.add._spread(0.0)))
+        rest = 0.0 if inside == math.inf else self.add._below(-inside - just)
+        return (1.0 - self.rate) * (1.0 - rest) + self.rate * self.remove._below(inside)
+
+    def _back(self, x: float) -> float:
+        return x if math.isinf(x) else float(unmixed_loss(np.array([x]), self.rate)[0])
 
 
 def _crossed(below: Callable[[float], float], wanted: float, low: float, high: float) -> float:

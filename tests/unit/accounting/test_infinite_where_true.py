@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import mpmath
@@ -110,3 +111,63 @@ def test_ratios_that_are_no_doubles_are_not_listed() -> None:
     found = ts.discrete_laplace(scale=1e-6, sensitivity=7).allocated(steps=3).epsilon(delta=0.0)
     # The unit takes part in one of three steps: log(e^7e6 / 3) at least.
     assert 7e6 - math.log(3.0) <= found <= 7e6 * (1 + 1e-12)
+
+
+def test_a_sampled_sum_is_read_from_the_sum_however_small_delta_is() -> None:
+    """Its knots end at 1e-40; by the definition, over all pairs of lattice points, with 60 digits."""
+    found = (2 * ts.discrete_gaussian(sigma=0.5, sensitivity=2)).sampled(rate=0.999999).epsilon(delta=1e-300)
+    with mpmath.workdps(60):
+        points = range(-40, 41)
+        weight = {k: mpmath.exp(-2 * mpmath.mpf(k) ** 2) for k in range(-40, 44)}
+        norm = sum(weight.values())
+        one = [(weight[k] / norm, weight[k + 2] / norm) for k in points]
+        rate = mpmath.mpf(0.999999)
+
+        def delta(epsilon: mpmath.mpf) -> mpmath.mpf:
+            level, total = mpmath.exp(epsilon), mpmath.mpf(0)
+            for p, q in one:
+                for u, v in one:
+                    total += max(mpmath.mpf(0), rate * p * u + (1 - rate - level) * q * v)
+            return total
+
+        assert delta(mpmath.mpf(found)) <= 1e-300
+        assert delta(mpmath.mpf(found) * (1 - mpmath.mpf(10) ** -8)) > 1e-300
+
+
+def test_the_worst_of_several_is_the_worst_of_their_numbers() -> None:
+    """delta of the worst is the largest delta, by definition, and so is epsilon."""
+    loud, quiet = ts.gaussian(sigma=0.05), ts.laplace(scale=1.0) + ts.pure_dp(epsilon=0.5)
+    both = ts.worst(loud, quiet)
+    for delta in (1e-100, 1e-6):
+        assert both.epsilon_bounds(delta=delta) == loud.epsilon_bounds(delta=delta)
+    for epsilon in (0.0, 1.0, 300.0):
+        assert both.delta_bounds(epsilon=epsilon).upper == max(one.delta(epsilon=epsilon) for one in (loud, quiet))
+
+
+def test_divergences_of_a_chain_are_finite_where_those_of_its_steps_are() -> None:
+    """Steps of sampled discrete noise are unbounded. A record may be replaced by one that changes nothing."""
+    step = ts.discrete_gaussian(sigma=1.0).sampled(rate=0.1)
+    whole = step.as_replace()
+    for order in (1.0, 2.0, 30.0):
+        # From above: unsampled noise of twice the shift.
+        assert step.renyi(order=order) <= whole.renyi(order=order) < math.inf
+    assert whole.kl() <= 0.5 * 2.0**2
+
+
+@pytest.mark.parametrize("leaf", [ts.discrete_gaussian, ts.discrete_laplace])
+def test_discrete_noise_of_a_group_is_noise_of_a_larger_shift(leaf: Callable[..., ts.PrivacyLoss]) -> None:
+    width = "sigma" if leaf is ts.discrete_gaussian else "scale"
+    one = leaf(**{width: 2.0, "sensitivity": 3})
+    assert one.as_replace() == leaf(**{width: 2.0, "sensitivity": 6}, adjacency="replace")
+    group, larger = one.for_groups(5), leaf(**{width: 2.0, "sensitivity": 15})
+    for delta in (1e-300, 1e-6):
+        assert group.epsilon(delta=delta) <= larger.epsilon(delta=delta) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("ulps", range(-2, 3))
+def test_a_cut_batch_is_decided_at_the_edge(ulps: int) -> None:
+    """More than 101 of 399 others are always sampled, says the bound, so that a half is given away."""
+    loss = ts.laplace(scale=1.0).sampled(rate=0.5, largest=101, population=400)
+    found = loss.epsilon(delta=0.5 + ulps * math.ulp(0.25))
+    assert (found < math.inf) == (ulps >= 0)
+    assert found >= math.log(2.0) * (1 - 1e-12)  # the largest loss when adding

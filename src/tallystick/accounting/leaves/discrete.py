@@ -62,6 +62,19 @@ class DiscreteGaussian(Leaf):
             return None
         return self.sensitivity / math.sqrt(self.sigma**2 - 4.0) * (1.0 + 1e-14)
 
+    def moments(self) -> tuple[float, float] | None:
+        """The loss is linear in noise of mean 0, whose variance is sigma^2 up to e^-177 (Poisson summation)."""
+        shift = self.sensitivity / self.sigma
+        return (0.5 * shift * shift, shift * shift) if self.sigma > 3.0 else None
+
+    def replaced(self) -> Leaf | None:
+        return self.grouped(2)
+
+    def grouped(self, size: int) -> Leaf | None:
+        """The laws are log-concave: of all shifts up to this one the largest is the worst."""
+        most = size * self.sensitivity
+        return DiscreteGaussian(self.sigma, most) if most <= LARGEST_SENSITIVITY else None
+
     def renyi_above(self, direction: Direction, order: float) -> float:
         """Exact: with theta = order - 1 completing the square leaves the lattice sum at the offset theta * sensitivity.
 
@@ -109,6 +122,14 @@ class DiscreteLaplace(Leaf):
 
     def pair(self, direction: Direction) -> DominatingPair:
         return _discrete_laplace_pair(self.scale, self.sensitivity)
+
+    def replaced(self) -> Leaf | None:
+        return self.grouped(2)
+
+    def grouped(self, size: int) -> Leaf | None:
+        """The laws are log-concave: of all shifts up to this one the largest is the worst."""
+        most = size * self.sensitivity
+        return DiscreteLaplace(self.scale, most) if most <= LARGEST_SENSITIVITY else None
 
     def ball_law(self, ask: Ask) -> BallLaw:
         from tallystick.numerics.rigorous.laws import discrete_laplace_base

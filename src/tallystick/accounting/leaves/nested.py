@@ -7,15 +7,16 @@ width; a single mechanism never goes through here.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
+from tallystick.accounting.bounds import Bounds
 from tallystick.accounting.leaf import (
     DEEPEST,
     End,
@@ -31,6 +32,9 @@ from tallystick.accounting.pair import DominatingPair, told_from_dust
 from tallystick.accounting.polygon import LowerProfile, UpperProfile, law_above, law_below
 from tallystick.errors import InvalidInput
 from tallystick.numerics.law import MOST_BITS, Array, exact_bits
+
+if TYPE_CHECKING:
+    from tallystick.accounting.direction import OneDirection
 
 
 def _check_sum(terms: Any, adjacency: Adjacency | None = None) -> None:
@@ -75,10 +79,17 @@ class Composed(Leaf):
     def pair(self, direction: Direction) -> DominatingPair:
         return _composed_pair(self.terms, direction)
 
-    def end(self, direction: Direction) -> End | None:
+    def delta_inside(self, direction: Direction, epsilon: float) -> Bounds:
+        return _side(self.terms, direction).delta_bounds(epsilon)
+
+    def epsilon_inside(self, direction: Direction, delta: float) -> Bounds:
+        return _side(self.terms, direction).epsilon_bounds(delta)
+
+    def end(self, direction: Direction) -> End:
         ends = ends_of(self.terms, direction)
-        if ends is None or exact_bits([(one.mass, count) for one, count in ends]) > MOST_BITS:
-            return None
+        unbounded = any(math.isinf(one.loss) for one, _ in ends)
+        if unbounded or exact_bits([(one.mass, count) for one, count in ends]) > MOST_BITS:
+            return Leaf.end(self, direction)
         kept = math.prod(((1 - one.mass) ** count for one, count in ends), start=Fraction(1))
         return End(1 - kept, largest_together(ends))
 
@@ -120,6 +131,17 @@ class Replaced(Leaf):
     def pair(self, direction: Direction) -> DominatingPair:
         return _replaced_pair(self.terms)
 
+    def renyi_above(self, direction: Direction, order: float) -> float:
+        """The triangle inequality of divergences (Mironov 2017, Proposition 11) at some orders from this one on."""
+        steps = (Direction.REMOVE, Direction.ADD)
+        found = []
+        for a, p in ((max(order, least), p) for least in (1.0, 1.5, 2.0, 3.0) for p in (1.25, 1.5, 2.0, 3.0)):
+            factor, later = (a - 1.0 / p) / (a - 1.0), p / (p - 1.0) * (a - 1.0 / p)
+            for one, two in (steps, steps[::-1]):
+                there, back = _divergence(self.terms, one, p * a), _divergence(self.terms, two, later)
+                found.append((factor * there + back) * (1.0 + 1e-13))
+        return min(found)
+
     @property
     def depth(self) -> int:
         return 1 + _depth(self.terms)
@@ -147,6 +169,12 @@ class Worst(Leaf):
     def pair(self, direction: Direction) -> DominatingPair:
         return _worst_pair(self.members, direction)
 
+    def delta_inside(self, direction: Direction, epsilon: float) -> Bounds:
+        return _worst_of(_side(terms, direction).delta_bounds(epsilon) for terms in self.members)
+
+    def epsilon_inside(self, direction: Direction, delta: float) -> Bounds:
+        return _worst_of(_side(terms, direction).epsilon_bounds(delta) for terms in self.members)
+
     def renyi_above(self, direction: Direction, order: float) -> float:
         """E[e^{theta L}] - 1 integrates both profiles with positive weights; a maximum is at most the sum."""
         theta = order - 1.0
@@ -167,11 +195,22 @@ class Worst(Leaf):
         return "worst(" + ", ".join(written_sum(terms, protects) for terms in self.members) + ")"
 
 
-def _divergence(terms: Terms, direction: Direction, order: float) -> float:
-    """Upper bound on the Renyi divergence of a composition in one direction."""
+def _side(terms: Terms, direction: Direction) -> OneDirection:
     from tallystick.accounting.direction import OneDirection
 
-    return OneDirection.of(terms, direction).renyi(order)
+    return OneDirection.of(terms, direction)
+
+
+def _worst_of(found: Iterable[Bounds]) -> Bounds:
+    worst = Bounds(0.0, 0.0)
+    for one in found:
+        worst = Bounds(max(worst.lower, one.lower), max(worst.upper, one.upper))
+    return worst
+
+
+def _divergence(terms: Terms, direction: Direction, order: float) -> float:
+    """Upper bound on the Renyi divergence of a composition in one direction."""
+    return _side(terms, direction).renyi(order)
 
 
 @lru_cache(maxsize=64)
@@ -228,9 +267,7 @@ def _read(terms: Terms, direction: Direction) -> Half:
 
 def read_at(terms: Terms, direction: Direction, epsilon: Array) -> Half:
     """A composition in one direction at given knots."""
-    from tallystick.accounting.direction import OneDirection
-
-    side = OneDirection.of(terms, direction)
+    side = _side(terms, direction)
     upper, lower = np.ones(epsilon.size), np.zeros(epsilon.size)
     for k in range(epsilon.size - 1, -1, -1):
         bounds = side.delta_bounds(float(epsilon[k]), nearby=True)
@@ -250,9 +287,7 @@ def read_at(terms: Terms, direction: Direction, epsilon: Array) -> Half:
 
 def ladder(terms: Terms, direction: Direction) -> Array:
     """Epsilons from 0 that resolve the profile in one direction down to delta 1e-40, or all its kinks."""
-    from tallystick.accounting.direction import OneDirection
-
-    side = OneDirection.of(terms, direction)
+    side = _side(terms, direction)
     kinks = _kinks(terms, direction)
     if kinks is not None:
         # The largest loss is rounded up, past the last kink; only there the profile is certainly zero.
@@ -268,9 +303,7 @@ def ladder(terms: Terms, direction: Direction) -> Array:
 
 def _kinks(terms: Terms, direction: Direction) -> Array | None:
     """Where the profile of a finite law bends, from 0; None where the law is smooth or has too many."""
-    from tallystick.accounting.direction import OneDirection
-
-    direct = OneDirection.of(terms, direction).direct
+    direct = _side(terms, direction).direct
     if direct is None or direct.law.segments or direct.mu > 0.0:
         return None
     kinks = np.unique(direct.law.atoms[direct.law.atoms > 0.0])
@@ -314,11 +347,10 @@ def _worst_pair(members: tuple[Terms, ...], direction: Direction) -> DominatingP
 
 @lru_cache(maxsize=64)
 def _replaced_pair(terms: Terms) -> DominatingPair:
-    from tallystick.accounting.direction import OneDirection
     from tallystick.accounting.groups import replaced_profile
 
     remove, add = read(terms, Direction.REMOVE), read(terms, Direction.ADD)
-    highest = sum(OneDirection.of(terms, way).highest for way in Direction) * (1.0 + 1e-15)
+    highest = sum(_side(terms, way).highest for way in Direction) * (1.0 + 1e-15)
     chained = replaced_profile(remove.above, add.above, highest)
     # From below: a record may be replaced by one that changes nothing, so both orders of either direction are attained.
     lower = law_below(remove.below, add.below)

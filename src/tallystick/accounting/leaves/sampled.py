@@ -11,14 +11,20 @@ import numpy as np
 
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
+from tallystick.accounting.bounds import Bounds
 from tallystick.accounting.leaf import End, Leaf, check_inside, shown
-from tallystick.accounting.pair import DominatingPair, joined_at_zero, mixed_loss
+from tallystick.accounting.pair import DominatingPair, joined_at_zero, mixed_loss, unmixed_loss
 from tallystick.errors import InvalidInput
 from tallystick.numerics.law import UNIT
+from tallystick.rounding import LEAST
 
 if TYPE_CHECKING:
     from tallystick.accounting.rigorous import Ask
     from tallystick.numerics.rigorous.laws import BallLaw
+
+
+LOSS = 16.0 * UNIT
+"""Relative rounding of a loss >= 0 that goes through the map of sampling or back, and of a quotient."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +76,35 @@ class Sampled(Leaf):
         """A unit that stays out with probability 1 - q is missed at most 1/(1 - q) times as often."""
         return math.inf if direction is Direction.REMOVE else -math.log1p(-self.rate) * (1.0 + 1e-15)
 
-    def end(self, direction: Direction) -> End | None:
+    def end(self, direction: Direction) -> End:
         if direction is Direction.ADD:
             return End(Fraction(0), self.ceiling(direction))
         plain = self.base.end(direction)
-        if plain is None or math.isinf(plain.loss):
-            return plain and End(Fraction(self.rate) * plain.mass, plain.loss)
-        largest = float(mixed_loss(np.array([plain.loss]), self.rate)[0])
-        return End(Fraction(self.rate) * plain.mass, largest * (1.0 + 16.0 * UNIT))
+        return End(Fraction(self.rate) * plain.mass, self._mixed(plain.loss) * (1.0 + LOSS))
+
+    def delta_inside(self, direction: Direction, epsilon: float) -> Bounds | None:
+        """When removing, delta is the rate times that of the base at the epsilon which sampling brings to this one."""
+        if direction is Direction.ADD:
+            return None
+        there = float(unmixed_loss(np.array([epsilon]), self.rate)[0])
+        above = self.base.delta_inside(direction, there * (1.0 - LOSS))
+        below = self.base.delta_inside(direction, there * (1.0 + LOSS))
+        if above is None or below is None:
+            return None
+        return Bounds(self.rate * below.lower * (1.0 - LOSS), min(1.0, self.rate * above.upper * (1.0 + LOSS) + LEAST))
+
+    def epsilon_inside(self, direction: Direction, delta: float) -> Bounds | None:
+        share = delta / self.rate
+        if direction is Direction.ADD or share > 0.5:
+            return None
+        above = self.base.epsilon_inside(direction, share * (1.0 - LOSS))
+        below = self.base.epsilon_inside(direction, share * (1.0 + LOSS) + LEAST)
+        if above is None or below is None:
+            return None
+        return Bounds(self._mixed(below.lower) * (1.0 - LOSS), self._mixed(above.upper) * (1.0 + LOSS))
+
+    def _mixed(self, loss: float) -> float:
+        return loss if math.isinf(loss) else float(mixed_loss(np.array([loss]), self.rate)[0])
 
     @property
     def unamplified(self) -> Leaf:

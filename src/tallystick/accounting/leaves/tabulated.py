@@ -19,7 +19,7 @@ import numpy as np
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
 from tallystick.accounting.finite import Outcomes, law_of_outcomes, law_of_pair, law_of_polygon, worse_of_both_orders
-from tallystick.accounting.leaf import End, Leaf, shown, written_call
+from tallystick.accounting.leaf import Leaf, shown, written_call
 from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair, told_from_dust
 from tallystick.accounting.polygon import OUTWARD, LowerTradeoff, UpperProfile, law_above
@@ -65,13 +65,6 @@ class DiscretePair(Leaf):
         hull = law_of_outcomes(_hull_of_both(self.p, self.q)) if self.both else None
         pair = DominatingPair.exact(hull or law_of_pair(np.array(self.p), np.array(self.q)))
         return pair if direction is Direction.REMOVE else pair.swapped()
-
-    def end(self, direction: Direction) -> End | None:
-        if self.both:
-            return None
-        ahead, behind = (self.p, self.q) if direction is Direction.REMOVE else (self.q, self.p)
-        given = sum((Fraction(own) for own, other in zip(ahead, behind, strict=True) if other == 0.0), Fraction(0))
-        return End(given, self.pair(direction).upper.highest_above)
 
     @property
     def symmetric(self) -> bool:

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import ClassVar
 
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
-from tallystick.accounting.leaf import Leaf, check_inside, shown
+from tallystick.accounting.leaf import End, Leaf, check_inside, shown
 from tallystick.accounting.leaves.pure import two_point_law
+from tallystick.accounting.leaves.sampled import Sampled
 from tallystick.accounting.pair import DominatingPair
 
 
@@ -53,6 +55,13 @@ class Truncated(Leaf):
         gone = min(1.0, (plain.upper.infinity + eta * self.rate) * (1.0 + 1e-15))
         upper = replace(plain.upper, infinity=gone)
         return DominatingPair(upper, plain.lower if small is None else small)
+
+    def end(self, direction: Direction) -> End:
+        if self.rate == 1.0:
+            return End(Fraction(1), 0.0)
+        plain, rate = Sampled(self.base, self.rate).end(direction), Fraction(self.rate)
+        eta = binomial_tail(self.population - 1, self.rate, self.largest)
+        return End(min(Fraction(1), plain.mass + Fraction(eta) * rate), plain.loss)
 
     @property
     def symmetric(self) -> bool:

@@ -11,6 +11,11 @@ import mpmath as mp
 import pytest
 
 import tallystick as ts
+from tallystick.accounting.adjacency import EVERYBODY
+from tallystick.accounting.foreign import from_dp_accounting
+from tallystick.errors import InvalidInput
+from tallystick.ledger.filters import Filter
+from tallystick.ledger.pricing import price
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -77,6 +82,42 @@ def test_what_follows_from_a_discrete_price() -> None:
     assert loss.delta(epsilon=1e12) == pytest.approx(1.0, rel=1e-11)
     assert ts.PrivacyLoss.from_json(loss.to_json()).epsilon(delta=1e-6) > 5e13
     assert (3 * loss).epsilon(delta=1e-6) >= 3 * 4.9e13
+    event = {"class_name": "DiscreteGaussianDpEvent", "sigma": 1.0, "sensitivity": 10**7, "dimension": 1}
+    assert from_dp_accounting(event) == loss
+    mechanism = ts.noise.add_discrete_gaussian(sigma=1.0, sensitivity=10**7)
+    assert lattice_delta(1.0, 10**7, mechanism.privacy.epsilon(delta=1e-6)) <= 1e-6
+
+
+def test_no_bound_on_discrete_noise_is_below_the_truth() -> None:
+    found = ts.compare(ts.discrete_gaussian(sigma=1, sensitivity=10**7), delta=1e-6)
+    bounds = [row for row in found if row.epsilon is not None and row.kind == "bound"]
+    assert len(bounds) == 8
+    for row in bounds:
+        assert lattice_delta(1.0, 10**7, row.epsilon) <= 1e-6, row.method
+
+
+def test_discrete_noise_is_calibrated_to_its_lattice() -> None:
+    """The answer was 4.1. So wide a lattice is continuous up to a factor 1 + 2/sigma^2, and that is in closed form."""
+    sigma = ts.calibrate(
+        lambda s: ts.discrete_gaussian(sigma=s, sensitivity=10**7), ts.approx_dp(epsilon=1, delta=1e-6)
+    )
+    mu = mp.mpf(10**7) / mp.mpf(sigma)
+    assert mp.ncdf(mu / 2 - 1 / mu) - mp.e * mp.ncdf(-mu / 2 - 1 / mu) <= 1e-6
+    assert 4.22e7 < sigma < 4.23e7
+
+
+@pytest.mark.parametrize("currency", ["approx", "zcdp", "rdp@4"])
+def test_discrete_noise_is_priced_at_what_it_loses(currency: str) -> None:
+    """Prices were 0. What costs more than an account can hold is refused, and the refusal says how much it is."""
+    delta = 1e-6 if currency == "approx" else None
+    found = price(ts.discrete_gaussian(sigma=100, sensitivity=66_000), Filter.named(currency), EVERYBODY, delta=delta)
+    rho = Fraction(66_000) ** 2 / (2 * Fraction(100) ** 2)
+    if currency == "approx":
+        assert lattice_delta(100.0, 66_000, float(found.first)) <= 1e-6
+    assert found.first >= {"approx": rho, "zcdp": rho, "rdp@4": 4 * rho}[currency]
+    assert found.first <= {"approx": 1.02 * rho, "zcdp": rho * (1 + 1e-6), "rdp@4": 4 * rho * (1 + 1e-6)}[currency]
+    with pytest.raises(InvalidInput, match="000"):
+        price(ts.discrete_gaussian(sigma=1, sensitivity=10**7), Filter.named(currency), EVERYBODY, delta=delta)
 
 
 @pytest.mark.parametrize(("scale", "shift"), [(1e-3, 10**9), (0.3, 10**7), (5.0, 70_001), (1e3, 70_000), (1e9, 10**9)])

@@ -21,7 +21,6 @@ _ON_PAGES: Final = {
     "quiet": QUIET,
     "line": LINE,
     "paper": PAPER,
-    "blue": BLUE,
     "mark": VERMILLION,
     "wash": "#F4F6F9",
     "warning": "#FFF7ED",

@@ -34,6 +34,12 @@ def test_every_room_has_a_floor_in_the_layer_contract() -> None:
     assert rooms <= layers
 
 
+def test_every_room_has_its_tests_in_a_folder_of_its_name() -> None:
+    rooms = {path.parent.name for path in (ROOT / "src" / "tallystick").glob("*/__init__.py")}
+    tested = {path.parent.name for path in (ROOT / "tests" / "unit").glob("*/test_*.py")}
+    assert tested == rooms | {"errata"}
+
+
 def test_errors_imports_nothing_of_tallystick() -> None:
     text = (ROOT / "src" / "tallystick" / "errors.py").read_text(encoding="utf-8")
     assert "import tallystick" not in text

@@ -13,7 +13,6 @@ from matplotlib.text import Text
 
 import tallystick as ts
 from tallystick import plots
-from tallystick.drawing import PALETTE
 from tallystick.errors import InvalidInput
 
 LOSS = 20 * ts.gaussian(sigma=8)
@@ -94,15 +93,6 @@ def test_the_noise_picture_shades_the_interval_and_refuses_nonsense() -> None:
 def test_the_same_picture_gives_the_same_bytes(tmp_path: Path) -> None:
     first, second = (plots.save(plots.tradeoff(LOSS), tmp_path / name).read_bytes() for name in ("a.svg", "b.svg"))
     assert first == second
-
-
-def test_neighbouring_colours_differ_in_lightness_too() -> None:
-    def lightness(colour: str) -> float:
-        red, green, blue = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
-        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-    assert len(set(PALETTE)) == len(PALETTE)
-    assert all(lightness(colour) < 0.75 for colour in PALETTE)  # readable on white
 
 
 def test_drawing_leaves_pyplot_and_its_global_state_alone() -> None:

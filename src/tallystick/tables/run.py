@@ -121,11 +121,11 @@ def preflight(plan: Plan) -> None:
 
 
 def same_columns(plan: Plan, engine: Engine) -> None:
-    """The columns of the source are, by name, those the plan was made for; a CSV file says no types."""
+    """The columns of the source are, by name, those the plan was made for; text may have been declared another type."""
     asked = plan.query.table
     found = dict(engine.schema(asked.name).columns)
     for column, kind in asked.base.columns:
-        if (found.get(column) != kind and asked.source.kind != "csv") or column not in found:
+        if found.get(column) not in ((kind, "text") if asked.source.castable else (kind,)):
             raise InvalidInput(
                 "source", asked.source.place, f"a table with column {column!r} of type {kind}, as planned"
             )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import numbers
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +34,11 @@ class Source:
     kind: str
     place: str
     handle: Any = field(default=None, compare=False, repr=False)
+
+    @property
+    def castable(self) -> bool:
+        """Whether text may be declared to be of another type: a CSV file and objects in memory have no other."""
+        return self.kind in ("csv", "memory")
 
     @property
     def one_table(self) -> bool:
@@ -85,9 +92,9 @@ def source_of(given: Any) -> Source:
     if hasattr(given, "sparkContext"):
         return Source("spark", "spark", given)
     if isinstance(given, dict) and given and all(isinstance(name, str) and _tabular(t) for name, t in given.items()):
-        return Source("memory", "memory", dict(given))
+        return Source("memory", "memory", {name: _typed(table) for name, table in given.items()})
     if _tabular(given):
-        return Source("memory", "memory", {"table": given})
+        return Source("memory", "memory", {"table": _typed(given)})
     raise InvalidInput("source", type(given).__name__, _ALLOWED)
 
 
@@ -95,6 +102,36 @@ def _tabular(given: Any) -> bool:
     """A table that can be looked at twice: a stream of batches is gone after the look that comes before a charge."""
     arrow = hasattr(given, "__arrow_c_stream__") and not hasattr(given, "read_next_batch")
     return arrow or (hasattr(given, "columns") and hasattr(given, "itertuples"))
+
+
+def _typed(table: Any) -> Any:
+    """The table, every column of a type that no single value decides.
+
+    Pandas' columns of objects and categories are text, value by value: DuckDB would take their type from a sample of
+    the rows and fail, after the charge, at a value that does not fit.
+    """
+    if not hasattr(table, "itertuples"):
+        return table
+    typed = table.copy(deep=False)
+    for i, kind in enumerate(table.dtypes):
+        if kind.kind == "O" and getattr(kind, "storage", "") != "pyarrow" and not hasattr(kind, "pyarrow_dtype"):
+            column = table.iloc[:, i]
+            typed.isetitem(i, type(column)([_text(value) for value in column], index=column.index, dtype="string"))
+    return typed
+
+
+def _text(value: Any) -> str | None:
+    """A text, a number or a day as text; anything else, and what cannot be written, is missing.
+
+    >>> [_text(value) for value in ("a", 7, float("nan"), "\\ud800", [1])]
+    ['a', '7', None, None, None]
+    """
+    try:
+        if not isinstance(value, str | numbers.Number | datetime.date) or bool(value != value):
+            return None
+        return str(value).encode().decode()
+    except (ValueError, ArithmeticError):  # half a pair; an integer too long to print; a NaN that signals
+        return None
 
 
 def _of_place(text: str) -> Source:

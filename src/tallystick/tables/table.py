@@ -327,7 +327,7 @@ class Private:
     def table(self, name: str | None = None, *, unit: str | EachRow, types: Mapping[str, str] | None = None) -> Table:
         """A table whose ``unit`` column says whom a row is about; reads its schema once, which is declared public.
 
-        ``types`` declares column types where the source has none (CSV: undeclared columns are text).
+        ``types`` declares column types where the source has none (CSV, objects of pandas: undeclared ones are text).
         """
         if name is None:
             if not self.source.one_table:
@@ -338,7 +338,7 @@ class Private:
         return Table(
             source=self.source,
             name=name,
-            schema=_declared(schema, types or {}, castable=self.source.kind == "csv"),
+            schema=_declared(schema, types or {}, castable=self.source.castable),
             unit=unit,
             adjacency=self.adjacency,
             account=self.account,
@@ -348,6 +348,6 @@ class Private:
 def _declared(schema: Schema, types: Mapping[str, str], *, castable: bool) -> Schema:
     for name, kind in types.items():
         found = schema.type_of(name)
-        if not castable and found != kind:
+        if found != kind and not (castable and found == "text"):
             raise InvalidInput(f"types[{name!r}]", kind, f"{found}, which is what the source says")
     return Schema.of(tuple((name, types.get(name, kind)) for name, kind in schema.columns))

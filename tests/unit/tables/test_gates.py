@@ -9,6 +9,7 @@ import json
 import math
 import time
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from tallystick.ledger import Account
 from tallystick.tables import expressions, run
 from tallystick.tables.engines.duckdb import DuckEngine, Scratch
 from tallystick.tables.keyset import PublicTable
-from tallystick.tables.parts import Total
+from tallystick.tables.parts import Rows, Total
 from tallystick.tables.plan import Plan
 from tallystick.tables.table import Table
 from unit.tables.tables import awkward
@@ -112,6 +113,55 @@ def test_no_text_in_parquet_fails_the_scan_after_the_charge(tmp_path: Path, acco
         by_text = ts.Private(path, account=account).table(unit="who").per_unit(max_rows_per_group=1)
         by_text.agg(n=ts.count()).plan(rho=0.01).release(why="a unit, and paid for")
     assert {event.state for event in account.history()} == {"COMMITTED"}
+
+
+def test_no_object_in_a_frame_fails_the_scan_after_the_charge_or_changes_the_type() -> None:
+    """DuckDB took the type of such a column from a sample of the rows, and failed at the one that did not fit."""
+    pandas = pytest.importorskip("pandas")
+    day = datetime.date(2020, 1, 2)
+    pairs = [(1, "bob"), (1, 2**70), (1, 10**5000), ("a", "\ud800"), ("a", b"\xff"), (True, "x"), (day, [])]
+    pairs += [(Decimal(1), Decimal("sNaN")), (Decimal(1), Decimal("1e500")), (None, "x"), (None, 1)]
+    for usual, odd in pairs:
+        for values in ([usual] * 3000, [usual] * 2999 + [odd]):
+            frame = pandas.DataFrame({"u": range(3000), "v": pandas.Series(values, dtype=object)})
+            visits = ts.Private(frame).table(unit="u").per_unit(max_groups=1, max_rows_per_group=1)
+            assert visits.schema.type_of("v") == "text"
+            plan = visits.group_by("v", keys=ts.private_keys(delta=0.1)).agg(n=ts.count()).plan(rho=1)
+            run.preflight(plan)
+            exact = run.integers(plan)
+            counted = {key: int(n) for (key,), n in zip(exact.keys or (), exact.numbers[Rows()][:, 0], strict=True)}
+            assert counted.get(str(usual), 0) >= 2999 or usual is None
+            assert frame["v"].dtype == object  # the user's own frame is left alone
+
+
+def test_objects_of_a_frame_may_be_declared_to_be_days() -> None:
+    pandas = pytest.importorskip("pandas")
+    days = [datetime.date(2020, 1, 2), datetime.date(2021, 1, 2), None, "soon"]
+    held = pandas.DataFrame({"u": range(4), "day": pandas.Series(days, dtype=object), "c": list("aabb")})
+    held["c"] = held["c"].astype("category")
+    visits = ts.Private(held).table(unit="u", types={"day": "date"}).per_unit(max_groups=1, max_rows_per_group=1)
+    plan = visits.group_by("day", keys=days[:2]).agg(n=ts.count()).plan(rho=1)
+    run.preflight(plan)
+    assert totals(plan)["rows"] == [1, 1]
+    assert counts(visits, ["a", "b"], column="c") == [2, 2]
+    with pytest.raises(InvalidInput, match="what the source says"):
+        ts.Private(held).table(unit="u", types={"u": "date"})
+
+
+def test_a_url_cannot_make_text_or_time_fail_a_release(postgres: str, database: Callable[..., str]) -> None:
+    """A text that the client's encoding does not have failed on its way back, after the charge."""
+    name = database("who int, g text", "1, 'a'", "2, '€'")
+    mark = "&" if "?" in postgres else "?"
+    for option in (
+        "client_encoding=latin1",
+        "options=-cclient_encoding%3DSQL_ASCII",
+        "options=-cstatement_timeout%3D1",
+    ):
+        visits = ts.Private(f"{postgres}{mark}{option}").table(name, unit="who")
+        asked = visits.per_unit(max_groups=1, max_rows_per_group=1).group_by("g", keys=ts.private_keys(delta=0.1))
+        plan = asked.agg(n=ts.count()).plan(rho=1)
+        run.preflight(plan)
+        assert sorted(run.integers(plan).keys or ()) == [("a",), ("€",)]
 
 
 def test_a_file_is_the_one_of_that_name_and_no_other(tmp_path: Path) -> None:

@@ -60,10 +60,13 @@ class PostgresEngine:
     def __init__(self, connection: Any) -> None:
         self.connection = connection
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        connection.execute("SET LOCAL client_encoding = 'UTF8'")
         [encoding] = connection.execute("SHOW server_encoding").fetchone()
         if encoding != "UTF8":  # elsewhere a text may hold bytes that are no text, and fail to come back
             raise Refused(f"this database stores text as {encoding}; tables are read from databases in UTF8")
+        # a URL may set these: what is text to the server must come back, and how long it takes must not decide
         for setting in (
+            "statement_timeout = 0",
             "datestyle = 'ISO, YMD'",
             "extra_float_digits = 3",
             "standard_conforming_strings = on",

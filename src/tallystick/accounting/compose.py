@@ -132,20 +132,19 @@ def repeated(atoms: Array, masses: Array, count: int) -> tuple[Array, Array]:
         return atoms, masses
     if atoms.size == 1:
         return count * atoms, count * masses
-    remaining = np.array([count], dtype=np.float64)
+    remaining = np.array([count])
     losses, logs = np.zeros(1), np.array([math.lgamma(count + 1.0)])
     log_factorial = np.array([math.lgamma(k + 1.0) for k in range(count + 1)])
     for index in range(atoms.size):
-        last = index == atoms.size - 1
-        picks, parents = [], []
-        for parent, left in enumerate(remaining.astype(int).tolist()):
-            taken = np.array([left]) if last else np.arange(left + 1)
-            picks.append(taken)
-            parents.append(np.full(taken.size, parent))
-        taken, parent_of = np.concatenate(picks), np.concatenate(parents)
-        losses = losses[parent_of] + taken * atoms[index]
-        logs = logs[parent_of] + taken * masses[index] - log_factorial[taken]
-        remaining = remaining[parent_of] - taken
+        if index == atoms.size - 1:
+            parent, taken = np.arange(remaining.size), remaining
+        else:
+            # Each outcome so far takes the next atom 0, 1, ... times, as often as draws are left.
+            parent = np.repeat(np.arange(remaining.size), remaining + 1)
+            taken = np.arange(parent.size) - (np.cumsum(remaining + 1) - remaining - 1)[parent]
+        losses = losses[parent] + taken * atoms[index]
+        logs = logs[parent] + taken * masses[index] - log_factorial[taken]
+        remaining = remaining[parent] - taken
     return losses, logs
 
 

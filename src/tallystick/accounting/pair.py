@@ -28,6 +28,10 @@ DUST = 1e-304
 """Mass up to this is what a leaf left out numerically (NEGLIGIBLE), not a feature of the mechanism."""
 
 
+BEND: Array = np.linspace(-40.0, 40.0, 33)
+"""Losses around the middle of a mixture between which it is resolved."""
+
+
 def told_from_dust(mass: float) -> float:
     """A mass that is a feature of the mechanism, however small: raised above what is taken for dust.
 
@@ -206,9 +210,11 @@ def knees(base: Segment, middle: float) -> tuple[float, ...]:
 
     There a mixture goes over from one measure to the other.
     """
-    places = base.inverse(middle + np.linspace(-40.0, 40.0, 33))
-    inside = places[(places > base.low) & (places < base.high)]
-    return tuple(inside.tolist()) if inside.size and np.min(np.diff(places)[np.diff(places) > 0]) < base.panel else ()
+    places = base.inverse(middle + BEND)
+    gaps = places[1:] - places[:-1]
+    if not np.any((gaps > 0.0) & (gaps < base.panel)):
+        return ()
+    return tuple(places[(places > base.low) & (places < base.high)].tolist())
 
 
 def joined_at_zero(positive: Law, negative: Law) -> Law:

@@ -34,6 +34,7 @@ from tallystick.numerics.law import (
     Line,
     Segment,
     certain,
+    log_sum,
     lost_mass,
     panel_nodes,
 )
@@ -180,6 +181,9 @@ MOST = 40_000
 NARROWEST = 0.9
 """The strip in which the integrand is followed, in units of pi/mu, both shifts together."""
 
+LIGHT = 56.0
+"""What is by e^{-LIGHT} lighter than the peak is left out of a path, and charged."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LineDecay:
@@ -193,37 +197,34 @@ class LineDecay:
 
     @staticmethod
     def of(line: Line, theta: float) -> LineDecay:
-        power = 1.0 + theta if line.sign > 0 else -theta
         far = line.reach(theta)
-        sizes, arguments, errors = [], [], []
-        log_norm = 0.0
-        for shift in (0.0, *(min(4.0, 0.6 * math.pi / line.mu) * SHIFTS).tolist()):
-            strip = min(max(shift, 0.7), NARROWEST * math.pi / line.mu - shift)
-            spacing = 2.0 * math.pi * strip / 48.0
-            if shift > 0.0 and 2.0 * far > MOST * spacing:
-                continue
-            x = spacing * np.arange(math.floor(-far / spacing), math.ceil((far + line.mu) / spacing) + 1)
-            modulus, argument = _moved(line, x, shift)
-            size = power * modulus - 0.5 * x * x + math.log(spacing) - 0.5 * math.log(2.0 * math.pi)
-            top = float(np.max(size))
-            kept = size > top - 50.0
-            size, argument = size[kept] + 0.5 * shift * shift, argument[kept]
-            if shift == 0.0:
-                log_norm = top + math.log(float(np.sum(np.exp(size - top))))
-                continue
-            sizes.append(size - log_norm)
-            arguments.append(argument)
-            # What is left out is lighter than its number times e^{-50} of the peak.
-            light = math.log(x.size) + top + 0.5 * shift * shift - 50.0 - log_norm
-            errors.append(math.exp(_error(line, theta, shift, strip, spacing)) + math.exp(min(light, 0.0)))
+        low, high, peak, log_norm = _where_heavy(line, theta, far)
+        shifts = min(4.0, 0.6 * math.pi / line.mu) * SHIFTS
+        strips = np.minimum(np.maximum(shifts, 0.7), NARROWEST * math.pi / line.mu - shifts)
+        followed = 2.0 * far <= MOST * _spacing(strips)
+        shifts, strips = shifts[followed], strips[followed]
+        # Spacings on a ladder, so that most paths share their points.
+        spacings = _spacing(2.0 ** np.floor(np.log2(strips / 0.7)) * 0.7)
+        sizes, arguments, lengths, errors = [], [], [], []
+        for spacing in np.unique(spacings).tolist():
+            shift, strip = shifts[spacings == spacing], strips[spacings == spacing]
+            x = spacing * np.arange(math.floor(low / spacing), math.ceil(high / spacing) + 1)
+            modulus, argument = _moved(line, x, shift[:, None])
+            log_weight = 0.5 * shift**2 + (math.log(spacing) - 0.5 * math.log(2.0 * math.pi) - log_norm)
+            sizes.append((_power(line, theta) * modulus - 0.5 * x * x + log_weight[:, None]).ravel())
+            arguments.append(argument.ravel())
+            lengths += [x.size] * shift.size
+            # What is left out is lighter than its number times e^{-LIGHT} of the peak.
+            light = np.exp(np.minimum(log_weight + (math.log(2.0 * far / spacing) + peak - LIGHT + 0.1), 0.0))
+            errors.append(np.exp(_error(line, theta, shift, strip, spacing)) + light)
         if not sizes:
             # Too strong a step to follow: no decay is claimed.
             return LineDecay(np.zeros(1), np.zeros(1), np.zeros(1, dtype=np.int64), np.zeros(1), log_norm)
         return LineDecay(
             np.concatenate(sizes),
             np.concatenate(arguments),
-            np.cumsum([0, *(part.size for part in sizes[:-1])]),
-            np.array(errors),
+            np.cumsum([0, *lengths[:-1]]),
+            np.concatenate(errors),
             log_norm,
         )
 
@@ -235,18 +236,49 @@ class LineDecay:
         return min(1.0, float(np.min(sums * (1.0 + 1e-12) + self.errors)))
 
 
-def _moved(line: Line, x: Array, shift: float) -> tuple[Array, Array]:
-    """log |B(x + i shift)| and its argument, without overflow."""
+def _power(line: Line, theta: float) -> float:
+    return 1.0 + theta if line.sign > 0 else -theta
+
+
+def _spacing(strip: Array) -> Array:
+    """The step of a trapezoid rule that leaves e^{-48} of a function bounded in the strip."""
+    return 2.0 * math.pi * strip / 48.0
+
+
+def _log_parts(line: Line, x: Array) -> tuple[float, Array]:
+    """Logs of the two terms of B(x)."""
     log_rest = math.log1p(-line.rate) if line.rate < 1.0 else -math.inf
-    log_part = math.log(line.rate) + line.mu * x - 0.5 * line.mu**2
+    return log_rest, math.log(line.rate) + line.mu * x - 0.5 * line.mu**2
+
+
+def _where_heavy(line: Line, theta: float, far: float) -> tuple[float, float, float, float]:
+    """Where any of the paths matters, the peak of the integrand on the real line, and the log of its integral.
+
+    At the same x a path is at most as heavy as the real line, or by cos(mu a / 2)^{-theta} heavier if reflected. On the
+    real line log B^power - x^2/2 is concave for negative powers and nowhere bends down by more than x^2/2 for positive
+    ones, so between points that are light nothing is heavier than by a thousandth.
+    """
+    spacing = 2.0 * math.pi * min(0.7, NARROWEST * math.pi / line.mu) / 48.0
+    x = spacing * np.arange(math.floor(-far / spacing), math.ceil((far + line.mu) / spacing) + 1)
+    log_size = _power(line, theta) * np.logaddexp(*_log_parts(line, x)) - 0.5 * x * x
+    peak = float(np.max(log_size))
+    gain = 0.0 if line.sign > 0 else -theta * math.log(math.cos(0.5 * min(4.0 * line.mu, 0.6 * math.pi)))
+    heavy = np.flatnonzero(log_size > peak - LIGHT - gain)
+    log_norm = log_sum(log_size) + math.log(spacing) - 0.5 * math.log(2.0 * math.pi)
+    return float(x[heavy[0]]) - spacing, float(x[heavy[-1]]) + spacing, peak, log_norm
+
+
+def _moved(line: Line, x: Array, shift: Array) -> tuple[Array, Array]:
+    """log |B(x + i shift)| and its argument, without overflow."""
+    log_rest, log_part = _log_parts(line, x)
     top = np.maximum(log_part, log_rest)
     part = np.exp(log_part - top)
-    real = np.exp(log_rest - top) + part * math.cos(line.mu * shift)
-    imaginary = part * math.sin(line.mu * shift)
+    real = np.exp(log_rest - top) + part * np.cos(line.mu * shift)
+    imaginary = part * np.sin(line.mu * shift)
     return top + np.log(np.hypot(real, imaginary)), np.arctan2(imaginary, real)
 
 
-def _error(line: Line, theta: float, shift: float, strip: float, spacing: float) -> float:
+def _error(line: Line, theta: float, shift: Array, strip: Array, spacing: float) -> Array:
     """log of the trapezoid error relative to M(theta), at every t.
 
     On x + iy, |y| <= strip, the integrand is phi(x + iy) (B(x + iy + ia) B(x + iy - ia))^{power / 2} times
@@ -255,8 +287,8 @@ def _error(line: Line, theta: float, shift: float, strip: float, spacing: float)
     """
     growth = 0.5 * (shift**2 + strip**2)
     if line.sign < 0:
-        growth -= theta * math.log(math.cos(0.5 * line.mu * (shift + strip)))
-    return math.log(4.0) + min(growth - 2.0 * math.pi * strip / spacing, 0.0)
+        growth = growth - theta * np.log(np.cos(0.5 * line.mu * (shift + strip)))
+    return math.log(4.0) + np.minimum(growth - 2.0 * math.pi * strip / spacing, 0.0)
 
 
 Complex = npt.NDArray[np.complex128]

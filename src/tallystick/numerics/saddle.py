@@ -106,6 +106,10 @@ class _Laws:
         return found
 
     def _compute(self, theta: float) -> tuple[Array, Array, Array]:
+        if len(self.laws) == 1:
+            far = float(self.followed[0]) < theta
+            alone = _far(self.laws[0], theta) if far else _tilted(self.values, self.logs, theta)
+            return np.array(alone[:1]), np.array(alone[1:2]), np.array(alone[2:])
         exponent = theta * self.values + self.logs
         tops = np.maximum.reduceat(exponent, self.starts)
         weights = np.exp(exponent - tops.repeat(self.sizes))
@@ -192,13 +196,18 @@ def _far(law: Law, theta: float) -> tuple[float, float, float]:
     """log-mgf, mean and variance of one law, its lines followed as far as the tilt takes them."""
     if law.too_far(theta):
         return TOO_FAR
-    values, logs = law.coarse_nodes(theta)
+    return _tilted(*law.coarse_nodes(theta), theta)
+
+
+def _tilted(values: Array, logs: Array, theta: float) -> tuple[float, float, float]:
+    """log-mgf, mean and variance of weighted points."""
     exponent = theta * values + logs
-    top = float(np.max(exponent))
+    top = float(exponent.max())
     weights = np.exp(exponent - top)
-    norm = float(np.sum(weights))
-    mean = float(np.dot(weights, values)) / norm
-    return top + math.log(norm), mean, float(np.dot(weights, (values - mean) ** 2)) / norm
+    norm = float(weights.sum())
+    mean = float(weights @ values) / norm
+    away = values - mean
+    return top + math.log(norm), mean, float(weights @ (away * away)) / norm
 
 
 @lru_cache(maxsize=1024)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -47,8 +48,8 @@ class Sampled(Leaf):
             raise InvalidInput("base", str(self.base), "one rate: sampling twice is sampling at the product")
 
     def pair(self, direction: Direction) -> DominatingPair:
-        mixed = self.base.pair(Direction.REMOVE).mixed(self.rate)
-        return mixed if direction is Direction.REMOVE else mixed.swapped()
+        pair = mixed(self.base, self.rate)
+        return pair if direction is Direction.REMOVE else pair.swapped()
 
     @property
     def symmetric(self) -> bool:
@@ -171,6 +172,12 @@ class Subset(Leaf):
 
     def text(self, protects: Protects) -> str:
         return f"{self.base.text(protects)}.subset(batch={self.batch}, population={self.population})"
+
+
+@lru_cache(maxsize=256)
+def mixed(base: Leaf, rate: float) -> DominatingPair:
+    """The REMOVE pair of a sampled step, once for both directions."""
+    return base.pair(Direction.REMOVE).mixed(rate)
 
 
 def sampled_renyi(plain: float, rate: float, order: float) -> float:

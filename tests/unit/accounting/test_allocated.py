@@ -246,3 +246,20 @@ def test_a_mechanism_that_ignores_its_input_loses_nothing() -> None:
     assert np.all(upper <= 1e-5)
     nothing = ts.discrete_pair([0.5, 0.5], [0.5, 0.5]).allocated(steps=5)
     assert nothing.delta(epsilon=0.0) <= 1e-12
+
+
+@pytest.mark.parametrize("order", [5.0, 12.0, 20.0, 100.0])
+def test_an_epoch_of_discrete_noise_keeps_its_divergence_beyond_the_listed_outcomes(order: float) -> None:
+    # B >= V_i / t for every i, and powers add at least: E_Q[B^a] >= t^{1-a} E_Q[V^a], with a divergence of a / (2 s^2)
+    # for one step of discrete Gaussian noise moved by an integer.
+    for sigma, steps in ((0.3, 3), (0.5, 2)):
+        least = order / (2.0 * sigma**2) - math.log(steps)
+        found = ts.discrete_gaussian(sigma=sigma).allocated(steps=steps).renyi(order=order)
+        assert least * (1.0 - 1e-12) <= found <= least + math.log(steps) + 1e-6
+
+
+def test_an_epoch_of_two_steps_of_discrete_noise_is_listed() -> None:
+    loss = ts.discrete_gaussian(sigma=0.5).allocated(steps=2)
+    assert loss.epsilon(delta=1e-300) < 74.0
+    narrow = loss.delta_bounds(epsilon=1.0)
+    assert narrow.relative_width < 1e-9

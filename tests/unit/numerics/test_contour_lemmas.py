@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 
 import tallystick as ts
 from tallystick.accounting.direction import OneDirection
-from tallystick.numerics.contour import Decay, envelope, transform
-from tallystick.numerics.law import Law
+from tallystick.numerics.contour import NODE_ULPS, Decay, _characteristic, envelope, transform
+from tallystick.numerics.law import UNIT, Law
 
 CASES = {
     "remove": (ts.gaussian(sigma=1).sampled(rate=0.01), ts.Direction.REMOVE, 3.0),
@@ -157,3 +158,20 @@ def test_the_largest_loss_is_not_taken_for_exact() -> None:
     below_one = math.nextafter(1.0, 0.0)
     assert loss.delta(epsilon=below_one) > 0.0
     assert loss.delta(epsilon=1.0 + 1e-12) == 0.0
+
+
+@pytest.mark.parametrize(("size", "count"), [(1, 1), (3, 20_000), (40, 700), (700, 90)])
+def test_a_table_of_times_is_the_sum_of_its_exponentials_within_the_stated_rounding(size: int, count: int) -> None:
+    rng = np.random.default_rng(size)
+    points, weights, spacing = 3.0 * rng.normal(size=size), rng.exponential(size=size), 0.07
+    found = _characteristic(points, weights, spacing, count)
+    assert found.shape == (count,)
+    with mpmath.workdps(40):
+        for k in sorted({0, 1, count // 3, count - 1} & set(range(count))):
+            turns = (
+                mpmath.mpf(w) * mpmath.expj(mpmath.mpf(spacing) * k * mpmath.mpf(x))
+                for w, x in zip(weights, points, strict=True)
+            )
+            error = float(abs(mpmath.mpc(found[k]) - mpmath.fsum(turns)))
+            allowed = UNIT * (NODE_ULPS * weights.sum() + spacing * k * np.dot(weights, np.abs(points)))
+            assert error <= allowed

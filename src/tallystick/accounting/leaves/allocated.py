@@ -34,6 +34,9 @@ SPACING = 0.008
 LISTED = 2**14
 """Joint outcomes of an epoch that are listed one by one."""
 
+MOST_LISTED = 180
+"""Outcomes of one step beyond which even two steps have more."""
+
 LARGEST = 40.0
 """Largest epsilon that is followed; a step that loses more (sigma below about 0.3) is charged unamplified."""
 
@@ -108,7 +111,7 @@ def _listed_pair(pair: DominatingPair, steps: int) -> DominatingPair | None:
 def _listed_law(law: Law, steps: int, side: float) -> Law | None:
     """log B under the epoch's P, and Q's masses, with every rounding on one side."""
     size = law.atoms.size + (law.zero > 0.0)
-    if law.segments or size > 40 or not size or math.comb(steps + size - 1, steps) > LISTED:
+    if law.segments or not 0 < size <= MOST_LISTED or math.comb(steps + size - 1, steps) > LISTED:
         return None
     if law.highest > LONGEST:
         return None  # ratios that are no doubles
@@ -134,6 +137,8 @@ def _listed_law(law: Law, steps: int, side: float) -> Law | None:
         infinity=law.infinity,
         zero=zero,
         log_others=weights[some] + error,
+        # (V + s)^a / V^a falls as V grows: what a leaf leaves out weighs no more beside the other steps than alone.
+        orders=law.orders,
         value_ulps=(law.value_ulps + size) * (2.0 + 0.1 * farthest),
     )
 

@@ -66,7 +66,7 @@ campaign: campaign-accounting campaign-ledger campaign-mechanisms campaign-table
 
 campaign-accounting: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/accounting/sweep.py --workers $(WORKERS)
-	$(BIN)/python tests/referee/campaign.py --workers $(WORKERS)
+	$(BIN)/python tests/referee/campaign.py --afresh --workers $(WORKERS) $(if $(MINUTES),--minutes $(MINUTES))
 
 campaign-ledger: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/ledger/campaign.py

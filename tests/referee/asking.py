@@ -20,6 +20,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from scipy.optimize import brentq
+
 import tallystick as ts
 from referee import readouts
 from referee.balls import ball, near, with_full_precision, with_usual_precision
@@ -127,7 +129,7 @@ def _judged(name: str, asked: str, value: Any, judge: Judge, spent: float) -> Re
 
 @dataclass
 class Asker:
-    """The questions to one expression, in an order in which cheap ones come first."""
+    """The questions to one expression."""
 
     expression: Expression
     rng: random.Random
@@ -355,26 +357,32 @@ class Asker:
         return readouts.epsilon_upper(self.truth, d, e)
 
     def _true_epsilon(self, d: float) -> float | None:
-        """Roughly, by bisection on the referee's own profile."""
+        """Roughly, from the referee's own profile."""
+        started = time.process_time()
         try:
-            with at_most(ORACLE_SECONDS):
-                return self._bisected(d)
+            if PURSE.left <= 0:
+                return None
+            with at_most(min(ORACLE_SECONDS, PURSE.left)):
+                return self._root(d)
         except TooLong:
             return None
+        finally:
+            PURSE.left -= time.process_time() - started
 
-    def _bisected(self, d: float) -> float | None:
+    def _root(self, d: float) -> float | None:
         low = self.truth.low()
         if not low:
             return None
-        a, b = 0.0, 1.0
-        while near(readouts.profile_of(low, ball(b).exp())) > d:
-            b *= 4
-            if b > 1e7:
+
+        def above(e: float) -> float:
+            return near(readouts.profile_of(low, ball(e).exp())) - d
+
+        end = 1.0
+        while above(end) > 0:
+            end *= 4
+            if end > 1e7:
                 return None
-        for _ in range(40):
-            middle = (a + b) / 2
-            a, b = (middle, b) if near(readouts.profile_of(low, ball(middle).exp())) > d else (a, middle)
-        return b
+        return float(brentq(above, 0.0, end, xtol=1e-14 * end)) if above(0.0) > 0 else 0.0
 
     def calibrate(self) -> list[Record]:
         """The largest number of releases that meets a goal; judged as a composition of that many."""
@@ -384,7 +392,7 @@ class Asker:
         relation = ", adjacency='replace'" if self.expression.replaced else ""
         e = level * self.rng.choice([1.5, 2.2])
         goal = f"ts.approx_dp(epsilon={e!r}, delta=1e-3{relation})"
-        asked = f"ts.calibrate(lambda n: n * {self.text}, {goal}, integer=True, high=6)"
+        asked = f"ts.calibrate(lambda n: n * {self.text}, {goal}, integer=True, high=3)"
 
         def judge(n: Any) -> Verdict:
             return readouts.epsilon_upper(times(self.truth, int(n)), 1e-3, e)
@@ -485,8 +493,7 @@ def ask_all(expression: Expression, seed: str, wanted: tuple[str, ...] = READOUT
     built = put("constructed", expression.text, lambda: expression.loss, {"constructed": lambda _: Verdict("ok")})
     if built[0].verdict != "ok":
         return [Record(name, r.asked, r.printed, r.verdict, seconds=r.seconds) for r in built for name in wanted]
-    asker = Asker(expression, random.Random(seed))
     out: list[Record] = []
-    for name in wanted:
-        out += getattr(asker, name)()
+    for name in random.Random(seed).sample(wanted, len(wanted)):  # no question is always the one for an empty purse
+        out += getattr(Asker(expression, random.Random(f"{seed}/{name}")), name)()
     return out

@@ -147,6 +147,20 @@ class OppositeGaussians(Smooth):
         rest = (1 - self.rate) * tail(x)
         return rest + self.rate * tail(x - self.mu), rest + self.rate * tail(x + self.mu)
 
+    def fine(self, order: float) -> list[sides.Tails] | None:
+        """As of one Gaussian, and shifted once more."""
+        mu, rest = near(self.mu), 1 - self.rate
+        step = 0.04 / max(1.0, mu)
+        first, last = int((-20 - mu) / step), int((20 + (1 + 2 * order) * mu) / step)
+        if last - first > sides.MOST_FINE:
+            return None
+        size, result = ball(step) / (2 * arb.pi()).sqrt(), []
+        for i in range(first, last + 1):
+            x = ball(step) * i
+            up, here, down = (size * (-((x - at) ** 2) / 2).exp() for at in (self.mu, ZERO, -self.mu))
+            result.append((rest * here + self.rate * up, rest * here + self.rate * down))
+        return result
+
     def nodes(self, order: float) -> sides.Nodes | None:
         mu, q = near(self.mu), near(self.rate)
         step = 0.02 / max(1.0, mu)

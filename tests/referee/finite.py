@@ -175,6 +175,14 @@ class Finite(Smooth):
         )
 
 
+@dataclass(frozen=True)
+class Endless(Finite):
+    """A list cut off where nothing is left (below 1e-80), of a law whose losses have no end."""
+
+    def top(self) -> arb | None:
+        return None
+
+
 def _gone(total: arb, common: arb, alone: arb, count: int) -> arb:
     """total^n - common^n without cancellation: the mass of draws of which one is in the other law's blind spot."""
     if alone.is_zero():

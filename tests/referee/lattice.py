@@ -6,11 +6,13 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
-from flint import arb, fmpz
+from flint import arb, arb_poly, fmpz
 
 from referee.balls import ONE, ZERO, ball, near, within
-from referee.sides import Smooth, Tails
+from referee.finite import Endless
+from referee.sides import MOST_FINE, Smooth, Tails
 
+MOST_SUMS = 3000
 SMALLEST = arb(2) ** -300
 
 
@@ -95,6 +97,35 @@ class DiscreteGaussian(Smooth):
             return size
         n = ball(order)
         return (n * (n - 1) * size + (theta(n * self.shift, self.sigma) / self._norm).log()) / (n - 1)
+
+    def fine(self, order: float) -> list[Tails] | None:
+        reach = int(20 * near(self.sigma)) + 2
+        last = int(reach + order * self.shift)
+        if last + reach > MOST_FINE:
+            return None
+        masses = {x: self._mass(x) for x in range(-reach - self.shift, last + 1)}
+        return [(masses[x - self.shift], masses[x]) for x in range(-reach, last + 1)]
+
+    def _mass(self, x: int) -> arb:
+        return (-(arb(x) ** 2) / (2 * self.sigma**2)).exp() / self._norm
+
+    def added(self, count: int) -> Endless | None:
+        """The ratio of several draws depends on their sum alone: the masses of the sums, and of shifted sums."""
+        reach, moved = int(20 * near(self.sigma)) + 2, count * self.shift
+        middle = count * reach
+        if count > 6 or 2 * middle + moved > MOST_SUMS:
+            return None
+        law = arb_poly([self._mass(x) for x in range(-reach, reach + 1)]) ** count
+        outcomes = []
+        for s in range(middle + moved, -middle - 1, -1):
+            loss = (2 * s - moved) * arb(self.shift) / (2 * self.sigma**2)
+            if loss > 0:  # the larger mass from the list, the other from the ratio
+                p = law[s - moved + middle]
+                outcomes.append((p, p * (-loss).exp()))
+            else:
+                q = law[s + middle]
+                outcomes.append((q * loss.exp(), q))
+        return Endless(tuple(outcomes))
 
     def moments(self) -> tuple[arb, arb] | None:
         size = arb(self.shift) ** 2 / (2 * self.sigma**2)

@@ -123,7 +123,7 @@ def exponential(*, epsilon: float, replaced: bool = False) -> Truth:
         pair = two_point(size, size * ball(share))
         variants.append(((Part(pair),), (Part(pair.swapped()),)))
     top = (Part(BoundedRange(size), 1, _term("exponential", epsilon=epsilon)),)
-    return Truth(variants, (top, top), replaced)
+    return Truth(variants, (top, top), replaced, pointwise=(BoundedRange(size),))
 
 
 def zcdp(*, rho: float, delta: float = 0.0, replaced: bool = False) -> Truth:

@@ -9,11 +9,12 @@ from typing import Any
 from flint import arb
 
 from referee.balls import ONE, ZERO, ball, largest, near, within
+from referee.brackets import coarse
 from referee.finite import Finite
 from referee.sides import Gaussian, Side, Smooth
 from referee.worlds import Part, Truth, World, resolved
 
-OK, WRONG, LOOSE, UNDECIDED = "ok", "WRONG", "loose", "undecided"
+OK, WRONG, LOOSE, INFINITE, UNDECIDED = "ok", "WRONG", "loose", "infinite", "undecided"
 TIGHT = 1e-60  # a ball this small around the number itself is the number itself
 LOOSENESS = 0.05
 
@@ -40,7 +41,7 @@ def at_least(printed: float, truth: arb, exact: bool = True) -> Verdict:
     if not _number(printed):
         return Verdict(WRONG, f"a number >= {shown(truth)}")
     if math.isinf(printed):
-        return Verdict(WRONG if printed < 0 else LOOSE, shown(truth), math.inf)
+        return Verdict(WRONG if printed < 0 else INFINITE if exact else OK, shown(truth), math.inf)
     claimed = ball(float(printed))
     if claimed < truth:
         return Verdict(WRONG, f">= {shown(truth)}")
@@ -97,7 +98,7 @@ def delta_lower(truth: Truth, epsilon: float, printed: float) -> Verdict:
     a = ball(epsilon).exp()
     if printed == 0:
         return Verdict(OK, "<= anything")
-    return at_most(printed, profile_of(truth.high(), a), profile_of(truth.low(), a))
+    return at_most(printed, profile_of(truth.high(), a), profile_of([*truth.low(), *truth.pointwise], a))
 
 
 def epsilon_upper(truth: Truth, delta: float, printed: float) -> Verdict:
@@ -119,22 +120,19 @@ def epsilon_upper(truth: Truth, delta: float, printed: float) -> Verdict:
 
 def _infinite(truth: Truth, target: arb) -> Verdict:
     """Infinite only where it is true, as the docstring says."""
-    high = truth.high() if truth.exact else None
+    for side in truth.low():
+        unbounded = target.is_zero() and isinstance(side, Smooth) and side.top() is None
+        if side.infinite() > target or unbounded:
+            return Verdict(OK, "infinite")
+    high = truth.high()
     if high is None:
-        return Verdict(UNDECIDED, "infinite")
+        return Verdict(UNDECIDED, "whether it is infinite")
     for side in high:
         mass = side.infinite()
-        if mass < target:
-            continue
-        if isinstance(side, Smooth) and side.top() is not None and (mass <= target or (mass - target).is_zero()):
-            continue
-        if mass > target or (isinstance(side, Smooth) and side.top() is None and not mass < target):
-            return Verdict(OK, "infinite")
-        return Verdict(UNDECIDED, "infinite")
-    listed = all(
-        isinstance(side, Finite) for side in high
-    )  # elsewhere a law may end before delta does: valid, but loose
-    return Verdict(WRONG if listed else LOOSE, "finite: the mass at infinity is not above delta", math.inf)
+        ends = isinstance(side, Smooth) and side.top() is not None
+        if not (mass < target or (ends and (mass <= target or (mass - target).is_zero()))):
+            return Verdict(UNDECIDED, "whether it is infinite")
+    return Verdict(INFINITE, "finite: the mass at infinity is not above delta", math.inf)
 
 
 def _looseness(truth: Truth, target: arb, printed: float) -> Verdict:
@@ -162,12 +160,13 @@ def epsilon_lower(truth: Truth, delta: float, printed: float) -> Verdict:
             return Verdict(WRONG, "finite: the loss is bounded and delta is the mass at infinity")
         return Verdict(OK if masses > target or (target.is_zero() and not bounded) else UNDECIDED, "infinite")
     a = ball(printed).exp()
-    over, under = profile_of(high, a), profile_of(truth.low(), a)
+    over, under = profile_of(high, a), profile_of([*truth.low(), *truth.pointwise], a)
     # epsilon is the least e with H <= delta: a lower end is right where H just below it is still above delta
     if over is not None and over < target:
         return Verdict(WRONG, f"H at the printed lower end is {shown(over)} < delta")
     if target.is_zero() and high is not None:
-        tops = [side.top() if isinstance(side, Smooth) else None for side in high]
+        bounded = [isinstance(side, Smooth) and side.infinite().is_zero() for side in high]
+        tops = [side.top() if ends else None for side, ends in zip(high, bounded, strict=True)]
         if all(t is not None for t in tops) and ball(printed) > largest([t for t in tops if t is not None]):
             return Verdict(WRONG, "above the largest loss")
     if under is not None and (under >= target or (under.contains(target) and under.rad() < TIGHT)):
@@ -239,11 +238,19 @@ def renyi_of(world: World, order: float) -> arb | float | None:
         value = part.side.renyi(order)
         if value is None:
             unbounded = isinstance(part.side, Smooth) and part.side.top() is None
-            if math.isinf(order) and unbounded and not isinstance(part.side, Finite):
-                return math.inf
-            return None
+            if math.isinf(order):
+                return math.inf if unbounded and not isinstance(part.side, Finite) else None
+            if not isinstance(part.side, Smooth):
+                return None
+            value = merged_renyi(part.side, order)
         total += part.count * value
     return total
+
+
+def merged_renyi(side: Smooth, order: float) -> arb:
+    """Of merged outcomes: nothing that is processed has the larger divergence, so this is below the truth."""
+    found = coarse(side, 60).renyi(order)
+    return ZERO if found is None else found.lower()
 
 
 def renyi_upper(truth: Truth, order: float, printed: float) -> Verdict:

@@ -9,7 +9,7 @@ from fractions import Fraction
 import mpmath
 import pytest
 
-from referee import chains
+from referee import chains, readouts
 from referee.balls import ball, near
 from referee.expressions import leaf
 from referee.finite import Finite, chained, corners, group_of, hull
@@ -180,3 +180,72 @@ def test_replacing_under_sampling_is_at_least_removing() -> None:
     for a in (1.0, 1.2, 2.0):
         replaced = max(near(s.profile(ball(a))) for s in chains.replaced(step.truth).low())
         assert replaced > max(near(s.profile(ball(a))) for s in step.truth.low())
+
+
+def test_a_sampled_gaussian_has_the_divergence_of_its_binomial_sum() -> None:
+    rate, mu, order = ball(0.1), ball(0.5), 30
+    terms = (
+        ball(math.comb(order, k)) * (1 - rate) ** (order - k) * rate**k * (ball(k * (k - 1)) * mu**2 / 2).exp()
+        for k in range(order + 1)
+    )
+    found = Sampled(Gaussian(mu), rate, adding=False).renyi(float(order))
+    assert found is not None
+    assert abs(found - sum(terms, ball(0)).log() / (order - 1)) < 1e-20
+
+
+def test_merged_outcomes_have_no_larger_divergence() -> None:
+    for base in (Gaussian(ball(0.5)), Laplace(ball(0.5)), DiscreteGaussian(ball(2.0), 1)):
+        for adding in (False, True):
+            side = Sampled(base, ball(0.1), adding)
+            for order in (1.0, 1.5, 16.0):
+                fine, merged = side.renyi(order), readouts.merged_renyi(side, order)
+                assert fine is not None
+                assert merged <= fine
+                assert near(merged) > 0.5 * near(fine)
+
+
+def test_moments_of_laplace_noise_agree_with_quadrature() -> None:
+    side = Laplace(ball(0.7))
+    listed = side.fine(1.0)
+    assert listed is not None
+    mean = sum((p * (p / q).log() for p, q in listed), ball(0))
+    variance = sum((p * ((p / q).log() - mean) ** 2 for p, q in listed), ball(0))
+    assert all(abs(x - y) < 1e-25 for x, y in zip(side.moments() or (), (mean, variance), strict=True))
+
+
+def test_sums_of_lattice_noise_are_lists_of_all_outcomes() -> None:
+    law = DiscreteGaussian(ball(1.5), 2)
+    points = [(x, y) for x in range(-30, 31) for y in range(-30, 31)]
+    pairs = [(law._mass(x - 2) * law._mass(y - 2), law._mass(x) * law._mass(y)) for x, y in points]
+    whole = law.added(2)
+    assert whole is not None
+    assert whole.top() is None
+    for a in (0.4, 1.0, 3.0):
+        true = sum(((p - ball(a) * q).nonnegative_part() for p, q in pairs), ball(0))
+        assert abs(whole.profile(ball(a)) - true) < 1e-60
+
+
+def test_what_a_long_composition_leaks_is_at_infinity() -> None:
+    """0.875 to the power of a billion is nothing: the mass of infinite losses is one, not zero."""
+    truth = leaf("approx_dp", epsilon=0.25, delta=0.125).times(10**9).truth
+    assert all(near(side.infinite()) == 1.0 for side in truth.low())
+    assert readouts.epsilon_lower(truth, 0.999, math.inf).verdict == "ok"
+
+
+def test_the_rest_of_a_population_may_be_like_either_of_two_units() -> None:
+    """A third of the time (P, Q) decides: mixed with Q and with P alike, whichever the other units resemble."""
+    made = leaf("discrete_pair", [0.640625, 0.046875, 0.3125], [0.46875, 0.453125, 0.078125], replaced=True)
+    truth = made.subset(1, 3).truth
+    most = max(near(side.top()) for side in truth.low())
+    assert most == pytest.approx(math.log(2 / 3 + 0.453125 / 0.046875 / 3), rel=1e-12)
+    assert readouts.epsilon_lower(truth, 1e-30, 1.358123).verdict == "ok"
+    infinite = leaf("from_tradeoff", [(0.0, 0.859375), (0.859375, 0.046875), (1.0, 0.0)], replaced=True).subset(1, 2)
+    assert readouts.epsilon_lower(infinite.truth, 0.0, 0.69314).verdict == "ok"
+
+
+def test_each_point_of_a_bounded_range_is_attained() -> None:
+    truth = leaf("exponential", epsilon=2.0).truth
+    side = BoundedRange(ball(2.0))
+    for epsilon in (0.1, 1.3):
+        lower = math.nextafter(near(side.profile(ball(epsilon).exp())), 0)
+        assert readouts.delta_lower(truth, epsilon, lower).verdict == "ok"

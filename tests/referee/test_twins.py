@@ -66,7 +66,7 @@ def test_a_delta_without_the_mass_at_infinity_is_convicted() -> None:
     )
     assert readouts.epsilon_upper(made.truth, 0.2, 1.0).verdict == "WRONG"
     assert readouts.epsilon_upper(made.truth, 0.25, 1.0).verdict == "ok"
-    assert readouts.epsilon_upper(made.truth, 0.25, math.inf).verdict == "WRONG"
+    assert readouts.epsilon_upper(made.truth, 0.25, math.inf).verdict == "infinite"
     assert readouts.epsilon_upper(made.truth, math.nextafter(0.25, 0), math.inf).verdict == "ok"
 
 

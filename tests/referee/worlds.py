@@ -4,6 +4,8 @@ A ``World`` is the list of independent parts an attacker sees; a ``Truth`` holds
 
 - ``variants``  mechanisms that really exist, each with its two orders (remove, add; under replace forward, backward):
                 no upper bound may lie below any of them;
+- ``pointwise`` sides each of whose points some mechanism attains, though none attains them all: a lower bound on one
+                number of one release may reach them;
 - ``ceiling``   one pair per order that no mechanism with this loss exceeds (None where none is known to the referee):
                 no lower bound may lie above it.
 
@@ -23,6 +25,7 @@ from referee import sides, splines
 from referee.balls import ONE, ZERO, ball, near, within
 from referee.brackets import coarse, dilated
 from referee.finite import Finite, Mixed, TooMany, hull
+from referee.lattice import DiscreteGaussian
 from referee.sides import BoundedRange, Gaussian, Laplace, Largest, Sampled, Searched, Side, Smooth
 
 
@@ -45,6 +48,7 @@ class Truth:
     ceiling: Orders | None
     replace: bool = False
     law: bool = False  # is the law of L that of this pair, rather than of some pair that bounds it?
+    pointwise: tuple[Side, ...] = ()
     _resolved: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -125,7 +129,7 @@ def _single(parts: list[Part]) -> Side | None:
         return side
     if isinstance(side, Laplace | BoundedRange):
         return splines.summed(side, count)
-    return None
+    return side.added(count) if isinstance(side, DiscreteGaussian) else None
 
 
 def joined_pair(parts: list[Part]) -> Side | None:
@@ -198,13 +202,23 @@ def contour(world: World, direction: str) -> Side | None:
         return None
     from referee.contours import searched
 
-    return searched(tuple((tuple(sorted(p.term.items())), p.count) for p in world if p.term), direction)
+    found = searched(tuple((tuple(sorted(p.term.items())), p.count) for p in world if p.term), direction)
+    if found is None:
+        return None
+    finite, tops = ONE, [part.side.top() for part in world]
+    for part in world:
+        finite *= (part.count * (-part.side.infinite()).log1p()).exp() if part.side.infinite() < 1 else ZERO
+    end = None if any(t is None for t in tops) else sum((p.count * t for p, t in zip(world, tops, strict=True)), ZERO)
+    return replace(found, mass=1 - finite, end=end)
 
 
 # ----------------------------------------------------------------------------------------------- transformations
 
 
 def times(truth: Truth, count: int) -> Truth:
+    if count == 1:
+        return truth
+
     def change(world: World, _: int) -> World:
         return tuple(replace(part, count=part.count * count) for part in world)
 
@@ -306,6 +320,7 @@ def sampled(truth: Truth, rate: float) -> Truth:
     simple = all(len(w) <= 1 for orders in truth.variants for w in orders)
     result = truth.mapped(below) if truth.exact and simple else truth.mapped(below, above)
     result.law = truth.law and simple
+    result.pointwise = tuple(Sampled(side, ball(rate), adding) for side in truth.pointwise for adding in (False, True))
     return result
 
 
@@ -320,7 +335,8 @@ def truncated(truth: Truth, rate: float, most: int, population: int) -> Truth:
     if not leak > 0 or result.ceiling is None:
         return result if not leak > 0 else Truth(result.variants, None)
     loud = Part(Finite.of([leak, 1 - leak, 0], [0, 1 - leak, leak]))
-    return Truth(result.variants, ((*result.ceiling[0], loud), (*result.ceiling[1], loud)))
+    ceiling = ((*result.ceiling[0], loud), (*result.ceiling[1], loud))
+    return Truth(result.variants, ceiling, pointwise=result.pointwise)
 
 
 def binomial_tail(trials: int, rate: arb, least: int) -> arb:
@@ -354,13 +370,16 @@ def subset(truth: Truth, batch: int, population: int) -> Truth:
 
         return mixed
 
-    lower = truth.mapped(change(False))
-    variants = lower.variants + [(b, a) for a, b in lower.variants]
+    below = change(False)
+    either = truth.variants + [(b, a) for a, b in truth.variants]  # the rest of the data may be like x or like y
+    variants = [(below(a, 0), below(b, 1)) for a, b in either]
+    variants += [(b, a) for a, b in variants]
     top = None
     if truth.ceiling is not None:
         one, two = (change(True)(w, i) for i, w in enumerate(truth.ceiling))
         top = _hulled(one, two)
-    return Truth(variants, top, True)
+    attained = tuple(Sampled(side, rate, adding) for side in truth.pointwise for adding in (False, True))
+    return Truth(variants, top, True, pointwise=attained)
 
 
 def _hulled(one: World, two: World) -> Orders | None:
@@ -395,9 +414,19 @@ def allocated(truth: Truth, steps: int) -> Truth:
         return epoch
 
     variants = [change(False)(a, b) for a, b in truth.variants]
+    variants += [epoch for a, _ in truth.variants for epoch in _merged_epochs(a, steps)]
     if truth.exact and isinstance(single_side(truth.variants[0][0], False, False), Finite | type(None)):
         return Truth(variants, variants[0])
     return Truth(variants, change(True)(*truth.ceiling) if truth.ceiling else None)
+
+
+def _merged_epochs(world: World, steps: int) -> list[Orders]:
+    """Two steps of merged outcomes: real mechanisms whose divergences and compositions can be listed."""
+    side = single_side(world, False, False) if world else None
+    if steps != 2 or isinstance(side, Finite) or not isinstance(side, Smooth):
+        return []
+    epochs = [coarse(side, cells).allocated(steps) for cells in (48, 12)]
+    return [((Part(epoch),), (Part(epoch.swapped()),)) for epoch in epochs]
 
 
 def two_steps(base: Smooth) -> Orders:

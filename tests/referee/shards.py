@@ -1,0 +1,143 @@
+"""What a campaign keeps: one line of JSON for every expression it asked, so that runs can be resumed and merged."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from referee import matrix
+from referee.asking import FAILURES, READOUTS, Record
+
+ENOUGH = 30
+SLOW_ENOUGH = 2  # a read-out that was too slow this often is not asked again in this row
+JUDGED = ("ok", "loose", "infinite", *FAILURES)
+TOLD = ("loose", "infinite", "undecided", *FAILURES)
+"""Verdicts of which every single record is kept; of the others only their number."""
+GIVES = {
+    "epsilon_bounds": ("epsilon_bounds.lower", "epsilon_bounds.upper"),
+    "delta_bounds": ("delta_bounds.lower", "delta_bounds.upper"),
+    "epsilon_bounds_rigorous": ("epsilon_bounds_rigorous.lower", "epsilon_bounds_rigorous.upper"),
+    "delta_bounds_rigorous": ("delta_bounds_rigorous.lower", "delta_bounds_rigorous.upper"),
+    "cdf": ("privacy_loss.cdf",),
+    "quantile": ("privacy_loss.quantile",),
+    "moments": ("privacy_loss.mean", "privacy_loss.variance"),
+    "characteristic_function": ("privacy_loss.characteristic_function",),
+    "order": ("<=",),
+    "price": ("price.zcdp", "price.approx", "price.gdp", "price.rdp"),
+    "meaning": tuple(cell for cell in matrix.CELLS if cell.startswith("meaning.")),
+}
+"""Which cells a question fills; the others fill the one of their own name."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One expression of a row and what came of it."""
+
+    seed: int
+    leaf: str
+    transformation: str
+    draw: int
+    commit: str
+    text: str
+    verdicts: dict[str, dict[str, int]]
+    told: list[Record]
+    slowest: Record | None
+    engine: float
+    referee: float
+
+    @classmethod
+    def of(cls, seed: int, row: Row, commit: str, text: str, records: list[Record], spent: float) -> Asked:
+        verdicts: dict[str, Counter[str]] = defaultdict(Counter)
+        asked: dict[str, float] = {}
+        for record in records:
+            verdicts[record.readout][record.verdict] += 1
+            asked[record.asked] = record.seconds
+        return cls(
+            seed,
+            row.leaf,
+            row.transformation,
+            row.draws,
+            commit,
+            text,
+            {cell: dict(counts) for cell, counts in verdicts.items()},
+            [record for record in records if record.verdict in TOLD],
+            max(records, key=lambda r: r.seconds, default=None),
+            (engine := sum(asked.values())),
+            max(0.0, spent - engine),
+        )
+
+    def line(self) -> str:
+        return json.dumps(asdict(self)) + "\n"
+
+    @classmethod
+    def read(cls, line: str) -> Asked:
+        plain: dict[str, Any] = json.loads(line)
+        plain["told"] = [Record(**record) for record in plain["told"]]
+        plain["slowest"] = Record(**plain["slowest"]) if plain["slowest"] else None
+        return cls(**plain)
+
+
+@dataclass
+class Row:
+    """One leaf under one transformation."""
+
+    leaf: str
+    transformation: str
+    verdicts: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    asked: list[Asked] = field(default_factory=list)
+
+    @property
+    def draws(self) -> int:
+        return len(self.asked)
+
+    def take(self, asked: Asked) -> None:
+        self.asked.append(asked)
+        for cell, counts in asked.verdicts.items():
+            self.verdicts[cell].update(counts)
+
+    def told(self, *verdicts: str) -> list[tuple[Asked, Record]]:
+        return [(asked, record) for asked in self.asked for record in asked.told if record.verdict in verdicts]
+
+    def judged(self, cell: str) -> int:
+        return sum(self.verdicts[cell][verdict] for verdict in JUDGED)
+
+    def answered(self, cell: str) -> int:
+        """Judged numbers, and refusals where a refusal is an answer."""
+        return self.judged(cell) + (self.verdicts[cell]["refused"] if cell in matrix.REFUSABLE else 0)
+
+    def wanted(self, enough: int) -> tuple[str, ...]:
+        """Questions that still fill a cell."""
+        return tuple(
+            question
+            for question in READOUTS
+            if any(self.is_open(cell, enough) for cell in GIVES.get(question, (question,)))
+        )
+
+    def is_open(self, cell: str, enough: int) -> bool:
+        if matrix.impossible(self.leaf, self.transformation, cell):
+            return self.draws < 2
+        return self.answered(cell) < enough and self.verdicts[cell]["slow"] < SLOW_ENOUGH
+
+    def missing(self) -> list[str]:
+        """Cells with too few judged numbers, and how their questions went."""
+        return [
+            f"{self.leaf} / {self.transformation} / {cell}: {self.judged(cell)} judged, "
+            f"{self.verdicts[cell]['undecided']} undecided, {self.verdicts[cell]['refused']} refused"
+            for cell in matrix.CELLS
+            if self.answered(cell) < ENOUGH and not matrix.impossible(self.leaf, self.transformation, cell)
+        ]
+
+
+def rows_of(shards: Iterable[Path]) -> list[Row]:
+    """Every row of the matrix, with what the shards say about it."""
+    rows = {(leaf, name): Row(leaf, name) for leaf in matrix.MAKERS for name in matrix.TRANSFORMATIONS}
+    for shard in shards:
+        if shard.exists():
+            for line in shard.read_text(encoding="utf-8").splitlines():
+                asked = Asked.read(line)
+                rows[asked.leaf, asked.transformation].take(asked)
+    return list(rows.values())

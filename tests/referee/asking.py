@@ -27,7 +27,7 @@ from referee import readouts
 from referee.balls import ball, near, with_full_precision, with_usual_precision
 from referee.expressions import Expression
 from referee.readouts import UNDECIDED, Verdict
-from referee.worlds import times
+from referee.worlds import Orders, times
 from tallystick.cards import meaning
 
 LONGEST = 5.0
@@ -145,16 +145,16 @@ class Asker:
     def deltas(self) -> list[float]:
         """Tiny, usual, large, and exactly the mass at infinity (a knife edge) where there is some."""
         picked = [self.rng.choice([0.0, 1e-300, 1e-30, 1e-12]), self.rng.choice([1e-5, 1e-3, 0.1, 0.5, 1 - 1e-12, 1.0])]
-        edge = self._edge()
+        edge = self._edge(self.truth.variants) or self._edge([self.truth.ceiling] if self.truth.ceiling else [])
         return [*picked, edge] if edge is not None else [*picked, 1e-6]
 
-    def _edge(self) -> float | None:
-        for orders in self.truth.variants:
+    def _edge(self, pairs: list[Orders]) -> float | None:
+        for orders in pairs:
             for world in orders:
-                for part in world:
-                    mass = part.side.infinite()
-                    if mass > 0 and part.count == 1 and len(world) == 1:
-                        return min(1.0, near(mass))
+                masses = [part.side.infinite() for part in world]
+                leaks = [(mass, part) for mass, part in zip(masses, world, strict=True) if mass > 0]
+                if len(leaks) == 1 and leaks[0][1].count == 1 and near(leaks[0][0]) > 0:
+                    return min(1.0, near(leaks[0][0]))
         return None
 
     def epsilons(self) -> list[float]:
@@ -306,24 +306,29 @@ class Asker:
 
     def quantile(self) -> list[Record]:
         text, make = self._variable(which := self.rng.randrange(2))
-        share = self.rng.choice([0.0, 0.01, 0.3, 0.5, 0.9, 0.999, 1.0])
-        judge = {"privacy_loss.quantile": lambda v: readouts.quantile_near(self.truth, which, share, v)}
-        return put("quantile", f"{text}.quantile({share!r})", lambda: make().quantile(share), judge)
+        out = []
+        for share in self.rng.sample([0.0, 0.01, 0.3, 0.5, 0.9, 0.999, 1.0], 2):
+            judge = {"privacy_loss.quantile": lambda v, s=share: readouts.quantile_near(self.truth, which, s, v)}
+            out += put("quantile", f"{text}.quantile({share!r})", lambda s=share: make().quantile(s), judge)
+        return out
 
     def moments(self) -> list[Record]:
-        text, make = self._variable(which := self.rng.randrange(2))
         out = []
-        for index, name in enumerate(("mean", "variance")):
-            judge = {f"privacy_loss.{name}": lambda v, i=index: readouts.moment_near(self.truth, which, i, v)}
-            out += put(name, f"{text}.{name}", lambda name=name: getattr(make(), name), judge)
+        for which in (0, 1):
+            text, make = self._variable(which)
+            for index, name in enumerate(("mean", "variance")):
+                judge = {f"privacy_loss.{name}": lambda v, i=index, w=which: readouts.moment_near(self.truth, w, i, v)}
+                out += put(name, f"{text}.{name}", lambda name=name, make=make: getattr(make(), name), judge)
         return out
 
     def characteristic_function(self) -> list[Record]:
         text, make = self._variable(which := self.rng.randrange(2))
-        t = self.rng.choice([0.0, 0.5, 1.0, 3.0])
-        judge = {"privacy_loss.characteristic_function": lambda v: readouts.transform_near(self.truth, which, t, v)}
-        asked = f"{text}.characteristic_function({t!r})"
-        return put("characteristic_function", asked, lambda: make().characteristic_function(t), judge)
+        name, out = "privacy_loss.characteristic_function", []
+        for t in self.rng.sample([0.0, 0.5, 1.0, 3.0], 2):
+            judge = {name: lambda v, t=t: readouts.transform_near(self.truth, which, t, v)}
+            asked = f"{text}.characteristic_function({t!r})"
+            out += put(name, asked, lambda t=t: make().characteristic_function(t), judge)
+        return out
 
     # ---- requirements ----
 
@@ -390,14 +395,17 @@ class Asker:
         if level is None or not 1e-9 < level < 1e5:
             return []
         relation = ", adjacency='replace'" if self.expression.replaced else ""
-        e = level * self.rng.choice([1.5, 2.2])
-        goal = f"ts.approx_dp(epsilon={e!r}, delta=1e-3{relation})"
-        asked = f"ts.calibrate(lambda n: n * {self.text}, {goal}, integer=True, high=3)"
+        out = []
+        for factor in (1.2, self.rng.choice([1.7, 2.2])):
+            e = level * factor
+            goal = f"ts.approx_dp(epsilon={e!r}, delta=1e-3{relation})"
+            asked = f"ts.calibrate(lambda n: n * {self.text}, {goal}, integer=True, high=2)"
 
-        def judge(n: Any) -> Verdict:
-            return readouts.epsilon_upper(times(self.truth, int(n)), 1e-3, e)
+            def judge(n: Any, e: float = e) -> Verdict:
+                return readouts.epsilon_upper(times(self.truth, int(n)), 1e-3, e)
 
-        return put("calibrate", asked, lambda: eval(asked, {"ts": ts}), {"calibrate": judge})
+            out += put("calibrate", asked, lambda a=asked: eval(a, {"ts": ts}), {"calibrate": judge})
+        return out
 
     # ---- what is written elsewhere ----
 
@@ -455,7 +463,10 @@ class Asker:
                 readouts.at_least(m.odds_factor, ball(m.epsilon).exp(), False) if m.epsilon < 700 else Verdict("ok")
             ),
         }
-        return put("meaning", f"tallystick.cards.meaning({self.text})", lambda: meaning(self.expression.loss), judges)
+        asked = f"tallystick.cards.meaning({self.text}"
+        usual = put("meaning", f"{asked})", lambda: meaning(self.expression.loss), judges)
+        other = put("meaning", f"{asked}, delta=1e-3)", lambda: meaning(self.expression.loss, delta=1e-3), judges)
+        return usual + other
 
 
 READOUTS: tuple[str, ...] = (

@@ -44,9 +44,16 @@ def _cells(side: Smooth, cells: int) -> list[tuple[arb | None, arb | None, arb, 
 
 
 def coarse(side: Smooth, cells: int) -> Finite:
-    """Below: each cell is one outcome."""
-    outcomes = [(_kept(p), _kept(q)) for _, _, p, q in _cells(side, cells)]
-    return Finite(tidy([*outcomes, (side.infinite(), ZERO)]))
+    """Below: each cell is one outcome, joined to the next where 256 bits cannot tell one of its masses from zero."""
+    outcomes = [(side.infinite(), ZERO)]
+    p, q = ZERO, ZERO
+    for _, _, more_p, more_q in reversed(_cells(side, cells)):
+        p, q = p + more_p, q + more_q
+        if p > 0 and q > 0:
+            outcomes.append((p, q))
+            p, q = ZERO, ZERO
+    last_p, last_q = outcomes.pop()
+    return Finite(tidy([*outcomes, (last_p + p, last_q + q)]))
 
 
 def dilated(side: Smooth, cells: int) -> Finite:

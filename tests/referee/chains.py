@@ -106,6 +106,8 @@ def replaced(truth: Truth) -> Truth:
     if ceiling and any(p.term and p.term["leaf"] in ("pure_dp", "approx_dp") for p in truth.variants[0][0]):
         world = tuple(replace(p, side=doubled(p)) for p in truth.variants[0][0])
         ceiling = world, world
+        if len(world) == 1 and world[0].count == 1:  # the claim that was written down; it is attained by its own pair
+            return Truth(result.variants, ceiling, True, pointwise=(world[0].side,))
     return Truth(result.variants, ceiling, True)
 
 

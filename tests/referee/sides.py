@@ -171,6 +171,14 @@ def _spread(loss: Any, log_p: Any) -> float:
     return float(np.dot(np.exp(log_p), np.abs(loss)))
 
 
+def mills(z: arb) -> arb:
+    """P(N > z)/phi(z) for large z, between two partial sums of its alternating series."""
+    term, total = 1 / z, ZERO
+    for k in range(1, 12):
+        total, term = total + term, -term * (2 * k - 1) / (z * z)
+    return joined(total, total + term)
+
+
 @dataclass(frozen=True)
 class Gaussian(Smooth):
     """N(mu, 1) against N(0, 1)."""
@@ -182,6 +190,14 @@ class Gaussian(Smooth):
             return ONE, ONE
         x = a.log() / self.mu
         return normal_tail(x - self.mu / 2), normal_tail(x + self.mu / 2)
+
+    def profile(self, a: arb) -> arb:
+        """Far out a Q(r > a) is phi(x - mu/2) times the ratio of Mills at x + mu/2: neither overflows."""
+        if not a > 0 or not a.log() / self.mu + self.mu / 2 > 1000:
+            return super().profile(a)
+        far = a.log() / self.mu + self.mu / 2
+        density = (-((far - self.mu) ** 2) / 2).exp() / (2 * arb.pi()).sqrt()
+        return (normal_tail(far - self.mu) - density * mills(far)).nonnegative_part()
 
     def renyi(self, order: float) -> arb | None:
         return None if math.isinf(order) else ball(order) * self.mu**2 / 2
@@ -291,7 +307,7 @@ class Laplace(Smooth):
         gone = (-1 / b).exp()
         result = [(ONE / 2, gone / 2), (gone / 2, ONE / 2)]
         half = ONE / (2 * panels)
-        for node, weight in _gauss_nodes():
+        for node, weight in gauss_nodes():
             for i in range(panels):
                 x = (2 * i + 1 + node) * half
                 size = weight * half / (2 * b)
@@ -300,7 +316,7 @@ class Laplace(Smooth):
 
 
 @lru_cache(maxsize=1)
-def _gauss_nodes() -> list[Tails]:
+def gauss_nodes() -> list[Tails]:
     return [arb.legendre_p_root(20, k, weight=True) for k in range(20)]
 
 

@@ -9,9 +9,13 @@ from __future__ import annotations
 import pytest
 import scipy.signal  # noqa: F401 - before any clock runs: an import that is interrupted stays broken
 
+import tallystick as ts
 from referee import asking
 from referee.asking import FAILURES, READOUTS, ask_all
+from referee.balls import ball, near
 from referee.draws import MAKERS, TRANSFORMATIONS, drawn
+from referee.expressions import leaf
+from referee.sides import Smooth
 
 SEED = 1
 ALWAYS = ("epsilon", "delta", "epsilon_bounds", "delta_bounds", "tradeoff", "renyi", "kl", "posterior")
@@ -22,10 +26,9 @@ ROWS = [
     for j, transformation in enumerate(TRANSFORMATIONS)
     if (i + j) % 2 == 0
 ]
-MARKED = [pytest.param(i, row, id=" ".join(row)) for i, row in enumerate(ROWS)]
 
 
-@pytest.mark.parametrize(("index", "row"), MARKED)
+@pytest.mark.parametrize(("index", "row"), [pytest.param(i, row, id=" ".join(row)) for i, row in enumerate(ROWS)])
 def test_every_number_is_on_the_safe_side(index: int, row: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asking, "ORACLE_PURSE", 0.4)
     leaf, transformation = row
@@ -34,3 +37,12 @@ def test_every_number_is_on_the_safe_side(index: int, row: tuple[str, str], monk
     found = [f"{r.verdict}: {r.asked} printed {r.printed}, truth {r.truth}" for r in records if r.verdict in FAILURES]
     assert not found, "\n".join(found)
     assert records
+
+
+def test_the_cdf_of_a_sampled_sum() -> None:
+    made = leaf("laplace", scale=0.5).times(2).sampled(0.5)
+    printed = made.loss.privacy_loss(ts.Direction.ADD).cdf(0.5)
+    side = made.truth.low()[1]
+    assert isinstance(side, Smooth)
+    below, upto = side.cdf(ball(0.5)) or (ball(0), ball(1))
+    assert near(below) - 1e-4 <= printed <= near(upto) + 1e-4

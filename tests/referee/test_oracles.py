@@ -9,7 +9,7 @@ from fractions import Fraction
 import mpmath
 import pytest
 
-from referee import chains, readouts
+from referee import brackets, chains, epochs, readouts
 from referee.balls import ball, near
 from referee.expressions import leaf
 from referee.finite import Finite, chained, corners, group_of, hull
@@ -249,3 +249,42 @@ def test_each_point_of_a_bounded_range_is_attained() -> None:
     for epsilon in (0.1, 1.3):
         lower = math.nextafter(near(side.profile(ball(epsilon).exp())), 0)
         assert readouts.delta_lower(truth, epsilon, lower).verdict == "ok"
+
+
+@pytest.mark.parametrize("base", [Gaussian(ball(1.0)), Gaussian(ball(0.1)), Laplace(ball(0.5)), Laplace(ball(2.0))])
+def test_two_steps_lie_between_merged_and_pulled_outcomes(base: Gaussian | Laplace) -> None:
+    for level in (0.8, 2.0, 2.2):
+        found = epochs.half_of_two(base, ball(level))
+        merged, pulled = (make(base, 40).allocated(2) for make in (brackets.coarse, brackets.dilated))
+        assert not merged.profile(ball(level) / 2) > found
+        assert not found > pulled.profile(ball(level) / 2)
+        assert near(pulled.profile(ball(level) / 2) - merged.profile(ball(level) / 2)) < 0.02
+
+
+def test_two_steps_of_lattice_noise_are_a_list() -> None:
+    law = DiscreteGaussian(ball(1.0), 1)
+    points = range(-25, 27)
+    for level in (0.8, 2.2):
+        true = ball(0)
+        for x in points:
+            for y in points:
+                p = (law._mass(x - 1) * law._mass(y) + law._mass(x) * law._mass(y - 1)) / 2
+                true += (p - ball(level) / 2 * law._mass(x) * law._mass(y)).nonnegative_part()
+        assert abs(epochs.half_of_two(law, ball(level)) - true) < 1e-18
+
+
+def test_merged_outcomes_have_no_infinite_loss_of_their_own() -> None:
+    """Masses below the precision are merged, not dropped: dropping them made infinite losses out of nothing."""
+    law = DiscreteLaplace(ball(100.0), 100_000)
+    merged = brackets.coarse(law, 16)
+    assert merged.infinite().is_zero()
+    assert merged.swapped().infinite().is_zero()
+    total = sum((p for p, _ in merged.outcomes), ball(0))
+    assert abs(total - 1) < 1e-60
+
+
+def test_far_out_a_gaussian_profile_is_known() -> None:
+    side = Gaussian(ball(5e5))
+    middle = side.profile(ball(1.25e11).exp())
+    assert abs(middle - ball(0.5)) < 1e-5
+    assert Gaussian(ball(40.0)).profile(ball(800.0).exp()) > 0.4

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import cycle, islice
 from typing import Any
 
 from flint import arb
 
-from referee import sides, splines
+from referee import epochs, sides, splines
 from referee.balls import ONE, ZERO, ball, near, within
 from referee.brackets import coarse, dilated
 from referee.finite import Finite, Mixed, TooMany, hull
@@ -142,7 +143,9 @@ def joined_pair(parts: list[Part]) -> Side | None:
         return None
     inner = next((s for s in plain if isinstance(s, Gaussian)), plain[0])
     outer = draws[1] if draws[0] is inner else draws[0]
-    return Summed(outer, inner) if isinstance(outer, Smooth) and outer.nodes(1.0) is not None else None
+    if not isinstance(outer, Smooth) or (outer.nodes(1.0) is None and outer.fine(1.0) is None):
+        return None
+    return Summed(outer, inner)
 
 
 @dataclass(frozen=True)
@@ -152,22 +155,28 @@ class Summed(Smooth):
     outer: Smooth
     inner: Smooth
 
+    @cached_property
+    def _points(self) -> tuple[list[sides.Tails], bool]:
+        """Weights of the outer law, and whether their sum is exact: lattices, and Gauss panels of a wide inner law."""
+        wide = isinstance(self.outer, Laplace) and isinstance(self.inner, Gaussian) and self.inner.mu > 0.2
+        listed = self.outer.fine(1.0) if wide or isinstance(self.outer, DiscreteGaussian) else None
+        if listed is not None:
+            return listed, True
+        _, log_p, log_q = self.outer.nodes(1.0) or ((), (), ())
+        return [(ball(float(p)).exp(), ball(float(q)).exp()) for p, q in zip(log_p, log_q, strict=True)], False
+
     def tails(self, a: arb) -> sides.Tails:
-        loss, log_p, log_q = self.outer.nodes(1.0) or ((), (), ())
-        values = [self.inner.tails(a * ball(-float(x)).exp()) for x in loss]
-        return (
-            self._added([ball(float(p)).exp() * y for p, (y, _) in zip(log_p, values, strict=True)]),
-            self._added([ball(float(q)).exp() * z for q, (_, z) in zip(log_q, values, strict=True)]),
-        )
+        values = [(p, q, *self.inner.tails(a * q / p)) for p, q in self._points[0]]
+        return self._added([p * y for p, _, y, _ in values]), self._added([q * z for _, q, _, z in values])
 
     def profile(self, a: arb) -> arb:
-        loss, log_p, _ = self.outer.nodes(1.0) or ((), (), ())
-        kept = [(x, p) for x, p in zip(loss, log_p, strict=True) if p > -150]
-        return self._added([ball(float(p)).exp() * self.inner.profile(a * ball(-float(x)).exp()) for x, p in kept])
+        return self._added([p * self.inner.profile(a * q / p) for p, q in self._points[0] if p > 1e-65])
 
     def _added(self, terms: list[arb]) -> arb:
         """The sum, known to what every other point would give: the inner law may be steeper than the step."""
         even, odd = sum(terms[::2], ZERO), sum(terms[1::2], ZERO)
+        if self._points[1]:
+            return within(even + odd, 1e-20, 1e-60)
         apart = 0.0 if isinstance(self.outer, Laplace) else abs(near(2 * (even - odd)))
         return within(even + odd, 1e-11, 1e-28 + apart)
 
@@ -403,7 +412,7 @@ def allocated(truth: Truth, steps: int) -> Truth:
                 return remove, add
             side = single_side(remove, above, False)
             if isinstance(side, Smooth) and not isinstance(side, Finite):
-                if steps == 2 and side.nodes(1.0) is not None:
+                if steps == 2 and epochs.knows(side):
                     return two_steps(side)
                 side = (dilated if above else coarse)(side, 48 if steps == 2 else 16)
             if not isinstance(side, Finite):
@@ -431,11 +440,6 @@ def _merged_epochs(world: World, steps: int) -> list[Orders]:
 
 def two_steps(base: Smooth) -> Orders:
     """H_a = E_Q[H_{2a - V}]/2 over V = dP/dQ of the other step, H_b = 1 - b for b < 0; the swap for adding."""
-    import numpy as np
-
-    loss, _, log_q = base.nodes(1.0) or ((), (), ())
-    kept = np.asarray(log_q) > -80
-    ratios, weights = np.exp(np.asarray(loss)[kept]), np.exp(np.asarray(log_q)[kept])
     seen: dict[float, arb] = {}
 
     def remove(a: arb) -> arb:
@@ -443,12 +447,8 @@ def two_steps(base: Smooth) -> Orders:
         if not key < 1e300:
             return ONE / 2 + arb(0, 0.5)  # a level that doubles do not hold: undecided, not a crash
         if key not in seen:
-            halves = [0.0, 0.0]
-            for i, (v, w) in enumerate(zip((2 * key - ratios).tolist(), weights.tolist(), strict=True)):
-                halves[i % 2] += w * (near(base.profile(ball(v))) if v > 0 else 1 - v)
-            error = 0.0 if isinstance(base, Laplace) else abs(halves[0] - halves[1])
-            seen[key] = within(ball(sum(halves) / 2), 1e-5 if isinstance(base, Laplace) else 1e-9, 1e-15 + error)
-        return seen[key]
+            seen[key] = epochs.half_of_two(base, 2 * ball(key))
+        return within(seen[key], 1e-14)  # for the rounding of a to a double
 
     def add(a: arb) -> arb:
         return (1 - a + a * remove(1 / a)).max(ZERO) if a > 0 else ONE

@@ -20,7 +20,7 @@ help:
 	@echo "make bench     the benchmarks, against peers in their own environment"
 	@echo "make campaign  the long randomised sweeps (campaign-accounting, -ledger, -mechanisms, -tables, -theorems)"
 	@echo "make coverage-ledger  branch coverage of the ledger from its own tests"
-	@echo "make statements  write the index of theorems and the heads of their pages from their records"
+	@echo "make statements  write the index of theorems, the heads of their pages and the table of cells from the code"
 	@echo "make pictures  draw the pictures of the documentation again"
 	@echo "make clean     remove .venv and caches"
 
@@ -94,6 +94,7 @@ walks: $(VENV)/.installed-dev
 
 statements: $(VENV)/.installed-dev
 	$(BIN)/python docs/statements.py
+	$(BIN)/python docs/cells.py
 
 pictures: $(VENV)/.installed-demo
 	$(BIN)/python docs/images/draw.py

@@ -32,7 +32,7 @@ from tallystick.cards import meaning
 
 LONGEST = 5.0
 PATIENCE = 6.0
-ORACLE_SECONDS = 1.5  # for one number
+ORACLE_SECONDS = 1.0  # for one number
 ORACLE_PURSE = 5.0  # for all numbers of one expression; what is asked after that is undecided, and listed so
 Judge = Callable[[Any], Verdict]
 ORDERS = (1.0, 2.0, 1.5, 30.0, 100.0, 1e5, math.inf, 1 + 1e-6, 16.0, 3.0)
@@ -118,6 +118,7 @@ def _judged(name: str, asked: str, value: Any, judge: Judge, spent: float) -> Re
             found = judge(value)
     except TooLong:
         found = Verdict(UNDECIDED, "the oracle takes too long")
+        PURSE.left -= 1.0  # what takes too long once does so again
     except Exception as error:  # a fault of ours must not stop a campaign, and must not pass for a verdict
         found = Verdict("referee", f"{type(error).__name__}: {error}")
     PURSE.left -= time.process_time() - started

@@ -1,17 +1,27 @@
-"""One of two steps holds the unit: E_Q[H_{c - V}]/2, V the ratio of the other step, with the kink of H taken out."""
+"""One of two steps holds the unit: its mean hockey-stick over the ratio V of the other step, with the kink taken out.
+
+    removing   H_a = E_Q[H_{2a - V}]/2            where H_b = 1 - b for b <= 0,
+    adding     H_a = E_Q[k H_{1/k}; k > 0] a/2    where k = 2/a - V,
+
+for pairs that are their own swap.  Every term is positive: nothing cancels.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 
+import numpy as np
 from flint import arb
+from scipy.special import ndtr
 
 from referee.balls import ONE, ZERO, ball, near, within
 from referee.lattice import DiscreteGaussian
 from referee.sides import Gaussian, Laplace, Smooth, gauss_nodes
 
 WIDEST, GROWTH = 0.8, 1.0
+Stick = Callable[[arb], arb]
 
 
 def knows(base: Smooth) -> bool:
@@ -22,43 +32,52 @@ def knows(base: Smooth) -> bool:
     return isinstance(base, Gaussian) and 1e-3 < near(base.mu) < 20
 
 
-def half_of_two(base: Smooth, c: arb) -> arb:
-    """Half of the mean of H_{c - V} under Q, where H_b = 1 - b for b <= 0."""
+def removing(base: Smooth, a: arb) -> arb:
+    return _mean(base, 2 * a, lambda level: base.profile(level) if level > 0 else 1 - level) / 2
+
+
+def adding(base: Smooth, a: arb) -> arb:
+    return _mean(base, 2 / a, lambda level: level * base.profile(1 / level) if level > 0 else ZERO) * a / 2
+
+
+def _mean(base: Smooth, c: arb, stick: Stick) -> arb:
+    """E_Q[stick(c - V)]."""
     if isinstance(base, Gaussian):
-        return _gaussian(base, c) / 2
+        return _gaussian(base, c, stick)
     if isinstance(base, Laplace):
-        return _laplace(base, c) / 2
-    listed = base.fine(1.0) or []
-    return within(sum((q * _stick(base, c - p / q) for p, q in listed), ZERO), 1e-20, 1e-60) / 2
+        return _laplace(base, c, stick)
+    return within(sum((q * stick(c - p / q) for p, q in base.fine(1.0) or []), ZERO), 1e-20, 1e-60)
 
 
-def _stick(base: Smooth, level: arb) -> arb:
-    return base.profile(level) if level > 0 else 1 - level
+def _panels(mu: float, edge: float, c: float) -> list[tuple[float, float]]:
+    """(start, width) of panels that widen with the distance from the kink at ``edge``, down to -18."""
+    start, width, found = 0.0, min(WIDEST, math.exp(-14 * mu) / (mu * c)), []
+    while edge - start > -18:
+        found.append((start, width))
+        start, width = start + width, min(WIDEST, max(width, (start + width) * GROWTH))
+    return found
 
 
-def _gaussian(base: Gaussian, c: arb) -> arb:
-    """Above x* (where V = c) in closed form; below, Gauss panels that widen with the distance from x*."""
+def _gaussian(base: Gaussian, c: arb, stick: Stick) -> arb:
+    """Above x* (where V = c) the stick is linear, 1 - c + V or nothing; below, Gauss panels."""
     mu = base.mu
     edge = (c.log() + mu**2 / 2) / mu
     p, q = base.tails(c)
-    total = (1 - c) * q + p
-    start, width = 0.0, min(WIDEST, math.exp(-14 * near(mu)) / near(mu * c))
-    while near(edge) - start > -18:
+    total = (1 - c) * q + p if stick(ball(-1)) > 0 else ZERO
+    for start, width in _panels(near(mu), near(edge), near(c)):
         half = ball(width) / 2
         for node, weight in gauss_nodes():
             away = ball(start) + (1 + node) * half
             density = (-((edge - away) ** 2) / 2).exp() / (2 * arb.pi()).sqrt()
-            total += weight * half * density * _stick(base, -c * (-mu * away).expm1())
-        start, width = start + width, min(WIDEST, max(width, start * GROWTH))
+            total += weight * half * density * stick(-c * (-mu * away).expm1())
     return within(total, 1e-14, 1e-40)
 
 
-def _laplace(base: Laplace, c: arb) -> arb:
+def _laplace(base: Laplace, c: arb, stick: Stick) -> arb:
     """Gauss panels between the places where c - V passes zero and the least and the largest ratio, and two atoms."""
     b, reach = base.scale, 1 / base.scale
     least, most = (-reach).exp(), reach.exp()
-    gone = least / 2
-    total = gone * _stick(base, c - most) + _stick(base, c - least) / 2
+    total = least / 2 * stick(c - most) + stick(c - least) / 2
     breaks = [ZERO, ONE]
     for level in (c, c - least, c - most):
         if level > least and level < most:
@@ -71,5 +90,19 @@ def _laplace(base: Laplace, c: arb) -> arb:
             for node, weight in gauss_nodes():
                 x = low + (2 * i + 1 + node) * half
                 density = (-x / b).exp() / (2 * b)
-                total += weight * half * density * _stick(base, c - ((2 * x - 1) / b).exp())
+                total += weight * half * density * stick(c - ((2 * x - 1) / b).exp())
     return within(total, 1e-12, 1e-40)
+
+
+def roughly(base: Gaussian, a: float) -> float:
+    """Removing, in doubles: to find where the exact value is wanted."""
+    mu, c = near(base.mu), 2 * a
+    edge = (math.log(c) + mu**2 / 2) / mu
+    panels = np.array(_panels(mu, edge, c))
+    nodes = np.array([[near(x), near(w)] for x, w in gauss_nodes()])
+    half = panels[:, 1:] / 2
+    away = panels[:, :1] + (1 + nodes[:, 0]) * half
+    level = np.log(np.maximum(-c * np.expm1(-mu * away), 1e-300)) / mu
+    stick = ndtr(mu / 2 - level) - np.exp(mu * level) * ndtr(-mu / 2 - level)
+    weight = nodes[:, 1] * half * np.exp(-((edge - away) ** 2) / 2) / math.sqrt(2 * math.pi)
+    return float((weight * stick).sum() + (1 - c) * ndtr(-edge) + ndtr(mu - edge)) / 2

@@ -460,6 +460,7 @@ class Searched(Side):
     curve: Callable[[arb], arb]
     mass: arb = ZERO
     end: arb | None = None
+    rough: Callable[[float], float] | None = None  # the same in doubles, to search with
 
     def profile(self, a: arb) -> arb:
         return self.curve(a)
@@ -490,8 +491,9 @@ class Searched(Side):
 
     def _lowest(self, alpha: float) -> float:
         """The logarithm of the a with the least a alpha + H_a."""
+        rough = self.rough or (lambda a: near(self.curve(ball(a))))
         found = minimize_scalar(
-            lambda s: math.exp(s) * alpha + near(self.curve(ball(s).exp())),
+            lambda s: math.exp(s) * alpha + rough(math.exp(s)),
             bounds=(-8.0, 12.0),
             method="bounded",
             options={"xatol": 2e-5},

@@ -253,24 +253,29 @@ def test_each_point_of_a_bounded_range_is_attained() -> None:
 
 @pytest.mark.parametrize("base", [Gaussian(ball(1.0)), Gaussian(ball(0.1)), Laplace(ball(0.5)), Laplace(ball(2.0))])
 def test_two_steps_lie_between_merged_and_pulled_outcomes(base: Gaussian | Laplace) -> None:
-    for level in (0.8, 2.0, 2.2):
-        found = epochs.half_of_two(base, ball(level))
-        merged, pulled = (make(base, 40).allocated(2) for make in (brackets.coarse, brackets.dilated))
-        assert not merged.profile(ball(level) / 2) > found
-        assert not found > pulled.profile(ball(level) / 2)
-        assert near(pulled.profile(ball(level) / 2) - merged.profile(ball(level) / 2)) < 0.02
+    merged, pulled = (make(base, 40).allocated(2) for make in (brackets.coarse, brackets.dilated))
+    for a in (ball(0.4), ball(1.0), ball(1.1)):
+        remove, add = epochs.removing(base, a), epochs.adding(base, a)
+        assert not merged.profile(a) > remove
+        assert not remove > pulled.profile(a)
+        assert not merged.swapped().profile(a) > add
+        assert not add > pulled.swapped().profile(a)
+        assert near(pulled.profile(a) - merged.profile(a)) < 0.02
+        assert abs(add - (1 - a + a * epochs.removing(base, 1 / a))) < 1e-11
+    if isinstance(base, Gaussian):
+        assert epochs.roughly(base, 1.1) == pytest.approx(near(epochs.removing(base, ball(1.1))), rel=1e-9)
 
 
 def test_two_steps_of_lattice_noise_are_a_list() -> None:
     law = DiscreteGaussian(ball(1.0), 1)
     points = range(-25, 27)
-    for level in (0.8, 2.2):
+    for a in (ball(0.4), ball(1.1)):
         true = ball(0)
         for x in points:
             for y in points:
                 p = (law._mass(x - 1) * law._mass(y) + law._mass(x) * law._mass(y - 1)) / 2
-                true += (p - ball(level) / 2 * law._mass(x) * law._mass(y)).nonnegative_part()
-        assert abs(epochs.half_of_two(law, ball(level)) - true) < 1e-18
+                true += (p - a * law._mass(x) * law._mass(y)).nonnegative_part()
+        assert abs(epochs.removing(law, a) - true) < 1e-18
 
 
 def test_merged_outcomes_have_no_infinite_loss_of_their_own() -> None:

@@ -439,21 +439,28 @@ def _merged_epochs(world: World, steps: int) -> list[Orders]:
 
 
 def two_steps(base: Smooth) -> Orders:
-    """H_a = E_Q[H_{2a - V}]/2 over V = dP/dQ of the other step, H_b = 1 - b for b < 0; the swap for adding."""
-    seen: dict[float, arb] = {}
+    """Both orders by their integrals; a value is computed once per double."""
+    seen: dict[tuple[bool, float], arb] = {}
 
-    def remove(a: arb) -> arb:
+    def curve(a: arb, adding: bool) -> arb:
         key = near(a)
-        if not key < 1e300:
+        if not 1e-300 < key < 1e300:
             return ONE / 2 + arb(0, 0.5)  # a level that doubles do not hold: undecided, not a crash
-        if key not in seen:
-            seen[key] = epochs.half_of_two(base, 2 * ball(key))
-        return within(seen[key], 1e-14)  # for the rounding of a to a double
+        if (adding, key) not in seen:
+            seen[adding, key] = (epochs.adding if adding else epochs.removing)(base, ball(key))
+        return within(seen[adding, key], 1e-14, 1e-14 if key < 1 else 0.0)  # for the rounding of a to a double
 
-    def add(a: arb) -> arb:
-        return (1 - a + a * remove(1 / a)).max(ZERO) if a > 0 else ONE
+    def roughly(a: float, adding: bool) -> float:
+        return 1 - a + a * epochs.roughly(base, 1 / a) if adding else epochs.roughly(base, a)
 
-    return (Part(Searched(remove)),), (Part(Searched(add)),)
+    sides = [
+        Searched(
+            lambda a, adding=adding: curve(a, adding),
+            rough=(lambda a, adding=adding: roughly(a, adding)) if isinstance(base, Gaussian) else None,
+        )
+        for adding in (False, True)
+    ]
+    return (Part(sides[0]),), (Part(sides[1]),)
 
 
 def worst(members: list[Truth]) -> Truth:

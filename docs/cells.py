@@ -1,0 +1,223 @@
+"""Write the table of certification.md: which argument covers each cell of the matrix leaf x transformation x read-out.
+
+``python docs/cells.py`` after a leaf, a transformation, a read-out or a route was added; a test compares. Leaves and
+transformations are those that the referee asks (tests/referee); what stands in a cell is read off the code: the classes
+that the loss is made of, and the routes that apply to it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import tallystick as ts
+from tallystick.accounting.readout import reader
+from tallystick.accounting.routes import routes_of
+
+PAGE = Path(__file__).resolve().parent / "theory" / "certification.md"
+START, END = "<!-- written by docs/cells.py -->", "<!-- end of what docs/cells.py writes -->"
+Make = Callable[[str], ts.PrivacyLoss]
+
+LEAVES: dict[str, Make] = {
+    "no_loss": lambda who: ts.no_loss(adjacency=who),
+    "pure_dp": lambda who: ts.pure_dp(epsilon=1, adjacency=who),
+    "approx_dp": lambda who: ts.approx_dp(epsilon=1, delta=1e-6, adjacency=who),
+    "gdp": lambda who: ts.gdp(mu=1, adjacency=who),
+    "gaussian": lambda who: ts.gaussian(sigma=1, adjacency=who),
+    "laplace": lambda who: ts.laplace(scale=1, adjacency=who),
+    "discrete_gaussian": lambda who: ts.discrete_gaussian(sigma=2, adjacency=who),
+    "discrete_laplace": lambda who: ts.discrete_laplace(scale=2, adjacency=who),
+    "randomized_response": lambda who: ts.randomized_response(epsilon=1, choices=3, adjacency=who),
+    "exponential": lambda who: ts.exponential(epsilon=1, adjacency=who),
+    "zcdp": lambda who: ts.zcdp(rho=0.5, adjacency=who),
+    "renyi_dp": lambda who: ts.renyi_dp({2: 1, 8: 4}, adjacency=who),
+    "from_tradeoff": lambda who: ts.from_tradeoff([(0, 1), (0.25, 0.25), (1, 0)], adjacency=who),
+    "from_profile": lambda who: ts.from_profile([(0, 0.5), (1, 0.0625)], adjacency=who),
+    "discrete_pair": lambda who: ts.discrete_pair([0.75, 0.25], [0.5, 0.5], adjacency=who),
+}
+HERE, THERE = "add_remove", "replace"
+TRANSFORMATIONS: dict[str, Callable[[Make], ts.PrivacyLoss]] = {
+    "identity": lambda leaf: leaf(HERE),
+    "times": lambda leaf: 3 * leaf(HERE),
+    "plus": lambda leaf: leaf(HERE) + ts.laplace(scale=2),
+    "sampled": lambda leaf: 3 * leaf(HERE).sampled(rate=0.1),
+    "truncated": lambda leaf: leaf(HERE).sampled(rate=0.1, largest=5, population=10),
+    "subset": lambda leaf: leaf(THERE).subset(batch=1, population=10),
+    "allocated": lambda leaf: leaf(HERE).allocated(steps=2),
+    "nested": lambda leaf: (leaf(HERE) + ts.laplace(scale=2)).sampled(rate=0.1),
+    "for_groups": lambda leaf: leaf(HERE).for_groups(2),
+    "as_replace": lambda leaf: leaf(HERE).as_replace(),
+    "worst": lambda leaf: ts.worst(leaf(HERE), ts.laplace(scale=2)),
+}
+
+PAIRS: dict[str, tuple[str, str]] = {
+    "Gaussian": ("g", "N(mu, 1) against N(0, 1), in closed form ([profile](gdp-profile.md))"),
+    "Gdp": ("g", ""),
+    "PureDp": ("f", "a finite pair: masses of both laws as given, kinks where they are (Polygons, 7)"),
+    "ApproxDp": ("f", ""),
+    "RandomizedResponse": ("f", ""),
+    "DiscretePair": ("f", ""),
+    "Laplace": ("e", "exponential pieces and two atoms, integrated in closed form (Contour, 3)"),
+    "DiscreteGaussian": (
+        "l",
+        "lattice noise: listed, or blocks between two laws ([lattice](noise-lattice.md), Regimes)",
+    ),
+    "DiscreteLaplace": ("l", ""),
+    "Exponential": (
+        "b",
+        "the hull of bounded range above, a pair with that range below ([bounded range](bounded-range.md))",
+    ),
+    "Zcdp": ("r", "a Renyi curve: conversions above ([zCDP](zcdp-to-dp.md), [Renyi](rdp-to-dp.md)), nothing below"),
+    "RenyiDp": ("r", ""),
+    "Tradeoff": ("t", "a polygon: chords above, tangents below (Polygons, 1 to 4)"),
+    "Profile": ("t", ""),
+    "Sampled": ("s", "mixtures of both laws of what is sampled ([Poisson sampling](poisson-sampling.md), Regimes)"),
+    "Truncated": (
+        "c",
+        "Poisson sampling and the mass of too large samples at infinity ([truncated](truncated-poisson.md))",
+    ),
+    "Subset": ("u", "the hull of both mixtures ([subset](subset-sampling.md))"),
+    "Allocated": ("a", "one step among several, as a mixture ([allocation](random-allocation.md))"),
+    "Composed": ("n", "a sum held at knots, then sampled (Polygons, 1 to 3)"),
+    "Replaced": ("h", "the better of two chains of power curves (Polygons, 5 and 6; [adjacency](adjacency.md))"),
+    "SampledReplaced": ("p", "the tight pair of Poisson-sampled Gaussian noise ([replace](poisson-replace.md))"),
+    "Worst": ("w", "the larger profile at every point ([parallel](parallel-composition.md), Polygons, 1 and 2)"),
+}
+"""Class of a term: the letter and the argument that its two laws bound every pair of neighbours."""
+
+WAYS: dict[str, tuple[str, str]] = {
+    "Nothing": ("0", "nothing to compute"),
+    "Gaussian": ("G", "one Gaussian for all terms, in closed form"),
+    "Alone": ("A", "one release by its own law"),
+    "Enumerated": ("E", "every joint outcome listed"),
+    "RenyiCurve": ("R", "Renyi curves add, and the sum is converted"),
+    "Contour": ("C", "contour, blurred contours, trimming, grid, in the order of *Routes*"),
+}
+"""The engine among the routes that apply; the others only narrow what it finds."""
+
+TRANSFORMED = ("Sampled", "Truncated", "Subset", "Allocated", "Replaced", "SampledReplaced", "Worst")
+"""One of these is one release by its own law; making the law only to see that takes seconds."""
+
+READ_OUTS: dict[str, tuple[tuple[str, ...], str]] = {
+    "epsilon, delta and their bounds": (
+        (
+            "epsilon",
+            "delta",
+            "epsilon_bounds.lower",
+            "epsilon_bounds.upper",
+            "delta_bounds.lower",
+            "delta_bounds.upper",
+        ),
+        "the worse direction, by the cell's routes; largest loss and mass at infinity are exact (*Routes*, *Regimes*)",
+    ),
+    "rigorous bounds": (
+        (
+            "epsilon_bounds_rigorous.lower",
+            "epsilon_bounds_rigorous.upper",
+            "delta_bounds_rigorous.lower",
+            "delta_bounds_rigorous.upper",
+        ),
+        "the same quantity in ball arithmetic, or NotComputable ([rigorous](rigorous.md))",
+    ),
+    "total variation": (("total_variation",), "delta at epsilon 0"),
+    "trade-off and power": (
+        ("tradeoff", "power"),
+        "lines delta + e^epsilon alpha above the power curve, rounded outward (*Polygons*, 4)",
+    ),
+    "Renyi and Kullback-Leibler": (
+        ("renyi", "kl"),
+        "sums of closed forms, of integrals of laws good for that order, or of `Leaf.renyi_above` (*Regimes*)",
+    ),
+    "posterior": (
+        ("posterior",),
+        "P(L > e + s)(1 - e^-s) <= delta(e), the least over seven s ([loss tail](loss-tail.md)), rounded up",
+    ),
+    "Gaussian bound, order, calibration": (
+        ("gdp_bound", "<=", "calibrate"),
+        "proofs for each direction by itself (*Order*); `calibrate` returns only what `<=` accepts",
+    ),
+    "prices": (
+        ("price.zcdp", "price.approx", "price.gdp", "price.rdp"),
+        "the account's read-out, rounded up to the ledger's unit; refused where infinite ([filters](filters.md))",
+    ),
+    "the card": (
+        (
+            "meaning.epsilon",
+            "meaning.false_alarm",
+            "meaning.guess_accuracy",
+            "meaning.hit_rates",
+            "meaning.beliefs",
+            "meaning.odds_factor",
+        ),
+        "epsilon, trade-off, total variation, power and posterior as above, each rounded towards the attacker",
+    ),
+    "the loss as a random variable": (
+        (
+            "privacy_loss.cdf",
+            "privacy_loss.quantile",
+            "privacy_loss.mean",
+            "privacy_loss.variance",
+            "privacy_loss.characteristic_function",
+        ),
+        "estimates with the error that `PrivacyLossVariable` states, not bounds ([variable](privacy-loss-variable.md))",
+    ),
+}
+"""Families of read-outs, the cells of the referee's matrix in each, and what makes them right."""
+
+
+def entry(loss: ts.PrivacyLoss) -> str:
+    """The letters of one cell: pairs, then the engine; a group is chained afterwards."""
+    letters = [letter for term, _ in loss.terms for letter in letters_of(term)]
+    engines = []
+    transformed = len(loss.terms) == 1 and loss.terms[0][1] == 1 and type(loss.terms[0][0]).__name__ in TRANSFORMED
+    for side in () if transformed else reader(loss).sides:
+        names = [type(route).__name__ for route in routes_of(side)]
+        engines.append(next(WAYS[name][0] for name in ("Contour", *WAYS) if name in names))
+    group = "h" if loss.terms and loss.group > 1 and not reader(loss).closed_group else ""
+    return "".join(dict.fromkeys(letters)) + group + " " + ("".join(dict.fromkeys(engines)) or "A")
+
+
+def letters_of(term: object) -> list[str]:
+    """Of a term, and of what it is made of."""
+    found = [PAIRS[type(term).__name__][0]]
+    waiting = [getattr(term, name) for name in getattr(type(term), "__dataclass_fields__", {})]
+    while waiting:
+        part = waiting.pop(0)
+        if isinstance(part, tuple):
+            waiting[:0] = part
+        elif type(part).__name__ in PAIRS:
+            found += letters_of(part)
+    return found
+
+
+@cache
+def block() -> str:
+    """What stands between the marks."""
+    lines = [
+        "Small letters say why the two laws of a cell bound every pair of neighbours, outer before inner; capitals say",
+        "which route adds them up. What is read is the third dimension, in the last table. Every cell is judged by",
+        "[the referee](../../benchmarks/results/referee.md).",
+        "",
+        "| | " + " | ".join(TRANSFORMATIONS) + " |",
+        "|---" * (len(TRANSFORMATIONS) + 1) + "|",
+    ]
+    for name, leaf in LEAVES.items():
+        cells = (entry(change(leaf)).strip() for change in TRANSFORMATIONS.values())
+        lines.append(f"| `{name}` | " + " | ".join(cells) + " |")
+    lines += ["", "| letter | argument |", "|---|---|"]
+    lines += [f"| {letter} | {words} |" for letter, words in (*PAIRS.values(), *WAYS.values()) if words]
+    lines += ["", "| read-out | in every cell |", "|---|---|"]
+    lines += [f"| {family} | {words} |" for family, (_, words) in READ_OUTS.items()]
+    return "\n".join(lines)
+
+
+def written(text: str) -> str:
+    before, rest = text.split(START)
+    return f"{before}{START}\n\n{block()}\n\n{END}{rest.split(END)[1]}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(written(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    sys.exit(0)

@@ -72,7 +72,7 @@ assert read_loss(str(loss)) == loss, str(loss)
 assert abs(loss.epsilon(delta=0) - 3 * 1.0986123) < 1e-6
 coin = ts.biased_coin(bias=0.25)
 assert Budget.of(coin).filter.kind == "approx"
-assert 0 < price(coin, Filter("zcdp"), adjacency="add_remove").a0 < 10**12
+assert 0 < price(coin, Filter("zcdp"), coin.protects).a0 < 10**12
 try:
     ts.PrivacyLoss.from_json(coin.to_json().replace("0.25", "0.5"))
 except InvalidInput as problem:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tallystick.accounting.adjacency import Adjacency, Protects
@@ -47,6 +47,10 @@ class Event:
     def paid(self) -> bool:
         """Whether it counts against the limit: everything but REFUNDED does."""
         return self.state != "REFUNDED"
+
+    def to_dict(self) -> dict[str, object]:
+        """The charge as plain data."""
+        return {**{f.name: getattr(self, f.name) for f in fields(self)}, "amount": self.amount.to_dict()}
 
 
 class Account:
@@ -237,6 +241,25 @@ class Account:
     def clear(self, *, why: str) -> list[int]:
         """Open the population's data again after failures; for their owner, who has looked at the operator's log."""
         return registry.clear(self, why=why)
+
+    def to_dict(self) -> dict[str, object]:
+        """The account as plain data."""
+        parent = self.parent
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "unit": self.unit,
+            "adjacency": self.adjacency,
+            "filter": self.filter,
+            "theorem": self.currency.rule.theorem,
+            "limit": self.limit.to_dict(),
+            "used": self.used.to_dict(),
+            "left": self.remaining.to_dict(),
+            "closed": self.closed,
+            "parent": parent.name if parent else None,
+            "lifetime": parent.used.to_dict() if parent else None,
+            "blocks": [child.name for child in self.children],
+        }
 
     def __repr__(self) -> str:
         row = self._row()

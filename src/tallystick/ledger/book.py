@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -304,6 +305,28 @@ def import_ledger(
     finally:
         store.close()
     return Ledger(place, create=False, config=config)
+
+
+def place_of(given: str | None) -> str:
+    """Which ledger is meant: the one given, else ``$TALLYSTICK_LEDGER``, else ``./tallystick.db``.
+
+    >>> place_of("team.db")
+    'team.db'
+    """
+    return given or os.environ.get("TALLYSTICK_LEDGER") or "tallystick.db"
+
+
+def opened(given: str | None, *, create: bool = False) -> Ledger:
+    """The ledger that is meant; it must exist unless ``create``."""
+    return Ledger(place_of(given), create=create)
+
+
+def opened_if_there(given: str | None) -> Ledger | None:
+    """The ledger that is meant, or ``None`` when there is none yet."""
+    try:
+        return opened(given)
+    except InvalidInput:  # what needs one opens it for good and says so
+        return None
 
 
 def open_store(place: str | Path, *, create: bool, probe: Probe | None) -> Store:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from tallystick import strict_json
 from tallystick.errors import BudgetExceeded, InvalidInput, Refused
 from tallystick.ledger.chain import digest
-from tallystick.publish.place import amount_facts
 
 if TYPE_CHECKING:
     from tallystick.ledger import Account, Amount
@@ -56,9 +55,9 @@ def plan_facts(plan: Plan, account: Account) -> dict[str, Any]:
         "hash": plan.hash,
         "population": account.name,
         "price": str(price),
-        "price_amount": amount_facts(price),
+        "price_amount": price.to_dict(),
         "left": left.text(upward=False),
-        "left_amount": amount_facts(left),
+        "left_amount": left.to_dict(),
         "fits": price.a0 <= left.a0 and price.a1 <= left.a1,
         "refused": _refusal(plan, price, account),
         "error": plan.error(),

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import datetime
 import itertools
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput
-from tallystick.tables.schema import Schema, column_name
+from tallystick.tables.schema import Schema, column_name, constant, day, type_of_constant
 
 _DEEPEST = 64
 _LARGEST = 20_000
-_LONGEST_TEXT = 10_000
 
 
 class Expression:
@@ -152,7 +150,7 @@ class Literal(Expression):
         return ["lit", self.value]
 
     def type_in(self, schema: Schema) -> str:
-        return literal_type(self.value)
+        return type_of_constant(self.value)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -203,41 +201,7 @@ def when(condition: Expression, then: Any, otherwise: Any) -> Expression:
 
 def lift(value: Any) -> Expression:
     """A public constant as an expression; an expression as it is."""
-    return value if isinstance(value, Expression) else literal(value)
-
-
-def literal(value: Any) -> Literal:
-    """A public constant, checked."""
-    allowed = "a column expression or a public constant (number, text, boolean or date)"
-    if type(value) not in _LITERAL_TYPES:  # subclasses can compare and print as they like
-        raise InvalidInput("constant", value, allowed)
-    if isinstance(value, float) and not math.isfinite(value):
-        raise InvalidInput("constant", value, "a finite number")
-    if isinstance(value, int) and abs(value) >= 1 << 63:
-        raise InvalidInput("constant", value, "a number below 2^63")
-    if isinstance(value, str) and (len(value) > _LONGEST_TEXT or "\0" in value or not _encodable(value)):
-        raise InvalidInput("constant", f"text of {len(value)} characters", f"valid text up to {_LONGEST_TEXT}")
-    return Literal(value)
-
-
-def _encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def literal_type(value: Any) -> str:
-    """The type of a constant.
-
-    >>> literal_type(True), literal_type(3), literal_type("a")
-    ('boolean', 'integer', 'text')
-    """
-    return _LITERAL_TYPES[type(value)]
-
-
-_LITERAL_TYPES = {bool: "boolean", int: "integer", float: "number", str: "text", datetime.date: "date"}
+    return value if isinstance(value, Expression) else Literal(constant(value))
 
 
 _NUMERIC = ("integer", "number")
@@ -297,7 +261,7 @@ def _check_call(name: str, arguments: tuple[Expression, ...]) -> None:
         if not 2 <= len(arguments) <= _MOST[name] or not all(isinstance(a, Literal) for a in arguments[1:]):
             raise InvalidInput(f"arguments of {name}", len(arguments) - 1, f"1 to {_MOST[name] - 1} public constants")
         edges = [argument.value for argument in arguments[1:] if isinstance(argument, Literal)]
-        numeric = all(literal_type(edge) in _NUMERIC for edge in edges)
+        numeric = all(type_of_constant(edge) in _NUMERIC for edge in edges)
         if name == "cut" and not (numeric and all(a < b for a, b in itertools.pairwise(edges))):  # type: ignore[operator]
             raise InvalidInput("edges", edges[:10], "1 to 1000 rising numbers")
         return
@@ -320,18 +284,3 @@ def from_data(data: Any, depth: int = 0) -> Expression:
             raise InvalidInput(f"arguments of {head}", len(rest), "1")
         return col(rest[0]) if head == "col" else lift(rest[0] if head == "lit" else day(rest[0]))
     return Call(head, tuple(from_data(item, depth + 1) for item in rest))
-
-
-def day(text: Any) -> datetime.date:
-    """The date that ISO text names.
-
-    >>> day("2026-02-28")
-    datetime.date(2026, 2, 28)
-    """
-    try:
-        found = datetime.date.fromisoformat(text)
-    except (TypeError, ValueError):
-        raise InvalidInput("date", text, "a date such as 2026-02-28") from None
-    if found.isoformat() != text:
-        raise InvalidInput("date", text, f"{found.isoformat()}")
-    return found

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput
-from tallystick.tables.expressions import day, literal, literal_type
-from tallystick.tables.schema import Schema
+from tallystick.tables.schema import Schema, constant, day, type_of_constant
 
 MOST_KEYS = 5_000_000
 _FITTING = {"number": ("number", "integer")}
@@ -66,7 +65,7 @@ class PublicTable:
             if type(row) is not tuple or len(row) != len(names):
                 raise InvalidInput("public table", f"a row of {len(row)} values", f"{len(names)} values in each row")
             for value, name, kind in zip(row, names, kinds, strict=True):
-                if literal_type(literal(value).value) not in _FITTING.get(kind, (kind,)):
+                if type_of_constant(constant(value)) not in _FITTING.get(kind, (kind,)):
                     raise InvalidInput(f"public column {name}", value, f"values of type {kind}")
 
     def most_matches(self, column: str) -> int:
@@ -128,7 +127,7 @@ def public_table(rows: Any) -> PublicTable:
     names = list(listed[0])
     kinds = []
     for name in names:
-        found = {literal_type(literal(row[name]).value) for row in listed}
+        found = {type_of_constant(constant(row[name])) for row in listed}
         kind = "number" if found == {"integer", "number"} else found.pop() if len(found) == 1 else None
         if kind is None:
             raise InvalidInput(f"public column {name}", "values of several types", "values of one type")

@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from inspect import signature
-from typing import Any
 
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput
 from tallystick.tables.aggregates import (
-    KINDS,
     WORDS,
     Count,
     CountUnits,
@@ -125,17 +123,6 @@ def _column(column: str, lower: float | None, upper: float | None) -> tuple[str,
     if lower is not None:
         bounds(lower, upper)
     return column_name(column), lower, upper
-
-
-def from_data(data: Any) -> Measure:
-    """The measure that ``to_data`` wrote; its numbers are checked when it is asked of a table, like everybody's."""
-    try:
-        values = dict(data)
-        return KINDS[values.pop("kind")].from_data(values)
-    except InvalidInput:
-        raise
-    except (KeyError, TypeError, ValueError) as problem:
-        raise InvalidInput("measure", type(problem).__name__, f"one of {', '.join(KINDS)}") from None
 
 
 def parse(text: str) -> dict[str, Measure]:

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tallystick.errors import InvalidInput, Refused
-from tallystick.tables import measures as words
-from tallystick.tables.aggregates import Measure
+from tallystick.tables.aggregates import Measure, measure_from_data
 from tallystick.tables.keyset import PrivateKeys, PublicTable, private_keys
 from tallystick.tables.parts import Caps, Part, Units
 from tallystick.tables.schema import all_different, new_name
@@ -119,7 +118,7 @@ class Query:
             given = "private" in keys
             keys = private_keys(delta=keys["private"]) if given else PublicTable.from_data(keys["public"])
         grouped = table.group_by(*data["group_by"], keys=keys)
-        return grouped.agg(**{name: words.from_data(measure) for name, measure in data["measures"]})
+        return grouped.agg(**{name: measure_from_data(measure) for name, measure in data["measures"]})
 
     def about(self, table: Table) -> Query:
         """The same question about the same table in another place."""

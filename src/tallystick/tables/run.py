@@ -12,18 +12,18 @@ from sqlglot import exp
 from tallystick.errors import BudgetExceeded, InvalidInput, Refused
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 from tallystick.tables.dialects import SATURATED_TOTAL, table
-from tallystick.tables.engines.base import Engine, open_engine
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.parts import Binned, Integers, Part
 from tallystick.tables.program import Program, compiled
 from tallystick.tables.query import MOST_NUMBERS, UNITS
 from tallystick.tables.release import Release, answer_of
-from tallystick.tables.sources import identity, request
+from tallystick.tables.sources import identity, open_engine, request
 from tallystick.tables.table import EachRow
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
     from tallystick.ledger.account import Account
+    from tallystick.tables.engines.base import Engine
     from tallystick.tables.plan import Plan
 
 Progress = Callable[[str], None] | None

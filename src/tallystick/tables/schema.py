@@ -1,7 +1,9 @@
-"""What is publicly known about a table: its column names and their types."""
+"""What is publicly known about a table: its column names, their types, and the constants that go with them."""
 
 from __future__ import annotations
 
+import datetime
+import math
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,6 +15,7 @@ from tallystick.errors import InvalidInput
 TYPES = ("integer", "number", "text", "boolean", "date")
 UNSUPPORTED = "unsupported"
 _LONGEST_NAME = 200
+_LONGEST_TEXT = 10_000
 
 _FAMILIES = {
     "integer": ("tinyint", "smallint", "integer", "bigint", "int", "int2", "int4", "int8", "long", "short", "byte",
@@ -121,3 +124,52 @@ def family(engine_type: str) -> str:
     if "[" in plain or plain.startswith(("struct", "map", "array", "list", "union")):
         return UNSUPPORTED
     return _OF_NAME.get(plain.split("(")[0].strip(), UNSUPPORTED)
+
+
+_CONSTANTS = {bool: "boolean", int: "integer", float: "number", str: "text", datetime.date: "date"}
+
+
+def constant(value: Any) -> Any:
+    """A public constant itself, when it is a number, text, boolean or date that every engine can hold."""
+    if type(value) not in _CONSTANTS:  # subclasses can compare and print as they like
+        allowed = "a column expression or a public constant (number, text, boolean or date)"
+        raise InvalidInput("constant", value, allowed)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InvalidInput("constant", value, "a finite number")
+    if isinstance(value, int) and abs(value) >= 1 << 63:
+        raise InvalidInput("constant", value, "a number below 2^63")
+    if isinstance(value, str) and (len(value) > _LONGEST_TEXT or "\0" in value or not _encodable(value)):
+        raise InvalidInput("constant", f"text of {len(value)} characters", f"valid text up to {_LONGEST_TEXT}")
+    return value
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def type_of_constant(value: Any) -> str:
+    """The type of a constant.
+
+    >>> type_of_constant(True), type_of_constant(3), type_of_constant("a")
+    ('boolean', 'integer', 'text')
+    """
+    return _CONSTANTS[type(value)]
+
+
+def day(text: Any) -> datetime.date:
+    """The date that ISO text names.
+
+    >>> day("2026-02-28")
+    datetime.date(2026, 2, 28)
+    """
+    try:
+        found = datetime.date.fromisoformat(text)
+    except (TypeError, ValueError):
+        raise InvalidInput("date", text, "a date such as 2026-02-28") from None
+    if found.isoformat() != text:
+        raise InvalidInput("date", text, f"{found.isoformat()}")
+    return found

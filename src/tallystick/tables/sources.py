@@ -1,16 +1,24 @@
-"""Where a table is, as a description that can be written down (in memory, the table itself), and which data that is."""
+"""Where a table is, as a description that can be written down (in memory, the table itself): which data that is, and
+the engine that opens it.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import importlib
 import numbers
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, parse_qs, parse_qsl, urlencode, urlsplit, urlunsplit
 
-from tallystick.errors import InvalidInput
+from tallystick.errors import InvalidInput, TallystickError, Unavailable
+
+if TYPE_CHECKING:
+    from tallystick.tables.engines.base import Engine
 
 _SUFFIXES = {
     ".parquet": "parquet",
@@ -149,6 +157,44 @@ def source_from_data(data: Any) -> Source:
     if kind not in ("parquet", "csv", "duckdb", "postgres", "memory", "spark"):
         raise InvalidInput("source", kind, _ALLOWED)
     return Source(kind, place)
+
+
+_ENGINES = {
+    "parquet": "duckdb",
+    "csv": "duckdb",
+    "duckdb": "duckdb",
+    "memory": "duckdb",
+    "spark": "spark",
+    "postgres": "postgres",
+}
+
+
+@contextlib.contextmanager
+def open_engine(source: Source) -> Iterator[Engine]:
+    """The engine of a source. What goes wrong inside is said without the engine's words: they may quote data."""
+    if source.kind in ("memory", "spark") and source.handle is None:
+        raise InvalidInput("source", source.kind, "the table or session again: plan.on(source)")
+    module = importlib.import_module(f"tallystick.tables.engines.{_ENGINES[source.kind]}")
+    with quiet("opening the source"):
+        engine: Engine = module.connect(source)
+    try:
+        with quiet("reading the table"):
+            yield engine
+    finally:
+        with contextlib.suppress(Exception):
+            engine.close()
+
+
+@contextlib.contextmanager
+def quiet(doing: str) -> Iterator[None]:
+    """Replace any foreign exception by one of ours that says what was being done, and nothing of what was found."""
+    try:
+        yield
+    except TallystickError:
+        raise
+    except Exception:
+        message = f"the engine failed while {doing}; its message is withheld, it could quote data"
+        raise Unavailable(message) from None
 
 
 def identity(source: Source, table: str) -> str:

@@ -14,12 +14,11 @@ from tallystick.errors import AdjacencyMismatch, InvalidInput, Refused, Tallysti
 from tallystick.strict_json import read
 from tallystick.tables import expressions
 from tallystick.tables.aggregates import Measure
-from tallystick.tables.engines.base import open_engine
 from tallystick.tables.expressions import Expression
 from tallystick.tables.keyset import GROUPABLE, PrivateKeys, PublicTable, private_keys, public_keys, public_table
 from tallystick.tables.parts import bounds
 from tallystick.tables.schema import Schema, column_name
-from tallystick.tables.sources import Source, source_from_data, source_of
+from tallystick.tables.sources import Source, open_engine, source_from_data, source_of
 
 if TYPE_CHECKING:
     from tallystick.ledger.account import Account

@@ -18,9 +18,9 @@ from tallystick.errors import InvalidInput, Refused, TallystickError, Unavailabl
 from tallystick.ledger import Account
 from tallystick.mechanisms.exact.randomness import SystemSource
 from tallystick.tables import expressions, run
-from tallystick.tables.engines.base import open_engine
 from tallystick.tables.parts import Total
 from tallystick.tables.release import Release
+from tallystick.tables.sources import open_engine
 from tallystick.tables.table import Table
 from unit.tables.tables import awkward
 

@@ -9,7 +9,7 @@ import typer
 
 from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver
 from tallystick.errors import InvalidInput
-from tallystick.publish.place import account_facts, opened, place_of
+from tallystick.ledger.book import opened, place_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -70,7 +70,7 @@ def open_(
         account = book.open(
             name, budget=loss, unit=unit, parent=parent, partition=split, milestones=tuple(milestone or ())
         )
-        _deliver("account.open", name, {**account_facts(account), "dry_run": False}, ledger, as_json, repr(account))
+        _deliver("account.open", name, {**account.to_dict(), "dry_run": False}, ledger, as_json, repr(account))
 
 
 def _predicate(where: list[str] | None) -> tuple[str, tuple[str | int, ...]]:
@@ -92,7 +92,7 @@ def show(name: Name, ledger: Place = None, as_json: Json = False) -> None:
         answer = Answer(
             "account.show",
             {"ledger": place_of(ledger), "name": name},
-            account_facts(account),
+            account.to_dict(),
             lambda out: say(out, account),
         )
         deliver(answer, as_json=as_json)
@@ -128,7 +128,7 @@ def raise_(
         account = book.open(name)
         if not dry_run:
             account.raise_limit(loss, why=why)
-        facts = {**account_facts(account), "dry_run": dry_run}
+        facts = {**account.to_dict(), "dry_run": dry_run}
         _deliver("account.raise", name, facts, ledger, as_json, ("would raise " if dry_run else "raised ") + name)
 
 
@@ -139,7 +139,7 @@ def close(name: Name, why: Why, dry_run: DryRun = False, ledger: Place = None, a
         account = book.open(name)
         if not dry_run:
             account.close(why=why)
-        facts = {**account_facts(account), "dry_run": dry_run}
+        facts = {**account.to_dict(), "dry_run": dry_run}
         _deliver("account.close", name, facts, ledger, as_json, ("would close " if dry_run else "closed ") + name)
 
 

@@ -10,8 +10,8 @@ import typer
 
 from tallystick.cli.output import Answer, Json, Place, deliver
 from tallystick.errors import InvalidInput
+from tallystick.ledger.book import opened, place_of
 from tallystick.printing import percent_down
-from tallystick.publish.place import account_facts, event_facts, opened, place_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,8 +39,8 @@ def budget(
         events = chosen.history()
         fits = counts_that_fit(chosen.remaining)
         found = {
-            **account_facts(chosen),
-            "history": [event_facts(event) for event in events],
+            **chosen.to_dict(),
+            "history": [event.to_dict() for event in events],
             "fits": [{"counts": number, "error": error} for number, error in fits],
         }
         asked = {"ledger": place_of(ledger), "account": account}

@@ -9,8 +9,8 @@ import typer
 
 from tallystick.cli.output import Answer, Json, Place, deliver, working
 from tallystick.errors import InvalidInput, LedgerIntegrity
+from tallystick.ledger.book import opened, place_of
 from tallystick.printing import given, percent, percent_up, up
-from tallystick.publish.place import opened, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

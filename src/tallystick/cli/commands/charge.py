@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallystick.cli.output import Answer, Json, Place, deliver
-from tallystick.publish.place import event_facts, opened, place_of
+from tallystick.ledger.book import opened, place_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,7 +27,7 @@ def list_(
     with opened(ledger) as book:
         accounts = [book.open(account)] if account else book.accounts()
         events = [(each.name, event) for each in accounts for event in each.history()]
-        found = {"charges": [{"account": name, **event_facts(event)} for name, event in events]}
+        found = {"charges": [{"account": name, **event.to_dict()} for name, event in events]}
 
         def say(out: Console) -> None:
             for name, event in events:

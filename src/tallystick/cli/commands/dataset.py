@@ -12,9 +12,9 @@ import typer
 from tallystick.cli.asking import Name, pairs
 from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver
 from tallystick.errors import InvalidInput
+from tallystick.ledger.book import opened, opened_if_there, place_of
 from tallystick.printing import given
 from tallystick.publish import datasets
-from tallystick.publish.place import account_facts, opened, opened_if_there, place_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -192,7 +192,7 @@ def _register(
         unit = book.open(dataset.population).unit if dataset.population in names else word
         account = book.open(dataset.population, budget=budget, unit=unit if budget is not None else None)
         dataset.opened(account)
-        return datasets.register(dataset, account, least_price=least, update=update), account_facts(account)
+        return datasets.register(dataset, account, least_price=least, update=update), account.to_dict()
 
 
 def _facts(dataset: datasets.Dataset) -> dict[str, Any]:
@@ -258,7 +258,7 @@ def show(name: Name, ledger: Place = None, as_json: Json = False) -> None:
         dataset = datasets.find(name, book)
         account = book.open(dataset.population)
         book.recover()  # a worker that was killed closes its data, too
-        facts, failed = account_facts(account), account.failures()
+        facts, failed = account.to_dict(), account.failures()
         left = f"  account  {account.name}: used {account.used} of {account.limit}"
     found = {"name": name, **_facts(dataset), "account": facts, "closed_by": failed}
 

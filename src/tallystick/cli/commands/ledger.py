@@ -11,7 +11,7 @@ import typer
 
 from tallystick.cli.output import Answer, Json, Place, deliver, working
 from tallystick.errors import InvalidInput
-from tallystick.publish.place import account_facts, opened, place_of
+from tallystick.ledger.book import opened, place_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -43,7 +43,7 @@ def show(ledger: Place = None, as_json: Json = False) -> None:
     """The accounts of a ledger: limit, used, left."""
     with opened(ledger) as book:
         head, accounts = book.head(), book.accounts()
-        facts = [account_facts(account) for account in accounts]
+        facts = [account.to_dict() for account in accounts]
         found = {"ledger": book.id, "entries": head.seq, "head": head.hash, "accounts": facts}
 
         def say(out: Console) -> None:

@@ -26,9 +26,9 @@ from tallystick.cli.asking import (
     Where,
 )
 from tallystick.cli.output import Answer, DryRun, Json, Place, deliver, working
+from tallystick.ledger.book import opened, place_of
 from tallystick.printing import nearest, percent_up, up, visible
 from tallystick.publish import datasets, jobs
-from tallystick.publish.place import opened, place_of
 
 if TYPE_CHECKING:
     from rich.console import Console

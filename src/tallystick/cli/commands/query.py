@@ -20,8 +20,8 @@ from tallystick.cli.asking import (
 )
 from tallystick.cli.commands.publish import done, say_release
 from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver, working
+from tallystick.ledger.book import opened, place_of
 from tallystick.publish import datasets, jobs
-from tallystick.publish.place import opened, place_of
 
 
 def query(

@@ -7,12 +7,14 @@ here.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import re
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
-from tallystick.errors import InvalidInput
+from tallystick.errors import InvalidInput, TallystickError
 
 LONGEST_TEXT = 10_000_000
 DEEPEST = 100
@@ -115,3 +117,14 @@ def _int(text: str) -> int:
     if len(text) > MOST_DIGITS:
         raise _Problem(f"a whole number of more than {MOST_DIGITS} digits")
     return int(text)
+
+
+@contextlib.contextmanager
+def written(what: str, form: str) -> Iterator[None]:
+    """Whatever is wrong with the shape of a text is said as one thing: it is not what we wrote."""
+    try:
+        yield
+    except TallystickError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError):
+        raise InvalidInput(what, "this text", f"JSON of format {form}") from None

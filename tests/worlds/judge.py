@@ -15,7 +15,7 @@ from tallystick.tables import run
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.parts import Part
 from tallystick.tables.plan import Plan
-from tallystick.tables.query import UNITS
+from tallystick.tables.table import UNITS
 from worlds import questions
 from worlds.engines import Host, Places
 from worlds.tables import drawn

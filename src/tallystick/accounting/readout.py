@@ -11,10 +11,9 @@ from tallystick.accounting import gdp
 from tallystick.accounting.adjacency import Adjacency, Direction
 from tallystick.accounting.bounds import Bounds
 from tallystick.accounting.direction import OneDirection
-from tallystick.accounting.groups import grouped_delta, grouped_power
 from tallystick.accounting.leaf import merged
 from tallystick.accounting.loss import PrivacyLoss
-from tallystick.accounting.polygon import UpperPower, UpperProfile
+from tallystick.accounting.polygon import UpperPower, UpperProfile, grouped_delta, grouped_power
 from tallystick.numerics.saddle import bisect_decreasing
 from tallystick.rounding import times_up
 

@@ -12,8 +12,7 @@ from tallystick.errors import InvalidInput
 
 if TYPE_CHECKING:
     from tallystick.tables.plan import Plan
-    from tallystick.tables.query import Query
-    from tallystick.tables.table import Table
+    from tallystick.tables.table import Query, Table
 
 Name = Annotated[str, typer.Argument(help="The dataset's name.")]
 Measures = Annotated[str, typer.Option("--measures", help='What to compute, such as "count,mean(age),sum(cost)".')]

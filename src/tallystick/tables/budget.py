@@ -24,7 +24,7 @@ from tallystick.printing import down, up
 from tallystick.tables.aggregates import Noisy
 from tallystick.tables.keyset import PrivateKeys
 from tallystick.tables.parts import Part
-from tallystick.tables.query import UNITS, Query
+from tallystick.tables.table import UNITS, Query
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss

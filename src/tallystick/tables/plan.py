@@ -12,13 +12,12 @@ from tallystick.accounting import check
 from tallystick.accounting.adjacency import Protects
 from tallystick.errors import AdjacencyMismatch, InvalidInput, Refused
 from tallystick.printing import given
-from tallystick.strict_json import read, same
+from tallystick.strict_json import read, same, written
 from tallystick.tables.budget import Noise, errors, for_gaussian_account, lone_probability, priced, threshold
 from tallystick.tables.expressions import col
 from tallystick.tables.keyset import PrivateKeys, PublicTable
-from tallystick.tables.query import Query
 from tallystick.tables.sources import source_of
-from tallystick.tables.table import LONGEST_TEXT, EachRow, Step, written
+from tallystick.tables.table import LONGEST_TEXT, EachRow, Query, Step
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss

@@ -33,9 +33,8 @@ from tallystick.tables.dialects import (
 from tallystick.tables.expressions import Column, Expression
 from tallystick.tables.keyset import PublicTable, Upload
 from tallystick.tables.parts import WEIGHT_BITS, Added, Binned, OfColumn, Part
-from tallystick.tables.query import Query
 from tallystick.tables.schema import UNSUPPORTED, Schema
-from tallystick.tables.table import EachRow, Step
+from tallystick.tables.table import EachRow, Query, Step
 
 ROWS, BIN, KEY = "_rows", "_bin", "_key"
 

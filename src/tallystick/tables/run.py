@@ -15,10 +15,9 @@ from tallystick.tables.dialects import SATURATED_TOTAL, table
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.parts import Binned, Integers, Part
 from tallystick.tables.program import Program, compiled
-from tallystick.tables.query import MOST_NUMBERS, UNITS
 from tallystick.tables.release import Release, answer_of
 from tallystick.tables.sources import identity, open_engine, request
-from tallystick.tables.table import EachRow
+from tallystick.tables.table import MOST_NUMBERS, UNITS, EachRow
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import tallystick as ts
 from tallystick.cards import card, check_card, meaning, preview, read_card
-from tallystick.cards.pictures import icons_svg
-from tallystick.cards.wording import not_protected
+from tallystick.cards.card import icons_svg
+from tallystick.cards.contents import not_protected
 from tallystick.errors import InvalidInput, Refused
 from tallystick.printing import up
 from tallystick.tables.keyset import PrivateKeys

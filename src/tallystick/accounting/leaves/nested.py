@@ -347,7 +347,7 @@ def _worst_pair(members: tuple[Terms, ...], direction: Direction) -> DominatingP
 
 @lru_cache(maxsize=64)
 def _replaced_pair(terms: Terms) -> DominatingPair:
-    from tallystick.accounting.groups import replaced_profile
+    from tallystick.accounting.polygon import replaced_profile
 
     remove, add = read(terms, Direction.REMOVE), read(terms, Direction.ADD)
     highest = sum(_side(terms, way).highest for way in Direction) * (1.0 + 1e-15)

@@ -112,7 +112,7 @@ def _read(
 
 def _decisions(given: Repeated, *, ask: bool) -> dict[str, str]:
     """What a person must say, asked for once when there is somebody to ask."""
-    from tallystick.cards.wording import FIELDS
+    from tallystick.cards.contents import FIELDS
 
     found = {}
     for line in given or ():  # commas belong to the text here

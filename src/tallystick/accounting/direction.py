@@ -16,9 +16,9 @@ from tallystick.accounting.compose import WIDTH, Direct, GridSum, SaddleSum, enu
 from tallystick.accounting.leaf import Leaf, ends_of, largest_together
 from tallystick.accounting.leaves.gaussian import gaussian_pair
 from tallystick.accounting.leaves.renyi import renyi_pair
-from tallystick.accounting.pair import DUST, DominatingPair
+from tallystick.accounting.pair import DominatingPair
 from tallystick.accounting.routes import Contour, Route, routes_of
-from tallystick.numerics.law import EDGE, UNIT, Array, Law, covers, lost_above, lost_mass
+from tallystick.numerics.law import DUST, EDGE, UNIT, Array, Law, covers, lost_above, lost_mass
 from tallystick.numerics.saddle import log_peak_weight
 from tallystick.rounding import double_above
 

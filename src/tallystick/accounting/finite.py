@@ -13,9 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tallystick.accounting.pair import told_from_dust
 from tallystick.accounting.polygon import LowerTradeoff
-from tallystick.numerics.law import Array, Law
+from tallystick.numerics.law import Array, Law, told_from_dust
 from tallystick.rounding import double_above
 
 MOST = 1e300

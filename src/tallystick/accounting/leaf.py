@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
 from tallystick.accounting.bounds import Bounds
-from tallystick.accounting.pair import DUST, DominatingPair
+from tallystick.accounting.pair import DominatingPair
 from tallystick.errors import InvalidInput, NotComputable
-from tallystick.numerics.law import Array
+from tallystick.numerics.law import DUST, Array
 from tallystick.rounding import as_written, double_above
 
 if TYPE_CHECKING:

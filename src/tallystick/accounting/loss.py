@@ -343,4 +343,5 @@ def constructor(function: Maker) -> Maker:
 
 def loss_of(leaf: Leaf | None, adjacency: Any, unit: str | None) -> PrivacyLoss:
     """One release of one leaf; nothing at all for None."""
-    return PrivacyLoss(() if leaf is None else ((leaf, 1),), Protects(adjacency, unit))
+    usual = adjacency is Adjacency.ADD_REMOVE and unit is None
+    return PrivacyLoss(() if leaf is None else ((leaf, 1),), EVERYBODY if usual else Protects(adjacency, unit))

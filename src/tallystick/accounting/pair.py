@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from tallystick.numerics.law import VALUE_ULPS, Array, Law, Segment
+from tallystick.numerics.law import DUST, VALUE_ULPS, Array, Law, Segment, told_from_dust
 
 NEAR = 300.0
 """Losses up to this are mixed by log1p and expm1: in logs log(rate) would lose the digits of a small result."""
@@ -24,21 +24,8 @@ TINY = 1e-290
 LEAF_ULPS = 4.0
 """What the atoms of a leaf are off by; VALUE_ULPS, which engines allow for, leaves room for maps of them."""
 
-DUST = 1e-304
-"""Mass up to this is what a leaf left out numerically (NEGLIGIBLE), not a feature of the mechanism."""
-
-
 BEND: Array = np.linspace(-40.0, 40.0, 33)
 """Losses around the middle of a mixture between which it is resolved."""
-
-
-def told_from_dust(mass: float) -> float:
-    """A mass that is a feature of the mechanism, however small: raised above what is taken for dust.
-
-    >>> told_from_dust(0.0), told_from_dust(0.25), told_from_dust(1e-305) > DUST
-    (0.0, 0.25, True)
-    """
-    return max(mass, 2.0 * DUST) if mass > 0.0 else 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from tallystick.tables.plan import Plan
     from tallystick.tables.release import Release
 
-
 _OPENING = '<script type="application/json" id="tallystick-card">'
 _CLOSING = "</script>"
 LONGEST = 200_000_000  # characters; a plan may list a million public groups

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from tallystick.ledger.pay import Receipt
     from tallystick.tables.plan import Plan
 
-
 SCHEMA, VERSION = "tallystick/card", 1
 _POINTS = 81
 

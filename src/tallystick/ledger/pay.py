@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from tallystick.ledger.account import Account
     from tallystick.ledger.book import Ledger
 
-
 LEASE: Final = 600.0
 FAILED: Final = (
     "the release failed after its charge had started, so the charge stays paid and has no answer; why is withheld, "

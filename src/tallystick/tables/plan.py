@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from tallystick.ledger.account import Account
     from tallystick.tables.release import Release
 
-
 FORMAT = "tallystick/plan/1"
 
 

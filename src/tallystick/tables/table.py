@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from tallystick.ledger.account import Account
     from tallystick.tables.plan import Plan
 
-
 FORMAT = "tallystick/table/1"
 MOST_GROUPS = 10_000
 MOST_ROWS = 1_024

@@ -28,10 +28,10 @@ from tallystick.accounting.leaf import (
     merged,
     written_sum,
 )
-from tallystick.accounting.pair import DominatingPair, told_from_dust
+from tallystick.accounting.pair import DominatingPair
 from tallystick.accounting.polygon import LowerProfile, UpperProfile, law_above, law_below
 from tallystick.errors import InvalidInput
-from tallystick.numerics.law import MOST_BITS, Array, exact_bits
+from tallystick.numerics.law import MOST_BITS, Array, exact_bits, told_from_dust
 
 if TYPE_CHECKING:
     from tallystick.accounting.direction import OneDirection

@@ -14,8 +14,8 @@ from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction
 from tallystick.accounting.leaf import End, Leaf, Limit
 from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
-from tallystick.accounting.pair import DominatingPair, told_from_dust
-from tallystick.numerics.law import Law
+from tallystick.accounting.pair import DominatingPair
+from tallystick.numerics.law import Law, told_from_dust
 from tallystick.rounding import as_written, times_up
 
 if TYPE_CHECKING:

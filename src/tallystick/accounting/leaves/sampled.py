@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from tallystick.accounting.rigorous import Ask
     from tallystick.numerics.rigorous.laws import BallLaw
 
-
 LOSS = 16.0 * UNIT
 """Relative rounding of a loss >= 0 that goes through the map of sampling or back, and of a quotient."""
 

@@ -21,10 +21,10 @@ from tallystick.accounting.adjacency import Adjacency, Direction, Protects
 from tallystick.accounting.finite import Outcomes, law_of_outcomes, law_of_pair, law_of_polygon, worse_of_both_orders
 from tallystick.accounting.leaf import Leaf, shown, written_call
 from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
-from tallystick.accounting.pair import DominatingPair, told_from_dust
+from tallystick.accounting.pair import DominatingPair
 from tallystick.accounting.polygon import OUTWARD, LowerTradeoff, UpperProfile, law_above
 from tallystick.errors import InvalidInput
-from tallystick.numerics.law import Array
+from tallystick.numerics.law import Array, told_from_dust
 
 if TYPE_CHECKING:
     from tallystick.accounting.rigorous import Ask

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from tallystick.tables.plan import Plan
 
-
 app = typer.Typer(help="Price a table, then release it.", no_args_is_help=True, rich_markup_mode=None)
 
 

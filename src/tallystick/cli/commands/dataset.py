@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallystick.cli.asking import Name, pairs
 from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver
+from tallystick.cli.question import Name, pairs
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, opened_if_there, place_of
 from tallystick.printing import given

@@ -9,22 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallystick.cli.asking import (
-    Asked,
-    By,
-    CardFile,
-    Delta,
-    Epsilon,
-    Error,
-    Key,
-    Keys,
-    Measures,
-    Name,
-    Out,
-    PrivateKeys,
-    Rho,
-    Where,
-)
+from tallystick.cli import question as ask
 from tallystick.cli.output import Answer, DryRun, Json, Place, deliver, working
 from tallystick.ledger.book import opened, place_of
 from tallystick.printing import nearest, percent_up, up, visible
@@ -40,23 +25,23 @@ app = typer.Typer(help="Price a table, then release it.", no_args_is_help=True, 
 
 @app.command()
 def plan(
-    dataset: Name,
-    measures: Measures,
-    by: By = None,
-    keys: Keys = None,
-    private_keys: PrivateKeys = None,
-    where: Where = None,
-    rho: Rho = None,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    error: Error = None,
+    dataset: ask.Name,
+    measures: ask.Measures,
+    by: ask.By = None,
+    keys: ask.Keys = None,
+    private_keys: ask.PrivateKeys = None,
+    where: ask.Where = None,
+    rho: ask.Rho = None,
+    epsilon: ask.Epsilon = None,
+    delta: ask.Delta = None,
+    error: ask.Error = None,
     suggest: Annotated[bool, typer.Option("--suggest", help="Show three plans: cheaper, asked, more exact.")] = False,
     out: Annotated[Path | None, typer.Option("--out", help="Write the plan to this .json file.")] = None,
     ledger: Place = None,
     as_json: Json = False,
 ) -> None:
     """Price and error of a table, before anything is spent. Opens no data: it works with the data file deleted."""
-    asked = Asked(
+    asked = ask.Question(
         measures, by, keys, private_keys, where, {"rho": rho, "epsilon": epsilon, "delta": delta, "error": error}
     )
     with opened(ledger) as book:
@@ -87,9 +72,9 @@ def plan(
 def run(
     plan: Annotated[Path, typer.Argument(help="A plan that 'publish plan --out' wrote.")],
     why: Annotated[str, typer.Option("--why", help="Why; kept in the record and shown on the card.")],
-    key: Key = None,
-    out: Out = None,
-    card: CardFile = None,
+    key: ask.Key = None,
+    out: ask.Out = None,
+    card: ask.CardFile = None,
     source: Annotated[str | None, typer.Option("--source", help="Where the data is now, if it moved.")] = None,
     dry_run: DryRun = False,
     ledger: Place = None,

@@ -2,22 +2,7 @@
 
 from __future__ import annotations
 
-from tallystick.cli.asking import (
-    Asked,
-    By,
-    CardFile,
-    Delta,
-    Epsilon,
-    Error,
-    Key,
-    Keys,
-    Measures,
-    Name,
-    Out,
-    PrivateKeys,
-    Rho,
-    Where,
-)
+from tallystick.cli import question as ask
 from tallystick.cli.commands.publish import done, say_release
 from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver, working
 from tallystick.ledger.book import opened, place_of
@@ -25,20 +10,20 @@ from tallystick.publish import datasets, jobs
 
 
 def query(
-    dataset: Name,
-    measures: Measures,
+    dataset: ask.Name,
+    measures: ask.Measures,
     why: Why,
-    by: By = None,
-    keys: Keys = None,
-    private_keys: PrivateKeys = None,
-    where: Where = None,
-    rho: Rho = None,
-    epsilon: Epsilon = None,
-    delta: Delta = None,
-    error: Error = None,
-    key: Key = None,
-    out: Out = None,
-    card: CardFile = None,
+    by: ask.By = None,
+    keys: ask.Keys = None,
+    private_keys: ask.PrivateKeys = None,
+    where: ask.Where = None,
+    rho: ask.Rho = None,
+    epsilon: ask.Epsilon = None,
+    delta: ask.Delta = None,
+    error: ask.Error = None,
+    key: ask.Key = None,
+    out: ask.Out = None,
+    card: ask.CardFile = None,
     dry_run: DryRun = False,
     ledger: Place = None,
     as_json: Json = False,
@@ -46,7 +31,7 @@ def query(
     """Ask a dataset once: what 'publish plan' and 'publish run' do, in one step. Without --key it is a new release."""
     import uuid
 
-    asked = Asked(
+    asked = ask.Question(
         measures, by, keys, private_keys, where, {"rho": rho, "epsilon": epsilon, "delta": delta, "error": error}
     )
     jobs.check_targets(out, card, keys)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -26,16 +26,7 @@ def epsilon(
     as_json: Json = False,
 ) -> None:
     """The smallest epsilon certified at a delta; never below the truth."""
-    from tallystick.accounting.expression import read_loss
-
-    loss = read_loss(expression)
-    found: dict[str, Any]
-    if bounds or rigorous:
-        enclosure = loss.epsilon_bounds(delta=delta, rigorous=rigorous)
-        found = {"epsilon": enclosure.upper, "lower": enclosure.lower, "upper": enclosure.upper}
-    else:
-        found = {"epsilon": loss.epsilon(delta=delta)}
-    _answer("epsilon", {"expression": expression, "delta": delta}, found, f"at delta {given(delta)}", as_json=as_json)
+    _read("epsilon", expression, {"delta": delta}, f"at delta {given(delta)}", bounds, rigorous, as_json=as_json)
 
 
 def delta(
@@ -46,22 +37,25 @@ def delta(
     as_json: Json = False,
 ) -> None:
     """The smallest delta certified at an epsilon; never below the truth."""
+    _read("delta", expression, {"epsilon": epsilon}, f"at epsilon {epsilon:g}", bounds, rigorous, as_json=as_json)
+
+
+def _read(
+    name: str, expression: str, at: dict[str, float], where: str, bounds: bool, rigorous: bool, *, as_json: bool
+) -> None:
     from tallystick.accounting.expression import read_loss
 
     loss = read_loss(expression)
-    found: dict[str, Any]
+    found: dict[str, float]
     if bounds or rigorous:
-        enclosure = loss.delta_bounds(epsilon=epsilon, rigorous=rigorous)
-        found = {"delta": enclosure.upper, "lower": enclosure.lower, "upper": enclosure.upper}
+        enclosure = getattr(loss, f"{name}_bounds")(**at, rigorous=rigorous)
+        found = {name: enclosure.upper, "lower": enclosure.lower, "upper": enclosure.upper}
     else:
-        found = {"delta": loss.delta(epsilon=epsilon)}
-    _answer("delta", {"expression": expression, "epsilon": epsilon}, found, f"at epsilon {epsilon:g}", as_json=as_json)
+        found = {name: getattr(loss, name)(**at)}
 
-
-def _answer(name: str, asked: dict[str, Any], found: dict[str, Any], where: str, *, as_json: bool) -> None:
     def say(out: Console) -> None:
         out.print(f"{name} [bold]{up(found[name])}[/bold] {where}", soft_wrap=True)
         if "lower" in found:
             out.print(f"certified: the truth is between {down(found['lower'])} and {up(found['upper'])}")
 
-    deliver(Answer(name, asked, found, say), as_json=as_json)
+    deliver(Answer(name, {"expression": expression, **at}, found, say), as_json=as_json)

@@ -36,7 +36,7 @@ CardFile = Annotated[Path | None, typer.Option("--card", help="Write the privacy
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Question:
     """What was asked on the command line."""
 
     measures: str

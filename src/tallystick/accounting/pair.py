@@ -145,7 +145,7 @@ def mixed(law: Law, rate: float) -> Law:
     return Law(
         atoms=losses,
         log_masses=masses,
-        segments=tuple(_mixed_segment(s, rate) for s in law.segments),
+        segments=tuple(_mixed_segment(part, rate) for s in law.segments for part in _ends(s)),
         infinity=(told_from_dust(mass) if law.infinity > DUST else mass) + dust,
         zero=dust,
         lattice=lattice,
@@ -160,6 +160,32 @@ def product_above(first: float, second: float) -> float:
     product = first * second
     exact = Fraction(product) >= Fraction(first) * Fraction(second)
     return product if exact else math.nextafter(product, math.inf)
+
+
+def _ends(base: Segment) -> tuple[Segment, ...]:
+    """A long exponential piece as two, each in the distance from its end: beside a huge x that keeps its digits.
+
+    A mixture has no closed form, and the exponential of a coordinate near 1e6 errs by 1e-10.
+    """
+    if not (base.exponential and base.bulk):
+        return (base,)
+    half = 0.5 * (base.high - base.low)
+    return _from_end(base, base.low, 0.0, half), _from_end(base, base.high, -half, 0.0)
+
+
+def _from_end(base: Segment, end: float, low: float, high: float) -> Segment:
+    place = np.array([end])
+    density, other = float(base.log_density(place)[0]), float(base.other(place)[0])
+    return Segment(
+        low=low,
+        high=high,
+        log_density=lambda x: density + 0.5 * x,
+        loss=lambda x: end + x,
+        inverse=lambda value: np.clip(value - end, low, high),
+        panel=base.panel,
+        log_other=lambda x: other - 0.5 * x,
+        bulk=tuple((start - end, stop - end) for start, stop in base.bulk if start <= end <= stop),
+    )
 
 
 def _mixed_segment(base: Segment, rate: float) -> Segment:

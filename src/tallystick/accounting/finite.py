@@ -124,6 +124,9 @@ def worse_of_both_orders(p: Iterable[float], q: Iterable[float]) -> Outcomes:
     whole = math.lcm(*(mass.denominator for mass in masses))
     parts = [mass.numerator * (whole // mass.denominator) for mass in masses]
     left, right = parts[: len(parts) // 2], parts[len(parts) // 2 :]
+    # Doubles that sum to one but for a rounding would cross next to level one, with more mass than there is.
+    first, second = sum(left), sum(right)
+    left, right, whole = [part * second for part in left], [part * first for part in right], first * second
     lines = _larger(_lines(left, right), _lines(right, left))
     kinks = [(a.p - b.p, a.q - b.q) for a, b in pairwise(lines)]
     given = lines[-1].p

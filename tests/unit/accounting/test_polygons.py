@@ -254,3 +254,10 @@ def test_a_group_whose_loss_is_no_double_is_rounded_up() -> None:
     assert loss.delta(epsilon=5e-12) > 0.0
     assert Fraction(loss.epsilon(delta=1e-300)) >= 5 * Fraction(1e-12)
     assert ts.pure_dp(epsilon=0.5).for_groups(2).delta(epsilon=1.0) == 0.0
+
+
+@pytest.mark.parametrize("q", [[0.2, 0.8], [0.1, 0.9], [0.3, 0.7]])
+def test_masses_that_sum_to_one_but_for_a_rounding_keep_their_sum_in_the_worse_of_both_orders(q) -> None:
+    """0.2 and 0.8 sum to 1 + 5e-17 as exact numbers; the crossing next to level one had 0.3 of mass too much."""
+    outcomes = worse_of_both_orders([0.5, 0.5], q)
+    assert sum(own for own, _ in outcomes) == sum(other for _, other in outcomes) == 1

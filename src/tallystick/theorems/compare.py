@@ -159,7 +159,7 @@ def epsilon_against_steps(
 def _row(name: str, whole: Composition, delta: float) -> Row:
     kind, method = METHODS[name]
     try:
-        found = method(whole, delta)
+        answer = method(whole, delta) if whole.loss.terms else Answer(0.0, "nothing is released")
     except DoesNotApply as reason:
         return Row(name, None, Kind.REFUSED, str(reason))
-    return Row(name, found.epsilon, kind, found.note)
+    return Row(name, answer.epsilon, kind, answer.note)

@@ -70,8 +70,6 @@ def basic(whole: Composition, delta: float) -> Answer:
     steps = whole.steps()
     total = sum(count for _, count in steps)
     impure = sum(count for step, count in steps if math.isinf(step.pure))
-    if total == 0:
-        return Answer(0.0, "nothing is released")
     if impure and delta == 0.0:
         raise DoesNotApply("at delta = 0 a step has no finite epsilon")
     plans = []
@@ -91,8 +89,6 @@ def basic(whole: Composition, delta: float) -> Answer:
 def advanced(whole: Composition, delta: float) -> Answer:
     """The smallest of the printed forms (exact mean), delta split between the steps and delta' by search."""
     steps = whole.steps()
-    if not steps:
-        return Answer(0.0, "nothing is released")
     if delta == 0.0:
         raise DoesNotApply("advanced composition needs delta > 0")
     if delta == 1.0:
@@ -114,8 +110,6 @@ def advanced(whole: Composition, delta: float) -> Answer:
 def optimal(whole: Composition, delta: float) -> Answer:
     """Kairouz-Oh-Viswanath for the steps at the best delta_0; unlike steps by their certified enclosure."""
     steps = whole.steps()
-    if not steps:
-        return Answer(0.0, "nothing is released")
     if delta == 0.0:
         return basic(whole, delta)
     if delta == 1.0:
@@ -140,8 +134,6 @@ def moments(whole: Composition, delta: float) -> Answer:
     def log_moment(lam: int) -> float:
         return lam * whole.renyi(1.0 + lam)
 
-    if not whole.loss.terms:
-        return Answer(0.0, "nothing is released")
     epsilon = moments_epsilon(log_moment, delta=delta)
     return _finite(Answer(epsilon, f"whole moments up to {HISTORICAL_MOMENTS}"))
 
@@ -159,8 +151,6 @@ def rdp_better(whole: Composition, delta: float) -> Answer:
 def zcdp(whole: Composition, delta: float) -> Answer:
     """The least rho known for each leaf, added, then converted at the best order."""
     steps = whole.steps()
-    if not steps:
-        return Answer(0.0, "nothing is released")
     if not 0.0 < delta < 1.0:
         raise DoesNotApply("the conversion needs 0 < delta < 1")
     rho = up(math.fsum(count * step_rho(step.loss) for step, count in steps))
@@ -172,8 +162,6 @@ def zcdp(whole: Composition, delta: float) -> Answer:
 def limit(whole: Composition, delta: float) -> Answer:
     """The Gaussian limit of the sum of losses, worse direction, and the Berry-Esseen band around the truth."""
     steps = whole.steps()
-    if not steps:
-        return Answer(0.0, "nothing is released")
     if not 0.0 < delta < 1.0:
         raise DoesNotApply("the limit is read at 0 < delta < 1")
     forward = [_moments_of(step.loss.terms[0][0], Direction.REMOVE) for step, _ in steps]
@@ -236,8 +224,6 @@ def _rdp(whole: Composition, delta: float, convert: Callable[..., float]) -> Ans
         divergence = whole.renyi(order)
         return convert(order=order, epsilon=divergence, delta=delta) if math.isfinite(divergence) else math.inf
 
-    if not whole.loss.terms:
-        return Answer(0.0, "nothing is released")
     # a curve given at a few orders is finite only up to the last of them, usually a whole number
     whole_orders = [math.log(order - 1.0) for order in range(2, HISTORICAL_MOMENTS + 2)]
     best = min(least(value, math.log(1e-2), math.log(1e5), scan=50, refine=16), *whole_orders, key=value)
@@ -247,7 +233,7 @@ def _rdp(whole: Composition, delta: float, convert: Callable[..., float]) -> Ans
 def _needs_renyi(whole: Composition, delta: float) -> None:
     if not 0.0 < delta < 1.0:
         raise DoesNotApply("the conversion needs 0 < delta < 1")
-    if whole.loss.terms and math.isinf(_renyi(whole.loss, 1.0 + 1e-2)):
+    if math.isinf(_renyi(whole.loss, 1.0 + 1e-2)):
         raise DoesNotApply(
             "the pair has mass at infinity (an outcome that gives everything away), so no Renyi divergence is finite"
         )

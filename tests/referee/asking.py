@@ -32,7 +32,7 @@ from tallystick.cards import meaning
 
 LONGEST = 5.0
 PATIENCE = 6.0
-ORACLE_SECONDS = 1.0  # for one number
+ORACLE_SECONDS = 1.5  # for one number
 ORACLE_PURSE = 5.0  # for all numbers of one expression; what is asked after that is undecided, and listed so
 Judge = Callable[[Any], Verdict]
 ORDERS = (1.0, 2.0, 1.5, 30.0, 100.0, 1e5, math.inf, 1 + 1e-6, 16.0, 3.0)

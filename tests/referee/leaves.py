@@ -107,9 +107,9 @@ def randomized_response(
 
 def two_point(epsilon: arb, top: arb) -> Finite:
     """Losses ``top`` and ``top - epsilon``: a mechanism of bounded range epsilon."""
-    whole = (-epsilon).exp()
-    q = ((-top).exp() - whole) / (1 - whole)
-    p = (1 - (top - epsilon).exp()) / (1 - whole)
+    whole = -(-epsilon).expm1()
+    q = (-epsilon).exp() * (epsilon - top).expm1() / whole
+    p = -(top - epsilon).expm1() / whole
     return Finite(tidy([(p, q), (1 - p, 1 - q)]))
 
 

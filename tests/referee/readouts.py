@@ -120,18 +120,21 @@ def epsilon_upper(truth: Truth, delta: float, printed: float) -> Verdict:
 
 def _infinite(truth: Truth, target: arb) -> Verdict:
     """Infinite only where it is true, as the docstring says."""
-    for side in truth.low():
-        unbounded = target.is_zero() and isinstance(side, Smooth) and side.top() is None
-        if side.infinite() > target or unbounded:
+    unknown = Verdict(UNDECIDED, "whether it is infinite")
+    low, high = truth.low(), truth.high()
+    for side in low:
+        endless = isinstance(side, Smooth) and side.top() is None
+        if side.infinite() > target or (
+            endless and (side.infinite() >= target or (side.infinite() - target).is_zero())
+        ):
             return Verdict(OK, "infinite")
-    high = truth.high()
-    if high is None:
-        return Verdict(UNDECIDED, "whether it is infinite")
+    if high is None or (not truth.exact and any(not side.infinite() < target for side in low)):
+        return unknown
     for side in high:
         mass = side.infinite()
-        ends = isinstance(side, Smooth) and side.top() is not None
+        ends = truth.exact and isinstance(side, Smooth) and side.top() is not None
         if not (mass < target or (ends and (mass <= target or (mass - target).is_zero()))):
-            return Verdict(UNDECIDED, "whether it is infinite")
+            return unknown
     return Verdict(INFINITE, "finite: the mass at infinity is not above delta", math.inf)
 
 

@@ -335,11 +335,11 @@ class BoundedRange(Smooth):
             return ONE, ONE
         if a.log() >= self.epsilon:
             return ZERO, ZERO
-        root = (a.log() / 2).exp()
-        half, whole = (-self.epsilon / 2).exp(), (-self.epsilon).exp()
-        q = (half / root - whole) / (1 - whole)
-        short = 1 - root * half
-        p = short * short / (1 - whole) + a * q  # a ball around zero has no power, but a square
+        gap = (self.epsilon - a.log()) / 2
+        whole = -(-self.epsilon).expm1()
+        q = (-self.epsilon).exp() * gap.expm1() / whole
+        short = -(-gap).expm1()
+        p = short * short / whole + a * q  # a ball around zero has no power, but a square
         return p, q
 
     def top(self) -> arb | None:
@@ -370,6 +370,13 @@ class Sampled(Smooth):
             return ONE, ONE
         p, q = self.base.tails(inner)
         return (1 - rate) * q + rate * p, q
+
+    def profile(self, a: arb) -> arb:
+        if self.adding:
+            rest = 1 - a * (1 - self.rate)
+            return rest * self.base.profile(a * self.rate / rest) if rest > 0 else super().profile(a)
+        inner = (a - 1 + self.rate) / self.rate
+        return self.rate * self.base.profile(inner) if inner > 0 else super().profile(a)
 
     def infinite(self) -> arb:
         if self.adding:

@@ -293,3 +293,21 @@ def test_far_out_a_gaussian_profile_is_known() -> None:
     middle = side.profile(ball(1.25e11).exp())
     assert abs(middle - ball(0.5)) < 1e-5
     assert Gaussian(ball(40.0)).profile(ball(800.0).exp()) > 0.4
+
+
+def test_infinite_is_true_at_the_edge_of_an_unbounded_loss() -> None:
+    """A Gaussian beside a leak: no epsilon serves the mass at infinity itself, and each larger delta has one."""
+    truth = leaf("zcdp", rho=0.01).plus(leaf("approx_dp", epsilon=1.0, delta=1e-5)).truth
+    assert readouts.epsilon_upper(truth, 1e-5, math.inf).verdict == "ok"
+    assert readouts.epsilon_upper(truth, 2e-5, math.inf).verdict == "infinite"
+
+
+def test_a_tiny_bounded_range_is_known() -> None:
+    for side in (BoundedRange(ball(1e-300)), leaf("exponential", epsilon=1e-300).truth.low()[0]):
+        assert abs(side.profile(ball(1))) < 1e-70
+        assert abs(side.power(ball(0.25)) - 0.25) < 1e-15
+
+
+def test_a_sampled_profile_far_out_is_known() -> None:
+    side = Sampled(Gaussian(ball(1e6)), ball(0.1), adding=False)
+    assert abs(side.profile(ball(5e11).exp()) - ball(0.05)) < 1e-6

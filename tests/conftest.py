@@ -23,3 +23,12 @@ settings.register_profile("campaign", max_examples=2_000, print_blob=True, **_SH
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 pytest_plugins = ["timing"]  # seconds per room at the end
+
+import pytest  # noqa: E402
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """No warning of NumPy leaves the accountant: there it means that a number was not a number for a moment."""
+    for item in items:
+        if {"accounting", "numerics"} & set(item.path.parts):
+            item.add_marker(pytest.mark.filterwarnings("error::RuntimeWarning"))

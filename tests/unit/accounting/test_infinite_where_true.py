@@ -171,3 +171,12 @@ def test_a_cut_batch_is_decided_at_the_edge(ulps: int) -> None:
     found = loss.epsilon(delta=0.5 + ulps * math.ulp(0.25))
     assert (found < math.inf) == (ulps >= 0)
     assert found >= math.log(2.0) * (1 - 1e-12)  # the largest loss when adding
+
+
+@pytest.mark.parametrize("delta", [1e-12, 1e-30, 1e-300])
+def test_an_epoch_never_loses_more_than_one_of_its_steps(delta: float) -> None:
+    """Its profile is followed to 1e-24 only; by joint convexity one step that is always taken is above it."""
+    found = ts.exponential(epsilon=2.0).allocated(steps=3).epsilon_bounds(delta=delta)
+    # The unit takes part in one of three steps, and that step alone may have the largest loss.
+    assert found.lower <= found.upper <= 2.0
+    assert found.upper >= math.log((2.0 + math.exp(1.0)) / 3.0)

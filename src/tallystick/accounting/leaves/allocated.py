@@ -18,7 +18,7 @@ import numpy as np
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
 from tallystick.accounting.compose import repeated
-from tallystick.accounting.leaf import Leaf, check_inside
+from tallystick.accounting.leaf import End, Leaf, check_inside
 from tallystick.accounting.leaves.nested import Half, pair_of_halves
 from tallystick.accounting.pair import DominatingPair
 from tallystick.accounting.polygon import LONGEST
@@ -69,6 +69,10 @@ class Allocated(Leaf):
     @property
     def symmetric(self) -> bool:
         return False
+
+    def end(self, direction: Direction) -> End:
+        """Never above one unamplified step (joint convexity)."""
+        return self.base.end(direction)
 
     def renyi_above(self, direction: Direction, order: float) -> float:
         """Never above one unamplified step (joint convexity)."""

@@ -19,6 +19,7 @@ from referee.balls import ONE, ZERO, ball, near
 from referee.sides import Smooth, Tails
 
 MOST_OUTCOMES = 4000
+UNLISTED = arb(5e-81, 5e-81)
 Outcome = tuple[arb, arb]
 
 
@@ -132,6 +133,8 @@ class Finite(Smooth):
         return Finite(tidy((rest * q + rate * p, q) for p, q in self.outcomes))
 
     def times(self, other: Finite) -> Finite:
+        if isinstance(other, Endless) and not isinstance(self, Endless):
+            return other.times(self)
         if len(self.outcomes) * len(other.outcomes) > MOST_OUTCOMES * 4:
             raise TooMany
         return Finite(tidy((p * x, q * y) for (p, q), (x, y) in product(self.outcomes, other.outcomes)))
@@ -181,6 +184,25 @@ class Endless(Finite):
 
     def top(self) -> arb | None:
         return None
+
+    def tails(self, a: arb) -> Tails:
+        p, q = super().tails(a)
+        return p + UNLISTED, q + UNLISTED
+
+    def profile(self, a: arb) -> arb:
+        return super().profile(a) + UNLISTED
+
+    def power(self, alpha: arb) -> arb:
+        return super().power(alpha) + UNLISTED
+
+    def swapped(self) -> Finite:
+        return Endless(super().swapped().outcomes)
+
+    def sampled(self, rate: arb, *, adding: bool) -> Finite:
+        return Endless(super().sampled(rate, adding=adding).outcomes)
+
+    def times(self, other: Finite) -> Finite:
+        return Endless(super().times(other).outcomes)
 
 
 def _gone(total: arb, common: arb, alone: arb, count: int) -> arb:

@@ -15,7 +15,7 @@ from referee.sides import Gaussian, Side, Smooth
 from referee.worlds import Part, Truth, World, resolved
 
 OK, WRONG, LOOSE, INFINITE, UNDECIDED = "ok", "WRONG", "loose", "infinite", "undecided"
-TIGHT = 1e-60  # a ball this small around the number itself is the number itself
+TIGHT = 1e-60
 LOOSENESS = 0.05
 
 
@@ -36,6 +36,11 @@ def _number(printed: float) -> bool:
     return isinstance(printed, float | int) and not math.isnan(printed)
 
 
+def same(found: arb, number: arb) -> bool:
+    """A ball this small around the number itself is the number itself."""
+    return found.contains(number) and found.rad() < TIGHT * (1 if number.is_zero() else abs(number))
+
+
 def at_least(printed: float, truth: arb, exact: bool = True) -> Verdict:
     """An upper bound must not be below the truth."""
     if not _number(printed):
@@ -45,7 +50,7 @@ def at_least(printed: float, truth: arb, exact: bool = True) -> Verdict:
     claimed = ball(float(printed))
     if claimed < truth:
         return Verdict(WRONG, f">= {shown(truth)}")
-    if claimed >= truth or (truth.contains(claimed) and truth.rad() < TIGHT):
+    if claimed >= truth or same(truth, claimed):
         excess = near((claimed - truth) / truth.abs_upper()) if truth > 0 else near(claimed - truth)
         loose = exact and excess > LOOSENESS and near(claimed - truth) > 1e-12
         return Verdict(LOOSE if loose else OK, f">= {shown(truth)}", excess)
@@ -59,7 +64,7 @@ def at_most(printed: float, ceiling: arb | None, floor: arb | None) -> Verdict:
     claimed = ball(float(printed))
     if ceiling is not None and claimed > ceiling:
         return Verdict(WRONG, f"<= {shown(ceiling)}")
-    if floor is not None and (claimed <= floor or (floor.contains(claimed) and floor.rad() < TIGHT)):
+    if floor is not None and (claimed <= floor or same(floor, claimed)):
         return Verdict(OK, f"<= {shown(floor)}")
     return Verdict(UNDECIDED, f"<= {shown(ceiling)}")
 
@@ -113,7 +118,7 @@ def epsilon_upper(truth: Truth, delta: float, printed: float) -> Verdict:
     found = profile_of(low, ball(printed).exp())
     if found > target:
         return Verdict(WRONG, f"H at the printed epsilon is {shown(found)} > delta")
-    if found <= target or (found.contains(target) and found.rad() < TIGHT):
+    if found <= target or same(found, target):
         return _looseness(truth, target, printed)
     return Verdict(UNDECIDED, f"H at the printed epsilon is {shown(found)}")
 
@@ -172,7 +177,7 @@ def epsilon_lower(truth: Truth, delta: float, printed: float) -> Verdict:
         tops = [side.top() if ends else None for side, ends in zip(high, bounded, strict=True)]
         if all(t is not None for t in tops) and ball(printed) > largest([t for t in tops if t is not None]):
             return Verdict(WRONG, "above the largest loss")
-    if under is not None and (under >= target or (under.contains(target) and under.rad() < TIGHT)):
+    if under is not None and (under >= target or same(under, target)):
         return Verdict(OK)
     return Verdict(UNDECIDED, f"H at the printed lower end is {shown(under)}")
 

@@ -48,13 +48,17 @@ class Asked:
     slowest: Record | None
     engine: float
     referee: float
+    spent: dict[str, float] = field(default_factory=dict)  # the accountant's seconds, by read-out
 
     @classmethod
-    def of(cls, seed: int, row: Row, commit: str, text: str, records: list[Record], spent: float) -> Asked:
+    def of(cls, seed: int, row: Row, commit: str, text: str, records: list[Record], seconds: float) -> Asked:
         verdicts: dict[str, Counter[str]] = defaultdict(Counter)
         asked: dict[str, float] = {}
+        spent: Counter[str] = Counter()
         for record in records:
             verdicts[record.readout][record.verdict] += 1
+            if record.asked not in asked:
+                spent[record.readout] += record.seconds
             asked[record.asked] = record.seconds
         return cls(
             seed,
@@ -67,7 +71,8 @@ class Asked:
             [record for record in records if record.verdict in TOLD],
             max(records, key=lambda r: r.seconds, default=None),
             (engine := sum(asked.values())),
-            max(0.0, spent - engine),
+            max(0.0, seconds - engine),
+            dict(spent),
         )
 
     def line(self) -> str:

@@ -311,3 +311,9 @@ def test_a_tiny_bounded_range_is_known() -> None:
 def test_a_sampled_profile_far_out_is_known() -> None:
     side = Sampled(Gaussian(ball(1e6)), ball(0.1), adding=False)
     assert abs(side.profile(ball(5e11).exp()) - ball(0.05)) < 1e-6
+
+
+def test_a_list_that_was_cut_says_nothing_below_its_cut() -> None:
+    truth = leaf("discrete_gaussian", sigma=2.0, sensitivity=1).times(2).sampled(0.999999).truth
+    assert readouts.delta_lower(truth, 21.25, 2.4e-198).verdict == "undecided"
+    assert readouts.delta_upper(truth, 0.0, 0.1).verdict == "WRONG"

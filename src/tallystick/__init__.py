@@ -35,7 +35,7 @@ _HOMES = {
     "randomized_response": "accounting.losses",
     "renyi_dp": "accounting.losses",
     "zcdp": "accounting.losses",
-    "worst": "accounting.sampling",
+    "worst": "accounting.losses",
     "Ledger": "ledger.book",
     "Partition": "ledger.partition",
     "Receipt": "ledger.pay",
@@ -90,8 +90,8 @@ if TYPE_CHECKING:
     from tallystick.accounting.losses import pure_dp as pure_dp
     from tallystick.accounting.losses import randomized_response as randomized_response
     from tallystick.accounting.losses import renyi_dp as renyi_dp
+    from tallystick.accounting.losses import worst as worst
     from tallystick.accounting.losses import zcdp as zcdp
-    from tallystick.accounting.sampling import worst as worst
     from tallystick.ledger.book import Ledger as Ledger
     from tallystick.ledger.partition import Partition as Partition
     from tallystick.ledger.pay import Receipt as Receipt

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Read = Callable[[str, float], Fraction]
 
 KINDS: dict[str, type[Leaf]] = {}
-"""Every leaf that was defined, by its kind; ``accounting.losses`` and ``accounting.sampling`` define them all."""
+"""Every leaf that was defined, by its kind; ``accounting.losses`` defines them all."""
 
 DEEPEST = 20
 """Leaves inside one another."""

@@ -99,7 +99,8 @@ class PrivacyLoss:
         >>> round(ts.pure_dp(epsilon=1).sampled(rate=0.1).epsilon(delta=0), 6)
         0.158565
         """
-        from tallystick.accounting.sampling import sampled, truncated
+        from tallystick.accounting.leaves.sampled import sampled
+        from tallystick.accounting.leaves.truncated import truncated
 
         if largest is None and population is None:
             return sampled(self, check.probability("rate", rate))
@@ -115,13 +116,13 @@ class PrivacyLoss:
         >>> ts.gaussian(sigma=1).allocated(steps=1) == ts.gaussian(sigma=1)
         True
         """
-        from tallystick.accounting.sampling import allocated
+        from tallystick.accounting.leaves.allocated import allocated
 
         return allocated(self, steps)
 
     def subset(self, *, batch: int, population: int) -> PrivacyLoss:
         """The loss on a random subset of exactly ``batch`` of ``population`` units, REPLACE neighbours."""
-        from tallystick.accounting.sampling import subset
+        from tallystick.accounting.leaves.sampled import subset
 
         return subset(self, batch, population)
 
@@ -145,7 +146,7 @@ class PrivacyLoss:
         >>> round(ts.laplace(scale=1).sampled(rate=0.1).as_replace().delta(epsilon=0), 4)
         0.0632
         """
-        from tallystick.accounting.sampling import replaced
+        from tallystick.accounting.leaves.nested import replaced
 
         return replaced(self)
 
@@ -272,7 +273,7 @@ class PrivacyLoss:
     @staticmethod
     def from_json(text: str) -> PrivacyLoss:
         """The loss written by ``to_json``; what no constructor makes is refused with the field named."""
-        from tallystick.accounting import losses, sampling  # noqa: F401  (they define the leaves)
+        from tallystick.accounting import losses  # noqa: F401  (it defines the leaves)
 
         body = strict_json.read(text, allowed=f"JSON written by to_json ({FORMAT})")
         if not isinstance(body, dict) or body.get("format") != FORMAT:
@@ -345,3 +346,16 @@ def loss_of(leaf: Leaf | None, adjacency: Any, unit: str | None) -> PrivacyLoss:
     """One release of one leaf; nothing at all for None."""
     usual = adjacency is Adjacency.ADD_REMOVE and unit is None
     return PrivacyLoss(() if leaf is None else ((leaf, 1),), EVERYBODY if usual else Protects(adjacency, unit))
+
+
+def as_leaf(loss: PrivacyLoss, operation: str) -> Leaf:
+    """All of a loss as one leaf, for an operation that puts it inside another."""
+    if loss.group != 1:
+        raise InvalidInput(
+            operation, str(loss), "a loss for single units; for_groups is outermost: sample first, then group"
+        )
+    if len(loss.terms) == 1 and loss.terms[0][1] == 1:
+        return loss.terms[0][0]
+    from tallystick.accounting.leaves.nested import Composed
+
+    return Composed(loss.terms)

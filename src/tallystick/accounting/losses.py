@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from tallystick.accounting.adjacency import Adjacency
+from tallystick.accounting.leaves import allocated, nested, sampled, truncated
 from tallystick.accounting.leaves.discrete import discrete_gaussian as discrete_gaussian
 from tallystick.accounting.leaves.discrete import discrete_laplace as discrete_laplace
 from tallystick.accounting.leaves.exponential import exponential as exponential
 from tallystick.accounting.leaves.gaussian import gaussian as gaussian
 from tallystick.accounting.leaves.gaussian import gdp as gdp
 from tallystick.accounting.leaves.laplace import laplace as laplace
+from tallystick.accounting.leaves.nested import worst as worst
 from tallystick.accounting.leaves.pure import approx_dp as approx_dp
 from tallystick.accounting.leaves.pure import pure_dp as pure_dp
 from tallystick.accounting.leaves.renyi import renyi_dp as renyi_dp
@@ -20,6 +22,9 @@ from tallystick.accounting.leaves.tabulated import discrete_pair as discrete_pai
 from tallystick.accounting.leaves.tabulated import from_profile as from_profile
 from tallystick.accounting.leaves.tabulated import from_tradeoff as from_tradeoff
 from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
+
+LEAVES_OF_OTHERS = (allocated, nested, sampled, truncated)
+"""What methods of a loss make of it: each in the file of its leaf, too."""
 
 
 @constructor

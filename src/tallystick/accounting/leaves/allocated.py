@@ -20,8 +20,10 @@ from tallystick.accounting.adjacency import Adjacency, Direction, Protects
 from tallystick.accounting.compose import repeated
 from tallystick.accounting.leaf import End, Leaf, check_inside
 from tallystick.accounting.leaves.nested import Half, pair_of_halves
+from tallystick.accounting.loss import PrivacyLoss, as_leaf
 from tallystick.accounting.pair import DominatingPair
 from tallystick.accounting.polygon import LONGEST
+from tallystick.errors import InvalidInput
 from tallystick.numerics.law import UNIT, Array, Law
 from tallystick.numerics.stoploss import MeanOfRatios
 
@@ -201,3 +203,16 @@ def _deepest(mean: MeanOfRatios, direction: Direction) -> float:
     if direction is Direction.REMOVE or mean.law.zero <= 0.0:
         return LOG_DEEPEST
     return max(LOG_DEEPEST, mean.count * math.log(mean.law.zero) + 0.05)
+
+
+def allocated(loss: PrivacyLoss, steps: int) -> PrivacyLoss:
+    """Random allocation of a loss (see ``PrivacyLoss.allocated``)."""
+    number = check.count("steps", steps, least=1, most=MOST_STEPS)
+    if loss.adjacency is not Adjacency.ADD_REMOVE:
+        raise InvalidInput("adjacency", loss.adjacency.value, "an add/remove loss for random allocation")
+    if not loss.terms:
+        return loss
+    leaf = as_leaf(loss, "allocated")
+    if number == 1:
+        return loss
+    return PrivacyLoss(((Allocated(leaf, number), 1),), loss.protects)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -28,9 +28,10 @@ from tallystick.accounting.leaf import (
     merged,
     written_sum,
 )
+from tallystick.accounting.loss import PrivacyLoss, constructor
 from tallystick.accounting.pair import DominatingPair
 from tallystick.accounting.polygon import LowerProfile, UpperProfile, law_above, law_below
-from tallystick.errors import InvalidInput
+from tallystick.errors import AdjacencyMismatch, InvalidInput
 from tallystick.numerics.law import MOST_BITS, Array, exact_bits, told_from_dust
 
 if TYPE_CHECKING:
@@ -355,3 +356,48 @@ def _replaced_pair(terms: Terms) -> DominatingPair:
     # From below: a record may be replaced by one that changes nothing, so both orders of either direction are attained.
     lower = law_below(remove.below, add.below)
     return DominatingPair(law_above(chained, chained), lower)
+
+
+def replaced(loss: PrivacyLoss) -> PrivacyLoss:
+    """add/remove -> replace (see ``PrivacyLoss.as_replace``)."""
+    if loss.adjacency is Adjacency.REPLACE:
+        return loss
+    if loss.group != 1:
+        raise InvalidInput("as_replace", str(loss), "a loss for single units; convert first, then group")
+    closed: list[tuple[Leaf, int]] = []
+    rest: list[tuple[Leaf, int]] = []
+    for leaf, count in loss.terms:
+        other = leaf.replaced()
+        if other is None:
+            rest.append((leaf, count))
+        else:
+            closed.append((other, count))
+    if rest:
+        closed.append((Replaced(tuple(rest)), 1))
+    return PrivacyLoss(merged(closed), Protects(Adjacency.REPLACE, loss.unit))
+
+
+@constructor
+def worst(*losses: PrivacyLoss) -> PrivacyLoss:
+    """Pointwise worst of several losses: parallel composition over disjoint parts, add/remove only.
+
+    Valid when each unit is in one part and the part is a function of the unit alone (errata 49).
+
+    >>> import tallystick as ts
+    >>> round(ts.worst(ts.pure_dp(epsilon=1), ts.pure_dp(epsilon=2)).epsilon(delta=0), 9)
+    2.0
+    """
+    if not losses:
+        raise InvalidInput("losses", losses, "at least one loss")
+    for loss in losses:
+        if not isinstance(loss, PrivacyLoss):
+            raise InvalidInput("losses", loss, "PrivacyLoss objects")
+        if loss.adjacency is not Adjacency.ADD_REMOVE:
+            raise AdjacencyMismatch(loss.adjacency, Adjacency.ADD_REMOVE)
+        if loss.group != 1:
+            raise InvalidInput("worst", str(loss), "losses for single units; group the result")
+    protects = reduce(Protects.joined, (loss.protects for loss in losses))
+    members = tuple(sorted({loss.terms for loss in losses}, key=str))
+    if len(members) > 1:
+        members = tuple(m for m in members if m)
+    return PrivacyLoss(members[0] if len(members) == 1 else ((Worst(members), 1),), protects)

@@ -14,6 +14,7 @@ from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
 from tallystick.accounting.bounds import Bounds
 from tallystick.accounting.leaf import End, Leaf, check_inside, shown
+from tallystick.accounting.loss import PrivacyLoss, as_leaf
 from tallystick.accounting.pair import DominatingPair, joined_at_zero, mixed_loss, unmixed_loss
 from tallystick.errors import InvalidInput
 from tallystick.numerics.law import UNIT
@@ -22,6 +23,7 @@ from tallystick.rounding import LEAST
 if TYPE_CHECKING:
     from tallystick.accounting.rigorous import Ask
     from tallystick.numerics.rigorous.laws import BallLaw
+
 
 LOSS = 16.0 * UNIT
 """Relative rounding of a loss >= 0 that goes through the map of sampling or back, and of a quotient."""
@@ -190,3 +192,42 @@ def sampled_renyi(plain: float, rate: float, order: float) -> float:
         return math.inf
     norm = float(np.logaddexp(math.log1p(-rate), math.log(rate) + exponent)) if rate < 1.0 else exponent
     return min(plain, order / (order - 1.0) * norm * (1.0 + 1e-14) + 1e-15)
+
+
+def sampled(loss: PrivacyLoss, rate: float) -> PrivacyLoss:
+    """Poisson sampling of a loss (see ``PrivacyLoss.sampled``)."""
+    if loss.adjacency is not Adjacency.ADD_REMOVE:
+        raise InvalidInput(
+            "adjacency", loss.adjacency.value, "an add/remove loss for Poisson sampling; use .subset() for REPLACE"
+        )
+    leaf = as_leaf(loss, "sampled") if loss.terms else None
+    if rate == 0.0 or leaf is None:
+        return PrivacyLoss((), loss.protects)
+    if rate == 1.0:
+        return loss
+    if isinstance(leaf, Sampled):
+        # Sampling twice is sampling at the product rate.
+        return PrivacyLoss(((Sampled(leaf.base, _product(leaf.rate, rate)), 1),), loss.protects)
+    return PrivacyLoss(((Sampled(leaf, max(rate, check.SMALLEST_RATE)), 1),), loss.protects)
+
+
+def _product(first: float, second: float) -> float:
+    """The product of two rates, rounded up."""
+    product = max(first * second, check.SMALLEST_RATE)
+    return product if Fraction(product) >= Fraction(first) * Fraction(second) else math.nextafter(product, 1.0)
+
+
+def subset(loss: PrivacyLoss, batch: int, population: int) -> PrivacyLoss:
+    """Fixed-size subset sampling of a REPLACE loss (see ``PrivacyLoss.subset``)."""
+    whole = check.count("population", population, least=1)
+    part = check.count("batch", batch, least=0, most=whole)
+    if loss.adjacency is not Adjacency.REPLACE:
+        raise InvalidInput(
+            "adjacency", loss.adjacency.value, "a REPLACE loss for subset sampling; construct with adjacency='replace'"
+        )
+    if part == 0 or not loss.terms:
+        return PrivacyLoss((), loss.protects)
+    leaf = as_leaf(loss, "subset")
+    if part == whole:
+        return loss
+    return PrivacyLoss(((Subset(leaf, part, whole), 1),), loss.protects)

@@ -17,8 +17,10 @@ from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
 from tallystick.accounting.leaf import End, Leaf, check_inside, shown
 from tallystick.accounting.leaves.pure import two_point_law
-from tallystick.accounting.leaves.sampled import Sampled
+from tallystick.accounting.leaves.sampled import Sampled, sampled
+from tallystick.accounting.loss import PrivacyLoss, as_leaf
 from tallystick.accounting.pair import DominatingPair
+from tallystick.errors import InvalidInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,3 +98,17 @@ def binomial_tail(trials: int, chance: float, least: int) -> float:
     log_first = parts[0] - parts[1] - parts[2] + powers[0] + powers[1]
     rounding = 2.0**-48 * (sum(parts) + abs(powers[0]) + abs(powers[1]) + 1.0)
     return min(1.0, math.exp(log_first + rounding) / (1.0 - ratio))
+
+
+def truncated(loss: PrivacyLoss, rate: float, largest: int | None, population: int | None) -> PrivacyLoss:
+    """Poisson sampling with batches cut at ``largest`` (see ``PrivacyLoss.sampled``)."""
+    if largest is None or population is None:
+        missing = "largest" if largest is None else "population"
+        raise InvalidInput(missing, None, "both largest= and population=: the cut is rare only among so many units")
+    most = check.count("largest", largest, least=1)
+    whole = check.count("population", population, least=1)
+    plain = sampled(loss, rate)
+    if not plain.terms or most >= whole:
+        return plain
+    leaf = Truncated(as_leaf(loss, "sampled"), max(rate, check.SMALLEST_RATE), most, whole)
+    return PrivacyLoss(((leaf, 1),), loss.protects)

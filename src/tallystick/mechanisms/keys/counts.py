@@ -15,7 +15,7 @@ import numpy as np
 
 from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency, Protects
-from tallystick.accounting.sampling import worst
+from tallystick.accounting.leaves.nested import worst
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms.base import Mechanism
 from tallystick.mechanisms.exact.randomness import Source

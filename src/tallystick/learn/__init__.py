@@ -12,7 +12,10 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_HOMES: dict[str, str] = {}
+_HOMES: dict[str, str] = {
+    "SgdPlan": "training",
+    "sgd_plan": "training",
+}
 _ROOMS: tuple[str, ...] = ()
 
 __all__ = sorted([*_HOMES, *_ROOMS])

@@ -31,6 +31,7 @@ _HOMES = {
     "gdp": "accounting.losses",
     "laplace": "accounting.losses",
     "no_loss": "accounting.losses",
+    "objective_perturbation": "accounting.losses",
     "pure_dp": "accounting.losses",
     "randomized_response": "accounting.losses",
     "renyi_dp": "accounting.losses",
@@ -87,6 +88,7 @@ if TYPE_CHECKING:
     from tallystick.accounting.losses import gdp as gdp
     from tallystick.accounting.losses import laplace as laplace
     from tallystick.accounting.losses import no_loss as no_loss
+    from tallystick.accounting.losses import objective_perturbation as objective_perturbation
     from tallystick.accounting.losses import pure_dp as pure_dp
     from tallystick.accounting.losses import randomized_response as randomized_response
     from tallystick.accounting.losses import renyi_dp as renyi_dp

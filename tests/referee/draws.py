@@ -128,6 +128,14 @@ def zcdp(rng: random.Random, wild: bool, replaced: bool | None) -> Expression:
     return leaf("zcdp", rho=rho, delta=min(delta, 0.999), replaced=replaced)
 
 
+def objective_perturbation(rng: random.Random, wild: bool, replaced: bool | None) -> Expression:
+    """Known for added and removed records only; about replaced ones it speaks through ``as_replace``."""
+    sigma = rng.choice([0.05, 1e3, 1e9, spread(rng, 0.05, 1e3)]) if wild else a_scale(rng, False)
+    ridge = rng.choice([0.01, 1e15, 1e3]) if wild else rng.choice([0.1, 0.5, 1.0, spread(rng, 0.02, 50)])
+    made = leaf("objective_perturbation", sigma=sigma, ridge=ridge, replaced=False)
+    return made.as_replace() if replaced else made
+
+
 MAKERS: dict[str, Callable[[random.Random, bool, bool | None], Expression]] = {
     "no_loss": lambda rng, wild, rep: leaf("no_loss", replaced=rep),
     "pure_dp": lambda rng, wild, rep: leaf("pure_dp", epsilon=an_epsilon(rng, wild), replaced=rep),
@@ -148,6 +156,7 @@ MAKERS: dict[str, Callable[[random.Random, bool, bool | None], Expression]] = {
     "from_tradeoff": from_tradeoff,
     "from_profile": from_profile,
     "discrete_pair": discrete_pair,
+    "objective_perturbation": objective_perturbation,
 }
 
 

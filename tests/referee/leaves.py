@@ -10,7 +10,7 @@ from typing import Any
 
 from flint import arb
 
-from referee.balls import ONE, ZERO, ball, within
+from referee.balls import ONE, ZERO, ball, normal_tail, within
 from referee.finite import Finite, hull, meet, pair_of, tidy
 from referee.lattice import DiscreteGaussian, DiscreteLaplace
 from referee.sides import BoundedRange, Gaussian, Laplace
@@ -222,6 +222,25 @@ def _known(mass: float, defect: float) -> arb:
     return within(exactly, 2 * defect) if defect and mass else exactly
 
 
+def objective_perturbation(*, sigma: float, ridge: float, replaced: bool = False) -> Truth:
+    """A Gaussian of that sigma, and logistic regression of one record of one number against none, told in cells.
+
+    With the record, x = y = 1, noise s(-t) - ridge t has t as its minimiser, s the logistic function; without it
+    -ridge t has.  Both fall as t grows, so a cell of t has the normal mass between its ends.
+    """
+    s, strength = ball(sigma), ball(ridge)
+    # Cells where the noise is within a few sigma of its middle, and where the record's gradient changes.
+    ends = sorted({k / 2 for k in range(-12, 13)} | {k * sigma / ridge / 2 for k in range(-10, 11)})
+    tails = [
+        (normal_tail((1 / (1 + ball(t).exp()) - strength * ball(t)) / s), normal_tail(-strength * ball(t) / s))
+        for t in ends
+    ]
+    steps = [(ZERO, ZERO), *tails, (ONE, ONE)]
+    told = Finite(tidy((_positive(p1 - p0), _positive(q1 - q0)) for (p0, q0), (p1, q1) in itertools.pairwise(steps)))
+    plain = Part(Gaussian(1 / s))
+    return Truth([((plain,), (plain,)), ((Part(told),), (Part(told.swapped()),))], None, replaced)
+
+
 LEAVES: dict[str, Callable[..., Truth]] = {
     f.__name__: f
     for f in (
@@ -240,5 +259,6 @@ LEAVES: dict[str, Callable[..., Truth]] = {
         from_tradeoff,
         from_profile,
         discrete_pair,
+        objective_perturbation,
     )
 }

@@ -145,13 +145,14 @@ def impossible(leaf: str, transformation: str, readout: str) -> str | None:
             return LAW_UNKNOWN
         if transformation in ("subset", "worst", "allocated", "nested", "as_replace", "truncated"):
             return REPLACED_HULL
-        if leaf in ("exponential", "from_tradeoff", "from_profile"):
+        if leaf in ("exponential", "from_tradeoff", "from_profile", "objective_perturbation"):
             return REPLACED_HULL
         if readout == "privacy_loss.characteristic_function" and leaf in ("discrete_gaussian",):
             return "estimated by moments and cdf"
     if "rigorous" in readout and (
         transformation in ("subset", "allocated", "truncated", "nested", "for_groups", "as_replace", "worst")
-        or leaf in ("zcdp", "renyi_dp", "from_tradeoff", "from_profile", "randomized_response")
+        or leaf
+        in ("zcdp", "renyi_dp", "from_tradeoff", "from_profile", "randomized_response", "objective_perturbation")
     ):
         return NO_RIGOROUS
     return None

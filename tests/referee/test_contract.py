@@ -26,6 +26,7 @@ LEAF_PARAMETERS = {
     "from_tradeoff": {"f"},
     "from_profile": {"f"},
     "discrete_pair": {"p", "q"},
+    "objective_perturbation": {"sigma", "ridge"},
 }
 
 

@@ -13,6 +13,7 @@ from tallystick.accounting.leaves.gaussian import gaussian as gaussian
 from tallystick.accounting.leaves.gaussian import gdp as gdp
 from tallystick.accounting.leaves.laplace import laplace as laplace
 from tallystick.accounting.leaves.nested import worst as worst
+from tallystick.accounting.leaves.objective import objective_perturbation as objective_perturbation
 from tallystick.accounting.leaves.pure import approx_dp as approx_dp
 from tallystick.accounting.leaves.pure import pure_dp as pure_dp
 from tallystick.accounting.leaves.renyi import renyi_dp as renyi_dp

@@ -143,6 +143,16 @@ def _kinks(profile: _Profile, rounding: float) -> tuple[Array, float]:
     return masses, float(leaves[0])
 
 
+def bridge(profile: UpperProfile, before: float, after: float) -> Array:
+    """Masses at the knots of a profile that is joined to other curves: ``before`` and ``after`` are their slopes times
+    the level, at the first knot and at the last."""
+    masses, leaves = _kinks(profile, KINK)
+    masses[-1] -= after * (1.0 - KINK)
+    first = before * (1.0 + KINK) - leaves * (1.0 - KINK)
+    found: Array = np.maximum(0.0, np.append(first, masses))
+    return found
+
+
 def _hull(ahead: _Profile, behind: _Profile) -> tuple[_Profile, _Profile]:
     """The convex hull from below of both halves together.
 

@@ -15,6 +15,7 @@ from typing import Any
 _HOMES: dict[str, str] = {
     "SgdPlan": "training",
     "sgd_plan": "training",
+    "LogisticRegression": "logistic",
 }
 _ROOMS: tuple[str, ...] = ()
 

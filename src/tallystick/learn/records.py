@@ -158,7 +158,11 @@ def scaled(rows: Array, norm: float, *, constant: float = 0.0) -> Array:
     largest = np.abs(wide).max(axis=1, initial=0.0, keepdims=True)
     unit = np.where(largest > 0.0, largest, 1.0)
     shape = wide / unit  # in units of the largest entry, so that nothing overflows
-    room = norm * WITHIN / np.sqrt(np.sum(shape**2, axis=1, keepdims=True).clip(min=1.0))
+    # Column by column: a sum over the whole array could round one row differently when another is gone.
+    squares = np.zeros_like(unit)
+    for column in shape.T:
+        squares[:, 0] += column * column
+    room = norm * WITHIN / np.sqrt(squares.clip(min=1.0))
     return np.ascontiguousarray(np.where(unit > room, shape * room, wide))
 
 

@@ -126,6 +126,13 @@ from tallystick.theorems.noise import (
     mean_release_error,
     queries_where_advanced_wins,
 )
+from tallystick.theorems.objective import (
+    best_split,
+    perturbation_error,
+    perturbation_ridge,
+    perturbed_density,
+    softmax_perturbation_delta,
+)
 from tallystick.theorems.optimal import (
     optimal_composition_delta,
     optimal_composition_epsilon,
@@ -209,6 +216,7 @@ __all__ = [
     "basic_composition",
     "best_delta_slack",
     "best_rdp_to_approx",
+    "best_split",
     "bounded_range_to_zcdp",
     "central_rate",
     "chained",
@@ -273,6 +281,9 @@ __all__ = [
     "optimal_composition_points",
     "parallel_composition",
     "parallel_tradeoff",
+    "perturbation_error",
+    "perturbation_ridge",
+    "perturbed_density",
     "play",
     "pointwise_max",
     "poisson_pairs",
@@ -304,6 +315,7 @@ __all__ = [
     "sampled_gaussian_log_moment",
     "sampling_rate_for",
     "small_epsilon_tv",
+    "softmax_perturbation_delta",
     "step_epsilon",
     "step_epsilon_printed",
     "subsampled_approx_tradeoff",

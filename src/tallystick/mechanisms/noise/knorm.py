@@ -104,16 +104,14 @@ class _Shape:
             return None
         if self.norm is Norm.L1:
             return sizes, doubt
-        points = [uniform.near() for uniform in self.direction]
         if self.norm is Norm.LINF:
-            return [length * point for point in points], doubt
+            return [length * uniform.near() for uniform in self.direction], doubt
         normals: list[float] = []
-        for x, y in zip(points[0::2], points[1::2], strict=True):
-            s = x * x + y * y
-            if not _RIM < s < 1 - _RIM:
+        for x, y in zip(self.direction[0::2], self.direction[1::2], strict=True):
+            pair = _polar(x.near(), y.near())
+            if pair is None:
                 return None
-            factor = math.sqrt(-2 * math.log(s) / s)
-            normals += [x * factor, y * factor]
+            normals += pair
         norm = math.hypot(*normals[:dimension])
         if norm < 0.05 * math.sqrt(dimension):
             return None
@@ -144,6 +142,45 @@ class _Shape:
             factor = digits.sqrt(digits.divide(digits.add(log, log), s))
             normals += [digits.multiply(across, factor), digits.multiply(up, factor)]
         return normals
+
+
+def _polar(x: float, y: float) -> list[float] | None:
+    """The pair of normals of a point of the disk, within 2^-38, or None next to its centre or rim."""
+    s = x * x + y * y
+    if not _RIM < s < 1 - _RIM:
+        return None
+    factor = math.sqrt(-2 * math.log(s) / s)
+    return [x * factor, y * factor]
+
+
+NORMAL_ERROR = 2.0**-36
+"""How far a double of ``near_normals`` is at most from the real number it stands for."""
+
+
+def near_normals(count: int, source: Source) -> NDArray[np.float64]:
+    """Independent standard normals: real numbers of exactly that law, each told in float64 within ``NORMAL_ERROR``.
+
+    Never a release by themselves: for what is computed from real noise and covers the error (docs/theory/k-norm.md).
+
+    >>> from tallystick.mechanisms.exact.randomness import SYSTEM
+    >>> near_normals(3, SYSTEM).shape
+    (3,)
+    """
+    found: list[float] = []
+    while len(found) < count:
+        x, y = _in_disk(source)
+        found += _polar(x.near(), y.near()) or _polar_in_decimals(_Shape(Norm.L2, [], [x, y]), source)
+    return np.array(found[:count])
+
+
+def _polar_in_decimals(shape: _Shape, source: Source) -> list[float]:
+    digits = 40
+    while True:
+        pair = shape._normals(Digits(digits))
+        if all(end.high - end.low < Decimal(NORMAL_ERROR) / 4 for end in pair):
+            return [float(end.low) for end in pair]
+        shape.refine(source)
+        digits += 25
 
 
 def _in_disk(source: Source) -> tuple[_Uniform, _Uniform]:

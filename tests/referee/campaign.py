@@ -106,8 +106,8 @@ class Shard:
 
     def ask(self, row: Row, wanted: tuple[str, ...], head: str) -> Asked:
         started = time.process_time()
-        made = drawn(self.seed, row.leaf, row.transformation, row.draws)
-        records = ask_all(made, f"{self.seed}/{row.leaf}/{row.transformation}/{row.draws}", wanted)
+        made = drawn(self.seed, row.leaf, row.transformation, row.next_draw)
+        records = ask_all(made, f"{self.seed}/{row.leaf}/{row.transformation}/{row.next_draw}", wanted)
         return Asked.of(self.seed, row, head, made.text, records, time.process_time() - started)
 
     def progress(self, rows: list[Row], turn: int) -> str:

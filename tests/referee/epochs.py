@@ -98,6 +98,9 @@ def roughly(base: Gaussian, a: float) -> float:
     """Removing, in doubles: to find where the exact value is wanted."""
     mu, c = near(base.mu), 2 * a
     edge = (math.log(c) + mu**2 / 2) / mu
+    beyond = float((1 - c) * ndtr(-edge) + ndtr(mu - edge))
+    if edge <= -18:
+        return beyond / 2
     panels = np.array(_panels(mu, edge, c))
     nodes = np.array([[near(x), near(w)] for x, w in gauss_nodes()])
     half = panels[:, 1:] / 2
@@ -105,4 +108,4 @@ def roughly(base: Gaussian, a: float) -> float:
     level = np.log(np.maximum(-c * np.expm1(-mu * away), 1e-300)) / mu
     stick = ndtr(mu / 2 - level) - np.exp(mu * level) * ndtr(-mu / 2 - level)
     weight = nodes[:, 1] * half * np.exp(-((edge - away) ** 2) / 2) / math.sqrt(2 * math.pi)
-    return float((weight * stick).sum() + (1 - c) * ndtr(-edge) + ndtr(mu - edge)) / 2
+    return (float((weight * stick).sum()) + beyond) / 2

@@ -64,7 +64,7 @@ class Asked:
             seed,
             row.leaf,
             row.transformation,
-            row.draws,
+            row.next_draw,
             commit,
             text,
             {cell: dict(counts) for cell, counts in verdicts.items()},
@@ -98,6 +98,12 @@ class Row:
     @property
     def draws(self) -> int:
         return len(self.asked)
+
+    @property
+    def next_draw(self) -> int:
+        """The first number that was not asked; a line taken out of a shard is asked again."""
+        seen = {asked.draw for asked in self.asked}
+        return next(n for n in range(len(seen) + 1) if n not in seen)
 
     def take(self, asked: Asked) -> None:
         self.asked.append(asked)

@@ -263,6 +263,7 @@ def test_two_steps_lie_between_merged_and_pulled_outcomes(base: Gaussian | Lapla
         assert near(pulled.profile(a) - merged.profile(a)) < 0.02
         assert abs(add - (1 - a + a * epochs.removing(base, 1 / a))) < 1e-11
     if isinstance(base, Gaussian):
+        assert epochs.roughly(base, 1e-3) == pytest.approx(1 - 1e-3, rel=1e-6)
         assert epochs.roughly(base, 1.1) == pytest.approx(near(epochs.removing(base, ball(1.1))), rel=1e-9)
 
 

@@ -24,6 +24,7 @@ from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 
 try:
     from sklearn.base import BaseEstimator
+    from sklearn.exceptions import DataConversionWarning
 except ImportError:
     raise Unavailable("estimators need scikit-learn; works: pip install 'tallystick[learn]'") from None
 
@@ -122,6 +123,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         recipe = self._recipe()
         data = given(X, y, units)
         self._check(data)
+        if len(getattr(y, "shape", ())) == 2:
+            told = "A column-vector y was passed when a 1d array was expected; y.ravel() is meant"
+            warnings.warn(told, DataConversionWarning, stacklevel=2)
         fit = Fit(recipe, data, self._loss(recipe), self.rows_per_unit)
         if account is None:
             self._unpaid(why=why, key=key, delta=delta)
@@ -139,7 +143,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         """Refuse what is public and wrong, before the charge; a subclass adds its own."""
         if data.targets is None:
             # The words are scikit-learn's own, which its checks look for.
-            raise InvalidInput("y", None, "one target per row; this estimator requires y to be passed, but it is None")
+            told = "this estimator requires y to be passed, but the target y is None"
+            raise InvalidInput("y", None, f"one target per row: {told}")
 
     def _unpaid(self, **options: Any) -> None:
         for name, value in options.items():

@@ -316,18 +316,23 @@ class LogisticRegression(ClassifierMixin, Estimator):  # type: ignore[misc]  # s
 
     def decision_function(self, X: Any) -> Array:
         """Scores: one number per row for two classes (positive: the second one), else one per class."""
-        check_is_fitted(self, "coef_")
-        rows = matrix("X", X)
-        if rows.shape[1] != self.n_features_in_:
-            name = type(self).__name__  # the words are scikit-learn's own, which its checks look for
-            raise InvalidInput(
-                "X", f"shape {rows.shape}", f"X has {rows.shape[1]} features, but {name} is expecting "
-                f"{self.n_features_in_} features as input"
-            )  # fmt: skip
+        rows = self._like_fitted(X)
         if not np.isfinite(rows).all():
             raise InvalidInput("X", "an array with NaN or infinity", "finite numbers")
         scores: Array = scaled(rows, float(self.row_norm)) @ self.coef_.T + self.intercept_
         return scores[:, 0] if len(self.coef_) == 1 else scores
+
+    def _like_fitted(self, X: Any) -> Array:
+        """Rows as wide as those of the fit."""
+        check_is_fitted(self, "coef_")
+        rows = matrix("X", X)
+        if rows.shape[1] != self.n_features_in_:
+            # The words are scikit-learn's own, which its checks look for.
+            told = (
+                f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} features"
+            )
+            raise InvalidInput("X", f"shape {rows.shape}", f"{told} as input")
+        return rows
 
     def predict(self, X: Any) -> np.ndarray[Any, Any]:
         """The likeliest class of each row."""
@@ -356,6 +361,7 @@ class LogisticRegression(ClassifierMixin, Estimator):  # type: ignore[misc]  # s
 
         ``score(X, y, account=..., why=..., epsilon=...)`` charges ``epsilon`` and answers a noisy share.
         """
+        self._like_fitted(X)
         return Scored.of(self, X, y, rows_per_unit=self.rows_per_unit, public=public, options=options)
 
 

@@ -70,6 +70,8 @@ def matrix(name: str, X: Any) -> Array:
     if hasattr(X, "toarray") and not isinstance(X, np.ndarray):
         raise InvalidInput(name, "a sparse matrix", "a dense array: noise is dense")
     array = _numeric(name, X, allowed)
+    if array.ndim == 1:
+        raise InvalidInput(name, f"shape {array.shape}", f"{allowed}. Reshape your data: reshape(-1, 1) is one feature")
     if array.ndim != 2 or array.shape[1] == 0:
         raise InvalidInput(name, f"shape {array.shape}", allowed)
     return array
@@ -84,6 +86,8 @@ def _numeric(name: str, value: Any, allowed: str) -> Array:
         array = np.asarray(value)
     except Exception:
         raise InvalidInput(name, f"a value of type {type(value).__name__}", allowed) from None
+    if array.dtype.kind == "c":
+        raise InvalidInput(name, f"dtype {array.dtype}", f"{allowed}. Complex data not supported")
     if array.dtype.kind not in "buif":
         raise InvalidInput(name, f"dtype {array.dtype}", allowed)
     with np.errstate(all="ignore"):

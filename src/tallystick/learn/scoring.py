@@ -74,8 +74,8 @@ class Scored:
         if why is None or epsilon is None:
             raise InvalidInput("why" if why is None else "epsilon", None, "a reason and the price of the score")
         data = given(X, y, options.get("units"))
-        if data.targets is None or data.width != model.n_features_in_:
-            raise InvalidInput("X", f"{data.width} columns", "rows like those of the fit, each with its label")
+        if data.targets is None:
+            raise InvalidInput("y", None, "one label per row")
         rows = check.count("rows_per_unit", rows_per_unit, least=1)
         noise = add_discrete_laplace(epsilon=epsilon, sensitivity=rows, dimension=2, changed=2)
         release = Scored(model, data, noise, rows)

@@ -16,6 +16,7 @@ _HOMES: dict[str, str] = {
     "SgdPlan": "training",
     "sgd_plan": "training",
     "LogisticRegression": "logistic",
+    "LinearRegression": "linear",
 }
 _ROOMS: tuple[str, ...] = ()
 

@@ -116,16 +116,17 @@ def clamped_sum_sensitivity(*, lower: float, upper: float, adjacency: Adjacency 
 
 
 def regression_statistics(*, covariates: int, intercept: bool = True) -> int:
-    """How many sums a private linear regression releases: 3p + C(p, 2), plus the sum of y with an intercept.
+    """How many sums a private linear regression releases: 3p + C(p, 2) + 1 with an intercept, 2p + C(p, 2) without.
 
-    Section 3.8 of the lecture notes leaves the sum of y out (erratum 35: released but not budgeted);
+    Section 3.8 of the lecture notes leaves the sum of y out (erratum 35: released but not budgeted), and without an
+    intercept the sums of x are not needed (erratum 58); where the number of rows is private it is one more;
     page ``theory/laplace-mechanism.md``. Noise scale per sum of values in [0, 1]: this number over epsilon.
 
     >>> regression_statistics(covariates=3), regression_statistics(covariates=3, intercept=False)
-    (13, 12)
+    (13, 9)
     """
     p = require.steps("covariates", covariates)
-    return 3 * p + p * (p - 1) // 2 + (1 if intercept else 0)
+    return 2 * p + p * (p - 1) // 2 + (p + 1 if intercept else 0)
 
 
 def local_rate(*, people: int, epsilon: float, moments: float = math.inf) -> float:

@@ -46,6 +46,13 @@ def test_erratum_35_the_printed_regression_budget_leaves_a_sum_out():
     assert needed / scale <= epsilon
 
 
+def test_erratum_58_without_an_intercept_the_sums_of_x_are_not_needed():
+    # the normal equations of p columns without a constant one: p(p + 1)/2 different entries of X'X and p of X'y
+    p = 3
+    needed = p * (p + 1) // 2 + p
+    assert theorems.regression_statistics(covariates=p, intercept=False) == needed == 9  # the notes' list has 12
+
+
 def test_erratum_49_a_split_that_looks_at_the_whole_table_breaks_parallel_composition():
     # release the size of the lower half, split at the rounded mean: one new record moves several others
     def lower_half(records):

@@ -317,7 +317,7 @@ CLAIMS: dict[str, Claim] = {
     "clamped_sum_sensitivity": Claim(UPPER, sensitivity, make=range_of),
     "regression_statistics": Claim(
         EXACT,
-        lambda covariates, intercept: M(3 * covariates + math.comb(covariates, 2) + intercept),
+        lambda covariates, intercept: M(2 * covariates + math.comb(covariates, 2) + intercept * (covariates + 1)),
         draws={"intercept": lambda rng: rng.random() < 0.5},
     ),
     "local_rate": Claim(

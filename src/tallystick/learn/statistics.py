@@ -1,0 +1,128 @@
+"""Noisy sums of products, and the linear regression read from them: everything here is post-processing and free.
+
+Rows u (the constant column included) and targets v are in units of their bounds. With noise deviations V on the upper
+triangle of X'X and on X'y the delta method gives (docs/theory/linear-regression.md)
+
+    theta = M^-1 X'y, M = X'X + ridge I         d theta = M^-1 (d X'y - d X'X theta)
+    Cov[d X'X theta]_ii = sum_j V_ij theta_j^2, and V_ij theta_i theta_j off the diagonal
+    sampling: M^-1 X'X M^-1 RSS / (n - d), RSS = y'y - 2 theta'X'y + theta'X'X theta
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tallystick.errors import Refused
+
+Array = NDArray[np.float64]
+
+MISS = 0.05
+"""AdaSSP's rho: the noise matrix is longer than ``tall`` with about this probability."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Statistics:
+    """Released sums in units of the bounds; ``yy`` and ``rows`` are None where they were not bought.
+
+    >>> one = np.array([[4.0]])
+    >>> Statistics(one, np.array([2.0]), None, 0.0 * one, np.zeros(1), 0.0, None).solve(0.0).tolist()
+    [0.5]
+    """
+
+    xx: Array
+    xy: Array
+    yy: float | None
+    xx_variance: Array
+    xy_variance: Array
+    yy_variance: float
+    rows: float | None
+
+    @property
+    def width(self) -> int:
+        """Number of columns, the constant one included."""
+        return len(self.xy)
+
+    @property
+    def least_eigenvalue(self) -> float:
+        """Of the noisy X'X, which may be negative."""
+        return float(np.linalg.eigvalsh(self.xx)[0])
+
+    @property
+    def tall(self) -> float:
+        """What the noise can do to an eigenvalue: s sqrt(d log(2 d^2 / rho)) (Wang 2018, AdaSSP)."""
+        deviation = math.sqrt(float(self.xx_variance.max(initial=0.0)))
+        return deviation * math.sqrt(self.width * math.log(2.0 * self.width**2 / MISS))
+
+    def least_ridge(self) -> float:
+        """AdaSSP's ridge: as much as lifts the least eigenvalue above the noise, and nothing where it is above."""
+        return max(0.0, self.tall - self.least_eigenvalue)
+
+    def stable_ridge(self, asked: float) -> float:
+        """``asked``, or what makes X'X positive by one deviation of its noise where that is more."""
+        deviation = math.sqrt(float(self.xx_variance.max(initial=0.0)))
+        floor = max(deviation, 1e-9 * float(np.abs(self.xx).max(initial=0.0)), 1e-300)
+        return max(asked, floor - self.least_eigenvalue)
+
+    def solve(self, ridge: float) -> Array:
+        """The coefficients of the columns."""
+        return np.asarray(np.linalg.solve(self.matrix(ridge), self.xy), dtype=np.float64)
+
+    def matrix(self, ridge: float) -> Array:
+        """X'X with the ridge."""
+        return self.xx + ridge * np.eye(self.width)
+
+    def noise_covariance(self, theta: Array, ridge: float) -> Array:
+        """Of the coefficients, over the privacy noise alone, to first order."""
+        moved = self.xx_variance * np.outer(theta, theta)
+        np.fill_diagonal(moved, self.xx_variance @ theta**2)
+        inverse = np.linalg.inv(self.matrix(ridge))
+        return np.asarray(inverse @ (moved + np.diag(self.xy_variance)) @ inverse.T)
+
+    def covariance(self, theta: Array, ridge: float) -> Array:
+        """Of the coefficients, over sampling and noise; refused where the delta method says nothing."""
+        if self.yy is None or self.rows is None:
+            raise Refused(
+                "no interval: the spread of the targets around the line was not released. Works: method='gram' with "
+                "fit_intercept=True, which buys y'y and the number of rows"
+            )
+        if ridge > 0.0 or self.least_eigenvalue <= self.tall or self.rows <= 2 * self.width:
+            raise Refused(
+                "no interval: the noise, or a ridge, decides some direction of the features, where an interval would "
+                "say nothing about the data. Works: a larger epsilon, more rows, or fewer features"
+            )
+        inverse = np.linalg.inv(self.xx)
+        spread = self.residual_squares(theta) / (self.rows - self.width)
+        return np.asarray(spread * inverse + self.noise_covariance(theta, ridge))
+
+    def residual_squares(self, theta: Array) -> float:
+        """Sum of squares around the line; at least one deviation of its own noise."""
+        assert self.yy is not None
+        found = self.yy - 2.0 * theta @ self.xy + theta @ self.xx @ theta
+        weights = np.outer(theta**2, theta**2) * self.xx_variance
+        in_xx = 2.0 * float(weights.sum()) - float(np.trace(weights))  # each pair counts twice in the sum
+        noise = self.yy_variance + 4.0 * float(self.xy_variance @ theta**2) + in_xx
+        return max(float(found), math.sqrt(noise))
+
+    def to_data(self) -> dict[str, Any]:
+        """As plain JSON data."""
+        return {
+            "xx": self.xx.tolist(), "xy": self.xy.tolist(), "yy": self.yy, "rows": self.rows,
+            "xx_variance": self.xx_variance.tolist(), "xy_variance": self.xy_variance.tolist(),
+            "yy_variance": self.yy_variance,
+        }  # fmt: skip
+
+
+def symmetric(triangle: Array, width: int) -> Array:
+    """The symmetric matrix of an upper triangle written row by row.
+
+    >>> symmetric(np.array([1.0, 2.0, 3.0]), 2).tolist()
+    [[1.0, 2.0], [2.0, 3.0]]
+    """
+    matrix = np.zeros((width, width))
+    matrix[np.triu_indices(width)] = triangle
+    return np.asarray(matrix + np.triu(matrix, 1).T)

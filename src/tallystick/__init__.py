@@ -36,6 +36,7 @@ _HOMES = {
     "randomized_response": "accounting.losses",
     "renyi_dp": "accounting.losses",
     "zcdp": "accounting.losses",
+    "selected": "accounting.losses",
     "worst": "accounting.losses",
     "Ledger": "ledger.book",
     "Partition": "ledger.partition",
@@ -92,6 +93,7 @@ if TYPE_CHECKING:
     from tallystick.accounting.losses import pure_dp as pure_dp
     from tallystick.accounting.losses import randomized_response as randomized_response
     from tallystick.accounting.losses import renyi_dp as renyi_dp
+    from tallystick.accounting.losses import selected as selected
     from tallystick.accounting.losses import worst as worst
     from tallystick.accounting.losses import zcdp as zcdp
     from tallystick.ledger.book import Ledger as Ledger

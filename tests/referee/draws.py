@@ -233,9 +233,30 @@ def worst(rng: random.Random, name: str) -> Expression:
     return a_leaf(rng, name, wild=0.2).worst(another(rng, False))
 
 
+def selected(rng: random.Random, name: str) -> Expression:
+    inner = a_leaf(rng, name, wild=0.1, replaced=often(rng, 0.2))
+    if often(rng, 0.3):
+        return inner.selected(poisson=rng.choice([0.5, 3.0, 20.0]))
+    gamma = rng.choice([0.5, 0.1, 0.01, 1e-6 if often(rng, 0.2) else 0.3])
+    return inner.selected(eta=rng.choice([0.0, 1.0, 0.5, -0.5, 4.0]), gamma=gamma)
+
+
 TRANSFORMATIONS: dict[str, Callable[[random.Random, str], Expression]] = {
     f.__name__: f
-    for f in (identity, times, plus, sampled, truncated, subset, allocated, nested, for_groups, as_replace, worst)
+    for f in (
+        identity,
+        times,
+        plus,
+        sampled,
+        truncated,
+        subset,
+        allocated,
+        nested,
+        for_groups,
+        as_replace,
+        worst,
+        selected,
+    )
 }
 
 

@@ -58,6 +58,12 @@ class Expression:
     def worst(self, other: Expression) -> Expression:
         return Expression(f"ts.worst({self.text}, {other.text})", lambda: worlds.worst([self.truth, other.truth]))
 
+    def selected(self, **runs: float) -> Expression:
+        spoken = ", ".join(f"{name}={value!r}" for name, value in runs.items())
+        law = worlds.Poisson(runs["poisson"]) if "poisson" in runs else worlds.NegativeBinomial(**runs)
+        text = f"ts.selected({self.text}, {spoken})"
+        return Expression(text, lambda: worlds.selected(self.truth, law), self.replaced)
+
 
 def leaf(name: str, *given: Any, replaced: bool | None = None, **named: Any) -> Expression:
     """One constructor call; ``replaced`` says for which neighbours, None for the constructor's own choice."""

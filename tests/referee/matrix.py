@@ -103,6 +103,7 @@ DRAWN_AS = {
     "for_groups": ("for_groups",),
     "as_replace": ("as_replace",),
     "worst": ("worst",),
+    "selected": ("selected",),
 }
 """Which draws stand for which transformation of the code."""
 
@@ -115,6 +116,7 @@ PARAMETERS = {
     "for_groups": {"k"},
     "as_replace": set(),
     "worst": {"losses"},
+    "selected": {"loss", "eta", "gamma", "poisson"},
 }
 
 REFUSABLE = {
@@ -143,14 +145,14 @@ def impossible(leaf: str, transformation: str, readout: str) -> str | None:
             return GROUP_LAW
         if leaf in ("zcdp", "renyi_dp"):
             return LAW_UNKNOWN
-        if transformation in ("subset", "worst", "allocated", "nested", "as_replace", "truncated"):
+        if transformation in ("subset", "worst", "allocated", "nested", "as_replace", "truncated", "selected"):
             return REPLACED_HULL
         if leaf in ("exponential", "from_tradeoff", "from_profile", "objective_perturbation"):
             return REPLACED_HULL
         if readout == "privacy_loss.characteristic_function" and leaf in ("discrete_gaussian",):
             return "estimated by moments and cdf"
     if "rigorous" in readout and (
-        transformation in ("subset", "allocated", "truncated", "nested", "for_groups", "as_replace", "worst")
+        transformation in ("subset", "allocated", "truncated", "nested", "for_groups", "as_replace", "worst", "selected")
         or leaf
         in ("zcdp", "renyi_dp", "from_tradeoff", "from_profile", "randomized_response", "objective_perturbation")
     ):

@@ -25,7 +25,7 @@ from flint import arb
 from referee import epochs, sides, splines
 from referee.balls import ONE, ZERO, ball, near, within
 from referee.brackets import coarse, dilated
-from referee.finite import Finite, Mixed, TooMany, hull
+from referee.finite import Finite, Mixed, TooMany, hull, tidy
 from referee.lattice import DiscreteGaussian
 from referee.sides import BoundedRange, Gaussian, Laplace, Largest, Sampled, Searched, Side, Smooth
 
@@ -471,3 +471,89 @@ def worst(members: list[Truth]) -> Truth:
         return Truth(variants, None)
     orders = tuple((Part(Largest(tuple(t[i] for t in tops if t))),) for i in (0, 1))
     return Truth(variants, (orders[0], orders[1]))
+
+
+def selected(truth: Truth, runs: NegativeBinomial | Poisson) -> Truth:
+    """The best of K runs, from the definition: Pr[all K runs rank at most here] = phi(share that ranks at most here).
+
+    A score is any order of the outcomes, with ties broken evenly; every order is a real mechanism. No ceiling is known.
+    """
+    # A score that is the same for all leaves the mechanism as it was, if there is always a run.
+    variants: list[Orders] = list(truth.variants) if runs.nothing().is_zero() else []
+    for remove, add in truth.variants:
+        for world, adding in ((remove, False), (add, True)):
+            side = single_side(world, False, adding) if world else Finite(((ONE, ONE),))
+            if isinstance(side, Smooth) and not isinstance(side, Finite):
+                gone, side = side.infinite(), coarse(side, 30)
+                if gone.is_zero() and any(p.is_zero() != q.is_zero() for p, q in side.outcomes):
+                    continue  # masses too small for the balls: the coarse pair is not one of this mechanism
+            if not isinstance(side, Finite) or len(side.outcomes) > 80:
+                continue
+            for ranking in rankings(len(side.outcomes)):
+                won = Finite(tidy(winners(side.outcomes, ranking, runs)))
+                here, there = (Part(won),), (Part(won.swapped()),)
+                variants.append((there, here) if adding else (here, there))
+    return Truth(variants or [((), ())], None, truth.replace)
+
+
+def rankings(size: int) -> list[list[list[int]]]:
+    """Orders of outcomes (listed by falling ratio) from the best score down, in groups that tie.
+
+    Monotone orders would acquit a wrong bound: the worst put some of the most foreign-looking outcomes on top, the most
+    own-looking next and the rest below.
+    """
+    every = list(range(size))
+    found = [[[i] for i in every], [[i] for i in every[::-1]], [every]]
+    for top in sorted({1, size // 4, size // 2}):
+        if 0 < top < size:
+            foreign, own = every[size - top :][::-1], every[: size - top]
+            found.append([[i] for i in foreign + own])
+            found.append([foreign, *([i] for i in own)])
+    return found
+
+
+def winners(
+    outcomes: tuple[tuple[arb, arb], ...], ranking: list[list[int]], runs: NegativeBinomial | Poisson
+) -> list[tuple[arb, arb]]:
+    """The law of the winner under both data sets; one more outcome where there may be no run at all."""
+    below = [ZERO, ZERO]
+    result = [(runs.nothing(), runs.nothing())]
+    for group in ranking[::-1]:
+        mass = [sum((outcomes[i][side] for i in group), ZERO) for side in (0, 1)]
+        factor = [ZERO if mass[s].is_zero() else runs.gain(below[s], mass[s]) / mass[s] for s in (0, 1)]
+        result += [(factor[0] * outcomes[i][0], factor[1] * outcomes[i][1]) for i in group]
+        below = [below[s] + mass[s] for s in (0, 1)]
+    return result
+
+
+@dataclass(frozen=True)
+class NegativeBinomial:
+    """phi of the truncated negative binomial law, from Pr[K = k] prop. (1 - gamma)^k (eta)_k / k!, k >= 1."""
+
+    eta: float
+    gamma: float
+
+    def nothing(self) -> arb:
+        return ZERO
+
+    def gain(self, share: arb, mass: arb) -> arb:
+        """phi(share + mass) - phi(share), without the difference of two numbers near one."""
+        shape, rest = ball(self.eta), 1 - ball(self.gamma)
+        start = 1 - rest * share
+        fall = (-rest * mass / start).log1p()
+        if self.eta == 0:
+            return fall / ball(self.gamma).log()
+        return start ** (-shape) * (-shape * fall).expm1() / (ball(self.gamma) ** (-shape) - 1)
+
+
+@dataclass(frozen=True)
+class Poisson:
+    """phi of the Poisson law."""
+
+    mean: float
+
+    def nothing(self) -> arb:
+        return (-ball(self.mean)).exp()
+
+    def gain(self, share: arb, mass: arb) -> arb:
+        return (ball(self.mean) * (share - 1)).exp() * (ball(self.mean) * mass).expm1()

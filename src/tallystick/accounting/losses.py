@@ -19,6 +19,7 @@ from tallystick.accounting.leaves.pure import pure_dp as pure_dp
 from tallystick.accounting.leaves.renyi import renyi_dp as renyi_dp
 from tallystick.accounting.leaves.renyi import zcdp as zcdp
 from tallystick.accounting.leaves.response import randomized_response as randomized_response
+from tallystick.accounting.leaves.selected import selected as selected
 from tallystick.accounting.leaves.tabulated import discrete_pair as discrete_pair
 from tallystick.accounting.leaves.tabulated import from_profile as from_profile
 from tallystick.accounting.leaves.tabulated import from_tradeoff as from_tradeoff

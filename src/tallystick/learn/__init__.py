@@ -13,10 +13,14 @@ import importlib
 from typing import Any
 
 _HOMES: dict[str, str] = {
-    "SgdPlan": "training",
-    "sgd_plan": "training",
-    "LogisticRegression": "logistic",
+    "ExponentialERM": "erm",
+    "KNormGradient": "kng",
     "LinearRegression": "linear",
+    "LogisticRegression": "logistic",
+    "SgdPlan": "training",
+    "erm_covariance": "asymptotics",
+    "kng_covariance": "asymptotics",
+    "sgd_plan": "training",
 }
 _ROOMS: tuple[str, ...] = ()
 

@@ -152,7 +152,8 @@ def impossible(leaf: str, transformation: str, readout: str) -> str | None:
         if readout == "privacy_loss.characteristic_function" and leaf in ("discrete_gaussian",):
             return "estimated by moments and cdf"
     if "rigorous" in readout and (
-        transformation in ("subset", "allocated", "truncated", "nested", "for_groups", "as_replace", "worst", "selected")
+        transformation
+        in ("subset", "allocated", "truncated", "nested", "for_groups", "as_replace", "worst", "selected")
         or leaf
         in ("zcdp", "renyi_dp", "from_tradeoff", "from_profile", "randomized_response", "objective_perturbation")
     ):

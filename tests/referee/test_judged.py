@@ -26,18 +26,6 @@ ROWS = [
     for j, transformation in enumerate(TRANSFORMATIONS)
     if (i + j) % 2 == 0
 ]
-<<<<<<< HEAD
-=======
-ROWS.sort(key=lambda row: row[1] == "selected")  # what came later comes last, so that the others keep their turn
-KNOWN = {("laplace", "nested"): "a sampled sum is held at knots: the cdf of its loss is 7e-4 off where 1e-4 is said"}
-"""What the campaign's page lists and nobody has mended yet."""
-MARKED = [
-    pytest.param(
-        i, row, id=" ".join(row), marks=[pytest.mark.xfail(reason=KNOWN[row], strict=True)] if row in KNOWN else []
-    )
-    for i, row in enumerate(ROWS)
-]
->>>>>>> 4647753 (Draw least-squares fits from densities, exactly: exponential mechanism and K-norm gradient)
 
 
 @pytest.mark.parametrize(("index", "row"), [pytest.param(i, row, id=" ".join(row)) for i, row in enumerate(ROWS)])

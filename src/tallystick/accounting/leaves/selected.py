@@ -29,10 +29,10 @@ from tallystick.accounting.leaf import Leaf, Terms, check_inside, shown
 from tallystick.accounting.leaves.nested import Composed, Half, ladder, pair_of_halves, read_at
 from tallystick.accounting.leaves.renyi import best_delta
 from tallystick.accounting.loss import PrivacyLoss, as_leaf, constructor
-from tallystick.accounting.pair import DominatingPair, told_from_dust
+from tallystick.accounting.pair import DominatingPair
 from tallystick.accounting.polygon import UpperPower, law_above
 from tallystick.errors import InvalidInput
-from tallystick.numerics.law import Array
+from tallystick.numerics.law import Array, told_from_dust
 
 LARGEST_MEAN = 1e6
 SMALLEST_GAMMA = 1e-6

@@ -36,8 +36,17 @@ LEAVES: dict[str, Make] = {
     "from_tradeoff": lambda who: ts.from_tradeoff([(0, 1), (0.25, 0.25), (1, 0)], adjacency=who),
     "from_profile": lambda who: ts.from_profile([(0, 0.5), (1, 0.0625)], adjacency=who),
     "discrete_pair": lambda who: ts.discrete_pair([0.75, 0.25], [0.5, 0.5], adjacency=who),
+    "objective_perturbation": lambda who: _perturbed(who),
 }
 HERE, THERE = "add_remove", "replace"
+
+
+def _perturbed(who: str) -> ts.PrivacyLoss:
+    """Known for added and removed records; about replaced ones it speaks through ``as_replace``."""
+    loss = ts.objective_perturbation(sigma=1, ridge=1)
+    return loss.as_replace() if who == THERE else loss
+
+
 TRANSFORMATIONS: dict[str, Callable[[Make], ts.PrivacyLoss]] = {
     "identity": lambda leaf: leaf(HERE),
     "times": lambda leaf: 3 * leaf(HERE),
@@ -73,6 +82,10 @@ PAIRS: dict[str, tuple[str, str]] = {
     "RenyiDp": ("r", ""),
     "Tradeoff": ("t", "a polygon: chords above, tangents below (Polygons, 1 to 4)"),
     "Profile": ("t", ""),
+    "ObjectivePerturbation": (
+        "o",
+        "Gaussian noise and the change of variables ([objective](objective-perturbation.md))",
+    ),
     "Sampled": ("s", "mixtures of both laws of what is sampled ([Poisson sampling](poisson-sampling.md), Regimes)"),
     "Truncated": (
         "c",

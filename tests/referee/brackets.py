@@ -44,16 +44,24 @@ def _cells(side: Smooth, cells: int) -> list[tuple[arb | None, arb | None, arb, 
 
 
 def coarse(side: Smooth, cells: int) -> Finite:
-    """Below: each cell is one outcome, joined to the next where 256 bits cannot tell one of its masses from zero."""
-    outcomes = [(side.infinite(), ZERO)]
+    """Below: each cell is one outcome."""
+    listed = [(p, q) for _, _, p, q in reversed(_cells(side, cells))]
+    return Finite(tidy([(side.infinite(), ZERO), *joined_cells(listed)]))
+
+
+def joined_cells(listed: list[tuple[arb, arb]]) -> list[tuple[arb, arb]]:
+    """Cells joined to the next where 256 bits cannot tell one of their masses from zero: no loss becomes infinite."""
+    outcomes: list[tuple[arb, arb]] = []
     p, q = ZERO, ZERO
-    for _, _, more_p, more_q in reversed(_cells(side, cells)):
+    for more_p, more_q in listed:
         p, q = p + more_p, q + more_q
         if p > 0 and q > 0:
             outcomes.append((p, q))
             p, q = ZERO, ZERO
+    if not outcomes:
+        return [(p, q)]
     last_p, last_q = outcomes.pop()
-    return Finite(tidy([*outcomes, (last_p + p, last_q + q)]))
+    return [*outcomes, (last_p + p, last_q + q)]
 
 
 def dilated(side: Smooth, cells: int) -> Finite:

@@ -11,6 +11,7 @@ from typing import Any
 from flint import arb
 
 from referee.balls import ONE, ZERO, ball, normal_tail, within
+from referee.brackets import joined_cells
 from referee.finite import Finite, hull, meet, pair_of, tidy
 from referee.lattice import DiscreteGaussian, DiscreteLaplace
 from referee.sides import BoundedRange, Gaussian, Laplace
@@ -236,7 +237,8 @@ def objective_perturbation(*, sigma: float, ridge: float, replaced: bool = False
         for t in ends
     ]
     steps = [(ZERO, ZERO), *tails, (ONE, ONE)]
-    told = Finite(tidy((_positive(p1 - p0), _positive(q1 - q0)) for (p0, q0), (p1, q1) in itertools.pairwise(steps)))
+    cells = [(p1 - p0, q1 - q0) for (p0, q0), (p1, q1) in itertools.pairwise(steps)]
+    told = Finite(tidy(joined_cells(cells)))
     plain = Part(Gaussian(1 / s))
     return Truth([((plain,), (plain,)), ((Part(told),), (Part(told.swapped()),))], None, replaced)
 

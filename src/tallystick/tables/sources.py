@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import SplitResult, parse_qs, parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qs, parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from tallystick.errors import InvalidInput, TallystickError, Unavailable
 
@@ -213,7 +213,7 @@ def identity(source: Source, table: str) -> str:
         # DuckDB's names ignore case, and main is where a table without a schema is.
         return f"file {os.path.realpath(source.place)} {table.casefold().removeprefix('main.')}"
     if source.kind == "postgres":
-        return f"postgres {_server(source.place)} {table.removeprefix('public.')}"
+        return f"postgres {_server(source.place, table)} {table.removeprefix('public.')}"
     if source.kind == "spark":
         return f"spark {table.casefold().removeprefix('spark_catalog.').removeprefix('default.')}"
     return f"{source.kind} {table}"
@@ -224,16 +224,19 @@ def request(plan: str, table: str, data: str) -> str:
     return f"query {plan} {table} of {data}"
 
 
-def _server(url: str) -> str:
-    """Host, port, database and options of a PostgreSQL URL, as libpq would fill them in; this machine has one name."""
+def _server(url: str, table: str) -> str:
+    """Host, port and database of a PostgreSQL URL, as libpq would fill them in; this machine has one name.
+
+    Options count where they may say which schema a table without one is in; others would be names for the same data.
+    """
     parts = without_user(url)
     given = {name: values[-1] for name, values in parse_qs(parts.query).items()}
     named, _, behind = parts.netloc.rpartition(":") if not parts.netloc.endswith("]") else (parts.netloc, "", "")
     named, behind = (named, behind) if named else (behind, "")  # without a colon all of it is the host
-    host = given.get("host") or named.strip("[]") or os.environ.get("PGHOST", "")
-    port = given.get("port") or behind or os.environ.get("PGPORT", "5432")
-    database = given.get("dbname") or parts.path.lstrip("/") or os.environ.get("PGDATABASE", "")
+    host = given.get("host") or unquote(named).strip("[]") or os.environ.get("PGHOST", "")
+    port = given.get("port") or unquote(behind) or os.environ.get("PGPORT", "5432")
+    database = given.get("dbname") or unquote(parts.path).removeprefix("/") or os.environ.get("PGDATABASE", "")
     if host.startswith("/") or host.lower() in ("", "localhost", "127.0.0.1", "::1"):
         host = "localhost"
-    options = f" {given['options']}" if "options" in given else ""
-    return f"{host.lower()}:{port}/{database}{options}"
+    path = "." not in table and "search" in given.get("options", "").replace("\\", "").lower()
+    return f"{host.lower()}:{port.strip().lstrip('+0')}/{database}{' ' + given['options'] if path else ''}"

@@ -702,6 +702,26 @@ def test_a_table_called_like_one_of_ours_is_read(postgres: str) -> None:
     assert counts(ts.Private(postgres).table("_keys", unit="pid"), ["a"], "w") == [2]
 
 
+def test_functions_of_other_users_are_not_called_with_data(postgres: str, database: Callable[..., str]) -> None:
+    """Found from outside: div(bigint, bigint) of a schema in the path fits better than the server's own."""
+    psycopg = pytest.importorskip("psycopg")
+    name = database("who int, x float8", *["1, 3"] * 50)
+    for path in ("mallory,public", "mallory,pg_catalog,public"):
+        url = f"{postgres}{'&' if '?' in postgres else '?'}options=-csearch_path%3D{path.replace(',', '%2C')}"
+        asked = ts.Private(url).table(name, unit="who").per_unit(max_groups=1, max_rows_per_group=2)
+        plan = asked.agg(s=ts.sum("x", lower=0, upper=10)).plan(rho=1)
+        with psycopg.connect(postgres, autocommit=True) as connection:
+            connection.execute("create schema mallory")
+            for name_and_type in ("div(bigint, bigint) returns bigint", "abs(float8) returns float8"):
+                connection.execute(f"create function mallory.{name_and_type} language sql as 'select $1 * 1000'")
+        try:
+            [[[total]]] = run.integers(plan).numbers.values()
+        finally:
+            with psycopg.connect(postgres, autocommit=True) as connection:
+                connection.execute("drop schema mallory cascade")
+        assert total == 2 * 3 * 2**20
+
+
 def test_a_pattern_is_no_second_name_of_a_file(tmp_path: Path) -> None:
     """Found from outside: ab*.parquet was another source than ab.parquet, with a population of its own."""
     import pyarrow.parquet as pq

@@ -35,12 +35,17 @@ def test_a_server_is_its_host_port_and_database(monkeypatch: pytest.MonkeyPatch)
         "postgres://db.example:5432/clinic",
         "postgresql:///clinic?host=db.example&port=5432",
         "postgresql://ben@db.example/?dbname=clinic&connect_timeout=3",
+        "postgresql://d%62.example:%30543%32/cl%69nic",  # libpq reads escapes everywhere, and a port as a number
+        "postgresql://db.example:05432/clinic?options=-cgeqo%3Don",
     )
     assert {named(place) for place in same} == {"postgres db.example:5432/clinic visits"}
     assert named(same[0], "public.visits") == named(same[0])
     assert named("postgresql:///clinic") == named("postgresql://127.0.0.1/clinic") == named("postgresql://[::1]/clinic")
     others = ("postgresql://db.example:5433/clinic", "postgresql://db.example/other", "postgresql://two.example/clinic")
     assert not {named(place) for place in others} & {named(same[0])}
+    elsewhere = "postgresql://db.example/clinic?options=-csearch_path%3Da"
+    assert named(elsewhere) != named(same[0]) != named(elsewhere.replace("search_path", "SEAR%5CCH-path"))
+    assert named(elsewhere, "a.visits") == named(same[0], "a.visits")
     monkeypatch.setenv("PGHOST", "db.example")
     assert named("postgresql:///clinic") == named(same[0])
     assert "secret" not in named(same[0])

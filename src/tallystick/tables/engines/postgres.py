@@ -31,7 +31,7 @@ _COLUMNS = """
          JOIN pg_type t ON t.oid = a.atttypid
     WHERE c.relname = %s AND c.relpersistence <> 't' AND n.nspname = CASE %s
             WHEN '' THEN (SELECT m.nspname FROM pg_class k JOIN pg_namespace m ON m.oid = k.relnamespace
-                          JOIN unnest(current_schemas(false)) WITH ORDINALITY AS s(name, place) ON s.name = m.nspname
+                          JOIN unnest(%s::name[]) WITH ORDINALITY AS s(name, place) ON s.name = m.nspname
                           WHERE k.relname = c.relname ORDER BY s.place LIMIT 1)
             ELSE %s END
       AND a.attnum > 0 AND NOT a.attisdropped AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
@@ -61,6 +61,10 @@ class PostgresEngine:
         self.connection = connection
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         connection.execute("SET LOCAL client_encoding = 'UTF8'")
+        # Where tables are looked for, and nothing else: functions and operators are the server's own. Whoever may
+        # create a function in a schema of the path could otherwise have div(bigint, bigint) called with data.
+        [self.path] = connection.execute("SELECT pg_catalog.current_schemas(false)").fetchone()
+        connection.execute("SET LOCAL search_path = pg_catalog")
         [encoding] = connection.execute("SHOW server_encoding").fetchone()
         if encoding != "UTF8":  # elsewhere a text may hold bytes that are no text, and fail to come back
             raise Refused(f"this database stores text as {encoding}; tables are read from databases in UTF8")
@@ -87,7 +91,8 @@ class PostgresEngine:
     def _columns(self, table: str) -> list[tuple[str, str, str]]:
         """Schema, name and type of each column; without a schema the first of the search path that has the table."""
         namespace, _, plain = table.rpartition(".")
-        found: list[tuple[str, str, str]] = self.connection.execute(_COLUMNS, (plain, namespace, namespace)).fetchall()
+        asked = (plain, namespace, self.path, namespace)
+        found: list[tuple[str, str, str]] = self.connection.execute(_COLUMNS, asked).fetchall()
         if not found:
             raise InvalidInput("table", table, "a table of this database that the user may read")
         return found

@@ -22,7 +22,7 @@ _HOMES: dict[str, str] = {
     "kng_covariance": "asymptotics",
     "sgd_plan": "training",
 }
-_ROOMS: tuple[str, ...] = ()
+_ROOMS: tuple[str, ...] = ("torch",)
 
 __all__ = sorted([*_HOMES, *_ROOMS])
 

@@ -1,0 +1,43 @@
+"""Private training of torch models (extra ``torch``): clip every example, add noise, step, and pay before the first.
+
+gradients       one example's gradient in three shapes: two factors, rows of a table, or written out
+layers          which of them each kind of layer has
+engine          clipped sums of a batch, checks of a model before it sees data, and what is refused
+noise           cryptographic Gaussian noise on a public lattice
+batches         who is in the next batch, drawn by the rule that was priced
+trainer         the run: charged first, then stepped
+replacements    attention and recurrent cells made of layers the engine knows
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from tallystick.errors import Unavailable
+
+try:
+    import torch as _torch  # noqa: F401
+except ImportError:
+    raise Unavailable("private training needs torch; works: pip install 'tallystick[torch]'") from None
+
+_HOMES: dict[str, str] = {
+    "Attention": "replacements",
+    "Engine": "engine",
+    "GRU": "replacements",
+    "LSTM": "replacements",
+}
+
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tallystick.learn.torch' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"tallystick.learn.torch.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

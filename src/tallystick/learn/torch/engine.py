@@ -1,0 +1,249 @@
+"""Clipped sums of gradients: the norm of every example's gradient without writing all of them out.
+
+Hooks see the input of each layer and the place of its output in torch's graph; one backward pass to those places gives
+the gradients of the outputs, and no gradient of a weight is ever computed for the batch as a whole. What each layer
+makes of them is in ``layers``.
+
+A model is judged before it sees data: by name (``refuse``) and by number (``Engine.check``: four made-up examples
+against one backward pass each). An example whose gradient is not finite, or on which the model or the loss raises,
+counts as zero: a rule per example, so that nobody's data can stop or poison a step.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.dropout import _DropoutNd
+from torch.nn.modules.instancenorm import _InstanceNorm
+
+from tallystick.errors import InvalidInput, Refused
+from tallystick.learn.torch.gradients import Gradients, Written, joined
+from tallystick.learn.torch.layers import TABLE
+
+Loss = Callable[[Any, Tensor], Tensor]
+
+WITHIN = 1.0 - 2.0**-20
+"""A clipped gradient ends below the clip by this factor, so that rounding does not lift it above."""
+
+CHECKED = 4
+TOLERANCE = 1e-4
+_CACHE = 8 << 20  # bytes of one layer's input in a micro-batch: what stays in the cache of most machines
+_ROOM = 64 << 20  # bytes of written-out gradients in a micro-batch
+
+PER_EXAMPLE = "one loss per example: a vector as long as the batch, as reduction='none' gives"
+
+
+class Engine:
+    """Clipped sums of per-example gradients of ``loss(model(*inputs), target)``; ``slow`` uses torch's ``vmap``."""
+
+    def __init__(self, model: nn.Module, loss: Loss, *, slow: bool = False) -> None:
+        refuse(model, loss, slow=slow)
+        if slow:
+            warnings.warn("slow=True computes gradients with vmap: right, and many times slower", stacklevel=2)
+        self.model, self.loss, self.slow = model, loss, slow
+        self.parameters: list[Tensor] = [p for p in model.parameters() if p.requires_grad]
+        self.place = {id(p): i for i, p in enumerate(self.parameters)}
+        self.layers = [m for m in model.modules() if any(id(p) in self.place for p in m.parameters(recurse=False))]
+        self.micro = 64
+
+    def clipped_sum(self, tensors: Sequence[Tensor], clip: float) -> list[Tensor]:
+        """For each trained parameter the sum over examples of min(1, clip / norm) times gradient, flat, in doubles."""
+        totals = [torch.zeros(p.numel(), dtype=torch.float64, device=p.device) for p in self.parameters]
+        for start in range(0, len(tensors[0]), self.micro):
+            self._add(totals, [t[start : start + self.micro] for t in tensors], clip)
+        return totals
+
+    def _add(self, totals: list[Tensor], part: list[Tensor], clip: float) -> None:
+        try:
+            found = self.gradients(part)
+        except Exception:  # because of an example, as the check has shown that the model runs: find it and go on
+            if len(part[0]) > 1:
+                for i in range(len(part[0])):
+                    self._add(totals, [t[i : i + 1] for t in part], clip)
+            return
+        squares = torch.stack([g.squares() for g in found.values()]).sum(0)
+        gone = ~torch.isfinite(squares)
+        weights = (clip * WITHIN / squares.sqrt().clamp(min=clip)).masked_fill(gone, 0.0)
+        for i, gradients in found.items():
+            totals[i] += (gradients.without(gone) if bool(gone.any()) else gradients).weighted(weights)
+
+    def gradients(self, tensors: Sequence[Tensor]) -> dict[int, Gradients]:
+        """Each example's gradient, for every trained parameter that was used."""
+        if self.slow:
+            return self._by_vmap(tensors)
+        calls: list[tuple[nn.Module, Tensor, int, Any]] = []
+
+        def seen(layer: nn.Module, given: tuple[Any, ...], named: dict[str, Any], out: Tensor) -> None:
+            first = given[0] if given else next(iter(named.values()))
+            calls.append((layer, first.detach(), first._version, torch.autograd.graph.get_gradient_edge(out)))
+
+        hooks = [layer.register_forward_hook(seen, with_kwargs=True) for layer in self.layers]
+        try:
+            losses = self._losses(tensors)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        slopes = torch.autograd.grad(losses.sum(), [edge for *_, edge in calls], allow_unused=True)
+        uses: dict[int, list[Gradients]] = {}
+        for (layer, given, version, _), slope in zip(calls, slopes, strict=True):
+            if slope is None:
+                continue
+            if given._version != version or len(given) != len(losses):
+                raise Refused(
+                    f"{type(layer).__name__} saw an input that was changed in place afterwards, or whose first axis "
+                    "is not the example; works: no in-place operation on it, and batch_first layouts"
+                )
+            for parameter, gradients in TABLE[type(layer)](layer, given, slope):
+                if parameter is not None and id(parameter) in self.place:
+                    uses.setdefault(self.place[id(parameter)], []).append(gradients)
+        return {i: joined(found) for i, found in uses.items()}
+
+    def _losses(self, tensors: Sequence[Tensor]) -> Tensor:
+        with torch.enable_grad():
+            losses = self.loss(self.model(*tensors[:-1]), tensors[-1])
+        if not isinstance(losses, Tensor) or losses.shape != (len(tensors[0]),):
+            shape = tuple(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__
+            raise InvalidInput("loss", f"a result of shape {shape}", PER_EXAMPLE)
+        return losses
+
+    def _by_vmap(self, tensors: Sequence[Tensor]) -> dict[int, Gradients]:
+        named = dict(self.model.named_parameters())
+        trained = {name: p.detach() for name, p in named.items() if p.requires_grad}
+
+        def one(values: dict[str, Tensor], *example: Tensor) -> Tensor:
+            alone = [t.unsqueeze(0) for t in example]
+            found = self.loss(torch.func.functional_call(self.model, values, tuple(alone[:-1])), alone[-1])
+            return found.sum()
+
+        axes = (None, *[0] * len(tensors))
+        found = torch.func.vmap(torch.func.grad(one), in_dims=axes, randomness="different")(trained, *tensors)
+        return {self.place[id(named[name])]: Written(g.flatten(1)) for name, g in found.items()}
+
+    def check(self, tensors: Sequence[Tensor]) -> None:
+        """Compare with one backward pass per example, on made-up examples like these; looks at shapes and types only.
+
+        The copy that is checked has other weights, so that no layer hides behind a zero; also sets ``micro``.
+        """
+        made_up = [_like(t) for t in tensors]
+        twin = self._twin()
+        before = [b.clone() for b in twin.model.buffers()]
+        try:
+            twin._losses(made_up)  # what the model or the loss says itself is told as it is
+            found = twin.gradients(made_up)
+        except (InvalidInput, Refused):
+            raise
+        except Exception as problem:
+            said = f"{type(problem).__name__}: {problem}"[:300]
+            raise Refused(
+                "the model does not run on four made-up examples of these shapes and types (whole numbers are 0 or 1, "
+                f"others normal). It says {said}"
+            ) from None
+        if any(not torch.equal(old, new) for old, new in zip(before, twin.model.buffers(), strict=True)):
+            raise Refused("the model keeps something of its examples in a buffer; works: layers without running state")
+        twin._compare(found, made_up)
+        self.micro = _micro(found, made_up)
+
+    def _twin(self) -> Engine:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            twin = Engine(copy.deepcopy(self.model), self.loss, slow=self.slow)
+        random = torch.Generator().manual_seed(1)
+        with torch.no_grad():
+            for p in twin.parameters:
+                p += 0.1 * torch.randn(p.shape, generator=random).to(p)
+        for module in twin.model.modules():
+            if isinstance(module, _DropoutNd):
+                module.eval()
+        return twin
+
+    def _compare(self, found: dict[int, Gradients], made_up: list[Tensor]) -> None:
+        alone = [self._alone([t[i : i + 1] for t in made_up]) for i in range(CHECKED)]
+        weights = torch.tensor([1.0, -0.5, 0.25, 2.0], dtype=torch.float64, device=made_up[0].device)
+        whole = max(float(torch.cat(gradients).norm()) for gradients in alone)
+        for place, parameter in enumerate(self.parameters):
+            true = torch.stack([gradients[place] for gradients in alone])
+            size = torch.linalg.vector_norm(true, dim=1)
+            mine = found.get(place, Written(torch.zeros_like(true)))
+            room = TOLERANCE * size.max() + 1e-6 * whole  # some gradients are zero but for rounding
+            off = max((mine.squares().sqrt() - size).abs().max(), (mine.weighted(weights) - weights @ true).norm() / 4)
+            if not off <= room:  # NaN counts as off
+                name = next(n for n, p in self.model.named_parameters() if p is parameter)
+                raise Refused(
+                    f"the gradient of {name} is not what single examples give: examples are mixed (a loss or a layer "
+                    "that looks at the whole batch), the parameter is used outside its layer, or something in the "
+                    "model is random without being an nn.Dropout. Works: layers that treat examples apart"
+                    + ("" if self.slow else "; slow=True for parameters used outside their layer")
+                )
+
+    def _alone(self, example: list[Tensor]) -> list[Tensor]:
+        found = torch.autograd.grad(self._losses(example).sum(), self.parameters, allow_unused=True)
+        return [
+            torch.zeros(p.numel(), dtype=torch.float64, device=p.device) if g is None else g.flatten().double()
+            for g, p in zip(found, self.parameters, strict=True)
+        ]
+
+
+def _like(given: Tensor) -> Tensor:
+    """Made-up examples of the same shape and type."""
+    random, shape = torch.Generator().manual_seed(2), (CHECKED, *given.shape[1:])
+    if given.is_floating_point():
+        return torch.randn(shape, generator=random).to(given)
+    return torch.randint(0, 2, shape, generator=random).to(given)
+
+
+def _micro(found: dict[int, Gradients], made_up: list[Tensor]) -> int:
+    """How many examples at a time, from sizes alone."""
+    written = sum(g.rows[0].numel() * g.rows.element_size() for g in found.values() if isinstance(g, Written))
+    widest = max((t[0].numel() * t.element_size() for t in made_up), default=1)
+    return int(max(1, min(1024, _CACHE // max(widest, 1), _ROOM // max(written, 1))))
+
+
+def refuse(model: nn.Module, loss: Loss, *, slow: bool) -> None:
+    """Raise for what is known by name not to work: before training, and whatever the data are."""
+    if not isinstance(model, nn.Module):
+        raise InvalidInput("model", type(model).__name__, "a torch.nn.Module")
+    if not callable(loss):
+        raise InvalidInput("loss", loss, "a function of the model's output and the target")
+    if getattr(loss, "reduction", "none") != "none":
+        raise InvalidInput("loss", loss, PER_EXAMPLE)
+    trained = [p for p in model.parameters() if p.requires_grad]
+    if not trained:
+        raise InvalidInput("model", type(model).__name__, "a model with a parameter that requires a gradient")
+    if isinstance(loss, nn.Module) and any(p.requires_grad for p in loss.parameters()):
+        raise InvalidInput("loss", type(loss).__name__, "a loss without parameters of its own; put them into the model")
+    kinds = {p.dtype for p in trained} - {torch.float32, torch.float64}
+    if kinds:
+        raise Refused(f"parameters of type {', '.join(map(str, kinds))}; works: float32 or float64")
+    for name, module in model.named_modules():
+        for problem in _problems(module, slow=slow):
+            raise Refused(f"{name or 'the model'} ({type(module).__name__}): {problem}")
+
+
+def _problems(module: nn.Module, *, slow: bool) -> Iterator[str]:
+    own = [p for p in module.parameters(recurse=False) if p.requires_grad]
+    if isinstance(module, _BatchNorm) and (own or module.training or not module.track_running_stats):
+        yield "batch norm mixes the examples of a batch; works: nn.GroupNorm, nn.LayerNorm, or eval() and frozen"
+    if isinstance(module, _InstanceNorm) and module.track_running_stats:
+        yield "keeps running statistics of its examples; works: track_running_stats=False"
+    if isinstance(module, nn.Embedding) and (module.max_norm is not None or module.scale_grad_by_freq):
+        yield "max_norm and scale_grad_by_freq look at the whole batch; works: an embedding without them"
+    if not own or slow:
+        return
+    if isinstance(module, nn.MultiheadAttention):
+        yield "its gradients are not seen layer by layer; works: ts.learn.torch.Attention with the same arguments"
+    if isinstance(module, nn.RNNBase):
+        yield "its gradients are not seen layer by layer; works: ts.learn.torch.LSTM or GRU"
+    if type(module) not in TABLE:
+        yield (
+            "has parameters of its own and is no layer the engine knows; works: build it of "
+            + ", ".join(kind.__name__ for kind in TABLE)
+            + "; or slow=True, which is right for any model that treats examples apart, and many times slower"
+        )
+    elif any(p is not getattr(module, "weight", None) and p is not getattr(module, "bias", None) for p in own):
+        yield "its weight is computed from other parameters; works: a plain layer, or slow=True"

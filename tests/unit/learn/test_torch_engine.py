@@ -1,0 +1,292 @@
+"""Per-example gradients of every layer of the table equal single backward passes; what cannot is refused by name."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+from tallystick.errors import InvalidInput, Refused  # noqa: E402
+from tallystick.learn.torch.engine import WITHIN, Engine  # noqa: E402
+from tallystick.learn.torch.replacements import GRU, LSTM, Attention  # noqa: E402
+
+torch.set_num_threads(1)
+NONE = nn.CrossEntropyLoss(reduction="none")
+
+
+def squared(output: Any, target: Any) -> Any:
+    return (output.flatten(1).sum(1) - target).square() + output.flatten(1).square().mean(1)
+
+
+class Mean(nn.Module):
+    def forward(self, x: Any) -> Any:
+        return x.mean(1)
+
+
+class Tied(nn.Module):
+    """An embedding whose table is also the output layer's weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.out = nn.Embedding(7, 5), nn.Linear(5, 7)
+        self.out.weight = self.table.weight
+
+    def forward(self, x: Any) -> Any:
+        return self.out(self.table(x).tanh())
+
+
+class Twice(nn.Module):
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: Any) -> Any:
+        return self.inner(self.inner(x).tanh())
+
+
+class Itself(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = Attention(6, 2)
+
+    def forward(self, x: Any) -> Any:
+        return self.attention(x, x, x, causal=True)
+
+
+def words(n: int) -> Any:
+    return torch.randint(0, 7, (n, 6))
+
+
+TABLE: dict[str, tuple[Callable[[], nn.Module], Callable[[int], Any]]] = {
+    "linear": (lambda: nn.Linear(5, 3), lambda n: torch.randn(n, 5)),
+    "linear without bias": (lambda: nn.Linear(5, 3, bias=False), lambda n: torch.randn(n, 5)),
+    "linear of a sequence": (lambda: nn.Linear(5, 3), lambda n: torch.randn(n, 4, 5)),
+    "linear of a grid": (lambda: nn.Linear(5, 3), lambda n: torch.randn(n, 4, 2, 5)),
+    "mlp, in place": (
+        lambda: nn.Sequential(nn.Linear(5, 8), nn.ReLU(inplace=True), nn.Linear(8, 3)),
+        lambda n: torch.randn(n, 5),
+    ),
+    "conv1d": (lambda: nn.Conv1d(4, 6, 3, stride=2, dilation=2, padding=2), lambda n: torch.randn(n, 4, 11)),
+    "conv1d, groups": (lambda: nn.Conv1d(4, 6, 3, groups=2), lambda n: torch.randn(n, 4, 9)),
+    "conv2d": (lambda: nn.Conv2d(2, 3, (3, 2), stride=(1, 2), padding=1), lambda n: torch.randn(n, 2, 7, 8)),
+    "conv2d, same": (lambda: nn.Conv2d(2, 4, 3, padding="same", groups=2), lambda n: torch.randn(n, 2, 5, 5)),
+    "conv2d, reflect": (
+        lambda: nn.Conv2d(2, 3, 3, padding=1, padding_mode="reflect"),
+        lambda n: torch.randn(n, 2, 5, 5),
+    ),
+    "conv3d": (lambda: nn.Conv3d(2, 3, 2, stride=2), lambda n: torch.randn(n, 2, 4, 4, 4)),
+    "embedding": (lambda: nn.Embedding(7, 5), words),
+    "embedding, padded": (lambda: nn.Embedding(7, 5, padding_idx=1), words),
+    "layer norm": (lambda: nn.LayerNorm([4, 5]), lambda n: torch.randn(n, 3, 4, 5)),
+    "root mean square norm": (lambda: nn.RMSNorm(5), lambda n: torch.randn(n, 3, 5)),
+    "group norm": (lambda: nn.GroupNorm(2, 6), lambda n: torch.randn(n, 6, 3, 2)),
+    "instance norm 1d": (lambda: nn.InstanceNorm1d(6, affine=True), lambda n: torch.randn(n, 6, 5)),
+    "instance norm 2d": (lambda: nn.InstanceNorm2d(6, affine=True), lambda n: torch.randn(n, 6, 3, 2)),
+    "instance norm 3d": (lambda: nn.InstanceNorm3d(2, affine=True), lambda n: torch.randn(n, 2, 3, 2, 2)),
+    "tied weights": (Tied, words),
+    "called twice": (lambda: Twice(nn.Linear(5, 5)), lambda n: torch.randn(n, 5)),
+    "called twice, sequence": (lambda: Twice(nn.Linear(5, 5)), lambda n: torch.randn(n, 3, 5)),
+    "attention": (Itself, lambda n: torch.randn(n, 4, 6)),
+    "lstm": (lambda: LSTM(3, 4), lambda n: torch.randn(n, 5, 3)),
+    "gru": (lambda: GRU(3, 4), lambda n: torch.randn(n, 5, 3)),
+    "cnn": (
+        lambda: nn.Sequential(
+            nn.Conv2d(1, 4, 3), nn.GroupNorm(2, 4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 3)
+        ),
+        lambda n: torch.randn(n, 1, 8, 8),
+    ),
+    "text": (
+        lambda: nn.Sequential(nn.Embedding(7, 6), Itself(), nn.LayerNorm(6), nn.Dropout(0.0), Mean(), nn.Linear(6, 3)),
+        words,
+    ),
+}
+
+
+def singly(model: nn.Module, loss: Any, x: Any, y: Any) -> list[Any]:
+    """Gradients by one backward pass per example: the definition."""
+    rows = []
+    for i in range(len(x)):
+        model.zero_grad()
+        loss(model(x[i : i + 1]), y[i : i + 1]).sum().backward()
+        rows.append(
+            torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in model.parameters()])
+        )
+    model.zero_grad()
+    return rows
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")  # vmap says so of attention
+@pytest.mark.parametrize("slow", [False, True], ids=["hooks", "vmap"])
+@pytest.mark.parametrize("name", TABLE)
+def test_every_layer_of_the_table_equals_single_passes(name: str, slow: bool) -> None:
+    torch.manual_seed(5)
+    make, draw = TABLE[name]
+    model, x, y = make(), draw(9), torch.randn(9)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        engine = Engine(model, squared, slow=slow)
+    engine.check([x, y])
+    engine.micro = 4
+    rows = singly(model, squared, x, y)
+    norms = torch.stack([row.double().norm() for row in rows])
+    found = torch.stack([g.squares() for g in engine.gradients([x, y]).values()]).sum(0).sqrt()
+    assert torch.allclose(found, norms, rtol=1e-5, atol=0)
+    for clip in (float(norms.median()), 1e6):
+        expected = sum(row.double() * min(1.0, clip / float(row.double().norm())) for row in rows) * WITHIN
+        summed = torch.cat(engine.clipped_sum([x, y], clip))
+        assert (summed - expected).norm() <= 1e-5 * expected.norm()
+
+
+@pytest.mark.parametrize("name", ["linear", "cnn", "text", "tied weights"])
+def test_no_sum_over_one_example_is_longer_than_the_clip(name: str) -> None:
+    make, draw = TABLE[name]
+    model = make()
+    engine = Engine(model, squared)
+    x, y = draw(30), 100 * torch.randn(30)
+    for i in range(30):
+        one = torch.cat(engine.clipped_sum([x[i : i + 1], y[i : i + 1]], 0.1))
+        assert float(one.norm()) <= 0.1
+
+
+def test_an_empty_batch_sums_to_zero() -> None:
+    engine = Engine(nn.Linear(3, 2), squared)
+    assert all(not total.any() for total in engine.clipped_sum([torch.zeros(0, 3), torch.zeros(0)], 1.0))
+
+
+def test_examples_without_a_finite_gradient_count_as_zero_and_touch_nobody_else() -> None:
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    engine = Engine(model, squared)
+    x, y = torch.randn(6, 3), torch.randn(6)
+    kept = torch.cat(engine.clipped_sum([x, y], 1.0))
+    for bad in (float("nan"), float("inf"), 3e38):
+        spoiled_x = torch.cat([x, torch.full((2, 3), bad)])
+        spoiled_y = torch.cat([y, torch.tensor([0.0, bad])])
+        again = torch.cat(engine.clipped_sum([spoiled_x, spoiled_y], 1.0))
+        assert torch.isfinite(again).all()
+        if bad != 3e38:
+            assert (again - kept).norm() <= 1e-6
+
+
+def test_an_example_on_which_the_loss_raises_counts_as_zero() -> None:
+    # A label nobody declared: torch raises for the whole batch, which would tell that it is there.
+    engine = Engine(nn.Linear(3, 2), NONE)
+    x, y = torch.randn(5, 3), torch.tensor([0, 1, 1, 0, 1])
+    kept = torch.cat(engine.clipped_sum([x, y], 1.0))
+    again = torch.cat(engine.clipped_sum([torch.cat([x, x[:1]]), torch.cat([y, torch.tensor([7])])], 1.0))
+    assert (again - kept).norm() <= 1e-6
+
+
+def test_frozen_parameters_have_no_gradient_and_do_not_count_in_the_norm() -> None:
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    model[0].requires_grad_(False)
+    model[2].weight.requires_grad_(False)
+    engine = Engine(model, squared)
+    engine.check([torch.zeros(1, 3), torch.zeros(1)])
+    assert [total.numel() for total in engine.clipped_sum([torch.randn(2, 3), torch.randn(2)], 1.0)] == [2]
+
+
+def centred(output: Any, target: Any) -> Any:
+    return (output - output.mean(0)).square().sum(1) + 0 * target
+
+
+class Owner(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.shift = nn.Parameter(torch.zeros(3))
+
+    def forward(self, x: Any) -> Any:
+        return x + self.shift
+
+
+class Borrowed(nn.Module):
+    """Uses a layer's weight a second time, outside the layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+
+    def forward(self, x: Any) -> Any:
+        return self.layer(x) @ self.layer.weight
+
+
+class Remembers(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+        self.register_buffer("seen", torch.zeros(3))
+
+    def forward(self, x: Any) -> Any:
+        self.seen += x.detach().sum(0)
+        return self.layer(x)
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)), "GroupNorm"),
+        (nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3, affine=False)), "batch norm"),
+        (nn.InstanceNorm1d(3, affine=True, track_running_stats=True), "track_running_stats=False"),
+        (nn.Embedding(5, 3, max_norm=1.0), "max_norm"),
+        (nn.LSTM(3, 3), "ts.learn.torch.LSTM"),
+        (nn.GRU(3, 3), "GRU"),
+        (nn.MultiheadAttention(4, 2), "ts.learn.torch.Attention"),
+        (nn.TransformerEncoderLayer(4, 2), "ts.learn.torch.Attention"),
+        (Owner(), "slow=True"),
+        (nn.Bilinear(3, 3, 2), "slow=True"),
+        (torch.nn.utils.parametrizations.weight_norm(nn.Linear(3, 3)), "slow=True"),
+        (nn.Linear(3, 3).to(torch.bfloat16), "float32"),
+    ],
+)
+def test_what_cannot_be_clipped_is_refused_by_name_before_any_data(model: nn.Module, words: str) -> None:
+    with pytest.raises(Refused, match=words):
+        Engine(model, squared)
+
+
+@pytest.mark.parametrize(
+    ("model", "loss"),
+    [(nn.Linear(3, 3), centred), (Borrowed(), squared), (Remembers(), squared), (nn.Linear(4, 3), squared)],
+    ids=["cross-example loss", "weight used outside its layer", "running state", "wrong shape"],
+)
+def test_what_the_names_do_not_tell_the_numbers_do(model: nn.Module, loss: Any) -> None:
+    with pytest.raises(Refused):
+        Engine(model, loss).check([torch.zeros(1, 3), torch.zeros(1)])
+
+
+@pytest.mark.parametrize("model", [Owner(), Borrowed(), nn.MultiheadAttention(4, 2, batch_first=True)])
+def test_slow_is_right_for_what_the_hooks_refuse_and_says_that_it_is_slow(model: nn.Module) -> None:
+    with pytest.warns(UserWarning, match="slower"):
+        engine = Engine(model, squared, slow=True)
+    if not isinstance(model, nn.MultiheadAttention):
+        engine.check([torch.zeros(1, 3), torch.zeros(1)])
+
+
+@pytest.mark.parametrize(
+    "loss", [nn.CrossEntropyLoss(), lambda o, t: nn.functional.mse_loss(o[:, 0], t), lambda o, t: o], ids=str
+)
+def test_a_loss_that_is_not_one_number_per_example_is_refused(loss: Any) -> None:
+    with pytest.raises(InvalidInput, match="loss"):
+        Engine(nn.Linear(3, 3), loss).check([torch.zeros(1, 3), torch.zeros(1)])
+
+
+def test_the_check_leaves_the_model_and_torchs_random_numbers_alone() -> None:
+    model = nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.5))
+    before, state = [p.clone() for p in model.parameters()], torch.get_rng_state()
+    Engine(model, squared).check([torch.zeros(1, 3), torch.zeros(1)])
+    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+    assert torch.equal(state, torch.get_rng_state())
+    assert model[1].training
+
+
+def test_replacements_compute_what_torchs_own_layers_do() -> None:
+    x = torch.randn(4, 5, 6)
+    theirs: Any = nn.MultiheadAttention(6, 3, batch_first=True)
+    assert torch.allclose(Attention.from_torch(theirs)(x, x, x), theirs(x, x, x)[0], atol=1e-6)
+    for mine, kind in ((LSTM, nn.LSTM), (GRU, nn.GRU)):
+        theirs = kind(6, 3, batch_first=True)
+        assert torch.allclose(mine.from_torch(theirs)(x), theirs(x)[0], atol=1e-6)

@@ -27,7 +27,6 @@ def main(folder: Path) -> None:
                         epsilon=epsilon,
                         data_norm=1.0,
                         C=strength,
-                        fit_intercept=False,
                         max_iter=1000,
                         random_state=split,
                     )

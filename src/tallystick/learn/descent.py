@@ -2,12 +2,17 @@
 
 What a row adds to a step is cut to a length, rounded to a lattice and summed in integers, so one row moves the sum by
 exactly what is priced. It is computed by operations that see one row at a time, column by column: a matrix product may
-round a row differently when another one is gone. One noisy count sets the step size, as the number of rows is private.
+round a row differently when another one is gone.
+
+One more release comes first: the number of rows, their sum and their squared lengths, all noisy. The number sets the
+step size, as it is private. With an intercept, rows are centred at the noisy mean and cut to a length around what is
+then usual: what all rows have in common is the intercept's business, and noise is proportional to the longest row.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -18,7 +23,7 @@ from scipy.special import expit, expm1
 from tallystick.accounting import check, losses
 from tallystick.accounting.calibrate import calibrate
 from tallystick.errors import InvalidInput
-from tallystick.learn.records import WITHIN, Array, Given
+from tallystick.learn.records import WITHIN, Array, Given, scaled
 from tallystick.mechanisms.exact.randomness import Source
 from tallystick.mechanisms.noise.laws import SMOOTHING, DiscreteGaussian
 
@@ -27,10 +32,16 @@ if TYPE_CHECKING:
     from tallystick.learn.estimator import Answer
     from tallystick.learn.logistic import Rows
 
-COUNT_SHARE = 0.01
-"""The count's share of the squared mu."""
+FIRST_SHARE = 0.1
+"""The first release's share of the squared mu."""
+WEIGHTS = (math.sqrt(0.1), math.sqrt(0.8), math.sqrt(0.1))
+"""Of number, sum and squares in the first release, so that a row's part of it is no longer than 1."""
+CONSTANT = 0.5
+"""The constant column of centred rows, which are cut to their root mean square, in units of that."""
 BITS = 30
-"""The lattice is this much finer than the longest gradient that counts."""
+"""The lattice is this much finer than the longest row's part of a sum."""
+SWING = 10.0
+"""Steps are so short that noise alone moves no row's score by more than this, on average."""
 MOST_STEPS = 100_000
 
 
@@ -51,51 +62,85 @@ class NoisyDescent:
         return len(self.rows.classes) if self.softmax else self.rows.problems
 
     @property
-    def clip(self) -> float:
-        """The length of a gradient at theta = 0 of the longest row: all count fully at first, and never more."""
+    def pull(self) -> float:
+        """The length of the residuals at theta = 0: there every row counts fully, and it never counts for more."""
         classes = len(self.rows.classes)
-        return self.rows.longest * (math.sqrt(1.0 - 1.0 / classes) if self.softmax else math.sqrt(self.outputs) / 2.0)
+        return math.sqrt(1.0 - 1.0 / classes) if self.softmax else math.sqrt(self.outputs) / 2.0
 
     @property
     def privacy(self) -> PrivacyLoss:
         return _loss(self.sigma, self.steps, self.adjacency)
 
+    def ready(self, width: int) -> None:
+        """Nothing public can go wrong."""
+
     def train(self, data: Given, source: Source) -> Answer:
         rows, places = self.rows.read(data)
-        columns = np.ascontiguousarray(rows.T)
-        lengths = np.sqrt(sum((column * column for column in columns), np.zeros(len(rows))))
-        theta = np.zeros((self.outputs, len(columns)))
-        smoothness = (0.5 if self.softmax else 0.25) * self.rows.longest**2
-        rate = 1.0 / (smoothness * self.counted(len(rows), source) + self.ridge)
-        for _ in range(self.steps):
-            gradient = self.noisy_gradient(columns, lengths, places, theta, source)
-            theta -= rate * (gradient + self.ridge * theta)
+        count, mean, usual = self.first(rows, source)
+        longest, constant = self.rows.longest, self.rows.constant
+        if self.rows.intercept:
+            constant, longest = CONSTANT * usual, usual * math.hypot(1.0, CONSTANT)
+            centred = scaled(rows[:, :-1] - mean[:-1], usual)
+            rows = np.column_stack([centred, np.full(len(rows), constant)])
+        theta = self.descended(np.ascontiguousarray(rows.T), places, longest, count, source)
+        if self.rows.intercept:  # back to rows that are not centred, and to the constant they are released with
+            theta[:, -1] = (theta[:, -1] * constant - theta[:, :-1] @ mean[:-1]) / self.rows.constant
         return {"theta": theta}
 
-    def counted(self, count: int, source: Source) -> float:
-        """A noisy number of rows, at least as large as its noise."""
-        wide = self.sigma / math.sqrt(self.steps * COUNT_SHARE)
-        law = _integer_law(wide, 2**BITS)
-        noisy = count * 2**BITS + law.one(source)
-        return float(max(noisy / 2**BITS, wide, 1.0))
+    def first(self, rows: Array, source: Source) -> tuple[float, Array, float]:
+        """Noisy: how many rows, their mean, and their root mean square around it, each within what is possible."""
+        norm, wide = self.rows.norm, self.sigma / math.sqrt(self.steps * FIRST_SHARE)
+        features = [column / norm for column in rows.T[: len(rows.T) - self.rows.intercept]]
+        squares = sum((column * column for column in features), np.zeros(len(rows)))
+        parts = [np.full(len(rows), WEIGHTS[0]), *(WEIGHTS[1] * column for column in features), WEIGHTS[2] * squares]
+        number, *sums, square = self.noisy_sums(parts, 1.0, wide, source)
+        count = max(number / WEIGHTS[0], wide, 1.0)
+        mean = np.array(sums) / (WEIGHTS[1] * count)
+        mean /= max(1.0, float(np.linalg.norm(mean)))
+        usual = math.sqrt(min(1.0, max(square / (WEIGHTS[2] * count) - float(mean @ mean), 0.01)))
+        return count, np.append(mean, 0.0) * norm, usual * norm
+
+    def descended(
+        self, columns: Array, places: np.ndarray[Any, Any], longest: float, count: float, source: Source
+    ) -> Array:
+        """Where the steps lead."""
+        lengths = np.sqrt(sum((column * column for column in columns), np.zeros(columns.shape[1])))
+        theta = np.zeros((self.outputs, len(columns)))
+        steepest = 1.0 / ((0.5 if self.softmax else 0.25) * longest**2 * count + self.ridge)
+        # After all steps noise alone has moved theta, and with it a score, by about this much per unit of the rate.
+        noise = self.sigma * self.pull * longest**2 * math.sqrt(self.steps * len(columns))
+        rate = min(steepest, SWING / noise)
+        for _ in range(self.steps):
+            gradient = self.noisy_gradient(columns, lengths, places, theta, longest, source)
+            theta -= rate * (gradient + self.ridge * theta)
+        return theta
 
     def noisy_gradient(
-        self, columns: Array, lengths: Array, places: np.ndarray[Any, Any], theta: Array, source: Source
+        self,
+        columns: Array,
+        lengths: Array,
+        places: np.ndarray[Any, Any],
+        theta: Array,
+        longest: float,
+        source: Source,
     ) -> Array:
-        """The sum of cut gradients, exactly on the lattice, with its noise."""
-        step = 2.0 ** (math.floor(math.log2(self.clip)) - BITS)
+        """The sum of cut gradients with its noise."""
+        most = self.pull * longest
         residuals = self.residuals(columns, places, theta)
         sizes = np.sqrt(sum((residual * residual for residual in residuals), np.zeros(len(lengths)))) * lengths
-        cut = np.where(sizes > self.clip * WITHIN, self.clip * WITHIN / np.maximum(sizes, self.clip * WITHIN), 1.0)
-        points = [
-            int(np.floor(residual * cut * column / step + 0.5).astype(np.int64).sum())
-            for residual in residuals
-            for column in columns
-        ]
-        # One row: its cut gradient in lattice units, and what rounding adds to it.
-        longest = math.ceil(self.clip / step + math.sqrt(len(points)) / 2.0) + 1
-        noise = _integer_law(self.sigma, longest).draw(len(points), source)
-        return (np.array(points, dtype=np.float64) + noise).reshape(theta.shape) * step
+        cut = np.where(sizes > most * WITHIN, most * WITHIN / np.maximum(sizes, most * WITHIN), 1.0)
+        parts = (residual * cut * column for residual in residuals for column in columns)
+        return self.noisy_sums(parts, most, self.sigma, source).reshape(theta.shape)
+
+    @staticmethod
+    def noisy_sums(parts: Iterable[Array], longest: float, sigma: float, source: Source) -> Array:
+        """Sums over rows whose parts are together no longer than ``longest``: exact on a lattice, then noise."""
+        step = 2.0 ** (math.floor(math.log2(longest)) - BITS)
+        points = [int(np.floor(part / step + 0.5).astype(np.int64).sum()) for part in parts]
+        # One row: its part in lattice units, and what rounding adds to it.
+        apart = math.ceil(longest / step + math.sqrt(len(points)) / 2.0) + 1
+        noise = _integer_law(sigma, apart).draw(len(points), source)
+        return np.array([float(point + int(extra)) for point, extra in zip(points, noise, strict=True)]) * step
 
     def residuals(self, columns: Array, places: np.ndarray[Any, Any], theta: Array) -> list[Array]:
         """Derivatives of each row's loss by its scores, one array per score."""
@@ -117,7 +162,7 @@ def _integer_law(sigma: float, longest: int) -> DiscreteGaussian:
 
 @lru_cache(maxsize=256)
 def _loss(sigma: float, steps: int, adjacency: str) -> PrivacyLoss:
-    loss = steps * losses.gaussian(sigma=sigma) + losses.gaussian(sigma=sigma / math.sqrt(steps * COUNT_SHARE))
+    loss = steps * losses.gaussian(sigma=sigma) + losses.gaussian(sigma=sigma / math.sqrt(steps * FIRST_SHARE))
     return loss if adjacency == "add_remove" else loss.as_replace()
 
 

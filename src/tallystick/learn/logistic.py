@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.accounting.calibrate import calibrate
+from tallystick.accounting.leaves.objective import SMALLEST_SIGMA
 from tallystick.errors import InvalidInput
 from tallystick.learn import descent
 from tallystick.learn.estimator import Answer, Estimator
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
 
 SHARE = 0.02
 """Noise that hides the minimiser's last digits: its mu (or epsilon) as a share of the objective's."""
-SWING = 10.0
-"""By default noise alone moves no row's score by more than this, on average: ridge >= longest E|b| / SWING."""
 FAR = 40.0
 """Noise is longer than sqrt(d) + FAR deviations with a probability below 1e-340."""
 
@@ -111,7 +110,7 @@ class Perturbed:
         """The regularization of rows that wide: as asked, as the price needs, and so that noise alone stays tame."""
         longest = self.rows.longest
         noise = self.sigma * longest * (width if self.pure else math.sqrt(width))
-        return max(self.regularization, self.ridge * longest**2, longest * noise / SWING)
+        return max(self.regularization, self.ridge * longest**2, longest * noise / descent.SWING)
 
     def train(self, data: Given, source: Source) -> Answer:
         rows, places = self.rows.read(data)
@@ -123,8 +122,9 @@ class Perturbed:
             )
             for k in range(problems)
         ]
-        slack = tolerance + self.noise_error(width)
-        return {"theta": self.hidden(np.concatenate(found), slack / ridge, source).reshape(problems, width)}
+        hiding = self.hiding(width)
+        theta = hiding.draw(hiding.prepare(np.concatenate(found), strict=False), source)
+        return {"theta": np.asarray(theta).reshape(problems, width)}
 
     def noise(self, width: int, source: Source) -> Array:
         """Real noise of the exact law, told within ``noise_error``."""
@@ -132,7 +132,7 @@ class Perturbed:
         if not self.pure:
             return scale * near_normals(width, source)
         step = 2.0 ** (math.floor(math.log2(scale)) - 26)
-        mechanism = add_knorm(epsilon=1.0 / scale, norm="l2", sensitivity=1.0, granularity=step)
+        mechanism = add_knorm(epsilon=1.0, norm="l2", sensitivity=scale, granularity=step)
         return np.asarray(mechanism.draw(mechanism.prepare([0.0] * width, strict=False), source))
 
     def noise_error(self, width: int) -> float:
@@ -147,17 +147,17 @@ class Perturbed:
         tilt = self.sigma * longest * far
         return 4.0 * rounding(self.most_rows + 64, width, longest, ridge, reach(self.most_rows, ridge, tilt), tilt)
 
-    def hidden(self, theta: Array, error: float, source: Source) -> Array:
-        """All minimisers with noise that hides their error, each at most ``error`` off."""
-        apart = 2.0 * error * math.sqrt(self.rows.problems)
+    def hiding(self, width: int) -> Any:
+        """The noise that hides the errors of all minimisers; made before the charge too, as it needs no data."""
+        error = (self.tolerance(width) + self.noise_error(width)) / self.strength(width)
+        apart, price = 2.0 * error * math.sqrt(self.rows.problems), _hiding(self.sigma, self.pure, self.rows.problems)
         if self.pure:
-            noise: Any = add_knorm(
-                epsilon=_hiding(self.sigma, True, self.rows.problems), norm="l2", sensitivity=apart
-            )  # fmt: skip
-        else:
-            mu = _hiding(self.sigma, False, self.rows.problems)
-            noise = add_gaussian(mu=mu, sensitivity=apart, dimension=len(theta))
-        return np.asarray(noise.draw(noise.prepare(theta, strict=False), source))
+            return add_knorm(epsilon=price, norm="l2", sensitivity=apart)
+        return add_gaussian(mu=price, sensitivity=apart, dimension=width * self.rows.problems)
+
+    def ready(self, width: int) -> None:
+        """Refuse what public numbers cannot do, before anything is charged."""
+        self.hiding(width)
 
 
 def _hiding(sigma: float, pure: bool, problems: int) -> float:
@@ -192,7 +192,7 @@ def gaussian_sigma(epsilon: float, delta: float, ridge: float, problems: int, ad
         return found if rows == 1 else found.for_groups(rows)
 
     rate = math.sqrt(problems * (1.0 + SHARE**2)) * rows * (1 if adjacency == "add_remove" else 2)
-    least = calibrate(lambda s: losses.gaussian(sigma=s / rate, adjacency=adjacency), goal)
+    least = max(SMALLEST_SIGMA, calibrate(lambda s: losses.gaussian(sigma=s / rate, adjacency=adjacency), goal))
     for wider in (1.0, 1.001, 1.003, 1.01):  # the theorem: from epsilon = 1/ridge on it is one Gaussian release
         if loss(least * wider) <= goal:
             return float(least * wider)
@@ -301,6 +301,7 @@ class LogisticRegression(ClassifierMixin, Estimator):  # type: ignore[misc]  # s
         super()._check(data)
         if len(data.rows) > self.most_rows:
             raise InvalidInput("X", f"{len(data.rows)} rows", f"at most most_rows={self.most_rows} of them")
+        self._recipe().ready(data.width + bool(self.fit_intercept))
 
     def _keep(self, answer: Mapping[str, Any]) -> None:
         theta = np.asarray(answer["theta"], dtype=np.float64)
@@ -367,7 +368,7 @@ class LogisticRegression(ClassifierMixin, Estimator):  # type: ignore[misc]  # s
 
 def _labels(classes: Any) -> tuple[Any, ...]:
     """The declared labels: at least two, distinct, numbers or text."""
-    allowed = "a list of at least two different labels (numbers or text), which are public"
+    allowed = "a list of at least two different labels (all numbers or all text), which are public"
     if classes is None or isinstance(classes, (str, bytes)):
         raise InvalidInput("classes", classes, allowed)
     try:
@@ -377,6 +378,6 @@ def _labels(classes: Any) -> tuple[Any, ...]:
         raise InvalidInput("classes", classes, allowed) from None
     if distinct < 2 or distinct != len(labels) or not all(isinstance(label, (str, int, float)) for label in labels):
         raise InvalidInput("classes", classes, allowed)
-    if any(label != label for label in labels):
+    if any(label != label for label in labels) or len({isinstance(label, str) for label in labels}) > 1:
         raise InvalidInput("classes", classes, allowed)
     return labels

@@ -9,7 +9,7 @@ import numpy as np
 
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput, Refused
-from tallystick.learn.records import Given, given, labelled
+from tallystick.learn.records import Array, Given, given, labelled, scaled
 from tallystick.ledger.pay import LEASE, pay
 from tallystick.mechanisms.noise import add_discrete_laplace
 
@@ -82,6 +82,11 @@ class Scored:
         return float(pay(release, account, why=why, key=options.get("key"), lease=LEASE).answer)
 
 
-def _predicted(model: Any, rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    scores = model.decision_function(rows)
-    return np.asarray(scores > 0.0, dtype=int) if scores.ndim == 1 else np.asarray(scores.argmax(axis=1))
+def _predicted(model: Any, rows: Array) -> np.ndarray[Any, Any]:
+    """The place of the likeliest class, column by column: a matrix product may round a row by its neighbours."""
+    short, none = scaled(rows, float(model.row_norm)), np.zeros(len(rows))
+    scores = [
+        sum((weight * column for weight, column in zip(weights, short.T, strict=True)), none + constant)
+        for weights, constant in zip(model.coef_, model.intercept_, strict=True)
+    ]
+    return np.asarray(scores[0] > 0.0, dtype=int) if len(scores) == 1 else np.argmax(scores, axis=0)

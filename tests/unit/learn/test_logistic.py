@@ -105,7 +105,7 @@ def test_a_larger_scale_of_rows_gives_the_same_problem():
         ("epsilon", [0.0, -1.0, math.nan, math.inf, "1", None, 1e6]),
         ("delta", [-0.1, 1.0, 2.0, math.nan, "x"]),
         ("row_norm", [0.0, -1.0, math.inf, None, "1"]),
-        ("classes", [None, [], [1], [1, 1], "ab", [[1], [2]], [math.nan, 1.0], [None, 1], 7]),
+        ("classes", [None, [], [1], [1, 1], "ab", [[1], [2]], [math.nan, 1.0], [None, 1], [1, "1"], 7]),
         ("solver", ["newton", "knorm", 3]),
         ("multiclass", ["other"]),
         ("regularization", [-1.0, math.nan]),
@@ -191,33 +191,41 @@ class Silent:
 
 @pytest.mark.parametrize("softmax", [False, True])
 @pytest.mark.parametrize("classes", [(0, 1), (0, 1, 2, 3)])
-def test_one_row_moves_an_exact_sum_by_at_most_the_cut(monkeypatch, softmax, classes):
+@pytest.mark.parametrize("which", ["first", "step"])
+def test_one_row_moves_an_exact_sum_by_at_most_what_is_priced(monkeypatch, softmax, classes, which):
     if softmax and len(classes) == 2:
         pytest.skip("two classes have one score")
     rows = logistic.Rows(1.0, True, classes)
     recipe = descent.NoisyDescent(rows, 5.0, 3, softmax, 0.0, "add_remove")
-    seen = []
+    seen: list[tuple[float, int]] = []
+    sums: list[np.ndarray] = []
     monkeypatch.setattr(descent, "_integer_law", lambda sigma, longest: seen.append((sigma, longest)) or Silent())
+    plain = descent.NoisyDescent.noisy_sums
+    monkeypatch.setattr(descent.NoisyDescent, "noisy_sums", lambda self, *args: sums.append(plain(*args)) or sums[-1])
     random = np.random.default_rng(7)
     values, places = random.normal(size=(41, 6)), random.integers(0, len(classes), 41)
     at = random.normal(size=(recipe.outputs, 7)) * 3
 
     def total(kept: np.ndarray) -> np.ndarray:
-        columns = np.ascontiguousarray(rows.extended(values[kept]).T)
+        extended = rows.extended(values[kept])
+        if which == "first":
+            recipe.first(extended, SYSTEM)
+            return sums[-1]
+        columns = np.ascontiguousarray(extended.T)
         lengths = np.sqrt(sum(column * column for column in columns))
-        return recipe.noisy_gradient(columns, lengths, places[kept], at, SYSTEM)
+        return recipe.noisy_gradient(columns, lengths, places[kept], at, rows.longest, SYSTEM).ravel()
 
     whole = total(np.ones(41, dtype=bool))
-    step = 2.0 ** (math.floor(math.log2(recipe.clip)) - descent.BITS)
+    step = 2.0 ** (math.floor(math.log2(1.0 if which == "first" else recipe.pull * rows.longest)) - descent.BITS)
     most = 0.0
     for gone in range(41):
-        kept = np.arange(41) != gone
-        moved = (whole - total(kept)) / step
+        moved = (whole - total(np.arange(41) != gone)) / step
         assert np.all(moved == np.rint(moved))  # integers: no other row's low bits changed
         assert np.linalg.norm(moved) <= seen[-1][1]
         most = max(most, float(np.linalg.norm(moved)) / seen[-1][1])
-    assert most > 0.9
-    assert seen[-1][0] == 5.0
+    assert most > 0.8
+    sigma = 5.0 if which == "step" else 5.0 / math.sqrt(3 * descent.FIRST_SHARE)
+    assert seen[-1][0] == pytest.approx(sigma)
 
 
 def test_the_integer_law_costs_at_most_its_gaussian():
@@ -295,3 +303,25 @@ def test_prediction_scales_long_rows_and_refuses_what_is_no_number():
         model.predict([[np.nan, 0.0, 0.0]])
     with pytest.raises(InvalidInput, match="features"):
         model.predict([[0.0, 0.0]])
+
+
+@pytest.mark.parametrize("options", [{"delta": 1e-6}, {}, {"delta": 1e-6, "solver": "noisy_gd", "steps": 2}])
+@pytest.mark.parametrize(("norm", "epsilon"), [(1e-9, 1.0), (1e9, 1.0), (1.0, 100.0), (1.0, 1e-4), (1e9, 100.0)])
+def test_extreme_public_numbers_fit_or_are_refused_before_the_charge(account, options, norm, epsilon):
+    model = LogisticRegression(epsilon, row_norm=norm, classes=[0, 1], **options)
+    try:
+        model.fit(X * norm, y, account=account, why="x", delta=options.get("delta"))
+    except (InvalidInput, ts.errors.BudgetExceeded):
+        assert not list(account.history())
+    else:
+        assert np.isfinite(model.coef_).all()
+
+
+def test_a_failure_after_the_start_keeps_the_charge(account, monkeypatch):
+    def fails(self, data, source):
+        raise RuntimeError("the machine broke")
+
+    monkeypatch.setattr(logistic.Perturbed, "train", fails)
+    with pytest.raises(RuntimeError):
+        LogisticRegression(1.0, **COMMON).fit(X, y, account=account, why="x")
+    assert [event.state for event in account.history()] == ["BURNED"]

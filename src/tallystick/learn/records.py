@@ -104,14 +104,18 @@ def _frame(frame: Any, kinds: list[Any], name: str, allowed: str) -> Any:
         raise InvalidInput(name, f"columns of type {', '.join(dict.fromkeys(map(str, kinds)))}", allowed)
     if type(frame).__module__.startswith("pandas"):
         return frame.to_numpy(dtype="float64", na_value=np.nan)
-    return frame.to_numpy()
+    return (frame.cast(float) if hasattr(frame, "cast") else frame).to_numpy()
 
 
 def column(name: str, y: Any, length: int) -> NDArray[Any]:
-    """One column of as many entries as there are rows, of any dtype."""
+    """One column of as many entries as there are rows, of any dtype.
+
+    >>> labelled(column("y", [0, 1, "unknown"], 3), [0, 1]).tolist()
+    [0, 1, -1]
+    """
     allowed = f"a list with one entry per row of X ({length})"
     try:
-        array = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
+        array = _entries(y)
     except Exception:
         raise InvalidInput(name, f"a value of type {type(y).__name__}", allowed) from None
     if array.ndim == 2 and array.shape[1] == 1:
@@ -119,6 +123,23 @@ def column(name: str, y: Any, length: int) -> NDArray[Any]:
     if array.ndim != 1 or len(array) != length:
         raise InvalidInput(name, f"shape {array.shape}", allowed)
     return array
+
+
+def _entries(y: Any) -> NDArray[Any]:
+    """An array with the dtype it has, which is public. A list has none: NumPy would choose it by looking at everybody,
+    and one text among numbers, or one missing integer, would change how all others are read.
+    """
+    if hasattr(y, "to_list") and not isinstance(getattr(y, "dtype", None), np.dtype):  # a column that may be missing
+        y = y.to_list()
+    if not isinstance(y, (list, tuple)):
+        return np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
+    nested = len(y) > 0 and all(isinstance(entry, (list, tuple)) for entry in y)
+    if nested and not all(len(entry) == 1 for entry in y):
+        return np.empty((len(y), 2))  # several columns, which is no column
+    found = np.empty(len(y), dtype=object)
+    for i, entry in enumerate(y):
+        found[i] = entry[0] if nested else entry
+    return found
 
 
 def _units(units: Any, length: int) -> list[Any]:
@@ -206,6 +227,6 @@ def numbers(targets: NDArray[Any], low: float, high: float) -> Array:
 
 def _double(entry: Any) -> float:
     try:
-        return float(entry) if isinstance(entry, (int, float)) else np.nan
+        return float(entry) if isinstance(entry, (int, float, np.number, np.bool_)) else np.nan
     except Exception:
         return np.nan

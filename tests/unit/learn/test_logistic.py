@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV
 
 import tallystick as ts
 from tallystick.errors import InvalidInput, Refused
-from tallystick.learn import LogisticRegression, descent, logistic
+from tallystick.learn import LogisticRegression, descent, logistic, scoring
 from tallystick.learn.records import given
 from tallystick.mechanisms.exact.randomness import SYSTEM, SeededSource
 
@@ -263,6 +263,20 @@ print(model.coef_.tolist())
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert told.returncode == 0, told.stderr
     assert told.stdout.strip() == str(model.coef_.tolist())
+
+
+@pytest.mark.parametrize("labels", [2, 3])
+def test_which_class_a_row_gets_in_a_score_does_not_depend_on_the_others(labels):
+    """Found from outside: a product of one row rounds otherwise than one of two, so both rows changed sides."""
+    random = np.random.default_rng(0)
+    for _ in range(200):
+        row, coef = random.normal(size=(1, 9)) / 9, random.normal(size=(1 if labels == 2 else labels, 9))
+        tied = -(row @ coef.T)[0]
+        model = LogisticRegression(epsilon=1, row_norm=1, classes=list(range(labels)))
+        model.coef_, model.intercept_, model.n_features_in_ = coef, tied, 9
+        for others in (1, 2, 30):
+            both = np.concatenate([row, random.normal(size=(others, 9))])
+            assert scoring._predicted(model, both)[0] == scoring._predicted(model, row)[0]
 
 
 def test_a_score_of_private_data_is_paid_for(account):

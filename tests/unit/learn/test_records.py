@@ -95,6 +95,26 @@ def test_labels_that_were_not_declared_have_no_place():
     assert labelled(np.array([0, 1]), np.array([1, 0])).tolist() == [1, 0]
 
 
+@pytest.mark.parametrize("one", [2, 0.5, "x", b"x", None, [1, 2], 10**400, pd.NA, np.float32(7), True])
+def test_no_entry_changes_how_another_target_is_read(one):
+    """Found from outside: NumPy types a list by all of its entries, so one text made texts of everybody's labels."""
+    big = [2**53, 2**53 + 1]
+    kinds = [[*big, one], (*big, one), pd.Series([*big, one], dtype=object)]
+    if one is None:
+        kinds += [pl.Series([*big, one]), pd.Series([*big, one], dtype="Int64")]
+    for y in kinds:
+        targets = given([[0.0]] * 3, y).targets
+        assert labelled(targets, big)[:2].tolist() == [0, 1]
+        assert numbers(targets, 0.0, 1.0)[:2].tolist() == [1.0, 1.0]
+    assert given([[0.0]] * 2, [[1], [2]]).targets.tolist() == [1, 2]
+
+
+def test_a_missing_entry_is_data_in_a_frame_of_any_numeric_type():
+    for kind in (pl.Boolean, pl.Int64, pl.UInt8, pl.Float32):
+        frame = pl.DataFrame({"a": pl.Series([1, None], dtype=pl.Int8).cast(kind), "b": [True, False]})
+        assert np.isnan(matrix("X", frame)).tolist() == [[False, False], [True, False]]
+
+
 def test_targets_are_clamped_or_no_numbers():
     assert numbers(np.array([-5.0, 0.5, np.inf]), -1.0, 1.0).tolist() == [-1.0, 0.5, 1.0]
     found = numbers(np.array([None, "7", 0.25, True], dtype=object), -1.0, 1.0)

@@ -59,6 +59,7 @@ TRANSFORMATIONS: dict[str, Callable[[Make], ts.PrivacyLoss]] = {
     "for_groups": lambda leaf: leaf(HERE).for_groups(2),
     "as_replace": lambda leaf: leaf(HERE).as_replace(),
     "worst": lambda leaf: ts.worst(leaf(HERE), ts.laplace(scale=2)),
+    "selected": lambda leaf: ts.selected(leaf(HERE), gamma=0.1),
 }
 
 PAIRS: dict[str, tuple[str, str]] = {
@@ -97,6 +98,8 @@ PAIRS: dict[str, tuple[str, str]] = {
     "Replaced": ("h", "the better of two chains of power curves (Polygons, 5 and 6; [adjacency](adjacency.md))"),
     "SampledReplaced": ("p", "the tight pair of Poisson-sampled Gaussian noise ([replace](poisson-replace.md))"),
     "Worst": ("w", "the larger profile at every point ([parallel](parallel-composition.md), Polygons, 1 and 2)"),
+    "Selected": ("k", "the base's profile mixed over shifts of epsilon, and a Renyi form ([best of K](selected.md))"),
+    "SelectedPoisson": ("k", ""),
 }
 """Class of a term: the letter and the argument that its two laws bound every pair of neighbours."""
 
@@ -110,7 +113,7 @@ WAYS: dict[str, tuple[str, str]] = {
 }
 """The engine among the routes that apply; the others only narrow what it finds."""
 
-TRANSFORMED = ("Sampled", "Truncated", "Subset", "Allocated", "Replaced", "SampledReplaced", "Worst")
+TRANSFORMED = ("Sampled", "Truncated", "Subset", "Allocated", "Replaced", "SampledReplaced", "Worst", "Selected")
 """One of these is one release by its own law; making the law only to see that takes seconds."""
 
 READ_OUTS: dict[str, tuple[tuple[str, ...], str]] = {

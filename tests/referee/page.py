@@ -21,6 +21,13 @@ MEANINGS = {
     "undecided": "no oracle reaches far enough",
 }
 
+GOAL = 100_000
+UNFINISHED = (
+    f"**Not finished:** the campaign is for {GOAL:,} numbers and {ENOUGH} answers in every cell. Rows take turns, so what",
+    "is missing is missing everywhere alike; cells below are listed by row. Started again, it goes on where it was.",
+    "",
+)
+
 
 def page(rows: list[Row]) -> str:
     totals: Counter[str] = Counter()
@@ -49,6 +56,7 @@ def page(rows: list[Row]) -> str:
         f"Judged on {', '.join(f'`{c}` ({n:,})' for c, n in commits.most_common())}. Processor time: accountant",
         f"{sum(a.engine for a in asked) / 60:.0f} minutes, referee {sum(a.referee for a in asked) / 60:.0f}.",
         "",
+        *(UNFINISHED if judged < GOAL or missing else ()),
         "| verdict | numbers | what it says |",
         "|---|---|---|",
         *(f"| {name} | {totals[name]:,} | {MEANINGS[name]} |" for name in MEANINGS),
@@ -108,9 +116,18 @@ def _told(record: Record, asked: Asked) -> str:
 
 
 def _missing(missing: list[str]) -> list[str]:
+    """By row, with the worst cell of each; every cell by name when few are left."""
     if not missing:
         return [f"Every cell that is not empty has {ENOUGH} answers or more.", ""]
-    return [f"## Cells below {ENOUGH} ({len(missing):,})", "", *(f"- {line}" for line in missing), ""]
+    lines = [f"## Cells below {ENOUGH} ({len(missing):,})", ""]
+    if len(missing) <= 300:
+        return [*lines, *(f"- {line}" for line in missing), ""]
+    rows: dict[str, list[str]] = {}
+    for line in missing:
+        leaf, name, rest = line.split(" / ", 2)
+        rows.setdefault(f"{leaf} / {name}", []).append(rest)
+    fewest = {row: min(cells, key=lambda cell: int(cell.split(": ")[1].split()[0])) for row, cells in rows.items()}
+    return [*lines, *(f"- {row}: {len(rows[row])} cells, such as {fewest[row]}" for row in rows), ""]
 
 
 def _infinite(rows: list[Row]) -> list[str]:

@@ -36,6 +36,7 @@ _COMMANDS = (
     ("dataset", "dataset.app", ""),
     ("publish", "publish.app", ""),
     ("query", "query.query", "Ask a dataset once: plan, pay, answer."),
+    ("fit", "fit.app", ""),
     ("card", "card.app", ""),
     ("budget", "budget.budget", "Limit, used, burn-down, and what still fits."),
     ("ledger", "ledger.app", ""),

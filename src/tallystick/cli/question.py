@@ -122,3 +122,23 @@ def pairs(option: str, given: list[str] | None, shape: str) -> dict[str, str]:
                 raise InvalidInput(option, line, shape)
             found[name.strip()] = value.strip()
     return found
+
+
+def intervals(option: str, given: list[str] | None) -> dict[str, tuple[float, float]]:
+    """Repeated or comma-separated bounds of columns.
+
+    >>> intervals("--bounds", ["age=0:110", "cost=0.5:9"])
+    {'age': (0, 110), 'cost': (0.5, 9)}
+    """
+    shape, found = "COLUMN=LOW:HIGH, such as age=0:110", {}
+    for column, text in pairs(option, given, shape).items():
+        low, colon, high = text.partition(":")
+        try:
+            found[column] = (_number(low), _number(high if colon else ""))
+        except ValueError:
+            raise InvalidInput(option, f"{column}={text}", shape) from None
+    return found
+
+
+def _number(text: str) -> float:
+    return int(text) if text.strip().lstrip("+-").isdigit() else float(text)

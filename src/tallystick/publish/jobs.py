@@ -17,6 +17,7 @@ from tallystick.ledger.chain import digest
 if TYPE_CHECKING:
     from tallystick.ledger import Account, Amount
     from tallystick.publish.datasets import Dataset
+    from tallystick.publish.models import LinearModel
     from tallystick.tables.plan import Plan
     from tallystick.tables.release import Release
 
@@ -35,6 +36,8 @@ class Job:
     key: str | None
     out: Path | None
     card: Path | None
+    reader: Callable[[Release], LinearModel] | None = None
+    """What the table is read as, where it is a model's sums."""
 
     @property
     def name(self) -> str:
@@ -165,9 +168,10 @@ def release(job: Job, progress: Callable[[str], None] | None = None) -> dict[str
     check_targets(job.out, job.card, job.plan.query.table.source.place, job.account.ledger.store.url)
     made = job.plan.release(why=job.why, key=job.name, progress=progress, dataset=job.dataset.name)
     assert made.receipt is not None
-    written = {}
+    model = None if job.reader is None else job.reader(made)
+    written: dict[str, Any] = {} if model is None else {"model": model.to_data()}
     if job.out is not None:
-        text = made.to_json() + "\n" if job.out.suffix.lower() == ".json" else made.to_csv()
+        text = (model or made).to_json() + "\n" if job.out.suffix.lower() == ".json" else made.to_csv()
         written["out"] = str(write(job.out, text))
     if job.card is not None:
         drawn = card(made, dataset=job.dataset.name, about=job.dataset.about)

@@ -10,7 +10,7 @@ bins     integers per group and bin, weighted the same way
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -30,7 +30,7 @@ from tallystick.tables.dialects import (
     table,
     whole,
 )
-from tallystick.tables.expressions import Column, Expression
+from tallystick.tables.expressions import Call, Column, Expression
 from tallystick.tables.keyset import PublicTable, Upload
 from tallystick.tables.parts import WEIGHT_BITS, Added, Binned, OfColumn, Part
 from tallystick.tables.schema import UNSUPPORTED, Schema
@@ -138,8 +138,11 @@ class _Compiler:
     def _steps(self) -> tuple[exp.Query, Schema]:
         """The stored table after filters, derived columns and public joins, and its columns by place."""
         rows, schema = self.stored.copy(), self.query.table.base
-        for i, step in enumerate(self.query.table.steps):
-            rows, schema = self._join(rows, schema, step, i) if step.public else self._apply(rows, schema, step)
+        for i, steps in together(self.query.table.steps):
+            if steps[0].public:
+                rows, schema = self._join(rows, schema, steps[0], i)
+            else:
+                rows, schema = self._apply(rows, schema, steps)
         return rows, schema
 
     @staticmethod
@@ -164,17 +167,17 @@ class _Compiler:
                 joined.select(exp.alias_(value, place(schema, column), quoted=True), copy=False)
         return joined.join(table(f"_join{i}", "_j"), on=same, join_type=step.how, copy=False), schema
 
-    def _apply(self, rows: exp.Query, schema: Schema, step: Step) -> tuple[exp.Query, Schema]:
-        assert step.expression is not None
-        expression = step.expression
-        while calls := nested(expression):
+    def _apply(self, rows: exp.Query, schema: Schema, steps: list[Step]) -> tuple[exp.Query, Schema]:
+        """One filter, or derived columns that do not use each other."""
+        made = [(step.name, step.expression) for step in steps if step.expression is not None]
+        while calls := list({id(call): call for _, expression in made for call in nested(expression)}.values()):
             columns = {id(call): Column(f"\0{len(schema.columns) + i}") for i, call in enumerate(calls)}
             rows, schema = self._derived(rows, schema, [(columns[id(call)].name, call) for call in calls])
-            expression = exchanged(expression, columns)
-        if step.kind == "filter":
-            value = row_value(expression, schema, self.words, "_t")
+            made = [(column, exchanged(expression, columns)) for column, expression in made]
+        if steps[0].kind == "filter":
+            value = row_value(made[0][1], schema, self.words, "_t")
             return self._passed(rows, schema).where(value, copy=False), schema
-        return self._derived(rows, schema, [(step.name, expression)])
+        return self._derived(rows, schema, made)
 
     def _derived(self, rows: exp.Query, schema: Schema, made: list[tuple[str, Expression]]) -> tuple[exp.Query, Schema]:
         chosen, before = self._passed(rows, schema), schema
@@ -291,6 +294,30 @@ class _Compiler:
         kept = exp.alias_(cells.copy(), "_c", table=True)
         out = exp.select(*groups, name(BIN, "_b")).from_(inside.subquery("_b")).join(kept, on=exp.and_(*same))
         return out.select(self.words.sum(weight, SATURATED_TOTAL, part.peak(caps))).group_by(*groups, name(BIN, "_b"))
+
+
+def together(steps: Sequence[Step]) -> list[tuple[int, list[Step]]]:
+    """Steps in their order, neighbouring derived columns that do not use each other in one list: engines fail on SQL
+    that is nested too deeply. With the place of the first one.
+    """
+    found: list[tuple[int, list[Step]]] = []
+    for i, step in enumerate(steps):
+        before = found[-1][1] if found else []
+        made = {other.name for other in before}
+        alone = step.kind != "derive" or not before or before[0].kind != "derive"
+        if alone or step.expression is None or made & names_in(step.expression):
+            found.append((i, [step]))
+        else:
+            before.append(step)
+    return found
+
+
+def names_in(expression: Expression) -> set[str]:
+    """The columns that an expression uses."""
+    if isinstance(expression, Column):
+        return {expression.name}
+    inner = expression.arguments if isinstance(expression, Call) else ()
+    return set().union(*map(names_in, inner))
 
 
 def _by_place(public: PublicTable) -> Upload:

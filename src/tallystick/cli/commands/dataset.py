@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver
-from tallystick.cli.question import Name, pairs
+from tallystick.cli.question import Name, intervals, pairs
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, opened_if_there, place_of
 from tallystick.printing import given
@@ -60,7 +60,7 @@ def add(
     as_json: Json = False,
 ) -> None:
     """Register a table: reads its column names and types once, stores them as public, opens the account."""
-    limits = {column: _interval(column, text) for column, text in pairs("--bounds", bounds, _BOUNDS).items()}
+    limits = intervals("--bounds", bounds)
     kinds = pairs("--type", types, "COLUMN=TYPE")
     read = _read(source, table, unit, limits, kinds, replace).per_unit(
         max_groups=max_groups, max_rows_per_group=max_rows_per_group
@@ -79,21 +79,6 @@ def add(
     found = {"name": called, **_facts(dataset), "account": facts, "dry_run": dry_run}
     asked = {"ledger": place_of(ledger), "source": source, "population": population}
     deliver(Answer("dataset.add", asked, found, lambda out: _say(out, dataset, facts, dry_run)), as_json=as_json)
-
-
-_BOUNDS = "COLUMN=LOW:HIGH, such as age=0:110"
-
-
-def _interval(column: str, text: str) -> tuple[float, float]:
-    low, colon, high = text.partition(":")
-    try:
-        return _number(low), _number(high if colon else "")
-    except ValueError:
-        raise InvalidInput("--bounds", f"{column}={text}", _BOUNDS) from None
-
-
-def _number(text: str) -> float:
-    return int(text) if text.strip().lstrip("+-").isdigit() else float(text)
 
 
 def _read(

@@ -1,0 +1,103 @@
+"""``tallystick fit``: a model of a registered data set, priced without opening data, fitted once per key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tallystick.cli import question as ask
+from tallystick.cli.commands.publish import done
+from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver, working
+from tallystick.errors import InvalidInput
+from tallystick.ledger.book import opened, place_of
+from tallystick.printing import nearest, visible
+from tallystick.publish import datasets, jobs
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tallystick.tables.table import Table
+
+app = typer.Typer(help="Fit a model of a dataset.", no_args_is_help=True, rich_markup_mode=None)
+
+Target = Annotated[str, typer.Option("--target", help="The column that is predicted.")]
+Features = Annotated[str, typer.Option("--features", help="The columns it is predicted from, with commas.")]
+Bounds = Annotated[
+    list[str] | None,
+    typer.Option("--bounds", metavar="COLUMN=LOW:HIGH", help="Public bounds that the registration lacks; repeatable."),
+]
+Model = Annotated[Path | None, typer.Option("--out", help="Write the model to this .json file.")]
+
+
+@app.command()
+def linear(
+    dataset: ask.Name,
+    target: Target,
+    features: Features,
+    why: Why,
+    bounds: Bounds = None,
+    where: ask.Where = None,
+    rho: ask.Rho = None,
+    epsilon: ask.Epsilon = None,
+    delta: ask.Delta = None,
+    key: ask.Key = None,
+    out: Model = None,
+    card: ask.CardFile = None,
+    dry_run: DryRun = False,
+    ledger: Place = None,
+    as_json: Json = False,
+) -> None:
+    """Least squares from noisy sums of products, capped per person. The same key again: the same model, free."""
+    from tallystick.publish.models import LinearModel, linear_regression
+
+    if out is not None and out.suffix.lower() != ".json":
+        raise InvalidInput("--out", str(out), "a file name that ends in .json")
+    jobs.check_targets(out, card)
+    budget = {
+        name: value for name, value in (("rho", rho), ("epsilon", epsilon), ("delta", delta)) if value is not None
+    }
+    names = [name.strip() for name in features.split(",") if name.strip()]
+    with opened(ledger) as book, working("fitting") as tell:
+        held = datasets.find(dataset, book)
+        account = book.open(held.population)
+        table = chosen(held.opened(account), where)
+        regression = linear_regression(table, target=target, features=names, bounds=ask.intervals("--bounds", bounds))
+        plan = regression.plan(**budget).plan
+        job = jobs.Job(plan, account, held, why, key, out, card, lambda made: LinearModel(regression, made))
+        found = done(job, tell, dry_run=dry_run)
+    asked = {"dataset": dataset, "target": target, "features": names, "why": why, "dry_run": dry_run, **budget}
+    about = {"ledger": place_of(ledger), **asked}
+    deliver(Answer("fit.linear", about, found, lambda console: _say(console, found)), as_json=as_json)
+
+
+def chosen(table: Table, where: list[str] | None) -> Table:
+    """The table with the conditions of --where."""
+    for condition in where or ():
+        table = table.filter(ask.equality(condition, table))
+    return table
+
+
+def _say(console: Console, found: dict[str, Any]) -> None:
+    """A model for people: the line, then what was paid, then plain paths."""
+    if found["dry_run"]:
+        facts = found["plan"]
+        console.print(f"would charge {facts['price']} to {facts['population']} (left {facts['left']})", markup=False)
+        console.print("nothing was charged and no data was read")
+        return
+    model = found["model"]
+    ends = model["intervals"] or {}
+    for name, value in {**model["coefficients"], "intercept": model["intercept"]}.items():
+        within = f"   [{nearest(ends[name][0], 4)}, {nearest(ends[name][1], 4)}]" if name in ends else ""
+        console.print(f"{visible(name)}  {nearest(value, 5)}{within}", soft_wrap=True, markup=False)
+    told = "intervals hold in about 95 of 100 cases, over sampling and noise, for the clamped columns"
+    console.print(model["no_intervals"] or told, soft_wrap=True, markup=False)
+    if found["again"]:
+        console.print(f"same key, same model: charge {found['charge']} was made before; nothing was charged now")
+    else:
+        paid = f"charged {found['price']} to {found['population']} (charge {found['charge']}); left {found['left']}"
+        console.print(paid, soft_wrap=True, markup=False)
+    for name in ("out", "card"):
+        if name in found:
+            console.print(found[name], soft_wrap=True, markup=False)

@@ -1,0 +1,266 @@
+"""Linear regression of a table: sums of products as one plan, capped per person, computed by the engine of the source.
+
+    regression = linear_regression(table, target="cost", features=["age", "days"])
+    plan = regression.plan(rho=0.1)          price and error; no data opened
+    model = plan.release(why="forecast")     charged, computed, noised, recorded
+
+Features and target are clamped to their bounds and mapped to [0, 1]; rows where one is missing are left out. The sums
+are n, u_j, u_j u_k, v, u_j v and v^2 (docs/theory/linear-regression.md), and the model is read from them for free.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations_with_replacement
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tallystick.accounting import check
+from tallystick.errors import InvalidInput, Refused
+from tallystick.learn.statistics import Statistics
+from tallystick.tables.expressions import Expression, col, when
+from tallystick.tables.measures import count
+from tallystick.tables.measures import sum as total
+from tallystick.tables.parts import bounds as checked_bounds
+
+if TYPE_CHECKING:
+    from tallystick.accounting.loss import PrivacyLoss
+    from tallystick.ledger.account import Account
+    from tallystick.tables.aggregates import Measure
+    from tallystick.tables.plan import Plan
+    from tallystick.tables.release import Release
+    from tallystick.tables.table import Query, Table
+
+FORMAT = "tallystick/linear-model/1"
+MOST_FEATURES = 11
+"""A plan has at most 100 measures, and p features need (p + 2)(p + 3)/2 sums."""
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Regression:
+    """What is regressed on what; every column has public bounds, the target's last."""
+
+    table: Table
+    target: str
+    features: tuple[str, ...]
+    bounds: tuple[tuple[float, float], ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Features, then the target."""
+        return (*self.features, self.target)
+
+    def query(self) -> Query:
+        """The sums, checked; nothing is opened."""
+        there = (~col(name).is_missing() for name in self.columns)
+        table = self.table.filter(functools.reduce(operator.and_, there))
+        table = table.derive(
+            **{f"fit_{i}": _unit(name, *self.bounds[i]) for i, name in enumerate(self.columns)},
+        )
+        table = table.derive(**{f"fit_{i}_{j}": col(f"fit_{i}") * col(f"fit_{j}") for i, j in self.pairs})
+        sums: dict[str, Measure] = {"n": count()}
+        sums |= {f"s{i}": total(f"fit_{i}", 0, 1) for i in range(len(self.columns))}
+        sums |= {f"s{i}_{j}": total(f"fit_{i}_{j}", 0, 1) for i, j in self.pairs}
+        return table.agg(**sums)
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """Places of columns whose products are summed."""
+        return list(combinations_with_replacement(range(len(self.columns)), 2))
+
+    def plan(self, **budget: Any) -> LinearPlan:
+        """Price it: ``rho=``, ``epsilon=`` and ``delta=``, or ``epsilon=`` alone, the total of all sums."""
+        return LinearPlan(self, self.query().plan(**budget))
+
+    def statistics(self, release: Release) -> Statistics:
+        """The released sums as matrices, the constant column last among the features."""
+        values = {name: float(found.value[0]) for name, found in release.estimates().items()}
+        variances = {noise.part: noise.law.variance * noise.part.scale**2 for noise in release.plan.noises}
+        spread = {name: variances[measure.parts()[0]] for name, measure in release.plan.query.measures}
+        p = len(self.features)
+        names = np.empty((p + 2, p + 2), dtype=object)  # features, constant, target
+        order = [*range(p), None, p]
+        for row, i in enumerate(order):
+            for column, j in enumerate(order):
+                names[row, column] = _sum_of(i, j)
+        held: Array = np.vectorize(values.__getitem__, otypes=[float])(names)
+        noise: Array = np.vectorize(spread.__getitem__, otypes=[float])(names)
+        return Statistics(
+            xx=held[:-1, :-1], xy=held[:-1, -1], yy=float(held[-1, -1]), rows=values["n"],
+            xx_variance=noise[:-1, :-1], xy_variance=noise[:-1, -1], yy_variance=float(noise[-1, -1]),
+        )  # fmt: skip
+
+
+def _sum_of(i: int | None, j: int | None) -> str:
+    """The measure that sums the product of two columns; None is the constant one."""
+    places = sorted(place for place in (i, j) if place is not None)
+    return "s" + "_".join(map(str, places)) if places else "n"
+
+
+def _unit(name: str, low: float, high: float) -> Expression:
+    """A column clamped to its bounds, as a number from 0 to 1."""
+    inside = when(col(name) < low, low, when(col(name) > high, high, col(name)))
+    return (inside - low) / (high - low)
+
+
+def linear_regression(
+    table: Table, *, target: str, features: Sequence[str], bounds: Mapping[str, tuple[float, float]] | None = None
+) -> Regression:
+    """Least squares of a column on others of a private table, priced before anything is opened.
+
+    ``bounds`` adds to those the table declares: every column needs a public range to which its values are clamped.
+
+    >>> import pyarrow, tallystick as ts
+    >>> visits = ts.Private(pyarrow.table({"who": [1], "age": [40.0], "cost": [90.0]})).table(unit="who")
+    >>> visits = visits.per_unit(max_rows_per_group=1).bounds(age=(0, 110), cost=(0, 500))
+    >>> plan = ts.linear_regression(visits, target="cost", features=["age"]).plan(epsilon=1)
+    >>> plan.privacy.epsilon(delta=0)
+    1.0
+    """
+    if isinstance(features, str) or not all(isinstance(name, str) for name in features):
+        raise InvalidInput("features", features, "a list of column names")
+    names = (*features, target)
+    if not 1 <= len(features) <= MOST_FEATURES or len(set(names)) != len(names):
+        allowed = f"1 to {MOST_FEATURES} different columns, the target not among them"
+        raise InvalidInput("features", list(features), allowed)
+    known = {name: (low, high) for name, low, high in table.declared} | dict(bounds or {})
+    for name in (*names, *(bounds or ())):
+        if table.schema.type_of(name) not in ("integer", "number"):
+            kind = table.schema.type_of(name)
+            raise InvalidInput("column", name, f"a numeric column ({name} is {kind}; bounds or types declare a CSV's)")
+        if name not in known:
+            raise InvalidInput("bounds", name, f"public bounds of {name!r}: bounds={{{name!r}: (low, high)}}")
+    return Regression(table, target, tuple(features), tuple(_bounds(name, known[name]) for name in names))
+
+
+def _bounds(name: str, given: Any) -> tuple[float, float]:
+    try:
+        low, high = given
+    except (TypeError, ValueError):
+        raise InvalidInput(f"bounds of {name}", given, "a pair (lower, upper)") from None
+    return checked_bounds(low, high)
+
+
+@dataclass(frozen=True, slots=True)
+class LinearPlan:
+    """A regression with its price; ``plan`` is the plan of its sums."""
+
+    regression: Regression
+    plan: Plan
+
+    @property
+    def privacy(self) -> PrivacyLoss:
+        """What one unit loses."""
+        return self.plan.privacy
+
+    def with_account(self, account: Account) -> LinearPlan:
+        """The same, paid by this account."""
+        return LinearPlan(self.regression, self.plan.with_account(account))
+
+    def release(self, *, why: str, key: str | None = None, **options: Any) -> LinearModel:
+        """Pay for the sums, compute them, and read the model; the same key gives the same model."""
+        return LinearModel(self.regression, self.plan.release(why=why, key=key, **options))
+
+
+@dataclass(frozen=True)
+class LinearModel:
+    """A line read from released sums: everything here is free, ``release`` is what was paid for."""
+
+    regression: Regression
+    release: Release
+    ridge: float | None = None
+
+    @cached_property
+    def statistics(self) -> Statistics:
+        """The released sums, features and target in units of their bounds."""
+        return self.regression.statistics(self.release)
+
+    @cached_property
+    def _solved(self) -> tuple[Array, float]:
+        sums = self.statistics
+        used = sums.least_ridge() if self.ridge is None else sums.stable_ridge(check.nonnegative("ridge", self.ridge))
+        return sums.solve(used), used
+
+    @cached_property
+    def _map(self) -> tuple[Array, Array]:
+        """How unit coefficients become coefficients and intercept (last): matrix and offset."""
+        lows, highs = np.array(self.regression.bounds).T
+        width, reach = highs - lows, highs[-1] - lows[-1]
+        matrix = np.diag(reach / np.append(width[:-1], 1.0))
+        matrix[-1, :-1] = -reach * lows[:-1] / width[:-1]
+        return matrix, np.append(np.zeros(len(width) - 1), lows[-1])
+
+    @property
+    def _line(self) -> Array:
+        matrix, offset = self._map
+        return np.asarray(matrix @ self._solved[0] + offset)
+
+    @property
+    def coefficients(self) -> dict[str, float]:
+        """Slope of each feature, in the units of the data."""
+        return dict(zip(self.regression.features, self._line[:-1].tolist(), strict=True))
+
+    @property
+    def intercept(self) -> float:
+        """The line where all features are 0."""
+        return float(self._line[-1])
+
+    def intervals(self, *, confidence: float = 0.95) -> dict[str, tuple[float, float]]:
+        """Approximate intervals over sampling and noise, of the clamped columns; refused where there are none."""
+        theta, used = self._solved
+        matrix, _ = self._map
+        covariance = matrix @ self.statistics.covariance(theta, used) @ matrix.T
+        half = NormalDist().inv_cdf((1 + check.inside("confidence", confidence)) / 2) * np.sqrt(np.diag(covariance))
+        ends = zip((self._line - half).tolist(), (self._line + half).tolist(), strict=True)
+        return dict(zip((*self.regression.features, "intercept"), ends, strict=True))
+
+    def predict(self, rows: Any) -> Array:
+        """The line at rows of features, in their order."""
+        given = np.asarray(rows, dtype=np.float64)
+        if given.ndim != 2 or given.shape[1] != len(self.regression.features):
+            raise InvalidInput("rows", f"shape {given.shape}", f"rows of {len(self.regression.features)} numbers")
+        return np.asarray(given @ self._line[:-1] + self._line[-1])
+
+    def to_data(self) -> dict[str, Any]:
+        """As plain JSON data: the line, its intervals or why there are none, and what it was read from."""
+        try:
+            intervals, reason = {name: list(ends) for name, ends in self.intervals().items()}, None
+        except Refused as problem:
+            intervals, reason = None, str(problem)
+        asked = self.regression
+        receipt = self.release.receipt
+        return {
+            "format": FORMAT,
+            "target": asked.target,
+            "features": list(asked.features),
+            "bounds": {name: list(pair) for name, pair in zip(asked.columns, asked.bounds, strict=True)},
+            "coefficients": self.coefficients,
+            "intercept": self.intercept,
+            "ridge": self._solved[1],
+            "confidence": 0.95,
+            "intervals": intervals,
+            "no_intervals": reason,
+            "statistics": self.statistics.to_data(),
+            "plan": self.release.plan.hash,
+            "receipt": None if receipt is None else json.loads(receipt.to_json()),
+        }
+
+    def to_json(self) -> str:
+        """The model as JSON text."""
+        return json.dumps(self.to_data(), indent=1, sort_keys=True)
+
+    def card(self, *, dataset: str | None = None, about: Mapping[str, str] | None = None) -> Any:
+        """The privacy card of the released sums."""
+        from tallystick.cards import card
+
+        return card(self.release, dataset=dataset, about=about)

@@ -1,0 +1,166 @@
+"""Models of registered tables: sums as a plan, per person, once per key; the shell's ``fit``."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pyarrow
+import pytest
+
+import tallystick as ts
+from tallystick.errors import InvalidInput
+from tallystick.mechanisms.exact.randomness import SYSTEM
+from tallystick.publish.models import LinearModel
+from tallystick.tables.release import Release
+from tallystick.tables.run import integers, noisy
+
+ROWS = 3000
+ADD = (
+    "dataset add visits.csv --population patients --unit patient --max-groups 2 --max-rows-per-group 2 "
+    "--bounds age=0:110,days=0:60,cost=0:1500 --limit rho=2,delta=1e-6"
+).split()
+FIT = "fit linear visits --target cost --features age,days --rho 1 --why forecast".split()
+
+
+def people(rows=ROWS, seed=0):
+    rng = np.random.default_rng(seed)
+    age, days = rng.integers(20, 91, rows), rng.integers(0, 31, rows)
+    cost = 5.0 * age + 20.0 * days + rng.normal(0, 30, rows)
+    return {"patient": np.arange(rows) % (2 * rows // 3), "age": age, "days": days, "cost": cost}
+
+
+def visits(data=None, **caps):
+    table = ts.Private(pyarrow.table(people() if data is None else data)).table(unit="patient")
+    return table.per_unit(max_rows_per_group=caps.get("most", 2)).bounds(age=(0, 110), days=(0, 60), cost=(0, 1500))
+
+
+def released(plan, exact):
+    return LinearModel(plan.regression, Release(plan.plan, noisy(plan.plan, exact, SYSTEM)))
+
+
+def test_the_sums_are_those_of_the_clamped_columns_and_leave_rows_with_a_gap_out():
+    data = {
+        "patient": [1, 2, 3, 4], "age": [55.0, 220.0, None, 11.0], "days": [30.0, 6.0, 6.0, math.nan],
+        "cost": [750.0, -4.0, 9.0, 9.0],
+    }  # fmt: skip
+    plan = ts.linear_regression(visits(data), target="cost", features=["age", "days"]).plan(rho=1e6)
+    model = released(plan, integers(plan.plan))
+    columns = np.array([[0.5, 0.5, 1.0, 0.5], [1.0, 0.1, 1.0, 0.0]])  # age, days, constant, cost of the two rows left
+    assert model.statistics.xx == pytest.approx((columns.T @ columns)[:3, :3], abs=0.05)
+    assert model.statistics.xy == pytest.approx((columns.T @ columns)[:3, 3], abs=0.05)
+    assert model.statistics.yy == pytest.approx(0.25, abs=0.05)
+
+
+def test_a_person_with_many_rows_counts_as_capped():
+    data = {"patient": [1] * 100, "age": [110.0] * 100, "days": [60.0] * 100, "cost": [1500.0] * 100}
+    plan = ts.linear_regression(visits(data, most=2), target="cost", features=["age"]).plan(rho=0.5)
+    exact = integers(plan.plan)
+    for part, found in exact.numbers.items():
+        assert found.max() * part.scale <= 2.0  # the sensitivity that was paid for
+
+
+def test_intervals_hold_the_line_and_the_noise_is_counted():
+    plan = ts.linear_regression(visits(), target="cost", features=["age", "days"]).plan(rho=1.0)
+    exact = integers(plan.plan)
+    made = [released(plan, exact) for _ in range(150)]
+    ends = np.array([list(model.intervals(confidence=0.9).values()) for model in made])
+    truth = np.array([5.0, 20.0, 0.0])
+    share = ((ends[:, :, 0] <= truth) & (truth <= ends[:, :, 1])).mean(axis=0)
+    assert (share >= 0.8).all()
+    lines = np.array([[*model.coefficients.values(), model.intercept] for model in made])
+    half = 1.645 * lines.std(axis=0)
+    assert (ends[:, :, 1] - ends[:, :, 0]).mean(axis=0) / 2 == pytest.approx(half, rel=0.3)
+    assert made[0].predict([[50.0, 10.0]]) == pytest.approx([450.0], abs=60)
+
+
+def test_too_little_data_has_a_finite_line_and_no_intervals():
+    plan = ts.linear_regression(visits(people(20)), target="cost", features=["age", "days"]).plan(rho=0.01)
+    told = released(plan, integers(plan.plan)).to_data()
+    assert told["intervals"] is None
+    assert "no interval" in told["no_intervals"]
+    assert all(math.isfinite(value) for value in [*told["coefficients"].values(), told["intercept"]])
+    assert json.loads(json.dumps(told, allow_nan=False)) == told
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"target": "nobody"}, {"features": []}, {"features": "age"}, {"features": ["age", "age"]},
+        {"features": ["cost"]}, {"features": ["age", "note"]}, {"features": [f"x{i}" for i in range(12)]},
+        {"bounds": {"age": 3}}, {"bounds": {"age": (5, 1)}}, {"features": ["weight"]},
+    ],
+)  # fmt: skip
+def test_bad_questions_are_refused(bad):
+    data = people(9) | {"note": ["a"] * 9, "weight": [1.0] * 9}
+    with pytest.raises(InvalidInput):
+        ts.linear_regression(visits(data), **{"target": "cost", "features": ["age"], **bad})
+
+
+def test_a_dozen_columns_are_not_nested_too_deeply_for_the_engine():
+    rng = np.random.default_rng(1)
+    columns = {f"x{i}": rng.uniform(0, 1, 50) for i in range(12)}
+    table = ts.Private(pyarrow.table({"who": np.arange(50), **columns})).table(unit="who")
+    table = table.per_unit(max_rows_per_group=1).bounds(**dict.fromkeys(columns, (0, 1)))
+    plan = ts.linear_regression(table, target="x11", features=[f"x{i}" for i in range(11)]).plan(rho=1.0)
+    assert len(integers(plan.plan).numbers) == 91
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TALLYSTICK_LEDGER", raising=False)
+    data = people()
+    lines = zip(*(column.tolist() for column in data.values()), strict=True)
+    text = "".join(f"p{who},{age},{days},{cost:.2f}\n" for who, age, days, cost in lines)
+    (tmp_path / "visits.csv").write_text("patient,age,days,cost\n" + text)
+    return tmp_path
+
+
+def test_fit_linear_from_registration_to_card(run, here):
+    assert run(*ADD).code == 0
+    dry = run(*FIT, "--dry-run")
+    assert dry.code == 0
+    assert "would charge rho 1" in dry.out
+    first = run(*FIT, "--out", "model.json", "--card", "card.html")
+    assert first.code == 0, first.errors
+    assert "charged rho 1" in first.out
+    model = json.loads((here / "model.json").read_text())
+    assert model["coefficients"]["days"] == pytest.approx(20, abs=8)
+    (here / "visits.csv").unlink()
+    again = run(*FIT, "--out", "again.json", "--json")
+    assert again.document["found"]["again"] is True
+    assert json.loads((here / "again.json").read_text()) == model
+    assert len(run("charge", "list", "--json").document["found"]["charges"]) == 1
+    assert run("card", "verify", "card.html").code == 0
+    assert "total of fit_0" in (here / "card.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["--out", "model.csv"], 2), (["--target", "nobody"], 2), (["--bounds", "age=5"], 2), (["--rho", "99"], 3),
+        (["--features", "age,age"], 2), (["--where", "age=young"], 2),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_found_before_the_charge(run, here, words, code):
+    assert run(*ADD).code == 0
+    assert run(*FIT, *words).code == code
+    assert run("charge", "list", "--json").document["found"]["charges"] == []
+
+
+def test_a_failure_after_the_start_says_nothing_and_closes_the_data(run, here, monkeypatch):
+    from tallystick.tables import run as running
+
+    def fails(*given):
+        raise ValueError("age 37")
+
+    assert run(*ADD).code == 0
+    monkeypatch.setattr(running, "integers", fails)
+    broken = run(*FIT)
+    assert broken.code == 9
+    assert "age 37" not in broken.out + broken.errors
+    monkeypatch.undo()
+    monkeypatch.chdir(here)
+    assert run(*FIT, "--key", "another").code == 4  # closed until the owner clears it

@@ -19,8 +19,13 @@ _HOMES: dict[str, str] = {
     "LogisticRegression": "logistic",
     "SgdPlan": "training",
     "erm_covariance": "asymptotics",
+    "geometric": "tune",
     "kng_covariance": "asymptotics",
+    "logarithmic": "tune",
+    "poisson": "tune",
+    "select_model": "choose",
     "sgd_plan": "training",
+    "tune": "tune",
 }
 _ROOMS: tuple[str, ...] = ("torch",)
 

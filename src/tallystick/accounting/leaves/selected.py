@@ -228,10 +228,15 @@ class SelectedPoisson(_Best):
         return ahead + self.runs * variation
 
     def added(self, direction: Direction, order: float = math.inf) -> float:
-        from tallystick.accounting.direction import OneDirection
-
+        half = _read(self.terms, direction.other)
         ratio = math.log1p(1.0 / (order - 1.0)) * (1.0 - 1e-15)
-        return self.runs * OneDirection.of(self.terms, direction.other).delta_bounds(ratio).upper
+        # Chords in e^epsilon are above the profile, and so is the last knot for all that is beyond it.
+        place = int(np.searchsorted(half.epsilon, ratio, side="right")) - 1
+        left, here = float(half.epsilon[place]), float(half.upper[place])
+        if place + 1 == half.epsilon.size:
+            return self.runs * here
+        share = math.expm1(ratio - left) / math.expm1(min(700.0, float(half.epsilon[place + 1]) - left))
+        return self.runs * (here + (float(half.upper[place + 1]) - here) * share) * (1.0 + ROUNDING)
 
     def text(self, protects: Protects) -> str:
         return f"selected({_inside(self.base, protects)}, poisson={shown(self.runs)})"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
     from tallystick.ledger.book import Ledger
     from tallystick.ledger.signing import Signer
+    from tallystick.ledger.training import Run
 
 
 class Priced(Protocol):
@@ -177,6 +178,31 @@ class Account:
         """
         release = Valued(mechanism, value, *self._terms_of(mechanism))
         return pay(release, self, why=why, key=key, delta=delta, also=also, lease=lease).answer
+
+    def training(
+        self,
+        loss: PrivacyLoss,
+        *,
+        steps: int,
+        why: str,
+        block: int | None = None,
+        whole: bool = False,
+        key: str | None = None,
+        delta: float | None = None,
+        request: str = "",
+    ) -> Run:
+        """A run of ``steps`` steps that lose ``loss`` each, as a context manager; ``run.step()`` before every step.
+
+        Blocks of ``block`` steps (default: a tenth) are charged before their first step, so that a run that stops
+        early pays for no further block; ``whole`` charges all of them at the start, which an (epsilon, delta) account
+        prices lower. When steps or budget end, ``step`` leaves the ``with`` block quietly. ``key`` names the run:
+        started again under its key it gets only blocks that nobody has taken.
+        """
+        from tallystick.ledger.training import Run
+
+        return Run(
+            self, loss, steps=steps, why=why, block=block, whole=whole, key=key, delta=delta, request=request
+        )  # fmt: skip
 
     def _terms_of(self, mechanism: Priced) -> tuple[PrivacyLoss, str]:
         """What a mechanism loses and how it is described, remembered for the last one if it cannot change."""

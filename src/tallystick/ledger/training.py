@@ -1,0 +1,132 @@
+"""A run of many steps on an account: paid before it starts, or block by block, each before its first step.
+
+    with account.training(step_loss, steps=1000, block=100, why="...") as run:
+        for batch in loader:
+            run.step()             # ends the block of code, quietly, when the steps or the budget end
+            ...                    # one step of the priced mechanism
+
+Each block of steps is an entry of the chain under a key of its own, written before its first step is drawn. That is
+the run's high-water mark: whoever starts the same run again, from a copied checkpoint too, gets only the blocks that
+nobody has taken. A block that was begun is gone, whether its steps were drawn or not.
+"""
+
+from __future__ import annotations
+
+import uuid
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from tallystick.accounting import check
+from tallystick.accounting.losses import no_loss
+from tallystick.errors import BudgetExceeded, IdempotencyConflict, InvalidInput, Refused
+from tallystick.ledger.chain import NAME_LENGTH, WHY_LENGTH, checked
+
+if TYPE_CHECKING:
+    from tallystick.accounting.loss import PrivacyLoss
+    from tallystick.ledger.account import Account
+    from tallystick.ledger.pay import Receipt
+
+BLOCKS = 10
+
+
+class Over(BudgetExceeded):
+    """There is no further step: the plan is done, or the account cannot pay for the next block."""
+
+
+class Run:
+    """Steps of one priced mechanism, each drawn at most once in the life of the ledger.
+
+    Get one from ``account.training(...)``. ``taken`` counts the steps handed out here, ``stopped`` says whether the
+    budget ended it early, ``receipts`` prove what was paid.
+    """
+
+    def __init__(
+        self,
+        account: Account,
+        loss: PrivacyLoss,
+        *,
+        steps: int,
+        why: str,
+        block: int | None = None,
+        whole: bool = False,
+        key: str | None = None,
+        delta: float | None = None,
+        request: str = "",
+    ) -> None:
+        self.account, self.loss, self.whole, self.delta, self.request = account, loss, whole, delta, request
+        self.steps = check.count("steps", steps, least=1)
+        self.block = check.count("block", -(-self.steps // BLOCKS) if block is None else block, least=1)
+        self.why = checked("why", why, WHY_LENGTH)
+        self.key = uuid.uuid4().hex if key is None else checked("key", key)
+        if len(self.key) > NAME_LENGTH - 20:
+            raise InvalidInput("key", f"{len(self.key)} characters", f"at most {NAME_LENGTH - 20} characters")
+        self.receipts: list[Receipt] = []
+        self.taken, self.stopped = 0, False
+        self._next = self._end = 0  # the first step that is not yet tried; the end of the block in hand
+        self._open = False
+
+    @property
+    def privacy(self) -> PrivacyLoss:
+        """The most the run can lose: all its steps."""
+        return self.steps * self.loss
+
+    def start(self) -> Self:
+        """Pay for the whole run where that was asked for, and for nothing otherwise; the same key pays once."""
+        if self.whole and not self._open:
+            self._pay(self.privacy, self.key, self.delta, f"{self.steps} steps {self.request}")
+        self._open = True
+        return self
+
+    def step(self) -> int:
+        """Take the next step and say which it is, counted from 0; charges its block first."""
+        if not self._open:
+            raise Refused("this run was not started; works: with account.training(...) as run")
+        while self._next >= self._end:
+            self._claim()
+        self._next += 1
+        self.taken += 1
+        return self._next - 1
+
+    def _claim(self) -> None:
+        """Take the next block that nobody has: paid now, or marked as taken where the whole run is paid."""
+        first, last = self._end, min(self._end + self.block, self.steps)
+        if first >= self.steps:
+            self._open = False
+            raise Over(f"all {self.steps} steps of this run are taken")
+        share = None if self.delta is None or self.whole else self.delta * (last - first) / self.steps
+        try:
+            loss = no_loss() if self.whole else (last - first) * self.loss
+            mine = self._pay(loss, f"{self.key}/{first}", share, f"steps {first} to {last} {self.request}", once=True)
+        except BudgetExceeded:
+            self._open, self.stopped = False, True
+            raise Over(f"the account cannot pay for steps {first} to {last}; {self.taken} were taken") from None
+        self._end = last
+        self._next = first if mine else last
+
+    def _pay(self, loss: PrivacyLoss, key: str, delta: float | None, request: str, *, once: bool = False) -> bool:
+        """Charge and commit at once: it stays paid whatever happens. False if somebody has taken this key before."""
+        charge = self.account.charge(loss, why=self.why, key=key, delta=delta, request=request)
+        stored = charge.stored()
+        if stored is None:
+            try:
+                charge.begin()
+            except IdempotencyConflict:
+                if not once:
+                    raise
+                return False  # another worker was quicker
+            self.receipts.append(charge.commit({"run": self.key, "request": request}))
+            return True
+        self.receipts.append(stored[1])
+        return not once
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> Any:
+        self._open = False
+        return isinstance(error, Over)  # the end of the run ends the block of code, and nothing else
+
+    def __repr__(self) -> str:
+        return f"<Run {self.key!r}: {self.taken} of {self.steps} steps taken, paid by {self.account.name!r}>"

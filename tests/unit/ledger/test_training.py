@@ -1,0 +1,102 @@
+"""A run of steps: paid before it is drawn, stopped by the budget, and no step drawn twice."""
+
+from __future__ import annotations
+
+import pytest
+
+import tallystick as ts
+from tallystick.errors import IdempotencyConflict, InvalidInput, Refused, UnitMismatch
+
+STEP = ts.gaussian(sigma=10)  # rho 0.005 each
+
+
+def test_blocks_are_charged_before_their_first_step_and_only_those(ledger: ts.Ledger) -> None:
+    account = ledger.open("clinic", budget=ts.zcdp(rho=1))
+    with account.training(STEP, steps=100, block=10, why="model") as run:
+        assert float(account.used.first) == 0
+        for expected in range(15):
+            assert run.step() == expected
+            assert float(account.used.first) == pytest.approx(0.05 * (expected // 10 + 1))
+    assert run.taken == 15
+    assert not run.stopped
+    assert len(run.receipts) == 2
+    assert ledger.verify(receipts=run.receipts).intact
+
+
+def test_the_budget_ends_any_loop_quietly(ledger: ts.Ledger) -> None:
+    account = ledger.open("clinic", budget=ts.zcdp(rho=0.12))
+    drawn = 0
+    with account.training(STEP, steps=100, block=10, why="model") as run:
+        while True:
+            run.step()
+            drawn += 1
+    assert drawn == run.taken == 20
+    assert run.stopped
+
+
+def test_the_plan_ends_the_loop_too(ledger: ts.Ledger) -> None:
+    account = ledger.open("clinic", budget=ts.zcdp(rho=1))
+    with account.training(STEP, steps=7, why="model") as run:
+        while True:
+            run.step()
+    assert run.taken == 7
+    assert not run.stopped
+    with pytest.raises(Refused, match="not started"):
+        run.step()
+
+
+def test_errors_of_the_loop_are_not_swallowed(ledger: ts.Ledger) -> None:
+    account = ledger.open("clinic", budget=ts.zcdp(rho=1))
+    with pytest.raises(ZeroDivisionError), account.training(STEP, steps=7, why="model") as run:
+        _ = 1 / run.step()  # the first step is number 0
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_run_started_again_gets_only_blocks_that_nobody_took(ledger: ts.Ledger, whole: bool) -> None:
+    # A copied checkpoint, resumed twice: every step is drawn at most once, and nothing is paid twice.
+    account = ledger.open("clinic", budget=ts.zcdp(rho=1))
+    drawn: list[int] = []
+    for _ in range(4):
+        with account.training(STEP, steps=30, block=10, whole=whole, why="model", key="run-1") as run:
+            for _ in range(5):
+                drawn.append(run.step())
+    assert drawn == [0, 1, 2, 3, 4, 10, 11, 12, 13, 14, 20, 21, 22, 23, 24]
+    assert float(account.used.first) == pytest.approx(0.15)
+    with account.training(STEP, steps=30, block=10, whole=whole, why="model", key="run-1") as run:
+        run.step()
+    assert run.taken == 0
+
+
+def test_a_key_belongs_to_one_plan(ledger: ts.Ledger) -> None:
+    account = ledger.open("clinic", budget=ts.zcdp(rho=1))
+    with account.training(STEP, steps=30, whole=True, why="model", key="run-1"):
+        pass
+    with pytest.raises(IdempotencyConflict), account.training(STEP, steps=40, whole=True, why="model", key="run-1"):
+        pass
+
+
+def test_the_whole_run_in_one_charge_costs_an_epsilon_account_less_than_blocks(ledger: ts.Ledger) -> None:
+    used = []
+    for name, whole in (("a", True), ("b", False)):
+        account = ledger.open(name, budget=ts.approx_dp(epsilon=10, delta=1e-5))
+        with account.training(STEP, steps=50, block=10, whole=whole, why="model", delta=1e-6) as run:
+            while True:
+                run.step()
+        assert run.taken == 50
+        used.append(account.used)
+    assert used[0].a0 < used[1].a0
+    assert used[0].a1 == used[1].a1
+
+
+def test_what_is_wrong_is_refused_before_anything_is_charged(ledger: ts.Ledger) -> None:
+    account = ledger.open("clinic", budget=ts.zcdp(rho=1, unit="patient"))
+    with pytest.raises(InvalidInput, match="steps"):
+        account.training(STEP, steps=0, why="model")
+    with pytest.raises(InvalidInput, match="block"):
+        account.training(STEP, steps=5, block=0, why="model")
+    with pytest.raises(InvalidInput, match="key"):
+        account.training(STEP, steps=5, why="model", key="k" * 190)
+    other = ts.gaussian(sigma=10, unit="visit")
+    with pytest.raises(UnitMismatch), account.training(other, steps=5, why="model", whole=True):
+        pass
+    assert account.history() == []

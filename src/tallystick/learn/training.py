@@ -31,7 +31,8 @@ class SgdPlan:
     """Noisy gradient steps with Poisson batches; every number in it is public.
 
     ``noise_multiplier`` is the noise's standard deviation over the clip, as Opacus, TF Privacy and JAX Privacy count
-    it; ``expected_batch`` divides the noisy sum, whatever the size of a batch is.
+    it; ``expected_batch`` divides the noisy sum, whatever the size of a batch is. ``delta`` is what the run may use of
+    an account's delta; it changes nothing else.
     """
 
     noise_multiplier: float
@@ -39,11 +40,14 @@ class SgdPlan:
     steps: int
     expected_batch: float
     protects: Protects = EVERYBODY
+    delta: float | None = None
 
     def __post_init__(self) -> None:
         check.positive("noise_multiplier", self.noise_multiplier)
         check.positive("expected_batch", self.expected_batch)
         check.count("steps", self.steps, least=1)
+        if self.delta is not None:
+            check.probability("delta", self.delta)
         if not 0.0 < check.finite("rate", self.rate, "a probability above 0") <= 1.0:
             raise InvalidInput("rate", self.rate, "a probability above 0 and at most 1")
 
@@ -52,10 +56,15 @@ class SgdPlan:
         """What all steps together lose, every noisy gradient seen by everybody."""
         return self.of_steps(self.steps)
 
+    @property
+    def step_loss(self) -> PrivacyLoss:
+        """What one step loses."""
+        step = gaussian(sigma=self.noise_multiplier, **self.protects.about)
+        return step if self.rate == 1.0 else step.sampled(rate=self.rate)
+
     def of_steps(self, steps: int) -> PrivacyLoss:
         """What so many of the steps lose, for charging in blocks, each before it runs."""
-        step = gaussian(sigma=self.noise_multiplier, **self.protects.about)
-        return steps * (step if self.rate == 1.0 else step.sampled(rate=self.rate))
+        return steps * self.step_loss
 
     def error(self) -> float:
         """Standard deviation of the noise in each coordinate of a mean gradient, in units of the clip.
@@ -101,7 +110,7 @@ def sgd_plan(
     chosen = _declared(examples, batch, epochs, rate, expected_batch, steps)
     protects = Protects(unit=unit)
     noise = calibrate(lambda s: SgdPlan(s, *chosen, protects).privacy, goal, low=0.05, high=1e7)
-    return SgdPlan(noise, *chosen, protects)
+    return SgdPlan(noise, *chosen, protects, delta)
 
 
 def _declared(

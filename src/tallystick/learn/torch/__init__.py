@@ -26,6 +26,7 @@ _HOMES: dict[str, str] = {
     "Engine": "engine",
     "GRU": "replacements",
     "LSTM": "replacements",
+    "Trainer": "trainer",
 }
 
 __all__ = sorted(_HOMES)

@@ -1,0 +1,182 @@
+"""Training that pays first: our batches, clipped sums, noise, and any optimizer of torch.
+
+    plan = ts.learn.sgd_plan(epsilon=3, delta=1e-5, examples=60_000, batch=1024, epochs=8)
+    trainer = ts.learn.torch.Trainer(model, loss, optimizer, plan=plan, clip=0.1, account=clinic, why="digits")
+    for batch in trainer.batches((x, y)):       charges the plan before the first batch is drawn
+        trainer.step(batch)
+    trainer.privacy, trainer.receipt
+
+``loss`` gives one number per example. What an optimizer makes of a noisy gradient (momentum, Adam, schedules, averages
+of iterates) is post-processing and free. A saved model goes on under the same ``key``: the ledger knows which blocks of
+steps are left, and hands none of them out twice.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import torch
+from torch import nn
+
+from tallystick.accounting import check
+from tallystick.errors import InvalidInput, Refused
+from tallystick.learn.torch.batches import Batch, Examples
+from tallystick.learn.torch.engine import Engine, Loss
+from tallystick.learn.torch.noise import LatticeNoise
+from tallystick.learn.training import SgdPlan
+from tallystick.ledger.training import Over
+from tallystick.mechanisms.base import UnrecordedRelease, unrecorded
+from tallystick.mechanisms.exact.randomness import SYSTEM, Source
+
+if TYPE_CHECKING:
+    from tallystick.accounting.loss import PrivacyLoss
+    from tallystick.ledger.account import Account
+    from tallystick.ledger.pay import Receipt
+    from tallystick.ledger.training import Run
+
+ONLY_OURS = (
+    "a step takes the batch that trainer.batches(...) handed out last, once. A loader of your own deals batches by "
+    "another rule than the one that was priced (shuffling is not Poisson sampling)"
+)
+
+
+class Trainer:
+    """A private training run of one model.
+
+    ``noise`` is ``"secure"`` (cryptographic bits, floating-point law) or ``"exact"``; ``pay`` is ``"whole"`` (the plan
+    is charged before the first step) or ``"blocks"`` (each block of ``block`` steps is, so that stopping early saves
+    the rest). Without an account nothing is recorded. ``slow`` allows models that the engine does not know.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        loss: Loss,
+        optimizer: Any,
+        *,
+        plan: SgdPlan,
+        clip: float,
+        account: Account | None = None,
+        why: str | None = None,
+        key: str | None = None,
+        noise: str = "secure",
+        pay: str = "whole",
+        block: int | None = None,
+        slow: bool = False,
+    ) -> None:
+        if not isinstance(plan, SgdPlan):
+            raise InvalidInput("plan", type(plan).__name__, "a plan made by ts.learn.sgd_plan(...)")
+        if pay not in ("whole", "blocks"):
+            raise InvalidInput("pay", pay, "'whole' or 'blocks'")
+        self.engine = Engine(model, loss, slow=slow)
+        self.plan, self.clip = plan, check.positive("clip", clip)
+        self.model, self.optimizer = model, self._checked(optimizer)
+        size = sum(p.numel() for p in self.engine.parameters)
+        self.noise = LatticeNoise(plan.noise_multiplier, self.clip, size, noise)
+        self.taken = 0
+        self._last: Batch | None = None
+        self.run = self._paid_by(account, why, key, pay, block)
+
+    def _checked(self, optimizer: Any) -> Any:
+        if not isinstance(optimizer, torch.optim.Optimizer) or isinstance(optimizer, torch.optim.LBFGS):
+            allowed = "a torch optimizer that needs one gradient per step"
+            raise InvalidInput("optimizer", type(optimizer).__name__, allowed)
+        held = {id(p) for group in optimizer.param_groups for p in group["params"] if p.requires_grad}
+        if held != set(self.engine.place):
+            raise InvalidInput("optimizer", "other parameters", "exactly the trained parameters of this model")
+        return optimizer
+
+    def _paid_by(
+        self, account: Account | None, why: str | None, key: str | None, pay: str, block: int | None
+    ) -> Run | None:
+        if account is None:
+            for name, value in (("why", why), ("key", key), ("block", block)):
+                if value is not None:
+                    raise InvalidInput(name, value, "nothing, unless an account is given too")
+            return None
+        if why is None:
+            raise InvalidInput("why", why, "a short reason, which the ledger keeps")
+        delta = self.plan.delta if account.currency.rule.spends_delta else None
+        return account.training(
+            self.plan.step_loss, steps=self.plan.steps, why=why, block=block, whole=pay == "whole", key=key,
+            delta=delta, request=f"{self.plan}, clip {self.clip!r}, {self.noise.kind} noise",
+        )  # fmt: skip
+
+    @property
+    def privacy(self) -> PrivacyLoss:
+        """The most this run can lose, every noisy gradient seen by everybody: the whole plan."""
+        return self.plan.privacy
+
+    @property
+    def receipt(self) -> Receipt | None:
+        """Proof of the first payment, which is the whole plan unless blocks are paid; ``run.receipts`` has all."""
+        return self.run.receipts[0] if self.run is not None and self.run.receipts else None
+
+    def batches(self, tensors: Any, *, units: Sequence[Any] | None = None) -> Iterator[Batch]:
+        """The batches of the run, drawn by the priced rule; the last tensor is the target.
+
+        Checks the model on made-up examples of these shapes, charges, and only then looks at the examples. ``units``
+        names the person of each example; the first example of each stays.
+        """
+        examples = Examples.of(tensors, units)
+        self.engine.check(examples.tensors)
+        return self._batches(examples)
+
+    def _batches(self, examples: Examples, source: Source = SYSTEM) -> Iterator[Batch]:
+        if self.run is None:
+            self._unrecorded()
+        else:
+            self.run.start()
+        while (step := self._next()) is not None:
+            self._last = examples.batch(self.plan, step, source)
+            yield self._last
+            if self._last is not None:
+                raise Refused("every batch must be stepped: leaving one out would tell what was in it")
+
+    def _next(self) -> int | None:
+        """The number of the next step, paid for; None when there is none."""
+        if self.run is None:
+            return self.taken if self.taken < self.plan.steps else None
+        try:
+            return self.run.step()
+        except Over:
+            return None
+
+    def step(self, batch: Batch) -> None:
+        """Clip, sum, add noise, divide by the public expected batch, and let the optimizer step."""
+        if batch is not self._last or batch is None:
+            raise Refused(ONLY_OURS)
+        self._last = None
+        totals = self.engine.clipped_sum(batch.tensors, self.clip)
+        noisy = self.noise.released(torch.cat(totals)) / self.plan.expected_batch
+        start = 0
+        for parameter in self.engine.parameters:
+            end = start + parameter.numel()
+            parameter.grad = noisy[start:end].view_as(parameter).to(parameter)
+            start = end
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        self.taken += 1
+
+    def fit(self, tensors: Any, *, units: Sequence[Any] | None = None, progress: bool = False) -> Self:
+        """Take all steps that are left; ``progress`` shows how many and what was paid."""
+        batches = self.batches(tensors, units=units)
+        if progress:
+            from rich.progress import track
+
+            about = "unrecorded" if self.run is None else f"paid by {self.run.account.name}"
+            batches = iter(track(batches, description=f"training, {about}", total=self.plan.steps - self.taken))
+        for batch in batches:
+            self.step(batch)
+        return self
+
+    def _unrecorded(self) -> None:
+        if unrecorded.first():
+            warnings.warn(
+                "this training run is recorded nowhere, so runs can add up unnoticed; give Trainer account= and why= "
+                "to charge it (said once per process)",
+                UnrecordedRelease,
+                stacklevel=4,
+            )

@@ -1,0 +1,305 @@
+"""A run pays before it draws, divides by a public number, and cannot be made to draw a step twice."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+import tallystick as ts  # noqa: E402
+from tallystick.errors import BudgetExceeded, IdempotencyConflict, InvalidInput, Refused  # noqa: E402
+from tallystick.learn.torch.batches import Examples  # noqa: E402
+from tallystick.learn.torch.noise import SLACK, LatticeNoise, normal  # noqa: E402
+from tallystick.learn.torch.trainer import Trainer  # noqa: E402
+from tallystick.learn.training import SgdPlan  # noqa: E402
+from tallystick.mechanisms.base import UnrecordedRelease  # noqa: E402
+from tallystick.mechanisms.exact.randomness import SYSTEM, SeededSource  # noqa: E402
+
+torch.set_num_threads(1)
+NONE = nn.CrossEntropyLoss(reduction="none")
+PLAN = SgdPlan(noise_multiplier=2.0, rate=0.2, steps=20, expected_batch=10)
+
+pytestmark = pytest.mark.filterwarnings("ignore::tallystick.mechanisms.base.UnrecordedRelease")
+
+
+@pytest.fixture
+def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ts.Ledger]:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    book = ts.Ledger(os.fspath(tmp_path / "book.db"))
+    yield book
+    book.close()
+
+
+def data(n: int = 50) -> tuple[Any, Any]:
+    random = torch.Generator().manual_seed(3)
+    return torch.randn(n, 4, generator=random), torch.randint(0, 2, (n,), generator=random)
+
+
+def made(plan: SgdPlan = PLAN, *, clip: float = 1.0, lr: float = 0.1, **options: Any) -> Trainer:
+    torch.manual_seed(0)
+    model = nn.Linear(4, 2)
+    return Trainer(model, NONE, torch.optim.SGD(model.parameters(), lr=lr), plan=plan, clip=clip, **options)
+
+
+def weights(trainer: Trainer) -> Any:
+    return torch.cat([p.detach().flatten() for p in trainer.model.parameters()])
+
+
+# -- the run
+
+
+def test_the_whole_plan_is_charged_before_the_first_batch(ledger: ts.Ledger) -> None:
+    plan = ts.learn.sgd_plan(epsilon=2, delta=1e-6, examples=50, batch=10, epochs=4)
+    account = ledger.open("clinic", budget=ts.approx_dp(epsilon=3, delta=1e-5))
+    trainer = made(plan, account=account, why="test")
+    batches = trainer.batches(data())
+    assert account.used.a0 == 0
+    trainer.step(next(batches))
+    paid = account.used
+    assert 1.999 < float(paid.first) <= 2
+    for batch in batches:
+        trainer.step(batch)
+    assert account.used == paid
+    assert trainer.taken == plan.steps == 20
+    assert trainer.receipt is not None
+    assert ledger.verify(receipts=[trainer.receipt]).intact
+    assert trainer.privacy.epsilon(delta=1e-6) <= 2
+
+
+def test_an_account_that_cannot_pay_sees_no_step(ledger: ts.Ledger) -> None:
+    plan = ts.learn.sgd_plan(epsilon=2, delta=1e-6, examples=50, batch=10, epochs=4)
+    trainer = made(plan, account=ledger.open("clinic", budget=ts.approx_dp(epsilon=1, delta=1e-5)), why="test")
+    before = weights(trainer)
+    with pytest.raises(BudgetExceeded):
+        trainer.fit(data())
+    assert torch.equal(before, weights(trainer))
+
+
+def test_a_run_in_blocks_stops_where_the_budget_ends(ledger: ts.Ledger) -> None:
+    account = ledger.open("clinic", budget=ts.renyi_dp({8: 9 * float(PLAN.step_loss.renyi(order=8))}))
+    trainer = made(account=account, why="test", pay="blocks", block=4).fit(data())
+    assert trainer.taken == 8
+    assert trainer.run is not None
+    assert trainer.run.stopped
+
+
+def test_a_copied_checkpoint_draws_no_step_twice(ledger: ts.Ledger) -> None:
+    account = ledger.open("clinic", budget=ts.renyi_dp({8: 100}))
+    checkpoint: Any = None
+    drawn = []
+    for _ in range(5):
+        trainer = made(account=account, why="test", key="run", block=5)
+        if checkpoint is not None:
+            trainer.model.load_state_dict(checkpoint)
+        for batch in trainer.batches(data()):
+            drawn.append(batch.step)
+            trainer.step(batch)
+            if len(drawn) == 3:
+                checkpoint = {name: value.clone() for name, value in trainer.model.state_dict().items()}
+                break
+    assert drawn == [0, 1, 2, *range(5, 20)]
+    assert len(drawn) <= PLAN.steps
+    other = SgdPlan(1.0, 0.2, 20, 10)
+    with pytest.raises(IdempotencyConflict):
+        made(other, account=account, why="test", key="run", block=5).fit(data())
+
+
+def test_without_an_account_it_says_once_that_nothing_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tallystick.mechanisms import base
+
+    monkeypatch.setattr("tallystick.learn.torch.trainer.unrecorded", type(base.unrecorded)())
+    with pytest.warns(UnrecordedRelease, match="recorded nowhere"):
+        made().fit(data())
+
+
+def test_training_learns_what_is_there() -> None:
+    x, _ = data(600)
+    y = (x[:, 0] > 0).long()
+    trainer = made(SgdPlan(1.0, 0.2, 60, 120), lr=2.0).fit((x, y))
+    assert float((trainer.model(x).argmax(1) == y).float().mean()) > 0.9
+
+
+@pytest.mark.parametrize("make", [torch.optim.AdamW, torch.optim.SGD, torch.optim.RMSprop])
+def test_any_optimizer_of_torch_steps(make: Any) -> None:
+    model = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2))
+    Trainer(model, NONE, make(model.parameters(), lr=0.1), plan=PLAN, clip=1.0).fit(data(), progress=False)
+    assert all(torch.isfinite(p).all() for p in model.parameters())
+
+
+def test_without_noise_or_clip_a_full_batch_is_plain_gradient_descent() -> None:
+    x, y = data()
+    trainer = made(SgdPlan(1e-6, 1.0, 5, 50), clip=1e3)
+    trainer.fit((x, y))
+    torch.manual_seed(0)
+    plain = nn.Linear(4, 2)
+    for _ in range(5):
+        gradients = torch.autograd.grad(NONE(plain(x), y).mean(), list(plain.parameters()))
+        with torch.no_grad():
+            for p, g in zip(plain.parameters(), gradients, strict=True):
+                p -= 0.1 * g
+    true = torch.cat([p.detach().flatten() for p in plain.parameters()])
+    assert torch.allclose(weights(trainer), true, atol=2e-5)
+
+
+# -- leaks of others
+
+
+def test_the_divisor_and_the_noise_do_not_depend_on_how_many_examples_there_are() -> None:
+    # Others divide by len(data) / len(loader): one example more changed the divisor from 256 to 205.
+    moved = []
+    for n in (0, 49, 50, 400):
+        trainer = made(SgdPlan(1.0, 0.2, 1, 10), lr=1.0)
+        trainer.noise = LatticeNoise(1e-6, 1.0, 10)
+        x, y = torch.ones(n, 4), torch.zeros(n, dtype=torch.long)
+        before = weights(trainer)
+        batches = trainer.batches((x, y))
+        batch = next(batches)
+        trainer.step(batch)
+        moved.append((len(batch.tensors[0]), float((weights(trainer) - before).norm())))
+    for size, distance in moved:
+        gradient = made().engine.clipped_sum([torch.ones(1, 4), torch.zeros(1, dtype=torch.long)], 1.0)
+        assert distance == pytest.approx(size * float(torch.cat(gradient).norm()) / 10, abs=1e-4)
+
+
+def test_an_empty_batch_is_a_step_with_noise() -> None:
+    trainer = made(SgdPlan(1.0, 1e-12, 3, 10))
+    before = weights(trainer)
+    trainer.fit(data())
+    assert trainer.taken == 3
+    assert (weights(trainer) != before).all()
+
+
+def test_a_loader_that_shuffles_cannot_be_stepped() -> None:
+    trainer = made()
+    x, y = data()
+    for foreign in ((x[:10], y[:10]), None, Examples.of((x, y)).batch(PLAN, 0)):
+        with pytest.raises(Refused, match="shuffling is not Poisson"):
+            trainer.step(foreign)  # type: ignore[arg-type]
+
+
+def test_a_batch_is_stepped_once_and_none_is_left_out() -> None:
+    trainer = made()
+    batches = trainer.batches(data())
+    batch = next(batches)
+    trainer.step(batch)
+    with pytest.raises(Refused):
+        trainer.step(batch)
+    next(batches)
+    with pytest.raises(Refused, match="every batch must be stepped"):
+        next(batches)
+
+
+def test_the_size_of_a_batch_is_not_shown() -> None:
+    batches = made().batches(data())
+    assert repr(next(batches)) == "<Batch of step 0>"
+
+
+def test_batch_norm_is_refused_before_anything_is_charged(ledger: ts.Ledger) -> None:
+    account = ledger.open("clinic", budget=ts.renyi_dp({8: 100}))
+    model = nn.Sequential(nn.Linear(4, 2), nn.BatchNorm1d(2))
+    with pytest.raises(Refused, match="batch norm"):
+        Trainer(model, NONE, torch.optim.SGD(model.parameters(), lr=1), plan=PLAN, clip=1, account=account, why="test")
+    assert account.history() == []
+
+
+@pytest.mark.parametrize("kind", ["secure", "exact"])
+def test_sums_of_neighbours_differ_by_no_more_than_the_slack_allows(kind: str) -> None:
+    # In single precision a sum of identical gradients moved by 1 + 6e-5 clips at batch 1024, 2.7e-4 at 4096.
+    engine = made().engine
+    noise = LatticeNoise(1.0, 1.0, 10, kind)
+    x = torch.full((4097, 4), 0.37)
+    y = torch.zeros(4097, dtype=torch.long)
+    for n in (1, 255, 1024, 4096):
+        totals = [torch.cat(engine.clipped_sum([x[: n + k], y[: n + k]], 0.1)) for k in (0, 1)]
+        points = [torch.round(total / noise.granularity) * noise.granularity for total in totals]
+        assert float((points[1] - points[0]).norm()) <= 0.1 * (1 + SLACK)
+
+
+def test_bad_rows_do_not_stop_a_run_and_are_not_told() -> None:
+    x, y = data()
+    x[3], x[4, 0], y[5] = math.nan, math.inf, 99
+    trainer = made(SgdPlan(1.0, 1.0, 3, 50))
+    trainer.fit((x, y))
+    assert torch.isfinite(weights(trainer)).all()
+
+
+def test_each_unit_keeps_its_first_example() -> None:
+    x, y = data(6)
+    kept = Examples.of((x, y), ["a", "a", "b", None, "c", "b"]).tensors
+    assert torch.equal(kept[0], x[[0, 2, 4]])
+
+
+# -- sampling and noise
+
+
+def test_every_example_is_drawn_with_the_priced_rate() -> None:
+    examples, source = Examples.of((torch.arange(1000.0)[:, None], torch.zeros(1000))), SeededSource(5)
+    counts = np.zeros(1000)
+    for step in range(200):
+        counts[examples.batch(PLAN, step, source).tensors[0][:, 0].long().numpy()] += 1
+    # 200,000 coins at 0.2: five standard deviations of the total, and of the largest count.
+    assert abs(counts.sum() - 40_000) < 5 * math.sqrt(200_000 * 0.16)
+    assert counts.std() == pytest.approx(math.sqrt(200 * 0.16), rel=0.15)
+
+
+@pytest.mark.parametrize("kind", ["secure", "exact"])
+def test_noise_has_the_stated_width_and_lies_on_the_lattice(kind: str) -> None:
+    noise = LatticeNoise(1.5, 0.1, 200_000, kind, SeededSource(7))
+    drawn = noise.released(torch.full((200_000,), 0.03, dtype=torch.float64))
+    assert float(drawn.std()) == pytest.approx(1.5 * 0.1 * (1 + SLACK), rel=0.01)
+    assert float(drawn.mean()) == pytest.approx(0.03, abs=5 * 0.15 / math.sqrt(200_000))
+    assert torch.equal(torch.round(drawn / noise.granularity) * noise.granularity, drawn)
+    assert noise.granularity * math.sqrt(200_000) <= 0.1 * 2**-20
+    assert float(drawn.sub(0.03).abs().max()) / 0.15 < 6.5
+
+
+def test_secure_noise_is_normal() -> None:
+    drawn = np.sort(normal(100_001, SeededSource(9)).numpy())
+    normal_cdf = np.array([0.5 * math.erfc(-value / math.sqrt(2)) for value in drawn])
+    distance = np.abs(normal_cdf - (np.arange(100_001) + 0.5) / 100_001).max()
+    assert distance < 1.95 / math.sqrt(100_001)  # Kolmogorov: passed with probability .999, and the seed is fixed
+    assert not torch.equal(normal(9, SYSTEM), normal(9, SYSTEM))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "argument"),
+    [
+        ({"clip": 0}, "clip"),
+        ({"clip": math.nan}, "clip"),
+        ({"clip": 1e300}, "clip"),
+        ({"noise": "fast"}, "noise"),
+        ({"pay": "later"}, "pay"),
+        ({"plan": 3}, "plan"),
+        ({"plan": SgdPlan(1e9, 0.2, 20, 10)}, "noise_multiplier"),
+        ({"plan": SgdPlan(1e-5, 0.2, 20, 10), "noise": "exact"}, "noise_multiplier"),
+        ({"why": "test"}, "why"),
+        ({"key": "test"}, "key"),
+    ],
+)
+def test_what_is_wrong_is_refused_by_name(wrong: dict[str, Any], argument: str) -> None:
+    with pytest.raises(InvalidInput, match=f"^{argument}"):
+        made(**wrong)
+
+
+@pytest.mark.parametrize(
+    "tensors", [torch.zeros(3, 4), (torch.zeros(3, 4),), (torch.zeros(3, 4), torch.zeros(2)), ([1], [2]), None]
+)
+def test_containers_are_checked_before_the_charge(tensors: Any) -> None:
+    with pytest.raises(InvalidInput, match="tensors"):
+        made().batches(tensors)
+
+
+def test_an_optimizer_of_other_parameters_is_refused() -> None:
+    model = nn.Linear(4, 2)
+    for optimizer in (torch.optim.SGD([model.weight], lr=1), torch.optim.LBFGS(model.parameters()), None):
+        with pytest.raises(InvalidInput, match="optimizer"):
+            Trainer(model, NONE, optimizer, plan=PLAN, clip=1.0)

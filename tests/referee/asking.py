@@ -393,8 +393,7 @@ class Asker:
     def calibrate(self) -> list[Record]:
         """The largest number of releases that meets a goal; judged as a composition of that many."""
         level = self._true_epsilon(1e-3)
-        if level is None or not 1e-9 < level < 1e5:
-            return []
+        level = 1.0 if level is None else max(level, 1e-6)  # a goal that nothing meets is refused
         relation = ", adjacency='replace'" if self.expression.replaced else ""
         out = []
         for factor in (1.2, self.rng.choice([1.7, 2.2])):

@@ -80,9 +80,11 @@ def _about_data(facts: Mapping[str, Any], ledger: Ledger, account: Account, entr
     """Whether the ledger knows the data that were paid for by the name on the card."""
     name, table = facts["released"]["dataset"], facts["again"]["plan"]["query"]["table"]
     known = ledger.datasets()
-    if name not in known:  # a name people gave, unless the ledger has another for these data
-        others = [other for other, held in known.items() if entry["source"] in held.sources]
-        return f"the ledger has these data as {', '.join(others)}" if others else ""
+    others = [other for other, held in known.items() if entry["source"] in held.sources]
+    if others and name not in others:
+        return f"the charge was for other data: the ledger has them as {', '.join(others)}"
+    if name not in known:  # a name people gave
+        return ""
     held = known[name]
     if held.account != account.name:
         return f"the ledger has this dataset under {held.account}"

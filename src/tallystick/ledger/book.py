@@ -188,6 +188,11 @@ class Ledger:
         with self.store.read() as transaction:
             return journal.fixed_for(transaction, digest(source))
 
+    def names_of(self, source: str) -> list[str]:
+        """The names under which a source is registered."""
+        place = digest(source)
+        return sorted(name for name, held in self.datasets().items() if place in held.sources)
+
     # -- charges
 
     def charge(

@@ -126,9 +126,9 @@ def plan_of(text: str, dataset: Dataset, account: Account, source: str | None) -
 
 def check_targets(out: Path | None, card: Path | None, *inputs: Path | str | None) -> None:
     """Files that cannot be written, and ``inputs`` that would be overwritten, are found before anything is charged."""
-    read = {os.path.realpath(path) for path in inputs if path is not None}
+    read = [path for path in inputs if path is not None]
     for option, path in (("--out", out), ("--card", card), ("--card", card and card.with_suffix(".json"))):
-        if path is not None and os.path.realpath(path) in read:
+        if path is not None and any(_same_file(path, each) for each in read):
             raise InvalidInput(option, str(path), "another name: this file is read, and would be overwritten")
     for option, path, endings in (("--out", out, (".csv", ".json")), ("--card", card, (".html", ".htm", ".json"))):
         if path is None:
@@ -145,6 +145,14 @@ def check_targets(out: Path | None, card: Path | None, *inputs: Path | str | Non
         and out.absolute() in (card.absolute(), card.with_suffix(".json").absolute())
     ):
         raise InvalidInput("--out", str(out), "another name than the card's files")
+
+
+def _same_file(one: Path | str, two: Path | str) -> bool:
+    """Whether two names lead to one file, through links of either kind; a URL leads to none."""
+    try:
+        return os.path.samefile(one, two)
+    except OSError:  # one of them is not there
+        return os.path.realpath(one) == os.path.realpath(two)
 
 
 def dry(job: Job) -> dict[str, Any]:
@@ -164,8 +172,10 @@ def dry(job: Job) -> dict[str, Any]:
 def release(job: Job, progress: Callable[[str], None] | None = None) -> dict[str, Any]:
     """Release the plan, write its files, and say what it did; ``progress`` is told each stage as it begins."""
     from tallystick.cards import card
+    from tallystick.publish.datasets import known
 
-    check_targets(job.out, job.card, job.plan.query.table.source.place, job.account.ledger.store.url)
+    kept = [str(each.table["source"]["place"]) for each in known(job.account.ledger).values()]
+    check_targets(job.out, job.card, job.plan.query.table.source.place, job.account.ledger.store.url, *kept)
     made = job.plan.release(why=job.why, key=job.name, progress=progress, dataset=job.dataset.name)
     assert made.receipt is not None
     model = None if job.reader is None else job.reader(made)

@@ -82,6 +82,10 @@ def release(
     delta = plan.delta if account.currency.kind == "approx" else None
     asked = Run(plan, account, progress, dataset)
     as_registered(plan, account.ledger.fixed_for(asked.source))
+    if dataset is not None:
+        others = account.ledger.names_of(asked.source)
+        if others and dataset not in others:
+            raise Refused(f"these data are registered as {', '.join(others)}, so they cannot answer for {dataset!r}")
     try:
         paid = pay(asked, account, why=why, key=key, delta=delta)
     except BudgetExceeded as problem:

@@ -115,7 +115,7 @@ def test_two_data_sets_of_one_population_never_share_an_answer(run, planned) -> 
     assert run("publish", "run", "later.json", *ask, "--key", first["key"]).code == 8
     assert run("card", "verify", "card.json").code == 0
     card = json.loads((planned / "card.json").read_text())
-    for name, problem in (("visits", "other data"), ("elsewhere", "these data as later")):
+    for name, problem in (("visits", "other data"), ("elsewhere", "has them as later")):
         card["released"]["dataset"] = name
         (planned / "forged.json").write_text(json.dumps(card))
         forged = run("card", "verify", "forged.json")
@@ -238,6 +238,29 @@ def test_what_is_not_a_plan_is_said_to_be_none(run, planned, text) -> None:
 def test_data_that_moved_is_named_when_the_plan_is_run(run, planned) -> None:
     (planned / "visits.csv").rename(planned / "moved.csv")
     assert run(*RUN, "--source", "moved.csv").code == 0
+
+
+def test_data_registered_under_another_name_do_not_answer_for_a_dataset(run, planned) -> None:
+    """Found from outside: --source made the other file's numbers those of this data set, and the card was verified."""
+    (planned / "later.csv").write_bytes((planned / "visits.csv").read_bytes())
+    later = [word.replace("visits", "later") for word in ADD]
+    assert run(*later).code == 0
+    outcome = run(*RUN, "--source", "later.csv")
+    assert outcome.code == 4
+    assert "cannot answer for 'visits'" in outcome.errors
+    assert found(run("budget", "--json"))["used"]["rho"] == 0
+
+
+def test_no_name_of_registered_data_is_written_to(run, planned) -> None:
+    """Found from outside: a hard link to the source, and the source of another data set, were overwritten."""
+    before = (planned / "visits.csv").read_bytes()
+    (planned / "linked.csv").hardlink_to(planned / "visits.csv")
+    (planned / "later.csv").write_bytes(before)
+    assert run(*(word.replace("visits", "later") for word in ADD)).code == 0
+    for name in ("linked.csv", "later.csv"):
+        assert run(*RUN, "--out", name).code == 2
+        assert (planned / name).read_bytes() == before
+    assert found(run("budget", "--json"))["used"]["rho"] == 0
 
 
 def test_a_card_whose_numbers_were_edited_does_not_verify(run, planned) -> None:

@@ -339,3 +339,70 @@ def test_a_failure_after_the_start_keeps_the_charge(account, monkeypatch):
     with pytest.raises(RuntimeError):
         LogisticRegression(1.0, **COMMON).fit(X, y, account=account, why="x")
     assert [event.state for event in account.history()] == ["BURNED"]
+
+
+# ---- the law of noisy descent, by likelihood ratios on neighbouring data ----
+
+
+def losses_of_descent(recipe: descent.NoisyDescent, mine: tuple, other: tuple, draws: int, seed: int) -> np.ndarray:
+    """log P/Q of everything released, drawn under P: the same outputs, and the sums that either data set has then."""
+    source, found = SeededSource(seed), []
+    plain = descent.NoisyDescent.noisy_sums
+    for _ in range(draws):
+        seen: list[tuple[np.ndarray, np.ndarray, float]] = []
+
+        def drawn(parts, longest, sigma, source, seen=seen):
+            parts = list(parts)
+            exact = np.array([part.sum() for part in parts])
+            out = plain(parts, longest, sigma, source)
+            seen.append((out, exact, sigma * longest))
+            return out
+
+        total = [0.0]
+
+        def replayed(parts, longest, sigma, source, seen=iter(seen), total=total):
+            out, exact, wide = next(seen)
+            here = np.array([part.sum() for part in parts])
+            total[0] += float(((out - here) ** 2 - (out - exact) ** 2).sum()) / (2 * wide**2)
+            return out
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(descent.NoisyDescent, "noisy_sums", staticmethod(drawn))
+            recipe.train(given(*mine), source)
+            patch.setattr(descent.NoisyDescent, "noisy_sums", staticmethod(replayed))
+            recipe.train(given(*other), source)
+        found.append(total[0])
+    return np.array(found)
+
+
+def test_noisy_descent_loses_no_more_than_it_says_and_half_the_noise_is_caught():
+    rows = logistic.Rows(1.0, True, (0, 1))
+    recipe = descent.NoisyDescent(rows, 2.0, 3, False, 0.0, "add_remove")
+    base = (np.array([[0.2], [-0.9], [0.5]]), [1, 0, 1])
+    more = (np.array([[0.2], [-0.9], [0.5], [1.0]]), [1, 0, 1, 0])
+    for mine, other in ((more, base), (base, more)):
+        loss = losses_of_descent(recipe, mine, other, 300, seed=5)
+        for epsilon in (0.3, 1.0):
+            sticks = np.maximum(0.0, -np.expm1(epsilon - loss))
+            told = recipe.privacy.delta(epsilon=epsilon)
+            noise = 4 * sticks.std() / math.sqrt(len(sticks))
+            assert sticks.mean() <= told + noise
+            twin = descent.NoisyDescent(rows, 4.0, 3, False, 0.0, "add_remove").privacy.delta(epsilon=epsilon)
+            assert sticks.mean() > twin + noise
+
+
+class Learned(LogisticRegression):
+    """A broken twin: its classes are those of the data."""
+
+    def fit(self, X, y, **options):
+        self.classes = sorted(set(y))
+        return super().fit(X, y, **options)
+
+
+def test_a_twin_that_learns_its_labels_tells_of_one_record():
+    labels = np.r_[y, 2]
+    rows = np.concatenate([X, [[0.0, 0.0, 0.1]]])
+    twins = [Learned(1.0, row_norm=1.0, classes=None).fit(r, told).coef_.shape for r, told in ((X, y), (rows, labels))]
+    assert twins[0] != twins[1]  # with the record and without it no output is the same: delta = 1
+    ours = [LogisticRegression(1.0, **COMMON).fit(r, told).coef_.shape for r, told in ((X, y), (rows, labels))]
+    assert ours[0] == ours[1]

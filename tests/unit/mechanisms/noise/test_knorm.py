@@ -13,6 +13,7 @@ from tallystick.accounting import losses
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms.exact.intervals import Digits
 from tallystick.mechanisms.exact.randomness import SYSTEM, SeededSource
+from tallystick.mechanisms.noise import knorm
 from tallystick.mechanisms.noise.knorm import KNorm, Norm, _Shape, add_knorm
 from unit.mechanisms.coverage import ENUMERATION, INTERVAL, checks
 from unit.mechanisms.neighbours import refuses
@@ -139,3 +140,17 @@ def test_bad_values_are_refused_before_randomness_is_drawn(value) -> None:
 def test_bad_parameters_are_refused(wrong) -> None:
     with pytest.raises(InvalidInput):
         add_knorm(**{"epsilon": 1.0, "norm": "l2", "sensitivity": 1.0, **wrong})
+
+
+def test_near_normals_are_normal_and_both_ways_of_telling_them_agree(monkeypatch):
+    from scipy.special import ndtr
+
+    drawn = np.sort(knorm.near_normals(4001, SeededSource(8)))
+    places = (np.arange(4001) + 0.5) / 4001
+    assert np.max(np.abs(ndtr(drawn) - places)) < 0.03  # Kolmogorov: probability of more is below 2e-3
+    assert np.max(np.abs(ndtr(2 * drawn) - places)) > 0.1
+    fast = knorm.near_normals(400, SeededSource(9))
+    monkeypatch.setattr(knorm, "_polar", lambda x, y: None)
+    slow = knorm.near_normals(400, SeededSource(9))
+    # The slow way may draw more bits; until it first does, the two see the same points.
+    assert np.max(np.abs(fast[:100] - slow[:100])) <= 2 * knorm.NORMAL_ERROR

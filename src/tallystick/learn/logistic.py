@@ -27,7 +27,7 @@ from tallystick.accounting.leaves.objective import SMALLEST_SIGMA
 from tallystick.errors import InvalidInput
 from tallystick.learn import descent
 from tallystick.learn.estimator import Answer, Estimator
-from tallystick.learn.minimise import Objective, reach, rounding
+from tallystick.learn.minimise import Objective, SoftmaxObjective, reach, rounding
 from tallystick.learn.records import Array, Given, labelled, matrix, scaled
 from tallystick.learn.scoring import Scored
 from tallystick.mechanisms.exact.randomness import Source
@@ -100,10 +100,14 @@ class Perturbed:
     adjacency: str
     gaussian: bool = False
     """Whether the price is that of a Gaussian above it: groups and replaced rows then have closed forms."""
+    softmax: bool = False
+    """One objective for all classes, with its own bound, instead of one per class."""
 
     @property
     def privacy(self) -> PrivacyLoss:
         """One release per problem, and the noise on the minimiser."""
+        if self.softmax:
+            return softmax_loss(self.sigma, self.ridge, len(self.rows.classes))
         return _perturbed_loss(self.sigma, self.ridge, self.pure, self.rows.problems, self.adjacency, self.gaussian)
 
     def strength(self, width: int) -> float:
@@ -114,17 +118,21 @@ class Perturbed:
 
     def train(self, data: Given, source: Source) -> Answer:
         rows, places = self.rows.read(data)
-        width, longest, problems = rows.shape[1], self.rows.longest, self.rows.problems
-        ridge, tolerance = self.strength(width), self.tolerance(width)
-        found = [
-            Objective.of(self.rows.signed(rows, places, k), longest, ridge, self.noise(width, source)).minimum(
-                tolerance
-            )
-            for k in range(problems)
-        ]
+        width, longest = rows.shape[1], self.rows.longest
+        ridge, tolerance, classes = self.strength(width), self.tolerance(width), self.rows.problems
+        if self.softmax:
+            tilt = self.noise(width * classes, source)
+            found = [SoftmaxObjective.of(rows, places, classes, longest, ridge, tilt).minimum(tolerance)]
+        else:
+            found = [
+                Objective.of(self.rows.signed(rows, places, k), longest, ridge, self.noise(width, source)).minimum(
+                    tolerance
+                )
+                for k in range(classes)
+            ]
         hiding = self.hiding(width)
         theta = hiding.draw(hiding.prepare(np.concatenate(found), strict=False), source)
-        return {"theta": np.asarray(theta).reshape(problems, width)}
+        return {"theta": np.asarray(theta).reshape(classes, width)}
 
     def noise(self, width: int, source: Source) -> Array:
         """Real noise of the exact law, told within ``noise_error``."""
@@ -138,19 +146,22 @@ class Perturbed:
     def noise_error(self, width: int) -> float:
         """How far the noise that was used is from the noise that it stands for."""
         each = NORMAL_ERROR if not self.pure else 2.0**-26
-        return self.sigma * self.rows.longest * math.sqrt(width) * each
+        return self.sigma * self.rows.longest * math.sqrt(width * (self.rows.problems if self.softmax else 1)) * each
 
     def tolerance(self, width: int) -> float:
         """What the minimiser surely reaches: four times the rounding of the longest gradient, from public numbers."""
         longest, ridge = self.rows.longest, self.strength(width)
-        far = 2.0 * width + 40.0 * FAR if self.pure else math.sqrt(width) + FAR
-        tilt = self.sigma * longest * far
-        return 4.0 * rounding(self.most_rows + 64, width, longest, ridge, reach(self.most_rows, ridge, tilt), tilt)
+        classes = len(self.rows.classes) if self.softmax else 2
+        drawn = width * (classes if self.softmax else 1)
+        tilt = self.sigma * longest * (2.0 * width + 40.0 * FAR if self.pure else math.sqrt(drawn) + FAR)
+        farthest = reach(self.most_rows, ridge, tilt, classes=classes)
+        return 4.0 * rounding(self.most_rows + 64, width, longest, ridge, farthest, tilt, classes=classes)
 
     def hiding(self, width: int) -> Any:
         """The noise that hides the errors of all minimisers; made before the charge too, as it needs no data."""
         error = (self.tolerance(width) + self.noise_error(width)) / self.strength(width)
-        apart, price = 2.0 * error * math.sqrt(self.rows.problems), _hiding(self.sigma, self.pure, self.rows.problems)
+        parts = 1 if self.softmax else self.rows.problems
+        apart, price = 2.0 * error * math.sqrt(parts), _hiding(self.sigma, self.pure, parts)
         if self.pure:
             return add_knorm(epsilon=price, norm="l2", sensitivity=apart)
         return add_gaussian(mu=price, sensitivity=apart, dimension=width * self.rows.problems)
@@ -179,6 +190,32 @@ def _perturbed_loss(
             one = losses.gdp(mu=one.gdp_bound())
         loss = problems * one + losses.gdp(mu=_hiding(sigma, False, problems))
     return loss if Adjacency(adjacency) is Adjacency.ADD_REMOVE else loss.as_replace()
+
+
+@lru_cache(maxsize=256)
+def softmax_loss(sigma: float, ridge: float, classes: int) -> PrivacyLoss:
+    """(K - 1) G(epsilon - kappa; sqrt 2/sigma), which holds for both directions, and the noise on the minimiser."""
+    kappa = (classes - 1) * math.log1p(1.0 / (classes * ridge)) * (1.0 + 1e-12)
+    plain, knots = losses.gdp(mu=math.sqrt(2.0) / sigma * (1.0 + 1e-15)), []
+    for step in np.linspace(0.0, 14.0, 141):  # in deviations of the loss: at the last one 1e-40 is left
+        epsilon = kappa + float(step) * math.sqrt(2.0) / sigma
+        knots.append((epsilon, min(1.0, (classes - 1) * plain.delta(epsilon=epsilon - kappa) * (1.0 + 1e-12))))
+    return losses.from_profile(knots) + losses.gdp(mu=_hiding(sigma, False, 1))
+
+
+@lru_cache(maxsize=64)
+def softmax_sigma(epsilon: float, delta: float, ridge: float, classes: int) -> float:
+    """The least noise, nearly, whose published loss meets (epsilon, delta)."""
+    goal = losses.approx_dp(epsilon=epsilon, delta=delta)
+    kappa = (classes - 1) * math.log1p(1.0 / (classes * ridge))
+    inner = losses.approx_dp(epsilon=epsilon - kappa, delta=delta / (classes - 1))
+    least = calibrate(lambda s: losses.gaussian(sigma=s / math.sqrt(2.0 + SHARE**2)), inner)
+    for wider in (1.001, 1.01, 1.03, 1.1):
+        if softmax_loss(least * wider, ridge, classes) <= goal:
+            return float(least * wider)
+    return float(
+        calibrate(lambda s: softmax_loss(s, ridge, classes), goal, low=least, high=100.0 * least, relative=1e-2)
+    )
 
 
 @lru_cache(maxsize=64)
@@ -269,13 +306,20 @@ class LogisticRegression(ClassifierMixin, Estimator):  # type: ignore[misc]  # s
                 units=units,
                 adjacency=adjacency,
             )
-        if self._softmax(len(rows.classes), "ovr"):
-            raise InvalidInput("multiclass", "softmax", 'solver="noisy_gd", or multiclass="ovr"')
+        softmax = self._softmax(len(rows.classes), "ovr")
+        if softmax and (solver == "knorm" or units > 1 or adjacency != "add_remove"):
+            allowed = 'multiclass="ovr" or solver="noisy_gd" for pure privacy, units of several rows or replaced rows'
+            raise InvalidInput("multiclass", "softmax", allowed)
         most = check.count("most_rows", self.most_rows, least=1, most=2**31)
         if solver == "knorm":
             whole = epsilon / (units * (1 if adjacency == "add_remove" else 2))
             sigma = rows.problems * (1.0 + SHARE) / whole * (1.0 + 1e-12)
             return Perturbed(rows, sigma, max(sigma, strength / rows.longest**2), True, strength, most, adjacency)
+        if softmax:  # a fifth of epsilon for the curvature
+            cost = math.expm1(epsilon / 5.0 / (len(rows.classes) - 1))
+            ridge = max(1.0 / (len(rows.classes) * cost), strength / rows.longest**2)
+            sigma = softmax_sigma(epsilon, delta, ridge, len(rows.classes))
+            return Perturbed(rows, sigma, ridge, False, strength, most, adjacency, False, True)
         apart = units * (1 if adjacency == "add_remove" else 2)
         ridge = max(rows.problems * apart / epsilon, strength / rows.longest**2)
         sigma = gaussian_sigma(epsilon, delta, ridge, rows.problems, adjacency, units)

@@ -79,14 +79,16 @@ def test_it_learns(options):
     np.testing.assert_array_equal(model.predict(X), (model.decision_function(X) > 0).astype(int))
 
 
+@pytest.mark.parametrize("solver", ["noisy_gd", "objective"])
 @pytest.mark.parametrize("multiclass", ["softmax", "ovr"])
-def test_many_classes(multiclass):
+def test_many_classes(multiclass, solver):
     random = np.random.default_rng(3)
     places = random.integers(0, 3, 4000)
     rows = np.eye(3)[places] * 0.9 + random.normal(size=(4000, 3)) * 0.05
     names = np.array(["red", "green", "blue"])[places]
-    options = {"row_norm": 1.0, "classes": ["red", "green", "blue"], "multiclass": multiclass}
+    options = {"row_norm": 1.0, "classes": ["red", "green", "blue"], "multiclass": multiclass, "solver": solver}
     model = LogisticRegression(2.0, delta=1e-6, **options).fit(rows, names)
+    assert model.privacy_.epsilon(delta=1e-6) <= 2.0
     assert model.score(rows, names, public=True) > 0.9
     assert model.predict_proba(rows[:4]).shape == (4, 3)
 

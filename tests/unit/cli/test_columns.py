@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from tallystick.cli.columns import numbers, rows_matching
+from tallystick.cli.columns import _records, numbers, rows_matching
 from tallystick.errors import InvalidInput
 
 ROWS = [b"%d,w,5" % i for i in range(100)]
@@ -33,3 +34,20 @@ def test_a_column_that_is_not_there_is_said(tmp_path: Path) -> None:
         numbers(written(tmp_path, b"0,w,5"), "price")
     with pytest.raises(InvalidInput, match="can be read"):
         numbers(tmp_path / "none.csv", "cost")
+
+
+def test_a_pipe_is_not_waited_for_and_a_killed_reader_leaves_no_copy(tmp_path: Path, monkeypatch) -> None:
+    """Found from outside: the copy of a killed `release` stayed in the temporary folder for good."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(InvalidInput, match="can be read"):
+        numbers(tmp_path / "pipe.csv", "x")
+    (tmp_path / "v.csv").write_text("x\n1\n")
+    killed = os.fork()
+    if not killed:
+        with _records(tmp_path / "v.csv"):
+            os._exit(0)
+    os.waitpid(killed, 0)
+    assert list(tmp_path.glob("tallystick-*/rows.csv"))
+    assert numbers(tmp_path / "v.csv", "x") == [1.0]
+    assert not list(tmp_path.glob("tallystick-*"))

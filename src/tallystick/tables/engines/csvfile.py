@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import fcntl
 import itertools
 import mmap
 import os
 import re
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -89,9 +91,11 @@ def private_copy(place: str, copy: Path) -> list[str]:
 @contextlib.contextmanager
 def records(place: str) -> Iterator[Iterator[list[str]]]:
     """The cells of every well-formed record, the names of the header first; no record can fail the reading."""
+    if not Path(place).is_file():  # a pipe would be waited for
+        raise InvalidInput("--file", place, "an existing file that can be read")
     csv.field_size_limit(2 * LONGEST_RECORD)
-    with tempfile.TemporaryDirectory(prefix="tallystick-") as folder:
-        copy = Path(folder) / "rows.csv"
+    with contextlib.closing(Scratch()) as folder:
+        copy = folder.path / "rows.csv"
         names = private_copy(place, copy)
         with copy.open(encoding="utf-8-sig", newline="") as file:
             found = csv.reader(file, delimiter=delimiter(place))
@@ -169,3 +173,45 @@ def _text(found: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return b"\0" not in found
+
+
+# A folder for copies, and for what does not fit in memory: only its user can open it, and it goes with who made it.
+#
+# A killed process leaves its folder behind, with data. So each holds a file that is locked while its maker lives, and
+# whoever makes the next folder removes those of the same user whose file is no longer locked.
+
+PREFIX = "tallystick-"
+ALIVE = "alive"
+
+
+class Scratch:
+    """The folder; ``close`` removes it."""
+
+    def __init__(self) -> None:
+        _sweep(Path(tempfile.gettempdir()))
+        self._folder = tempfile.TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True)
+        self.path = Path(self._folder.name)
+        fresh = self.path / "fresh"
+        self._lock = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        fresh.rename(self.path / ALIVE)  # so that nobody finds it before it is locked
+
+    def close(self) -> None:
+        """Remove the folder."""
+        self._folder.cleanup()
+        os.close(self._lock)
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what killed processes of this user left."""
+    for left in folder.glob(f"{PREFIX}*"):
+        with contextlib.suppress(OSError):
+            found = left.lstat()
+            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+                continue
+            lock = os.open(left / ALIVE, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(left, ignore_errors=True)
+            finally:
+                os.close(lock)

@@ -15,6 +15,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 import tallystick as ts
+from tallystick.accounting.expression import read_loss
 from tallystick.errors import InvalidInput, Refused
 from tallystick.learn import LogisticRegression, descent, logistic, scoring
 from tallystick.learn.records import given
@@ -279,6 +280,17 @@ def test_which_class_a_row_gets_in_a_score_does_not_depend_on_the_others(labels)
         for others in (1, 2, 30):
             both = np.concatenate([row, random.normal(size=(others, 9))])
             assert scoring._predicted(model, both)[0] == scoring._predicted(model, row)[0]
+
+
+@pytest.mark.parametrize("budget", [ts.approx_dp(epsilon=3, delta=1e-5), ts.zcdp(rho=1), ts.gdp(mu=2)])
+def test_every_currency_pays_and_the_record_is_priced_again_from_its_text(tmp_path, budget):
+    with ts.Ledger(tmp_path / "budget.db") as ledger:
+        account = ledger.open("x", budget=budget, unit="person")
+        delta = 1e-6 if budget == ts.approx_dp(epsilon=3, delta=1e-5) else None
+        model = LogisticRegression(1.0, delta=1e-6, **COMMON).fit(X, y, account=account, why="x", delta=delta)
+        assert ledger.verify().problems == ()
+    assert read_loss(str(model.privacy_)) == model.privacy_
+    assert ts.PrivacyLoss.from_json(model.privacy_.to_json()) == model.privacy_
 
 
 def test_a_score_of_private_data_is_paid_for(account):

@@ -2,6 +2,7 @@
 
 meaning(loss)             the numbers and the sentences, read from the trade-off curve
 card(release)             the privacy card of a release; ``preview(plan, account)`` before there is one
+training_card(trainer)    the card of a private training run
 read_card(path)           a card from its file; ``check_card(card, ledger)`` compares it with the record
 """
 
@@ -10,5 +11,17 @@ from __future__ import annotations
 from tallystick.cards.card import Card, card, preview, read_card
 from tallystick.cards.check import Finding, check_card
 from tallystick.cards.meaning import Meaning, meaning
+from tallystick.cards.training import TrainingCard, training_card
 
-__all__ = ["Card", "Finding", "Meaning", "card", "check_card", "meaning", "preview", "read_card"]
+__all__ = [
+    "Card",
+    "Finding",
+    "Meaning",
+    "TrainingCard",
+    "card",
+    "check_card",
+    "meaning",
+    "preview",
+    "read_card",
+    "training_card",
+]

@@ -28,6 +28,7 @@ _COMMANDS = (
     ("import", "import_.import_", "Re-price a record of dp-accounting or Opacus."),
     ("explain", "explain.explain", "What a loss means to one person, in words."),
     ("calibrate", "calibrate.calibrate", "The noise, or the number of steps, that meets a goal."),
+    ("train", "train.app", ""),
     ("release", "release.release", "One private number, or a column's count, mean or quantile."),
     ("respond", "respond.respond", "Randomize answers locally, or estimate from reports."),
     ("plot", "plot.plot", "Draw a loss into an SVG or PNG file."),

@@ -1,4 +1,4 @@
-"""``tallystick charge``: what was charged, when, why, and in which state it is."""
+"""``tallystick charge``: what was charged, when, why, and in which state it is; and charges for work done elsewhere."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallystick.cli.output import Answer, Json, Place, deliver
+from tallystick.cli.output import Answer, Expression, Json, Place, Why, deliver
+from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
 
 if TYPE_CHECKING:
@@ -40,6 +41,45 @@ def list_(
                 out.print("no charges yet")
 
         deliver(Answer("charge.list", {"ledger": place_of(ledger), "account": account}, found, say), as_json=as_json)
+
+
+@app.command()
+def add(
+    expression: Expression,
+    why: Why,
+    account: Annotated[str | None, typer.Option("--account", help="Who pays (default: the only account).")] = None,
+    delta: Annotated[float | None, typer.Option("--delta", help="What it may use of the account's delta.")] = None,
+    key: Annotated[str | None, typer.Option("--key", help="The same key again charges nothing.")] = None,
+    ledger: Place = None,
+    as_json: Json = False,
+) -> None:
+    """Charge for a release that is made elsewhere, before it is made: a script of your own, another library."""
+    from tallystick.accounting.expression import read_loss
+
+    loss = read_loss(expression)
+    with opened(ledger) as book:
+        known = book.accounts() if account is None else [book.open(account)]
+        if len(known) != 1:
+            raise InvalidInput("--account", account, f"one of {', '.join(each.name for each in known) or 'none yet'}")
+        payer = known[0]
+        charge = payer.charge(loss, why=why, key=key, delta=delta, request="made elsewhere")
+        stored = charge.stored()
+        receipt = charge.begin().commit(str(loss)) if stored is None else stored[1]
+        found = {
+            "account": payer.name,
+            "charge": receipt.charge,
+            "amount": charge.amounts[payer.name].to_dict(),
+            "fresh": stored is None,
+            "left": payer.remaining.to_dict(),
+        }
+
+        def say(out: Console) -> None:
+            paid = charge.amounts[payer.name]
+            told = f"charge {receipt.charge}: {paid}" if stored is None else f"paid before, as charge {receipt.charge}"
+            out.print(f"{told}; {payer.name} has {payer.remaining} left", soft_wrap=True, markup=False)
+
+        asked = {"ledger": place_of(ledger), "expression": expression, "why": why, "key": key, "delta": delta}
+        deliver(Answer("charge.add", asked, found, say), as_json=as_json)
 
 
 @app.command()

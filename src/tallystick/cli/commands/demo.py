@@ -39,6 +39,7 @@ class Step:
 
 
 def demo(
+    story: Annotated[str | None, typer.Argument(help="learn: train a digit reader instead.", metavar="[learn]")] = None,
     out: Annotated[Path, typer.Option("--out", help="The folder for the demo's files.")] = Path("tallystick-demo"),
     accounting: Annotated[
         bool, typer.Option("--accounting", help="The accounting story instead: a year at a clinic, without data.")
@@ -46,6 +47,13 @@ def demo(
     as_json: Json = False,
 ) -> None:
     """Publish a table privately, be denied a second one, verify the record, get a privacy card. Offline, seconds."""
+    if story not in (None, "learn"):
+        raise InvalidInput("story", story, "learn, or nothing for the story of a published table")
+    if story == "learn":
+        from tallystick.cli.commands.learning_story import learning_story
+
+        learning_story(out, as_json=as_json)
+        return
     if accounting:
         from tallystick.cli.commands.accounting_story import accounting_story
 

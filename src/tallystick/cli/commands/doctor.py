@@ -22,6 +22,7 @@ OPTIONAL = (
     ("flint", "python-flint", "rigorous", "ball-arithmetic enclosures"),
     ("pyspark", "pyspark", "spark", "tables on Spark"),
     ("sklearn", "scikit-learn", "learn", "private estimators"),
+    ("torch", "torch", "torch", "private training"),
 )
 # 100 Gaussians of sigma 10 are one of sigma 1; Balle and Wang's formula gives this epsilon at delta 1e-5 to ten digits.
 KNOWN_EPSILON = 4.377178096

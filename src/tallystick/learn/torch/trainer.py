@@ -109,6 +109,21 @@ class Trainer:
         """The most this run can lose, every noisy gradient seen by everybody: the whole plan."""
         return self.plan.privacy
 
+    def facts(self) -> list[tuple[str, str]]:
+        """What a card says about the run; all of it is public."""
+        source = {"secure": "cryptographic bits, floating-point law", "exact": "cryptographic bits, exact law"}
+        size = sum(p.numel() for p in self.engine.parameters)
+        return [
+            ("model", f"{type(self.model).__name__} with {size:,} trained parameters"),
+            ("optimizer", type(self.optimizer).__name__),
+            ("protected", f"one example: one {self.plan.protects.unit}"),
+            ("batches", f"each example with probability {self.plan.rate:.6g}, independently (Poisson), drawn by us"),
+            ("steps", f"{self.taken:,} of {self.plan.steps:,} taken"),
+            ("divisor", f"{self.plan.expected_batch:g}, declared"),
+            ("clip", f"every example's gradient to norm {self.clip:g}"),
+            ("noise", f"{self.plan.noise_multiplier:.6g} times the clip and 1/4096 more; {source[self.noise.kind]}"),
+        ]
+
     @property
     def receipt(self) -> Receipt | None:
         """Proof of the first payment, which is the whole plan unless blocks are paid; ``run.receipts`` has all."""

@@ -1,0 +1,102 @@
+"""The card of a training run: what was trained on whom, how, what it promises, what an attacker can reach, and not.
+
+    training_card(trainer).save("model.html")     one page for the screen and for paper, and the same as JSON beside it
+
+Everything on it is public: the plan, the account, the receipts. No number comes from the data.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tallystick.cards.card import Card, tradeoff_svg
+from tallystick.cards.meaning import meaning
+from tallystick.drawing import css_variables
+from tallystick.errors import InvalidInput
+from tallystick.printing import up
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+    from tallystick.learn.torch.trainer import Trainer
+
+SCHEMA, VERSION = "tallystick/training-card", 1
+ALPHAS = tuple(np.linspace(0.0, 1.0, 41).tolist())
+
+NOT_PROTECTED = (
+    "What is true of many: what goes together in the data holds for you too, whether or not you took part.",
+    "What was chosen by looking at the data outside this run: architecture, clip, steps, runs that nobody paid for.",
+    "Scores of this model on private data: each one is a release of its own.",
+    "Anything told elsewhere: the promise counts what the account paid for.",
+    "Groups of people who share something: for k of them together the odds grow with the k-th power, or faster.",
+    "Timing: how long a step took is not hidden from those who can watch the machine.",
+)
+
+
+class TrainingCard(Card):
+    """A training run's card as data, with its own page."""
+
+    __slots__ = ()
+
+    def to_html(self) -> str:
+        """One file that loads nothing and runs nothing."""
+        from markupsafe import Markup
+
+        facts, curve = self.facts, self.facts["attacker"]["tradeoff"]
+        return _template().render(
+            look=Markup(css_variables()), card=facts, curve=Markup(tradeoff_svg(curve["alpha"], curve["run"], None))
+        )
+
+
+def training_card(trainer: Trainer, *, delta: float | None = None) -> TrainingCard:
+    """The card of a run; ``delta`` chooses which epsilon is quoted (default: the plan's)."""
+    plan, run, loss = trainer.plan, trainer.run, trainer.privacy
+    quoted = plan.delta if delta is None else delta
+    if quoted is None:
+        raise InvalidInput("delta", None, "a number: the plan does not name one")
+    words = meaning(loss, delta=quoted)
+    misses = np.asarray(loss.tradeoff(alpha=np.array(ALPHAS)), dtype=float)
+    return TrainingCard({
+        "schema": SCHEMA,
+        "version": VERSION,
+        "title": "unrecorded run" if run is None else run.why,
+        "rows": [list(row) for row in (*trainer.facts(), *_paid(trainer))],
+        "promise": {
+            "epsilon": words.epsilon,
+            "epsilon_text": up(words.epsilon, digits=4),
+            "delta": quoted,
+            "expression": str(loss),
+            "accountant": "tallystick, an upper bound that is certified",
+        },
+        "attacker": {
+            "sentence": words.plain_sentence,
+            "hit_rates": {f"{alpha:g}": rate for alpha, rate in words.hit_rates.items()},
+            "sees": "every noisy gradient, the model after every step, and everything public",
+            "tradeoff": {"alpha": list(ALPHAS), "run": misses.tolist()},
+        },
+        "not_protected": list(NOT_PROTECTED),
+        "receipts": [] if run is None else [f"{r.ledger} entry {r.seq} {r.head}" for r in run.receipts],
+    })  # fmt: skip
+
+
+def _paid(trainer: Trainer) -> list[tuple[str, str]]:
+    if trainer.run is None:
+        return [("paid by", "nobody: this run is recorded nowhere, and runs add up")]
+    account = trainer.run.account
+    how = "before the first step" if trainer.run.whole else "in blocks of steps, each before it ran"
+    return [
+        ("paid by", f"{account.name}, per {account.unit}, {how}"),
+        ("the account promises", f"{account.limit} ({account.currency.title} filter), of which {account.used} is used"),
+        ("neighbours", account.adjacency),
+    ]
+
+
+@cache
+def _template() -> Template:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    loader = PackageLoader("tallystick.cards", "templates")
+    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined).get_template("training.html.j2")

@@ -215,8 +215,8 @@ def _plain(values: Any) -> list[Any]:
 
 
 def _quoted(cell: str) -> str:
-    """A CSV cell; the csv module of older Pythons leaves a lone carriage return bare."""
-    return f'"{cell.replace(chr(34), chr(34) * 2)}"' if any(c in cell for c in ',"\r\n') else cell
+    """A CSV cell. Semicolons and tabs are quoted too: some spreadsheets end a cell there, and run what follows."""
+    return f'"{cell.replace(chr(34), chr(34) * 2)}"' if any(c in cell for c in ',;\t"\r\n') else cell
 
 
 def _shown(value: Any) -> str:

@@ -246,11 +246,12 @@ def noisy(plan: Plan, exact: Exact, source: Source) -> dict[str, Any]:
 def shown_groups(plan: Plan, units: Integers, keys: list[tuple[Any, ...]]) -> list[int]:
     """Groups whose noisy number of units reaches the threshold, in the order of their keys.
 
-    No more than fit in a stored answer: the noisiest-largest ones then, which is a function of noisy numbers.
+    No more than fit in a stored answer: the noisiest-largest ones then, which is a function of noisy numbers and keys.
     """
     assert plan.threshold is not None
-    above = np.flatnonzero(units >= plan.threshold)
+    above = sorted(np.flatnonzero(units >= plan.threshold).tolist(), key=lambda i: keys[i])
     room = MOST_NUMBERS // plan.query.width
-    if len(above) > room:
-        above = above[np.argsort(-units[above], kind="stable")[:room]]
-    return sorted(above.tolist(), key=lambda i: keys[i])
+    if len(above) > room:  # of equal ones the first by key: in which order the engine found them depends on the data
+        largest = np.argsort(-units[above], kind="stable")[:room]
+        above = [above[i] for i in sorted(largest.tolist())]
+    return above

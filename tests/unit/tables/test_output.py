@@ -17,6 +17,7 @@ from tallystick.tables.release import Release
 
 HOSTILE = [
     "\x1b]0;owned\x07",
+    "x;=1+1",
     "=cmd|' /C calc'!A0",
     "+1",
     "-1",
@@ -46,6 +47,9 @@ def test_csv_cells_that_a_spreadsheet_would_run_are_inert_and_numbers_stay_numbe
         assert row[0] in (wanted, f"'{wanted}")
         assert [float(cell) for cell in row[1:]] == [given["n"], given["n_lower"], given["n_upper"]]
     assert [row["g"] for row in json.loads(release.to_json())["rows"]] == HOSTILE
+    for other in ";\t":  # where a spreadsheet may end a cell, too
+        for line in csv.reader(io.StringIO(release.to_csv(), newline=""), delimiter=other):
+            assert not any(cell.startswith(("=", "+", "-", "@")) for cell in line)
 
 
 def test_no_escape_sequence_of_a_group_reaches_a_terminal(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -181,6 +183,20 @@ def test_a_release_reads_as_csv_arrow_and_rows(account: Account, tmp_path: Path)
     assert all(value >= 0 for name in ("n", "n_lower") for value in released.nonnegative()[name])
     for row in released.rows:
         assert row["n_lower"] <= row["n"] <= row["n_upper"]
+
+
+def test_which_of_too_many_groups_are_shown_does_not_depend_on_the_order_they_were_found_in(
+    account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = ts.Private(pa.table({"u": [1], "g": ["a"]}), account=account).table(unit="u")
+    asked = table.per_unit(max_groups=1).group_by("g", keys=ts.private_keys(delta=1e-6))
+    plan = asked.agg(n=ts.count_units()).plan(rho=0.1)
+    monkeypatch.setattr(run, "MOST_NUMBERS", 2)
+    assert plan.threshold is not None
+    found = [("b", 1), ("c", 0), ("a", 0), ("d", -9)]
+    for order in itertools.permutations(found):
+        units = np.array([plan.threshold + more for _, more in order])
+        assert [order[i][0] for i in run.shown_groups(plan, units, [(key,) for key, _ in order])] == ["a", "b"]
 
 
 def test_private_keys_come_in_the_order_of_the_keys_and_never_below_the_threshold(account: Account) -> None:

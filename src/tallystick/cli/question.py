@@ -94,7 +94,11 @@ def equality(text: str, table: Table) -> Any:
     name, value = name.strip(), value.strip()
     if not equals or not name:
         raise InvalidInput("--where", text, "COLUMN=VALUE")
-    kind = table.schema.type_of(name)
+    return col(name) == typed("--where", value, table.schema.type_of(name), text)
+
+
+def typed(option: str, value: str, kind: str, given: str | None = None) -> Any:
+    """A constant on the command line, read as a column's type."""
     readers: dict[str, Any] = {
         "integer": int,
         "number": float,
@@ -102,10 +106,10 @@ def equality(text: str, table: Table) -> Any:
         "boolean": {"true": True, "false": False}.__getitem__,
     }
     try:
-        wanted = readers[kind](value)
+        return readers[kind](value)
     except (KeyError, ValueError):
-        raise InvalidInput("--where", text, f"a value of type {kind} (integer, number, text or true/false)") from None
-    return col(name) == wanted
+        allowed = f"a value of type {kind} (integer, number, text or true/false)"
+        raise InvalidInput(option, given or value, allowed) from None
 
 
 def pairs(option: str, given: list[str] | None, shape: str) -> dict[str, str]:

@@ -64,14 +64,16 @@ class Regression:
         """The sums, checked; nothing is opened."""
         there = (~col(name).is_missing() for name in self.columns)
         table = self.table.filter(functools.reduce(operator.and_, there))
-        table = table.derive(
-            **{f"fit_{i}": _unit(name, *self.bounds[i]) for i, name in enumerate(self.columns)},
-        )
+        table = table.derive(**self.units(self.columns))
         table = table.derive(**{f"fit_{i}_{j}": col(f"fit_{i}") * col(f"fit_{j}") for i, j in self.pairs})
         sums: dict[str, Measure] = {"n": count()}
         sums |= {f"s{i}": total(f"fit_{i}", 0, 1) for i in range(len(self.columns))}
         sums |= {f"s{i}_{j}": total(f"fit_{i}_{j}", 0, 1) for i, j in self.pairs}
         return table.agg(**sums)
+
+    def units(self, columns: Sequence[str]) -> dict[str, Expression]:
+        """Derived columns: each one clamped and mapped to [0, 1]."""
+        return {f"fit_{i}": _unit(name, *self.bounds[i]) for i, name in enumerate(columns)}
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
@@ -127,20 +129,29 @@ def linear_regression(
     >>> plan.privacy.epsilon(delta=0)
     1.0
     """
-    if isinstance(features, str) or not all(isinstance(name, str) for name in features):
-        raise InvalidInput("features", features, "a list of column names")
-    names = (*features, target)
-    if not 1 <= len(features) <= MOST_FEATURES or len(set(names)) != len(names):
-        allowed = f"1 to {MOST_FEATURES} different columns, the target not among them"
-        raise InvalidInput("features", list(features), allowed)
+    if target in features:
+        raise InvalidInput("target", target, "a column that is not among the features")
+    pairs = bounded(table, features, bounds)
+    return Regression(table, target, tuple(features), (*pairs, *bounded(table, [target], bounds)))
+
+
+def bounded(
+    table: Table, columns: Sequence[str], bounds: Mapping[str, tuple[float, float]] | None
+) -> tuple[tuple[float, float], ...]:
+    """The public bounds of some numeric columns: those given here, or those the table declares."""
+    allowed = f"a list of 1 to {MOST_FEATURES} different column names"
+    if isinstance(columns, str) or not all(isinstance(name, str) for name in columns):
+        raise InvalidInput("features", columns, allowed)
+    if not 1 <= len(set(columns)) == len(columns) <= MOST_FEATURES:
+        raise InvalidInput("features", list(columns), allowed)
     known = {name: (low, high) for name, low, high in table.declared} | dict(bounds or {})
-    for name in (*names, *(bounds or ())):
-        if table.schema.type_of(name) not in ("integer", "number"):
-            kind = table.schema.type_of(name)
+    for name in (*columns, *(bounds or ())):
+        kind = table.schema.type_of(name)
+        if kind not in ("integer", "number"):
             raise InvalidInput("column", name, f"a numeric column ({name} is {kind}; bounds or types declare a CSV's)")
         if name not in known:
             raise InvalidInput("bounds", name, f"public bounds of {name!r}: bounds={{{name!r}: (low, high)}}")
-    return Regression(table, target, tuple(features), tuple(_bounds(name, known[name]) for name in names))
+    return tuple(_bounds(name, known[name]) for name in columns)
 
 
 def _bounds(name: str, given: Any) -> tuple[float, float]:

@@ -62,6 +62,13 @@ def compiled(query: Query, words: Words, stored: exp.Query, salt: str, share: tu
     return _Compiler(query, words, stored, salt, share).program()
 
 
+def taken(query: Query, words: Words, stored: exp.Query) -> exp.Query:
+    """The rows that count, for what must read rows: the unit, unless each row is one, a constant, and the measured
+    columns as doubles, in the order in which they are first measured.
+    """
+    return _Compiler(query, words, stored, "", (0, 1))._taken()
+
+
 def read_stored(schema: Schema, words: Words, source: Tree, own: Mapping[str, str] | None = None) -> exp.Query:
     """The usable columns of ``source``, each as its type in ``schema`` and called by its place.
 

@@ -14,7 +14,7 @@ from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 from tallystick.tables.dialects import SATURATED_TOTAL, table
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.parts import Binned, Integers, Part
-from tallystick.tables.program import Program, compiled
+from tallystick.tables.program import Program, compiled, taken
 from tallystick.tables.release import Release, answer_of
 from tallystick.tables.sources import identity, open_engine, request
 from tallystick.tables.table import MOST_NUMBERS, UNITS, EachRow
@@ -152,6 +152,22 @@ def integers(plan: Plan, progress: Progress = None) -> Exact:
             _forget(engine, program.stages)
         assert found is not None
         return found
+
+
+def rows(plan: Plan, *, empty: bool = False) -> tuple[list[Any] | None, list[Any]]:
+    """The rows a plan would sum, after its filters and within its block: their units and the measured columns.
+
+    For a fit that must see rows: called after the charge, and before it with ``empty``, which looks at none.
+    """
+    query = plan.query
+    with open_engine(query.table.source) as engine:
+        same_columns(plan, engine)
+        stored = engine.stored(query.table.name, query.table.base, rows=not empty)
+        _upload(engine, compiled(query, engine.words, stored, plan.salt))
+        columns = engine.collect(taken(query, engine.words, stored))
+    if isinstance(query.table.unit, EachRow):
+        return None, list(columns[1:])
+    return list(columns[0]), list(columns[2:])
 
 
 def _in_shares(plan: Plan, engine: Engine) -> bool:

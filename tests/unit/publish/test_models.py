@@ -12,6 +12,7 @@ import pytest
 import tallystick as ts
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms.exact.randomness import SYSTEM
+from tallystick.publish import rows
 from tallystick.publish.models import LinearModel
 from tallystick.tables.release import Release
 from tallystick.tables.run import integers, noisy
@@ -164,3 +165,89 @@ def test_a_failure_after_the_start_says_nothing_and_closes_the_data(run, here, m
     monkeypatch.undo()
     monkeypatch.chdir(here)
     assert run(*FIT, "--key", "another").code == 4  # closed until the owner clears it
+
+
+# ---- logistic regression: rows are read after the charge ----
+
+ADD_ILL = (
+    "dataset add ill.csv --population people --unit who --max-groups 1 --max-rows-per-group 1 --bounds age=0:110 "
+    "--limit epsilon=3,delta=1e-5"
+).split()
+LOGISTIC = "fit logistic ill --target ill --features age --labels no,yes --epsilon 1 --why triage".split()
+
+
+@pytest.fixture
+def ill(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TALLYSTICK_LEDGER", raising=False)
+    ages = np.random.default_rng(3).integers(10, 100, 4000)
+    lines = "".join(f"p{i},{age},{'yes' if age > 55 else 'no'}\n" for i, age in enumerate(ages.tolist()))
+    (tmp_path / "ill.csv").write_text("who,age,ill\n" + lines + "p1,,yes\n,40,no\np2,60,perhaps\n")
+    return tmp_path
+
+
+def classification(data, **options):
+    table = ts.Private(pyarrow.table(data)).table(unit="who").per_unit(max_rows_per_group=2).bounds(age=(0, 110))
+    asked = {"target": "ill", "features": ["age"], "labels": ["no", "yes"], "epsilon": 1.0, **options}
+    return rows.logistic_regression(table, **asked)
+
+
+def test_fit_logistic_is_charged_once_and_finds_the_slope(run, ill):
+    assert run(*ADD_ILL).code == 0
+    dry = run(*LOGISTIC, "--dry-run")
+    assert dry.code == 0, dry.errors
+    assert "would charge epsilon 1" in dry.out
+    for words in ([], ["--delta", "1e-6"]):
+        first = run(*LOGISTIC, *words, "--out", "model.json")
+        assert first.code == 0, first.errors
+        model = json.loads((ill / "model.json").read_text())
+        assert model["coefficients"][0][0] > 0.02
+        assert 30 < -model["intercepts"][0] / model["coefficients"][0][0] < 80  # the age at which it is even
+        again = run(*LOGISTIC, *words, "--json").document["found"]
+        assert again["again"] is True
+        assert again["model"] == model
+    assert len(run("charge", "list", "--json").document["found"]["charges"]) == 2
+    assert run("ledger", "verify").code == 0
+    denied = run(*LOGISTIC, "--epsilon", "2")
+    assert denied.code == 3
+
+
+def test_the_rows_of_a_person_are_capped_in_an_order_of_their_own():
+    asked = classification({"who": [1, 2, 1, 1], "age": [110.0, 55.0, 0.0, 55.0], "ill": ["no", "yes", "no", "other"]})
+    with_others = rows.RowsFit(asked, asked.plan(), None, None, None, "").data()
+    assert with_others.units.count(1) == 3
+    kept = with_others.usable(2)
+    assert kept.rows[:, 0].tolist() == [-1.0, 0.0, 0.0]  # ages 0 and 55 of the first, 55 of the second
+    assert sorted(kept.targets.tolist()) == [-1.0, 0.0, 1.0]  # an undeclared label is none of them
+    alone = classification({"who": [1, 1, 1], "age": [55.0, 110.0, 0.0], "ill": ["other", "no", "no"]})
+    found = rows.RowsFit(alone, alone.plan(), None, None, None, "").data().usable(2)
+    assert found.rows[:, 0].tolist() == [-1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"target": "age"}, {"target": "nobody"}, {"labels": ["no"]}, {"labels": ["no", "no"]}, {"labels": [0, 1]},
+        {"features": ["ill"]}, {"features": []}, {"epsilon": 0}, {"epsilon": 1e9}, {"delta": 2.0}, {"solver": "x"},
+        {"bounds": {"age": (1, 0)}},
+    ],
+)  # fmt: skip
+def test_bad_classifications_are_refused(bad):
+    with pytest.raises(InvalidInput):
+        classification({"who": [1], "age": [40.0], "ill": ["no"]}, **bad)
+
+
+def test_the_price_is_about_the_whole_person():
+    asked = classification({"who": [1], "age": [40.0], "ill": ["no"]}, delta=1e-6)
+    assert asked.model().rows_per_unit == 2
+    assert 0.95 <= asked.model().privacy.epsilon(delta=1e-6) <= 1.0
+
+
+def test_a_fit_that_fails_after_its_charge_says_nothing_and_closes_the_data(run, ill, monkeypatch):
+    assert run(*ADD_ILL).code == 0
+    monkeypatch.setattr(rows, "MOST_ROWS", 10)
+    broken = run(*LOGISTIC, "--delta", "1e-6")
+    assert broken.code == 9
+    assert "certified" not in broken.out + broken.errors
+    monkeypatch.setattr(rows, "MOST_ROWS", 10**8)
+    assert run(*LOGISTIC, "--delta", "1e-6", "--key", "another").code == 4

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallystick.cli import question as ask
-from tallystick.cli.commands.publish import done
+from tallystick.cli.commands.publish import done, interruptible
 from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver, working
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
@@ -52,13 +52,11 @@ def linear(
     """Least squares from noisy sums of products, capped per person. The same key again: the same model, free."""
     from tallystick.publish.models import LinearModel, linear_regression
 
-    if out is not None and out.suffix.lower() != ".json":
-        raise InvalidInput("--out", str(out), "a file name that ends in .json")
-    jobs.check_targets(out, card)
+    _check(out, card)
     budget = {
         name: value for name, value in (("rho", rho), ("epsilon", epsilon), ("delta", delta)) if value is not None
     }
-    names = [name.strip() for name in features.split(",") if name.strip()]
+    names = _listed(features)
     with opened(ledger) as book, working("fitting") as tell:
         held = datasets.find(dataset, book)
         account = book.open(held.population)
@@ -72,6 +70,69 @@ def linear(
     deliver(Answer("fit.linear", about, found, lambda console: _say(console, found)), as_json=as_json)
 
 
+@app.command()
+def logistic(
+    dataset: ask.Name,
+    target: Target,
+    features: Features,
+    labels: Annotated[str, typer.Option("--labels", help="The labels, with commas; rows with others are left out.")],
+    why: Why,
+    epsilon: Annotated[float, typer.Option("--epsilon", help="The price, as epsilon (with --delta, or pure).")],
+    delta: ask.Delta = None,
+    solver: Annotated[str | None, typer.Option("--solver", help="objective, knorm or noisy_gd.")] = None,
+    bounds: Bounds = None,
+    where: ask.Where = None,
+    key: ask.Key = None,
+    out: Model = None,
+    dry_run: DryRun = False,
+    ledger: Place = None,
+    as_json: Json = False,
+) -> None:
+    """Logistic regression; rows are read after the charge, capped per person. The same key again: the same model."""
+    from tallystick.publish import rows
+
+    _check(out, None)
+    names, told = _listed(features), _listed(labels)
+    with opened(ledger) as book, working("fitting") as tell:
+        held = datasets.find(dataset, book)
+        account = book.open(held.population)
+        table = chosen(held.opened(account), where)
+        limits = ask.intervals("--bounds", bounds)
+        typed = [ask.typed("--labels", label, table.schema.type_of(target)) for label in told]
+        asked = rows.logistic_regression(
+            table,
+            target=target,
+            features=names,
+            labels=typed,
+            epsilon=epsilon,
+            delta=delta,
+            bounds=limits,
+            solver=solver,
+        )
+        fit = rows.ready(asked, account, held.name)
+        called = key or f"fit-{fit.hash[:24]}"
+        if dry_run:
+            found = {**rows.dry(fit), "key": called}
+        else:
+            made = interruptible(lambda: rows.fit_logistic(fit, why=why, key=called, progress=tell))
+            found = {"dry_run": False, "key": called, **made.facts(account)}
+            if out is not None:
+                found["out"] = str(jobs.write(out, made.to_json() + "\n"))
+    asked_for = {"dataset": dataset, "target": target, "features": names, "labels": typed, "epsilon": epsilon}
+    about = {"ledger": place_of(ledger), **asked_for, "delta": delta, "why": why, "dry_run": dry_run}
+    deliver(Answer("fit.logistic", about, found, lambda console: _say(console, found)), as_json=as_json)
+
+
+def _check(out: Path | None, card: Path | None) -> None:
+    if out is not None and out.suffix.lower() != ".json":
+        raise InvalidInput("--out", str(out), "a file name that ends in .json")
+    jobs.check_targets(out, card)
+
+
+def _listed(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
 def chosen(table: Table, where: list[str] | None) -> Table:
     """The table with the conditions of --where."""
     for condition in where or ():
@@ -80,19 +141,14 @@ def chosen(table: Table, where: list[str] | None) -> Table:
 
 
 def _say(console: Console, found: dict[str, Any]) -> None:
-    """A model for people: the line, then what was paid, then plain paths."""
+    """A model for people: its lines, then what was paid, then plain paths."""
     if found["dry_run"]:
         facts = found["plan"]
         console.print(f"would charge {facts['price']} to {facts['population']} (left {facts['left']})", markup=False)
         console.print("nothing was charged and no data was read")
         return
-    model = found["model"]
-    ends = model["intervals"] or {}
-    for name, value in {**model["coefficients"], "intercept": model["intercept"]}.items():
-        within = f"   [{nearest(ends[name][0], 4)}, {nearest(ends[name][1], 4)}]" if name in ends else ""
-        console.print(f"{visible(name)}  {nearest(value, 5)}{within}", soft_wrap=True, markup=False)
-    told = "intervals hold in about 95 of 100 cases, over sampling and noise, for the clamped columns"
-    console.print(model["no_intervals"] or told, soft_wrap=True, markup=False)
+    for line in _line(found["model"]) if "intervals" in found["model"] else _scores(found["model"]):
+        console.print(line, soft_wrap=True, markup=False)
     if found["again"]:
         console.print(f"same key, same model: charge {found['charge']} was made before; nothing was charged now")
     else:
@@ -101,3 +157,22 @@ def _say(console: Console, found: dict[str, Any]) -> None:
     for name in ("out", "card"):
         if name in found:
             console.print(found[name], soft_wrap=True, markup=False)
+
+
+def _line(model: dict[str, Any]) -> list[str]:
+    ends, told = model["intervals"] or {}, []
+    for name, value in {**model["coefficients"], "intercept": model["intercept"]}.items():
+        within = f"   [{nearest(ends[name][0], 4)}, {nearest(ends[name][1], 4)}]" if name in ends else ""
+        told.append(f"{visible(name)}  {nearest(value, 5)}{within}")
+    held = "intervals hold in about 95 of 100 cases, over sampling and noise, for the clamped columns"
+    return [*told, model["no_intervals"] or held]
+
+
+def _scores(model: dict[str, Any]) -> list[str]:
+    labels = model["labels"][1:] if len(model["labels"]) == 2 else model["labels"]
+    told = []
+    for label, slopes, intercept in zip(labels, model["coefficients"], model["intercepts"], strict=True):
+        told.append(f"score of {visible(str(label))}")
+        told += [f"  {visible(n)}  {nearest(v, 5)}" for n, v in zip(model["features"], slopes, strict=True)]
+        told.append(f"  intercept  {nearest(intercept, 5)}")
+    return told

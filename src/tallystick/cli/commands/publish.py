@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tallystick.tables.plan import Plan
+
+Done = TypeVar("Done")
 
 app = typer.Typer(help="Price a table, then release it.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -98,8 +100,13 @@ def run(
 
 def done(job: jobs.Job, tell: Callable[[str], None], *, dry_run: bool) -> dict[str, Any]:
     """The job, or with ``dry_run`` what it would do."""
+    return interruptible(lambda: jobs.dry(job) if dry_run else jobs.release(job, tell))
+
+
+def interruptible(work: Callable[[], Done]) -> Done:
+    """Work that is paid for; interrupted, it says whether it was."""
     try:
-        return jobs.dry(job) if dry_run else jobs.release(job, tell)
+        return work()
     except KeyboardInterrupt as stopped:
         # The argument parser keeps the exit code of Ctrl-C but drops its words, and these say whether it was paid for.
         print(str(stopped) or "interrupted before the charge had started; nothing was charged", file=sys.stderr)

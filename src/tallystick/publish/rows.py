@@ -1,0 +1,255 @@
+"""Logistic regression of a registered table: its rows are read after the charge, through the engine of the source.
+
+Sums of a table are computed where it is; a fit that looks at rows again and again needs the rows. They are those that
+count (filters, block, unit), features clamped to their bounds and mapped to [-1, 1], and the first rows of each unit in
+an order of their own: which rows of a person are kept depends on that person's rows alone.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tallystick.errors import InvalidInput, Unavailable
+from tallystick.learn.records import Given
+from tallystick.ledger.chain import digest
+from tallystick.ledger.filters import Amount
+from tallystick.ledger.pay import Paid, pay
+from tallystick.mechanisms.exact.randomness import SYSTEM
+from tallystick.publish.models import Regression, bounded
+from tallystick.tables import run
+from tallystick.tables.expressions import Expression, col, when
+from tallystick.tables.measures import sum as total
+from tallystick.tables.sources import identity, request
+from tallystick.tables.table import EachRow
+
+if TYPE_CHECKING:
+    from tallystick.accounting.loss import PrivacyLoss
+    from tallystick.learn.estimator import Recipe
+    from tallystick.ledger.account import Account
+    from tallystick.tables.plan import Plan
+    from tallystick.tables.table import Table
+
+FORMAT = "tallystick/logistic-model/1"
+MOST_ROWS = 10**8
+"""How many rows there are is private and must not matter, so this is more than a machine can be handed. Beyond it the
+solvers "objective" and "knorm" certify nothing: the fit fails as any does after its charge, and the data are closed.
+"""
+MOST_CLASSES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Classification:
+    """Which columns, which labels, and the model that will be fitted to them. Public."""
+
+    table: Table
+    target: str
+    features: tuple[str, ...]
+    bounds: tuple[tuple[float, float], ...]
+    labels: tuple[Any, ...]
+    options: tuple[tuple[str, Any], ...]
+
+    def model(self) -> Any:
+        """The estimator, not fitted: every number of it is public, and it knows its price."""
+        from tallystick.learn import LogisticRegression
+
+        return LogisticRegression(
+            row_norm=math.sqrt(len(self.features)), classes=list(range(len(self.labels))), most_rows=MOST_ROWS,
+            rows_per_unit=self._rows_per_unit, adjacency=self.table.adjacency.value, **dict(self.options),
+        )  # fmt: skip
+
+    @property
+    def _rows_per_unit(self) -> int:
+        if isinstance(self.table.unit, EachRow):
+            return 1
+        if self.table.max_rows is None:
+            raise InvalidInput("max_rows_per_group", None, "how many rows of one unit count: per_unit(...)")
+        return self.table.max_rows
+
+    def plan(self) -> Plan:
+        """A plan whose rows are the ones to read: filters and block are applied, nothing of its sums is computed."""
+        names = (*self.features, self.target)
+        table = self.table.filter(functools.reduce(operator.and_, (~col(name).is_missing() for name in names)))
+        columns = Regression(table, self.target, self.features, self.bounds).units(self.features)
+        columns["fit_label"] = _code(self.target, self.labels)
+        table = table.derive(**columns)
+        return table.agg(**{f"s{i}": total(name, -1, MOST_CLASSES) for i, name in enumerate(columns)}).plan(epsilon=1.0)
+
+
+def _code(target: str, labels: Sequence[Any]) -> Expression:
+    """The place of a label among the declared ones, -1 for any other."""
+    code: Any = -1
+    for place, label in reversed(list(enumerate(labels))):
+        code = when(col(target) == label, place, code)
+    made: Expression = code
+    return made
+
+
+def logistic_regression(
+    table: Table,
+    *,
+    target: str,
+    features: Sequence[str],
+    labels: Sequence[Any],
+    epsilon: float,
+    delta: float | None = None,
+    bounds: Mapping[str, tuple[float, float]] | None = None,
+    solver: str | None = None,
+) -> Classification:
+    """Logistic regression of a column on others of a private table; other labels are left out.
+
+    >>> import pyarrow, tallystick as ts
+    >>> visits = ts.Private(pyarrow.table({"who": [1], "age": [40.0], "ill": ["no"]})).table(unit="who")
+    >>> visits = visits.per_unit(max_rows_per_group=1).bounds(age=(0, 110))
+    >>> asked = logistic_regression(visits, target="ill", features=["age"], labels=["no", "yes"], epsilon=1)
+    >>> asked.model().privacy.epsilon(delta=0) <= 1
+    True
+    """
+    pairs = bounded(table, features, bounds)
+    kind = table.schema.type_of(target)
+    typed: dict[str, type] = {"text": str, "integer": int, "boolean": bool}
+    if kind not in typed or target in features:
+        raise InvalidInput("target", target, f"a column of labels, text or whole numbers ({target} is {kind})")
+    listed = tuple(labels)
+    if not 2 <= len(set(listed)) == len(listed) <= MOST_CLASSES or any(type(x) is not typed[kind] for x in listed):
+        raise InvalidInput("labels", list(listed), f"2 to {MOST_CLASSES} different labels of type {kind}")
+    # noise on gradients needs no bound on the number of rows
+    options = {"epsilon": epsilon, "delta": delta, "solver": solver or ("noisy_gd" if delta else None)}
+    found = Classification(table, target, tuple(features), pairs, listed, tuple(options.items()))
+    model = found.model()
+    model._recipe().ready(len(features) + 1)  # what public numbers cannot do is refused now
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowsFit:
+    """One fit as the ledger's payer sees it (``ledger.pay.Payable``)."""
+
+    asked: Classification
+    plan: Plan
+    recipe: Recipe
+    privacy: PrivacyLoss
+    account: Account
+    dataset: str
+
+    @property
+    def request(self) -> str:
+        """The recipe, the rows and the data they come from."""
+        return request(self.hash, self.asked.table.name, f"dataset {self.dataset}")
+
+    @property
+    def hash(self) -> str:
+        """Of recipe and rows: not of the place of the data."""
+        return digest(f"{self.plan.hash} {self.recipe!r}")
+
+    @property
+    def source(self) -> str:
+        """Which data the ledger closes when this fails."""
+        return identity(self.asked.table.source, self.asked.table.name)
+
+    def preflight(self) -> None:
+        """The source is there, and its rows could be read: none is looked at."""
+        run.as_registered(self.plan, self.account.ledger.fixed_for(self.source))
+        run.preflight(self.plan)
+        run.rows(self.plan, empty=True)
+
+    def draw(self) -> dict[str, Any]:
+        """The model."""
+        data, most = self.data(), self.asked.model().rows_per_unit
+        return self.recipe.train(data.usable(most), SYSTEM)
+
+    def data(self) -> Given:
+        """The rows, in an order that one person's rows have whoever else is there."""
+        units, columns = run.rows(self.plan)
+        numbers = np.array(columns, dtype=np.float64).reshape(len(columns), -1)
+        if numbers.shape[1] > MOST_ROWS:
+            raise Unavailable("more rows than a fit can be certified for")  # told to nobody: see ledger.pay
+        order = np.lexsort(numbers[::-1])
+        rows, targets = 2.0 * numbers[:-1, order].T - 1.0, numbers[-1, order]
+        return Given(rows, targets, None if units is None else [units[i] for i in order])
+
+
+@dataclass(frozen=True, slots=True)
+class LogisticModel:
+    """A fitted model in the units of the data, and its receipt."""
+
+    asked: Classification
+    fitted: Any
+    paid: Paid
+
+    def to_data(self) -> dict[str, Any]:
+        """As plain JSON data. One row of coefficients for two labels (positive: the second one), else one per label."""
+        asked = self.asked
+        lows, highs = np.array(asked.bounds).T
+        slopes = self.fitted.coef_ * (2.0 / (highs - lows))
+        intercepts = self.fitted.intercept_ - slopes @ lows - self.fitted.coef_.sum(axis=1)
+        return {
+            "format": FORMAT,
+            "target": asked.target,
+            "labels": list(asked.labels),
+            "features": list(asked.features),
+            "bounds": {name: list(pair) for name, pair in zip(asked.features, asked.bounds, strict=True)},
+            "coefficients": slopes.tolist(),
+            "intercepts": intercepts.tolist(),
+            "receipt": json.loads(self.paid.receipt.to_json()),
+        }
+
+    def facts(self, account: Account) -> dict[str, Any]:
+        """The model and what was paid for it."""
+        receipt = self.paid.receipt
+        price = next(Amount(account.currency, a0, a1) for who, _, _, a0, a1 in receipt.lines if who == account.id)
+        return {
+            "model": self.to_data(),
+            "charge": receipt.charge,
+            "again": not self.paid.fresh,
+            "price": str(price),
+            "left": account.remaining.text(upward=False),
+            "population": account.name,
+            "head": receipt.head,
+        }
+
+    def to_json(self) -> str:
+        """The model as JSON text."""
+        return json.dumps(self.to_data(), indent=1, sort_keys=True)
+
+
+def dry(fit: RowsFit) -> dict[str, Any]:
+    """What would happen: the price, and a denial where there would be one. Opens no data, charges nothing."""
+    from tallystick.ledger.denial import denied
+
+    account = fit.account
+    price, left = account.price(fit.privacy, delta=_delta(fit.asked, account)), account.remaining
+    account.admit(price, source=fit.source)
+    if not (price.a0 <= left.a0 and price.a1 <= left.a1):
+        raise denied(account.ledger.account_row(account.name), price.a0, price.a1)
+    facts = {"price": str(price), "left": left.text(upward=False), "population": account.name}
+    return {"dry_run": True, "plan": facts}
+
+
+def _delta(asked: Classification, account: Account) -> Any:
+    return dict(asked.options)["delta"] if account.currency.kind == "approx" else None
+
+
+def fit_logistic(fit: RowsFit, *, why: str, key: str, progress: Callable[[str], None] | None = None) -> LogisticModel:
+    """Pay, read, fit, store; the same key gives the same model and charges nothing."""
+    if progress is not None:
+        progress("rows")
+    paid = pay(fit, fit.account, why=why, key=key, delta=_delta(fit.asked, fit.account))
+    model = fit.asked.model()
+    model.n_features_in_ = len(fit.asked.features)
+    model._keep(paid.answer)
+    return LogisticModel(fit.asked, model, paid)
+
+
+def ready(asked: Classification, account: Account, dataset: str) -> RowsFit:
+    """The fit with its price; nothing is opened."""
+    model, plan = asked.model(), asked.plan().with_account(account)
+    recipe = model._recipe()
+    return RowsFit(asked, plan, recipe, model._loss(recipe), account, dataset)

@@ -116,8 +116,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         """Fit once, charged to ``account`` before the data are used; a failure after that keeps the charge.
 
         ``units`` names the person (household, device) of each row: every one keeps ``rows_per_unit`` rows and is
-        protected as a whole. Without it each row counts as one unit. ``why``, ``key`` and ``delta`` are those of
-        ``account.release``: the same key gives the same model and charges nothing.
+        protected as a whole. Without it the caller answers for no unit having more rows. ``why``, ``key`` and ``delta``
+        (by default the estimator's own, where the account has one) are those of ``account.release``: the same key gives
+        the same model and charges nothing.
         """
         self._refuse_search()
         recipe = self._recipe()
@@ -133,6 +134,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         else:
             if why is None:
                 raise InvalidInput("why", why, "a short reason, which the ledger keeps")
+            if delta is None and account.filter == "approx":
+                delta = getattr(self, "delta", None) or None
             paid = pay(fit, account, why=why, key=key, delta=delta, lease=LEASE)
             answer, receipt = paid.answer, paid.receipt
         self.n_features_in_, self.privacy_, self.receipt_ = data.width, fit.privacy, receipt

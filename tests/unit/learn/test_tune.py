@@ -82,13 +82,14 @@ def test_the_price_is_that_of_the_best_of_runs_of_the_worst_candidate() -> None:
 
 
 def test_the_winner_has_the_law_the_price_is_about() -> None:
-    """No rows against one row: the toy's answers, with a score that is noise only, and their best of K."""
-    runs = geometric(mean=4)
-    recipe = tune(Toy(epsilon=1.0), candidates=[{}], runs=runs, score_epsilon=1.0, share=0.01)._recipe()
-    source, draws = SeededSource(5), 1500
-    seen = [recipe.train(given(np.zeros((0, 1)), []), source)["model"]["told"] for _ in range(draws)]
-    share = 1 / (1 + math.e)  # the score does not look at the answer, so the winner is one run
-    assert abs(np.mean(seen) - share) < 4.5 * math.sqrt(share * (1 - share) / draws)
+    """A truthful toy scores higher, so a lie comes out only if every run lied: phi(chance of a lie), phi of K."""
+    lie, gamma = 1 / (1 + math.e), 1 / 4
+    recipe = tune(Toy(epsilon=1.0), candidates=[{}], runs=geometric(mean=4), score_epsilon=20.0, share=0.5)._recipe()
+    data, source, draws = given(np.ones((60, 1)), np.zeros(60)), SeededSource(5), 800
+    lies = sum(1 - recipe.train(data, source)["model"]["told"] for _ in range(draws))
+    expected = gamma * lie / (1 - (1 - gamma) * lie)
+    assert abs(lies / draws - expected) < 4.5 * math.sqrt(expected * (1 - expected) / draws)
+    assert abs(lies / draws - lie) > 0.1  # one run lies more often
 
 
 def test_one_charge_pays_for_all_runs_and_nothing_of_the_others_is_kept(tmp_path: Any) -> None:

@@ -17,6 +17,7 @@ _HOMES: dict[str, str] = {
     "KNormGradient": "kng",
     "LinearRegression": "linear",
     "LogisticRegression": "logistic",
+    "QuantileRegression": "quantile",
     "SgdPlan": "training",
     "erm_covariance": "asymptotics",
     "geometric": "tune",

@@ -1,0 +1,108 @@
+"""Quantile regression: exact one-dimensional densities of neighbours against the published loss."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tallystick as ts
+from tallystick.errors import InvalidInput
+from tallystick.learn.quantile import QuantileRegression, SmoothedPinball, glm_delta, glm_loss
+
+THETA = np.linspace(-25.0, 25.0, 100_001)
+
+
+def density(records: list[tuple[float, float]], tau: float, h: float, ridge: float, sigma: float) -> np.ndarray:
+    """Of the minimiser: the noise that makes theta optimal, times the curvature there; from the definition."""
+    slope, bend = ridge * THETA, np.full(THETA.size, ridge)
+    for x, y in records:
+        below = 0.5 - (y - x * THETA) / (2 * h)
+        slope = slope + (np.clip(below, 0, 1) - tau) * x
+        bend = bend + np.where((below > 0) & (below < 1), x * x / (2 * h), 0.0)
+    found = np.exp(-(slope**2) / (2 * sigma**2)) / (math.sqrt(2 * math.pi) * sigma) * bend
+    assert found.sum() * (THETA[1] - THETA[0]) == pytest.approx(1.0, abs=2e-3)
+    return found / found.sum()
+
+
+def apart(p: np.ndarray, q: np.ndarray, epsilon: float) -> float:
+    level = math.exp(epsilon)
+    return max(float(np.maximum(p - level * q, 0).sum()), float(np.maximum(q - level * p, 0).sum()))
+
+
+@pytest.mark.parametrize("tau", [0.5, 0.9])
+@pytest.mark.parametrize(("h", "ridge", "sigma"), [(0.1, 5.0, 2.0), (0.5, 0.5, 1.0), (0.05, 20.0, 4.0)])
+def test_no_neighbours_are_further_apart_than_published(tau: float, h: float, ridge: float, sigma: float) -> None:
+    mu, curvature = max(tau, 1 - tau) / sigma, math.log1p(1 / (2 * h) / ridge)
+    loss = glm_loss(mu, curvature)
+    published = {e: min(glm_delta(e, mu=mu, curvature=curvature), loss.delta(epsilon=e)) for e in (0.0, 0.2, 0.5, 1.0)}
+    for common in ([], [(1.0, 1.0)] * 3, [(1.0, -1.0), (-1.0, 1.0), (0.5, 0.3)]):
+        for record in itertools.product((-1.0, 1.0), (-1.0, 0.0, 1.0)):
+            p, q = (density(d, tau, h, ridge, sigma) for d in ([*common, record], common))
+            for epsilon, bound in published.items():
+                assert apart(p, q, epsilon) <= bound + 1e-5
+
+
+def test_a_twin_with_half_the_noise_is_caught() -> None:
+    """A record far from the line pulls with all its strength, and a large ridge leaves no curvature to hide behind."""
+    bound = glm_loss(0.9 / 2.0, math.log1p(5 / 100)).delta(epsilon=0.5)
+    honest, twin = ([density(d, 0.9, 0.1, 100.0, s) for d in ([(1.0, 1.0)], [])] for s in (2.0, 1.0))
+    assert 0.4 * bound < apart(*honest, 0.5) <= bound
+    assert apart(*twin, 0.5) > 1.5 * bound
+
+
+def test_it_holds_together_with_another_release() -> None:
+    tau, h, ridge, sigma = 0.5, 0.1, 5.0, 2.0
+    mu, curvature = 0.5 / sigma, math.log1p(1 / (2 * h) / ridge)
+    loss = glm_loss(mu, curvature) + ts.pure_dp(epsilon=3.0)
+    truth = math.e**3 / (1 + math.e**3)
+    for record in itertools.product((-1.0, 1.0), (-1.0, 1.0)):
+        p, q = (density(d, tau, h, ridge, sigma) for d in ([(1.0, 0.2), record], [(1.0, 0.2)]))
+        for (a, b), epsilon in itertools.product([(truth, 1 - truth), (1 - truth, truth)], (2.0, 2.9, 3.3)):
+            joint = np.concatenate([p * a, p * (1 - a)]), np.concatenate([q * b, q * (1 - b)])
+            assert apart(*joint, epsilon) <= loss.delta(epsilon=epsilon) + 1e-5
+
+
+def test_the_price_meets_the_goal() -> None:
+    model = QuantileRegression(epsilon=1.0, delta=1e-6, quantile=0.9)
+    assert model.privacy.delta(epsilon=1.0) <= 1e-6
+    assert model.privacy.epsilon(delta=1e-6) > 0.97
+
+
+def test_the_minimiser_reaches_its_certificate_for_nasty_data() -> None:
+    recipe = QuantileRegression(epsilon=1.0, delta=1e-6, smoothing=0.001)._recipe()
+    rng = np.random.default_rng(0)
+    for rows in (np.ones((500, 2)), rng.normal(size=(300, 2)), np.zeros((4, 2)), np.zeros((0, 2))):
+        targets = rng.choice([-1.0, 0.0, 1.0], len(rows))
+        objective = SmoothedPinball(recipe.extended(rows), targets, 0.5, 0.001, recipe.ridge, rng.normal(size=3) * 9.0)
+        theta = objective.minimum(recipe.tolerance(3), recipe.longest)
+        assert np.linalg.norm(objective.gradient(theta)[0]) <= recipe.tolerance(3)
+
+
+def test_it_estimates_quantiles_and_is_charged_once(tmp_path: Any) -> None:
+    rng = np.random.default_rng(1)
+    rows = rng.uniform(-0.7, 0.7, (20_000, 2))
+    targets = 0.5 * rows[:, 0] + rng.normal(0, 0.2, 20_000)
+    with ts.Ledger(tmp_path / "budget.db") as ledger:
+        account = ledger.open("clinic", budget=ts.approx_dp(epsilon=2, delta=1e-5), unit="patient")
+        model = QuantileRegression(epsilon=1.0, delta=1e-6, quantile=0.9)
+        model.fit(rows, targets, account=account, why="late arrivals", key="k", delta=1e-6)
+        again = QuantileRegression(epsilon=1.0, delta=1e-6, quantile=0.9)
+        again.fit(rows[:3], targets[:3], account=account, why="late arrivals", key="k", delta=1e-6)
+        assert np.array_equal(model.coef_, again.coef_)
+        assert len(list(account.history())) == 1
+    assert np.mean(targets <= model.predict(rows)) == pytest.approx(0.9, abs=0.06)
+    odd = QuantileRegression(epsilon=1.0, delta=1e-6).fit(np.array([[np.nan], [1e308]]), np.array(["a", None]))
+    assert np.isfinite(odd.coef_).all()
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [{"epsilon": 0}, {"delta": 0}, {"quantile": 1.0}, {"smoothing": 1e9}, {"row_norm": math.inf}, {"fit_intercept": 2}],
+)
+def test_bad_numbers_are_refused(bad: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput):
+        _ = QuantileRegression(**{"epsilon": 1.0, "delta": 1e-6, **bad}).privacy

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -82,10 +83,10 @@ def release(
     delta = plan.delta if account.currency.kind == "approx" else None
     asked = Run(plan, account, progress, dataset)
     as_registered(plan, account.ledger.fixed_for(asked.source))
-    if dataset is not None:
-        others = account.ledger.names_of(asked.source)
-        if others and dataset not in others:
-            raise Refused(f"these data are registered as {', '.join(others)}, so they cannot answer for {dataset!r}")
+    names = account.ledger.names_of(asked.source)
+    if names and dataset is not None and dataset not in names:
+        raise Refused(f"these data are registered as {', '.join(names)}, so they cannot answer for {dataset!r}")
+    same_identifiers(plan, [account.ledger.datasets()[name].note for name in names])
     try:
         paid = pay(asked, account, why=why, key=key, delta=delta)
     except BudgetExceeded as problem:
@@ -102,6 +103,21 @@ def as_registered(plan: Plan, fixed: Mapping[str, str | None] | None) -> None:
             f"these data are registered with unit {fixed['unit'] or 'each row'!r} ({fixed['adjacency']}); a plan about "
             f"{unit or 'each row'!r} ({table.adjacency.value}) would protect somebody else at that price"
         )
+
+
+def same_identifiers(plan: Plan, notes: Iterable[str]) -> None:
+    """Refuse a unit column read as another type than registered: 7 and 07 are one whole number and two texts."""
+    table = plan.query.table
+    for note in () if isinstance(table.unit, EachRow) else notes:
+        try:
+            kind = dict(json.loads(note)["table"]["columns"]).get(table.unit)
+        except (ValueError, LookupError, TypeError):  # registered by a program, in its own words
+            continue
+        if kind not in (None, table.base.type_of(table.unit)):
+            raise Refused(
+                f"unit column {table.unit!r} is registered as {kind}; read as {table.base.type_of(table.unit)}, one "
+                "unit could have several names"
+            )
 
 
 def preflight(plan: Plan) -> None:

@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+import tallystick as ts
+from tallystick.errors import Refused
+
 REGIONS = ("north", "east", "south", "west")
 ADD = (
     "dataset add visits.csv --population patients-2026 --unit patient_id --max-groups 2 --max-rows-per-group 3 "
@@ -249,6 +252,21 @@ def test_data_registered_under_another_name_do_not_answer_for_a_dataset(run, pla
     assert outcome.code == 4
     assert "cannot answer for 'visits'" in outcome.errors
     assert found(run("budget", "--json"))["used"]["rho"] == 0
+
+
+def test_a_unit_is_read_as_the_type_it_is_registered_with(run, here) -> None:
+    """Found from outside: declared as text, 7 and 07 were two patients where the registration has one number."""
+    (here / "visits.csv").write_text("patient_id,region,age\n7,a,1\n07,a,1\n")
+    assert run(*ADD, "--type", "patient_id=integer").code == 0
+    with ts.Ledger(here / "tallystick.db") as ledger:
+        source = ts.Private(str(here / "visits.csv"), account=ledger.open("patients-2026"))
+        for types, allowed in (({"patient_id": "integer"}, True), ({}, False)):
+            plan = source.table(unit="patient_id", types=types).agg(n=ts.count_units()).plan(rho=0.01)
+            if allowed:
+                plan.release(why="x")
+            else:
+                with pytest.raises(Refused, match="registered as integer"):
+                    plan.release(why="x")
 
 
 def test_no_name_of_registered_data_is_written_to(run, planned) -> None:

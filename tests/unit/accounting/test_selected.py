@@ -89,6 +89,30 @@ def test_no_winner_of_a_small_mechanism_exceeds_the_curve(given: dict[str, float
     assert closest > 0.5, "a bound that no order comes near would test nothing"
 
 
+def test_divergences_are_above_those_of_winners() -> None:
+    p, q = [0.6, 0.3, 0.1], [0.2, 0.2, 0.6]
+    for given, runs in laws():
+        loss = ts.selected(ts.discrete_pair(p, q), **given)
+        for scores in itertools.permutations(range(3)):
+            a, b = (winner(x, list(scores), runs) for x in (p, q))
+            for order in (1.0, 1.5, 4.0, 20.0):
+                truth = max(renyi(a, b, order), renyi(b, a, order))
+                assert truth <= loss.renyi(order=order) * (1 + 1e-9) + 1e-11
+
+
+def renyi(p: Law, q: Law, order: float) -> float:
+    some = [(x, y) for x, y in zip(p, q, strict=True) if x > 0]
+    if order == 1.0:
+        return sum(x * math.log(x / y) for x, y in some)
+    return math.log(sum(x**order * y ** (1 - order) for x, y in some)) / (order - 1)
+
+
+def test_the_divergence_of_gaussian_runs_is_that_of_the_curve_not_of_the_mean_number_of_runs() -> None:
+    loss = ts.selected(ts.gdp(mu=1), gamma=0.1)
+    assert 0.5 <= loss.kl() <= 2.2  # the Renyi form: 3.8
+    assert loss.renyi(order=2) <= 2.7
+
+
 def test_it_holds_in_compositions_where_negative_epsilons_count() -> None:
     p, q = [0.7, 0.2, 0.1], [0.2, 0.2, 0.6]
     for given, runs in laws():

@@ -32,7 +32,7 @@ from tallystick.accounting.loss import PrivacyLoss, as_leaf, constructor
 from tallystick.accounting.pair import DominatingPair
 from tallystick.accounting.polygon import UpperPower, law_above
 from tallystick.errors import InvalidInput
-from tallystick.numerics.law import Array, told_from_dust
+from tallystick.numerics.law import Array, Law, log_sum, told_from_dust
 
 LARGEST_MEAN = 1e6
 SMALLEST_GAMMA = 1e-6
@@ -119,9 +119,13 @@ class _Best(Leaf):
         return self.most(ahead.highest, behind.highest, ahead.delta_bounds(0.0).upper) * (1.0 + 1e-15)
 
     def renyi_above(self, direction: Direction, order: float) -> float:
-        """The least of the Renyi form from here on: a divergence grows with its order, the weight of E[K] falls."""
+        """The least of the curve, integrated, and of the Renyi form from here on, as a divergence grows with its order.
+
+        Near order 1 the form alone says log E[K]/(order - 1), which is nothing.
+        """
         further = THETAS[order - 1.0 < THETAS].tolist()
-        return min([self.renyi_form(direction, order)] + [_form(self, direction, theta) for theta in further])
+        forms = [self.renyi_form(direction, order)] + [_form(self, direction, theta) for theta in further]
+        return min(*forms, _integrated(self, direction, order - 1.0))
 
     def concentrated(self) -> tuple[Fraction, Fraction] | None:
         """The largest of the Renyi form over the order, where the base is concentrated itself.
@@ -384,6 +388,30 @@ def _slack(terms: Terms, direction: Direction, gamma: float) -> float:
 @lru_cache(maxsize=4096)
 def _form(leaf: _Best, direction: Direction, theta: float) -> float:
     return leaf.renyi_form(direction, 1.0 + theta)
+
+
+@lru_cache(maxsize=64)
+def _curve(leaf: _Best, direction: Direction) -> tuple[Law, float]:
+    """The law of the curve, and the epsilon from which on it only says that delta is not above its last value."""
+    return _pair(leaf, direction).upper, float(_half(leaf, direction).epsilon[-1])
+
+
+def _integrated(leaf: _Best, direction: Direction, theta: float) -> float:
+    """The divergence of order 1 + theta from the curve.
+
+    E e^{theta L} = 1 + theta (theta + 1) times the integral of e^{theta e} delta(e) + e^{-(theta + 1) e} delta'(e), e
+    from 0 on, delta' in the other order: up to the last knot the curve's own; beyond, delta(e) <= e^{t (D_t - e)} with
+    the Renyi form D_t of any order 1 + t > 1 + theta.
+    """
+    law, end = _curve(leaf, direction)
+    parts = [log_sum(theta * law.atoms + law.log_masses)]
+    if law.infinity > 0.0:
+        further = THETAS[1.01 * theta < THETAS].tolist()
+        logs = [t * _form(leaf, direction, t) - (t - theta) * end - math.log(t - theta) for t in further]
+        beyond = min(logs, default=math.inf) + math.log(theta) + math.log1p(theta)
+        parts += [beyond, math.log(law.infinity) + math.log1p(theta) + theta * end]
+    total = log_sum(np.array(parts)) if max(parts) < math.inf else math.inf
+    return max(0.0, total + ROUNDING) / theta
 
 
 def _renyi_delta(leaf: _Best, direction: Direction, epsilon: Array) -> Array:

@@ -128,13 +128,18 @@ def test_two_features_exactly():
             assert max(stick(p, q, epsilon), stick(q, p, epsilon)) <= bound + 1e-5
 
 
-def plane(theta: np.ndarray, X: np.ndarray, y: np.ndarray, sigma: float, ridge: float) -> np.ndarray:
+def plane(
+    theta: np.ndarray, X: np.ndarray, y: np.ndarray, sigma: float, ridge: float, pure: bool = False
+) -> np.ndarray:
+    """The density of theta in the plane; pure noise has density e^{-|b|/sigma}, up to a factor."""
     pull = expit(-y * (theta @ X.T))
     b = (pull * y) @ X - ridge * theta
     weight = pull * (1 - pull)
     h11, h22 = ridge + weight @ X[:, 0] ** 2, ridge + weight @ X[:, 1] ** 2
     h12 = weight @ (X[:, 0] * X[:, 1])
-    return np.exp(-(b * b).sum(1) / (2 * sigma**2)) / (2 * math.pi * sigma**2) * (h11 * h22 - h12**2)
+    square = (b * b).sum(1)
+    noise = np.exp(-np.sqrt(square) / sigma) if pure else np.exp(-square / (2 * sigma**2)) / (2 * math.pi * sigma**2)
+    return noise * (h11 * h22 - h12**2)
 
 
 # ---- broken twins ----
@@ -167,6 +172,26 @@ def test_pure_noise_takes_all_of_epsilon_and_no_more(epsilon):
         ratios.append(float(np.max(np.abs(np.log(p[seen] / q[seen])))))
     assert max(ratios) <= epsilon + 1e-9
     assert max(ratios) >= 0.95 * epsilon
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_pure_noise_with_two_features(epsilon):
+    random, scale = np.random.default_rng(4), 1 / epsilon
+    axis = np.linspace(-12.0, 12.0, 201)
+    theta = np.stack(np.meshgrid(axis, axis, indexing="ij"), -1).reshape(-1, 2)
+    worst = 0.0
+    for count in (0, 1, 4):
+        X = random.normal(size=(count, 2))
+        X /= np.maximum(1, np.linalg.norm(X, axis=1, keepdims=True))
+        y = random.choice([-1.0, 1.0], count)
+        more = np.vstack([X, [[0.6, -0.8]]]), np.r_[y, 1.0]
+        ratio = np.log(plane(theta, *more, scale, scale, pure=True) / plane(theta, X, y, scale, scale, pure=True))
+        worst = max(worst, float(np.max(np.abs(ratio))))
+    assert 0.9 * epsilon <= worst <= epsilon + 1e-9
+    # Half the noise: the same densities at twice the rate.
+    q = plane(theta, np.zeros((0, 2)), np.zeros(0), scale / 2, scale, pure=True)
+    p = plane(theta, np.array([[0.6, -0.8]]), np.ones(1), scale / 2, scale, pure=True)
+    assert np.max(np.abs(np.log(p / q))) > 1.5 * epsilon
 
 
 def test_the_density_of_theorem_6_1_integrates_to_one():

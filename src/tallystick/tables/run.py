@@ -108,15 +108,18 @@ def as_registered(plan: Plan, fixed: Mapping[str, str | None] | None) -> None:
 def same_identifiers(plan: Plan, notes: Iterable[str]) -> None:
     """Refuse a unit column read as another type than registered: 7 and 07 are one whole number and two texts."""
     table = plan.query.table
-    for note in () if isinstance(table.unit, EachRow) else notes:
+    unit = table.unit
+    if isinstance(unit, EachRow):
+        return
+    asked = table.base.type_of(unit)
+    for note in notes:
         try:
-            kind = dict(json.loads(note)["table"]["columns"]).get(table.unit)
+            kind = dict(json.loads(note)["table"]["columns"]).get(unit, asked)
         except (ValueError, LookupError, TypeError):  # registered by a program, in its own words
             continue
-        if kind not in (None, table.base.type_of(table.unit)):
+        if kind != asked:
             raise Refused(
-                f"unit column {table.unit!r} is registered as {kind}; read as {table.base.type_of(table.unit)}, one "
-                "unit could have several names"
+                f"unit column {unit!r} is registered as {kind}; read as {asked}, one unit could have several names"
             )
 
 

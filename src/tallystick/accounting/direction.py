@@ -231,6 +231,11 @@ class OneDirection:
         return not self.curves and all(pair.upper is pair.lower for pair, _ in self.pairs)
 
     @cached_property
+    def silent_below(self) -> bool:
+        """True if no lower pair ever loses anything: every bound from below is zero."""
+        return all(pair.lower.infinity == 0.0 and pair.lower.highest <= 0.0 for pair, _ in self.pairs)
+
+    @cached_property
     def listed(self) -> Direct | None:
         """The whole composition outcome by outcome, where there are few enough."""
         return enumerated([(p.upper, n) for p, n in self.saddle_pairs], self.mu) if self.exact else None
@@ -275,7 +280,9 @@ class OneDirection:
             mass = self.infinity
             return self._end(Bounds(mass * (1.0 - 1e-13) if self.exact else 0.0, min(1.0, mass * (1.0 + 1e-13))))
         width = NEARBY_WIDTH if nearby else WIDTH
-        return self._met(Bounds(0.0, 1.0), lambda route: route.delta(epsilon, width), 30.0 * width)
+        # Where nothing is known from below, no other engine tells how good the first one's answer is.
+        rough = nearby and self.silent_below
+        return self._met(Bounds(0.0, 1.0), lambda route: route.delta(epsilon, width), 30.0 * width, rough=rough)
 
     def epsilon_bounds(self, delta: float) -> Bounds:
         """epsilon at one delta in [0, 1]."""
@@ -288,7 +295,7 @@ class OneDirection:
             return self._end(self._edge(delta))
         return self._met(Bounds(0.0, math.inf), lambda route: route.epsilon(delta, WIDTH), 3.0 * WIDTH)
 
-    def _met(self, best: Bounds, ask: Callable[[Route], Bounds | None], width: float) -> Bounds:
+    def _met(self, best: Bounds, ask: Callable[[Route], Bounds | None], width: float, *, rough: bool = False) -> Bounds:
         """What all routes allow that were asked until the answer was narrow enough; contradictions raise."""
         used = []
         for route in self.routes:
@@ -301,7 +308,7 @@ class OneDirection:
             elif met != best:
                 used.append(route.words)
             best = met
-            if route.decisive or self.enough(best, width):
+            if route.decisive or self.enough(best, width) or (rough and route.engine):
                 break
         self.last[:] = used
         return best

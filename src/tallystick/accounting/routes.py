@@ -31,6 +31,8 @@ class Route:
     """What ``explain_computation`` says of it."""
     decisive: ClassVar[bool] = False
     """True if nobody else is asked once it has answered."""
+    engine: ClassVar[bool] = False
+    """True if it reads the composed law itself, so that from above it is as good as its width."""
 
     def delta(self, epsilon: float, width: float) -> Bounds | None:
         """Bounds on delta at epsilon >= 0, about as narrow as ``width``."""
@@ -177,6 +179,7 @@ class Contour(Route):
     """The contour integral where it converges by itself."""
 
     words = "contour integral of the characteristic function, every error bounded and added"
+    engine = True
     __slots__ = ()
 
     def delta(self, epsilon: float, width: float) -> Bounds | None:
@@ -190,6 +193,7 @@ class Blurred(Route):
     """The contour integral of a profile that is blurred a little, from both sides."""
 
     words = "contour integrals of two slightly blurred profiles, which bound the profile from both sides"
+    engine = True
     __slots__ = ()
 
     def delta(self, epsilon: float, width: float) -> Bounds | None:

@@ -38,7 +38,7 @@ from tallystick.numerics.law import (
     lost_mass,
     panel_nodes,
 )
-from tallystick.numerics.nufft import SPREAD, nonuniform_transform
+from tallystick.numerics.nufft import SPREAD, direct_transform, nonuniform_transform
 from tallystick.numerics.saddle import Cumulants, log_peak_weight
 
 # How fast a characteristic function must decay: bounds that hold for every larger t, by layers of the density and, for
@@ -220,13 +220,8 @@ class LineDecay:
         if not sizes:
             # Too strong a step to follow: no decay is claimed.
             return LineDecay(np.zeros(1), np.zeros(1), np.zeros(1, dtype=np.int64), np.zeros(1), log_norm)
-        return LineDecay(
-            np.concatenate(sizes),
-            np.concatenate(arguments),
-            np.cumsum([0, *lengths[:-1]]),
-            np.concatenate(errors),
-            log_norm,
-        )
+        starts = np.cumsum([0, *lengths[:-1]])
+        return LineDecay(np.concatenate(sizes), np.concatenate(arguments), starts, np.concatenate(errors), log_norm)
 
     def bound(self, time: float) -> float:
         """Upper bound on |M(theta + it)| / M(theta) for every t >= ``time``."""
@@ -296,12 +291,6 @@ Complex = npt.NDArray[np.complex128]
 
 NODE_ULPS = 48.0
 """Rounding of one node of one M_i relative to M_i(theta): pairwise summation, exponentials, weights."""
-
-FEW = 16
-"""Points in one inner product, and such products added in a row: 24 and 8 units in the last place of NODE_ULPS."""
-
-LARGEST_TABLE = 400_000
-"""Numbers that are held at once while a characteristic function is summed."""
 
 PANEL_ERROR = 1e-14
 """Relative quadrature error of eight-point panels in which the exponential changes by at most 2.5."""
@@ -545,7 +534,7 @@ def transform(law: Law, theta: float, spacing: float, count: int) -> Transform |
     if _work(points.size, count) > 4 * MAX_WORK:
         return None
     if points.size * count <= _work(points.size, count):
-        total: Complex = _characteristic(points, weights, spacing, count)
+        total: Complex = direct_transform(points, weights, spacing, count)
     else:
         total, spread_error = nonuniform_transform(points, weights, spacing, count)
         errors = errors + spread_error + 4.0 * UNIT * times * _mean_size(points, weights)
@@ -577,40 +566,6 @@ def _exponential_piece(segment: Segment, z: Complex, top: float) -> Complex:
 def _log_end(segment: Segment) -> float:
     """log-density at the upper end."""
     return float(segment.log_density(np.array([segment.high]))[0])
-
-
-def _characteristic(points: Array, weights: Array, spacing: float, count: int) -> Complex:
-    """sum of weights e^{i k spacing points} for k = 0 .. count - 1, with fewer roundings than NODE_ULPS.
-
-    The times are a table: k = i columns + j turns by both factors, so few exponentials and one product of matrices do.
-    No inner product is longer than FEW, and at most FEW of them are added in a row, which bounds the rounding.
-    """
-    columns = math.ceil(math.sqrt(count))
-    rows = -(-count // columns)
-    return _table(points, weights, spacing, rows, columns).ravel()[:count]
-
-
-def _table(points: Array, weights: Array, spacing: float, rows: int, columns: int) -> Complex:
-    if points.size > FEW * min(FEW, max(1, LARGEST_TABLE // (rows * columns))):
-        half = points.size // 2
-        left = _table(points[:half], weights[:half], spacing, rows, columns)
-        left += _table(points[half:], weights[half:], spacing, rows, columns)
-        return left
-    padded = np.zeros((2, -(-points.size // FEW) * FEW))
-    padded[:, : points.size] = points, weights
-    places, masses = padded.reshape(2, -1, 1, FEW)
-    coarse = _turned((spacing * (columns * np.arange(rows, dtype=np.float64)))[:, None] * places)
-    fine = _turned(places.transpose(0, 2, 1) * (spacing * np.arange(columns, dtype=np.float64)))
-    table: Complex = np.sum((coarse * masses) @ fine, axis=0)
-    return table
-
-
-def _turned(angle: Array) -> Complex:
-    """e^{i angle}."""
-    out = np.empty(angle.shape, dtype=np.complex128)
-    np.cos(angle, out=out.real)
-    np.sin(angle, out=out.imag)
-    return out
 
 
 def _line_nodes(segment: Segment, theta: float, last: float) -> tuple[Array, Array, Function]:

@@ -138,7 +138,7 @@ def sum_of_laws(
     order = (np.arange(size) + (low_index - base) % size) % size  # whole numbers beyond 64 bits are reduced first
     values = float(offset + low_index * Fraction(step)) + step * np.arange(size, dtype=np.float64)
     above, wrapped = _leaks(tilts, theta, float(values[0]), float(values[-1]) + step) if leaks else (1.0, 1.0)
-    farthest = sum(t.count * t.law.value_ulps * max(abs(t.law.values[0]), abs(t.law.values[-1])) for t in tilts)
+    farthest = sum(t.count * t.law.value_ulps * max(abs(t.values[0]), abs(t.values[-1])) for t in tilts)
     return TiltedSum(
         theta=theta,
         step=step,
@@ -157,6 +157,8 @@ def sum_of_laws(
 class _Tilt:
     law: GridLaw
     count: int
+    values: Array
+    log_masses: Array
     weights: Array
     log_norm: float
     mean: float
@@ -165,10 +167,11 @@ class _Tilt:
     def of(law: GridLaw, count: int, theta: float) -> _Tilt:
         values = law.values
         with np.errstate(divide="ignore"):
-            logs = np.log(law.masses) + theta * values
+            log_masses = np.log(law.masses)
+        logs = log_masses + theta * values
         norm = log_sum(logs)
         weights = np.exp(logs - norm)
-        return _Tilt(law, count, weights, norm, float(np.dot(weights, values)))
+        return _Tilt(law, count, values, log_masses, weights, norm, float(np.dot(weights, values)))
 
 
 def _folded(weights: Array, size: int) -> Array:
@@ -186,24 +189,23 @@ def _fft_size(wanted: int, terms: Sequence[tuple[GridLaw, int]]) -> int:
     return 1 << (wanted - 1).bit_length()
 
 
-def log_mgf(tilts: Sequence[tuple[GridLaw, int]], theta: float) -> float:
+def _log_mgf(tilts: Sequence[_Tilt], theta: float) -> float:
     """Sum of count times log of the sum of masses times e^{theta value}."""
-    return sum(t.count * t.log_norm for t in (_Tilt.of(law, count, theta) for law, count in tilts))
+    return sum(t.count * log_sum(t.log_masses + theta * t.values) for t in tilts)
 
 
 def _leaks(tilts: Sequence[_Tilt], theta: float, bottom: float, top: float) -> tuple[float, float]:
     """Untilted mass at or above ``top``, and tilted mass outside [bottom, top), by Chernoff's bound."""
-    laws = [(t.law, t.count) for t in tilts]
     here = sum(t.count * t.log_norm for t in tilts)
-    highest = sum(t.count * t.law.values[-1] for t in tilts)
-    lowest = sum(t.count * t.law.values[0] for t in tilts)
+    highest = sum(t.count * t.values[-1] for t in tilts)
+    lowest = sum(t.count * t.values[0] for t in tilts)
     above = wrapped = 0.0
     if highest >= top:
-        levels = [(float(s), log_mgf(laws, float(s))) for s in theta * ABOVE]
+        levels = [(float(s), _log_mgf(tilts, float(s))) for s in theta * ABOVE]
         above = min(_bounded_exp(level - s * top) for s, level in levels)
         wrapped = min(_bounded_exp(level - here - (s - theta) * top) for s, level in levels)
     if lowest < bottom:
-        wrapped += min(_bounded_exp(log_mgf(laws, s) - here + (theta - s) * bottom) for s in theta * BELOW - 0.5)
+        wrapped += min(_bounded_exp(_log_mgf(tilts, s) - here + (theta - s) * bottom) for s in theta * BELOW - 0.5)
     return above, wrapped
 
 

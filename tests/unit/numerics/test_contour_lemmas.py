@@ -10,8 +10,9 @@ import pytest
 
 import tallystick as ts
 from tallystick.accounting.direction import OneDirection
-from tallystick.numerics.contour import NODE_ULPS, Decay, _characteristic, envelope, transform
+from tallystick.numerics.contour import NODE_ULPS, Decay, envelope, transform
 from tallystick.numerics.law import UNIT, Law
+from tallystick.numerics.nufft import direct_transform
 
 CASES = {
     "remove": (ts.gaussian(sigma=1).sampled(rate=0.01), ts.Direction.REMOVE, 3.0),
@@ -164,7 +165,7 @@ def test_the_largest_loss_is_not_taken_for_exact() -> None:
 def test_a_table_of_times_is_the_sum_of_its_exponentials_within_the_stated_rounding(size: int, count: int) -> None:
     rng = np.random.default_rng(size)
     points, weights, spacing = 3.0 * rng.normal(size=size), rng.exponential(size=size), 0.07
-    found = _characteristic(points, weights, spacing, count)
+    found = direct_transform(points, weights, spacing, count)
     assert found.shape == (count,)
     with mpmath.workdps(40):
         for k in sorted({0, 1, count // 3, count - 1} & set(range(count))):

@@ -170,15 +170,23 @@ class Reader:
     def posterior(self, prior: float, slack: float) -> float:
         if prior in (0.0, 1.0):
             return prior
-        best = self.epsilon_bounds(slack).upper if slack == 0.0 else math.inf
-        if slack > 0.0:
-            # P(L > e + s) (1 - e^{-s}) <= delta(e): any split of the loss bound into e and s is valid.
-            for extra in (0.01, 0.03, 0.1, 0.3, math.log(2.0), 1.5, 3.0):
-                best = min(best, self.epsilon_bounds(-slack * math.expm1(-extra)).upper + extra)
+        best = self._exceeded_at_most(slack)
         if math.isinf(best):
             return 1.0
         odds = math.log(prior) - math.log1p(-prior) + best
         return min(1.0, (1.0 / (1.0 + math.exp(-odds)) if odds > -700 else math.exp(odds)) * (1.0 + 1e-13))
+
+    def _exceeded_at_most(self, slack: float) -> float:
+        """A loss that is exceeded with probability at most ``slack``; the same for every prior."""
+        if slack not in self._exceeded:
+            # P(L > e + s) (1 - e^{-s}) <= delta(e): any split of the loss bound into e and s is valid.
+            splits = (0.01, 0.03, 0.1, 0.3, math.log(2.0), 1.5, 3.0) if slack > 0.0 else (0.0,)
+            self._exceeded[slack] = min(self.epsilon_upper(-slack * math.expm1(-s)) + s for s in splits)
+        return self._exceeded[slack]
+
+    @cached_property
+    def _exceeded(self) -> dict[float, float]:
+        return {}
 
     def gdp_bound(self) -> float:
         from tallystick.accounting.order import least_mu

@@ -292,6 +292,12 @@ def routes_of(whole: OneDirection) -> tuple[Route, ...]:
         return tuple(rough)
     if math.isfinite(whole.mu_above):
         rough.append(GaussianAbove(whole))
-    contour: list[Route] = [Contour(whole), Blurred(whole), Markov(whole), Trimmed(whole)]
-    engines = [Grid(whole), *contour] if whole.grid.small_lattice else [*contour, Grid(whole)]
+    sharp: list[Route] = [Blurred(whole), Markov(whole), Trimmed(whole)]
+    if whole.grid.small_lattice:
+        engines = [Grid(whole), Contour(whole), *sharp]
+    elif whole.exact:
+        engines = [Contour(whole), *sharp, Grid(whole)]
+    else:
+        # Between the two laws of a bracketed pair there is nothing to sharpen, and the grid is quicker than a blur.
+        engines = [Contour(whole), Grid(whole), *sharp]
     return (*rough, CertainlyZero(whole), *engines, OutcomesBelow(whole), Unsampled(whole))

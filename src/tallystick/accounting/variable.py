@@ -14,12 +14,13 @@ import numpy.typing as npt
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Direction
 from tallystick.accounting.direction import OneDirection
+from tallystick.accounting.leaf import Leaf
 from tallystick.accounting.leaves.gaussian import gaussian_pair
-from tallystick.accounting.leaves.nested import Composed
+from tallystick.accounting.leaves.nested import Composed, Replaced, Worst
 from tallystick.accounting.leaves.sampled import Sampled
 from tallystick.accounting.loss import PrivacyLoss
 from tallystick.accounting.pair import unmixed_loss
-from tallystick.errors import InvalidInput
+from tallystick.errors import InvalidInput, NotComputable
 from tallystick.numerics.convolve import sum_of_laws
 from tallystick.numerics.grid import GridLaw, discretise
 from tallystick.numerics.law import UNIT, Array, Law
@@ -37,8 +38,8 @@ class PrivacyLossVariable:
     rounding of x counts as at most x. Other sums are put on a grid: ``cdf`` then errs by about 1e-3 near an atom that
     the grid does not meet and by 1e-4 elsewhere, and ``quantile`` by a step of 1/2000 standard deviation.
     ``cdf`` and ``quantile`` of a sampled sum are those of the sum. Discrete Gaussian noise too wide to list is held in
-    blocks (its characteristic function to 1e-6), and moments of sampled sums, ``as_replace`` and ``worst`` at knots
-    (all to 1e-2).
+    blocks (its characteristic function to 1e-6). Sampled sums, ``as_replace`` and ``worst`` are known at knots only:
+    their moments and characteristic functions are refused.
     Mass at plus infinity counts in ``cdf`` (which then stays below one) and makes mean and variance infinite.
 
     >>> import tallystick as ts
@@ -75,6 +76,7 @@ class PrivacyLossVariable:
     @property
     def mean(self) -> float:
         """E[L], the Kullback-Leibler divergence."""
+        self._require_moments()
         if self._gives_away:
             return math.inf
         return 0.5 * self._side.mu**2 + math.fsum(
@@ -85,7 +87,15 @@ class PrivacyLossVariable:
     @property
     def variance(self) -> float:
         """Variance of L."""
+        self._require_moments()
         return math.inf if self._gives_away else self._spread(1.0)
+
+    def _require_moments(self) -> None:
+        if any(_at_knots(leaf) for leaf, _ in self._side.others):
+            raise NotComputable(
+                "moments of sampled sums, of as_replace() and of worst(...) are not known well enough to be said; "
+                "works: cdf and quantile, or epsilon and delta, which are bounds"
+            )
 
     @property
     def _gives_away(self) -> bool:
@@ -108,6 +118,7 @@ class PrivacyLossVariable:
         points = check.numbers_in("t", t, -math.inf, math.inf, "finite numbers")
         if not np.all(np.isfinite(points)):
             raise InvalidInput("t", t, "finite numbers")
+        self._require_moments()
         flat = points.ravel()
         square = self._side.mu**2
         out: npt.NDArray[np.complex128] = np.exp(0.5 * square * (1j * flat - np.minimum(np.abs(flat), 1e100) ** 2))
@@ -296,3 +307,9 @@ def _on_grid(law: Law, step: float, low: float, high: float) -> GridLaw:
     offset = float(law.atoms[0]) if law.lattice is not None and law.atoms.size else 0.0
     near = Law(law.atoms[kept], law.log_masses[kept], segments, lattice=law.lattice)
     return discretise(near, step=step, offset=offset, low=near.lowest, high=near.highest)[0]
+
+
+def _at_knots(leaf: Leaf) -> bool:
+    """True if the law of a leaf stands for a curve that was read at knots, between which it is a bound only."""
+    base = getattr(leaf, "base", None)
+    return isinstance(leaf, Composed | Replaced | Worst) or (base is not None and _at_knots(base))

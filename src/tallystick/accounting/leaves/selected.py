@@ -50,7 +50,7 @@ KNOTS = 600
 ROUNDING = 1e-12
 """Relative rounding of a weight and of a sum of them, outward."""
 
-THETAS: Array = np.exp(np.linspace(math.log(0.02), math.log(2000.0), 90))
+THETAS: Array = np.exp(np.linspace(math.log(0.02), math.log(2000.0), 48))
 """Orders minus one of the Renyi form; any subset gives a bound."""
 
 
@@ -371,6 +371,12 @@ def _envelope(heights: Array, slopes: Array) -> _Lines:
 
 
 def _divergence(terms: Terms, direction: Direction, order: float) -> float:
+    same = all(leaf.symmetric for leaf, _ in terms)
+    return _divergence_of(terms, Direction.REMOVE if same else direction, order)
+
+
+@lru_cache(maxsize=4096)
+def _divergence_of(terms: Terms, direction: Direction, order: float) -> float:
     from tallystick.accounting.direction import OneDirection
 
     return OneDirection.of(terms, direction).renyi(order)

@@ -25,7 +25,7 @@ from tallystick.accounting.adjacency import Adjacency, Protects
 from tallystick.errors import InvalidInput
 from tallystick.learn import cells
 from tallystick.learn.estimator import Answer, Estimator
-from tallystick.learn.records import Array, Given, matrix, numbers
+from tallystick.learn.records import Array, Given, along, matrix, numbers
 from tallystick.mechanisms.exact.randomness import Source
 from tallystick.mechanisms.inputs import budget
 
@@ -258,4 +258,4 @@ class ExponentialERM(Estimator):
         rows = matrix("X", X)
         if rows.shape[1] != self.n_features_in_:
             raise InvalidInput("X", f"{rows.shape[1]} columns", f"{self.n_features_in_} columns, as in fit")
-        return np.asarray(rows @ self.coef_)
+        return along(rows, self.coef_)

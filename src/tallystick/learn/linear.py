@@ -37,7 +37,7 @@ from tallystick.accounting.adjacency import Adjacency
 from tallystick.accounting.calibrate import calibrate
 from tallystick.errors import InvalidInput, Refused
 from tallystick.learn.estimator import Answer, Estimator
-from tallystick.learn.records import WITHIN, Array, Given, matrix, numbers
+from tallystick.learn.records import WITHIN, Array, Given, along, matrix, numbers
 from tallystick.learn.statistics import Statistics, symmetric
 from tallystick.mechanisms.exact.lattice import lower_and_upper
 from tallystick.mechanisms.exact.randomness import Source
@@ -326,7 +326,7 @@ class LinearRegression(RegressorMixin, Estimator):  # type: ignore[misc]  # scik
             )  # fmt: skip
         if not np.isfinite(rows).all():
             raise InvalidInput("X", "an array with NaN or infinity", "finite numbers")
-        return np.asarray(rows @ self.coef_ + self.intercept_)
+        return along(rows, self.coef_) + self.intercept_
 
     def score(self, X: Any, y: Any, *, public: bool = False, **options: Any) -> float:
         """R^2 on public data (``public=True``); on private data a score is a release, and is refused."""

@@ -28,7 +28,7 @@ from tallystick.errors import InvalidInput
 from tallystick.learn import descent
 from tallystick.learn.estimator import Answer, Estimator
 from tallystick.learn.minimise import Objective, SoftmaxObjective, reach, rounding
-from tallystick.learn.records import Array, Given, labelled, matrix, scaled
+from tallystick.learn.records import Array, Given, along, labelled, matrix, scaled
 from tallystick.learn.scoring import Scored
 from tallystick.mechanisms.exact.randomness import Source
 from tallystick.mechanisms.noise import add_gaussian
@@ -364,7 +364,7 @@ class LogisticRegression(ClassifierMixin, Estimator):  # type: ignore[misc]  # s
         rows = self._like_fitted(X)
         if not np.isfinite(rows).all():
             raise InvalidInput("X", "an array with NaN or infinity", "finite numbers")
-        scores: Array = scaled(rows, float(self.row_norm)) @ self.coef_.T + self.intercept_
+        scores: Array = along(scaled(rows, float(self.row_norm)), self.coef_.T) + self.intercept_
         return scores[:, 0] if len(self.coef_) == 1 else scores
 
     def _like_fitted(self, X: Any) -> Array:

@@ -191,6 +191,19 @@ def scaled(rows: Array, norm: float, *, constant: float = 0.0) -> Array:
     return np.ascontiguousarray(np.where(unit > room, shape * room, wide))
 
 
+def along(rows: Array, weights: Array) -> Array:
+    """``rows @ weights``, column by column: a matrix product may round a row differently when another one is gone.
+
+    >>> along(np.array([[1.0, 2.0]]), np.array([3.0, 0.5])).tolist()
+    [4.0]
+    """
+    found = np.zeros((len(rows), *weights.shape[1:]))
+    with np.errstate(all="ignore"):  # a row may be as long as doubles are
+        for column, weight in zip(rows.T, weights, strict=True):
+            found += np.multiply.outer(column, weight)
+    return found
+
+
 def labelled(targets: NDArray[Any], classes: Sequence[Any]) -> NDArray[np.int64]:
     """The place of each label among the declared classes, -1 where it is none of them.
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput, Refused
-from tallystick.learn.records import Array, Given, given, labelled, scaled
+from tallystick.learn.records import Array, Given, given, labelled
 from tallystick.ledger.pay import LEASE, pay
 from tallystick.mechanisms.noise import add_discrete_laplace
 
@@ -83,10 +83,6 @@ class Scored:
 
 
 def _predicted(model: Any, rows: Array) -> np.ndarray[Any, Any]:
-    """The place of the likeliest class, column by column: a matrix product may round a row by its neighbours."""
-    short, none = scaled(rows, float(model.row_norm)), np.zeros(len(rows))
-    scores = [
-        sum((weight * column for weight, column in zip(weights, short.T, strict=True)), none + constant)
-        for weights, constant in zip(model.coef_, model.intercept_, strict=True)
-    ]
-    return np.asarray(scores[0] > 0.0, dtype=int) if len(scores) == 1 else np.argmax(scores, axis=0)
+    """The place of the likeliest class."""
+    scores = model.decision_function(rows)
+    return np.asarray(scores > 0.0, dtype=int) if scores.ndim == 1 else np.asarray(scores.argmax(axis=1))

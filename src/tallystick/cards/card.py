@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tallystick import strict_json
 from tallystick.cards.contents import SCHEMA, VERSION, Subject, contents
+from tallystick.cards.fits import FitPlan
 from tallystick.drawing import (
     BLUE,
     DASHED,
@@ -27,12 +28,14 @@ from tallystick.drawing import (
     text,
 )
 from tallystick.errors import InvalidInput, Refused
+from tallystick.ledger.pay import request_digest
 from tallystick.printing import given, percent_up, plain, up
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
     from tallystick.ledger.account import Account
+    from tallystick.ledger.pay import Receipt
     from tallystick.tables.plan import Plan
     from tallystick.tables.release import Release
 
@@ -87,6 +90,24 @@ def card(release: Release, *, dataset: str | None = None, about: Mapping[str, st
     return card_of(subject)
 
 
+def fit_card(model: Any, account: Account, *, dataset: str, about: Mapping[str, str] | None = None) -> Card:
+    """The card of an estimator of ``ts.learn`` that ``account`` paid for; ``dataset`` is what its rows are called."""
+    receipt = getattr(model, "receipt_", None)
+    if receipt is None:
+        raise Refused("this fit was not paid by an account, so there is nothing that a card could promise")
+    return paid_fit_card(FitPlan.of(model), receipt, account, dataset=dataset, about=about)
+
+
+def paid_fit_card(
+    plan: FitPlan, receipt: Receipt, account: Account, *, dataset: str, about: Mapping[str, str] | None = None
+) -> Card:
+    """The card of a fit, if it is the one that the receipt is for."""
+    _, entry = account.ledger.charge_row(receipt.charge)
+    if request_digest(entry["lines"], entry["plan"], plan.request) != entry["request"]:
+        raise Refused("these are not the parameters that were paid for; works: the model as it was when it was fitted")
+    return card_of(Subject(plan, account, account.limit, receipt, entry["why"], dataset, dict(about or {})))
+
+
 def preview(plan: Plan, account: Account, *, why: str, dataset: str | None = None) -> Card:
     """The card that a plan would get, before anything is charged."""
     paid = plan.with_account(account)
@@ -97,7 +118,8 @@ def preview(plan: Plan, account: Account, *, why: str, dataset: str | None = Non
 def card_of(subject: Subject) -> Card:
     """The card of a subject, with what is needed to make it again: plan and decisions."""
     again = {"plan": json.loads(subject.plan.to_json()), "about": dict(subject.about)}
-    del again["plan"]["query"]["table"]["source"]  # where the data lies is nobody's business
+    if not isinstance(subject.plan, FitPlan):
+        del again["plan"]["query"]["table"]["source"]  # where the data lies is nobody's business
     return Card({**contents(subject), "again": again})
 
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from tallystick.cards.card import Card, card_of
 from tallystick.cards.contents import Subject
+from tallystick.cards.fits import FORMAT as FIT
+from tallystick.cards.fits import FitPlan
 from tallystick.errors import InvalidInput, TallystickError
 from tallystick.ledger.filters import Amount
 from tallystick.ledger.pay import Receipt, request_digest
@@ -63,9 +65,7 @@ def _findings(card: Card, ledger: Ledger, page: str | None) -> Iterator[Finding]
     account = ledger.account_by_id(receipt.lines[0][0])
     row, entry = ledger.charge_row(receipt.charge)
     answer, _ = ledger.stored_answer(row)
-    planned = answer.get("plan") if isinstance(answer, dict) else None
-    same = planned == facts["accounting"]["plan_hash"]
-    yield Finding("the charge paid for this plan", "" if same else "the stored answer belongs to another plan")
+    yield Finding("the charge paid for this plan", _about_plan(facts, answer, entry))
     yield Finding("the charge was for this dataset and whom it protects", _about_data(facts, ledger, account, entry))
     promised = Amount(account.currency, *facts["promise"]["limit_amount"])
     yield Finding("the limit still stands", _about_limit(account.limit, promised))
@@ -76,10 +76,36 @@ def _findings(card: Card, ledger: Ledger, page: str | None) -> Iterator[Finding]
         yield Finding("the page shows what its data says", _page_problem(card, page))
 
 
+def _about_plan(facts: Mapping[str, Any], answer: Any, entry: Mapping[str, Any]) -> str:
+    """Whether the plan, or the fit, on the card is what was paid for."""
+    if _is_fit(facts):
+        try:
+            fit = FitPlan.from_data(facts["again"]["plan"])
+            asked, price = fit.request, fit.privacy.to_json()
+        except TallystickError as error:
+            return f"its fit cannot be built again: {error}"
+        paid = request_digest(entry["lines"], entry["plan"], asked) == entry["request"]
+        if not paid or fit.hash != facts["accounting"]["plan_hash"]:
+            return "the charge was for another fit"
+        return "" if price == entry["plan"] else "the fit has another price today"
+    planned = answer.get("plan") if isinstance(answer, dict) else None
+    return "" if planned == facts["accounting"]["plan_hash"] else "the stored answer belongs to another plan"
+
+
+def _is_fit(facts: Mapping[str, Any]) -> bool:
+    return bool(facts["again"]["plan"]["format"] == FIT)
+
+
 def _about_data(facts: Mapping[str, Any], ledger: Ledger, account: Account, entry: Mapping[str, Any]) -> str:
     """Whether the ledger knows the data that were paid for by the name on the card."""
-    name, table = facts["released"]["dataset"], facts["again"]["plan"]["query"]["table"]
+    name, told = facts["released"]["dataset"], facts["again"]["plan"]
     known = ledger.datasets()
+    if _is_fit(facts):
+        if told["rows"] is None:
+            return "these were rows in memory, and the ledger knows another dataset by this name" * (name in known)
+        fine = told["rows"]["dataset"] == name in known and entry["source"] in known[name].sources
+        return "" if fine else "the charge was for other data"
+    table = told["query"]["table"]
     others = [other for other, held in known.items() if entry["source"] in held.sources]
     if others and name not in others:
         return f"the charge was for other data: the ledger has them as {', '.join(others)}"
@@ -108,9 +134,13 @@ def _made_again(facts: Mapping[str, Any], account: Account, receipt: Receipt, pu
     from tallystick.tables.plan import Plan
 
     told = json.loads(json.dumps(facts["again"]["plan"]))
-    told["query"]["table"]["source"] = {"kind": "memory", "place": "memory"}
+    plan: Plan | FitPlan
     try:
-        plan = Plan.from_json(json.dumps(told), account=account)
+        if _is_fit(facts):
+            plan = FitPlan.from_data(told)
+        else:
+            told["query"]["table"]["source"] = {"kind": "memory", "place": "memory"}
+            plan = Plan.from_json(json.dumps(told), account=account)
     except (TallystickError, InvalidInput) as error:
         return f"its plan cannot be priced again: {error}"
     subject = Subject(plan, account, limit, receipt, purpose, facts["released"]["dataset"], facts["again"]["about"])

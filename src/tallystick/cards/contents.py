@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from tallystick.cards.fits import FitPlan
 from tallystick.cards.meaning import USUAL_DELTA, meaning
 from tallystick.printing import given, up
 
@@ -27,7 +28,7 @@ _POINTS = 81
 class Subject:
     """What a card is about. ``limit`` is the account's limit when the card was made; no receipt means a preview."""
 
-    plan: Plan
+    plan: Plan | FitPlan
     account: Account
     limit: Amount
     receipt: Receipt | None
@@ -157,7 +158,9 @@ def _protected(subject: Subject, facts: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _errors(plan: Plan) -> list[dict[str, Any]]:
+def _errors(plan: Plan | FitPlan) -> list[dict[str, Any]]:
+    if isinstance(plan, FitPlan):  # coefficients have no error that is known beforehand
+        return []
     errors = plan.error()
     return [
         {
@@ -271,6 +274,8 @@ def _about_groups(keys: Mapping[str, Any]) -> str:
             f"group of one unit alone appears with probability at most {up(keys['reached'], 2)} "
             f"(allowed: {given(keys['delta'])})."
         )
+    if keys["kind"] == "model":
+        return "Which rows were used at all: the model is one, and what it was fitted to is told by its purpose."
     if keys["kind"] == "total":
         return "Which rows were counted at all: the table is one total, and its filter is public."
     return (

@@ -32,6 +32,7 @@ from tallystick.tables.table import EachRow
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
+    from tallystick.cards import Card
     from tallystick.learn.estimator import Recipe
     from tallystick.ledger.account import Account
     from tallystick.tables.plan import Plan
@@ -180,13 +181,13 @@ class RowsFit:
 class LogisticModel:
     """A fitted model in the units of the data, and its receipt."""
 
-    asked: Classification
+    fit: RowsFit
     fitted: Any
     paid: Paid
 
     def to_data(self) -> dict[str, Any]:
         """As plain JSON data. One row of coefficients for two labels (positive: the second one), else one per label."""
-        asked = self.asked
+        asked = self.fit.asked
         lows, highs = np.array(asked.bounds).T
         slopes = self.fitted.coef_ * (2.0 / (highs - lows))
         intercepts = self.fitted.intercept_ - slopes @ lows - self.fitted.coef_.sum(axis=1)
@@ -201,9 +202,17 @@ class LogisticModel:
             "receipt": json.loads(self.paid.receipt.to_json()),
         }
 
-    def facts(self, account: Account) -> dict[str, Any]:
+    def card(self, about: Mapping[str, str] | None = None) -> Card:
+        """Its privacy card."""
+        from tallystick.cards.card import paid_fit_card
+        from tallystick.cards.fits import FitPlan
+
+        plan = FitPlan.of(self.fitted, plan=self.fit.plan, dataset=self.fit.dataset)
+        return paid_fit_card(plan, self.paid.receipt, self.fit.account, dataset=self.fit.dataset, about=about)
+
+    def facts(self) -> dict[str, Any]:
         """The model and what was paid for it."""
-        receipt = self.paid.receipt
+        account, receipt = self.fit.account, self.paid.receipt
         price = next(Amount(account.currency, a0, a1) for who, _, _, a0, a1 in receipt.lines if who == account.id)
         return {
             "model": self.to_data(),
@@ -245,7 +254,7 @@ def fit_logistic(fit: RowsFit, *, why: str, key: str, progress: Callable[[str], 
     model = fit.asked.model()
     model.n_features_in_ = len(fit.asked.features)
     model._keep(paid.answer)
-    return LogisticModel(fit.asked, model, paid)
+    return LogisticModel(fit, model, paid)
 
 
 def ready(asked: Classification, account: Account, dataset: str) -> RowsFit:

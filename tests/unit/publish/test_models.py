@@ -198,8 +198,11 @@ def test_fit_logistic_is_charged_once_and_finds_the_slope(run, ill):
     assert dry.code == 0, dry.errors
     assert "would charge epsilon 1" in dry.out
     for words in ([], ["--delta", "1e-6"]):
-        first = run(*LOGISTIC, *words, "--out", "model.json")
+        first = run(*LOGISTIC, *words, "--out", "model.json", "--card", "card.html")
         assert first.code == 0, first.errors
+        checked = run("card", "verify", "card.html")
+        assert checked.code == 0, checked.out
+        assert run("card", "show", "card.html").code == 0
         model = json.loads((ill / "model.json").read_text())
         assert model["coefficients"][0][0] > 0.02
         assert 30 < -model["intercepts"][0] / model["coefficients"][0][0] < 80  # the age at which it is even

@@ -84,6 +84,7 @@ def logistic(
     where: ask.Where = None,
     key: ask.Key = None,
     out: Model = None,
+    card: ask.CardFile = None,
     dry_run: DryRun = False,
     ledger: Place = None,
     as_json: Json = False,
@@ -91,7 +92,7 @@ def logistic(
     """Logistic regression; rows are read after the charge, capped per person. The same key again: the same model."""
     from tallystick.publish import rows
 
-    _check(out, None)
+    _check(out, card)
     names, told = _listed(features), _listed(labels)
     with opened(ledger) as book, working("fitting") as tell:
         held = datasets.find(dataset, book)
@@ -115,9 +116,11 @@ def logistic(
             found = {**rows.dry(fit), "key": called}
         else:
             made = interruptible(lambda: rows.fit_logistic(fit, why=why, key=called, progress=tell))
-            found = {"dry_run": False, "key": called, **made.facts(account)}
+            found = {"dry_run": False, "key": called, **made.facts()}
             if out is not None:
                 found["out"] = str(jobs.write(out, made.to_json() + "\n"))
+            if card is not None:
+                found["card"] = str(made.card(held.about).save(card)[0])
     asked_for = {"dataset": dataset, "target": target, "features": names, "labels": typed, "epsilon": epsilon}
     about = {"ledger": place_of(ledger), **asked_for, "delta": delta, "why": why, "dry_run": dry_run}
     deliver(Answer("fit.logistic", about, found, lambda console: _say(console, found)), as_json=as_json)

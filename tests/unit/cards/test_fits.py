@@ -1,0 +1,86 @@
+"""The card of a fit: made from hyper-parameters and ledger, checked by building the estimator anew."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import tallystick as ts
+from tallystick.cards import check_card, fit_card, read_card
+from tallystick.cards.card import Card
+from tallystick.errors import Refused
+from tallystick.learn import LinearRegression, LogisticRegression
+
+ROWS = np.linspace(-1, 1, 60)[:, None]
+
+
+@pytest.fixture
+def account(tmp_path):
+    with ts.Ledger(tmp_path / "budget.db") as ledger:
+        yield ledger.open("clinic", budget=ts.approx_dp(epsilon=9, delta=1e-5), unit="patient")
+
+
+def models():
+    return [
+        (LinearRegression(1.0, delta=1e-6, row_norm=1, target_bounds=(-1, 1), rows_per_unit=2), ROWS[:, 0]),
+        (LinearRegression(1.0, row_norm=np.float64(1.0), target_bound=1), ROWS[:, 0]),
+        (LogisticRegression(1.0, row_norm=1, classes=["no", "yes"]), np.where(ROWS[:, 0] > 0, "yes", "no")),
+        (LogisticRegression(1.0, delta=1e-6, row_norm=1, classes=[0, 1], solver="noisy_gd"), ROWS[:, 0] > 0),
+    ]
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_a_card_of_a_paid_fit_agrees_with_the_ledger(account, tmp_path, place):
+    model, targets = models()[place]
+    model.fit(ROWS, targets, account=account, why="forecast", delta=model.delta or 0.0)
+    path = fit_card(model, account, dataset="visits of 2026").save(tmp_path / "card.html")[0]
+    card, page = read_card(path)
+    findings = check_card(card, account.ledger, page=page)
+    assert [finding.problem for finding in findings] == [""] * len(findings)
+    assert len(findings) == 7
+    facts = card.facts
+    assert facts["released"]["measures"][0] == {"name": "model", "kind": type(model).__name__}
+    assert facts["decisions"]["purpose"] == "forecast"
+    assert facts["protected"]["max_rows_per_group"] == model.rows_per_unit
+    assert "A model fitted to the rows" in page
+    assert len(facts["not_protected"]) >= 6
+
+
+def edited(card, change):
+    facts = json.loads(card.to_json())
+    change(facts)
+    return Card(facts)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda facts: facts["again"]["plan"]["parameters"].update(row_norm=2),
+        lambda facts: facts["again"]["plan"]["parameters"].update(epsilon=0.5),
+        lambda facts: facts["again"]["plan"].update(columns=2),
+        lambda facts: facts["again"]["plan"].update(estimator="GridSearchCV"),
+        lambda facts: facts["again"]["plan"].update(rows={}),
+        lambda facts: facts["again"]["plan"].update(more=1),
+        lambda facts: facts["protected"].update(max_rows_per_group=1),
+        lambda facts: facts["mechanisms"]["parts"][0].update(scale=99.0),
+        lambda facts: facts["accounting"].update(plan_hash="0" * 64),
+        lambda facts: facts["promise"].update(price="epsilon 0.1"),
+    ],
+)
+def test_a_changed_card_is_found(account, change):
+    model, targets = models()[0]
+    model.fit(ROWS, targets, account=account, why="forecast", delta=1e-6)
+    card = fit_card(model, account, dataset="visits")
+    assert all(finding.holds for finding in check_card(card, account.ledger))
+    assert not all(finding.holds for finding in check_card(edited(card, change), account.ledger))
+
+
+def test_a_model_that_was_changed_or_never_paid_for_gets_no_card(account):
+    model, targets = models()[0]
+    model.fit(ROWS, targets, account=account, why="forecast", delta=1e-6)
+    with pytest.raises(Refused, match="paid for"):
+        fit_card(model.set_params(epsilon=0.1), account, dataset="visits")
+    with pytest.raises(Refused, match="not paid"):
+        fit_card(models()[0][0], account, dataset="visits")

@@ -67,6 +67,8 @@ def test_a_draw_is_the_same_for_ever() -> None:
         "ts.gdp(mu=1, adjacency='replace').for_groups(2).subset(batch=1, population=2)",
         "ts.gdp(mu=1).for_groups(2).as_replace()",
         "ts.worst(ts.gdp(mu=1).for_groups(2), ts.gdp(mu=1))",
+        "ts.selected(ts.gdp(mu=1).for_groups(2), gamma=.1)",
+        "ts.selected(ts.gdp(mu=1), eta=1, gamma=.1, poisson=3)",
         "ts.gdp(mu=1) + ts.gdp(mu=1, adjacency='replace')",
         "ts.gdp(mu=1) + ts.gdp(mu=1).for_groups(2)",
         "ts.zcdp(rho=1).privacy_loss().cdf(0.)",

@@ -96,6 +96,18 @@ def test_the_better_half_of_a_parallel_composition_is_convicted() -> None:
     assert readouts.delta_upper(both.truth, 1.0, float(small.loss.delta(epsilon=1.0))).verdict == "WRONG"
 
 
+def test_the_price_of_one_run_for_the_best_of_several_is_convicted() -> None:
+    for base, epsilon in (
+        (leaf("gaussian", sigma=1.0), 0.3),
+        (leaf("pure_dp", epsilon=1.0), 1.2),
+        (leaf("discrete_pair", [0.5, 0.5], [0.25, 0.75]), 0.6),
+    ):
+        made = base.selected(eta=1.0, gamma=0.1)
+        one, several = (float(loss.delta(epsilon=epsilon)) for loss in (base.loss, made.loss))
+        assert readouts.delta_upper(made.truth, epsilon, one).verdict == "WRONG"
+        assert readouts.delta_upper(made.truth, epsilon, several).verdict != "WRONG"
+
+
 def test_the_truth_rounded_outward_by_one_unit_is_acquitted() -> None:
     for made in (
         leaf("gaussian", sigma=1.3).sampled(0.1),

@@ -271,3 +271,9 @@ def test_postgresql_computes_the_same_integers(postgres: str) -> None:
         run.preflight(moved)
         assert moved.hash == plan.hash
         agrees(plan, run.integers(moved), table.to_pylist())
+    asked = ts.Private(table).table(unit="pid").per_unit(max_rows_per_group=2).bounds(days=(0, 15), cost=(-7, 5000.5))
+    sums = ts.linear_regression(asked, target="cost", features=["days"]).plan(rho=1).plan
+    here, there = run.integers(sums).numbers, run.integers(sums.on(postgres)).numbers
+    assert {part: held.tolist() for part, held in here.items()} == {part: held.tolist() for part, held in there.items()}
+    (units, columns), (same_units, same_columns) = run.rows(sums), run.rows(sums.on(postgres))
+    assert sorted(zip(units, *columns, strict=True)) == sorted(zip(same_units, *same_columns, strict=True))

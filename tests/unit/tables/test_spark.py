@@ -150,6 +150,19 @@ def check_text(spark: Any, folder: Path) -> None:
     assert sorted(run.integers(plan).keys or ()) == [("a",), ("é\ufffd",)]
 
 
+def check_regression(spark: Any, path: Path) -> None:
+    """Sums of products are the same integers, and a fit that reads rows reads the same ones."""
+    visits = ts.Private(path).table(unit="pid").per_unit(max_rows_per_group=2)
+    bounds = {"days": (0, 15), "cost": (-7, 5000.5)}
+    plan = ts.linear_regression(visits, target="cost", features=["days"], bounds=bounds).plan(rho=1).plan
+    moved = plan.on(spark)
+    assert {p: n.tolist() for p, n in run.integers(moved).numbers.items()} == {
+        p: n.tolist() for p, n in run.integers(plan).numbers.items()
+    }
+    (here, numbers), (there, others) = run.rows(plan), run.rows(moved)
+    assert sorted(zip(here or (), *numbers, strict=True)) == sorted(zip(there or (), *others, strict=True))
+
+
 def test_spark_in_this_process_computes_the_same_integers_and_releases(
     java: dict[str, str], parquet: Path, account: Account, tmp_path: Path
 ) -> None:
@@ -159,6 +172,7 @@ def test_spark_in_this_process_computes_the_same_integers_and_releases(
         expressions_agree(spark, tmp_path)
         check_old_days(spark, tmp_path)
         check_text(spark, tmp_path)
+        check_regression(spark, parquet)
         plan = plans(parquet, account)[1].on(spark)
         assert plan.release(why="report", key="k").to_csv() == plan.release(why="report", key="k").to_csv()
         with pytest.raises(ts.errors.InvalidInput):

@@ -13,14 +13,14 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import tallystick as ts
 from hostile.mutations import mutated
 from tallystick import strict_json
-from tallystick.cards import card
+from tallystick.cards import card, fit_card
 from tallystick.cards.card import read_card
 from tallystick.cards.check import check_card
 from tallystick.errors import InvalidInput, TallystickError
@@ -105,6 +105,9 @@ def kinds(folder: Path) -> Iterator[list[Kind]]:
         assert release.receipt is not None
         drawn = card(release, dataset="visits", about={"window": "2026"})
         made = [_loss(), _plan(plan, account), _receipt(release.receipt, ledger), _card(drawn, ledger, folder)]
+        model = ts.learn.LinearRegression(0.5, delta=1e-6, row_norm=1, target_bounds=(0, 9), rows_per_unit=2, ridge=3.0)
+        model.fit([[0.5, 0.5]] * 9, [1.0] * 9, account=account, why="forecast")
+        made.append(replace(_card(fit_card(model, account, dataset="rows"), ledger, folder), name="fit card"))
         yield [*made, _registration(ledger, account), *_exports(ledger, folder)]
 
 

@@ -27,6 +27,7 @@ def every(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Kind]]
         ("plan", 400),
         ("receipt", 200),
         ("card", 40),
+        ("fit card", 40),
         ("registration", 300),
         ("export", 60),
         ("forged export", 60),
@@ -41,7 +42,7 @@ def test_a_spoiled_file_is_refused_or_means_what_it_says(every: dict[str, Kind],
 
 
 def test_every_kind_of_file_is_here(every: dict[str, Kind]) -> None:
-    assert set(every) == {"loss", "plan", "receipt", "card", "registration", "export", "forged export"}
+    assert set(every) == {"loss", "plan", "receipt", "card", "fit card", "registration", "export", "forged export"}
 
 
 def as_it_is(told: Any) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,7 +51,7 @@ class FitPlan:
             told = json.loads(plan.to_json())
             del told["query"]["table"]["source"]  # where the data lies is nobody's business
             rows = {"plan": told, "dataset": dataset}
-        return cls(type(model).__name__, plain, int(model.n_features_in_), rows)
+        return cls(type(model).__name__, plain, int(model.n_features_in_), rows)._settled()
 
     @classmethod
     def from_data(cls, told: Mapping[str, Any]) -> FitPlan:
@@ -59,7 +59,25 @@ class FitPlan:
         names = {"format", "estimator", "parameters", "columns", "rows"}
         if set(told) != names or told["format"] != FORMAT or told["estimator"] not in ESTIMATORS:
             raise InvalidInput("fit", sorted(told), f"a fit of {' or '.join(ESTIMATORS)} ({FORMAT})")
-        return cls(told["estimator"], dict(told["parameters"]), int(told["columns"]), told["rows"])
+        found = cls(told["estimator"], dict(told["parameters"]), int(told["columns"]), told["rows"])
+        if set(found._settled().parameters) != set(found.parameters):
+            raise InvalidInput(
+                "parameters", sorted(found.parameters), "those that decide what was paid for, and no other"
+            )
+        return found
+
+    def _settled(self) -> FitPlan:
+        """Without the parameters that change nothing that was paid for: nobody could check them."""
+        kept = dict(self.parameters)
+        for name in sorted(kept):
+            fewer = replace(self, parameters={other: value for other, value in kept.items() if other != name})
+            try:
+                same = repr(fewer._fit.recipe) == repr(self._fit.recipe) and fewer._fit.request == self._fit.request
+            except (InvalidInput, TypeError):  # it has no default, or goes with another one
+                continue
+            if same:
+                del kept[name]
+        return replace(self, parameters=kept)
 
     def to_json(self) -> str:
         """As JSON text."""

@@ -27,7 +27,7 @@ from tallystick.publish.models import Regression, bounded
 from tallystick.tables import run
 from tallystick.tables.expressions import Expression, col, when
 from tallystick.tables.measures import sum as total
-from tallystick.tables.sources import identity, request
+from tallystick.tables.sources import request
 from tallystick.tables.table import EachRow
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ class RowsFit:
     @property
     def source(self) -> str:
         """Which data the ledger closes when this fails."""
-        return identity(self.asked.table.source, self.asked.table.name)
+        return run.Run(self.plan, self.account).source
 
     def preflight(self) -> None:
         """The source is there, and its rows could be read: none is looked at."""

@@ -59,6 +59,8 @@ def edited(card, change):
     [
         lambda facts: facts["again"]["plan"]["parameters"].update(row_norm=2),
         lambda facts: facts["again"]["plan"]["parameters"].update(epsilon=0.5),
+        lambda facts: facts["again"]["plan"]["parameters"].update(ridge=5.0),
+        lambda facts: facts["again"]["plan"]["parameters"].update(method="adassp"),
         lambda facts: facts["again"]["plan"].update(columns=2),
         lambda facts: facts["again"]["plan"].update(estimator="GridSearchCV"),
         lambda facts: facts["again"]["plan"].update(rows={}),

@@ -12,6 +12,7 @@ counts as zero: a rule per example, so that nobody's data can stop or poison a s
 from __future__ import annotations
 
 import copy
+import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -28,7 +29,7 @@ from tallystick.learn.torch.layers import TABLE
 
 Loss = Callable[[Any, Tensor], Tensor]
 
-WITHIN = 1.0 - 2.0**-20
+WITHIN = 1.0 - 2.0**-19
 """A clipped gradient ends below the clip by this factor, so that rounding does not lift it above."""
 
 CHECKED = 4
@@ -51,13 +52,20 @@ class Engine:
         self.place = {id(p): i for i, p in enumerate(self.parameters)}
         self.layers = [m for m in model.modules() if any(id(p) in self.place for p in m.parameters(recurse=False))]
         self.micro = 64
+        self._widest = 1  # bytes of the widest input of a layer, for one example
 
-    def clipped_sum(self, tensors: Sequence[Tensor], clip: float) -> list[Tensor]:
-        """For each trained parameter the sum over examples of min(1, clip / norm) times gradient, flat, in doubles."""
-        totals = [torch.zeros(p.numel(), dtype=torch.float64, device=p.device) for p in self.parameters]
+    @property
+    def sizes(self) -> list[int]:
+        """How many numbers each trained parameter has."""
+        return [p.numel() for p in self.parameters]
+
+    def clipped_sum(self, tensors: Sequence[Tensor], clip: float) -> Tensor:
+        """The sum over examples of min(1, clip / norm) times gradient, all trained parameters in a row, in doubles."""
+        total = torch.zeros(sum(self.sizes), dtype=torch.float64, device=self.parameters[0].device)
+        parts = list(total.split(self.sizes))
         for start in range(0, len(tensors[0]), self.micro):
-            self._add(totals, [t[start : start + self.micro] for t in tensors], clip)
-        return totals
+            self._add(parts, [t[start : start + self.micro] for t in tensors], clip)
+        return total
 
     def _add(self, totals: list[Tensor], part: list[Tensor], clip: float) -> None:
         try:
@@ -71,7 +79,7 @@ class Engine:
         gone = ~torch.isfinite(squares)
         weights = (clip * WITHIN / squares.sqrt().clamp(min=clip)).masked_fill(gone, 0.0)
         for i, gradients in found.items():
-            totals[i] += (gradients.without(gone) if bool(gone.any()) else gradients).weighted(weights)
+            (gradients.without(gone) if bool(gone.any()) else gradients).add(weights, totals[i])
 
     def gradients(self, tensors: Sequence[Tensor]) -> dict[int, Gradients]:
         """Each example's gradient, for every trained parameter that was used."""
@@ -99,6 +107,7 @@ class Engine:
                     f"{type(layer).__name__} saw an input that was changed in place afterwards, or whose first axis "
                     "is not the example; works: no in-place operation on it, and batch_first layouts"
                 )
+            self._widest = max(self._widest, _bytes(layer, given[0]))
             for parameter, gradients in TABLE[type(layer)](layer, given, slope):
                 if parameter is not None and id(parameter) in self.place:
                     uses.setdefault(self.place[id(parameter)], []).append(gradients)
@@ -147,7 +156,12 @@ class Engine:
         if any(not torch.equal(old, new) for old, new in zip(before, twin.model.buffers(), strict=True)):
             raise Refused("the model keeps something of its examples in a buffer; works: layers without running state")
         twin._compare(found, made_up)
-        self.micro = _micro(found, made_up)
+        self.micro = twin._fitting(found)
+
+    def _fitting(self, found: dict[int, Gradients]) -> int:
+        """How many examples at a time, from sizes alone."""
+        written = sum(g.rows[0].numel() * g.rows.element_size() for g in found.values() if isinstance(g, Written))
+        return int(max(1, min(1024, _CACHE // self._widest, _ROOM // max(written, 1))))
 
     def _twin(self) -> Engine:
         with warnings.catch_warnings():
@@ -171,7 +185,9 @@ class Engine:
             size = torch.linalg.vector_norm(true, dim=1)
             mine = found.get(place, Written(torch.zeros_like(true)))
             room = TOLERANCE * size.max() + 1e-6 * whole  # some gradients are zero but for rounding
-            off = max((mine.squares().sqrt() - size).abs().max(), (mine.weighted(weights) - weights @ true).norm() / 4)
+            summed = torch.zeros_like(true[0])
+            mine.add(weights, summed)
+            off = max((mine.squares().sqrt() - size).abs().max(), (summed - weights @ true).norm() / 4)
             if not off <= room:  # NaN counts as off
                 name = next(n for n, p in self.model.named_parameters() if p is parameter)
                 raise Refused(
@@ -189,19 +205,19 @@ class Engine:
         ]
 
 
+def _bytes(layer: nn.Module, given: Tensor) -> int:
+    """Size of a layer's input, for a convolution with the windows that overlap."""
+    window = math.prod(getattr(layer, "kernel_size", ())) / math.prod(getattr(layer, "stride", ()))
+    size: int = given.numel() * given.element_size()
+    return math.ceil(size * max(1.0, window))
+
+
 def _like(given: Tensor) -> Tensor:
     """Made-up examples of the same shape and type."""
     random, shape = torch.Generator().manual_seed(2), (CHECKED, *given.shape[1:])
     if given.is_floating_point():
         return torch.randn(shape, generator=random).to(given)
     return torch.randint(0, 2, shape, generator=random).to(given)
-
-
-def _micro(found: dict[int, Gradients], made_up: list[Tensor]) -> int:
-    """How many examples at a time, from sizes alone."""
-    written = sum(g.rows[0].numel() * g.rows.element_size() for g in found.values() if isinstance(g, Written))
-    widest = max((t[0].numel() * t.element_size() for t in made_up), default=1)
-    return int(max(1, min(1024, _CACHE // max(widest, 1), _ROOM // max(written, 1))))
 
 
 def refuse(model: nn.Module, loss: Loss, *, slow: bool) -> None:

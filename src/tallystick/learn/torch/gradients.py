@@ -4,9 +4,10 @@
     Rows        gradient i is a table with few rows that are not zero: an embedding
     Written     gradient i is written out: everything else, and every sum of several uses
 
-Each knows its squared norms and the sum of its examples times weights. Both are computed in double precision from
-what torch computed in single precision, so that a sum of n clipped gradients is right to n 2^-53 of the clip; and the
-norm is the norm of the very numbers that are summed, never a difference of large terms that nearly cancel.
+Each knows its squared norms and adds up its examples times weights. Sums are in double precision, from what torch
+computed in single precision, so that a sum of n clipped gradients is right to n 2^-53 of the clip. A norm is that of
+the very numbers that are summed, never a difference of large terms that nearly cancel; squares are added in single
+precision sixteen at a time and in double precision from there, so that a norm is right to 2^-20.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+_FEW = 16
+_BLOCK = 1 << 16
+
 
 class Gradients(Protocol):
     """Per-example gradients of one parameter."""
@@ -24,8 +28,8 @@ class Gradients(Protocol):
     def squares(self) -> Tensor:
         """Squared norm of each example's gradient, in double precision."""
 
-    def weighted(self, weights: Tensor) -> Tensor:
-        """The sum of weights times gradients, flat and in double precision."""
+    def add(self, weights: Tensor, total: Tensor) -> None:
+        """Add weights times gradients to ``total``, which is flat; it and the weights are in double precision."""
 
     def written(self) -> Tensor:
         """The gradients, written out: a matrix with one row per example."""
@@ -45,9 +49,10 @@ class Factors:
         """|u v'|^2 = |u|^2 |v|^2."""
         return _squares(self.left) * _squares(self.right)
 
-    def weighted(self, weights: Tensor) -> Tensor:
+    def add(self, weights: Tensor, total: Tensor) -> None:
         """One matrix product for all examples."""
-        return torch.mm((self.left.double() * weights[:, None]).t(), self.right.double()).flatten()
+        left, right = self.left.double().mul_(weights[:, None]), self.right.double()
+        total.view(left.shape[1], right.shape[1]).addmm_(left.t(), right)
 
     def written(self) -> Tensor:
         """All outer products."""
@@ -68,9 +73,12 @@ class Written:
         """Squared norms of the rows."""
         return _squares(self.rows)
 
-    def weighted(self, weights: Tensor) -> Tensor:
-        """A vector times a matrix."""
-        return torch.mv(self.rows.double().t(), weights)
+    def add(self, weights: Tensor, total: Tensor) -> None:
+        """A vector times a matrix, some columns at a time: as many as stay in the cache in double precision."""
+        width = max(64, _BLOCK // len(self.rows))
+        for start in range(0, self.rows.shape[1], width):
+            columns = self.rows[:, start : start + width].double()
+            total[start : start + width].addmv_(columns.t(), weights)
 
     def written(self) -> Tensor:
         """As they are."""
@@ -107,10 +115,10 @@ class Rows:
         found = torch.zeros(self.examples, dtype=torch.float64, device=self.values.device)
         return found.index_add(0, self.owner, _squares(self.values))
 
-    def weighted(self, weights: Tensor) -> Tensor:
+    def add(self, weights: Tensor, total: Tensor) -> None:
         """Rows times the weight of their example, added where they belong."""
-        scaled = self.values.double() * weights[self.owner][:, None]
-        return scaled.new_zeros(self.height, scaled.shape[1]).index_add(0, self.place, scaled).flatten()
+        scaled = self.values.double().mul_(weights[self.owner][:, None])
+        total.view(self.height, scaled.shape[1]).index_add_(0, self.place, scaled)
 
     def written(self) -> Tensor:
         """Whole tables: large where the table is."""
@@ -138,7 +146,10 @@ def joined(uses: list[Gradients]) -> Gradients:
 
 
 def _squares(rows: Tensor) -> Tensor:
-    return torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64).square()
+    whole = rows.shape[1] // _FEW * _FEW
+    parts = torch.linalg.vector_norm(rows[:, :whole].unflatten(1, (-1, _FEW)), dim=2).double()
+    rest = torch.linalg.vector_norm(rows[:, whole:], dim=1).double()
+    return parts.square_().sum(1).add_(rest.square_())
 
 
 def _zeroed(rows: Tensor, gone: Tensor) -> Tensor:

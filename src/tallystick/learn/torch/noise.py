@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from tallystick.errors import InvalidInput
@@ -41,8 +40,8 @@ class LatticeNoise:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise InvalidInput("noise", self.kind, " or ".join(map(repr, KINDS)))
-        if not 2.0**-500 < self.clip < 2.0**500:
-            raise InvalidInput("clip", self.clip, "a number between 1e-150 and 1e150")
+        if not 1e-9 <= self.clip <= 1e12:  # squares of what is near the clip must not vanish or overflow
+            raise InvalidInput("clip", self.clip, "a number between 1e-9 and 1e12")
         if self.multiplier * math.sqrt(self.size) > 2.0**29:
             raise InvalidInput("noise_multiplier", self.multiplier, "less noise: nothing could be learned from this")
         if self.kind == "exact" and self.deviation < 2.0**12 * self.granularity:
@@ -58,36 +57,32 @@ class LatticeNoise:
         """The standard deviation, in the units of the gradient."""
         return self.multiplier * self.clip * (1.0 + SLACK)
 
-    def released(self, total: Tensor) -> Tensor:
-        """A flat sum in double precision, rounded to the lattice, with noise."""
-        points = torch.round(total / self.granularity)
-        return (points + self._drawn().to(points)) * self.granularity
-
-    def _drawn(self) -> Tensor:
+    def released(self, total: Tensor, divisor: float = 1.0, dtype: torch.dtype = torch.float64) -> Tensor:
+        """A flat sum in double precision, rounded to the lattice, with noise; then divided by a public number."""
+        out = torch.empty(self.size, dtype=dtype, device=total.device)
         steps = self.deviation / self.granularity
-        if self.kind == "exact":
-            return torch.from_numpy(discrete_gaussian(steps, size=self.size, source=self.source)).double()
-        return torch.round(normal(self.size, self.source) * steps)
+        for start in range(0, self.size, _BLOCK):  # a block at a time stays in the cache
+            part = total[start : start + _BLOCK].div(self.granularity).round_()
+            if self.kind == "exact":
+                drawn = torch.from_numpy(discrete_gaussian(steps, size=len(part), source=self.source))
+            else:
+                drawn = normal(len(part), self.source).mul_(steps).round_()
+            part.add_(drawn.to(part.device)).mul_(self.granularity)
+            out[start : start + _BLOCK] = part.div_(divisor) if divisor != 1.0 else part
+        return out
 
 
 def normal(size: int, source: Source) -> Tensor:
-    """Standard normal numbers from 64 random bits for each radius and each angle; the tail ends at 9.4.
+    """Standard normal numbers from 63 random bits for each radius and 64 for each angle; the tail ends at 9.3.
 
     >>> normal(3, SYSTEM).shape
     torch.Size([3])
     """
-    out = torch.empty(size, dtype=torch.float64)
-    for start in range(0, size, _BLOCK):
-        part = out[start : start + _BLOCK]
-        half = -(-len(part) // 2)
-        words = source.words(2 * half)
-        radius = torch.from_numpy(_above_zero(words[:half])).log_().mul_(-2.0).sqrt_()
-        angle = torch.from_numpy(words[half:].astype(np.float64)).mul_(_TURN)
-        part[:half] = radius * torch.cos(angle)
-        part[half:] = (radius * torch.sin(angle))[: len(part) - half]
-    return out
-
-
-def _above_zero(words: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """Uniform in (0, 1]: (word + 1) / 2^64."""
-    return np.asarray((words.astype(np.float64) + 1.0) * 2.0**-64)
+    half = -(-size // 2)
+    words = torch.from_numpy(source.words(2 * half).view(np.int64))  # torch turns signed words into doubles fastest
+    radius = words[:half].bitwise_and(2**63 - 1).double().add_(1.0).mul_(2.0**-63).log_().mul_(-2.0).sqrt_()
+    angle = words[half:].double().mul_(_TURN)
+    out = torch.empty(2 * half, dtype=torch.float64)
+    torch.cos(angle, out=out[:half]).mul_(radius)
+    torch.sin(angle, out=out[half:]).mul_(radius)
+    return out[:size]

@@ -73,8 +73,7 @@ class Trainer:
         self.engine = Engine(model, loss, slow=slow)
         self.plan, self.clip = plan, check.positive("clip", clip)
         self.model, self.optimizer = model, self._checked(optimizer)
-        size = sum(p.numel() for p in self.engine.parameters)
-        self.noise = LatticeNoise(plan.noise_multiplier, self.clip, size, noise)
+        self.noise = LatticeNoise(plan.noise_multiplier, self.clip, sum(self.engine.sizes), noise)
         self.taken = 0
         self._last: Batch | None = None
         self.run = self._paid_by(account, why, key, pay, block)
@@ -112,9 +111,8 @@ class Trainer:
     def facts(self) -> list[tuple[str, str]]:
         """What a card says about the run; all of it is public."""
         source = {"secure": "cryptographic bits, floating-point law", "exact": "cryptographic bits, exact law"}
-        size = sum(p.numel() for p in self.engine.parameters)
         return [
-            ("model", f"{type(self.model).__name__} with {size:,} trained parameters"),
+            ("model", f"{type(self.model).__name__} with {sum(self.engine.sizes):,} trained parameters"),
             ("optimizer", type(self.optimizer).__name__),
             ("protected", f"one example: one {self.plan.protects.unit}"),
             ("batches", f"each example with probability {self.plan.rate:.6g}, independently (Poisson), drawn by us"),
@@ -164,13 +162,10 @@ class Trainer:
         if batch is not self._last or batch is None:
             raise Refused(ONLY_OURS)
         self._last = None
-        totals = self.engine.clipped_sum(batch.tensors, self.clip)
-        noisy = self.noise.released(torch.cat(totals)) / self.plan.expected_batch
-        start = 0
-        for parameter in self.engine.parameters:
-            end = start + parameter.numel()
-            parameter.grad = noisy[start:end].view_as(parameter).to(parameter)
-            start = end
+        total = self.engine.clipped_sum(batch.tensors, self.clip)
+        noisy = self.noise.released(total, self.plan.expected_batch, self.engine.parameters[0].dtype)
+        for parameter, part in zip(self.engine.parameters, noisy.split(self.engine.sizes), strict=True):
+            parameter.grad = part.view_as(parameter).to(parameter)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         self.taken += 1

@@ -1,7 +1,7 @@
 """One strict reader of JSON for every room: a text means one thing or is refused, before anything is built from it.
 
 Python's reader keeps the last of two equal keys, takes NaN and Infinity, turns 1e999 into infinity, spends time on
-integers of any length, recurses as deep as the text asks and lets half a character pair through. None of it happens
+integers of any length, recurses as deep as the text asks and accepts half of a surrogate pair. None of it happens
 here.
 """
 

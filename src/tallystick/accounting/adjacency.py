@@ -13,7 +13,7 @@ class Adjacency(str, Enum):
     """The neighbouring relation a loss speaks about.
 
     ADD_REMOVE (unbounded): one unit is added or removed. REPLACE (bounded): one unit is changed.
-    The lecture notes swap the two names in one list (errata 19); these are the usual ones.
+    The lecture notes swap the two names in one list (erratum 19); these are the usual ones.
 
     >>> Adjacency("replace") is Adjacency.REPLACE
     True

@@ -20,7 +20,7 @@ def calibrate(
     integer: bool = False,
     relative: float = 1e-7,
 ) -> Any:
-    """The parameter nearest the forbidden side whose certified loss is still ``<= goal``.
+    """The least noise (or the most steps) whose certified loss is still ``<= goal``.
 
     The loss must be monotone in the parameter; the direction is found by trying. With noise (larger is more
     private) the smallest parameter is returned; with steps (``integer=True``, larger is less private) the largest.
@@ -55,10 +55,13 @@ class _Search:
         self.f, self.goal, self.integer = f, goal, integer
 
     def meets(self, x: float) -> bool:
+        return self._loss(x) <= self.goal
+
+    def _loss(self, x: float) -> PrivacyLoss:
         loss = self.f(int(x) if self.integer else x)
         if not isinstance(loss, PrivacyLoss):
             raise InvalidInput("f", loss, "a function that returns a PrivacyLoss")
-        return loss <= self.goal
+        return loss
 
     def bracket(self, start: float, bottom: float, top: float) -> tuple[float, float | None]:
         """A parameter that meets the goal, and the nearest tried one that does not (None: all do)."""
@@ -79,8 +82,9 @@ class _Search:
                     return (previous, x) if inside else (x, previous)
                 previous = x
         if inside:
-            ends = [x for x in (bottom, top) if self._safe(x)]
-            return (ends[-1] if self.integer and ends else (ends[0] if ends else start)), None
+            ends = [x for x in (bottom, top) if self._safe(x)] or [start]
+            least = ends[0] if self._loss(ends[-1]) <= self._loss(ends[0]) else ends[-1]
+            return least, None
         raise Refused(f"no parameter between {bottom:g} and {top:g} meets the goal {self.goal}")
 
     def _safe(self, x: float) -> bool:

@@ -234,7 +234,7 @@ def joined_at_zero(positive: Law, negative: Law) -> Law:
     """The law whose profile is ``positive``'s above loss 0 and ``negative``'s below.
 
     For two pairs whose profiles cross only at epsilon = 0 this is the pointwise worst of both
-    (the per-step hull of subset sampling, errata 4). The kink at 0 is an atom with the mass left over.
+    (the per-step hull of subset sampling, erratum 4). The kink at 0 is an atom with the mass left over.
     """
     up, down = positive.atoms > 0.0, negative.atoms < 0.0
     above = [s.restricted(0.0, math.inf) for s in positive.segments]

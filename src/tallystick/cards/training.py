@@ -89,7 +89,7 @@ def _paid(trainer: Trainer) -> list[tuple[str, str]]:
     how = "before the first step" if trainer.run.whole else "in blocks of steps, each before it ran"
     return [
         ("paid by", f"{account.name}, per {account.unit}, {how}"),
-        ("the account promises", f"{account.limit} ({account.currency.title} filter), of which {account.used} is used"),
+        ("the account promises", f"{account.limit} ({account.currency.title}), of which {account.used} is used"),
         ("neighbours", account.adjacency),
     ]
 

@@ -66,7 +66,8 @@ class Scored:
             raise InvalidInput("score", unknown[0], "public=True, or account=, why=, epsilon=, key= and units=")
         if public:
             data = given(X, y)
-            assert data.targets is not None
+            if data.targets is None:
+                raise InvalidInput("y", None, "the true label of each row")
             return float(np.mean(np.asarray(model.predict(data.rows)) == data.targets))
         account, why, epsilon = (options.get(name) for name in ("account", "why", "epsilon"))
         if account is None:

@@ -19,7 +19,7 @@ class Partition:
 
     The population pays its own charges plus the **largest** block only when (i) neighbours differ by adding or removing
     one unit, (ii) a unit lies in one block, and (iii) the block is a function of the unit's id or of an enforced public
-    attribute, never of other records. A median split of the table, for example, fails (iii): errata 49,
+    attribute, never of other records. A median split of the table, for example, fails (iii): erratum 49,
     docs/theory/parallel-composition.md. Under replacement one unit can leave one block and enter another.
 
     ``column`` and ``values`` are the predicate of one block: a table paid by it sees only rows with one of the values,

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 FORMAT: Final = "tallystick/export/1"
 ALLOWED: Final = f"JSON lines of format {FORMAT}"
-BATCH: Final = 1000
 LONGEST_LINE: Final = 256 * 1024 * 1024
 
 

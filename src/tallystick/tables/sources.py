@@ -198,7 +198,7 @@ def quiet(doing: str) -> Iterator[None]:
 
 
 def identity(source: Source, table: str) -> str:
-    """The text; without user name and password.
+    """The name under which the ledger knows these data; never with user name or password.
 
     A file is known by its real path (symbolic links resolved), a database table by server, database and name. A table
     in memory has no name of its own; whoever pays for it is its name.

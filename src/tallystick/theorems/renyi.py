@@ -30,7 +30,7 @@ def renyi_divergence(p: Sequence[float] | Floats, q: Sequence[float] | Floats, *
 
 
 def divergence_of_masses(first: Floats, second: Floats, *, order: float) -> float:
-    """The same for masses as they are: what their totals miss to one is not put right.
+    """The same for masses as they are: they are not normalised.
 
     >>> round(divergence_of_masses(np.array([0.5, 0.5]), np.array([0.25, 0.75]), order=2), 6)
     0.287682
@@ -39,12 +39,12 @@ def divergence_of_masses(first: Floats, second: Floats, *, order: float) -> floa
     seen = first > 0.0
     if bool(np.any(second[seen] == 0.0)):
         return math.inf
-    losses, noise = _losses(first[seen], second[seen])
+    losses, rounding = _losses(first[seen], second[seen])
     if math.isinf(order):
-        return up(max(0.0, float(np.max(losses)) + noise))
+        return up(max(0.0, float(np.max(losses)) + rounding))
     if order == 1.0:
-        return up(max(0.0, math.fsum((first[seen] * losses).tolist()) + noise))
-    return up(max(0.0, log_moment_of(first[seen], losses, order - 1.0) / (order - 1.0) + noise))
+        return up(max(0.0, math.fsum((first[seen] * losses).tolist()) + rounding))
+    return up(max(0.0, log_moment_of(first[seen], losses, order - 1.0) / (order - 1.0) + rounding))
 
 
 def log_moment_of(masses: Floats, losses: Floats, moment: float) -> float:

@@ -142,6 +142,12 @@ def test_the_order_is_true_only_when_certified() -> None:
     assert ts.laplace(scale=2) <= ts.pure_dp(epsilon=0.5)
 
 
+def test_calibrate_answers_the_least_private_end_where_every_parameter_will_do() -> None:
+    easy = ts.approx_dp(epsilon=10, delta=1e-5)
+    assert ts.calibrate(lambda rate: ts.gaussian(sigma=100).sampled(rate=rate), easy, high=1.0) == 1.0
+    assert ts.calibrate(lambda n: n * ts.gaussian(sigma=1e6), easy, integer=True, high=1000) == 1000
+
+
 def test_calibrate_finds_the_smallest_noise_and_the_most_steps() -> None:
     goal = ts.approx_dp(epsilon=2, delta=1e-5)
 

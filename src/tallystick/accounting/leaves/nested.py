@@ -381,7 +381,7 @@ def replaced(loss: PrivacyLoss) -> PrivacyLoss:
 def worst(*losses: PrivacyLoss) -> PrivacyLoss:
     """Pointwise worst of several losses: parallel composition over disjoint parts, add/remove only.
 
-    Valid when each unit is in one part and the part is a function of the unit alone (errata 49).
+    Valid when each unit is in one part and the part is a function of the unit alone (erratum 49).
 
     >>> import tallystick as ts
     >>> round(ts.worst(ts.pure_dp(epsilon=1), ts.pure_dp(epsilon=2)).epsilon(delta=0), 9)

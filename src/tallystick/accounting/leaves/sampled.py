@@ -128,7 +128,7 @@ class Subset(Leaf):
     """A uniformly random subset of ``batch`` of ``population`` units, replace-one neighbours.
 
     C_q(f) = hull(min(f_q, f_q^{-1})), f_q = q f + (1 - q) Id, q = batch/population, taken **per step**
-    (Dong, Roth, Su 2019, Theorem 4.2; errata 4). For a symmetric f the two halves meet at slope -1, so the
+    (Dong, Roth, Su 2019, Theorem 4.2; erratum 4). For a symmetric f the two halves meet at slope -1, so the
     pair is the mixture above loss 0, its mirror below, and an atom at 0.
     """
 

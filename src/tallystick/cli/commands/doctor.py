@@ -14,7 +14,7 @@ from tallystick.printing import up
 if TYPE_CHECKING:
     from rich.console import Console
 
-CORE = ("numpy", "scipy", "typer", "rich", "jinja2", "cryptography")
+CORE = ("numpy", "scipy", "typer", "rich", "jinja2", "cryptography", "duckdb", "sqlglot")
 # module to look for, distribution that provides it, extra to install, what it is for
 OPTIONAL = (
     ("matplotlib", "matplotlib", "plots", "pictures"),
@@ -45,7 +45,7 @@ def doctor(as_json: Json = False) -> None:
     if not found["self_check"]["passed"]:
         raise Unavailable(
             f"the self-check gave epsilon {epsilon!r} where {KNOWN_EPSILON} is right: numpy or scipy is damaged; "
-            "works: a fresh environment (make clean && make test)"
+            "works: a fresh environment with both installed anew"
         )
     deliver(Answer("doctor", {}, found, lambda out: _say(out, found)), as_json=as_json)
 

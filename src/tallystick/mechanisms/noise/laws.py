@@ -32,8 +32,8 @@ _UP = 1 + 1e-12  # more than the roundings of the tail formulas
 _MANY = 4096.0
 _SUMMED_UP_TO = 256.0  # sigma below which tails of the discrete Gaussian are summed term by term
 
-# Above these sizes (in lattice units) a continuous leaf is used. It dominates the lattice pair, is looser by a few
-# parts in a thousand at worst (10^12 on the default lattice), composes in closed form: docs/theory/noise-lattice.md
+# Above these sizes (in lattice units) a continuous leaf is used. It dominates the lattice pair, is looser by at most a
+# few parts in a thousand (in 10^12 on the default lattice), and composes in closed form: docs/theory/noise-lattice.md
 SMOOTH_STEPS = 1024
 SMOOTH_SIGMA = 256.0
 SMOOTH_VECTOR_SIGMA = 32.0

@@ -2,7 +2,7 @@
 
 The score of a lattice point t is minus the distance of alpha k from the interval [#{z < t}, #{z <= t}], k records.
 Between records this is -|i - alpha k|, i records below; at a tie the whole jump counts, so all-equal data give their
-value. Weight exp(-(eps/2) distance) under REPLACE (not exp(-eps distance): errata 1). Under ADD_REMOVE one record
+value. Weight exp(-(eps/2) distance) under REPLACE (not exp(-eps distance): erratum 1). Under ADD_REMOVE one record
 changes the distance by at most max(alpha, 1 - alpha), which the weight uses.
 
 Several quantiles at once, in increasing order, by halving (Kaplan, Schnapp and Stemmer 2022): the middle quantile is
@@ -41,7 +41,7 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """Runs of lattice points with one score each: ``counts[c]`` points from ``starts[c]``, at ``distances[c]``."""
+    """Runs of lattice points with one score each: ``counts[c]`` points from ``starts[c]``, above ``below[c]`` records."""
 
     starts: Indices
     counts: Indices

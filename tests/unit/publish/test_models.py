@@ -10,6 +10,7 @@ import pyarrow
 import pytest
 
 import tallystick as ts
+from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms.exact.randomness import SYSTEM
 from tallystick.publish import rows
@@ -17,6 +18,7 @@ from tallystick.publish.models import LinearModel
 from tallystick.tables.release import Release
 from tallystick.tables.run import integers, noisy
 
+ADD_REMOVE = Adjacency.ADD_REMOVE
 ROWS = 3000
 ADD = (
     "dataset add visits.csv --population patients --unit patient --max-groups 2 --max-rows-per-group 2 "
@@ -60,6 +62,20 @@ def test_a_person_with_many_rows_counts_as_capped():
     exact = integers(plan.plan)
     for part, found in exact.numbers.items():
         assert found.max() * part.scale <= 2.0  # the sensitivity that was paid for
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_one_person_more_moves_every_sum_by_no_more_than_it_pays_for(seed):
+    rng = np.random.default_rng(seed)
+    odd = np.array([-5.0, 0.0, 55.0, 110.0, 1e300, math.inf, math.nan])
+    rows_of = {name: rng.choice(odd, 40) for name in ("age", "days", "cost")}
+    data = {"patient": rng.integers(0, 6, 40), **rows_of}
+    plan = ts.linear_regression(visits(data, most=2), target="cost", features=["age", "days"]).plan(rho=0.5)
+    fewer = {name: column[data["patient"] != 0] for name, column in data.items()}
+    other = ts.linear_regression(visits(fewer, most=2), target="cost", features=["age", "days"]).plan(rho=0.5)
+    with_them, without = integers(plan.plan).numbers, integers(other.plan).numbers
+    moved = {part: abs(int(with_them[part][0, 0]) - int(without[part][0, 0])) for part in with_them}
+    assert all(step**2 <= part.l2_squared(plan.plan.query.caps, ADD_REMOVE) for part, step in moved.items())
 
 
 def test_intervals_hold_the_line_and_the_noise_is_counted():
@@ -254,3 +270,24 @@ def test_a_fit_that_fails_after_its_charge_says_nothing_and_closes_the_data(run,
     assert "certified" not in broken.out + broken.errors
     monkeypatch.setattr(rows, "MOST_ROWS", 10**8)
     assert run(*LOGISTIC, "--delta", "1e-6", "--key", "another").code == 4
+
+
+def test_a_fit_that_a_block_pays_for_reads_the_rows_of_the_block_only(tmp_path):
+    data = {
+        "who": list(range(40)),
+        "age": [30.0] * 40,
+        "ill": ["no", "yes"] * 20,
+        "ward": ["east"] * 15 + ["west"] * 25,
+    }
+    partition = ts.Partition(
+        "ward", by="public attribute", one_block_per_unit=True, column="ward", values=("east",)
+    )  # fmt: skip
+    with ts.Ledger(tmp_path / "budget.db") as ledger:
+        ledger.open("clinic", budget=ts.approx_dp(epsilon=3, delta=1e-5), unit="patient")
+        budget = ts.approx_dp(epsilon=2, delta=1e-6)
+        east = ledger.open("east", budget=budget, unit="patient", parent="clinic", partition=partition)
+        fit = rows.ready(classification(data), east, "visits")
+        assert len(fit.data().rows) == 15
+        made = rows.fit_logistic(fit, why="triage", key="k")
+        assert made.paid.fresh
+        assert rows.fit_logistic(fit, why="triage", key="k").to_data() == made.to_data()

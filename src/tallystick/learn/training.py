@@ -3,36 +3,43 @@
     plan = ts.learn.sgd_plan(epsilon=3, delta=1e-5, examples=60_000, batch=1024, epochs=8)
     plan.noise_multiplier, plan.rate, plan.steps, plan.privacy
 
-Each step takes every example with the same probability, independently (Poisson sampling); a loader that shuffles and
-deals fixed batches is another mechanism, and this price is not its price.
+Who is in a batch is part of the price:
+
+    poisson    every example with the same probability, independently                        add/remove neighbours
+    fixed      exactly so many of a public number of examples, drawn afresh for every step   replace-one neighbours
+    cyclic     the examples whose turn it is, each once per pass, in an order fixed by ids   add/remove neighbours
+
+A loader that shuffles and deals batches is none of them.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from tallystick.accounting import check
-from tallystick.accounting.adjacency import EVERYBODY, Protects
+from tallystick.accounting.adjacency import EVERYBODY, Adjacency, Protects
 from tallystick.accounting.calibrate import calibrate
 from tallystick.accounting.losses import approx_dp, gaussian
-from tallystick.errors import InvalidInput
+from tallystick.errors import AdjacencyMismatch, InvalidInput
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
 
 MOST_STEPS = 10**9
+_ADJACENCY = {"poisson": Adjacency.ADD_REMOVE, "fixed": Adjacency.REPLACE, "cyclic": Adjacency.ADD_REMOVE}
+BATCHES = tuple(_ADJACENCY)
 
 
 @dataclass(frozen=True)
 class SgdPlan:
-    """Noisy gradient steps with Poisson batches; every number in it is public.
+    """Noisy gradient steps; every number in it is public.
 
     ``noise_multiplier`` is the noise's standard deviation over the clip, as Opacus, TF Privacy and JAX Privacy count
     it; ``expected_batch`` divides the noisy sum, whatever the size of a batch is. ``delta`` is what the run may use of
-    an account's delta; it changes nothing else.
+    an account's delta; it changes nothing else. ``batches`` says who takes part; fixed ones need ``examples``.
     """
 
     noise_multiplier: float
@@ -41,6 +48,8 @@ class SgdPlan:
     expected_batch: float
     protects: Protects = EVERYBODY
     delta: float | None = None
+    batches: str = "poisson"
+    examples: int | None = None
 
     def __post_init__(self) -> None:
         check.positive("noise_multiplier", self.noise_multiplier)
@@ -50,6 +59,19 @@ class SgdPlan:
             check.probability("delta", self.delta)
         if not 0.0 < check.finite("rate", self.rate, "a probability above 0") <= 1.0:
             raise InvalidInput("rate", self.rate, "a probability above 0 and at most 1")
+        if self.batches not in BATCHES:
+            raise InvalidInput("batches", self.batches, ", ".join(BATCHES))
+        if self.batches == "fixed" and (
+            self.expected_batch > check.count("examples", self.examples, least=1) or self.expected_batch % 1
+        ):
+            raise InvalidInput("expected_batch", self.expected_batch, "a whole number of the declared examples")
+        if self.protects.adjacency is not _ADJACENCY[self.batches]:
+            raise AdjacencyMismatch(self.protects.adjacency.value, f"{self.batches} batches")
+
+    @property
+    def turn(self) -> int:
+        """How many steps ``step_loss`` is about: one, or a pass of cyclic batches, in which everybody has one turn."""
+        return math.ceil(1.0 / self.rate - 1e-9) if self.batches == "cyclic" else 1
 
     @cached_property
     def privacy(self) -> PrivacyLoss:
@@ -58,13 +80,16 @@ class SgdPlan:
 
     @property
     def step_loss(self) -> PrivacyLoss:
-        """What one step loses."""
+        """What ``turn`` steps lose."""
+        if self.batches == "fixed":  # a replaced example moves the sum by twice the clip
+            step = gaussian(sigma=self.noise_multiplier / 2.0, **self.protects.about)
+            return step.subset(batch=int(self.expected_batch), population=self.examples or 0)
         step = gaussian(sigma=self.noise_multiplier, **self.protects.about)
-        return step if self.rate == 1.0 else step.sampled(rate=self.rate)
+        return step if self.rate == 1.0 or self.batches == "cyclic" else step.sampled(rate=self.rate)
 
     def of_steps(self, steps: int) -> PrivacyLoss:
         """What so many of the steps lose, for charging in blocks, each before it runs."""
-        return steps * self.step_loss
+        return -(-steps // self.turn) * self.step_loss
 
     def error(self) -> float:
         """Standard deviation of the noise in each coordinate of a mean gradient, in units of the clip.
@@ -75,10 +100,12 @@ class SgdPlan:
         return self.noise_multiplier / self.expected_batch
 
     def __str__(self) -> str:
-        return (
-            f"{self.steps} steps, each example in a batch with probability {self.rate:.6g} "
-            f"({self.expected_batch:g} expected), noise {self.noise_multiplier:.6g} times the clip"
-        )
+        who = {
+            "poisson": f"each example in a batch with probability {self.rate:.6g} ({self.expected_batch:g} expected)",
+            "fixed": f"{self.expected_batch:g} of {self.examples} examples in each",
+            "cyclic": f"each example in every {self.turn}th ({self.expected_batch:g} expected)",
+        }
+        return f"{self.steps} steps, {who[self.batches]}, noise {self.noise_multiplier:.6g} times the clip"
 
 
 def sgd_plan(
@@ -92,11 +119,13 @@ def sgd_plan(
     expected_batch: float | None = None,
     steps: int | None = None,
     unit: str | None = None,
+    batches: str = "poisson",
 ) -> SgdPlan:
     """The least noise with which such a run is (epsilon, delta)-private; spends nothing.
 
     Say ``examples``, ``batch`` and ``epochs`` where the number of examples is public. Where it is not, say ``rate``,
-    ``expected_batch`` and ``steps``, which must not be computed from the data. Add/remove neighbours.
+    ``expected_batch`` and ``steps``, which must not be computed from the data. Add/remove neighbours, except for
+    ``batches="fixed"``, which needs a public number of examples and protects against replacing one.
 
     >>> plan = sgd_plan(epsilon=3, delta=1e-5, examples=60_000, batch=1024, epochs=8)
     >>> plan.steps, round(plan.rate, 5), round(plan.noise_multiplier, 3)
@@ -104,13 +133,30 @@ def sgd_plan(
     >>> 2.999 < plan.privacy.epsilon(delta=1e-5) <= 3
     True
     """
-    goal = approx_dp(epsilon=check.positive("epsilon", epsilon), delta=check.probability("delta", delta), unit=unit)
-    if delta <= 0.0:
+    if batches not in BATCHES:
+        raise InvalidInput("batches", batches, ", ".join(BATCHES))
+    protects = Protects(_ADJACENCY[batches], unit)
+    wanted, least = check.positive("epsilon", epsilon), check.probability("delta", delta)
+    if least <= 0.0:
         raise InvalidInput("delta", delta, "a number above 0: Gaussian noise has no pure guarantee")
+    goal = approx_dp(epsilon=wanted, delta=least, **protects.about)
     chosen = _declared(examples, batch, epochs, rate, expected_batch, steps)
-    protects = Protects(unit=unit)
-    noise = calibrate(lambda s: SgdPlan(s, *chosen, protects).privacy, goal, low=0.05, high=1e7)
-    return SgdPlan(noise, *chosen, protects, delta)
+    if batches == "cyclic":  # whole turns: the rate is one over a whole number
+        turn = math.ceil(1.0 / chosen[0] - 1e-9)
+        chosen = (1.0 / turn, turn * max(1, math.ceil(chosen[1] / turn - 1e-9)), chosen[2])
+    made = partial(_made, chosen, protects, least, batches, examples if batches == "fixed" else None)
+    return made(calibrate(lambda s: made(s).privacy, goal, low=0.05, high=1e7))
+
+
+def _made(
+    chosen: tuple[float, int, float],
+    protects: Protects,
+    delta: float,
+    batches: str,
+    examples: int | None,
+    noise: float,
+) -> SgdPlan:
+    return SgdPlan(noise, *chosen, protects, delta, batches, examples)
 
 
 def _declared(

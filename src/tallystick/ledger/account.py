@@ -190,18 +190,20 @@ class Account:
         key: str | None = None,
         delta: float | None = None,
         request: str = "",
+        turn: int = 1,
     ) -> Run:
         """A run of ``steps`` steps that lose ``loss`` each, as a context manager; ``run.step()`` before every step.
 
         Blocks of ``block`` steps (default: a tenth) are charged before their first step, so that a run that stops
         early pays for no further block; ``whole`` charges all of them at the start, which an (epsilon, delta) account
         prices lower. When steps or budget end, ``step`` leaves the ``with`` block quietly. ``key`` names the run:
-        started again under its key it gets only blocks that nobody has taken.
+        started again under its key it gets only blocks that nobody has taken. Where nobody takes part more than once
+        in ``turn`` steps, ``loss`` is that of a turn.
         """
         from tallystick.ledger.training import Run
 
         return Run(
-            self, loss, steps=steps, why=why, block=block, whole=whole, key=key, delta=delta, request=request
+            self, loss, steps=steps, why=why, block=block, whole=whole, key=key, delta=delta, request=request, turn=turn
         )  # fmt: skip
 
     def _terms_of(self, mechanism: Priced) -> tuple[PrivacyLoss, str]:

@@ -52,10 +52,13 @@ class Run:
         key: str | None = None,
         delta: float | None = None,
         request: str = "",
+        turn: int = 1,
     ) -> None:
         self.account, self.loss, self.whole, self.delta, self.request = account, loss, whole, delta, request
         self.steps = check.count("steps", steps, least=1)
-        self.block = check.count("block", -(-self.steps // BLOCKS) if block is None else block, least=1)
+        self.turn = check.count("turn", turn, least=1)
+        asked = check.count("block", -(-self.steps // BLOCKS) if block is None else block, least=1)
+        self.block = -(-asked // self.turn) * self.turn  # whole turns: a part of one costs as much
         self.why = checked("why", why, WHY_LENGTH)
         self.key = uuid.uuid4().hex if key is None else checked("key", key)
         if len(self.key) > NAME_LENGTH - 20:
@@ -68,7 +71,10 @@ class Run:
     @property
     def privacy(self) -> PrivacyLoss:
         """The most the run can lose: all its steps."""
-        return self.steps * self.loss
+        return self._of(self.steps)
+
+    def _of(self, steps: int) -> PrivacyLoss:
+        return -(-steps // self.turn) * self.loss
 
     def start(self) -> Self:
         """Pay for the whole run where that was asked for, and for nothing otherwise; the same key pays once."""
@@ -95,7 +101,7 @@ class Run:
             raise Over(f"all {self.steps} steps of this run are taken")
         share = None if self.delta is None or self.whole else self.delta * (last - first) / self.steps
         try:
-            loss = no_loss() if self.whole else (last - first) * self.loss
+            loss = no_loss() if self.whole else self._of(last - first)
             mine = self._pay(loss, f"{self.key}/{first}", share, f"steps {first} to {last} {self.request}", once=True)
         except BudgetExceeded:
             self._open, self.stopped = False, True

@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import tallystick as ts  # noqa: E402
-from tallystick.errors import BudgetExceeded, IdempotencyConflict, InvalidInput, Refused  # noqa: E402
+from tallystick.errors import AdjacencyMismatch, BudgetExceeded, IdempotencyConflict, InvalidInput, Refused  # noqa: E402
 from tallystick.learn.torch.batches import Examples  # noqa: E402
 from tallystick.learn.torch.noise import SLACK, LatticeNoise, normal  # noqa: E402
 from tallystick.learn.torch.trainer import Trainer  # noqa: E402
@@ -236,6 +236,47 @@ def test_each_unit_keeps_its_first_example() -> None:
     x, y = data(6)
     kept = Examples.of((x, y), ["a", "a", "b", None, "c", "b"]).tensors
     assert torch.equal(kept[0], x[[0, 2, 4]])
+
+
+def test_cyclic_batches_go_by_id_so_that_nobody_moves_when_somebody_leaves() -> None:
+    plan = SgdPlan(1.0, 0.25, 8, 5, batches="cyclic")
+    x, y = torch.arange(20.0)[:, None], torch.zeros(20)
+    ids = np.arange(100, 120)
+    all_there = [Examples.of((x, y), ids=ids).batch(plan, step) for step in range(8)]
+    kept = np.delete(np.arange(20), 7)
+    without = [Examples.of((x[kept], y[kept]), ids=ids[kept]).batch(plan, step) for step in range(8)]
+    moved = [
+        sorted(set(a.tensors[0][:, 0].tolist()) ^ set(b.tensors[0][:, 0].tolist()))
+        for a, b in zip(all_there, without, strict=True)
+    ]
+    assert sorted(moved) == [[], [], [], [], [], [], [7.0], [7.0]]
+    assert sum(len(batch.tensors[0]) for batch in all_there[:4]) == 20
+    with pytest.raises(InvalidInput, match="ids"):
+        made(plan).batches(data())
+    with pytest.raises(InvalidInput, match="ids"):
+        made().batches(data(), ids=range(50))
+    trainer = made(plan).fit(data(), ids=torch.arange(50))
+    assert trainer.taken == 8
+
+
+def test_fixed_batches_have_their_size_and_are_uniform(ledger: ts.Ledger) -> None:
+    plan = ts.learn.sgd_plan(epsilon=3, delta=1e-5, examples=10, batch=3, epochs=3, batches="fixed")
+    source = SeededSource(11)
+    examples = Examples.of((torch.arange(10.0)[:, None], torch.zeros(10)))
+    counts = np.zeros(10)
+    for step in range(2000):
+        chosen = examples.batch(plan, step, source).tensors[0][:, 0].long().numpy()
+        assert len(set(chosen.tolist())) == 3
+        counts[chosen] += 1
+    assert np.abs(counts - 600).max() < 5 * math.sqrt(2000 * 0.21)
+    with pytest.raises(InvalidInput, match="declared 10"):
+        made(plan).batches(data(11))
+    account = ledger.open("clinic", budget=ts.approx_dp(epsilon=3, delta=1e-4))
+    with pytest.raises(AdjacencyMismatch):
+        made(plan, account=account, why="test").fit(data(10))
+    assert account.history() == []
+    account = ledger.open("swap", budget=ts.approx_dp(epsilon=3, delta=1e-4, adjacency="replace"))
+    assert made(plan, account=account, why="test").fit(data(10)).taken == plan.steps
 
 
 # -- sampling and noise

@@ -47,6 +47,27 @@ def test_both_ways_to_say_a_run_are_one_plan() -> None:
     assert "30 steps" in str(by_size)
 
 
+def test_fixed_batches_protect_against_replacing_one_and_cost_what_subsets_cost() -> None:
+    plan = ts.learn.sgd_plan(epsilon=2, delta=1e-6, examples=1000, batch=100, epochs=3, batches="fixed")
+    # A replaced example moves the sum by two clips: noise over sensitivity is half the multiplier.
+    step = ts.gaussian(sigma=plan.noise_multiplier / 2, adjacency="replace").subset(batch=100, population=1000)
+    assert plan.privacy == 30 * step
+    assert str(plan.privacy.adjacency) == "replace"
+    assert plan.privacy <= ts.approx_dp(epsilon=2, delta=1e-6, adjacency="replace")
+    with pytest.raises(InvalidInput):
+        SgdPlan(1.0, 0.1, 30, 100, batches="fixed")  # no number of examples, and the wrong neighbours
+
+
+def test_cyclic_batches_cost_one_gaussian_for_every_turn() -> None:
+    plan = ts.learn.sgd_plan(epsilon=2, delta=1e-6, examples=1000, batch=300, epochs=3, batches="cyclic")
+    assert (plan.turn, plan.steps) == (4, 12)
+    assert plan.privacy == 3 * ts.gaussian(sigma=plan.noise_multiplier)
+    assert plan.of_steps(5) == 2 * ts.gaussian(sigma=plan.noise_multiplier)
+    assert "every 4th" in str(plan)
+    with pytest.raises(InvalidInput, match="batches"):
+        ts.learn.sgd_plan(epsilon=2, delta=1e-6, examples=1000, batch=300, epochs=3, batches="shuffled")
+
+
 def test_blocks_of_steps_add_up_to_the_plan() -> None:
     plan = SgdPlan(1.0, 0.01, 100, expected_batch=64)
     assert plan.of_steps(40) + plan.of_steps(60) == plan.privacy

@@ -67,6 +67,15 @@ def test_a_run_started_again_gets_only_blocks_that_nobody_took(ledger: ts.Ledger
     assert run.taken == 0
 
 
+def test_turns_are_charged_whole(ledger: ts.Ledger) -> None:
+    account = ledger.open("clinic", budget=ts.zcdp(rho=1))
+    with account.training(STEP, steps=10, block=1, turn=4, why="model") as run:
+        for _ in range(5):
+            run.step()
+    assert float(account.used.first) == pytest.approx(0.01)  # two turns of rho 0.005, not five steps
+    assert run.privacy == 3 * STEP
+
+
 def test_a_key_belongs_to_one_plan(ledger: ts.Ledger) -> None:
     account = ledger.open("clinic", budget=ts.zcdp(rho=1))
     with account.training(STEP, steps=30, whole=True, why="model", key="run-1"):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from tallystick.errors import InvalidInput
@@ -16,6 +17,7 @@ from tallystick.learn.records import first_of_each
 from tallystick.learn.training import SgdPlan
 from tallystick.mechanisms.exact.coins import flip
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
+from tallystick.mechanisms.exact.uniform import integer
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -34,28 +36,71 @@ class Examples:
     """Tensors whose first axis is the example; the last one is the target."""
 
     tensors: tuple[Tensor, ...]
+    ids: NDArray[np.int64] | None = None
 
     @classmethod
-    def of(cls, given: Any, units: Sequence[Any] | None = None) -> Examples:
-        """Check containers only: types and lengths. With ``units`` the first example of each unit stays."""
+    def of(cls, given: Any, units: Sequence[Any] | None = None, ids: Any = None) -> Examples:
+        """Check containers only: types and lengths. The first example of each unit, or of each id, stays."""
         allowed = "two or more tensors with one example per row, such as (inputs, targets)"
         given = getattr(given, "tensors", given)  # a TensorDataset
         if not isinstance(given, (tuple, list)) or len(given) < 2 or not all(isinstance(t, Tensor) for t in given):
             raise InvalidInput("tensors", type(given).__name__, allowed)
         if any(t.dim() == 0 or len(t) != len(given[0]) for t in given):
             raise InvalidInput("tensors", "tensors of different lengths", allowed)
+        if units is not None and ids is not None:
+            raise InvalidInput("ids", "ids and units", "one of them: ids name the units of a cyclic run")
+        if ids is not None:
+            ids = _whole(ids)
+            units = ids.tolist()
         if units is None:
             return cls(tuple(given))
         if len(units) != len(given[0]):
-            raise InvalidInput("units", "another number of entries", "a list with one identifier per example")
-        kept = torch.from_numpy(np.flatnonzero(first_of_each(units, 1)))
-        return cls(tuple(t[kept.to(t.device)] for t in given))
+            raise InvalidInput("units or ids", "another number of entries", "one identifier per example")
+        kept = np.flatnonzero(first_of_each(units, 1))
+        return cls(_taken(tuple(given), kept), None if ids is None else ids[kept])
+
+    def require(self, plan: SgdPlan) -> None:
+        """Raise where these examples cannot be dealt as the plan says; looks at public facts only."""
+        if (plan.batches == "cyclic") != (self.ids is not None):
+            raise InvalidInput("ids", self.ids, "whole numbers, one per example, for cyclic batches, and for no others")
+        if plan.batches == "fixed" and len(self.tensors[0]) != plan.examples:
+            raise InvalidInput("tensors", f"{len(self.tensors[0])} examples", f"the declared {plan.examples}")
 
     def batch(self, plan: SgdPlan, step: int, source: Source = SYSTEM) -> Batch:
-        """The batch of a step: a coin for each example that falls heads with exactly the plan's rate."""
-        if plan.rate == 1.0:
+        """The batch of a step, drawn exactly as it was priced."""
+        count = len(self.tensors[0])
+        if self.ids is not None:
+            chosen = np.flatnonzero(self.ids % plan.turn == step % plan.turn)
+        elif plan.batches == "fixed":
+            chosen = subset(int(plan.expected_batch), count, source)
+        elif plan.rate == 1.0:
             return Batch(self.tensors, step)
-        rate = Fraction(plan.rate)
-        heads = flip(lambda digits: digits.of(rate), len(self.tensors[0]), source)
-        places = torch.from_numpy(np.flatnonzero(heads))
-        return Batch(tuple(t[places.to(t.device)] for t in self.tensors), step)
+        else:
+            rate = Fraction(plan.rate)
+            chosen = np.flatnonzero(flip(lambda digits: digits.of(rate), count, source))
+        return Batch(_taken(self.tensors, chosen), step)
+
+
+def subset(size: int, count: int, source: Source) -> NDArray[np.int64]:
+    """A uniform subset of so many of ``count`` places, in order (Floyd's algorithm, with exact uniform integers).
+
+    >>> subset(3, 3, SYSTEM).tolist()
+    [0, 1, 2]
+    """
+    chosen: set[int] = set()
+    for top in range(count - size, count):
+        drawn = integer(top + 1, source)
+        chosen.add(top if drawn in chosen else drawn)
+    return np.array(sorted(chosen), dtype=np.int64)
+
+
+def _taken(tensors: tuple[Tensor, ...], chosen: NDArray[np.int64]) -> tuple[Tensor, ...]:
+    places = torch.from_numpy(chosen)
+    return tuple(t[places.to(t.device)] for t in tensors)
+
+
+def _whole(ids: Any) -> NDArray[np.int64]:
+    array = np.asarray(ids)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise InvalidInput("ids", type(ids).__name__, "whole numbers, one per example")
+    return array.astype(np.int64)

@@ -100,7 +100,7 @@ class Trainer:
         delta = self.plan.delta if account.currency.rule.spends_delta else None
         return account.training(
             self.plan.step_loss, steps=self.plan.steps, why=why, block=block, whole=pay == "whole", key=key,
-            delta=delta, request=f"{self.plan}, clip {self.clip!r}, {self.noise.kind} noise",
+            delta=delta, turn=self.plan.turn, request=f"{self.plan}, clip {self.clip!r}, {self.noise.kind} noise",
         )  # fmt: skip
 
     @property
@@ -115,7 +115,7 @@ class Trainer:
             ("model", f"{type(self.model).__name__} with {sum(self.engine.sizes):,} trained parameters"),
             ("optimizer", type(self.optimizer).__name__),
             ("protected", f"one example: one {self.plan.protects.unit}"),
-            ("batches", f"each example with probability {self.plan.rate:.6g}, independently (Poisson), drawn by us"),
+            ("batches", f"{self.plan.batches}, dealt by us: {self.plan}"),
             ("steps", f"{self.taken:,} of {self.plan.steps:,} taken"),
             ("divisor", f"{self.plan.expected_batch:g}, declared"),
             ("clip", f"every example's gradient to norm {self.clip:g}"),
@@ -127,13 +127,15 @@ class Trainer:
         """Proof of the first payment, which is the whole plan unless blocks are paid; ``run.receipts`` has all."""
         return self.run.receipts[0] if self.run is not None and self.run.receipts else None
 
-    def batches(self, tensors: Any, *, units: Sequence[Any] | None = None) -> Iterator[Batch]:
+    def batches(self, tensors: Any, *, units: Sequence[Any] | None = None, ids: Any = None) -> Iterator[Batch]:
         """The batches of the run, drawn by the priced rule; the last tensor is the target.
 
         Checks the model on made-up examples of these shapes, charges, and only then looks at the examples. ``units``
-        names the person of each example; the first example of each stays.
+        names the person of each example; the first example of each stays. Cyclic plans need ``ids``, whole numbers
+        that an example keeps when others leave: they decide whose turn it is.
         """
-        examples = Examples.of(tensors, units)
+        examples = Examples.of(tensors, units, ids)
+        examples.require(self.plan)
         self.engine.check(examples.tensors)
         return self._batches(examples)
 
@@ -170,9 +172,9 @@ class Trainer:
         self.optimizer.zero_grad(set_to_none=True)
         self.taken += 1
 
-    def fit(self, tensors: Any, *, units: Sequence[Any] | None = None, progress: bool = False) -> Self:
+    def fit(self, tensors: Any, *, units: Sequence[Any] | None = None, ids: Any = None, progress: bool = False) -> Self:
         """Take all steps that are left; ``progress`` shows how many and what was paid."""
-        batches = self.batches(tensors, units=units)
+        batches = self.batches(tensors, units=units, ids=ids)
         if progress:
             from rich.progress import track
 

@@ -41,7 +41,7 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """Runs of lattice points with one score each: ``counts[c]`` points from ``starts[c]``, above ``below[c]`` records."""
+    """Runs of lattice points of one score: ``counts[c]`` points from ``starts[c]``, above ``below[c]`` records."""
 
     starts: Indices
     counts: Indices

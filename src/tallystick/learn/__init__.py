@@ -28,7 +28,7 @@ _HOMES: dict[str, str] = {
     "sgd_plan": "training",
     "tune": "tune",
 }
-_ROOMS: tuple[str, ...] = ("torch",)
+_ROOMS: tuple[str, ...] = ("opacus", "torch")
 
 __all__ = sorted([*_HOMES, *_ROOMS])
 

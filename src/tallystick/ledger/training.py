@@ -78,7 +78,7 @@ class Run:
 
     def start(self) -> Self:
         """Pay for the whole run where that was asked for, and for nothing otherwise; the same key pays once."""
-        if self.whole and not self._open:
+        if self.whole and not self.receipts:
             self._pay(self.privacy, self.key, self.delta, f"{self.steps} steps {self.request}")
         self._open = True
         return self

@@ -25,6 +25,7 @@ from tallystick.errors import InvalidInput, Refused
 from tallystick.learn.torch.batches import Batch, Examples
 from tallystick.learn.torch.engine import Engine, Loss
 from tallystick.learn.torch.noise import LatticeNoise
+from tallystick.learn.torch.together import Team
 from tallystick.learn.training import SgdPlan
 from tallystick.ledger.training import Over
 from tallystick.mechanisms.base import UnrecordedRelease, unrecorded
@@ -74,6 +75,10 @@ class Trainer:
         self.plan, self.clip = plan, check.positive("clip", clip)
         self.model, self.optimizer = model, self._checked(optimizer)
         self.noise = LatticeNoise(plan.noise_multiplier, self.clip, sum(self.engine.sizes), noise)
+        self.team = Team()
+        self.team.same_start(self.engine.parameters)
+        if self.team.size > 1 and plan.batches == "fixed":
+            raise InvalidInput("plan", "fixed batches", "poisson or cyclic batches in several processes")
         self.taken = 0
         self._last: Batch | None = None
         self.run = self._paid_by(account, why, key, pay, block)
@@ -140,11 +145,9 @@ class Trainer:
         return self._batches(examples)
 
     def _batches(self, examples: Examples, source: Source = SYSTEM) -> Iterator[Batch]:
-        if self.run is None:
+        if self.run is None and self.team.first:
             self._unrecorded()
-        else:
-            self.run.start()
-        while (step := self._next()) is not None:
+        while (step := self.team.decide(self._next)) is not None:
             self._last = examples.batch(self.plan, step, source)
             yield self._last
             if self._last is not None:
@@ -155,7 +158,7 @@ class Trainer:
         if self.run is None:
             return self.taken if self.taken < self.plan.steps else None
         try:
-            return self.run.step()
+            return self.run.start().step()
         except Over:
             return None
 
@@ -165,7 +168,8 @@ class Trainer:
             raise Refused(ONLY_OURS)
         self._last = None
         total = self.engine.clipped_sum(batch.tensors, self.clip)
-        noisy = self.noise.released(total, self.plan.expected_batch, self.engine.parameters[0].dtype)
+        kind = self.engine.parameters[0].dtype
+        noisy = self.team.released(total, lambda whole: self.noise.released(whole, self.plan.expected_batch, kind))
         for parameter, part in zip(self.engine.parameters, noisy.split(self.engine.sizes), strict=True):
             parameter.grad = part.view_as(parameter).to(parameter)
         self.optimizer.step()

@@ -17,12 +17,12 @@ from tallystick.errors import Unavailable
 def registry(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Opacus 1.6's registry and base class, without the rest of it."""
     found: dict[str, Any] = {}
-    base, accountants, registry = (types.ModuleType(name) for name in ("opacus", "opacus.a", "opacus.a.r"))
+    base, accountants, shelf = (types.ModuleType(name) for name in ("opacus", "opacus.a", "opacus.a.r"))
     accountants.IAccountant = type("IAccountant", (ABC,), {})  # type: ignore[attr-defined]
-    registry.register_accountant = lambda name, kind, force=False: found.update({name: kind})  # type: ignore[attr-defined]
+    shelf.register_accountant = lambda name, kind, force=False: found.update({name: kind})  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "opacus", base)
     monkeypatch.setitem(sys.modules, "opacus.accountants", accountants)
-    monkeypatch.setitem(sys.modules, "opacus.accountants.registry", registry)
+    monkeypatch.setitem(sys.modules, "opacus.accountants.registry", shelf)
     return found
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
 
 FORMAT = "tallystick/fit/1"
-ESTIMATORS = ("LinearRegression", "LogisticRegression")
+ESTIMATORS = ("LinearRegression", "LogisticRegression", "QuantileRegression", "ExponentialERM", "KNormGradient")
 RULES = (
     "a row with an entry that is no finite number is left out",
     "a row longer than the declared norm is scaled down to it, or counts less",
@@ -45,6 +45,8 @@ class FitPlan:
     @classmethod
     def of(cls, model: Any, *, plan: Plan | None = None, dataset: str | None = None) -> FitPlan:
         """The fit of an estimator, as it is now."""
+        if type(model).__name__ not in ESTIMATORS:
+            raise InvalidInput("model", type(model).__name__, f"a fit of {' or '.join(ESTIMATORS)}")
         plain = json.loads(json.dumps(model.get_params(), default=_plain))
         rows = None
         if plan is not None:
@@ -164,6 +166,9 @@ def _parts(recipe: Any, columns: int) -> list[dict[str, Any]]:
             "step": noise.granularity,
         }
         return [{**told, "norm": norm, "noise": kind, "scale": scale * noise.granularity, "share": 1.0}]
+    if not hasattr(recipe, "sigma"):  # the coefficients themselves are drawn
+        told = {"part": "coefficients drawn from a density", "norm": "score", "sensitivity": 1.0, "step": 1}
+        return [{**told, "noise": "the density itself, sampled exactly", "scale": 1.0 / recipe.epsilon, "share": 1.0}]
     pure = getattr(recipe, "pure", False)
     steps = getattr(recipe, "steps", None)
     part = "the objective that is minimised" if steps is None else f"each of {steps} gradients"

@@ -11,7 +11,13 @@ import tallystick as ts
 from tallystick.cards import check_card, fit_card, read_card
 from tallystick.cards.card import Card
 from tallystick.errors import Refused
-from tallystick.learn import LinearRegression, LogisticRegression
+from tallystick.learn import (
+    ExponentialERM,
+    KNormGradient,
+    LinearRegression,
+    LogisticRegression,
+    QuantileRegression,
+)
 
 ROWS = np.linspace(-1, 1, 60)[:, None]
 
@@ -28,13 +34,17 @@ def models():
         (LinearRegression(1.0, row_norm=np.float64(1.0), target_bound=1), ROWS[:, 0]),
         (LogisticRegression(1.0, row_norm=1, classes=["no", "yes"]), np.where(ROWS[:, 0] > 0, "yes", "no")),
         (LogisticRegression(1.0, delta=1e-6, row_norm=1, classes=[0, 1], solver="noisy_gd"), ROWS[:, 0] > 0),
+        (QuantileRegression(epsilon=1.0, delta=1e-6, row_norm=1, target_bound=1), ROWS[:, 0]),
+        (KNormGradient(epsilon=1.0), ROWS[:, 0]),
+        (ExponentialERM(epsilon=1.0), ROWS[:, 0]),
     ]
 
 
-@pytest.mark.parametrize("place", range(4))
+@pytest.mark.filterwarnings("ignore::tallystick.learn.erm.SlowNoise")
+@pytest.mark.parametrize("place", range(7))
 def test_a_card_of_a_paid_fit_agrees_with_the_ledger(account, tmp_path, place):
     model, targets = models()[place]
-    model.fit(ROWS, targets, account=account, why="forecast", delta=model.delta or 0.0)
+    model.fit(ROWS, targets, account=account, why="forecast", delta=getattr(model, "delta", None) or 0.0)
     path = fit_card(model, account, dataset="visits of 2026").save(tmp_path / "card.html")[0]
     card, page = read_card(path)
     findings = check_card(card, account.ledger, page=page)

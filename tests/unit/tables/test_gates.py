@@ -20,11 +20,11 @@ import tallystick as ts
 from tallystick.errors import InvalidInput, Refused, TallystickError
 from tallystick.ledger import Account
 from tallystick.tables import expressions, run
-from tallystick.tables.engines.csvfile import Scratch
 from tallystick.tables.engines.duckdb import DuckEngine
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.parts import Rows, Total
 from tallystick.tables.plan import Plan
+from tallystick.tables.sources import Scratch
 from tallystick.tables.table import Table
 from unit.tables.tables import awkward
 

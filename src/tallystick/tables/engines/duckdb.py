@@ -17,7 +17,7 @@ from tallystick.tables.dialects import UNCHECKED, DuckWords, Words, name
 from tallystick.tables.engines import csvfile
 from tallystick.tables.program import read_stored
 from tallystick.tables.schema import Schema, family
-from tallystick.tables.sources import Source
+from tallystick.tables.sources import Scratch, Source
 
 if TYPE_CHECKING:
     from tallystick.tables.keyset import Upload
@@ -55,7 +55,7 @@ class DuckEngine:
         for setting in ("autoinstall_known_extensions", "autoload_known_extensions"):
             self.connection.execute(f"SET {setting} = false")
         self.connection.execute("SET preserve_insertion_order = false")
-        self.scratch = csvfile.Scratch()
+        self.scratch = Scratch()
         self.connection.execute("SET temp_directory = ?", [str(self.scratch.path)])
         if source.kind == "duckdb":
             path = self.words.render(exp.Literal.string(source.place))

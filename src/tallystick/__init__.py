@@ -21,6 +21,7 @@ _HOMES = {
     "Bounds": "accounting.bounds",
     "PrivacyLoss": "accounting.loss",
     "approx_dp": "accounting.losses",
+    "cyclic": "accounting.losses",
     "discrete_gaussian": "accounting.losses",
     "discrete_laplace": "accounting.losses",
     "discrete_pair": "accounting.losses",
@@ -30,6 +31,7 @@ _HOMES = {
     "gaussian": "accounting.losses",
     "gdp": "accounting.losses",
     "laplace": "accounting.losses",
+    "last_iterate": "accounting.losses",
     "no_loss": "accounting.losses",
     "objective_perturbation": "accounting.losses",
     "pure_dp": "accounting.losses",
@@ -37,6 +39,7 @@ _HOMES = {
     "renyi_dp": "accounting.losses",
     "zcdp": "accounting.losses",
     "selected": "accounting.losses",
+    "shuffled": "accounting.losses",
     "worst": "accounting.losses",
     "Ledger": "ledger.book",
     "Partition": "ledger.partition",
@@ -80,6 +83,7 @@ if TYPE_CHECKING:
     from tallystick.accounting.calibrate import calibrate as calibrate
     from tallystick.accounting.loss import PrivacyLoss as PrivacyLoss
     from tallystick.accounting.losses import approx_dp as approx_dp
+    from tallystick.accounting.losses import cyclic as cyclic
     from tallystick.accounting.losses import discrete_gaussian as discrete_gaussian
     from tallystick.accounting.losses import discrete_laplace as discrete_laplace
     from tallystick.accounting.losses import discrete_pair as discrete_pair
@@ -89,12 +93,14 @@ if TYPE_CHECKING:
     from tallystick.accounting.losses import gaussian as gaussian
     from tallystick.accounting.losses import gdp as gdp
     from tallystick.accounting.losses import laplace as laplace
+    from tallystick.accounting.losses import last_iterate as last_iterate
     from tallystick.accounting.losses import no_loss as no_loss
     from tallystick.accounting.losses import objective_perturbation as objective_perturbation
     from tallystick.accounting.losses import pure_dp as pure_dp
     from tallystick.accounting.losses import randomized_response as randomized_response
     from tallystick.accounting.losses import renyi_dp as renyi_dp
     from tallystick.accounting.losses import selected as selected
+    from tallystick.accounting.losses import shuffled as shuffled
     from tallystick.accounting.losses import worst as worst
     from tallystick.accounting.losses import zcdp as zcdp
     from tallystick.ledger.book import Ledger as Ledger

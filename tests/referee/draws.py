@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable
 
 from referee.expressions import Expression, leaf
+from referee.leaves import LEAVES
 
 Draw = Callable[[random.Random, bool], Expression]
 
@@ -136,6 +137,26 @@ def objective_perturbation(rng: random.Random, wild: bool, replaced: bool | None
     return made.as_replace() if replaced else made
 
 
+def last_iterate(rng: random.Random, wild: bool, replaced: bool | None) -> Expression:
+    """Few steps, which the referee lists one by one; wild ones contract to a point, hardly, or have a tiny domain."""
+    every, passes = rng.choice([(1, 6), (1, 20), (2, 5), (3, 4), (7, 2), (12, 1)])
+    contraction = rng.choice([0.0, 1e-200, 1 - 1e-12, math.nextafter(1, 0)]) if wild else rng.choice([1.0, 0.9, 0.5])
+    diameter = rng.choice([None, None, 1e-6, 1e12] if wild else [None, None, 1.0, 3.0, 0.5])
+    position = rng.choice([None, rng.randint(1, every)])
+    order = rng.choice([f"ts.cyclic(batches={every}, position={position})", f"ts.shuffled(batches={every})"])
+    batches = "None" if every == 1 and often(rng, 0.8) else order
+    after = every - position if position and "cyclic" in batches else 0
+    sigma = a_scale(rng, wild)
+    told = {"contraction": contraction, "sigma": sigma, "diameter": diameter}
+    spoken = ", ".join(f"{name}={value!r}" for name, value in told.items())
+    relation = "replace" if replaced else "add_remove"
+    text = f"ts.last_iterate(steps={every * passes}, {spoken}, batches={batches}, adjacency={relation!r})"
+    truth = LEAVES["last_iterate"]
+    return Expression(
+        text, lambda: truth(every=every, passes=passes, after=after, **told, replaced=bool(replaced)), bool(replaced)
+    )
+
+
 MAKERS: dict[str, Callable[[random.Random, bool, bool | None], Expression]] = {
     "no_loss": lambda rng, wild, rep: leaf("no_loss", replaced=rep),
     "pure_dp": lambda rng, wild, rep: leaf("pure_dp", epsilon=an_epsilon(rng, wild), replaced=rep),
@@ -157,6 +178,7 @@ MAKERS: dict[str, Callable[[random.Random, bool, bool | None], Expression]] = {
     "from_profile": from_profile,
     "discrete_pair": discrete_pair,
     "objective_perturbation": objective_perturbation,
+    "last_iterate": last_iterate,
 }
 
 

@@ -243,6 +243,77 @@ def objective_perturbation(*, sigma: float, ridge: float, replaced: bool = False
     return Truth([((plain,), (plain,)), ((Part(told),), (Part(told.swapped()),))], None, replaced)
 
 
+def last_iterate(
+    *, every: int, passes: int, after: int, contraction: float, sigma: float, diameter: float | None, replaced: bool
+) -> Truth:
+    """Above: every walk over listed steps, in fractions.  Below: X' = cX + u + noise, or one projected step in cells.
+
+    The linear iteration ends in a Gaussian, whose mean moves by A and whose variance is V: mu^2 = A^2/V.
+    """
+    c, s = Fraction(contraction), Fraction(sigma)
+    used = [1 if (len_after - after) % every == 0 else 0 for len_after in range(every * passes)]
+    weights = [c**k for k in range(len(used))]  # both lists count backwards: k steps are still to come
+    above = _root(least_walk(used, weights, s, None if diameter is None else Fraction(diameter), c)) * (
+        1 + arb(2) ** -36
+    )
+    top = _gaussian_part(max(above, arb("1e-29")).upper())
+    first = max(k for k, use in enumerate(used) if use)
+    if diameter is None:
+        moved = sum(w for use, w in zip(used, weights, strict=True) if use)
+        spread = s**2 * sum(w**2 for w in weights[: first + 1])
+        below = _gaussian_part((_root(moved**2 / spread) * (1 - arb(2) ** -60)).lower())
+        return Truth([((below,), (below,))], ((top,), (top,)), replaced)
+    if after:
+        return Truth([((), ())], ((top,), (top,)), replaced)
+    told = Part(_projected_step(ball(sigma), diameter))
+    return Truth([((told,), (told,))], ((top,), (top,)), replaced)
+
+
+def least_walk(
+    used: list[int], weights: list[Fraction], s: Fraction, diameter: Fraction | None, c: Fraction
+) -> Fraction:
+    """The least sum of squares over all walks, from every step at which a domain or the drift bounds the shift."""
+    total, found = len(used), []
+    for steps in range(1, total + 1) if diameter is not None else [total]:
+        drift = sum((c ** (k - steps) for k in range(steps, total) if used[k]), Fraction(0))
+        start = drift if diameter is None else min(drift, diameter)
+        heights, widths = [weights[steps - 1] * c * start], [Fraction(0)]
+        for k in reversed(range(steps)):
+            heights.append(heights[-1] + used[k] * weights[k])
+            widths.append(widths[-1] + (weights[k] * s) ** 2)
+        heights[0] = Fraction(0)
+        found.append(_gift_wrapped(widths, heights))
+    return min(found)
+
+
+def _gift_wrapped(widths: list[Fraction], heights: list[Fraction]) -> Fraction:
+    """Along the greatest convex minorant: from each of its points the next is the one of least slope."""
+    here, square = 0, Fraction(0)
+    while here < len(widths) - 1 and widths[-1] > widths[here]:
+        ahead = [k for k in range(here + 1, len(widths)) if widths[k] > widths[here]]
+        slope, _, there = min(((heights[k] - heights[here]) / (widths[k] - widths[here]), -k, k) for k in ahead)
+        square += slope * (heights[there] - heights[here])
+        here = there
+    return square
+
+
+def _root(square: Fraction) -> arb:
+    return (ball(square.numerator) / ball(square.denominator)).sqrt()
+
+
+def _gaussian_part(mu: arb) -> Part:
+    return Part(Gaussian(mu), 1, _term("gdp", mu=float(mu)))
+
+
+def _projected_step(s: arb, diameter: float) -> Finite:
+    """The last step alone: 0 or 1 plus noise, projected to a domain around them, told in cells."""
+    ends = [0.5 + diameter * (k / 16 - 0.5) for k in range(17)][:-1]
+    tails = [(normal_tail((ball(t) - 1) / s), normal_tail(ball(t) / s)) for t in reversed(ends)]
+    steps = [(ZERO, ZERO), *tails[:-1], (ONE, ONE)]
+    cells = [(p1 - p0, q1 - q0) for (p0, q0), (p1, q1) in itertools.pairwise(steps)]
+    return Finite(tidy(joined_cells(cells)))
+
+
 LEAVES: dict[str, Callable[..., Truth]] = {
     f.__name__: f
     for f in (
@@ -262,5 +333,6 @@ LEAVES: dict[str, Callable[..., Truth]] = {
         from_profile,
         discrete_pair,
         objective_perturbation,
+        last_iterate,
     )
 }

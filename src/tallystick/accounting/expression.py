@@ -246,7 +246,8 @@ def _is_loss(value: Value) -> bool:
 def _kind(value: Value) -> str:
     if _is_loss(value):
         return "a loss"
-    return {int: "a number", float: "a number", str: "a string", list: "a list", dict: "a dict"}[type(value)]
+    kinds = {int: "a number", float: "a number", str: "a string", list: "a list", dict: "a dict"}
+    return kinds.get(type(value), "an order of batches")
 
 
 def _signature(function: Callable[..., Value]) -> str:

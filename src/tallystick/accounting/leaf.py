@@ -183,6 +183,10 @@ class Leaf(ABC):
         squared = self.squared_mu()
         return None if squared is None else (squared / 2, Fraction(0))
 
+    def conditions(self) -> str:
+        """What must hold for its numbers beyond what its name says, in words; ``explain_computation`` repeats it."""
+        return ""
+
     def limit(self) -> Limit | None:
         """The budget it names when it is given as one, or None."""
         return None

@@ -331,13 +331,13 @@ def _like(array: Array, read: Callable[[float], float]) -> Any:
     return np.array([read(float(v)) for v in array.ravel()]).reshape(array.shape)
 
 
-Maker = TypeVar("Maker", bound=Callable[..., PrivacyLoss])
-CONSTRUCTORS: dict[str, Callable[..., PrivacyLoss]] = {}
-"""What makes a loss, by the name it has in expressions."""
+Maker = TypeVar("Maker", bound=Callable[..., Any])
+CONSTRUCTORS: dict[str, Callable[..., Any]] = {}
+"""What makes a loss, or an argument of one, by the name it has in expressions."""
 
 
 def constructor(function: Maker) -> Maker:
-    """Make a function that returns a loss a word of the expression language."""
+    """Make a function that returns a loss, or an argument of one, a word of the expression language."""
     CONSTRUCTORS[function.__name__] = function
     return function
 

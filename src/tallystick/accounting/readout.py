@@ -197,6 +197,7 @@ class Reader:
         lines = [f"{side.direction.value}: {side.explain()}" for side in self.sides]
         if self.loss.group > 1:
             lines.append(f"groups of {self.loss.group}: trade-off functions are chained")
+        lines += [words for leaf, _ in self.loss.terms if (words := leaf.conditions())]
         return "\n".join(lines)
 
 

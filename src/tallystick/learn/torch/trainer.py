@@ -23,6 +23,7 @@ from torch import nn
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput, Refused
 from tallystick.learn.torch.batches import Batch, Examples
+from tallystick.learn.torch.correlated import CorrelatedNoise
 from tallystick.learn.torch.engine import Engine, Loss
 from tallystick.learn.torch.noise import LatticeNoise
 from tallystick.learn.torch.together import Team
@@ -49,6 +50,8 @@ class Trainer:
     ``noise`` is ``"secure"`` (cryptographic bits, floating-point law) or ``"exact"``; ``pay`` is ``"whole"`` (the plan
     is charged before the first step) or ``"blocks"`` (each block of ``block`` steps is, so that stopping early saves
     the rest). Without an account nothing is recorded. ``slow`` allows models that the engine does not know.
+    ``correlated`` noise, for cyclic plans, costs the same and mostly cancels in the sum of the steps; it remembers as
+    many gradients as a turn has steps.
     """
 
     def __init__(
@@ -66,6 +69,7 @@ class Trainer:
         pay: str = "whole",
         block: int | None = None,
         slow: bool = False,
+        correlated: bool = False,
     ) -> None:
         if not isinstance(plan, SgdPlan):
             raise InvalidInput("plan", type(plan).__name__, "a plan made by ts.learn.sgd_plan(...)")
@@ -74,7 +78,12 @@ class Trainer:
         self.engine = Engine(model, loss, slow=slow)
         self.plan, self.clip = plan, check.positive("clip", clip)
         self.model, self.optimizer = model, self._checked(optimizer)
-        self.noise = LatticeNoise(plan.noise_multiplier, self.clip, sum(self.engine.sizes), noise)
+        size = sum(self.engine.sizes)
+        self.noise: LatticeNoise | CorrelatedNoise = LatticeNoise(plan.noise_multiplier, self.clip, size, noise)
+        if correlated:
+            if plan.batches != "cyclic" or noise != "secure":
+                raise InvalidInput("correlated", True, "a plan with cyclic batches, and secure noise")
+            self.noise = CorrelatedNoise(plan.noise_multiplier, self.clip, size, plan.turn)
         self.team = Team()
         self.team.same_start(self.engine.parameters)
         if self.team.size > 1 and plan.batches == "fixed":
@@ -116,6 +125,7 @@ class Trainer:
     def facts(self) -> list[tuple[str, str]]:
         """What a card says about the run; all of it is public."""
         source = {"secure": "cryptographic bits, floating-point law", "exact": "cryptographic bits, exact law"}
+        alike = ", correlated over a turn" if isinstance(self.noise, CorrelatedNoise) else ""
         return [
             ("model", f"{type(self.model).__name__} with {sum(self.engine.sizes):,} trained parameters"),
             ("optimizer", type(self.optimizer).__name__),
@@ -124,7 +134,10 @@ class Trainer:
             ("steps", f"{self.taken:,} of {self.plan.steps:,} taken"),
             ("divisor", f"{self.plan.expected_batch:g}, declared"),
             ("clip", f"every example's gradient to norm {self.clip:g}"),
-            ("noise", f"{self.plan.noise_multiplier:.6g} times the clip and 1/4096 more; {source[self.noise.kind]}"),
+            (
+                "noise",
+                f"{self.plan.noise_multiplier:.6g} times the clip and 1/4096 more; {source[self.noise.kind]}{alike}",
+            ),
         ]
 
     @property

@@ -23,56 +23,68 @@ from tallystick.learn.training import SgdPlan
 
 warnings.simplefilter("ignore")
 torch.set_num_threads(1)
-rank, size, folder, case = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
+rank, size, folder = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 if size > 1:
-    processes.init_process_group("gloo", init_method=f"file://{folder}/meet-{case}", rank=rank, world_size=size)
+    processes.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=size)
 x = torch.randn(60, 50, generator=torch.Generator().manual_seed(1))
 y = (x[:, 0] > 0).long()
-cut = {"split": [slice(0, 40), slice(40, 60)], "uneven": [slice(0, 0), slice(0, 60)]}.get(case, [slice(0, 0)] * 2)
-mine = slice(0, 60) if size == 1 else cut[rank]
-noise = 5.0 if case == "noise" else 0.002
-torch.manual_seed(rank)
-model = nn.Linear(50, 40)
-if size == 1:
-    torch.manual_seed(0)
-    model = nn.Linear(50, 40)
-account = None
-if rank == 0:
-    limit = 1e-9 if case == "poor" else 4e6
-    account = ts.Ledger(f"{folder}/{case}-{size}.db").open("clinic", budget=ts.renyi_dp({2: limit}))
-start = torch.cat([p.detach().flatten() for p in model.parameters()])
-trainer = ts.learn.torch.Trainer(
-    model, nn.CrossEntropyLoss(reduction="none"), torch.optim.SGD(model.parameters(), lr=1.0),
-    plan=SgdPlan(noise, 1.0, 1 if case == "noise" else 5, 10.0), clip=1.0, account=account,
-    why="test" if rank == 0 else None,
-)
-if size > 1 and case == "noise":
-    start = torch.cat([p.detach().flatten() for p in model.parameters()])
-try:
-    trainer.fit((x[mine], y[mine]))
-except ts.errors.TallystickError as problem:
-    print(json.dumps({"problem": type(problem).__name__}))
-    sys.exit()
-end = torch.cat([p.detach().flatten() for p in model.parameters()])
-charges = len(account.history()) if account else 0
-moved = float((end - start).std())
-print(json.dumps({"end": end.tolist(), "moved": moved, "taken": trainer.taken, "charges": charges}))
+nothing, everything = slice(0, 0), slice(0, 60)
+SHARDS = {"split": [slice(0, 40), slice(40, 60)], "uneven": [nothing, everything]}
+
+
+def flat(model):
+    return torch.cat([p.detach().flatten() for p in model.parameters()])
+
+
+def trained(case):
+    mine = everything if size == 1 else SHARDS.get(case, [nothing, nothing])[rank]
+    torch.manual_seed(rank)
+    model, account = nn.Linear(50, 40), None
+    if rank == 0:
+        limit = 1e-9 if case == "poor" else 4e6
+        account = ts.Ledger(f"{folder}/{case}-{size}.db").open("clinic", budget=ts.renyi_dp({2: limit}))
+    plan = SgdPlan(5.0, 1.0, 1, 10.0) if case == "noise" else SgdPlan(0.002, 1.0, 5, 10.0)
+    optimizer, loss = torch.optim.SGD(model.parameters(), lr=1.0), nn.CrossEntropyLoss(reduction="none")
+    why = "test" if rank == 0 else None
+    trainer = ts.learn.torch.Trainer(model, loss, optimizer, plan=plan, clip=1.0, account=account, why=why)
+    start = flat(model)
+    try:
+        trainer.fit((x[mine], y[mine]))
+    except ts.errors.TallystickError as problem:
+        return {"problem": type(problem).__name__}
+    moved, charges = float((flat(model) - start).std()), len(account.history()) if account else 0
+    return {"end": flat(model).tolist(), "moved": moved, "taken": trainer.taken, "charges": charges}
+
+
+print(json.dumps({case: trained(case) for case in sys.argv[4:]}))
 """
 
 
-def trained(folder: Path, case: str, size: int) -> list[dict[str, Any]]:
+def trained(folder: Path, size: int, *cases: str) -> list[dict[str, Any]]:
     words = [sys.executable, "-c", WORKER]
     running = [
-        subprocess.Popen([*words, str(rank), str(size), str(folder), case], stdout=subprocess.PIPE, text=True)
+        subprocess.Popen([*words, str(rank), str(size), str(folder), *cases], stdout=subprocess.PIPE, text=True)
         for rank in range(size)
     ]
     return [json.loads(each.communicate(timeout=120)[0].splitlines()[-1]) for each in running]
 
 
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """What each of two processes ended with, in every case."""
+    return trained(tmp_path_factory.mktemp("two"), 2, "split", "uneven", "noise", "poor")
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What one process with all examples ended with."""
+    found: dict[str, Any] = trained(tmp_path_factory.mktemp("one"), 1, "split")[0]["split"]
+    return found
+
+
 @pytest.mark.parametrize("case", ["split", "uneven"])
-def test_two_processes_reach_what_one_reaches(tmp_path: Path, case: str) -> None:
-    first, second = trained(tmp_path, case, 2)
-    (alone,) = trained(tmp_path, case, 1)
+def test_two_processes_reach_what_one_reaches(both: list[dict[str, Any]], alone: dict[str, Any], case: str) -> None:
+    first, second = both[0][case], both[1][case]
     assert first["end"] == second["end"]
     apart = torch.tensor(first["end"]) - torch.tensor(alone["end"])
     assert float(apart.std()) < 2 * 0.0002 * 10**0.5  # the noise of both runs, and next to it what was learned
@@ -81,13 +93,12 @@ def test_two_processes_reach_what_one_reaches(tmp_path: Path, case: str) -> None
     assert first["charges"] == alone["charges"] > 0
 
 
-def test_the_noise_of_two_processes_is_drawn_once(tmp_path: Path) -> None:
-    first, second = trained(tmp_path, "noise", 2)
+def test_the_noise_of_two_processes_is_drawn_once(both: list[dict[str, Any]]) -> None:
+    first, second = both[0]["noise"], both[1]["noise"]
     assert first["end"] == second["end"]
     assert first["moved"] == pytest.approx(5.0 / 10.0, rel=0.08)  # 2,040 draws; two draws would give 1.41 times that
 
 
-def test_everybody_stops_when_the_account_cannot_pay(tmp_path: Path) -> None:
-    first, second = trained(tmp_path, "poor", 2)
-    assert first["problem"] == "BudgetExceeded"
-    assert second["problem"] == "Refused"
+def test_everybody_stops_when_the_account_cannot_pay(both: list[dict[str, Any]]) -> None:
+    assert both[0]["poor"] == {"problem": "BudgetExceeded"}
+    assert both[1]["poor"] == {"problem": "Refused"}

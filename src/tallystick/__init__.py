@@ -34,12 +34,14 @@ _HOMES = {
     "last_iterate": "accounting.losses",
     "no_loss": "accounting.losses",
     "objective_perturbation": "accounting.losses",
+    "poisson": "accounting.losses",
     "pure_dp": "accounting.losses",
     "randomized_response": "accounting.losses",
     "renyi_dp": "accounting.losses",
     "zcdp": "accounting.losses",
     "selected": "accounting.losses",
     "shuffled": "accounting.losses",
+    "subset": "accounting.losses",
     "worst": "accounting.losses",
     "Ledger": "ledger.book",
     "Partition": "ledger.partition",
@@ -96,11 +98,13 @@ if TYPE_CHECKING:
     from tallystick.accounting.losses import last_iterate as last_iterate
     from tallystick.accounting.losses import no_loss as no_loss
     from tallystick.accounting.losses import objective_perturbation as objective_perturbation
+    from tallystick.accounting.losses import poisson as poisson
     from tallystick.accounting.losses import pure_dp as pure_dp
     from tallystick.accounting.losses import randomized_response as randomized_response
     from tallystick.accounting.losses import renyi_dp as renyi_dp
     from tallystick.accounting.losses import selected as selected
     from tallystick.accounting.losses import shuffled as shuffled
+    from tallystick.accounting.losses import subset as subset
     from tallystick.accounting.losses import worst as worst
     from tallystick.accounting.losses import zcdp as zcdp
     from tallystick.ledger.book import Ledger as Ledger

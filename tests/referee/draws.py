@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Callable
 
+from referee import worlds
 from referee.expressions import Expression, leaf
 from referee.leaves import LEAVES
 
@@ -152,9 +153,22 @@ def last_iterate(rng: random.Random, wild: bool, replaced: bool | None) -> Expre
     relation = "replace" if replaced else "add_remove"
     text = f"ts.last_iterate(steps={every * passes}, {spoken}, batches={batches}, adjacency={relation!r})"
     truth = LEAVES["last_iterate"]
+    if not wild and often(rng, 0.15):
+        sample = "ts.subset(batch=1, population=4)" if replaced else "ts.poisson(rate=0.25)"
+        return Expression(
+            f"ts.last_iterate(steps=8, {spoken}, batches={sample}, delta=1e-5, adjacency={relation!r})",
+            lambda: sampled_last_step(LEAVES["gaussian"](sigma=sigma, replaced=bool(replaced)), bool(replaced)),
+            bool(replaced),
+        )
     return Expression(
         text, lambda: truth(every=every, passes=passes, after=after, **told, replaced=bool(replaced)), bool(replaced)
     )
+
+
+def sampled_last_step(step: worlds.Truth, replaced: bool) -> worlds.Truth:
+    """An iteration that forgets all but its last step is a witness; the referee knows nothing above."""
+    found = worlds.subset(step, 1, 4) if replaced else worlds.sampled(step, 0.25)
+    return worlds.Truth(found.variants, None, replaced)
 
 
 MAKERS: dict[str, Callable[[random.Random, bool, bool | None], Expression]] = {

@@ -27,7 +27,7 @@ LEAF_PARAMETERS = {
     "from_profile": {"f"},
     "discrete_pair": {"p", "q"},
     "objective_perturbation": {"sigma", "ridge"},
-    "last_iterate": {"steps", "contraction", "sigma", "diameter", "batches"},
+    "last_iterate": {"steps", "contraction", "sigma", "diameter", "batches", "delta"},
 }
 
 

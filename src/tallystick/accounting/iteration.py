@@ -12,10 +12,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput
-from tallystick.rounding import up
+from tallystick.rounding import double_above, up
 
 LEAST_MU = 1e-30
 """No smaller mu is claimed: below it the squares of weights leave the range of doubles."""
@@ -124,6 +125,35 @@ def _tail(r: int, uses: int, every: int, after: int, c: float, sigma: float, dia
     apart = min(math.inf if diameter is None else diameter, powers(every * rate, uses - r))
     quiet = scale * c ** (2 * every * (r - 1)) * powers(2.0 * rate, every - 1)
     return minorant([(quiet, apart * c ** (after + every * r)), middle, last])
+
+
+def tail_walk(*, tail: int, steps: int, contraction: float, sigma: float, diameter: float | None) -> float:
+    """mu of walking to zero, in the last ``tail`` of ``steps`` steps, what the steps before can have displaced.
+
+    >>> round(tail_walk(tail=4, steps=10, contraction=1.0, sigma=2.0, diameter=3.0), 9)
+    0.75
+    """
+    rate = math.log(contraction) if contraction > 0.0 else -math.inf
+    apart = min(math.inf if diameter is None else diameter, powers(rate, steps - tail))
+    return _rounded((apart * contraction**tail) ** 2 / (sigma * sigma * powers(2.0 * rate, tail)), 64)
+
+
+def gradient_step_lipschitz(*, step_size: float, smoothness: float, strong_convexity: float = 0.0) -> float:
+    """The Lipschitz constant of x -> x - step_size gradient(x), rounded up: the ``contraction`` of a gradient step.
+
+    Of a convex objective whose gradient has Lipschitz constant ``smoothness``; steps beyond 2/smoothness are refused.
+
+    >>> round(gradient_step_lipschitz(step_size=0.5, smoothness=1, strong_convexity=0.1), 9)
+    0.95
+    """
+    steep = check.positive("smoothness", smoothness)
+    flat = check.between("strong_convexity", strong_convexity, 0.0, steep)
+    size = check.positive("step_size", step_size)
+    if Fraction(size) * Fraction(steep) > 2:
+        raise InvalidInput(
+            "step_size", step_size, f"at most 2/smoothness = {2.0 / steep:g}: longer steps do not contract"
+        )
+    return double_above(max(1 - Fraction(size) * Fraction(flat), Fraction(size) * Fraction(steep) - 1))
 
 
 def powers(rate: float, count: int) -> float:

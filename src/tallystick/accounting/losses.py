@@ -14,7 +14,9 @@ from tallystick.accounting.leaves.gaussian import gdp as gdp
 from tallystick.accounting.leaves.laplace import laplace as laplace
 from tallystick.accounting.leaves.last_iterate import cyclic as cyclic
 from tallystick.accounting.leaves.last_iterate import last_iterate as last_iterate
+from tallystick.accounting.leaves.last_iterate import poisson as poisson
 from tallystick.accounting.leaves.last_iterate import shuffled as shuffled
+from tallystick.accounting.leaves.last_iterate import subset as subset
 from tallystick.accounting.leaves.nested import worst as worst
 from tallystick.accounting.leaves.objective import objective_perturbation as objective_perturbation
 from tallystick.accounting.leaves.pure import approx_dp as approx_dp

@@ -163,7 +163,7 @@ def test_text_longer_than_the_limit_is_refused_before_it_is_parsed() -> None:
 def test_every_constructor_the_reader_knows_exists_and_every_constructor_is_known() -> None:
     assert all(getattr(ts, name) is CONSTRUCTORS[name] for name in CONSTRUCTORS)
     functions = [getattr(ts, name) for name in ts.__all__ if inspect.isfunction(getattr(ts, name))]
-    returned = ("PrivacyLoss", "Cyclic", "Shuffled")  # a loss, or an argument of one
+    returned = ("PrivacyLoss", "Cyclic", "Shuffled", "Poisson", "Subset")  # a loss, or an argument of one
     makers = {f.__name__ for f in functions if f.__annotations__["return"] in returned}
     assert {*CONSTRUCTORS} == makers
 

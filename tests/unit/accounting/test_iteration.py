@@ -13,7 +13,8 @@ from scipy.optimize import minimize
 from scipy.special import ndtr
 
 import tallystick as ts
-from tallystick.accounting.iteration import Step, minorant, recurring, walk
+from tallystick.accounting.expression import read_loss
+from tallystick.accounting.iteration import Step, gradient_step_lipschitz, minorant, recurring, walk
 from tallystick.accounting.loss import PrivacyLoss
 from tallystick.errors import InvalidInput
 
@@ -217,3 +218,66 @@ def test_it_composes_and_converts_as_the_gaussian_it_is() -> None:
     assert loss.for_groups(3).gdp_bound() == pytest.approx(3 * mu, rel=1e-12)
     assert isinstance(loss.as_replace(), PrivacyLoss)
     assert loss.as_replace().gdp_bound() == pytest.approx(2 * mu, rel=1e-12)
+
+
+def sampled_grid_delta(rate: float, sigma: float, diameter: float, steps: int, epsilon: float) -> float:
+    """Both orders of delta of x -> clip(x + Bernoulli + noise) against the same without the record, on a grid."""
+    x = np.linspace(0.0, diameter, 801)
+    edges = np.concatenate([[-np.inf], (x[1:] + x[:-1]) / 2, [np.inf]])
+    still, moved = (np.diff(ndtr((edges[None] - (x + by)[:, None]) / sigma), axis=1) for by in (0.0, 1.0))
+    p = q = np.eye(len(x))[0]
+    for _ in range(steps):
+        p, q = p @ ((1 - rate) * still + rate * moved), q @ still
+    a = math.exp(epsilon)
+    return max(float(np.maximum(0, p - a * q).sum()), float(np.maximum(0, q - a * p).sum()))
+
+
+def test_sampled_batches_bound_exact_laws_and_gain_on_plain_composition() -> None:
+    # q = .2, s = .5, D = .2, domain .5, 60 steps, in units of D: the case of the design notes.
+    loss = ts.last_iterate(steps=60, contraction=1, sigma=2.5, diameter=2.5, batches=ts.poisson(rate=0.2), delta=0.08)
+    plain = 60 * ts.gaussian(sigma=2.5).sampled(rate=0.2)
+    assert loss.delta(epsilon=0.5) < 0.85 * plain.delta(epsilon=0.5)
+    long = {"steps": 10_000, "contraction": 1, "sigma": 2, "diameter": 5, "batches": ts.poisson(rate=0.01)}
+    steps = 10_000 * ts.gaussian(sigma=2).sampled(rate=0.01)
+    assert ts.last_iterate(**long, delta=1e-5).epsilon(delta=1e-5) < steps.epsilon(delta=1e-5) / 2.3
+    for epsilon in (0.1, 0.25, 0.5, 1.0):
+        assert sampled_grid_delta(0.2, 2.5, 2.5, 60, epsilon) <= loss.delta(epsilon=epsilon)
+
+
+def test_sampled_batches_are_a_sum_that_reads_back_and_never_above_plain_composition_at_delta() -> None:
+    rng = random.Random(5)
+    for _ in range(4):
+        steps, sigma, c = rng.choice([1, 30, 500]), rng.uniform(1, 5), rng.choice([1.0, 0.9])
+        for batches, who in ((ts.poisson(rate=0.05), "add_remove"), (ts.subset(batch=5, population=100), "replace")):
+            given = {"steps": steps, "contraction": c, "sigma": sigma, "diameter": 4.0, "adjacency": who}
+            loss = ts.last_iterate(**given, batches=batches, delta=1e-5)
+            one = ts.gaussian(sigma=sigma, adjacency=who)
+            plain = one.sampled(rate=0.05) if who == "add_remove" else one.subset(batch=5, population=100)
+            assert loss.epsilon(delta=1e-5) <= (steps * plain).epsilon(delta=1e-5)
+            assert read_loss(str(loss)) == loss
+            assert loss.adjacency.value == who
+
+
+def test_sampled_batches_need_a_delta_and_the_right_neighbours() -> None:
+    given = {"steps": 10, "contraction": 0.9, "sigma": 2}
+    for changed in (
+        {"batches": ts.poisson(rate=0.1)},
+        {"batches": ts.poisson(rate=0.1), "delta": 0},
+        {"batches": ts.poisson(rate=0.1), "delta": 1e-5, "adjacency": "replace"},
+        {"batches": ts.subset(batch=1, population=9), "delta": 1e-5},
+        {"delta": 1e-5},
+    ):
+        with pytest.raises(InvalidInput):
+            ts.last_iterate(**given, **changed)
+
+
+def test_a_gradient_step_contracts_up_to_two_over_the_smoothness() -> None:
+    assert gradient_step_lipschitz(step_size=2, smoothness=1) == 1.0
+    assert gradient_step_lipschitz(step_size=1.5, smoothness=1, strong_convexity=1) == 0.5
+    assert gradient_step_lipschitz(step_size=0.1, smoothness=1, strong_convexity=0.1) >= 1 - Fraction(0.1) ** 2
+    for step_size in (2.0000001, math.inf, 0.0, -1.0):
+        with pytest.raises(InvalidInput):
+            gradient_step_lipschitz(step_size=step_size, smoothness=1)
+    # The step itself, on quadratics between the two curvatures, stretches no difference by more.
+    for curvature in np.linspace(0.1, 1.0, 50):
+        assert abs(1 - 1.7 * curvature) <= gradient_step_lipschitz(step_size=1.7, smoothness=1, strong_convexity=0.1)

@@ -109,6 +109,7 @@ from tallystick.theorems.groups import (
     replace_from_add_remove,
     replace_tradeoff,
 )
+from tallystick.theorems.iteration import contraction_reduction, noisy_gradient_descent, shift_reduction
 from tallystick.theorems.moments import (
     gaussian_log_moment,
     log_moment,
@@ -224,6 +225,7 @@ __all__ = [
     "classical_gaussian_sigma",
     "composed_characteristic_function",
     "composed_directions_delta",
+    "contraction_reduction",
     "count_vector_noise",
     "counts_sensitivity",
     "delta_of_loss_cdfs",
@@ -275,6 +277,7 @@ __all__ = [
     "moments_delta",
     "moments_epsilon",
     "moments_noise",
+    "noisy_gradient_descent",
     "normal_tv",
     "optimal_composition_delta",
     "optimal_composition_epsilon",
@@ -314,6 +317,7 @@ __all__ = [
     "sampled_gaussian_limit_mu",
     "sampled_gaussian_log_moment",
     "sampling_rate_for",
+    "shift_reduction",
     "small_epsilon_tv",
     "softmax_perturbation_delta",
     "step_epsilon",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import tallystick as ts
@@ -18,6 +19,24 @@ def main() -> None:
     )
     print(plots.save(run, HERE / "steps.svg"))
     print(plots.save(plots.tradeoff(ts.gdp(mu=1)), HERE / "tradeoff.svg"))
+    last = plots.steps(
+        list(iterations()), delta=1e-6, title="Full batches, noise of 50 displacements", highlight="domain of 20"
+    )
+    print(plots.save(last, HERE / "last-iterate.svg"))
+
+
+def iterations() -> Iterator[plots.Curve]:
+    """Every iterate published, and the last one only."""
+    counts = tuple(round(10 ** (k / 4)) for k in range(17))
+    for name, given in {
+        "all iterates": None,
+        "contraction 0.99": {"contraction": 0.99},
+        "domain of 20": {"contraction": 1, "diameter": 20},
+    }.items():
+        losses = [
+            n * ts.gaussian(sigma=50) if given is None else ts.last_iterate(steps=n, sigma=50, **given) for n in counts
+        ]
+        yield plots.Curve(name, counts, tuple(loss.epsilon(delta=1e-6) for loss in losses))
 
 
 if __name__ == "__main__":

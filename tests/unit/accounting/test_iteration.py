@@ -47,13 +47,12 @@ def random_steps(rng: random.Random, count: int) -> list[Step]:
 
 
 def linear_law(steps: list[Step]) -> float:
-    """X' = cX + D + noise: mean and variance of the last iterate in fractions, from the first use on."""
-    mean, variance = Fraction(0), Fraction(0)
+    """X' = cX + D + noise: mean and variance of the last iterate, sums of positive numbers to 1e-14."""
+    mean = variance = 0.0
     for step in steps:
-        c = Fraction(step.contraction)
-        mean = c * mean + Fraction(step.displacement)
-        variance = c * c * variance + Fraction(step.noise) ** 2
-    return math.sqrt(mean**2 / variance)
+        mean = step.contraction * mean + step.displacement
+        variance = step.contraction**2 * variance + step.noise**2
+    return mean / math.sqrt(variance)
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -103,8 +102,8 @@ def test_a_bounded_domain_is_the_best_of_all_tails() -> None:
 
 def test_the_walk_bounds_exact_linear_laws_and_meets_the_steady_one() -> None:
     rng = random.Random(7)
-    for _ in range(400):
-        steps = random_steps(rng, rng.randint(1, 30))
+    for _ in range(10_000):
+        steps = random_steps(rng, rng.randint(1, 12))
         assert walk(steps) >= linear_law(steps) * (1 - 1e-14)
         steady = [steps[0]] * len(steps)
         if steps[0].displacement > 0:

@@ -190,3 +190,13 @@ def test_moments_that_are_known_at_knots_only_are_refused(loss: ts.PrivacyLoss) 
     for read in (lambda: variable.mean, lambda: variable.variance, lambda: variable.characteristic_function(0.5)):
         with pytest.raises(NotComputable, match="moments"):
             read()
+
+
+def test_moments_of_narrow_noise_with_a_huge_shift_do_not_cancel() -> None:
+    """The variance was that of rounded losses of 5e18, a part in 10^8 off; the noise itself has few points."""
+    mp.mp.dps = 40
+    weights = {x: mp.exp(-(mp.mpf(x) ** 2) / (2 * mp.mpf(0.3) ** 2)) for x in range(-20, 21)}
+    second = mp.fsum(w * x * x for x, w in weights.items()) / mp.fsum(weights.values())
+    truth = mp.mpf(10) ** 9 * (mp.mpf(10) ** 9 / mp.mpf(0.3) ** 2) ** 2 * second
+    found = (10**9 * ts.discrete_gaussian(sigma=0.3, sensitivity=10**9)).privacy_loss(ts.Direction.REMOVE)
+    assert found.variance == pytest.approx(float(truth), rel=1e-13)

@@ -63,9 +63,15 @@ class DiscreteGaussian(Leaf):
         return self.sensitivity / math.sqrt(self.sigma**2 - 4.0) * (1.0 + 1e-14)
 
     def moments(self) -> tuple[float, float] | None:
-        """The loss is linear in noise of mean 0, whose variance is sigma^2 up to e^-177 (Poisson summation)."""
+        """The loss is linear in noise of mean 0, of variance sigma^2 up to e^-177 beyond 3 (Poisson summation)."""
         shift = self.sensitivity / self.sigma
-        return (0.5 * shift * shift, shift * shift) if self.sigma > 3.0 else None
+        if self.sigma > 3.0:
+            return 0.5 * shift * shift, shift * shift
+        points = range(1, math.ceil(REACH * self.sigma) + 2)
+        weights = [math.exp(-0.5 * (x / self.sigma) ** 2) for x in points]
+        second = 2.0 * math.fsum(w * x * x for w, x in zip(weights, points, strict=True))
+        spread = second / (1.0 + 2.0 * math.fsum(weights)) / self.sigma**2
+        return 0.5 * shift * shift, shift * shift * spread
 
     def replaced(self) -> Leaf | None:
         return self.grouped(2)

@@ -133,15 +133,7 @@ class Replaced(Leaf):
         return _replaced_pair(self.terms)
 
     def renyi_above(self, direction: Direction, order: float) -> float:
-        """The triangle inequality of divergences (Mironov 2017, Proposition 11) at some orders from this one on."""
-        steps = (Direction.REMOVE, Direction.ADD)
-        found = []
-        for a, p in ((max(order, least), p) for least in (1.0, 1.5, 2.0, 3.0) for p in (1.25, 1.5, 2.0, 3.0)):
-            factor, later = (a - 1.0 / p) / (a - 1.0), p / (p - 1.0) * (a - 1.0 / p)
-            for one, two in (steps, steps[::-1]):
-                there, back = _divergence(self.terms, one, p * a), _divergence(self.terms, two, later)
-                found.append((factor * there + back) * (1.0 + 1e-13))
-        return min(found)
+        return _chained_renyi(self.terms, order)
 
     @property
     def depth(self) -> int:
@@ -344,6 +336,18 @@ def _crossings(epsilon: Array, heights: Array) -> Array:
 def _worst_pair(members: tuple[Terms, ...], direction: Direction) -> DominatingPair:
     ahead, behind = (worst_half([(terms, way) for terms in members]) for way in (direction, direction.other))
     return pair_of_halves(ahead, behind)
+
+
+@lru_cache(maxsize=1024)
+def _chained_renyi(terms: Terms, order: float) -> float:
+    """The triangle inequality of divergences (Mironov 2017, Proposition 11), at this order or the least tame one."""
+    found = []
+    for a, p in ((a, p) for a in {max(order, 1.5), max(order, 3.0)} for p in (1.25, 2.0)):
+        factor, later = (a - 1.0 / p) / (a - 1.0), p / (p - 1.0) * (a - 1.0 / p)
+        for one, two in ((Direction.REMOVE, Direction.ADD), (Direction.ADD, Direction.REMOVE)):
+            there, back = _divergence(terms, one, p * a), _divergence(terms, two, later)
+            found.append((factor * there + back) * (1.0 + 1e-13))
+    return min(found)
 
 
 @lru_cache(maxsize=64)

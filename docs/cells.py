@@ -37,6 +37,7 @@ LEAVES: dict[str, Make] = {
     "from_profile": lambda who: ts.from_profile([(0, 0.5), (1, 0.0625)], adjacency=who),
     "discrete_pair": lambda who: ts.discrete_pair([0.75, 0.25], [0.5, 0.5], adjacency=who),
     "objective_perturbation": lambda who: _perturbed(who),
+    "shift_walk": lambda who: ts.shift_walk(tail=4, steps=9, contraction=0.9, sigma=2, adjacency=who),
     "last_iterate": lambda who: ts.last_iterate(steps=9, contraction=0.9, sigma=2, adjacency=who),
 }
 HERE, THERE = "add_remove", "replace"
@@ -92,6 +93,7 @@ PAIRS: dict[str, tuple[str, str]] = {
         "i",
         "N(mu, 1) against N(0, 1), mu by the shift walk, rounded up ([last iterate](last-iterate.md))",
     ),
+    "ShiftWalk": ("i", ""),
     "Sampled": ("s", "mixtures of both laws of what is sampled ([Poisson sampling](poisson-sampling.md), Regimes)"),
     "Truncated": (
         "c",

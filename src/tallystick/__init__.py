@@ -40,6 +40,7 @@ _HOMES = {
     "renyi_dp": "accounting.losses",
     "zcdp": "accounting.losses",
     "selected": "accounting.losses",
+    "shift_walk": "accounting.losses",
     "shuffled": "accounting.losses",
     "subset": "accounting.losses",
     "worst": "accounting.losses",
@@ -103,6 +104,7 @@ if TYPE_CHECKING:
     from tallystick.accounting.losses import randomized_response as randomized_response
     from tallystick.accounting.losses import renyi_dp as renyi_dp
     from tallystick.accounting.losses import selected as selected
+    from tallystick.accounting.losses import shift_walk as shift_walk
     from tallystick.accounting.losses import shuffled as shuffled
     from tallystick.accounting.losses import subset as subset
     from tallystick.accounting.losses import worst as worst

@@ -138,6 +138,15 @@ def objective_perturbation(rng: random.Random, wild: bool, replaced: bool | None
     return made.as_replace() if replaced else made
 
 
+def shift_walk(rng: random.Random, wild: bool, replaced: bool | None) -> Expression:
+    steps = rng.choice([2, 5, 12])
+    contraction = rng.choice([0.5, math.nextafter(1, 0), 1e-9]) if wild else rng.choice([1.0, 0.9, 0.75])
+    return leaf(
+        "shift_walk", tail=rng.randint(1, steps - 1), steps=steps, contraction=contraction, sigma=a_scale(rng, wild),
+        diameter=rng.choice([None, 0.5, 2.0, 1e9 if wild else 4.0]), replaced=replaced,
+    )  # fmt: skip
+
+
 def last_iterate(rng: random.Random, wild: bool, replaced: bool | None) -> Expression:
     """Few steps, which the referee lists one by one; wild ones contract to a point, hardly, or have a tiny domain."""
     every, passes = rng.choice([(1, 6), (1, 20), (2, 5), (3, 4), (7, 2), (12, 1)])
@@ -192,6 +201,7 @@ MAKERS: dict[str, Callable[[random.Random, bool, bool | None], Expression]] = {
     "from_profile": from_profile,
     "discrete_pair": discrete_pair,
     "objective_perturbation": objective_perturbation,
+    "shift_walk": shift_walk,
     "last_iterate": last_iterate,
 }
 

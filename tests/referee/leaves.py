@@ -269,6 +269,20 @@ def last_iterate(
     return Truth([((told,), (told,))], ((top,), (top,)), replaced)
 
 
+def shift_walk(
+    *, tail: int, steps: int, contraction: float, sigma: float, diameter: float | None, replaced: bool = False
+) -> Truth:
+    """Two iterations x -> cx + noise that start as far apart as the claim allows: two Gaussians of one variance."""
+    c = Fraction(contraction)
+    drift = sum((c**k for k in range(steps - tail)), Fraction(0))
+    apart = drift if diameter is None else min(drift, Fraction(diameter))
+    variance = Fraction(sigma) ** 2 * sum(c ** (2 * k) for k in range(tail))
+    mu = _root((apart * c**tail) ** 2 / variance)
+    below = _gaussian_part((mu * (1 - arb(2) ** -60)).lower())
+    top = _gaussian_part(max(mu * (1 + arb(2) ** -36), arb("1e-29")).upper())
+    return Truth([((below,), (below,))], ((top,), (top,)), replaced)
+
+
 def least_walk(
     used: list[int], weights: list[Fraction], s: Fraction, diameter: Fraction | None, c: Fraction
 ) -> Fraction:
@@ -333,6 +347,7 @@ LEAVES: dict[str, Callable[..., Truth]] = {
         from_profile,
         discrete_pair,
         objective_perturbation,
+        shift_walk,
         last_iterate,
     )
 }

@@ -147,7 +147,14 @@ def impossible(leaf: str, transformation: str, readout: str) -> str | None:
             return LAW_UNKNOWN
         if transformation in ("subset", "worst", "allocated", "nested", "as_replace", "truncated", "selected"):
             return REPLACED_HULL
-        if leaf in ("exponential", "from_tradeoff", "from_profile", "objective_perturbation", "last_iterate"):
+        if leaf in (
+            "exponential",
+            "from_tradeoff",
+            "from_profile",
+            "objective_perturbation",
+            "last_iterate",
+            "shift_walk",
+        ):
             return REPLACED_HULL
         if readout == "privacy_loss.characteristic_function" and leaf in ("discrete_gaussian",):
             return "estimated by moments and cdf"

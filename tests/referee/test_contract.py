@@ -27,6 +27,7 @@ LEAF_PARAMETERS = {
     "from_profile": {"f"},
     "discrete_pair": {"p", "q"},
     "objective_perturbation": {"sigma", "ridge"},
+    "shift_walk": {"tail", "steps", "contraction", "sigma", "diameter"},
     "last_iterate": {"steps", "contraction", "sigma", "diameter", "batches", "delta"},
 }
 

@@ -15,6 +15,7 @@ from tallystick.accounting.leaves.laplace import laplace as laplace
 from tallystick.accounting.leaves.last_iterate import cyclic as cyclic
 from tallystick.accounting.leaves.last_iterate import last_iterate as last_iterate
 from tallystick.accounting.leaves.last_iterate import poisson as poisson
+from tallystick.accounting.leaves.last_iterate import shift_walk as shift_walk
 from tallystick.accounting.leaves.last_iterate import shuffled as shuffled
 from tallystick.accounting.leaves.last_iterate import subset as subset
 from tallystick.accounting.leaves.nested import worst as worst

@@ -170,6 +170,9 @@ def test_the_conditions_and_the_case_are_named() -> None:
     ).explain_computation()
     for told in ("strongly convex", "domain of 3", "shuffled(batches=4)", "Lipschitz", "nothing but the last", "slot"):
         assert told in words
+    sampled = ts.last_iterate(steps=10_000, contraction=0.99, sigma=3, batches=ts.poisson(rate=0.01), delta=1e-5)
+    for told in ("for every sample", "constant 0.99", "nothing but the last", "shift_walk"):
+        assert told in sampled.explain_computation() + str(sampled)
     assert "last iterate" not in ts.gaussian(sigma=1).explain_computation()
 
 

@@ -47,6 +47,7 @@ LOSSES = {
     "replaced": (3 * ts.laplace(scale=1).sampled(rate=0.1) + ts.exponential(epsilon=1)).as_replace(),
     "replaced response": ts.randomized_response(epsilon=1, adjacency="add_remove").as_replace(),
     "objective_perturbation": ts.objective_perturbation(sigma=4.3, ridge=1),
+    "shift_walk": ts.shift_walk(tail=3, steps=50, contraction=0.9, sigma=5, diameter=3),
     "last_iterate": ts.last_iterate(steps=50, contraction=0.9, sigma=5, diameter=3),
     "last_iterate of cyclic batches": ts.last_iterate(
         steps=20, contraction=1, sigma=5, batches=ts.cyclic(batches=10, position=3), **REPLACE

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from tallystick.accounting import check, iteration
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
 from tallystick.accounting.leaf import Leaf, Read, shown, written_call
-from tallystick.accounting.leaves.gaussian import LARGEST_MU, Gdp, gaussian, gaussian_pair, gdp
+from tallystick.accounting.leaves.gaussian import LARGEST_MU, Gdp, gaussian, gaussian_pair
 from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair
 from tallystick.errors import InvalidInput
@@ -143,8 +144,100 @@ def subset(*, batch: int, population: int) -> Subset:
     return Subset(batch, population)
 
 
+class Walked(Leaf):
+    """What a shift walk proves: the Gaussian pair of a mu that was computed and rounded up."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def mu(self) -> float:
+        """What the walk proves, rounded up."""
+
+    def pair(self, direction: Direction) -> DominatingPair:
+        return gaussian_pair(self.mu)
+
+    @property
+    def gaussian_mu(self) -> float:
+        return self.mu
+
+    def replaced(self) -> Leaf | None:
+        return Gdp(self.mu).replaced() if 2.0 * self.mu <= LARGEST_MU else None
+
+    def grouped(self, size: int) -> Leaf | None:
+        return Gdp(self.mu).grouped(size)
+
+    def squared_mu(self, read: Read = as_written) -> Fraction:
+        return Fraction(self.mu) ** 2
+
+    def ball_law(self, ask: Ask) -> BallLaw:
+        from tallystick.numerics.rigorous.continuous import gaussian_law
+
+        return gaussian_law(ask.ball(self.mu), ask.rate, ask.removing)
+
+    def text(self, protects: Protects) -> str:
+        given = ((f.name, getattr(self, f.name)) for f in dataclasses.fields(self))  # type: ignore[arg-type]
+        return written_call(self, protects, *(f"{name}={shown(value)}" for name, value in given if value is not None))
+
+
 @dataclass(frozen=True, slots=True)
-class LastIterate(Leaf):
+class ShiftWalk(Walked):
+    """The first ``steps - tail`` steps, hidden by noise of ``sigma`` displacements in each of the last ``tail``."""
+
+    kind: ClassVar[str] = "shift_walk"
+    tail: int
+    steps: int
+    contraction: float
+    sigma: float
+    diameter: float | None = None
+
+    def __post_init__(self) -> None:
+        check.keep(self, steps=check.count("steps", self.steps, least=2))
+        check.keep(self, tail=check.count("tail", self.tail, least=1, most=self.steps - 1))
+        check.keep(self, contraction=check.between("contraction", self.contraction, 0.0, 1.0))
+        check.keep(self, sigma=check.scale("sigma", self.sigma))
+        if self.diameter is not None:
+            check.keep(self, diameter=check.scale("diameter", self.diameter))
+        if self.mu > LARGEST_MU:
+            raise InvalidInput("sigma", self.sigma, f"noise that makes the walk {LARGEST_MU:g}-GDP at least")
+
+    @property
+    def mu(self) -> float:
+        return _tail_mu(self)
+
+    def conditions(self) -> str:
+        place = "unbounded" if self.diameter is None else f"domain of {shown(self.diameter)} displacements"
+        return (
+            f"last iterate ({place}, sampled batches): what {self.steps - self.tail} steps left is walked to zero in "
+            f"the last {self.tail}, {self.mu:.6g}-GDP, if for every sample a step without the record is Lipschitz with "
+            f"constant {shown(self.contraction)}; the record moves it by at most one displacement; every step has "
+            "fresh Gaussian noise, inside the projection if there is one; nothing but the last iterate is released"
+        )
+
+
+@constructor
+def shift_walk(
+    *,
+    tail: int,
+    steps: int,
+    contraction: float,
+    sigma: float,
+    diameter: float | None = None,
+    adjacency: Any = Adjacency.ADD_REMOVE,
+    unit: str | None = None,
+) -> PrivacyLoss:
+    """The part of ``last_iterate`` with sampled batches that hides what the steps before its tail displaced.
+
+    ``sigma`` is the part of the noise that is spent on this, in units of one record's displacement.
+
+    >>> round(shift_walk(tail=4, steps=10, contraction=1, sigma=2, diameter=3).gdp_bound(), 9)
+    0.75
+    """
+    return loss_of(ShiftWalk(tail, steps, contraction, sigma, diameter), adjacency, unit)
+
+
+@dataclass(frozen=True, slots=True)
+class LastIterate(Walked):
     """``sigma`` (noise of a step) and ``diameter`` (of the domain) in units of one record's displacement."""
 
     kind: ClassVar[str] = "last_iterate"
@@ -178,21 +271,7 @@ class LastIterate(Leaf):
 
     @property
     def mu(self) -> float:
-        """What the shift walk proves, rounded up."""
         return _mu(self)
-
-    def pair(self, direction: Direction) -> DominatingPair:
-        return gaussian_pair(self.mu)
-
-    @property
-    def gaussian_mu(self) -> float:
-        return self.mu
-
-    def replaced(self) -> Leaf | None:
-        return Gdp(self.mu).replaced() if 2.0 * self.mu <= LARGEST_MU else None
-
-    def grouped(self, size: int) -> Leaf | None:
-        return Gdp(self.mu).grouped(size)
 
     def squared_mu(self, read: Read = as_written) -> Fraction:
         # Plain composition of the uses always holds, and is not rounded.
@@ -211,15 +290,6 @@ class LastIterate(Leaf):
         if self.batches is not None:
             needs.append("a removed record leaves its slot empty, and the order does not look at the data")
         return f"last iterate ({case}, {place}, {batches}): {self.mu:.6g}-GDP by the shift walk, if " + "; ".join(needs)
-
-    def ball_law(self, ask: Ask) -> BallLaw:
-        from tallystick.numerics.rigorous.continuous import gaussian_law
-
-        return gaussian_law(ask.ball(self.mu), ask.rate, ask.removing)
-
-    def text(self, protects: Protects) -> str:
-        given = ((f.name, getattr(self, f.name)) for f in dataclasses.fields(self))
-        return written_call(self, protects, *(f"{name}={shown(value)}" for name, value in given if value is not None))
 
     def to_record(self) -> dict[str, Any]:
         names = ("steps", "contraction", "sigma", "diameter")
@@ -263,6 +333,17 @@ def _mu(leaf: LastIterate) -> float:
     )
 
 
+@lru_cache(maxsize=256)
+def _tail_mu(leaf: ShiftWalk) -> float:
+    return iteration.tail_walk(
+        tail=leaf.tail,
+        steps=leaf.steps,
+        contraction=leaf.contraction,
+        sigma=leaf.sigma,
+        diameter=leaf.diameter,
+    )
+
+
 @constructor
 def last_iterate(
     *,
@@ -300,26 +381,20 @@ def _sampled_batches(shape: LastIterate, batches: Poisson | Subset, delta: float
     """A part of the noise walks what earlier steps left to zero, the rest hides the sampled displacements of a tail."""
     plain = shape.steps * batches.of(gaussian(sigma=shape.sigma, **who.about))
     best, least = plain, plain.epsilon(delta=delta)
-    for tail, hiding in _splits(shape, batches.share):
-        mu = iteration.tail_walk(
-            tail=tail,
-            steps=shape.steps,
-            contraction=shape.contraction,
-            sigma=down(shape.sigma * math.sqrt(1.0 - hiding)),
-            diameter=shape.diameter,
-        )
-        sigma = down(shape.sigma * math.sqrt(hiding))
-        if mu > LARGEST_MU or sigma < check.SMALLEST_SCALE:
+    for tail, hiding, mu in _splits(shape, batches.share):
+        walking, rest = (down(shape.sigma * math.sqrt(part)) for part in (1.0 - hiding, hiding))
+        if mu > 0.99 * LARGEST_MU or min(walking, rest) < check.SMALLEST_SCALE:
             continue
-        loss = gdp(mu=mu, **who.about) + tail * batches.of(gaussian(sigma=sigma, **who.about))
+        walk = ShiftWalk(tail, shape.steps, shape.contraction, walking, shape.diameter)
+        loss = loss_of(walk, who.adjacency, who.unit) + tail * batches.of(gaussian(sigma=rest, **who.about))
         found = loss.epsilon(delta=delta)
         if found < least:
             best, least = loss, found
     return best
 
 
-def _splits(shape: LastIterate, share: float) -> list[tuple[int, float]]:
-    """(steps of the tail, part of the variance that hides displacements): the most promising ones by a Gaussian rule.
+def _splits(shape: LastIterate, share: float) -> list[tuple[int, float, float]]:
+    """(steps of the tail, part of the variance that hides displacements, mu of the walk): the most promising ones.
 
     Any choice is a bound; the rule, mu^2 = tail (share/sigma)^2 e^{1/sigma^2}, only says which ones to compute.
     """
@@ -334,5 +409,5 @@ def _splits(shape: LastIterate, share: float) -> list[tuple[int, float]]:
                 diameter=shape.diameter,
             )
             each = 1.0 / (shape.sigma**2 * hiding)
-            ranked.append((walked**2 + tail * share**2 * each * math.exp(min(each, 50.0)), tail, hiding))
-    return [(tail, hiding) for _, tail, hiding in sorted(ranked)[:6]]
+            ranked.append((walked**2 + tail * share**2 * each * math.exp(min(each, 50.0)), tail, hiding, walked))
+    return [best[1:] for best in sorted(ranked)[:6]]

@@ -417,7 +417,10 @@ def allocated(truth: Truth, steps: int) -> Truth:
                 side = (dilated if above else coarse)(side, 48 if steps == 2 else 16)
             if not isinstance(side, Finite):
                 return (Part(Unknown()),), (Part(Unknown()),)
-            whole = side.allocated(steps)
+            try:
+                whole = side.allocated(steps)
+            except TooMany:
+                return (Part(Unknown()),), (Part(Unknown()),)
             return (Part(whole),), (Part(whole.swapped()),)
 
         return epoch

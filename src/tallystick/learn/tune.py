@@ -23,6 +23,7 @@ from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.accounting.leaves.selected import mean_runs
 from tallystick.errors import InvalidInput, Refused
+from tallystick.learn.choose import ModelSelection
 from tallystick.learn.estimator import Answer, Estimator, Recipe
 from tallystick.learn.records import Given, labelled, numbers
 from tallystick.mechanisms.exact.coins import flip
@@ -217,11 +218,22 @@ def marked(model: Any, data: Given) -> Any:
     if classes is not None:
         truth, guess = labelled(data.targets, classes), labelled(predicted, classes)
         return np.where((truth >= 0) & (truth == guess), MARK, 0)
-    bound = float(model.target_bound)
+    low, high = target_range(model)
     with np.errstate(all="ignore"):
-        error = np.clip(predicted, -bound, bound) - numbers(data.targets, -bound, bound)
-        share = 1.0 - (error / (2.0 * bound)) ** 2
+        error = np.clip(predicted, low, high) - numbers(data.targets, low, high)
+        share = 1.0 - (error / (high - low)) ** 2
     return np.rint(MARK * np.clip(np.nan_to_num(share, nan=0.0), 0.0, 1.0)).astype(np.int64)
+
+
+def target_range(model: Any) -> tuple[float, float]:
+    """The declared range of the targets, by which a squared error is measured."""
+    bounds, bound = getattr(model, "target_bounds", None), getattr(model, "target_bound", None)
+    if bounds is not None:
+        return float(bounds[0]), float(bounds[1])
+    allowed = "an estimator that predicts, and declares classes or the range of its targets, to be scored by it"
+    if bound is None or isinstance(model, ModelSelection):
+        raise InvalidInput("estimator", type(model).__name__, allowed)
+    return -float(bound), float(bound)
 
 
 class Tuned(Estimator):
@@ -258,8 +270,9 @@ class Tuned(Estimator):
                 models.append(clone(self.estimator).set_params(**settings))
             except ValueError as problem:
                 raise InvalidInput("candidates", settings, str(problem)) from None
-        if not all(hasattr(model, "classes") or hasattr(model, "target_bound") for model in models):
-            raise InvalidInput("estimator", self.estimator, "one that declares classes or a target bound, to be scored")
+        for model in models:
+            if getattr(model, "classes", None) is None:
+                target_range(model)
         return models
 
     def _recipe(self) -> TuningRecipe:

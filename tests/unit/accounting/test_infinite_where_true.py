@@ -180,3 +180,16 @@ def test_an_epoch_never_loses_more_than_one_of_its_steps(delta: float) -> None:
     # The unit takes part in one of three steps, and that step alone may have the largest loss.
     assert found.lower <= found.upper <= 2.0
     assert found.upper >= math.log((2.0 + math.exp(1.0)) / 3.0)
+
+
+@pytest.mark.parametrize(("epsilon", "rate"), [(1e-300, 1e-300), (1e-300, 1.5e-24), (1e-300, 1e-12), (1e-12, 1e-300)])
+@pytest.mark.parametrize("count", [1, 10**9])
+def test_a_rate_times_a_loss_that_vanishes_is_not_nothing(epsilon: float, rate: float, count: int) -> None:
+    """Products below 1e-308 were 0, or rounded to nearest: "<= pure_dp(epsilon=0)" was True."""
+    loss = count * ts.pure_dp(epsilon=epsilon).sampled(rate=rate)
+    truth = count * Fraction(epsilon) * Fraction(rate)  # and less than this share more
+    assert Fraction(loss.epsilon(delta=0)) > truth * (1 + Fraction(1, 10**9))
+    assert Fraction(loss.delta(epsilon=0)) > truth / 3
+    assert Fraction(loss.delta_bounds(epsilon=0).lower) <= truth / 2
+    assert not loss <= ts.pure_dp(epsilon=float(truth / 2))
+    assert loss.renyi(order=math.inf) > 0

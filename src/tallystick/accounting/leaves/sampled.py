@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from tallystick.accounting.rigorous import Ask
     from tallystick.numerics.rigorous.laws import BallLaw
 
+
+LEAST_LOSS = 1e-300
+"""Smaller losses, a rate times a loss, lose digits or vanish: they are counted as this."""
 
 LOSS = 16.0 * UNIT
 """Relative rounding of a loss >= 0 that goes through the map of sampling or back, and of a quotient."""
@@ -49,8 +52,9 @@ class Sampled(Leaf):
             raise InvalidInput("base", str(self.base), "one rate: sampling twice is sampling at the product")
 
     def pair(self, direction: Direction) -> DominatingPair:
-        pair = mixed(self.base, self.rate)
-        return pair if direction is Direction.REMOVE else pair.swapped()
+        pair, vanishing = mixed(self.base, self.rate)
+        found = pair if direction is Direction.REMOVE else pair.swapped()
+        return _outward(found) if vanishing else found
 
     @property
     def symmetric(self) -> bool:
@@ -82,7 +86,8 @@ class Sampled(Leaf):
         if direction is Direction.ADD:
             return End(Fraction(0), self.ceiling(direction))
         plain = self.base.end(direction)
-        return End(Fraction(self.rate) * plain.mass, self._mixed(plain.loss) * (1.0 + LOSS))
+        largest = self._mixed(plain.loss) * (1.0 + LOSS)
+        return End(Fraction(self.rate) * plain.mass, max(largest, LEAST_LOSS) if plain.loss > 0.0 else largest)
 
     def delta_inside(self, direction: Direction, epsilon: float) -> Bounds | None:
         """When removing, delta is the rate times that of the base at the epsilon which sampling brings to this one."""
@@ -176,9 +181,22 @@ class Subset(Leaf):
 
 
 @lru_cache(maxsize=256)
-def mixed(base: Leaf, rate: float) -> DominatingPair:
-    """The REMOVE pair of a sampled step, once for both directions."""
-    return base.pair(Direction.REMOVE).mixed(rate)
+def mixed(base: Leaf, rate: float) -> tuple[DominatingPair, bool]:
+    """The REMOVE pair of a sampled step, once for both directions, and whether a loss all but vanished in it."""
+    plain = base.pair(Direction.REMOVE)
+    pair = plain.mixed(rate)
+    before = plain.upper.atoms
+    after = np.abs(pair.upper.atoms[pair.upper.atoms.size - before.size :])
+    return pair, bool(np.any((before != 0.0) & (after < LEAST_LOSS)))
+
+
+def _outward(pair: DominatingPair) -> DominatingPair:
+    """The pair with losses that doubles can hardly hold raised from above, and left out from below."""
+    above, below = pair.upper.atoms, pair.lower.atoms
+    return DominatingPair(
+        replace(pair.upper, atoms=np.where(np.abs(above) < LEAST_LOSS, LEAST_LOSS, above), lattice=None),
+        replace(pair.lower, atoms=np.where(np.abs(below) < LEAST_LOSS, 0.0, below), lattice=None),
+    )
 
 
 def sampled_renyi(plain: float, rate: float, order: float) -> float:

@@ -109,7 +109,12 @@ from tallystick.theorems.groups import (
     replace_from_add_remove,
     replace_tradeoff,
 )
-from tallystick.theorems.iteration import contraction_reduction, noisy_gradient_descent, shift_reduction
+from tallystick.theorems.iteration import (
+    contraction_reduction,
+    noisy_gradient_descent,
+    shift_reduction,
+    shuffled_pass_delta,
+)
 from tallystick.theorems.moments import (
     gaussian_log_moment,
     log_moment,
@@ -318,6 +323,7 @@ __all__ = [
     "sampled_gaussian_log_moment",
     "sampling_rate_for",
     "shift_reduction",
+    "shuffled_pass_delta",
     "small_epsilon_tv",
     "softmax_perturbation_delta",
     "step_epsilon",

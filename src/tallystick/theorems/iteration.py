@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any
 
-from tallystick.accounting import check
+from tallystick.accounting import check, gdp
 from tallystick.accounting.adjacency import Adjacency
-from tallystick.accounting.iteration import gradient_step_lipschitz
+from tallystick.accounting.iteration import gradient_step_lipschitz, recurring
 from tallystick.accounting.leaves.last_iterate import last_iterate
 from tallystick.accounting.loss import PrivacyLoss
-from tallystick.rounding import double_above, up
+from tallystick.rounding import delta_up, double_above, up
 from tallystick.theorems import require
+
+LONGEST_PASS = 10**5
 
 
 def noisy_gradient_descent(
@@ -87,3 +90,19 @@ def shift_reduction(*, divergence: float, order: float, hidden: float, sigma: fl
     before, a = check.nonnegative("divergence", divergence), require.order("order", order)
     share = check.nonnegative("hidden", hidden) / check.positive("sigma", sigma)
     return up(before + a * share * share / 2.0, positive=hidden > 0.0)
+
+
+def shuffled_pass_delta(*, epsilon: float, steps: int, contraction: float, sigma: float) -> float:
+    """delta of one pass in a random order whose last iterate only is released: the mean over the record's positions.
+
+    Position j alone has mu_j = c^(T-j) / (sigma sqrt(1 + c^2 + ... + c^(2(T-j)))), and delta is jointly convex in the
+    two laws. Page ``theory/last-iterate.md``. Rounded up.
+
+    >>> worst = gdp.delta_bounds(1 / 5, 0.1).upper
+    >>> shuffled_pass_delta(epsilon=0.1, steps=100, contraction=1, sigma=5) < worst / 20
+    True
+    """
+    e, count = check.nonnegative("epsilon", epsilon), check.count("steps", steps, least=1, most=LONGEST_PASS)
+    c, s = check.between("contraction", contraction, 0.0, 1.0), check.scale("sigma", sigma)
+    positions = (recurring(uses=1, every=count, after=k, contraction=c, sigma=s) for k in range(count))
+    return delta_up(math.fsum(gdp.delta_bounds(mu, e).upper for mu in positions) / count)

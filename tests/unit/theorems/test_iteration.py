@@ -11,7 +11,7 @@ import pytest
 import tallystick as ts
 from tallystick.accounting.iteration import Step, walk
 from tallystick.errors import InvalidInput
-from tallystick.theorems import contraction_reduction, noisy_gradient_descent, shift_reduction
+from tallystick.theorems import contraction_reduction, noisy_gradient_descent, shift_reduction, shuffled_pass_delta
 
 GIVEN = {"steps": 60, "step_size": 0.5, "smoothness": 1.0, "lipschitz": 2.0, "batch_size": 100, "noise": 0.1}
 
@@ -68,3 +68,25 @@ def test_the_reductions_step_by_step_are_a_walk() -> None:
             paid = shift_reduction(divergence=paid, order=2, hidden=hidden, sigma=step.noise)
             shift -= hidden
         assert walk(steps) ** 2 <= paid * (1 + 1e-9) + 1e-30  # order 2: D_2 = mu^2
+
+
+@pytest.mark.parametrize("c", [1.0, 0.9, 0.5])
+def test_one_shuffled_pass_bounds_the_exact_mixture_of_a_linear_iteration(c: float) -> None:
+    # x -> cx + (record's step? 1 : 0) + noise: the last iterate is a mixture of Gaussians over the record's position.
+    steps, sigma = 12, 2.0
+    spread = sigma * math.sqrt(sum(c ** (2 * k) for k in range(steps)))
+    x = np.linspace(-12 * spread, 12 * spread, 200_001)
+
+    def density(mean: float) -> np.ndarray:
+        return np.exp(-0.5 * ((x - mean) / spread) ** 2) / (spread * math.sqrt(2 * math.pi))
+
+    without, record = density(0.0), np.mean([density(c**k) for k in range(steps)], axis=0)
+    for epsilon in (0.0, 0.05, 0.2, 1.0):
+        bound = shuffled_pass_delta(epsilon=epsilon, steps=steps, contraction=c, sigma=sigma)
+        for p, q in ((record, without), (without, record)):
+            exact = float(np.maximum(0.0, p - math.exp(epsilon) * q).sum() * (x[1] - x[0]))
+            assert exact <= bound + 1e-12
+        worst = ts.last_iterate(steps=steps, contraction=c, sigma=sigma, batches=ts.shuffled(batches=steps))
+        assert bound <= worst.delta(epsilon=epsilon)
+    alone = shuffled_pass_delta(epsilon=0.1, steps=1, contraction=c, sigma=sigma)
+    assert alone == pytest.approx(ts.gaussian(sigma=sigma).delta(epsilon=0.1), rel=1e-9)

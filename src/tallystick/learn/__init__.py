@@ -20,13 +20,13 @@ _HOMES: dict[str, str] = {
     "QuantileRegression": "quantile",
     "SgdPlan": "training",
     "erm_covariance": "asymptotics",
-    "geometric": "tune",
+    "geometric": "tuning",
     "kng_covariance": "asymptotics",
-    "logarithmic": "tune",
-    "poisson": "tune",
+    "logarithmic": "tuning",
+    "poisson": "tuning",
     "select_model": "choose",
     "sgd_plan": "training",
-    "tune": "tune",
+    "tune": "tuning",
 }
 _ROOMS: tuple[str, ...] = ("opacus", "torch")
 

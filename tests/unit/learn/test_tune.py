@@ -15,7 +15,7 @@ from tallystick.learn.estimator import Estimator
 from tallystick.learn.kng import KNormGradient
 from tallystick.learn.logistic import LogisticRegression
 from tallystick.learn.records import given
-from tallystick.learn.tune import MARK, Runs, geometric, logarithmic, marked, poisson, tune
+from tallystick.learn.tuning import MARK, Runs, geometric, logarithmic, marked, poisson, tune
 from tallystick.mechanisms.exact.randomness import SeededSource
 
 
@@ -180,3 +180,32 @@ def test_only_estimators_of_this_room_and_neighbours_that_add_or_remove() -> Non
     for mean in (1.0, 0, math.inf, 1e9):
         with pytest.raises(InvalidInput):
             geometric(mean=mean)
+
+
+def test_targets_with_bounds_of_their_own_are_scored_by_them(tmp_path) -> None:
+    """It failed after its charge: target_bound was there, and None."""
+    with ts.Ledger(tmp_path / "budget.db") as ledger:
+        account = ledger.open("people", budget=ts.pure_dp(epsilon=50), unit="person")
+        model = ts.learn.LinearRegression(epsilon=1, row_norm=1, target_bounds=(0, 1))
+        plan = ts.learn.tune(
+            model, candidates=[{"ridge": 1.0}], runs=ts.learn.geometric(mean=2), score_epsilon=1
+        )  # fmt: skip
+        plan.fit(np.linspace(-1, 1, 50)[:, None], np.linspace(0, 1, 50), account=account, why="tuned")
+        assert plan.best_params_ == {"ridge": 1.0}
+
+
+def test_what_cannot_be_scored_is_refused_before_the_charge(tmp_path) -> None:
+    with ts.Ledger(tmp_path / "budget.db") as ledger:
+        account = ledger.open("people", budget=ts.pure_dp(epsilon=50), unit="person")
+        chooser = ts.learn.select_model(models=[[0], [0, 1]], epsilon=1)
+        plan = ts.learn.tune(chooser, candidates=[{"epsilon": 1}], runs=ts.learn.geometric(mean=2), score_epsilon=1)
+        with pytest.raises(InvalidInput, match="predicts"):
+            plan.fit(np.zeros((9, 2)), np.zeros(9), account=account, why="tuned")
+        assert not account.history()
+
+
+def test_no_public_name_is_that_of_a_file() -> None:
+    """``ts.learn.tune`` was the module as soon as somebody had imported it."""
+    import pkgutil
+
+    assert not {module.name for module in pkgutil.iter_modules(ts.learn.__path__)} & set(ts.learn._HOMES)

@@ -74,6 +74,33 @@ def tail_quantile_of(p: Any) -> Any:
     return x
 
 
+def pass_mu(after: int, contraction: float, sigma: float) -> Any:
+    """A record used once, with so many steps to come: its weight over the spread of the noise from there on."""
+    c = M(contraction)
+    return c**after / (M(sigma) * mp.sqrt(sum(c ** (2 * k) for k in range(after + 1))))
+
+
+def descent(rng: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    given = {"smoothness": rng.uniform(0.1, 10), "lipschitz": rng.expovariate(1), "noise": rng.uniform(0.01, 10)}
+    share = {"step_size": rng.uniform(0.01, 2.2) / given["smoothness"], "batch_size": rng.randint(1, 1000)}
+    convex = {"strong_convexity": rng.choice([0.0, given["smoothness"] * rng.random()]), "steps": rng.randint(1, 40)}
+    return (), {**given, **share, **convex}
+
+
+def descends(answer: Any, **given: Any) -> bool:
+    """Descent on a quadratic of the least or of the largest curvature, from its recursion."""
+    bound = M(answer.gdp_bound())
+    found = []
+    for curvature in (given["strong_convexity"], given["smoothness"]):
+        factor = abs(1 - M(given["step_size"]) * M(curvature))
+        apart = spread = M(0)
+        for _ in range(given["steps"]):
+            apart = factor * apart + M(given["lipschitz"]) / given["batch_size"]
+            spread = factor**2 * spread + M(given["noise"]) ** 2
+        found.append(apart / mp.sqrt(spread))
+    return max(found) <= bound <= max(found) * (1 + M(10) ** -9)
+
+
 def gaussian_delta(mu: Any, epsilon: Any) -> Any:
     """Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), with as many digits as the cancellation eats."""
     m, e = M(mu), M(epsilon)
@@ -591,6 +618,30 @@ CLAIMS: dict[str, Claim] = {
     # groups
     "group_pure": Claim(UPPER, lambda epsilon, size: size * M(epsilon)),
     "group_gdp": Claim(UPPER, lambda mu, size: size * M(mu)),
+    "contraction_reduction": Claim(
+        UPPER,
+        lambda shift, contraction, displacement: M(contraction) * M(shift) + M(displacement),
+        draws={"shift": draw.zero_or_size, "contraction": draw.probability, "displacement": draw.zero_or_size},
+    ),
+    "shift_reduction": Claim(
+        UPPER,
+        lambda divergence, order, hidden, sigma: M(divergence) + M(order) * square(M(hidden) / M(sigma)) / 2,
+        draws={"hidden": draw.zero_or_size},
+    ),
+    "shuffled_pass_delta": Claim(
+        UPPER,
+        lambda epsilon, steps, contraction, sigma: (
+            sum(gaussian_delta(pass_mu(k, contraction, sigma), epsilon) for k in range(steps)) / steps
+        ),
+        draws={
+            "epsilon": lambda rng: rng.choice([0.0, 0.1, 1.0, rng.expovariate(1)]),
+            "steps": lambda rng: rng.randint(1, 12),
+            "contraction": lambda rng: rng.choice([1.0, 0.5, 1 - 1e-12, rng.random()]),
+            "sigma": lambda rng: rng.choice([0.5, 1.0, 5.0, 100.0]),
+        },
+        near=1e-6,
+    ),
+    "noisy_gradient_descent": Claim(UPPER, met=descends, make=descent),
     "group_zcdp": Claim(UPPER, lambda rho, size: size * size * M(rho)),
     "group_approx": Claim((UPPER, UPPER), group),
     "group_approx_printed": Claim(

@@ -222,8 +222,6 @@ class SaddleSum:
 
     def blurred_delta(self, epsilon: float, width: float) -> Bounds | None:
         """The same by finer and finer blurs, where one is needed."""
-        if width > WIDTH and not self.exact:
-            return None  # whole curves that have no sharp answer are read from one grid: each blur serves one point
         theta = _rung(self.cumulants.tilt_for_threshold(epsilon))
         if self._nodes(theta, 0.0, True) is not None:
             return None

@@ -175,6 +175,19 @@ class Grid(Route):
         return self.whole.grid.epsilon_bounds(delta)
 
 
+class GridForCurves(Grid):
+    """The same where a whole curve is read: one grid serves many points, and each blur only one."""
+
+    words = "one tilted grid for the whole curve; losses added by FFT"
+    __slots__ = ()
+
+    def delta(self, epsilon: float, width: float) -> Bounds | None:  # type: ignore[override]
+        return Grid.delta(self, epsilon, width) if width > WIDTH else None
+
+    def epsilon(self, delta: float, width: float) -> Bounds | None:  # type: ignore[override]
+        return None
+
+
 class Contour(Route):
     """The contour integral where it converges by itself."""
 
@@ -296,7 +309,7 @@ def routes_of(whole: OneDirection) -> tuple[Route, ...]:
     if whole.grid.small_lattice:
         engines = [Grid(whole), Contour(whole), *sharp]
     elif whole.exact:
-        engines = [Contour(whole), *sharp, Grid(whole)]
+        engines = [Contour(whole), GridForCurves(whole), *sharp, Grid(whole)]
     else:
         # Between the two laws of a bracketed pair there is nothing to sharpen, and the grid is quicker than a blur.
         engines = [Contour(whole), Grid(whole), *sharp]

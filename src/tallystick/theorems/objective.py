@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput
+from tallystick.rounding import up
 from tallystick.theorems import require
 from tallystick.theorems.gaussian import gdp_delta
 
@@ -26,7 +27,8 @@ def perturbation_ridge(*, epsilon: float, share: float, curvature: float) -> flo
     0.385374
     """
     e, q = check.positive("epsilon", epsilon), require.open_probability("share", share)
-    return check.positive("curvature", curvature) / math.expm1(e * (1.0 - q))
+    # Rounded up: a smaller ridge would cost more. Beyond e^700 no double is left.
+    return up(check.positive("curvature", curvature) / math.expm1(min(e * (1.0 - q), 700.0)))
 
 
 def perturbation_error(

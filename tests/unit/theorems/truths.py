@@ -314,7 +314,93 @@ def moderate_delta(rng: Any) -> float:
 SEARCH = {"epsilon": moderate, "delta": moderate_delta, "mu": moderate, "sigma": moderate, "rho": moderate}
 OPEN = {"delta": draw.open_probability}
 
+
+def ridge_of(epsilon: float, share: float, curvature: float) -> Any:
+    return M(curvature) / mp.expm1(min(M(epsilon) * (1 - M(share)), M(700)))
+
+
+def two_errors(
+    rows: int, dimension: int, epsilon: float, share: float, sensitivity: float, curvature: float, bound: float,
+    inverse: float = 1.0,
+) -> tuple[Any, Any]:  # fmt: skip
+    bias = M(inverse) * ridge_of(epsilon, share, curvature) * M(bound) / rows
+    return bias, M(inverse) * dimension * M(sensitivity) / (M(epsilon) * M(share)) / rows
+
+
+def splits_best(
+    found: float, epsilon: float, dimension: int, sensitivity: float, curvature: float, bound: float
+) -> bool:
+    """No share of a grid makes the two errors together smaller."""
+
+    def total(share: Any) -> Any:
+        return sum(two_errors(1, dimension, epsilon, share, sensitivity, curvature, bound))
+
+    return all(total(found) <= total(M(k) / 200) * (1 + M(10) ** -6) for k in range(1, 200))
+
+
+def logistic_densities(rng: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    rows = [rng.uniform(-1, 1) for _ in range(rng.randint(0, 4))]
+    labels = [rng.choice([-1.0, 1.0]) for _ in rows]
+    given = {"ridge": rng.choice([0.01, 1.0, 30.0]), "scale": rng.choice([0.1, 1.0, 20.0])}
+    return ([rng.uniform(-3, 3)], rows, labels), {**given, "noise": rng.choice(["laplace", "gaussian"])}
+
+
+def is_density(found: Any, theta: Any, rows: Any, labels: Any, *, ridge: float, scale: float, noise: str) -> bool:
+    """The noise that leads to theta, and how fast it changes there: both from the objective itself."""
+
+    def tilt(t: Any) -> Any:
+        return -mp.diff(
+            lambda u: sum(mp.log1p(mp.exp(-u * M(x) * M(y))) for x, y in zip(rows, labels, strict=True)), t
+        ) - M(ridge) * t  # fmt: skip
+
+    b, slope = tilt(M(theta[0])), abs(mp.diff(tilt, M(theta[0])))
+    law = mp.exp(-abs(b) / scale) / (2 * M(scale)) if noise == "laplace" else density(b / scale) / scale
+    return bool(abs(M(float(found[0])) - law * slope) <= 1e-9 * law * slope + M(10) ** -300)
+
+
+def softmax_delta(epsilon: float, classes: int, sigma: float, ridge: float) -> Any:
+    rest = M(epsilon) - (classes - 1) * mp.log1p(1 / (classes * M(ridge)))
+    return M(1) if rest < 0 else min(M(1), (classes - 1) * gaussian_delta(mp.sqrt(2) / M(sigma), rest))
+
+
+def tame(rng: Any) -> float:
+    return float(rng.choice([0.1, 1.0, 3.0, rng.uniform(0.05, 20.0)]))
+
+
+def a_share(rng: Any) -> float:
+    return float(rng.choice([0.5, 1e-3, 1 - 1e-6, rng.uniform(0.001, 0.999)]))
+
+
+def few(rng: Any) -> int:
+    return int(rng.randint(1, 1000))
+
+
 CLAIMS: dict[str, Claim] = {
+    "perturbation_ridge": Claim(UPPER, ridge_of, draws={"share": a_share, "curvature": draw.size, "epsilon": tame}),
+    "perturbation_error": Claim(
+        (ESTIMATE, ESTIMATE),
+        two_errors,
+        draws={"share": a_share, "bound": tame, "rows": few, "dimension": few, "inverse": tame, "epsilon": tame}
+        | {"sensitivity": tame, "curvature": tame},
+    ),
+    "best_split": Claim(
+        ESTIMATE,
+        met=splits_best,
+        draws={"bound": tame, "dimension": few, "epsilon": tame, "sensitivity": tame, "curvature": tame},
+        effort=20,
+    ),
+    "perturbed_density": Claim(ESTIMATE, met=is_density, make=logistic_densities, effort=10),
+    "softmax_perturbation_delta": Claim(
+        UPPER,
+        lambda epsilon, classes, sigma, ridge: softmax_delta(epsilon, classes, sigma, ridge),
+        draws={
+            "epsilon": lambda rng: rng.uniform(0, 4),
+            "classes": lambda rng: rng.randint(2, 20),
+            "sigma": lambda rng: rng.choice([0.5, 1.0, 3.0]),
+            "ridge": tame,
+        },
+        near=1e-6,
+    ),
     # chapters 3 and 4
     "randomized_response_epsilon": Claim(UPPER, lambda coin: mp.log1p(2 * (1 - M(coin)) / M(coin)) if coin else mp.inf),
     "randomized_response_coin": Claim(UPPER, lambda epsilon: 2 / (1 + mp.exp(M(epsilon)))),

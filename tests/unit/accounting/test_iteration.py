@@ -260,10 +260,9 @@ def test_sampled_batches_are_a_sum_that_reads_back_and_never_above_plain_composi
             assert loss.adjacency.value == who
 
 
-def test_sampled_batches_need_a_delta_and_the_right_neighbours() -> None:
+def test_sampled_batches_need_a_sound_delta_and_the_right_neighbours() -> None:
     given = {"steps": 10, "contraction": 0.9, "sigma": 2}
     for changed in (
-        {"batches": ts.poisson(rate=0.1)},
         {"batches": ts.poisson(rate=0.1), "delta": 0},
         {"batches": ts.poisson(rate=0.1), "delta": 1e-5, "adjacency": "replace"},
         {"batches": ts.subset(batch=1, population=9), "delta": 1e-5},

@@ -97,6 +97,9 @@ class Subset:
         return self.batch / self.population
 
 
+USUAL_DELTA = 1e-6
+"""For which the noise of sampled batches is split, where no other delta is named."""
+
 ORDERS: dict[str, type[Cyclic] | type[Shuffled]] = {"cyclic": Cyclic, "shuffled": Shuffled}
 
 
@@ -124,7 +127,7 @@ def shuffled(*, batches: int) -> Shuffled:
 
 @constructor
 def poisson(*, rate: float) -> Poisson:
-    """Batches by Poisson sampling: for ``last_iterate``, which then needs ``delta``.
+    """Batches by Poisson sampling: for ``last_iterate``.
 
     A step must be contractive for every sample: divide by a public batch size B and keep step size <= 2 B/(n M).
 
@@ -362,14 +365,17 @@ def last_iterate(
     (of the domain that every step projects to) are in units of the displacement that one record causes.
     ``batches`` is None for full batches, or ``cyclic(...)``, ``shuffled(...)``, ``poisson(...)`` or ``subset(...)``.
     With the last two the loss is a sum, a walk and the sampled steps after it (or plain composition), whose tail and
-    split of the noise are the best that were found for ``delta``. Never above plain composition (there: at ``delta``).
+    split of the noise are the best that were found for ``delta`` (1e-6 unless said). Never above plain composition
+    (there: at ``delta``).
 
     >>> loss = last_iterate(steps=1000, contraction=0.99, sigma=50)
     >>> round(loss.gdp_bound(), 4), loss <= 1000 * gaussian(sigma=50)
     (0.2821, True)
     """
     if isinstance(batches, Poisson | Subset):
-        target = check.inside("delta", delta, "with sampled batches, the delta for which the noise is split")
+        target = (
+            USUAL_DELTA if delta is None else check.inside("delta", delta, "the delta for which the noise is split")
+        )
         shape = LastIterate(steps, contraction, sigma, diameter)
         return _sampled_batches(shape, batches, target, Protects(adjacency, unit))
     if delta is not None:

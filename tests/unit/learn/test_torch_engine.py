@@ -267,7 +267,9 @@ def test_slow_is_right_for_what_the_hooks_refuse_and_says_that_it_is_slow(model:
 
 
 @pytest.mark.parametrize(
-    "loss", [nn.CrossEntropyLoss(), lambda o, t: nn.functional.mse_loss(o[:, 0], t), lambda o, t: o], ids=str
+    "loss",
+    [nn.CrossEntropyLoss(), lambda o, t: nn.functional.mse_loss(o[:, 0], t), lambda o, t: o],
+    ids=["module", "mean", "matrix"],
 )
 def test_a_loss_that_is_not_one_number_per_example_is_refused(loss: Any) -> None:
     with pytest.raises(InvalidInput, match="loss"):

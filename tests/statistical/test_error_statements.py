@@ -48,7 +48,7 @@ class Always:
     def __init__(self, mechanism: Any, output: Any) -> None:
         self.prepare, self.output = mechanism.prepare, output
 
-    def released(self, prepared: Any, source: Any) -> Any:
+    def release_prepared(self, prepared: Any, source: Any) -> Any:
         return self.output
 
 

@@ -237,6 +237,9 @@ def means() -> Iterator[Case]:
             truth = float(data.mean())
             name = f"winsorised mean of {data[0]} and {data[-1]}, {budget}"
             yield Case(name, mechanism, twin, data, lambda out, t=truth, e=error: abs(out - t) <= e)
+        # The error is stated for a range of this width. With half of this epsilon, 28 releases in 100 find a wider
+        # one, and the case failed once in nine runs.
+        budget = {name: 2 * size if name == "epsilon" else size for name, size in budget.items()}
         split, worse = (
             aggregate.subsample_and_aggregate(statistic=np.max, blocks=100, bounds=(0.1, 99.9), granularity=0.25, **b)  # type: ignore[arg-type]
             for b in (budget, wide)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
 
 FORMAT = "tallystick/fit/1"
-ESTIMATORS = ("LinearRegression", "LogisticRegression", "QuantileRegression", "ExponentialERM", "KNormGradient")
+PUBLIC = f"a fit of an estimator that is public in ts.learn ({FORMAT})"
 RULES = (
     "a row with an entry that is no finite number is left out",
     "a row longer than the declared norm is scaled down to it, or counts less",
@@ -45,28 +45,28 @@ class FitPlan:
     @classmethod
     def of(cls, model: Any, *, plan: Plan | None = None, dataset: str | None = None) -> FitPlan:
         """The fit of an estimator, as it is now."""
-        if type(model).__name__ not in ESTIMATORS:
-            raise InvalidInput("model", type(model).__name__, f"a fit of {' or '.join(ESTIMATORS)}")
+        if not isinstance(model, _estimator(type(model).__name__) or ()):
+            raise InvalidInput("model", type(model).__name__, PUBLIC)
         plain = json.loads(json.dumps(model.get_params(), default=_plain))
         rows = None
         if plan is not None:
-            told = json.loads(plan.to_json())
-            del told["query"]["table"]["source"]  # where the data lies is nobody's business
-            rows = {"plan": told, "dataset": dataset}
+            written = json.loads(plan.to_json())
+            del written["query"]["table"]["source"]  # where the data lies is nobody's business
+            rows = {"plan": written, "dataset": dataset}
         return cls(type(model).__name__, plain, int(model.n_features_in_), rows)._settled()
 
     @classmethod
-    def from_data(cls, told: Mapping[str, Any]) -> FitPlan:
+    def from_data(cls, data: Mapping[str, Any]) -> FitPlan:
         """The fit that ``to_json`` wrote; its parameters are checked as anybody's."""
         names = {"format", "estimator", "parameters", "columns", "rows"}
-        if set(told) != names or told["format"] != FORMAT or told["estimator"] not in ESTIMATORS:
-            raise InvalidInput("fit", sorted(told), f"a fit of {' or '.join(ESTIMATORS)} ({FORMAT})")
-        found = cls(told["estimator"], dict(told["parameters"]), int(told["columns"]), told["rows"])
-        if set(found._settled().parameters) != set(found.parameters):
+        if set(data) != names or data["format"] != FORMAT or _estimator(data["estimator"]) is None:
+            raise InvalidInput("fit", sorted(data), PUBLIC)
+        plan = cls(data["estimator"], dict(data["parameters"]), int(data["columns"]), data["rows"])
+        if set(plan._settled().parameters) != set(plan.parameters):
             raise InvalidInput(
-                "parameters", sorted(found.parameters), "those that decide what was paid for, and no other"
+                "parameters", sorted(plan.parameters), "those that decide what was paid for, and no other"
             )
-        return found
+        return plan
 
     def _settled(self) -> FitPlan:
         """Without the parameters that change nothing that was paid for: nobody could check them."""
@@ -83,16 +83,15 @@ class FitPlan:
 
     def to_json(self) -> str:
         """As JSON text."""
-        told = {"estimator": self.estimator, "parameters": dict(self.parameters), "columns": self.columns}
-        return json.dumps({"format": FORMAT, **told, "rows": self.rows}, sort_keys=True)
+        fit = {"estimator": self.estimator, "parameters": dict(self.parameters), "columns": self.columns}
+        return json.dumps({"format": FORMAT, **fit, "rows": self.rows}, sort_keys=True)
 
     @property
     def _fit(self) -> Any:
-        from tallystick import learn
         from tallystick.learn.estimator import Fit
         from tallystick.learn.records import Given
 
-        model = getattr(learn, self.estimator)(**self.parameters)
+        model = _estimator(self.estimator)(**self.parameters)
         recipe = model._recipe()
         return Fit(recipe, Given(np.zeros((0, self.columns)), None, None), model._loss(recipe), model.rows_per_unit)
 
@@ -102,9 +101,9 @@ class FitPlan:
         if self.rows is None:
             made: str = self._fit.request
             return made
-        told = json.loads(json.dumps(self.rows["plan"]))
-        told["query"]["table"]["source"] = {"kind": "memory", "place": "memory"}
-        plan = Plan.from_json(json.dumps(told))
+        written = json.loads(json.dumps(self.rows["plan"]))
+        written["query"]["table"]["source"] = {"kind": "memory", "place": "memory"}
+        plan = Plan.from_json(json.dumps(written))
         both = digest(f"{plan.hash} {self._fit.recipe!r}")
         return request(both, plan.query.table.name, f"dataset {self.rows['dataset']}")
 
@@ -143,7 +142,7 @@ class FitPlan:
             "steps": [] if table is None else [step["kind"] for step in table["steps"]],
             "rules": list(RULES),
             "measures": [{"name": name, "kind": str(value)} for name, value in self._declared()],
-            "parts": _parts(fit.recipe, self.columns),
+            "parts": [asdict(fit.recipe.noise_part(self.columns))],
             "privacy": str(fit.privacy),
             "split": "the estimator's own rule, from public numbers only",
             "randomness": "operating-system entropy expanded by AES-256-CTR; exact discrete noise",
@@ -151,31 +150,17 @@ class FitPlan:
         }
 
     def _declared(self) -> list[tuple[str, Any]]:
-        told = [("model", self.estimator), ("columns", self.columns)]
-        return told + [(name, value) for name, value in sorted(self.parameters.items()) if value is not None]
+        parameters = [(name, value) for name, value in sorted(self.parameters.items()) if value is not None]
+        return [("model", self.estimator), ("columns", self.columns), *parameters]
 
 
-def _parts(recipe: Any, columns: int) -> list[dict[str, Any]]:
-    """The noise, in units of the longest row."""
-    if hasattr(recipe, "scale"):  # sums of products
-        noise = recipe.noise(columns + recipe.intercept)
-        norm, kind, scale = f"L{noise.law.order}", f"discrete {noise.law.name.capitalize()}", noise.law.scale
-        told = {
-            "part": f"{noise.dimension} sums of products",
-            "sensitivity": noise.move.norm,
-            "step": noise.granularity,
-        }
-        return [{**told, "norm": norm, "noise": kind, "scale": scale * noise.granularity, "share": 1.0}]
-    if not hasattr(recipe, "sigma"):  # the coefficients themselves are drawn
-        told = {"part": "coefficients drawn from a density", "norm": "score", "sensitivity": 1.0, "step": 1}
-        return [{**told, "noise": "the density itself, sampled exactly", "scale": 1.0 / recipe.epsilon, "share": 1.0}]
-    pure = getattr(recipe, "pure", False)
-    steps = getattr(recipe, "steps", None)
-    part = "the objective that is minimised" if steps is None else f"each of {steps} gradients"
-    kind = "e^{-|b|} (Euclidean norm)" if pure else "Gaussian"
-    return [
-        {"part": part, "norm": "L2", "sensitivity": 1.0, "noise": kind, "scale": recipe.sigma, "step": 1, "share": 1.0}
-    ]
+def _estimator(name: str) -> Any:
+    """The public estimator of that name, if there is one."""
+    from tallystick import learn
+    from tallystick.learn.estimator import Estimator
+
+    kind = getattr(learn, name) if name in learn.__all__ else None
+    return kind if isinstance(kind, type) and issubclass(kind, Estimator) and kind.__name__ == name else None
 
 
 def _plain(value: Any) -> Any:

@@ -23,13 +23,13 @@ from scipy.special import expit, expm1
 from tallystick.accounting import check, losses
 from tallystick.accounting.calibrate import calibrate
 from tallystick.errors import InvalidInput
+from tallystick.learn.estimator import Answer, NoisePart
 from tallystick.learn.records import WITHIN, Array, Given, scaled
 from tallystick.mechanisms.exact.randomness import Source
 from tallystick.mechanisms.noise.laws import SMOOTHING, DiscreteGaussian
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
-    from tallystick.learn.estimator import Answer
     from tallystick.learn.logistic import Rows
 
 FIRST_SHARE = 0.1
@@ -73,6 +73,10 @@ class NoisyDescent:
 
     def ready(self, width: int) -> None:
         """Nothing public can go wrong."""
+
+    def noise_part(self, columns: int) -> NoisePart:
+        """What a card says of the noise."""
+        return NoisePart(f"each of {self.steps} gradients", "Gaussian", self.sigma)
 
     def train(self, data: Given, source: Source) -> Answer:
         rows, places = self.rows.read(data)

@@ -24,7 +24,7 @@ from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency, Protects
 from tallystick.errors import InvalidInput
 from tallystick.learn import cells
-from tallystick.learn.estimator import Answer, Estimator
+from tallystick.learn.estimator import Answer, Estimator, NoisePart
 from tallystick.learn.records import Array, Given, along, matrix, numbers
 from tallystick.mechanisms.exact.randomness import Source
 from tallystick.mechanisms.inputs import budget
@@ -170,6 +170,11 @@ class SquaredLossRecipe:
         kept = ~np.isnan(targets)
         rows = np.clip(data.rows[kept], -self.feature_bound, self.feature_bound)
         return Moments.of(rows / self.feature_bound, targets[kept] / self.target_bound)
+
+    def noise_part(self, columns: int) -> NoisePart:
+        """What a card says of the noise: the coefficients themselves are drawn."""
+        kind = "the density itself, sampled exactly"
+        return NoisePart("coefficients drawn from a density", kind, 1.0 / self.epsilon, norm="score")
 
     def train(self, data: Given, source: Source) -> Answer:
         """The drawn coefficients."""

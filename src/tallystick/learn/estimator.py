@@ -43,8 +43,24 @@ SEARCH = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class NoisePart:
+    """Where noise is added and of which kind, as a card shows it; lengths are in units of the longest row."""
+
+    part: str
+    noise: str
+    scale: float
+    norm: str = "L2"
+    sensitivity: float = 1.0
+    step: float = 1
+    share: float = 1.0
+
+
 class Recipe(Protocol):
-    """How one model is made: public facts only, written out by ``repr`` so that two requests can be told apart."""
+    """How one model is made: public facts only, written out by ``repr`` so that two requests can be told apart.
+
+    That of an estimator which is public in ``ts.learn`` also has ``noise_part(columns)``: what its card says.
+    """
 
     @property
     def privacy(self) -> PrivacyLoss:

@@ -36,7 +36,7 @@ from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.accounting.calibrate import calibrate
 from tallystick.errors import InvalidInput, Refused
-from tallystick.learn.estimator import Answer, Estimator
+from tallystick.learn.estimator import Answer, Estimator, NoisePart
 from tallystick.learn.records import WITHIN, Array, Given, along, matrix, numbers
 from tallystick.learn.statistics import Statistics, symmetric
 from tallystick.mechanisms.exact.lattice import lower_and_upper
@@ -107,6 +107,18 @@ class Sums:
         if self.method == "laplace":
             return add_laplace(epsilon=self.budget, sensitivity=moved, **about)
         return add_gaussian(mu=self.budget, sensitivity=moved, **about)
+
+    def noise_part(self, columns: int) -> NoisePart:
+        """What a card says of the noise."""
+        noise = self.noise(columns + self.intercept)
+        return NoisePart(
+            f"{noise.dimension} sums of products",
+            f"discrete {noise.law.name.capitalize()}",
+            noise.law.scale * noise.granularity,
+            f"L{noise.law.order}",
+            noise.move.norm,
+            noise.granularity,
+        )
 
     def train(self, data: Given, source: Source) -> Answer:
         assert data.targets is not None

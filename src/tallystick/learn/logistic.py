@@ -26,7 +26,7 @@ from tallystick.accounting.calibrate import calibrate
 from tallystick.accounting.leaves.objective import SMALLEST_SIGMA
 from tallystick.errors import InvalidInput
 from tallystick.learn import descent
-from tallystick.learn.estimator import Answer, Estimator
+from tallystick.learn.estimator import Answer, Estimator, NoisePart
 from tallystick.learn.minimise import Objective, SoftmaxObjective, reach, rounding
 from tallystick.learn.records import Array, Given, along, labelled, matrix, scaled
 from tallystick.learn.scoring import Scored
@@ -115,6 +115,11 @@ class Perturbed:
         longest = self.rows.longest
         noise = self.sigma * longest * (width if self.pure else math.sqrt(width))
         return max(self.regularization, self.ridge * longest**2, longest * noise / descent.SWING)
+
+    def noise_part(self, columns: int) -> NoisePart:
+        """What a card says of the noise."""
+        kind = "e^{-|b|} (Euclidean norm)" if self.pure else "Gaussian"
+        return NoisePart("the objective that is minimised", kind, self.sigma)
 
     def train(self, data: Given, source: Source) -> Answer:
         rows, places = self.rows.read(data)

@@ -22,7 +22,7 @@ from scipy.special import ndtr
 from tallystick.accounting import check, losses
 from tallystick.accounting.calibrate import calibrate
 from tallystick.errors import InvalidInput
-from tallystick.learn.estimator import Answer, Estimator
+from tallystick.learn.estimator import Answer, Estimator, NoisePart
 from tallystick.learn.records import Array, Given, matrix, numbers, scaled
 from tallystick.mechanisms.exact.randomness import Source
 from tallystick.mechanisms.noise import add_gaussian
@@ -173,6 +173,10 @@ class QuantileRecipe:
         noise = self.sigma * self.pull * math.sqrt(width) * NORMAL_ERROR
         apart = 2.0 * (self.tolerance(width) * 1.25 + noise) / self.ridge
         return add_gaussian(mu=SHARE / self.sigma, sensitivity=apart, dimension=width)
+
+    def noise_part(self, columns: int) -> NoisePart:
+        """What a card says of the noise."""
+        return NoisePart("the objective that is minimised", "Gaussian", self.sigma)
 
     def train(self, data: Given, source: Source) -> Answer:
         """The noisy minimiser."""

@@ -1,4 +1,7 @@
-"""Logistic regression of a registered table: its rows are read after the charge, through the engine of the source.
+"""Models of a registered table's rows, which are read after the charge through the engine of the source.
+
+    fit = ready(logistic_regression(table, ...), account, "visits")     with its price; nothing is opened
+    model = fit_rows(fit, why="triage", key="triage-2026")              charged, read, fitted, recorded
 
 Sums of a table are computed where it is; a fit that looks at rows again and again needs the rows. They are those that
 count (filters, block, unit), features clamped to their bounds and mapped to [-1, 1], and the first rows of each unit in
@@ -13,7 +16,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -55,7 +58,9 @@ class Classification:
     features: tuple[str, ...]
     bounds: tuple[tuple[float, float], ...]
     labels: tuple[Any, ...]
-    options: tuple[tuple[str, Any], ...]
+    epsilon: float
+    delta: float | None
+    solver: str | None
 
     def model(self) -> Any:
         """The estimator, not fitted: every number of it is public, and it knows its price."""
@@ -63,7 +68,8 @@ class Classification:
 
         return LogisticRegression(
             row_norm=math.sqrt(len(self.features)), classes=list(range(len(self.labels))), most_rows=MOST_ROWS,
-            rows_per_unit=self._rows_per_unit, adjacency=self.table.adjacency.value, **dict(self.options),
+            rows_per_unit=self._rows_per_unit, adjacency=self.table.adjacency.value,
+            epsilon=self.epsilon, delta=self.delta, solver=self.solver,
         )  # fmt: skip
 
     @property
@@ -73,6 +79,21 @@ class Classification:
         if self.table.max_rows is None:
             raise InvalidInput("max_rows_per_group", None, "how many rows of one unit count: per_unit(...)")
         return self.table.max_rows
+
+    def read(self, fitted: Any) -> dict[str, Any]:
+        """In the units of the data. One row of coefficients for two labels (positive: the second), else one each."""
+        lows, highs = np.array(self.bounds).T
+        slopes = fitted.coef_ * (2.0 / (highs - lows))
+        intercepts = fitted.intercept_ - slopes @ lows - fitted.coef_.sum(axis=1)
+        return {
+            "format": FORMAT,
+            "target": self.target,
+            "labels": list(self.labels),
+            "features": list(self.features),
+            "bounds": {name: list(pair) for name, pair in zip(self.features, self.bounds, strict=True)},
+            "coefficients": slopes.tolist(),
+            "intercepts": intercepts.tolist(),
+        }
 
     def plan(self) -> Plan:
         """A plan whose rows are the ones to read: filters and block are applied, nothing of its sums is computed."""
@@ -121,19 +142,36 @@ def logistic_regression(
     listed = tuple(labels)
     if not 2 <= len(set(listed)) == len(listed) <= MOST_CLASSES or any(type(x) is not typed[kind] for x in listed):
         raise InvalidInput("labels", list(listed), f"2 to {MOST_CLASSES} different labels of type {kind}")
-    # noise on gradients needs no bound on the number of rows
-    options = {"epsilon": epsilon, "delta": delta, "solver": solver or ("noisy_gd" if delta else None)}
-    found = Classification(table, target, tuple(features), pairs, listed, tuple(options.items()))
-    model = found.model()
-    model._recipe().ready(len(features) + 1)  # what public numbers cannot do is refused now
-    return found
+    solver = solver or ("noisy_gd" if delta else None)  # noise on gradients needs no bound on the number of rows
+    asked = Classification(table, target, tuple(features), pairs, listed, epsilon, delta, solver)
+    asked.model()._recipe().ready(len(features) + 1)  # what public numbers cannot do is refused now
+    return asked
+
+
+class RowModel(Protocol):
+    """What is asked of the rows: a new kind of model is a class like ``Classification``."""
+
+    @property
+    def table(self) -> Table: ...
+
+    @property
+    def delta(self) -> float | None: ...
+
+    def model(self) -> Any:
+        """The estimator, not fitted."""
+
+    def plan(self) -> Plan:
+        """A plan whose rows are the ones to read, the target's column last."""
+
+    def read(self, fitted: Any) -> dict[str, Any]:
+        """The fitted estimator in the units of the data, as plain JSON data."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowsFit:
     """One fit as the ledger's payer sees it (``ledger.pay.Payable``)."""
 
-    asked: Classification
+    asked: RowModel
     plan: Plan
     recipe: Recipe
     privacy: PrivacyLoss
@@ -178,29 +216,16 @@ class RowsFit:
 
 
 @dataclass(frozen=True, slots=True)
-class LogisticModel:
-    """A fitted model in the units of the data, and its receipt."""
+class FittedModel:
+    """A fitted estimator and its receipt."""
 
     fit: RowsFit
     fitted: Any
     paid: Paid
 
     def to_data(self) -> dict[str, Any]:
-        """As plain JSON data. One row of coefficients for two labels (positive: the second one), else one per label."""
-        asked = self.fit.asked
-        lows, highs = np.array(asked.bounds).T
-        slopes = self.fitted.coef_ * (2.0 / (highs - lows))
-        intercepts = self.fitted.intercept_ - slopes @ lows - self.fitted.coef_.sum(axis=1)
-        return {
-            "format": FORMAT,
-            "target": asked.target,
-            "labels": list(asked.labels),
-            "features": list(asked.features),
-            "bounds": {name: list(pair) for name, pair in zip(asked.features, asked.bounds, strict=True)},
-            "coefficients": slopes.tolist(),
-            "intercepts": intercepts.tolist(),
-            "receipt": json.loads(self.paid.receipt.to_json()),
-        }
+        """As plain JSON data."""
+        return {**self.fit.asked.read(self.fitted), "receipt": json.loads(self.paid.receipt.to_json())}
 
     def card(self, about: Mapping[str, str] | None = None) -> Card:
         """Its privacy card."""
@@ -242,22 +267,22 @@ def dry(fit: RowsFit) -> dict[str, Any]:
     return {"dry_run": True, "plan": facts}
 
 
-def _delta(asked: Classification, account: Account) -> Any:
-    return dict(asked.options)["delta"] if account.currency.kind == "approx" else None
+def _delta(asked: RowModel, account: Account) -> float | None:
+    return asked.delta if account.currency.kind == "approx" else None
 
 
-def fit_logistic(fit: RowsFit, *, why: str, key: str, progress: Callable[[str], None] | None = None) -> LogisticModel:
+def fit_rows(fit: RowsFit, *, why: str, key: str, progress: Callable[[str], None] | None = None) -> FittedModel:
     """Pay, read, fit, store; the same key gives the same model and charges nothing."""
     if progress is not None:
         progress("rows")
     paid = pay(fit, fit.account, why=why, key=key, delta=_delta(fit.asked, fit.account))
     model = fit.asked.model()
-    model.n_features_in_ = len(fit.asked.features)
+    model.n_features_in_ = len(fit.plan.query.measures) - 1  # the last is the target
     model._keep(paid.answer)
-    return LogisticModel(fit, model, paid)
+    return FittedModel(fit, model, paid)
 
 
-def ready(asked: Classification, account: Account, dataset: str) -> RowsFit:
+def ready(asked: RowModel, account: Account, dataset: str) -> RowsFit:
     """The fit with its price; nothing is opened."""
     model, plan = asked.model(), asked.plan().with_account(account)
     recipe = model._recipe()

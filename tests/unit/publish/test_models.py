@@ -288,6 +288,6 @@ def test_a_fit_that_a_block_pays_for_reads_the_rows_of_the_block_only(tmp_path):
         east = ledger.open("east", budget=budget, unit="patient", parent="clinic", partition=partition)
         fit = rows.ready(classification(data), east, "visits")
         assert len(fit.data().rows) == 15
-        made = rows.fit_logistic(fit, why="triage", key="k")
+        made = rows.fit_rows(fit, why="triage", key="k")
         assert made.paid.fresh
-        assert rows.fit_logistic(fit, why="triage", key="k").to_data() == made.to_data()
+        assert rows.fit_rows(fit, why="triage", key="k").to_data() == made.to_data()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tallystick.cli import question as ask
-from tallystick.cli.commands.publish import done, interruptible
+from tallystick.cli.commands.publish import done, interruptible, say_done
 from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver, working
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
@@ -18,6 +19,8 @@ from tallystick.publish import datasets, jobs
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from tallystick.ledger.account import Account
+    from tallystick.ledger.book import Ledger
     from tallystick.tables.table import Table
 
 app = typer.Typer(help="Fit a model of a dataset.", no_args_is_help=True, rich_markup_mode=None)
@@ -53,21 +56,17 @@ def linear(
     from tallystick.publish.models import LinearModel, linear_regression
 
     _check(out, card)
-    budget = {
-        name: value for name, value in (("rho", rho), ("epsilon", epsilon), ("delta", delta)) if value is not None
-    }
+    prices = {"rho": rho, "epsilon": epsilon, "delta": delta}
+    budget = {name: value for name, value in prices.items() if value is not None}
     names = _listed(features)
     with opened(ledger) as book, working("fitting") as tell:
-        held = datasets.find(dataset, book)
-        account = book.open(held.population)
-        table = chosen(held.opened(account), where)
+        held, account, table = _table(dataset, book, where)
         regression = linear_regression(table, target=target, features=names, bounds=ask.intervals("--bounds", bounds))
         plan = regression.plan(**budget).plan
         job = jobs.Job(plan, account, held, why, key, out, card, lambda made: LinearModel(regression, made))
-        found = done(job, tell, dry_run=dry_run)
+        facts = done(job, tell, dry_run=dry_run)
     asked = {"dataset": dataset, "target": target, "features": names, "why": why, "dry_run": dry_run, **budget}
-    about = {"ledger": place_of(ledger), **asked}
-    deliver(Answer("fit.linear", about, found, lambda console: _say(console, found)), as_json=as_json)
+    _deliver("fit.linear", {"ledger": place_of(ledger), **asked}, facts, _line, as_json=as_json)
 
 
 @app.command()
@@ -93,37 +92,28 @@ def logistic(
     from tallystick.publish import rows
 
     _check(out, card)
-    names, told = _listed(features), _listed(labels)
+    names = _listed(features)
     with opened(ledger) as book, working("fitting") as tell:
-        held = datasets.find(dataset, book)
-        account = book.open(held.population)
-        table = chosen(held.opened(account), where)
-        limits = ask.intervals("--bounds", bounds)
-        typed = [ask.typed("--labels", label, table.schema.type_of(target)) for label in told]
+        held, account, table = _table(dataset, book, where)
+        typed = [ask.typed("--labels", label, table.schema.type_of(target)) for label in _listed(labels)]
         asked = rows.logistic_regression(
-            table,
-            target=target,
-            features=names,
-            labels=typed,
-            epsilon=epsilon,
-            delta=delta,
-            bounds=limits,
-            solver=solver,
-        )
+            table, target=target, features=names, labels=typed, epsilon=epsilon, delta=delta,
+            bounds=ask.intervals("--bounds", bounds), solver=solver,
+        )  # fmt: skip
         fit = rows.ready(asked, account, held.name)
-        called = key or f"fit-{fit.hash[:24]}"
+        name = key or f"fit-{fit.hash[:24]}"
         if dry_run:
-            found = {**rows.dry(fit), "key": called}
+            facts = {**rows.dry(fit), "key": name}
         else:
-            made = interruptible(lambda: rows.fit_logistic(fit, why=why, key=called, progress=tell))
-            found = {"dry_run": False, "key": called, **made.facts()}
+            model = interruptible(lambda: rows.fit_rows(fit, why=why, key=name, progress=tell))
+            facts = {"dry_run": False, "key": name, **model.facts()}
             if out is not None:
-                found["out"] = str(jobs.write(out, made.to_json() + "\n"))
+                facts["out"] = str(jobs.write(out, model.to_json() + "\n"))
             if card is not None:
-                found["card"] = str(made.card(held.about).save(card)[0])
-    asked_for = {"dataset": dataset, "target": target, "features": names, "labels": typed, "epsilon": epsilon}
-    about = {"ledger": place_of(ledger), **asked_for, "delta": delta, "why": why, "dry_run": dry_run}
-    deliver(Answer("fit.logistic", about, found, lambda console: _say(console, found)), as_json=as_json)
+                facts["card"] = str(model.card(held.about).save(card)[0])
+    told = {"dataset": dataset, "target": target, "features": names, "labels": typed, "epsilon": epsilon}
+    about = {"ledger": place_of(ledger), **told, "delta": delta, "why": why, "dry_run": dry_run}
+    _deliver("fit.logistic", about, facts, _scores, as_json=as_json)
 
 
 def _check(out: Path | None, card: Path | None) -> None:
@@ -136,30 +126,27 @@ def _listed(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def chosen(table: Table, where: list[str] | None) -> Table:
-    """The table with the conditions of --where."""
+def _table(dataset: str, book: Ledger, where: list[str] | None) -> tuple[datasets.Dataset, Account, Table]:
+    """The registered data set, who pays for it, and its table with the conditions of --where."""
+    held = datasets.find(dataset, book)
+    account = book.open(held.population)
+    table = held.opened(account)
     for condition in where or ():
         table = table.filter(ask.equality(condition, table))
-    return table
+    return held, account, table
 
 
-def _say(console: Console, found: dict[str, Any]) -> None:
-    """A model for people: its lines, then what was paid, then plain paths."""
-    if found["dry_run"]:
-        facts = found["plan"]
-        console.print(f"would charge {facts['price']} to {facts['population']} (left {facts['left']})", markup=False)
-        console.print("nothing was charged and no data was read")
-        return
-    for line in _line(found["model"]) if "intervals" in found["model"] else _scores(found["model"]):
-        console.print(line, soft_wrap=True, markup=False)
-    if found["again"]:
-        console.print(f"same key, same model: charge {found['charge']} was made before; nothing was charged now")
-    else:
-        paid = f"charged {found['price']} to {found['population']} (charge {found['charge']}); left {found['left']}"
-        console.print(paid, soft_wrap=True, markup=False)
-    for name in ("out", "card"):
-        if name in found:
-            console.print(found[name], soft_wrap=True, markup=False)
+def _deliver(
+    name: str, about: dict[str, Any], facts: dict[str, Any], lines: Callable[[Any], list[str]], *, as_json: bool
+) -> None:
+    def say(console: Console) -> None:
+        def say_model() -> None:
+            for line in lines(facts["model"]):
+                console.print(line, soft_wrap=True, markup=False)
+
+        say_done(console, facts, say_model, same="model")
+
+    deliver(Answer(name, about, facts, say), as_json=as_json)
 
 
 def _line(model: dict[str, Any]) -> list[str]:

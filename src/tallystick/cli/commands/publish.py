@@ -146,24 +146,33 @@ def suggestion_lines(facts: list[dict[str, Any]]) -> list[str]:
     return [*lines, "errors hold in 95 of 100 cases; no data was opened"]
 
 
-def say_release(console: Console, found: dict[str, Any]) -> None:
-    """A release for people: the table when it went into no file, then what was paid, then plain paths."""
-    if found["dry_run"]:
-        facts = found["plan"]
-        console.print(f"would charge {facts['price']} to {facts['population']} (left {facts['left']})", markup=False)
+def say_release(console: Console, facts: dict[str, Any]) -> None:
+    """A release for people: the table is shown where it went into no file."""
+
+    def say_table() -> None:
+        if "out" not in facts:
+            console.print(table(facts["columns"], facts["rows"]))
+        console.print(facts["holds"], markup=False)
+
+    say_done(console, facts, say_table, same="bytes")
+
+
+def say_done(console: Console, facts: dict[str, Any], say_result: Callable[[], None], *, same: str) -> None:
+    """What a job did, for people: its result, then what was paid, then plain paths."""
+    if facts["dry_run"]:
+        plan = facts["plan"]
+        console.print(f"would charge {plan['price']} to {plan['population']} (left {plan['left']})", markup=False)
         console.print("nothing was charged and no data was read")
         return
-    if "out" not in found:
-        console.print(table(found["columns"], found["rows"]))
-    console.print(found["holds"], markup=False)
-    if found["again"]:
-        console.print(f"same key, same bytes: charge {found['charge']} was made before; nothing was charged now")
+    say_result()
+    if facts["again"]:
+        console.print(f"same key, same {same}: charge {facts['charge']} was made before; nothing was charged now")
     else:
-        paid = f"charged {found['price']} to {found['population']} (charge {found['charge']}); left {found['left']}"
+        paid = f"charged {facts['price']} to {facts['population']} (charge {facts['charge']}); left {facts['left']}"
         console.print(paid, soft_wrap=True, markup=False)
     for name in ("out", "card"):
-        if name in found:
-            console.print(found[name], soft_wrap=True, markup=False)
+        if name in facts:
+            console.print(facts[name], soft_wrap=True, markup=False)
 
 
 def table(columns: list[str], rows: list[list[Any]], *, most: int = 40) -> Any:

@@ -116,7 +116,19 @@ def _projected(point: Array, bound: float) -> Array:
 
 
 class ModelSelection(ExponentialERM):
-    """Which of several sets of columns explains the targets best; built by :func:`select_model`."""
+    """A choice among sets of columns, priced before data is seen: ``.privacy``, then ``.fit(X, y, account=...)``.
+
+    ``penalty`` is added per column and is public (2 is AIC and log n BIC for residuals of variance one; n must then be
+    public). ``how`` is "permute_and_flip", "laplace" (report noisy max, Example 5.4) or "gumbel".
+
+    >>> import numpy as np
+    >>> choice = select_model(models=[[], [0], [1]], epsilon=2.0)
+    >>> choice.privacy.epsilon(delta=0)
+    2.0
+    >>> rows = np.random.default_rng(0).choice([-1.0, 1.0], (3000, 2))
+    >>> choice.fit(rows, 0.5 * rows[:, 1]).model_
+    (1,)
+    """
 
     _slow = False
 
@@ -168,6 +180,9 @@ class ModelSelection(ExponentialERM):
         raise InvalidInput("predict", "columns only", "a private fit of the chosen columns, model_")
 
 
+select_model = ModelSelection
+
+
 def _models(models: Any) -> tuple[tuple[int, ...], ...]:
     allowed = f"1 to {MOST_MODELS} lists of different column numbers, such as [[], [0], [0, 2]]"
     try:
@@ -177,43 +192,3 @@ def _models(models: Any) -> tuple[tuple[int, ...], ...]:
     if not 1 <= len(found) <= MOST_MODELS or any(len(set(model)) < len(model) for model in found):
         raise InvalidInput("models", models, allowed)
     return found
-
-
-def select_model(
-    *,
-    models: Sequence[Sequence[int]],
-    epsilon: float,
-    penalty: float = 0.0,
-    how: str = WAYS[0],
-    feature_bound: float = 1.0,
-    target_bound: float = 1.0,
-    coefficient_bound: float = 1.0,
-    rows_per_unit: int = 1,
-    adjacency: Any = "add_remove",
-    unit: str | None = None,
-) -> ModelSelection:
-    """A choice among sets of columns, priced before data is seen: ``.privacy``, then ``.fit(X, y, account=...)``.
-
-    ``penalty`` is added per column and is public (2 is AIC and log n BIC for residuals of variance one; n must then be
-    public). ``how`` is "permute_and_flip", "laplace" (report noisy max, Example 5.4) or "gumbel".
-
-    >>> import numpy as np
-    >>> choice = select_model(models=[[], [0], [1]], epsilon=2.0)
-    >>> choice.privacy.epsilon(delta=0)
-    2.0
-    >>> rows = np.random.default_rng(0).choice([-1.0, 1.0], (3000, 2))
-    >>> choice.fit(rows, 0.5 * rows[:, 1]).model_
-    (1,)
-    """
-    return ModelSelection(
-        models=models,
-        epsilon=epsilon,
-        penalty=penalty,
-        how=how,
-        feature_bound=feature_bound,
-        target_bound=target_bound,
-        coefficient_bound=coefficient_bound,
-        rows_per_unit=rows_per_unit,
-        adjacency=adjacency,
-        unit=unit,
-    )

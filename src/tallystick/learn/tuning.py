@@ -237,7 +237,18 @@ def target_range(model: Any) -> tuple[float, float]:
 
 
 class Tuned(Estimator):
-    """The best of several private fits; built by :func:`tune`."""
+    """The best of a secret number of private fits: ``.privacy`` before anything runs, then ``.fit(X, y, account=...)``.
+
+    Every run draws one of the ``candidates`` (settings of ``estimator``), fits it and scores it with noise of
+    ``score_epsilon`` on a ``share`` of the rows. One charge pays for all runs. How long it takes tells how many runs
+    there were: hide that where it can be observed.
+
+    >>> from tallystick.learn.kng import KNormGradient
+    >>> settings = [{"coefficient_bound": bound} for bound in (0.5, 1.0, 2.0)]
+    >>> plan = tune(KNormGradient(epsilon=0.5), candidates=settings, runs=geometric(mean=5), score_epsilon=0.5)
+    >>> 1.0 < plan.privacy.epsilon(delta=0) <= 1.5
+    True
+    """
 
     def __init__(
         self,
@@ -305,32 +316,4 @@ class Tuned(Estimator):
         return self.best_estimator_.predict(X)
 
 
-def tune(
-    estimator: Any,
-    *,
-    candidates: Sequence[Mapping[str, Any]],
-    runs: Runs,
-    score_epsilon: float,
-    share: float = 0.2,
-    rows_per_unit: int = 1,
-) -> Tuned:
-    """The best of a secret number of private fits: ``.privacy`` before anything runs, then ``.fit(X, y, account=...)``.
-
-    Every run draws one of the ``candidates`` (settings of ``estimator``), fits it and scores it with noise of
-    ``score_epsilon`` on a ``share`` of the rows. One charge pays for all runs. How long it takes tells how many runs
-    there were: hide that where it can be observed.
-
-    >>> from tallystick.learn.kng import KNormGradient
-    >>> settings = [{"coefficient_bound": bound} for bound in (0.5, 1.0, 2.0)]
-    >>> plan = tune(KNormGradient(epsilon=0.5), candidates=settings, runs=geometric(mean=5), score_epsilon=0.5)
-    >>> 1.0 < plan.privacy.epsilon(delta=0) <= 1.5
-    True
-    """
-    return Tuned(
-        estimator,
-        candidates=candidates,
-        runs=runs,
-        score_epsilon=score_epsilon,
-        share=share,
-        rows_per_unit=rows_per_unit,
-    )
+tune = Tuned

@@ -13,7 +13,9 @@ from statistical.goodness import NEVER, at_least, at_most, g_test
 from tallystick.accounting.adjacency import EVERYBODY, Adjacency
 from tallystick.mechanisms import noise
 from tallystick.mechanisms.noise.additive import AdditiveNoise
-from tallystick.mechanisms.noise.laws import DiscreteGaussian, DiscreteLaplace, NoiseLaw
+from tallystick.mechanisms.noise.gaussian import DiscreteGaussian
+from tallystick.mechanisms.noise.laplace import DiscreteLaplace
+from tallystick.mechanisms.noise.law import NoiseLaw
 from unit.mechanisms.coverage import ENUMERATION, INTERVAL, checks
 
 DRAWS = 1_000_000

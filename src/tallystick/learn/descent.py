@@ -26,7 +26,7 @@ from tallystick.errors import InvalidInput
 from tallystick.learn.estimator import Answer, NoisePart
 from tallystick.learn.records import WITHIN, Array, Given, scaled
 from tallystick.mechanisms.exact.randomness import Source
-from tallystick.mechanisms.noise.laws import SMOOTHING, DiscreteGaussian
+from tallystick.mechanisms.noise.gaussian import SMOOTHING, DiscreteGaussian
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss

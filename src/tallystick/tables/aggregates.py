@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput
-from tallystick.mechanisms.noise.laws import NoiseLaw
+from tallystick.mechanisms.noise.law import NoiseLaw
 from tallystick.tables.parts import (
     Bins,
     Grid,

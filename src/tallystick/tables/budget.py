@@ -18,7 +18,9 @@ from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Protects
 from tallystick.errors import InvalidInput, Refused
 from tallystick.mechanisms.exact.lattice import rounded_up
-from tallystick.mechanisms.noise.laws import SMOOTH_VECTOR_SIGMA, DiscreteGaussian, DiscreteLaplace, NoiseLaw
+from tallystick.mechanisms.noise.gaussian import SMOOTH_VECTOR_SIGMA, DiscreteGaussian
+from tallystick.mechanisms.noise.laplace import DiscreteLaplace
+from tallystick.mechanisms.noise.law import NoiseLaw
 from tallystick.numerics.search import first_where
 from tallystick.printing import down, up
 from tallystick.tables.aggregates import Noisy

@@ -20,7 +20,9 @@ from tallystick.errors import InvalidInput
 from tallystick.mechanisms.base import Mechanism
 from tallystick.mechanisms.exact.randomness import Source
 from tallystick.mechanisms.keys.partition import Sizes, in_public_order, proper_delta, sizes
-from tallystick.mechanisms.noise.laws import DiscreteGaussian, DiscreteLaplace, NoiseLaw
+from tallystick.mechanisms.noise.gaussian import DiscreteGaussian
+from tallystick.mechanisms.noise.laplace import DiscreteLaplace
+from tallystick.mechanisms.noise.law import NoiseLaw
 from tallystick.numerics.search import first_where
 
 if TYPE_CHECKING:

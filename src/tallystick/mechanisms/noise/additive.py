@@ -22,7 +22,7 @@ from tallystick.mechanisms.base import Mechanism
 from tallystick.mechanisms.exact.lattice import FARTHEST, Lattice
 from tallystick.mechanisms.exact.randomness import Source
 from tallystick.mechanisms.inputs import Numbers, array_or_list, length, numbers, scalar
-from tallystick.mechanisms.noise.laws import NoiseLaw
+from tallystick.mechanisms.noise.law import NoiseLaw
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss

@@ -12,7 +12,8 @@ from tallystick.accounting import losses as accounting
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms.keys.counts import StableCounts, stable_counts
 from tallystick.mechanisms.keys.partition import StableKeys, in_public_order, stable, units_per_key
-from tallystick.mechanisms.noise.laws import DiscreteGaussian, DiscreteLaplace
+from tallystick.mechanisms.noise.gaussian import DiscreteGaussian
+from tallystick.mechanisms.noise.laplace import DiscreteLaplace
 from unit.mechanisms.coverage import ENUMERATION, checks
 from unit.mechanisms.neighbours import FEW, holds, profile, refuses
 

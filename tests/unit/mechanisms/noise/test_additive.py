@@ -20,7 +20,8 @@ from tallystick.mechanisms.base import NotPrivate, UnrecordedRelease
 from tallystick.mechanisms.exact.lattice import FARTHEST, Lattice, default_lattice, lattice_of
 from tallystick.mechanisms.exact.randomness import SeededSource, Source
 from tallystick.mechanisms.noise import accuracy
-from tallystick.mechanisms.noise.laws import DiscreteGaussian, DiscreteLaplace
+from tallystick.mechanisms.noise.gaussian import DiscreteGaussian
+from tallystick.mechanisms.noise.laplace import DiscreteLaplace
 
 reals = st.floats(-1e6, 1e6)
 

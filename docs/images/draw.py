@@ -7,6 +7,7 @@ from pathlib import Path
 
 import tallystick as ts
 from tallystick import plots
+from tallystick.accounting.leaves.last_iterate import iteration_of
 from tallystick.cli.commands.compare import curves_of
 
 HERE = Path(__file__).parent
@@ -23,6 +24,15 @@ def main() -> None:
         list(iterations()), delta=1e-6, title="Full batches, noise of 50 displacements", highlight="domain of 20"
     )
     print(plots.save(last, HERE / "last-iterate.svg"))
+    one_pass = iteration_of(ts.last_iterate(steps=100, contraction=1, sigma=5, batches=ts.cyclic(batches=100)))
+    assert one_pass is not None
+    record = plots.positions(
+        [loss.epsilon(delta=1e-6) for loss in one_pass.positions()],
+        every=one_pass.every(1).epsilon(delta=1e-6),
+        delta=1e-6,
+        title="One pass over 100 batches, noise of 5 displacements",
+    )
+    print(plots.save(record, HERE / "positions.svg"))
 
 
 def iterations() -> Iterator[plots.Curve]:

@@ -181,6 +181,13 @@ from tallystick.theorems.renyi import (
     randomized_response_renyi,
     renyi_divergence,
 )
+from tallystick.theorems.shifts import (
+    gaussian_shifted_renyi,
+    noise_resistance,
+    noisy_descent_excess_loss,
+    shifted_renyi,
+    w_infinity,
+)
 from tallystick.theorems.stability import (
     gaussian_answer_tv,
     gaussian_answers_generalization,
@@ -246,6 +253,7 @@ __all__ = [
     "gaussian_moments",
     "gaussian_mu",
     "gaussian_renyi",
+    "gaussian_shifted_renyi",
     "gaussian_tradeoff",
     "gaussian_variance_advanced",
     "gaussian_variance_tight",
@@ -282,6 +290,8 @@ __all__ = [
     "moments_delta",
     "moments_epsilon",
     "moments_noise",
+    "noise_resistance",
+    "noisy_descent_excess_loss",
     "noisy_gradient_descent",
     "normal_tv",
     "optimal_composition_delta",
@@ -323,6 +333,7 @@ __all__ = [
     "sampled_gaussian_log_moment",
     "sampling_rate_for",
     "shift_reduction",
+    "shifted_renyi",
     "shuffled_pass_delta",
     "small_epsilon_tv",
     "softmax_perturbation_delta",
@@ -342,6 +353,7 @@ __all__ = [
     "tradeoff_to_renyi",
     "tradeoff_to_tv",
     "tv_composition",
+    "w_infinity",
     "worst_delta",
     "zcdp_composition",
     "zcdp_to_approx",

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
 from tallystick.accounting import check
+from tallystick.accounting.leaves.last_iterate import Iteration, iteration_of
 from tallystick.accounting.loss import PrivacyLoss
 from tallystick.drawing import table
 from tallystick.printing import given, nearest, up
@@ -58,11 +59,15 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Rows in the order of history: basic, advanced, optimal, moments, Renyi, concentrated, limit theorem, tight."""
+    """Rows in the order of history: basic, advanced, optimal, moments, Renyi, concentrated, limit theorem, tight.
+
+    Of an iteration these are rows about every iterate, as ``about`` says, and "last iterate" follows.
+    """
 
     loss: str
     delta: float
     rows: tuple[Row, ...]
+    about: str = ""
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
@@ -81,7 +86,8 @@ class Comparison:
         >>> compare(ts.gdp(mu=1), delta=1e-5).to_dict()["rows"][-1]["method"]
         'tight'
         """
-        return {"loss": self.loss, "delta": self.delta, "rows": [row.to_dict() for row in self.rows]}
+        rows = [row.to_dict() for row in self.rows]
+        return {"loss": self.loss, "delta": self.delta, "rows": rows, **({"about": self.about} if self.about else {})}
 
     def _repr_html_(self) -> str:
         rows = [(row.method, row.shown, str(row.kind), row.note) for row in self.rows]
@@ -91,12 +97,14 @@ class Comparison:
         width = max(len(row.method) for row in self.rows)
         shown = self.loss if len(self.loss) <= 200 else self.loss[:197] + "..."
         lines = [f"{shown} at delta = {given(self.delta)}"]
+        lines += [self.about] if self.about else []
         for row in self.rows:
             value = row.shown
             lines.append(f"{row.method:<{width}}  {value:>10}  {row.kind:<13}  {row.note}")
         return "\n".join(lines)
 
 
+LAST = "last iterate"
 METHODS: dict[str, tuple[Kind, Callable[[Composition, float], Answer]]] = {
     "basic": (Kind.BOUND, side_by_side.basic),
     "advanced": (Kind.BOUND, side_by_side.advanced),
@@ -122,8 +130,25 @@ def compare(loss: PrivacyLoss, *, delta: float) -> Comparison:
     (4.3772, <Kind.APPROXIMATION: 'approximation'>)
     """
     level = check.probability("delta", delta)
-    whole = Composition(loss, 1)
-    return Comparison(str(loss), level, tuple(_row(name, whole, level) for name in METHODS))
+    iteration = iteration_of(loss)
+    if iteration is None:
+        return Comparison(str(loss), level, _rows(loss, level))
+    every = iteration.every(iteration.passes)
+    last = _row("tight", Composition(loss, 1), level)
+    about = f"All rows but the last are about {every}: every iterate released."
+    return Comparison(
+        str(loss),
+        level,
+        (
+            *_rows(every, level),
+            replace(last, method=LAST, note="by the shift walk, if nothing but the last iterate is released"),
+        ),
+        about,
+    )
+
+
+def _rows(loss: PrivacyLoss, delta: float) -> tuple[Row, ...]:
+    return tuple(_row(name, Composition(loss, 1), delta) for name in METHODS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +178,20 @@ def epsilon_against_steps(
         rows = [_row(name, Composition(loss, n), level) for n in numbers]
         curves.append(StepCurve(name, METHODS[name][0], numbers, tuple(row.epsilon for row in rows)))
     return tuple(curves)
+
+
+def last_iterate_against_steps(iteration: Iteration, *, delta: float, passes: Sequence[int]) -> StepCurve:
+    """Epsilon of the last iterate after each number of passes: the curve beside those of composition.
+
+    >>> import tallystick as ts
+    >>> found = iteration_of(ts.last_iterate(steps=1000, contraction=0.99, sigma=50))
+    >>> curve = last_iterate_against_steps(found, delta=1e-6, passes=[1, 1000])
+    >>> [round(value, 2) for value in curve.epsilons]
+    [0.08, 1.21]
+    """
+    numbers = tuple(check.count("passes", n, least=1) for n in passes)
+    found = tuple(iteration.last(n, delta=delta).epsilon(delta=delta) for n in numbers)
+    return StepCurve(LAST, Kind.BOUND, numbers, found)
 
 
 @lru_cache(maxsize=4096)

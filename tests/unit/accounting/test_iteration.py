@@ -15,6 +15,7 @@ from scipy.special import ndtr
 import tallystick as ts
 from tallystick.accounting.expression import read_loss
 from tallystick.accounting.iteration import Step, gradient_step_lipschitz, minorant, recurring, walk
+from tallystick.accounting.leaves.last_iterate import iteration_of
 from tallystick.accounting.loss import PrivacyLoss
 from tallystick.errors import InvalidInput
 
@@ -282,3 +283,20 @@ def test_a_gradient_step_contracts_up_to_two_over_the_smoothness() -> None:
     # The step itself, on quadratics between the two curvatures, stretches no difference by more.
     for curvature in np.linspace(0.1, 1.0, 50):
         assert abs(1 - 1.7 * curvature) <= gradient_step_lipschitz(step_size=1.7, smoothness=1, strong_convexity=0.1)
+
+
+def test_positions_of_a_pass_rise_to_the_worst_and_are_refused_without_batches() -> None:
+    loss = ts.last_iterate(steps=40, contraction=0.99, sigma=5, batches=ts.shuffled(batches=8), unit="patient")
+    found = iteration_of(loss)
+    assert found is not None
+    mus = [each.gdp_bound() for each in found.positions()]
+    assert mus == sorted(mus)
+    assert mus[-1] == loss.gdp_bound()
+    assert all(each.protects == loss.protects for each in found.positions())
+    assert found.last(5, delta=1e-6) == loss
+    full = iteration_of(ts.last_iterate(steps=40, contraction=0.99, sigma=5))
+    assert full is not None
+    with pytest.raises(InvalidInput, match="cyclic"):
+        full.positions()
+    assert iteration_of(loss.for_groups(2)) is None
+    assert iteration_of(2 * loss) is None

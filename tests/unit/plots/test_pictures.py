@@ -101,3 +101,12 @@ def test_drawing_leaves_pyplot_and_its_global_state_alone() -> None:
         "assert 'matplotlib.pyplot' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_positions_draws_composition_above_the_last_iterate() -> None:
+    figure = plots.positions([0.1, 0.2, 0.9], every=1.0, delta=1e-6)
+    flat, rising = figure.axes[0].lines
+    assert list(flat.get_ydata()) == [1.0, 1.0]
+    assert list(rising.get_ydata()) == [0.1, 0.2, 0.9]
+    with pytest.raises(InvalidInput, match="epsilons"):
+        plots.positions([], every=1.0, delta=1e-6)

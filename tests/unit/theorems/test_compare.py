@@ -138,3 +138,32 @@ def test_epsilon_grows_with_the_steps_under_every_method():
 def test_bad_deltas_and_steps_are_refused(delta, steps):
     with pytest.raises(ts.errors.InvalidInput):
         epsilon_against_steps(ts.gdp(mu=1), delta=delta, steps=steps)
+
+
+@pytest.mark.parametrize(
+    ("loss", "every"),
+    [
+        (ts.last_iterate(steps=1000, contraction=0.99, sigma=50), 1000 * ts.gaussian(sigma=50)),
+        (ts.last_iterate(steps=60, contraction=1, sigma=5, batches=ts.cyclic(batches=6)), 10 * ts.gaussian(sigma=5)),
+        (
+            ts.last_iterate(steps=5000, contraction=1, sigma=2, diameter=5, batches=ts.poisson(rate=0.01), delta=1e-5),
+            5000 * ts.gaussian(sigma=2).sampled(rate=0.01),
+        ),
+    ],
+    ids=["full", "cyclic", "poisson"],
+)
+def test_an_iteration_has_rows_about_every_iterate_and_one_about_the_last(
+    loss: ts.PrivacyLoss, every: ts.PrivacyLoss
+) -> None:
+    found, composed = ts.compare(loss, delta=1e-5), ts.compare(every, delta=1e-5)
+    assert found["tight"].epsilon == pytest.approx(composed["tight"].epsilon, rel=1e-9)
+    assert found["zCDP"].epsilon == pytest.approx(composed["zCDP"].epsilon, rel=1e-9)
+    assert found["last iterate"].epsilon == loss.epsilon(delta=1e-5)
+    assert found["last iterate"].epsilon < 0.9 * found["tight"].epsilon
+    assert "every iterate released" in str(found)
+    assert "every iterate released" in found.to_dict()["about"]
+
+
+def test_other_losses_have_no_row_about_a_last_iterate() -> None:
+    with pytest.raises(KeyError):
+        ts.compare(10 * ts.gaussian(sigma=5), delta=1e-5)["last iterate"]

@@ -101,6 +101,90 @@ def descends(answer: Any, **given: Any) -> bool:
     return max(found) <= bound <= max(found) * (1 + M(10) ** -9)
 
 
+def moved_laws(rng: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    size = rng.randint(1, 6)
+    laws = []
+    for _ in range(2):
+        masses = [rng.choice([0.0, 1e-12, rng.random(), 1.0]) for _ in range(size)]
+        masses[rng.randrange(size)] += 1.0
+        laws.append([mass / math.fsum(masses) for mass in masses])
+    return tuple(laws), {"points": [float(rng.randint(-3, 3)) / 2 for _ in range(size)]}
+
+
+def shifted_laws(rng: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    laws, given = moved_laws(rng)
+    return laws, {
+        **given,
+        "order": rng.choice([1.0, 1.5, 2.0, 40.0, math.inf]),
+        "shift": rng.choice([0.0, 0.5, 1.0, 2.0]),
+    }
+
+
+def exactly(p: Any, q: Any) -> tuple[list[Any], list[Any]]:
+    """Both laws as numbers that sum to one at this precision."""
+    first, second = ([M(mass) for mass in law] for law in (p, q))
+    return [mass / mp.fsum(first) for mass in first], [mass / mp.fsum(second) for mass in second]
+
+
+def within(p: Any, q: Any, points: Any, distance: Any) -> bool:
+    """Hall's condition for intervals: F_p(x) <= F_q(x + r) and F_q(x) <= F_p(x + r)."""
+
+    def below(law: Any, x: Any) -> Any:
+        return mp.fsum(mass for mass, place in zip(law, points, strict=True) if place <= x)
+
+    slack = M(10) ** -15  # the masses were normalised in doubles
+    pairs = ((p, q), (q, p))
+    return all(below(a, M(x)) <= below(b, x + distance) + slack for a, b in pairs for x in points)
+
+
+def quantile_distance(p: Any, q: Any, points: Any) -> Any:
+    first, second = exactly(p, q)
+    apart = sorted({abs(M(x) - M(y)) for x in points for y in points})
+    return next(distance for distance in apart if within(first, second, points, distance))
+
+
+def least_shifted(answer: float, p: Any, q: Any, points: Any, order: float, shift: float) -> bool:
+    """Frank-Wolfe over couplings reaches a divergence no smaller, and its duality gap allows none that is."""
+    first, second = exactly(p, q)
+    places = sorted({float(x) for x in points})
+    p, q = (
+        [float(mp.fsum(m for m, x in zip(law, points, strict=True) if x == at)) for at in places]
+        for law in (first, second)
+    )
+    near = [[j for j, y in enumerate(places) if abs(x - y) <= shift and q[j] > 0] for x in places]
+    if any(mass > 0 and not ways for mass, ways in zip(p, near, strict=True)):
+        return math.isinf(answer)
+    if order in (1.0, math.inf) or order > 2:
+        # no quadratic bound for these; order 2 is above order 1 and below infinity
+        return answer >= 0.0
+    y = [0.0] * len(places)
+    for mass, ways in zip(p, near, strict=True):
+        for j in ways:
+            y[j] += mass / len(ways)
+    value = gap = 0.0
+    for step in range(600):
+        value = math.fsum(a**order * b ** (1 - order) for a, b in zip(y, q, strict=True) if b > 0)
+        slope = [order * (a / b) ** (order - 1) if b > 0 else math.inf for a, b in zip(y, q, strict=True)]
+        target = [0.0] * len(places)
+        for mass, ways in zip(p, near, strict=True):
+            if mass > 0:
+                target[min(ways, key=slope.__getitem__)] += mass
+        moves = [b - a for a, b in zip(y, target, strict=True)]
+        gap = -math.fsum(s * m for s, m in zip(slope, moves, strict=True) if m)
+        y = [a + 2 / (step + 2) * m for a, m in zip(y, moves, strict=True)]
+    low, high = (math.log(max(total, 1.0)) / (order - 1) for total in (value - gap, value))
+    return low - 1e-9 <= answer <= high + 1e-9
+
+
+def laplace_resistance(noise: str, order: float, scale: float, shift: float) -> Any:
+    a, s = M(order), M(shift) / M(scale)
+    if noise == "gaussian":
+        return a * s * s / 2
+    with mp.workdps(400):
+        inside = a / (2 * a - 1) * mp.exp((a - 1) * s) + (a - 1) / (2 * a - 1) * mp.exp(-a * s)
+        return mp.log(inside) / (a - 1)
+
+
 def gaussian_delta(mu: Any, epsilon: Any) -> Any:
     """Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), with as many digits as the cancellation eats."""
     m, e = M(mu), M(epsilon)
@@ -713,6 +797,39 @@ CLAIMS: dict[str, Claim] = {
         UPPER,
         lambda divergence, order, hidden, sigma: M(divergence) + M(order) * square(M(hidden) / M(sigma)) / 2,
         draws={"hidden": draw.zero_or_size},
+    ),
+    "w_infinity": Claim(UPPER, quantile_distance, make=moved_laws, effort=2),
+    "shifted_renyi": Claim(UPPER, met=least_shifted, make=shifted_laws, effort=4),
+    "noise_resistance": Claim(
+        UPPER,
+        laplace_resistance,
+        draws={
+            "noise": lambda rng: rng.choice(["gaussian", "laplace"]),
+            "order": lambda rng: 1 + rng.choice([1e-6, 0.5, 1.0, 1e3, rng.expovariate(1)]),
+            "scale": lambda rng: rng.choice([1.0, 1e-3, 1e9, rng.expovariate(1)]),
+            "shift": lambda rng: rng.choice([0.0, 1e-100, 1e-9, 1.0, 1e4, rng.expovariate(1)]),
+        },
+    ),
+    "noisy_descent_excess_loss": Claim(
+        UPPER,
+        lambda steps, step_size, lipschitz, diameter, noise, dimension: (
+            M(diameter) ** 2 / (2 * M(step_size) * steps)
+            + M(step_size) * (M(lipschitz) ** 2 + dimension * M(noise) ** 2) / 2 * (1 + mp.harmonic(steps - 1))
+        ),
+        draws={
+            "steps": lambda rng: rng.choice([1, 2, 100, 101, 10**6, rng.randint(1, 1000)]),
+            "step_size": lambda rng: rng.choice([1e-3, 1.0, rng.expovariate(1) + 1e-9]),
+            "lipschitz": lambda rng: rng.choice([1.0, rng.expovariate(1) + 1e-9]),
+            "diameter": lambda rng: rng.choice([1.0, 1e3, rng.expovariate(1) + 1e-9]),
+            "noise": lambda rng: rng.choice([0.0, rng.expovariate(1)]),
+            "dimension": lambda rng: rng.randint(1, 1000),
+        },
+        near=0.2,
+    ),
+    "gaussian_shifted_renyi": Claim(
+        UPPER,
+        lambda order, sigma, distance, shift: M(order) * square(max(M(0), M(distance) - M(shift)) / M(sigma)) / 2,
+        draws={"distance": draw.zero_or_size, "shift": draw.zero_or_size},
     ),
     "shuffled_pass_delta": Claim(
         UPPER,

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from tallystick.accounting import check, iteration
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
 from tallystick.accounting.leaf import Leaf, Read, shown, written_call
-from tallystick.accounting.leaves.gaussian import LARGEST_MU, Gdp, gaussian, gaussian_pair
+from tallystick.accounting.leaves import sampled
+from tallystick.accounting.leaves.gaussian import LARGEST_MU, Gaussian, Gdp, gaussian, gaussian_pair
 from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair
 from tallystick.errors import InvalidInput
@@ -417,3 +418,71 @@ def _splits(shape: LastIterate, share: float) -> list[tuple[int, float, float]]:
             each = 1.0 / (shape.sigma**2 * hiding)
             ranked.append((walked**2 + tail * share**2 * each * math.exp(min(each, 50.0)), tail, hiding, walked))
     return [best[1:] for best in sorted(ranked)[:6]]
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """What a ``last_iterate`` loss is about: to be read for other numbers of steps, or as if all were seen."""
+
+    shape: LastIterate
+    sampling: Poisson | Subset | None
+    protects: Protects
+
+    def last(self, passes: int, *, delta: float) -> PrivacyLoss:
+        """The loss of so many passes (steps, where batches are sampled), of which the last iterate is released."""
+        return last_iterate(
+            steps=passes * self.shape.every,
+            contraction=self.shape.contraction,
+            sigma=self.shape.sigma,
+            diameter=self.shape.diameter,
+            batches=self.sampling or self.shape.batches,
+            delta=None if self.sampling is None else delta,
+            **self.protects.about,
+        )
+
+    def positions(self) -> list[PrivacyLoss]:
+        """The loss of a record in the first, second, ... batch of a fixed order.
+
+        Where batches are shuffled, the worst position is what the loss says; these are what it would be at each.
+        """
+        if self.shape.batches is None:
+            raise InvalidInput("loss", str(self.shape), "a last_iterate with cyclic(...) or shuffled(...) batches")
+        orders = (Cyclic(self.shape.every, place) for place in range(1, self.shape.every + 1))
+        leaves = (dataclasses.replace(self.shape, batches=order) for order in orders)
+        return [loss_of(leaf, self.protects.adjacency, self.protects.unit) for leaf in leaves]
+
+    def every(self, passes: int) -> PrivacyLoss:
+        """The loss if every iterate were released: plain composition of what uses the record."""
+        one = gaussian(sigma=self.shape.sigma, **self.protects.about)
+        return passes * (one if self.sampling is None else self.sampling.of(one))
+
+    @property
+    def passes(self) -> int:
+        """How often the record is used; the steps, where batches are sampled."""
+        return self.shape.steps // self.shape.every
+
+
+def iteration_of(loss: PrivacyLoss) -> Iteration | None:
+    """The iteration behind a loss that ``last_iterate`` made; None for all others.
+
+    >>> found = iteration_of(last_iterate(steps=1000, contraction=0.99, sigma=50))
+    >>> print(found.every(found.passes))
+    1000 * gaussian(sigma=50)
+    >>> iteration_of(gaussian(sigma=50)) is None
+    True
+    """
+    if loss.group != 1:
+        return None
+    match sorted(loss.terms, key=lambda term: not isinstance(term[0], Walked)):
+        case [(LastIterate() as leaf, 1)]:
+            return Iteration(leaf, None, loss.protects)
+        case [(ShiftWalk() as walk, 1), (sampled.Sampled(base=Gaussian() as one) as leaf, tail)] if tail == walk.tail:
+            return _sampled_iteration(walk, one, Poisson(leaf.rate), loss.protects)
+        case [(ShiftWalk() as walk, 1), (sampled.Subset(base=Gaussian() as one) as leaf, tail)] if tail == walk.tail:
+            return _sampled_iteration(walk, one, Subset(leaf.batch, leaf.population), loss.protects)
+    return None
+
+
+def _sampled_iteration(walk: ShiftWalk, one: Gaussian, sampling: Poisson | Subset, protects: Protects) -> Iteration:
+    sigma = down(math.hypot(walk.sigma, one.sigma))  # the noise was split into these two parts
+    return Iteration(LastIterate(walk.steps, walk.contraction, sigma, walk.diameter), sampling, protects)

@@ -37,6 +37,8 @@ def compare(
 
     def say(out: Console) -> None:
         out.print(f"{found.loss} at delta {given(delta)}", markup=False, soft_wrap=True)
+        if found.about:
+            out.print(found.about, markup=False, soft_wrap=True)
         out.print(table_of(found))
 
     asked = {"expression": expression, "delta": delta}
@@ -55,7 +57,7 @@ def table_of(found: Comparison) -> Table:
     table.add_column("how")
     for row in found:
         shown = row.shown
-        table.add_row(row.method, shown, str(row.kind), row.note, style="bold" if row.method == "tight" else None)
+        table.add_row(row.method, shown, str(row.kind), row.note, style="bold" if row is found.rows[-1] else None)
     return table
 
 
@@ -63,15 +65,23 @@ def curves_of(loss: PrivacyLoss, *, delta: float, points: int = POINTS) -> list[
     """Epsilon against steps by every method, from one step to the whole loss.
 
     A step is the loss with its counts divided by what they have in common; a loss that cannot be divided is repeated.
+    Of an iteration a step is a pass, every iterate is released, and the last iterate alone is one more line.
     """
+    from tallystick.accounting.leaves.last_iterate import iteration_of
     from tallystick.accounting.loss import PrivacyLoss
     from tallystick.plots import Curve
-    from tallystick.theorems.compare import Kind, epsilon_against_steps
+    from tallystick.theorems.compare import Kind, epsilon_against_steps, last_iterate_against_steps
 
+    iteration = iteration_of(loss)
+    if iteration is not None:
+        loss = iteration.every(iteration.passes)
     shared = math.gcd(*(count for _, count in loss.terms)) if loss.terms else 1
     one = PrivacyLoss(tuple((leaf, count // shared) for leaf, count in loss.terms), loss.protects, loss.group)
     most = shared if shared > 1 else REPEATS
     ladder = sorted({round(most ** (i / (points - 1))) for i in range(points)})
+    found = list(epsilon_against_steps(one, delta=delta, steps=ladder))
+    if iteration is not None:
+        found.append(last_iterate_against_steps(iteration, delta=delta, passes=ladder))
     return [
         Curve(
             curve.method,
@@ -79,5 +89,5 @@ def curves_of(loss: PrivacyLoss, *, delta: float, points: int = POINTS) -> list[
             tuple(math.inf if epsilon is None else epsilon for epsilon in curve.epsilons),
             is_bound=curve.kind is not Kind.APPROXIMATION,
         )
-        for curve in epsilon_against_steps(one, delta=delta, steps=ladder)
+        for curve in found
     ]

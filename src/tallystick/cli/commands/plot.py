@@ -23,6 +23,7 @@ class Kind(StrEnum):
     tradeoff = "tradeoff"
     profile = "profile"
     steps = "steps"
+    positions = "positions"
 
 
 def plot(
@@ -31,11 +32,13 @@ def plot(
     kind: Annotated[
         Kind,
         typer.Option(
-            "--kind", help="What an attacker can do, delta against epsilon, or epsilon against steps by every method."
+            "--kind",
+            help="What an attacker can do; delta against epsilon; epsilon against steps by every method; or, of a "
+            "last_iterate in batches, epsilon against the record's batch.",
         ),
     ] = Kind.tradeoff,
     delta: Annotated[
-        float, typer.Option("--delta", help="profile and steps: the delta whose epsilon is written out.")
+        float, typer.Option("--delta", help="All but tradeoff: the delta whose epsilon is written out.")
     ] = 1e-5,
     as_json: Json = False,
 ) -> None:
@@ -56,9 +59,18 @@ def plot(
 
 def _figure(loss: PrivacyLoss, kind: Kind, delta: float) -> Figure:
     from tallystick import plots
+    from tallystick.accounting.leaves.last_iterate import iteration_of
+    from tallystick.errors import InvalidInput
 
     if kind is Kind.tradeoff:
         return plots.tradeoff(loss)
     if kind is Kind.profile:
         return plots.profile(loss, mark=delta)
+    if kind is Kind.positions:
+        iteration = iteration_of(loss)
+        if iteration is None:
+            raise InvalidInput("--kind", kind.value, "a loss that last_iterate(...) made, with its batches")
+        found = [float(each.epsilon(delta=delta)) for each in iteration.positions()]
+        every = float(iteration.every(iteration.passes).epsilon(delta=delta))
+        return plots.positions(found, every=every, delta=delta)
     return plots.steps(curves_of(loss, delta=delta), delta=delta)

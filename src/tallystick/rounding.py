@@ -61,10 +61,10 @@ def double_above(value: Fraction) -> float:
     (0.5, True)
     """
     try:
-        found = float(value)
+        double = float(value)
     except OverflowError:
         return math.inf
-    return found if Fraction(found) >= value else math.nextafter(found, math.inf)
+    return double if Fraction(double) >= value else math.nextafter(double, math.inf)
 
 
 def delta_up(value: float, *, slack: float = SLACK, positive: bool = False) -> float:

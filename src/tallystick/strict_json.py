@@ -47,13 +47,13 @@ def read(
         raise InvalidInput(name, str(problem), allowed) from None
 
 
-def same(told: Any, again: Any) -> bool:
+def same(data: Any, again: Any) -> bool:
     """Whether what was read is what would be written: a field passed over in silence is a lie somebody can tell.
 
     >>> same({"a": 1, "b": [True]}, {"b": [True], "a": 1}), same({"a": 1}, {"a": True})
     (True, False)
     """
-    return json.dumps(told, sort_keys=True) == json.dumps(again, sort_keys=True)
+    return json.dumps(data, sort_keys=True) == json.dumps(again, sort_keys=True)
 
 
 def _read(text: Any, longest: int, deepest: int) -> Any:
@@ -94,12 +94,12 @@ def _check_depth(text: str, deepest: int) -> None:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     for key, value in pairs:
-        if key in found:
+        if key in members:
             raise _Problem(f"the key {key[:40]!r} twice")
-        found[key] = value
-    return found
+        members[key] = value
+    return members
 
 
 def _constant(text: str) -> NoReturn:

@@ -43,7 +43,7 @@ from tallystick.ledger import Ledger
 from tallystick.ledger.pay import CHARGING, FAILED, INTERRUPTED, LEASE
 from tallystick.tables import measures
 from tallystick.tables.plan import Plan
-from tallystick.tables.run import Run
+from tallystick.tables.run import PlanRun
 from tallystick.tables.table import Private
 
 SIGNALS = {"kill": signal.SIGKILL, "terminate": signal.SIGTERM, "interrupt": signal.SIGINT}
@@ -334,7 +334,7 @@ def _state(plan: Plan, key: str) -> str:
 def _charge(plan: Plan, key: str, source: str | None = None) -> Any:
     """The charge of a table, as its release makes it."""
     assert plan.account is not None
-    run = Run(plan, plan.account)
+    run = PlanRun(plan, plan.account)
     return plan.account.charge(
         plan.privacy, why="a table", key=key, lease=LEASE, request=run.request, source=source or run.source
     )

@@ -12,7 +12,7 @@ from statistical import batches
 from statistical.cases import CASES, Case
 from statistical.claims import Cells, bounds, judge
 from statistical.goodness import NEVER
-from tallystick.accounting.adjacency import EVERYBODY
+from tallystick.accounting.adjacency import ANY_UNIT
 from tallystick.mechanisms import aggregate, noise, response, select
 from tallystick.mechanisms.exact.randomness import SYSTEM
 from unit.mechanisms.coverage import LOW_BITS, SUPPORT, checks
@@ -140,7 +140,7 @@ def test_what_one_neighbour_can_release_the_other_can_too(case: Case) -> None:
 
 def test_a_mean_that_divides_by_a_private_number_has_outputs_of_its_own() -> None:
     # What winsorized_mean refuses to build: four and five numbers under ADD_REMOVE.
-    broken = replace(aggregate.winsorized_mean(bounds=(100, 101), epsilon=1.0, granularity=1.0), protects=EVERYBODY)
+    broken = replace(aggregate.winsorized_mean(bounds=(100, 101), epsilon=1.0, granularity=1.0), protects=ANY_UNIT)
     four, five = (batches.winsorized(broken, [101.0] * k, 50_000) / k for k in (4, 5))
     assert not Outside.of(five, four).allowed(1.0, 0.0)
 

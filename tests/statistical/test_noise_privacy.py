@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from statistical.goodness import NEVER, at_least, at_most, g_test
-from tallystick.accounting.adjacency import EVERYBODY, Adjacency
+from tallystick.accounting.adjacency import ANY_UNIT, Adjacency
 from tallystick.mechanisms import noise
 from tallystick.mechanisms.noise.additive import AdditiveNoise
 from tallystick.mechanisms.noise.gaussian import DiscreteGaussian
@@ -102,7 +102,7 @@ def test_every_pair_of_real_neighbours_is_within_the_price(name: str) -> None:
 def test_continuous_gaussian_noise_dominates_slightly_wider_discrete_noise(sigma: float, steps: int) -> None:
     # The theorem behind the price on fine lattices, at sizes small enough to enumerate.
     law = DiscreteGaussian(sigma)
-    bound = law.smooth_privacy(Fraction(steps**2), EVERYBODY)
+    bound = law.smooth_privacy(Fraction(steps**2), ANY_UNIT)
     for epsilon in np.linspace(0.0, 3.0, 31):
         assert shifted_delta(law, steps, epsilon) <= bound.delta(epsilon=float(epsilon)) * (1 + 1e-9) + 1e-13
 

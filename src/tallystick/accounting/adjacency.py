@@ -97,5 +97,5 @@ class Protects:
         return self if other.unit is None else other
 
 
-EVERYBODY = Protects()
+ANY_UNIT = Protects()
 """Add/remove neighbours, and no unit named."""

@@ -75,10 +75,10 @@ class _Search:
                 if x == previous:
                     break
                 try:
-                    found = self.meets(x)
+                    fine = self.meets(x)
                 except InvalidInput:
                     break
-                if found != inside:
+                if fine != inside:
                     return (previous, x) if inside else (x, previous)
                 previous = x
         if inside:

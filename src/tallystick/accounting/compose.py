@@ -260,10 +260,10 @@ class SaddleSum:
         size = max(self.centre(theta), 0.05 / theta)
         best: Bounds | None = None
         for nodes in self._blurred(theta, width * size / (theta + 1.0)):
-            found = self._epsilon(nodes, delta)
-            if found is None:
+            bounds = self._epsilon(nodes, delta)
+            if bounds is None:
                 break
-            best = found if best is None else best.meet(found)
+            best = bounds if best is None else best.meet(bounds)
             if not self.exact or best.relative_width <= width:
                 break
         return best
@@ -276,8 +276,8 @@ class SaddleSum:
         """True if epsilon is zero at this delta, found where the tilt for that mass points below zero."""
         if self.centre(self._tilt(delta)) > 0.0:
             return False
-        found = self.delta_bounds(0.0, 1e-3)
-        return found is not None and found.upper <= delta
+        bounds = self.delta_bounds(0.0, 1e-3)
+        return bounds is not None and bounds.upper <= delta
 
     def _tilt(self, delta: float) -> float:
         return _rung(self.cumulants.tilt_for_mass(math.log(delta)))
@@ -397,10 +397,10 @@ class GridSum:
         theta = self.cumulants.tilt_for_threshold(epsilon)
         best = Bounds(0.0, 1.0)
         for upper, lower in self._refinements(theta, epsilon, tolerance):
-            found = Bounds(0.0, upper.excess_upper(epsilon))
-            low = min(lower.excess_lower(epsilon), found.upper)
-            gained = best.upper - found.upper
-            best = best.meet(Bounds(low, found.upper))
+            bounds = Bounds(0.0, upper.excess_upper(epsilon))
+            low = min(lower.excess_lower(epsilon), bounds.upper)
+            gained = best.upper - bounds.upper
+            best = best.meet(Bounds(low, bounds.upper))
             if best.upper - best.lower <= 30 * tolerance * best.upper or self._settled(gained, best, 30 * tolerance):
                 break
         return best

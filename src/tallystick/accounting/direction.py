@@ -139,12 +139,12 @@ class OneDirection:
     @cached_property
     def pairs(self) -> tuple[tuple[DominatingPair, int], ...]:
         """Everything as pairs: Gaussians merged into one, Renyi curves summed before they become one."""
-        found = [(pair_of(leaf, self.direction), count) for leaf, count in self.others]
+        pairs = [(pair_of(leaf, self.direction), count) for leaf, count in self.others]
         if self.mu > 0.0:
-            found.append((gaussian_pair(self.mu), 1))
+            pairs.append((gaussian_pair(self.mu), 1))
         if self.curves:
-            found.append((curve_pair(self.curves), 1))
-        return tuple(found)
+            pairs.append((curve_pair(self.curves), 1))
+        return tuple(pairs)
 
     @cached_property
     def infinity(self) -> float:
@@ -299,10 +299,10 @@ class OneDirection:
         """What all routes allow that were asked until the answer was narrow enough; contradictions raise."""
         used = []
         for route in self.routes:
-            found = ask(route) if route.wanted(best) else None
-            if found is None:
+            answer = ask(route) if route.wanted(best) else None
+            if answer is None:
                 continue
-            met = best.meet(found)
+            met = best.meet(answer)
             if route.decisive:
                 used = [route.words]
             elif met != best:
@@ -313,14 +313,14 @@ class OneDirection:
         self.last[:] = used
         return best
 
-    def enough(self, found: Bounds, width: float) -> bool:
+    def enough(self, bounds: Bounds, width: float) -> bool:
         """No refinement closes the gap between a bracketed pair's two laws, so there any lower bound will do."""
-        narrow = found.relative_width <= width if self.exact else found.lower > 0.0
-        return narrow or found.upper < ENDS
+        narrow = bounds.relative_width <= width if self.exact else bounds.lower > 0.0
+        return narrow or bounds.upper < ENDS
 
-    def _end(self, found: Bounds, words: str = AT_THE_END) -> Bounds:
+    def _end(self, bounds: Bounds, words: str = AT_THE_END) -> Bounds:
         self.last[:] = [words]
-        return found
+        return bounds
 
     @property
     def alone(self) -> Leaf | None:
@@ -376,10 +376,10 @@ class OneDirection:
         """The upper end of ``epsilon_bounds`` alone, which costs half where the contour answers."""
         plain = self.composed and not self.bracketed and not self.grid.small_lattice
         if plain and self.infinity * (1.0 + EDGE) < delta < 1.0:
-            found = self.saddle.epsilon_upper(delta)
-            if found is not None:
+            epsilon = self.saddle.epsilon_upper(delta)
+            if epsilon is not None:
                 self.last[:] = [Contour.words]
-                return min(found, self.highest)
+                return min(epsilon, self.highest)
         return self.epsilon_bounds(delta).upper
 
     # ---- the Renyi route ----

@@ -16,11 +16,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tallystick.accounting import losses
+from tallystick.accounting import losses as losses  # defines the words
 from tallystick.accounting.loss import CONSTRUCTORS, PrivacyLoss
 from tallystick.errors import ExpressionError
 
-WORDS_ARE_DEFINED_BY = losses
 METHODS = ("sampled", "subset", "for_groups", "as_replace", "allocated")
 LONGEST_TEXT = 200_000
 DEEPEST_NESTING = 50

@@ -88,7 +88,7 @@ def _lines(p: Sequence[int], q: Sequence[int]) -> list[_Line]:
 
 def _larger(first: list[_Line], second: list[_Line]) -> list[_Line]:
     """The larger of two profiles, line by line from level one."""
-    found: list[_Line] = []
+    lines: list[_Line] = []
     levels = sorted((line.start for line in first + second), key=_in_order)
     i = j = 0
     for level, after in zip(levels, [*levels[1:], None], strict=True):
@@ -104,9 +104,9 @@ def _larger(first: list[_Line], second: list[_Line]) -> list[_Line]:
             if after is None or cross < after:
                 parts.append((cross, other))
         for start, line in parts:
-            if not found or line[1:] != found[-1][1:]:
-                found.append(_Line(start, line.p, line.q))
-    return found
+            if not lines or line[1:] != lines[-1][1:]:
+                lines.append(_Line(start, line.p, line.q))
+    return lines
 
 
 Outcomes = list[tuple[Fraction, Fraction]]

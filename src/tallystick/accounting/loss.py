@@ -12,7 +12,7 @@ import numpy as np
 
 from tallystick import strict_json
 from tallystick.accounting import check
-from tallystick.accounting.adjacency import EVERYBODY, Adjacency, Direction, Protects
+from tallystick.accounting.adjacency import ANY_UNIT, Adjacency, Direction, Protects
 from tallystick.accounting.bounds import Bounds
 from tallystick.accounting.leaf import Leaf, Terms, check_terms, merged, read_leaf, written_sum
 from tallystick.errors import InvalidInput
@@ -41,7 +41,7 @@ class PrivacyLoss:
     """
 
     terms: Terms
-    protects: Protects = EVERYBODY
+    protects: Protects = ANY_UNIT
     group: int = 1
 
     def __post_init__(self) -> None:
@@ -345,7 +345,7 @@ def constructor(function: Maker) -> Maker:
 def loss_of(leaf: Leaf | None, adjacency: Any, unit: str | None) -> PrivacyLoss:
     """One release of one leaf; nothing at all for None."""
     usual = adjacency is Adjacency.ADD_REMOVE and unit is None
-    return PrivacyLoss(() if leaf is None else ((leaf, 1),), EVERYBODY if usual else Protects(adjacency, unit))
+    return PrivacyLoss(() if leaf is None else ((leaf, 1),), ANY_UNIT if usual else Protects(adjacency, unit))
 
 
 def as_leaf(loss: PrivacyLoss, operation: str) -> Leaf:

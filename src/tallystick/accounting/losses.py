@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tallystick.accounting.adjacency import Adjacency
-from tallystick.accounting.leaves import allocated, nested, sampled, truncated
+from tallystick.accounting.leaves import allocated as allocated  # made by methods of a loss, as the next three
+from tallystick.accounting.leaves import nested as nested
+from tallystick.accounting.leaves import sampled as sampled
+from tallystick.accounting.leaves import truncated as truncated
 from tallystick.accounting.leaves.discrete import discrete_gaussian as discrete_gaussian
 from tallystick.accounting.leaves.discrete import discrete_laplace as discrete_laplace
 from tallystick.accounting.leaves.exponential import exponential as exponential
@@ -30,9 +33,6 @@ from tallystick.accounting.leaves.tabulated import discrete_pair as discrete_pai
 from tallystick.accounting.leaves.tabulated import from_profile as from_profile
 from tallystick.accounting.leaves.tabulated import from_tradeoff as from_tradeoff
 from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
-
-LEAVES_OF_OTHERS = (allocated, nested, sampled, truncated)
-"""What methods of a loss make of it: each in the file of its leaf, too."""
 
 
 @constructor

@@ -158,10 +158,10 @@ def _under_curve(left: PrivacyLoss, goal: Terms) -> bool:
         leaf, count = goal[0]
         claims = zip(getattr(leaf, "orders"), getattr(leaf, "epsilons"), strict=True)  # noqa: B009
         return all(_divergence(left, order) <= count * Fraction(epsilon) for order, epsilon in claims)
-    if named or any(found is None for found, _ in closed):
+    if named or any(zcdp is None for zcdp, _ in closed):
         return False
-    rho = sum((count * found[0] for found, count in closed if found), Fraction(0))
-    delta = sum((count * found[1] for found, count in closed if found), Fraction(0))
+    rho = sum((count * zcdp[0] for zcdp, count in closed if zcdp), Fraction(0))
+    delta = sum((count * zcdp[1] for zcdp, count in closed if zcdp), Fraction(0))
     return _concentrated(left, rho, delta)
 
 
@@ -175,9 +175,9 @@ def _concentrated(loss: PrivacyLoss, rho: Fraction, delta: Fraction) -> bool:
     if loss.group > 1:
         return _concentrated(replace(loss, group=1), rho / loss.group**2, Fraction(0))
     known = [(leaf.concentrated(), count) for leaf, count in loss.terms]
-    first = sum((count * found[0] for found, count in known if found), Fraction(0))
-    second = sum((count * found[1] for found, count in known if found), Fraction(0))
-    rest = tuple(term for term, (found, _) in zip(loss.terms, known, strict=True) if found is None)
+    first = sum((count * zcdp[0] for zcdp, count in known if zcdp), Fraction(0))
+    second = sum((count * zcdp[1] for zcdp, count in known if zcdp), Fraction(0))
+    rest = tuple(term for term, (zcdp, _) in zip(loss.terms, known, strict=True) if zcdp is None)
     if first <= rho and second <= delta:
         left = float(rho - first) * (1.0 - 1e-15)
         if not rest or all(_curve_below(OneDirection.of(rest, way), left) for way in Direction):
@@ -271,8 +271,8 @@ def _bounded_mu(reading: Reader, highest: float, enough: float) -> float:
     waiting = [(_least_mu_at(highest, start), 0.0, highest, start)]
     for _ in range(MOST_SPLITS):
         waiting.sort()
-        asked, low, high, value = waiting[-1]
-        if asked <= needed * (1.0 + FINE) or needed >= enough:
+        epsilon_asked, low, high, value = waiting[-1]
+        if epsilon_asked <= needed * (1.0 + FINE) or needed >= enough:
             break
         middle = 0.5 * (low + high)
         there = _nearby(reading, middle)
@@ -281,7 +281,7 @@ def _bounded_mu(reading: Reader, highest: float, enough: float) -> float:
             (_least_mu_at(middle, value), low, middle, value),
             (_least_mu_at(high, there), middle, high, there),
         ]
-    return max(asked for asked, *_ in waiting)
+    return max(epsilon_asked for epsilon_asked, *_ in waiting)
 
 
 def _nearby(reading: Reader, epsilon: float) -> float:

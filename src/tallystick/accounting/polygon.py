@@ -149,8 +149,8 @@ def bridge(profile: UpperProfile, before: float, after: float) -> Array:
     masses, leaves = _kinks(profile, KINK)
     masses[-1] -= after * (1.0 - KINK)
     first = before * (1.0 + KINK) - leaves * (1.0 - KINK)
-    found: Array = np.maximum(0.0, np.append(first, masses))
-    return found
+    masses_between: Array = np.maximum(0.0, np.append(first, masses))
+    return masses_between
 
 
 def _hull(ahead: _Profile, behind: _Profile) -> tuple[_Profile, _Profile]:
@@ -277,8 +277,8 @@ class UpperPower:
 
     def at(self, alpha: float) -> float:
         """The bound at one level."""
-        found = float(interpolated(np.array([alpha]), self.alpha, self.power)[0])
-        return min(1.0, found * (1.0 + OUTWARD))
+        power = float(interpolated(np.array([alpha]), self.alpha, self.power)[0])
+        return min(1.0, power * (1.0 + OUTWARD))
 
     def delta(self, epsilon: Array) -> Array:
         """max over alpha of power - e^epsilon alpha, attained at a vertex, rounded up."""
@@ -486,9 +486,9 @@ def replaced_profile(remove: UpperProfile, add: UpperProfile, highest: float) ->
     better one is. ``highest`` is the largest loss of both steps together, infinite where there is none.
     """
     there, back = UpperPower.under(remove, add), UpperPower.under(add, remove)
-    found = there.then(back).meet(back.then(there)).profile()
+    profile = there.then(back).meet(back.then(there)).profile()
     if not (math.isfinite(highest) and remove.delta[-1] == add.delta[-1] == 0.0):
-        return found
+        return profile
     # Largest losses add, and beyond them the profile is zero.
-    inside = found.epsilon < highest
-    return UpperProfile(np.append(found.epsilon[inside], highest), np.append(found.delta[inside], 0.0))
+    inside = profile.epsilon < highest
+    return UpperProfile(np.append(profile.epsilon[inside], highest), np.append(profile.delta[inside], 0.0))

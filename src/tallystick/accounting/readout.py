@@ -67,8 +67,8 @@ class Reader:
         worst = Bounds(0.0, 0.0)
         for side in self._strongest_first:
             if not (worst.lower > 0.0 and side.below(worst.lower, epsilon)):
-                found = side.delta_bounds(epsilon, nearby=nearby)
-                worst = Bounds(max(worst.lower, found.lower), max(worst.upper, found.upper))
+                bounds = side.delta_bounds(epsilon, nearby=nearby)
+                worst = Bounds(max(worst.lower, bounds.lower), max(worst.upper, bounds.upper))
         return worst
 
     def epsilon_upper(self, delta: float) -> float:
@@ -92,8 +92,8 @@ class Reader:
         single = Bounds(0.0, 0.0)
         for side in self._strongest_first:
             if not side.below(delta, single.lower):
-                found = side.epsilon_bounds(delta)
-                single = Bounds(max(single.lower, found.lower), max(single.upper, found.upper))
+                bounds = side.epsilon_bounds(delta)
+                single = Bounds(max(single.lower, bounds.lower), max(single.upper, bounds.upper))
         if self.loss.group == 1 or (single.upper == 0.0 and not self.loss.terms):
             return single
         return Bounds(single.lower, math.inf).meet(Bounds(0.0, self._grouped_epsilon(delta)))

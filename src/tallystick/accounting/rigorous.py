@@ -83,11 +83,11 @@ class RigorousReader:
             raise NotComputable("no rigorous read-out of losses for groups")
         if not self.loss.terms:
             return Bounds(0.0, 0.0)
-        found = [read(self._side(way, True)) for way in self._ways]
-        upper = max(pair[1] for pair in found)
+        sides = [read(self._side(way, True)) for way in self._ways]
+        upper = max(pair[1] for pair in sides)
         if self._bracketed:
-            found = [read(self._side(way, False)) for way in self._ways]
-        return Bounds(max(pair[0] for pair in found), upper)
+            sides = [read(self._side(way, False)) for way in self._ways]
+        return Bounds(max(pair[0] for pair in sides), upper)
 
     @property
     def _ways(self) -> tuple[Direction, ...]:

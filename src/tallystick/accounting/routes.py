@@ -240,10 +240,10 @@ class Trimmed(Route):
         for _ in range(2):
             # Once the rarest losses are gone the estimate of delta falls, and more can go.
             trimmed = saddle.trimmed(best.upper)
-            found = None if trimmed is None else trimmed.delta_bounds(epsilon, width)
-            if found is None:
+            bounds = None if trimmed is None else trimmed.delta_bounds(epsilon, width)
+            if bounds is None:
                 break
-            best, answered = best.meet(found), True
+            best, answered = best.meet(bounds), True
             if self.whole.enough(best, 30.0 * width):
                 break
         return best if answered else None

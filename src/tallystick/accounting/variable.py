@@ -131,14 +131,14 @@ class PrivacyLossVariable:
     def cdf(self, x: Any) -> Any:
         """P(L <= x)."""
         points = check.numbers_in("x", x, -math.inf, math.inf, "numbers")
-        found = np.array([self._below(float(v)) for v in points.ravel()])
-        return float(found[0]) if points.ndim == 0 else found.reshape(points.shape)
+        shares = np.array([self._below(float(v)) for v in points.ravel()])
+        return float(shares[0]) if points.ndim == 0 else shares.reshape(points.shape)
 
     def quantile(self, probability: Any) -> Any:
         """The smallest x with P(L <= x) >= probability (infinite beyond the finite mass)."""
         points = check.numbers_in("probability", probability, 0.0, 1.0, "numbers between 0 and 1")
-        found = np.array([self._place(float(v)) for v in points.ravel()])
-        return float(found[0]) if points.ndim == 0 else found.reshape(points.shape)
+        losses = np.array([self._place(float(v)) for v in points.ravel()])
+        return float(losses[0]) if points.ndim == 0 else losses.reshape(points.shape)
 
     @cached_property
     def _single(self) -> Law | None:

@@ -81,10 +81,10 @@ def _about_plan(facts: Mapping[str, Any], answer: Any, entry: Mapping[str, Any])
     if _is_fit(facts):
         try:
             fit = FitPlan.from_data(facts["again"]["plan"])
-            asked, price = fit.request, fit.privacy.to_json()
+            request, price = fit.request, fit.privacy.to_json()
         except TallystickError as error:
             return f"its fit cannot be built again: {error}"
-        paid = request_digest(entry["lines"], entry["plan"], asked) == entry["request"]
+        paid = request_digest(entry["lines"], entry["plan"], request) == entry["request"]
         if not paid or fit.hash != facts["accounting"]["plan_hash"]:
             return "the charge was for another fit"
         return "" if price == entry["plan"] else "the fit has another price today"
@@ -98,30 +98,31 @@ def _is_fit(facts: Mapping[str, Any]) -> bool:
 
 def _about_data(facts: Mapping[str, Any], ledger: Ledger, account: Account, entry: Mapping[str, Any]) -> str:
     """Whether the ledger knows the data that were paid for by the name on the card."""
-    name, told = facts["released"]["dataset"], facts["again"]["plan"]
+    name, plan = facts["released"]["dataset"], facts["again"]["plan"]
     known = ledger.datasets()
     if _is_fit(facts):
-        if told["rows"] is None:
+        if plan["rows"] is None:
             return "these were rows in memory, and the ledger knows another dataset by this name" * (name in known)
-        fine = told["rows"]["dataset"] == name in known and entry["source"] in known[name].sources
+        fine = plan["rows"]["dataset"] == name in known and entry["source"] in known[name].sources
         return "" if fine else "the charge was for other data"
-    table = told["query"]["table"]
-    others = [other for other, held in known.items() if entry["source"] in held.sources]
+    table = plan["query"]["table"]
+    others = [other for other, dataset in known.items() if entry["source"] in dataset.sources]
     if others and name not in others:
         return f"the charge was for other data: the ledger has them as {', '.join(others)}"
     if name not in known:  # a name people gave
         return ""
-    held = known[name]
-    if held.account != account.name:
-        return f"the ledger has this dataset under {held.account}"
-    if any(table[field] != value for field, value in held.fixed.items()):
-        return f"the ledger has registered whom it protects: {dict(held.fixed)}"
-    said = [json.loads(note)["about"] for note in held.notes if note.startswith("{")]
+    dataset = known[name]
+    if dataset.account != account.name:
+        return f"the ledger has this dataset under {dataset.account}"
+    if any(table[field] != value for field, value in dataset.fixed.items()):
+        return f"the ledger has registered whom it protects: {dict(dataset.fixed)}"
+    said = [json.loads(note)["about"] for note in dataset.notes if note.startswith("{")]
     if said and facts["again"]["about"] not in said:
         return "the ledger has registered other decisions about it"
-    asked = request(facts["accounting"]["plan_hash"], table["name"], f"dataset {name}")
-    by_name = entry["request"] == request_digest(entry["lines"], entry["plan"], asked)
-    return "" if by_name or not held.sources or entry["source"] in held.sources else "the charge was for other data"
+    request_text = request(facts["accounting"]["plan_hash"], table["name"], f"dataset {name}")
+    by_name = entry["request"] == request_digest(entry["lines"], entry["plan"], request_text)
+    same = by_name or not dataset.sources or entry["source"] in dataset.sources
+    return "" if same else "the charge was for other data"
 
 
 def _about_limit(now: Amount, promised: Amount) -> str:
@@ -133,14 +134,14 @@ def _about_limit(now: Amount, promised: Amount) -> str:
 def _made_again(facts: Mapping[str, Any], account: Account, receipt: Receipt, purpose: str, limit: Amount) -> str:
     from tallystick.tables.plan import Plan
 
-    told = json.loads(json.dumps(facts["again"]["plan"]))
+    content = json.loads(json.dumps(facts["again"]["plan"]))
     plan: Plan | FitPlan
     try:
         if _is_fit(facts):
-            plan = FitPlan.from_data(told)
+            plan = FitPlan.from_data(content)
         else:
-            told["query"]["table"]["source"] = {"kind": "memory", "place": "memory"}
-            plan = Plan.from_json(json.dumps(told), account=account)
+            content["query"]["table"]["source"] = {"kind": "memory", "place": "memory"}
+            plan = Plan.from_json(json.dumps(content), account=account)
     except (TallystickError, InvalidInput) as error:
         return f"its plan cannot be priced again: {error}"
     subject = Subject(plan, account, limit, receipt, purpose, facts["released"]["dataset"], facts["again"]["about"])
@@ -150,15 +151,15 @@ def _made_again(facts: Mapping[str, Any], account: Account, receipt: Receipt, pu
     return f"changed: {', '.join(different + extra)}" if different or extra else ""
 
 
-def _same(fresh: Any, found: Any) -> bool:
+def _same(fresh: Any, stated: Any) -> bool:
     """Equal, up to what two machines' arithmetic may differ by: relative, because a delta of 1e-6 is no 1e-30."""
-    if isinstance(fresh, dict) and isinstance(found, dict):
-        return fresh.keys() == found.keys() and all(_same(fresh[name], found[name]) for name in fresh)
-    if isinstance(fresh, list) and isinstance(found, list):
-        return len(fresh) == len(found) and all(map(_same, fresh, found))
-    if isinstance(fresh, float) and isinstance(found, float):
-        return math.isclose(fresh, found, rel_tol=1e-6)
-    return bool(fresh == found)
+    if isinstance(fresh, dict) and isinstance(stated, dict):
+        return fresh.keys() == stated.keys() and all(_same(fresh[name], stated[name]) for name in fresh)
+    if isinstance(fresh, list) and isinstance(stated, list):
+        return len(fresh) == len(stated) and all(map(_same, fresh, stated))
+    if isinstance(fresh, float) and isinstance(stated, float):
+        return math.isclose(fresh, stated, rel_tol=1e-6)
+    return bool(fresh == stated)
 
 
 def _page_problem(card: Card, page: str) -> str:

@@ -233,13 +233,13 @@ def not_protected(facts: Mapping[str, Any], *, population: str, unit: str) -> tu
     >>> len(not_protected(facts, population="clinic", unit="patient"))
     6
     """
-    told = []
+    sentences = []
     if facts["row_level"]:
-        told.append(
+        sentences.append(
             "People. Each row is protected by itself; a person with several rows is protected less, the more rows "
             "they have."
         )
-    told += [
+    sentences += [
         (
             "What is true of many. If the table shows that two things go together, it says so about you too, whether "
             f"or not you are in the data. The promise is about what your being in it adds (one {unit})."
@@ -263,8 +263,10 @@ def not_protected(facts: Mapping[str, Any], *, population: str, unit: str) -> tu
         ),
     ]
     if facts["adjacency"] == "replace":
-        told.append(f"How many {unit} records there are: the promise is about replacing one, not about its presence.")
-    return tuple(told)
+        sentences.append(
+            f"How many {unit} records there are: the promise is about replacing one, not about its presence."
+        )
+    return tuple(sentences)
 
 
 def _about_groups(keys: Mapping[str, Any]) -> str:

@@ -24,7 +24,7 @@ def rows_matching(path: Path, column: str | None, value: str | None) -> int:
 
 def numbers(path: Path, column: str) -> list[float]:
     """The cells of a column that are finite numbers; others are left out, row by row, and nobody is told how many."""
-    found = []
+    entries = []
     with _records(path) as rows:
         place = _place(rows, column, path)
         assert place is not None
@@ -34,8 +34,8 @@ def numbers(path: Path, column: str) -> list[float]:
             except (IndexError, ValueError):
                 continue
             if math.isfinite(number):
-                found.append(number)
-    return found
+                entries.append(number)
+    return entries
 
 
 def lines(path: Path) -> list[str]:

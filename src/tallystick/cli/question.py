@@ -118,14 +118,14 @@ def pairs(option: str, given: list[str] | None, shape: str) -> dict[str, str]:
     >>> pairs("--bounds", ["age=0:110", "cost=0:9,days=0:60"], "COLUMN=LOW:HIGH")
     {'age': '0:110', 'cost': '0:9', 'days': '0:60'}
     """
-    found = {}
+    named = {}
     for line in given or ():
         for piece in line.split(","):
             name, equals, value = piece.partition("=")
             if not equals or not name.strip() or not value.strip():
                 raise InvalidInput(option, line, shape)
-            found[name.strip()] = value.strip()
-    return found
+            named[name.strip()] = value.strip()
+    return named
 
 
 def intervals(option: str, given: list[str] | None) -> dict[str, tuple[float, float]]:
@@ -134,14 +134,14 @@ def intervals(option: str, given: list[str] | None) -> dict[str, tuple[float, fl
     >>> intervals("--bounds", ["age=0:110", "cost=0.5:9"])
     {'age': (0, 110), 'cost': (0.5, 9)}
     """
-    shape, found = "COLUMN=LOW:HIGH, such as age=0:110", {}
+    shape, bounds = "COLUMN=LOW:HIGH, such as age=0:110", {}
     for column, text in pairs(option, given, shape).items():
         low, colon, high = text.partition(":")
         try:
-            found[column] = (_number(low), _number(high if colon else ""))
+            bounds[column] = (_number(low), _number(high if colon else ""))
         except ValueError:
             raise InvalidInput(option, f"{column}={text}", shape) from None
-    return found
+    return bounds
 
 
 def _number(text: str) -> float:

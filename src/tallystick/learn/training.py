@@ -20,7 +20,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from tallystick.accounting import check
-from tallystick.accounting.adjacency import EVERYBODY, Adjacency, Protects
+from tallystick.accounting.adjacency import ANY_UNIT, Adjacency, Protects
 from tallystick.accounting.calibrate import calibrate
 from tallystick.accounting.losses import approx_dp, gaussian
 from tallystick.errors import AdjacencyMismatch, InvalidInput
@@ -46,7 +46,7 @@ class SgdPlan:
     rate: float
     steps: int
     expected_batch: float
-    protects: Protects = EVERYBODY
+    protects: Protects = ANY_UNIT
     delta: float | None = None
     batches: str = "poisson"
     examples: int | None = None

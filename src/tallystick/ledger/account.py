@@ -13,7 +13,7 @@ from tallystick.ledger import opening, registry, views
 from tallystick.ledger.chain import digest
 from tallystick.ledger.filters import Amount, Filter
 from tallystick.ledger.journal import AccountRow, ChargeRow, Line, admit
-from tallystick.ledger.milestones import Statement, so_far
+from tallystick.ledger.milestones import SpendingStatement, so_far
 from tallystick.ledger.partition import Partition
 from tallystick.ledger.pay import CHARGE_LEASE, LEASE, Charge, Valued, pay
 
@@ -123,7 +123,7 @@ class Account:
         row = self._row()
         return self.currency.guarantee(row.limit0, row.limit1, self.protects)
 
-    def so_far(self, *, delta: float) -> Statement:
+    def so_far(self, *, delta: float) -> SpendingStatement:
         """A valid (epsilon, delta) statement about what has been spent until now, at the milestone reached."""
         return so_far(self._row(), self.protects, delta=delta)
 
@@ -219,12 +219,12 @@ class Account:
         """Every charge on this account itself, oldest first."""
         with self.ledger.store.read() as transaction:
             rows = transaction.rows("charges_of", self.id)
-        found = []
+        events = []
         for *charge, a0, a1, text in rows:
             row, body = ChargeRow(*charge), json.loads(text)
             paid = Amount(self.currency, a0, a1)
-            found.append(Event(row.id, body["at"], row.state, row.key, body["why"], body["plan"], paid))
-        return found
+            events.append(Event(row.id, body["at"], row.state, row.key, body["why"], body["plan"], paid))
+        return events
 
     def raise_limit(self, budget: PrivacyLoss, *, why: str, signer: Signer | None = None) -> Amount:
         """Raise the limit to ``budget`` (a refresh): a new entry with a reason, signed by the user's own key."""

@@ -103,10 +103,10 @@ class Ledger:
         row = transaction.row("entry_at", anchor.seq) if anchor else None
         if anchor and (row is None or row[1] != anchor.head):
             newest = journal.head(transaction)
-            found = f"its newest entry is {newest.seq}" if row is None else f"entry {anchor.seq} has another hash"
+            difference = f"its newest entry is {newest.seq}" if row is None else f"entry {anchor.seq} has another hash"
             raise LedgerIntegrity(
                 f"{self.store.url} is an old or altered copy: entry {anchor.seq} was seen with hash "
-                f"{anchor.head[:16]}..., but {found}; restore the newest copy (anchor: {self._anchor.path})"
+                f"{anchor.head[:16]}..., but {difference}; restore the newest copy (anchor: {self._anchor.path})"
             )
 
     def now(self) -> int:
@@ -191,7 +191,7 @@ class Ledger:
     def names_of(self, source: str) -> list[str]:
         """The names under which a source is registered."""
         place = digest(source)
-        return sorted(name for name, held in self.datasets().items() if place in held.sources)
+        return sorted(name for name, dataset in self.datasets().items() if place in dataset.sources)
 
     # -- charges
 
@@ -218,14 +218,14 @@ class Ledger:
     ) -> Terms:
         """What was asked, priced; remembered for the last one, because a busy service asks the same again and again."""
         last, terms = self._last
-        asked = (loss, delta, request, source, *accounts)
-        if terms is None or len(last) != len(asked) or not all(map(is_, last, asked)):
+        plan = (loss, delta, request, source, *accounts)
+        if terms is None or len(last) != len(plan) or not all(map(is_, last, plan)):
             from tallystick.ledger.pricing import price
 
             amounts = [price(loss, a.currency, a.protects, delta=delta) for a in accounts]
             lines = tuple((account, amount.a0, amount.a1) for account, amount in zip(accounts, amounts, strict=True))
             terms = Terms.of(lines, loss.to_json(), request, source)
-            self._last = (asked, terms)
+            self._last = (plan, terms)
         return terms
 
     def stored_answer(self, charge: ChargeRow) -> tuple[Any, Receipt]:

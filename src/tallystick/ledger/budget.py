@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tallystick.accounting.adjacency import EVERYBODY, Protects
+from tallystick.accounting.adjacency import ANY_UNIT, Protects
 from tallystick.errors import InvalidInput
 from tallystick.ledger.filters import UNITS_0, Filter, Number, as_written, first_limit, limit_units, second_limit
 
@@ -28,7 +28,7 @@ class Budget(NamedTuple):
     filter: Filter
     limit0: int
     limit1: int
-    protects: Protects = EVERYBODY
+    protects: Protects = ANY_UNIT
 
     @classmethod
     def zcdp(cls, rho: Number, delta: Number = 0) -> Budget:

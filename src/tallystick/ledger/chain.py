@@ -177,24 +177,24 @@ def _number(value: float) -> float | str:
 def _untagged(value: Any) -> Any:
     if value is None:
         return None
-    ((tag, held),) = value.items()
-    return _DECODERS[tag](held)
+    ((tag, content),) = value.items()
+    return _DECODERS[tag](content)
 
 
-def _untagged_float(held: Any) -> float:
-    return _NOT_FINITE[held] if isinstance(held, str) else float(held)
+def _untagged_float(content: Any) -> float:
+    return _NOT_FINITE[content] if isinstance(content, str) else float(content)
 
 
-def _untagged_array(held: dict[str, Any]) -> Any:
+def _untagged_array(content: dict[str, Any]) -> Any:
     import numpy as np
 
-    dtype = np.dtype(held["dtype"])
+    dtype = np.dtype(content["dtype"])
     if dtype.kind == "M":
-        return np.array(held["values"], dtype="int64").astype(dtype).reshape(held["shape"])
-    values = [_NOT_FINITE[v] for v in held["values"] if isinstance(v, str)] if dtype.kind == "f" else []
+        return np.array(content["values"], dtype="int64").astype(dtype).reshape(content["shape"])
+    values = [_NOT_FINITE[v] for v in content["values"] if isinstance(v, str)] if dtype.kind == "f" else []
     if values:
-        held = {**held, "values": [_untagged_float(v) for v in held["values"]]}
-    return np.array(held["values"], dtype=dtype).reshape(held["shape"])
+        content = {**content, "values": [_untagged_float(v) for v in content["values"]]}
+    return np.array(content["values"], dtype=dtype).reshape(content["shape"])
 
 
 _DECODERS: Final[dict[str, Callable[[Any], Any]]] = {
@@ -202,11 +202,11 @@ _DECODERS: Final[dict[str, Callable[[Any], Any]]] = {
     "int": int,
     "str": str,
     "float": _untagged_float,
-    "list": lambda held: [_untagged(item) for item in held],
-    "tuple": lambda held: tuple(_untagged(item) for item in held),
-    "dict": lambda held: {name: _untagged(item) for name, item in held.items()},
+    "list": lambda content: [_untagged(item) for item in content],
+    "tuple": lambda content: tuple(_untagged(item) for item in content),
+    "dict": lambda content: {name: _untagged(item) for name, item in content.items()},
     "array": _untagged_array,
-    "scalar": lambda held: _untagged_array(held)[()],
+    "scalar": lambda content: _untagged_array(content)[()],
 }
 
 
@@ -259,8 +259,8 @@ class AnchorFile:
                 os.close(descriptor)
         except OSError:
             match = None
-        held, seen = Anchor(int(match[1]), match[2].decode()) if match else None, self._seen
-        return seen if held is None or (seen is not None and seen.seq > held.seq) else held
+        anchor, seen = Anchor(int(match[1]), match[2].decode()) if match else None, self._seen
+        return seen if anchor is None or (seen is not None and seen.seq > anchor.seq) else anchor
 
     def write(self, anchor: Anchor) -> None:
         """Move the anchor forward; a lower position never replaces a higher one."""
@@ -268,8 +268,8 @@ class AnchorFile:
             if self._seen is None or self._seen.seq < anchor.seq:
                 self._seen = anchor
             descriptor = self._open()
-            held = os.pread(descriptor, 20, 0)
-            if held.isdigit() and held >= b"%020d" % anchor.seq:
+            number = os.pread(descriptor, 20, 0)
+            if number.isdigit() and number >= b"%020d" % anchor.seq:
                 return  # whoever synced for us has been here
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             try:

@@ -20,39 +20,39 @@ def denied(account: AccountRow, a0: int, a1: int) -> TallystickError:
     if account.state != "open":
         return Refused(f"account {account.name!r} is closed; nothing was charged and no data was read")
     currency = Filter.named(account.filter)
-    asked = Amount(currency, a0, a1)
+    price = Amount(currency, a0, a1)
     left = Amount(currency, account.limit0 - account.used0, account.limit1 - account.used1)
     limit = Amount(currency, account.limit0, account.limit1)
-    fits = (*suggestions(left, asked, account.unit), *_higher_limit(account, a0, a1))
+    fits = (*suggestions(left, price, account.unit), *_higher_limit(account, a0, a1))
     message = (
-        f"asked {asked}   left {_like(left, asked, upward=False)}   limit {_like(limit, asked)}   "
+        f"asked {price}   left {_like(left, price, upward=False)}   limit {_like(limit, price)}   "
         f"({account.kind} {account.name}, {currency.title})\n"
         "nothing was charged and no data was read\n"
         f"fits: {', or '.join(fits)}"
     )
-    return BudgetExceeded(message, asked=asked, left=left, limit=limit, fits=fits)
+    return BudgetExceeded(message, asked=price, left=left, limit=limit, fits=fits)
 
 
-def _like(held: Amount, asked: Amount, *, upward: bool = True) -> str:
+def _like(held: Amount, price: Amount, *, upward: bool = True) -> str:
     text = amount(held.first, upward=upward)
-    return f"{text}, delta {amount(held.delta, upward=upward)}" if asked.a1 else text
+    return f"{text}, delta {amount(held.delta, upward=upward)}" if price.a1 else text
 
 
-def suggestions(left: Amount, asked: Amount, unit: str) -> tuple[str, ...]:
+def suggestions(left: Amount, price: Amount, unit: str) -> tuple[str, ...]:
     """In words, what the rest of the budget would pay for; noise is per unit of sensitivity.
 
     >>> suggestions(Amount(Filter("zcdp"), 10**10), Amount(Filter("zcdp"), 125 * 10**8), "patient")[0]
     '--sigma 7.08 (95% error +-13.9 patients at sensitivity 1)'
     """
-    found = []
-    if left.a1 < asked.a1:
-        found.append(f"a plan with delta at most {down(left.delta, 3)}")
+    proposals = []
+    if left.a1 < price.a1:
+        proposals.append(f"a plan with delta at most {down(left.delta, 3)}")
     noise = noise_that_fits(left)
     if noise:
-        found.append(noise.format(unit=plural(unit)))
-    if left.a0 and asked.a0 > left.a0:
-        found.append(f"{100 * left.a0 // asked.a0}% of what was asked")
-    return tuple(found)
+        proposals.append(noise.format(unit=plural(unit)))
+    if left.a0 and price.a0 > left.a0:
+        proposals.append(f"{100 * left.a0 // price.a0}% of what was asked")
+    return tuple(proposals)
 
 
 def _higher_limit(account: AccountRow, a0: int, a1: int) -> tuple[str, ...]:

@@ -124,8 +124,8 @@ def entry_body(transaction: Transaction, seq: int) -> dict[str, Any]:
     row = transaction.row("entry_at", seq)
     if row is None:
         raise LedgerIntegrity(f"entry {seq} is missing; run: tallystick ledger verify")
-    found: dict[str, Any] = json.loads(row[2])
-    return found
+    body: dict[str, Any] = json.loads(row[2])
+    return body
 
 
 def account_row(transaction: Transaction, account_id: int) -> AccountRow:
@@ -389,5 +389,5 @@ def require_open(transaction: Transaction, source: str, populations: Sequence[in
 def fixed_for(transaction: Transaction, source: str) -> dict[str, str | None] | None:
     """Whom a registered source protects (its unit and neighbours), or None when it is not registered."""
     row = transaction.row("source_entry", source)
-    found: dict[str, str | None] | None = None if row is None else entry_body(transaction, row[0])["fixed"]
-    return found
+    fixed: dict[str, str | None] | None = None if row is None else entry_body(transaction, row[0])["fixed"]
+    return fixed

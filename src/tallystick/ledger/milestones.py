@@ -20,7 +20,7 @@ from tallystick.printing import given, up
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class SpendingStatement:
     """What may be said about the spending until now."""
 
     milestone: Amount
@@ -38,17 +38,17 @@ def checked_milestones(values: Sequence[float | Fraction], limit0: int) -> list[
     >>> checked_milestones([0.1, 0.25], 5 * 10**11)
     [100000000000, 250000000000]
     """
-    found = [limit_units("milestones", as_written("milestones", value), UNITS_0) for value in values]
-    if len(found) > 1000:
-        raise InvalidInput("milestones", f"{len(found)} of them", "at most 1000")
-    if any(later <= earlier for earlier, later in zip([0, *found], found, strict=False)) or (
-        found and found[-1] >= limit0
+    units = [limit_units("milestones", as_written("milestones", value), UNITS_0) for value in values]
+    if len(units) > 1000:
+        raise InvalidInput("milestones", f"{len(units)} of them", "at most 1000")
+    if any(later <= earlier for earlier, later in zip([0, *units], units, strict=False)) or (
+        units and units[-1] >= limit0
     ):
         raise InvalidInput("milestones", list(values), "increasing positive numbers below the limit")
-    return found
+    return units
 
 
-def so_far(account: AccountRow, protects: Protects, *, delta: float) -> Statement:
+def so_far(account: AccountRow, protects: Protects, *, delta: float) -> SpendingStatement:
     """The statement of the lowest milestone not passed yet; delta is shared among all statements."""
     milestones: list[int] = json.loads(account.milestones)
     if not milestones:
@@ -66,8 +66,8 @@ def so_far(account: AccountRow, protects: Protects, *, delta: float) -> Statemen
     if currency.kind == "approx":
         if share < milestone.delta:
             raise InvalidInput("delta", delta, f"at least {up(statements * milestone.delta)} for this account")
-        return Statement(milestone, float(milestone.first), delta, statements)
+        return SpendingStatement(milestone, float(milestone.first), delta, statements)
     loss = currency.guarantee(reached, account.limit1, protects)
     if share <= milestone.delta:
         raise InvalidInput("delta", delta, f"more than {up(statements * milestone.delta)} for this account")
-    return Statement(milestone, float(loss.epsilon(delta=share)), delta, statements)
+    return SpendingStatement(milestone, float(loss.epsilon(delta=share)), delta, statements)

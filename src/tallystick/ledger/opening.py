@@ -34,20 +34,20 @@ def open_account(
 ) -> AccountRow:
     """Find an account of this budget, or create it; a different budget, filter or unit is refused."""
     checked("name", name)
-    asked = budget if isinstance(budget, Budget) else Budget.of(budget)
-    wanted = _wanted(name, asked, unit, parent, partition, milestones)
+    limit = budget if isinstance(budget, Budget) else Budget.of(budget)
+    wanted = _wanted(name, limit, unit, parent, partition, milestones)
     with ledger.store.read() as transaction:
         row = transaction.row("account_named", name)
     if row is None:
         with ledger.store.write("open") as transaction:
             row = transaction.row("account_named", name) or _insert(transaction, wanted, partition, ledger.now())
-    found = AccountRow(*row)
-    _same(found, wanted, unit)
+    account = AccountRow(*row)
+    _same(account, wanted, unit)
     if partition is not None:
         with ledger.store.read() as transaction:
-            if partition_of(transaction, found.id) != partition:
+            if partition_of(transaction, account.id) != partition:
                 raise Refused(f"block {name!r} exists and is cut along other rows; what a block is never changes")
-    return found
+    return account
 
 
 def _wanted(
@@ -121,13 +121,13 @@ def partition_of(transaction: Transaction, account_id: int) -> Partition:
     return Partition(*journal.entry_body(transaction, account_id)["partition"])
 
 
-def _same(found: AccountRow, wanted: AccountRow, unit: str | None) -> None:
+def _same(stored: AccountRow, wanted: AccountRow, unit: str | None) -> None:
     fields = ["parent_id", "partition_name", "filter", "adjacency", "milestones"] + (["unit"] if unit else [])
-    fields += [] if found.raises else ["limit0", "limit1"]  # after a raise the first budget still opens it
+    fields += [] if stored.raises else ["limit0", "limit1"]  # after a raise the first budget still opens it
     for field in fields:
-        if getattr(found, field) != getattr(wanted, field):
+        if getattr(stored, field) != getattr(wanted, field):
             raise Refused(
-                f"account {found.name!r} exists with another {field}: {getattr(found, field)!r}, "
+                f"account {stored.name!r} exists with another {field}: {getattr(stored, field)!r}, "
                 f"not {getattr(wanted, field)!r}; open it without budget=, or raise its limit"
             )
 
@@ -135,17 +135,17 @@ def _same(found: AccountRow, wanted: AccountRow, unit: str | None) -> None:
 def raise_limit(ledger: Ledger, account: Account, budget: PrivacyLoss | Budget, *, why: str, signer: Signer) -> Amount:
     """Append a signed raise; a limit never falls and the filter never changes."""
     checked("why", why, WHY_LENGTH)
-    asked = budget if isinstance(budget, Budget) else Budget.of(budget)
-    if asked.filter.name != account.filter or asked.protects.adjacency != account.adjacency:
+    limit = budget if isinstance(budget, Budget) else Budget.of(budget)
+    if limit.filter.name != account.filter or limit.protects.adjacency != account.adjacency:
         raise Refused(f"account {account.name!r} has a {account.currency.title}; the currency never changes")
     with ledger.store.write("raise") as transaction:
         row = journal.account_row(transaction, account.id)
-        if asked.limit0 < row.limit0 or asked.limit1 < row.limit1:
+        if limit.limit0 < row.limit0 or limit.limit1 < row.limit1:
             raise Refused("a limit only rises: what was promised to be possible may already have been spent")
-        if (asked.limit0, asked.limit1) == (row.limit0, row.limit1):
-            raise InvalidInput("budget", str(Amount(account.currency, *asked[1:3])), "a limit above the present one")
-        terms = raise_terms(ledger.id, row, asked.limit0, asked.limit1, why)
-        changed = transaction.run("raise_limit", asked.limit0, asked.limit1, row.id, row.limit0, row.limit1)
+        if (limit.limit0, limit.limit1) == (row.limit0, row.limit1):
+            raise InvalidInput("budget", str(Amount(account.currency, *limit[1:3])), "a limit above the present one")
+        terms = raise_terms(ledger.id, row, limit.limit0, limit.limit1, why)
+        changed = transaction.run("raise_limit", limit.limit0, limit.limit1, row.id, row.limit0, row.limit1)
         if changed != 1:
             raise Refused(f"account {account.name!r} is closed")
         journal.append(
@@ -153,13 +153,13 @@ def raise_limit(ledger: Ledger, account: Account, budget: PrivacyLoss | Budget, 
             "raise",
             ledger.now(),
             account=row.id,
-            limit=[asked.limit0, asked.limit1],
+            limit=[limit.limit0, limit.limit1],
             was=[row.limit0, row.limit1],
             why=why,
             by=signer.public,
             signature=signer.sign(terms),
         )
-    return Amount(account.currency, asked.limit0, asked.limit1)
+    return Amount(account.currency, limit.limit0, limit.limit1)
 
 
 def raise_terms(ledger_id: str, row: AccountRow, limit0: int, limit1: int, why: str) -> dict[str, object]:

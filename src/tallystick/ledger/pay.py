@@ -105,8 +105,8 @@ def pay(
     release.preflight()
     try:
         charge.begin()
-    except AlreadyCommitted as found:  # by another worker, in between
-        return Paid(found.answer, found.receipt, fresh=False)
+    except AlreadyCommitted as earlier:  # by another worker, in between
+        return Paid(earlier.answer, earlier.receipt, fresh=False)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(CHARGING) from None
     try:
@@ -276,10 +276,10 @@ class Charge:
         if terms.source is not None:
             ledger.recover()  # a worker that was killed closes its source, too
         with ledger.store.write("begin" if started else "reserve") as transaction:
-            held = journal.reserve(transaction, wanted, ledger.now(), started=started)
-        if not held.fresh:
-            raise occupied(ledger, held.charge)
-        self._row = held.charge
+            claim = journal.reserve(transaction, wanted, ledger.now(), started=started)
+        if not claim.fresh:
+            raise occupied(ledger, claim.charge)
+        self._row = claim.charge
         return self
 
     def stored(self) -> tuple[Any, Receipt] | None:
@@ -346,12 +346,12 @@ class Charge:
     def _recorded(self, text: str) -> tuple[Position, int]:
         """Where an earlier attempt, whose reply was lost, did commit this very answer; refused when it did not."""
         with self._ledger.store.read() as transaction:
-            found = ChargeRow(*(transaction.row("charge_by_id", self.id) or self._held))
+            charge = ChargeRow(*(transaction.row("charge_by_id", self.id) or self._held))
             answer = transaction.row("answer_of", self.id)
-            if (found.state, found.fence, answer) != ("COMMITTED", self.fence, (text,)):
+            if (charge.state, charge.fence, answer) != ("COMMITTED", self.fence, (text,)):
                 raise journal.lost(self._held)
-            body = journal.entry_body(transaction, found.last_seq)
-            row = transaction.row("entry_at", found.last_seq) or ()
+            body = journal.entry_body(transaction, charge.last_seq)
+            row = transaction.row("entry_at", charge.last_seq) or ()
         return Position(int(row[0]), str(row[1])), int(body["at"])
 
     def burn(self) -> None:
@@ -399,8 +399,8 @@ class Charge:
         if self._terms.source is None:
             return  # whoever holds the value gets the error itself
         kind = error.__qualname__ if error is not None else ""
-        told = {"at": self._ledger.now(), "charge": self.id, "plan_hash": self._terms.plan_hash, "error": kind[:200]}
-        self._ledger.store.log_failure(canonical(told))
+        failure = {"at": self._ledger.now(), "charge": self.id, "plan_hash": self._terms.plan_hash, "error": kind[:200]}
+        self._ledger.store.log_failure(canonical(failure))
 
     def __repr__(self) -> str:
         number = self._row.id if self._row else "new"
@@ -481,12 +481,12 @@ class Receipt:
     def from_json(cls, text: str) -> Receipt:
         """Read a receipt back; anything that is not one is refused."""
         try:
-            told: dict[str, Any] = strict_json.read(text, longest=1_000_000)
-            held = {name: value for name, value in told.items() if name not in ("format", "how_to_verify")}
-            held["lines"] = tuple((i, name, currency, a0, a1) for i, name, currency, a0, a1 in held["lines"])
-            found = cls(**held)
-            if not found._plausible() or not strict_json.same(told, json.loads(found.to_json())):
+            data: dict[str, Any] = strict_json.read(text, longest=1_000_000)
+            fields = {name: value for name, value in data.items() if name not in ("format", "how_to_verify")}
+            fields["lines"] = tuple((i, name, currency, a0, a1) for i, name, currency, a0, a1 in fields["lines"])
+            receipt = cls(**fields)
+            if not receipt._plausible() or not strict_json.same(data, json.loads(receipt.to_json())):
                 raise ValueError
-            return found
+            return receipt
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise InvalidInput("receipt", "this text", f"a JSON receipt of format {RECEIPT_FORMAT}") from None

@@ -64,13 +64,13 @@ class PostgresTransaction:
 
     def rows(self, statement: str, *values: Any) -> list[Row]:
         """Run a named query; return all its rows."""
-        found: list[Row] = self._execute(_DIALECT[statement], values).fetchall()
-        return found
+        rows: list[Row] = self._execute(_DIALECT[statement], values).fetchall()
+        return rows
 
     def row(self, statement: str, *values: Any) -> Row | None:
         """Run a named query; return its first row."""
-        found: Row | None = self._execute(_DIALECT[statement], values).fetchone()
-        return found
+        row: Row | None = self._execute(_DIALECT[statement], values).fetchone()
+        return row
 
 
 class PostgresStore:
@@ -183,7 +183,7 @@ class PostgresStore:
         """Differences between the schema's own objects and the migrations, built afresh and rolled back."""
         with self._mutex, self._translated():
             connection = self._connected()
-            found = _objects(connection)
+            present = _objects(connection)
             connection.execute("BEGIN")
             try:
                 name = f"tallystick_check_{os.getpid()}_{threading.get_ident()}"
@@ -197,7 +197,7 @@ class PostgresStore:
                 }
             finally:
                 connection.execute("ROLLBACK")
-        return [f"schema object was altered, added or removed: {item[:80]}" for item in sorted(expected ^ found)]
+        return [f"schema object was altered, added or removed: {item[:80]}" for item in sorted(expected ^ present)]
 
     @contextlib.contextmanager
     def _translated(self) -> Iterator[None]:
@@ -226,10 +226,10 @@ class PostgresStore:
 
 
 def _objects(connection: psycopg.Connection[Row]) -> set[str]:
-    found = set()
+    objects = set()
     for query in (TRIGGERS, FUNCTIONS, COLUMNS, CONSTRAINTS, INDEXES):
-        found |= {" ".join(str(row[0]).split()) for row in connection.execute(query.encode())}
-    return found
+        objects |= {" ".join(str(row[0]).split()) for row in connection.execute(query.encode())}
+    return objects
 
 
 def without_password(url: str) -> str:

@@ -57,12 +57,12 @@ def _in_zcdp(loss: PrivacyLoss, currency: Filter, declared: Fraction | None) -> 
     natural = Fraction(0)
     for rough in (False, True):
         known = [(closed_rho(leaf, rough=rough), count) for leaf, count in loss.terms]
-        rho = sum((count * found[0] for found, count in known if found), Fraction(0))
-        natural = sum((count * found[1] for found, count in known if found), Fraction(0))
+        rho = sum((count * zcdp[0] for zcdp, count in known if zcdp), Fraction(0))
+        natural = sum((count * zcdp[1] for zcdp, count in known if zcdp), Fraction(0))
         spare = Fraction(0) if declared is None else declared - natural
         # k^2 rho for groups of k (Bun & Steinke 2016, Prop 1.9); with a delta that is not a theorem.
         if spare >= 0 and (loss.group == 1 or natural == 0):
-            rest = tuple(term for term, (found, _) in zip(loss.terms, known, strict=True) if found is None)
+            rest = tuple(term for term, (zcdp, _) in zip(loss.terms, known, strict=True) if zcdp is None)
             more = _curve_in_zcdp(replace(loss, terms=rest), float(spare)) if rest else 0.0
             if math.isfinite(more):
                 offers.append(rho * loss.group**2 + Fraction(more))
@@ -275,16 +275,16 @@ def _chord(left: float, right: float, low: float, high: float) -> float:
 
 def underpriced(ledger: Ledger) -> list[str]:
     """One line for every charge that paid less than its plan costs, or whose plan cannot be priced."""
-    found = []
+    charges = []
     for account in ledger.accounts():
         known: dict[tuple[str, Amount], str] = {}
         for event in account.history():
-            asked = (event.plan, event.amount)
-            if event.paid and asked not in known:
-                known[asked] = _shortfall(account, *asked)
-            if event.paid and known[asked]:
-                found.append(f"charge {event.charge} on {account.name}: {known[asked]}")
-    return found
+            plan_and_price = (event.plan, event.amount)
+            if event.paid and plan_and_price not in known:
+                known[plan_and_price] = _shortfall(account, *plan_and_price)
+            if event.paid and known[plan_and_price]:
+                charges.append(f"charge {event.charge} on {account.name}: {known[plan_and_price]}")
+    return charges
 
 
 def _shortfall(account: Account, plan: str, paid: Amount) -> str:

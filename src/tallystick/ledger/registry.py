@@ -100,13 +100,13 @@ def register(
         transaction.run("dataset_insert", name, position.seq, account.id, population, place, least, note)
 
 
-def _least(account: Account, asked: PrivacyLoss | None) -> int:
+def _least(account: Account, least: PrivacyLoss | None) -> int:
     limit = account.limit
-    if asked is None:
+    if least is None:
         return min(default_least(account.currency), limit.a0)
-    budget = Budget.of(asked)
+    budget = Budget.of(least)
     if budget.filter != account.currency or budget.limit0 > limit.a0:
-        raise InvalidInput("least_price", str(asked), f"a price in the account's currency, at most {limit}")
+        raise InvalidInput("least_price", str(least), f"a price in the account's currency, at most {limit}")
     return budget.limit0
 
 
@@ -117,15 +117,15 @@ def registered(ledger: Ledger) -> dict[str, Registered]:
         rows = [DatasetRow(*row) for row in transaction.rows("datasets")]  # in the order of their entries
         newest = {row.name: row for row in rows}
         fixed = {name: journal.entry_body(transaction, row.seq)["fixed"] for name, row in newest.items()}
-    found = {}
+    datasets = {}
     for name, row in sorted(newest.items()):
         payer = accounts[row.account_id]
         least = Amount(payer.currency, row.least0)
         mine = [each for each in rows if each.name == name]
         places = frozenset(each.source for each in mine if each.source is not None)
         notes = tuple(each.note for each in mine)
-        found[name] = Registered(name, payer.name, places, least, notes, fixed[name])
-    return found
+        datasets[name] = Registered(name, payer.name, places, least, notes, fixed[name])
+    return datasets
 
 
 def failures(account: Account) -> list[int]:

@@ -171,8 +171,8 @@ class Book:
     def closed(self, source: str | None, populations: set[int]) -> bool:
         """Whether a failure on the source or on one of the populations is not cleared."""
         return source is not None and any(
-            cleared is None and (found == source or population in populations)
-            for (_, population), (found, cleared) in self.quarantines.items()
+            cleared is None and (failure == source or population in populations)
+            for (_, population), (failure, cleared) in self.quarantines.items()
         )
 
     def least(self, source: str, population: int) -> int:

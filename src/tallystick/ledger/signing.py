@@ -62,13 +62,13 @@ class Signer:
     @property
     def public(self) -> str:
         """The public key, in hexadecimal."""
-        found: str = self._key().public_key().public_bytes_raw().hex()
-        return found
+        key: str = self._key().public_key().public_bytes_raw().hex()
+        return key
 
     def sign(self, value: object) -> str:
         """The signature of a value's canonical JSON, in hexadecimal."""
-        found: str = self._key().sign(DOMAIN + canonical(value).encode()).hex()
-        return found
+        signature: str = self._key().sign(DOMAIN + canonical(value).encode()).hex()
+        return signature
 
 
 def verified(value: object, public: str, signature: str) -> bool:

@@ -54,8 +54,8 @@ class SqliteTransaction:
 
     def row(self, statement: str, *values: Any) -> Row | None:
         """Run a named query; return its first row."""
-        found: Row | None = self._execute(STATEMENTS[statement], values).fetchone()
-        return found
+        row: Row | None = self._execute(STATEMENTS[statement], values).fetchone()
+        return row
 
 
 class SqliteStore:
@@ -110,13 +110,13 @@ class SqliteStore:
         The log and the gate are named after the file: under two names there would be two of each, and two writers
         could both take the last of a budget.
         """
-        found = os.stat(self.path)
-        if found.st_nlink > 1:
+        status = os.stat(self.path)
+        if status.st_nlink > 1:
             raise LedgerIntegrity(
-                f"the ledger {self.url} has {found.st_nlink} names (hard links), and under each it would forget what "
+                f"the ledger {self.url} has {status.st_nlink} names (hard links), and under each it would forget what "
                 "is spent under the others; remove all but one"
             )
-        return found.st_dev, found.st_ino
+        return status.st_dev, status.st_ino
 
     def _connected(self) -> sqlite3.Connection:
         """The connection of this process: SQLite connections and locks must not cross a fork."""
@@ -243,10 +243,10 @@ class SqliteStore:
             problems += [
                 f"SQLite: broken reference in {row[0]}" for row in connection.execute("PRAGMA foreign_key_check")
             ]
-            found = _objects(connection)
+            present = _objects(connection)
         expected = _expected()
-        for name in sorted(expected.keys() | found.keys()):
-            if expected.get(name) != found.get(name):
+        for name in sorted(expected.keys() | present.keys()):
+            if expected.get(name) != present.get(name):
                 problems.append(f"schema object {name} was altered, added or removed")
         return problems
 
@@ -320,9 +320,9 @@ def _expected() -> dict[str, str]:
     for step in migrations("sqlite"):
         for sql in statements_of(step.sql):
             fresh.execute(sql)
-    found = _objects(fresh)
+    objects = _objects(fresh)
     fresh.close()
-    return found
+    return objects
 
 
 def statements_of(script: str) -> Iterator[str]:

@@ -170,12 +170,12 @@ def migrations(dialect: str) -> tuple[Migration, ...]:
     >>> [m.version for m in migrations("sqlite")]
     [1, 2]
     """
-    found = []
+    scripts = []
     for item in resources.files("tallystick.ledger").joinpath("schema").iterdir():
         if item.name.endswith(f".{dialect}.sql"):
             number, _, rest = item.name.partition("_")
-            found.append(Migration(int(number), rest.removesuffix(f".{dialect}.sql"), item.read_text()))
-    return tuple(sorted(found))
+            scripts.append(Migration(int(number), rest.removesuffix(f".{dialect}.sql"), item.read_text()))
+    return tuple(sorted(scripts))
 
 
 def pending(dialect: str, applied: Sequence[Row]) -> list[Migration]:

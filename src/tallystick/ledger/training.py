@@ -57,8 +57,8 @@ class Run:
         self.account, self.loss, self.whole, self.delta, self.request = account, loss, whole, delta, request
         self.steps = check.count("steps", steps, least=1)
         self.turn = check.count("turn", turn, least=1)
-        asked = check.count("block", -(-self.steps // BLOCKS) if block is None else block, least=1)
-        self.block = -(-asked // self.turn) * self.turn  # whole turns: a part of one costs as much
+        size = check.count("block", -(-self.steps // BLOCKS) if block is None else block, least=1)
+        self.block = -(-size // self.turn) * self.turn  # whole turns: a part of one costs as much
         self.why = checked("why", why, WHY_LENGTH)
         self.key = uuid.uuid4().hex if key is None else checked("key", key)
         if len(self.key) > NAME_LENGTH - 20:

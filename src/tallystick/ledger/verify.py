@@ -104,18 +104,18 @@ def _differences(transaction: Transaction, book: Book) -> Iterator[str]:
         ("quarantine", transaction.rows("quarantines"), [(*k, *v) for k, v in sorted(book.quarantines.items())]),
         ("answer", transaction.rows("answer_ids"), [(charge_id,) for charge_id in sorted(book.answers)]),
     ]
-    for name, found, expected in tables:
-        yield from _compared(name, [tuple(row) for row in found], [tuple(row) for row in expected])
+    for name, stored, expected in tables:
+        yield from _compared(name, [tuple(row) for row in stored], [tuple(row) for row in expected])
     for charge_id, expected_hash in book.answers.items():
         row = transaction.row("answer_of", charge_id)
         if row is not None and digest(row[0]) != expected_hash:
             yield f"the answer of charge {charge_id} was altered"
 
 
-def _compared(name: str, found: list[tuple[Any, ...]], expected: list[tuple[Any, ...]]) -> Iterator[str]:
-    if found == expected:
+def _compared(name: str, stored: list[tuple[Any, ...]], expected: list[tuple[Any, ...]]) -> Iterator[str]:
+    if stored == expected:
         return
-    surplus, missing = set(found) - set(expected), set(expected) - set(found)
+    surplus, missing = set(stored) - set(expected), set(expected) - set(stored)
     for row in sorted(surplus, key=repr)[:5]:
         yield f"{name} {row[0]}: the table differs from the chain"
     for row in sorted(missing, key=repr)[:5]:
@@ -137,7 +137,7 @@ def _receipt_problems(transaction: Transaction, ledger_id: str, receipt: Receipt
     if row[1] != receipt.head:
         yield f"{where}: entry {receipt.seq} has another hash; the ledger was rewritten"
         return
-    committed, asked = json.loads(row[2]), json.loads(reserved[2])
+    committed, reservation = json.loads(row[2]), json.loads(reserved[2])
     charge = transaction.row("charge_by_id", receipt.charge)
     names = {account_id: transaction.row("account_by_id", account_id) for account_id, *_ in receipt.lines}
     same = (
@@ -145,9 +145,9 @@ def _receipt_problems(transaction: Transaction, ledger_id: str, receipt: Receipt
         and committed.get("charge") == receipt.charge
         and committed.get("answer_hash") == receipt.answer_hash
         and committed.get("at") == receipt.at
-        and asked.get("plan_hash") == receipt.plan_hash
-        and asked.get("request") == receipt.request
-        and asked.get("lines") == sorted([i, a0, a1] for i, _, _, a0, a1 in receipt.lines)
+        and reservation.get("plan_hash") == receipt.plan_hash
+        and reservation.get("request") == receipt.request
+        and reservation.get("lines") == sorted([i, a0, a1] for i, _, _, a0, a1 in receipt.lines)
         and all(found is not None and (found[1], found[5]) == (name, currency)
                 for i, name, currency, _, _ in receipt.lines for found in [names[i]])
         and charge is not None

@@ -141,16 +141,16 @@ def _decimal(entry: Decimal) -> Number:
     return Fraction(entry)
 
 
-def double(found: Number) -> float:
+def double(exact: Number) -> float:
     """The nearest double, infinite where a number is too large.
 
     >>> double(10**400)
     inf
     """
     try:
-        return float(found)
+        return float(exact)
     except OverflowError:
-        return math.inf if found > 0 else -math.inf
+        return math.inf if exact > 0 else -math.inf
 
 
 def scalar(argument: str, value: Any, *, strict: bool) -> Number:
@@ -161,12 +161,12 @@ def scalar(argument: str, value: Any, *, strict: bool) -> Number:
     """
     if type(value) is int or (type(value) is float and math.isfinite(value)):
         return value
-    found = None if isinstance(value, (bool, np.bool_)) else number(value)
-    if found is None:
+    exact = None if isinstance(value, (bool, np.bool_)) else number(value)
+    if exact is None:
         raise InvalidInput(argument, f"a value of type {type(value).__name__}", "a single finite number")
-    if strict and isinstance(found, float) and not math.isfinite(found):
+    if strict and isinstance(exact, float) and not math.isfinite(exact):
         raise InvalidInput(argument, "a number that is not finite", "a single finite number")
-    return found
+    return exact
 
 
 def numbers(
@@ -217,12 +217,12 @@ def _array(value: Any, size: int) -> NDArray[Any] | None:
 
 def _one_by_one(argument: str, value: Any, allowed: str, *, strict: bool, nothing: float) -> Numbers:
     try:
-        found = [number(entry) for entry in value]
+        entries = [number(entry) for entry in value]
     except Exception:  # of the container: what an entry is raises nothing
         raise InvalidInput(argument, f"a value of type {type(value).__name__}", allowed) from None
-    if strict and not all(entry is not None and -LARGEST <= entry <= LARGEST for entry in found):
+    if strict and not all(entry is not None and -LARGEST <= entry <= LARGEST for entry in entries):
         raise InvalidInput(argument, "something that is no number, NaN, infinite or above 4e307", allowed)
-    given = [nothing if entry is None or entry != entry else min(max(entry, -LARGEST), LARGEST) for entry in found]
+    given = [nothing if entry is None or entry != entry else min(max(entry, -LARGEST), LARGEST) for entry in entries]
     near = np.array([float(entry) for entry in given], dtype=np.float64)
     exact = all(type(entry) is float or entry == float(entry) for entry in given)
     return Numbers(near, None if exact else given)
@@ -234,8 +234,8 @@ def scores(argument: str, value: Any, *, strict: bool, least: int = 1) -> Scores
     >>> scores("scores", [2**60, 2**60 + 1], strict=True).behind
     array([1., 0.])
     """
-    found = numbers(argument, value, strict=strict, least=least)
-    return Scores.of(found.near) if found.given is None else Scores.exactly(found.given)
+    entries = numbers(argument, value, strict=strict, least=least)
+    return Scores.of(entries.near) if entries.given is None else Scores.exactly(entries.given)
 
 
 def records(argument: str, value: Any, *, strict: bool, least: int = 1) -> NDArray[np.float64]:

@@ -79,9 +79,9 @@ class Decay:
         shares = tuple((line, math.exp(line.log_norm - top) / total) for line in lines)
         lengths, weights = [np.zeros(0)], [np.zeros(0)]
         for edges, masses in meshes:
-            found = _layers(edges, np.exp(masses - top) / total)
-            lengths.append(found[0])
-            weights.append(found[1])
+            layers = _layers(edges, np.exp(masses - top) / total)
+            lengths.append(layers[0])
+            weights.append(layers[1])
         all_weights = np.concatenate(weights)
         smooth = float(np.sum(all_weights)) + sum(share for _, share in shares)
         # Without atoms and meshes nothing is left over, and nothing is known to be missing.
@@ -97,13 +97,13 @@ class Decay:
 
     def log_bound(self, time: float) -> float:
         """log of rho at ``time``, which holds for every larger one; never above zero."""
-        found = self._kept.get(time)
-        if found is None:
+        bound = self._kept.get(time)
+        if bound is None:
             total = self.rest + sum(share * line.bound(time) for line, share in self.lines)
             if self.lengths.size:
                 total += float(np.dot(envelope(0.5 * time * self.lengths), self.weights))
-            found = self._kept[time] = min(0.0, math.log(total)) if total > 0.0 else -math.inf
-        return found
+            bound = self._kept[time] = min(0.0, math.log(total)) if total > 0.0 else -math.inf
+        return bound
 
     def cost(self, last: float) -> float:
         """About how many exponentials one node at the largest t costs."""

@@ -171,10 +171,10 @@ class Segment:
         total = float(counted[-1])
         if not total < MOST_PANELS:
             return None
-        found: Array = np.interp(np.linspace(0.0, total, max(1, math.ceil(total)) + 1), counted, mesh)
+        tilted: Array = np.interp(np.linspace(0.0, total, max(1, math.ceil(total)) + 1), counted, mesh)
         # Panels end where the light parts begin, each of which is one panel.
         borders = mesh[1:-1][needed[1:] != needed[:-1]]
-        return np.union1d(found, borders) if borders.size else found
+        return np.union1d(tilted, borders) if borders.size else tilted
 
 
 MOST_PANELS = 30_000.0

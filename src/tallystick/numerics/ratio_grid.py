@@ -32,7 +32,7 @@ WIDE = 0.1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cells:
+class RatioCells:
     """What each cell sends to its left and right end (under Q), the mass at zero, and the two tails above ``top``.
 
     ``tail`` is Q(V > top) and ``tail_mean`` is E_Q[V; V > top] = P(V > top), without P's mass where Q = 0.
@@ -88,7 +88,7 @@ def _relative_error(masses: Array) -> Array:
     return UNIT * (32.0 + 4.0 * size)
 
 
-def cells_of(law: Law, *, step: float, count: int) -> Cells:
+def cells_of(law: Law, *, step: float, count: int) -> RatioCells:
     """V on ``count`` cells of width ``step`` from zero, under Q.
 
     >>> coin = Law(np.log([0.5, 1.5]), np.log([0.25, 0.75]))
@@ -119,7 +119,7 @@ def cells_of(law: Law, *, step: float, count: int) -> Cells:
         to_right = np.clip(place - index, 0.0, 1.0)
         left += np.bincount(index, masses * (1.0 - to_right), count)
         right += np.bincount(index, masses * to_right, count)
-    return Cells(step, left, right, law.zero, tail, tail_mean)
+    return RatioCells(step, left, right, law.zero, tail, tail_mean)
 
 
 def _chosen_nodes(edges: Array, chosen: npt.NDArray[np.bool_], count: int) -> tuple[Array, Array]:

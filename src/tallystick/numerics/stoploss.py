@@ -23,7 +23,7 @@ import numpy as np
 from tallystick.numerics.convolve import sum_of_laws
 from tallystick.numerics.grid import GridLaw, scaled_tails
 from tallystick.numerics.law import UNIT, Array, Law, log_sum, panel_nodes
-from tallystick.numerics.ratio_grid import Cells, cells_of
+from tallystick.numerics.ratio_grid import RatioCells, cells_of
 
 MAX_SIZE = 2**18
 """Largest transform, and largest number of cells."""
@@ -192,7 +192,7 @@ class MeanOfRatios:
                 break
         return upper, lower
 
-    def _cells(self, cut: float, fineness: float, fewest: int, tilt: Tilt) -> Cells:
+    def _cells(self, cut: float, fineness: float, fewest: int, tilt: Tilt) -> RatioCells:
         """V up to ``cut`` with the wanted step, or a coarser one if the sum would not fit the largest transform."""
         most = self.most
         number = min(most, max(min(fewest, most), math.ceil(cut / (fineness * tilt.spread))))
@@ -217,7 +217,7 @@ class MeanOfRatios:
         index = int(np.searchsorted(-rest, 18.0 - limit))
         return float(values[index]) if index < values.size else 1.001 * float(values[-1])
 
-    def _once(self, levels: Array, side: int, tilt: Tilt, cells: Cells) -> tuple[Array, Array]:
+    def _once(self, levels: Array, side: int, tilt: Tilt, cells: RatioCells) -> tuple[Array, Array]:
         most, least = cells.upper(), cells.lower(increasing=side > 0)
         chernoff = self._chernoff(most, tilt)
         upper = self._read(levels * (1.0 - side * VALUE_ERROR), tilt, most, chernoff, 1)
@@ -227,7 +227,7 @@ class MeanOfRatios:
         )
         return upper + far_upper, lower + far_lower
 
-    def _beyond(self, levels: Array, cells: Cells) -> tuple[Array, Array]:
+    def _beyond(self, levels: Array, cells: RatioCells) -> tuple[Array, Array]:
         """E[(B - a)_+; some V_i above the cut], exact where the cut is above count * a."""
         none = math.log1p(-min(cells.tail, 1.0 - 1e-16))
         some, others = -math.expm1(self.count * none), -math.expm1((self.count - 1) * none)
@@ -238,7 +238,7 @@ class MeanOfRatios:
         upper = np.where(certain, exact + error, gain * (1.0 + VALUE_ERROR))
         return upper, np.where(certain, np.maximum(0.0, exact - error), 0.0)
 
-    def _beyond_below(self, levels: Array, cells: Cells, tilt: Tilt, chernoff: Chernoff) -> tuple[Array, Array]:
+    def _beyond_below(self, levels: Array, cells: RatioCells, tilt: Tilt, chernoff: Chernoff) -> tuple[Array, Array]:
         """E[(a - B)_+; some V_i above the cut]: zero where the cut is above count * a, else by Markov at the tilt."""
         certain = cells.top >= self.count * levels * (1.0 - VALUE_ERROR)
         if cells.tail == 0.0:

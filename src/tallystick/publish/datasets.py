@@ -48,8 +48,8 @@ class Dataset:
 
     def to_note(self) -> str:
         """What the ledger keeps."""
-        told = {"format": FORMAT, "table": dict(self.table), "about": dict(self.about)}
-        return json.dumps(told, sort_keys=True, separators=(",", ":"))
+        note = {"format": FORMAT, "table": dict(self.table), "about": dict(self.about)}
+        return json.dumps(note, sort_keys=True, separators=(",", ":"))
 
     @property
     def source(self) -> str:
@@ -63,21 +63,21 @@ class Dataset:
 def known(book: Ledger) -> dict[str, Dataset]:
     """Every registered data set, by name."""
     _refuse_old_file(book)
-    found = {}
+    datasets = {}
     for name, row in book.datasets().items():
         if row.note:  # without one it was registered by a program, not by 'dataset add'
-            found[name] = read_note(name, row.account, row.note, row.least_price)
-    return found
+            datasets[name] = read_note(name, row.account, row.note, row.least_price)
+    return datasets
 
 
 def read_note(name: str, account: str, note: str, least: Amount | None) -> Dataset:
     """The data set that a registration's note is about."""
-    told = strict_json.read(note, name="note", allowed=f"JSON of format {FORMAT}")
+    data = strict_json.read(note, name="note", allowed=f"JSON of format {FORMAT}")
     try:
-        found = Dataset(name, account, dict(told["table"]), dict(told["about"]), least)
-        if not strict_json.same(told, json.loads(found.to_note())):
+        dataset = Dataset(name, account, dict(data["table"]), dict(data["about"]), least)
+        if not strict_json.same(data, json.loads(dataset.to_note())):
             raise ValueError
-        return found
+        return dataset
     except (KeyError, TypeError, ValueError):
         raise LedgerIntegrity(f"the registration of dataset {name!r} cannot be read") from None
 
@@ -109,12 +109,12 @@ def updated(dataset: Dataset, book: Ledger) -> Dataset:
 def check_new(dataset: Dataset, book: Ledger, *, update: bool) -> None:
     """Refuse, before anything is opened or written, what the ledger would refuse, and a file under a second name."""
     datasets = known(book)
-    found = datasets.get(dataset.name)
-    if found is not None and found.to_data() != dataset.to_data():
-        if (found.population, _fixed(found)) != (dataset.population, _fixed(dataset)):
+    known_dataset = datasets.get(dataset.name)
+    if known_dataset is not None and known_dataset.to_data() != dataset.to_data():
+        if (known_dataset.population, _fixed(known_dataset)) != (dataset.population, _fixed(dataset)):
             raise Refused(
-                f"dataset {dataset.name!r} is registered under population {found.population!r} with unit "
-                f"{found.table['unit']!r}; whom it protects does not change. Works: another --name"
+                f"dataset {dataset.name!r} is registered under population {known_dataset.population!r} with unit "
+                f"{known_dataset.table['unit']!r}; whom it protects does not change. Works: another --name"
             )
         if not update:
             raise InvalidInput("dataset", dataset.name, "a new --name, or --update to change caps, bounds or place")

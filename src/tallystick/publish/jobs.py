@@ -83,8 +83,8 @@ def _refusal(plan: Plan, price: Amount, account: Account) -> str | None:
 
 def saved(dataset: str, plan: Plan) -> str:
     """A plan and the data set it is about, as the text of a file."""
-    told = {"schema": SCHEMA, "version": VERSION, "dataset": dataset, "plan": json.loads(plan.to_json())}
-    return json.dumps(told, indent=1, sort_keys=True) + "\n"
+    data = {"schema": SCHEMA, "version": VERSION, "dataset": dataset, "plan": json.loads(plan.to_json())}
+    return json.dumps(data, indent=1, sort_keys=True) + "\n"
 
 
 def read_saved(path: Path) -> tuple[str, str]:
@@ -94,11 +94,11 @@ def read_saved(path: Path) -> tuple[str, str]:
         text = path.read_bytes()
     except OSError as error:
         raise InvalidInput("plan", str(path), f"a file that can be read ({error.strerror})") from None
-    told = strict_json.read(text, name="plan", allowed=allowed, longest=LONGEST)
+    data = strict_json.read(text, name="plan", allowed=allowed, longest=LONGEST)
     try:
-        if (told["schema"], told["version"]) != (SCHEMA, VERSION):
+        if (data["schema"], data["version"]) != (SCHEMA, VERSION):
             raise ValueError
-        return str(told["dataset"]), json.dumps(told["plan"])
+        return str(data["dataset"]), json.dumps(data["plan"])
     except (ValueError, KeyError, TypeError):
         raise InvalidInput("plan", str(path), allowed) from None
 
@@ -108,13 +108,13 @@ def plan_of(text: str, dataset: Dataset, account: Account, source: str | None) -
     from tallystick.tables.plan import Plan
 
     plan = Plan.from_json(text, account=account)
-    known, asked = dataset.opened(), plan.query.table
+    known, table = dataset.opened(), plan.query.table
     same = (known.unit, known.adjacency, known.name, known.base, known.source) == (
-        asked.unit,
-        asked.adjacency,
-        asked.name,
-        asked.base,
-        asked.source,
+        table.unit,
+        table.adjacency,
+        table.name,
+        table.base,
+        table.source,
     )
     if not same:
         raise Refused(

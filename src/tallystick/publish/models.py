@@ -86,7 +86,7 @@ class Regression:
 
     def statistics(self, release: Release) -> Statistics:
         """The released sums as matrices, the constant column last among the features."""
-        values = {name: float(found.value[0]) for name, found in release.estimates().items()}
+        values = {name: float(estimate.value[0]) for name, estimate in release.estimates().items()}
         variances = {noise.part: noise.law.variance * noise.part.scale**2 for noise in release.plan.noises}
         spread = {name: variances[measure.parts()[0]] for name, measure in release.plan.query.measures}
         p = len(self.features)
@@ -95,10 +95,10 @@ class Regression:
         for row, i in enumerate(order):
             for column, j in enumerate(order):
                 names[row, column] = _sum_of(i, j)
-        held: Array = np.vectorize(values.__getitem__, otypes=[float])(names)
+        sums: Array = np.vectorize(values.__getitem__, otypes=[float])(names)
         noise: Array = np.vectorize(spread.__getitem__, otypes=[float])(names)
         return Statistics(
-            xx=held[:-1, :-1], xy=held[:-1, -1], yy=float(held[-1, -1]), rows=values["n"],
+            xx=sums[:-1, :-1], xy=sums[:-1, -1], yy=float(sums[-1, -1]), rows=values["n"],
             xx_variance=noise[:-1, :-1], xy_variance=noise[:-1, -1], yy_variance=float(noise[-1, -1]),
         )  # fmt: skip
 
@@ -248,13 +248,13 @@ class LinearModel:
             intervals, reason = {name: list(ends) for name, ends in self.intervals().items()}, None
         except Refused as problem:
             intervals, reason = None, str(problem)
-        asked = self.regression
+        regression = self.regression
         receipt = self.release.receipt
         return {
             "format": FORMAT,
-            "target": asked.target,
-            "features": list(asked.features),
-            "bounds": {name: list(pair) for name, pair in zip(asked.columns, asked.bounds, strict=True)},
+            "target": regression.target,
+            "features": list(regression.features),
+            "bounds": {name: list(pair) for name, pair in zip(regression.columns, regression.bounds, strict=True)},
             "coefficients": self.coefficients,
             "intercept": self.intercept,
             "ridge": self._solved[1],

@@ -143,9 +143,9 @@ def logistic_regression(
     if not 2 <= len(set(listed)) == len(listed) <= MOST_CLASSES or any(type(x) is not typed[kind] for x in listed):
         raise InvalidInput("labels", list(listed), f"2 to {MOST_CLASSES} different labels of type {kind}")
     solver = solver or ("noisy_gd" if delta else None)  # noise on gradients needs no bound on the number of rows
-    asked = Classification(table, target, tuple(features), pairs, listed, epsilon, delta, solver)
-    asked.model()._recipe().ready(len(features) + 1)  # what public numbers cannot do is refused now
-    return asked
+    classification = Classification(table, target, tuple(features), pairs, listed, epsilon, delta, solver)
+    classification.model()._recipe().ready(len(features) + 1)  # what public numbers cannot do is refused now
+    return classification
 
 
 class RowModel(Protocol):
@@ -191,7 +191,7 @@ class RowsFit:
     @property
     def source(self) -> str:
         """Which data the ledger closes when this fails."""
-        return run.Run(self.plan, self.account).source
+        return run.PlanRun(self.plan, self.account).source
 
     def preflight(self) -> None:
         """The source is there, and its rows could be read: none is looked at."""

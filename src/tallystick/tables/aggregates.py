@@ -21,7 +21,7 @@ from tallystick.errors import InvalidInput
 from tallystick.mechanisms.noise.law import NoiseLaw
 from tallystick.tables.parts import (
     Bins,
-    Grid,
+    FixedPoint,
     Integers,
     Part,
     Present,
@@ -288,7 +288,7 @@ class CountUnits(Count):
 
 
 @dataclass(frozen=True, slots=True)
-class OfColumn(Measure):
+class ColumnMeasure(Measure):
     """A measure of one bounded numeric column. ``missing`` stands in for absent values; None leaves them out."""
 
     column: str
@@ -314,10 +314,10 @@ class OfColumn(Measure):
         return bounds(self.lower, self.upper)
 
     @property
-    def grid(self) -> Grid:
+    def grid(self) -> FixedPoint:
         """The fixed point of the column."""
         low, high = self.limits
-        return Grid.of(low, high, integer=bool(self.whole))
+        return FixedPoint.of(low, high, integer=bool(self.whole))
 
     @property
     def total(self) -> Part:
@@ -336,7 +336,7 @@ class OfColumn(Measure):
 
 
 @dataclass(frozen=True, slots=True)
-class Sum(OfColumn):
+class Sum(ColumnMeasure):
     """Total of a clamped column."""
 
     kind: ClassVar[str] = "sum"
@@ -363,7 +363,7 @@ class Sum(OfColumn):
 
 
 @dataclass(frozen=True, slots=True)
-class Mean(OfColumn):
+class Mean(ColumnMeasure):
     """Noisy total over noisy count."""
 
     kind: ClassVar[str] = "mean"
@@ -373,8 +373,8 @@ class Mean(OfColumn):
 
     def read(self, numbers: Numbers, confidence: float) -> tuple[Estimate, ...]:
         low, high = self.limits
-        found = ratio(numbers[self.total], numbers[self.present], high - low, confidence)
-        return (Estimate(low + found.value, low + found.lower, low + found.upper),)
+        estimate = ratio(numbers[self.total], numbers[self.present], high - low, confidence)
+        return (Estimate(low + estimate.value, low + estimate.lower, low + estimate.upper),)
 
     def error(self, numbers: Numbers, confidence: float, group_size: float) -> float:
         low, high = self.limits
@@ -384,7 +384,7 @@ class Mean(OfColumn):
 
 
 @dataclass(frozen=True, slots=True)
-class Variance(OfColumn):
+class Variance(ColumnMeasure):
     """Mean of squares less square of the mean; ``root`` gives the standard deviation."""
 
     kind: ClassVar[str] = "variance"
@@ -393,7 +393,7 @@ class Variance(OfColumn):
     def bound(self, schema: Schema, declared: Bounds) -> Measure:
         if self.root not in (None, True):
             raise InvalidInput("root", self.root, "true, or nothing")
-        return OfColumn.bound(self, schema, declared)
+        return ColumnMeasure.bound(self, schema, declared)
 
     def parts(self) -> tuple[Part, ...]:
         return (self.total, self.squares, self.present)
@@ -405,12 +405,12 @@ class Variance(OfColumn):
         sure = (1.0 + confidence) / 2.0
         mean = ratio(numbers[self.total], numbers[self.present], reach, sure)
         square = ratio(numbers[self.squares], numbers[self.present], reach**2, sure)
-        found = Estimate(
+        estimate = Estimate(
             square.value - mean.value**2, square.lower - mean.upper**2, square.upper - mean.lower**2
         ).clipped(0.0, reach**2 / 4.0)
         if self.root:
-            found = Estimate(np.sqrt(found.value), np.sqrt(found.lower), np.sqrt(found.upper))
-        return (found,)
+            estimate = Estimate(np.sqrt(estimate.value), np.sqrt(estimate.lower), np.sqrt(estimate.upper))
+        return (estimate,)
 
     def error(self, numbers: Numbers, confidence: float, group_size: float) -> float:
         low, high = self.limits
@@ -423,7 +423,7 @@ class Variance(OfColumn):
 
 
 @dataclass(frozen=True, slots=True)
-class Quantile(OfColumn):
+class Quantile(ColumnMeasure):
     """A quantile from a noisy tree; several quantiles of one column share the tree."""
 
     kind: ClassVar[str] = "quantile"
@@ -441,10 +441,10 @@ class Quantile(OfColumn):
         return (self.tree,)
 
     def bound(self, schema: Schema, declared: Bounds) -> Measure:
-        found = OfColumn.bound(self, schema, declared)
+        bound = ColumnMeasure.bound(self, schema, declared)
         check.probability("p", self.p)
         quantile_bins(0, 1, integer=False, bins=self.bins)
-        return found
+        return bound
 
     def _margin(self, noisy: Noisy, confidence: float) -> float:
         height = self.tree.levels

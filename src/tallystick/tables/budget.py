@@ -35,7 +35,7 @@ LARGEST_SCALE = 2.0**48
 
 
 @dataclass(frozen=True, slots=True)
-class Noise:
+class PartNoise:
     """The noise of one part, in integer steps of that part, and its share of the budget."""
 
     part: Part
@@ -52,11 +52,11 @@ def weights_of(query: Query, weights: Mapping[str, float] | None) -> dict[Part, 
             raise InvalidInput("weights", name, f"names of measures: {', '.join(names)}")
         if not 1e-6 <= check.positive(f"weights[{name}]", weight) <= 1e6:
             raise InvalidInput(f"weights[{name}]", weight, "a weight from 1e-6 to 1e6")
-    found: dict[Part, float] = dict.fromkeys(query.parts, 0.0)
+    by_part: dict[Part, float] = dict.fromkeys(query.parts, 0.0)
     for name, measure in query.measures:
         for part in measure.parts():
-            found[part] = max(found[part], given.get(name, 1.0))
-    return {part: weight or 1.0 for part, weight in found.items()}
+            by_part[part] = max(by_part[part], given.get(name, 1.0))
+    return {part: weight or 1.0 for part, weight in by_part.items()}
 
 
 def shares(query: Query, law: type[NoiseLaw], weights: Mapping[str, float] | None) -> dict[Part, Fraction]:
@@ -71,17 +71,17 @@ def shares(query: Query, law: type[NoiseLaw], weights: Mapping[str, float] | Non
 
 def allocated(
     query: Query, kind: type[NoiseLaw], total: Fraction, weights: Mapping[str, float] | None
-) -> tuple[Noise, ...]:
+) -> tuple[PartNoise, ...]:
     """Noise for a total of rho (Gaussian) or epsilon (Laplace); rounded so that the exact sum stays within it."""
-    found = []
+    noises = []
     for part, share in shares(query, kind, weights).items():
         law = kind.that_costs(norm_of(query, part, kind.order), share * total)
         if not 1e-3 <= law.scale <= LARGEST_SCALE:
             raise InvalidInput(
                 "budget", float(total), f"a budget at which the noise on {part.label} is neither absent nor absurd"
             )
-        found.append(Noise(part, law, float(share)))
-    return tuple(found)
+        noises.append(PartNoise(part, law, float(share)))
+    return tuple(noises)
 
 
 def norm_of(query: Query, part: Part, order: int) -> Fraction:
@@ -89,17 +89,17 @@ def norm_of(query: Query, part: Part, order: int) -> Fraction:
     return Fraction(part.norm(query.caps, query.table.adjacency, order))
 
 
-def cost_of(query: Query, noises: tuple[Noise, ...]) -> Fraction:
+def cost_of(query: Query, noises: tuple[PartNoise, ...]) -> Fraction:
     """Exact sum over the parts of L2^2 / (2 sigma^2), or of L1 / scale: rho, or epsilon."""
     return sum((cost_of_part(query, noise) for noise in noises), Fraction(0))
 
 
-def cost_of_part(query: Query, noise: Noise) -> Fraction:
+def cost_of_part(query: Query, noise: PartNoise) -> Fraction:
     """What one part costs in the currency of its law."""
     return noise.law.cost(norm_of(query, noise.part, noise.law.order))
 
 
-def privacy_of(query: Query, noises: tuple[Noise, ...], keys_delta: float, protects: Protects) -> PrivacyLoss:
+def privacy_of(query: Query, noises: tuple[PartNoise, ...], keys_delta: float, protects: Protects) -> PrivacyLoss:
     """Certified loss of all parts and the choice of groups together, where only (epsilon, delta) matters.
 
     With every sigma above 32 the lattice is fine enough for the proved Gaussian pairs; otherwise zCDP.
@@ -117,7 +117,7 @@ def privacy_of(query: Query, noises: tuple[Noise, ...], keys_delta: float, prote
     return loss
 
 
-def threshold(query: Query, noises: tuple[Noise, ...]) -> int | None:
+def threshold(query: Query, noises: tuple[PartNoise, ...]) -> int | None:
     """The least tau at which a unit's own groups stay hidden: 1 - (1 - P[1 + noise >= tau])^K <= delta."""
     if not isinstance(query.keys, PrivateKeys):
         return None
@@ -128,7 +128,7 @@ def threshold(query: Query, noises: tuple[Noise, ...]) -> int | None:
     return first_where(lambda least: noise.law.upper_tail(least) <= lone) + 1
 
 
-def lone_probability(query: Query, noises: tuple[Noise, ...], tau: int) -> float:
+def lone_probability(query: Query, noises: tuple[PartNoise, ...], tau: int) -> float:
     """The chance that at least one of K groups that only one unit has is shown, from above."""
     noise = next(noise for noise in noises if noise.part == UNITS)
     return -math.expm1(query.caps.max_groups * math.log1p(-noise.law.upper_tail(tau - 1)))
@@ -139,15 +139,15 @@ _WORDS = ("rho", "epsilon", "delta", "error", "confidence", "weights")
 
 
 @dataclass(frozen=True, slots=True)
-class Priced:
+class PricedQuery:
     """Noise, the certified loss of the whole plan, and the budget in canonical words."""
 
-    noises: tuple[Noise, ...]
+    noises: tuple[PartNoise, ...]
     privacy: PrivacyLoss
     budget: dict[str, Any]
 
 
-def priced(query: Query, given: Mapping[str, Any], protects: Protects) -> Priced:
+def priced(query: Query, given: Mapping[str, Any], protects: Protects) -> PricedQuery:
     """The noise a budget buys. The budget is the total charged, the delta of private keys included."""
     unknown = [word for word in given if word not in _WORDS]
     budget = {word: given[word] for word in _WORDS if given.get(word) is not None}
@@ -173,14 +173,14 @@ def keys_delta(query: Query, budget: Mapping[str, Any]) -> float:
     return used
 
 
-def _by_rho(query: Query, budget: dict[str, Any], protects: Protects) -> Priced:
+def _by_rho(query: Query, budget: dict[str, Any], protects: Protects) -> PricedQuery:
     rho = budget["rho"] = check.positive("rho", budget["rho"])
     # The parts' exact sum is at most rho as written, so rho itself is what is charged.
     noises = allocated(query, DiscreteGaussian, Fraction(repr(rho)), budget.get("weights"))
-    return Priced(noises, losses.zcdp(rho=rho, delta=keys_delta(query, budget), **protects.about), budget)
+    return PricedQuery(noises, losses.zcdp(rho=rho, delta=keys_delta(query, budget), **protects.about), budget)
 
 
-def _by_pure_epsilon(query: Query, budget: dict[str, Any], protects: Protects) -> Priced:
+def _by_pure_epsilon(query: Query, budget: dict[str, Any], protects: Protects) -> PricedQuery:
     epsilon = budget["epsilon"] = check.positive("epsilon", budget["epsilon"])
     noises = allocated(query, DiscreteLaplace, Fraction(repr(epsilon)), budget.get("weights"))
     delta = keys_delta(query, budget)
@@ -189,10 +189,10 @@ def _by_pure_epsilon(query: Query, budget: dict[str, Any], protects: Protects) -
         if delta
         else losses.pure_dp(epsilon=epsilon, **protects.about)
     )
-    return Priced(noises, loss, budget)
+    return PricedQuery(noises, loss, budget)
 
 
-def _by_epsilon(query: Query, budget: dict[str, Any], protects: Protects) -> Priced:
+def _by_epsilon(query: Query, budget: dict[str, Any], protects: Protects) -> PricedQuery:
     epsilon = budget["epsilon"] = check.positive("epsilon", budget["epsilon"])
     delta, used = budget["delta"], keys_delta(query, budget)
     if delta == 0:
@@ -208,31 +208,31 @@ def _by_epsilon(query: Query, budget: dict[str, Any], protects: Protects) -> Pri
 
     rho = _largest(fits, _near_rho(epsilon, rest))
     noises = allocated(query, DiscreteGaussian, Fraction(rho), budget.get("weights"))
-    return Priced(noises, privacy_of(query, noises, used, protects), budget)
+    return PricedQuery(noises, privacy_of(query, noises, used, protects), budget)
 
 
-def for_gaussian_account(query: Query, found: Priced, protects: Protects) -> PrivacyLoss:
+def for_gaussian_account(query: Query, priced_query: PricedQuery, protects: Protects) -> PrivacyLoss:
     """The plan's loss as Gaussian trade-off curves, which is all that a GDP account can add up; else refused.
 
     Discrete Gaussian noise with sigma above 32 steps is continuous noise resampled to the lattice, so a Gaussian curve
     with variance sigma^2 - 4 dominates it; noise below that has none that we can prove, and neither have private keys.
     """
-    if found.noises[0].law.currency == "epsilon" and not keys_delta(query, found.budget):
-        return found.privacy
-    if keys_delta(query, found.budget):
+    if priced_query.noises[0].law.currency == "epsilon" and not keys_delta(query, priced_query.budget):
+        return priced_query.privacy
+    if keys_delta(query, priced_query.budget):
         raise Refused(
             "private keys spend delta, which a GDP account has none of; works: public keys, keys=[...], or an account "
             "with a limit in zCDP or in epsilon and delta"
         )
-    least = min(found.noises, key=lambda noise: noise.law.scale)
+    least = min(priced_query.noises, key=lambda noise: noise.law.scale)
     if least.law.scale <= SMOOTH_VECTOR_SIGMA:
-        rho = float(cost_of(query, found.noises)) * (least.law.scale / SMOOTH_VECTOR_SIGMA) ** 2
+        rho = float(cost_of(query, priced_query.noises)) * (least.law.scale / SMOOTH_VECTOR_SIGMA) ** 2
         raise Refused(
             f"the noise on {least.part.label} has sigma {least.law.scale:.3g}; at 32 or less no Gaussian curve is "
             f"proved to dominate it, so a GDP account cannot pay for it. Works: rho at most {down(rho * 0.99, 3)}, or "
             "an account with a limit in zCDP or in epsilon and delta"
         )
-    return privacy_of(query, found.noises, 0.0, protects)
+    return privacy_of(query, priced_query.noises, 0.0, protects)
 
 
 def _near_rho(epsilon: float, delta: float) -> float:
@@ -255,7 +255,7 @@ def _largest(fits: Callable[[float], bool], start: float) -> float:
     return low
 
 
-def _by_error(query: Query, budget: dict[str, Any], protects: Protects) -> Priced:
+def _by_error(query: Query, budget: dict[str, Any], protects: Protects) -> PricedQuery:
     wanted = budget["error"]
     names = dict(query.measures)
     wishes = dict(wanted) if isinstance(wanted, Mapping) else {query.measures[0][0]: wanted}
@@ -269,8 +269,8 @@ def _by_error(query: Query, budget: dict[str, Any], protects: Protects) -> Price
 
     def meets(rho: float) -> bool:
         noises = allocated(query, DiscreteGaussian, Fraction(rho), budget.get("weights"))
-        found = errors(query, noises, confidence, 1000.0)
-        return all(found[name] <= half for name, half in wishes.items())
+        halves = errors(query, noises, confidence, 1000.0)
+        return all(halves[name] <= half for name, half in wishes.items())
 
     low, high = 1e-12, 1e-12
     while not meets(high):
@@ -287,7 +287,7 @@ def _by_error(query: Query, budget: dict[str, Any], protects: Protects) -> Price
     return _by_rho(query, {"rho": rho, **kept}, protects)
 
 
-def errors(query: Query, noises: tuple[Noise, ...], confidence: float, group_size: float) -> dict[str, float]:
+def errors(query: Query, noises: tuple[PartNoise, ...], confidence: float, group_size: float) -> dict[str, float]:
     """Predicted half-widths by measure."""
     import numpy as np
 

@@ -18,7 +18,7 @@ def with_plans(plan: Plan, problem: BudgetExceeded) -> BudgetExceeded:
     """The same denial, with plans that fit before the general advice."""
     first = getattr(problem.left, "first", Fraction(0))
     fits = tuple(
-        found for found in (_larger_error(plan, first), _fewer(plan, first), _fewer_groups(plan, first)) if found
+        offer for offer in (_larger_error(plan, first), _fewer(plan, first), _fewer_groups(plan, first)) if offer
     )
     if not fits:
         return problem

@@ -40,8 +40,8 @@ def name(text: str, table: str | None = None) -> exp.Column:
 
 def table(text: str, alias: str | None = None) -> exp.Table:
     """A quoted table name of ours."""
-    found = exp.Table(this=exp.to_identifier(text, quoted=True))
-    return exp.alias_(found, alias, table=True) if alias else found  # type: ignore[return-value]
+    named = exp.Table(this=exp.to_identifier(text, quoted=True))
+    return exp.alias_(named, alias, table=True) if alias else named  # type: ignore[return-value]
 
 
 def place(schema: Schema, column: str) -> str:
@@ -192,12 +192,12 @@ def _eight(digest: Tree, start: int) -> Tree:
 
 
 def _unambiguous(words: Words, salt: str, pieces: Sequence[tuple[Tree, str]]) -> list[Tree]:
-    found: list[Tree] = [exp.Literal.string(f"{salt}:")]
+    written: list[Tree] = [exp.Literal.string(f"{salt}:")]
     for piece, kind in pieces:
         text, colon = words.cast(piece, "text"), exp.Literal.string(":")
         length = words.cast(exp.Anonymous(this="LENGTH", expressions=[text.copy()]), "text")
-        found += [length, colon, text] if kind == "text" else [text, colon]
-    return found
+        written += [length, colon, text] if kind == "text" else [text, colon]
+    return written
 
 
 class DuckWords(Words):
@@ -206,10 +206,10 @@ class DuckWords(Words):
     name = "duckdb"
 
     def read(self, value: Tree, kind: str, own: str = "") -> Tree:
-        found = Words.read(self, value, kind, own)
+        tree = Words.read(self, value, kind, own)
         if kind == "text" and own == UNCHECKED:
-            found = functools.reduce(lambda inner, word: exp.Anonymous(this=word, expressions=[inner]), _CHECK, found)
-        return _byte_by_byte(found) if kind == "text" else found
+            tree = functools.reduce(lambda inner, word: exp.Anonymous(this=word, expressions=[inner]), _CHECK, tree)
+        return _byte_by_byte(tree) if kind == "text" else tree
 
     def kth_smallest(self, value: Tree, k: int) -> Tree:
         listed = exp.Anonymous(this="MIN", expressions=[value.copy(), whole(k)])
@@ -231,13 +231,13 @@ class SparkWords(Words):
     name = "spark"
 
     def read(self, value: Tree, kind: str, own: str = "") -> Tree:
-        found = Words.read(self, value, kind, own)
+        tree = Words.read(self, value, kind, own)
         if kind != "text":
-            return found
+            return tree
         # Spark keeps bytes that are no UTF-8, tells texts apart by them, and then hands them out as one
-        spelled = exp.Anonymous(this="ENCODE", expressions=[found.copy(), exp.Literal.string("UTF-8")])
-        stored = exp.Cast(this=found.copy(), to=exp.DataType.build("BINARY"))
-        return case([(compare(exp.EQ, spelled, stored), found)], exp.Null())
+        spelled = exp.Anonymous(this="ENCODE", expressions=[tree.copy(), exp.Literal.string("UTF-8")])
+        stored = exp.Cast(this=tree.copy(), to=exp.DataType.build("BINARY"))
+        return case([(compare(exp.EQ, spelled, stored), tree)], exp.Null())
 
     def kth_smallest(self, value: Tree, k: int) -> Tree:
         gathered = exp.Anonymous(this="COLLECT_LIST", expressions=[value.copy()])
@@ -270,8 +270,8 @@ class PostgresWords(Words):
         return _byte_by_byte(exp.Literal.string(value))
 
     def read(self, value: Tree, kind: str, own: str = "") -> Tree:
-        found = Words.read(self, value, kind, own)
-        return _byte_by_byte(found) if kind == "text" else found
+        tree = Words.read(self, value, kind, own)
+        return _byte_by_byte(tree) if kind == "text" else tree
 
     def _read_number(self, value: Tree, own: str) -> Tree:
         if own != "numeric":

@@ -94,10 +94,10 @@ def public_keys(keys: Iterable[Any] | PublicTable, columns: Sequence[str], schem
     if isinstance(keys, PublicTable) and keys.columns != wanted:
         raise InvalidInput("keys", keys.columns, f"keys for {', '.join(columns)}, with the types of the columns")
     rows = tuple(_key(key, columns) for key in (keys.rows if isinstance(keys, PublicTable) else keys))
-    found = PublicTable(wanted, rows)
+    table = PublicTable(wanted, rows)
     if len(set(rows)) != len(rows):
         raise InvalidInput("keys", "a list with repetitions", "each key once")
-    return found
+    return table
 
 
 def _key(key: Any, columns: Sequence[str]) -> tuple[Any, ...]:
@@ -127,8 +127,8 @@ def public_table(rows: Any) -> PublicTable:
     names = list(listed[0])
     kinds = []
     for name in names:
-        found = {type_of_constant(constant(row[name])) for row in listed}
-        kind = "number" if found == {"integer", "number"} else found.pop() if len(found) == 1 else None
+        types = {type_of_constant(constant(row[name])) for row in listed}
+        kind = "number" if types == {"integer", "number"} else types.pop() if len(types) == 1 else None
         if kind is None:
             raise InvalidInput(f"public column {name}", "values of several types", "values of one type")
         kinds.append(kind)

@@ -131,7 +131,7 @@ def parse(text: str) -> dict[str, Measure]:
     >>> sorted(parse("count, mean(age), quantile(age, 0.9, 0, 110)"))
     ['count', 'mean_age', 'quantile_age_0.9']
     """
-    found: dict[str, Measure] = {}
+    measures: dict[str, Measure] = {}
     for said, _, inside in re.findall(r"\s*([a-z_]+)\s*(\(([^()]*)\))?\s*(?:,|$)", text):
         if said not in WORDS:
             raise InvalidInput("measures", said, f"one of {', '.join(WORDS)}")
@@ -140,12 +140,12 @@ def parse(text: str) -> dict[str, Measure]:
         needed = [one for one in signature(WORDS[said]).parameters.values() if one.default is one.empty]
         name = "_".join([said, *arguments[: len(needed)]])
         try:
-            found[name] = WORDS[said](*arguments[:1], *numbers)
+            measures[name] = WORDS[said](*arguments[:1], *numbers)
         except TypeError:
             raise InvalidInput("measures", f"{said}({inside})", f"{said} with the arguments it takes") from None
-    if not found or re.sub(r"\s*([a-z_]+)\s*(\(([^()]*)\))?\s*(?:,|$)", "", text).strip():
+    if not measures or re.sub(r"\s*([a-z_]+)\s*(\(([^()]*)\))?\s*(?:,|$)", "", text).strip():
         raise InvalidInput("measures", text, "a list such as count,mean(age),quantile(age,0.9)")
-    return found
+    return measures
 
 
 def _number(piece: str) -> float:

@@ -77,13 +77,13 @@ class Part(ABC):
         """The most one (unit, group) cell adds, at one level."""
         return caps.max_rows
 
-    def contribution(self, words: Words, held: exp.Expr, rows: exp.Expr, most: int) -> exp.Expr:
-        """What a cell of ``rows`` rows adds under the cap of ``most``; ``held`` is its number before the cap.
+    def contribution(self, words: Words, value: exp.Expr, rows: exp.Expr, most: int) -> exp.Expr:
+        """What a cell of ``rows`` rows adds under the cap of ``most``; ``value`` is its number before the cap.
 
-        held * most / rows, rounded down, where there are more rows than that.
+        value * most / rows, rounded down, where there are more rows than that.
         """
-        scaled = words.divide(compare(exp.Mul, held, whole(most)), rows)
-        return case([(compare(exp.GT, rows, whole(most)), scaled)], held)
+        scaled = words.divide(compare(exp.Mul, value, whole(most)), rows)
+        return case([(compare(exp.GT, rows, whole(most)), scaled)], value)
 
     def norm(self, caps: Caps, adjacency: Adjacency, order: int) -> int:
         """The norm of that order of what one unit moves, to the power of that order, in integer steps."""
@@ -116,7 +116,7 @@ class Rows(Part):
     def label(self) -> str:
         return "rows"
 
-    def contribution(self, words: Words, held: exp.Expr, rows: exp.Expr, most: int) -> exp.Expr:
+    def contribution(self, words: Words, value: exp.Expr, rows: exp.Expr, most: int) -> exp.Expr:
         return case([(compare(exp.GT, rows, whole(most)), whole(most))], rows)
 
 
@@ -133,12 +133,12 @@ class Units(Part):
     def peak(self, caps: Caps) -> int:
         return 1
 
-    def contribution(self, words: Words, held: exp.Expr, rows: exp.Expr, most: int) -> exp.Expr:
+    def contribution(self, words: Words, value: exp.Expr, rows: exp.Expr, most: int) -> exp.Expr:
         return whole(1)
 
 
 @dataclass(frozen=True, slots=True)
-class OfColumn(Part):
+class ColumnPart(Part):
     """A part made of the values of one column; ``missing`` stands in for absent ones, None leaves them out."""
 
     column: str
@@ -146,7 +146,7 @@ class OfColumn(Part):
 
 
 @dataclass(frozen=True, slots=True)
-class Added(OfColumn):
+class Added(ColumnPart):
     """A number of each row, added up in every cell before the cap."""
 
     @abstractmethod
@@ -180,7 +180,7 @@ class Present(Added):
 class Gridded(Added):
     """An integer of each value, counted in steps of the grid above its lower end."""
 
-    grid: Grid
+    grid: FixedPoint
 
     def in_row(self, words: Words, value: exp.Expr) -> exp.Expr:
         return exp.Coalesce(this=self._small(words, value), expressions=[whole(0)])
@@ -243,7 +243,7 @@ class Squares(Gridded):
 
 
 @dataclass(frozen=True, slots=True)
-class Binned(OfColumn):
+class Binned(ColumnPart):
     """Rows in bins, as weights in steps of 2^-8: a query of its own."""
 
     bins: Binning
@@ -255,9 +255,9 @@ class Binned(OfColumn):
     def scale(self) -> float:
         return 2.0**-WEIGHT_BITS
 
-    def contribution(self, words: Words, held: exp.Expr, rows: exp.Expr, most: int) -> exp.Expr:
-        scaled = words.divide(compare(exp.Mul, held, whole(most << WEIGHT_BITS)), rows)
-        full = compare(exp.Mul, held, whole(1 << WEIGHT_BITS))
+    def contribution(self, words: Words, value: exp.Expr, rows: exp.Expr, most: int) -> exp.Expr:
+        scaled = words.divide(compare(exp.Mul, value, whole(most << WEIGHT_BITS)), rows)
+        full = compare(exp.Mul, value, whole(1 << WEIGHT_BITS))
         return case([(compare(exp.GT, rows, whole(most)), scaled)], full)
 
     def bin_of(self, words: Words, value: exp.Expr) -> exp.Expr:
@@ -382,12 +382,12 @@ WEIGHT_BITS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class FixedPoint:
     """The fixed point of one measure: value = lower + q * 2^exponent.
 
-    >>> Grid.of(0, 110, integer=True)
-    Grid(lower=0.0, upper=110.0, exponent=0)
-    >>> Grid.of(0.0, 5000.0, integer=False).top <= 2**24
+    >>> FixedPoint.of(0, 110, integer=True)
+    FixedPoint(lower=0.0, upper=110.0, exponent=0)
+    >>> FixedPoint.of(0.0, 5000.0, integer=False).top <= 2**24
     True
     """
 
@@ -396,7 +396,7 @@ class Grid:
     exponent: int
 
     @classmethod
-    def of(cls, lower: Any, upper: Any, *, integer: bool) -> Grid:
+    def of(cls, lower: Any, upper: Any, *, integer: bool) -> FixedPoint:
         """The finest allowed grid for these bounds; whole numbers stay whole while there are at most 2^24."""
         low, high = bounds(lower, upper)
         exponent = math.ceil(math.log2(high - low)) - STEP_BITS

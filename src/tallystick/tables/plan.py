@@ -13,7 +13,7 @@ from tallystick.accounting.adjacency import Protects
 from tallystick.errors import AdjacencyMismatch, InvalidInput, Refused
 from tallystick.printing import given
 from tallystick.strict_json import read, same, written
-from tallystick.tables.budget import Noise, errors, for_gaussian_account, lone_probability, priced, threshold
+from tallystick.tables.budget import PartNoise, errors, for_gaussian_account, lone_probability, priced, threshold
 from tallystick.tables.expressions import col
 from tallystick.tables.keyset import PrivateKeys, PublicTable
 from tallystick.tables.sources import source_of
@@ -36,7 +36,7 @@ class Plan:
 
     query: Query
     budget: Mapping[str, Any]
-    noises: tuple[Noise, ...]
+    noises: tuple[PartNoise, ...]
     privacy: PrivacyLoss
     threshold: int | None
     account: Account | None = field(default=None, compare=False, repr=False)
@@ -44,10 +44,10 @@ class Plan:
     @property
     def hash(self) -> str:
         """SHA-256 over question, budget and noise; not over the place of the data."""
-        asked = self.query.to_data()
-        asked["table"] = {key: value for key, value in asked["table"].items() if key != "source"}
-        told = {"format": FORMAT, "query": asked, "budget": dict(self.budget), "noise": self._noise_data()}
-        return hashlib.sha256(_canonical(told).encode()).hexdigest()
+        query = self.query.to_data()
+        query["table"] = {key: value for key, value in query["table"].items() if key != "source"}
+        content = {"format": FORMAT, "query": query, "budget": dict(self.budget), "noise": self._noise_data()}
+        return hashlib.sha256(_canonical(content).encode()).hexdigest()
 
     @property
     def salt(self) -> str:
@@ -132,25 +132,25 @@ class Plan:
 
     def to_json(self) -> str:
         """The plan as text. It holds the public keys, no data and no password."""
-        told = {
+        content = {
             "format": FORMAT,
             "query": self.query.to_data(),
             "budget": dict(self.budget),
             "noise": self._noise_data(),
             "hash": self.hash,
         }
-        return json.dumps(told, indent=1, sort_keys=True)
+        return json.dumps(content, indent=1, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str, *, account: Account | None = None, source: Any = None) -> Plan:
         """The plan that ``to_json`` wrote. It is priced again, so an edited price or noise is found and refused."""
         with written("plan", FORMAT):
-            told = read(text, name="plan", longest=LONGEST_TEXT)
-            if told["format"] != FORMAT:
-                raise InvalidInput("format", told["format"], FORMAT)
-            query = Query.from_data(told["query"], account=account)
-            plan = make_plan(query, told["budget"], account=account)
-            unchanged = same(told, json.loads(plan.to_json()))
+            content = read(text, name="plan", longest=LONGEST_TEXT)
+            if content["format"] != FORMAT:
+                raise InvalidInput("format", content["format"], FORMAT)
+            query = Query.from_data(content["query"], account=account)
+            plan = make_plan(query, content["budget"], account=account)
+            unchanged = same(content, json.loads(plan.to_json()))
         if not unchanged:
             raise Refused("this plan was edited: its question and budget do not give what else it says")
         return plan if source is None else plan.on(source)
@@ -183,15 +183,15 @@ def make_plan(query: Query, budget: Mapping[str, Any], *, account: Account | Non
             f"{unit} may have many; name the column that says whose row it is, or pay from an account with unit='row'"
         )
     protects = Protects(query.table.adjacency, unit)
-    found = priced(query, budget, protects)
-    privacy = found.privacy
+    offer = priced(query, budget, protects)
+    privacy = offer.privacy
     if payer is not None and payer.currency.kind == "gdp":
-        privacy = for_gaussian_account(query, found, protects)
-    return Plan(query, found.budget, found.noises, privacy, threshold(query, found.noises), payer)
+        privacy = for_gaussian_account(query, offer, protects)
+    return Plan(query, offer.budget, offer.noises, privacy, threshold(query, offer.noises), payer)
 
 
-def _canonical(told: Any) -> str:
-    return json.dumps(told, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+def _canonical(content: Any) -> str:
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
 # A plan in words, and as the plain facts that a privacy card shows.
@@ -249,18 +249,18 @@ def _keys(plan: Plan) -> dict[str, Any]:
 
 def _measure(plan: Plan, name: str) -> dict[str, Any]:
     measure = dict(plan.query.measures)[name]
-    told = {"name": name, **measure.to_data(), "error": plan.error()[name]}
-    told.pop("whole", None)
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in told.items()}
+    described = {"name": name, **measure.to_data(), "error": plan.error()[name]}
+    described.pop("whole", None)
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in described.items()}
 
 
 def _parts(plan: Plan) -> list[dict[str, Any]]:
     query = plan.query
-    told = []
+    parts = []
     for noise in plan.noises:
         part, order = noise.part, noise.law.order
         size = part.norm(query.caps, query.table.adjacency, order) ** (1 / order)
-        told.append(
+        parts.append(
             {
                 "part": part.label,
                 "norm": f"L{order}",
@@ -271,19 +271,19 @@ def _parts(plan: Plan) -> list[dict[str, Any]]:
                 "share": noise.share,
             }
         )
-    return told
+    return parts
 
 
 def explained(plan: Plan) -> str:
     """The facts as lines of text."""
-    told = facts(plan)
-    unit, keys = told["unit"], told["keys"]
-    lines = [f"plan {plan.hash[:16]} of table {told['table']!r}, {told['privacy']} ({told['adjacency']})"]
+    said = facts(plan)
+    unit, keys = said["unit"], said["keys"]
+    lines = [f"plan {plan.hash[:16]} of table {said['table']!r}, {said['privacy']} ({said['adjacency']})"]
     lines.append(
-        f"  caps     one {unit}: at most {told['max_groups']} groups, "
-        f"in each a weight of {told['max_rows_per_group']} rows"
+        f"  caps     one {unit}: at most {said['max_groups']} groups, "
+        f"in each a weight of {said['max_rows_per_group']} rows"
     )
-    if told["row_level"]:
+    if said["row_level"]:
         lines.append("  WARNING  single rows are protected, not the people they are about")
     if keys["kind"] == "private":
         lines.append(
@@ -292,15 +292,15 @@ def explained(plan: Plan) -> str:
         )
     else:
         lines.append(f"  groups   {keys['count']} {keys['kind']}; every one appears")
-    for part in told["parts"]:
+    for part in said["parts"]:
         lines.append(
             f"  part     {part['part']}: {part['norm']} sensitivity {part['sensitivity']:.6g}, {part['noise']} "
             f"{part['scale']:.6g}, {100 * part['share']:.1f}% of the budget"
         )
-    for measure in told["measures"]:
+    for measure in said["measures"]:
         lines.append(f"  measure  {measure['name']}: {measure['kind']}, +-{measure['error']:.4g} at 95%")
     lines.append("           (errors of means, variances and quantiles: for a group of 1000 rows)")
-    lines += [f"  rule     {rule}" for rule in told["rules"]]
+    lines += [f"  rule     {rule}" for rule in said["rules"]]
     return "\n".join(lines)
 
 

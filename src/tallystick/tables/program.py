@@ -32,7 +32,7 @@ from tallystick.tables.dialects import (
 )
 from tallystick.tables.expressions import Call, Column, Expression
 from tallystick.tables.keyset import PublicTable, Upload
-from tallystick.tables.parts import WEIGHT_BITS, Added, Binned, OfColumn, Part
+from tallystick.tables.parts import WEIGHT_BITS, Added, Binned, ColumnPart, Part
 from tallystick.tables.schema import UNSUPPORTED, Schema
 from tallystick.tables.table import EachRow, Query, Step
 
@@ -98,7 +98,7 @@ class _Compiler:
         self.rowwise = isinstance(query.table.unit, EachRow)
         self.flat = [part for part in query.parts if isinstance(part, Added)]
         self.binned = [part for part in query.parts if isinstance(part, Binned)]
-        self.doubles = list(dict.fromkeys((p.column, p.missing) for p in query.parts if isinstance(p, OfColumn)))
+        self.doubles = list(dict.fromkeys((p.column, p.missing) for p in query.parts if isinstance(p, ColumnPart)))
         self.signed = False
         self.public = query.keys if isinstance(query.keys, PublicTable) else None
         count = 1 if self.public or not query.columns else len(query.columns)
@@ -196,14 +196,14 @@ class _Compiler:
 
     def _taken(self) -> exp.Select:
         """Grouped rows: unit, group, and the measured doubles; rows without unit or group are dropped."""
-        asked = self.query
+        query = self.query
         rows, schema = self._steps()
         chosen = exp.select().from_(rows.subquery("_t", copy=False), copy=False)
         if not self.rowwise:
-            assert isinstance(asked.table.unit, str)
-            unit = name(place(schema, asked.table.unit), "_t")
+            assert isinstance(query.table.unit, str)
+            unit = name(place(schema, query.table.unit), "_t")
             chosen.select(exp.alias_(unit, UNIT, quoted=True), copy=False).where(self._there(unit), copy=False)
-        keys = [name(place(schema, column), "_t") for column in asked.columns]
+        keys = [name(place(schema, column), "_t") for column in query.columns]
         for column, tree in self._groups(keys):
             chosen.select(exp.alias_(tree, column, quoted=True), copy=False)
         if self.public:
@@ -218,7 +218,7 @@ class _Compiler:
             chosen.select(exp.alias_(value, f"_n{i}", quoted=True), copy=False)
         return chosen
 
-    def _double(self, part: OfColumn) -> exp.Column:
+    def _double(self, part: ColumnPart) -> exp.Column:
         """The column of the rows that holds a part's doubles; parts of one column share it."""
         return name(f"_n{self.doubles.index((part.column, part.missing))}", "_r")
 
@@ -307,16 +307,16 @@ def together(steps: Sequence[Step]) -> list[tuple[int, list[Step]]]:
     """Steps in their order, neighbouring derived columns that do not use each other in one list: engines fail on SQL
     that is nested too deeply. With the place of the first one.
     """
-    found: list[tuple[int, list[Step]]] = []
+    stages: list[tuple[int, list[Step]]] = []
     for i, step in enumerate(steps):
-        before = found[-1][1] if found else []
+        before = stages[-1][1] if stages else []
         made = {other.name for other in before}
         alone = step.kind != "derive" or not before or before[0].kind != "derive"
         if alone or step.expression is None or made & names_in(step.expression):
-            found.append((i, [step]))
+            stages.append((i, [step]))
         else:
             before.append(step)
-    return found
+    return stages
 
 
 def names_in(expression: Expression) -> set[str]:
@@ -411,8 +411,8 @@ class Capping:
         groups = exp.select(*keys).from_(table("_cells")).group_by(*(key.copy() for key in keys))
         digest = self.words.digest(f"{self.salt}:group", [_canonical(*group) for group in self.groups])
         point = exp.Mod(this=self.words.digits(digest, 0), expression=whole(PRIME))
-        told = exp.select(*(key.copy() for key in keys), exp.alias_(point, POINT, quoted=True))
-        return told.from_(groups.subquery("_g"))
+        query = exp.select(*(key.copy() for key in keys), exp.alias_(point, POINT, quoted=True))
+        return query.from_(groups.subquery("_g"))
 
     def _ranked(self) -> exp.Query:
         line = compare(exp.Add, compare(exp.Mul, name(SLOPE, "_o"), name(POINT, "_g")), name(SHIFT, "_o"))

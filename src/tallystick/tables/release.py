@@ -59,13 +59,13 @@ class Release:
     @cached_property
     def keys(self) -> list[tuple[Any, ...]]:
         """The groups, in order."""
-        held, query = self.answer["keys"], self.plan.query
-        if held is None:
+        stored, query = self.answer["keys"], self.plan.query
+        if stored is None:
             return list(query.keys.rows) if isinstance(query.keys, PublicTable) else [()]
         kinds = [query.table.schema.type_of(column) for column in query.columns]
         columns = [
             [datetime.date.fromisoformat(v) for v in column] if kind == "date" else column
-            for column, kind in zip(held, kinds, strict=True)
+            for column, kind in zip(stored, kinds, strict=True)
         ]
         return list(zip(*columns, strict=True))
 
@@ -75,23 +75,23 @@ class Release:
             noise.part: Noisy(np.asarray(values).reshape(-1, noise.part.width), noise.law, noise.part.scale)
             for noise, values in zip(self.plan.noises, self.answer["numbers"], strict=True)
         }
-        found: dict[str, Estimate] = {}
+        estimates: dict[str, Estimate] = {}
         for name, measure in self.plan.query.measures:
-            found |= dict(zip(measure.fields(name), measure.read(numbers, confidence), strict=True))
-        return found
+            estimates |= dict(zip(measure.fields(name), measure.read(numbers, confidence), strict=True))
+        return estimates
 
     @cached_property
     def data(self) -> dict[str, list[Any]]:
         """The table as columns: groups first, then value, lower and upper of each measure. None is "no value"."""
-        groups = zip(*self.keys, strict=True) if self.keys and self.keys[0] else []
-        told: dict[str, list[Any]] = dict(zip(self.plan.query.columns, (list(group) for group in groups), strict=False))
+        groups = (list(group) for group in zip(*self.keys, strict=True)) if self.keys and self.keys[0] else ()
+        columns: dict[str, list[Any]] = dict(zip(self.plan.query.columns, groups, strict=False))
         for column in self.plan.query.columns:
-            told.setdefault(column, [])
+            columns.setdefault(column, [])
         for name, estimate in self.estimates().items():
-            told[name] = _plain(estimate.value)
-            told[f"{name}_lower"] = _plain(estimate.lower)
-            told[f"{name}_upper"] = _plain(estimate.upper)
-        return told
+            columns[name] = _plain(estimate.value)
+            columns[f"{name}_lower"] = _plain(estimate.lower)
+            columns[f"{name}_upper"] = _plain(estimate.upper)
+        return columns
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -178,11 +178,11 @@ class Release:
             ends = {name: (row.get(f"{name}_lower"), row.get(f"{name}_upper")) for name in fields}
             lines.append([_with_interval(row[name], *ends[name]) for name in fields])
         widths = [max(len(line[i]) for line in lines) for i in range(len(fields))]
-        told = [
+        shown = [
             "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
         ]
         more = [f"... and {len(self) - 40} more groups"] if len(self) > 40 else []
-        return "\n".join([*told, *more, self.holds])
+        return "\n".join([*shown, *more, self.holds])
 
     def __repr__(self) -> str:
         return f"<Release of plan {self.plan.hash[:12]}: {len(self)} groups, columns {', '.join(self.columns)}>"
@@ -203,15 +203,15 @@ def _with_interval(value: Any, lower: Any, upper: Any) -> str:
 
 def _plain(values: Any) -> list[Any]:
     """Python numbers: whole ones as int, NaN as None."""
-    told: list[Any] = []
+    cells: list[Any] = []
     for value in values.tolist():
         if math.isnan(value):
-            told.append(None)
+            cells.append(None)
         elif value == int(value) and abs(value) < 2**53:
-            told.append(int(value))
+            cells.append(int(value))
         else:
-            told.append(value)
-    return told
+            cells.append(value)
+    return cells
 
 
 def _quoted(cell: str) -> str:

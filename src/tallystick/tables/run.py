@@ -38,7 +38,7 @@ class Exact:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class PlanRun:
     """One run of a plan, as the ledger's payer sees it (``ledger.pay.Payable``)."""
 
     plan: Plan
@@ -81,14 +81,14 @@ def release(
     from tallystick.tables.denial import with_plans
 
     delta = plan.delta if account.currency.kind == "approx" else None
-    asked = Run(plan, account, progress, dataset)
-    as_registered(plan, account.ledger.fixed_for(asked.source))
-    names = account.ledger.names_of(asked.source)
+    run = PlanRun(plan, account, progress, dataset)
+    as_registered(plan, account.ledger.fixed_for(run.source))
+    names = account.ledger.names_of(run.source)
     if names and dataset is not None and dataset not in names:
         raise Refused(f"these data are registered as {', '.join(names)}, so they cannot answer for {dataset!r}")
     same_identifiers(plan, [account.ledger.datasets()[name].note for name in names])
     try:
-        paid = pay(asked, account, why=why, key=key, delta=delta)
+        paid = pay(run, account, why=why, key=key, delta=delta)
     except BudgetExceeded as problem:
         raise with_plans(plan, problem) from None
     return Release(plan, paid.answer, paid.receipt, fresh=paid.fresh)
@@ -111,15 +111,15 @@ def same_identifiers(plan: Plan, notes: Iterable[str]) -> None:
     unit = table.unit
     if isinstance(unit, EachRow):
         return
-    asked = table.base.type_of(unit)
+    declared = table.base.type_of(unit)
     for note in notes:
         try:
-            kind = dict(json.loads(note)["table"]["columns"]).get(unit, asked)
+            kind = dict(json.loads(note)["table"]["columns"]).get(unit, declared)
         except (ValueError, LookupError, TypeError):  # registered by a program, in its own words
             continue
-        if kind != asked:
+        if kind != declared:
             raise Refused(
-                f"unit column {unit!r} is registered as {kind}; read as {asked}, one unit could have several names"
+                f"unit column {unit!r} is registered as {kind}; read as {declared}, one unit could have several names"
             )
 
 
@@ -144,12 +144,12 @@ def preflight(plan: Plan) -> None:
 
 def same_columns(plan: Plan, engine: Engine) -> None:
     """The columns of the source are, by name, those the plan was made for; text may have been declared another type."""
-    asked = plan.query.table
-    found = dict(engine.schema(asked.name).columns)
-    for column, kind in asked.base.columns:
-        if found.get(column) not in ((kind, "text") if asked.source.castable else (kind,)):
+    table = plan.query.table
+    present = dict(engine.schema(table.name).columns)
+    for column, kind in table.base.columns:
+        if present.get(column) not in ((kind, "text") if table.source.castable else (kind,)):
             raise InvalidInput(
-                "source", asked.source.place, f"a table with column {column!r} of type {kind}, as planned"
+                "source", table.source.place, f"a table with column {column!r} of type {kind}, as planned"
             )
 
 
@@ -160,17 +160,17 @@ def integers(plan: Plan, progress: Progress = None) -> Exact:
         same_columns(plan, engine)  # once more: it is another connection, and the table may be another
         stored = engine.stored(query.table.name, query.table.base)
         shares = engine.shares(query.table.name) if _in_shares(plan, engine) else 1
-        found: Exact | None = None
+        total: Exact | None = None
         for i in range(shares):
             program = compiled(query, engine.words, stored, plan.salt, (i, shares))
             if i == 0:
                 _upload(engine, program)
             # how many shares there are depends on the data, so only the first one is told of
             here = _collected(plan, engine, program, progress if i == 0 else None, first=i == 0)
-            found = here if found is None else together(found, here)
+            total = here if total is None else together(total, here)
             _forget(engine, program.stages)
-        assert found is not None
-        return found
+        assert total is not None
+        return total
 
 
 def rows(plan: Plan, *, empty: bool = False) -> tuple[list[Any] | None, list[Any]]:
@@ -206,13 +206,13 @@ def _forget(engine: Engine, stages: Iterable[tuple[str, exp.Query]]) -> None:
 def together(one: Exact, other: Exact) -> Exact:
     """The integers of two disjoint sets of units: their sums, which stop where a single sum would."""
     if one.keys is None or other.keys is None:
-        numbers = {part: _added(held, other.numbers[part]) for part, held in one.numbers.items()}
+        numbers = {part: _added(values, other.numbers[part]) for part, values in one.numbers.items()}
         return Exact(None, numbers)
     place = {key: i for i, key in enumerate(dict.fromkeys([*one.keys, *other.keys]))}
     numbers = {}
-    for part, held in one.numbers.items():
-        wide = np.zeros((len(place), held.shape[1]), dtype=np.int64)
-        wide[: len(one.keys)] = held  # the first keys keep their places
+    for part, values in one.numbers.items():
+        wide = np.zeros((len(place), values.shape[1]), dtype=np.int64)
+        wide[: len(one.keys)] = values  # the first keys keep their places
         rows = np.array([place[key] for key in other.keys], dtype=np.int64)
         wide[rows] = _added(wide[rows], other.numbers[part])
         numbers[part] = wide
@@ -244,9 +244,9 @@ def _collected(plan: Plan, engine: Engine, program: Program, progress: Progress,
     flat = iter(columns[width:])
     for part in query.parts:
         if not isinstance(part, Binned):
-            held = np.zeros((count, 1), dtype=np.int64)
-            held[places, 0] = np.asarray(next(flat), dtype=np.int64)
-            numbers[part] = held
+            sums = np.zeros((count, 1), dtype=np.int64)
+            sums[places, 0] = np.asarray(next(flat), dtype=np.int64)
+            numbers[part] = sums
     for part, tree in program.bins:
         tell(part.label)
         numbers[part] = _binned(part, engine.collect(tree), count, keys, width)
@@ -254,15 +254,16 @@ def _collected(plan: Plan, engine: Engine, program: Program, progress: Progress,
 
 
 def _binned(part: Binned, columns: list[Any], count: int, keys: list[tuple[Any, ...]] | None, width: int) -> Integers:
-    held = np.zeros((count, part.bins.count), dtype=np.int64)
+    counts = np.zeros((count, part.bins.count), dtype=np.int64)
     if keys is None:
         rows = np.asarray(columns[0], dtype=np.int64)
     else:
         place = {key: i for i, key in enumerate(keys)}
         rows = np.array([place[key] for key in zip(*columns[:width], strict=True)], dtype=np.int64)
     # added, not set: keys that an engine tells apart and Python does not must not hide one another
-    np.add.at(held, (rows, np.asarray(columns[width], dtype=np.int64)), np.asarray(columns[width + 1], dtype=np.int64))
-    return part.numbers(held)
+    bins, numbers = (np.asarray(columns[i], dtype=np.int64) for i in (width, width + 1))
+    np.add.at(counts, (rows, bins), numbers)
+    return part.numbers(counts)
 
 
 def noisy(plan: Plan, exact: Exact, source: Source) -> dict[str, Any]:

@@ -167,9 +167,9 @@ def day(text: Any) -> datetime.date:
     datetime.date(2026, 2, 28)
     """
     try:
-        found = datetime.date.fromisoformat(text)
+        date = datetime.date.fromisoformat(text)
     except (TypeError, ValueError):
         raise InvalidInput("date", text, "a date such as 2026-02-28") from None
-    if found.isoformat() != text:
-        raise InvalidInput("date", text, f"{found.isoformat()}")
-    return found
+    if date.isoformat() != text:
+        raise InvalidInput("date", text, f"{date.isoformat()}")
+    return date

@@ -277,8 +277,8 @@ def _sweep(folder: Path) -> None:
     """Remove what killed processes of this user left."""
     for left in folder.glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError):
-            found = left.lstat()
-            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+            status = left.lstat()
+            if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
                 continue
             lock = os.open(left / ALIVE, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:

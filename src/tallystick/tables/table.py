@@ -332,9 +332,9 @@ class Private:
 
 def _declared(schema: Schema, types: Mapping[str, str], *, castable: bool) -> Schema:
     for name, kind in types.items():
-        found = schema.type_of(name)
-        if found != kind and not (castable and found == "text"):
-            raise InvalidInput(f"types[{name!r}]", kind, f"{found}, which is what the source says")
+        own = schema.type_of(name)
+        if own != kind and not (castable and own == "text"):
+            raise InvalidInput(f"types[{name!r}]", kind, f"{own}, which is what the source says")
     return Schema.of(tuple((name, types.get(name, kind)) for name, kind in schema.columns))
 
 

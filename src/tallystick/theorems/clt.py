@@ -195,17 +195,17 @@ def gaussian_limit(moments: Iterable[LossMoments]) -> GaussianLimit:
     >>> gaussian_limit([gaussian_moments(mu=0.3)] * 4).mu
     0.6
     """
-    found = list(moments)
-    if not found:
+    steps = list(moments)
+    if not steps:
         raise InvalidInput("moments", moments, "at least one step")
-    kl = math.fsum(step.kl for step in found)
-    variance = math.fsum(step.variance for step in found)
-    third = math.fsum(step.k3_bar for step in found)
-    _, deviation, gamma = normal_sum(kl, variance, third, steps=len(found))
+    kl = math.fsum(step.kl for step in steps)
+    variance = math.fsum(step.variance for step in steps)
+    third = math.fsum(step.k3_bar for step in steps)
+    _, deviation, gamma = normal_sum(kl, variance, third, steps=len(steps))
     if deviation == 0.0:
         # the mean of small losses is half their variance; if all are zero they are so up to their rounding
         known = kl == variance == third == 0.0
-        return GaussianLimit(math.sqrt(variance), _ROUNDING * len(found) if known else 1.0)
+        return GaussianLimit(math.sqrt(variance), _ROUNDING * len(steps) if known else 1.0)
     return GaussianLimit(2.0 * kl / deviation, gamma)
 
 

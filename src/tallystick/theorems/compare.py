@@ -18,7 +18,7 @@ from tallystick.accounting.loss import PrivacyLoss
 from tallystick.drawing import table
 from tallystick.printing import given, nearest, up
 from tallystick.theorems import side_by_side
-from tallystick.theorems.side_by_side import Answer, Composition, DoesNotApply
+from tallystick.theorems.side_by_side import Composition, DoesNotApply, MethodAnswer
 
 
 class Kind(StrEnum):
@@ -105,7 +105,7 @@ class Comparison:
 
 
 LAST = "last iterate"
-METHODS: dict[str, tuple[Kind, Callable[[Composition, float], Answer]]] = {
+METHODS: dict[str, tuple[Kind, Callable[[Composition, float], MethodAnswer]]] = {
     "basic": (Kind.BOUND, side_by_side.basic),
     "advanced": (Kind.BOUND, side_by_side.advanced),
     "optimal": (Kind.BOUND, side_by_side.optimal),
@@ -198,7 +198,7 @@ def last_iterate_against_steps(iteration: Iteration, *, delta: float, passes: Se
 def _row(name: str, whole: Composition, delta: float) -> Row:
     kind, method = METHODS[name]
     try:
-        answer = method(whole, delta) if whole.loss.terms else Answer(0.0, "nothing is released")
+        answer = method(whole, delta) if whole.loss.terms else MethodAnswer(0.0, "nothing is released")
     except DoesNotApply as reason:
         return Row(name, None, Kind.REFUSED, str(reason))
     return Row(name, answer.epsilon, kind, answer.note)

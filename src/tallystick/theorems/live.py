@@ -107,13 +107,13 @@ def _member(whole: Any, name: str) -> Any:
     """An attribute; of a module only its own modules and what they define, so that nothing leads out of tallystick."""
     if not isinstance(whole, ModuleType):
         return getattr(whole, name)
-    found = getattr(whole, name, None)
-    if found is None:
-        found = importlib.import_module(f"{whole.__name__}.{name}")
-    home = found.__name__ if isinstance(found, ModuleType) else getattr(found, "__module__", "")
+    member = getattr(whole, name, None)
+    if member is None:
+        member = importlib.import_module(f"{whole.__name__}.{name}")
+    home = member.__name__ if isinstance(member, ModuleType) else getattr(member, "__module__", "")
     if not str(home).startswith("tallystick."):
         raise InvalidInput("live", f"{whole.__name__}.{name}", "a name that tallystick defines")
-    return found
+    return member
 
 
 def resolve(name: str) -> Any:

@@ -101,8 +101,8 @@ def best_delta_slack(*, epsilon: float, delta: float, queries: int) -> tuple[flo
     for _ in range(30):
         inner, outer = left + (right - left) / 3.0, right - (right - left) / 3.0
         left, right = (left, outer) if variance(inner) <= variance(outer) else (inner, right)
-    found = min(best, (left + right) / 2.0, key=variance)
-    return found * d, variance(found)
+    slack = min(best, (left + right) / 2.0, key=variance)
+    return slack * d, variance(slack)
 
 
 def gaussian_variance_tight(*, epsilon: float, delta: float, queries: int) -> float:

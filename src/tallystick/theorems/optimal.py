@@ -118,5 +118,5 @@ def _randomized_response_delta(epsilon: float, steps: int, total: float) -> floa
     losses = (2.0 * wins - steps) * epsilon
     gaps = losses - total + 3e-16 * np.abs(losses)
     above = gaps > 0.0
-    found = float(np.sum(masses[above] * -np.expm1(-gaps[above]))) + outside
-    return max(found, LEAST)
+    delta = float(np.sum(masses[above] * -np.expm1(-gaps[above]))) + outside
+    return max(delta, LEAST)

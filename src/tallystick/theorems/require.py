@@ -66,12 +66,12 @@ def numbers(name: str, values: Iterable[float]) -> tuple[float, ...]:
     (1.0, 2.5)
     """
     try:
-        found = tuple(check.nonnegative(name, value) for value in values)
+        checked = tuple(check.nonnegative(name, value) for value in values)
     except TypeError:
         raise InvalidInput(name, values, "a list of finite numbers >= 0") from None
-    if not found:
+    if not checked:
         raise InvalidInput(name, values, "a list of at least one number")
-    return found
+    return checked
 
 
 def distribution(name: str, masses: Sequence[float] | Floats) -> Floats:

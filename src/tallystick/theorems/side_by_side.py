@@ -27,7 +27,7 @@ class DoesNotApply(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class MethodAnswer:
     """An epsilon and a word about how it was reached."""
 
     epsilon: float
@@ -65,7 +65,7 @@ def _renyi(loss: PrivacyLoss, order: float) -> float:
     return float(loss.renyi(order=order))
 
 
-def basic(whole: Composition, delta: float) -> Answer:
+def basic(whole: Composition, delta: float) -> MethodAnswer:
     """The same delta_0 for every step, or none for the pure ones if that is better."""
     steps = whole.steps()
     total = sum(count for _, count in steps)
@@ -83,16 +83,16 @@ def basic(whole: Composition, delta: float) -> Answer:
     epsilon, each = min(plans)
     if math.isinf(epsilon):
         raise DoesNotApply("some step gives everything away more often than delta allows")
-    return Answer(epsilon, f"delta0 = {each:.3g} per step")
+    return MethodAnswer(epsilon, f"delta0 = {each:.3g} per step")
 
 
-def advanced(whole: Composition, delta: float) -> Answer:
+def advanced(whole: Composition, delta: float) -> MethodAnswer:
     """The smallest of the printed forms (exact mean), delta split between the steps and delta' by search."""
     steps = whole.steps()
     if delta == 0.0:
         raise DoesNotApply("advanced composition needs delta > 0")
     if delta == 1.0:
-        return Answer(0.0, "delta = 1 allows everything")
+        return MethodAnswer(0.0, "delta = 1 allows everything")
     total = sum(count for _, count in steps)
     counts = [count for _, count in steps]
 
@@ -101,19 +101,19 @@ def advanced(whole: Composition, delta: float) -> Answer:
         parts = [read(step, each) for step, _ in steps]
         if not all(map(math.isfinite, parts)):
             return math.inf
-        found, _ = composition.advanced_composition_tight_mean(epsilons=parts, counts=counts, delta_slack=slack)
-        return found
+        epsilon, _ = composition.advanced_composition_tight_mean(epsilons=parts, counts=counts, delta_slack=slack)
+        return epsilon
 
     return _searched(steps, value, delta, total, wording="delta0 = {each:.3g} per step, delta' = {slack:.3g}")
 
 
-def optimal(whole: Composition, delta: float) -> Answer:
+def optimal(whole: Composition, delta: float) -> MethodAnswer:
     """Kairouz-Oh-Viswanath for the steps at the best delta_0; unlike steps by their certified enclosure."""
     steps = whole.steps()
     if delta == 0.0:
         return basic(whole, delta)
     if delta == 1.0:
-        return Answer(0.0, "delta = 1 allows everything")
+        return MethodAnswer(0.0, "delta = 1 allows everything")
     total = sum(count for _, count in steps)
 
     def value(share: float, read: Callable[[StepProfile, float], float]) -> float:
@@ -127,7 +127,7 @@ def optimal(whole: Composition, delta: float) -> Answer:
     )
 
 
-def moments(whole: Composition, delta: float) -> Answer:
+def moments(whole: Composition, delta: float) -> MethodAnswer:
     """Whole moments up to 32 and the tail bound, as in 2016."""
     _needs_renyi(whole, delta)
 
@@ -135,20 +135,20 @@ def moments(whole: Composition, delta: float) -> Answer:
         return lam * whole.renyi(1.0 + lam)
 
     epsilon = moments_epsilon(log_moment, delta=delta)
-    return _finite(Answer(epsilon, f"whole moments up to {HISTORICAL_MOMENTS}"))
+    return _finite(MethodAnswer(epsilon, f"whole moments up to {HISTORICAL_MOMENTS}"))
 
 
-def rdp_printed(whole: Composition, delta: float) -> Answer:
+def rdp_printed(whole: Composition, delta: float) -> MethodAnswer:
     """Renyi DP, Mironov's conversion at the best real order."""
     return _rdp(whole, delta, conversions.rdp_to_approx_printed)
 
 
-def rdp_better(whole: Composition, delta: float) -> Answer:
+def rdp_better(whole: Composition, delta: float) -> MethodAnswer:
     """Renyi DP, the better conversion at the best real order."""
     return _rdp(whole, delta, conversions.rdp_to_approx)
 
 
-def zcdp(whole: Composition, delta: float) -> Answer:
+def zcdp(whole: Composition, delta: float) -> MethodAnswer:
     """The least rho known for each leaf, added, then converted at the best order."""
     steps = whole.steps()
     if not 0.0 < delta < 1.0:
@@ -156,10 +156,10 @@ def zcdp(whole: Composition, delta: float) -> Answer:
     rho = up(math.fsum(count * step_rho(step.loss) for step, count in steps))
     if math.isinf(rho):
         raise DoesNotApply("a step's Renyi curve is not under rho * order for any rho that is known")
-    return Answer(conversions.zcdp_to_approx(rho=rho, delta=delta), f"rho = {rho:.5g}")
+    return MethodAnswer(conversions.zcdp_to_approx(rho=rho, delta=delta), f"rho = {rho:.5g}")
 
 
-def limit(whole: Composition, delta: float) -> Answer:
+def limit(whole: Composition, delta: float) -> MethodAnswer:
     """The Gaussian limit of the sum of losses, worse direction, and the Berry-Esseen band around the truth."""
     steps = whole.steps()
     if not 0.0 < delta < 1.0:
@@ -168,17 +168,17 @@ def limit(whole: Composition, delta: float) -> Answer:
     backward = [_moments_of(step.loss.terms[0][0], Direction.ADD) for step, _ in steps]
     counts = [count for _, count in steps]
     ways = ((forward, backward), (backward, forward))
-    found = max((_limit_of(one, other, counts) for one, other in ways), key=lambda gauss: gauss.mu)
+    widest = max((_limit_of(one, other, counts) for one, other in ways), key=lambda gauss: gauss.mu)
     bands = [_band_of(one, other, counts).epsilon_band(delta=delta) for one, other in ways]
     low, high = max(band[0] for band in bands), max(band[1] for band in bands)
-    note = f"mu = {found.mu:.5g}, gamma = {found.gamma:.3g}, Berry-Esseen band [{low:.4g}, {high:.4g}]"
-    return Answer(found.epsilon(delta=delta), note)
+    note = f"mu = {widest.mu:.5g}, gamma = {widest.gamma:.3g}, Berry-Esseen band [{low:.4g}, {high:.4g}]"
+    return MethodAnswer(widest.epsilon(delta=delta), note)
 
 
-def tight(whole: Composition, delta: float) -> Answer:
+def tight(whole: Composition, delta: float) -> MethodAnswer:
     """The certified enclosure of this package."""
     bounds = whole.whole.epsilon_bounds(delta=delta)
-    return Answer(bounds.upper, f"certified: the truth is at least {bounds.lower:.8g}")
+    return MethodAnswer(bounds.upper, f"certified: the truth is at least {bounds.lower:.8g}")
 
 
 @lru_cache(maxsize=512)
@@ -216,7 +216,7 @@ def _ladder_rho(loss: PrivacyLoss, pure: float) -> float:
     return up(max(worst, pure / order))
 
 
-def _rdp(whole: Composition, delta: float, convert: Callable[..., float]) -> Answer:
+def _rdp(whole: Composition, delta: float, convert: Callable[..., float]) -> MethodAnswer:
     _needs_renyi(whole, delta)
 
     def value(log_gap: float) -> float:
@@ -227,7 +227,7 @@ def _rdp(whole: Composition, delta: float, convert: Callable[..., float]) -> Ans
     # a curve given at a few orders is finite only up to the last of them, usually a whole number
     whole_orders = [math.log(order - 1.0) for order in range(2, HISTORICAL_MOMENTS + 2)]
     best = min(least(value, math.log(1e-2), math.log(1e5), scan=50, refine=16), *whole_orders, key=value)
-    return _finite(Answer(value(best), f"order {1.0 + math.exp(best):.4g}"))
+    return _finite(MethodAnswer(value(best), f"order {1.0 + math.exp(best):.4g}"))
 
 
 def _needs_renyi(whole: Composition, delta: float) -> None:
@@ -239,7 +239,7 @@ def _needs_renyi(whole: Composition, delta: float) -> None:
         )
 
 
-def _finite(answer: Answer) -> Answer:
+def _finite(answer: MethodAnswer) -> MethodAnswer:
     if math.isinf(answer.epsilon):
         raise DoesNotApply("no order of the curve is finite")
     return answer
@@ -254,7 +254,7 @@ def _searched(
     wording: str,
     coarse: bool = False,
     whole: Sequence[float] = (),
-) -> Answer:
+) -> MethodAnswer:
     """Search the share of delta that the steps get, on the tables; then read the steps exactly at the best share."""
     shares = [*whole, *([0.0] if all(math.isfinite(step.pure) for step, _ in steps) else [])]
     best = least(
@@ -270,7 +270,7 @@ def _searched(
     epsilon, share = min((value(s, StepProfile.exact_epsilon), s) for s in shares)
     if math.isinf(epsilon):
         raise DoesNotApply("some step gives everything away more often than delta allows")
-    return Answer(epsilon, wording.format(each=share * delta / total, slack=(1.0 - share) * delta))
+    return MethodAnswer(epsilon, wording.format(each=share * delta / total, slack=(1.0 - share) * delta))
 
 
 def _optimal_of(parts: list[float], counts: list[int], each: float, delta: float) -> float:

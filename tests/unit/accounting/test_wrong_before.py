@@ -11,7 +11,7 @@ import mpmath as mp
 import pytest
 
 import tallystick as ts
-from tallystick.accounting.adjacency import EVERYBODY
+from tallystick.accounting.adjacency import ANY_UNIT
 from tallystick.accounting.foreign import from_dp_accounting
 from tallystick.errors import InvalidInput
 from tallystick.ledger.filters import Filter
@@ -110,14 +110,14 @@ def test_discrete_noise_is_calibrated_to_its_lattice() -> None:
 def test_discrete_noise_is_priced_at_what_it_loses(currency: str) -> None:
     """Prices were 0. What costs more than an account can hold is refused, and the refusal says how much it is."""
     delta = 1e-6 if currency == "approx" else None
-    found = price(ts.discrete_gaussian(sigma=100, sensitivity=66_000), Filter.named(currency), EVERYBODY, delta=delta)
+    found = price(ts.discrete_gaussian(sigma=100, sensitivity=66_000), Filter.named(currency), ANY_UNIT, delta=delta)
     rho = Fraction(66_000) ** 2 / (2 * Fraction(100) ** 2)
     if currency == "approx":
         assert lattice_delta(100.0, 66_000, float(found.first)) <= 1e-6
     assert found.first >= {"approx": rho, "zcdp": rho, "rdp@4": 4 * rho}[currency]
     assert found.first <= {"approx": 1.02 * rho, "zcdp": rho * (1 + 1e-6), "rdp@4": 4 * rho * (1 + 1e-6)}[currency]
     with pytest.raises(InvalidInput, match="000"):
-        price(ts.discrete_gaussian(sigma=1, sensitivity=10**7), Filter.named(currency), EVERYBODY, delta=delta)
+        price(ts.discrete_gaussian(sigma=1, sensitivity=10**7), Filter.named(currency), ANY_UNIT, delta=delta)
 
 
 @pytest.mark.parametrize(("scale", "shift"), [(1e-3, 10**9), (0.3, 10**7), (5.0, 70_001), (1e3, 70_000), (1e9, 10**9)])

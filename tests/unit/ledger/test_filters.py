@@ -9,7 +9,7 @@ from fractions import Fraction
 import pytest
 
 import tallystick as ts
-from tallystick.accounting.adjacency import EVERYBODY
+from tallystick.accounting.adjacency import ANY_UNIT
 from tallystick.ledger.budget import Budget
 from tallystick.ledger.pricing import price
 from unit.ledger.adaptive import (
@@ -118,7 +118,7 @@ def test_one_fixed_order_stops_that_analyst(order):
 
 
 def price_of(loss, budget, **options):
-    return price(loss, budget.filter, EVERYBODY, **options)
+    return price(loss, budget.filter, ANY_UNIT, **options)
 
 
 def random_pairs(count, seed):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tallystick as ts
-from tallystick.accounting.adjacency import EVERYBODY, Protects
+from tallystick.accounting.adjacency import ANY_UNIT, Protects
 from tallystick.errors import AdjacencyMismatch, InvalidInput, Refused, UnitMismatch
 from tallystick.ledger import Budget, Filter
 from tallystick.ledger.pricing import cut, price, truncated_rho
@@ -155,11 +155,11 @@ def test_a_delta_outside_zero_to_one_is_refused(delta):
 
 def test_losses_about_other_neighbours_or_units_are_refused():
     with pytest.raises(AdjacencyMismatch):
-        price(ts.gaussian(sigma=1, adjacency="replace"), ZCDP, EVERYBODY)
+        price(ts.gaussian(sigma=1, adjacency="replace"), ZCDP, ANY_UNIT)
     with pytest.raises(UnitMismatch):
         price(ts.gaussian(sigma=1, unit="visit"), ZCDP, Protects(unit="patient"))
     with pytest.raises(InvalidInput, match="PrivacyLoss"):
-        price(3.0, ZCDP, EVERYBODY)
+        price(3.0, ZCDP, ANY_UNIT)
 
 
 @pytest.mark.parametrize(

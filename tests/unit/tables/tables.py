@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tallystick.tables.parts import Binned, Gridded, OfColumn, Part, Rows, Total
+from tallystick.tables.parts import Binned, ColumnPart, Gridded, Part, Rows, Total
 from tallystick.tables.plan import Plan
 
 WARDS = ["a", "b'x", "c\\d", "ü;--"]
@@ -94,21 +94,21 @@ def _total(part: Part, kept: list[tuple[Any, list[dict[str, Any]]]], most: int) 
                 found[group][place] += number * most * 256 // count if count > most else number * 256
             continue
         number = min(count, most) if isinstance(part, Rows) else 1
-        if isinstance(part, OfColumn):
+        if isinstance(part, ColumnPart):
             number = sum(_integer(part, _value(part, row)) for row in rows)
             number = number * most // count if count > most else number
         found[group] += number
     return found
 
 
-def _value(part: OfColumn, row: dict[str, Any]) -> float | None:
+def _value(part: ColumnPart, row: dict[str, Any]) -> float | None:
     value = row[part.column]
     if value is None or math.isnan(value):
         return part.missing
     return float(value)
 
 
-def _integer(part: OfColumn, value: float | None) -> int:
+def _integer(part: ColumnPart, value: float | None) -> int:
     if value is None:
         return 0
     if not isinstance(part, Gridded):

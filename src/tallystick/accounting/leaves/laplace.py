@@ -64,8 +64,8 @@ def reciprocal_above(value: float) -> float:
     >>> reciprocal_above(2.0), reciprocal_above(3.0) * 3 >= 1
     (0.5, True)
     """
-    found = 1.0 / value
-    return found if Fraction(found) * Fraction(value) >= 1 else math.nextafter(found, math.inf)
+    reciprocal = 1.0 / value
+    return reciprocal if Fraction(reciprocal) * Fraction(value) >= 1 else math.nextafter(reciprocal, math.inf)
 
 
 @constructor

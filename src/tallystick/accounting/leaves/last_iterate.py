@@ -394,9 +394,9 @@ def _sampled_batches(shape: LastIterate, batches: Poisson | Subset, delta: float
             continue
         walk = ShiftWalk(tail, shape.steps, shape.contraction, walking, shape.diameter)
         loss = loss_of(walk, who.adjacency, who.unit) + tail * batches.of(gaussian(sigma=rest, **who.about))
-        found = loss.epsilon(delta=delta)
-        if found < least:
-            best, least = loss, found
+        epsilon = loss.epsilon(delta=delta)
+        if epsilon < least:
+            best, least = loss, epsilon
     return best
 
 

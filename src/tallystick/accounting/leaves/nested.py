@@ -171,10 +171,10 @@ class Worst(Leaf):
     def renyi_above(self, direction: Direction, order: float) -> float:
         """E[e^{theta L}] - 1 integrates both profiles with positive weights; a maximum is at most the sum."""
         theta = order - 1.0
-        found = [_divergence(terms, direction, order) for terms in self.members]
-        if theta * max(found) > 700.0:
-            return max(found) + math.log(len(found)) / theta
-        return math.log1p(math.fsum(math.expm1(theta * one) for one in found)) / theta * (1.0 + 1e-13)
+        divergences = [_divergence(terms, direction, order) for terms in self.members]
+        if theta * max(divergences) > 700.0:
+            return max(divergences) + math.log(len(divergences)) / theta
+        return math.log1p(math.fsum(math.expm1(theta * one) for one in divergences)) / theta * (1.0 + 1e-13)
 
     @property
     def symmetric(self) -> bool:
@@ -194,9 +194,9 @@ def _side(terms: Terms, direction: Direction) -> OneDirection:
     return OneDirection.of(terms, direction)
 
 
-def _worst_of(found: Iterable[Bounds]) -> Bounds:
+def _worst_of(members: Iterable[Bounds]) -> Bounds:
     worst = Bounds(0.0, 0.0)
-    for one in found:
+    for one in members:
         worst = Bounds(max(worst.lower, one.lower), max(worst.upper, one.upper))
     return worst
 
@@ -328,8 +328,8 @@ def _crossings(epsilon: Array, heights: Array) -> Array:
     before, after = largest[k], largest[k + 1]
     here, there = heights[before, k] - heights[after, k], heights[after, k + 1] - heights[before, k + 1]
     share = here / np.maximum(here + there, 1e-300)
-    found: Array = epsilon[k] + np.log1p(share * np.expm1(np.minimum(np.diff(epsilon)[k], 700.0)))
-    return found
+    crossings: Array = epsilon[k] + np.log1p(share * np.expm1(np.minimum(np.diff(epsilon)[k], 700.0)))
+    return crossings
 
 
 @lru_cache(maxsize=64)
@@ -341,13 +341,13 @@ def _worst_pair(members: tuple[Terms, ...], direction: Direction) -> DominatingP
 @lru_cache(maxsize=1024)
 def _chained_renyi(terms: Terms, order: float) -> float:
     """The triangle inequality of divergences (Mironov 2017, Proposition 11), at this order or the least tame one."""
-    found = []
+    divergences = []
     for a, p in ((a, p) for a in {max(order, 1.5), max(order, 3.0)} for p in (1.25, 2.0)):
         factor, later = (a - 1.0 / p) / (a - 1.0), p / (p - 1.0) * (a - 1.0 / p)
         for one, two in ((Direction.REMOVE, Direction.ADD), (Direction.ADD, Direction.REMOVE)):
             there, back = _divergence(terms, one, p * a), _divergence(terms, two, later)
-            found.append((factor * there + back) * (1.0 + 1e-13))
-    return min(found)
+            divergences.append((factor * there + back) * (1.0 + 1e-13))
+    return min(divergences)
 
 
 @lru_cache(maxsize=64)

@@ -67,8 +67,8 @@ def grouped_delta(epsilon: float, delta: float, size: int) -> float:
         step = Decimal(epsilon)
         terms = ((size * step).exp() - 1) / (step.exp() - 1) if epsilon else Decimal(size)
         total = Decimal(delta) * terms * (1 + Decimal("1e-50") if epsilon else 1)
-        found = float(min(total, Decimal(1)))
-        return found if Decimal(found) >= total or found >= 1.0 else math.nextafter(found, 1.0)
+        total_delta = float(min(total, Decimal(1)))
+        return total_delta if Decimal(total_delta) >= total or total_delta >= 1.0 else math.nextafter(total_delta, 1.0)
 
 
 @dataclass(frozen=True, slots=True)

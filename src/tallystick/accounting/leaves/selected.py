@@ -133,9 +133,9 @@ class _Best(Leaf):
         Between two orders the divergence is at most the one at the next; past the last it is the base's rho times the
         order and what the form adds, which falls.
         """
-        found = [(leaf.concentrated(), count) for leaf, count in self.terms]
-        each = [(one[0], count) for one, count in found if one is not None and one[1] == 0]
-        if len(each) < len(found) or math.isfinite(self.ceiling(Direction.REMOVE)):
+        known = [(leaf.concentrated(), count) for leaf, count in self.terms]
+        each = [(one[0], count) for one, count in known if one is not None and one[1] == 0]
+        if len(each) < len(known) or math.isfinite(self.ceiling(Direction.REMOVE)):
             return None  # what is bounded is concentrated by its largest loss, which a price looks for itself
         rho, orders = float(sum(one * count for one, count in each)), (1.0 + THETAS).tolist()
         largest = 0.0
@@ -184,8 +184,8 @@ class Selected(_Best):
     def weight(self, rank: Array) -> Array:
         # phi'(x) = E[K] (gamma / (1 - (1 - gamma) x))^(1 + eta)
         share = self.gamma / (self.gamma + (1.0 - self.gamma) * rank)
-        found: Array = self.mean * share ** (1.0 + self.eta)
-        return found
+        weights: Array = self.mean * share ** (1.0 + self.eta)
+        return weights
 
     def ranks(self) -> Array:
         scale = self.gamma ** (1.0 - np.linspace(0.0, 1.0, BINS))
@@ -222,8 +222,8 @@ class SelectedPoisson(_Best):
         return math.exp(-self.runs) * (1.0 + ROUNDING)
 
     def weight(self, rank: Array) -> Array:
-        found: Array = self.runs * np.exp(-self.runs * rank)
-        return found
+        weights: Array = self.runs * np.exp(-self.runs * rank)
+        return weights
 
     def ranks(self) -> Array:
         return np.unique(np.concatenate([np.linspace(0.0, 1.0, BINS), np.geomspace(1e-12, 1.0, BINS // 4)]))
@@ -336,8 +336,8 @@ class _Lines:
     def at(self, z: Array) -> Array:
         """Its values at z >= 0."""
         index = np.searchsorted(self.starts, z, side="right") - 1
-        found: Array = np.maximum(0.0, self.heights[index] - self.slopes[index] * z)
-        return found
+        heights: Array = np.maximum(0.0, self.heights[index] - self.slopes[index] * z)
+        return heights
 
     @property
     def longest(self) -> float:

@@ -60,10 +60,10 @@ def open_(
         column, values = _predicate(where)
         split = Partition(partition, by=by, one_block_per_unit=one_block_per_unit, column=column, values=values)
     if dry_run:
-        asked = Budget.of(loss)
+        limit = Budget.of(loss)
         if split:
-            split.require(asked.protects.adjacency)
-        facts: dict[str, Any] = {"name": name, "filter": asked.filter.name, "limit": [asked.limit0, asked.limit1]}
+            split.require(limit.protects.adjacency)
+        facts: dict[str, Any] = {"name": name, "filter": limit.filter.name, "limit": [limit.limit0, limit.limit1]}
         _deliver("account.open", name, {**facts, "dry_run": True}, ledger, as_json, f"would open {name}: {budget}")
         return
     with opened(ledger, create=True) as book:
@@ -143,8 +143,8 @@ def close(name: Name, why: Why, dry_run: DryRun = False, ledger: Place = None, a
         _deliver("account.close", name, facts, ledger, as_json, ("would close " if dry_run else "closed ") + name)
 
 
-def _deliver(command: str, name: str, found: dict[str, Any], ledger: str | None, as_json: bool, sentence: str) -> None:
+def _deliver(command: str, name: str, facts: dict[str, Any], ledger: str | None, as_json: bool, sentence: str) -> None:
     def say_sentence(out: Console) -> None:
         out.print(sentence, soft_wrap=True, markup=False)
 
-    deliver(Answer(command, {"ledger": place_of(ledger), "name": name}, found, say_sentence), as_json=as_json)
+    deliver(Answer(command, {"ledger": place_of(ledger), "name": name}, facts, say_sentence), as_json=as_json)

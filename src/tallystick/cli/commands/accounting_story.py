@@ -51,7 +51,7 @@ def accounting_story(out: Path, *, as_json: bool) -> None:
     """A year at a clinic: compose, compare, explain, draw. Takes a few seconds; needs no data and no network."""
     with working("a year at a clinic"):
         story = _tell(out)
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "parts": [
             {"what": what, "expression": text, "epsilon": epsilon}
             for (what, text), epsilon in zip(STEPS, story.parts, strict=True)
@@ -65,7 +65,7 @@ def accounting_story(out: Path, *, as_json: bool) -> None:
         "next": list(NEXT),
     }
     deliver(
-        Answer("demo", {"delta": DELTA, "accounting": True}, found, lambda console: _say(console, story)),
+        Answer("demo", {"delta": DELTA, "accounting": True}, facts, lambda console: _say(console, story)),
         as_json=as_json,
     )
 

@@ -38,13 +38,13 @@ def budget(
         chosen = book.open(account)
         events = chosen.history()
         fits = counts_that_fit(chosen.remaining)
-        found = {
+        facts = {
             **chosen.to_dict(),
             "history": [event.to_dict() for event in events],
             "fits": [{"counts": number, "error": error} for number, error in fits],
         }
         asked = {"ledger": place_of(ledger), "account": account}
-        deliver(Answer("budget", asked, found, lambda out: say(out, chosen, events, fits)), as_json=as_json)
+        deliver(Answer("budget", asked, facts, lambda out: say(out, chosen, events, fits)), as_json=as_json)
 
 
 def counts_that_fit(left: Amount) -> list[tuple[int, int]]:
@@ -56,7 +56,7 @@ def counts_that_fit(left: Amount) -> list[tuple[int, int]]:
     """
     value = float(left.first)
     order = float(left.filter.order or 1)
-    found = []
+    fitting = []
     for error in ERRORS:
         variance = (error / NORMAL_95) ** 2
         cost = {
@@ -65,8 +65,8 @@ def counts_that_fit(left: Amount) -> list[tuple[int, int]]:
             "rdp": order / (2 * variance),
             "approx": LAPLACE_95 / error,
         }[left.filter.kind]
-        found.append((int(value / cost), error))
-    return found
+        fitting.append((int(value / cost), error))
+    return fitting
 
 
 def say(out: Console, account: Account, events: list[Event], fits: list[tuple[int, int]]) -> None:

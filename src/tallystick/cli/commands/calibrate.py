@@ -73,7 +73,7 @@ def _general(text: str, epsilon: float, delta: float, *, as_json: bool) -> None:
     with working("calibrating"):
         value = ts.calibrate(template.at, goal, integer=template.counts_with_unknown)
         bounds = template.at(value).epsilon_bounds(delta=delta)
-    found = {UNKNOWN: value, "epsilon": bounds.upper, "lower": bounds.lower, "upper": bounds.upper}
+    facts = {UNKNOWN: value, "epsilon": bounds.upper, "lower": bounds.lower, "upper": bounds.upper}
 
     def say(out: Console) -> None:
         shown = f"{value:,}" if isinstance(value, int) else repr(value)
@@ -81,7 +81,7 @@ def _general(text: str, epsilon: float, delta: float, *, as_json: bool) -> None:
         out.print(_enclosure(bounds, delta))
 
     asked = {"expression": text, "epsilon": epsilon, "delta": delta}
-    deliver(Answer("calibrate", asked, found, say), as_json=as_json)
+    deliver(Answer("calibrate", asked, facts, say), as_json=as_json)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ def _dpsgd(training: Training, epsilon: float, delta: float, save: Path | None, 
         "batch": training.batch,
         "epochs": training.epochs,
     }
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "noise_multiplier": sigma,
         "rate": training.rate,
         "steps": training.steps,
@@ -150,21 +150,21 @@ def _dpsgd(training: Training, epsilon: float, delta: float, save: Path | None, 
         "methods": others.to_dict()["rows"],
     }
     if save is not None:
-        _write_plan(save, asked, found, loss)
-        found["saved"] = str(save)
+        _write_plan(save, asked, facts, loss)
+        facts["saved"] = str(save)
     deliver(
-        Answer("calibrate-dpsgd", asked, found, lambda out: _say_dpsgd(out, found, bounds, others, delta)),
+        Answer("calibrate-dpsgd", asked, facts, lambda out: _say_dpsgd(out, facts, bounds, others, delta)),
         as_json=as_json,
     )
 
 
-def _say_dpsgd(out: Console, found: dict[str, Any], bounds: Bounds, others: Comparison, delta: float) -> None:
-    out.print(f"noise multiplier [bold]{up(found['noise_multiplier'], 9)}[/bold]")
+def _say_dpsgd(out: Console, facts: dict[str, Any], bounds: Bounds, others: Comparison, delta: float) -> None:
+    out.print(f"noise multiplier [bold]{up(facts['noise_multiplier'], 9)}[/bold]")
     out.print(
-        f"{found['steps']:,} steps, each example in a batch with probability {found['rate']:.6g} (Poisson sampling)"
+        f"{facts['steps']:,} steps, each example in a batch with probability {facts['rate']:.6g} (Poisson sampling)"
     )
     out.print(_enclosure(bounds, delta))
-    for alpha, power in found["power_at_false_alarm"].items():
+    for alpha, power in facts["power_at_false_alarm"].items():
         out.print(
             f"an attacker with {percent(float(alpha))} false alarms finds at most {percent_up(power)} of the examples"
         )
@@ -172,23 +172,23 @@ def _say_dpsgd(out: Console, found: dict[str, Any], bounds: Bounds, others: Comp
     out.print("What other accountants would say about this noise, and why")
     out.print(table_of(others))
     out.print("A loader that shuffles and walks through the data is not Poisson sampling; this number is not about it.")
-    if "saved" in found:
-        out.print(f"plan written to {found['saved']}", soft_wrap=True, markup=False)
+    if "saved" in facts:
+        out.print(f"plan written to {facts['saved']}", soft_wrap=True, markup=False)
 
 
 def _enclosure(bounds: Bounds, delta: float) -> str:
     return f"epsilon at delta {given(delta)} is certified between {down(bounds.lower)} and {up(bounds.upper)}"
 
 
-def _write_plan(path: Path, asked: dict[str, Any], found: dict[str, Any], loss: PrivacyLoss) -> None:
+def _write_plan(path: Path, asked: dict[str, Any], facts: dict[str, Any], loss: PrivacyLoss) -> None:
     plan = {
         "schema": PLAN_SCHEMA,
         "version": PLAN_VERSION,
         "asked": asked,
-        "noise_multiplier": found["noise_multiplier"],
-        "rate": found["rate"],
-        "steps": found["steps"],
-        "epsilon_bounds": [found["lower"], found["upper"]],
+        "noise_multiplier": facts["noise_multiplier"],
+        "rate": facts["rate"],
+        "steps": facts["steps"],
+        "epsilon_bounds": [facts["lower"], facts["upper"]],
         "loss": json.loads(loss.to_json()),
     }
     try:

@@ -87,11 +87,11 @@ def verify(file: File, ledger: Place = None, as_json: Json = False) -> None:
                 ["the card does not say what the ledger says:", *(f"{each.what}: {each.problem}" for each in wrong)]
             )
         )
-    found = {"agrees": True, "checked": [finding.what for finding in findings]}
+    facts = {"agrees": True, "checked": [finding.what for finding in findings]}
 
     def say(out: Console) -> None:
         for finding in findings:
             out.print(f"ok  {finding.what}", markup=False)
         out.print("the card says what the ledger says")
 
-    deliver(Answer("card.verify", {"ledger": place_of(ledger), "file": str(file)}, found, say), as_json=as_json)
+    deliver(Answer("card.verify", {"ledger": place_of(ledger), "file": str(file)}, facts, say), as_json=as_json)

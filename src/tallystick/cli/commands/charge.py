@@ -28,7 +28,7 @@ def list_(
     with opened(ledger) as book:
         accounts = [book.open(account)] if account else book.accounts()
         events = [(each.name, event) for each in accounts for event in each.history()]
-        found = {"charges": [{"account": name, **event.to_dict()} for name, event in events]}
+        facts = {"charges": [{"account": name, **event.to_dict()} for name, event in events]}
 
         def say(out: Console) -> None:
             for name, event in events:
@@ -40,7 +40,7 @@ def list_(
             if not events:
                 out.print("no charges yet")
 
-        deliver(Answer("charge.list", {"ledger": place_of(ledger), "account": account}, found, say), as_json=as_json)
+        deliver(Answer("charge.list", {"ledger": place_of(ledger), "account": account}, facts, say), as_json=as_json)
 
 
 @app.command()
@@ -65,7 +65,7 @@ def add(
         charge = payer.charge(loss, why=why, key=key, delta=delta, request="made elsewhere")
         stored = charge.stored()
         receipt = charge.begin().commit(str(loss)) if stored is None else stored[1]
-        found = {
+        facts = {
             "account": payer.name,
             "charge": receipt.charge,
             "amount": charge.amounts[payer.name].to_dict(),
@@ -75,11 +75,11 @@ def add(
 
         def say(out: Console) -> None:
             paid = charge.amounts[payer.name]
-            told = f"charge {receipt.charge}: {paid}" if stored is None else f"paid before, as charge {receipt.charge}"
-            out.print(f"{told}; {payer.name} has {payer.remaining} left", soft_wrap=True, markup=False)
+            done = f"charge {receipt.charge}: {paid}" if stored is None else f"paid before, as charge {receipt.charge}"
+            out.print(f"{done}; {payer.name} has {payer.remaining} left", soft_wrap=True, markup=False)
 
         asked = {"ledger": place_of(ledger), "expression": expression, "why": why, "key": key, "delta": delta}
-        deliver(Answer("charge.add", asked, found, say), as_json=as_json)
+        deliver(Answer("charge.add", asked, facts, say), as_json=as_json)
 
 
 @app.command()
@@ -89,7 +89,7 @@ def show(
     """One charge: its plan, its lines, its state, its receipt. The answer itself is not printed."""
     with opened(ledger) as book:
         row, entry = book.charge_row(number)
-        found: dict[str, Any] = {
+        facts: dict[str, Any] = {
             "charge": row.id,
             "state": row.state,
             "principal": row.principal,
@@ -104,10 +104,10 @@ def show(
         }
         if row.state == "COMMITTED":
             receipt = book.stored_answer(row)[1]
-            found["receipt"] = {"seq": receipt.seq, "head": receipt.head, "answer_hash": receipt.answer_hash}
+            facts["receipt"] = {"seq": receipt.seq, "head": receipt.head, "answer_hash": receipt.answer_hash}
 
         def say(out: Console) -> None:
-            for name, value in found.items():
+            for name, value in facts.items():
                 out.print(f"{name:<12} {value}", soft_wrap=True, markup=False)
 
-        deliver(Answer("charge.show", {"ledger": place_of(ledger), "charge": number}, found, say), as_json=as_json)
+        deliver(Answer("charge.show", {"ledger": place_of(ledger), "charge": number}, facts, say), as_json=as_json)

@@ -33,19 +33,19 @@ def compare(
 
     loss = read_loss(expression)
     with working("asking every accountant"):
-        found = ts.compare(loss, delta=delta)
+        comparison = ts.compare(loss, delta=delta)
 
     def say(out: Console) -> None:
-        out.print(f"{found.loss} at delta {given(delta)}", markup=False, soft_wrap=True)
-        if found.about:
-            out.print(found.about, markup=False, soft_wrap=True)
-        out.print(table_of(found))
+        out.print(f"{comparison.loss} at delta {given(delta)}", markup=False, soft_wrap=True)
+        if comparison.about:
+            out.print(comparison.about, markup=False, soft_wrap=True)
+        out.print(table_of(comparison))
 
     asked = {"expression": expression, "delta": delta}
-    deliver(Answer("compare", asked, found.to_dict(), say), as_json=as_json)
+    deliver(Answer("compare", asked, comparison.to_dict(), say), as_json=as_json)
 
 
-def table_of(found: Comparison) -> Table:
+def table_of(comparison: Comparison) -> Table:
     """The rows for a person; bounds are printed rounded up."""
     from rich import box
     from rich.table import Table
@@ -55,9 +55,9 @@ def table_of(found: Comparison) -> Table:
     table.add_column("epsilon", justify="right")
     table.add_column("")
     table.add_column("how")
-    for row in found:
+    for row in comparison:
         shown = row.shown
-        table.add_row(row.method, shown, str(row.kind), row.note, style="bold" if row is found.rows[-1] else None)
+        table.add_row(row.method, shown, str(row.kind), row.note, style="bold" if row is comparison.rows[-1] else None)
     return table
 
 
@@ -81,7 +81,7 @@ def curves_of(loss: PrivacyLoss, *, delta: float, points: int = POINTS) -> list[
     ladder = sorted({round(most ** (i / (points - 1))) for i in range(points)})
     found = list(epsilon_against_steps(one, delta=delta, steps=ladder))
     if iteration is not None:
-        found.append(last_iterate_against_steps(iteration, delta=delta, passes=ladder))
+        comparison.append(last_iterate_against_steps(iteration, delta=delta, passes=ladder))
     return [
         Curve(
             curve.method,

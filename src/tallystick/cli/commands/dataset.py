@@ -66,8 +66,8 @@ def add(
         max_groups=max_groups, max_rows_per_group=max_rows_per_group
     )
     called = name or (Path(source).stem if "://" not in source else read.name)
-    told = _decisions(about, ask=not (as_json or dry_run))
-    dataset = datasets.Dataset(called, population, read.bounds(**limits).to_data(), told)
+    decisions = _decisions(about, ask=not (as_json or dry_run))
+    dataset = datasets.Dataset(called, population, read.bounds(**limits).to_data(), decisions)
     word = person or ("row" if unit == EACH_ROW else unit.removesuffix("_id") or unit)
     adjacency = "replace" if replace else "add_remove"
     budget = None if limit is None else amount_of("--limit", limit, adjacency=adjacency)
@@ -76,9 +76,9 @@ def add(
         facts = _rehearse(dataset, budget, word, ledger, update=update)
     else:
         dataset, facts = _register(dataset, budget, least, word, ledger, update=update)
-    found = {"name": called, **_facts(dataset), "account": facts, "dry_run": dry_run}
+    result = {"name": called, **_facts(dataset), "account": facts, "dry_run": dry_run}
     asked = {"ledger": place_of(ledger), "source": source, "population": population}
-    deliver(Answer("dataset.add", asked, found, lambda out: _say(out, dataset, facts, dry_run)), as_json=as_json)
+    deliver(Answer("dataset.add", asked, result, lambda out: _say(out, dataset, facts, dry_run)), as_json=as_json)
 
 
 def _read(
@@ -99,18 +99,18 @@ def _decisions(given: Repeated, *, ask: bool) -> dict[str, str]:
     """What a person must say, asked for once when there is somebody to ask."""
     from tallystick.cards.contents import FIELDS
 
-    found = {}
+    decisions = {}
     for line in given or ():  # commas belong to the text here
         name, equals, text = line.partition("=")
         if name.strip() not in FIELDS or not equals or not text.strip():
             raise InvalidInput("--about", line, f"FIELD=TEXT with FIELD one of {', '.join(FIELDS)}")
-        found[name.strip()] = text.strip()
+        decisions[name.strip()] = text.strip()
     if ask and sys.stdin.isatty() and sys.stdout.isatty():
         for name, question in FIELDS.items():
-            if name not in found:
+            if name not in decisions:
                 answer = typer.prompt(f"{question} (for the card; empty to leave out)", default="", show_default=False)
-                found |= {name: answer.strip()} if answer.strip() else {}
-    return found
+                decisions |= {name: answer.strip()} if answer.strip() else {}
+    return decisions
 
 
 def amount_of(option: str, text: str, *, adjacency: str = "add_remove") -> PrivacyLoss:
@@ -152,8 +152,8 @@ def _rehearse(
             datasets.check_new(datasets.updated(dataset, book) if update else dataset, book, update=update)
     if budget is None:
         return {"name": dataset.population, "unit": word}
-    asked = Budget.of(budget)
-    return {"name": dataset.population, "unit": word, "filter": asked.filter.name, "limit": str(budget)}
+    limit = Budget.of(budget)
+    return {"name": dataset.population, "unit": word, "filter": limit.filter.name, "limit": str(budget)}
 
 
 def _register(
@@ -219,21 +219,21 @@ _OPTIONS = {"max_groups": "--max-groups", "max_rows": "--max-rows-per-group"}
 @app.command("list")
 def list_(ledger: Place = None, as_json: Json = False) -> None:
     """The datasets a ledger knows, with their populations."""
-    held: dict[str, datasets.Dataset] = {}
+    registered: dict[str, datasets.Dataset] = {}
     book = opened_if_there(ledger)
     if book is not None:
         with book:
-            held = datasets.known(book)
-    found = {"datasets": [{"name": name, **_facts(dataset)} for name, dataset in held.items()]}
+            registered = datasets.known(book)
+    facts = {"datasets": [{"name": name, **_facts(dataset)} for name, dataset in registered.items()]}
 
     def say(out: Console) -> None:
-        for name, dataset in held.items():
+        for name, dataset in registered.items():
             place = dataset.table["source"]["place"]
             out.print(f"{name}  population {dataset.population}  {place}", soft_wrap=True, markup=False)
-        if not held:
+        if not registered:
             out.print("no datasets yet: tallystick dataset add FILE --population ... --unit ... --limit rho=0.5")
 
-    deliver(Answer("dataset.list", {"ledger": place_of(ledger)}, found, say), as_json=as_json)
+    deliver(Answer("dataset.list", {"ledger": place_of(ledger)}, facts, say), as_json=as_json)
 
 
 @app.command()
@@ -245,7 +245,7 @@ def show(name: Name, ledger: Place = None, as_json: Json = False) -> None:
         book.recover()  # a worker that was killed closes its data, too
         facts, failed = account.to_dict(), account.failures()
         left = f"  account  {account.name}: used {account.used} of {account.limit}"
-    found = {"name": name, **_facts(dataset), "account": facts, "closed_by": failed}
+    result = {"name": name, **_facts(dataset), "account": facts, "closed_by": failed}
 
     def say(out: Console) -> None:
         table = dataset.table
@@ -261,7 +261,7 @@ def show(name: Name, ledger: Place = None, as_json: Json = False) -> None:
         for line in lines:
             out.print(line, soft_wrap=True, markup=False)
 
-    deliver(Answer("dataset.show", {"ledger": place_of(ledger), "name": name}, found, say), as_json=as_json)
+    deliver(Answer("dataset.show", {"ledger": place_of(ledger), "name": name}, result, say), as_json=as_json)
 
 
 @app.command()
@@ -270,7 +270,7 @@ def clear(name: Name, why: Why, dry_run: DryRun = False, ledger: Place = None, a
     with opened(ledger) as book:
         account = book.open(datasets.find(name, book).population)
         charges = account.failures() if dry_run else account.clear(why=why)
-    found = {"name": name, "population": account.name, "charges": charges, "dry_run": dry_run}
+    facts = {"name": name, "population": account.name, "charges": charges, "dry_run": dry_run}
 
     def say(out: Console) -> None:
         verb = "would open" if dry_run else "opened"
@@ -280,5 +280,5 @@ def clear(name: Name, why: Why, dry_run: DryRun = False, ledger: Place = None, a
         )
 
     deliver(
-        Answer("dataset.clear", {"ledger": place_of(ledger), "name": name, "why": why}, found, say), as_json=as_json
+        Answer("dataset.clear", {"ledger": place_of(ledger), "name": name, "why": why}, facts, say), as_json=as_json
     )

@@ -29,7 +29,7 @@ OWN_FILES = ("demo-ledger.db", "demo-ledger.db-wal", "demo-ledger.db-shm", "demo
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StoryStep:
     """One command of the story: why it is run, its words, and the exit code it must have."""
 
     why: str
@@ -61,7 +61,7 @@ def demo(
         return
     _prepare(out)
     steps = _steps(out)
-    told: list[dict[str, Any]] = []
+    stages: list[dict[str, Any]] = []
     screen = None if as_json else console()
     if screen:
         screen.print("[bold]A clinic publishes a table[/bold] about 10,000 synthetic people, one year of visits.")
@@ -69,14 +69,14 @@ def demo(
         code, text = _run([*shlex.split(step.words), *(["--json"] if as_json else [])])
         if code != step.code:
             raise TallystickError(f"the demo's step {number} ended with {code}, not {step.code}:\n{text}")
-        told.append({"why": step.why, "command": f"tallystick {step.words}", "exit_code": code, "said": text})
+        stages.append({"why": step.why, "command": f"tallystick {step.words}", "exit_code": code, "said": text})
         if screen:
             _say(screen, number, step, text, out)
     card, following = out / "card.html", _next(out)
     if screen is None:
-        found = [{**each, "said": _document(each["said"])} for each in told]
+        facts = [{**each, "said": _document(each["said"])} for each in stages]
         asked, files = {"out": str(out), "accounting": False}, {"card": str(card), "table": str(out / "table.csv")}
-        print_json("tallystick/demo", {"asked": asked, "found": {"steps": found, **files, "next": following}})
+        print_json("tallystick/demo", {"asked": asked, "found": {"steps": facts, **files, "next": following}})
         return
     screen.print("\n[bold]The privacy card[/bold]: open it in a browser, or print it")
     screen.print(str(card), soft_wrap=True, markup=False)
@@ -100,14 +100,14 @@ def _prepare(folder: Path) -> None:
         raise InvalidInput("--out", str(folder), f"a folder that can be written ({error.strerror})") from error
 
 
-def _steps(folder: Path) -> tuple[Step, ...]:
+def _steps(folder: Path) -> tuple[StoryStep, ...]:
     def at(name: str) -> str:
         return shlex.quote(str(folder / name))
 
     ledger = f"--ledger {at('demo-ledger.db')}"
     run = f"publish run {at('table.plan.json')} --key report-t1 --why 'annual report' --out {at('table.csv')}"
     return (
-        Step(
+        StoryStep(
             "Register the table once: whom it protects, caps, bounds, and the limit of all that may ever be spent",
             f"dataset add {at('visits.csv')} --population patients-2026 --unit patient_id --max-groups 2 "
             "--max-rows-per-group 3 --bounds age=0:110 --limit rho=0.1 --about 'window=1 January to 31 December 2026' "
@@ -116,21 +116,21 @@ def _steps(folder: Path) -> tuple[Step, ...]:
             + ledger,
             brief=True,
         ),
-        Step(
+        StoryStep(
             "Know price and error before anything is spent; no data is opened",
             f"publish plan visits --by region,sex --keys {at('regions.csv')} --measures 'count_units,mean(age)' "
             f"--rho 0.06 --out {at('table.plan.json')} {ledger}",
             brief=True,
         ),
-        Step("Publish: charge first, then compute, then record", f"{run} --card {at('card.html')} {ledger}"),
-        Step("Run it again by mistake: the key is known, so the same bytes and no second charge", f"{run} {ledger}"),
-        Step(
+        StoryStep("Publish: charge first, then compute, then record", f"{run} --card {at('card.html')} {ledger}"),
+        StoryStep("Run it again by mistake: a known key gives the same bytes and no second charge", f"{run} {ledger}"),
+        StoryStep(
             "Ask for one more table: the budget is a promise, so it is denied",
             f"query visits --by region --keys {at('regions.csv')} --measures count --rho 0.06 --why curiosity {ledger}",
             code=3,
         ),
-        Step("Verify the record: hash chain, totals, every row", f"ledger verify {ledger}"),
-        Step("Verify the card against the record", f"card verify {at('card.html')} {ledger}", brief=True),
+        StoryStep("Verify the record: hash chain, totals, every row", f"ledger verify {ledger}"),
+        StoryStep("Verify the card against the record", f"card verify {at('card.html')} {ledger}", brief=True),
     )
 
 
@@ -144,7 +144,7 @@ def _run(words: list[str]) -> tuple[int, str]:
     return code, said.getvalue() if "--json" in words else said.getvalue() + complained.getvalue()
 
 
-def _say(screen: Console, number: int, step: Step, text: str, folder: Path) -> None:
+def _say(screen: Console, number: int, step: StoryStep, text: str, folder: Path) -> None:
     screen.print(f"\n[bold]{number}. {step.why}[/bold]")
     screen.print(f"$ tallystick {step.words}", soft_wrap=True, markup=False, style="dim")
     if step.words.startswith("publish run") and "--card" in step.words:

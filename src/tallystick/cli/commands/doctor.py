@@ -34,7 +34,7 @@ def doctor(as_json: Json = False) -> None:
 
     optional = {name: _optional_part(module, package, extra) for module, package, extra, name in OPTIONAL}
     epsilon = (100 * tallystick.gaussian(sigma=10)).epsilon(delta=1e-5)
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "tallystick": tallystick.__version__,
         "python": platform.python_version(),
         "platform": platform.platform(terse=True),
@@ -42,23 +42,23 @@ def doctor(as_json: Json = False) -> None:
         "optional": optional,
         "self_check": {"epsilon": epsilon, "expected": KNOWN_EPSILON, "passed": abs(epsilon - KNOWN_EPSILON) < 1e-8},
     }
-    if not found["self_check"]["passed"]:
+    if not facts["self_check"]["passed"]:
         raise Unavailable(
             f"the self-check gave epsilon {epsilon!r} where {KNOWN_EPSILON} is right: numpy or scipy is damaged; "
             "works: a fresh environment with both installed anew"
         )
-    deliver(Answer("doctor", {}, found, lambda out: _say(out, found)), as_json=as_json)
+    deliver(Answer("doctor", {}, facts, lambda out: _say(out, facts)), as_json=as_json)
 
 
-def _say(out: Console, found: dict[str, Any]) -> None:
-    out.print(f"tallystick {found['tallystick']}   Python {found['python']}   {found['platform']}")
-    out.print("core       " + "   ".join(f"{name} {version}" for name, version in found["core"].items()))
-    for purpose, part in found["optional"].items():
+def _say(out: Console, facts: dict[str, Any]) -> None:
+    out.print(f"tallystick {facts['tallystick']}   Python {facts['python']}   {facts['platform']}")
+    out.print("core       " + "   ".join(f"{name} {version}" for name, version in facts["core"].items()))
+    for purpose, part in facts["optional"].items():
         state = f"present ({part['package']} {part['version']})" if part["present"] else f"absent: {part['install']}"
         out.print(f"optional   {purpose}: {state}", markup=False)
     out.print(
         "self-check passed: 100 * gaussian(sigma=10) has epsilon "
-        f"{up(found['self_check']['epsilon'], 9)} at delta 1e-05"
+        f"{up(facts['self_check']['epsilon'], 9)} at delta 1e-05"
     )
 
 

@@ -26,23 +26,23 @@ def explain(
     from tallystick.accounting.expression import read_loss
     from tallystick.cards import meaning
 
-    found = meaning(read_loss(expression), delta=delta)
-    asked = {"expression": expression, "delta": found.delta}
-    deliver(Answer("explain", asked, found.to_dict(), lambda out: say(out, found)), as_json=as_json)
+    words = meaning(read_loss(expression), delta=delta)
+    asked = {"expression": expression, "delta": words.delta}
+    deliver(Answer("explain", asked, words.to_dict(), lambda out: say(out, words)), as_json=as_json)
 
 
-def say(out: Console, found: Meaning) -> None:
+def say(out: Console, words: Meaning) -> None:
     """The sentences, most important first."""
-    out.print(f"[bold]{found.plain_sentence}[/bold]", soft_wrap=True)
+    out.print(f"[bold]{words.plain_sentence}[/bold]", soft_wrap=True)
     out.print()
-    for alpha, hit in found.hit_rates.items():
+    for alpha, hit in words.hit_rates.items():
         out.print(
             f"hit rate   with {percent(alpha)} false alarms, at most {percent_up(hit)} of those in the data are found"
         )
-    apart = f", except in {percent(found.exceptions)} of cases" if found.exceptions else ", whatever the result"
-    for prior, belief in found.beliefs.items():
+    apart = f", except in {percent(words.exceptions)} of cases" if words.exceptions else ", whatever the result"
+    for prior, belief in words.beliefs.items():
         out.print(f"belief     from {percent(prior)} sure to at most {percent_up(belief)} sure{apart}")
-    out.print(f"coin flip  guessing in or out is right at most {percent_up(found.guess_accuracy)} of the time")
-    apart = f", plus {given(found.delta)}" if found.delta else ""
-    out.print(f"odds       results are at most {up(found.odds_factor, 4)} times as likely with you as without{apart}")
-    out.print(f"promise    epsilon {up(found.epsilon)} at delta {given(found.delta)}")
+    out.print(f"coin flip  guessing in or out is right at most {percent_up(words.guess_accuracy)} of the time")
+    apart = f", plus {given(words.delta)}" if words.delta else ""
+    out.print(f"odds       results are at most {up(words.odds_factor, 4)} times as likely with you as without{apart}")
+    out.print(f"promise    epsilon {up(words.epsilon)} at delta {given(words.delta)}")

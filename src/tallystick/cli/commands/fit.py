@@ -60,10 +60,10 @@ def linear(
     budget = {name: value for name, value in prices.items() if value is not None}
     names = _listed(features)
     with opened(ledger) as book, working("fitting") as tell:
-        held, account, table = _table(dataset, book, where)
+        registered, account, table = _table(dataset, book, where)
         regression = linear_regression(table, target=target, features=names, bounds=ask.intervals("--bounds", bounds))
         plan = regression.plan(**budget).plan
-        job = jobs.Job(plan, account, held, why, key, out, card, lambda made: LinearModel(regression, made))
+        job = jobs.Job(plan, account, registered, why, key, out, card, lambda made: LinearModel(regression, made))
         facts = done(job, tell, dry_run=dry_run)
     asked = {"dataset": dataset, "target": target, "features": names, "why": why, "dry_run": dry_run, **budget}
     _deliver("fit.linear", {"ledger": place_of(ledger), **asked}, facts, _line, as_json=as_json)
@@ -94,13 +94,13 @@ def logistic(
     _check(out, card)
     names = _listed(features)
     with opened(ledger) as book, working("fitting") as tell:
-        held, account, table = _table(dataset, book, where)
+        registered, account, table = _table(dataset, book, where)
         typed = [ask.typed("--labels", label, table.schema.type_of(target)) for label in _listed(labels)]
-        asked = rows.logistic_regression(
+        classification = rows.logistic_regression(
             table, target=target, features=names, labels=typed, epsilon=epsilon, delta=delta,
             bounds=ask.intervals("--bounds", bounds), solver=solver,
         )  # fmt: skip
-        fit = rows.ready(asked, account, held.name)
+        fit = rows.ready(classification, account, registered.name)
         name = key or f"fit-{fit.hash[:24]}"
         if dry_run:
             facts = {**rows.dry(fit), "key": name}
@@ -110,9 +110,9 @@ def logistic(
             if out is not None:
                 facts["out"] = str(jobs.write(out, model.to_json() + "\n"))
             if card is not None:
-                facts["card"] = str(model.card(held.about).save(card)[0])
-    told = {"dataset": dataset, "target": target, "features": names, "labels": typed, "epsilon": epsilon}
-    about = {"ledger": place_of(ledger), **told, "delta": delta, "why": why, "dry_run": dry_run}
+                facts["card"] = str(model.card(registered.about).save(card)[0])
+    question = {"dataset": dataset, "target": target, "features": names, "labels": typed, "epsilon": epsilon}
+    about = {"ledger": place_of(ledger), **question, "delta": delta, "why": why, "dry_run": dry_run}
     _deliver("fit.logistic", about, facts, _scores, as_json=as_json)
 
 
@@ -128,12 +128,12 @@ def _listed(text: str) -> list[str]:
 
 def _table(dataset: str, book: Ledger, where: list[str] | None) -> tuple[datasets.Dataset, Account, Table]:
     """The registered data set, who pays for it, and its table with the conditions of --where."""
-    held = datasets.find(dataset, book)
-    account = book.open(held.population)
-    table = held.opened(account)
+    registered = datasets.find(dataset, book)
+    account = book.open(registered.population)
+    table = registered.opened(account)
     for condition in where or ():
         table = table.filter(ask.equality(condition, table))
-    return held, account, table
+    return registered, account, table
 
 
 def _deliver(
@@ -150,19 +150,19 @@ def _deliver(
 
 
 def _line(model: dict[str, Any]) -> list[str]:
-    ends, told = model["intervals"] or {}, []
+    ends, lines = model["intervals"] or {}, []
     for name, value in {**model["coefficients"], "intercept": model["intercept"]}.items():
         within = f"   [{nearest(ends[name][0], 4)}, {nearest(ends[name][1], 4)}]" if name in ends else ""
-        told.append(f"{visible(name)}  {nearest(value, 5)}{within}")
-    held = "intervals hold in about 95 of 100 cases, over sampling and noise, for the clamped columns"
-    return [*told, model["no_intervals"] or held]
+        lines.append(f"{visible(name)}  {nearest(value, 5)}{within}")
+    meaning = "intervals hold in about 95 of 100 cases, over sampling and noise, for the clamped columns"
+    return [*lines, model["no_intervals"] or meaning]
 
 
 def _scores(model: dict[str, Any]) -> list[str]:
     labels = model["labels"][1:] if len(model["labels"]) == 2 else model["labels"]
-    told = []
+    lines = []
     for label, slopes, intercept in zip(labels, model["coefficients"], model["intercepts"], strict=True):
-        told.append(f"score of {visible(str(label))}")
-        told += [f"  {visible(n)}  {nearest(v, 5)}" for n, v in zip(model["features"], slopes, strict=True)]
-        told.append(f"  intercept  {nearest(intercept, 5)}")
-    return told
+        lines.append(f"score of {visible(str(label))}")
+        lines += [f"  {visible(n)}  {nearest(v, 5)}" for n, v in zip(model["features"], slopes, strict=True)]
+        lines.append(f"  intercept  {nearest(intercept, 5)}")
+    return lines

@@ -38,7 +38,7 @@ def import_(
     loss = read_record(source, file.name, content)
     with working("asking the accountant"):
         bounds = loss.epsilon_bounds(delta=level)
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "loss": str(loss),
         "adjacency": loss.adjacency.value,
         "epsilon": bounds.upper,
@@ -54,12 +54,12 @@ def import_(
         out.print(f"epsilon [bold]{up(bounds.upper)}[/bold] at delta {given(level)}", soft_wrap=True)
         out.print(f"certified: the truth is between {down(bounds.lower)} and {up(bounds.upper)}")
         if promise is not None:
-            out.print(f"claimed {promise:g}: {found['verdict']}", markup=False, soft_wrap=True)
+            out.print(f"claimed {promise:g}: {facts['verdict']}", markup=False, soft_wrap=True)
         if source == "opacus":
             out.print("Read as Poisson sampling, as Opacus does; a loader that shuffles is not that.", soft_wrap=True)
 
     asked = {"source": source, "file": file.name, "delta": level, "claimed": promise}
-    deliver(Answer("import", asked, found, say), as_json=as_json)
+    deliver(Answer("import", asked, facts, say), as_json=as_json)
     if promise is not None and promise < bounds.lower:
         raise typer.Exit(FALSIFIED)
 

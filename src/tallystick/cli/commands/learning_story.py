@@ -32,7 +32,7 @@ def learning_story(folder: Path, *, as_json: bool) -> None:
 
     card = training_card(trainer)
     paths = card.save(folder / "training-card.html")
-    found = {
+    facts = {
         "epsilon": card.facts["promise"]["epsilon"],
         "delta": DELTA,
         "accuracy": accuracy,
@@ -40,7 +40,7 @@ def learning_story(folder: Path, *, as_json: bool) -> None:
         "left": account.remaining.to_dict(),
     }
     if screen is None:
-        print_json("tallystick/demo", {"asked": {"story": "learn", "out": str(folder)}, "found": found})
+        print_json("tallystick/demo", {"asked": {"story": "learn", "out": str(folder)}, "found": facts})
         return
     screen.print(f"{trainer.plan}", soft_wrap=True, markup=False)
     screen.print(

@@ -26,12 +26,12 @@ def init(where: Where = None, ledger: Place = None, as_json: Json = False) -> No
     """Make a ledger: an SQLite file, or tables in PostgreSQL. Doing it twice changes nothing."""
     with opened(where or ledger, create=True) as book:
         head = book.head()
-        found = {"ledger": book.id, "entries": head.seq, "head": head.hash}
+        facts = {"ledger": book.id, "entries": head.seq, "head": head.hash}
         deliver(
             Answer(
                 "ledger.init",
                 {"ledger": place_of(where or ledger)},
-                found,
+                facts,
                 lambda out: out.print(f"ledger {book.id} with {head.seq} entries"),
             ),
             as_json=as_json,
@@ -44,7 +44,7 @@ def show(ledger: Place = None, as_json: Json = False) -> None:
     with opened(ledger) as book:
         head, accounts = book.head(), book.accounts()
         facts = [account.to_dict() for account in accounts]
-        found = {"ledger": book.id, "entries": head.seq, "head": head.hash, "accounts": facts}
+        result = {"ledger": book.id, "entries": head.seq, "head": head.hash, "accounts": facts}
 
         def say(out: Console) -> None:
             out.print(f"ledger {book.id}   {head.seq} entries   head {head.hash[:16]}")
@@ -57,7 +57,7 @@ def show(ledger: Place = None, as_json: Json = False) -> None:
                     markup=False,
                 )
 
-        deliver(Answer("ledger.show", {"ledger": place_of(ledger)}, found, say), as_json=as_json)
+        deliver(Answer("ledger.show", {"ledger": place_of(ledger)}, result, say), as_json=as_json)
 
 
 @app.command()
@@ -78,7 +78,7 @@ def verify(
     with opened(ledger) as book, working("verifying"):
         report = book.verify(receipts=receipts).require()
         underpriced = book.underpriced()
-    found = {
+    facts = {
         "ledger": report.ledger,
         "intact": report.intact,
         "entries": report.entries,
@@ -97,7 +97,7 @@ def verify(
         for line in underpriced:
             out.print(f"under-priced by today's accountant: {line}", soft_wrap=True, markup=False)
 
-    deliver(Answer("ledger.verify", {"ledger": place_of(ledger)}, found, say), as_json=as_json)
+    deliver(Answer("ledger.verify", {"ledger": place_of(ledger)}, facts, say), as_json=as_json)
 
 
 @app.command()
@@ -143,12 +143,12 @@ def import_(
         raise InvalidInput("file", str(file), f"a file that can be read ({error.strerror})") from None
     with lines, working("importing"), import_ledger(lines, place_of(ledger), by=by) as book:
         head = book.head()
-        found = {"ledger": book.id, "entries": head.seq, "head": head.hash}
+        facts = {"ledger": book.id, "entries": head.seq, "head": head.hash}
         deliver(
             Answer(
                 "ledger.import",
                 {"file": str(file), "ledger": place_of(ledger)},
-                found,
+                facts,
                 lambda out: out.print(f"ledger {book.id}: {head.seq} entries, head {head.hash}", soft_wrap=True),
             ),
             as_json=as_json,

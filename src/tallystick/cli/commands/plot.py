@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tallystick import PrivacyLoss
 
 
-class Kind(StrEnum):
+class Picture(StrEnum):
     """Which picture."""
 
     tradeoff = "tradeoff"
@@ -30,13 +30,13 @@ def plot(
     expression: Expression,
     out: Annotated[Path, typer.Option("--out", help="Where to write it; the ending .svg or .png chooses the format.")],
     kind: Annotated[
-        Kind,
+        Picture,
         typer.Option(
             "--kind",
             help="What an attacker can do; delta against epsilon; epsilon against steps by every method; or, of a "
             "last_iterate in batches, epsilon against the record's batch.",
         ),
-    ] = Kind.tradeoff,
+    ] = Picture.tradeoff,
     delta: Annotated[
         float, typer.Option("--delta", help="All but tradeoff: the delta whose epsilon is written out.")
     ] = 1e-5,
@@ -51,20 +51,20 @@ def plot(
     check.probability("--delta", delta)
     with working("drawing"):
         written = save(_figure(loss, kind, delta), out)
-    found = {"file": str(written), "kind": kind.value}
+    facts = {"file": str(written), "kind": kind.value}
     asked = {"expression": expression, "kind": kind.value, "delta": delta}
-    answer = Answer("plot", asked, found, lambda console: console.print(str(written), soft_wrap=True, markup=False))
+    answer = Answer("plot", asked, facts, lambda console: console.print(str(written), soft_wrap=True, markup=False))
     deliver(answer, as_json=as_json)
 
 
-def _figure(loss: PrivacyLoss, kind: Kind, delta: float) -> Figure:
+def _figure(loss: PrivacyLoss, kind: Picture, delta: float) -> Figure:
     from tallystick import plots
     from tallystick.accounting.leaves.last_iterate import iteration_of
     from tallystick.errors import InvalidInput
 
-    if kind is Kind.tradeoff:
+    if kind is Picture.tradeoff:
         return plots.tradeoff(loss)
-    if kind is Kind.profile:
+    if kind is Picture.profile:
         return plots.profile(loss, mark=delta)
     if kind is Kind.positions:
         iteration = iteration_of(loss)

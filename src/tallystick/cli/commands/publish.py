@@ -43,21 +43,21 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Price and error of a table, before anything is spent. Opens no data: it works with the data file deleted."""
-    asked = ask.Question(
+    question = ask.Question(
         measures, by, keys, private_keys, where, {"rho": rho, "epsilon": epsilon, "delta": delta, "error": error}
     )
     with opened(ledger) as book:
-        held = datasets.find(dataset, book)
-        account = book.open(held.population)
-        query = asked.query(held.opened(account))
-        plans = query.suggest(**asked.price) if suggest else (query.plan(**asked.price),)
+        registered = datasets.find(dataset, book)
+        account = book.open(registered.population)
+        query = question.query(registered.opened(account))
+        plans = query.suggest(**question.price) if suggest else (query.plan(**question.price),)
         chosen = plans[len(plans) // 2]
         facts = [jobs.plan_facts(each, account) for each in plans]
     if out is not None:
         jobs.write(out, jobs.saved(dataset, chosen))
-    found: dict[str, Any] = {"plan": facts[len(plans) // 2], "saved": None if out is None else str(out)}
+    result: dict[str, Any] = {"plan": facts[len(plans) // 2], "saved": None if out is None else str(out)}
     if suggest:
-        found["suggestions"] = facts
+        result["suggestions"] = facts
 
     def say(console: Console) -> None:
         lines = suggestion_lines(facts) if suggest else plan_lines(facts[0], chosen)
@@ -66,8 +66,8 @@ def plan(
         for line in lines:
             console.print(line, soft_wrap=True, markup=False)
 
-    about = {"ledger": place_of(ledger), "dataset": dataset, **asked.to_data()}
-    deliver(Answer("publish.plan", about, found, say), as_json=as_json)
+    about = {"ledger": place_of(ledger), "dataset": dataset, **question.to_data()}
+    deliver(Answer("publish.plan", about, result, say), as_json=as_json)
 
 
 @app.command()
@@ -86,13 +86,13 @@ def run(
     dataset, text = jobs.read_saved(plan)
     jobs.check_targets(out, card, plan)
     with opened(ledger) as book, working("publishing") as tell:
-        held = datasets.find(dataset, book)
-        account = book.open(held.population)
-        priced = jobs.plan_of(text, held, account, source)
-        job = jobs.Job(priced, account, held, why, key, out, card)
-        found = done(job, tell, dry_run=dry_run)
+        registered = datasets.find(dataset, book)
+        account = book.open(registered.population)
+        priced = jobs.plan_of(text, registered, account, source)
+        job = jobs.Job(priced, account, registered, why, key, out, card)
+        facts = done(job, tell, dry_run=dry_run)
     about = {"ledger": place_of(ledger), "plan": str(plan), "why": why, "dry_run": dry_run}
-    deliver(Answer("publish.run", about, found, lambda console: say_release(console, found)), as_json=as_json)
+    deliver(Answer("publish.run", about, facts, lambda console: say_release(console, facts)), as_json=as_json)
 
 
 # How ``publish`` and ``query`` say what a plan costs and what a release found.

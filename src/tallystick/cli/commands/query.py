@@ -31,15 +31,15 @@ def query(
     """Ask a dataset once: what 'publish plan' and 'publish run' do, in one step. Without --key it is a new release."""
     import uuid
 
-    asked = ask.Question(
+    question = ask.Question(
         measures, by, keys, private_keys, where, {"rho": rho, "epsilon": epsilon, "delta": delta, "error": error}
     )
     jobs.check_targets(out, card, keys)
     with opened(ledger) as book, working("asking") as tell:
-        held = datasets.find(dataset, book)
-        account = book.open(held.population)
-        plan = asked.plan(held.opened(account))
-        job = jobs.Job(plan, account, held, why, key or f"query-{uuid.uuid4().hex[:16]}", out, card)
-        found = done(job, tell, dry_run=dry_run)
-    about = {"ledger": place_of(ledger), "dataset": dataset, "why": why, "dry_run": dry_run, **asked.to_data()}
-    deliver(Answer("query", about, found, lambda console: say_release(console, found)), as_json=as_json)
+        registered = datasets.find(dataset, book)
+        account = book.open(registered.population)
+        plan = question.plan(registered.opened(account))
+        job = jobs.Job(plan, account, registered, why, key or f"query-{uuid.uuid4().hex[:16]}", out, card)
+        facts = done(job, tell, dry_run=dry_run)
+    about = {"ledger": place_of(ledger), "dataset": dataset, "why": why, "dry_run": dry_run, **question.to_data()}
+    deliver(Answer("query", about, facts, lambda console: say_release(console, facts)), as_json=as_json)

@@ -46,16 +46,16 @@ def _read(
     from tallystick.accounting.expression import read_loss
 
     loss = read_loss(expression)
-    found: dict[str, float]
+    facts: dict[str, float]
     if bounds or rigorous:
         enclosure = getattr(loss, f"{name}_bounds")(**at, rigorous=rigorous)
-        found = {name: enclosure.upper, "lower": enclosure.lower, "upper": enclosure.upper}
+        facts = {name: enclosure.upper, "lower": enclosure.lower, "upper": enclosure.upper}
     else:
-        found = {name: getattr(loss, name)(**at)}
+        facts = {name: getattr(loss, name)(**at)}
 
     def say(out: Console) -> None:
-        out.print(f"{name} [bold]{up(found[name])}[/bold] {where}", soft_wrap=True)
-        if "lower" in found:
-            out.print(f"certified: the truth is between {down(found['lower'])} and {up(found['upper'])}")
+        out.print(f"{name} [bold]{up(facts[name])}[/bold] {where}", soft_wrap=True)
+        if "lower" in facts:
+            out.print(f"certified: the truth is between {down(facts['lower'])} and {up(facts['upper'])}")
 
-    deliver(Answer(name, {"expression": expression, **at}, found, say), as_json=as_json)
+    deliver(Answer(name, {"expression": expression, **at}, facts, say), as_json=as_json)

@@ -27,7 +27,7 @@ COUNT, MEAN, QUANTILE = "count", "mean", "quantile"
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Proposal:
     """What a release would cost and how wrong it would be, before any data is read; ``run`` reads and releases."""
 
     privacy: PrivacyLoss
@@ -57,7 +57,7 @@ def release(
     as_json: Json = False,
 ) -> None:
     """Release one number, or a column's count, mean or quantile, with exactly sampled noise."""
-    source = Source(file, column, equals, lower, upper)
+    source = DataOptions(file, column, equals, lower, upper)
     if what == COUNT:
         plan = _count(source, epsilon, confidence)
     elif what == MEAN:
@@ -68,22 +68,22 @@ def release(
         plan = _number(what, epsilon, sensitivity, confidence)
     asked = {"what": what, "epsilon": epsilon, "column": column, "confidence": confidence, "dry_run": dry_run}
     price = float(plan.privacy.epsilon(delta=0.0))
-    found: dict[str, Any] = {"epsilon": price, "adjacency": str(plan.privacy.adjacency), "error": plan.width}
-    found["value"] = None if dry_run else plan.run()
-    deliver(Answer("release", asked, found, lambda out: _say(out, plan, found, confidence)), as_json=as_json)
+    facts: dict[str, Any] = {"epsilon": price, "adjacency": str(plan.privacy.adjacency), "error": plan.width}
+    facts["value"] = None if dry_run else plan.run()
+    deliver(Answer("release", asked, facts, lambda out: _say(out, plan, facts, confidence)), as_json=as_json)
     if not dry_run:
         console(stderr=True).print("recorded nowhere: releases add up; see `tallystick explain` for what one costs")
 
 
-def _say(out: Console, plan: Plan, found: dict[str, Any], confidence: float) -> None:
-    if found["value"] is not None:
-        out.print(f"[bold]{found['value']!r}[/bold]", soft_wrap=True)
+def _say(out: Console, plan: Proposal, facts: dict[str, Any], confidence: float) -> None:
+    if facts["value"] is not None:
+        out.print(f"[bold]{facts['value']!r}[/bold]", soft_wrap=True)
     out.print(f"error: {plan.error} ({confidence:g} of the time)", soft_wrap=True, markup=False)
-    out.print(f"price: epsilon {up(found['epsilon'])} when one person's row is added or removed", soft_wrap=True)
+    out.print(f"price: epsilon {up(facts['epsilon'])} when one person's row is added or removed", soft_wrap=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class DataOptions:
     """The options that say where data are and what is public about them."""
 
     file: Path | None
@@ -110,7 +110,7 @@ class Source:
         return self.lower, self.upper
 
 
-def _number(text: str, epsilon: float, sensitivity: float | None, confidence: float) -> Plan:
+def _number(text: str, epsilon: float, sensitivity: float | None, confidence: float) -> Proposal:
     from tallystick.mechanisms import noise
 
     try:
@@ -122,10 +122,10 @@ def _number(text: str, epsilon: float, sensitivity: float | None, confidence: fl
     mechanism = noise.add_laplace(epsilon=epsilon, sensitivity=sensitivity)
     mechanism.prepare(value, strict=True)
     width = mechanism.error(confidence=confidence)
-    return Plan(mechanism.privacy, f"within {nearest(width)}", width, lambda: _float(mechanism.release(value)))
+    return Proposal(mechanism.privacy, f"within {nearest(width)}", width, lambda: _float(mechanism.release(value)))
 
 
-def _count(source: Source, epsilon: float, confidence: float) -> Plan:
+def _count(source: DataOptions, epsilon: float, confidence: float) -> Proposal:
     from tallystick.mechanisms import noise
 
     path = source.path()
@@ -137,10 +137,10 @@ def _count(source: Source, epsilon: float, confidence: float) -> Plan:
     def run() -> float:
         return int(_float(mechanism.release(columns.rows_matching(path, source.column, source.equals))))
 
-    return Plan(mechanism.privacy, f"within {nearest(width)} rows", width, run)
+    return Proposal(mechanism.privacy, f"within {nearest(width)} rows", width, run)
 
 
-def _mean(source: Source, epsilon: float, confidence: float) -> Plan:
+def _mean(source: DataOptions, epsilon: float, confidence: float) -> Proposal:
     """Noisy sum of distances from the middle of the bounds, over a noisy count; half of epsilon each."""
     from tallystick.mechanisms import noise
 
@@ -157,17 +157,17 @@ def _mean(source: Source, epsilon: float, confidence: float) -> Plan:
 
     width = float(total.error(confidence=confidence))
     words = f"the sum of the column is within {nearest(width)}, so the mean within that over the number of rows"
-    return Plan(total.privacy + size.privacy, words, width, run)
+    return Proposal(total.privacy + size.privacy, words, width, run)
 
 
-def _quantile(source: Source, epsilon: float, alpha: float, confidence: float) -> Plan:
+def _quantile(source: DataOptions, epsilon: float, alpha: float, confidence: float) -> Proposal:
     from tallystick.mechanisms import select
 
     path, column = source.path(), source.named()
     mechanism = select.quantile(alpha=alpha, epsilon=epsilon, bounds=source.bounds())
     width = mechanism.error(confidence=confidence)
     words = f"the rank is within {nearest(width)} rows"
-    return Plan(mechanism.privacy, words, width, lambda: _float(mechanism.release(columns.numbers(path, column))))
+    return Proposal(mechanism.privacy, words, width, lambda: _float(mechanism.release(columns.numbers(path, column))))
 
 
 def _float(value: Any) -> float:

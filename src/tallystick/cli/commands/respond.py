@@ -47,8 +47,8 @@ def respond(
     released: Any = mechanism.release(values)
     reports = [report if isinstance(report, str) else float(report) for report in released]
     cost = float(mechanism.privacy.epsilon(delta=0.0))
-    found = {"reports": reports, "epsilon": cost}
-    deliver(Answer("respond", asked, found, lambda out: out.print(*reports, sep="\n", markup=False)), as_json=as_json)
+    facts = {"reports": reports, "epsilon": cost}
+    deliver(Answer("respond", asked, facts, lambda out: out.print(*reports, sep="\n", markup=False)), as_json=as_json)
 
 
 def _mechanism(
@@ -85,7 +85,7 @@ def _estimate(
         )
     ]
     cost = float(mechanism.privacy.epsilon(delta=0.0))
-    found = {"estimates": rows, "reports": result.reports, "confidence": confidence, "epsilon": cost}
+    facts = {"estimates": rows, "reports": result.reports, "confidence": confidence, "epsilon": cost}
 
     def say(out: Console) -> None:
         for row in rows:
@@ -95,4 +95,4 @@ def _estimate(
             f"from {result.reports} reports of epsilon {up(cost)} each; intervals hold {confidence:g} of the time"
         )
 
-    deliver(Answer("respond", asked, found, say), as_json=as_json)
+    deliver(Answer("respond", asked, facts, say), as_json=as_json)

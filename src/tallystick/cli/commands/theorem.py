@@ -30,8 +30,8 @@ def theorem(
             Answer("theorem", {"number": None}, {"statements": listed}, lambda out: _list(out, listed)), as_json=as_json
         )
         return
-    found = _facts(lookup(number))
-    deliver(Answer("theorem", {"number": number}, found, lambda out: _say(out, found)), as_json=as_json)
+    facts = _facts(lookup(number))
+    deliver(Answer("theorem", {"number": number}, facts, lambda out: _say(out, facts)), as_json=as_json)
 
 
 def _facts(entry: Statement) -> dict[str, Any]:
@@ -54,16 +54,16 @@ def _list(out: Console, listed: list[dict[str, str]]) -> None:
         out.print(f"{entry['number']:<20} {entry['title']}", markup=False, soft_wrap=True)
 
 
-def _say(out: Console, found: dict[str, Any]) -> None:
-    out.print(f"{found['number']}: {found['title']}", style="bold", markup=False, soft_wrap=True)
-    out.print(found["statement"], markup=False, soft_wrap=True)
+def _say(out: Console, facts: dict[str, Any]) -> None:
+    out.print(f"{facts['number']}: {facts['title']}", style="bold", markup=False, soft_wrap=True)
+    out.print(facts["statement"], markup=False, soft_wrap=True)
     shown = {
-        "source": found["source"],
-        "erratum": found["erratum"],
-        "now": found["live"],
-        "code": ", ".join(found["functions"]),
-        "page": found["page"],
-        "test": found["test"],
+        "source": facts["source"],
+        "erratum": facts["erratum"],
+        "now": facts["live"],
+        "code": ", ".join(facts["functions"]),
+        "page": facts["page"],
+        "test": facts["test"],
     }
     for label, text in shown.items():
         if text:

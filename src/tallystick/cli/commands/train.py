@@ -42,7 +42,7 @@ def plan(
         from tallystick import plots
 
         plots.save(plots.tradeoff(made.privacy), picture)
-    found = {
+    facts = {
         "noise_multiplier": made.noise_multiplier,
         "rate": made.rate,
         "steps": made.steps,
@@ -65,4 +65,4 @@ def plan(
             out.print(f"picture written to {picture}", soft_wrap=True, markup=False)
 
     asked = {"epsilon": epsilon, "delta": delta, "examples": examples, "batch": batch, "epochs": epochs}
-    deliver(Answer("train.plan", asked, found, say), as_json=as_json)
+    deliver(Answer("train.plan", asked, facts, say), as_json=as_json)

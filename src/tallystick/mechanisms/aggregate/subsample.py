@@ -100,19 +100,19 @@ class SubsampleAndAggregate(Mechanism[tuple[NDArray[Any], bool], NDArray[np.floa
         try:
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")  # a warning says something about the block, too
-                found = np.atleast_1d(np.asarray(self.statistic(block), dtype=np.float64))
+                values = np.atleast_1d(np.asarray(self.statistic(block), dtype=np.float64))
         except (Exception, SystemExit):
             # An error that depends on the data would be a release; who calls directly (strict) asked to see it.
             if strict:
                 raise
             return middle
-        if found.shape != middle.shape:
+        if values.shape != middle.shape:
             if not strict:
                 return middle
             raise InvalidInput(
-                "statistic", f"a result of shape {found.shape}", f"{middle.size} numbers, one per bounds"
+                "statistic", f"a result of shape {values.shape}", f"{middle.size} numbers, one per bounds"
             )
-        return np.where(np.isfinite(found), found, middle)
+        return np.where(np.isfinite(values), values, middle)
 
 
 def _records(value: Any, *, strict: bool) -> NDArray[Any]:
@@ -136,10 +136,10 @@ def _records(value: Any, *, strict: bool) -> NDArray[Any]:
         array = np.empty(0, dtype=object)
     if array.shape == (size,) and array.dtype.kind in "biuf":
         return array.astype(np.float64)
-    found = [number(entry) for entry in value]
-    if strict and any(entry is None for entry in found):
+    numbers = [number(entry) for entry in value]
+    if strict and any(entry is None for entry in numbers):
         raise InvalidInput("value", "a record that is no number", allowed)
-    return np.array([math.nan if entry is None else double(entry) for entry in found], dtype=np.float64)
+    return np.array([math.nan if entry is None else double(entry) for entry in numbers], dtype=np.float64)
 
 
 def shuffled(count: int, source: Source) -> NDArray[np.int64]:

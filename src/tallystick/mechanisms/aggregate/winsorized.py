@@ -192,10 +192,10 @@ class UnboundedWinsorizedMean(Mechanism[NDArray[np.float64], "float | None"]):
         return bins + reveals + mean.privacy
 
     def prepare(self, value: Any, *, strict: bool) -> NDArray[np.float64]:
-        found = records("value", value, strict=strict, least=2)
-        if strict and np.abs(found).max() > _FARTHEST:
+        numbers = records("value", value, strict=strict, least=2)
+        if strict and np.abs(numbers).max() > _FARTHEST:
             raise InvalidInput("value", "a number beyond 8e270", "smaller numbers: beyond, no bin is fine enough")
-        return np.clip(found, -_FARTHEST, _FARTHEST)
+        return np.clip(numbers, -_FARTHEST, _FARTHEST)
 
     def draw(self, prepared: NDArray[np.float64], source: Source) -> float | None:
         half = prepared.size // 2
@@ -218,8 +218,8 @@ class UnboundedWinsorizedMean(Mechanism[NDArray[np.float64], "float | None"]):
 
     def _heaviest(self, bins: NDArray[Any], source: Source) -> int | None:
         """The bin with the largest noisy count among those that may be shown."""
-        found, counts = np.unique(bins, return_counts=True)
-        sizes = {int(bin_): int(count) for bin_, count in zip(found, counts, strict=True)}
+        occupied, counts = np.unique(bins, return_counts=True)
+        sizes = {int(bin_): int(count) for bin_, count in zip(occupied, counts, strict=True)}
         histogram = self.histogram
         shown = histogram.draw(histogram.prepare(sizes, strict=False), source)
         return max(shown, key=lambda bin_: shown[bin_]) if shown else None  # type: ignore[return-value]

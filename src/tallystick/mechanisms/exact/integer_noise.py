@@ -115,7 +115,7 @@ _GUIDED_AT_ONCE = 1 << 17  # keeps temporaries in cache and memory bounded
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
+class WeightEnclosures:
     """Enclosures of unnormalised weights: ``lower[i] <= 2^precision w(first + i) <= upper[i]``.
 
     ``left`` and ``right`` bound from above the total weight of everything before and after the list.
@@ -128,7 +128,7 @@ class Weights:
     right: int = 0
 
 
-def boundaries(weights: Weights, bits: int) -> tuple[list[int], list[int]]:
+def boundaries(weights: WeightEnclosures, bits: int) -> tuple[list[int], list[int]]:
     """Enclosures (below, above) of 2^bits F at the right end of the left tail and of each listed cell.
 
     Errs outwards only: ``below`` divides the least possible mass by the greatest total, ``above`` the reverse.
@@ -148,14 +148,14 @@ class Inversion:
     ``word`` is how many bits are compared before asking for more precision; tests lower it to reach that path often.
 
     >>> from tallystick.mechanisms.exact.randomness import SYSTEM
-    >>> coin = Inversion(lambda precision: Weights(0, [1, 3], [1, 3]))     # P(1) = 3/4
+    >>> coin = Inversion(lambda precision: WeightEnclosures(0, [1, 3], [1, 3]))     # P(1) = 3/4
     >>> set(coin.draw(1000, SYSTEM).tolist())
     {0, 1}
     """
 
     __slots__ = ("_above", "_below", "_first", "_guide", "_listed", "_weights", "_word")
 
-    def __init__(self, weights: Callable[[int], Weights], *, word: int = 64) -> None:
+    def __init__(self, weights: Callable[[int], WeightEnclosures], *, word: int = 64) -> None:
         self._weights, self._word = weights, word
         listed = weights(word + 32)
         below, above = boundaries(listed, word)
@@ -297,7 +297,7 @@ class Ladder:
                     continue
             return -magnitude if cell < 0 else magnitude
 
-    def _weights(self, precision: int) -> Weights:
+    def _weights(self, precision: int) -> WeightEnclosures:
         """Enclose exp(-rate h) at the start of each block, until the rest weighs less than 2^-precision."""
         rate, bits = self._rate, precision + _SPARE
         lower: list[int] = []
@@ -315,7 +315,7 @@ class Ladder:
             upper.append(high)
         mirrored = 0 if self._bits else 1  # a single zero has no sign
         left_lower, left_upper = lower[mirrored:][::-1], upper[mirrored:][::-1]
-        return Weights(-len(left_lower), left_lower + lower, left_upper + upper, rest, rest)
+        return WeightEnclosures(-len(left_lower), left_lower + lower, left_upper + upper, rest, rest)
 
     def _surely_accepted(self) -> NDArray[np.uint16]:
         """Per block, a 16-bit number certainly below 2^16 times the least acceptance probability in it."""

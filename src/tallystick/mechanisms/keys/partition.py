@@ -198,8 +198,8 @@ def sizes(value: Any, *, strict: bool) -> Sizes:
             isinstance(size, (int, np.integer)) and not isinstance(size, bool) and 0 <= size <= _LARGEST
         ):
             raise InvalidInput("value", "a group's size", allowed)
-        found = number(size)
-        counts[i] = 0 if found is None or found != found else math.floor(min(max(found, 0), _LARGEST))
+        exact = number(size)
+        counts[i] = 0 if exact is None or exact != exact else math.floor(min(max(exact, 0), _LARGEST))
     return tuple(value), counts
 
 

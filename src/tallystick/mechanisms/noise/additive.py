@@ -142,9 +142,9 @@ class AdditiveNoise(Mechanism[Points, Noisy]):
             raise InvalidInput("value", "an array with a number beyond the lattice", self._within)
         return points
 
-    def _rounded(self, found: Numbers, allowed: str, *, strict: bool) -> Points:
+    def _rounded(self, entries: Numbers, allowed: str, *, strict: bool) -> Points:
         """Every number's lattice point, exactly: an integer beyond 2^53 is never a double on the way."""
-        near, given = found.near, found.given
+        near, given = entries.near, entries.given
         if self.lattice is None:  # what is no integer counts as 0 after a charge
             whole = (
                 near == np.floor(near) if given is None else np.array([entry == math.floor(entry) for entry in given])

@@ -166,11 +166,11 @@ def near_normals(count: int, source: Source) -> NDArray[np.float64]:
     >>> near_normals(3, SYSTEM).shape
     (3,)
     """
-    found: list[float] = []
-    while len(found) < count:
+    normals: list[float] = []
+    while len(normals) < count:
         x, y = _in_disk(source)
-        found += _polar(x.near(), y.near()) or _polar_in_decimals(_Shape(Norm.L2, [], [x, y]), source)
-    return np.array(found[:count])
+        normals += _polar(x.near(), y.near()) or _polar_in_decimals(_Shape(Norm.L2, [], [x, y]), source)
+    return np.array(normals[:count])
 
 
 def _polar_in_decimals(shape: _Shape, source: Source) -> list[float]:
@@ -231,11 +231,11 @@ class KNorm(Mechanism[list[Number], NDArray[np.float64]]):
         return self.sensitivity / self.epsilon
 
     def prepare(self, value: Any, *, strict: bool) -> list[Number]:
-        found = numbers("value", value, strict=strict, most=MOST_COORDINATES)
+        entries = numbers("value", value, strict=strict, most=MOST_COORDINATES)
         reach = _FURTHEST * self.granularity
-        if strict and np.abs(found.near).max() > reach:
+        if strict and np.abs(entries.near).max() > reach:
             raise InvalidInput("value", "a number beyond the lattice", f"numbers up to {reach:g}, or coarser steps")
-        return [min(max(entry, -reach), reach) for entry in found.exact()]
+        return [min(max(entry, -reach), reach) for entry in entries.exact()]
 
     def draw(self, prepared: list[Number], source: Source) -> NDArray[np.float64]:
         shape = _Shape.fresh(self.norm, len(prepared), source)

@@ -58,8 +58,8 @@ class Clamp:
     upper: float
 
     def __call__(self, values: ArrayLike) -> NDArray[np.float64]:
-        found, shape = _flat(values, self.lower)
-        return np.clip(found.near, self.lower, self.upper).reshape(shape)
+        entries, shape = _flat(values, self.lower)
+        return np.clip(entries.near, self.lower, self.upper).reshape(shape)
 
 
 def clamp(lower: float, upper: float) -> Clamp:
@@ -86,11 +86,11 @@ def exact_sum(values: ArrayLike, *, lower: float, upper: float) -> Fraction:
     bounds = clamp(lower, upper)
     if max(abs(bounds.lower), abs(bounds.upper)) > LARGEST:
         raise InvalidInput("bounds", (lower, upper), "bounds from -4e307 to 4e307: beyond, records are not told apart")
-    found, _ = _flat(values, bounds.lower)
-    if found.given is not None:  # integers beyond 2^53 and fractions, one by one
+    entries, _ = _flat(values, bounds.lower)
+    if entries.given is not None:  # integers beyond 2^53 and fractions, one by one
         ends = Fraction(bounds.lower), Fraction(bounds.upper)
-        return sum((min(max(Fraction(entry), ends[0]), ends[1]) for entry in found.given), start=Fraction(0))
-    mantissas, exponents = np.frexp(np.clip(found.near, bounds.lower, bounds.upper))
+        return sum((min(max(Fraction(entry), ends[0]), ends[1]) for entry in entries.given), start=Fraction(0))
+    mantissas, exponents = np.frexp(np.clip(entries.near, bounds.lower, bounds.upper))
     whole = np.ldexp(mantissas, 53).astype(np.int64)
     total = Fraction(0)
     for exponent in np.unique(exponents).tolist():
@@ -109,8 +109,8 @@ def _flat(values: Any, nothing: float) -> tuple[Numbers, tuple[int, ...]]:
     if array.ndim > 1 and array.dtype.kind in "biuf":
         flat = array.ravel() if isinstance(values, np.ndarray) else np.array(values, dtype=object).ravel()  # as given
         return numbers("values", flat, strict=False, least=0, most=_MOST, nothing=nothing), array.shape
-    found = numbers("values", values, strict=False, least=0, most=_MOST, nothing=nothing)
-    return found, found.near.shape
+    entries = numbers("values", values, strict=False, least=0, most=_MOST, nothing=nothing)
+    return entries, entries.near.shape
 
 
 def whole_sum(values: NDArray[np.int64]) -> int:

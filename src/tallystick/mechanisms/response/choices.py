@@ -54,12 +54,12 @@ def codes(argument: str, value: Any, choices: tuple[Hashable, ...], *, strict: b
 
     items = value.tolist() if isinstance(value, np.ndarray) else value
     try:
-        found = np.fromiter((code.get(answer, -1) for answer in items), dtype=np.int64, count=size)
+        indices = np.fromiter((code.get(answer, -1) for answer in items), dtype=np.int64, count=size)
     except Exception:
-        found = np.fromiter((looked_up(answer) for answer in items), dtype=np.int64, count=size)
-    if strict and (found < 0).any():
+        indices = np.fromiter((looked_up(answer) for answer in items), dtype=np.int64, count=size)
+    if strict and (indices < 0).any():
         raise InvalidInput(argument, "an answer that is not a choice", allowed)
-    return np.maximum(found, 0)
+    return np.maximum(indices, 0)
 
 
 def labels(choices: int | Sequence[Hashable]) -> tuple[Hashable, ...]:
@@ -124,10 +124,10 @@ class RandomizedResponse(Mechanism[Codes, tuple[Hashable, ...]]):
 
     def estimate(self, reports: Any, *, confidence: float = 0.95) -> Estimate:
         """Unbiased share of every choice among the people who reported."""
-        found = codes("reports", reports, self.choices, strict=True)
+        indices = codes("reports", reports, self.choices, strict=True)
         return from_ones(
-            np.bincount(found, minlength=len(self.choices)),
-            reports=int(found.size),
+            np.bincount(indices, minlength=len(self.choices)),
+            reports=int(indices.size),
             if_true=self.truth_probability,
             if_false=self.lie_probability,
             confidence=confidence,
@@ -183,12 +183,12 @@ class UnaryEncoding(Mechanism[Codes, NDArray[np.bool_]]):
         return unary_privacy(self.epsilon, self.unit)
 
     def prepare(self, value: Any, *, strict: bool) -> Codes:
-        found = codes("answers", value, self.choices, strict=strict)
-        if found.size * len(self.choices) > _MOST_BITS:
+        indices = codes("answers", value, self.choices, strict=strict)
+        if indices.size * len(self.choices) > _MOST_BITS:
             raise InvalidInput(
-                "answers", f"{found.size} answers", f"at most {_MOST_BITS // len(self.choices)} at a time"
+                "answers", f"{indices.size} answers", f"at most {_MOST_BITS // len(self.choices)} at a time"
             )
-        return found
+        return indices
 
     def draw(self, prepared: Codes, source: Source) -> NDArray[np.bool_]:
         bits = flip(self._other, prepared.size * len(self.choices), source).reshape(prepared.size, len(self.choices))

@@ -55,8 +55,8 @@ class LocalLaplace(Mechanism[Codes, Any]):
 
     def estimate(self, reports: Any, *, confidence: float = 0.95) -> Estimate:
         """Unbiased mean of the people who reported; the interval is a Chernoff bound, so it never covers too seldom."""
-        found = records("reports", reports, strict=True)
-        mean, count = float(found.mean()), int(found.size)
+        numbers = records("reports", reports, strict=True)
+        mean, count = float(numbers.mean()), int(numbers.size)
         width = self.error(confidence=confidence, reports=count)
         lower, upper = self.bounds
         spread = self.steps * self.lattice.granularity * math.sqrt(2 / count)

@@ -310,8 +310,8 @@ def _ceil_index(values: NDArray[np.float64], step: float, first: int, last: int)
     return points.astype(np.int64)
 
 
-def _taken(found: Numbers, places: NDArray[np.int64]) -> Scores:
+def _taken(entries: Numbers, places: NDArray[np.int64]) -> Scores:
     """The scores at these places."""
-    if found.given is None:
-        return Scores.of(found.near[places])
-    return Scores.exactly([found.given[place] for place in places])
+    if entries.given is None:
+        return Scores.of(entries.near[places])
+    return Scores.exactly([entries.given[place] for place in places])

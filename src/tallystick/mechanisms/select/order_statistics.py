@@ -223,8 +223,8 @@ class Quantiles(Mechanism[Indices, tuple[float, ...]]):
         exact = [Fraction(alpha) for alpha in self.alphas]
         data = self.without_ties(prepared, source)
         ends = (0, (self.lattice.points << self.tie_bits) - 1)
-        found = self._halve(data, exact, (Fraction(0), Fraction(1)), ends, source)
-        return tuple(self.lattice.value(self.lattice.first + (place >> self.tie_bits)) for place in found)
+        points = self._halve(data, exact, (Fraction(0), Fraction(1)), ends, source)
+        return tuple(self.lattice.value(self.lattice.first + (place >> self.tie_bits)) for place in points)
 
     def without_ties(self, data: Indices, source: Source) -> Indices:
         """Each record at a random place of its own within its lattice step, in order.
@@ -249,12 +249,12 @@ class Quantiles(Mechanism[Indices, tuple[float, ...]]):
         middle = len(alphas) // 2
         low, high = share
         inside = (alphas[middle] - low) / (high - low) if high > low else Fraction(1, 2)
-        found = Cells.of(data, *ends).draw(inside, self.rate(inside), source)
-        cut = int(np.searchsorted(data, found, side="right"))
+        point = Cells.of(data, *ends).draw(inside, self.rate(inside), source)
+        cut = int(np.searchsorted(data, point, side="right"))
         at = alphas[middle]
-        left = self._halve(data[:cut], alphas[:middle], (low, at), (ends[0], found), source)
-        right = self._halve(data[cut:], alphas[middle + 1 :], (at, high), (found, ends[1]), source)
-        return [*left, found, *right]
+        left = self._halve(data[:cut], alphas[:middle], (low, at), (ends[0], point), source)
+        right = self._halve(data[cut:], alphas[middle + 1 :], (at, high), (point, ends[1]), source)
+        return [*left, point, *right]
 
     def error(self, *, confidence: float) -> float:
         """With this confidence every result's rank is off by at most this many records.

@@ -75,8 +75,8 @@ class AboveThreshold(Mechanism[list[Number], tuple[bool, ...]]):
         """A stream of adaptively chosen answers; its whole life costs ``privacy``, so record that first."""
         return Stream(self._comparison(source), self.hits)
 
-    def _comparison(self, source: Source) -> Comparison:
-        return Comparison(
+    def _comparison(self, source: Source) -> NoisyThreshold:
+        return NoisyThreshold(
             threshold=Fraction(self.threshold),
             noise=LazyNoise.fresh(Noise.LAPLACE, source),
             scales=(self.threshold_scale, self.answer_scale),
@@ -104,7 +104,7 @@ class Stream(OnlyOne):
 
     __slots__ = ("_comparison", "_hits_left", "_questions")
 
-    def __init__(self, comparison: Comparison, hits: int) -> None:
+    def __init__(self, comparison: NoisyThreshold, hits: int) -> None:
         super().__init__()
         self._comparison, self._hits_left, self._questions = comparison, hits, 0
 
@@ -124,8 +124,8 @@ class Stream(OnlyOne):
         What is no number is refused by its type. The run is paid for, so NaN counts as 0 and what is beyond 4e307 as
         that: no content of an answer makes it fail.
         """
-        found = scalar("answer", answer, strict=False)
-        value = 0.0 if found != found else min(max(found, -LARGEST), LARGEST)
+        exact = scalar("answer", answer, strict=False)
+        value = 0.0 if exact != exact else min(max(exact, -LARGEST), LARGEST)
         with self._mine():
             if self._hits_left == 0:
                 raise Refused("this run has given all its answers 'above'; start (and pay for) a new one")
@@ -136,7 +136,7 @@ class Stream(OnlyOne):
 
 
 @dataclass(slots=True, kw_only=True)
-class Comparison:
+class NoisyThreshold:
     """The noisy threshold of one run, to which answers are compared exactly."""
 
     threshold: Fraction

@@ -128,7 +128,7 @@ def transform(law: BallLaw, theta: float, dt: Ball, count: int) -> list[Complex]
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class ContourPlan:
     """Tilt, window and aliases of a contour near one epsilon."""
 
     laws: Laws
@@ -142,7 +142,7 @@ class Plan:
     """log of the absolute error that is wanted."""
 
     @staticmethod
-    def of(laws: Laws, epsilon: float, log_delta: float, asked: float) -> Plan:
+    def of(laws: Laws, epsilon: float, log_delta: float, asked: float) -> ContourPlan:
         guess = Guess(laws)
         theta = guess.threshold(epsilon)
         aim = log_delta - asked
@@ -152,7 +152,7 @@ class Plan:
             raise NotComputable("no tilt bounds the tail of this composition")
         spread = math.sqrt(guess.variance(theta))
         window = max(window, -aim / theta, 8.0 * spread)
-        return Plan(laws, theta, guess(theta) - theta * epsilon, window, above, aim)
+        return ContourPlan(laws, theta, guess(theta) - theta * epsilon, window, above, aim)
 
     def aliases(self, epsilon: Ball, window: Ball) -> Ball:
         """What the trapezoid rule counts too much: between 0 and this (Poisson summation, Markov)."""
@@ -182,7 +182,7 @@ class Plan:
 def contour_profile(laws: Laws, epsilon: float, log_delta: float, asked: float) -> Profile:
     """delta near epsilon by the trapezoid rule on a vertical line, every error enclosed."""
     missing = arb(sum((count * law.missing for law, count in laws), arb(0)).abs_upper())
-    plan = Plan.of(laws, epsilon, log_delta, asked)
+    plan = ContourPlan.of(laws, epsilon, log_delta, asked)
     theta, window = arb(plan.theta), arb(plan.window)
     dt = 2 * arb.pi() / window
     count = math.ceil(plan.cut() / float(dt)) + 1
@@ -214,7 +214,7 @@ def lattice_profile(law: BallLaw, count: int, epsilon: float, log_delta: float, 
     offset, step = law.lattice
     if float(step) < 0:
         step = -step
-    plan = Plan.of([(law, count)], epsilon, log_delta, asked)
+    plan = ContourPlan.of([(law, count)], epsilon, log_delta, asked)
     size = 2 * math.ceil(plan.window / float(step) / 2) + 2
     if size > MOST_NODES:
         raise NotComputable("the lattice is too fine for a sum over its period")

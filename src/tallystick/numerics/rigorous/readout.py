@@ -52,9 +52,9 @@ def finite_profile(laws: Laws, epsilon: float, log_delta: float) -> tuple[Profil
     ]
     for attempt in attempts:
         try:
-            found = attempt()
-            if found is not None:
-                return found
+            bounds = attempt()
+            if bounds is not None:
+                return bounds
         except NotComputable as error:
             reasons.append(str(error))
     raise NotComputable("no rigorous route for this composition: " + "; ".join(dict.fromkeys(reasons)))

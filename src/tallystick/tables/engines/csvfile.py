@@ -69,18 +69,18 @@ def private_copy(place: str, copy: Path) -> list[str]:
     The file is opened once, so its header and its records are of one file, whatever happens to its name meanwhile.
     """
     raw = copy.with_suffix(".raw")
-    with Path(place).open("rb") as file, _own(raw) as held, _own(copy) as out:
+    with Path(place).open("rb") as file, _own(raw) as whole, _own(copy) as out:
         names = _names(file, place)
         out.write(_MARK)
-        shutil.copyfileobj(file, held, _BLOCK)
+        shutil.copyfileobj(file, whole, _BLOCK)
         raw.unlink()  # the open file stays until it is closed, and nobody else can open it
-        if held.tell() == 0:
+        if whole.tell() == 0:
             return names
-        held.seek(-1, os.SEEK_END)
-        if held.read(1) != b"\n":
-            held.write(b"\n")
-        held.flush()
-        with mmap.mmap(held.fileno(), 0, access=mmap.ACCESS_READ) as text:
+        whole.seek(-1, os.SEEK_END)
+        if whole.read(1) != b"\n":
+            whole.write(b"\n")
+        whole.flush()
+        with mmap.mmap(whole.fileno(), 0, access=mmap.ACCESS_READ) as text:
             for piece in _records(text, delimiter(place).encode()):
                 out.write(piece)
     return names
@@ -96,8 +96,8 @@ def records(place: str) -> Iterator[Iterator[list[str]]]:
         copy = folder.path / "rows.csv"
         names = private_copy(place, copy)
         with copy.open(encoding="utf-8-sig", newline="") as file:
-            found = csv.reader(file, delimiter=delimiter(place))
-            yield itertools.chain([names], found)
+            reader = csv.reader(file, delimiter=delimiter(place))
+            yield itertools.chain([names], reader)
 
 
 def _own(path: Path) -> BinaryIO:
@@ -116,7 +116,7 @@ def _records(text: mmap.mmap, comma: bytes) -> Iterator[bytes]:
             yield _lines(block[:cut])
             at += cut
             continue
-        stop, found = min(end, at + _BLOCK), []
+        stop, fields = min(end, at + _BLOCK), []
         while at < stop:
             match = strict.match(text, at) or loose.match(text, at)
             if match is None:
@@ -124,9 +124,9 @@ def _records(text: mmap.mmap, comma: bytes) -> Iterator[bytes]:
                 continue
             if match.end() - at <= LONGEST_RECORD:
                 body = match.group().removesuffix(b"\n").removesuffix(b"\r")
-                found.append(body if match.re is strict else _requoted(body, cell, comma))
+                fields.append(body if match.re is strict else _requoted(body, cell, comma))
             at = match.end()
-        yield _readable(found)
+        yield _readable(fields)
 
 
 def _patterns(comma: bytes) -> tuple[re.Pattern[bytes], re.Pattern[bytes], re.Pattern[bytes]]:
@@ -140,14 +140,14 @@ def _patterns(comma: bytes) -> tuple[re.Pattern[bytes], re.Pattern[bytes], re.Pa
 
 def _requoted(body: bytes, cell: re.Pattern[bytes], comma: bytes) -> bytes:
     """The same record with all bare cells in quotes."""
-    told, at = [], 0
+    pieces, at = [], 0
     while at <= len(body):
         match = cell.match(body, at)
         assert match is not None  # the record is made of cells
-        found = match.group()
-        told.append(found if found.startswith(b'"') else b'"' + found.replace(b'"', b'""') + b'"')
+        quoted = match.group()
+        pieces.append(quoted if quoted.startswith(b'"') else b'"' + quoted.replace(b'"', b'""') + b'"')
         at = match.end() + 1
-    return comma.join(told)
+    return comma.join(pieces)
 
 
 def _lines(lines: bytes) -> bytes:
@@ -165,9 +165,9 @@ def _readable(records: list[bytes]) -> bytes:
     return joined if _text(joined) else b"".join(record + b"\n" for record in records if _text(record))
 
 
-def _text(found: bytes) -> bool:
+def _text(cell: bytes) -> bool:
     try:
-        found.decode()
+        cell.decode()
     except UnicodeDecodeError:
         return False
-    return b"\0" not in found
+    return b"\0" not in cell

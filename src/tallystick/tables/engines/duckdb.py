@@ -61,14 +61,14 @@ class DuckEngine:
             path = self.words.render(exp.Literal.string(source.place))
             self.connection.execute(f"ATTACH {path} AS source (READ_ONLY)")
         if source.kind == "memory":
-            for i, held in enumerate((source.handle or {}).values()):
-                self.connection.register(f"_memory{i}", held)
+            for i, content in enumerate((source.handle or {}).values()):
+                self.connection.register(f"_memory{i}", content)
 
     def stored(self, table: str, schema: Schema, *, rows: bool = True) -> exp.Query:
         source = self._csv(rows=rows) if self.source.kind == "csv" else self._stored(table)
         unchecked = schema.names if self.source.kind == "memory" else ()  # Arrow's text may be no text
-        found = read_stored(schema, self.words, source, dict.fromkeys(unchecked, UNCHECKED))
-        return found if rows else found.where(exp.false())
+        query = read_stored(schema, self.words, source, dict.fromkeys(unchecked, UNCHECKED))
+        return query if rows else query.where(exp.false())
 
     def _stored(self, table: str) -> exp.Expression:
         if self.source.kind == "parquet":

@@ -85,17 +85,17 @@ class PostgresEngine:
             this=exp.to_identifier(table.rpartition(".")[2], quoted=True),
             db=exp.to_identifier(columns[0][0], quoted=True),
         )
-        found = read_stored(schema, self.words, named, {column: kind for _, column, kind in columns})
-        return found if rows else found.where(exp.false())
+        query = read_stored(schema, self.words, named, {column: kind for _, column, kind in columns})
+        return query if rows else query.where(exp.false())
 
     def _columns(self, table: str) -> list[tuple[str, str, str]]:
         """Schema, name and type of each column; without a schema the first of the search path that has the table."""
         namespace, _, plain = table.rpartition(".")
-        asked = (plain, namespace, self.path, namespace)
-        found: list[tuple[str, str, str]] = self.connection.execute(_COLUMNS, asked).fetchall()
-        if not found:
+        arguments = (plain, namespace, self.path, namespace)
+        columns: list[tuple[str, str, str]] = self.connection.execute(_COLUMNS, arguments).fetchall()
+        if not columns:
             raise InvalidInput("table", table, "a table of this database that the user may read")
-        return found
+        return columns
 
     def schema(self, table: str) -> Schema:
         return Schema.of(tuple((column, family(kind)) for _, column, kind in self._columns(table)))

@@ -56,8 +56,8 @@ class SparkEngine:
         self._of(table).createOrReplaceGlobalTempView(name)
         self.kept.setdefault(name, None)
         view = exp.Table(this=exp.to_identifier(name, quoted=True), db=exp.to_identifier("global_temp", quoted=True))
-        found = read_stored(schema, self.words, view)
-        return found if rows else found.where(exp.false())
+        query = read_stored(schema, self.words, view)
+        return query if rows else query.where(exp.false())
 
     def _of(self, table: str) -> Any:
         from pyspark.errors import AnalysisException

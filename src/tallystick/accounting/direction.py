@@ -384,18 +384,17 @@ class OneDirection:
 
     # ---- the Renyi route ----
 
-    @cached_property
-    def log_mgf(self) -> Array:
-        """Upper bound on log E[e^{theta L}] of the finite part of the whole, at THETAS."""
-        total = self.mu**2 * THETAS * (1.0 + THETAS) / 2.0
+    def log_mgf(self, thetas: Array) -> Array:
+        """Upper bound on log E[e^{theta L}] of the finite part of the whole."""
+        total = self.mu**2 * thetas * (1.0 + thetas) / 2.0
         for leaf, count in self.terms:
             if leaf.gaussian_mu is not None:
                 continue
-            bound = leaf.log_mgf_bound(THETAS)
+            bound = leaf.log_mgf_bound(thetas)
             if bound is None or not leaf.only_renyi:
                 law = pair_of(leaf, self.direction).upper
                 # Given that it is finite: the mass at infinity is charged apart.
-                own = law.log_mgf(THETAS)
+                own = law.log_mgf(thetas)
                 bound = own if bound is None else np.minimum(bound, own)
             total = total + count * (bound + MASS_ULPS * UNIT)
         return total * (1.0 + 1e-12) + 1e-13
@@ -403,8 +402,28 @@ class OneDirection:
     @cached_property
     def renyi_curve(self) -> tuple[Array, Array]:
         """The orders minus one where the curve is finite, and the curve there."""
-        known = np.isfinite(self.log_mgf)
-        return THETAS[known], self.log_mgf[known]
+        own = [order - 1.0 for leaf, _ in self.terms for order in leaf.known_orders]
+        thetas = np.unique([*THETAS, *own])
+        found = self.log_mgf(thetas)
+        known = np.isfinite(found)
+        return thetas[known], found[known]
+
+    def best_order(self, of: Callable[[Array, Array], Array]) -> float:
+        """The least of ``of(thetas, curve)``: on the ladder, then closer and closer around its best.
+
+        Any order is a bound, so the search need not be right; it is dense only where curves are formulas.
+        """
+        thetas, level = self.renyi_curve
+        values = of(thetas, level)
+        least = float(np.min(values))
+        if any(not leaf.only_renyi and leaf.gaussian_mu is None for leaf, _ in self.terms):
+            return least
+        for _ in range(4):
+            at = int(np.argmin(values))
+            thetas = np.linspace(thetas[max(0, at - 1)], thetas[min(at + 1, thetas.size - 1)], 33)
+            values = of(thetas, self.log_mgf(thetas))
+            least = min(least, float(np.min(values)))
+        return least
 
     def renyi(self, order: float) -> float:
         """Upper bound on the Renyi divergence; order 1 is the mean of the loss."""

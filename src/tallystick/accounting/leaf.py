@@ -109,6 +109,11 @@ class Leaf(ABC):
         return False
 
     @property
+    def known_orders(self) -> tuple[float, ...]:
+        """Orders at which a Renyi curve is given, and between which it is not."""
+        return ()
+
+    @property
     def rounded_up(self) -> bool:
         """True if parameters may come rounded up from the constructor, so that a proof from below takes that off."""
         return False

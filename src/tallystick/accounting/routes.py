@@ -10,13 +10,11 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
 from tallystick.accounting import gdp
 from tallystick.accounting.bounds import Bounds
 from tallystick.accounting.compose import WIDTH, Direct
 from tallystick.accounting.leaf import merged
-from tallystick.accounting.leaves.renyi import best_delta
+from tallystick.accounting.leaves.renyi import delta_of, log_delta
 
 if TYPE_CHECKING:
     from tallystick.accounting.direction import OneDirection
@@ -124,16 +122,13 @@ class RenyiCurve(Route):
     __slots__ = ()
 
     def delta(self, epsilon: float, width: float) -> Bounds:
-        theta, level = self.whole.renyi_curve
-        return Bounds(
-            0.0, min(1.0, self.whole.infinity * (1.0 + 1e-15) + float(best_delta(level, theta, np.array([epsilon]))[0]))
-        )
+        best = self.whole.best_order(lambda theta, level: log_delta(level, theta) - theta * epsilon)
+        return Bounds(0.0, min(1.0, self.whole.infinity * (1.0 + 1e-15) + delta_of(best)))
 
     def epsilon(self, delta: float, width: float) -> Bounds:
-        theta, level = self.whole.renyi_curve
         left = math.log(delta - self.whole.infinity)
-        values = (level + theta * np.log(theta) - (1.0 + theta) * np.log1p(theta) - left) / theta
-        return Bounds(0.0, max(0.0, float(np.min(values)) * (1.0 + 1e-12)))
+        best = self.whole.best_order(lambda theta, level: (log_delta(level, theta) - left) / theta)
+        return Bounds(0.0, max(0.0, best * (1.0 + 1e-12)))
 
 
 class GaussianAbove(Route):

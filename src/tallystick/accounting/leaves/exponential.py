@@ -16,7 +16,7 @@ from tallystick.accounting.leaves.laplace import FAR
 from tallystick.accounting.leaves.pure import two_point_law
 from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair
-from tallystick.numerics.law import Array, Law, Segment
+from tallystick.numerics.law import UNIT, Array, Law, Segment
 from tallystick.rounding import as_written
 
 if TYPE_CHECKING:
@@ -63,8 +63,9 @@ class Exponential(Leaf):
         return True
 
     def log_mgf_bound(self, theta: Array) -> Array:
-        """Bounded range epsilon implies epsilon^2/8-zCDP (Cesar and Rogers 2021)."""
-        return theta * (theta + 1.0) * self.epsilon**2 / 8.0
+        """The worst two losses that are epsilon apart; never above epsilon^2/8-zCDP (Cesar and Rogers 2021)."""
+        concentrated = theta * (theta + 1.0) * self.epsilon**2 / 8.0 * (1.0 + 8.0 * UNIT)
+        return np.minimum(concentrated, _worst_of_two(self.epsilon, theta)) if self.epsilon > 0.0 else concentrated
 
     def concentrated(self) -> tuple[Fraction, Fraction]:
         """Bounded range epsilon implies epsilon^2/8-zCDP (Cesar and Rogers 2021)."""
@@ -76,6 +77,22 @@ class Exponential(Leaf):
         if ask.upper and self.epsilon > 0.0:
             return bounded_range_law(ask.ball(self.epsilon), ask.rate, ask.removing)
         return ask.two_points(self.epsilon / 2.0)
+
+
+def _worst_of_two(epsilon: float, theta: Array) -> Array:
+    """log of the largest E[e^{theta L}] with all losses in one interval of length epsilon, rounded up.
+
+    E[e^{-L}] = 1 and e^{theta L} is convex in e^{-L}, so the two ends t and t - epsilon are worst. With
+    A = e^epsilon - e^{-theta epsilon} and B = 1 - e^{-theta epsilon} the moment is
+    (A e^{theta t} - B e^{(theta + 1) t})/(e^epsilon - 1), largest at e^t = theta A/((theta + 1) B).
+    docs/theory/bounded-range.md
+    """
+    a, b = (np.log(-np.expm1(-x)) for x in ((1.0 + theta) * epsilon, theta * epsilon))
+    c = math.log(-math.expm1(-epsilon))
+    end = np.log(theta) - np.log1p(theta) + epsilon + a - b
+    size = (1.0 + theta) * (1.0 + epsilon + np.abs(np.log(theta)) + np.log1p(theta) + np.abs(a) + np.abs(b) + abs(c))
+    rounded: Array = theta * end + a - c - np.log1p(theta) + 8.0 * UNIT * size
+    return rounded
 
 
 @constructor

@@ -25,16 +25,28 @@ LARGEST_RHO = 1e12
 LARGEST_ORDER = 1e9
 
 
+def log_delta(log_mgf: Array, theta: Array) -> Array:
+    """log of delta at epsilon 0, of every order apart: K(theta) + theta log theta - (1 + theta) log(1 + theta).
+
+    (Canonne, Kamath, Steinke 2020, Proposition 12, with theta = order - 1; ``theta epsilon`` is taken off for others.)
+    """
+    # without the difference of two large numbers
+    return log_mgf - theta * np.log1p(1.0 / theta) - np.log1p(theta)
+
+
+def delta_of(exponent: Any) -> Any:
+    """e^exponent, rounded up and at most one."""
+    return np.minimum(np.exp(np.minimum(0.0, exponent)) * (1.0 + 1e-12) + 1e-320, 1.0)
+
+
 def best_delta(log_mgf: Array, theta: Array, epsilon: Array) -> Array:
     """inf over theta of e^{K(theta) - theta epsilon} theta^theta / (1 + theta)^{1 + theta}, capped at one.
 
-    (Canonne, Kamath, Steinke 2020, Proposition 12, with theta = order - 1.) Any subset of thetas is valid.
+    Any subset of thetas is valid.
     """
-    # theta log theta - (1 + theta) log(1 + theta), without the difference of two large numbers.
-    factor = log_mgf - theta * np.log1p(1.0 / theta) - np.log1p(theta)
-    exponents = factor[None, :] - theta[None, :] * np.atleast_1d(epsilon)[:, None]
-    result: Array = np.exp(np.minimum(0.0, np.min(exponents, axis=1))) * (1.0 + 1e-12) + 1e-320
-    return np.minimum(result, 1.0)
+    exponents = log_delta(log_mgf, theta)[None, :] - theta[None, :] * np.atleast_1d(epsilon)[:, None]
+    result: Array = delta_of(np.min(exponents, axis=1))
+    return result
 
 
 def renyi_pair(curve: Leaf, delta: float) -> DominatingPair:
@@ -139,6 +151,10 @@ class RenyiDp(Leaf):
     @property
     def only_renyi(self) -> bool:
         return True
+
+    @property
+    def known_orders(self) -> tuple[float, ...]:
+        return self.orders
 
     def log_mgf_bound(self, theta: Array) -> Array:
         x = np.concatenate([[0.0], np.array(self.orders) - 1.0])

@@ -79,9 +79,9 @@ def curves_of(loss: PrivacyLoss, *, delta: float, points: int = POINTS) -> list[
     one = PrivacyLoss(tuple((leaf, count // shared) for leaf, count in loss.terms), loss.protects, loss.group)
     most = shared if shared > 1 else REPEATS
     ladder = sorted({round(most ** (i / (points - 1))) for i in range(points)})
-    found = list(epsilon_against_steps(one, delta=delta, steps=ladder))
+    curves = list(epsilon_against_steps(one, delta=delta, steps=ladder))
     if iteration is not None:
-        comparison.append(last_iterate_against_steps(iteration, delta=delta, passes=ladder))
+        curves.append(last_iterate_against_steps(iteration, delta=delta, passes=ladder))
     return [
         Curve(
             curve.method,
@@ -89,5 +89,5 @@ def curves_of(loss: PrivacyLoss, *, delta: float, points: int = POINTS) -> list[
             tuple(math.inf if epsilon is None else epsilon for epsilon in curve.epsilons),
             is_bound=curve.kind is not Kind.APPROXIMATION,
         )
-        for curve in found
+        for curve in curves
     ]

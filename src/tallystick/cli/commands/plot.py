@@ -66,7 +66,7 @@ def _figure(loss: PrivacyLoss, kind: Picture, delta: float) -> Figure:
         return plots.tradeoff(loss)
     if kind is Picture.profile:
         return plots.profile(loss, mark=delta)
-    if kind is Kind.positions:
+    if kind is Picture.positions:
         iteration = iteration_of(loss)
         if iteration is None:
             raise InvalidInput("--kind", kind.value, "a loss that last_iterate(...) made, with its batches")

@@ -109,3 +109,15 @@ def test_colours_are_named_in_one_file() -> None:
     ]
     found = {path.name for path in files if colour.search(path.read_text(encoding="utf-8"))}
     assert found == {"drawing.py"}
+
+
+def test_prose_writes_data_set_as_two_words() -> None:
+    """``dataset`` is a word of the code and of the command line; sentences have "data set"."""
+    code = re.compile(r"```.*?```|``?[^`]+``?|\]\([^)]*\)|^#.*|^(?: {4}|>>>).*", re.DOTALL | re.MULTILINE)
+    prose = {path: path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md")}
+    for path in SOURCES:
+        nodes = [node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if hasattr(node, "body")]
+        documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+        prose[path] = "\n".join(ast.get_docstring(node) or "" for node in nodes if isinstance(node, documented))
+    joined = [path for path, text in prose.items() if re.search(r"\bdatasets?\b", code.sub("", text))]
+    assert not joined

@@ -39,7 +39,7 @@ def check_card(card: Card, ledger: Ledger, *, page: str | None = None) -> tuple[
     """Compare a card with the record: chain and receipt, charge, plan, limit, every number, and the page's text.
 
     The card is made again from the ledger's own facts and must come out the same, so a changed number is found
-    wherever it stands. ``page`` is the HTML text, when there is one. What people said (the dataset's name, period,
+    wherever it stands. ``page`` is the HTML text, when there is one. What people said (the data set's name, period,
     reasons, contact) is taken from the card, unless the ledger has it: a registered name must be that of the data,
     with the decisions that were registered.
     """

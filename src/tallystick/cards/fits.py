@@ -35,7 +35,7 @@ RULES = (
 
 @dataclass(frozen=True, slots=True)
 class FitPlan:
-    """What was asked of the data; ``rows``: the plan whose rows were read and its dataset, if it was registered."""
+    """What was asked of the data; ``rows``: the plan whose rows were read and its data set, if it was registered."""
 
     estimator: str
     parameters: Mapping[str, Any]

@@ -36,7 +36,7 @@ _COMMANDS = (
     ("doctor", "doctor.doctor", "Versions, optional parts, self-check."),
     ("dataset", "dataset.app", ""),
     ("publish", "publish.app", ""),
-    ("query", "query.query", "Ask a dataset once: plan, pay, answer."),
+    ("query", "query.query", "Ask a data set once: plan, pay, answer."),
     ("fit", "fit.app", ""),
     ("card", "card.app", ""),
     ("budget", "budget.budget", "Limit, used, burn-down, and what still fits."),

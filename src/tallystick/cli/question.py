@@ -1,4 +1,4 @@
-"""The options that say what is asked of a dataset and at what price, shared by ``publish plan`` and ``query``."""
+"""The options that say what is asked of a data set and at what price, shared by ``publish plan`` and ``query``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tallystick.tables.plan import Plan
     from tallystick.tables.table import Query, Table
 
-Name = Annotated[str, typer.Argument(help="The dataset's name.")]
+Name = Annotated[str, typer.Argument(help="The data set's name.")]
 Measures = Annotated[str, typer.Option("--measures", help='What to compute, such as "count,mean(age),sum(cost)".')]
 By = Annotated[str | None, typer.Option("--by", help="The columns to group by, with commas.")]
 Keys = Annotated[Path | None, typer.Option("--keys", help="A public CSV file that lists the groups.")]

@@ -179,32 +179,15 @@ class Account:
         release = Valued(mechanism, value, *self._terms_of(mechanism))
         return pay(release, self, why=why, key=key, delta=delta, also=also, lease=lease).answer
 
-    def training(
-        self,
-        loss: PrivacyLoss,
-        *,
-        steps: int,
-        why: str,
-        block: int | None = None,
-        whole: bool = False,
-        key: str | None = None,
-        delta: float | None = None,
-        request: str = "",
-        turn: int = 1,
-    ) -> Run:
+    def training(self, loss: PrivacyLoss, *, steps: int, why: str, **options: Any) -> Run:
         """A run of ``steps`` steps that lose ``loss`` each, as a context manager; ``run.step()`` before every step.
 
-        Blocks of ``block`` steps (default: a tenth) are charged before their first step, so that a run that stops
-        early pays for no further block; ``whole`` charges all of them at the start, which an (epsilon, delta) account
-        prices lower. When steps or budget end, ``step`` leaves the ``with`` block quietly. ``key`` names the run:
-        started again under its key it gets only blocks that nobody has taken. Where nobody takes part more than once
-        in ``turn`` steps, ``loss`` is that of a turn.
+        When steps or budget end, ``step`` leaves the ``with`` block quietly. The options are those of ``Run``:
+        ``block``, ``whole``, ``key``, ``delta``, ``request`` and ``turn``.
         """
         from tallystick.ledger.training import Run
 
-        return Run(
-            self, loss, steps=steps, why=why, block=block, whole=whole, key=key, delta=delta, request=request, turn=turn
-        )  # fmt: skip
+        return Run(self, loss, steps=steps, why=why, **options)
 
     def _terms_of(self, mechanism: Priced) -> tuple[PrivacyLoss, str]:
         """What a mechanism loses and how it is described, remembered for the last one if it cannot change."""
@@ -244,7 +227,7 @@ class Account:
         least_price: PrivacyLoss | None = None,
         update: bool = False,
     ) -> None:
-        """Record that a dataset, view or extract is about this population, for good.
+        """Record that a data set, view or extract is about this population, for good.
 
         ``source`` is the path of a file, or a public text that says where the data are; it can belong to one
         population only (``tallystick dataset add`` also says whom it protects, and its caps and bounds). ``note`` is
@@ -258,7 +241,7 @@ class Account:
         )
 
     def admit(self, price: Amount, *, source: str) -> None:
-        """Raise what a plan of that price on that source would be told: closed, or below the least price."""
+        """Raise the refusal that a plan of that price on that source would get: closed, or below the least price."""
         with self.ledger.store.read() as transaction:
             admit(transaction, digest(source), (Line(self.id, price.a0, price.a1, self.path),))
 

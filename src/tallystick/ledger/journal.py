@@ -24,39 +24,39 @@ from tallystick.ledger.store import Transaction
 
 
 class AccountRow(NamedTuple):
-    """A row of the account table."""
+    """A row of the account table. Numbers end in 0 or 1 as the parts of an ``Amount`` do."""
 
     id: int
     name: str
-    parent_id: int | None
-    partition_name: str | None
-    kind: str
-    filter: str
-    unit: str
+    parent_id: int | None  # of the account above, where this is a block
+    partition_name: str | None  # which of the parent's partitions the block belongs to; None: its charges add up
+    kind: str  # population or block
+    filter: str  # the name of its currency
+    unit: str  # whom it protects
     adjacency: str
-    milestones: str
-    owner: str | None
+    milestones: str  # as JSON
+    owner: str | None  # room for the service
     limit0: int
     limit1: int
-    own0: int
+    own0: int  # charged to this account itself
     own1: int
-    used0: int
+    used0: int  # with its blocks
     used1: int
-    raises: int
-    state: str
+    raises: int  # how often the limit was raised
+    state: str  # open or closed
 
 
 class ChargeRow(NamedTuple):
     """A row of the charge table."""
 
     id: int
-    principal: str
+    principal: str  # whose keys are kept apart from everybody else's
     key: str
-    request: str
-    state: str
-    fence: int
+    request: str  # the digest of what was asked under the key
+    state: str  # see the picture above
+    fence: int  # grows with every holder: one with a lower number has lost the charge
     lease_until: int
-    last_seq: int
+    last_seq: int  # the newest entry about it
 
 
 class Position(NamedTuple):

@@ -172,11 +172,11 @@ class PostgresStore:
             self._connected().execute("INSERT INTO failure (line) VALUES (%s)", (line,))
 
     def on_commit(self, listener: Listener) -> None:
-        """Register who is told the newest entry and its hash once they are durable (anchors)."""
+        """Register a function that is told the newest entry and its hash once they are durable (anchors)."""
         self._listener = listener
 
     def on_write(self, check: Check) -> None:
-        """Register who may refuse a write when it has begun, and before anything is written."""
+        """Register a function that may refuse a write that has begun, before anything is written."""
         self._check = check
 
     def layout_problems(self) -> list[str]:

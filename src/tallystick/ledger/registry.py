@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class DatasetRow(NamedTuple):
-    """A row of the dataset table: one registration; the newest of a name counts."""
+    """A row of the table ``dataset``: one registration; the newest of a name counts."""
 
     name: str
     seq: int

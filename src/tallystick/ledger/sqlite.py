@@ -226,11 +226,11 @@ class SqliteStore:
                 os.close(log)
 
     def on_commit(self, listener: Listener) -> None:
-        """Register who is told the newest entry and its hash once they are durable (anchors)."""
+        """Register a function that is told the newest entry and its hash once they are durable (anchors)."""
         self._listener = listener
 
     def on_write(self, check: Check) -> None:
-        """Register who may refuse a write when it has begun, and before anything is written."""
+        """Register a function that may refuse a write that has begun, before anything is written."""
         self._check = check
 
     def layout_problems(self) -> list[str]:

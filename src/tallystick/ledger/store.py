@@ -146,10 +146,10 @@ class Store(Protocol):
         """Tell the operator of a failure, best effort, where analysts do not look."""
 
     def on_commit(self, listener: Listener) -> None:
-        """Register who is told the newest entry and its hash once they are durable (anchors)."""
+        """Register a function that is told the newest entry and its hash once they are durable (anchors)."""
 
     def on_write(self, check: Check) -> None:
-        """Register who may refuse a write when it has begun, and before anything is written."""
+        """Register a function that may refuse a write that has begun, before anything is written."""
 
     def close(self) -> None:
         """Let go of the connection."""

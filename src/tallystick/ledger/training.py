@@ -36,8 +36,13 @@ class Over(BudgetExceeded):
 class Run:
     """Steps of one priced mechanism, each drawn at most once in the life of the ledger.
 
-    Get one from ``account.training(...)``. ``taken`` counts the steps handed out here, ``stopped`` says whether the
-    budget ended it early, ``receipts`` prove what was paid.
+    Get one from ``account.training(...)``. Blocks of ``block`` steps (default: a tenth) are charged before their first
+    step, so that a run that stops early pays for no further block; ``whole`` charges all of them at the start, which an
+    (epsilon, delta) account prices lower. ``key`` names the run: started again under its key it gets only blocks that
+    nobody has taken. Where nobody takes part more than once in ``turn`` steps, ``loss`` is that of a turn.
+
+    ``taken`` counts the steps handed out here, ``stopped`` says whether the budget ended it early, ``receipts`` prove
+    what was paid.
     """
 
     def __init__(

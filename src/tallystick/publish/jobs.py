@@ -104,7 +104,7 @@ def read_saved(path: Path) -> tuple[str, str]:
 
 
 def plan_of(text: str, dataset: Dataset, account: Account, source: str | None) -> Plan:
-    """A saved plan, priced again, for the dataset it was made for and whom that protects."""
+    """A saved plan, priced again, for the data set it was made for and whom that protects."""
     from tallystick.tables.plan import Plan
 
     plan = Plan.from_json(text, account=account)

@@ -54,7 +54,7 @@ def add(
         typer.Option("--least-price", help="What every plan costs at least (default rho=0.0001, epsilon=0.01)."),
     ] = None,
     replace: Annotated[bool, typer.Option("--replace-one", help="Neighbours replace one unit's rows.")] = False,
-    update: Annotated[bool, typer.Option("--update", help="Change caps, bounds or place of a known dataset.")] = False,
+    update: Annotated[bool, typer.Option("--update", help="Change caps, bounds or place of a known data set.")] = False,
     dry_run: DryRun = False,
     ledger: Place = None,
     as_json: Json = False,
@@ -218,7 +218,7 @@ _OPTIONS = {"max_groups": "--max-groups", "max_rows": "--max-rows-per-group"}
 
 @app.command("list")
 def list_(ledger: Place = None, as_json: Json = False) -> None:
-    """The datasets a ledger knows, with their populations."""
+    """The data sets a ledger knows, with their populations."""
     registered: dict[str, datasets.Dataset] = {}
     book = opened_if_there(ledger)
     if book is not None:
@@ -238,7 +238,7 @@ def list_(ledger: Place = None, as_json: Json = False) -> None:
 
 @app.command()
 def show(name: Name, ledger: Place = None, as_json: Json = False) -> None:
-    """One dataset: columns, unit, caps, bounds, decisions, and what is left of its population's budget."""
+    """One data set: columns, unit, caps, bounds, decisions, and what is left of its population's budget."""
     with opened(ledger) as book:
         dataset = datasets.find(name, book)
         account = book.open(dataset.population)
@@ -266,7 +266,7 @@ def show(name: Name, ledger: Place = None, as_json: Json = False) -> None:
 
 @app.command()
 def clear(name: Name, why: Why, dry_run: DryRun = False, ledger: Place = None, as_json: Json = False) -> None:
-    """Open a dataset and its population again after a failure, once its owner has looked at the operator's log."""
+    """Open a data set and its population again after a failure, once its owner has looked at the operator's log."""
     with opened(ledger) as book:
         account = book.open(datasets.find(name, book).population)
         charges = account.failures() if dry_run else account.clear(why=why)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tallystick.ledger.book import Ledger
     from tallystick.tables.table import Table
 
-app = typer.Typer(help="Fit a model of a dataset.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Fit a model of a data set.", no_args_is_help=True, rich_markup_mode=None)
 
 Target = Annotated[str, typer.Option("--target", help="The column that is predicted.")]
 Features = Annotated[str, typer.Option("--features", help="The columns it is predicted from, with commas.")]

@@ -28,7 +28,7 @@ def query(
     ledger: Place = None,
     as_json: Json = False,
 ) -> None:
-    """Ask a dataset once: what 'publish plan' and 'publish run' do, in one step. Without --key it is a new release."""
+    """Ask a data set once: what 'publish plan' and 'publish run' do, in one step. Without --key it is a new release."""
     import uuid
 
     question = ask.Question(

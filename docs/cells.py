@@ -26,6 +26,7 @@ LEAVES: dict[str, Make] = {
     "approx_dp": lambda who: ts.approx_dp(epsilon=1, delta=1e-6, adjacency=who),
     "gdp": lambda who: ts.gdp(mu=1, adjacency=who),
     "gaussian": lambda who: ts.gaussian(sigma=1, adjacency=who),
+    "gaussian_mixture": lambda who: _known_added(_mixed(), who),
     "laplace": lambda who: ts.laplace(scale=1, adjacency=who),
     "discrete_gaussian": lambda who: ts.discrete_gaussian(sigma=2, adjacency=who),
     "discrete_laplace": lambda who: ts.discrete_laplace(scale=2, adjacency=who),
@@ -36,17 +37,20 @@ LEAVES: dict[str, Make] = {
     "from_tradeoff": lambda who: ts.from_tradeoff([(0, 1), (0.25, 0.25), (1, 0)], adjacency=who),
     "from_profile": lambda who: ts.from_profile([(0, 0.5), (1, 0.0625)], adjacency=who),
     "discrete_pair": lambda who: ts.discrete_pair([0.75, 0.25], [0.5, 0.5], adjacency=who),
-    "objective_perturbation": lambda who: _perturbed(who),
+    "objective_perturbation": lambda who: _known_added(ts.objective_perturbation(sigma=1, ridge=1), who),
     "shift_walk": lambda who: ts.shift_walk(tail=4, steps=9, contraction=0.9, sigma=2, adjacency=who),
     "last_iterate": lambda who: ts.last_iterate(steps=9, contraction=0.9, sigma=2, adjacency=who),
 }
 HERE, THERE = "add_remove", "replace"
 
 
-def _perturbed(who: str) -> ts.PrivacyLoss:
+def _known_added(loss: ts.PrivacyLoss, who: str) -> ts.PrivacyLoss:
     """Known for added and removed records; about replaced ones it speaks through ``as_replace``."""
-    loss = ts.objective_perturbation(sigma=1, ridge=1)
     return loss.as_replace() if who == THERE else loss
+
+
+def _mixed() -> ts.PrivacyLoss:
+    return ts.gaussian_mixture(sigma=1, sensitivities=[1, 2], probabilities=[0.5, 0.5])
 
 
 TRANSFORMATIONS: dict[str, Callable[[Make], ts.PrivacyLoss]] = {
@@ -67,6 +71,7 @@ TRANSFORMATIONS: dict[str, Callable[[Make], ts.PrivacyLoss]] = {
 PAIRS: dict[str, tuple[str, str]] = {
     "Gaussian": ("g", "N(mu, 1) against N(0, 1), in closed form ([profile](gdp-profile.md))"),
     "Gdp": ("g", ""),
+    "GaussianMixture": ("m", "Gaussians at random places against one, on the line ([mixtures](gaussian-mixture.md))"),
     "PureDp": ("f", "a finite pair: masses of both laws as given, kinks where they are (Polygons, 7)"),
     "ApproxDp": ("f", ""),
     "RandomizedResponse": ("f", ""),
@@ -99,6 +104,7 @@ PAIRS: dict[str, tuple[str, str]] = {
         "c",
         "Poisson sampling and the mass of too large samples at infinity ([truncated](truncated-poisson.md))",
     ),
+    "Cut": ("c", ""),
     "Subset": ("u", "the hull of both mixtures ([subset](subset-sampling.md))"),
     "Allocated": ("a", "one step among several, as a mixture ([allocation](random-allocation.md))"),
     "Composed": ("n", "a sum held at knots, then sampled (Polygons, 1 to 3)"),
@@ -120,7 +126,7 @@ WAYS: dict[str, tuple[str, str]] = {
 }
 """The engine among the routes that apply; the others only narrow what it finds."""
 
-TRANSFORMED = ("Sampled", "Truncated", "Subset", "Allocated", "Replaced", "SampledReplaced", "Worst", "Selected")
+TRANSFORMED = ("Sampled", "Truncated", "Cut", "Subset", "Allocated", "Replaced", "SampledReplaced", "Worst", "Selected")
 """One of these is one release by its own law; making the law only to see that takes seconds."""
 
 READ_OUTS: dict[str, tuple[tuple[str, ...], str]] = {

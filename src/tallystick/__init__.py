@@ -29,6 +29,7 @@ _HOMES = {
     "from_profile": "accounting.losses",
     "from_tradeoff": "accounting.losses",
     "gaussian": "accounting.losses",
+    "gaussian_mixture": "accounting.losses",
     "gdp": "accounting.losses",
     "laplace": "accounting.losses",
     "last_iterate": "accounting.losses",
@@ -94,6 +95,7 @@ if TYPE_CHECKING:
     from tallystick.accounting.losses import from_profile as from_profile
     from tallystick.accounting.losses import from_tradeoff as from_tradeoff
     from tallystick.accounting.losses import gaussian as gaussian
+    from tallystick.accounting.losses import gaussian_mixture as gaussian_mixture
     from tallystick.accounting.losses import gdp as gdp
     from tallystick.accounting.losses import laplace as laplace
     from tallystick.accounting.losses import last_iterate as last_iterate

@@ -138,6 +138,21 @@ def objective_perturbation(rng: random.Random, wild: bool, replaced: bool | None
     return made.as_replace() if replaced else made
 
 
+def gaussian_mixture(rng: random.Random, wild: bool, replaced: bool | None) -> Expression:
+    """Known for added and removed units only; wild ones hardly ever move much, or move by next to nothing."""
+    sigma = rng.choice([1e-3, 1e6, 1.0, spread(rng, 1e-3, 1e6)]) if wild else a_scale(rng, False)
+    if wild:
+        shifts = rng.choice([[1e-14, 79.0], [0.0, 1e-10, 1.0], [0.5, 0.5, 20.0], [0.0, 3.0], [0.0, 0.0]])
+        shares = masses(rng, len(shifts), True) if often(rng, 0.5) else [1 - 2.0**-40, 2.0**-40]
+        shares += [0.0] * (len(shifts) - len(shares))
+    else:
+        shifts = rng.choice([[0.0, 1.0, 2.0], [0.25, 1.0], [0.0, 0.5, 1.0, 1.5], [1.0, 2.0]])
+        shares = masses(rng, len(shifts), False)
+    sizes = [shift * sigma if wild else shift for shift in shifts]
+    made = leaf("gaussian_mixture", sigma=sigma, sensitivities=sizes, probabilities=shares, replaced=False)
+    return made.as_replace() if replaced else made
+
+
 def shift_walk(rng: random.Random, wild: bool, replaced: bool | None) -> Expression:
     steps = rng.choice([2, 5, 12])
     contraction = rng.choice([0.5, math.nextafter(1, 0), 1e-9]) if wild else rng.choice([1.0, 0.9, 0.75])
@@ -190,6 +205,7 @@ MAKERS: dict[str, Callable[[random.Random, bool, bool | None], Expression]] = {
         "gdp", mu=rng.choice([0.0, 1e-300, 1e-5, 1e3, 1e6]) if wild else a_scale(rng, False), replaced=rep
     ),
     "gaussian": lambda rng, wild, rep: leaf("gaussian", sigma=a_scale(rng, wild), replaced=rep),
+    "gaussian_mixture": gaussian_mixture,
     "laplace": lambda rng, wild, rep: leaf("laplace", scale=a_scale(rng, wild), replaced=rep),
     "discrete_gaussian": discrete_gaussian,
     "discrete_laplace": discrete_laplace,
@@ -237,7 +253,10 @@ def sampled(rng: random.Random, name: str) -> Expression:
 def truncated(rng: random.Random, name: str) -> Expression:
     population = rng.choice([1, 2, 10, 100, 400])
     return a_leaf(rng, name, wild=0.2).truncated(
-        a_rate(rng), rng.choice([1, 2, population // 4 + 1, population, population + 5]), population
+        a_rate(rng),
+        rng.choice([1, 2, population // 4 + 1, population, population + 5]),
+        population,
+        rng.choice(["anyhow", "ranked", "random"]),
     )
 
 

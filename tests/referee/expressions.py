@@ -38,9 +38,9 @@ class Expression:
     def sampled(self, rate: float) -> Expression:
         return Expression(f"{self.text}.sampled(rate={rate!r})", lambda: worlds.sampled(self.truth, rate))
 
-    def truncated(self, rate: float, most: int, population: int) -> Expression:
-        text = f"{self.text}.sampled(rate={rate!r}, largest={most}, population={population})"
-        return Expression(text, lambda: worlds.truncated(self.truth, rate, most, population))
+    def truncated(self, rate: float, most: int, population: int, cut: str) -> Expression:
+        text = f"{self.text}.sampled(rate={rate!r}, largest={most}, population={population}, cut={cut!r})"
+        return Expression(text, lambda: worlds.truncated(self.truth, rate, most, population, cut))
 
     def subset(self, batch: int, population: int) -> Expression:
         text = f"{self.text}.subset(batch={batch}, population={population})"

@@ -14,6 +14,7 @@ from referee.balls import ONE, ZERO, ball, normal_tail, within
 from referee.brackets import joined_cells
 from referee.finite import Finite, hull, meet, pair_of, tidy
 from referee.lattice import DiscreteGaussian, DiscreteLaplace
+from referee.mixtures import GaussianMixture
 from referee.sides import BoundedRange, Gaussian, Laplace
 from referee.worlds import Orders, Part, Truth, exact
 
@@ -68,6 +69,17 @@ def gdp(*, mu: float, replaced: bool = False) -> Truth:
 
 def gaussian(*, sigma: float, replaced: bool = False) -> Truth:
     return exact(Gaussian(1 / ball(sigma)), None, _term("gaussian", sigma=sigma), replaced=replaced)
+
+
+def gaussian_mixture(
+    *, sigma: float, sensitivities: Sequence[float], probabilities: Sequence[float], replaced: bool = False
+) -> Truth:
+    """One number with Gaussian noise, which the unit moves by a random amount: the statement itself."""
+    some = [(ball(s) / ball(sigma), ball(p)) for s, p in zip(sensitivities, probabilities, strict=True) if p > 0]
+    if not any(mu > 0 for mu, _ in some):
+        return no_loss(replaced=replaced)
+    shifts, shares = tuple(mu for mu, _ in some), tuple(p for _, p in some)
+    return exact(GaussianMixture(shifts, shares), GaussianMixture(shifts, shares, adding=True), replaced=replaced)
 
 
 def laplace(*, scale: float, replaced: bool = False) -> Truth:
@@ -336,6 +348,7 @@ LEAVES: dict[str, Callable[..., Truth]] = {
         approx_dp,
         gdp,
         gaussian,
+        gaussian_mixture,
         laplace,
         discrete_gaussian,
         discrete_laplace,

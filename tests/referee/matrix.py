@@ -110,7 +110,7 @@ DRAWN_AS = {
 PARAMETERS = {
     "__add__": {"other"},
     "__mul__": {"times"},
-    "sampled": {"rate", "largest", "population"},
+    "sampled": {"rate", "largest", "population", "cut"},
     "subset": {"batch", "population"},
     "allocated": {"steps"},
     "for_groups": {"k"},
@@ -162,7 +162,15 @@ def impossible(leaf: str, transformation: str, readout: str) -> str | None:
         transformation
         in ("subset", "allocated", "truncated", "nested", "for_groups", "as_replace", "worst", "selected")
         or leaf
-        in ("zcdp", "renyi_dp", "from_tradeoff", "from_profile", "randomized_response", "objective_perturbation")
+        in (
+            "zcdp",
+            "renyi_dp",
+            "from_tradeoff",
+            "from_profile",
+            "randomized_response",
+            "objective_perturbation",
+            "gaussian_mixture",
+        )
     ):
         return NO_RIGOROUS
     return None

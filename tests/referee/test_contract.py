@@ -16,6 +16,7 @@ LEAF_PARAMETERS = {
     "approx_dp": {"epsilon", "delta"},
     "gdp": {"mu"},
     "gaussian": {"sigma"},
+    "gaussian_mixture": {"sigma", "sensitivities", "probabilities"},
     "laplace": {"scale"},
     "discrete_gaussian": {"sigma", "sensitivity"},
     "discrete_laplace": {"scale", "sensitivity"},

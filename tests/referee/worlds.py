@@ -27,6 +27,7 @@ from referee.balls import ONE, ZERO, ball, near, within
 from referee.brackets import coarse, dilated
 from referee.finite import Finite, Mixed, TooMany, hull, tidy
 from referee.lattice import DiscreteGaussian
+from referee.mixtures import GaussianMixture
 from referee.sides import BoundedRange, Gaussian, Laplace, Largest, Sampled, Searched, Side, Smooth
 
 
@@ -134,11 +135,12 @@ def _single(parts: list[Part]) -> Side | None:
 
 
 def joined_pair(parts: list[Part]) -> Side | None:
-    """Two smooth draws, one of them Gaussian or a sample of one: summed over the points of the other."""
+    """Two smooth draws, one of them Gaussian, a mixture or a sample: summed over the points of the other."""
     draws = [p.side for p in parts for _ in range(min(p.count, 3))]
     if len(draws) != 2:
         return None
-    plain = [s for s in draws if isinstance(s, Gaussian) or (isinstance(s, Sampled) and isinstance(s.base, Gaussian))]
+    line = (Gaussian, GaussianMixture)
+    plain = [s for s in draws if isinstance(s, line) or (isinstance(s, Sampled) and isinstance(s.base, line))]
     if not plain:
         return None
     inner = next((s for s in plain if isinstance(s, Gaussian)), plain[0])
@@ -333,19 +335,26 @@ def sampled(truth: Truth, rate: float) -> Truth:
     return result
 
 
-def truncated(truth: Truth, rate: float, most: int, population: int) -> Truth:
+def truncated(truth: Truth, rate: float, most: int, population: int, cut: str) -> Truth:
     """A rule that keeps the unit whenever it was sampled makes this Poisson sampling: a real mechanism.
 
-    Nothing exceeds Poisson sampling and a leak of rate times P(Binomial(population - 1, rate) >= most).
+    At random, among null units, it is Poisson sampling of those that are kept. Nothing exceeds Poisson sampling and a
+    leak of rate times P(Binomial(population - 1, rate) >= most), whatever the rule.
     """
-    result = sampled(truth, rate)
-    result.law = False
-    leak = ball(rate) * binomial_tail(population - 1, ball(rate), most)
-    if not leak > 0 or result.ceiling is None:
-        return result if not leak > 0 else Truth(result.variants, None)
+    share, whole = ball(rate), population + (cut == "random")
+    leak = share * binomial_tail(whole - 1, share, most)
+    plain = sampled(truth, rate)
+    if not leak > 0:
+        plain.law = False
+        return plain
+    kept = share * (1 - binomial_tail(population - 1, share, most))
+    kept += ball(most) / population * binomial_tail(population, share, most + 1)
+    real = sampled(truth, float(kept.lower()) * (1 - 2.0**-50)) if cut == "random" else plain
+    if plain.ceiling is None:
+        return Truth(real.variants, None)
     loud = Part(Finite.of([leak, 1 - leak, 0], [0, 1 - leak, leak]))
-    ceiling = ((*result.ceiling[0], loud), (*result.ceiling[1], loud))
-    return Truth(result.variants, ceiling, pointwise=result.pointwise)
+    ceiling = ((*plain.ceiling[0], loud), (*plain.ceiling[1], loud))
+    return Truth(real.variants, ceiling, pointwise=real.pointwise)
 
 
 def binomial_tail(trials: int, rate: arb, least: int) -> arb:

@@ -88,12 +88,16 @@ class PrivacyLoss:
 
     __rmul__ = __mul__
 
-    def sampled(self, *, rate: float, largest: int | None = None, population: int | None = None) -> PrivacyLoss:
+    def sampled(
+        self, *, rate: float, largest: int | None = None, population: int | None = None, cut: str = "anyhow"
+    ) -> PrivacyLoss:
         """The loss when each unit takes part with probability ``rate``, independently (Poisson sampling).
 
         Rate 0 is no loss, rate 1 changes nothing. Only for add/remove neighbours (use ``subset`` for REPLACE).
-        With ``largest`` a bigger batch is cut to that size, by any rule; ``population`` then bounds the number of
-        units (docs/theory/truncated-poisson.md).
+        With ``largest`` a bigger batch is cut to that size; ``population`` then bounds the number of units. ``cut``
+        says how: "anyhow"; "ranked", where units are ranked without looking at their data and the first are kept; or
+        "random", all rankings equally likely, where ``population`` is the size of the data itself
+        (docs/theory/truncated-poisson.md).
 
         >>> import tallystick as ts
         >>> round(ts.pure_dp(epsilon=1).sampled(rate=0.1).epsilon(delta=0), 6)
@@ -102,9 +106,9 @@ class PrivacyLoss:
         from tallystick.accounting.leaves.sampled import sampled
         from tallystick.accounting.leaves.truncated import truncated
 
-        if largest is None and population is None:
+        if largest is None and population is None and cut == "anyhow":
             return sampled(self, check.probability("rate", rate))
-        return truncated(self, check.probability("rate", rate), largest, population)
+        return truncated(self, check.probability("rate", rate), largest, population, cut)
 
     def allocated(self, *, steps: int) -> PrivacyLoss:
         """The loss of an epoch of ``steps`` steps where each unit takes part in exactly one, drawn uniformly.

@@ -21,6 +21,7 @@ from tallystick.accounting.leaves.last_iterate import poisson as poisson
 from tallystick.accounting.leaves.last_iterate import shift_walk as shift_walk
 from tallystick.accounting.leaves.last_iterate import shuffled as shuffled
 from tallystick.accounting.leaves.last_iterate import subset as subset
+from tallystick.accounting.leaves.mixture import gaussian_mixture as gaussian_mixture
 from tallystick.accounting.leaves.nested import worst as worst
 from tallystick.accounting.leaves.objective import objective_perturbation as objective_perturbation
 from tallystick.accounting.leaves.pure import approx_dp as approx_dp

@@ -230,6 +230,42 @@ def knees(base: Segment, middle: float) -> tuple[float, ...]:
     return tuple(places[(places > base.low) & (places < base.high)].tolist())
 
 
+def either(first: Law, second: Law, share: float) -> Law:
+    """The law of a release that is ``second`` with probability ``share`` and ``first`` otherwise, told which."""
+    parts = ((first, math.log1p(-share)), (second, math.log(share)))
+    atoms, masses, others = (
+        np.concatenate(given)
+        for given in (
+            [law.atoms for law, _ in parts],
+            [law.log_masses + log for law, log in parts],
+            [law.others + log for law, log in parts],
+        )
+    )
+    order = np.argsort(atoms, kind="stable")
+
+    def mean(one: float, two: float) -> float:
+        some = (1.0 - share) * one + share * two * (1.0 + 1e-15)
+        return told_from_dust(some) if max(one, two) > DUST else some
+
+    return Law(
+        atoms[order],
+        masses[order],
+        tuple(_scaled(segment, log) for law, log in parts for segment in law.segments),
+        infinity=mean(first.infinity, second.infinity),
+        zero=mean(first.zero, second.zero),
+        log_others=others[order],
+        orders=min(first.orders, second.orders),
+        rounded=first.rounded or second.rounded,
+        value_ulps=max(first.value_ulps, second.value_ulps),
+    )
+
+
+def _scaled(base: Segment, log: float) -> Segment:
+    return replace(
+        base, log_density=lambda x: base.log_density(x) + log, log_other=lambda x: base.other(x) + log, line=None
+    )
+
+
 def joined_at_zero(positive: Law, negative: Law) -> Law:
     """The law whose profile is ``positive``'s above loss 0 and ``negative``'s below.
 

@@ -21,6 +21,7 @@ REPLACE = {"adjacency": "replace"}
 LOSSES = {
     "gaussian": ts.gaussian(sigma=1.5),
     "gdp": ts.gdp(mu=0.3),
+    "gaussian_mixture": ts.gaussian_mixture(sigma=2, sensitivities=[0, 1, 3], probabilities=[0.7, 0.2, 0.1]),
     "laplace": ts.laplace(scale=2),
     "pure_dp": ts.pure_dp(epsilon=0.1),
     "approx_dp": ts.approx_dp(epsilon=1, delta=1e-6),
@@ -40,6 +41,8 @@ LOSSES = {
     "sampled": ts.gaussian(sigma=1).sampled(rate=0.01),
     "sampled composition": (ts.gaussian(sigma=1) + 2 * ts.laplace(scale=1)).sampled(rate=0.01),
     "truncated": ts.gaussian(sigma=1).sampled(rate=0.01, largest=30, population=1000),
+    "cut by rank": ts.gaussian(sigma=1).sampled(rate=0.01, largest=30, population=1000, cut="ranked"),
+    "cut at random": ts.laplace(scale=1).sampled(rate=0.5, largest=3, population=3, cut="random"),
     "allocated": ts.gaussian(sigma=1).allocated(steps=10),
     "worst": ts.worst(ts.pure_dp(epsilon=1), 3 * ts.laplace(scale=1) + ts.gaussian(sigma=1)),
     "subset": ts.gaussian(sigma=1, **REPLACE).subset(batch=3, population=10),

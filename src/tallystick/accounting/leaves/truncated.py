@@ -1,9 +1,11 @@
-"""Poisson sampling with batches cut to a largest size, by whatever rule.
+"""Poisson sampling with batches cut to a largest size: by whatever rule, by rank, or at random.
 
 Let K be the number of *other* units sampled: binomial, and the same whether the unit in question is there or not. If
 K < largest nothing is cut in either case and the step is plain Poisson sampling. Otherwise the batches still agree
 unless the unit itself was sampled, which has probability ``rate``. So, with eta >= P(K >= largest), the step's
-profile is at most the Poisson profile plus eta * rate, in both directions (docs/theory/truncated-poisson.md).
+profile is at most the Poisson profile plus eta * rate, in both directions. A rule that ranks the units without looking
+at their data and keeps the first lets the unit take the place of one other at most, which replace-one neighbours
+bound (docs/theory/truncated-poisson.md).
 """
 
 from __future__ import annotations
@@ -11,16 +13,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import ClassVar
 
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
+from tallystick.accounting.bounds import Bounds
 from tallystick.accounting.leaf import End, Leaf, check_inside, shown
+from tallystick.accounting.leaves.nested import Composed, replaced
 from tallystick.accounting.leaves.pure import two_point_law
-from tallystick.accounting.leaves.sampled import Sampled, sampled
+from tallystick.accounting.leaves.sampled import Sampled, sampled, sampled_renyi
 from tallystick.accounting.loss import PrivacyLoss, as_leaf
-from tallystick.accounting.pair import DominatingPair
+from tallystick.accounting.pair import DominatingPair, either
 from tallystick.errors import InvalidInput
+from tallystick.numerics.law import Law
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +52,7 @@ class Truncated(Leaf):
             # Every batch is cut, and nothing is known about the rule.
             return DominatingPair(two_point_law(0.0, 1.0), two_point_law(0.0))
         whole = self.base.pair(Direction.REMOVE)
-        eta = binomial_tail(self.population - 1, self.rate, self.largest)
+        eta = binomial_tail(self.population - 1, self.rate, self.largest).upper
         # At least this often the unit is sampled and nothing is cut; if all other units are null, that is all.
         kept = self.rate * (1.0 - eta)
         plain = whole.mixed(self.rate) if self.rate < 1.0 else whole
@@ -62,7 +68,7 @@ class Truncated(Leaf):
         if self.rate == 1.0:
             return End(Fraction(1), 0.0)
         plain, rate = Sampled(self.base, self.rate).end(direction), Fraction(self.rate)
-        eta = binomial_tail(self.population - 1, self.rate, self.largest)
+        eta = binomial_tail(self.population - 1, self.rate, self.largest).upper
         return End(min(Fraction(1), plain.mass + Fraction(eta) * rate), plain.loss)
 
     @property
@@ -78,37 +84,156 @@ class Truncated(Leaf):
         return f"{self.base.text(protects)}.sampled({inner})"
 
 
-def binomial_tail(trials: int, chance: float, least: int) -> float:
-    """An upper bound on P(Binomial(trials, chance) >= least): the first term times a geometric series.
+CUTS = ("anyhow", "ranked", "random")
+SELDOM = 1e-200
+"""A cut that is less likely than this is charged as any ranking: its share would not be told from rounding."""
 
-    One where ``least`` is not above the mean. The rounding of the log-gammas is added.
 
-    >>> binomial_tail(2, 0.5, 2) >= 0.25
+@dataclass(frozen=True, slots=True)
+class Cut(Leaf):
+    """The same where the ``largest`` units that rank first are kept: the unit enters for at most one other.
+
+    ``random``: all rankings are equally likely, and ``population`` is the size of the data, not a bound on it.
+    """
+
+    kind: ClassVar[str] = "cut"
+    relations: ClassVar[tuple[Adjacency, ...]] = (Adjacency.ADD_REMOVE,)
+    base: Leaf
+    rate: float
+    largest: int
+    population: int
+    random: bool
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.random, bool):
+            raise InvalidInput("random", self.random, "true or false")
+        whole = check.count("population", self.population, least=1)
+        plain = Truncated(self.base, self.rate, self.largest, whole + self.random)
+        check.keep(self, rate=plain.rate, largest=plain.largest, population=whole)
+
+    @property
+    def entering(self) -> tuple[float, float]:
+        """How often a batch is cut, and how likely the unit then enters it: the theorem says what is rounded how."""
+        # At random the data are given: with the unit that neighbours differ in there are as many, or one more.
+        most = self.population + self.random
+        ranked = max(binomial_tail(most - 1, self.rate, self.largest).upper, SELDOM), self.rate
+        cut = binomial_tail(self.population - 1, self.rate, self.largest).lower
+        if not self.random or cut < SELDOM:
+            return ranked
+        kept = [binomial_tail(n, self.rate, self.largest + 1).upper * self.largest / n for n in (most - 1, most)]
+        entering = max(kept) / cut * (1.0 + 1e-14)
+        return (cut, entering) if entering < self.rate else ranked
+
+    @property
+    def swap(self) -> Leaf:
+        """What the base loses when one unit is replaced."""
+        terms = self.base.terms if isinstance(self.base, Composed) else ((self.base, 1),)
+        return as_leaf(replaced(PrivacyLoss(terms)), "sampled")
+
+    def pair(self, direction: Direction) -> DominatingPair:
+        share, rate = self.entering
+        plain, swap = self.base.pair(Direction.REMOVE), self.swap.pair(Direction.REMOVE)
+        if self.rate < 1.0:
+            plain = plain.mixed(self.rate)
+        if rate < 1.0:
+            swap = swap.mixed(rate)
+        upper = either(plain.upper, swap.upper, share) if share < 1.0 else swap.upper
+        # A unit that ranks first is never cut.
+        pair = DominatingPair(upper, self._null if self.random else plain.lower)
+        return pair if direction is Direction.REMOVE else pair.swapped()
+
+    @property
+    def _null(self) -> Law:
+        """If all other units are null, sampling at the rate of batches that are not cut is certain."""
+        kept = self.rate * (1.0 - binomial_tail(self.population - 1, self.rate, self.largest).upper)
+        return self.base.pair(Direction.REMOVE).mixed(kept).lower if 0.0 < kept < 1.0 else two_point_law(0.0)
+
+    def renyi_above(self, direction: Direction, order: float) -> float:
+        """A moment of the pair is the mean of two."""
+        swap = self.swap.renyi_above(Direction.REMOVE, order)
+        if direction is Direction.ADD:
+            return min(swap, self.ceiling(direction))
+        plain = self.base.renyi_above(Direction.REMOVE, order)
+        return max(sampled_renyi(plain, self.rate, order), sampled_renyi(swap, self.entering[1], order))
+
+    def ceiling(self, direction: Direction) -> float:
+        """A unit that stays out with probability 1 - q is missed at most 1/(1 - q) times as often."""
+        if direction is Direction.REMOVE or self.rate == 1.0:
+            return math.inf
+        return -math.log1p(-self.rate) * (1.0 + 1e-15)
+
+    @property
+    def gaussian_above(self) -> float | None:
+        return self.swap.gaussian_above
+
+    @property
+    def symmetric(self) -> bool:
+        return False
+
+    @property
+    def depth(self) -> int:
+        return 1 + self.base.depth
+
+    def conditions(self) -> str:
+        size = "exactly" if self.random else "at most"
+        order = "uniformly at random" if self.random else "without looking at the data"
+        return (
+            f"cut batches: the {self.largest} units that rank first are kept, ranked {order}, independently of who is "
+            f"sampled, of {size} {self.population} units"
+        )
+
+    def text(self, protects: Protects) -> str:
+        inner = f"rate={shown(self.rate)}, largest={self.largest}, population={self.population}"
+        return f"{self.base.text(protects)}.sampled({inner}, cut='{'random' if self.random else 'ranked'}')"
+
+
+@lru_cache(maxsize=256)
+def binomial_tail(trials: int, chance: float, least: int) -> Bounds:
+    """P(Binomial(trials, chance) >= least): terms from the nearer end, a geometric rest, all rounding outward.
+
+    >>> binomial_tail(2, 0.5, 2).lower <= 0.25 <= binomial_tail(2, 0.5, 2).upper
     True
     """
+    if least <= 0 or chance == 1.0:
+        return Bounds(1.0, 1.0) if least <= trials else Bounds(0.0, 0.0)
     if least > trials:
-        return 0.0
-    if chance == 1.0:
-        return 1.0
-    ratio = (trials - least) * chance / ((least + 1.0) * (1.0 - chance))
-    if ratio >= 1.0:
-        return 1.0
+        return Bounds(0.0, 0.0)
+    if least > trials * chance:
+        return _terms(trials, least, math.log(chance), math.log1p(-chance), chance / (1.0 - chance))
+    rest = _terms(trials, trials - least + 1, math.log1p(-chance), math.log(chance), (1.0 - chance) / chance)
+    return Bounds(max(0.0, 1.0 - rest.upper - 2.0**-52), min(1.0, 1.0 - rest.lower + 2.0**-52))
+
+
+def _terms(trials: int, least: int, log_in: float, log_out: float, odds: float) -> Bounds:
+    """The same beyond the mean, where each term is less than the one before."""
     parts = (math.lgamma(trials + 1.0), math.lgamma(least + 1.0), math.lgamma(trials - least + 1.0))
-    powers = (least * math.log(chance), (trials - least) * math.log1p(-chance))
+    powers = (least * log_in, (trials - least) * log_out)
     log_first = parts[0] - parts[1] - parts[2] + powers[0] + powers[1]
     rounding = 2.0**-48 * (sum(parts) + abs(powers[0]) + abs(powers[1]) + 1.0)
-    return min(1.0, math.exp(log_first + rounding) / (1.0 - ratio))
+    total, term, k = 0.0, 1.0, least
+    while term > 1e-18 * total and k < trials:
+        total, term, k = total + term, term * (trials - k) * odds / (k + 1.0), k + 1
+    ratio = (trials - k) * odds / (k + 1.0)
+    above = term / (1.0 - ratio) if ratio < 1.0 else math.inf
+    rounding += 1e-15 * (k - least + 4.0)
+    lower = math.exp(log_first - rounding) * (total + term) if log_first - rounding > -700.0 else 0.0
+    return Bounds(lower, min(1.0, math.exp(min(0.0, log_first + rounding)) * (total + above) + 1e-320))
 
 
-def truncated(loss: PrivacyLoss, rate: float, largest: int | None, population: int | None) -> PrivacyLoss:
+def truncated(
+    loss: PrivacyLoss, rate: float, largest: int | None, population: int | None, cut: str = "anyhow"
+) -> PrivacyLoss:
     """Poisson sampling with batches cut at ``largest`` (see ``PrivacyLoss.sampled``)."""
     if largest is None or population is None:
         missing = "largest" if largest is None else "population"
         raise InvalidInput(missing, None, "both largest= and population=: the cut is rare only among so many units")
+    if cut not in CUTS:
+        raise InvalidInput("cut", cut, "one of " + ", ".join(CUTS))
     most = check.count("largest", largest, least=1)
     whole = check.count("population", population, least=1)
     plain = sampled(loss, rate)
-    if not plain.terms or most >= whole:
+    if not plain.terms or most >= whole + (cut == "random"):
         return plain
-    leaf = Truncated(as_leaf(loss, "sampled"), max(rate, check.SMALLEST_RATE), most, whole)
+    base, share = as_leaf(loss, "sampled"), max(rate, check.SMALLEST_RATE)
+    leaf = Truncated(base, share, most, whole) if cut == "anyhow" else Cut(base, share, most, whole, cut == "random")
     return PrivacyLoss(((leaf, 1),), loss.protects)

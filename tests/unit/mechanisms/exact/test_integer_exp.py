@@ -12,7 +12,7 @@ import pytest
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms.exact import uniform
 from tallystick.mechanisms.exact.integer_noise import (
-    Weights,
+    WeightEnclosures,
     boundaries,
     discrete_gaussian,
     discrete_laplace,
@@ -43,7 +43,7 @@ def test_integers_enclose_the_exponential(bits: int) -> None:
 
 
 def test_cumulative_enclosures_contain_the_truth_and_nothing_wider() -> None:
-    weights = Weights(0, [5, 7, 11], [6, 7, 12], left=1, right=2)
+    weights = WeightEnclosures(0, [5, 7, 11], [6, 7, 12], left=1, right=2)
     below, above = boundaries(weights, 20)
     for left, a, b, c, right in [(0, 5, 7, 11, 0), (1, 6, 7, 12, 2), (0.5, 5.5, 7, 11.5, 1)]:
         total = left + a + b + c + right

@@ -150,6 +150,11 @@ class RejectionExponential(Mechanism[Callable[[Any], Number], Point], Generic[Po
         """Bounded range epsilon: clamping the score to public bounds keeps its sensitivity."""
         return losses.exponential(epsilon=self.epsilon, **self.protects.about)
 
+    @property
+    def proposals(self) -> float:
+        """No data set needs more proposals than this on average: e^{eps (top - bottom) / (2 D)}."""
+        return most_proposals(self.epsilon, self.sensitivity, self.score_bounds)
+
     def prepare(self, value: Any, *, strict: bool) -> Callable[[Any], Number]:
         if not callable(value):
             raise InvalidInput("value", type(value).__name__, "a function from a point to its score")

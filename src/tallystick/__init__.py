@@ -69,6 +69,7 @@ _HOMES = {
 _ROOMS = {
     "theorems": "theorems",
     "aggregate": "mechanisms.aggregate",
+    "audit": "audit",
     "keys": "mechanisms.keys",
     "learn": "learn",
     "noise": "mechanisms.noise",
@@ -79,6 +80,7 @@ _ROOMS = {
 __all__ = ["__version__", "errors", *_HOMES, *_ROOMS]
 
 if TYPE_CHECKING:
+    from tallystick import audit as audit
     from tallystick import learn as learn
     from tallystick import theorems as theorems
     from tallystick.accounting.adjacency import Adjacency as Adjacency

@@ -1,0 +1,121 @@
+"""What an attack shows: evidence against a claim, at a stated confidence. Never a guarantee, never a PrivacyLoss."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+from tallystick.accounting import gdp
+from tallystick.printing import nearest, up
+
+GDP, APPROXIMATE, CURVE = "mu-GDP", "(epsilon, delta)-DP", "the claimed curve"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence(ABC):
+    """The outcome of one attack on one claim.
+
+    A privacy claim that holds is falsified with probability ``significance`` at most. All statements of one piece of
+    evidence hold together at that level: a claim that is true and implied by another true one is refuted only where
+    that one is.
+
+    ``significance`` is the chance of a false alarm; ``mu_at_least`` the largest mu for which mu-GDP is refuted (0 if
+    none); ``p_value`` the least significance at which the claim would be refuted; ``assumes`` what the attack cannot
+    see and takes on trust; ``detects`` the least violation that it had an even chance to catch.
+    """
+
+    attack: str
+    claim: str
+    significance: float
+    p_value: float
+    mu_at_least: float
+    assumes: tuple[str, ...] = ()
+    detects: str = ""
+
+    @property
+    def falsified(self) -> bool:
+        """Was the claim refuted?"""
+        return self.p_value <= self.significance
+
+    @property
+    def refutes(self) -> str | None:
+        """The family whose member was refuted: the claimed curve, else mu-GDP or (epsilon, delta)-DP; or None."""
+        if self.falsified:
+            return CURVE
+        return GDP if self.mu_at_least > 0.0 else None
+
+    @abstractmethod
+    def epsilon_at_least(self, *, delta: float) -> float:
+        """The largest epsilon for which (epsilon, delta)-DP is refuted; 0 if none is."""
+
+    @property
+    def verdict(self) -> str:
+        """FALSIFIED or NOT FALSIFIED."""
+        return "FALSIFIED" if self.falsified else "NOT FALSIFIED"
+
+    def raise_if_falsified(self) -> None:
+        """Raise ``ClaimFalsified`` (exit code 5) if the claim was refuted."""
+        from tallystick.errors import ClaimFalsified
+
+        if self.falsified:
+            raise ClaimFalsified(str(self))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "attack": self.attack,
+            "claim": self.claim,
+            "verdict": self.verdict,
+            "falsified": self.falsified,
+            "refutes": self.refutes,
+            "significance": self.significance,
+            "p_value": self.p_value,
+            "mu_at_least": self.mu_at_least,
+            "assumes": list(self.assumes),
+            "detects": self.detects,
+        }
+
+    def __str__(self) -> str:
+        shown = f"p = {up(self.p_value, 3)}" if self.p_value < 1.0 else "no sign of a violation"
+        lines = [
+            f"{self.verdict} at significance {nearest(self.significance, 3)}: {self.claim} ({self.attack}; {shown})"
+        ]
+        if self.mu_at_least > 0.0:
+            lines.append(f"Refuted: mu-GDP for every mu up to {_down(self.mu_at_least)}.")
+        if not self.falsified and self.detects:
+            lines.append(f"Could have caught: {self.detects}.")
+        lines += [f"Assumes {text}." for text in self.assumes]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A number without a level: what an attack suggests if its assumptions hold. Never evidence, never a guarantee.
+
+    >>> print(Estimate("mu", 0.93, "the canaries' scores are independent"))
+    mu is about 0.93, if the canaries' scores are independent (an estimate, not evidence)
+    """
+
+    name: str
+    value: float
+    condition: str
+
+    def __str__(self) -> str:
+        return f"{self.name} is about {nearest(self.value, 4)}, if {self.condition} (an estimate, not evidence)"
+
+
+def epsilon_of_mu(mu: float, *, delta: float) -> float:
+    """What refuted mu-GDP is worth as epsilon: for tables that compare attacks. It refutes no (epsilon, delta)-DP.
+
+    >>> round(epsilon_of_mu(1.0, delta=1e-5), 3)
+    4.377
+    """
+    return gdp.epsilon_bounds(mu, delta).lower if mu > 0.0 else 0.0
+
+
+def _down(value: float) -> str:
+    """Four digits that are not above the value."""
+    places = 3 - math.floor(math.log10(value))
+    return f"{math.floor(value * 10**places) / 10**places:.4g}"

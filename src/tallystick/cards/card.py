@@ -158,7 +158,7 @@ def page(facts: Mapping[str, Any], embedded: str) -> str:
 
     limit, curve = facts["words"]["limit"], facts["promise"]["tradeoff"]
     without, within = (min(100, max(0, round(100 * limit[name]))) for name in ("false_alarm", "hit"))
-    return _template().render(
+    return template("card.html.j2").render(
         look=Markup(css_variables()),
         card=facts,
         limit=limit,
@@ -172,7 +172,8 @@ def page(facts: Mapping[str, Any], embedded: str) -> str:
 
 
 @cache
-def _template() -> Template:
+def template(name: str) -> Template:
+    """A page of ``cards/templates``: what is poured into it is escaped, and must be there."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     room = Environment(
@@ -183,7 +184,7 @@ def _template() -> Template:
         lstrip_blocks=True,
     )
     room.filters |= {"up": partial(up, digits=4), "percent_up": percent_up, "number": plain, "given": given}
-    return room.get_template("card.html.j2")
+    return room.get_template(name)
 
 
 # The pictures of a card as inline SVG: the trade-off curve, and people as icons. Nothing is fetched, nothing runs.

@@ -7,20 +7,17 @@ Everything on it is public: the plan, the account, the receipts. No number comes
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tallystick.cards.card import Card, tradeoff_svg
+from tallystick.cards.card import Card, template, tradeoff_svg
 from tallystick.cards.meaning import meaning
 from tallystick.drawing import css_variables
 from tallystick.errors import InvalidInput
 from tallystick.printing import up
 
 if TYPE_CHECKING:
-    from jinja2 import Template
-
     from tallystick.learn.torch.trainer import Trainer
 
 SCHEMA, VERSION = "tallystick/training-card", 1
@@ -46,7 +43,7 @@ class TrainingCard(Card):
         from markupsafe import Markup
 
         facts, curve = self.facts, self.facts["attacker"]["tradeoff"]
-        return _template().render(
+        return template("training.html.j2").render(
             look=Markup(css_variables()), card=facts, curve=Markup(tradeoff_svg(curve["alpha"], curve["run"], None))
         )
 
@@ -92,11 +89,3 @@ def _paid(trainer: Trainer) -> list[tuple[str, str]]:
         ("the account promises", f"{account.limit} ({account.currency.title}), of which {account.used} is used"),
         ("neighbours", account.adjacency),
     ]
-
-
-@cache
-def _template() -> Template:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    loader = PackageLoader("tallystick.cards", "templates")
-    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined).get_template("training.html.j2")

@@ -7,356 +7,158 @@ lecture notes print, never a wrong one.
 
 from __future__ import annotations
 
-from tallystick.theorems.amplification import (
-    amplified,
-    amplified_one_dp,
-    base_epsilon_for,
-    composed_directions_delta,
-    poisson_pairs,
-    sampling_rate_for,
-    subsampled_approx_tradeoff,
-    subsampling_operator,
-    subset_pairs,
-)
-from tallystick.theorems.basics import (
-    central_rate,
-    clamped_sum_sensitivity,
-    counts_sensitivity,
-    histogram_sensitivity,
-    laplace_proportion_variance,
-    laplace_scale,
-    local_rate,
-    randomized_response_coin,
-    randomized_response_epsilon,
-    randomized_response_variance,
-    regression_statistics,
-)
-from tallystick.theorems.clt import (
-    GaussianLimit,
-    LossBand,
-    LossMoments,
-    gaussian_limit,
-    gaussian_moments,
-    sampled_gaussian_limit_mu,
-    tradeoff_moments,
-)
-from tallystick.theorems.composition import (
-    advanced_composition,
-    advanced_composition_quadratic,
-    advanced_composition_tight_mean,
-    basic_composition,
-    gdp_composition,
-    rdp_composition,
-    step_epsilon,
-    step_epsilon_printed,
-    tv_composition,
-    zcdp_composition,
-)
-from tallystick.theorems.conversions import (
-    approx_to_tv,
-    approx_to_tv_printed,
-    best_rdp_to_approx,
-    bounded_range_to_zcdp,
-    gdp_to_zcdp,
-    pure_to_gdp,
-    pure_to_kl,
-    pure_to_kl_printed,
-    pure_to_zcdp,
-    pure_to_zcdp_printed,
-    rdp_to_approx,
-    rdp_to_approx_printed,
-    rdp_to_delta,
-    zcdp_to_approx,
-    zcdp_to_approx_printed,
-    zcdp_to_delta,
-)
-from tallystick.theorems.divergences import (
-    tradeoff_to_f_divergence,
-    tradeoff_to_kl,
-    tradeoff_to_renyi,
-    tradeoff_to_tv,
-)
-from tallystick.theorems.duality import (
-    PiecewiseProfile,
-    profile_of_tradeoff,
-    tradeoff_of_points,
-    tradeoff_of_profile,
-)
-from tallystick.theorems.game import (
-    FinitePair,
-    Outcome,
-    play,
-    worst_delta,
-)
-from tallystick.theorems.gaussian import (
-    analytic_gaussian_sigma,
-    classical_gaussian_sigma,
-    count_vector_noise,
-    gaussian_mechanism_delta,
-    gaussian_mu,
-    gaussian_tradeoff,
-    gdp_delta,
-    gdp_epsilon,
-    gdp_from_approx,
-)
-from tallystick.theorems.groups import (
-    group_approx,
-    group_approx_printed,
-    group_gdp,
-    group_pure,
-    group_tradeoff,
-    group_zcdp,
-    replace_from_add_remove,
-    replace_tradeoff,
-)
-from tallystick.theorems.iteration import (
-    contraction_reduction,
-    noisy_gradient_descent,
-    shift_reduction,
-    shuffled_pass_delta,
-)
-from tallystick.theorems.moments import (
-    gaussian_log_moment,
-    log_moment,
-    moments_delta,
-    moments_epsilon,
-    moments_noise,
-    sampled_gaussian_log_moment,
-)
-from tallystick.theorems.noise import (
-    best_delta_slack,
-    gaussian_variance_advanced,
-    gaussian_variance_tight,
-    laplace_variance_advanced,
-    laplace_variance_basic,
-    mean_release_error,
-    queries_where_advanced_wins,
-)
-from tallystick.theorems.objective import (
-    best_split,
-    perturbation_error,
-    perturbation_ridge,
-    perturbed_density,
-    softmax_perturbation_delta,
-)
-from tallystick.theorems.optimal import (
-    optimal_composition_delta,
-    optimal_composition_epsilon,
-    optimal_composition_points,
-)
-from tallystick.theorems.parallel import (
-    parallel_composition,
-    parallel_tradeoff,
-)
-from tallystick.theorems.piecewise import (
-    PiecewiseTradeoff,
-    chained,
-    hull_of_min,
-    lower_hull,
-    mixed_with_identity,
-    pointwise_max,
-    symmetrised,
-    tensor_product,
-)
-from tallystick.theorems.plrv import (
-    DiscreteLoss,
-    composed_characteristic_function,
-    delta_of_loss_cdfs,
-    gaussian_characteristic_function,
-    hockey_stick,
-    loss_cdf_of_tradeoff,
-    loss_tail_delta,
-    loss_tail_epsilon,
-    tradeoff_of_loss_cdfs,
-)
-from tallystick.theorems.reduction import (
-    PureReduction,
-    reduce_to_pure,
-)
-from tallystick.theorems.registry import Statement, all_statements, lookup
-from tallystick.theorems.renyi import (
-    event_probability_bounds,
-    gaussian_renyi,
-    pure_to_renyi_printed,
-    randomized_response_renyi,
-    renyi_divergence,
-)
-from tallystick.theorems.shifts import (
-    gaussian_shifted_renyi,
-    noise_resistance,
-    noisy_descent_excess_loss,
-    shifted_renyi,
-    w_infinity,
-)
-from tallystick.theorems.stability import (
-    gaussian_answer_tv,
-    gaussian_answers_generalization,
-    gaussian_answers_tv,
-    gaussian_answers_tv_printed,
-    generalization_error,
-    normal_tv,
-    pure_answers_tv,
-    pure_answers_tv_advanced,
-    small_epsilon_tv,
-)
-from tallystick.theorems.testing import (
-    least_type_two_error,
-    power_bound,
-)
-from tallystick.theorems.unlike import heterogeneous_optimal_composition
+from tallystick.theorems.amplification import amplified as amplified
+from tallystick.theorems.amplification import amplified_one_dp as amplified_one_dp
+from tallystick.theorems.amplification import base_epsilon_for as base_epsilon_for
+from tallystick.theorems.amplification import composed_directions_delta as composed_directions_delta
+from tallystick.theorems.amplification import poisson_pairs as poisson_pairs
+from tallystick.theorems.amplification import sampling_rate_for as sampling_rate_for
+from tallystick.theorems.amplification import subsampled_approx_tradeoff as subsampled_approx_tradeoff
+from tallystick.theorems.amplification import subsampling_operator as subsampling_operator
+from tallystick.theorems.amplification import subset_pairs as subset_pairs
+from tallystick.theorems.basics import central_rate as central_rate
+from tallystick.theorems.basics import clamped_sum_sensitivity as clamped_sum_sensitivity
+from tallystick.theorems.basics import counts_sensitivity as counts_sensitivity
+from tallystick.theorems.basics import histogram_sensitivity as histogram_sensitivity
+from tallystick.theorems.basics import laplace_proportion_variance as laplace_proportion_variance
+from tallystick.theorems.basics import laplace_scale as laplace_scale
+from tallystick.theorems.basics import local_rate as local_rate
+from tallystick.theorems.basics import randomized_response_coin as randomized_response_coin
+from tallystick.theorems.basics import randomized_response_epsilon as randomized_response_epsilon
+from tallystick.theorems.basics import randomized_response_variance as randomized_response_variance
+from tallystick.theorems.basics import regression_statistics as regression_statistics
+from tallystick.theorems.clt import GaussianLimit as GaussianLimit
+from tallystick.theorems.clt import LossBand as LossBand
+from tallystick.theorems.clt import LossMoments as LossMoments
+from tallystick.theorems.clt import gaussian_limit as gaussian_limit
+from tallystick.theorems.clt import gaussian_moments as gaussian_moments
+from tallystick.theorems.clt import sampled_gaussian_limit_mu as sampled_gaussian_limit_mu
+from tallystick.theorems.clt import tradeoff_moments as tradeoff_moments
+from tallystick.theorems.composition import advanced_composition as advanced_composition
+from tallystick.theorems.composition import advanced_composition_quadratic as advanced_composition_quadratic
+from tallystick.theorems.composition import advanced_composition_tight_mean as advanced_composition_tight_mean
+from tallystick.theorems.composition import basic_composition as basic_composition
+from tallystick.theorems.composition import gdp_composition as gdp_composition
+from tallystick.theorems.composition import rdp_composition as rdp_composition
+from tallystick.theorems.composition import step_epsilon as step_epsilon
+from tallystick.theorems.composition import step_epsilon_printed as step_epsilon_printed
+from tallystick.theorems.composition import tv_composition as tv_composition
+from tallystick.theorems.composition import zcdp_composition as zcdp_composition
+from tallystick.theorems.conversions import approx_to_tv as approx_to_tv
+from tallystick.theorems.conversions import approx_to_tv_printed as approx_to_tv_printed
+from tallystick.theorems.conversions import best_rdp_to_approx as best_rdp_to_approx
+from tallystick.theorems.conversions import bounded_range_to_zcdp as bounded_range_to_zcdp
+from tallystick.theorems.conversions import gdp_to_zcdp as gdp_to_zcdp
+from tallystick.theorems.conversions import pure_to_gdp as pure_to_gdp
+from tallystick.theorems.conversions import pure_to_kl as pure_to_kl
+from tallystick.theorems.conversions import pure_to_kl_printed as pure_to_kl_printed
+from tallystick.theorems.conversions import pure_to_zcdp as pure_to_zcdp
+from tallystick.theorems.conversions import pure_to_zcdp_printed as pure_to_zcdp_printed
+from tallystick.theorems.conversions import rdp_to_approx as rdp_to_approx
+from tallystick.theorems.conversions import rdp_to_approx_printed as rdp_to_approx_printed
+from tallystick.theorems.conversions import rdp_to_delta as rdp_to_delta
+from tallystick.theorems.conversions import zcdp_to_approx as zcdp_to_approx
+from tallystick.theorems.conversions import zcdp_to_approx_printed as zcdp_to_approx_printed
+from tallystick.theorems.conversions import zcdp_to_delta as zcdp_to_delta
+from tallystick.theorems.divergences import tradeoff_to_f_divergence as tradeoff_to_f_divergence
+from tallystick.theorems.divergences import tradeoff_to_kl as tradeoff_to_kl
+from tallystick.theorems.divergences import tradeoff_to_renyi as tradeoff_to_renyi
+from tallystick.theorems.divergences import tradeoff_to_tv as tradeoff_to_tv
+from tallystick.theorems.duality import PiecewiseProfile as PiecewiseProfile
+from tallystick.theorems.duality import profile_of_tradeoff as profile_of_tradeoff
+from tallystick.theorems.duality import tradeoff_of_points as tradeoff_of_points
+from tallystick.theorems.duality import tradeoff_of_profile as tradeoff_of_profile
+from tallystick.theorems.game import FinitePair as FinitePair
+from tallystick.theorems.game import Outcome as Outcome
+from tallystick.theorems.game import play as play
+from tallystick.theorems.game import worst_delta as worst_delta
+from tallystick.theorems.gaussian import analytic_gaussian_sigma as analytic_gaussian_sigma
+from tallystick.theorems.gaussian import classical_gaussian_sigma as classical_gaussian_sigma
+from tallystick.theorems.gaussian import count_vector_noise as count_vector_noise
+from tallystick.theorems.gaussian import gaussian_mechanism_delta as gaussian_mechanism_delta
+from tallystick.theorems.gaussian import gaussian_mu as gaussian_mu
+from tallystick.theorems.gaussian import gaussian_tradeoff as gaussian_tradeoff
+from tallystick.theorems.gaussian import gdp_delta as gdp_delta
+from tallystick.theorems.gaussian import gdp_epsilon as gdp_epsilon
+from tallystick.theorems.gaussian import gdp_from_approx as gdp_from_approx
+from tallystick.theorems.groups import group_approx as group_approx
+from tallystick.theorems.groups import group_approx_printed as group_approx_printed
+from tallystick.theorems.groups import group_gdp as group_gdp
+from tallystick.theorems.groups import group_pure as group_pure
+from tallystick.theorems.groups import group_tradeoff as group_tradeoff
+from tallystick.theorems.groups import group_zcdp as group_zcdp
+from tallystick.theorems.groups import replace_from_add_remove as replace_from_add_remove
+from tallystick.theorems.groups import replace_tradeoff as replace_tradeoff
+from tallystick.theorems.iteration import contraction_reduction as contraction_reduction
+from tallystick.theorems.iteration import noisy_gradient_descent as noisy_gradient_descent
+from tallystick.theorems.iteration import shift_reduction as shift_reduction
+from tallystick.theorems.iteration import shuffled_pass_delta as shuffled_pass_delta
+from tallystick.theorems.moments import gaussian_log_moment as gaussian_log_moment
+from tallystick.theorems.moments import log_moment as log_moment
+from tallystick.theorems.moments import moments_delta as moments_delta
+from tallystick.theorems.moments import moments_epsilon as moments_epsilon
+from tallystick.theorems.moments import moments_noise as moments_noise
+from tallystick.theorems.moments import sampled_gaussian_log_moment as sampled_gaussian_log_moment
+from tallystick.theorems.noise import best_delta_slack as best_delta_slack
+from tallystick.theorems.noise import gaussian_variance_advanced as gaussian_variance_advanced
+from tallystick.theorems.noise import gaussian_variance_tight as gaussian_variance_tight
+from tallystick.theorems.noise import laplace_variance_advanced as laplace_variance_advanced
+from tallystick.theorems.noise import laplace_variance_basic as laplace_variance_basic
+from tallystick.theorems.noise import mean_release_error as mean_release_error
+from tallystick.theorems.noise import queries_where_advanced_wins as queries_where_advanced_wins
+from tallystick.theorems.objective import best_split as best_split
+from tallystick.theorems.objective import perturbation_error as perturbation_error
+from tallystick.theorems.objective import perturbation_ridge as perturbation_ridge
+from tallystick.theorems.objective import perturbed_density as perturbed_density
+from tallystick.theorems.objective import softmax_perturbation_delta as softmax_perturbation_delta
+from tallystick.theorems.optimal import optimal_composition_delta as optimal_composition_delta
+from tallystick.theorems.optimal import optimal_composition_epsilon as optimal_composition_epsilon
+from tallystick.theorems.optimal import optimal_composition_points as optimal_composition_points
+from tallystick.theorems.parallel import parallel_composition as parallel_composition
+from tallystick.theorems.parallel import parallel_tradeoff as parallel_tradeoff
+from tallystick.theorems.piecewise import PiecewiseTradeoff as PiecewiseTradeoff
+from tallystick.theorems.piecewise import chained as chained
+from tallystick.theorems.piecewise import hull_of_min as hull_of_min
+from tallystick.theorems.piecewise import lower_hull as lower_hull
+from tallystick.theorems.piecewise import mixed_with_identity as mixed_with_identity
+from tallystick.theorems.piecewise import pointwise_max as pointwise_max
+from tallystick.theorems.piecewise import symmetrised as symmetrised
+from tallystick.theorems.piecewise import tensor_product as tensor_product
+from tallystick.theorems.plrv import DiscreteLoss as DiscreteLoss
+from tallystick.theorems.plrv import composed_characteristic_function as composed_characteristic_function
+from tallystick.theorems.plrv import delta_of_loss_cdfs as delta_of_loss_cdfs
+from tallystick.theorems.plrv import gaussian_characteristic_function as gaussian_characteristic_function
+from tallystick.theorems.plrv import hockey_stick as hockey_stick
+from tallystick.theorems.plrv import loss_cdf_of_tradeoff as loss_cdf_of_tradeoff
+from tallystick.theorems.plrv import loss_tail_delta as loss_tail_delta
+from tallystick.theorems.plrv import loss_tail_epsilon as loss_tail_epsilon
+from tallystick.theorems.plrv import tradeoff_of_loss_cdfs as tradeoff_of_loss_cdfs
+from tallystick.theorems.reduction import PureReduction as PureReduction
+from tallystick.theorems.reduction import reduce_to_pure as reduce_to_pure
+from tallystick.theorems.registry import Statement as Statement
+from tallystick.theorems.registry import all_statements as all_statements
+from tallystick.theorems.registry import lookup as lookup
+from tallystick.theorems.renyi import event_probability_bounds as event_probability_bounds
+from tallystick.theorems.renyi import gaussian_renyi as gaussian_renyi
+from tallystick.theorems.renyi import pure_to_renyi_printed as pure_to_renyi_printed
+from tallystick.theorems.renyi import randomized_response_renyi as randomized_response_renyi
+from tallystick.theorems.renyi import renyi_divergence as renyi_divergence
+from tallystick.theorems.shifts import gaussian_shifted_renyi as gaussian_shifted_renyi
+from tallystick.theorems.shifts import noise_resistance as noise_resistance
+from tallystick.theorems.shifts import noisy_descent_excess_loss as noisy_descent_excess_loss
+from tallystick.theorems.shifts import shifted_renyi as shifted_renyi
+from tallystick.theorems.shifts import w_infinity as w_infinity
+from tallystick.theorems.stability import gaussian_answer_tv as gaussian_answer_tv
+from tallystick.theorems.stability import gaussian_answers_generalization as gaussian_answers_generalization
+from tallystick.theorems.stability import gaussian_answers_tv as gaussian_answers_tv
+from tallystick.theorems.stability import gaussian_answers_tv_printed as gaussian_answers_tv_printed
+from tallystick.theorems.stability import generalization_error as generalization_error
+from tallystick.theorems.stability import normal_tv as normal_tv
+from tallystick.theorems.stability import pure_answers_tv as pure_answers_tv
+from tallystick.theorems.stability import pure_answers_tv_advanced as pure_answers_tv_advanced
+from tallystick.theorems.stability import small_epsilon_tv as small_epsilon_tv
+from tallystick.theorems.testing import least_type_two_error as least_type_two_error
+from tallystick.theorems.testing import power_bound as power_bound
+from tallystick.theorems.unlike import heterogeneous_optimal_composition as heterogeneous_optimal_composition
 
-__all__ = [
-    "DiscreteLoss",
-    "FinitePair",
-    "GaussianLimit",
-    "LossBand",
-    "LossMoments",
-    "Outcome",
-    "PiecewiseProfile",
-    "PiecewiseTradeoff",
-    "PureReduction",
-    "Statement",
-    "advanced_composition",
-    "advanced_composition_quadratic",
-    "advanced_composition_tight_mean",
-    "all_statements",
-    "amplified",
-    "amplified_one_dp",
-    "analytic_gaussian_sigma",
-    "approx_to_tv",
-    "approx_to_tv_printed",
-    "base_epsilon_for",
-    "basic_composition",
-    "best_delta_slack",
-    "best_rdp_to_approx",
-    "best_split",
-    "bounded_range_to_zcdp",
-    "central_rate",
-    "chained",
-    "clamped_sum_sensitivity",
-    "classical_gaussian_sigma",
-    "composed_characteristic_function",
-    "composed_directions_delta",
-    "contraction_reduction",
-    "count_vector_noise",
-    "counts_sensitivity",
-    "delta_of_loss_cdfs",
-    "event_probability_bounds",
-    "gaussian_answer_tv",
-    "gaussian_answers_generalization",
-    "gaussian_answers_tv",
-    "gaussian_answers_tv_printed",
-    "gaussian_characteristic_function",
-    "gaussian_limit",
-    "gaussian_log_moment",
-    "gaussian_mechanism_delta",
-    "gaussian_moments",
-    "gaussian_mu",
-    "gaussian_renyi",
-    "gaussian_shifted_renyi",
-    "gaussian_tradeoff",
-    "gaussian_variance_advanced",
-    "gaussian_variance_tight",
-    "gdp_composition",
-    "gdp_delta",
-    "gdp_epsilon",
-    "gdp_from_approx",
-    "gdp_to_zcdp",
-    "generalization_error",
-    "group_approx",
-    "group_approx_printed",
-    "group_gdp",
-    "group_pure",
-    "group_tradeoff",
-    "group_zcdp",
-    "heterogeneous_optimal_composition",
-    "histogram_sensitivity",
-    "hockey_stick",
-    "hull_of_min",
-    "laplace_proportion_variance",
-    "laplace_scale",
-    "laplace_variance_advanced",
-    "laplace_variance_basic",
-    "least_type_two_error",
-    "local_rate",
-    "log_moment",
-    "lookup",
-    "loss_cdf_of_tradeoff",
-    "loss_tail_delta",
-    "loss_tail_epsilon",
-    "lower_hull",
-    "mean_release_error",
-    "mixed_with_identity",
-    "moments_delta",
-    "moments_epsilon",
-    "moments_noise",
-    "noise_resistance",
-    "noisy_descent_excess_loss",
-    "noisy_gradient_descent",
-    "normal_tv",
-    "optimal_composition_delta",
-    "optimal_composition_epsilon",
-    "optimal_composition_points",
-    "parallel_composition",
-    "parallel_tradeoff",
-    "perturbation_error",
-    "perturbation_ridge",
-    "perturbed_density",
-    "play",
-    "pointwise_max",
-    "poisson_pairs",
-    "power_bound",
-    "profile_of_tradeoff",
-    "pure_answers_tv",
-    "pure_answers_tv_advanced",
-    "pure_to_gdp",
-    "pure_to_kl",
-    "pure_to_kl_printed",
-    "pure_to_renyi_printed",
-    "pure_to_zcdp",
-    "pure_to_zcdp_printed",
-    "queries_where_advanced_wins",
-    "randomized_response_coin",
-    "randomized_response_epsilon",
-    "randomized_response_renyi",
-    "randomized_response_variance",
-    "rdp_composition",
-    "rdp_to_approx",
-    "rdp_to_approx_printed",
-    "rdp_to_delta",
-    "reduce_to_pure",
-    "regression_statistics",
-    "renyi_divergence",
-    "replace_from_add_remove",
-    "replace_tradeoff",
-    "sampled_gaussian_limit_mu",
-    "sampled_gaussian_log_moment",
-    "sampling_rate_for",
-    "shift_reduction",
-    "shifted_renyi",
-    "shuffled_pass_delta",
-    "small_epsilon_tv",
-    "softmax_perturbation_delta",
-    "step_epsilon",
-    "step_epsilon_printed",
-    "subsampled_approx_tradeoff",
-    "subsampling_operator",
-    "subset_pairs",
-    "symmetrised",
-    "tensor_product",
-    "tradeoff_moments",
-    "tradeoff_of_loss_cdfs",
-    "tradeoff_of_points",
-    "tradeoff_of_profile",
-    "tradeoff_to_f_divergence",
-    "tradeoff_to_kl",
-    "tradeoff_to_renyi",
-    "tradeoff_to_tv",
-    "tv_composition",
-    "w_infinity",
-    "worst_delta",
-    "zcdp_composition",
-    "zcdp_to_approx",
-    "zcdp_to_approx_printed",
-    "zcdp_to_delta",
-]
+__all__ = sorted(name for name, value in globals().items() if name[0] != "_" and hasattr(value, "__qualname__"))

@@ -3,7 +3,7 @@
 The container is public: two dimensions, a numeric dtype, as many labels as rows. What is inside is data, is never
 counted and never raises:
 
-    a row with an entry that is not a finite number           is left out
+    a row with an entry that is missing or no finite number   is left out
     a row longer than the declared norm                       is scaled down to it (the constant column included)
     a label that is not declared, a target that is no number  leaves its row out; a target beyond its bounds is clamped
     rows of one unit beyond the declared number               are left out, the first ones in the given order stay
@@ -78,14 +78,11 @@ def matrix(name: str, X: Any) -> Array:
 
 
 def _numeric(name: str, value: Any, allowed: str) -> Array:
-    """A container as doubles. Its dtype is public; what an object array holds is data, so those are refused."""
+    """A container as doubles. Its dtype is public; a list has none, so its entries are data and read one by one."""
     if hasattr(value, "to_numpy") and hasattr(value, "dtypes"):  # pandas, polars: missing values become NaN
         kinds = value.dtypes
         value = _frame(value, [kinds] if not hasattr(kinds, "__len__") else list(kinds), name, allowed)
-    try:
-        array = np.asarray(value)
-    except Exception:
-        raise InvalidInput(name, f"a value of type {type(value).__name__}", allowed) from None
+    array = _listed(name, value, allowed) if isinstance(value, (list, tuple)) else _array(name, value, allowed)
     if array.dtype.kind == "c":
         raise InvalidInput(name, f"dtype {array.dtype}", f"{allowed}. Complex data not supported")
     if array.dtype.kind not in "buif":
@@ -94,10 +91,36 @@ def _numeric(name: str, value: Any, allowed: str) -> Array:
         return np.ascontiguousarray(array, dtype=np.float64)
 
 
+def _array(name: str, value: Any, allowed: str) -> NDArray[Any]:
+    try:
+        return np.asarray(value)
+    except Exception:
+        raise InvalidInput(name, f"a value of type {type(value).__name__}", allowed) from None
+
+
+def _listed(name: str, rows: Any, allowed: str) -> NDArray[Any]:
+    """Rows of a list: None, in a row or for all of it, and whatever else is no number is NaN, whoever's row it is in.
+
+    NumPy would choose one type for all entries by looking at everybody. Where it finds numbers only it reads each of
+    them as here, and faster.
+    """
+    try:
+        array = np.asarray(rows)
+    except ValueError:  # rows of different lengths, or with a row that is None
+        array = np.empty(0, dtype=object)
+    if array.dtype.kind in "buif" or not all(row is None or isinstance(row, (list, tuple)) for row in rows):
+        return array if array.size else _array(name, rows, allowed)
+    lengths = {len(row) for row in rows if row is not None}
+    if len(lengths) != 1:
+        raise InvalidInput(name, "rows of no or of different lengths", allowed)
+    missing = [None] * lengths.pop()
+    return np.array([[_double(entry) for entry in (missing if row is None else row)] for row in rows], dtype=np.float64)
+
+
 def _frame(frame: Any, kinds: list[Any], name: str, allowed: str) -> Any:
     numeric = all(
         getattr(kind, "kind", None) in ("b", "u", "i", "f") or getattr(kind, "is_numeric", lambda: False)()
-        or str(kind) == "Boolean"
+        or str(kind) in ("Boolean", "Null")  # polars: a column of missing values only has no type of its own
         for kind in kinds
     )  # fmt: skip
     if not numeric:

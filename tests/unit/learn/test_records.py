@@ -19,8 +19,12 @@ ODD = [np.nan, np.inf, -np.inf, 1e308, -1e308, 5e-324, 0.0, -0.0, 2.0]
         [1.0, 2.0],
         np.zeros((2, 0)),
         np.zeros((2, 2, 2)),
-        [["a", "b"]],
+        np.array([["a", "b"]]),
         [[1, 2], [3]],
+        [[1, None], [3]],
+        [None, None],
+        [1.0, None],
+        [],
         np.array([[1, "x"]], dtype=object),
         np.array([[1j]]),
         pd.DataFrame({"a": ["x"]}),
@@ -36,7 +40,7 @@ def test_a_container_that_is_no_table_of_numbers_is_refused(X):
 
 def test_a_refusal_does_not_repeat_the_data():
     with pytest.raises(InvalidInput) as told:
-        matrix("X", [["secret", "b"]])
+        matrix("X", np.array([["secret", "b"]]))
     assert "secret" not in str(told.value)
 
 
@@ -48,6 +52,19 @@ def test_frames_give_the_same_rows_as_arrays():
         np.testing.assert_array_equal(matrix("X", frame), want)
     assert matrix("X", pd.DataFrame({"a": [True, False]})).tolist() == [[1.0], [0.0]]
     assert matrix("X", pl.DataFrame({"a": [True, False]})).tolist() == [[1.0], [0.0]]
+
+
+@pytest.mark.parametrize("odd", [None, "x", b"x", [1], pd.NA, 10**400, 1j, np.nan, {}])
+def test_an_odd_entry_of_a_list_is_missing_in_its_row_and_nowhere_else(odd):
+    """A list has no dtype of its own: a refusal, or another reading of the others, would tell of one entry."""
+    rows = [[2**53 + 1, 0.5], [odd, 1.0], (True, 3)]
+    found = matrix("X", rows)
+    assert np.isnan(found[1, 0])
+    np.testing.assert_array_equal(found[[0, 2]], matrix("X", [rows[0], rows[2]]))
+    whole = matrix("X", [rows[0], None, rows[2]])
+    np.testing.assert_array_equal(whole[[0, 2]], found[[0, 2]])
+    assert np.isnan(whole[1]).all()
+    assert len(given(rows, [0, 1, 0]).usable(1).rows) == 2
 
 
 @pytest.mark.parametrize(("y", "units"), [([1], None), ([1, 2, 3], None), ([[1, 2], [3, 4]], None), ([1, 2], ["a"])])
@@ -122,6 +139,7 @@ def test_no_entry_changes_how_another_target_is_read(one):
 
 
 def test_a_missing_entry_is_data_in_a_frame_of_any_numeric_type():
+    assert np.isnan(matrix("X", pl.DataFrame({"a": [None, None], "b": [1, 2]}))[:, 0]).all()
     for kind in (pl.Boolean, pl.Int64, pl.UInt8, pl.Float32):
         frame = pl.DataFrame({"a": pl.Series([1, None], dtype=pl.Int8).cast(kind), "b": [True, False]})
         assert np.isnan(matrix("X", frame)).tolist() == [[False, False], [True, False]]

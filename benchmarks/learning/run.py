@@ -1,6 +1,6 @@
 """Accuracy of private logistic regression on three public tables, beside diffprivlib on the same splits.
 
-    .venv/bin/python benchmarks/learning/run.py [--peers PYTHON] [--splits 12] [--data FOLDER]
+    .venv/bin/python benchmarks/learning/run.py [--peers PYTHON] [--splits 20] [--data FOLDER]
 
 All settings are the constructors' defaults; only what must be declared is (norm, classes, delta, most_rows). Results go
 to benchmarks/results/learning.md. Peers live in their own environment, .peers/learning, which is made on first use.
@@ -33,6 +33,8 @@ PEERS = ROOT / ".peers" / "learning"
 NEEDED = ["diffprivlib==0.6.6", "scikit-learn==1.7.2"]
 EPSILONS = (0.1, 1.0, 10.0)
 DELTA = 1e-6
+FIRST_SEED = 2_000
+"""Of the splits. Splits 0 to 19 and 1000 to 1019 have been looked at and are never used again."""
 MOST_ROWS = {"breast_cancer": 1_000, "digits": 2_000, "adult": 100_000}
 GOALS = {
     ("adult", DELTA): 0.840,
@@ -46,7 +48,7 @@ GOALS = {
 def splits(y: np.ndarray, count: int) -> np.ndarray:
     """Three quarters of each class, at random: the same for everybody."""
     masks = []
-    for seed in range(count):
+    for seed in range(FIRST_SEED, FIRST_SEED + count):
         random, mask = np.random.default_rng(seed), np.zeros(len(y), dtype=bool)
         for label in np.unique(y):
             places = random.permutation(np.flatnonzero(y == label))
@@ -94,9 +96,10 @@ def told(scores: list[float]) -> str:
 def page(rows: dict[str, dict[str, list[float]]], found: dict[str, list[float]], count: int, seconds: float) -> str:
     lines = [
         "# Private logistic regression", "",
-        f"Test accuracy, mean ± standard error over {count} splits (75/25, stratified), the same splits for everybody. Features in [-1, 1] by public bounds, "
-        "rows scaled to norm 1, everybody with an intercept. Ours with the constructor's defaults. The rules of noise in the objective (adult, and everything pure) were fixed before this was run. Those of gradient descent (breast_cancer and digits "
-        "with a delta) were changed three times after looking at these two tables: 100 steps instead of 30, centred rows, a step size that bounds the noise: read these rows as tuned. The rows were prepared otherwise at first, with a constant column inside the norm instead of an intercept. "
+        f"Test accuracy, mean ± standard error over {count} splits (75/25, stratified), the same splits for everybody. Features in [-1, 1] by public bounds, a constant column, "
+        "rows scaled to norm 1 (the preparation that was written down before anything was measured), everybody with the constructor's defaults. Ours are rules of public numbers and of what was released ([derived](../../docs/theory/objective-perturbation.md)). "
+        "Earlier rules of gradient descent (breast_cancer and digits with a delta) had been changed after looking at splits 0 to 19 of these tables, and cut rows so hard that coefficients came out 40 % too large. "
+        f"The present one was derived, tried on made-up data only, and frozen. One first run, on other splits and with rows without the constant column, was stopped when its breast_cancer figures were out (0.946 at epsilon 1); then this page was computed once, on splits {FIRST_SEED} and following. Tables of this kind had been seen before, so it is no blind trial. "
         f"The rows with delta = {DELTA:g} are a weaker promise than the pure ones, and diffprivlib 0.6.6 is pure: compare it with our pure rows. "
         "Written by `benchmarks/learning/run.py`; data are downloaded (pinned by hash) and not part of this repository.", "",
         "| data | who | epsilon 0.1 | 1 | 10 |", "|---|---|---|---|---|",
@@ -124,7 +127,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--peers", help="python of an environment with diffprivlib")
-    options.add_argument("--splits", type=int, default=12)
+    options.add_argument("--splits", type=int, default=20)
     options.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()))
     options.add_argument("--without-peers", action="store_true")
     asked = options.parse_args()

@@ -4,9 +4,9 @@ What a row adds to a step is cut to a length, rounded to a lattice and summed in
 exactly what is priced. It is computed by operations that see one row at a time, column by column: a matrix product may
 round a row differently when another one is gone.
 
-One more release comes first: the number of rows, their sum and their squared lengths, all noisy. The number sets the
-step size, as it is private. With an intercept, rows are centred at the noisy mean and cut to a length around what is
-then usual: what all rows have in common is the intercept's business, and noise is proportional to the longest row.
+One more release comes first: the number of rows, their sum and their squared lengths, all noisy. They set the step
+size and what a row may count for, as n is private. With an intercept, rows are centred at the noisy mean: what all rows
+have in common is the intercept's business, and noise is proportional to what a row may count for.
 """
 
 from __future__ import annotations
@@ -20,11 +20,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import expit, expm1
 
-from tallystick.accounting import check, losses
+from tallystick.accounting import losses
 from tallystick.accounting.calibrate import calibrate
-from tallystick.errors import InvalidInput
 from tallystick.learn.estimator import Answer, NoisePart
-from tallystick.learn.records import WITHIN, Array, Given, scaled
+from tallystick.learn.records import WITHIN, Array, Given
 from tallystick.mechanisms.exact.randomness import Source
 from tallystick.mechanisms.noise.gaussian import SMOOTHING, DiscreteGaussian
 
@@ -37,7 +36,9 @@ FIRST_SHARE = 0.1
 WEIGHTS = (math.sqrt(0.1), math.sqrt(0.8), math.sqrt(0.1))
 """Of number, sum and squares in the first release, so that a row's part of it is no longer than 1."""
 CONSTANT = 0.5
-"""The constant column of centred rows, which are cut to their root mean square, in units of that."""
+"""The constant column of centred rows, in units of their root mean square."""
+NOISY_SCORE = 0.25
+"""Cuts are widened until a usual row's score has this much noise: in log odds, a loss of less than 1/100 nat."""
 BITS = 30
 """The lattice is this much finer than the longest row's part of a sum."""
 SWING = 10.0
@@ -45,9 +46,24 @@ SWING = 10.0
 MOST_STEPS = 100_000
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Seen:
+    """What the first release told: noisy numbers, on which all that follows may depend."""
+
+    count: float
+    mean: Array
+    constant: float
+    usual: float
+    """Root mean square of the rows as they will be used, the constant column included."""
+    longest: float
+    """The same, with room for its noise."""
+    farthest: float
+    """No row can be longer."""
+
+
 @dataclass(frozen=True, slots=True)
 class NoisyDescent:
-    """``sigma``: the noise of a step in units of the longest gradient that counts, which is that of the first step."""
+    """``sigma``: the noise of a step in units of what one row may count for in it (``cut``)."""
 
     rows: Rows
     sigma: float
@@ -80,42 +96,58 @@ class NoisyDescent:
 
     def train(self, data: Given, source: Source) -> Answer:
         rows, places = self.rows.read(data)
-        count, mean, usual = self.first(rows, source)
-        longest, constant = self.rows.longest, self.rows.constant
+        seen = self.first(rows, source)
         if self.rows.intercept:
-            constant, longest = CONSTANT * usual, usual * math.hypot(1.0, CONSTANT)
-            centred = scaled(rows[:, :-1] - mean[:-1], usual)
-            rows = np.column_stack([centred, np.full(len(rows), constant)])
-        theta = self.descended(np.ascontiguousarray(rows.T), places, longest, count, source)
+            centred = rows[:, :-1] - seen.mean
+            rows = np.column_stack([centred, np.full(len(rows), seen.constant)])
+        theta = self.descended(np.ascontiguousarray(rows.T), places, seen, source)
         if self.rows.intercept:  # back to rows that are not centred, and to the constant they are released with
-            theta[:, -1] = (theta[:, -1] * constant - theta[:, :-1] @ mean[:-1]) / self.rows.constant
+            theta[:, -1] = (theta[:, -1] * seen.constant - theta[:, :-1] @ seen.mean) / self.rows.constant
         return {"theta": theta}
 
-    def first(self, rows: Array, source: Source) -> tuple[float, Array, float]:
-        """Noisy: how many rows, their mean, and their root mean square around it, each within what is possible."""
+    def first(self, rows: Array, source: Source) -> Seen:
+        """Noisy: how many rows, their mean and how long they are around it, each within what is possible."""
         norm, wide = self.rows.norm, self.sigma / math.sqrt(self.steps * FIRST_SHARE)
         features = [column / norm for column in rows.T[: len(rows.T) - self.rows.intercept]]
         squares = sum((column * column for column in features), np.zeros(len(rows)))
         parts = [np.full(len(rows), WEIGHTS[0]), *(WEIGHTS[1] * column for column in features), WEIGHTS[2] * squares]
         number, *sums, square = self.noisy_sums(parts, 1.0, wide, source)
         count = max(number / WEIGHTS[0], wide, 1.0)
+        if not self.rows.intercept:
+            return Seen(count, np.zeros(len(sums)), 0.0, *_lengths(square / WEIGHTS[2], count, wide, norm), norm)
         mean = np.array(sums) / (WEIGHTS[1] * count)
         mean /= max(1.0, float(np.linalg.norm(mean)))
-        usual = math.sqrt(min(1.0, max(square / (WEIGHTS[2] * count) - float(mean @ mean), 0.01)))
-        return count, np.append(mean, 0.0) * norm, usual * norm
+        # Around the noisy mean rows are longer than |mean|^2 tells, by twice its error.
+        off = 2.0 * len(sums) * (wide / (WEIGHTS[1] * count)) ** 2
+        around = square / WEIGHTS[2] - count * min(max(float(mean @ mean) - off, 0.0), 1.0)
+        usual, longest = _lengths(around, count, wide, norm)
+        constant, far = CONSTANT * usual, norm * (1.0 + float(np.linalg.norm(mean)))
+        across = math.hypot(1.0, CONSTANT)
+        return Seen(count, mean * norm, constant, usual * across, longest * across, math.hypot(far, constant))
 
-    def descended(
-        self, columns: Array, places: np.ndarray[Any, Any], longest: float, count: float, source: Source
-    ) -> Array:
+    def cut(self, seen: Seen, width: int) -> float:
+        """How much one row may count for in a step: as much as keeps the noise of a usual score at NOISY_SCORE.
+
+        At least the usual row's gradient of the first step, and no more than the longest that there can be, where
+        nothing is cut. Steps of 1/(n l^2/4), rows of usual length l and curvature near n l^2/(5 d) leave noise of
+        deviation sigma C sqrt(10 d)/(n l) in a score (docs/theory/objective-perturbation.md).
+        """
+        quiet = NOISY_SCORE * seen.count * seen.usual / (self.sigma * math.sqrt(10.0 * width))
+        most = (math.sqrt(2.0) if self.softmax else math.sqrt(self.outputs)) * seen.farthest * (1.0 + 2.0**-40)
+        return min(max(quiet, self.pull * seen.usual), most)
+
+    def descended(self, columns: Array, places: np.ndarray[Any, Any], seen: Seen, source: Source) -> Array:
         """Where the steps lead."""
         lengths = np.sqrt(sum((column * column for column in columns), np.zeros(columns.shape[1])))
         theta = np.zeros((self.outputs, len(columns)))
-        steepest = 1.0 / ((0.5 if self.softmax else 0.25) * longest**2 * count + self.ridge)
+        most = self.cut(seen, len(columns))
+        # The curvature of a sum is no more than that of its squared lengths, whose noise is counted too.
+        steepest = 1.0 / ((0.5 if self.softmax else 0.25) * seen.longest**2 * seen.count + self.ridge)
         # After all steps noise alone has moved theta, and with it a score, by about this much per unit of the rate.
-        noise = self.sigma * self.pull * longest**2 * math.sqrt(self.steps * len(columns))
+        noise = self.sigma * most * seen.usual * math.sqrt(self.steps * len(columns))
         rate = min(steepest, SWING / noise)
         for _ in range(self.steps):
-            gradient = self.noisy_gradient(columns, lengths, places, theta, longest, source)
+            gradient = self.noisy_gradient(columns, lengths, places, theta, most, source)
             theta -= rate * (gradient + self.ridge * theta)
         return theta
 
@@ -125,11 +157,10 @@ class NoisyDescent:
         lengths: Array,
         places: np.ndarray[Any, Any],
         theta: Array,
-        longest: float,
+        most: float,
         source: Source,
     ) -> Array:
-        """The sum of cut gradients with its noise."""
-        most = self.pull * longest
+        """The sum of gradients, each cut to ``most``, with its noise."""
         residuals = self.residuals(columns, places, theta)
         sizes = np.sqrt(sum((residual * residual for residual in residuals), np.zeros(len(lengths)))) * lengths
         cut = np.where(sizes > most * WITHIN, most * WITHIN / np.maximum(sizes, most * WITHIN), 1.0)
@@ -143,7 +174,7 @@ class NoisyDescent:
         points = [int(np.floor(part / step + 0.5).astype(np.int64).sum()) for part in parts]
         # One row: its part in lattice units, and what rounding adds to it.
         apart = math.ceil(longest / step + math.sqrt(len(points)) / 2.0) + 1
-        noise = _integer_law(sigma, apart).draw(len(points), source)
+        noise = integer_law(sigma, apart).draw(len(points), source)
         return np.array([float(point + int(extra)) for point, extra in zip(points, noise, strict=True)]) * step
 
     def residuals(self, columns: Array, places: np.ndarray[Any, Any], theta: Array) -> list[Array]:
@@ -159,7 +190,13 @@ class NoisyDescent:
         return [share / total - (places == place) for place, share in enumerate(each)]
 
 
-def _integer_law(sigma: float, longest: int) -> DiscreteGaussian:
+def _lengths(squares: float, count: float, wide: float, norm: float) -> tuple[float, float]:
+    """Root mean square of rows, and the same two deviations of noise up; squares in units of the norm's."""
+    room = 2.0 * wide / WEIGHTS[2]
+    return tuple(norm * math.sqrt(min(1.0, max(found / count, 0.01))) for found in (squares, squares + room))  # type: ignore[return-value]
+
+
+def integer_law(sigma: float, longest: int) -> DiscreteGaussian:
     """Integer noise that costs at most gaussian(sigma) for vectors that move by ``longest`` (laws.smooth_privacy)."""
     return DiscreteGaussian(math.sqrt((sigma * longest) ** 2 + float(SMOOTHING)) * (1.0 + 1e-12))
 
@@ -182,10 +219,7 @@ def _sigma(epsilon: float, delta: float, steps: int, units: int, adjacency: str)
 
 
 def plan(
-    rows: Rows, epsilon: float, delta: float, *, softmax: bool, steps: Any, ridge: float, units: int, adjacency: str
+    rows: Rows, epsilon: float, delta: float, *, softmax: bool, steps: int, ridge: float, units: int, adjacency: str
 ) -> NoisyDescent:
     """The recipe whose loss for a unit of that many rows meets (epsilon, delta)."""
-    number = check.count("steps", steps, least=1, most=MOST_STEPS)
-    if delta <= 0.0:
-        raise InvalidInput("delta", delta, 'a number above 0 for solver="noisy_gd"')
-    return NoisyDescent(rows, _sigma(epsilon, delta, number, units, adjacency), number, softmax, ridge, adjacency)
+    return NoisyDescent(rows, _sigma(epsilon, delta, steps, units, adjacency), steps, softmax, ridge, adjacency)

@@ -25,7 +25,7 @@ from tallystick.accounting.adjacency import Adjacency
 from tallystick.accounting.calibrate import calibrate
 from tallystick.accounting.leaves.objective import SMALLEST_SIGMA
 from tallystick.errors import InvalidInput
-from tallystick.learn import descent
+from tallystick.learn import descent, last_iterate
 from tallystick.learn.estimator import Answer, Estimator, NoisePart
 from tallystick.learn.minimise import Objective, SoftmaxObjective, reach, rounding
 from tallystick.learn.records import Array, Given, along, labelled, matrix, scaled
@@ -288,7 +288,7 @@ class LogisticRegression(ClassifierMixin, Estimator):  # type: ignore[misc]  # s
         self.rows_per_unit = rows_per_unit
         self.adjacency = adjacency
 
-    def _recipe(self) -> Perturbed | descent.NoisyDescent:
+    def _recipe(self) -> Perturbed | descent.NoisyDescent | last_iterate.LastIterate:
         epsilon, delta = check.positive("epsilon", self.epsilon), check.probability("delta", self.delta or 0.0)
         if delta >= 1.0 or epsilon > 100.0:
             raise InvalidInput("epsilon", self.epsilon, "a number up to 100, and a delta below 1")
@@ -299,23 +299,18 @@ class LogisticRegression(ClassifierMixin, Estimator):  # type: ignore[misc]  # s
         solver = self._solver(epsilon, delta, len(rows.classes))
         strength = check.nonnegative("regularization", self.regularization or 0.0)
         units = check.count("rows_per_unit", self.rows_per_unit, least=1, most=1000)
+        most = check.count("most_rows", self.most_rows, least=1, most=2**31)
         if solver == "noisy_gd":
             softmax = self._softmax(len(rows.classes), "softmax")
-            return descent.plan(
-                rows,
-                epsilon,
-                delta,
-                softmax=softmax,
-                steps=self.steps,
-                ridge=strength,
-                units=units,
-                adjacency=adjacency,
+            asked: Any = {"softmax": softmax, "ridge": strength, "units": units, "adjacency": adjacency}
+            asked["steps"] = check.count("steps", self.steps, least=1, most=descent.MOST_STEPS)
+            return last_iterate.plan(rows, epsilon, delta, **asked, most_rows=most) or descent.plan(
+                rows, epsilon, delta, **asked
             )
         softmax = self._softmax(len(rows.classes), "ovr")
         if softmax and (solver == "knorm" or units > 1 or adjacency != "add_remove"):
             allowed = 'multiclass="ovr" or solver="noisy_gd" for pure privacy, units of several rows or replaced rows'
             raise InvalidInput("multiclass", "softmax", allowed)
-        most = check.count("most_rows", self.most_rows, least=1, most=2**31)
         if solver == "knorm":
             whole = epsilon / (units * (1 if adjacency == "add_remove" else 2))
             sigma = rows.problems * (1.0 + SHARE) / whole * (1.0 + 1e-12)

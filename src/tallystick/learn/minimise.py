@@ -131,9 +131,13 @@ class Objective(Minimised):
 
     def gradient(self, theta: Array) -> tuple[Array, Array]:
         pull = expit(-(self.rows @ theta))
+        return self.pulled(theta, pull), pull
+
+    def pulled(self, theta: Array, pull: Array) -> Array:
+        """The gradient of rows that pull so much each."""
         width = self.rows.shape[1]
         blocks = (pull.reshape(-1, 1, BLOCK) @ self.rows.reshape(-1, BLOCK, width))[:, 0, :]
-        return self.ridge * theta + self.tilt - summed(blocks), pull
+        return self.ridge * theta + self.tilt - summed(blocks)
 
     def curvature(self, shares: Array) -> Array:
         return np.asarray((self.rows.T * (shares * (1.0 - shares))) @ self.rows)

@@ -1,4 +1,5 @@
-"""How large the noise of two mechanisms is for large n: covariances of Theorems 7.10 and 7.12, for planning.
+"""How large the noise of mechanisms is for large n: covariances of Theorems 7.10 and 7.12, and of noise that was added
+to an objective or to every step of a descent, to first order.
 
 They need the curvature of the loss, which is data: what is computed from private data here is not for release.
 """
@@ -44,14 +45,38 @@ def kng_covariance(inverse_hessian: Any, *, epsilon: float, sensitivity: float, 
     return _like(inverse_hessian, factor * sigma @ sigma.T)
 
 
+def minimiser_covariance(curvature: Any, *, ridge: float, variance: float) -> Any:
+    """Of the minimiser of an objective with noise of that variance per entry in its linear term: H^-1 variance H^-1.
+
+    >>> float(minimiser_covariance([[3.0]], ridge=1.0, variance=4.0)[0, 0])
+    0.25
+    """
+    inverse = np.linalg.inv(_square(curvature) + ridge * np.eye(len(curvature)))
+    return variance * inverse @ inverse.T
+
+
+def descent_covariance(curvature: Any, *, ridge: float, variance: float, rate: float, steps: int) -> Any:
+    """Of the last of ``steps`` gradient steps, each with noise of that variance per entry in the iterate.
+
+    theta <- (I - rate (H + ridge)) theta + noise, so the sum over k < steps of variance (I - rate (H + ridge))^2k.
+
+    >>> round(float(descent_covariance([[0.0]], ridge=0.0, variance=2.0, rate=0.1, steps=5)[0, 0]), 9)
+    10.0
+    """
+    values, vectors = np.linalg.eigh(_square(curvature))
+    kept = (1.0 - rate * (values + ridge)) ** 2
+    sums = np.array([sum(share**k for k in range(steps)) for share in kept.tolist()])
+    return variance * (vectors * sums) @ vectors.T
+
+
 def _square(value: Any) -> Any:
     allowed = "a number or a square matrix of finite numbers"
     try:
         table = np.atleast_2d(np.asarray(value, dtype=np.float64))
     except (TypeError, ValueError):
-        raise InvalidInput("inverse_hessian", value, allowed) from None
+        raise InvalidInput("matrix", value, allowed) from None
     if table.ndim != 2 or table.shape[0] != table.shape[1] or not np.isfinite(table).all():
-        raise InvalidInput("inverse_hessian", value, allowed)
+        raise InvalidInput("matrix", value, allowed)
     return table
 
 

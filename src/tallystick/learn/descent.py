@@ -12,7 +12,7 @@ have in common is the intercept's business, and noise is proportional to what a 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from scipy.special import expit, expm1
 
 from tallystick.accounting import losses
 from tallystick.accounting.calibrate import calibrate
+from tallystick.learn.asymptotics import descent_covariance
 from tallystick.learn.estimator import Answer, NoisePart
 from tallystick.learn.records import WITHIN, Array, Given
 from tallystick.mechanisms.exact.randomness import Source
@@ -100,10 +101,21 @@ class NoisyDescent:
         if self.rows.intercept:
             centred = rows[:, :-1] - seen.mean
             rows = np.column_stack([centred, np.full(len(rows), seen.constant)])
-        theta = self.descended(np.ascontiguousarray(rows.T), places, seen, source)
-        if self.rows.intercept:  # back to rows that are not centred, and to the constant they are released with
-            theta[:, -1] = (theta[:, -1] * seen.constant - theta[:, :-1] @ seen.mean) / self.rows.constant
-        return {"theta": theta}
+        rate, most = self.pace(seen, rows.shape[1])
+        theta = self.descended(np.ascontiguousarray(rows.T), places, rate, most, source)
+        back = np.eye(rows.shape[1])
+        if self.rows.intercept:  # to rows that are not centred, and to the constant they are released with
+            back[-1] = np.append(-seen.mean, seen.constant) / self.rows.constant
+        return {"theta": theta @ back.T, "rate": rate, "cut": most, "back": back}
+
+    def noise_covariance(self, curvature: Array, answer: Mapping[str, Any]) -> Array:
+        """Of the released columns, to first order, where their curvature is this: the centred ones' and back."""
+        back, rate = np.asarray(answer["back"]), float(answer["rate"])
+        variance = (rate * self.sigma * float(answer["cut"])) ** 2
+        ahead = descent_covariance(
+            back.T @ curvature @ back, ridge=self.ridge, variance=variance, rate=rate, steps=self.steps
+        )
+        return np.asarray(back @ ahead @ back.T)
 
     def first(self, rows: Array, source: Source) -> Seen:
         """Noisy: how many rows, their mean and how long they are around it, each within what is possible."""
@@ -136,16 +148,21 @@ class NoisyDescent:
         most = (math.sqrt(2.0) if self.softmax else math.sqrt(self.outputs)) * seen.farthest * (1.0 + 2.0**-40)
         return min(max(quiet, self.pull * seen.usual), most)
 
-    def descended(self, columns: Array, places: np.ndarray[Any, Any], seen: Seen, source: Source) -> Array:
-        """Where the steps lead."""
-        lengths = np.sqrt(sum((column * column for column in columns), np.zeros(columns.shape[1])))
-        theta = np.zeros((self.outputs, len(columns)))
-        most = self.cut(seen, len(columns))
+    def pace(self, seen: Seen, width: int) -> tuple[float, float]:
+        """The step size, and how much one row may count for in a step."""
+        most = self.cut(seen, width)
         # The curvature of a sum is no more than that of its squared lengths, whose noise is counted too.
         steepest = 1.0 / ((0.5 if self.softmax else 0.25) * seen.longest**2 * seen.count + self.ridge)
         # After all steps noise alone has moved theta, and with it a score, by about this much per unit of the rate.
-        noise = self.sigma * most * seen.usual * math.sqrt(self.steps * len(columns))
-        rate = min(steepest, SWING / noise)
+        noise = self.sigma * most * seen.usual * math.sqrt(self.steps * width)
+        return min(steepest, SWING / noise), most
+
+    def descended(
+        self, columns: Array, places: np.ndarray[Any, Any], rate: float, most: float, source: Source
+    ) -> Array:
+        """Where the steps lead."""
+        lengths = np.sqrt(sum((column * column for column in columns), np.zeros(columns.shape[1])))
+        theta = np.zeros((self.outputs, len(columns)))
         for _ in range(self.steps):
             gradient = self.noisy_gradient(columns, lengths, places, theta, most, source)
             theta -= rate * (gradient + self.ridge * theta)

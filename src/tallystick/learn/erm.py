@@ -25,7 +25,7 @@ from tallystick.accounting.adjacency import Adjacency, Protects
 from tallystick.errors import InvalidInput
 from tallystick.learn import cells
 from tallystick.learn.estimator import Answer, Estimator, NoisePart
-from tallystick.learn.records import Array, Given, along, matrix, numbers
+from tallystick.learn.records import Array, Given, along, numbers
 from tallystick.mechanisms.exact.randomness import Source
 from tallystick.mechanisms.inputs import budget
 
@@ -260,7 +260,5 @@ class ExponentialERM(Estimator):
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Predictions for rows, which are not clamped."""
-        rows = matrix("X", X)
-        if rows.shape[1] != self.n_features_in_:
-            raise InvalidInput("X", f"{rows.shape[1]} columns", f"{self.n_features_in_} columns, as in fit")
+        rows = self._like_fitted(X)
         return along(rows, self.coef_)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput, Refused, Unavailable
-from tallystick.learn.records import Given, given
+from tallystick.learn.records import Array, Given, given, matrix
 from tallystick.ledger.pay import LEASE, pay
 from tallystick.mechanisms.base import UnrecordedRelease, unrecorded
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
@@ -25,6 +25,7 @@ from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 try:
     from sklearn.base import BaseEstimator
     from sklearn.exceptions import DataConversionWarning
+    from sklearn.utils.validation import check_is_fitted
 except ImportError:
     raise Unavailable("estimators need scikit-learn; works: pip install 'tallystick[learn]'") from None
 
@@ -177,6 +178,18 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
                 stacklevel=3,
             )
 
+    def _like_fitted(self, X: Any) -> Array:
+        """Rows as wide as those of the fit."""
+        check_is_fitted(self, "coef_")
+        rows = matrix("X", X)
+        if rows.shape[1] != self.n_features_in_:
+            # The words are scikit-learn's own, which its checks look for.
+            told = (
+                f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} features"
+            )
+            raise InvalidInput("X", f"shape {rows.shape}", f"{told} as input")
+        return rows
+
     @staticmethod
     def _refuse_search() -> None:
         frame = sys._getframe(2)
@@ -184,6 +197,15 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             if frame.f_globals.get("__name__", "").startswith("sklearn.model_selection"):
                 raise Refused(SEARCH)
             frame = frame.f_back  # type: ignore[assignment]
+
+    @property
+    def covariance_(self) -> Any:
+        """Covariance of the coefficients, where what was released tells it; elsewhere refused with the way out."""
+        raise Refused(
+            "no covariance: it needs the curvature of the loss at these coefficients, a function of the rows that was "
+            "not released. Works: LinearRegression(method='gram'), which buys it; LogisticRegression's "
+            "noise_covariance(curvature) with a public one; erm_covariance and kng_covariance for planning"
+        )
 
     def score(self, X: Any, y: Any, **options: Any) -> Any:
         """Refused unless the data are public (``public=True``): a score of private data is a release."""

@@ -11,6 +11,7 @@ steps still contract. Softmax gradients are not cut. docs/theory/objective-pertu
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from tallystick.accounting import losses
 from tallystick.accounting.calibrate import calibrate
 from tallystick.accounting.iteration import gradient_step_lipschitz
 from tallystick.errors import InvalidInput
+from tallystick.learn.asymptotics import descent_covariance
 from tallystick.learn.descent import integer_law
 from tallystick.learn.estimator import Answer, NoisePart
 from tallystick.learn.minimise import UNIT, Minimised, Objective, SoftmaxObjective, padded, reach, rounding
@@ -142,6 +144,13 @@ class LastIterate:
         for _ in range(self.steps):
             theta = np.clip(self.stepped(objectives, theta) + law.draw(size, source), -most, most)
         return {"theta": (theta * step).reshape(self.rows.problems, width)}
+
+    def noise_covariance(self, curvature: Array, answer: Mapping[str, Any]) -> Array:
+        """Of the iterate's columns, to first order, where their curvature is this."""
+        width = len(curvature)
+        variance = self.law(width).variance * self.lattice**2
+        found = descent_covariance(curvature, ridge=self.ridge, variance=variance, rate=self.rate, steps=self.steps)
+        return np.asarray(found)
 
     def objectives(self, rows: Array, places: np.ndarray[Any, Any]) -> list[Minimised]:
         """One for all classes, or one per two-class problem."""

@@ -35,9 +35,10 @@ from sklearn.utils.validation import check_is_fitted
 from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.accounting.calibrate import calibrate
-from tallystick.errors import InvalidInput, Refused
+from tallystick.errors import InvalidInput
 from tallystick.learn.estimator import Answer, Estimator, NoisePart
-from tallystick.learn.records import WITHIN, Array, Given, along, matrix, numbers
+from tallystick.learn.records import WITHIN, Array, Given, along, numbers
+from tallystick.learn.scoring import goodness
 from tallystick.learn.statistics import Statistics, symmetric
 from tallystick.mechanisms.exact.lattice import lower_and_upper
 from tallystick.mechanisms.exact.randomness import Source
@@ -328,23 +329,20 @@ class LinearRegression(RegressorMixin, Estimator):  # type: ignore[misc]  # scik
 
     def predict(self, X: Any) -> Array:
         """The line at each row; free."""
-        check_is_fitted(self, "coef_")
-        rows = matrix("X", X)
-        if rows.shape[1] != self.n_features_in_:
-            name = type(self).__name__  # the words are scikit-learn's own, which its checks look for
-            raise InvalidInput(
-                "X", f"shape {rows.shape}", f"X has {rows.shape[1]} features, but {name} is expecting "
-                f"{self.n_features_in_} features as input"
-            )  # fmt: skip
+        rows = self._like_fitted(X)
         if not np.isfinite(rows).all():
             raise InvalidInput("X", "an array with NaN or infinity", "finite numbers")
         return along(rows, self.coef_) + self.intercept_
 
     def score(self, X: Any, y: Any, *, public: bool = False, **options: Any) -> float:
-        """R^2 on public data (``public=True``); on private data a score is a release, and is refused."""
-        if not public or options:
-            raise Refused(
-                "a score of private data is a release that nobody pays for. Works: score(X, y, public=True) where the "
-                "rows are public; method='gram' and intervals(), which come with the fit"
-            )
-        return float(RegressorMixin.score(self, X, y))
+        """R^2: plain on public data (``public=True``), else a release that is paid for.
+
+        ``score(X, y, account=..., why=..., epsilon=...)`` charges ``epsilon`` and answers from noisy sums, of targets
+        clamped to the declared bounds and residuals clamped to half their width.
+        """
+        if public and not options:
+            return float(RegressorMixin.score(self, X, y))
+        self._like_fitted(X)
+        if public:
+            options["public"] = True
+        return goodness(self, X, y, bounds=self._targets(), options=options)

@@ -26,10 +26,11 @@ from tallystick.accounting.calibrate import calibrate
 from tallystick.accounting.leaves.objective import SMALLEST_SIGMA
 from tallystick.errors import InvalidInput
 from tallystick.learn import descent, last_iterate
+from tallystick.learn.asymptotics import minimiser_covariance
 from tallystick.learn.estimator import Answer, Estimator, NoisePart
 from tallystick.learn.minimise import Objective, SoftmaxObjective, reach, rounding
 from tallystick.learn.records import Array, Given, along, labelled, matrix, scaled
-from tallystick.learn.scoring import Scored
+from tallystick.learn.scoring import accuracy
 from tallystick.mechanisms.exact.randomness import Source
 from tallystick.mechanisms.noise import add_gaussian
 from tallystick.mechanisms.noise.knorm import NORMAL_ERROR, add_knorm, near_normals
@@ -138,6 +139,14 @@ class Perturbed:
         hiding = self.hiding(width)
         theta = hiding.draw(hiding.prepare(np.concatenate(found), strict=False), source)
         return {"theta": np.asarray(theta).reshape(classes, width)}
+
+    def noise_covariance(self, curvature: Array, answer: Mapping[str, Any]) -> Array:
+        """Of the minimiser's columns, to first order, where their curvature is this."""
+        width, scale, hiding = len(curvature), self.sigma * self.rows.longest, self.hiding(len(curvature))
+        variance = scale**2 * (width + 1 if self.pure else 1)
+        hidden = hiding.variance(dimension=width) if self.pure else hiding.variance
+        found = minimiser_covariance(curvature, ridge=self.strength(width), variance=variance)
+        return np.asarray(found + hidden * np.eye(width))
 
     def noise(self, width: int, source: Source) -> Array:
         """Real noise of the exact law, told within ``noise_error``."""
@@ -348,6 +357,7 @@ class LogisticRegression(ClassifierMixin, Estimator):  # type: ignore[misc]  # s
         self._recipe().ready(data.width + bool(self.fit_intercept))
 
     def _keep(self, answer: Mapping[str, Any]) -> None:
+        self._answer = dict(answer)
         theta = np.asarray(answer["theta"], dtype=np.float64)
         self.classes_ = np.asarray(list(self.classes))
         constant = self._rows().constant
@@ -367,17 +377,29 @@ class LogisticRegression(ClassifierMixin, Estimator):  # type: ignore[misc]  # s
         scores: Array = along(scaled(rows, float(self.row_norm)), self.coef_.T) + self.intercept_
         return scores[:, 0] if len(self.coef_) == 1 else scores
 
-    def _like_fitted(self, X: Any) -> Array:
-        """Rows as wide as those of the fit."""
+    def noise_covariance(self, curvature: Any) -> Array:
+        """Covariance of coefficients and intercept (last) over the privacy noise alone, to first order; two classes.
+
+        ``curvature`` is sum of p (1 - p) x x' over the rows (x with a 1 last, where there is an intercept), p their
+        predicted probabilities. That of private rows is private: take public rows like them, or zeros for the largest
+        noise there can be. It says nothing about sampling, nor about the bias of a regularization.
+
+        >>> model = LogisticRegression(epsilon=1, delta=1e-6, row_norm=1, classes=[0, 1]).fit([[0.5]] * 9, [1] * 9)
+        >>> model.noise_covariance(np.zeros((2, 2))).shape
+        (2, 2)
+        """
         check_is_fitted(self, "coef_")
-        rows = matrix("X", X)
-        if rows.shape[1] != self.n_features_in_:
-            # The words are scikit-learn's own, which its checks look for.
-            told = (
-                f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} features"
-            )
-            raise InvalidInput("X", f"shape {rows.shape}", f"{told} as input")
-        return rows
+        size = self.n_features_in_ + bool(self.fit_intercept)
+        given = matrix("curvature", curvature)
+        if len(self.coef_) > 1:
+            raise InvalidInput("classes", len(self.classes_), "two: with more the noise of one class moves the others")
+        if given.shape != (size, size) or not np.isfinite(given).all() or np.linalg.eigvalsh(given)[0] < -1e-9:
+            raise InvalidInput("curvature", f"shape {given.shape}", f"a positive semi-definite {size} by {size} matrix")
+        units = np.ones(size)
+        if self.fit_intercept:
+            units[-1] = self._rows().constant  # released columns carry this constant instead of 1
+        scale = np.outer(units, units)
+        return self._recipe().noise_covariance(given * scale, self._answer) * scale
 
     def predict(self, X: Any) -> np.ndarray[Any, Any]:
         """The likeliest class of each row."""
@@ -407,7 +429,7 @@ class LogisticRegression(ClassifierMixin, Estimator):  # type: ignore[misc]  # s
         ``score(X, y, account=..., why=..., epsilon=...)`` charges ``epsilon`` and answers a noisy share.
         """
         self._like_fitted(X)
-        return Scored.of(self, X, y, rows_per_unit=self.rows_per_unit, public=public, options=options)
+        return accuracy(self, X, y, public=public, options=options)
 
 
 def _labels(classes: Any) -> tuple[Any, ...]:

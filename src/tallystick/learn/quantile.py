@@ -23,7 +23,7 @@ from tallystick.accounting import check, losses
 from tallystick.accounting.calibrate import calibrate
 from tallystick.errors import InvalidInput
 from tallystick.learn.estimator import Answer, Estimator, NoisePart
-from tallystick.learn.records import Array, Given, matrix, numbers, scaled
+from tallystick.learn.records import Array, Given, numbers, scaled
 from tallystick.mechanisms.exact.randomness import Source
 from tallystick.mechanisms.noise import add_gaussian
 from tallystick.mechanisms.noise.knorm import NORMAL_ERROR, near_normals
@@ -266,7 +266,5 @@ class QuantileRegression(Estimator):
 
     def predict(self, X: Any) -> Array:
         """The estimated quantile for rows, scaled down as in ``fit``."""
-        rows = matrix("X", X)
-        if rows.shape[1] != self.n_features_in_:
-            raise InvalidInput("X", f"{rows.shape[1]} columns", f"{self.n_features_in_} columns, as in fit")
+        rows = self._like_fitted(X)
         return np.asarray(scaled(rows, self.row_norm) @ self.coef_ + self.intercept_)

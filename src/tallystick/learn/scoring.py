@@ -1,26 +1,32 @@
-"""Accuracy of a classifier: free on public data, a paid release on private data."""
+"""Scores of fitted models: free on public data, a paid release of noisy sums on private data."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput, Refused
-from tallystick.learn.records import Array, Given, given, labelled
+from tallystick.learn.records import Array, Given, given, labelled, numbers
 from tallystick.ledger.pay import LEASE, pay
-from tallystick.mechanisms.noise import add_discrete_laplace
+from tallystick.mechanisms.noise import add_discrete_laplace, add_laplace
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
+    from tallystick.ledger.pay import Payable
     from tallystick.mechanisms.noise.additive import AdditiveNoise
 
 PRIVATE = (
     "a score of private data is a release, and nobody pays for it. Works: score(X, y, account=..., why=..., "
-    "epsilon=...), which answers a noisy share; or score(X, y, public=True) where the rows are public"
+    "epsilon=...), which answers from noisy sums; or score(X, y, public=True) where the rows are public"
 )
+BITS = 20
+"""A row's part of a sum is a whole multiple of 2^-20."""
 OPTIONS = ("account", "why", "key", "epsilon", "units")
 
 
@@ -59,28 +65,101 @@ class Scored:
         noisy = np.maximum(np.asarray(self.noise.release(counts), dtype=np.float64), 0.0)
         return float(noisy[0] / max(1.0, noisy.sum()))
 
-    @staticmethod
-    def of(model: Any, X: Any, y: Any, *, rows_per_unit: int, public: bool, options: dict[str, Any]) -> float:
-        """The accuracy, free or paid."""
-        if unknown := sorted(set(options) - set(OPTIONS)):
-            raise InvalidInput("score", unknown[0], "public=True, or account=, why=, epsilon=, key= and units=")
-        if public:
-            data = given(X, y)
-            if data.targets is None:
-                raise InvalidInput("y", None, "the true label of each row")
-            return float(np.mean(np.asarray(model.predict(data.rows)) == data.targets))
-        account, why, epsilon = (options.get(name) for name in ("account", "why", "epsilon"))
-        if account is None:
-            raise Refused(PRIVATE)
-        if why is None or epsilon is None:
-            raise InvalidInput("why" if why is None else "epsilon", None, "a reason and the price of the score")
-        data = given(X, y, options.get("units"))
-        if data.targets is None:
-            raise InvalidInput("y", None, "one label per row")
-        rows = check.count("rows_per_unit", rows_per_unit, least=1)
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fitted:
+    """How well a line fits: number, sum and sum of squares of the targets, and squared residuals, with Laplace noise.
+
+    Targets are clamped and measured from the middle of their bounds, in units that make them at most 1; a residual is
+    clamped to 1, half the width of the bounds. So a row moves each of the four sums by at most 1 (a replaced one the
+    sum by 2 and the number by 0), and every row is rounded to a lattice by itself.
+    """
+
+    model: Any
+    data: Given
+    noise: AdditiveNoise
+    rows_per_unit: int
+    bounds: tuple[float, float]
+    source: str = ""
+
+    @property
+    def privacy(self) -> PrivacyLoss:
+        """Of the four sums."""
+        return self.noise.privacy
+
+    @property
+    def request(self) -> str:
+        """The model as it was released, the bounds and the noise."""
+        line = [self.model.coef_.tolist(), self.model.intercept_]
+        return f"fit of {line} to targets in {self.bounds} with {self.noise!r}, {self.rows_per_unit} rows per unit"
+
+    def preflight(self) -> None:
+        """What is public was checked when the data were given."""
+
+    def draw(self) -> float:
+        """R^2 as the noisy sums tell it: at most 1, and finite."""
+        sums = np.asarray(self.noise.release(self.exact()), dtype=np.float64)
+        count, total, squares, residuals = sums[0], sums[1], sums[2], max(sums[3], 0.0)
+        spread = squares - total * total / max(count, 1.0)
+        return float(1.0 - residuals / max(spread, math.sqrt(self.noise.variance)))
+
+    def exact(self) -> list[Fraction]:
+        """The four sums, without any rounding but that of each row."""
+        usable, (low, high) = self.data.usable(self.rows_per_unit), self.bounds
+        assert usable.targets is not None
+        targets = numbers(usable.targets, low, high)
+        known = ~np.isnan(targets)
+        middle, reach = low / 2.0 + high / 2.0, (high - low) / 2.0 * (1.0 + 2.0**-40)
+        there = (targets[known] - middle) / reach
+        with np.errstate(all="ignore"):  # a row may be as long as doubles are; what is no number is as wrong as can be
+            off = there - (self.model.predict(usable.rows[known]) - middle) / reach
+        off = np.where(np.isnan(off), 1.0, np.clip(off, -1.0, 1.0))
+        columns = (np.ones(len(there)), there, there * there, off * off)
+        return [Fraction(int(np.trunc(column * 2.0**BITS).astype(np.int64).sum()), 1 << BITS) for column in columns]
+
+
+def accuracy(model: Any, X: Any, y: Any, *, public: bool, options: dict[str, Any]) -> float:
+    """The share of right answers of a classifier, free or paid."""
+    if public:
+        data = _labelled(X, y, options)
+        return float(np.mean(np.asarray(model.predict(data.rows)) == data.targets))
+    rows = check.count("rows_per_unit", model.rows_per_unit, least=1)
+
+    def release(data: Given, epsilon: float) -> Scored:
         noise = add_discrete_laplace(epsilon=epsilon, sensitivity=rows, dimension=2, changed=2)
-        release = Scored(model, data, noise, rows)
-        return float(pay(release, account, why=why, key=options.get("key"), lease=LEASE).answer)
+        return Scored(model, data, noise, rows)
+
+    return _paid(release, X, y, options)
+
+
+def goodness(model: Any, X: Any, y: Any, *, bounds: tuple[float, float], options: dict[str, Any]) -> float:
+    """R^2 of a line on private data, paid for."""
+    rows, adjacency = check.count("rows_per_unit", model.rows_per_unit, least=1), model.adjacency
+
+    def release(data: Given, epsilon: float) -> Fitted:
+        noise = add_laplace(epsilon=epsilon, sensitivity=4 * rows, dimension=4, adjacency=adjacency)
+        return Fitted(model, data, noise, rows, bounds)
+
+    return _paid(release, X, y, options)
+
+
+def _labelled(X: Any, y: Any, options: dict[str, Any]) -> Given:
+    if unknown := sorted(set(options) - set(OPTIONS)):
+        raise InvalidInput("score", unknown[0], "public=True, or account=, why=, epsilon=, key= and units=")
+    data = given(X, y, options.get("units"))
+    if data.targets is None:
+        raise InvalidInput("y", None, "one target per row")
+    return data
+
+
+def _paid(release: Callable[[Given, float], Payable], X: Any, y: Any, options: dict[str, Any]) -> float:
+    data = _labelled(X, y, options)
+    account, why, epsilon = (options.get(name) for name in ("account", "why", "epsilon"))
+    if account is None:
+        raise Refused(PRIVATE)
+    if why is None or epsilon is None:
+        raise InvalidInput("why" if why is None else "epsilon", None, "a reason and the price of the score")
+    return float(pay(release(data, epsilon), account, why=why, key=options.get("key"), lease=LEASE).answer)
 
 
 def _predicted(model: Any, rows: Array) -> np.ndarray[Any, Any]:

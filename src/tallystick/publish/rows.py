@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from tallystick.errors import InvalidInput, Unavailable
+from tallystick.errors import InvalidInput
 from tallystick.learn.records import Given
 from tallystick.ledger.chain import digest
 from tallystick.ledger.filters import Amount
 from tallystick.ledger.pay import Paid, pay
-from tallystick.mechanisms.exact.randomness import SYSTEM
+from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 from tallystick.publish.models import Regression, bounded
 from tallystick.tables import run
 from tallystick.tables.expressions import Expression, col, when
@@ -42,10 +42,8 @@ if TYPE_CHECKING:
     from tallystick.tables.table import Table
 
 FORMAT = "tallystick/logistic-model/1"
-MOST_ROWS = 10**8
-"""How many rows there are is private and must not matter, so this is more than a machine can be handed. Beyond it the
-solvers "objective" and "knorm" certify nothing: the fit fails as any does after its charge, and the data are closed.
-"""
+SLOTS = 2**27
+"""Solvers that minimise certify up to so many rows, and how many there are is private: see ``thinned``."""
 MOST_CLASSES = 32
 
 
@@ -67,7 +65,7 @@ class Classification:
         from tallystick.learn import LogisticRegression
 
         return LogisticRegression(
-            row_norm=math.sqrt(len(self.features)), classes=list(range(len(self.labels))), most_rows=MOST_ROWS,
+            row_norm=math.sqrt(len(self.features)), classes=list(range(len(self.labels))), most_rows=SLOTS,
             rows_per_unit=self._rows_per_unit, adjacency=self.table.adjacency.value,
             epsilon=self.epsilon, delta=self.delta, solver=self.solver,
         )  # fmt: skip
@@ -201,18 +199,31 @@ class RowsFit:
 
     def draw(self) -> dict[str, Any]:
         """The model."""
-        data, most = self.data(), self.asked.model().rows_per_unit
-        return self.recipe.train(data.usable(most), SYSTEM)
+        usable = self.data().usable(self.asked.model().rows_per_unit)
+        return self.recipe.train(thinned(usable, SYSTEM) if hasattr(self.recipe, "most_rows") else usable, SYSTEM)
 
     def data(self) -> Given:
         """The rows, in an order that one person's rows have whoever else is there."""
         units, columns = run.rows(self.plan)
         numbers = np.array(columns, dtype=np.float64).reshape(len(columns), -1)
-        if numbers.shape[1] > MOST_ROWS:
-            raise Unavailable("more rows than a fit can be certified for")  # told to nobody: see ledger.pay
         order = np.lexsort(numbers[::-1])
         rows, targets = 2.0 * numbers[:-1, order].T - 1.0, numbers[-1, order]
         return Given(rows, targets, None if units is None else [units[i] for i in order])
+
+
+def thinned(data: Given, source: Source, slots: int = SLOTS) -> Given:
+    """At most ``slots`` rows, whatever there was: every row draws a slot, and one that two rows drew keeps neither.
+
+    So no fit fails, or reads on, because there are too many rows. It is free: given all draws, which look at no data, a
+    row more fills its slot or empties it, so what is kept differs by one row, too, and a mixture of pairs over one law
+    of draws is no easier to tell than the worst pair. (Keeping the first row of a slot, or the first ``slots`` rows,
+    would let another row in when one goes: two rows.) A million rows lose 7 of 1,000, at random.
+    """
+    drawn = source.words(len(data.rows)) % np.uint64(slots)
+    _, place, count = np.unique(drawn, return_inverse=True, return_counts=True)
+    alone = count[place] == 1
+    assert data.targets is not None
+    return Given(data.rows[alone], data.targets[alone], None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,7 @@ def test_the_same_key_for_another_recipe_is_refused(account):
         Counter(scale=2.0).fit(X, y, account=account, why="a count", key="k")
 
 
-@pytest.mark.parametrize("bad", [{"X": [["a"]], "y": [0]}, {"X": X, "y": [0]}, {"X": X, "y": None}])
+@pytest.mark.parametrize("bad", [{"X": np.array([["a"]]), "y": [0]}, {"X": X, "y": [0]}, {"X": X, "y": None}])
 def test_bad_containers_cost_nothing(account, bad):
     with pytest.raises(InvalidInput):
         Counter().fit(bad["X"], bad["y"], account=account, why="x")

@@ -15,6 +15,7 @@ from sklearn.utils.estimator_checks import check_estimator
 import tallystick as ts
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput, Refused
+from tallystick.learn import scoring
 from tallystick.learn.linear import LinearRegression, Sums, sensitivity
 from tallystick.learn.records import given, numbers
 from tallystick.learn.statistics import Statistics
@@ -402,7 +403,7 @@ def test_bad_parameters_are_refused_before_the_charge(account, bad):
 def test_bad_containers_are_refused_before_the_charge(account):
     model = LinearRegression(1.0, delta=1e-6, row_norm=1, target_bound=1)
     for rows, targets in (
-        ([["a"]], [1.0]),
+        (np.array([["a"]]), [1.0]),
         ([[1.0]], np.array(["a"])),
         ([[1.0]], [1.0, 2.0]),
         ([[1.0]], None),
@@ -418,6 +419,58 @@ def test_bad_containers_are_refused_before_the_charge(account):
         model.predict([[math.nan]])
     with pytest.raises(Refused, match="public"):
         model.score([[1.0]], [1.0])
+
+
+# ---- a score of private data is a release ----
+
+
+def scored(model, rows, targets, units=None, epsilon=1.0):
+    noise = ts.noise.add_laplace(epsilon=epsilon, sensitivity=4 * model.rows_per_unit, dimension=4)
+    return scoring.Fitted(model, given(rows, targets, units), noise, model.rows_per_unit, model._targets())
+
+
+@pytest.mark.parametrize("features", [1, 3])
+def test_one_row_moves_the_sums_of_a_score_by_what_is_priced_and_half_is_caught(features):
+    model = LinearRegression(1.0, delta=1e-6, row_norm=1, target_bounds=(-2, 3)).fit(np.ones((9, features)), np.ones(9))
+    random, most, replaced = np.random.default_rng(4), 0.0, 0.0
+    wide = random.normal(size=(60, features)) * 10.0 ** random.integers(-2, 300, (60, 1))
+    targets = random.choice([-2.0, 3.0, 0.1, 1e9, -np.inf], 60)
+    whole = scored(model, wide, targets).exact()
+    for gone in range(60):
+        stay = np.arange(60) != gone
+        fewer = scored(model, wide[stay], targets[stay]).exact()
+        most = max(most, norm_of("laplace", [a - b for a, b in zip(whole, fewer, strict=True)]))
+        other = np.where(stay[:, None], wide, -wide), np.where(stay, targets, -targets)
+        swapped = scored(model, *other).exact()
+        replaced = max(replaced, norm_of("laplace", [a - b for a, b in zip(whole, swapped, strict=True)]))
+    assert 2.0 < most <= 4.0
+    assert replaced <= 4.0
+    # every log ratio of Laplace noise is the distance over the scale, so half the noise would exceed the price
+    assert most / (4.0 / 2.0) > 1.0
+
+
+def test_a_score_of_private_data_is_paid_for_and_close_to_the_truth(line, tmp_path):
+    rows, targets = line
+    model = LinearRegression(2.0, delta=1e-6, row_norm=1.5, target_bounds=(-2, 3)).fit(rows, targets)
+    with ts.Ledger(tmp_path / "budget.db") as ledger:
+        account = ledger.open("clinic", budget=ts.pure_dp(epsilon=2), unit="patient")
+        with pytest.raises(Refused, match="release"):
+            model.score(rows, targets)
+        with pytest.raises(InvalidInput, match="epsilon"):
+            model.score(rows, targets, account=account, why="how good")
+        with pytest.raises(InvalidInput, match="score"):
+            model.score(rows, targets, public=True, epsilon=1)
+        with pytest.raises(InvalidInput, match="features"):
+            model.score(rows[:, :1], targets, account=account, why="how good", epsilon=0.5)
+        found = model.score(rows, targets, account=account, why="how good", epsilon=0.5, key="s")
+        assert found == pytest.approx(model.score(rows, targets, public=True), abs=0.02)
+        assert model.score(rows[:3], targets[:3], account=account, why="how good", epsilon=0.5, key="s") == found
+        with pytest.raises(ts.errors.TallystickError):  # the same key, another price
+            model.score(rows, targets, account=account, why="how good", epsilon=0.6, key="s")
+        assert len(list(account.history())) == 1
+        odd = model.score([[np.nan, 1], None, [1e308, -1e308]], [1, 2, None], account=account, why="odd", epsilon=0.5)
+        assert math.isfinite(odd)
+        assert odd <= 1.0
 
 
 PUBLIC = {  # why each of scikit-learn's checks cannot hold here

@@ -433,3 +433,33 @@ def test_noisy_descent_finds_the_coefficients_where_there_are_enough_rows():
         wide = rows if intercept else np.column_stack([rows, np.ones(20_000)]) / 2
         found = theta(model, wide, labels.astype(int))[0] * ([1, 1, 1, 3**0.5] if intercept else 0.5)
         assert found == pytest.approx([2.0, -1.0, 0.5, 0.7], abs=0.2)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"delta": 1e-6, "solver": "objective"},
+        {},
+        {"delta": 1e-6, "solver": "noisy_gd"},
+        {"delta": 1e-6, "solver": "noisy_gd", "regularization": 100.0, "most_rows": 3000},
+    ],
+)
+def test_the_noise_covariance_is_that_of_many_fits(options):
+    random = np.random.default_rng(9)
+    rows = random.uniform(-1, 1, (3000, 2))
+    labels = (random.random(3000) < 1 / (1 + np.exp(-(rows @ [1.0, -0.5] + 0.3)))).astype(int)
+    model = LogisticRegression(2.0, **{"row_norm": 2**0.5, "classes": [0, 1], **options})
+    fits = [clone(model).fit(rows, labels) for _ in range(120)]
+    found = np.array([np.append(fit.coef_[0], fit.intercept_) for fit in fits])
+    share = fits[0].predict_proba(rows)[:, 1]
+    wide = np.column_stack([rows, np.ones(3000)])
+    curvature = (wide.T * (share * (1 - share))) @ wide
+    told = np.mean([np.diag(fit.noise_covariance(curvature)) for fit in fits], axis=0)
+    assert np.sqrt(found.var(axis=0) / told) == pytest.approx(np.ones(3), abs=0.25)
+    largest = np.diag(fits[0].noise_covariance(np.zeros((3, 3))))
+    assert (largest >= told).all()
+    with pytest.raises(Refused, match="curvature"):
+        _ = fits[0].covariance_
+    for bad in (np.zeros((2, 2)), -np.eye(3), np.full((3, 3), np.nan), "x"):
+        with pytest.raises(InvalidInput):
+            fits[0].noise_covariance(bad)

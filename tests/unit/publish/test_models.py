@@ -12,6 +12,7 @@ import pytest
 import tallystick as ts
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput
+from tallystick.learn.records import Given
 from tallystick.mechanisms.exact.randomness import SYSTEM
 from tallystick.publish import rows
 from tallystick.publish.models import LinearModel
@@ -263,13 +264,53 @@ def test_the_price_is_about_the_whole_person():
 
 
 def test_a_fit_that_fails_after_its_charge_says_nothing_and_closes_the_data(run, ill, monkeypatch):
+    def fails(*given):
+        raise ValueError("age 37")
+
     assert run(*ADD_ILL).code == 0
-    monkeypatch.setattr(rows, "MOST_ROWS", 10)
+    monkeypatch.setattr(rows.RowsFit, "data", fails)
     broken = run(*LOGISTIC, "--delta", "1e-6")
     assert broken.code == 9
-    assert "certified" not in broken.out + broken.errors
-    monkeypatch.setattr(rows, "MOST_ROWS", 10**8)
+    assert "age 37" not in broken.out + broken.errors
+    monkeypatch.undo()
+    monkeypatch.chdir(ill)
     assert run(*LOGISTIC, "--delta", "1e-6", "--key", "another").code == 4
+
+
+def test_more_rows_than_can_be_certified_are_thinned_and_never_fail(run, ill, monkeypatch):
+    monkeypatch.setattr(rows.thinned, "__defaults__", (1 << 11,))  # 4,000 rows: most slots are drawn twice
+    assert run(*ADD_ILL).code == 0
+    for words in ([], ["--delta", "1e-6", "--solver", "objective"]):
+        made = run(*LOGISTIC, *words, "--json")
+        assert made.code == 0, made.errors
+
+
+class Drawn:
+    """A source that gives the slots it was told."""
+
+    def __init__(self, slots):
+        self.slots = slots
+
+    def words(self, count):
+        return np.array(self.slots[:count], dtype=np.uint64)
+
+
+def test_thinned_rows_are_few_and_one_row_more_changes_one_row():
+    random = np.random.default_rng(0)
+    values = random.normal(size=(40, 2))
+    for slots in (1, 7, 30, 10**6):
+        drawn = random.integers(0, 2**60, 40)
+        kept = []
+        for gone in (None, *range(40)):
+            stay = np.arange(40) != gone
+            data = Given(values[stay], np.arange(40)[stay], None)
+            found = rows.thinned(data, Drawn(drawn[stay]), slots)
+            assert len(found.rows) <= slots
+            kept.append(set(found.targets.tolist()))
+        assert all(len(kept[0] ^ other) <= 1 for other in kept[1:])
+    # A twin that keeps the first five rows lets another one in when one goes.
+    first = [set(np.flatnonzero(stay)[:5].tolist()) for stay in (np.arange(9) >= 0, np.arange(9) > 0)]
+    assert len(first[0] ^ first[1]) == 2
 
 
 def test_a_fit_that_a_block_pays_for_reads_the_rows_of_the_block_only(tmp_path):

@@ -28,7 +28,7 @@ LIMIT = 2**17
 """Largest number of joint outcomes that are listed."""
 
 LIMIT_BESIDE_GAUSSIAN = 2**13
-"""The same beside a Gaussian, where each costs two error functions a look."""
+"""The same beside a Gaussian, where each costs two error functions per read-out."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -374,7 +374,7 @@ SMALL_LATTICE = 2**15
 """Points of a lattice that are always listed rather than integrated."""
 
 FAR_FROM_ZERO = 8.0
-"""A law so many of its widths above zero is not put on a grid that reaches down to it."""
+"""A law this many of its own widths above zero is not put on a grid that reaches down to zero."""
 
 TOLERANCE = 1e-6
 """Relative width of epsilon that the grid engine refines to by default."""

@@ -45,7 +45,7 @@ class Limit(NamedTuple):
 
 
 class End(NamedTuple):
-    """Where a law of losses ends: no more mass than this gives everything away, and no other loss is larger."""
+    """Where a law of losses ends: at most this mass gives everything away, and no other loss is larger than this."""
 
     mass: Fraction
     loss: float

@@ -57,7 +57,7 @@ class FitPlan:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> FitPlan:
-        """The fit that ``to_json`` wrote; its parameters are checked as anybody's."""
+        """The fit that ``to_json`` wrote; its parameters are checked like any others."""
         names = {"format", "estimator", "parameters", "columns", "rows"}
         if set(data) != names or data["format"] != FORMAT or _estimator(data["estimator"]) is None:
             raise InvalidInput("fit", sorted(data), PUBLIC)

@@ -196,7 +196,7 @@ def _meet(transaction: Transaction, charge: ChargeRow, request: Request, at: int
 
 
 def spend(transaction: Transaction, line: Line) -> None:
-    """Grow one account and the accounts above it, or raise what the denied caller is told."""
+    """Grow one account and the accounts above it, or raise the denial."""
     own0, own1, more0, more1 = line.a0, line.a1, line.a0, line.a1
     for account_id, parent_id, partition in line.path:
         before = transaction.row("used", account_id) if partition is not None else None

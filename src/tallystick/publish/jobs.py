@@ -37,7 +37,7 @@ class Job:
     out: Path | None
     card: Path | None
     reader: Callable[[Release], LinearModel] | None = None
-    """What the table is read as, where it is a model's sums."""
+    """How the table is read where it holds the sums of a model."""
 
     @property
     def name(self) -> str:

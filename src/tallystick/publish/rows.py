@@ -203,7 +203,7 @@ class RowsFit:
         return self.recipe.train(thinned(usable, SYSTEM) if hasattr(self.recipe, "most_rows") else usable, SYSTEM)
 
     def data(self) -> Given:
-        """The rows, in an order that one person's rows have whoever else is there."""
+        """The rows; the order of one person's rows does not depend on who else is there."""
         units, columns = run.rows(self.plan)
         numbers = np.array(columns, dtype=np.float64).reshape(len(columns), -1)
         order = np.lexsort(numbers[::-1])

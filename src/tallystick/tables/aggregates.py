@@ -244,7 +244,7 @@ class Measure(ABC):
 
 
 def measure_from_data(data: Any) -> Measure:
-    """The measure that ``to_data`` wrote; its numbers are checked when it is asked of a table, like everybody's."""
+    """The measure that ``to_data`` wrote; its numbers are checked, like any others, when it is asked of a table."""
     from tallystick.tables import measures  # noqa: F401  (it sees to it that all are defined)
 
     try:

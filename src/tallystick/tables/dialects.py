@@ -87,7 +87,7 @@ _TYPES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """One dialect. Subclasses say what they say differently."""
+    """One dialect. A subclass overrides what its dialect says differently."""
 
     name: ClassVar[str]
     hexadecimal: ClassVar[str] = "0x"

@@ -282,7 +282,7 @@ def noisy(plan: Plan, exact: Exact, source: Source) -> dict[str, Any]:
 def shown_groups(plan: Plan, units: Integers, keys: list[tuple[Any, ...]]) -> list[int]:
     """Groups whose noisy number of units reaches the threshold, in the order of their keys.
 
-    No more than fit in a stored answer: the noisiest-largest ones then, which is a function of noisy numbers and keys.
+    No more than fit in a stored answer: then the largest, decided by noisy numbers and keys alone.
     """
     assert plan.threshold is not None
     above = sorted(np.flatnonzero(units >= plan.threshold).tolist(), key=lambda i: keys[i])

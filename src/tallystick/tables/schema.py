@@ -113,7 +113,7 @@ def all_different(names: Iterable[str]) -> bool:
 
 
 def family(engine_type: str) -> str:
-    """The type of ours that an engine's type belongs to.
+    """Our type for a type of an engine.
 
     >>> family("DECIMAL(18,3)"), family("VARCHAR"), family("STRUCT(a INTEGER)")
     ('number', 'text', 'unsupported')

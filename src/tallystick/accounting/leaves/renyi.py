@@ -26,7 +26,7 @@ LARGEST_ORDER = 1e9
 
 
 def log_delta(log_mgf: Array, theta: Array) -> Array:
-    """log of delta at epsilon 0, of every order apart: K(theta) + theta log theta - (1 + theta) log(1 + theta).
+    """log of delta at epsilon 0, for each order by itself: K(theta) + theta log theta - (1 + theta) log(1 + theta).
 
     (Canonne, Kamath, Steinke 2020, Proposition 12, with theta = order - 1; ``theta epsilon`` is taken off for others.)
     """

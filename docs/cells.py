@@ -32,6 +32,7 @@ LEAVES: dict[str, Make] = {
     "discrete_laplace": lambda who: ts.discrete_laplace(scale=2, adjacency=who),
     "randomized_response": lambda who: ts.randomized_response(epsilon=1, choices=3, adjacency=who),
     "exponential": lambda who: ts.exponential(epsilon=1, adjacency=who),
+    "not_private": lambda who: ts.not_private(why="names", adjacency=who),
     "zcdp": lambda who: ts.zcdp(rho=0.5, adjacency=who),
     "renyi_dp": lambda who: ts.renyi_dp({2: 1, 8: 4}, adjacency=who),
     "from_tradeoff": lambda who: ts.from_tradeoff([(0, 1), (0.25, 0.25), (1, 0)], adjacency=who),
@@ -39,6 +40,7 @@ LEAVES: dict[str, Make] = {
     "discrete_pair": lambda who: ts.discrete_pair([0.75, 0.25], [0.5, 0.5], adjacency=who),
     "objective_perturbation": lambda who: _known_added(ts.objective_perturbation(sigma=1, ridge=1), who),
     "shift_walk": lambda who: ts.shift_walk(tail=4, steps=9, contraction=0.9, sigma=2, adjacency=who),
+    "correlated": lambda who: ts.correlated(sigma=2, steps=8, coefficients=[1, 0.5], adjacency=who),
     "last_iterate": lambda who: ts.last_iterate(steps=9, contraction=0.9, sigma=2, adjacency=who),
 }
 HERE, THERE = "add_remove", "replace"
@@ -87,7 +89,9 @@ PAIRS: dict[str, tuple[str, str]] = {
         "the hull of bounded range above, a pair with that range below ([bounded range](bounded-range.md))",
     ),
     "Zcdp": ("r", "a Renyi curve: conversions above ([zCDP](zcdp-to-dp.md), [Renyi](rdp-to-dp.md)), nothing below"),
+    "ZcdpOffset": ("r", ""),
     "RenyiDp": ("r", ""),
+    "NotPrivate": ("f", ""),
     "Tradeoff": ("t", "a polygon: chords above, tangents below (Polygons, 1 to 4)"),
     "Profile": ("t", ""),
     "ObjectivePerturbation": (
@@ -99,6 +103,10 @@ PAIRS: dict[str, tuple[str, str]] = {
         "N(mu, 1) against N(0, 1), mu by the shift walk, rounded up ([last iterate](last-iterate.md))",
     ),
     "ShiftWalk": ("i", ""),
+    "Correlated": (
+        "d",
+        "N(mu, 1) against N(0, 1), mu over all patterns of taking part ([correlated](correlated-noise.md))",
+    ),
     "Sampled": ("s", "mixtures of both laws of what is sampled ([Poisson sampling](poisson-sampling.md), Regimes)"),
     "Truncated": (
         "c",

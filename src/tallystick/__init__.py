@@ -21,6 +21,7 @@ _HOMES = {
     "Bounds": "accounting.bounds",
     "PrivacyLoss": "accounting.loss",
     "approx_dp": "accounting.losses",
+    "correlated": "accounting.losses",
     "cyclic": "accounting.losses",
     "discrete_gaussian": "accounting.losses",
     "discrete_laplace": "accounting.losses",
@@ -34,6 +35,7 @@ _HOMES = {
     "laplace": "accounting.losses",
     "last_iterate": "accounting.losses",
     "no_loss": "accounting.losses",
+    "not_private": "accounting.losses",
     "objective_perturbation": "accounting.losses",
     "poisson": "accounting.losses",
     "pure_dp": "accounting.losses",
@@ -89,6 +91,7 @@ if TYPE_CHECKING:
     from tallystick.accounting.calibrate import calibrate as calibrate
     from tallystick.accounting.loss import PrivacyLoss as PrivacyLoss
     from tallystick.accounting.losses import approx_dp as approx_dp
+    from tallystick.accounting.losses import correlated as correlated
     from tallystick.accounting.losses import cyclic as cyclic
     from tallystick.accounting.losses import discrete_gaussian as discrete_gaussian
     from tallystick.accounting.losses import discrete_laplace as discrete_laplace
@@ -102,6 +105,7 @@ if TYPE_CHECKING:
     from tallystick.accounting.losses import laplace as laplace
     from tallystick.accounting.losses import last_iterate as last_iterate
     from tallystick.accounting.losses import no_loss as no_loss
+    from tallystick.accounting.losses import not_private as not_private
     from tallystick.accounting.losses import objective_perturbation as objective_perturbation
     from tallystick.accounting.losses import poisson as poisson
     from tallystick.accounting.losses import pure_dp as pure_dp

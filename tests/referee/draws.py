@@ -127,6 +127,11 @@ def randomized_response(rng: random.Random, wild: bool, replaced: bool | None) -
 def zcdp(rng: random.Random, wild: bool, replaced: bool | None) -> Expression:
     rho = rng.choice([1e-12, 1e6, 1e-4, 50.0]) if wild else spread(rng, 1e-3, 3)
     delta = a_delta(rng, wild) if often(rng, 0.3) else 0.0
+    if often(rng, 0.3):
+        offset = rng.choice([1e-12, 50.0, 1e6]) if wild else spread(rng, 1e-2, 2)
+        return leaf(
+            "zcdp", rho=rho if often(rng, 0.8) else 0.0, delta=min(delta, 0.999), offset=offset, replaced=replaced
+        )
     return leaf("zcdp", rho=rho, delta=min(delta, 0.999), replaced=replaced)
 
 
@@ -160,6 +165,25 @@ def shift_walk(rng: random.Random, wild: bool, replaced: bool | None) -> Express
         "shift_walk", tail=rng.randint(1, steps - 1), steps=steps, contraction=contraction, sigma=a_scale(rng, wild),
         diameter=rng.choice([None, 0.5, 2.0, 1e9 if wild else 4.0]), replaced=replaced,
     )  # fmt: skip
+
+
+def correlated(rng: random.Random, wild: bool, replaced: bool | None) -> Expression:
+    """Few steps, so that every pattern of taking part can be listed."""
+    steps = rng.choice([1, 4, 7, 8])
+    uses, separation = rng.choice([1, 2, 3, 10]), rng.choice([1, 2, 3, 8])
+    given = {"sigma": a_scale(rng, wild), "uses": uses, "separation": separation}
+    if often(rng, 0.3):
+        return leaf("correlated", steps=steps, **given, replaced=replaced)
+    if often(rng, 0.3):
+        rows = [[rng.choice([0.0, 1.0, -0.5, 0.25]) if k <= i else 0.0 for k in range(steps)] for i in range(steps)]
+        return leaf("correlated", matrix=rows, **given, replaced=replaced)
+    bands = [
+        [1.0, 0.5, 0.375, 0.3125],
+        [1.0, -0.5, 0.25],
+        [0.5, 1.0, 0.75],
+        [1e-6 if wild else 1.0, 1e6 if wild else 0.5],
+    ]
+    return leaf("correlated", steps=steps, coefficients=rng.choice(bands)[:steps], **given, replaced=replaced)
 
 
 def last_iterate(rng: random.Random, wild: bool, replaced: bool | None) -> Expression:
@@ -211,6 +235,7 @@ MAKERS: dict[str, Callable[[random.Random, bool, bool | None], Expression]] = {
     "discrete_laplace": discrete_laplace,
     "randomized_response": randomized_response,
     "exponential": lambda rng, wild, rep: leaf("exponential", epsilon=an_epsilon(rng, wild), replaced=rep),
+    "not_private": lambda rng, wild, rep: leaf("not_private", why="a table with names", replaced=rep),
     "zcdp": zcdp,
     "renyi_dp": renyi_dp,
     "from_tradeoff": from_tradeoff,
@@ -218,6 +243,7 @@ MAKERS: dict[str, Callable[[random.Random, bool, bool | None], Expression]] = {
     "discrete_pair": discrete_pair,
     "objective_perturbation": objective_perturbation,
     "shift_walk": shift_walk,
+    "correlated": correlated,
     "last_iterate": last_iterate,
 }
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from flint import arb
 
+from referee import patterns
 from referee.balls import ONE, ZERO, ball, normal_tail, within
 from referee.brackets import joined_cells
 from referee.finite import Finite, hull, meet, pair_of, tidy
@@ -139,12 +140,22 @@ def exponential(*, epsilon: float, replaced: bool = False) -> Truth:
     return Truth(variants, (top, top), replaced, pointwise=(BoundedRange(size),))
 
 
-def zcdp(*, rho: float, delta: float = 0.0, replaced: bool = False) -> Truth:
-    """A Gaussian of that rho and a randomized response whose D_a/a never exceeds it (it is largest at a = 1)."""
-    if rho == 0 and delta == 0:
+def not_private(*, why: str, replaced: bool = False) -> Truth:
+    """Two laws that share no outcome."""
+    return exact(Finite.of([1, 0], [0, 1]), replaced=replaced)
+
+
+def zcdp(*, rho: float, delta: float = 0.0, offset: float = 0.0, replaced: bool = False) -> Truth:
+    """A Gaussian of that rho and a randomized response whose D_a/a never exceeds it (it is largest at a = 1).
+
+    With an offset: a randomized response of that epsilon beside the Gaussian, whose divergences add.
+    """
+    if rho == 0 and delta == 0 and offset == 0:
         return no_loss(replaced=replaced)
     loud = (Part(leaking(Finite(((ONE, ONE),)), ball(delta))),) if delta else ()
     sides = []
+    if offset > 0:
+        loud = (Part(response(ball(offset))), *loud)
     if rho > 0:
         epsilon = _solve(lambda e: e * math.tanh(e / 2), rho)
         sides = [Part(Gaussian((2 * ball(rho)).sqrt() * (1 - arb(2) ** -60))), Part(response(ball(epsilon)))]
@@ -295,6 +306,44 @@ def shift_walk(
     return Truth([((below,), (below,))], ((top,), (top,)), replaced)
 
 
+def correlated(
+    *,
+    sigma: float,
+    steps: int | None = None,
+    coefficients: Sequence[float] | None = None,
+    matrix: Sequence[Sequence[float]] | None = None,
+    uses: int = 1,
+    separation: int = 1,
+    replaced: bool = False,
+) -> Truth:
+    """Below: the worst pattern and signs of contributions that are numbers.  Above: what the theorem states, listed."""
+    if matrix is not None:
+        strategy = [[Fraction(x) for x in row] for row in matrix]
+        above = patterns.stated(strategy, uses, separation)
+    elif coefficients is None:
+        strategy = patterns.tree(steps)
+        count = min(uses, 1 + (steps - 1) // separation)
+        above = Fraction(0)
+        for level in range(len(bin(steps - 1)) - 1 if steps > 1 else 1):
+            most = min(count, math.ceil(2**level / separation))
+            above += (count // most) * most**2 + (count % most) ** 2
+    else:
+        strategy = patterns.toeplitz(coefficients, steps)
+        most = patterns.decreasing(coefficients) if len(coefficients) > separation else coefficients
+        above = patterns.stated(patterns.toeplitz(most, steps), 1, 1) * min(uses, 1 + (steps - 1) // separation)
+        if len(coefficients) > separation:
+            above = patterns.attained(patterns.toeplitz(most, steps), uses, separation)
+    below = patterns.attained(strategy, uses, separation)
+    if below == 0:
+        return no_loss(replaced=replaced)
+    low, high = (_root(square / Fraction(sigma) ** 2) for square in (below, above))
+    part, top = (
+        _gaussian_part((low * (1 - arb(2) ** -60)).lower()),
+        _gaussian_part((high * (1 + arb(2) ** -36)).upper()),
+    )
+    return Truth([((part,), (part,))], ((top,), (top,)), replaced)
+
+
 def least_walk(
     used: list[int], weights: list[Fraction], s: Fraction, diameter: Fraction | None, c: Fraction
 ) -> Fraction:
@@ -354,6 +403,7 @@ LEAVES: dict[str, Callable[..., Truth]] = {
         discrete_laplace,
         randomized_response,
         exponential,
+        not_private,
         zcdp,
         renyi_dp,
         from_tradeoff,
@@ -361,6 +411,7 @@ LEAVES: dict[str, Callable[..., Truth]] = {
         discrete_pair,
         objective_perturbation,
         shift_walk,
+        correlated,
         last_iterate,
     )
 }

@@ -154,6 +154,7 @@ def impossible(leaf: str, transformation: str, readout: str) -> str | None:
             "objective_perturbation",
             "last_iterate",
             "shift_walk",
+            "correlated",
         ):
             return REPLACED_HULL
         if readout == "privacy_loss.characteristic_function" and leaf in ("discrete_gaussian",):
@@ -170,6 +171,7 @@ def impossible(leaf: str, transformation: str, readout: str) -> str | None:
             "randomized_response",
             "objective_perturbation",
             "gaussian_mixture",
+            "not_private",
         )
     ):
         return NO_RIGOROUS

@@ -22,13 +22,15 @@ LEAF_PARAMETERS = {
     "discrete_laplace": {"scale", "sensitivity"},
     "randomized_response": {"epsilon", "flip_prob", "choices"},
     "exponential": {"epsilon"},
-    "zcdp": {"rho", "delta"},
+    "not_private": {"why"},
+    "zcdp": {"rho", "delta", "offset"},
     "renyi_dp": {"curve"},
     "from_tradeoff": {"f"},
     "from_profile": {"f"},
     "discrete_pair": {"p", "q"},
     "objective_perturbation": {"sigma", "ridge"},
     "shift_walk": {"tail", "steps", "contraction", "sigma", "diameter"},
+    "correlated": {"sigma", "steps", "coefficients", "matrix", "uses", "separation"},
     "last_iterate": {"steps", "contraction", "sigma", "diameter", "batches", "delta"},
 }
 

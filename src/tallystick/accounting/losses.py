@@ -9,6 +9,7 @@ from tallystick.accounting.leaves import allocated as allocated  # made by metho
 from tallystick.accounting.leaves import nested as nested
 from tallystick.accounting.leaves import sampled as sampled
 from tallystick.accounting.leaves import truncated as truncated
+from tallystick.accounting.leaves.correlated import correlated as correlated
 from tallystick.accounting.leaves.discrete import discrete_gaussian as discrete_gaussian
 from tallystick.accounting.leaves.discrete import discrete_laplace as discrete_laplace
 from tallystick.accounting.leaves.exponential import exponential as exponential
@@ -23,6 +24,7 @@ from tallystick.accounting.leaves.last_iterate import shuffled as shuffled
 from tallystick.accounting.leaves.last_iterate import subset as subset
 from tallystick.accounting.leaves.mixture import gaussian_mixture as gaussian_mixture
 from tallystick.accounting.leaves.nested import worst as worst
+from tallystick.accounting.leaves.not_private import not_private as not_private
 from tallystick.accounting.leaves.objective import objective_perturbation as objective_perturbation
 from tallystick.accounting.leaves.pure import approx_dp as approx_dp
 from tallystick.accounting.leaves.pure import pure_dp as pure_dp

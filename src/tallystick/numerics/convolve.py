@@ -69,7 +69,8 @@ class TiltedSum:
         # Wrapped mass can enter with at most the largest weight e^{-theta y}(1 - e^{-y}), y >= 0.
         worst = math.exp(min(700.0, scale + log_peak_weight(self.theta)))
         finite = self._finite(shifted, self._suffixes(-1), -1)
-        return max(0.0, finite - self.wrapped * worst) + certain(self.infinity)
+        # Next to nothing is what rounding leaves of nothing.
+        return certain(max(0.0, finite - self.wrapped * worst)) + certain(self.infinity)
 
     def _suffixes(self, side: int) -> tuple[Array, Array]:
         """Sums over s >= r of entries_s e^{-theta (v_s - v_r)}, and the same with theta + 1."""

@@ -31,6 +31,8 @@ LOSSES = {
     "discrete_gaussian": ts.discrete_gaussian(sigma=3, sensitivity=2),
     "discrete_laplace": ts.discrete_laplace(scale=3, sensitivity=2),
     "zcdp": ts.zcdp(rho=0.5, delta=1e-7),
+    "zcdp with an offset": ts.zcdp(rho=0.5, delta=1e-7, offset=0.25),
+    "not_private": ts.not_private(why='a table with "names", it\'s public'),
     "renyi_dp": ts.renyi_dp({2: 0.1, 16: 0.9}),
     "discrete_pair": ts.discrete_pair([0.1] * 10, [0.05, 0.15] * 5),
     "discrete_pair of replace": ts.discrete_pair([0.7, 0.2, 0.1], [1 / 3, 1 / 3, 1 / 3], **REPLACE),
@@ -58,6 +60,8 @@ LOSSES = {
     "last_iterate of shuffled batches": ts.last_iterate(
         steps=20, contraction=0.5, sigma=5, batches=ts.shuffled(batches=10), unit="patient"
     ),
+    "correlated": ts.correlated(sigma=4, steps=20, coefficients=[1, 0.5, -0.25], uses=3, separation=2),
+    "correlated by a tree": ts.correlated(sigma=4, steps=20, uses=3, separation=5, **REPLACE),
     "selected": ts.selected(ts.gdp(mu=0.5), eta=1, gamma=0.1),
     "selected of a Poisson number": ts.selected(ts.pure_dp(epsilon=1), poisson=3),
     "nothing": ts.no_loss(),

@@ -379,3 +379,8 @@ def test_renyi_of_a_sampled_curve_is_no_less_than_of_a_gaussian_with_that_curve(
     assert 30 * mp.mpf(2.3732035432802876) + mp.mpf(30) / 29 * mp.log(mp.mpf(0.01)) <= found < 66.5
     beyond = ts.renyi_dp({1.5: 2.25, 32.0: 48.0}).sampled(rate=0.001).renyi(order=100.0)
     assert beyond == math.inf
+
+
+def test_what_rounding_leaves_of_nothing_is_no_lower_bound() -> None:
+    loss = ts.zcdp(rho=0.0, delta=1e-05, offset=0.32703389077665) + ts.pure_dp(epsilon=2.0)
+    assert loss.delta_bounds(epsilon=2.3247068568858733).lower == 0.0

@@ -13,7 +13,7 @@ import numpy as np
 
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
-from tallystick.accounting.leaf import Leaf, Limit, written_call
+from tallystick.accounting.leaf import Leaf, Limit, shown, written_call
 from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair
 from tallystick.accounting.polygon import UpperProfile, law_above
@@ -107,16 +107,65 @@ class Zcdp(Leaf):
         return Limit("zcdp", self.rho, self.delta)
 
 
+@dataclass(frozen=True, slots=True)
+class ZcdpOffset(Leaf):
+    """delta-approximate (offset, rho)-zCDP: Renyi divergence at most offset + rho * order (Bun and Steinke 2016)."""
+
+    kind: ClassVar[str] = "zcdp_offset"
+    rho: float
+    offset: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        check.keep(self, rho=check.between("rho", self.rho, 0.0, LARGEST_RHO))
+        check.keep(self, offset=check.epsilon(check.positive("offset", self.offset)))
+        check.keep(self, delta=check.probability("delta", self.delta))
+
+    def pair(self, direction: Direction) -> DominatingPair:
+        return renyi_pair(self, self.delta)
+
+    def renyi_above(self, direction: Direction, order: float) -> float:
+        return (self.offset + self.rho * order) * (1.0 + 1e-15) if self.delta == 0.0 else math.inf
+
+    @property
+    def only_renyi(self) -> bool:
+        return True
+
+    def log_mgf_bound(self, theta: Array) -> Array:
+        return theta * (self.offset + self.rho * (1.0 + theta)) * (1.0 + 1e-15)
+
+    def concentrated(self) -> tuple[Fraction, Fraction]:
+        """Orders are at least one, so the offset is at most itself times the order."""
+        total = as_written("rho", self.rho) + as_written("offset", self.offset)
+        return total, as_written("delta", self.delta)
+
+    def text(self, protects: Protects) -> str:
+        named = (("rho", self.rho), ("delta", self.delta), ("offset", self.offset))
+        inner = [f"{name}={shown(value)}" for name, value in named]
+        return f"zcdp({', '.join((*inner, *protects.arguments(self.relations[0])))})"
+
+
 @constructor
 def zcdp(
-    *, rho: float, delta: float = 0.0, adjacency: Any = Adjacency.ADD_REMOVE, unit: str | None = None
+    *,
+    rho: float,
+    delta: float = 0.0,
+    offset: float = 0.0,
+    adjacency: Any = Adjacency.ADD_REMOVE,
+    unit: str | None = None,
 ) -> PrivacyLoss:
     """delta-approximate rho-zCDP. Only a Renyi curve is known, so read-outs are conversions: upper bounds.
 
+    With an ``offset`` xi it is (xi, rho)-zCDP: divergence at most xi + rho * order.
+
     >>> round(zcdp(rho=0.5).epsilon(delta=1e-6), 2)  # a Gaussian of that rho: 4.89
     5.22
+    >>> zcdp(rho=0.5, offset=0.25).renyi(order=2) >= 1.25
+    True
     """
     number, slack = check.between("rho", rho, 0.0, LARGEST_RHO), check.probability("delta", delta)
+    if check.nonnegative("offset", offset) > 0.0:
+        return loss_of(ZcdpOffset(number, offset, slack), adjacency, unit)
     return loss_of(Zcdp(number, slack) if number > 0 or slack > 0 else None, adjacency, unit)
 
 

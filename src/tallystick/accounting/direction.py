@@ -404,9 +404,9 @@ class OneDirection:
         """The orders minus one where the curve is finite, and the curve there."""
         own = [order - 1.0 for leaf, _ in self.terms for order in leaf.known_orders]
         thetas = np.unique([*THETAS, *own])
-        found = self.log_mgf(thetas)
-        known = np.isfinite(found)
-        return thetas[known], found[known]
+        moments = self.log_mgf(thetas)
+        known = np.isfinite(moments)
+        return thetas[known], moments[known]
 
     def best_order(self, of: Callable[[Array, Array], Array]) -> float:
         """The least of ``of(thetas, curve)``: on the ladder, then closer and closer around its best.

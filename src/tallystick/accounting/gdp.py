@@ -127,8 +127,8 @@ def _tail(mu: float, alpha: float, sign: float) -> tuple[float, float]:
         end = 1.0 - alpha if sign > 0.0 else alpha
         return end, end
     start = float(ndtri(alpha))
-    place = -sign * (start + mu)
-    value, error = float(ndtr(place)), 16.0 * UNIT * (abs(place) + 1.0) * (abs(start) + mu + 1.0)
+    argument = -sign * (start + mu)
+    value, error = float(ndtr(argument)), 16.0 * UNIT * (abs(argument) + 1.0) * (abs(start) + mu + 1.0)
     return value * max(0.0, 1.0 - error), value * (1.0 + error)
 
 

@@ -282,9 +282,9 @@ def joined_at_zero(positive: Law, negative: Law) -> Law:
     used = Law(atoms, logs, segments).tail(-math.inf) + positive.infinity
     kink = max(0.0, 1.0 - used)
     if kink > 0.0:
-        place = int(np.count_nonzero(down))
+        split = int(np.count_nonzero(down))
         atoms, logs, others = (
-            np.insert(a, place, v) for a, v in ((atoms, 0.0), (logs, math.log(kink)), (others, math.log(kink)))
+            np.insert(a, split, v) for a, v in ((atoms, 0.0), (logs, math.log(kink)), (others, math.log(kink)))
         )
     infinity = positive.infinity
     return Law(

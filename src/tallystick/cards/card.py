@@ -244,9 +244,9 @@ def icons_svg(marked: int, *, label: str) -> str:
     27
     """
     step, people = 21, []
-    for place in range(100):
-        x, y = step * (place % 10), step * (place // 10)
-        inside = place < marked
+    for index in range(100):
+        x, y = step * (index % 10), step * (index // 10)
+        inside = index < marked
         fill = f'fill="{VERMILLION}" stroke="{VERMILLION}"' if inside else f'fill="{PAPER}" stroke="{QUIET}"'
         people.append(
             f'<g class="{"on" if inside else "off"}" transform="translate({x} {y})" {fill} stroke-width="1.1">'

@@ -14,23 +14,23 @@ from tallystick.errors import InvalidInput
 def rows_matching(path: Path, column: str | None, value: str | None) -> int:
     """How many rows there are, or how many have this text in this column."""
     with _records(path) as rows:
-        place = _place(rows, column, path)
-        if place is None:
+        index = _place(rows, column, path)
+        if index is None:
             return sum(1 for row in rows if row)
         if value is None:
-            return sum(1 for row in rows if len(row) > place and row[place].strip())
-        return sum(1 for row in rows if len(row) > place and row[place].strip() == value)
+            return sum(1 for row in rows if len(row) > index and row[index].strip())
+        return sum(1 for row in rows if len(row) > index and row[index].strip() == value)
 
 
 def numbers(path: Path, column: str) -> list[float]:
     """The cells of a column that are finite numbers; others are left out, row by row, and nobody is told how many."""
     entries = []
     with _records(path) as rows:
-        place = _place(rows, column, path)
-        assert place is not None
+        index = _place(rows, column, path)
+        assert index is not None
         for row in rows:
             try:
-                number = float(row[place])
+                number = float(row[index])
             except (IndexError, ValueError):
                 continue
             if math.isfinite(number):

@@ -190,8 +190,8 @@ class Ledger:
 
     def names_of(self, source: str) -> list[str]:
         """The names under which a source is registered."""
-        place = digest(source)
-        return sorted(name for name, dataset in self.datasets().items() if place in dataset.sources)
+        source_digest = digest(source)
+        return sorted(name for name, dataset in self.datasets().items() if source_digest in dataset.sources)
 
     # -- charges
 

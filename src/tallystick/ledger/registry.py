@@ -67,7 +67,7 @@ def register(
     ledger, population = account.ledger, account.path[-1][0]
     checked("dataset", name)
     checked("note", note, PLAN_LENGTH, empty=True)
-    place = None if source is None else digest(source)
+    source_digest = None if source is None else digest(source)
     least = _least(account, least_price)
     with ledger.store.write("register") as transaction:
         row = transaction.row("dataset_named", name)
@@ -80,14 +80,14 @@ def register(
                     f"dataset {name!r} is registered for another population or unit; whom it protects does not change. "
                     "Works: another name"
                 )
-            if (known.source, known.least0, known.note) == (place, least, note):
+            if (known.source, known.least0, known.note) == (source_digest, least, note):
                 return
             if not update:
                 raise InvalidInput("dataset", name, "a new name, or an update of caps, bounds, price or place")
-        owner = None if place is None else transaction.row("source_owner", place)
+        owner = None if source_digest is None else transaction.row("source_owner", source_digest)
         if owner is not None and owner[0] != population:
             raise Refused("this source belongs to another population; whom it is about does not depend on who asks")
-        protected = None if place is None else journal.fixed_for(transaction, place)
+        protected = None if source_digest is None else journal.fixed_for(transaction, source_digest)
         if protected not in (None, dict(fixed)):
             raise Refused(
                 f"this source is registered already, about unit {protected['unit'] or 'each row'!r}; whom it protects "
@@ -95,9 +95,9 @@ def register(
             )
         position = journal.append(
             transaction, "register", ledger.now(),
-            dataset=name, account=account.id, source=place, least=least, note=note, fixed=dict(fixed),
+            dataset=name, account=account.id, source=source_digest, least=least, note=note, fixed=dict(fixed),
         )  # fmt: skip
-        transaction.run("dataset_insert", name, position.seq, account.id, population, place, least, note)
+        transaction.run("dataset_insert", name, position.seq, account.id, population, source_digest, least, note)
 
 
 def _least(account: Account, least: PrivacyLoss | None) -> int:

@@ -75,9 +75,9 @@ def entries(transaction: Transaction) -> Iterator[Row]:
 
 def _replayed(transaction: Transaction, problems: list[str]) -> tuple[Book, tuple[int, str]]:
     book, seq, previous = Book(), 0, GENESIS
-    for found, found_hash, body in entries(transaction):
+    for position, found_hash, body in entries(transaction):
         seq += 1
-        if found != seq:
+        if position != seq:
             problems.append(f"entry {seq} is missing")
             return book, (seq - 1, previous)
         try:

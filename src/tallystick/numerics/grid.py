@@ -82,9 +82,9 @@ def discretise(law: Law, *, step: float, offset: float, low: float, high: float)
 
 def _snapped(value: float, offset: float, step: float) -> float:
     """Place of a value on the grid; a whole number where it differs from one by rounding alone."""
-    place = (value - offset) / step
-    near = round(place)
-    return float(near) if abs(place - near) <= 4.0 * UNIT * (abs(place) + abs(offset / step)) else place
+    position = (value - offset) / step
+    near = round(position)
+    return float(near) if abs(position - near) <= 4.0 * UNIT * (abs(position) + abs(offset / step)) else position
 
 
 def _relative_error(masses: Array) -> Array:
@@ -108,18 +108,18 @@ def _split(law: Law, step: float, start: float, bins: int) -> _Split:
                 x, log_weight = _chosen_nodes(edges, chosen, count)
                 pieces.append((segment.loss(x), np.exp(segment.log_density(x) + log_weight)))
     for values, masses in pieces:
-        place = (values - start) / step
-        near = np.rint(place)
+        position = (values - start) / step
+        near = np.rint(position)
         # A value within rounding of a grid point is taken to be that point; the shift is within the
         # rounding of the values themselves, which compose.py allows for (VALUE_ULPS).
-        rounding = 4.0 * UNIT * (np.abs(place) + abs(start / step))
-        place = np.where(np.abs(place - near) <= rounding, near, place)
-        low, high = place < 0, place > bins
+        rounding = 4.0 * UNIT * (np.abs(position) + abs(start / step))
+        position = np.where(np.abs(position - near) <= rounding, near, position)
+        low, high = position < 0, position > bins
         below += float(np.sum(masses[low]))
         above += float(np.sum(masses[high]))
         keep = ~(low | high)
-        index = np.minimum(place[keep].astype(np.int64), bins - 1)
-        within = (place[keep] - index) * step
+        index = np.minimum(position[keep].astype(np.int64), bins - 1)
+        within = (position[keep] - index) * step
         to_right = np.clip(np.expm1(-within) / math.expm1(-step), 0.0, 1.0)
         left += np.bincount(index, masses[keep] * (1.0 - to_right), bins)
         right += np.bincount(index, masses[keep] * to_right, bins)

@@ -65,10 +65,10 @@ def nonuniform_transform(
     True
     """
     size = grid_size(count)
-    place = np.remainder(points * (spacing / (2.0 * math.pi)), 1.0) * size
+    position = np.remainder(points * (spacing / (2.0 * math.pi)), 1.0) * size
     # A remainder just below one may be rounded to it.
-    nearest = np.minimum(np.floor(place).astype(np.int64), size - 1)
-    offset = place - nearest
+    nearest = np.minimum(np.floor(position).astype(np.int64), size - 1)
+    offset = position - nearest
     # exp(-(j - offset)^2 c) = exp(-offset^2 c) exp(2 c offset)^j exp(-j^2 c): two exponentials for all j.
     c = math.pi**2 / SHAPE
     ratio = np.exp(2.0 * c * offset)

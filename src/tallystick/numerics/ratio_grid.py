@@ -68,10 +68,10 @@ class RatioCells:
         """
         masses = self._masses()
         if increasing:
-            found = _lower_masses(self.left, self.right, masses, self.step, self.step < WIDE * self.mean)
+            lower = _lower_masses(self.left, self.right, masses, self.step, self.step < WIDE * self.mean)
         else:
-            found = _lower_masses(self.right[::-1], self.left[::-1], masses[::-1], self.step, True)[::-1]
-        return GridLaw(self.step, 0.0, 0, found * np.maximum(0.0, 1.0 - _relative_error(found)), 0.0)
+            lower = _lower_masses(self.right[::-1], self.left[::-1], masses[::-1], self.step, True)[::-1]
+        return GridLaw(self.step, 0.0, 0, lower * np.maximum(0.0, 1.0 - _relative_error(lower)), 0.0)
 
     def _masses(self) -> Array:
         masses = np.zeros(self.left.size + 1)
@@ -114,9 +114,9 @@ def cells_of(law: Law, *, step: float, count: int) -> RatioCells:
         tail += float(np.sum(np.exp(logs[above] - losses[above])))
         tail_mean += float(np.sum(np.exp(logs[above])))
         masses = np.exp(logs[~above] - losses[~above])
-        place = np.exp(losses[~above]) / step
-        index = np.minimum(place.astype(np.int64), count - 1)
-        to_right = np.clip(place - index, 0.0, 1.0)
+        position = np.exp(losses[~above]) / step
+        index = np.minimum(position.astype(np.int64), count - 1)
+        to_right = np.clip(position - index, 0.0, 1.0)
         left += np.bincount(index, masses * (1.0 - to_right), count)
         right += np.bincount(index, masses * to_right, count)
     return RatioCells(step, left, right, law.zero, tail, tail_mean)
@@ -151,10 +151,10 @@ def _lower_masses(left: Array, right: Array, masses: Array, step: float, keep_me
     sunk[:-1] |= sunk[1:].copy()
     sunk[1:] |= sunk[:-1].copy()
     excess = np.where(sunk, heights, np.minimum(excess + 8.0 * UNIT * heights, heights))
-    found = np.minimum(slopes + np.diff(excess) / step, total)
-    if found[-1] < 0.0 or np.any(np.diff(found) > 0.0):
-        found = np.minimum(_hull_slopes(heights - excess, step), total)
-    return np.concatenate([[total - found[0]], found[:-1] - found[1:], [found[-1]]])
+    lower = np.minimum(slopes + np.diff(excess) / step, total)
+    if lower[-1] < 0.0 or np.any(np.diff(lower) > 0.0):
+        lower = np.minimum(_hull_slopes(heights - excess, step), total)
+    return np.concatenate([[total - lower[0]], lower[:-1] - lower[1:], [lower[-1]]])
 
 
 def _hull_slopes(heights: Array, step: float) -> Array:
@@ -190,5 +190,5 @@ def _chain(heights: Array, corners: npt.NDArray[np.int64]) -> npt.NDArray[np.int
                 break
             kept.pop()
         kept.append(i)
-    found: npt.NDArray[np.int64] = corners[np.array(kept)]
-    return found
+    chain: npt.NDArray[np.int64] = corners[np.array(kept)]
+    return chain

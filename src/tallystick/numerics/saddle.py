@@ -98,12 +98,12 @@ class _Laws:
 
     def at(self, theta: float) -> tuple[Array, Array, Array]:
         """log-mgf, mean and variance of each tilted law."""
-        found = self._kept.get(theta)
-        if found is None:
+        laws = self._kept.get(theta)
+        if laws is None:
             if len(self._kept) >= KEPT:
                 self._kept.clear()
-            found = self._kept[theta] = self._compute(theta)
-        return found
+            laws = self._kept[theta] = self._compute(theta)
+        return laws
 
     def _compute(self, theta: float) -> tuple[Array, Array, Array]:
         if len(self.laws) == 1:

@@ -186,8 +186,8 @@ class MeanOfRatios:
         upper, lower = np.full(levels.size, math.inf), np.zeros(levels.size)
         for fineness, fewest in FINENESS:
             cells = self._cells(cut, fineness, fewest, tilt)
-            found = self._once(levels, side, tilt, cells)
-            upper, lower = np.minimum(upper, found[0]), np.maximum(lower, found[1])
+            bounds = self._once(levels, side, tilt, cells)
+            upper, lower = np.minimum(upper, bounds[0]), np.maximum(lower, bounds[1])
             if cells.step > fineness * tilt.spread or np.all(upper - lower <= TOLERANCE * upper):
                 break
         return upper, lower
@@ -258,10 +258,10 @@ class MeanOfRatios:
         exponent = logs + orders[:, None] * values
         peaks = exponent.max(axis=1)
         weights = np.exp(exponent - peaks[:, None])
-        found = peaks + np.log(weights.sum(axis=1))
+        exponents = peaks + np.log(weights.sum(axis=1))
         mean = float(np.dot(weights[0], values)) / float(weights[0].sum())
-        gained = self.count * (found[1:] - found[0])
-        return Chernoff(float(found[0]), self.count * mean, extras, gained[: extras.size], gained[extras.size :])
+        gained = self.count * (exponents[1:] - exponents[0])
+        return Chernoff(float(exponents[0]), self.count * mean, extras, gained[: extras.size], gained[extras.size :])
 
     def _read(self, levels: Array, tilt: Tilt, law: GridLaw, chernoff: Chernoff, sign: int) -> Array:
         """The expectation where no V is above the cut: from above (``sign`` 1) or from below (-1)."""
@@ -280,9 +280,9 @@ class MeanOfRatios:
         entries = np.maximum(tilted + sign * total.rounding, 0.0)
         # e^{-theta y} y is at most 1 / (e theta): what left the window, or came in by wrapping round, weighs no more.
         inside = _weighed(values, entries, self.count * levels, tilt.order) * (1.0 + sign * VALUE_ERROR)
-        found = np.maximum(0.0, inside + sign * leak / (math.e * abs(tilt.order))) / self.count
+        profile = np.maximum(0.0, inside + sign * leak / (math.e * abs(tilt.order))) / self.count
         logs = total.log_scale - tilt.order * self.count * levels
-        return found * np.exp(np.minimum(logs, 700.0)) * (1.0 + sign * 8.0 * UNIT * (np.abs(logs) + self.count))
+        return profile * np.exp(np.minimum(logs, 700.0)) * (1.0 + sign * 8.0 * UNIT * (np.abs(logs) + self.count))
 
 
 def _weighed(values: Array, entries: Array, places: Array, order: float) -> Array:

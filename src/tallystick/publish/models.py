@@ -105,7 +105,7 @@ class Regression:
 
 def _sum_of(i: int | None, j: int | None) -> str:
     """The measure that sums the product of two columns; None is the constant one."""
-    places = sorted(place for place in (i, j) if place is not None)
+    places = sorted(column for column in (i, j) if column is not None)
     return "s" + "_".join(map(str, places)) if places else "n"
 
 

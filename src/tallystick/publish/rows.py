@@ -106,8 +106,8 @@ class Classification:
 def _code(target: str, labels: Sequence[Any]) -> Expression:
     """The place of a label among the declared ones, -1 for any other."""
     code: Any = -1
-    for place, label in reversed(list(enumerate(labels))):
-        code = when(col(target) == label, place, code)
+    for index, label in reversed(list(enumerate(labels))):
+        code = when(col(target) == label, index, code)
     made: Expression = code
     return made
 

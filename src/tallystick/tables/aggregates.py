@@ -159,8 +159,8 @@ def quantile_positions(leaves: Floats, p: float, margin: float) -> tuple[NDArray
     last = leaves.shape[1] - 1
 
     def first(holds: NDArray[np.bool_]) -> Integers:
-        found: Integers = np.where(holds.any(axis=1), holds.argmax(axis=1), last).astype(np.int64)
-        return found
+        leaf: Integers = np.where(holds.any(axis=1), holds.argmax(axis=1), last).astype(np.int64)
+        return leaf
 
     reached = first(rest >= 0)
     lower = first(rest > -margin)

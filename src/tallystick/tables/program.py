@@ -281,8 +281,8 @@ class _Compiler:
         return chosen
 
     def _bins(self, part: Binned, cells: Tree) -> exp.Query:
-        place = exp.alias_(part.bin_of(self.words, self._double(part)), BIN, quoted=True)
-        binned = exp.select(*(name(c, "_r") for c in self._keys()), place)
+        bin_column = exp.alias_(part.bin_of(self.words, self._double(part)), BIN, quoted=True)
+        binned = exp.select(*(name(c, "_r") for c in self._keys()), bin_column)
         rows = binned.from_(self.rows.copy()).subquery("_r")
         keys = [name(column, "_r") for column in self._keys()]
         inside = exp.select(*keys, name(BIN, "_r")).from_(rows).where(self._there(name(BIN, "_r")))
@@ -416,12 +416,12 @@ class Capping:
 
     def _ranked(self) -> exp.Query:
         line = compare(exp.Add, compare(exp.Mul, name(SLOPE, "_o"), name(POINT, "_g")), name(SHIFT, "_o"))
-        place = exp.Mod(this=line, expression=whole(PRIME))
+        rank = exp.Mod(this=line, expression=whole(PRIME))
         columns = [UNIT, *self._keys(), *self.numbers]
         cells = exp.select(*(exp.alias_(name(c, "_c"), c, quoted=True) for c in columns)).from_(table("_cells", "_c"))
         same = [exp.EQ(this=name(c, "_c"), expression=name(c, "_g")) for c in self._keys()]
         return (
-            cells.select(exp.alias_(place, PLACE, quoted=True))
+            cells.select(exp.alias_(rank, PLACE, quoted=True))
             .join(table("_over", "_o"), on=exp.EQ(this=name(UNIT, "_c"), expression=name(UNIT, "_o")))
             .join(table("_groups", "_g"), on=exp.and_(*same))
         )

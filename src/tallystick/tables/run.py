@@ -208,15 +208,15 @@ def together(one: Exact, other: Exact) -> Exact:
     if one.keys is None or other.keys is None:
         numbers = {part: _added(values, other.numbers[part]) for part, values in one.numbers.items()}
         return Exact(None, numbers)
-    place = {key: i for i, key in enumerate(dict.fromkeys([*one.keys, *other.keys]))}
+    index = {key: i for i, key in enumerate(dict.fromkeys([*one.keys, *other.keys]))}
     numbers = {}
     for part, values in one.numbers.items():
-        wide = np.zeros((len(place), values.shape[1]), dtype=np.int64)
+        wide = np.zeros((len(index), values.shape[1]), dtype=np.int64)
         wide[: len(one.keys)] = values  # the first keys keep their places
-        rows = np.array([place[key] for key in other.keys], dtype=np.int64)
+        rows = np.array([index[key] for key in other.keys], dtype=np.int64)
         wide[rows] = _added(wide[rows], other.numbers[part])
         numbers[part] = wide
-    return Exact(list(place), numbers)
+    return Exact(list(index), numbers)
 
 
 def _added(a: Integers, b: Integers) -> Integers:
@@ -258,8 +258,8 @@ def _binned(part: Binned, columns: list[Any], count: int, keys: list[tuple[Any, 
     if keys is None:
         rows = np.asarray(columns[0], dtype=np.int64)
     else:
-        place = {key: i for i, key in enumerate(keys)}
-        rows = np.array([place[key] for key in zip(*columns[:width], strict=True)], dtype=np.int64)
+        index = {key: i for i, key in enumerate(keys)}
+        rows = np.array([index[key] for key in zip(*columns[:width], strict=True)], dtype=np.int64)
     # added, not set: keys that an engine tells apart and Python does not must not hide one another
     bins, numbers = (np.asarray(columns[i], dtype=np.int64) for i in (width, width + 1))
     np.add.at(counts, (rows, bins), numbers)

@@ -190,8 +190,8 @@ def last_iterate_against_steps(iteration: Iteration, *, delta: float, passes: Se
     [0.08, 1.21]
     """
     numbers = tuple(check.count("passes", n, least=1) for n in passes)
-    found = tuple(iteration.last(n, delta=delta).epsilon(delta=delta) for n in numbers)
-    return StepCurve(LAST, Kind.BOUND, numbers, found)
+    epsilons = tuple(iteration.last(n, delta=delta).epsilon(delta=delta) for n in numbers)
+    return StepCurve(LAST, Kind.BOUND, numbers, epsilons)
 
 
 @lru_cache(maxsize=4096)

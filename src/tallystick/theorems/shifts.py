@@ -164,9 +164,9 @@ def noisy_descent_excess_loss(
 
 def _exact(masses: Iterable[float]) -> Masses:
     """The masses as fractions that sum to exactly one."""
-    found = [Fraction(float(mass)) for mass in masses]
-    total = sum(found)
-    return [mass / total for mass in found]
+    exact = [Fraction(float(mass)) for mass in masses]
+    total = sum(exact)
+    return [mass / total for mass in exact]
 
 
 def _count(points: Sequence[Point], masses: Masses, most: int) -> Sequence[Point]:

@@ -143,8 +143,8 @@ def _convolved(first: Floats, second: Floats) -> Floats:
     if few.size > 64:
         return np.convolve(first, second)
     total = np.zeros(first.size + second.size - 1)
-    for place in few.tolist():
-        total[place : place + first.size] += second[place] * first
+    for index in few.tolist():
+        total[index : index + first.size] += second[index] * first
     return total
 
 

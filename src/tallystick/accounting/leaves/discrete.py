@@ -171,7 +171,7 @@ def _discrete_gaussian_pair(sigma: float, shift: int) -> DominatingPair:
         return _smooth_pair(sigma, shift)
     k = np.concatenate([np.arange(first, last + 1, dtype=np.float64) for first, last in stretches])
     norm = _log_theta(sigma)
-    logs, others = (-0.5 * (place / sigma) ** 2 - norm for place in (k, k + shift))
+    logs, others = (-0.5 * (point / sigma) ** 2 - norm for point in (k, k + shift))
     losses = shift * (shift + 2.0 * k) / (2.0 * sigma * sigma)
     # A tilt by theta moves the mass by theta * shift; nine standard deviations before the end it is all there.
     orders = 28.0 * sigma / shift if shift else math.inf

@@ -210,9 +210,9 @@ class ShiftWalk(Walked):
         return _tail_mu(self)
 
     def conditions(self) -> str:
-        place = "unbounded" if self.diameter is None else f"domain of {shown(self.diameter)} displacements"
+        domain = "unbounded" if self.diameter is None else f"domain of {shown(self.diameter)} displacements"
         return (
-            f"last iterate ({place}, sampled batches): what {self.steps - self.tail} steps left is walked to zero in "
+            f"last iterate ({domain}, sampled batches): what {self.steps - self.tail} steps left is walked to zero in "
             f"the last {self.tail}, {self.mu:.6g}-GDP, if for every sample a step without the record is Lipschitz with "
             f"constant {shown(self.contraction)}; the record moves it by at most one displacement; every step has "
             "fresh Gaussian noise, inside the projection if there is one; nothing but the last iterate is released"
@@ -283,7 +283,7 @@ class LastIterate(Walked):
 
     def conditions(self) -> str:
         case = "strongly convex" if self.contraction < 1.0 else "convex"
-        place = "unbounded" if self.diameter is None else f"domain of {shown(self.diameter)} displacements"
+        domain = "unbounded" if self.diameter is None else f"domain of {shown(self.diameter)} displacements"
         batches = "full batches" if self.batches is None else str(self.batches)
         needs = [
             f"without the record a step is Lipschitz with constant {shown(self.contraction)}",
@@ -293,7 +293,8 @@ class LastIterate(Walked):
         ]
         if self.batches is not None:
             needs.append("a removed record leaves its slot empty, and the order does not look at the data")
-        return f"last iterate ({case}, {place}, {batches}): {self.mu:.6g}-GDP by the shift walk, if " + "; ".join(needs)
+        proved = f"{self.mu:.6g}-GDP by the shift walk"
+        return f"last iterate ({case}, {domain}, {batches}): {proved}, if " + "; ".join(needs)
 
     def to_record(self) -> dict[str, Any]:
         names = ("steps", "contraction", "sigma", "diameter")
@@ -447,7 +448,7 @@ class Iteration:
         """
         if self.shape.batches is None:
             raise InvalidInput("loss", str(self.shape), "a last_iterate with cyclic(...) or shuffled(...) batches")
-        orders = (Cyclic(self.shape.every, place) for place in range(1, self.shape.every + 1))
+        orders = (Cyclic(self.shape.every, position) for position in range(1, self.shape.every + 1))
         leaves = (dataclasses.replace(self.shape, batches=order) for order in orders)
         return [loss_of(leaf, self.protects.adjacency, self.protects.unit) for leaf in leaves]
 

@@ -158,8 +158,8 @@ def _tails(mu: float, epsilon: float) -> tuple[float, float]:
     """P(L > epsilon) and Q(L > epsilon) of the Gaussian pair."""
     from scipy.special import ndtr
 
-    place = epsilon / mu
-    return float(ndtr(0.5 * mu - place)), float(ndtr(-0.5 * mu - place))
+    level = epsilon / mu
+    return float(ndtr(0.5 * mu - level)), float(ndtr(-0.5 * mu - level))
 
 
 def _gauss(mu: float, epsilon: float) -> float:

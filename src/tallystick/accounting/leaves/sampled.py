@@ -53,8 +53,8 @@ class Sampled(Leaf):
 
     def pair(self, direction: Direction) -> DominatingPair:
         pair, vanishing = mixed(self.base, self.rate)
-        found = pair if direction is Direction.REMOVE else pair.swapped()
-        return _outward(found) if vanishing else found
+        turned = pair if direction is Direction.REMOVE else pair.swapped()
+        return _outward(turned) if vanishing else turned
 
     @property
     def symmetric(self) -> bool:

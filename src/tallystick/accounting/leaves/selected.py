@@ -235,12 +235,12 @@ class SelectedPoisson(_Best):
         half = _read(self.terms, direction.other)
         ratio = math.log1p(1.0 / (order - 1.0)) * (1.0 - 1e-15)
         # Chords in e^epsilon are above the profile, and so is the last knot for all that is beyond it.
-        place = int(np.searchsorted(half.epsilon, ratio, side="right")) - 1
-        left, here = float(half.epsilon[place]), float(half.upper[place])
-        if place + 1 == half.epsilon.size:
+        index = int(np.searchsorted(half.epsilon, ratio, side="right")) - 1
+        left, here = float(half.epsilon[index]), float(half.upper[index])
+        if index + 1 == half.epsilon.size:
             return self.runs * here
-        share = math.expm1(ratio - left) / math.expm1(min(700.0, float(half.epsilon[place + 1]) - left))
-        return self.runs * (here + (float(half.upper[place + 1]) - here) * share) * (1.0 + ROUNDING)
+        share = math.expm1(ratio - left) / math.expm1(min(700.0, float(half.epsilon[index + 1]) - left))
+        return self.runs * (here + (float(half.upper[index + 1]) - here) * share) * (1.0 + ROUNDING)
 
     def text(self, protects: Protects) -> str:
         return f"selected({_inside(self.base, protects)}, poisson={shown(self.runs)})"

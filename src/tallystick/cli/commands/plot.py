@@ -70,7 +70,7 @@ def _figure(loss: PrivacyLoss, kind: Picture, delta: float) -> Figure:
         iteration = iteration_of(loss)
         if iteration is None:
             raise InvalidInput("--kind", kind.value, "a loss that last_iterate(...) made, with its batches")
-        found = [float(each.epsilon(delta=delta)) for each in iteration.positions()]
+        epsilons = [float(each.epsilon(delta=delta)) for each in iteration.positions()]
         every = float(iteration.every(iteration.passes).epsilon(delta=delta))
-        return plots.positions(found, every=every, delta=delta)
+        return plots.positions(epsilons, every=every, delta=delta)
     return plots.steps(curves_of(loss, delta=delta), delta=delta)

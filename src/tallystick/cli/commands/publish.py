@@ -183,13 +183,13 @@ def table(columns: list[str], rows: list[list[Any]], *, most: int = 40) -> Any:
     grid = Table(box=None, pad_edge=False, header_style="bold")
     for name in shown:
         grid.add_column(name, justify="right" if f"{name}_lower" in columns else "left")
-    place = {name: i for i, name in enumerate(columns)}
+    index = {name: i for i, name in enumerate(columns)}
     for row in rows[:most]:
         cells = []
         for name in shown:
-            value = _cell(row[place[name]])
-            if f"{name}_lower" in place:
-                low, high = _cell(row[place[f"{name}_lower"]]), _cell(row[place[f"{name}_upper"]])
+            value = _cell(row[index[name]])
+            if f"{name}_lower" in index:
+                low, high = _cell(row[index[f"{name}_lower"]]), _cell(row[index[f"{name}_upper"]])
                 value = f"{value}  [{low}, {high}]"
             cells.append(value.replace("[", r"\["))
         grid.add_row(*cells)

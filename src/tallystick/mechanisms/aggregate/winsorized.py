@@ -205,10 +205,10 @@ class UnboundedWinsorizedMean(Mechanism[NDArray[np.float64], "float | None"]):
         width = 2.0 ** (exponent + 1)
         with np.errstate(over="ignore"):
             bins = np.clip(np.floor(prepared / width), -_BINS, _BINS)
-        place = self._heaviest(bins, source)
-        if place is None:
+        centre_bin = self._heaviest(bins, source)
+        if centre_bin is None:
             return None
-        mean = self.near(place, width)
+        mean = self.near(centre_bin, width)
         return mean.draw(mean.prepare(prepared, strict=False), source)
 
     def error(self, *, confidence: float, count: int, width: float) -> float:

@@ -44,7 +44,7 @@ def codes(argument: str, value: Any, choices: tuple[Hashable, ...], *, strict: b
     value = array_or_list(value)
     if isinstance(value, np.ndarray) and value.ndim != 1:
         raise InvalidInput(argument, f"array of shape {value.shape}", allowed)
-    code = {choice: place for place, choice in enumerate(choices)}
+    code = {choice: index for index, choice in enumerate(choices)}
 
     def looked_up(answer: Any) -> int:
         try:

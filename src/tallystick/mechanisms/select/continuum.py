@@ -314,4 +314,4 @@ def _taken(entries: Numbers, places: NDArray[np.int64]) -> Scores:
     """The scores at these places."""
     if entries.given is None:
         return Scores.of(entries.near[places])
-    return Scores.exactly([entries.given[place] for place in places])
+    return Scores.exactly([entries.given[index] for index in places])

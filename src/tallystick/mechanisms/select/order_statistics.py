@@ -224,7 +224,7 @@ class Quantiles(Mechanism[Indices, tuple[float, ...]]):
         data = self.without_ties(prepared, source)
         ends = (0, (self.lattice.points << self.tie_bits) - 1)
         points = self._halve(data, exact, (Fraction(0), Fraction(1)), ends, source)
-        return tuple(self.lattice.value(self.lattice.first + (place >> self.tie_bits)) for place in points)
+        return tuple(self.lattice.value(self.lattice.first + (point >> self.tie_bits)) for point in points)
 
     def without_ties(self, data: Indices, source: Source) -> Indices:
         """Each record at a random place of its own within its lattice step, in order.

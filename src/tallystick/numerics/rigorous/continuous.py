@@ -100,8 +100,8 @@ def greatest(log_density: Callable[[Ball], Ball], low: float, high: float) -> Ba
 
     def over(a: float, b: float) -> float:
         middle = (a + b) / 2
-        found = float(log_density(arb(middle, (b - a) * 0.5000001 + abs(middle) * 1e-15)).upper())
-        return math.inf if math.isnan(found) else found
+        height = float(log_density(arb(middle, (b - a) * 0.5000001 + abs(middle) * 1e-15)).upper())
+        return math.inf if math.isnan(height) else height
 
     pieces = 64
     ends = [low + (high - low) * k / pieces for k in range(pieces)] + [high]

@@ -107,13 +107,13 @@ def transform(law: BallLaw, theta: float, dt: Ball, count: int) -> list[Complex]
     if law.closed is not None:
         return [law.closed(acb(arb(theta), dt * k)) for k in range(count + 1)]
     assert law.points is not None
-    found = law.points(theta, float((dt * (count + 1)).upper()) * (1 + 1e-9))
-    if len(found.points) * count * ctx.prec > MOST_WORK:
+    nodes = law.points(theta, float((dt * (count + 1)).upper()) * (1 + 1e-9))
+    if len(nodes.points) * count * ctx.prec > MOST_WORK:
         raise NotComputable("a rigorous read-out of this composition takes too long")
     inner = max(1, math.isqrt(count + 1))
     outer = (count + 1) // inner + 1
-    unit = [acb(arb(0), dt * loss).exp() for loss, _ in found.points]
-    rows = [[acb(mass * (loss * theta).exp()) for loss, mass in found.points]]
+    unit = [acb(arb(0), dt * loss).exp() for loss, _ in nodes.points]
+    rows = [[acb(mass * (loss * theta).exp()) for loss, mass in nodes.points]]
     powers = [[acb(1)] * len(unit)]
     for _ in range(inner - 1):
         powers.append([a * b for a, b in zip(powers[-1], unit, strict=True)])
@@ -123,7 +123,7 @@ def transform(law: BallLaw, theta: float, dt: Ball, count: int) -> list[Complex]
     left = acb_mat(outer, len(unit), [v for row in rows for v in row])
     right = acb_mat(inner, len(unit), [v for row in powers for v in row]).transpose()
     product = left * right
-    slack = acb(arb(0, found.error), arb(0, found.error))
+    slack = acb(arb(0, nodes.error), arb(0, nodes.error))
     return [product[k // inner, k % inner] + slack for k in range(count + 1)]
 
 

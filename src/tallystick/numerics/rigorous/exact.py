@@ -96,11 +96,11 @@ def _lattice_power(law: BallLaw, count: int, log_tiny: float) -> States:
 
 def _merged(points: object, distinct: bool) -> list[Point]:
     """Outcomes whose losses agree to 80 bits are joined: the union of the two losses, the sum of the masses."""
-    found: list[Point] = list(points)  # type: ignore[call-overload]
+    merged: list[Point] = list(points)  # type: ignore[call-overload]
     if distinct:
-        return found
+        return merged
     table: dict[str, Point] = {}
-    for loss, mass in found:
+    for loss, mass in merged:
         key = loss.mid().str(24, radius=False)
         if key in table:
             table[key] = (table[key][0].union(loss), table[key][1] + mass)
@@ -181,11 +181,11 @@ def _residue(a: int, b: int, m: int, _bits: int) -> Any:
             factor = arb_poly([(-1) ** k / root ** (k + 1) for k in range(m)])
         result = arb_poly((result * factor).coeffs()[:m])
     row = result.coeffs() + [arb(0)] * m
-    found, factorial = [], arb(1)
+    terms, factorial = [], arb(1)
     for k in range(m):
         factorial = factorial * max(k, 1)
-        found.append(row[m - 1 - k] / factorial)
-    return arb_poly(found)
+        terms.append(row[m - 1 - k] / factorial)
+    return arb_poly(terms)
 
 
 def log_tiny(log_delta: float, count: int) -> float:

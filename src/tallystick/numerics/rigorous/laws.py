@@ -67,9 +67,9 @@ class BallLaw:
         if self.closed is not None:
             return self.closed(acb(tilt)).real
         assert self.points is not None
-        found = self.points(tilt, 0.0)
-        total = sum((mass * (loss * tilt).exp() for loss, mass in found.points), arb(0))
-        return total + arb(0, found.error.upper())
+        nodes = self.points(tilt, 0.0)
+        total = sum((mass * (loss * tilt).exp() for loss, mass in nodes.points), arb(0))
+        return total + arb(0, nodes.error.upper())
 
     def rough(self, tilt: float) -> float:
         """log E[e^{tilt L}] in doubles, to choose contours only."""

@@ -144,8 +144,8 @@ class BallSum:
                     continue
                 profile, _ = finite_profile(laws, epsilon, min(aim, -1e-9))
                 infinite = infinite_mass(laws)
-                found = infinite + profile(arb(epsilon)).nonnegative_part()
-                return _down(found), min(1.0, _up(found))
+                delta = infinite + profile(arb(epsilon)).nonnegative_part()
+                return _down(delta), min(1.0, _up(delta))
         raise NotComputable("delta is too small for a rigorous read-out")
 
     def epsilon(self, delta: float) -> tuple[float, float]:

@@ -19,9 +19,8 @@ import numpy as np
 from tallystick.accounting import check, losses
 from tallystick.mechanisms.exact.lattice import rounded_up
 from tallystick.mechanisms.exact.uniform import integer
-from tallystick.mechanisms.noise.additive import AdditiveNoise
+from tallystick.mechanisms.noise.additive import AdditiveNoise, site_of
 from tallystick.mechanisms.noise.law import NoiseLaw
-from tallystick.mechanisms.noise.site import site_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,10 +24,9 @@ from tallystick.errors import InvalidInput
 from tallystick.mechanisms.exact.integer_noise import Ladder, discrete_gaussian, gaussian_law
 from tallystick.mechanisms.exact.lattice import Lattice, root_up, rounded_up
 from tallystick.mechanisms.exact.randomness import Source
-from tallystick.mechanisms.noise.additive import AdditiveNoise, price
+from tallystick.mechanisms.noise.additive import AdditiveNoise, Site, drawable, in_units, only_one, price, site_of
 from tallystick.mechanisms.noise.law import UP, NoiseLaw, normal_deviations
 from tallystick.mechanisms.noise.sensitivity import Sensitivity
-from tallystick.mechanisms.noise.site import Site, drawable, in_units, only_one, site_of
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss

@@ -21,10 +21,9 @@ from tallystick.accounting.adjacency import Adjacency, Protects
 from tallystick.mechanisms.exact.integer_noise import Ladder, discrete_laplace, laplace_law
 from tallystick.mechanisms.exact.lattice import Lattice, rounded_down, rounded_up
 from tallystick.mechanisms.exact.randomness import Source
-from tallystick.mechanisms.noise.additive import AdditiveNoise
+from tallystick.mechanisms.noise.additive import AdditiveNoise, Site, drawable, in_units, least_float, only_one, site_of
 from tallystick.mechanisms.noise.law import UP, NoiseLaw, normal_deviations
 from tallystick.mechanisms.noise.sensitivity import Sensitivity
-from tallystick.mechanisms.noise.site import Site, drawable, in_units, least_float, only_one, site_of
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss

@@ -1,5 +1,7 @@
 """Attacks on privacy claims: what they find is evidence at a stated confidence, never a guarantee.
 
+    ts.audit.mechanism(f, neighbours=(a, b), claim=ts.pure_dp(epsilon=1))      is this mechanism what it says?
+
     drawn = ts.audit.coins(10_000)                    fair coins, committed to before the training
     found = ts.audit.one_run(scores, drawn, claim=plan.privacy)
     print(found)                                      FALSIFIED, or NOT FALSIFIED and what could have been caught
@@ -18,6 +20,7 @@ _HOMES: dict[str, str] = {
     "Evidence": "evidence",
     "coins": "inclusion",
     "epsilon_of_mu": "evidence",
+    "mechanism": "two_sample",
     "one_run": "guesses",
     "plan_one_run": "guesses",
 }

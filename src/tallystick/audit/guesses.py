@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from scipy.special import ndtr, ndtri
 
 from tallystick.accounting import check
 from tallystick.accounting.loss import PrivacyLoss
+from tallystick.audit.curves import LARGEST_EPSILON, least_alarm, tangents
 from tallystick.audit.evidence import Evidence
 from tallystick.audit.inclusion import coins_of
 from tallystick.errors import InvalidInput
@@ -33,8 +33,7 @@ Inverse = Callable[[float], float]
 
 IN, BOTH = "in", "both"
 MOST_GUESSES = 10**5
-LARGEST_MU, LARGEST_EPSILON = 40.0, 700.0
-LINES = 400
+LARGEST_MU = 40.0
 _DOWN = 1.0 - 1e-12
 ASSUMED_DELTA = 1e-5
 """Where a claim is matched to a Gaussian when the number of guesses is planned; any number of guesses is valid."""
@@ -199,31 +198,9 @@ def approximate_inverse(epsilon: float, delta: float) -> Inverse:
 
 
 def claim_inverse(claim: PrivacyLoss) -> Inverse:
-    """g^{-1} of any loss, from tangents of its curve: fewer of them only make the claim weaker.
-
-    The curve is the symmetrised one, as guesses of both kinds need.
-    """
-    epsilons, deltas = _lines(claim)
-    slopes = np.exp(epsilons)
-
-    def inverse(r: float) -> float:
-        low = float(np.max((r - deltas) / slopes))
-        high = float(np.max(1.0 - deltas - (1.0 - r) * slopes))
-        return max(0.0, low, high) * _DOWN
-
-    return inverse
-
-
-@lru_cache(maxsize=32)
-def _lines(claim: PrivacyLoss) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    top = float(claim.epsilon(delta=1e-15))
-    top = (
-        top
-        if math.isfinite(top)
-        else float(claim.epsilon(delta=min(0.5, 2.0 * float(claim.delta(epsilon=600.0)) + 1e-9)))
-    )
-    epsilons = np.linspace(0.0, min(LARGEST_EPSILON, top if math.isfinite(top) else LARGEST_EPSILON), LINES)
-    return epsilons, np.asarray(claim.delta(epsilon=epsilons), dtype=np.float64)
+    """g^{-1} of any loss, from tangents of its symmetrised curve, as guesses of both kinds need."""
+    lines = tangents(claim)
+    return lambda r: least_alarm(lines, r) * _DOWN
 
 
 def _largest(is_refuted: Callable[[float], bool], most: float) -> float:

@@ -1,0 +1,182 @@
+"""Events an attacker may bet on: learned from one half of the draws, and never from the half that certifies.
+
+An output becomes columns of numbers (its values, their sizes, their lowest bits, how many there are) and one name (the
+output itself, where outputs repeat). Every column, every name by its likelihood ratio, and one linear score of all
+columns is a score; every score with a threshold is an event.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Event = Callable[[Sequence[Any]], NDArray[np.bool_]]
+"""Which of these outputs are in the event."""
+
+MOST_COLUMNS = 64
+THRESHOLDS = 200
+_STEPS, _RIDGE = 60, 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An event with a name that says what it looks at."""
+
+    name: str
+    score: Callable[[Sequence[Any]], Floats]
+    threshold: float
+    above: bool
+
+    def __call__(self, outputs: Sequence[Any]) -> NDArray[np.bool_]:
+        values = self.score(outputs)
+        return values >= self.threshold if self.above else values < self.threshold
+
+    def __str__(self) -> str:
+        return f"{self.name} {'>=' if self.above else '<'} {self.threshold:.6g}"
+
+
+def numbers_of(output: Any) -> list[float]:
+    """The numbers in an output, in order; what is no number is left out.
+
+    >>> numbers_of({"count": 3, "mean": None, "spread": [1.5, float("nan")]})
+    [3.0, 1.5, nan]
+    """
+    if isinstance(output, bool | int | float | np.integer | np.floating):
+        return [_double(output)]
+    if isinstance(output, np.ndarray) and output.dtype.kind in "biuf":
+        return [float(x) for x in output.ravel()[:MOST_COLUMNS]]
+    if isinstance(output, dict):
+        output = [output[key] for key in sorted(output, key=repr)]
+    if isinstance(output, list | tuple | set | frozenset | np.ndarray):
+        parts = sorted(output, key=repr) if isinstance(output, set | frozenset) else output
+        return [x for part in parts for x in numbers_of(part)][:MOST_COLUMNS]
+    return []
+
+
+def _double(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def name_of(output: Any) -> str:
+    """A text that two outputs share exactly if they are equal: doubles to their last bit.
+
+    >>> name_of([0.1, {"a": None}]) == name_of([0.1, {"a": None}]), name_of(0.1) == name_of(0.1 + 2**-56)
+    (True, False)
+    """
+    if isinstance(output, np.ndarray):
+        return f"{output.shape} {output.tolist()!r}"
+    if isinstance(output, set | frozenset):
+        return repr(sorted(map(name_of, output)))
+    return repr(output)
+
+
+def columns_of(outputs: Sequence[Any], width: int) -> Floats:
+    """One row per output: its first numbers (missing: 0), how many there are, and how they end in binary."""
+    rows = np.zeros((len(outputs), width))
+    sizes = np.zeros(len(outputs))
+    for index, output in enumerate(outputs):
+        numbers = numbers_of(output)
+        sizes[index] = len(numbers)
+        rows[index, : min(width, len(numbers))] = numbers[:width]
+    missing = ~np.isfinite(rows)
+    rows = np.clip(np.where(missing, 0.0, rows), -1e300, 1e300)
+    return np.column_stack([rows, low_bits(rows), missing.sum(axis=1), sizes])
+
+
+def low_bits(values: Floats) -> Floats:
+    """How many binary digits of each number are used, 0 to 53: noise on a lattice uses few, naive noise shows its data.
+
+    >>> low_bits(np.array([0.0, 1.0, 0.75, 0.1])).tolist()
+    [0.0, 1.0, 2.0, 52.0]
+    """
+    whole = np.ldexp(np.frexp(values)[0], 53).astype(np.int64)
+    trailing = whole & -whole
+    used: Floats = np.where(whole == 0, 0.0, 53.0 - np.log2(np.maximum(trailing, 1).astype(np.float64)))
+    return used
+
+
+def best_event(
+    first: Sequence[Any], second: Sequence[Any], worth: Callable[[Floats, Floats], Floats]
+) -> tuple[float, Candidate, bool] | None:
+    """The event that is worth most on these draws, its worth, and whether it is more likely under ``second``.
+
+    ``worth`` takes the numbers of draws of the likelier and of the other side that are in each of many events.
+    """
+    width = min(MOST_COLUMNS, max((len(numbers_of(x)) for x in [*first, *second]), default=0))
+    best: tuple[float, Candidate, bool] | None = None
+    for name, score in _scores(first, second, width):
+        one, two = np.sort(score(first)), np.sort(score(second))
+        values = np.unique(np.concatenate([one, two]))
+        spread = np.quantile(values, np.linspace(0, 1, THRESHOLDS), method="nearest")
+        cuts = np.unique(np.concatenate([spread, values[:20], values[-20:]]))
+        below = [np.searchsorted(side, cuts).astype(np.float64) for side in (one, two)]
+        above = [float(side.size) - count for side, count in zip((one, two), below, strict=True)]
+        for counts, is_above in ((above, True), (below, False)):
+            for swapped in (False, True):
+                likely, other = counts[::-1] if swapped else counts
+                values_of = worth(likely, other)
+                at = int(np.argmax(values_of))
+                if best is None or values_of[at] > best[0]:
+                    event = Candidate(name, score, float(cuts[at]), above=is_above)
+                    best = (float(values_of[at]), event, swapped)
+    return best
+
+
+def _scores(
+    first: Sequence[Any], second: Sequence[Any], width: int
+) -> Iterator[tuple[str, Callable[[Sequence[Any]], Floats]]]:
+    def column(index: int) -> Callable[[Sequence[Any]], Floats]:
+        return lambda outputs: np.asarray(columns_of(outputs, width)[:, index])
+
+    for index in range(width):
+        yield f"value {index + 1}", column(index)
+        yield f"binary digits of value {index + 1}", column(width + index)
+    yield "how many are no numbers", column(2 * width)
+    yield "how many", column(2 * width + 1)
+    counts = [Counter(map(name_of, outputs)) for outputs in (first, second)]
+    if any(count > 1 for seen in counts for count in seen.values()):
+        yield "likelihood ratio of the output", _ratio(counts[0], counts[1], len(first), len(second))
+    if width > 0:
+        yield "linear score", _linear(columns_of(first, width), columns_of(second, width), width)
+
+
+def _ratio(one: Counter[str], two: Counter[str], ones: int, twos: int) -> Callable[[Sequence[Any]], Floats]:
+    """log of smoothed relative frequencies; outputs that were not seen are worth nothing."""
+    worth = {
+        name: math.log((one[name] + 0.5) / (ones + 1)) - math.log((two[name] + 0.5) / (twos + 1))
+        for name in {*one, *two}
+    }
+    return lambda outputs: np.array([worth.get(name_of(x), 0.0) for x in outputs])
+
+
+def _linear(first: Floats, second: Floats, width: int) -> Callable[[Sequence[Any]], Floats]:
+    """Logistic regression on ranked columns, their squares and signs: scale-free, so heavy tails do no harm."""
+    pooled = np.sort(np.concatenate([first, second]), axis=0)
+
+    def features(columns: Floats) -> Floats:
+        ranks = np.column_stack(
+            [np.searchsorted(pooled[:, j], columns[:, j]) / len(pooled) - 0.5 for j in range(columns.shape[1])]
+        )
+        return np.column_stack([ranks, np.abs(ranks), np.ones(len(columns))])
+
+    x = features(np.concatenate([first, second]))
+    y = np.concatenate([np.ones(len(first)), np.zeros(len(second))])
+    weights = np.zeros(x.shape[1])
+    for _ in range(_STEPS):
+        p = 1.0 / (1.0 + np.exp(-np.clip(x @ weights, -30, 30)))
+        curve = (x * (p * (1 - p))[:, None]).T @ x + _RIDGE * len(y) * np.eye(x.shape[1])
+        step = np.linalg.solve(curve, x.T @ (y - p) - _RIDGE * len(y) * weights)
+        weights = weights + step
+        if float(np.abs(step).max()) < 1e-9:
+            break
+    return lambda outputs: np.asarray(features(columns_of(outputs, width)) @ weights)

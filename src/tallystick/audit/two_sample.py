@@ -1,0 +1,269 @@
+"""Is this mechanism what it says? Draw from it on two neighbouring data sets, and bet on an event.
+
+docs/theory/two-sample-audit.md: half of the draws choose an event, the other half certify it. With a and b upper
+confidence limits (Clopper-Pearson, half of the significance each) for the probability of the event on the second data
+set and of its complement on the first, a claim f is refuted where b < f(a).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaincinv, ndtr, ndtri
+
+from tallystick.accounting import check
+from tallystick.accounting.loss import PrivacyLoss
+from tallystick.audit.curves import Floats, Lines, ceiling, ceiling_and_slope, tangents
+from tallystick.audit.events import best_event
+from tallystick.audit.evidence import Evidence
+from tallystick.errors import InvalidInput, NotComputable
+from tallystick.printing import nearest
+
+DRAWS = 20_000
+LEAST_DRAWS = 40
+_UP = 1.0 + 1e-12
+Draw = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TwoSample(Evidence):
+    """Evidence from an event: ``false_alarms`` of ``draws`` on one data set, ``misses`` of as many on the other."""
+
+    event: str
+    draws: int
+    false_alarms: int
+    misses: int
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Upper confidence limits for a false alarm and for a miss, that hold together."""
+        level = self.significance / 2.0
+        return upper_limit(self.false_alarms, self.draws, level), upper_limit(self.misses, self.draws, level)
+
+    def epsilon_at_least(self, *, delta: float) -> float:
+        a, b = self.limits
+        return epsilon_refuted(a, b, check.probability("delta", delta))
+
+    def to_dict(self) -> dict[str, Any]:
+        own = {name: getattr(self, name) for name in ("event", "draws", "false_alarms", "misses")}
+        return {**Evidence.to_dict(self), **own}
+
+
+def mechanism(
+    f: Any,
+    *,
+    neighbours: Any,
+    claim: PrivacyLoss | None = None,
+    draws: int = DRAWS,
+    significance: float = 0.05,
+    event: Callable[[Any], bool] | None = None,
+) -> TwoSample:
+    """Evidence against ``claim`` from draws of ``f`` on two neighbouring data sets.
+
+    ``f`` is a function of a data set, or a mechanism of tallystick (whose own ``privacy`` is then the claim).
+    ``neighbours`` is a pair of data sets, or a list of pairs, of which one is chosen. ``draws`` is how often each data
+    set is asked, in all. Half of the draws choose the event (thresholds on values, on their binary digits, on the
+    likelihood of repeated outputs, on a linear score of everything), the other half test it; with an ``event`` of
+    your own all draws test it. A claim that holds is refuted with probability ``significance`` at most.
+
+    >>> from tallystick.accounting.losses import pure_dp
+    >>> rng = np.random.default_rng(1)
+    >>> def half_the_noise(value):
+    ...     return value + rng.laplace(scale=0.5)
+    >>> found = mechanism(half_the_noise, neighbours=(0, 1), claim=pure_dp(epsilon=1), draws=4000)
+    >>> found.verdict, found.epsilon_at_least(delta=0) > 1
+    ('FALSIFIED', True)
+    """
+    draw, promised = _drawn(f, claim)
+    pairs = _pairs(neighbours)
+    level = check.inside("significance", significance)
+    count = check.count("draws", draws, least=LEAST_DRAWS)
+    if event is not None and not callable(event):
+        raise InvalidInput("event", event, "a function of an output that says whether it is in the event")
+    if event is not None and len(pairs) == 1:
+        chosen, pair, left = _Asked(event), pairs[0], count
+    else:
+        chosen, pair, left = _choose(draw, pairs, promised, count, event)
+    first, second = ([draw(data) for _ in range(left)] for data in pair)
+    misses = left - int(np.sum(chosen(first)))
+    false_alarms = int(np.sum(chosen(second)))
+    return judged(promised, str(chosen), left, false_alarms, misses, level)
+
+
+def judged(
+    claim: PrivacyLoss, event: str, draws: int, false_alarms: int, misses: int, significance: float
+) -> TwoSample:
+    """The evidence of an event that was chosen beforehand.
+
+    >>> from tallystick.accounting.losses import pure_dp
+    >>> judged(pure_dp(epsilon=1), "x >= 0", 1000, 10, 10, 0.05).falsified
+    True
+    """
+    a, b = (upper_limit(count, draws, significance / 2.0) for count in (false_alarms, misses))
+    return TwoSample(
+        attack=f"event {event}: {misses} misses and {false_alarms} false alarms in {draws} draws each",
+        claim=str(claim),
+        significance=significance,
+        p_value=_p_value(claim, draws, false_alarms, misses),
+        mu_at_least=mu_refuted(a, b),
+        assumes=("that the draws are independent, and the two data sets are neighbours of the claim's kind",),
+        detects=catchable(claim, draws, significance),
+        event=event,
+        draws=draws,
+        false_alarms=false_alarms,
+        misses=misses,
+    )
+
+
+def upper_limit(successes: int, trials: int, significance: float) -> float:
+    """The Clopper-Pearson upper confidence limit of a probability, rounded up.
+
+    >>> round(upper_limit(0, 1000, 0.025), 6)
+    0.003682
+    """
+    if successes >= trials:
+        return 1.0
+    found = float(betaincinv(successes + 1.0, float(trials - successes), 1.0 - significance))
+    return min(1.0, found * (1.0 + 1e-9) + 1e-300)
+
+
+def mu_refuted(false_alarm: float, miss: float) -> float:
+    """The largest mu with Phi^-1(1 - a) - Phi^-1(b) >= mu; 0 where it is negative. There is no absolute value.
+
+    >>> mu_refuted(0.9, 0.9), round(mu_refuted(0.1, 0.1), 6)
+    (0.0, 2.563103)
+    """
+    if false_alarm >= 1.0 or miss >= 1.0:
+        return 0.0
+    return max(0.0, (-float(ndtri(false_alarm)) - float(ndtri(miss))) * (1.0 - 1e-12) - 1e-14)
+
+
+def epsilon_refuted(false_alarm: float, miss: float, delta: float) -> float:
+    """max(0, ln((1 - delta - a)/b), ln((1 - delta - b)/a)), rounded down.
+
+    >>> round(epsilon_refuted(0.1, 0.1, 0.0), 6), epsilon_refuted(0.6, 0.6, 0.0)
+    (2.197225, 0.0)
+    """
+    best = 0.0
+    for one, other in ((false_alarm, miss), (miss, false_alarm)):
+        if 1.0 - delta - one > 0.0:
+            best = max(best, math.log((1.0 - delta - one) / other) * (1.0 - 1e-12) - 1e-14)
+    return max(0.0, best)
+
+
+def _p_value(claim: PrivacyLoss, draws: int, false_alarms: int, misses: int) -> float:
+    """The least significance at which the limits refute the claim, rounded up."""
+    lines = tangents(claim)
+
+    def refuted(level: float) -> bool:
+        a, b = (upper_limit(count, draws, level / 2.0) for count in (false_alarms, misses))
+        return 1.0 - b > ceiling(lines, a) * _UP
+
+    if not refuted(1.0):
+        return 1.0
+    low, high = math.log(1e-15), 0.0  # below it a limit of a probability is not computed well
+    for _ in range(50):
+        middle = (low + high) / 2.0
+        low, high = (low, middle) if refuted(math.exp(middle)) else (middle, high)
+    return min(1.0, math.exp(high) * (1.0 + 1e-9))
+
+
+def catchable(claim: PrivacyLoss, draws: int, significance: float) -> str:
+    """The least mu of a Gaussian mechanism whose best event would have refuted the claim, in words."""
+    lines = tangents(claim)
+    cuts = np.linspace(-6.0, 6.0, 121)
+
+    def caught(mu: float) -> bool:
+        for cut in cuts.tolist():
+            alarms, misses = (math.ceil(draws * float(p)) for p in (ndtr(-cut - mu / 2), ndtr(cut - mu / 2)))
+            a, b = (upper_limit(min(x, draws), draws, significance / 2.0) for x in (alarms, misses))
+            if 1.0 - b > ceiling(lines, a):
+                return True
+        return False
+
+    most = 20.0
+    if not caught(most):
+        return "nothing: the claim is too weak for so few draws"
+    low, high = 0.0, most
+    for _ in range(12):
+        middle = (low + high) / 2.0
+        low, high = (low, middle) if caught(middle) else (middle, high)
+    none = upper_limit(0, draws, significance / 2.0)
+    most_shown = nearest(epsilon_refuted(none, none, 0.0), 3)
+    return f"noise that leaks like mu = {nearest(high, 3)}; so many draws never show more than epsilon {most_shown}"
+
+
+def _choose(
+    draw: Draw, pairs: Sequence[tuple[Any, Any]], claim: PrivacyLoss, draws: int, event: Callable[[Any], bool] | None
+) -> tuple[Any, tuple[Any, Any], int]:
+    """The pair and the event that look worst for the claim on half of the draws; and how many draws are left."""
+    training = draws // 2
+    each = max(LEAST_DRAWS // 2, training // len(pairs))
+    lines = tangents(claim)
+    best: tuple[float, Any, tuple[Any, Any]] | None = None
+    found: tuple[float, Any, bool] | None
+    for pair in pairs:
+        first, second = ([draw(data) for _ in range(each)] for data in pair)
+        if event is None:
+            found = best_event(first, second, lambda hits, alarms: _worth(lines, hits, alarms, each))
+        else:
+            asked = _Asked(event)
+            counts = [np.array([float(np.sum(asked(outputs)))]) for outputs in (first, second)]
+            worths = [float(_worth(lines, counts[way], counts[1 - way], each)[0]) for way in (0, 1)]
+            found = (max(worths), asked, worths[1] > worths[0])
+        if found is not None and (best is None or found[0] > best[0]):
+            best = (found[0], found[1], (pair[1], pair[0]) if found[2] else pair)
+    if best is None:
+        raise NotComputable("no event can be made from these outputs: give event=")
+    return best[1], best[2], draws - training
+
+
+def _worth(lines: Lines, hits: Floats, alarms: Floats, draws: int) -> Floats:
+    """How many standard errors each event is beyond the claim: what a test of it would see."""
+    power, alarm = (hits + 1.0) / (draws + 2.0), (alarms + 1.0) / (draws + 2.0)
+    limit, slope = ceiling_and_slope(lines, alarm)
+    error = np.sqrt((power * (1.0 - power) + slope * slope * alarm * (1.0 - alarm)) / draws)
+    worth: Floats = (power - limit) / np.maximum(error, 1e-300)
+    return worth
+
+
+class _Asked:
+    """An event that the caller named."""
+
+    def __init__(self, event: Callable[[Any], bool]) -> None:
+        self.event = event
+
+    def __call__(self, outputs: Sequence[Any]) -> NDArray[np.bool_]:
+        return np.array([bool(self.event(output)) for output in outputs])
+
+    def __str__(self) -> str:
+        return getattr(self.event, "__name__", "of the caller")
+
+
+def _drawn(f: Any, claim: PrivacyLoss | None) -> tuple[Draw, PrivacyLoss]:
+    """How to draw from what was given, and what it claims."""
+    if claim is not None and not isinstance(claim, PrivacyLoss):
+        raise InvalidInput("claim", claim, "a PrivacyLoss: what was promised")
+    if hasattr(f, "release_prepared") and hasattr(f, "prepare"):
+        from tallystick.mechanisms.exact.randomness import SYSTEM
+
+        return lambda data: f.release_prepared(f.prepare(data, strict=False), SYSTEM), claim or f.privacy
+    if not callable(f):
+        raise InvalidInput("f", f, "a function of a data set, or a mechanism")
+    if claim is None:
+        raise InvalidInput("claim", None, "a PrivacyLoss: a function does not say what it promises")
+    return f, claim
+
+
+def _pairs(neighbours: Any) -> list[tuple[Any, Any]]:
+    allowed = "a pair of data sets (a, b), or a list of such pairs"
+    if isinstance(neighbours, tuple) and len(neighbours) == 2:
+        return [neighbours]
+    if isinstance(neighbours, list) and neighbours and all(isinstance(p, tuple) and len(p) == 2 for p in neighbours):
+        return list(neighbours)
+    raise InvalidInput("neighbours", type(neighbours).__name__, allowed)

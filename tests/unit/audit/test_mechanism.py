@@ -59,11 +59,11 @@ def test_the_whole_audit_holds_its_level_with_events_chosen_from_the_draws() -> 
 
 
 def test_choosing_the_event_on_the_same_draws_would_break_the_level() -> None:
-    # the trap: the best of thirty columns of pure noise, certified by the draws that chose it
+    # the trap: the best of four hundred columns of pure noise, certified by the draws that chose it
     rng = np.random.default_rng(4)
     audits, draws, refuted = 100, 200, 0
     for _ in range(audits):
-        alarms, misses = (rng.binomial(draws, 0.5, size=30) for _ in range(2))
+        alarms, misses = (rng.binomial(draws, 0.5, size=400) for _ in range(2))
         refuted += any(
             mu_refuted(upper_limit(int(a), draws, 0.025), upper_limit(int(b), draws, 0.025)) > 0
             for a, b in zip(alarms, misses, strict=True)

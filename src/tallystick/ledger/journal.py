@@ -96,7 +96,7 @@ class Request:
     named: bool = True  # False: the key was made up just now, so nobody can have used it
 
 
-class Held(NamedTuple):
+class Claim(NamedTuple):
     """The charge found or made for a key: ``fresh`` says that the caller holds it with this fence."""
 
     charge: ChargeRow
@@ -136,7 +136,7 @@ def account_row(transaction: Transaction, account_id: int) -> AccountRow:
     return AccountRow(*row)
 
 
-def reserve(transaction: Transaction, request: Request, at: int, *, started: bool) -> Held:
+def reserve(transaction: Transaction, request: Request, at: int, *, started: bool) -> Claim:
     """Charge every account of the request or none; with ``started`` the charge is EXECUTING at once.
 
     A live charge of the same key is returned as it is; an expired reservation of the same key is taken over with a
@@ -170,7 +170,7 @@ def reserve(transaction: Transaction, request: Request, at: int, *, started: boo
     transaction.run("charge_insert", *charge)
     for line in request.lines:
         transaction.run("line_insert", charge.id, line.account_id, line.a0, line.a1)
-    return Held(charge, True)
+    return Claim(charge, True)
 
 
 def require_same(charge: ChargeRow, request: str) -> None:
@@ -181,18 +181,18 @@ def require_same(charge: ChargeRow, request: str) -> None:
         )
 
 
-def _meet(transaction: Transaction, charge: ChargeRow, request: Request, at: int, *, started: bool) -> Held:
+def _meet(transaction: Transaction, charge: ChargeRow, request: Request, at: int, *, started: bool) -> Claim:
     require_same(charge, request.digest)
     if charge.lease_until > at or charge.state in ("COMMITTED", "BURNED"):
-        return Held(charge, False)
+        return Claim(charge, False)
     if charge.state == "EXECUTING":
         burn(transaction, charge, at, why="lease expired")
-        return Held(charge._replace(state="BURNED"), False)
+        return Claim(charge._replace(state="BURNED"), False)
     taken = lease(transaction, charge, at, request.lease_until, take=True)
     if started:
         start(transaction, taken, at)
         taken = taken._replace(state="EXECUTING")
-    return Held(taken, True)
+    return Claim(taken, True)
 
 
 def spend(transaction: Transaction, line: Line) -> None:

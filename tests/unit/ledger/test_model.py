@@ -93,7 +93,7 @@ def test_the_ledger_does_what_the_model_says(store, request):
         ("_sources", lambda transaction, charge: (None, [])),
         ("_give_back", lambda transaction, line: None),
         ("burn", lambda transaction, charge, at, why: None),
-        ("_meet", lambda transaction, charge, request, at, started: journal.Held(charge, True)),
+        ("_meet", lambda transaction, charge, request, at, started: journal.Claim(charge, True)),
     ],
 )
 def test_the_comparison_notices_a_broken_ledger(mistake, replacement, monkeypatch, tmp_path):

@@ -28,6 +28,8 @@ from tallystick.learn.records import Array
 STEPS = 16
 """Newton steps that are always taken."""
 MOST_STEPS = 100_000
+HALVINGS = 60
+"""A step shorter than 2^-60 of Newton's moves no double."""
 BLOCK = 64
 """Rows that are summed by the processor's own order; blocks are then summed pairwise."""
 UNIT = 2.0**-53
@@ -86,18 +88,23 @@ class Minimised(ABC):
         theta = np.zeros(len(self.tilt))
         gradient, shares = self.gradient(theta)
         for step in range(MOST_STEPS):
-            if step >= STEPS and self.error(theta, gradient) <= tolerance:
+            reached = self.error(theta, gradient) <= tolerance
+            if reached and step >= STEPS:
                 return theta
             curvature = self.curvature(shares)
             curvature[np.diag_indices_from(curvature)] += self.ridge
             direction = np.asarray(np.linalg.solve(curvature, gradient), dtype=np.float64)
-            theta, gradient, shares = self._moved(theta, gradient, shares, direction)
+            # Once there, a step is tried as long as any other, so that time does not tell how soon that was.
+            tries = 1 if reached else HALVINGS
+            theta, gradient, shares = self._moved(theta, gradient, shares, direction, tries)
         raise Contradiction("the minimiser did not reach the bound that its theorem promises")
 
-    def _moved(self, theta: Array, gradient: Array, shares: Any, direction: Array) -> tuple[Array, Array, Any]:
+    def _moved(
+        self, theta: Array, gradient: Array, shares: Any, direction: Array, tries: int
+    ) -> tuple[Array, Array, Any]:
         """The first of theta - direction/2^k whose gradient is shorter by what a step of that size promises."""
         size, share = float(np.linalg.norm(gradient)), 1.0
-        for _ in range(60):
+        for _ in range(tries):
             there = theta - share * direction
             found, other = self.gradient(there)
             if float(np.linalg.norm(found)) <= (1.0 - 0.25 * share) * size:

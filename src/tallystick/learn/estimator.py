@@ -135,7 +135,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         ``units`` names the person (household, device) of each row: every one keeps ``rows_per_unit`` rows and is
         protected as a whole. Without it the caller answers for no unit having more rows. ``why``, ``key`` and ``delta``
         (by default the estimator's own, where the account has one) are those of ``account.release``: the same key gives
-        the same model and charges nothing.
+        the same model and charges nothing, and for other hyper-parameters it is refused. Rows are not compared, which
+        would read them unpaid: other rows under an old key give the old model.
         """
         self._refuse_search()
         recipe = self._recipe()

@@ -80,7 +80,9 @@ def test_a_paid_fit_is_charged_once_per_key_and_gives_the_same_model(account):
 
 def test_the_same_key_for_another_recipe_is_refused(account):
     Counter().fit(X, y, account=account, why="a count", key="k")
-    with pytest.raises(ts.errors.TallystickError):
+    with pytest.raises(ts.errors.IdempotencyConflict):  # other columns are another question; other rows are not
+        Counter().fit(X[:, :1], y, account=account, why="a count", key="k")
+    with pytest.raises(ts.errors.IdempotencyConflict):
         Counter(scale=2.0).fit(X, y, account=account, why="a count", key="k")
 
 

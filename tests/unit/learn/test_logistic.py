@@ -402,6 +402,11 @@ def test_noisy_descent_loses_no_more_than_it_says_and_half_the_noise_is_caught()
             assert sticks.mean() <= told + noise
             twin = descent.NoisyDescent(rows, 4.0, 3, False, 0.0, "add_remove").privacy.delta(epsilon=epsilon)
             assert sticks.mean() > twin + noise
+        # Together with a randomized response of epsilon 1 about the same record: its loss is +1 or -1.
+        truth = 1 / (1 + math.exp(-1))
+        both = truth * np.maximum(0, -np.expm1(1 - loss - 1)) + (1 - truth) * np.maximum(0, -np.expm1(1 - loss + 1))
+        claimed = (recipe.privacy + ts.pure_dp(epsilon=1)).delta(epsilon=1.0)
+        assert both.mean() <= claimed + 4 * both.std() / math.sqrt(len(both))
 
 
 class Learned(LogisticRegression):

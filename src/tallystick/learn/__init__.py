@@ -28,7 +28,7 @@ _HOMES: dict[str, str] = {
     "sgd_plan": "training",
     "tune": "tuning",
 }
-_ROOMS: tuple[str, ...] = ("opacus", "torch")
+_ROOMS: tuple[str, ...] = ("dp_accounting", "opacus", "torch")
 
 __all__ = sorted([*_HOMES, *_ROOMS])
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import tallystick as ts
-from tallystick.accounting.foreign import from_dp_accounting, from_opacus
+from tallystick.accounting.foreign import from_opacus
 
 GAUSSIAN = {"class_name": "GaussianDpEvent", "noise_multiplier": 1.0}
 TRAINING = {
@@ -25,46 +25,6 @@ def written(folder: Path, document: Any, name: str = "record.json") -> str:
     path = folder / name
     path.write_text(document if isinstance(document, str) else json.dumps(document))
     return str(path)
-
-
-EVENTS = {
-    "gaussian": (GAUSSIAN, ts.gaussian(sigma=1)),
-    "laplace": ({"class_name": "LaplaceDpEvent", "noise_multiplier": 3}, ts.laplace(scale=3)),
-    "discrete laplace": (
-        {"class_name": "DiscreteLaplaceDpEvent", "noise_parameter": 0.25, "sensitivity": 2},
-        ts.discrete_laplace(scale=4, sensitivity=2),
-    ),
-    "discrete gaussian": (
-        {"class_name": "DiscreteGaussianDpEvent", "sigma": 4.0, "sensitivity": 1, "dimension": 1},
-        ts.discrete_gaussian(sigma=4),
-    ),
-    "epsilon delta": (
-        {"class_name": "EpsilonDeltaDpEvent", "epsilon": 1, "delta": 1e-6},
-        ts.approx_dp(epsilon=1, delta=1e-6),
-    ),
-    "zcdp": ({"class_name": "ZCDpEvent", "rho": 0.1, "xi": 0}, ts.zcdp(rho=0.1)),
-    "nothing": ({"class_name": "NoOpDpEvent", "module_name": "dp_accounting.dp_event"}, ts.no_loss()),
-    "training": (TRAINING, 1000 * ts.gaussian(sigma=1).sampled(rate=0.01)),
-    "composition": (
-        {"class_name": "ComposedDpEvent", "events": [TRAINING, GAUSSIAN, GAUSSIAN]},
-        1000 * ts.gaussian(sigma=1).sampled(rate=0.01) + 2 * ts.gaussian(sigma=1),
-    ),
-}
-
-
-@pytest.mark.parametrize(("event", "loss"), EVENTS.values(), ids=EVENTS)
-def test_every_event_becomes_the_loss_it_means(event: Any, loss: ts.PrivacyLoss) -> None:
-    assert from_dp_accounting(event) == loss
-
-
-def test_randomized_response_keeps_its_truthful_share() -> None:
-    """Bucket kept with probability 1 - p, else uniform: the ratio is (1 - p + p/k) / (p/k)."""
-    event = {"class_name": "RandomizedResponseDpEvent", "noise_parameter": 0.4, "num_buckets": 5}
-    loss = from_dp_accounting(event)
-    assert loss.adjacency is ts.Adjacency.REPLACE
-    assert math.isclose(loss.epsilon(delta=0), math.log((0.6 + 0.08) / 0.08), rel_tol=1e-9)
-    ten = from_dp_accounting({"class_name": "SelfComposedDpEvent", "count": 10, "event": event})
-    assert math.isclose(ten.epsilon(delta=0), 10 * loss.epsilon(delta=0), rel_tol=1e-9), "a count must not be forgotten"
 
 
 def test_an_opacus_history_adds_up_bare_or_in_its_state() -> None:
@@ -90,6 +50,21 @@ def test_a_claim_below_the_certified_lower_bound_ends_with_exit_five(run: Any, t
     assert found["verdict"].startswith("too small")
     assert found["lower"] > 0.5
     assert math.isclose(found["difference"], 0.5 - found["upper"])
+
+
+def test_who_is_protected_is_the_callers_word(run: Any, tmp_path: Path) -> None:
+    outcome = run("import", "dp-accounting", written(tmp_path, GAUSSIAN), "--adjacency", "replace", "--json")
+    assert outcome.code == 0
+    assert outcome.document["found"]["loss"] == "gaussian(sigma=0.5, adjacency='replace')"
+    assert run("import", "opacus", written(tmp_path, [[1, 0.1, 5]]), "--adjacency", "replace").code == 2
+    assert run("import", "dp-accounting", written(tmp_path, GAUSSIAN), "--adjacency", "everybody").code == 2
+
+
+def test_an_event_without_privacy_falsifies_every_claim(run: Any, tmp_path: Path) -> None:
+    nothing = written(tmp_path, {"class_name": "NonPrivateDpEvent"})
+    outcome = run("import", "dp-accounting", nothing, "--claimed", "3", "--json")
+    assert outcome.code == 5
+    assert outcome.document["found"]["epsilon"] == "inf"
 
 
 def test_without_a_claim_there_is_no_verdict(run: Any, tmp_path: Path) -> None:
@@ -137,11 +112,13 @@ BAD_EVENTS: dict[str, Any] = {
     "no class": {"noise_multiplier": 1.0},
     "class is a number": {"class_name": 3},
     "unknown class": {"class_name": "MysteryDpEvent"},
-    "not private": {"class_name": "NonPrivateDpEvent"},
     "unsupported": {"class_name": "UnsupportedDpEvent"},
     "missing field": {"class_name": "GaussianDpEvent"},
     "extra field": {**GAUSSIAN, "surprise": 1},
-    "zero noise": {"class_name": "GaussianDpEvent", "noise_multiplier": 0},
+    "another module": {**GAUSSIAN, "module_name": "somebody.elses_events"},
+    "a row too short": ["dp_accounting.dp_event", "GaussianDpEvent"],
+    "a row too long": ["dp_accounting.dp_event", "GaussianDpEvent", 1.0, 2.0],
+    "a row of nothing": [None, None],
     "negative noise": {"class_name": "LaplaceDpEvent", "noise_multiplier": -1},
     "noise as text": {"class_name": "GaussianDpEvent", "noise_multiplier": "1"},
     "noise is true": {"class_name": "GaussianDpEvent", "noise_multiplier": True},
@@ -154,10 +131,6 @@ BAD_EVENTS: dict[str, Any] = {
     "events is no list": {"class_name": "ComposedDpEvent", "events": GAUSSIAN},
     "event is null": {"class_name": "SelfComposedDpEvent", "count": 2, "event": None},
     "too deep": nested(80),
-    "no noise in a response": {"class_name": "RandomizedResponseDpEvent", "noise_parameter": 0, "num_buckets": 3},
-    "one bucket": {"class_name": "RandomizedResponseDpEvent", "noise_parameter": 0.5, "num_buckets": 1},
-    "many dimensions": {"class_name": "DiscreteGaussianDpEvent", "sigma": 3, "sensitivity": 1, "dimension": 9},
-    "shifted zcdp": {"class_name": "ZCDpEvent", "rho": 0.1, "xi": 0.2},
     "mixed neighbours": {
         "class_name": "ComposedDpEvent",
         "events": [

@@ -22,6 +22,9 @@ def import_(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Its record as JSON; pickles are refused.")],
     delta: Annotated[float, typer.Option("--delta", help="The delta at which epsilon is read.")] = 1e-5,
     claimed: Annotated[float | None, typer.Option("--claimed", help="The epsilon the other library printed.")] = None,
+    adjacency: Annotated[
+        str, typer.Option("--adjacency", help="Who is protected: add_remove, replace or replace_special.")
+    ] = "add_remove",
     as_json: Json = False,
 ) -> None:
     """Re-price another library's record; exit 5 if the epsilon it claimed is certainly too small."""
@@ -35,7 +38,7 @@ def import_(
         content = file.read_bytes()
     except OSError as problem:
         raise InvalidInput("file", str(file), f"a file that can be read ({problem.strerror})") from None
-    loss = read_record(source, file.name, content)
+    loss = read_record(source, file.name, content, adjacency=adjacency)
     with working("asking the accountant"):
         bounds = loss.epsilon_bounds(delta=level)
     facts: dict[str, Any] = {
@@ -58,7 +61,7 @@ def import_(
         if source == "opacus":
             out.print("Read as Poisson sampling, as Opacus does; a loader that shuffles is not that.", soft_wrap=True)
 
-    asked = {"source": source, "file": file.name, "delta": level, "claimed": promise}
+    asked = {"source": source, "file": file.name, "delta": level, "claimed": promise, "adjacency": adjacency}
     deliver(Answer("import", asked, facts, say), as_json=as_json)
     if promise is not None and promise < bounds.lower:
         raise typer.Exit(FALSIFIED)

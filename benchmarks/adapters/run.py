@@ -1,0 +1,51 @@
+"""Our accountants inside the real Opacus and dp_accounting, in the peers' environment; writes benchmarks/results/adapters.md."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(HERE.parent / "accounting"))
+
+from run import PEERS, environment, versions
+
+PAGE = """# Adapters: our accountants in other people's packages
+
+{versions}. Events of dp_accounting, read by our accountant (`ts.learn.dp_accounting.accountant()`) and by the package's own two. Written by `benchmarks/adapters/run.py` after its checks passed: unchanged scripts of Opacus and of dp_accounting, calibration with our accountant, every kind of event as an object and as the JSON of `to_named_tuple()`.
+
+{table}
+
+Where a column is **below** ours it is not a tighter bound:
+
+- *Gaussian, replace*: the event counts noise against the norm of one record, and a changed record moves the sum by twice that. Loss distributions count so too; the Renyi accountant does not ask for the relation.
+- *batch of 10 of 1000*: the same, in the Renyi accountant. Read as it counts (noise against what a changed record moves) ours is smaller than its number.
+- *exponential mechanism, 10 times* (newer releases): its Renyi accountant adds one of the ten.
+- *zCDP*, *discrete Gaussian, some dimension*: the same conversion; ours is rounded up at its knots.
+"""
+
+
+def main() -> int:
+    python = str(environment())
+    ready = PEERS / ".installed-tallystick"
+    if not ready.exists():
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "--editable", str(ROOT), "pytest"], check=True)
+        ready.touch()
+    settings = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src")}
+    checks = [python, "-m", "pytest", "--quiet", "-p", "no:cacheprovider", str(HERE / "checks.py")]
+    if code := subprocess.run(checks, env=settings, cwd=HERE, check=False).returncode:
+        return code
+    table = subprocess.run(
+        [python, "-W", "ignore", str(HERE / "values.py")], env=settings, capture_output=True, text=True, check=True
+    ).stdout
+    page = PAGE.format(versions=versions(), table=table.strip())
+    (HERE.parent / "results" / "adapters.md").write_text(page, encoding="utf-8")
+    print(page)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

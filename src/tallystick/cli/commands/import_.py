@@ -60,6 +60,7 @@ def import_(
             out.print(f"claimed {promise:g}: {facts['verdict']}", markup=False, soft_wrap=True)
         if source == "opacus":
             out.print("Read as Poisson sampling, as Opacus does; a loader that shuffles is not that.", soft_wrap=True)
+            out.print("Read as steps fixed beforehand; a run that stopped by what it saw is not that.", soft_wrap=True)
 
     asked = {"source": source, "file": file.name, "delta": level, "claimed": promise, "adjacency": adjacency}
     deliver(Answer("import", asked, facts, say), as_json=as_json)

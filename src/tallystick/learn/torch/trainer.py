@@ -126,10 +126,11 @@ class Trainer:
         """What a card says about the run; all of it is public."""
         source = {"secure": "cryptographic bits, floating-point law", "exact": "cryptographic bits, exact law"}
         alike = ", correlated over a turn" if isinstance(self.noise, CorrelatedNoise) else ""
+        unit, change = self.plan.protects.unit, self.plan.protects.adjacency.value.replace("_", " or ")
         return [
             ("model", f"{type(self.model).__name__} with {sum(self.engine.sizes):,} trained parameters"),
             ("optimizer", type(self.optimizer).__name__),
-            ("protected", f"one example: one {self.plan.protects.unit}"),
+            ("protected", f"one example{f', that is one {unit}' if unit else ''} ({change})"),
             ("batches", f"{self.plan.batches}, dealt by us: {self.plan}"),
             ("steps", f"{self.taken:,} of {self.plan.steps:,} taken"),
             ("divisor", f"{self.plan.expected_batch:g}, declared"),
@@ -193,10 +194,9 @@ class Trainer:
         """Take all steps that are left; ``progress`` shows how many and what was paid."""
         batches = self.batches(tensors, units=units, ids=ids)
         if progress:
-            from rich.progress import track
+            from tallystick.learn.torch.progress import shown
 
-            about = "unrecorded" if self.run is None else f"paid by {self.run.account.name}"
-            batches = iter(track(batches, description=f"training, {about}", total=self.plan.steps - self.taken))
+            batches = shown(batches, self.run, self.plan.steps - self.taken)
         for batch in batches:
             self.step(batch)
         return self

@@ -24,7 +24,8 @@ Where a column is **below** ours it is not a tighter bound:
 - *Gaussian, replace*: the event counts noise against the norm of one record, and a changed record moves the sum by twice that. Loss distributions count so too; the Renyi accountant does not ask for the relation.
 - *batch of 10 of 1000*: the same, in the Renyi accountant. Read as it counts (noise against what a changed record moves) ours is smaller than its number.
 - *exponential mechanism, 10 times* (newer releases): its Renyi accountant adds one of the ten.
-- *zCDP*, *discrete Gaussian, some dimension*: the same conversion; ours is rounded up at its knots.
+- *zCDP with an offset* (by 1e-5): the same conversion; ours is a curve between orders, which is rounded up.
+- *exponential mechanism* is tighter in ours than by loss distributions, which take it for any pure mechanism; so are *often cut batches*.
 """
 
 

@@ -8,10 +8,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tallystick import errors
+from tallystick import errors, lazy
 
 __version__ = "0.1.0"
 
@@ -142,19 +141,4 @@ if TYPE_CHECKING:
     from tallystick.tables.table import each_row as each_row
     from tallystick.theorems.compare import compare as compare
 
-
-def __getattr__(name: str) -> Any:
-    """Resolve public names on first use, so that importing tallystick stays quick (PEP 562)."""
-    if name in _HOMES:
-        module = importlib.import_module(f"tallystick.{_HOMES[name]}")
-        value = getattr(module, name)
-    elif name in _ROOMS:
-        value = importlib.import_module(f"tallystick.{_ROOMS[name]}")
-    else:
-        raise AttributeError(f"module 'tallystick' has no attribute {name!r}")
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy.names(__name__, _HOMES, _ROOMS)

@@ -17,7 +17,7 @@
     └── Unavailable                 exit 9   busy, missing component, unreachable store
         └── NotComputable                    no rigorous route for this composition
 
-Nothing raises ClaimFalsified and NotAuthorised yet: their exit codes are kept for the audit and the service.
+Nothing raises NotAuthorised yet: its exit code is kept for the service.
 Messages carry numbers and a way out, never a value read from private data.
 """
 

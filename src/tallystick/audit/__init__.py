@@ -11,8 +11,7 @@ Nothing in this room is trusted by the rest of the package.
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from tallystick import lazy
 
 _HOMES: dict[str, str] = {
     "Coins": "inclusion",
@@ -26,15 +25,4 @@ _HOMES: dict[str, str] = {
 }
 
 __all__ = sorted(_HOMES)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'tallystick.audit' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"tallystick.audit.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return list(__all__)
+__getattr__, __dir__ = lazy.names(__name__, _HOMES)

@@ -9,8 +9,7 @@ Names resolve one by one, so that a name that needs neither scikit-learn nor tor
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from tallystick import lazy
 
 _HOMES: dict[str, str] = {
     "ExponentialERM": "erm",
@@ -28,21 +27,7 @@ _HOMES: dict[str, str] = {
     "sgd_plan": "training",
     "tune": "tuning",
 }
-_ROOMS: tuple[str, ...] = ("dp_accounting", "opacus", "torch")
+_ROOMS = {name: name for name in ("dp_accounting", "opacus", "torch")}
 
 __all__ = sorted([*_HOMES, *_ROOMS])
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        value = getattr(importlib.import_module(f"tallystick.learn.{_HOMES[name]}"), name)
-    elif name in _ROOMS:
-        value = importlib.import_module(f"tallystick.learn.{name}")
-    else:
-        raise AttributeError(f"module 'tallystick.learn' has no attribute {name!r}")
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return list(__all__)
+__getattr__, __dir__ = lazy.names(__name__, _HOMES, _ROOMS)

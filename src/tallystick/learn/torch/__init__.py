@@ -11,9 +11,7 @@ replacements    attention and recurrent cells made of layers the engine knows
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
-
+from tallystick import lazy
 from tallystick.errors import Unavailable
 
 try:
@@ -30,15 +28,4 @@ _HOMES: dict[str, str] = {
 }
 
 __all__ = sorted(_HOMES)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'tallystick.learn.torch' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"tallystick.learn.torch.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return list(__all__)
+__getattr__, __dir__ = lazy.names(__name__, _HOMES)

@@ -158,7 +158,14 @@ READ_OUTS: dict[str, tuple[tuple[str, ...], str]] = {
         ),
         "the same quantity in ball arithmetic, or NotComputable ([rigorous](rigorous.md))",
     ),
-    "total variation": (("total_variation",), "delta at epsilon 0"),
+    "single directions and negative epsilon": (
+        ("delta.directed",),
+        "one direction by the cell's routes; below zero 1 - a + a H_{1/a} of the other direction, rounded outward",
+    ),
+    "total variation and Bayes risk": (
+        ("total_variation", "bayes_risk"),
+        "delta at epsilon 0; the rarer case times 1 - delta at its log odds, rounded down",
+    ),
     "trade-off and power": (
         ("tradeoff", "power"),
         "lines delta + e^epsilon alpha above the power curve, rounded outward (*Polygons*, 4)",

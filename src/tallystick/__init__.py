@@ -49,6 +49,8 @@ _HOMES = {
     "Ledger": "ledger.book",
     "Partition": "ledger.partition",
     "Receipt": "ledger.pay",
+    "attack_goal": "accounting.calibrate",
+    "belief_goal": "accounting.calibrate",
     "calibrate": "accounting.calibrate",
     "compare": "theorems.compare",
     "Private": "tables.table",
@@ -87,6 +89,8 @@ if TYPE_CHECKING:
     from tallystick.accounting.adjacency import Adjacency as Adjacency
     from tallystick.accounting.adjacency import Direction as Direction
     from tallystick.accounting.bounds import Bounds as Bounds
+    from tallystick.accounting.calibrate import attack_goal as attack_goal
+    from tallystick.accounting.calibrate import belief_goal as belief_goal
     from tallystick.accounting.calibrate import calibrate as calibrate
     from tallystick.accounting.loss import PrivacyLoss as PrivacyLoss
     from tallystick.accounting.losses import approx_dp as approx_dp

@@ -196,6 +196,27 @@ class Asker:
             out += put("delta", f"{self.text}.delta(epsilon={e!r})", lambda e=e: loss.delta(epsilon=e), judge)
         return out
 
+    def delta_directed(self) -> list[Record]:
+        loss, out = self.expression.loss, []
+        for index, way in enumerate(("remove", "add")):
+            for e in (self.rng.choice([-3.0, -1.0, -0.2, -1e-9]), self.rng.choice([0.0, 0.1, 1.0])):
+                judge = {"delta.directed": lambda v, e=e, i=index: readouts.delta_directed(self.truth, i, e, v)}
+                asked = f"{self.text}.delta(epsilon={e!r}, direction={way!r})"
+                out += put("delta", asked, lambda e=e, way=way: loss.delta(epsilon=e, direction=way), judge)
+        return out
+
+    def bayes_risk(self) -> list[Record]:
+        loss, out = self.expression.loss, []
+        for prior in (self.rng.choice([0.0, 1e-12, 0.01, 0.25]), self.rng.choice([0.5, 0.7, 1 - 1e-9, 1.0])):
+            judge = {"bayes_risk": lambda v, p=prior: readouts.bayes_lower(self.truth, p, v)}
+            out += put(
+                "bayes_risk",
+                f"{self.text}.bayes_risk(prior={prior!r})",
+                lambda p=prior: loss.bayes_risk(prior=p),
+                judge,
+            )
+        return out
+
     def epsilon_bounds(self) -> list[Record]:
         return self._epsilon_bounds(self.deltas(), "")
 
@@ -472,7 +493,7 @@ class Asker:
 READOUTS: tuple[str, ...] = (
     "epsilon", "delta", "epsilon_bounds", "delta_bounds", "epsilon_bounds_rigorous", "delta_bounds_rigorous",
     "tradeoff", "power", "renyi", "kl", "total_variation", "posterior", "gdp_bound", "cdf", "quantile", "moments",
-    "characteristic_function", "order", "calibrate", "price", "meaning",
+    "characteristic_function", "order", "calibrate", "price", "meaning", "delta_directed", "bayes_risk",
 )  # fmt: skip
 
 BUDGETS = {

@@ -79,6 +79,7 @@ JUDGED_TOGETHER = {
         "delta_bounds_rigorous.lower",
         "delta_bounds_rigorous.upper",
     ),
+    "delta": ("delta", "delta.directed"),
     "meaning.hit": ("meaning.false_alarm",),
     "meaning.exceptions": ("meaning.beliefs",),
 }
@@ -91,7 +92,7 @@ CELLS = (
     "privacy_loss.cdf", "privacy_loss.quantile", "privacy_loss.mean", "privacy_loss.variance",
     "privacy_loss.characteristic_function", "<=", "calibrate", "price.zcdp", "price.approx", "price.gdp", "price.rdp",
     "meaning.epsilon", "meaning.false_alarm", "meaning.guess_accuracy", "meaning.hit_rates", "meaning.beliefs",
-    "meaning.odds_factor",
+    "meaning.odds_factor", "delta.directed", "bayes_risk",
 )  # fmt: skip
 
 DRAWN_AS = {
@@ -120,6 +121,7 @@ PARAMETERS = {
 }
 
 REFUSABLE = {
+    "delta.directed": "InvalidInput: groups and replaced units have no direction",
     "price.zcdp": "Refused: no finite rho",
     "price.approx": "Refused: no finite epsilon",
     "price.gdp": "Refused: no Gaussian curve dominates",

@@ -99,6 +99,35 @@ def delta_upper(truth: Truth, epsilon: float, printed: float) -> Verdict:
     return at_least(printed, found.min(ONE), truth.exact)
 
 
+def delta_directed(truth: Truth, index: int, epsilon: float, printed: float) -> Verdict:
+    """The same in one order of the neighbours, at any real epsilon."""
+    verdict, a = Verdict(UNDECIDED), ball(epsilon).exp()
+    for orders in truth.variants:
+        side = resolved(orders[index], False, ("remove", "add")[index])
+        if isinstance(side, Smooth | Finite):
+            verdict = at_least(printed, side.profile(a).min(ONE), truth.exact)
+            if verdict.verdict == WRONG:
+                return verdict
+    return verdict
+
+
+def bayes_lower(truth: Truth, prior: float, printed: float) -> Verdict:
+    """Nobody who guesses is wrong less often than prior (1 - H_a), a = (1 - prior)/prior, with the unit first."""
+    if not _number(printed) or not 0 <= printed <= min(prior, 1 - prior) + 1e-15:
+        return Verdict(WRONG, "a number from 0 to the rarer case")
+    if not 0 < prior < 1:
+        return Verdict(OK)
+    verdict, chance = Verdict(UNDECIDED), ball(prior)
+    for orders in truth.variants:
+        side = resolved(orders[0], False, "remove")
+        if isinstance(side, Smooth | Finite):
+            risk = chance * (1 - side.profile((1 - chance) / chance))
+            if ball(printed) > risk:
+                return Verdict(WRONG, f"<= {shown(risk)}")
+            verdict = Verdict(OK if ball(printed) <= risk else UNDECIDED, f"<= {shown(risk)}")
+    return verdict
+
+
 def delta_lower(truth: Truth, epsilon: float, printed: float) -> Verdict:
     a = ball(epsilon).exp()
     if printed == 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from tallystick.accounting import check
@@ -11,9 +12,78 @@ from tallystick.accounting.loss import PrivacyLoss
 from tallystick.errors import InvalidInput, Refused
 
 
+@dataclass(frozen=True, slots=True)
+class AttackGoal:
+    """No test with false-alarm rate ``alpha`` finds more than a share ``power``; built by :func:`attack_goal`."""
+
+    alpha: float
+    power: float
+
+    def met_by(self, loss: PrivacyLoss) -> bool:
+        """True only when certified: some a has a alpha + H_a <= power, by the lemma of Neyman and Pearson."""
+        if self.alpha == 0.0:
+            return loss.power(alpha=0.0) <= self.power  # type: ignore[no-any-return]
+        low, high = -40.0, 40.0 - math.log(self.alpha)
+
+        def bound(log: float) -> float:
+            a = math.exp(log)
+            return (a * self.alpha + float(loss.delta(epsilon=log))) * (1.0 + 1e-15)
+
+        for _ in range(60):  # convex in a, so the better of two points tells where the least value is not
+            left, right = low + 0.382 * (high - low), high - 0.382 * (high - low)
+            values = bound(left), bound(right)
+            if min(values) <= self.power:
+                return True
+            low, high = (low, right) if values[0] <= values[1] else (left, high)
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class BeliefGoal:
+    """A belief of ``prior`` grows to ``posterior`` at most, but with probability ``delta``; by :func:`belief_goal`."""
+
+    prior: float
+    posterior: float
+    delta: float
+
+    def met_by(self, loss: PrivacyLoss) -> bool:
+        """True only when certified."""
+        return loss.posterior(prior=self.prior, delta=self.delta) <= self.posterior  # type: ignore[no-any-return]
+
+
+def attack_goal(*, alpha: float, power: float) -> AttackGoal:
+    """A goal for ``calibrate``: an attacker who accuses a share ``alpha`` of the innocent finds ``power`` at most.
+
+    >>> import tallystick as ts
+    >>> sigma = calibrate(lambda s: ts.gaussian(sigma=s), attack_goal(alpha=0.01, power=0.05))
+    >>> round(sigma, 3), ts.gaussian(sigma=sigma).power(alpha=0.01) <= 0.05
+    (1.467, True)
+    """
+    level = check.probability("alpha", alpha)
+    share = check.probability("power", power)
+    if share <= level:
+        raise InvalidInput("power", power, f"a number above alpha = {level:g}: guessing finds that many")
+    return AttackGoal(level, share)
+
+
+def belief_goal(*, prior: float, posterior: float, delta: float = 0.0) -> BeliefGoal:
+    """A goal for ``calibrate``: a belief of ``prior`` grows to ``posterior`` at most, but with probability ``delta``.
+
+    >>> import tallystick as ts
+    >>> scale = calibrate(lambda s: ts.laplace(scale=s), belief_goal(prior=0.01, posterior=0.05))
+    >>> round(scale, 3)
+    0.606
+    """
+    before = check.inside("prior", prior)
+    after = check.probability("posterior", posterior)
+    if after <= before:
+        raise InvalidInput("posterior", posterior, f"a number above prior = {before:g}")
+    return BeliefGoal(before, after, check.probability("delta", delta))
+
+
 def calibrate(
     f: Callable[[Any], PrivacyLoss],
-    goal: PrivacyLoss,
+    goal: PrivacyLoss | AttackGoal | BeliefGoal,
     *,
     low: float | None = None,
     high: float | None = None,
@@ -22,6 +92,8 @@ def calibrate(
 ) -> Any:
     """The least noise (or the most steps) whose certified loss is still ``<= goal``.
 
+    The goal is a loss (any: ``approx_dp``, ``zcdp``, ``from_tradeoff``, ``from_profile``, ...), an attacker's operating
+    point (``attack_goal``) or a belief (``belief_goal``).
     The loss must be monotone in the parameter; the direction is found by trying. With noise (larger is more
     private) the smallest parameter is returned; with steps (``integer=True``, larger is less private) the largest.
 
@@ -35,8 +107,10 @@ def calibrate(
     """
     if not callable(f):
         raise InvalidInput("f", f, "a function from a parameter to a PrivacyLoss")
-    if not isinstance(goal, PrivacyLoss):
-        raise InvalidInput("goal", goal, "a PrivacyLoss such as approx_dp(epsilon=2, delta=1e-6)")
+    if not isinstance(goal, PrivacyLoss | AttackGoal | BeliefGoal):
+        raise InvalidInput(
+            "goal", goal, "a PrivacyLoss such as approx_dp(epsilon=2, delta=1e-6), attack_goal(...) or belief_goal(...)"
+        )
     bottom = check.positive("low", low) if low is not None else (1.0 if integer else 1e-4)
     top = check.positive("high", high) if high is not None else 1e9
     if not bottom < top:
@@ -51,11 +125,14 @@ def calibrate(
 class _Search:
     """Bracketing and bisection (in the logarithm) on the certified predicate ``f(x) <= goal``."""
 
-    def __init__(self, f: Callable[[Any], PrivacyLoss], goal: PrivacyLoss, integer: bool) -> None:
+    def __init__(
+        self, f: Callable[[Any], PrivacyLoss], goal: PrivacyLoss | AttackGoal | BeliefGoal, integer: bool
+    ) -> None:
         self.f, self.goal, self.integer = f, goal, integer
 
     def meets(self, x: float) -> bool:
-        return self._loss(x) <= self.goal
+        loss = self._loss(x)
+        return loss <= self.goal if isinstance(self.goal, PrivacyLoss) else self.goal.met_by(loss)
 
     def _loss(self, x: float) -> PrivacyLoss:
         loss = self.f(int(x) if self.integer else x)

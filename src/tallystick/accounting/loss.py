@@ -171,21 +171,34 @@ class PrivacyLoss:
 
     # ---- read-outs ----
 
-    def epsilon(self, *, delta: Any) -> Any:
+    def epsilon(self, *, delta: Any, direction: Direction | str | None = None) -> Any:
         """The smallest epsilon that is certainly valid at ``delta``: an upper bound, never below the truth.
 
         Infinite only where it is true: at ``delta`` below the mass of outcomes that give everything away, or at
-        delta = 0 for unbounded losses such as the Gaussian's. Arrays in, arrays out.
+        delta = 0 for unbounded losses such as the Gaussian's. Arrays in, arrays out. With a ``direction`` ("remove" or
+        "add") only that order of the two neighbours is read: never a guarantee by itself.
 
         >>> import tallystick as ts
         >>> round(ts.gaussian(sigma=1).epsilon(delta=1e-5), 4)
         4.3772
         """
-        return self._each("delta", delta, self._reader.epsilon_upper)
+        way = _way(direction)
+        return self._each(
+            "delta", delta, self._reader.epsilon_upper if way is None else self._reader.one(way).epsilon_upper
+        )
 
-    def delta(self, *, epsilon: Any) -> Any:
-        """An upper bound on delta at ``epsilon`` >= 0. Arrays in, arrays out."""
-        return self._each("epsilon", epsilon, lambda e: self._reader.delta_bounds(e).upper)
+    def delta(self, *, epsilon: Any, direction: Direction | str | None = None) -> Any:
+        """An upper bound on delta at ``epsilon``, in one ``direction`` or (None) the worse. Arrays in, arrays out.
+
+        Below zero it is what the other direction says: 1 - e^epsilon + e^epsilon delta(-epsilon).
+
+        >>> import tallystick as ts
+        >>> step = ts.gaussian(sigma=1).sampled(rate=0.1)
+        >>> [round(step.delta(epsilon=0.05, direction=way), 4) for way in ("remove", "add")]
+        [0.0261, 0.0106]
+        """
+        way = _way(direction)
+        return self._each("epsilon", epsilon, lambda e: self._reader.delta_at(e, way).upper)
 
     def epsilon_bounds(self, *, delta: float, rigorous: bool = False) -> Bounds:
         """Certified enclosure of epsilon at ``delta``.
@@ -195,9 +208,16 @@ class PrivacyLoss:
         """
         return self._bounds_reader(rigorous).epsilon_bounds(check.probability("delta", delta))
 
-    def delta_bounds(self, *, epsilon: float, rigorous: bool = False) -> Bounds:
+    def delta_bounds(
+        self, *, epsilon: float, rigorous: bool = False, direction: Direction | str | None = None
+    ) -> Bounds:
         """Certified enclosure of delta at ``epsilon``; proved by interval arithmetic with ``rigorous``."""
-        return self._bounds_reader(rigorous).delta_bounds(check.nonnegative("epsilon", epsilon))
+        way = _way(direction)
+        if not rigorous:
+            return self._reader.delta_at(check.finite("epsilon", epsilon), way)
+        if way is not None:
+            raise InvalidInput("direction", direction, "None: rigorous bounds are of the worse direction")
+        return self._bounds_reader(True).delta_bounds(check.nonnegative("epsilon", epsilon))
 
     def tradeoff(self, *, alpha: Any) -> Any:
         """The attacker's least type-II error at false-alarm rate ``alpha``: a lower bound (the safe side).
@@ -239,6 +259,18 @@ class PrivacyLoss:
         """
         slack = check.probability("delta", delta)
         return self._each("prior", prior, lambda p: self._reader.posterior(p, slack))
+
+    def bayes_risk(self, *, prior: Any) -> Any:
+        """The least share of wrong guesses of an attacker who believes with ``prior`` that the unit is there.
+
+        A lower bound (the safe side): min(prior, 1 - prior) times 1 - delta at epsilon = |log odds|. At prior 1/2 it is
+        (1 - total variation)/2.
+
+        >>> import tallystick as ts
+        >>> round(ts.pure_dp(epsilon=1).bayes_risk(prior=0.5), 4)
+        0.2689
+        """
+        return self._each("prior", prior, self._reader.bayes_risk)
 
     def gdp_bound(self) -> float:
         """The smallest mu found for which this loss is certainly mu-GDP; infinite where there is none."""
@@ -323,10 +355,17 @@ class PrivacyLoss:
         return RigorousReader(self)
 
     def _each(self, name: str, values: Any, read: Callable[[float], float]) -> Any:
-        top = float("inf") if name == "epsilon" else 1.0
-        allowed = "finite numbers >= 0" if name == "epsilon" else "numbers between 0 and 1"
-        array = check.numbers_in(name, values, 0.0, min(top, 1e300), allowed)
+        any_size = name == "epsilon"
+        allowed = "finite numbers" if any_size else "numbers between 0 and 1"
+        array = check.numbers_in(name, values, -1e300 if any_size else 0.0, 1e300 if any_size else 1.0, allowed)
         return _like(array, read)
+
+
+def _way(direction: Direction | str | None) -> Direction | None:
+    try:
+        return None if direction is None else Direction(direction)
+    except ValueError:
+        raise InvalidInput("direction", direction, "'remove', 'add', or None for the worse of both") from None
 
 
 def _like(array: Array, read: Callable[[float], float]) -> Any:

@@ -14,6 +14,8 @@ from tallystick.accounting.direction import OneDirection
 from tallystick.accounting.leaf import merged
 from tallystick.accounting.loss import PrivacyLoss
 from tallystick.accounting.polygon import UpperPower, UpperProfile, grouped_delta, grouped_power
+from tallystick.errors import InvalidInput
+from tallystick.numerics.law import UNIT
 from tallystick.numerics.saddle import bisect_decreasing
 from tallystick.rounding import times_up
 
@@ -57,6 +59,32 @@ class Reader:
             # What one unit reveals, a group reveals.
             return Bounds(self._single_delta(epsilon).lower, 1.0).meet(Bounds(0.0, self._grouped_delta(epsilon)))
         return self._single_delta(epsilon)
+
+    def one(self, direction: Direction) -> OneDirection:
+        """The composition in one direction, where there are two."""
+        if self.loss.group > 1 or self.loss.adjacency is not Adjacency.ADD_REMOVE:
+            raise InvalidInput(
+                "direction", direction.value, "None: groups and replaced units are added and removed at once"
+            )
+        return OneDirection.of(self.loss.terms, direction)
+
+    def delta_at(self, epsilon: float, direction: Direction | None) -> Bounds:
+        """delta at any real epsilon: below zero H_a(P, Q) = 1 - a + a H_{1/a}(Q, P), a = e^epsilon."""
+        if epsilon >= 0.0:
+            return self.delta_bounds(epsilon) if direction is None else self.one(direction).delta_bounds(epsilon)
+        mirror = self.delta_bounds(-epsilon) if direction is None else self.one(direction.other).delta_bounds(-epsilon)
+        a, rest = math.exp(epsilon), -math.expm1(epsilon)
+        below, above = rest + a * mirror.lower, rest + a * mirror.upper
+        return Bounds(max(0.0, below * (1.0 - 8.0 * UNIT)), min(1.0, above * (1.0 + 8.0 * UNIT)))
+
+    def bayes_risk(self, prior: float) -> float:
+        """The rarer case times 1 - H_a, a the odds against it: the least expected error, rounded down."""
+        rare = min(prior, 1.0 - prior)
+        if rare == 0.0:
+            return 0.0
+        odds = math.log1p(-rare) - math.log(rare)
+        delta = self.delta_bounds(max(0.0, odds - 1e-15 * (1.0 + odds))).upper
+        return max(0.0, rare * (1.0 - delta) * (1.0 - 1e-15))
 
     def delta_upper(self, epsilon: float) -> float:
         """The upper end of ``delta_bounds``, for groups without the work of the lower one."""

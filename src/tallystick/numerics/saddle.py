@@ -203,6 +203,8 @@ def _tilted(values: Array, logs: Array, theta: float) -> tuple[float, float, flo
     """log-mgf, mean and variance of weighted points."""
     exponent = theta * values + logs
     top = float(exponent.max())
+    if not math.isfinite(top):
+        return TOO_FAR  # losses times tilts that are no numbers: nobody follows them
     weights = np.exp(exponent - top)
     norm = float(weights.sum())
     mean = float(weights @ values) / norm

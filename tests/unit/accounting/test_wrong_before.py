@@ -384,3 +384,9 @@ def test_renyi_of_a_sampled_curve_is_no_less_than_of_a_gaussian_with_that_curve(
 def test_what_rounding_leaves_of_nothing_is_no_lower_bound() -> None:
     loss = ts.zcdp(rho=0.0, delta=1e-05, offset=0.32703389077665) + ts.pure_dp(epsilon=2.0)
     assert loss.delta_bounds(epsilon=2.3247068568858733).lower == 0.0
+
+
+@pytest.mark.filterwarnings("error")
+def test_losses_whose_tilts_are_no_numbers_are_left_to_the_next_route() -> None:
+    loss = 10 * ts.gaussian(sigma=1e-05).sampled(rate=0.023261012875318638)
+    assert 1 - (1 - 0.023261012875318638) ** 10 <= loss.delta(epsilon=0.0) <= 0.2327

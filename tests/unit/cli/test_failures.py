@@ -20,7 +20,7 @@ BAD_INPUT = {
     "delta is negative": ("epsilon", "gdp(mu=1)", "--delta", "-0.1"),
     "delta is above one": ("epsilon", "gdp(mu=1)", "--delta", "1.5"),
     "bounds at a bad delta": ("epsilon", "gdp(mu=1)", "--delta", "2", "--bounds"),
-    "epsilon is negative": ("delta", "gdp(mu=1)", "--epsilon", "-1"),
+    "epsilon is no number": ("delta", "gdp(mu=1)", "--epsilon", "nan"),
     "epsilon is NaN": ("delta", "gdp(mu=1)", "--epsilon", "nan"),
     "empty expression": ("epsilon", "", "--delta", "1e-5"),
     "unknown name": ("epsilon", "gauss(sigma=1)", "--delta", "1e-5"),

@@ -17,11 +17,18 @@ _HOMES: dict[str, str] = {
     "Coins": "inclusion",
     "Estimate": "evidence",
     "Evidence": "evidence",
+    "SubsetSums": "reconstruction",
+    "blatantly_non_private": "reconstruction",
     "coins": "inclusion",
+    "differencing": "everyday",
     "epsilon_of_mu": "evidence",
+    "linkage": "everyday",
     "mechanism": "two_sample",
     "one_run": "guesses",
     "plan_one_run": "guesses",
+    "queries_at_frontier": "reconstruction",
+    "reconstruct": "reconstruction",
+    "uniqueness": "everyday",
 }
 
 __all__ = sorted(_HOMES)

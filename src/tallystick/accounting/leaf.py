@@ -230,6 +230,17 @@ class Leaf(ABC):
         return cls(**{name: _rich(record[name]) for name in names})
 
 
+class Wrapper(Leaf):
+    """A leaf around another one, its ``base``."""
+
+    __slots__ = ()
+    base: Leaf
+
+    @property
+    def depth(self) -> int:
+        return 1 + self.base.depth
+
+
 Terms = tuple[tuple[Leaf, int], ...]
 
 

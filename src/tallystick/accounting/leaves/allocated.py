@@ -18,7 +18,7 @@ import numpy as np
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
 from tallystick.accounting.compose import repeated
-from tallystick.accounting.leaf import End, Leaf, check_inside
+from tallystick.accounting.leaf import End, Leaf, Wrapper, check_inside
 from tallystick.accounting.leaves.nested import Half, pair_of_halves
 from tallystick.accounting.loss import PrivacyLoss, as_leaf
 from tallystick.accounting.pair import DominatingPair
@@ -49,7 +49,7 @@ Profile = tuple[Array, Array, Array]
 
 
 @dataclass(frozen=True, slots=True)
-class Allocated(Leaf):
+class Allocated(Wrapper):
     """One epoch of ``steps`` steps in which each unit takes part exactly once, add/remove neighbours.
 
     Never above the loss of one unamplified step (joint convexity), which is also what is charged where the loss
@@ -83,10 +83,6 @@ class Allocated(Leaf):
     @property
     def unamplified(self) -> Leaf:
         return self.base.unamplified
-
-    @property
-    def depth(self) -> int:
-        return 1 + self.base.depth
 
     def text(self, protects: Protects) -> str:
         return f"{self.base.text(protects)}.allocated(steps={self.steps})"

@@ -13,7 +13,7 @@ import numpy as np
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
 from tallystick.accounting.bounds import Bounds
-from tallystick.accounting.leaf import End, Leaf, check_inside, shown
+from tallystick.accounting.leaf import End, Leaf, Wrapper, check_inside, shown
 from tallystick.accounting.loss import PrivacyLoss, as_leaf
 from tallystick.accounting.pair import DominatingPair, joined_at_zero, mixed_loss, unmixed_loss
 from tallystick.errors import InvalidInput
@@ -33,7 +33,7 @@ LOSS = 16.0 * UNIT
 
 
 @dataclass(frozen=True, slots=True)
-class Sampled(Leaf):
+class Sampled(Wrapper):
     """Each unit takes part independently with probability ``rate`` (Poisson sampling), add/remove neighbours.
 
     REMOVE pair (P, Q) -> ((1-q) Q + q P, Q); ADD pair (P, Q) -> (P, (1-q) P + q Q)
@@ -117,10 +117,6 @@ class Sampled(Leaf):
     def unamplified(self) -> Leaf:
         return self.base.unamplified
 
-    @property
-    def depth(self) -> int:
-        return 1 + self.base.depth
-
     def text(self, protects: Protects) -> str:
         return f"{self.base.text(protects)}.sampled(rate={shown(self.rate)})"
 
@@ -129,7 +125,7 @@ class Sampled(Leaf):
 
 
 @dataclass(frozen=True, slots=True)
-class Subset(Leaf):
+class Subset(Wrapper):
     """A uniformly random subset of ``batch`` of ``population`` units, replace-one neighbours.
 
     C_q(f) = hull(min(f_q, f_q^{-1})), f_q = q f + (1 - q) Id, q = batch/population, taken **per step**
@@ -171,10 +167,6 @@ class Subset(Leaf):
     @property
     def unamplified(self) -> Leaf:
         return self.base.unamplified
-
-    @property
-    def depth(self) -> int:
-        return 1 + self.base.depth
 
     def text(self, protects: Protects) -> str:
         return f"{self.base.text(protects)}.subset(batch={self.batch}, population={self.population})"

@@ -25,7 +25,7 @@ import numpy as np
 
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
-from tallystick.accounting.leaf import Leaf, Terms, check_inside, shown
+from tallystick.accounting.leaf import Leaf, Terms, Wrapper, check_inside, shown
 from tallystick.accounting.leaves.nested import Composed, Half, ladder, pair_of_halves, read_at
 from tallystick.accounting.leaves.renyi import best_delta
 from tallystick.accounting.loss import PrivacyLoss, as_leaf, constructor
@@ -54,7 +54,7 @@ THETAS: Array = np.exp(np.linspace(math.log(0.02), math.log(2000.0), 48))
 """Orders minus one of the Renyi form; any subset gives a bound."""
 
 
-class _Best(Leaf):
+class _Best(Wrapper):
     """What the two laws of the number of runs share."""
 
     __slots__ = ()
@@ -92,10 +92,6 @@ class _Best(Leaf):
     @property
     def symmetric(self) -> bool:
         return self.base.symmetric
-
-    @property
-    def depth(self) -> int:
-        return 1 + self.base.depth
 
     @property
     def terms(self) -> Terms:

@@ -19,7 +19,7 @@ from typing import ClassVar
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
 from tallystick.accounting.bounds import Bounds
-from tallystick.accounting.leaf import End, Leaf, check_inside, shown
+from tallystick.accounting.leaf import End, Leaf, Wrapper, check_inside, shown
 from tallystick.accounting.leaves.nested import Composed, replaced
 from tallystick.accounting.leaves.pure import two_point_law
 from tallystick.accounting.leaves.sampled import Sampled, sampled, sampled_renyi
@@ -30,7 +30,7 @@ from tallystick.numerics.law import Law
 
 
 @dataclass(frozen=True, slots=True)
-class Truncated(Leaf):
+class Truncated(Wrapper):
     """Poisson sampling at ``rate`` among at most ``population`` units, batches cut to ``largest``."""
 
     kind: ClassVar[str] = "truncated"
@@ -75,10 +75,6 @@ class Truncated(Leaf):
     def symmetric(self) -> bool:
         return False
 
-    @property
-    def depth(self) -> int:
-        return 1 + self.base.depth
-
     def text(self, protects: Protects) -> str:
         inner = f"rate={shown(self.rate)}, largest={self.largest}, population={self.population}"
         return f"{self.base.text(protects)}.sampled({inner})"
@@ -90,7 +86,7 @@ SELDOM = 1e-200
 
 
 @dataclass(frozen=True, slots=True)
-class Cut(Leaf):
+class Cut(Wrapper):
     """The same where the ``largest`` units that rank first are kept: the unit enters for at most one other.
 
     ``random``: all rankings are equally likely, and ``population`` is the size of the data, not a bound on it.
@@ -169,10 +165,6 @@ class Cut(Leaf):
     @property
     def symmetric(self) -> bool:
         return False
-
-    @property
-    def depth(self) -> int:
-        return 1 + self.base.depth
 
     def conditions(self) -> str:
         size = "exactly" if self.random else "at most"

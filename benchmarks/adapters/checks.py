@@ -72,7 +72,7 @@ def test_every_kind_of_event_is_read_or_refused_by_name() -> None:
     from tallystick.accounting.dp_events import EVENTS as READ
 
     kinds = {name for name in vars(dp_event) if name.endswith("DpEvent")} - {"DpEvent"}
-    assert kinds - set(READ) == {"UnsupportedDpEvent", "SampledWithReplacementDpEvent"}
+    assert kinds - set(READ) == {"UnsupportedDpEvent"}
     for name in kinds & set(READ):
         assert READ[name].fields == tuple(field.name for field in getattr(dp_event, name).__attrs_attrs__)
 

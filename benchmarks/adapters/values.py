@@ -37,6 +37,7 @@ EVENTS: list[tuple[str, Any, Any]] = [
     ("100 Poisson steps, special", e.SelfComposedDpEvent(STEP, 100), SPECIAL),
     ("Poisson Laplace", e.SelfComposedDpEvent(e.PoissonSampledDpEvent(0.1, e.LaplaceDpEvent(1.0)), 10), ADD),
     ("batch of 10 of 1000", e.SelfComposedDpEvent(e.SampledWithoutReplacementDpEvent(1000, 10, e.GaussianDpEvent(4.0)), 100), REPLACE),
+    ("10 draws of 1000", e.SelfComposedDpEvent(e.SampledWithReplacementDpEvent(1000, 10, e.GaussianDpEvent(4.0)), 100), REPLACE),
     ("tree of 8 leaves, special", e.SingleEpochTreeAggregationDpEvent(4.0, 8), SPECIAL),
     ("trees of 5 and 10, replace", e.SingleEpochTreeAggregationDpEvent(4.0, [5, 10]), REPLACE),
     ("best of a geometric 10", e.RepeatAndSelectDpEvent(GAUSSIAN, 10.0, 1.0), ADD),

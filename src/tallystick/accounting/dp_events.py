@@ -27,10 +27,9 @@ from tallystick.rounding import double_above, down, up
 
 MAX_DEPTH = 50
 MODULE = "dp_accounting.dp_event"
+KNOTS, MOST_DRAWS = 240, 12
 RELATIONS = ("add_remove", "replace", "replace_special")
 EXAMPLE = '{"class_name": "GaussianDpEvent", "noise_multiplier": 1.0} and the like'
-ORDERS = [1.0 + 2.0 ** (k / 8.0) for k in range(-80, 121)]
-"""Where the curve of a shifted concentrated loss is written down; between them chords are above it."""
 
 
 def from_dp_accounting(document: Any, *, adjacency: Any = "add_remove") -> PrivacyLoss:
@@ -79,8 +78,8 @@ class _Reading:
     def inside(self, value: Any, **changes: Any) -> PrivacyLoss:
         return replace(self, depth=self.depth + 1, **changes).event(value)
 
-    def everything_lost(self) -> PrivacyLoss:
-        return losses.approx_dp(epsilon=0.0, delta=1.0, **self.about)
+    def everything_lost(self, why: str = "an event without noise") -> PrivacyLoss:
+        return losses.not_private(why=why, **self.about)
 
     def as_stated(self, name: str) -> None:
         """Raise where a guarantee is about the caller's neighbours and the place of the event about others."""
@@ -168,6 +167,11 @@ class _Reading:
         batch = check.count("sample_size", event["sample_size"], most=people)
         return self.inside(event["event"]).subset(batch=batch, population=people)
 
+    def redrawn(self, event: Mapping[str, Any]) -> PrivacyLoss:
+        self.only_replaced("SampledWithReplacementDpEvent")
+        people = check.count("source_dataset_size", event["source_dataset_size"], least=1)
+        return _redrawn(self.inside(event["event"]), check.count("sample_size", event["sample_size"]), people)
+
     # ---- what is promised ----
 
     def response(self, event: Mapping[str, Any]) -> PrivacyLoss:
@@ -205,12 +209,8 @@ class _Reading:
         return losses.pure_dp(epsilon=event["epsilon"], **self.about)
 
     def concentrated(self, event: Mapping[str, Any]) -> PrivacyLoss:
-        """Divergence at most xi + rho order; (order - 1) times that is convex, so its chords are above it."""
         self.as_stated("ZCDpEvent")
-        rho, offset = check.nonnegative("rho", event["rho"]), check.nonnegative("xi", event["xi"])
-        if offset == 0.0:
-            return losses.zcdp(rho=rho, **self.about)
-        return losses.renyi_dp({a: (offset + rho * a) * (1.0 + 1e-15) for a in ORDERS}, **self.about)
+        return losses.zcdp(rho=event["rho"], offset=event["xi"], **self.about)
 
     def tree(self, event: Mapping[str, Any]) -> PrivacyLoss:
         """A record is in one leaf of one tree, so in one node of each of its levels."""
@@ -260,6 +260,35 @@ class _Reading:
             )
 
 
+def _redrawn(loss: PrivacyLoss, batch: int, people: int) -> PrivacyLoss:
+    """``batch`` draws with replacement: the record is drawn K times, K binomial, and with probability eta at all.
+
+    With epsilon' = log(1 + eta (e^epsilon - 1)) delta'(epsilon') is at most the sum over k >= 1 of P(K = k) delta_k(
+    epsilon), delta_k for groups of k (Balle, Barthe, Gaboardi 2018). Advanced joint convexity leaves eta times the
+    divergence of "drawn" from a mixture of "not drawn" and "drawn from the other data set"; both differ in K draws.
+    """
+    if batch == 0 or not loss.terms:
+        return PrivacyLoss((), loss.protects)
+    share = 1.0 / people
+    eta = min(1.0, up(-math.expm1(batch * math.log1p(-share)))) if people > 1 else 1.0
+    chances: list[float] = []
+    while len(chances) < min(batch, MOST_DRAWS) and (not chances or chances[-1] > 1e-20):
+        k = len(chances) + 1
+        chances.append(up(math.comb(batch, k) * share**k * (1.0 - share) ** (batch - k)))
+    # P(K > k) <= comb(batch, k + 1) / people^(k + 1): some k + 1 draws are all of the record.
+    rest = up(math.comb(batch, len(chances) + 1) * share ** (len(chances) + 1))
+    groups = [loss.for_groups(k + 1) for k in range(len(chances))]
+    top = min(
+        600.0, float(groups[min(2, len(groups) - 1)].epsilon(delta=1e-12)), float(loss.epsilon(delta=1e-30)) * 9.0
+    )
+    knots = []
+    for step in range(KNOTS + 1):
+        epsilon = top * (step / KNOTS) ** 1.5
+        delta = math.fsum(p * group.delta(epsilon=epsilon) for p, group in zip(chances, groups, strict=True))
+        knots.append((up(math.log1p(eta * math.expm1(epsilon))), min(1.0, up(delta + rest))))
+    return losses.from_profile(knots, adjacency=loss.adjacency, unit=loss.unit)
+
+
 def _named(value: Any) -> tuple[str, dict[str, Any]]:
     """The class and the fields of an event, from either way of writing it."""
     if isinstance(value, Mapping):
@@ -306,7 +335,7 @@ class _Kind:
 
 EVENTS: dict[str, _Kind] = {
     "NoOpDpEvent": _Kind(lambda reading, event: losses.no_loss(**reading.about)),
-    "NonPrivateDpEvent": _Kind(lambda reading, event: reading.everything_lost()),
+    "NonPrivateDpEvent": _Kind(lambda reading, event: reading.everything_lost("NonPrivateDpEvent")),
     "GaussianDpEvent": _Kind(_Reading.gaussian, ("noise_multiplier",)),
     "LaplaceDpEvent": _Kind(_Reading.laplace, ("noise_multiplier",)),
     "DiscreteLaplaceDpEvent": _Kind(_Reading.discrete_laplace, ("noise_parameter", "sensitivity")),
@@ -319,6 +348,7 @@ EVENTS: dict[str, _Kind] = {
         _Reading.truncated, ("dataset_size", "sampling_probability", "truncated_batch_size", "noise_multiplier")
     ),
     "SampledWithoutReplacementDpEvent": _Kind(_Reading.subset, ("source_dataset_size", "sample_size", "event")),
+    "SampledWithReplacementDpEvent": _Kind(_Reading.redrawn, ("source_dataset_size", "sample_size", "event")),
     "RandomizedResponseDpEvent": _Kind(_Reading.response, ("noise_parameter", "num_buckets")),
     "EpsilonDeltaDpEvent": _Kind(_Reading.approximate, ("epsilon", "delta")),
     "ExponentialMechanismDpEvent": _Kind(_Reading.exponential, ("epsilon",)),
@@ -331,5 +361,5 @@ EVENTS: dict[str, _Kind] = {
 }
 """Each kind of event with its fields, in the order in which ``to_named_tuple()`` has them.
 
-Not there: UnsupportedDpEvent, which says itself that it means nothing, and SampledWithReplacementDpEvent.
+Not there: UnsupportedDpEvent, which says itself that it means nothing.
 """

@@ -22,8 +22,9 @@ from tallystick.accounting.leaves.gaussian import Gaussian, Gdp
 from tallystick.accounting.leaves.laplace import Laplace, reciprocal_above
 from tallystick.accounting.leaves.mixture import GaussianMixture
 from tallystick.accounting.leaves.nested import Composed
+from tallystick.accounting.leaves.not_private import NotPrivate
 from tallystick.accounting.leaves.pure import ApproxDp, PureDp
-from tallystick.accounting.leaves.renyi import Zcdp
+from tallystick.accounting.leaves.renyi import Zcdp, ZcdpOffset
 from tallystick.accounting.leaves.response import RandomizedResponse
 from tallystick.accounting.leaves.sampled import Sampled, Subset
 from tallystick.accounting.leaves.selected import Selected, SelectedPoisson
@@ -129,8 +130,6 @@ def _best(leaf: Selected | SelectedPoisson, loss: PrivacyLoss) -> Event | None:
 
 
 def _approximate(epsilon: float, delta: float) -> Event:
-    if delta == 1.0:
-        return _event("NonPrivateDpEvent")
     return _event("EpsilonDeltaDpEvent", epsilon=epsilon, delta=delta)
 
 
@@ -149,6 +148,8 @@ WRITERS: dict[type[Leaf], Callable[[Any, PrivacyLoss], Event | None]] = {
     ApproxDp: lambda leaf, loss: _approximate(leaf.epsilon, leaf.delta),
     Exponential: lambda leaf, loss: _event("ExponentialMechanismDpEvent", epsilon=leaf.epsilon),
     Zcdp: lambda leaf, loss: None if leaf.delta else _event("ZCDpEvent", rho=leaf.rho, xi=0.0),
+    ZcdpOffset: lambda leaf, loss: None if leaf.delta else _event("ZCDpEvent", rho=leaf.rho, xi=leaf.offset),
+    NotPrivate: lambda leaf, loss: _event("NonPrivateDpEvent"),
     Sampled: _sampled,
     GaussianMixture: lambda leaf, loss: _mixture(leaf, 1.0),
     SampledReplaced: lambda leaf, loss: _event(

@@ -21,12 +21,13 @@ M = '"dp_accounting.dp_event"'
 PROMISE = f'[{M}, "EpsilonDeltaDpEvent", 1.0, 0.0]'
 GAUSSIAN = f'[{M}, "GaussianDpEvent", 1.0]'
 STEP = f'[{M}, "PoissonSampledDpEvent", 0.01, {GAUSSIAN}]'
-LOST = ts.approx_dp(epsilon=0, delta=1)
+LOST = ts.not_private(why="an event without noise")
 SUBSET = ts.gaussian(sigma=0.5, adjacency="replace").subset(batch=10, population=1000)
 
 READ: dict[str, tuple[str, str, ts.PrivacyLoss]] = {
     "nothing": (f'[{M}, "NoOpDpEvent"]', "add_remove", ts.no_loss()),
-    "not private": (f'[{M}, "NonPrivateDpEvent"]', "add_remove", LOST),
+    "not private": (f'[{M}, "NonPrivateDpEvent"]', "add_remove",
+                    ts.not_private(why="NonPrivateDpEvent")),
     "gaussian": (GAUSSIAN, "add_remove", ts.gaussian(sigma=1)),
     "gaussian, changed": (GAUSSIAN, "replace", ts.gaussian(sigma=0.5, adjacency="replace")),
     "gaussian, special": (GAUSSIAN, "replace_special", ts.gaussian(sigma=1)),
@@ -71,12 +72,13 @@ READ: dict[str, tuple[str, str, ts.PrivacyLoss]] = {
     "epsilon and delta": (f'[{M}, "EpsilonDeltaDpEvent", 0.5, 1e-07]', "replace",
                           ts.approx_dp(epsilon=0.5, delta=1e-7, adjacency="replace")),
     "zcdp": (f'[{M}, "ZCDpEvent", 0.1, 0.0]', "add_remove", ts.zcdp(rho=0.1)),
+    "shifted zcdp": (f'[{M}, "ZCDpEvent", 0.1, 0.2]', "replace", ts.zcdp(rho=0.1, offset=0.2, adjacency="replace")),
     "exponential mechanism": (f'[{M}, "ExponentialMechanismDpEvent", 0.5]', "add_remove", ts.exponential(epsilon=0.5)),
     "permute and flip": (f'[{M}, "PermuteAndFlipDpEvent", 0.5]', "add_remove", ts.pure_dp(epsilon=0.5)),
     "a response of one bucket": (f'[{M}, "RandomizedResponseDpEvent", 0.5, 1]', "replace",
                                  ts.no_loss(adjacency="replace")),
     "a true response": (f'[{M}, "RandomizedResponseDpEvent", 0.0, 3]', "replace",
-                        ts.approx_dp(epsilon=0, delta=1, adjacency="replace")),
+                        ts.not_private(why="an event without noise", adjacency="replace")),
 }  # fmt: skip
 
 
@@ -100,7 +102,7 @@ def test_what_may_be_left_out_may_be_left_out() -> None:
 
 
 def test_every_kind_that_is_read_has_a_text() -> None:
-    assert {json.loads(text)[1] for text, _, _ in READ.values()} >= set(EVENTS)
+    assert {json.loads(text)[1] for text, _, _ in READ.values()} >= set(EVENTS) - {"SampledWithReplacementDpEvent"}
 
 
 def test_randomized_response_keeps_its_truthful_share() -> None:
@@ -113,14 +115,6 @@ def test_randomized_response_keeps_its_truthful_share() -> None:
     assert math.isclose(ten.epsilon(delta=0), 10 * loss.epsilon(delta=0), rel_tol=1e-9), "a count must not be forgotten"
     special = from_dp_accounting(event, adjacency="replace_special")
     assert 0.0 <= special.epsilon(delta=0) - max(math.log(0.68 / 0.2), math.log(0.8 / 0.32)) < 1e-9
-
-
-def test_a_shifted_concentrated_loss_is_between_its_parts_and_their_sum() -> None:
-    loss = from_dp_accounting({"class_name": "ZCDpEvent", "rho": 0.1, "xi": 0.2})
-    for order in (1.5, 2.0, 17.3, 500.0):
-        true = 0.2 + 0.1 * order
-        assert true <= loss.renyi(order=order) <= true * 1.01
-    assert ts.zcdp(rho=0.1).epsilon(delta=1e-5) < loss.epsilon(delta=1e-5) < ts.zcdp(rho=0.3).epsilon(delta=1e-5)
 
 
 @pytest.mark.parametrize(("mean", "shape", "gamma"), [(10.0, 1.0, 0.1), (3.9087, 0.0, 0.1)])
@@ -149,12 +143,46 @@ def test_a_mixture_is_never_read_below_its_true_profile() -> None:
         assert loss.delta(epsilon=epsilon) >= true > 0.0
 
 
+def redrawn(people: int, batch: int) -> ts.PrivacyLoss:
+    event = ["dp_accounting.dp_event", "SampledWithReplacementDpEvent", people, batch, json.loads(GAUSSIAN)]
+    return from_dp_accounting(event, adjacency="replace")
+
+
+def test_drawing_with_replacement_is_never_below_data_sets_that_can_be_listed() -> None:
+    """Three records in [-1, 1], two draws, noise of 1: nine equally likely sums for each data set, on a fine grid."""
+    import itertools
+
+    import numpy as np
+
+    loss, x = redrawn(3, 2), np.linspace(-12.0, 12.0, 4001)
+
+    def density(data: tuple[float, ...]) -> Any:
+        sums = [a + b for a, b in itertools.product(data, repeat=2)]
+        return sum(np.exp(-0.5 * (x - s) ** 2) for s in sums) / (9.0 * math.sqrt(2.0 * math.pi))
+
+    for others, (one, two) in itertools.product([(1, 1), (1, -1), (-1, -1), (0, 0)], [(1, -1), (-1, 1), (1, 0)]):
+        own, other = density((one, *others)), density((two, *others))
+        for epsilon in (0.0, 0.5, 1.5, 3.0):
+            true = float(np.sum(np.maximum(own - math.exp(epsilon) * other, 0.0)) * (x[1] - x[0]))
+            assert loss.delta(epsilon=epsilon) >= true - 1e-9
+
+
+def test_one_draw_with_replacement_is_one_without() -> None:
+    once = ts.gaussian(sigma=0.5, adjacency="replace").subset(batch=1, population=50)
+    for epsilon in (0.0, 0.1, 1.0):
+        assert redrawn(50, 1).delta(epsilon=epsilon) == pytest.approx(once.delta(epsilon=epsilon), rel=2e-2)
+    assert (20 * redrawn(50, 1)).epsilon(delta=1e-4) == pytest.approx((20 * once).epsilon(delta=1e-4), rel=1e-2)
+    assert redrawn(50, 0) == ts.no_loss(adjacency="replace")
+    assert redrawn(1, 1).delta(epsilon=1.0) >= ts.gaussian(sigma=0.5).delta(epsilon=1.0)
+
+
 REFUSED: dict[str, tuple[str, str]] = {
     "unsupported by its own word": (f'[{M}, "UnsupportedDpEvent"]', "add_remove"),
     "the base class": (f'[{M}, "DpEvent"]', "add_remove"),
     "a tree whose leaves may move": (f'[{M}, "SingleEpochTreeAggregationDpEvent", 4.0, 8]', "add_remove"),
     "a tree without a step": (f'[{M}, "SingleEpochTreeAggregationDpEvent", 4.0, []]', "replace_special"),
     "a batch of a private number": (f'[{M}, "SampledWithoutReplacementDpEvent", 1000, 10, {GAUSSIAN}]', "add_remove"),
+    "draws of a private number": (f'[{M}, "SampledWithReplacementDpEvent", 1000, 10, {GAUSSIAN}]', "add_remove"),
     "more than there are": (f'[{M}, "SampledWithoutReplacementDpEvent", 10, 11, {GAUSSIAN}]', "replace"),
     "an answer of nobody": (f'[{M}, "RandomizedResponseDpEvent", 0.5, 3]', "add_remove"),
     "a mixture without a side": (f'[{M}, "MixtureOfGaussiansDpEvent", 1.0, [0.0, 1.0], [0.75, 0.25]]', "replace"),
@@ -188,7 +216,7 @@ WRITTEN = [
     ts.pure_dp(epsilon=1) + ts.approx_dp(epsilon=1, delta=1e-6),
     LOST,
     ts.exponential(epsilon=1),
-    ts.zcdp(rho=0.1),
+    ts.zcdp(rho=0.1) + ts.zcdp(rho=0.1, offset=0.2),
     ts.gaussian(sigma=1).sampled(rate=0.01, largest=50, population=1000, cut="random"),
     ts.gaussian_mixture(sigma=2, sensitivities=[0, 1, 3], probabilities=[0.5, 0.3, 0.2]),
     ts.gaussian_mixture(sigma=2, sensitivities=[1, 3], probabilities=[0.75, 0.25]),

@@ -26,6 +26,7 @@ from tallystick.errors import InvalidInput
 from tallystick.learn import cells
 from tallystick.learn.estimator import Answer, Estimator, NoisePart
 from tallystick.learn.records import Array, Given, along, numbers
+from tallystick.learn.scoring import PaidGoodness
 from tallystick.mechanisms.exact.randomness import Source
 from tallystick.mechanisms.inputs import budget
 
@@ -184,7 +185,7 @@ class SquaredLossRecipe:
         return {"coefficients": [step * unit for step in point]}
 
 
-class ExponentialERM(Estimator):
+class ExponentialERM(PaidGoodness, Estimator):
     """Linear regression without intercept by the exponential mechanism (Example 7.6): exact, but with slow noise.
 
     ``epsilon`` is pure. Entries of X are clamped to ``feature_bound``, targets to ``target_bound``, and the released
@@ -257,6 +258,9 @@ class ExponentialERM(Estimator):
 
     def _keep(self, answer: Mapping[str, Any]) -> None:
         self.coef_: NDArray[np.float64] = np.array(answer["coefficients"], dtype=np.float64)
+
+    def _targets(self) -> tuple[float, float]:
+        return -float(self.target_bound), float(self.target_bound)
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Predictions for rows, which are not clamped."""

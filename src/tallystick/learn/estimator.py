@@ -209,5 +209,5 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         )
 
     def score(self, X: Any, y: Any, **options: Any) -> Any:
-        """Refused unless the data are public (``public=True``): a score of private data is a release."""
+        """Refused: a score of private data is a release, and this estimator has none."""
         raise Refused(SEARCH)

@@ -38,7 +38,7 @@ from tallystick.accounting.calibrate import calibrate
 from tallystick.errors import InvalidInput
 from tallystick.learn.estimator import Answer, Estimator, NoisePart
 from tallystick.learn.records import WITHIN, Array, Given, along, numbers
-from tallystick.learn.scoring import goodness
+from tallystick.learn.scoring import PaidGoodness
 from tallystick.learn.statistics import Statistics, symmetric
 from tallystick.mechanisms.exact.lattice import lower_and_upper
 from tallystick.mechanisms.exact.randomness import Source
@@ -195,7 +195,7 @@ def gaussian_mu(epsilon: float, delta: float, adjacency: str) -> float:
     return float(DOWN / calibrate(lambda s: losses.gaussian(sigma=s, adjacency=adjacency), goal))
 
 
-class LinearRegression(RegressorMixin, Estimator):  # type: ignore[misc]  # scikit-learn has no types
+class LinearRegression(PaidGoodness, RegressorMixin, Estimator):  # type: ignore[misc]  # scikit-learn has no types
     """Least squares whose coefficients are (epsilon, delta)-private for every person in the data.
 
     ``row_norm`` bounds the Euclidean norm of a row's features (a longer row counts less) and ``target_bounds=(low,
@@ -333,16 +333,3 @@ class LinearRegression(RegressorMixin, Estimator):  # type: ignore[misc]  # scik
         if not np.isfinite(rows).all():
             raise InvalidInput("X", "an array with NaN or infinity", "finite numbers")
         return along(rows, self.coef_) + self.intercept_
-
-    def score(self, X: Any, y: Any, *, public: bool = False, **options: Any) -> float:
-        """R^2: plain on public data (``public=True``), else a release that is paid for.
-
-        ``score(X, y, account=..., why=..., epsilon=...)`` charges ``epsilon`` and answers from noisy sums, of targets
-        clamped to the declared bounds and residuals clamped to half their width.
-        """
-        if public and not options:
-            return float(RegressorMixin.score(self, X, y))
-        self._like_fitted(X)
-        if public:
-            options["public"] = True
-        return goodness(self, X, y, bounds=self._targets(), options=options)

@@ -24,6 +24,7 @@ from tallystick.accounting.calibrate import calibrate
 from tallystick.errors import InvalidInput
 from tallystick.learn.estimator import Answer, Estimator, NoisePart
 from tallystick.learn.records import Array, Given, numbers, scaled
+from tallystick.learn.scoring import PaidGoodness
 from tallystick.mechanisms.exact.randomness import Source
 from tallystick.mechanisms.noise import add_gaussian
 from tallystick.mechanisms.noise.knorm import NORMAL_ERROR, near_normals
@@ -206,7 +207,7 @@ class QuantileRecipe:
         return {"theta": np.asarray(hiding.draw(hiding.prepare(found, strict=False), source))}
 
 
-class QuantileRegression(Estimator):
+class QuantileRegression(PaidGoodness, Estimator):
     """The ``quantile`` of y given a row, linear in the row, (epsilon, delta)-private.
 
     Rows are scaled down to ``row_norm`` and targets clamped to ``target_bound``; neither is learned. ``smoothing`` is
@@ -277,6 +278,9 @@ class QuantileRegression(Estimator):
         theta = np.asarray(answer["theta"], dtype=np.float64)
         self.coef_ = theta[: self.n_features_in_]
         self.intercept_ = float(theta[-1] * self.row_norm) if self.fit_intercept else 0.0
+
+    def _targets(self) -> tuple[float, float]:
+        return -float(self.target_bound), float(self.target_bound)
 
     def predict(self, X: Any) -> Array:
         """The estimated quantile for rows, scaled down as in ``fit``."""

@@ -90,7 +90,7 @@ class Fitted:
     @property
     def request(self) -> str:
         """The model as it was released, the bounds and the noise."""
-        line = [self.model.coef_.tolist(), self.model.intercept_]
+        line = [self.model.coef_.tolist(), getattr(self.model, "intercept_", 0.0)]
         return f"fit of {line} to targets in {self.bounds} with {self.noise!r}, {self.rows_per_unit} rows per unit"
 
     def preflight(self) -> None:
@@ -121,7 +121,7 @@ class Fitted:
 def accuracy(model: Any, X: Any, y: Any, *, public: bool, options: dict[str, Any]) -> float:
     """The share of right answers of a classifier, free or paid."""
     if public:
-        data = _labelled(X, y, options)
+        data = _public(X, y, options)
         return float(np.mean(np.asarray(model.predict(data.rows)) == data.targets))
     rows = check.count("rows_per_unit", model.rows_per_unit, least=1)
 
@@ -132,15 +132,35 @@ def accuracy(model: Any, X: Any, y: Any, *, public: bool, options: dict[str, Any
     return _paid(release, X, y, options)
 
 
-def goodness(model: Any, X: Any, y: Any, *, bounds: tuple[float, float], options: dict[str, Any]) -> float:
-    """R^2 of a line on private data, paid for."""
-    rows, adjacency = check.count("rows_per_unit", model.rows_per_unit, least=1), model.adjacency
+class PaidGoodness:
+    """The score of a regressor, for the estimators whose targets have declared bounds (``_targets``)."""
 
-    def release(data: Given, epsilon: float) -> Fitted:
-        noise = add_laplace(epsilon=epsilon, sensitivity=4 * rows, dimension=4, adjacency=adjacency)
-        return Fitted(model, data, noise, rows, bounds)
+    def score(self: Any, X: Any, y: Any, *, public: bool = False, **options: Any) -> float:
+        """R^2: plain on public data (``public=True``), else a release that is paid for.
 
-    return _paid(release, X, y, options)
+        ``score(X, y, account=..., why=..., epsilon=...)`` charges ``epsilon`` and answers from noisy sums, of targets
+        clamped to the declared bounds and residuals clamped to half their width.
+        """
+        self._like_fitted(X)
+        if public:
+            from sklearn.metrics import r2_score
+
+            data = _public(X, y, options)
+            return float(r2_score(data.targets, self.predict(data.rows)))
+        rows = check.count("rows_per_unit", self.rows_per_unit, least=1)
+        about: Any = {"dimension": 4, "adjacency": getattr(self, "adjacency", "add_remove")}
+
+        def release(given_rows: Given, epsilon: float) -> Fitted:
+            noise = add_laplace(epsilon=epsilon, sensitivity=4 * rows, **about)
+            return Fitted(self, given_rows, noise, rows, self._targets())
+
+        return _paid(release, X, y, options)
+
+
+def _public(X: Any, y: Any, options: dict[str, Any]) -> Given:
+    if options:
+        raise InvalidInput("score", sorted(options)[0], "nothing beside public=True: a score of public rows is free")
+    return _labelled(X, y, options)
 
 
 def _labelled(X: Any, y: Any, options: dict[str, Any]) -> Given:

@@ -473,6 +473,23 @@ def test_a_score_of_private_data_is_paid_for_and_close_to_the_truth(line, tmp_pa
         assert odd <= 1.0
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["QuantileRegression", "ExponentialERM", "KNormGradient"])
+def test_every_regressor_is_scored_for_a_price(kind, tmp_path):
+    rng = np.random.default_rng(3)
+    rows = rng.uniform(-0.7, 0.7, (20_000, 2))
+    targets = rows @ [0.6, -0.3] + rng.normal(0, 0.1, 20_000)
+    options = {"delta": 1e-6} if kind == "QuantileRegression" else {}
+    model = getattr(ts.learn, kind)(epsilon=2.0, **options).fit(rows, targets)
+    with ts.Ledger(tmp_path / "budget.db") as ledger:
+        account = ledger.open("clinic", budget=ts.pure_dp(epsilon=2), unit="patient")
+        found = model.score(rows, targets, account=account, why="how good", epsilon=1.0)
+        assert found == pytest.approx(model.score(rows, targets, public=True), abs=0.05)
+        with pytest.raises(Refused, match="release"):
+            model.score(rows, targets)
+        assert len(list(account.history())) == 1
+
+
 PUBLIC = {  # why each of scikit-learn's checks cannot hold here
     "check_fit_score_takes_y": "a score is a release",
     "check_n_features_in_after_fitting": "a score is a release",

@@ -19,6 +19,8 @@ _HOMES: dict[str, str] = {
     "Evidence": "evidence",
     "SubsetSums": "reconstruction",
     "blatantly_non_private": "reconstruction",
+    "assert_costs": "assertions",
+    "assert_private": "assertions",
     "coins": "inclusion",
     "differencing": "everyday",
     "epsilon_of_mu": "evidence",

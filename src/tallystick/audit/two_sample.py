@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincinv, ndtr, ndtri
+from scipy.special import betainccinv, ndtr, ndtri
 
 from tallystick.accounting import check
 from tallystick.accounting.loss import PrivacyLoss
@@ -128,7 +128,7 @@ def upper_limit(successes: int, trials: int, significance: float) -> float:
     """
     if successes >= trials:
         return 1.0
-    found = float(betaincinv(successes + 1.0, float(trials - successes), 1.0 - significance))
+    found = float(betainccinv(successes + 1.0, float(trials - successes), significance))
     return min(1.0, found * (1.0 + 1e-9) + 1e-300)
 
 
@@ -166,7 +166,7 @@ def _p_value(claim: PrivacyLoss, draws: int, false_alarms: int, misses: int) -> 
 
     if not refuted(1.0):
         return 1.0
-    low, high = math.log(1e-15), 0.0  # below it a limit of a probability is not computed well
+    low, high = math.log(1e-100), 0.0
     for _ in range(50):
         middle = (low + high) / 2.0
         low, high = (low, middle) if refuted(math.exp(middle)) else (middle, high)

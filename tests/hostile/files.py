@@ -20,9 +20,11 @@ from typing import Any
 import tallystick as ts
 from hostile.mutations import mutated
 from tallystick import strict_json
+from tallystick.accounting.certificate import Certificate
 from tallystick.cards import card, fit_card
 from tallystick.cards.card import read_card
 from tallystick.cards.check import check_card
+from tallystick.certificate import checker
 from tallystick.errors import InvalidInput, TallystickError
 from tallystick.ledger.book import import_ledger
 from tallystick.ledger.chain import GENESIS, canonical, link
@@ -104,7 +106,13 @@ def kinds(folder: Path) -> Iterator[list[Kind]]:
         release = plan.release(why="annual report", key="t1")
         assert release.receipt is not None
         drawn = card(release, dataset="visits", about={"window": "2026"})
-        made = [_loss(), _plan(plan, account), _receipt(release.receipt, ledger), _card(drawn, ledger, folder)]
+        made = [
+            _loss(),
+            _certificate(),
+            _plan(plan, account),
+            _receipt(release.receipt, ledger),
+            _card(drawn, ledger, folder),
+        ]
         model = ts.learn.LinearRegression(0.5, delta=1e-6, row_norm=1, target_bounds=(0, 9), rows_per_unit=2, ridge=3.0)
         model.fit([[0.5, 0.5]] * 9, [1.0] * 9, account=account, why="forecast")
         made.append(replace(_card(fit_card(model, account, dataset="rows"), ledger, folder), name="fit card"))
@@ -116,6 +124,17 @@ def _loss() -> Kind:
     loss = loss + ts.discrete_pair([0.5, 0.5], [0.25, 0.75])
     read = lambda text: ts.PrivacyLoss.from_json(text).to_json()  # noqa: E731
     return Kind("loss", loss.to_json(), read, meaning=_composition)
+
+
+def _certificate() -> Kind:
+    """Believed if the checker proves it: what it does not read would be a claim that nobody checked."""
+    proof = (3 * ts.laplace(scale=2).sampled(rate=0.1) + ts.pure_dp(epsilon=0.25)).certificate(delta=1e-3)
+
+    def believe(text: str) -> str:
+        Certificate(text).verify()
+        return json.dumps(checker.read(text))
+
+    return Kind("certificate", proof.text, believe)
 
 
 def _composition(told: Any) -> Any:

@@ -24,6 +24,7 @@ def every(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Kind]]
     ("name", "count"),
     [
         ("loss", 400),
+        ("certificate", 200),
         ("plan", 400),
         ("receipt", 200),
         ("card", 40),
@@ -42,7 +43,9 @@ def test_a_spoiled_file_is_refused_or_means_what_it_says(every: dict[str, Kind],
 
 
 def test_every_kind_of_file_is_here(every: dict[str, Kind]) -> None:
-    assert set(every) == {"loss", "plan", "receipt", "card", "fit card", "registration", "export", "forged export"}
+    assert set(every) == {
+        "loss", "certificate", "plan", "receipt", "card", "fit card", "registration", "export", "forged export"
+    }  # fmt: skip
 
 
 def as_it_is(told: Any) -> Any:

@@ -29,6 +29,7 @@ from referee.expressions import Expression
 from referee.readouts import UNDECIDED, Verdict
 from referee.worlds import Orders, times
 from tallystick.cards import meaning
+from tallystick.certificate import checker
 
 LONGEST = 5.0
 PATIENCE = 6.0
@@ -234,6 +235,22 @@ class Asker:
             asked = f"{self.text}.epsilon_bounds(delta={d!r}{more})"
             out += put(name, asked, lambda d=d: loss.epsilon_bounds(delta=d, rigorous=bool(more)), judges)
         return out
+
+    def certificate(self) -> list[Record]:
+        """A claim that the independent checker proves, and one more witness: no bound from below may be above it."""
+        loss, out = self.expression.loss, []
+        for d in self.deltas()[1:2]:
+            judge = {"certificate": lambda proof, d=d: self._certified(proof, d)}
+            asked = f"{self.text}.certificate(delta={d!r})"
+            out += put("certificate", asked, lambda d=d: loss.certificate(delta=d), judge)
+        return out
+
+    def _certified(self, proof: Any, d: float) -> Verdict:
+        checker.check(proof.text)  # what it does not prove is an error, and a finding
+        lower = self.expression.loss.epsilon_bounds(delta=d).lower
+        if lower > proof.epsilon:
+            return Verdict(readouts.WRONG, f"a lower bound of {lower!r} is above what is proved")
+        return readouts.epsilon_upper(self.truth, d, proof.epsilon)
 
     def delta_bounds(self) -> list[Record]:
         return self._delta_bounds(self.epsilons(), "")
@@ -492,8 +509,9 @@ class Asker:
 
 READOUTS: tuple[str, ...] = (
     "epsilon", "delta", "epsilon_bounds", "delta_bounds", "epsilon_bounds_rigorous", "delta_bounds_rigorous",
-    "tradeoff", "power", "renyi", "kl", "total_variation", "posterior", "gdp_bound", "cdf", "quantile", "moments",
-    "characteristic_function", "order", "calibrate", "price", "meaning", "delta_directed", "bayes_risk",
+    "certificate", "tradeoff", "power", "renyi", "kl", "total_variation", "posterior", "gdp_bound",
+    "cdf", "quantile", "moments", "characteristic_function", "order", "calibrate", "price", "meaning",
+    "delta_directed", "bayes_risk",
 )  # fmt: skip
 
 BUDGETS = {

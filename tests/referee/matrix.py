@@ -88,8 +88,8 @@ JUDGED_TOGETHER = {
 CELLS = (
     "epsilon", "delta", "epsilon_bounds.lower", "epsilon_bounds.upper", "delta_bounds.lower", "delta_bounds.upper",
     "epsilon_bounds_rigorous.lower", "epsilon_bounds_rigorous.upper", "delta_bounds_rigorous.lower",
-    "delta_bounds_rigorous.upper", "tradeoff", "power", "renyi", "kl", "total_variation", "posterior", "gdp_bound",
-    "privacy_loss.cdf", "privacy_loss.quantile", "privacy_loss.mean", "privacy_loss.variance",
+    "delta_bounds_rigorous.upper", "certificate", "tradeoff", "power", "renyi", "kl", "total_variation", "posterior",
+    "gdp_bound", "privacy_loss.cdf", "privacy_loss.quantile", "privacy_loss.mean", "privacy_loss.variance",
     "privacy_loss.characteristic_function", "<=", "calibrate", "price.zcdp", "price.approx", "price.gdp", "price.rdp",
     "meaning.epsilon", "meaning.false_alarm", "meaning.guess_accuracy", "meaning.hit_rates", "meaning.beliefs",
     "meaning.odds_factor", "delta.directed", "bayes_risk",
@@ -131,6 +131,7 @@ REFUSABLE = {
     "epsilon_bounds_rigorous.upper": "NotComputable: no rigorous route",
     "delta_bounds_rigorous.lower": "NotComputable: no rigorous route",
     "delta_bounds_rigorous.upper": "NotComputable: no rigorous route",
+    "certificate": "NotComputable: not covered by the checker",
 }
 """Read-outs for which a typed refusal is an answer: it counts towards the thirty."""
 

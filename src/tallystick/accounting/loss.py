@@ -19,6 +19,7 @@ from tallystick.errors import InvalidInput
 from tallystick.numerics.law import Array
 
 if TYPE_CHECKING:
+    from tallystick.accounting.certificate import Certificate
     from tallystick.accounting.readout import Reader
     from tallystick.accounting.rigorous import RigorousReader
     from tallystick.accounting.variable import PrivacyLossVariable
@@ -285,6 +286,21 @@ class PrivacyLoss:
     def explain_computation(self) -> str:
         """Which route the read-outs of this loss take, in words."""
         return self._reader.explain()
+
+    def certificate(self, *, delta: float | None = None, epsilon: float | None = None) -> Certificate:
+        """A claim (epsilon, delta) about this loss that a stranger can check, without this library's accountant.
+
+        At ``delta`` it claims an epsilon, at ``epsilon`` a delta: what the checker proves, a little above ``epsilon()``
+        for long compositions (docs/guides/certificates.md). Needs ``tallystick[rigorous]``, takes up to some seconds.
+
+        >>> import tallystick as ts
+        >>> proof = (1000 * ts.randomized_response(epsilon=0.1)).certificate(delta=1e-6)
+        >>> round(proof.epsilon, 6)
+        19.344671
+        """
+        from tallystick.accounting.certificate import certificate
+
+        return certificate(self, epsilon=epsilon, delta=delta)
 
     # ---- representation ----
 

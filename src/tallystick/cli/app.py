@@ -39,6 +39,7 @@ _COMMANDS = (
     ("query", "query.query", "Ask a data set once: plan, pay, answer."),
     ("fit", "fit.app", ""),
     ("card", "card.app", ""),
+    ("certificate", "certificate.app", ""),
     ("budget", "budget.budget", "Limit, used, burn-down, and what still fits."),
     ("ledger", "ledger.app", ""),
     ("account", "account.app", ""),

@@ -1,0 +1,450 @@
+"""Writes certificates: a claim about a loss, with the parameters by which a stranger's checker proves it.
+
+The number claimed is what the checker itself proves with these parameters (``tallystick.certificate``), so it is a
+rounding above what it would not accept. Doubles and the accountant's own number only choose the parameters and tell
+when to stop: a bad choice makes the claim weaker, never wrong. docs/theory/certificates.md has the proof.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tallystick.accounting import check
+from tallystick.errors import InvalidInput, NotComputable, Refused, Unavailable
+from tallystick.numerics.law import Array
+
+try:
+    from flint import arb, ctx
+
+    from tallystick.certificate import checker
+except ImportError as problem:
+    raise Unavailable(
+        "certificates need ball arithmetic, which is not installed: pip install tallystick[rigorous]"
+    ) from problem
+
+if TYPE_CHECKING:
+    from tallystick.accounting.loss import PrivacyLoss
+
+FIRST_SIZE, LAST_SIZE = 2**11, 2**18
+"""Points of the lattices that are tried."""
+MOST_SECONDS, KNOT_SECONDS, POINT_SECONDS = 4.0, 3.5e-5, 4e-6
+"""Processor time that is planned, and that of a knot and of a point of a transform; the checker accepts more."""
+CLOSE = 3e-7
+"""Relative distance from the accountant's own number at which a finer lattice is not worth its time."""
+NARROW = 1e-11
+"""Relative distance of the claim from what the checker would not prove."""
+LEFT_OUT = 1e-11
+"""Relative error of delta by which the cuts at both ends of a lattice are planned."""
+SKETCHED = 160
+"""Knots by which the tilt and the period are chosen."""
+SPARE = 1e-6
+"""Tilted mass at each end that may stand on sparse knots: what its chords add is less than what all others do."""
+
+Ball = Any
+Route = dict[str, Any]
+Natural = tuple[float, float, bool]
+"""Origin and step of a lattice on which a mechanism's outcomes of positive mass are, and whether it has no others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """A claim (epsilon, delta) about a loss and the route of its proof; ``tallystick certificate check`` verifies it.
+
+    >>> import tallystick as ts
+    >>> proof = ts.gaussian(sigma=1).certificate(delta=1e-5)
+    >>> round(proof.epsilon, 6), proof.verify()[:7]
+    (4.377178, 'epsilon')
+    """
+
+    text: str
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            return checker.read(self.text)
+        except checker.Malformed as found:
+            raise InvalidInput("certificate", str(found), f"a certificate of format {checker.FORMAT}") from None
+
+    @property
+    def epsilon(self) -> float:
+        """The epsilon that is claimed."""
+        return float(self._read()["claim"]["epsilon"])
+
+    @property
+    def delta(self) -> float:
+        """The delta that is claimed."""
+        return float(self._read()["claim"]["delta"])
+
+    @property
+    def about(self) -> str:
+        """The loss as an expression, and whom it protects."""
+        from tallystick.accounting.loss import PrivacyLoss
+
+        loss = PrivacyLoss.from_json(json.dumps(self._read()["loss"]))
+        return f"{loss} ({loss.adjacency}{'' if loss.unit is None else f', one {loss.unit}'})"
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the text, by which a card or a receipt names it."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    def write(self, path: str | Path) -> Path:
+        """Write the JSON file that a stranger checks."""
+        place = Path(path)
+        place.write_text(self.text, encoding="utf-8")
+        return place
+
+    def verify(self) -> str:
+        """What the checker proves of it, in words. It reads the text alone.
+
+        InvalidInput if the text is no certificate, Refused if it does not prove its claim.
+        """
+        try:
+            return checker.check(self.text)
+        except checker.Malformed as found:
+            raise InvalidInput("certificate", str(found), f"a certificate of format {checker.FORMAT}") from None
+        except checker.Unproved as found:
+            raise Refused(f"the certificate does not prove its claim: {found}") from None
+
+
+def certificate(loss: PrivacyLoss, *, epsilon: float | None, delta: float | None) -> Certificate:
+    """A certificate at one of the two (see ``PrivacyLoss.certificate``)."""
+    if (epsilon is None) == (delta is None):
+        raise InvalidInput("delta", delta, "either delta= or epsilon=, and not both")
+    if epsilon is None:
+        at = check.probability("delta", delta)
+        near = loss.epsilon(delta=at)
+        goal = Goal(near, at, at, True)
+    else:
+        at = check.nonnegative("epsilon", epsilon)
+        near = loss.delta(epsilon=at)
+        goal = Goal(at, near, None, False)
+    if not math.isfinite(goal.epsilon):
+        raise NotComputable("no epsilon is enough at this delta, so there is nothing to certify")
+    record = json.loads(loss.to_json())
+    try:
+        return Certificate(_text(record, *_refined(_sides(record, goal), goal)))
+    except (checker.Malformed, checker.Unproved) as found:
+        raise NotComputable(f"no certificate for this loss: {found}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What is to be claimed: epsilon and delta as the accountant has them, one of them given."""
+
+    epsilon: float
+    delta: float
+    given_delta: float | None
+    for_epsilon: bool
+
+    @property
+    def near(self) -> float:
+        """The accountant's own number."""
+        return self.epsilon if self.for_epsilon else self.delta
+
+
+def _text(record: Mapping[str, Any], epsilon: float, delta: float, routes: Mapping[str, Route]) -> str:
+    claim = {"epsilon": epsilon, "delta": delta, "adjacency": record["adjacency"], "unit": record["unit"]}
+    body = {"format": checker.FORMAT, "loss": record, "claim": claim, "route": routes}
+    return json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _refined(sides: list[Side], goal: Goal) -> tuple[float, float, dict[str, Route]]:
+    """The claim, once the direction that decides it is close to the accountant's number or as fine as may be."""
+    left = MOST_SECONDS
+    for side in sides:
+        left -= side.refine(left / len(sides)) or 0.0
+    while True:
+        worst = max(sides, key=lambda side: side.value)
+        if worst.value <= goal.near * (1.0 + CLOSE):
+            break
+        spent = worst.refine(left if len(sides) == 1 else 0.6 * left)
+        if spent is None:
+            break
+        left -= spent
+    if not math.isfinite(worst.value):
+        raise NotComputable("no lattice that is small enough proves an epsilon for this loss")
+    epsilon, delta = (worst.value, goal.delta) if goal.for_epsilon else (goal.epsilon, worst.value)
+    if not all(side.proves(epsilon, delta) for side in sides):
+        raise NotComputable("the lattices of both directions do not prove one claim")
+    return epsilon, delta, {side.way: side.route for side in sides}
+
+
+def _sides(record: Mapping[str, Any], goal: Goal) -> list[Side]:
+    with ctx.workprec(128):
+        terms = checker.terms_of(record)
+    ways = ("remove",) if all(one.add is one.remove for one, _ in terms) else ("remove", "add")
+    records = [leaf for leaf, _ in record["terms"] if leaf["kind"] not in ("gaussian", "gdp")]
+    return [Side(record, way, goal, [None] * (len(terms) - len(records)) + records) for way in ways]
+
+
+# ------------------------------------------------------------------------------------------------------ one direction
+
+
+@dataclass
+class Side:
+    """One direction of the loss, on a lattice that can be made finer."""
+
+    record: Mapping[str, Any]
+    way: str
+    goal: Goal
+    records: list[Mapping[str, Any] | None]
+    """Of the checker's terms; None where they merged."""
+    value: float = math.inf
+    """What is proved of the claimed number so far."""
+    route: Route = field(default_factory=dict)
+    delta_at: Callable[[Fraction], Ball] = field(default=lambda epsilon: arb(1))
+    """What the route proves of delta."""
+    size: int = 0
+    """Points of the last lattice."""
+    stretch: float = 1.0
+    """Periods in which the tilted law is told, in units of the planned one."""
+
+    def refine(self, seconds: float) -> float | None:
+        """Prove the number on the next finer lattice; the seconds planned for it, or None where there is none."""
+        if self.route.get("by") == "formula":
+            return None
+        digits = -math.log2(max(self.goal.delta, 1e-300))
+        bits = 128 if digits < 80.0 else 128 + math.ceil(digits)
+        with ctx.workprec(bits):
+            terms = checker.terms_of(self.record)
+            if len(terms) <= 1 and all(count == 1 for _, count in terms):
+                formula = {"by": "formula", "bits": bits}
+                self._take(formula, partial(checker.delta_by, terms, self.way, formula))
+                return 0.0
+            sketches = self._sketches(terms)
+            size = self._next_size()
+            while size > self.size:
+                route: Route = {"by": "lattice", "bits": bits, **_planned(sketches, self.goal, size, self.stretch)}
+                cost = _seconds(route)
+                if cost <= seconds and route["step"] >= 1e-9:
+                    expected = (self.value - self.goal.near) * (self.size / size) ** 2
+                    self._take(route, checker.lattice(terms, self.way, route).delta)
+                    # What does not fall with the step's square comes from a period that is too short.
+                    stalled = self.size > 0 and self.value - self.goal.near > 8.0 * expected
+                    self.size, self.stretch = (size // 2, 2.0 * self.stretch) if stalled else (size, self.stretch)
+                    return cost
+                size //= 2
+            return None
+
+    def _take(self, route: Route, delta_at: Callable[[Fraction], Ball]) -> None:
+        """Use a route unless an earlier one proves more."""
+        if self.goal.given_delta is None:
+            value = _double_above(delta_at(Fraction(self.goal.epsilon)))
+        else:
+            value = least_epsilon(delta_at, self.goal.given_delta, self.goal.epsilon)
+        if value < self.value or not self.route:
+            self.value, self.route, self.delta_at = value, route, delta_at
+
+    def proves(self, epsilon: float, delta: float) -> bool:
+        """Whether the checker will accept the claim in this direction."""
+        with ctx.workprec(self.route["bits"]):
+            return bool(arb(delta) >= self.delta_at(Fraction(epsilon)))
+
+    def _sketches(self, terms: checker.Terms) -> list[Sketch]:
+        tiny = LEFT_OUT / sum(count for _, count in terms)
+        return [
+            _sketch(getattr(one, self.way), one.total, count, tiny, self.goal.delta, _natural(record, self.way))
+            for (one, count), record in zip(terms, self.records, strict=True)
+        ]
+
+    def _next_size(self) -> int:
+        """What chords add falls with the square of the step: so many points as bring it close, or as many as may be."""
+        if self.size == 0:
+            return FIRST_SIZE
+        far = (self.value - self.goal.near) / max(CLOSE * self.goal.near, 1e-300)
+        wanted = self.size * 2 ** math.ceil(0.5 * math.log2(far) + 0.5) if 1.0 < far < 1e12 else 4 * self.size
+        return min(max(wanted, 2 * self.size), LAST_SIZE)
+
+
+def _double_above(ball: Ball) -> float:
+    found = float(ball.upper())
+    while not arb(found) >= ball:
+        found = math.nextafter(found, math.inf)
+    return max(0.0, found)
+
+
+def least_epsilon(delta_at: Callable[[Fraction], Ball], delta: float, near: float) -> float:
+    """A double at which delta is proved, and not proved a little below; infinity where there is none in reach."""
+
+    def excess(epsilon: float) -> float:
+        """Positive where delta is not proved; about its logarithm over the target's."""
+        found = delta_at(Fraction(epsilon))
+        proved = found <= arb(delta)
+        size = float(found.upper())
+        log = math.log(min(size / delta, 1e300)) if delta > 0.0 and size > 0.0 else 0.0
+        return min(log, -1e-16) if proved else max(log, 1e-16)
+
+    high, step = near * (1.0 + NARROW), max(1e-3 * near, 1e-9)
+    low, over, under = high, math.inf, excess(high)
+    for _ in range(40):
+        if under <= 0.0:
+            break
+        low, over, high, step = high, under, high + step, 3.0 * step
+        under = excess(high)
+    else:
+        return math.inf
+    while math.isinf(over):
+        if low == 0.0:
+            return 0.0
+        low, step = max(0.0, low - step), 3.0 * step
+        found = excess(low)
+        if found > 0.0:
+            over = found
+        else:
+            high, under = low, found
+    for turn in range(100):
+        if high - low <= NARROW * max(high, 1e-3):
+            break
+        share = 0.5 if turn % 3 == 2 else min(max(over / (over - under), 0.01), 0.99)
+        middle = low + share * (high - low)
+        found = excess(middle)
+        low, over, high, under = (low, over, middle, found) if found <= 0.0 else (middle, found, high, under)
+    return high
+
+
+# ------------------------------------------------------------------------------------------------- choice of a lattice
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """About where one term's losses are, and about its law."""
+
+    count: int
+    low: float
+    high: float
+    losses: Array
+    logs: Array
+    natural: Natural | None
+
+    def tilted(self, tilt: float) -> tuple[float, float, float, Array]:
+        """log E[e^{tilt loss}], mean and variance of the tilted law, and its distribution function at the losses."""
+        exponents = self.logs + tilt * self.losses
+        most = float(np.max(exponents))
+        weights = np.exp(exponents - most)
+        moment = float(np.sum(weights))
+        weights /= moment
+        mean = float(np.dot(weights, self.losses))
+        return most + math.log(moment), mean, float(np.dot(weights, (self.losses - mean) ** 2)), np.cumsum(weights)
+
+
+def _planned(sketches: list[Sketch], goal: Goal, size: int, stretch: float) -> Route:
+    """Parameters of a lattice of this size, except for its bits."""
+    tilt, period = _tilt_and_period(sketches, goal.epsilon, goal.delta)
+    reach = sum(one.count * (one.high - one.low) for one in sketches)
+    step = min(stretch * period, reach) / (size - 4.0 - len(sketches))
+    leading = max(sketches, key=lambda one: one.count).natural
+    if leading is not None and leading[1] >= step:
+        step = leading[1] / (1.0 if len(sketches) == 1 and leading[2] else math.floor(leading[1] / step))
+    return {"step": step, "tilt": tilt, "size": size, "terms": [_place(one, step, tilt) for one in sketches]}
+
+
+def _seconds(route: Route) -> float:
+    knots = sum(sum(term[1:]) for term in route["terms"])
+    points = (len(route["terms"]) + 1) * route["size"]
+    return float(route["bits"] / 128.0 * (KNOT_SECONDS * knots + POINT_SECONDS * points))
+
+
+def _place(sketch: Sketch, step: float, tilt: float) -> list[float]:
+    """Origin and knots: up to the largest loss, which rounding may have put behind the knot that meant it."""
+    natural = sketch.natural
+    if natural is not None and abs(natural[1] / step - round(natural[1] / step)) < 1e-9:
+        low = natural[0]
+    else:
+        low = math.floor(sketch.low / step) * step
+    knots = max(2, math.ceil((sketch.high - low) / step - 1e-9) + 1)
+    if Fraction(low) + (knots - 1) * Fraction(step) < Fraction(sketch.high):
+        knots += 1
+    if natural is not None or knots < 1000:
+        return [low, 0, knots, 0]
+    share = sketch.tilted(tilt)[3]
+    first = sketch.losses[max(0, int(np.searchsorted(share, SPARE)) - 1)]
+    last = sketch.losses[min(int(np.searchsorted(share, 1.0 - SPARE)) + 1, SKETCHED - 1)]
+    before = max(0, int((first - low) / step) // checker.SPARSE)
+    after = max(0, int((low + knots * step - last) / step) // checker.SPARSE)
+    dense = max(2, knots - checker.SPARSE * (before + after))
+    return [low, before, dense, after]
+
+
+def _natural(record: Mapping[str, Any] | None, way: str) -> Natural | None:
+    """The lattice of a mechanism with few losses, or with ends that are outcomes of their own."""
+    kind = None if record is None else record["kind"]
+    if record is None or not record.get("epsilon", 1.0):
+        return None
+    if kind in ("pure_dp", "approx_dp"):
+        return -record["epsilon"], 2.0 * record["epsilon"], True
+    if kind == "randomized_response":
+        return -record["epsilon"], record["epsilon"] * (2.0 if record["choices"] == 2 else 1.0), True
+    if kind == "laplace":
+        return -1.0 / record["scale"], 2.0 / record["scale"], False
+    if kind == "discrete_laplace":
+        return -record["sensitivity"] / record["scale"], 2.0 / record["scale"], True
+    if kind == "discrete_gaussian":
+        step = record["sensitivity"] / record["sigma"] ** 2
+        far = math.ceil(14.0 * record["sigma"]) + record["sensitivity"]
+        return (0.5 * record["sensitivity"] - far) * step, step, True
+    if kind == "sampled" and record["base"]["kind"] == "pure_dp" and record["base"]["epsilon"] < 700.0:
+        ends = [math.log1p(record["rate"] * math.expm1(sign * record["base"]["epsilon"])) for sign in (-1.0, 1.0)]
+        return (ends[0] if way == "remove" else -ends[1]), ends[1] - ends[0], True
+    return None
+
+
+def _sketch(
+    height: checker.Height, total: Ball, count: int, tiny: float, delta: float, natural: Natural | None
+) -> Sketch:
+    def above(x: float) -> float:
+        return float(height(arb(x)).upper())
+
+    given_away = above(1e6) * (1.0 + 1e-9)
+    high = _edge(lambda x: above(x) <= given_away + tiny * delta)
+    low = -_edge(lambda x: float((height(arb(-x)) - total + arb(-x).exp()).upper()) <= tiny)
+    scale = max(2.0 * above(0.0), 1e-9 * (high - low))
+    losses = scale * np.sinh(np.linspace(-math.asinh(-low / scale), math.asinh(high / scale), SKETCHED))
+    masses, _ = checker.chords(height, arb(total), [arb(float(x)) for x in losses])
+    logs = np.array([float(mass.log()) if mass > 0 else -math.inf for mass in masses])
+    return Sketch(count, low if natural is None else min(low, natural[0]), high, losses, logs, natural)
+
+
+def _edge(beyond: Callable[[float], bool]) -> float:
+    """About the least x > 0 from which on something holds."""
+    low, high = 0.0, 1e-9
+    while not beyond(high):
+        low, high = high, 4.0 * high
+        if high > 1e6:
+            raise NotComputable("losses beyond a million")
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if beyond(middle) else (middle, high)
+    return high
+
+
+def _tilt_and_period(sketches: list[Sketch], epsilon: float, delta: float) -> tuple[float, float]:
+    """The tilt whose mean is epsilon, or one that reaches a little further; and how far its law spreads."""
+    top = sum(one.count * one.high for one in sketches)
+    bottom = sum(one.count * one.low for one in sketches)
+    if epsilon >= top:
+        return 1.0 / (top - bottom), top - bottom  # nothing is left to compute there
+
+    def moments(tilt: float) -> tuple[float, float, float]:
+        found = np.array([[one.count * value for value in one.tilted(tilt)[:3]] for one in sketches]).sum(axis=0)
+        return float(found[0]), float(found[1]), math.sqrt(float(found[2]))
+
+    low, high = math.log(1e-5), math.log(1e5)
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if moments(math.exp(middle))[1] < epsilon else (low, middle)
+    tilt = math.exp(high)
+    tilt = min(max(tilt, 2.5 / max(moments(tilt)[2], 1e-300)), 1e5)
+    log_moment, mean, spread = moments(tilt)
+    # What the checker adds for losses beyond the period is e^{log_moment - tilt (epsilon + period)}.
+    beyond = (log_moment - tilt * epsilon - math.log(max(delta, 1e-300)) - math.log(1e-9)) / tilt
+    return tilt, max(max(mean - epsilon, 0.0) + 8.0 * spread, beyond)

@@ -1,0 +1,68 @@
+"""``tallystick certificate``: hand out a number that a stranger can check, and check one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tallystick.cli.output import Answer, Expression, Json, deliver, working
+from tallystick.errors import InvalidInput
+from tallystick.printing import given, up
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tallystick.accounting.certificate import Certificate
+
+app = typer.Typer(help="Write and check certificates.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.command()
+def write(
+    expression: Expression,
+    out: Annotated[Path, typer.Option("--out", help="The file to write.")],
+    delta: Annotated[float | None, typer.Option("--delta", help="Certify an epsilon at this delta.")] = None,
+    epsilon: Annotated[float | None, typer.Option("--epsilon", help="Or a delta at this epsilon.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Certify a loss: one small file that proves its epsilon to anyone with the checker."""
+    from tallystick.accounting.expression import read_loss
+
+    loss = read_loss(expression)
+    if out.exists():
+        raise InvalidInput("--out", str(out), "a file that does not exist yet")
+    with working("proving"):
+        proof = loss.certificate(delta=delta, epsilon=epsilon)
+    proof.write(out)
+    _say("certificate.write", out, proof, f"written to {out}", as_json=as_json)
+
+
+@app.command()
+def check(
+    file: Annotated[Path, typer.Argument(help="The certificate.")],
+    as_json: Json = False,
+) -> None:
+    """Prove a certificate's claim again from the file alone. Exit 4 if it is not proved, 2 if it cannot be read."""
+    from tallystick.accounting.certificate import Certificate
+
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeError) as problem:
+        raise InvalidInput("FILE", str(file), f"a certificate ({type(problem).__name__})") from None
+    proof = Certificate(text)
+    with working("checking"):
+        proof.verify()
+    _say("certificate.check", file, proof, "proved", as_json=as_json)
+
+
+def _say(command: str, file: Path, proof: Certificate, done: str, *, as_json: bool) -> None:
+    found = {"epsilon": proof.epsilon, "delta": proof.delta, "about": proof.about, "hash": proof.hash}
+
+    def say(out: Console) -> None:
+        out.print(f"epsilon [bold]{up(proof.epsilon)}[/bold] at delta {given(proof.delta)}: {done}", soft_wrap=True)
+        out.print(f"about {proof.about}", soft_wrap=True, markup=False)
+        out.print(f"sha256 {proof.hash}", soft_wrap=True)
+
+    deliver(Answer(command, {"file": str(file)}, found, say), as_json=as_json)

@@ -158,6 +158,10 @@ READ_OUTS: dict[str, tuple[tuple[str, ...], str]] = {
         ),
         "the same quantity in ball arithmetic, or NotComputable ([rigorous](rigorous.md))",
     ),
+    "certificate": (
+        ("certificate",),
+        "an upper bound proved by the independent checker, or NotComputable ([certificates](certificates.md))",
+    ),
     "single directions and negative epsilon": (
         ("delta.directed",),
         "one direction by the cell's routes; below zero 1 - a + a H_{1/a} of the other direction, rounded outward",

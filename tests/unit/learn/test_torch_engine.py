@@ -14,6 +14,8 @@ from torch import nn  # noqa: E402
 
 from tallystick.errors import InvalidInput, Refused  # noqa: E402
 from tallystick.learn.torch.engine import WITHIN, Engine  # noqa: E402
+from tallystick.learn.torch.gradients import CHUNK  # noqa: E402
+from tallystick.learn.torch.noise import SLACK  # noqa: E402
 from tallystick.learn.torch.replacements import GRU, LSTM, Attention  # noqa: E402
 
 torch.set_num_threads(1)
@@ -143,6 +145,71 @@ def test_every_layer_of_the_table_equals_single_passes(name: str, slow: bool) ->
         assert (summed - expected).norm() <= 1e-5 * expected.norm()
 
 
+@pytest.mark.parametrize("name", [*TABLE, "wide"])
+def test_single_precision_sums_are_within_what_is_priced_of_the_true_ones(name: str) -> None:
+    # 700 examples: five whole chunks and a part. Of identical ones the roundings all go the same way.
+    torch.manual_seed(6)
+    make, draw = TABLE[name] if name in TABLE else (lambda: nn.Linear(300, 700), lambda n: torch.randn(n, 300))
+    model, x, y = make(), draw(700), torch.randn(700)
+    x[100:] = x[:1]
+    engine = Engine(model, squared)
+    engine.micro = 1024
+    fine, coarse = (engine.clipped_sum([x, y], 0.1, kind) for kind in (torch.float64, torch.float32))
+    assert fine.dtype == torch.float64
+    assert coarse.dtype == torch.float32
+    chunks, largest = 6, CHUNK
+    bound = 2.0**-24 * (chunks * (2 / 3 * largest**2 + 2 * largest) + largest * sum(range(2, chunks + 1)))
+    assert 0 < float((fine - coarse.double()).norm()) <= 0.1 * bound
+
+
+def test_the_slack_of_secure_noise_covers_two_chunks_and_two_totals_of_two_neighbours() -> None:
+    chunks = 1024 // CHUNK
+    one_chunk = 2 / 3 * CHUNK**2 + 2 * CHUNK
+    one_total = CHUNK * sum(range(2, chunks + 1))
+    assert 4 * 2.0**-24 * (one_chunk + one_total) * (1 + 2**-10) + 2.0**-20 < SLACK["secure"]
+
+
+def test_products_that_torch_rounds_to_fewer_bits_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    # torch.set_float32_matmul_precision("medium") and autocast round factors to 8 bits, TF32 to 11.
+    engine = Engine(nn.Linear(5, 3), squared)
+    x, y = torch.randn(20, 5), torch.randn(20)
+    plain = engine.clipped_sum([x, y], 0.1, torch.float32)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        halves = [engine.clipped_sum([x[i : i + 1], y[i : i + 1]], 0.1, torch.float32) for i in range(20)]
+    assert all(0.099 < float(one.norm()) <= 0.1 for one in halves)
+    coarse = torch.Tensor.bfloat16
+    monkeypatch.setattr(torch.Tensor, "__matmul__", lambda a, b: coarse(a).float().mm(coarse(b).float()))
+    assert engine.clipped_sum([x, y], 0.1, torch.float32).dtype == torch.float64
+    monkeypatch.undo()
+    assert torch.equal(engine.clipped_sum([x, y], 0.1, torch.float32), plain)
+
+
+def test_a_gradient_whose_parts_are_too_small_to_square_is_clipped_all_the_same() -> None:
+    # 1e-24 squared is zero in single precision: the norm came out as zero, and 1e-24 times 1e18 was not clipped.
+    engine = Engine(nn.Linear(3, 2), lambda output, target: 1e-24 * output.sum(1) + 0 * target)
+    one = engine.clipped_sum([torch.full((1, 3), 1e18), torch.zeros(1)], 1e-7)
+    assert float(one.norm()) <= 1e-7
+
+
+def test_an_example_that_raises_leaves_the_sums_of_the_others_as_they_are_bit_by_bit() -> None:
+    engine = Engine(nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)), NONE)
+    x, y = torch.randn(300, 3), torch.randint(0, 2, (300,))
+    spoiled, zero = y.clone(), x.clone()
+    spoiled[7], zero[7] = 9, float("nan")  # one raises, one has no gradient: both add nothing, in place 7
+    by_raising, by_value = (engine.clipped_sum([*both], 1.0, torch.float32) for both in ((x, spoiled), (zero, y)))
+    assert torch.equal(by_raising, by_value)
+
+
+def test_a_batch_that_raises_as_a_whole_does_not_stop_a_run() -> None:
+    def loss(output: Any, target: Any) -> Any:
+        if len(output) > 4:
+            raise ValueError("too many")
+        return output.sum(1)
+
+    engine = Engine(nn.Linear(3, 2), loss)
+    assert not engine.clipped_sum([torch.randn(9, 3), torch.zeros(9)], 1.0).any()
+
+
 @pytest.mark.parametrize("name", ["linear", "cnn", "text", "tied weights"])
 def test_no_sum_over_one_example_is_longer_than_the_clip(name: str) -> None:
     make, draw = TABLE[name]
@@ -150,8 +217,9 @@ def test_no_sum_over_one_example_is_longer_than_the_clip(name: str) -> None:
     engine = Engine(model, squared)
     x, y = draw(30), 100 * torch.randn(30)
     for i in range(30):
-        one = engine.clipped_sum([x[i : i + 1], y[i : i + 1]], 0.1)
-        assert float(one.norm()) <= 0.1
+        for kind in (torch.float64, torch.float32):
+            one = engine.clipped_sum([x[i : i + 1], y[i : i + 1]], 0.1, kind)
+            assert float(one.double().norm()) <= 0.1
 
 
 def test_an_empty_batch_sums_to_zero() -> None:

@@ -66,8 +66,17 @@ class Examples:
         if plan.batches == "fixed" and len(self.tensors[0]) != plan.examples:
             raise InvalidInput("tensors", f"{len(self.tensors[0])} examples", f"the declared {plan.examples}")
 
+    def shuffled(self, source: Source = SYSTEM) -> Examples:
+        """The same in a random order."""
+        order = shuffled(np.arange(len(self.tensors[0])), source)
+        return Examples(_taken(self.tensors, order), None if self.ids is None else self.ids[order])
+
     def batch(self, plan: SgdPlan, step: int, source: Source = SYSTEM) -> Batch:
-        """The batch of a step, drawn exactly as it was priced."""
+        """The batch of a step, drawn exactly as it was priced, in a random order (which is ours where all take part).
+
+        The order lets one example's coming or going touch two places of the batch only: those who stay keep theirs, but
+        for one that fills the gap (``docs/theory/private-training.md``).
+        """
         count = len(self.tensors[0])
         if self.ids is not None:
             chosen = np.flatnonzero(self.ids % plan.turn == step % plan.turn)
@@ -78,7 +87,7 @@ class Examples:
         else:
             rate = Fraction(plan.rate)
             chosen = np.flatnonzero(flip(lambda digits: digits.of(rate), count, source))
-        return Batch(_taken(self.tensors, chosen), step)
+        return Batch(_taken(self.tensors, shuffled(chosen, source)), step)
 
 
 def subset(size: int, count: int, source: Source) -> NDArray[np.int64]:
@@ -92,6 +101,19 @@ def subset(size: int, count: int, source: Source) -> NDArray[np.int64]:
         drawn = integer(top + 1, source)
         chosen.add(top if drawn in chosen else drawn)
     return np.array(sorted(chosen), dtype=np.int64)
+
+
+def shuffled(places: NDArray[np.int64], source: Source) -> NDArray[np.int64]:
+    """The same in an order of which all are equally likely: that of as many different random words.
+
+    >>> sorted(shuffled(np.arange(4), SYSTEM).tolist())
+    [0, 1, 2, 3]
+    """
+    while True:
+        words = source.words(len(places))
+        order = np.argsort(words)
+        if not np.any(np.diff(words[order]) == 0):
+            return places[order]
 
 
 def _taken(tensors: tuple[Tensor, ...], chosen: NDArray[np.int64]) -> tuple[Tensor, ...]:

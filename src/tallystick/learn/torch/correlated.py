@@ -47,6 +47,7 @@ class CorrelatedNoise:
 
     def released(self, total: Tensor, divisor: float = 1.0, dtype: torch.dtype = torch.float64) -> Tensor:
         """The rounded sum with noise that solves C N = Z, divided by a public number."""
+        total = total.double()
         drawn = self.fresh.released(torch.zeros_like(total))
         for weight, earlier in zip(self.weights[1:], self.past, strict=False):
             drawn.sub_(earlier, alpha=float(weight))

@@ -15,6 +15,8 @@ import copy
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from typing import Any
 
 import torch
@@ -24,18 +26,19 @@ from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.modules.instancenorm import _InstanceNorm
 
 from tallystick.errors import InvalidInput, Refused
-from tallystick.learn.torch.gradients import Gradients, Written, joined
+from tallystick.learn.torch.gradients import Gradients, Room, Written, joined
 from tallystick.learn.torch.layers import TABLE
 
 Loss = Callable[[Any, Tensor], Tensor]
+_Call = tuple[nn.Module, Tensor, int, Any]  # a layer, its input and its version, the place of its output
 
-WITHIN = 1.0 - 2.0**-19
+WITHIN = 1.0 - 2.0**-14
 """A clipped gradient ends below the clip by this factor, so that rounding does not lift it above."""
 
 CHECKED = 4
 TOLERANCE = 1e-4
 _CACHE = 8 << 20  # bytes of one layer's input in a micro-batch: what stays in the cache of most machines
-_ROOM = 64 << 20  # bytes of written-out gradients in a micro-batch
+_ROOM = 32 << 20  # bytes of written-out gradients in a micro-batch
 
 PER_EXAMPLE = "one loss per example: a vector as long as the batch, as reduction='none' gives"
 
@@ -51,7 +54,7 @@ class Engine:
         self.parameters: list[Tensor] = [p for p in model.parameters() if p.requires_grad]
         self.place = {id(p): i for i, p in enumerate(self.parameters)}
         self.layers = [m for m in model.modules() if any(id(p) in self.place for p in m.parameters(recurse=False))]
-        self.micro = 64
+        self.room, self.micro = Room(), 64
         self._widest = 1  # bytes of the widest input of a layer, for one example
 
     @property
@@ -59,33 +62,61 @@ class Engine:
         """How many numbers each trained parameter has."""
         return [p.numel() for p in self.parameters]
 
-    def clipped_sum(self, tensors: Sequence[Tensor], clip: float) -> Tensor:
-        """The sum over examples of min(1, clip / norm) times gradient, all trained parameters in a row, in doubles."""
-        total = torch.zeros(sum(self.sizes), dtype=torch.float64, device=self.parameters[0].device)
-        parts = list(total.split(self.sizes))
-        for start in range(0, len(tensors[0]), self.micro):
-            self._add(parts, [t[start : start + self.micro] for t in tensors], clip)
-        return total
+    def clipped_sum(self, tensors: Sequence[Tensor], clip: float, kind: torch.dtype = torch.float64) -> Tensor:
+        """The sum over examples of min(1, clip / norm) times gradient, all trained parameters in a row.
 
-    def _add(self, totals: list[Tensor], part: list[Tensor], clip: float) -> None:
+        ``kind`` is the coarsest precision in which examples may be added up. Micro-batches are added in doubles.
+        """
+        device = self.parameters[0].device
+        if any(p.dtype == torch.float64 for p in self.parameters) or not _single_is_single(device):
+            kind = torch.float64
+        total: Tensor | None = None
+        for start in range(0, len(tensors[0]), self.micro):
+            part = self._sum([t[start : start + self.micro] for t in tensors], clip, kind)
+            total = part if total is None else total.double().add_(part)
+        return torch.zeros(sum(self.sizes), dtype=kind, device=device) if total is None else total
+
+    def _sum(self, part: list[Tensor], clip: float, kind: torch.dtype) -> Tensor:
+        total = torch.empty(sum(self.sizes), dtype=kind, device=part[0].device)
+        out = torch.zeros(len(part[0]), dtype=torch.bool, device=part[0].device)
         try:
             found = self.gradients(part)
         except Exception:  # because of an example, as the check has shown that the model runs: find it and go on
-            if len(part[0]) > 1:
-                for i in range(len(part[0])):
-                    self._add(totals, [t[i : i + 1] for t in part], clip)
-            return
-        squares = torch.stack([g.squares() for g in found.values()]).sum(0)
-        gone = ~torch.isfinite(squares)
-        weights = (clip * WITHIN / squares.sqrt().clamp(min=clip)).masked_fill(gone, 0.0)
-        for i, gradients in found.items():
-            (gradients.without(gone) if bool(gone.any()) else gradients).add(weights, totals[i])
+            try:
+                out, part = self._without_raising(part)
+                found = self.gradients(part)
+            except Exception:  # not because of one example: the model mixes them in a way the check did not see
+                return total.zero_()
+        with _no_autocast(total.device):
+            squares = torch.stack([g.squares() for g in found.values()]).sum(0)
+            out |= ~torch.isfinite(squares)
+            weights = (clip * WITHIN / squares.sqrt().clamp(min=clip)).masked_fill(out, 0.0).to(kind)
+            if bool(out.any()):
+                found = {i: gradients.without(out) for i, gradients in found.items()}
+            for i, place in reversed(list(enumerate(total.split(self.sizes)))):
+                if i in found:
+                    found.pop(i).sum_into(place, weights)  # and forget it
+                else:
+                    place.zero_()
+        return total
+
+    def _without_raising(self, part: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        """Which examples raise alone, and a made-up one in their places, so that nobody else moves."""
+        raising = []
+        for i in range(len(part[0])):
+            try:
+                self.gradients([t[i : i + 1] for t in part])
+                raising.append(False)
+            except Exception:
+                raising.append(True)
+        out = torch.tensor(raising, device=part[0].device)
+        return out, [torch.where(out.view(-1, *[1] * (t.dim() - 1)), _like(t)[:1], t) for t in part]
 
     def gradients(self, tensors: Sequence[Tensor]) -> dict[int, Gradients]:
         """Each example's gradient, for every trained parameter that was used."""
         if self.slow:
             return self._by_vmap(tensors)
-        calls: list[tuple[nn.Module, Tensor, int, Any]] = []
+        calls: list[_Call] = []
 
         def seen(layer: nn.Module, given: tuple[Any, ...], named: dict[str, Any], out: Tensor) -> None:
             first = given[0] if given else next(iter(named.values()))
@@ -98,17 +129,23 @@ class Engine:
             for hook in hooks:
                 hook.remove()
         slopes = torch.autograd.grad(losses.sum(), [edge for *_, edge in calls], allow_unused=True)
+        with torch.no_grad(), _no_autocast(losses.device):
+            return self._by_layer(calls, slopes, len(losses))
+
+    def _by_layer(self, calls: list[_Call], slopes: Sequence[Tensor | None], examples: int) -> dict[int, Gradients]:
+        self.room.clear()
         uses: dict[int, list[Gradients]] = {}
         for (layer, given, version, _), slope in zip(calls, slopes, strict=True):
             if slope is None:
                 continue
-            if given._version != version or len(given) != len(losses):
+            if given._version != version or len(given) != examples:
                 raise Refused(
                     f"{type(layer).__name__} saw an input that was changed in place afterwards, or whose first axis "
                     "is not the example; works: no in-place operation on it, and batch_first layouts"
                 )
             self._widest = max(self._widest, _bytes(layer, given[0]))
-            for parameter, gradients in TABLE[type(layer)](layer, given, slope):
+            given = given.to(layer.weight.dtype) if given.is_floating_point() else given  # autocast mixes types
+            for parameter, gradients in TABLE[type(layer)](layer, given, slope.to(layer.weight.dtype), self.room):
                 if parameter is not None and id(parameter) in self.place:
                     uses.setdefault(self.place[id(parameter)], []).append(gradients)
         return {i: joined(found) for i, found in uses.items()}
@@ -185,8 +222,8 @@ class Engine:
             size = torch.linalg.vector_norm(true, dim=1)
             mine = found.get(place, Written(torch.zeros_like(true)))
             room = TOLERANCE * size.max() + 1e-6 * whole  # some gradients are zero but for rounding
-            summed = torch.zeros_like(true[0])
-            mine.add(weights, summed)
+            summed = torch.empty_like(true[0])
+            mine.sum_into(summed, weights)
             off = max((mine.squares().sqrt() - size).abs().max(), (summed - weights @ true).norm() / 4)
             if not off <= room:  # NaN counts as off
                 name = next(n for n, p in self.model.named_parameters() if p is parameter)
@@ -210,6 +247,26 @@ def _bytes(layer: nn.Module, given: Tensor) -> int:
     window = math.prod(getattr(layer, "kernel_size", ())) / math.prod(getattr(layer, "stride", ()))
     size: int = given.numel() * given.element_size()
     return math.ceil(size * max(1.0, window))
+
+
+def _single_is_single(device: torch.device) -> bool:
+    """Whether torch multiplies in single precision when told so: it may be set to round factors to 8 or 11 bits."""
+    fine, one = _probe(device)
+    with _no_autocast(device):
+        return bool(torch.equal(fine @ one, fine))
+
+
+def _no_autocast(device: torch.device) -> AbstractContextManager[object]:
+    """Autocast, where it is on, would round what we multiply to 8 bits."""
+    if torch.is_autocast_enabled(device.type):
+        off: AbstractContextManager[object] = torch.autocast(device.type, enabled=False)
+        return off
+    return nullcontext()
+
+
+@cache
+def _probe(device: torch.device) -> tuple[Tensor, Tensor]:
+    return torch.full((32, 32), 1.0 + 2.0**-23, device=device), torch.eye(32, device=device)
 
 
 def _like(given: Tensor) -> Tensor:

@@ -4,22 +4,57 @@
     Rows        gradient i is a table with few rows that are not zero: an embedding
     Written     gradient i is written out: everything else, and every sum of several uses
 
-Each knows its squared norms and adds up its examples times weights. Sums are in double precision, from what torch
-computed in single precision, so that a sum of n clipped gradients is right to n 2^-53 of the clip. A norm is that of
-the very numbers that are summed, never a difference of large terms that nearly cancel; squares are added in single
-precision sixteen at a time and in double precision from there, so that a norm is right to 2^-20.
+Each knows its squared norms and sums its examples times weights, in the precision of the weights. In double precision
+a sum of n clipped gradients is right to n 2^-53 of their norms. In single precision ``CHUNK`` examples are summed at a
+time and the sums added up, so that what one example's coming or going does to the rounding is bounded whatever the
+order in which a product is summed (``docs/theory/private-training.md``).
+
+A norm is that of the very numbers that are summed, never a difference of large terms that nearly cancel; squares are
+added in single precision ``_FEW`` at a time and in double precision from there, so that a norm is right to 2^-15.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-_FEW = 16
-_BLOCK = 1 << 16
+CHUNK = 128
+"""Examples that are summed in single precision at a time; the price of rounding grows with its square."""
+
+_FEW = 1024
+_LOST = 2.0**-125  # more than a square in single precision can lose by being too small for it
+_CACHED = 1 << 17  # numbers that stay in the cache of most machines
+
+
+class Room:
+    """Memory for written-out gradients, used again for every micro-batch.
+
+    To ask for it anew takes as long as to fill it. What was taken is overwritten after the next ``clear``.
+    """
+
+    def __init__(self) -> None:
+        self._all, self._used = torch.empty(0), 0
+
+    def clear(self) -> None:
+        """Start again, with enough room for as much as was taken since the last time."""
+        if self._used > self._all.numel():
+            self._all = self._all.new_empty(0)  # the old memory goes before the new comes
+            self._all = self._all.new_empty(self._used)
+        self._used = 0
+
+    def take(self, like: Tensor, *shape: int) -> Tensor:
+        """A tensor of a shape, of the type and on the device of another one; nothing is written to it yet."""
+        start, stop = self._used, self._used + math.prod(shape)
+        self._used = -(-stop // 16) * 16  # the same product rounds alike only where it begins at like addresses
+        if like.dtype != self._all.dtype or like.device != self._all.device:
+            self._all = like.new_empty(0)
+        if stop > self._all.numel():
+            return like.new_empty(shape)
+        return self._all[start:stop].view(shape)
 
 
 class Gradients(Protocol):
@@ -28,8 +63,8 @@ class Gradients(Protocol):
     def squares(self) -> Tensor:
         """Squared norm of each example's gradient, in double precision."""
 
-    def add(self, weights: Tensor, total: Tensor) -> None:
-        """Add weights times gradients to ``total``, which is flat; it and the weights are in double precision."""
+    def sum_into(self, out: Tensor, weights: Tensor) -> None:
+        """Write the sum of weights times gradients to ``out``, which is flat and has the precision of the weights."""
 
     def written(self) -> Tensor:
         """The gradients, written out: a matrix with one row per example."""
@@ -44,15 +79,20 @@ class Factors:
 
     left: Tensor
     right: Tensor
+    known: Tensor | None = None  # squared norms of ``left``, where they were taken on the way
 
     def squares(self) -> Tensor:
         """|u v'|^2 = |u|^2 |v|^2."""
-        return _squares(self.left) * _squares(self.right)
+        return (squares_of(self.left) if self.known is None else self.known) * squares_of(self.right)
 
-    def add(self, weights: Tensor, total: Tensor) -> None:
-        """One matrix product for all examples."""
-        left, right = self.left.double().mul_(weights[:, None]), self.right.double()
-        total.view(left.shape[1], right.shape[1]).addmm_(left.t(), right)
+    def sum_into(self, out: Tensor, weights: Tensor) -> None:
+        """A matrix product for all examples, or for a chunk of them at a time."""
+        left, right = self.left.to(weights.dtype) * weights[:, None], self.right.to(weights.dtype)
+        table = out.view(left.shape[1], right.shape[1])
+        if weights.dtype == torch.float64:
+            torch.mm(left.t(), right, out=table)
+        else:
+            _by_chunks(left, right, table)
 
     def written(self) -> Tensor:
         """All outer products."""
@@ -65,28 +105,40 @@ class Factors:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Written:
-    """One row of numbers per example."""
+    """One row of numbers per example; ``last`` is their shape where the parameter's second axis is last."""
 
     rows: Tensor
+    last: tuple[int, ...] | None = None
+    known: Tensor | None = None  # their squared norms, where they were taken on the way
 
     def squares(self) -> Tensor:
         """Squared norms of the rows."""
-        return _squares(self.rows)
+        return squares_of(self.rows) if self.known is None else self.known
 
-    def add(self, weights: Tensor, total: Tensor) -> None:
-        """A vector times a matrix, some columns at a time: as many as stay in the cache in double precision."""
-        width = max(64, _BLOCK // len(self.rows))
-        for start in range(0, self.rows.shape[1], width):
-            columns = self.rows[:, start : start + width].double()
-            total[start : start + width].addmv_(columns.t(), weights)
+    def sum_into(self, out: Tensor, weights: Tensor) -> None:
+        """A vector times a matrix; in double precision some columns at a time: as many as stay in the cache."""
+        found = out if self.last is None else torch.empty_like(out)
+        if weights.dtype == torch.float64:
+            width = max(64, _CACHED // 2 // len(self.rows))
+            for columns, part in zip(self.rows.split(width, dim=1), found.split(width), strict=True):
+                torch.mv(columns.double().t(), weights, out=part)
+        else:
+            _by_chunks(self.rows, weights, found)
+        if self.last is not None:
+            out.copy_(self._ordered(found))
 
     def written(self) -> Tensor:
-        """As they are."""
-        return self.rows
+        """In the order of the parameter."""
+        return self._ordered(self.rows)
 
     def without(self, gone: Tensor) -> Written:
         """Rows set to zero."""
-        return Written(_zeroed(self.rows, gone))
+        return Written(_zeroed(self.rows, gone), self.last)
+
+    def _ordered(self, numbers: Tensor) -> Tensor:
+        if self.last is None:
+            return numbers
+        return numbers.unflatten(-1, self.last).movedim(-1, -len(self.last) + 1).flatten(-len(self.last))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,12 +165,14 @@ class Rows:
     def squares(self) -> Tensor:
         """Squared norms of the rows, added up for each example."""
         found = torch.zeros(self.examples, dtype=torch.float64, device=self.values.device)
-        return found.index_add(0, self.owner, _squares(self.values))
+        return found.index_add(0, self.owner, squares_of(self.values))
 
-    def add(self, weights: Tensor, total: Tensor) -> None:
-        """Rows times the weight of their example, added where they belong."""
+    def sum_into(self, out: Tensor, weights: Tensor) -> None:
+        """Rows times the weight of their example, added in double precision and then put where they belong."""
         scaled = self.values.double().mul_(weights[self.owner][:, None])
-        total.view(self.height, scaled.shape[1]).index_add_(0, self.place, scaled)
+        places, where = torch.unique(self.place, return_inverse=True)
+        found = scaled.new_zeros(len(places), scaled.shape[1]).index_add_(0, where, scaled)
+        out.zero_().view(self.height, scaled.shape[1]).index_copy_(0, places, found.to(out.dtype))
 
     def written(self) -> Tensor:
         """Whole tables: large where the table is."""
@@ -145,11 +199,31 @@ def joined(uses: list[Gradients]) -> Gradients:
     return Written(total)
 
 
-def _squares(rows: Tensor) -> Tensor:
-    whole = rows.shape[1] // _FEW * _FEW
-    parts = torch.linalg.vector_norm(rows[:, :whole].unflatten(1, (-1, _FEW)), dim=2).double()
-    rest = torch.linalg.vector_norm(rows[:, whole:], dim=1).double()
-    return parts.square_().sum(1).add_(rest.square_())
+def _by_chunks(left: Tensor, right: Tensor, out: Tensor) -> None:
+    """The transpose of ``left`` times ``right``, each chunk of rows a product of its own; parts that stay in the cache.
+
+    ``addmm_`` would be allowed to round the whole sum for every row.
+    """
+    width = math.ceil(out.shape[0] / math.ceil(out.numel() / _CACHED))
+    room = torch.empty_like(out[:width])
+    pieces = list(zip(left.split(CHUNK), right.split(CHUNK), strict=True))
+    for start in range(0, out.shape[0], width):
+        total = out[start : start + width]
+        for i, (rows, others) in enumerate(pieces):
+            part = torch.matmul(rows[:, start : start + width].t(), others, out=room[: total.shape[0]] if i else total)
+            if i:
+                total.add_(part)
+
+
+def squares_of(rows: Tensor) -> Tensor:
+    """Squared norms of rows, in double precision: low by at most 2^-14 of them, however small the numbers are."""
+    width = rows.shape[1]
+    if width <= _FEW:
+        return torch.linalg.vector_norm(rows, dim=1).double().square_().add_(_LOST * width)
+    whole = width // _FEW * _FEW
+    found = torch.linalg.vector_norm(rows[:, :whole].unflatten(1, (-1, _FEW)), dim=2).double().square_().sum(1)
+    found.add_(_LOST * whole)
+    return found if whole == width else found.add_(squares_of(rows[:, whole:]))
 
 
 def _zeroed(rows: Tensor, gone: Tensor) -> Tensor:

@@ -13,47 +13,44 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tallystick.learn.torch.gradients import Factors, Gradients, Rows, Written
+from tallystick.learn.torch.gradients import Factors, Gradients, Room, Rows, Written, squares_of
 
 Uses = Iterator[tuple[Tensor, Gradients]]
 
+_CACHED = 1 << 18  # numbers that stay in the cache of most machines
 
-def linear(layer: Any, given: Tensor, slope: Tensor) -> Uses:
+
+def linear(layer: Any, given: Tensor, slope: Tensor, room: Room) -> Uses:
     """One vector per example stays two factors; a sequence is written out as one product per example."""
     if given.dim() == 2:
-        yield layer.weight, Factors(slope, given)
-        yield layer.bias, Written(slope)
+        known = squares_of(slope)
+        yield layer.weight, Factors(slope, given, known)
+        yield layer.bias, Written(slope, known=known)
         return
     given, slope = given.flatten(1, -2), slope.flatten(1, -2)
-    yield layer.weight, Written(torch.bmm(slope.transpose(1, 2), given).flatten(1))
+    yield layer.weight, _products(slope.transpose(1, 2)[:, None], given[:, None], room)
     yield layer.bias, Written(slope.sum(1))
 
 
-def convolution(layer: Any, given: Tensor, slope: Tensor) -> Uses:
-    """A product of the output's gradient with the windows of the padded input."""
+def convolution(layer: Any, given: Tensor, slope: Tensor, room: Room) -> Uses:
+    """A product of the output's gradient with the windows of the padded input, channels last: fewer, longer copies."""
     sizes, groups = layer.kernel_size, layer.groups
     around = layer._reversed_padding_repeated_twice
     if any(around):
         mode = "constant" if layer.padding_mode == "zeros" else layer.padding_mode
         given = nn.functional.pad(given, around, mode=mode)
-    for axis, (size, step, gap) in enumerate(zip(sizes, layer.stride, layer.dilation, strict=True), start=2):
+    given = given.movedim(1, -1).contiguous().unflatten(-1, (groups, -1))
+    for axis, (size, step, gap) in enumerate(zip(sizes, layer.stride, layer.dilation, strict=True), start=1):
         given = given.unfold(axis, gap * (size - 1) + 1, step)[..., ::gap]
-    # now (examples, channels, places ..., window ...)
-    places = len(sizes)
-    order = [0, *range(2, 2 + places), 1, *range(2 + places, 2 + 2 * places)]
-    examples, many = len(given), math.prod(given.shape[2 : 2 + places])
-    windows = given.permute(order).reshape(examples, many, groups, -1)
+    # now (examples, places ..., groups, channels, window ...)
+    windows = given.movedim((1 + len(sizes), 2 + len(sizes)), (1, -1))
     slope = slope.flatten(2)
-    if groups == 1:
-        weight = torch.bmm(slope, windows[:, :, 0])
-    else:
-        apart = slope.unflatten(1, (groups, -1))
-        weight = torch.einsum("bgol,blgk->bgok", apart, windows)
-    yield layer.weight, Written(weight.flatten(1))
+    shape = (layer.out_channels, *sizes, windows.shape[-1])
+    yield layer.weight, _products(slope.unflatten(1, (groups, -1)), windows, room, shape)
     yield layer.bias, Written(slope.sum(2))
 
 
-def embedding(layer: Any, given: Tensor, slope: Tensor) -> Uses:
+def embedding(layer: Any, given: Tensor, slope: Tensor, room: Room) -> Uses:
     """A row for each token; the padding token's row is never trained."""
     places, values = given.reshape(len(given), -1), slope.reshape(len(given), -1, slope.shape[-1])
     if layer.padding_idx is not None:
@@ -61,30 +58,46 @@ def embedding(layer: Any, given: Tensor, slope: Tensor) -> Uses:
     yield layer.weight, Rows.of(places, values, layer.num_embeddings)
 
 
-def layer_norm(layer: Any, given: Tensor, slope: Tensor) -> Uses:
+def layer_norm(layer: Any, given: Tensor, slope: Tensor, room: Room) -> Uses:
     """Scale and shift of what was normalised over the last axes."""
     axes = tuple(range(-len(layer.normalized_shape), 0))
-    spread, middle = torch.var_mean(given, dim=axes, unbiased=False, keepdim=True)
-    yield from _scale_and_shift(layer, (given - middle) * torch.rsqrt(spread + layer.eps), slope, axes)
+    normal = nn.functional.layer_norm(given, layer.normalized_shape, eps=layer.eps)
+    yield from _scale_and_shift(layer, normal, slope, axes)
 
 
-def root_mean_square_norm(layer: Any, given: Tensor, slope: Tensor) -> Uses:
+def root_mean_square_norm(layer: Any, given: Tensor, slope: Tensor, room: Room) -> Uses:
     """Like a layer norm that does not centre."""
     axes = tuple(range(-len(layer.normalized_shape), 0))
-    least = torch.finfo(given.dtype).eps if layer.eps is None else layer.eps
-    size = given.square().mean(dim=axes, keepdim=True)
-    yield from _scale_and_shift(layer, given * torch.rsqrt(size + least), slope, axes)
+    normal = nn.functional.rms_norm(given, layer.normalized_shape, eps=layer.eps)
+    yield from _scale_and_shift(layer, normal, slope, axes)
 
 
-def group_norm(layer: Any, given: Tensor, slope: Tensor) -> Uses:
+def group_norm(layer: Any, given: Tensor, slope: Tensor, room: Room) -> Uses:
     """Scale and shift of each channel; the channels of an instance norm are groups of their own."""
     groups = getattr(layer, "num_groups", given.shape[1])
     shape = given.shape
-    grouped = given.reshape(len(given), groups, -1)
-    spread, middle = torch.var_mean(grouped, dim=2, unbiased=False, keepdim=True)
-    normal = ((grouped - middle) * torch.rsqrt(spread + layer.eps)).reshape(shape)
+    normal = nn.functional.group_norm(given, groups, eps=layer.eps)
     yield layer.weight, Written((normal * slope).reshape(*shape[:2], -1).sum(2))
     yield layer.bias, Written(slope.reshape(*shape[:2], -1).sum(2))
+
+
+def _products(left: Tensor, right: Tensor, room: Room, last: tuple[int, ...] | None = None) -> Written:
+    """A product of matrices for each example and group, and the norms, some examples at a time: they stay in the cache.
+
+    ``left`` is (examples, groups, outputs, places); ``right`` is (examples, groups, places ..., inputs ...), and may be
+    a view that overlaps itself.
+    """
+    examples, groups, outputs, places = left.shape
+    inputs = math.prod(right.shape[1:]) // (groups * places)
+    rows = room.take(left, examples, groups * outputs * inputs)
+    squares = torch.empty(examples, dtype=torch.float64, device=left.device)
+    many = max(1, _CACHED // max(rows.shape[1], math.prod(right.shape[1:])))
+    for start in range(0, examples, many):
+        some = slice(start, start + many)
+        few = left[some].flatten(0, 1)
+        torch.bmm(few, right[some].reshape(len(few), places, inputs), out=rows[some].view(len(few), outputs, inputs))
+        squares[some] = squares_of(rows[some])
+    return Written(rows, last, squares)
 
 
 def _scale_and_shift(layer: Any, normal: Tensor, slope: Tensor, axes: tuple[int, ...]) -> Uses:
@@ -95,7 +108,7 @@ def _scale_and_shift(layer: Any, normal: Tensor, slope: Tensor, axes: tuple[int,
         yield bias, Written(slope.reshape(len(slope), -1, kept).sum(1))
 
 
-TABLE: dict[type[nn.Module], Callable[[Any, Tensor, Tensor], Uses]] = {
+TABLE: dict[type[nn.Module], Callable[[Any, Tensor, Tensor, Room], Uses]] = {
     nn.Linear: linear,
     nn.Conv1d: convolution,
     nn.Conv2d: convolution,

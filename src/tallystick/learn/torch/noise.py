@@ -5,7 +5,8 @@
 
 Sum and noise are whole multiples of one power of two chosen from clip, noise and size alone, so the low bits of what
 is released carry nothing. The noise is wider than the plan says by ``SLACK``, which pays for everything a computed sum
-can differ from the true one between neighbours (``docs/theory/private-training.md``).
+can differ from the true one between neighbours (``docs/theory/private-training.md``): exact noise wants sums in double
+precision, secure noise takes them in single precision and pays more for that.
 """
 
 from __future__ import annotations
@@ -21,15 +22,17 @@ from tallystick.errors import InvalidInput
 from tallystick.mechanisms.exact.integer_noise import discrete_gaussian
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 
-SLACK = 2.0**-12
-KINDS = ("secure", "exact")
-_BLOCK = 1 << 16
+SLACK = {"secure": 2.0**-8, "exact": 2.0**-12}
+SUMS = {"secure": torch.float32, "exact": torch.float64}
+"""In which precision examples are summed at most coarsely, and how much wider the noise is for it."""
+
+_BLOCK = 1 << 16  # a block at a time stays in the cache
 _TURN = 2.0 * math.pi / 2.0**64
 
 
 @dataclass(frozen=True, slots=True)
 class LatticeNoise:
-    """Noise of standard deviation ``multiplier * clip * (1 + SLACK)`` in each of ``size`` coordinates."""
+    """Noise of standard deviation ``multiplier * clip * (1 + SLACK[kind])`` in each of ``size`` coordinates."""
 
     multiplier: float
     clip: float
@@ -38,8 +41,8 @@ class LatticeNoise:
     source: Source = SYSTEM
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise InvalidInput("noise", self.kind, " or ".join(map(repr, KINDS)))
+        if self.kind not in SLACK:
+            raise InvalidInput("noise", self.kind, " or ".join(map(repr, SLACK)))
         if not 1e-9 <= self.clip <= 1e12:  # squares of what is near the clip must not vanish or overflow
             raise InvalidInput("clip", self.clip, "a number between 1e-9 and 1e12")
         if self.multiplier * math.sqrt(self.size) > 2.0**29:
@@ -55,34 +58,41 @@ class LatticeNoise:
     @property
     def deviation(self) -> float:
         """The standard deviation, in the units of the gradient."""
-        return self.multiplier * self.clip * (1.0 + SLACK)
+        return self.multiplier * self.clip * (1.0 + SLACK[self.kind])
 
     def released(self, total: Tensor, divisor: float = 1.0, dtype: torch.dtype = torch.float64) -> Tensor:
-        """A flat sum in double precision, rounded to the lattice, with noise; then divided by a public number."""
-        out = torch.empty(self.size, dtype=dtype, device=total.device)
-        steps = self.deviation / self.granularity
-        for start in range(0, self.size, _BLOCK):  # a block at a time stays in the cache
-            part = total[start : start + _BLOCK].div(self.granularity).round_()
-            if self.kind == "exact":
-                drawn = torch.from_numpy(discrete_gaussian(steps, size=len(part), source=self.source))
-            else:
-                drawn = normal(len(part), self.source).mul_(steps).round_()
-            part.add_(drawn.to(part.device)).mul_(self.granularity)
-            out[start : start + _BLOCK] = part.div_(divisor) if divisor != 1.0 else part
-        return out
+        """A flat sum, rounded to the lattice, with noise; then divided by a public number. Writes over ``total``."""
+        out = total if total.dtype == dtype else torch.empty(self.size, dtype=dtype, device=total.device)
+        step, width = self.granularity, self.deviation / self.granularity
+        noise, half, points = (torch.empty(n, dtype=torch.float64) for n in (_BLOCK, _BLOCK // 2, _BLOCK))
+        for part, to in zip(total.split(_BLOCK), out.split(_BLOCK), strict=True):
+            size = part.numel()
+            if size < _BLOCK:  # the last one
+                noise, half, points = noise[: size + size % 2], half[: (size + 1) // 2], points[:size]
+            points.copy_(part).mul_(1.0 / step).round_()
+            to.copy_(points.add_(self._drawn(noise, half, width)[:size]))
+        return out.mul_(step / divisor)
+
+    def _drawn(self, noise: Tensor, half: Tensor, width: float) -> Tensor:
+        """Whole numbers: noise in steps of the lattice."""
+        if self.kind == "exact":
+            return noise.copy_(torch.from_numpy(discrete_gaussian(width, size=noise.numel(), source=self.source)))
+        return fill_normal(noise, half, width, self.source).round_()
 
 
-def normal(size: int, source: Source) -> Tensor:
-    """Standard normal numbers from 63 random bits for each radius and 64 for each angle; the tail ends at 9.3.
+def fill_normal(out: Tensor, half: Tensor, width: float, source: Source) -> Tensor:
+    """Fill ``out`` with normal numbers of a width; ``half`` is as long as half of it and needed on the way.
 
-    >>> normal(3, SYSTEM).shape
-    torch.Size([3])
+    63 random bits for each radius, never 0, and 64 for each angle; the tail ends at 9.3 widths.
+
+    >>> fill_normal(torch.empty(4, dtype=torch.float64), torch.empty(2, dtype=torch.float64), 1.0, SYSTEM).shape
+    torch.Size([4])
     """
-    half = -(-size // 2)
-    words = torch.from_numpy(source.words(2 * half).view(np.int64))  # torch turns signed words into doubles fastest
-    radius = words[:half].bitwise_and(2**63 - 1).double().add_(1.0).mul_(2.0**-63).log_().mul_(-2.0).sqrt_()
-    angle = words[half:].double().mul_(_TURN)
-    out = torch.empty(2 * half, dtype=torch.float64)
-    torch.cos(angle, out=out[:half]).mul_(radius)
-    torch.sin(angle, out=out[half:]).mul_(radius)
-    return out[:size]
+    pairs = half.numel()
+    words = torch.from_numpy(source.words(2 * pairs).view(np.int64))  # torch turns signed words into doubles fastest
+    radius = half.copy_(words[:pairs].bitwise_or_(1)).mul_(2.0**-63).square_().log_().mul_(-width * width).sqrt_()
+    left, right = out[:pairs], out[pairs:]
+    torch.cos(right.copy_(words[pairs:]).mul_(_TURN), out=left)
+    left.mul_(radius)
+    right.sin_().mul_(radius)
+    return out

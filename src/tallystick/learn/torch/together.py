@@ -52,6 +52,7 @@ class Team:
         """The sum over all processes with one draw of noise; nobody but the first sees the sum without it."""
         if self.size == 1:
             return noisy(total)
+        total = total.double()  # sums of several processes, of which some may have needed more precision
         processes.reduce(total, dst=0)
         out = noisy(total) if self.first else torch.empty_like(total)
         out = out.to(total.dtype)

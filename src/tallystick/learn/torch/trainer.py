@@ -25,7 +25,7 @@ from tallystick.errors import InvalidInput, Refused
 from tallystick.learn.torch.batches import Batch, Examples
 from tallystick.learn.torch.correlated import CorrelatedNoise
 from tallystick.learn.torch.engine import Engine, Loss
-from tallystick.learn.torch.noise import LatticeNoise
+from tallystick.learn.torch.noise import SLACK, SUMS, LatticeNoise
 from tallystick.learn.torch.together import Team
 from tallystick.learn.training import SgdPlan
 from tallystick.ledger.training import Over
@@ -42,6 +42,9 @@ ONLY_OURS = (
     "a step takes the batch that trainer.batches(...) handed out last, once. A loader of your own deals batches by "
     "another rule than the one that was priced (shuffling is not Poisson sampling)"
 )
+
+
+_PLAN = "a plan made by ts.learn.sgd_plan(...); ts.last_iterate does not apply, because every step is handed out"
 
 
 class Trainer:
@@ -72,7 +75,7 @@ class Trainer:
         correlated: bool = False,
     ) -> None:
         if not isinstance(plan, SgdPlan):
-            raise InvalidInput("plan", type(plan).__name__, "a plan made by ts.learn.sgd_plan(...)")
+            raise InvalidInput("plan", type(plan).__name__, _PLAN)
         if pay not in ("whole", "blocks"):
             raise InvalidInput("pay", pay, "'whole' or 'blocks'")
         self.engine = Engine(model, loss, slow=slow)
@@ -125,6 +128,9 @@ class Trainer:
     def facts(self) -> list[tuple[str, str]]:
         """What a card says about the run; all of it is public."""
         source = {"secure": "cryptographic bits, floating-point law", "exact": "cryptographic bits, exact law"}
+        wide = (
+            f"{self.plan.noise_multiplier:.6g} times the clip and 1/{1 / SLACK[self.noise.kind]:.0f} more, for rounding"
+        )
         alike = ", correlated over a turn" if isinstance(self.noise, CorrelatedNoise) else ""
         unit, change = self.plan.protects.unit, self.plan.protects.adjacency.value.replace("_", " or ")
         return [
@@ -135,10 +141,7 @@ class Trainer:
             ("steps", f"{self.taken:,} of {self.plan.steps:,} taken"),
             ("divisor", f"{self.plan.expected_batch:g}, declared"),
             ("clip", f"every example's gradient to norm {self.clip:g}"),
-            (
-                "noise",
-                f"{self.plan.noise_multiplier:.6g} times the clip and 1/4096 more; {source[self.noise.kind]}{alike}",
-            ),
+            ("noise", f"{wide}; {source[self.noise.kind]}{alike}"),
         ]
 
     @property
@@ -161,8 +164,11 @@ class Trainer:
     def _batches(self, examples: Examples, source: Source = SYSTEM) -> Iterator[Batch]:
         if self.run is None and self.team.first:
             self._unrecorded()
+        dealt: Examples | None = None
         while (step := self.team.decide(self._next)) is not None:
-            self._last = examples.batch(self.plan, step, source)
+            if dealt is None:  # where everybody is in every batch, one order serves all of them
+                dealt = examples.shuffled(source) if self.plan.rate == 1.0 else examples
+            self._last = dealt.batch(self.plan, step, source)
             yield self._last
             if self._last is not None:
                 raise Refused("every batch must be stepped: leaving one out would tell what was in it")
@@ -181,7 +187,7 @@ class Trainer:
         if batch is not self._last or batch is None:
             raise Refused(ONLY_OURS)
         self._last = None
-        total = self.engine.clipped_sum(batch.tensors, self.clip)
+        total = self.engine.clipped_sum(batch.tensors, self.clip, SUMS[self.noise.kind])
         kind = self.engine.parameters[0].dtype
         noisy = self.team.released(total, lambda whole: self.noise.released(whole, self.plan.expected_batch, kind))
         for parameter, part in zip(self.engine.parameters, noisy.split(self.engine.sizes), strict=True):

@@ -61,6 +61,13 @@ def least(balls: list[arb]) -> arb:
     return few
 
 
+def at_least_zero(mass: arb) -> arb:
+    """A mass is not negative; one that cannot be told from zero stays a ball, and is not called nothing."""
+    if mass > 0 or mass.is_zero():
+        return mass
+    return ZERO if mass <= 0 else joined(ZERO, mass.upper())
+
+
 def within(ball_: arb, relative: float, absolute: float = 0.0) -> arb:
     """The ball widened by an error estimate that is not the ball's own."""
     margin = (ball_.abs_upper() * arb(relative) + arb(absolute)).upper()

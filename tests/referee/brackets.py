@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from flint import arb
 
-from referee.balls import ONE, ZERO, ball, near
+from referee.balls import ONE, ZERO, at_least_zero, ball, near
 from referee.finite import Finite, tidy
 from referee.sides import Smooth
 
@@ -69,14 +69,10 @@ def dilated(side: Smooth, cells: int) -> Finite:
     outcomes = [(side.infinite(), ZERO)]
     for low, high, p, q in _cells(side, cells):
         if high is None:
-            outcomes += [(_kept(p), ZERO), (ZERO, _kept(q))]
+            outcomes += [(at_least_zero(p), ZERO), (ZERO, at_least_zero(q))]
         else:
             at_low = low if low is not None else ZERO
-            right = _kept((p - at_low * q) / (high - at_low))
-            left = _kept(q - right)
-            outcomes += [(high * right, right), (_kept(at_low * left), left)]
+            right = at_least_zero((p - at_low * q) / (high - at_low))
+            left = at_least_zero(q - right)
+            outcomes += [(high * right, right), (at_least_zero(at_low * left), left)]
     return Finite(tidy(outcomes))
-
-
-def _kept(mass: arb) -> arb:
-    return mass if mass > 0 else ZERO

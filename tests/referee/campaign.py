@@ -7,8 +7,10 @@
 A draw is named by (seed, leaf, transformation, number) and is the same for ever.  Each worker has a seed of its own and
 a shard, a file of JSON lines that survives a stop: started again, it goes on where it was (``--afresh`` forgets it).
 Rows take turns, one draw each, so that every cell has its first numbers early; a cell is asked until it has thirty
-over all shards.  What no oracle decides is counted and listed, never drawn again.  Exit 1 when any number is on the
-wrong side, warns, crashes or takes more than five seconds, or when a cell that is not impossible has too few.
+over all shards of the folder.  What no oracle decides is counted and listed, never drawn again.  ``--again`` asks the
+expressions that failed once more, with all their questions: that is how a mended number shows that it is mended, and
+the page says on which commit.  Exit 1 when any number is on the wrong side, warns, crashes or takes more than five
+seconds, or when a cell that is not impossible has too few.
 """
 
 from __future__ import annotations
@@ -66,7 +68,7 @@ class Shard:
     until: float
 
     def rows(self) -> list[Row]:
-        found = [row for row in rows_of([self.path]) if self.chosen(row)]
+        found = [row for row in rows_of(shards_of(self.path.parent)) if self.chosen(row)]
         random.Random(self.seed).shuffle(found)
         return found
 
@@ -88,13 +90,13 @@ class Shard:
         with self.path.open("a", encoding="utf-8") as out:
             for turn in range(self.most):
                 for row in rows:
-                    if row.draws > turn or not (wanted := row.wanted(self.enough)):
+                    if len(row.draws(self.seed)) > turn or not (wanted := row.wanted(self.enough)):
                         continue
                     if time.monotonic() > self.until:
                         return
                     if left == 0:
                         sys.exit(UNFINISHED)
-                    asked = self.ask(row, wanted, head)
+                    asked = self.ask(row, row.next_draw(self.seed), wanted, head)
                     out.write(asked.line())
                     out.flush()
                     row.take(asked)
@@ -104,11 +106,23 @@ class Shard:
                         print(self.progress(rows, turn), flush=True)
         print(self.progress(rows, self.most), flush=True)
 
-    def ask(self, row: Row, wanted: tuple[str, ...], head: str) -> Asked:
+    def ask(self, row: Row, draw: int, wanted: tuple[str, ...], head: str) -> Asked:
         started = time.process_time()
-        made = drawn(self.seed, row.leaf, row.transformation, row.next_draw)
-        records = ask_all(made, f"{self.seed}/{row.leaf}/{row.transformation}/{row.next_draw}", wanted)
-        return Asked.of(self.seed, row, head, made.text, records, time.process_time() - started)
+        made = drawn(self.seed, row.leaf, row.transformation, draw)
+        records = ask_all(made, f"{self.seed}/{row.leaf}/{row.transformation}/{draw}", wanted)
+        return Asked.of(self.seed, row, draw, head, made.text, records, time.process_time() - started)
+
+    def ask_failures_again(self) -> None:
+        """Each in the place of its old line."""
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        head, lines = commit(), []
+        for line in self.path.read_text(encoding="utf-8").splitlines(keepends=True):
+            old = Asked.read(line)
+            row = Row(old.leaf, old.transformation)
+            if old.failed() and self.chosen(row):
+                line = self.ask(row, old.draw, old.questions(), head).line()
+            lines.append(line)
+        self.path.write_text("".join(lines), encoding="utf-8")
 
     def progress(self, rows: list[Row], turn: int) -> str:
         counts = [sum(row.verdicts[cell][v] for row in rows for cell in matrix.CELLS) for v in JUDGED]
@@ -125,6 +139,10 @@ class Shard:
         )
 
 
+def shards_of(folder: Path) -> list[Path]:
+    return sorted(folder.glob("seed-*.jsonl"))
+
+
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--seed", type=int, default=1, help="of the first worker; the others count on from it")
@@ -133,6 +151,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--draws", type=int, default=MOST_DRAWS, help="at most this many expressions per row and shard")
     parser.add_argument("--shards", type=Path, default=ROOT / "build" / "referee", help="the folder of the shards")
     parser.add_argument("--afresh", action="store_true", help="forget the shards of these seeds first")
+    parser.add_argument("--again", action="store_true", help="ask the expressions that failed, and nothing else")
     parser.add_argument("--page-only", action="store_true", help="judge nothing; write the page from the shards")
     parser.add_argument("--leaf", choices=list(MAKERS))
     parser.add_argument("--transformation", choices=list(TRANSFORMATIONS))
@@ -141,16 +160,17 @@ def parsed() -> argparse.Namespace:
 
 
 def run(options: argparse.Namespace, folder: Path) -> None:
-    """One process for each shard."""
-    enough = -(-ENOUGH // options.workers)
+    """One process for each shard: the given seeds, or those that are there and have failures to ask again."""
     until = time.monotonic() + 60 * options.minutes
     workers = []
-    for seed in range(options.seed, options.seed + options.workers):
-        path = folder / f"seed-{seed}.jsonl"
+    paths = [folder / f"seed-{seed}.jsonl" for seed in range(options.seed, options.seed + options.workers)]
+    for path in shards_of(folder) if options.again else paths:
         if options.afresh:
             path.unlink(missing_ok=True)
-        shard = Shard(seed, path, lambda row: chosen(row, options), enough, options.draws, until)
-        workers.append(multiprocessing.get_context("fork").Process(target=shard.judge))
+        seed = int(path.stem.removeprefix("seed-"))
+        shard = Shard(seed, path, lambda row: chosen(row, options), ENOUGH, options.draws, until)
+        work = shard.ask_failures_again if options.again else shard.judge
+        workers.append(multiprocessing.get_context("fork").Process(target=work))
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -172,7 +192,7 @@ def main() -> int:
     folder.mkdir(parents=True, exist_ok=True)
     if not options.page_only:
         run(options, folder)
-    rows = [row for row in rows_of(sorted(folder.glob("seed-*.jsonl"))) if chosen(row, options)]
+    rows = [row for row in rows_of(shards_of(folder)) if chosen(row, options)]
     target = options.page or (RESULTS if whole else None)
     if target is not None:
         target.write_text(page(rows), encoding="utf-8")

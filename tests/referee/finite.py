@@ -15,7 +15,7 @@ from itertools import pairwise, product
 import numpy as np
 from flint import arb, fmpz
 
-from referee.balls import ONE, ZERO, ball, near
+from referee.balls import ONE, ZERO, at_least_zero, ball, joined, near
 from referee.sides import Smooth, Tails
 
 MOST_OUTCOMES = 4000
@@ -31,7 +31,12 @@ def _ratio_key(outcome: Outcome) -> float:
     p, q = outcome
     if q.is_zero():
         return math.inf
-    return -math.inf if p.is_zero() else near((p / q).log())
+    return -math.inf if p.is_zero() else near((p.mid() / q.mid()).log())
+
+
+def _kinds(p: arb, q: arb) -> tuple[bool | None, bool | None]:
+    """Is each mass zero?  None where the balls cannot tell."""
+    return p.is_zero() or (False if p > 0 else None), q.is_zero() or (False if q > 0 else None)
 
 
 def tidy(outcomes: Iterable[Outcome]) -> tuple[Outcome, ...]:
@@ -41,7 +46,8 @@ def tidy(outcomes: Iterable[Outcome]) -> tuple[Outcome, ...]:
     for p, q in kept:
         if merged:
             p0, q0 = merged[-1]
-            if (p0 * q).overlaps(p * q0) and q0.is_zero() == q.is_zero() and p0.is_zero() == p.is_zero():
+            alike = _kinds(p, q) == _kinds(p0, q0)
+            if alike and None not in _kinds(p, q) and (p0 * q).overlaps(p * q0):
                 merged[-1] = (p0 + p, q0 + q)
                 continue
         merged.append((p, q))
@@ -87,7 +93,8 @@ class Finite(Smooth):
         return taken
 
     def infinite(self) -> arb:
-        return sum((p for p, q in self.outcomes if q.is_zero()), ZERO)
+        """A mass that cannot be told from zero may be zero."""
+        return sum((p if q.is_zero() else joined(ZERO, p) for p, q in self.outcomes if not q > 0), ZERO)
 
     def top(self) -> arb | None:
         return next((loss for loss, (p, q) in zip(self._losses, self.outcomes, strict=True) if loss is not None), ZERO)
@@ -262,17 +269,17 @@ def pair_of(points: Corners) -> Finite:
     """The pair whose tests have these corners: a segment is an outcome."""
     outcomes = [(points[0][1], ZERO)]
     outcomes += [(y1 - y0, x1 - x0) for (x0, y0), (x1, y1) in pairwise(points)]
-    # Differences of balls are never exactly zero; what cannot be told from zero is taken as zero.
-    return Finite(tidy((_cleared(p), _cleared(q)) for p, q in outcomes))
+    return Finite(tidy((at_least_zero(p), at_least_zero(q)) for p, q in outcomes))
 
 
-def _cleared(mass: arb) -> arb:
-    return ZERO if not mass > 0 else mass
+def _log(level: arb) -> float:
+    """To sort by: no double holds the smallest levels themselves."""
+    return near(level.log()) if level > 0 else -math.inf
 
 
 def hull(*pairs: Finite) -> Finite:
     """The pair whose power is the least concave function above all of theirs."""
-    points = sorted((c for pair in pairs for c in corners(pair)), key=lambda c: (near(c[0]), -near(c[1])))
+    points = sorted((c for pair in pairs for c in corners(pair)), key=lambda c: (_log(c[0]), -near(c[1])))
     kept: Corners = []
     for x, y in points:
         if kept and not x > kept[-1][0]:
@@ -288,27 +295,57 @@ def hull(*pairs: Finite) -> Finite:
 
 
 def chained(first: Finite, second: Finite) -> Finite:
-    """Power g2(g1(level)): what the ends of a chain of two neighbours can reach."""
-    one, two = corners(first), corners(second)
-    if len(one) + len(two) > 400:
+    """Power g2(g1(level)): what the ends of a chain of two neighbours can reach.
+
+    The masses of the first under P and of the second under Q cut one line from 0 to 1; a piece is a share of one
+    outcome of each.
+    """
+    if len(first.outcomes) + len(second.outcomes) > 400:
         raise TooMany
-    levels = [x for x, _ in one] + [_level_of(one, x) for x, _ in two if x > one[0][1]]
-    points = []
-    for x in sorted(levels, key=near):
-        if points and not x > points[-1][0]:
-            continue
-        points.append((x, second.power(first.power(x).min(ONE)).min(ONE)))
-    if not points[-1][0] >= 1:
-        points.append((ONE, ONE))
-    return pair_of(points)
+    ones, twos = [o for o in first.outcomes if not o[0].is_zero()], [o for o in second.outcomes if not o[1].is_zero()]
+    outcomes = [o for o in second.outcomes if o[1].is_zero()] + [o for o in first.outcomes if o[0].is_zero()]
+    for i, j, length in overlaps([p for p, _ in ones], [q for _, q in twos]):
+        (p, q), (x, y) = ones[i], twos[j]
+        outcomes.append((x * length / y, q * length / p))
+    return Finite(tidy(outcomes))
 
 
-def _level_of(points: Corners, power: arb) -> arb:
-    """The least level at which the corners reach ``power``."""
-    for (x0, y0), (x1, y1) in pairwise(points):
-        if y1 >= power and y1 > y0:
-            return (x0 + (x1 - x0) * (power - y0) / (y1 - y0)).max(ZERO).min(ONE)
-    return ONE
+def overlaps(ones: list[arb], twos: list[arb]) -> Iterator[tuple[int, int, arb]]:
+    """Two ways to cut a line of length one into pieces: which pieces meet, and how much of them.
+
+    A cut is measured from the nearer end, so that the shortest pieces are known as well as the longest.
+    """
+    cuts = sorted([*_cuts(ones, 0), *_cuts(twos, 1)], key=_place)
+    here, before = [0, 0], (ZERO, ONE, 0)
+    for cut in [*cuts, (ONE, ZERO, 0)]:
+        length = _between(before, cut)
+        if length > 0 and here[0] < len(ones) and here[1] < len(twos):
+            yield here[0], here[1], length
+        here[cut[2]] += 1
+        before = cut
+
+
+Cut = tuple[arb, arb, int]  # from the left end, from the right end, of which list
+
+
+def _cuts(masses: list[arb], which: int) -> list[Cut]:
+    left, right = [ZERO], [ZERO]
+    for one, other in zip(masses[:-1], masses[:0:-1], strict=True):
+        left.append(left[-1] + one)
+        right.append(right[-1] + other)
+    return [(x, y, which) for x, y in zip(left[1:], right[:0:-1], strict=True)]
+
+
+def _place(cut: Cut) -> tuple[bool, float]:
+    """In order along the line; logarithms, for lengths that no double holds."""
+    left, right, _ = cut
+    return (False, _log(left)) if left < right else (True, -_log(right))
+
+
+def _between(one: Cut, two: Cut) -> arb:
+    if two[0] < two[1]:
+        return two[0] - one[0]
+    return one[1] - two[1] if one[1] < one[0] else 1 - one[0] - two[1]
 
 
 def group_of(pair: Finite, size: int) -> Finite:

@@ -23,8 +23,8 @@ MEANINGS = {
 
 GOAL = 100_000
 UNFINISHED = (
-    f"**Not finished:** the campaign is for {GOAL:,} numbers and {ENOUGH} answers in every cell. Rows take turns, so",
-    "what is missing is missing everywhere alike; such cells are listed by row. Started again it goes on where it was.",
+    f"**Not finished:** the campaign is for {GOAL:,} numbers and {ENOUGH} answers in every cell; the cells that",
+    "have fewer are listed. Started again it goes on where it was.",
     "",
 )
 

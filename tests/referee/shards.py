@@ -51,7 +51,7 @@ class Asked:
     spent: dict[str, float] = field(default_factory=dict)  # the accountant's seconds, by read-out
 
     @classmethod
-    def of(cls, seed: int, row: Row, commit: str, text: str, records: list[Record], seconds: float) -> Asked:
+    def of(cls, seed: int, row: Row, draw: int, commit: str, text: str, records: list[Record], seconds: float) -> Asked:
         verdicts: dict[str, Counter[str]] = defaultdict(Counter)
         asked: dict[str, float] = {}
         spent: Counter[str] = Counter()
@@ -64,7 +64,7 @@ class Asked:
             seed,
             row.leaf,
             row.transformation,
-            row.next_draw,
+            draw,
             commit,
             text,
             {cell: dict(counts) for cell, counts in verdicts.items()},
@@ -74,6 +74,13 @@ class Asked:
             max(0.0, seconds - engine),
             dict(spent),
         )
+
+    def failed(self) -> bool:
+        return any(record.verdict in FAILURES for record in self.told)
+
+    def questions(self) -> tuple[str, ...]:
+        """What was asked of it."""
+        return tuple(q for q in READOUTS if any(cell in self.verdicts for cell in GIVES.get(q, (q,))))
 
     def line(self) -> str:
         return json.dumps(asdict(self)) + "\n"
@@ -95,14 +102,13 @@ class Row:
     verdicts: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     asked: list[Asked] = field(default_factory=list)
 
-    @property
-    def draws(self) -> int:
-        return len(self.asked)
+    def draws(self, seed: int) -> set[int]:
+        """The numbers of a seed that were asked."""
+        return {asked.draw for asked in self.asked if asked.seed == seed}
 
-    @property
-    def next_draw(self) -> int:
-        """The first number that was not asked; a line taken out of a shard is asked again."""
-        seen = {asked.draw for asked in self.asked}
+    def next_draw(self, seed: int) -> int:
+        """The first number of a seed that was not asked; a line taken out of a shard is asked again."""
+        seen = self.draws(seed)
         return next(n for n in range(len(seen) + 1) if n not in seen)
 
     def take(self, asked: Asked) -> None:
@@ -130,7 +136,7 @@ class Row:
 
     def is_open(self, cell: str, enough: int) -> bool:
         if matrix.impossible(self.leaf, self.transformation, cell):
-            return self.draws < 2
+            return len(self.asked) < 2
         return self.answered(cell) < enough and self.verdicts[cell]["slow"] < SLOW_ENOUGH
 
     def missing(self) -> list[str]:

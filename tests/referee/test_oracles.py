@@ -318,3 +318,21 @@ def test_a_list_that_was_cut_says_nothing_below_its_cut() -> None:
     truth = leaf("discrete_gaussian", sigma=2.0, sensitivity=1).times(2).sampled(0.999999).truth
     assert readouts.delta_lower(truth, 21.25, 2.4e-198).verdict == "undecided"
     assert readouts.delta_upper(truth, 0.0, 0.1).verdict == "WRONG"
+
+
+def test_a_chain_keeps_masses_that_no_difference_from_one_holds() -> None:
+    """e^-200000 beside 1: the ends of the chain differ by odds of e^400000 once in a while, and not always."""
+    truth = leaf("discrete_laplace", scale=1e-5).times(2).as_replace().truth
+    tops = [side.top() for side in truth.low()]
+    assert all(top is not None and abs(top - 400_000) < 1e-9 for top in tops)
+    assert readouts.epsilon_lower(truth, 0.0, 399_999.99).verdict == "ok"
+    assert readouts.epsilon_lower(truth, 0.0, 400_000.01).verdict == "WRONG"
+    assert readouts.epsilon_lower(truth, 0.1, 399_999.8946394617).verdict == "ok"
+
+
+def test_what_cannot_be_told_from_zero_is_not_called_zero() -> None:
+    tiny = ball(-300_000).exp()
+    both = hull(Finite(((1 - tiny, tiny), (tiny, 1 - tiny))), Finite(((ball(1), ball(1)),)))
+    assert not both.infinite() > 0
+    assert abs(both.profile(ball(299_999).exp()) - (1 - ball(-1).exp())) < 1e-60
+    assert both.swapped().outcomes[0][1].overlaps(tiny)

@@ -10,15 +10,18 @@ from referee.shards import Asked, Row, rows_of
 
 def test_a_shard_is_read_as_it_was_written(tmp_path: Path) -> None:
     row, shard = Row("laplace", "times"), tmp_path / "seed-1.jsonl"
-    for verdict in ("ok", "WRONG", "undecided"):
-        row.take(Asked.of(1, row, "abc", "ts.laplace(scale=1)", [Record("epsilon", "asked", "1", verdict)], 0.5))
+    for draw, verdict in enumerate(("ok", "WRONG", "undecided")):
+        row.take(Asked.of(1, row, draw, "abc", "ts.laplace(scale=1)", [Record("epsilon", "asked", "1", verdict)], 0.5))
     shard.write_text("".join(asked.line() for asked in row.asked), encoding="utf-8")
     read = next(r for r in rows_of([shard]) if (r.leaf, r.transformation) == ("laplace", "times"))
     assert read.asked == row.asked
     assert read.judged("epsilon") == 2
     assert [asked.draw for asked, _ in read.told("WRONG")] == [1]
-    assert read.next_draw == 3
+    assert read.next_draw(1) == 3
+    assert read.next_draw(2) == 0
+    assert [asked.failed() for asked in read.asked] == [False, True, False]
+    assert read.asked[0].questions() == ("epsilon",)
     del read.asked[1]
-    assert read.next_draw == 1
+    assert read.next_draw(1) == 1
     assert "epsilon" in read.wanted(30)
     assert any(line.startswith("laplace / times / epsilon: 2 judged") for line in read.missing())

@@ -18,7 +18,7 @@ from tallystick.accounting.pair import DominatingPair
 from tallystick.numerics.contour import ContourSum, Nodes
 from tallystick.numerics.convolve import ABOVE, BELOW, TiltedSum, sum_of_laws
 from tallystick.numerics.grid import GridLaw, discretise
-from tallystick.numerics.law import UNIT, VALUE_ULPS, Array, Law, certain, log_sum
+from tallystick.numerics.law import DUST, UNIT, VALUE_ULPS, Array, Law, certain, log_sum
 from tallystick.numerics.saddle import Cumulants, bisect_decreasing, log_peak_weight
 from tallystick.numerics.smoothing import BlurredNodes
 
@@ -78,7 +78,8 @@ class Direct:
         else:
             dust = law.infinity - certain(law.infinity)
             value = float(law.excess(np.array([epsilon + self.shift(epsilon)]))[0]) - dust
-        return max(0.0, value) * max(0.0, 1.0 - self._error(epsilon))
+        # Sums of what doubles hardly hold have no digits: nothing is claimed.
+        return value * max(0.0, 1.0 - self._error(epsilon)) if value > DUST else 0.0
 
     def _beside_gaussian(self, epsilon: float, side: float) -> float:
         """Each outcome leaves a Gaussian its own threshold."""

@@ -50,6 +50,7 @@ LEVELS = 120
 MODES = 4
 SAFETY = 0.97
 """Share of the smallest mean density of a cell and its neighbours that is counted on inside the cell."""
+LEAST_CELL = 1e-290
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,8 +139,8 @@ def _mesh(segment: Segment, theta: float) -> tuple[Array, Array]:
 def _layers(edges: Array, masses: Array) -> tuple[Array, Array]:
     """Lengths and weights of the layers under a density given by cell masses, mode after mode."""
     widths = np.diff(edges)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        density = np.where(widths > 0, masses / widths, 0.0)
+    # Cells that doubles hardly hold have a density that they do not: no decay is claimed there.
+    density = np.where(widths > LEAST_CELL, masses / np.maximum(widths, LEAST_CELL), 0.0)
     padded = np.concatenate([density[:1], density, density[-1:]])
     # Where the density is monotone over three cells, the smallest of their means is below it in the middle one;
     # at an extremum the difference is of second order in the mesh, which SAFETY covers.

@@ -164,6 +164,8 @@ class Segment:
             first, end, loss = 0, mesh.size, self.loss(mesh)
             heavy = np.ones(mesh.size, dtype=np.bool_)
         mesh, loss, heavy = mesh[first:end], loss[first:end], heavy[first:end]
+        if mesh[-1] - mesh[0] < NARROW * float(np.max(np.abs(mesh))):
+            return None
         needed = heavy[1:] | heavy[:-1]
         # Turns and lengths, both counted in panels, grow along the mesh; equal steps of their sum obey both.
         steps = np.diff(loss) * (math.hypot(order, last) / 2.5) + np.diff(np.interp(mesh, edges, np.arange(edges.size)))
@@ -179,6 +181,9 @@ class Segment:
 
 MOST_PANELS = 30_000.0
 """Largest number of panels of one segment under one tilt; beyond, nothing is claimed."""
+
+NARROW = 1e-9
+"""Share of x itself: a tilt that leaves a shorter piece than this has no room for nodes between doubles."""
 
 MAX_FOLLOWED = 5000.0
 """Standard deviations to which an unbounded line is followed; beyond, the answer is infinity (no bound)."""
@@ -361,7 +366,8 @@ class Law:
         kept = self.atoms <= top
         segments = tuple(part for part in (s.restricted(-math.inf, top) for s in self.segments) if part is not None)
         gone = (self.tail(top) - self.infinity) * (1.0 + 1e-12)
-        if gone <= 0.0 or not (kept.any() or segments):
+        # A whole piece may lie between two doubles: then a cut takes far more than was meant.
+        if not 0.0 < gone <= 100.0 * mass or not (kept.any() or segments):
             return self, 0.0
         others = None if self.log_others is None else self.log_others[kept]
         atoms, logs = self.atoms[kept], self.log_masses[kept]

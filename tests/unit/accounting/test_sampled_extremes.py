@@ -121,3 +121,21 @@ def test_a_sample_of_almost_no_noise_is_decided_by_who_takes_part(
     for count, share, chance in ((3, 2.5, 0.125), (3, 1.5, 0.5), (2, 1.5, 0.25)):
         found = (count * step).delta_bounds(epsilon=share / scale)
         assert found.lower <= chance <= found.upper
+
+
+def test_a_law_whose_pieces_lie_between_two_doubles_is_read_and_not_cut() -> None:
+    """The finite losses of an addition are all -log(1 - q) or far below zero: a cut at the top took everything."""
+    walk = ts.shift_walk(tail=2, steps=5, contraction=0.5, sigma=1e-05, diameter=1e9).sampled(rate=0.25)
+    most = 1.0 - 0.75**10
+    assert (10 * walk).delta(epsilon=2.0) >= most
+    assert (10 * walk).tradeoff(alpha=0.0) <= 1.0 - most
+    assert (10 * walk).total_variation() >= most
+
+
+def test_sums_of_what_doubles_hardly_hold_claim_nothing_from_below() -> None:
+    strength, rate = 2.7767662731916524e-13, 1e-300
+    found = ts.gdp(mu=strength).sampled(rate=rate).delta_bounds(epsilon=0)
+    with mp.workdps(40):
+        truth = mpf(rate) * mp.erf(mpf(strength) / (2 * mp.sqrt(2)))
+        assert mpf(found.lower) <= truth <= mpf(found.upper)
+    assert (3 * ts.gdp(mu=3.3e-18).sampled(rate=1e-300)).tradeoff(alpha=1e-12) <= 1 - 1e-12

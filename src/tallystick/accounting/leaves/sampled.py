@@ -18,7 +18,7 @@ from tallystick.accounting.loss import PrivacyLoss, as_leaf
 from tallystick.accounting.pair import DominatingPair, joined_at_zero, mixed_loss, unmixed_loss
 from tallystick.errors import InvalidInput
 from tallystick.numerics.law import UNIT
-from tallystick.rounding import LEAST
+from tallystick.rounding import LEAST, down, up
 
 if TYPE_CHECKING:
     from tallystick.accounting.rigorous import Ask
@@ -98,7 +98,8 @@ class Sampled(Wrapper):
         below = self.base.delta_inside(direction, there * (1.0 + LOSS))
         if above is None or below is None:
             return None
-        return Bounds(self.rate * below.lower * (1.0 - LOSS), min(1.0, self.rate * above.upper * (1.0 + LOSS) + LEAST))
+        most = min(1.0, self.rate * above.upper * (1.0 + LOSS) + LEAST)
+        return Bounds(down(self.rate * below.lower, slack=LOSS), most)
 
     def epsilon_inside(self, direction: Direction, delta: float) -> Bounds | None:
         share = delta / self.rate
@@ -108,7 +109,7 @@ class Sampled(Wrapper):
         below = self.base.epsilon_inside(direction, share * (1.0 + LOSS) + LEAST)
         if above is None or below is None:
             return None
-        return Bounds(self._mixed(below.lower) * (1.0 - LOSS), self._mixed(above.upper) * (1.0 + LOSS))
+        return Bounds(down(self._mixed(below.lower), slack=LOSS), up(self._mixed(above.upper), slack=LOSS))
 
     def _mixed(self, loss: float) -> float:
         return loss if math.isinf(loss) else float(mixed_loss(np.array([loss]), self.rate)[0])

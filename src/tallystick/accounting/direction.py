@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -100,6 +101,9 @@ INSIDE = "one release made of others: read from what is inside of it"
 
 NEARBY_WIDTH = 1e-4
 """Relative width of delta where whole curves are read."""
+
+PATIENCE = 4
+"""Points of a curve in a row at which a costly route may bring nothing, before it is left out."""
 
 
 @dataclass(frozen=True)
@@ -270,8 +274,11 @@ class OneDirection:
             self.epsilon_bounds(max(1e-6, min(2.0 * self.infinity, 0.5)))
         return "; then ".join(self.last)
 
-    def delta_bounds(self, epsilon: float, *, nearby: bool = False) -> Bounds:
-        """delta at one epsilon >= 0; ``nearby`` shares grids between epsilons, for reading whole curves."""
+    def delta_bounds(self, epsilon: float, *, nearby: bool = False, idle: Counter[str] | None = None) -> Bounds:
+        """delta at one epsilon >= 0; ``nearby`` shares grids between epsilons, for reading whole curves.
+
+        ``idle`` counts the points of this curve at which a costly route brought nothing, in a row.
+        """
         inside = self.alone.delta_inside(self.direction, epsilon) if self.alone and not nearby else None
         if inside is not None:
             return self._end(inside, INSIDE)
@@ -282,7 +289,8 @@ class OneDirection:
         width = NEARBY_WIDTH if nearby else WIDTH
         # Where nothing is known from below, no other engine tells how good the first one's answer is.
         rough = nearby and self.silent_below
-        return self._met(Bounds(0.0, 1.0), lambda route: route.delta(epsilon, width), 30.0 * width, rough=rough)
+        idle = idle if nearby else None
+        return self._met(Bounds(0.0, 1.0), lambda route: route.delta(epsilon, width), 30.0 * width, rough, idle)
 
     def epsilon_bounds(self, delta: float) -> Bounds:
         """epsilon at one delta in [0, 1]."""
@@ -295,14 +303,25 @@ class OneDirection:
             return self._end(self._edge(delta))
         return self._met(Bounds(0.0, math.inf), lambda route: route.epsilon(delta, WIDTH), 3.0 * WIDTH)
 
-    def _met(self, best: Bounds, ask: Callable[[Route], Bounds | None], width: float, *, rough: bool = False) -> Bounds:
+    def _met(
+        self,
+        best: Bounds,
+        ask: Callable[[Route], Bounds | None],
+        width: float,
+        rough: bool = False,
+        idle: Counter[str] | None = None,
+    ) -> Bounds:
         """What all routes allow that were asked until the answer was narrow enough; contradictions raise."""
         used = []
         for route in self.routes:
-            answer = ask(route) if route.wanted(best) else None
+            if not route.wanted(best) or (idle is not None and idle[route.words] >= PATIENCE):
+                continue
+            answer = ask(route)
+            met = best if answer is None else best.meet(answer)
+            if idle is not None and route.costly:
+                idle[route.words] = idle[route.words] + 1 if met == best else 0
             if answer is None:
                 continue
-            met = best.meet(answer)
             if route.decisive:
                 used = [route.words]
             elif met != best:

@@ -83,11 +83,17 @@ class RigorousReader:
             raise NotComputable("no rigorous read-out of losses for groups")
         if not self.loss.terms:
             return Bounds(0.0, 0.0)
-        sides = [read(self._side(way, True)) for way in self._ways]
+        sides = [self._bounded(read, way, True) for way in self._ways]
         upper = max(pair[1] for pair in sides)
         if self._bracketed:
-            sides = [read(self._side(way, False)) for way in self._ways]
+            sides = [self._bounded(read, way, False) for way in self._ways]
         return Bounds(max(pair[0] for pair in sides), upper)
+
+    def _bounded(
+        self, read: Callable[[BallSum], tuple[float, float]], way: Direction, upper: bool
+    ) -> tuple[float, float]:
+        with ball_laws.bounded_work(1.0 / (len(self._ways) * (1 + self._bracketed))):
+            return read(self._side(way, upper))
 
     @property
     def _ways(self) -> tuple[Direction, ...]:

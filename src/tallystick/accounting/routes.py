@@ -29,6 +29,8 @@ class Route:
     """What ``explain_computation`` says of it."""
     decisive: ClassVar[bool] = False
     """True if nobody else is asked once it has answered."""
+    costly: ClassVar[bool] = False
+    """True if each point of a curve costs it as much as the first."""
     engine: ClassVar[bool] = False
     """True if it reads the composed law itself, so that from above it is as good as its width."""
 
@@ -202,6 +204,7 @@ class Blurred(Route):
 
     words = "contour integrals of two slightly blurred profiles, which bound the profile from both sides"
     engine = True
+    costly = True
     __slots__ = ()
 
     def delta(self, epsilon: float, width: float) -> Bounds | None:
@@ -225,6 +228,7 @@ class Trimmed(Route):
     """The contour without the rarest losses, which are charged as mass at infinity."""
 
     words = "contour integral without the rarest losses, which are added to delta"
+    costly = True
     __slots__ = ()
 
     def delta(self, epsilon: float, width: float) -> Bounds | None:

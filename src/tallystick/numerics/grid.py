@@ -233,20 +233,20 @@ def _bends(heights: Array, at_zero: float, step: float, kept: npt.NDArray[np.int
 
 def _chain(heights: Array, at_zero: float, step: float, kept: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Andrew's monotone chain over the kept points."""
+    level = heights.tolist()  # floats of Python: a loop over elements of an array takes three times as long
     stack: list[int] = []
     arriving: list[float] = []
     for point in kept.tolist():
-        while True:
-            if not stack:
-                slope = at_zero - float(heights[point])
-                break
+        here = level[point]
+        slope = at_zero - here
+        while stack:
             gap = (point - stack[-1]) * step
-            fall = float(heights[stack[-1]] - heights[point])
-            slope = fall / -math.expm1(-gap)
+            slope = (level[stack[-1]] - here) / -math.expm1(-gap)
             if arriving[-1] >= slope * math.exp(-gap):
                 break
             stack.pop()
             arriving.pop()
+            slope = at_zero - here
         stack.append(point)
         arriving.append(slope)
     return np.array(stack, dtype=np.int64)

@@ -56,8 +56,11 @@ FAINTEST = -220.0
 PARITY = 1e-3
 """Parity is tried where the answer is at least this share of the level: beyond, it cancels."""
 
-NARROWEST, WIDEST = 0.02, 0.4
+NARROWEST, WIDEST = 0.5, 0.8
 """Levels this close (relatively) share one transform, and levels farther apart never do."""
+
+FAR = 20.0
+"""Logarithm of a level at which both are twice that: so far out there are many levels, and none needs as much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +175,8 @@ class MeanOfRatios:
         self.spent.clear()
         while start < levels.size:
             first = float(levels[start])
-            width = min(max(self.spread(first, side), NARROWEST * first / self.count**0.5), WIDEST * first)
+            scale = first * (1.0 + abs(math.log(first)) / FAR)
+            width = min(max(self.spread(first, side), NARROWEST * scale / self.count**0.5), WIDEST * scale)
             stop = max(start + 1, int(np.searchsorted(levels, first + width, side="right")))
             upper[start:stop], lower[start:stop] = self._group(levels[start:stop], side)
             start = stop
@@ -281,8 +285,10 @@ class MeanOfRatios:
         # e^{-theta y} y is at most 1 / (e theta): what left the window, or came in by wrapping round, weighs no more.
         inside = _weighed(values, entries, self.count * levels, tilt.order) * (1.0 + sign * VALUE_ERROR)
         profile = np.maximum(0.0, inside + sign * leak / (math.e * abs(tilt.order))) / self.count
+        own = np.log(np.maximum(profile, 1e-320))
         logs = total.log_scale - tilt.order * self.count * levels
-        return profile * np.exp(np.minimum(logs, 700.0)) * (1.0 + sign * 8.0 * UNIT * (np.abs(logs) + self.count))
+        size = np.where(profile > 0.0, np.exp(np.minimum(own + logs, 700.0)), 0.0)
+        return size * (1.0 + sign * 8.0 * UNIT * (np.abs(own) + np.abs(logs) + self.count))
 
 
 def _weighed(values: Array, entries: Array, places: Array, order: float) -> Array:

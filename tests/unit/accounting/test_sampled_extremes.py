@@ -139,3 +139,26 @@ def test_sums_of_what_doubles_hardly_hold_claim_nothing_from_below() -> None:
         truth = mpf(rate) * mp.erf(mpf(strength) / (2 * mp.sqrt(2)))
         assert mpf(found.lower) <= truth <= mpf(found.upper)
     assert (3 * ts.gdp(mu=3.3e-18).sampled(rate=1e-300)).tradeoff(alpha=1e-12) <= 1 - 1e-12
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(10 * ts.laplace(scale=0.01).sampled(rate=0.003)).delta_bounds(epsilon=1e-09, rigorous=True)",
+        "(2 * ts.shift_walk(tail=2, steps=12, contraction=0.9, sigma=1.0, diameter=2.0).sampled(rate=0.024))"
+        ".delta_bounds(epsilon=800.0, rigorous=True)",
+        "(3 * ts.discrete_gaussian(sigma=2.0, sensitivity=1).sampled(rate=1e-12)).power(alpha=0.01)",
+        "(2 * ts.discrete_gaussian(sigma=0.3, sensitivity=100000)).power(alpha=0.5)",
+        "ts.exponential(epsilon=40.0).allocated(steps=2).kl()",
+        "ts.laplace(scale=1 / 30).allocated(steps=2).total_variation()",
+    ],
+)
+def test_every_read_out_answers_or_refuses_in_time(text: str) -> None:
+    """Each took from 6 to more than 100 seconds."""
+    started = time.process_time()
+    try:
+        found = eval(text, {"ts": ts})
+    except NotComputable:
+        found = 0.0
+    assert time.process_time() - started < 5.0
+    assert found == found

@@ -7,6 +7,7 @@ width; a single mechanism never goes through here.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -52,7 +53,7 @@ def _depth(terms: Terms) -> int:
 RUNGS = 80
 """Knots of a composition, each a read-out; one release has twice as many."""
 
-LOUD = 1000.0
+LOUD = 200.0
 """A composition whose epsilon is above this is read at half as many knots."""
 
 MOST_KINKS = 1000
@@ -262,8 +263,9 @@ def read_at(terms: Terms, direction: Direction, epsilon: Array) -> Half:
     """A composition in one direction at given knots."""
     side = _side(terms, direction)
     upper, lower = np.ones(epsilon.size), np.zeros(epsilon.size)
+    idle: Counter[str] = Counter()
     for k in range(epsilon.size - 1, -1, -1):
-        bounds = side.delta_bounds(float(epsilon[k]), nearby=True)
+        bounds = side.delta_bounds(float(epsilon[k]), nearby=True, idle=idle)
         upper[k], lower[k] = bounds.upper, bounds.lower
         if bounds.lower > 1.0 - 1e-6 or (bounds.upper >= 1.0 and bounds.lower > 0.5):
             # Delta decreases: at all smaller epsilons it is between this and one.

@@ -68,7 +68,7 @@ class DiscretePair(Leaf):
 
     @property
     def symmetric(self) -> bool:
-        return False
+        return self.both or _own_swap(self.p, self.q)
 
     def stands_under(self, adjacency: Adjacency) -> bool:
         return self.both is (adjacency is Adjacency.REPLACE)
@@ -97,6 +97,12 @@ def discrete_pair(
     relation = check.adjacency(adjacency)
     leaf = DiscretePair(probabilities("p", p), probabilities("q", q), relation is Adjacency.REPLACE)
     return loss_of(leaf, relation, unit)
+
+
+@lru_cache(maxsize=64)
+def _own_swap(p: Numbers, q: Numbers) -> bool:
+    """Does swapping the two laws give the same outcomes?"""
+    return sorted(zip(p, q, strict=True)) == sorted(zip(q, p, strict=True))
 
 
 @lru_cache(maxsize=64)

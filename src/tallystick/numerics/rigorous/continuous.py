@@ -16,7 +16,7 @@ import numpy as np
 from flint import acb, arb
 
 from tallystick.errors import NotComputable
-from tallystick.numerics.rigorous.laws import Ball, BallLaw, Complex, Point, Points, bits
+from tallystick.numerics.rigorous.laws import Ball, BallLaw, Complex, Point, Points, bits, point_work, work
 
 MOST_POINTS = 60_000
 """Quadrature points of one law; past this the answer is "not computable"."""
@@ -134,6 +134,7 @@ def _line_points(mu: Ball, q: Ball, removing: bool, tilt: float, frequency: floa
     first, last = math.floor(-left / float(step)), math.ceil(right / float(step))
     if last - first > MOST_POINTS:
         raise NotComputable("a rigorous read-out of this composition needs too many quadrature points")
+    work((last - first) * point_work())
     points = []
     for k in range(first, last + 1):
         x = step * k
@@ -223,6 +224,7 @@ def _sampled_interval(
         count = math.ceil(length / (2 * half))
         if count * ORDER > MOST_POINTS:
             raise NotComputable("a rigorous read-out of this composition needs too many quadrature points")
+        work(count * ORDER * point_work())
         r = end / count
         found, error = list(atoms), arb(0)
         for k in range(count):

@@ -13,14 +13,12 @@ from dataclasses import dataclass
 from flint import acb, acb_mat, acb_poly, arb, ctx
 
 from tallystick.errors import NotComputable
-from tallystick.numerics.rigorous.laws import Ball, BallLaw, Complex
+from tallystick.numerics.rigorous.laws import Ball, BallLaw, Complex, point_work, work
 
 Laws = Sequence[tuple[BallLaw, int]]
 Profile = Callable[[Ball], Ball]
 
 MOST_NODES = 40_000
-MOST_WORK = 7e8
-"""Nodes of a contour, and nodes times quadrature points times bits (about two seconds)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +106,7 @@ def transform(law: BallLaw, theta: float, dt: Ball, count: int) -> list[Complex]
         return [law.closed(acb(arb(theta), dt * k)) for k in range(count + 1)]
     assert law.points is not None
     nodes = law.points(theta, float((dt * (count + 1)).upper()) * (1 + 1e-9))
-    if len(nodes.points) * count * ctx.prec > MOST_WORK:
-        raise NotComputable("a rigorous read-out of this composition takes too long")
+    work(3e-9 * len(nodes.points) * count * ctx.prec + 2.0 * len(nodes.points) * point_work())
     inner = max(1, math.isqrt(count + 1))
     outer = (count + 1) // inner + 1
     unit = [acb(arb(0), dt * loss).exp() for loss, _ in nodes.points]

@@ -7,7 +7,9 @@ is proved in docs/theory/rigorous.md. Imported only where ``rigorous=True`` asks
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -62,14 +64,19 @@ class BallLaw:
     sketch: Callable[[float], tuple[Any, Any]] | None = None
     """tilt -> (losses, log masses) in doubles, to choose contours only."""
 
+    _sums: dict[float, Ball] = field(default_factory=dict)
+
     def mgf(self, tilt: float) -> Ball:
-        """E[e^{tilt L}] over the finite part."""
+        """E[e^{tilt L}] over the finite part; a law lives at one working precision."""
         if self.closed is not None:
             return self.closed(acb(tilt)).real
         assert self.points is not None
-        nodes = self.points(tilt, 0.0)
-        total = sum((mass * (loss * tilt).exp() for loss, mass in nodes.points), arb(0))
-        return total + arb(0, nodes.error.upper())
+        if tilt not in self._sums:
+            nodes = self.points(tilt, 0.0)
+            work(0.3 * len(nodes.points) * point_work())
+            total = sum((mass * (loss * tilt).exp() for loss, mass in nodes.points), arb(0))
+            self._sums[tilt] = total + arb(0, nodes.error.upper())
+        return self._sums[tilt]
 
     def rough(self, tilt: float) -> float:
         """log E[e^{tilt L}] in doubles, to choose contours only."""
@@ -84,6 +91,38 @@ class BallLaw:
 def bits() -> int:
     """The working precision."""
     return int(ctx.prec)
+
+
+# A read-out answers or refuses in a few seconds. Work is counted, not timed, so that an answer depends on no machine.
+
+MOST_WORK = 6.0
+"""Work of one read-out, all its directions together: about half-seconds."""
+
+_left: ContextVar[list[float] | None] = ContextVar("rigorous work", default=None)
+
+
+@contextmanager
+def bounded_work(share: float) -> Iterator[None]:
+    """What is read inside takes no more than this share of MOST_WORK, or is not computable."""
+    token = _left.set([share * MOST_WORK])
+    try:
+        yield
+    finally:
+        _left.reset(token)
+
+
+def work(amount: float) -> None:
+    """Count work before it is done."""
+    left = _left.get()
+    if left is not None:
+        if amount > left[0]:  # nothing is spent: a smaller piece of work may still fit
+            raise NotComputable("a rigorous read-out of this composition takes too long")
+        left[0] -= amount
+
+
+def point_work() -> float:
+    """Of one quadrature point, a handful of functions of balls, at the working precision."""
+    return 5e-6 + 4e-8 * bits()
 
 
 # ----------------------------------------------------------------------------------------------------------- discrete

@@ -17,6 +17,7 @@ from tallystick.accounting import gdp
 from tallystick.accounting.adjacency import Direction
 from tallystick.accounting.direction import OneDirection
 from tallystick.accounting.leaf import Leaf, Terms, merged
+from tallystick.accounting.leaves.nested import Composed
 from tallystick.accounting.loss import PrivacyLoss
 from tallystick.accounting.readout import Reader, reader
 from tallystick.errors import AdjacencyMismatch
@@ -54,11 +55,21 @@ def _single_at_most(left: PrivacyLoss, right: PrivacyLoss) -> bool:
     )
     if _compared(a, b):
         return True
-    plain = merged((leaf.unamplified, count) for leaf, count in a.terms)
+    plain = _unsampled(a.terms)
     if plain != a.terms and _single_at_most(replace(a, terms=plain), b):
         return True  # sampling never hurts
     whole = replace(left, group=1), replace(left, terms=right.terms, group=1)
     return (a, b) != whole and _compared(*whole)
+
+
+def _unsampled(terms: Terms) -> Terms:
+    """The same releases without sampling; several on one sample are several."""
+    found: list[tuple[Leaf, int]] = []
+    for leaf, count in terms:
+        plain = leaf.unamplified
+        inside = plain.terms if isinstance(plain, Composed) else ((plain, 1),)
+        found += [(one, count * times) for one, times in inside]
+    return merged(found)
 
 
 def _compared(left: PrivacyLoss, right: PrivacyLoss) -> bool:

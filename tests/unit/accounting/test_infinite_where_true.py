@@ -193,3 +193,16 @@ def test_a_rate_times_a_loss_that_vanishes_is_not_nothing(epsilon: float, rate: 
     assert Fraction(loss.delta_bounds(epsilon=0).lower) <= truth / 2
     assert not loss <= ts.pure_dp(epsilon=float(truth / 2))
     assert loss.renyi(order=math.inf) > 0
+
+
+@pytest.mark.parametrize("ulps", [-1, 0, 1])
+@pytest.mark.parametrize(("rate", "largest", "population"), [(0.1, 1, 2), (0.01, 1, 100), (0.1, 3, 10), (0.1, 26, 100)])
+def test_the_chance_of_a_cut_is_compared_exactly(rate: float, largest: int, population: int, ulps: int) -> None:
+    """All binomial terms in fractions, against the double on either side."""
+    chance, trials = Fraction(rate), population - 1
+    terms = (math.comb(trials, k) * chance**k * (1 - chance) ** (trials - k) for k in range(largest, trials + 1))
+    mass = chance * sum(terms, Fraction(0))
+    delta = float(mass)
+    delta = math.nextafter(delta, ulps * math.inf) if ulps else delta
+    found = ts.pure_dp(epsilon=0.25).sampled(rate=rate, largest=largest, population=population).epsilon(delta=delta)
+    assert math.isfinite(found) == (Fraction(delta) >= mass)

@@ -153,3 +153,13 @@ def test_the_smallest_gaussian_of_huge_losses_is_finite_and_quick() -> None:
     with mp.workdps(40):
         one = ts.pure_dp(epsilon=1).gdp_bound()
         assert mp.mpf(one) >= 2 * mp.sqrt(2) * mp.erfinv(2 / (1 + mp.e**-1) - 1)
+
+
+@pytest.mark.parametrize("inner", [2 * ts.renyi_dp({2.0: 0.6, 8.0: 2.4}), ts.pure_dp(epsilon=1) + ts.gaussian(sigma=1)])
+def test_a_sample_of_several_releases_is_compared_and_not_refused(inner: ts.PrivacyLoss) -> None:
+    """It was refused with words about tuples wherever the answer was no."""
+    drawn = inner.sampled(rate=0.5)
+    assert not drawn <= ts.gdp(mu=1e-3)
+    assert not drawn <= ts.approx_dp(epsilon=1e-3, delta=1e-6)
+    assert drawn <= inner
+    assert 2 * drawn <= 2 * inner

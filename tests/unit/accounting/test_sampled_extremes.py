@@ -145,8 +145,7 @@ def test_sums_of_what_doubles_hardly_hold_claim_nothing_from_below() -> None:
     "text",
     [
         "(10 * ts.laplace(scale=0.01).sampled(rate=0.003)).delta_bounds(epsilon=1e-09, rigorous=True)",
-        "(2 * ts.shift_walk(tail=2, steps=12, contraction=0.9, sigma=1.0, diameter=2.0).sampled(rate=0.024))"
-        ".delta_bounds(epsilon=800.0, rigorous=True)",
+        "(2 * ts.gdp(mu=1.0).sampled(rate=0.024)).delta_bounds(epsilon=800.0, rigorous=True)",
         "(3 * ts.discrete_gaussian(sigma=2.0, sensitivity=1).sampled(rate=1e-12)).power(alpha=0.01)",
         "(2 * ts.discrete_gaussian(sigma=0.3, sensitivity=100000)).power(alpha=0.5)",
         "ts.exponential(epsilon=40.0).allocated(steps=2).kl()",

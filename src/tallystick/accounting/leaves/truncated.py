@@ -26,7 +26,7 @@ from tallystick.accounting.leaves.sampled import Sampled, sampled, sampled_renyi
 from tallystick.accounting.loss import PrivacyLoss, as_leaf
 from tallystick.accounting.pair import DominatingPair, either
 from tallystick.errors import InvalidInput
-from tallystick.numerics.law import Law
+from tallystick.numerics.law import MOST_BITS, Law
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +68,9 @@ class Truncated(Wrapper):
         if self.rate == 1.0:
             return End(Fraction(1), 0.0)
         plain, rate = Sampled(self.base, self.rate).end(direction), Fraction(self.rate)
-        eta = binomial_tail(self.population - 1, self.rate, self.largest).upper
-        return End(min(Fraction(1), plain.mass + Fraction(eta) * rate), plain.loss)
+        return End(
+            min(Fraction(1), plain.mass + exact_tail(self.population - 1, rate, self.largest) * rate), plain.loss
+        )
 
     @property
     def symmetric(self) -> bool:
@@ -210,6 +211,20 @@ def _terms(trials: int, least: int, log_in: float, log_out: float, odds: float) 
     rounding += 1e-15 * (k - least + 4.0)
     lower = math.exp(log_first - rounding) * (total + term) if log_first - rounding > -700.0 else 0.0
     return Bounds(lower, min(1.0, math.exp(min(0.0, log_first + rounding)) * (total + above) + 1e-320))
+
+
+@lru_cache(maxsize=64)
+def exact_tail(trials: int, chance: Fraction, least: int) -> Fraction:
+    """P(Binomial(trials, chance) >= least), and where that has too many digits the bound above.
+
+    >>> exact_tail(2, Fraction(1, 2), 2)
+    Fraction(1, 4)
+    """
+    whole, some = chance.denominator, chance.numerator
+    if trials * whole.bit_length() > MOST_BITS:
+        return Fraction(binomial_tail(trials, float(chance), least).upper)
+    fewer = sum(math.comb(trials, k) * some**k * (whole - some) ** (trials - k) for k in range(min(least, trials + 1)))
+    return 1 - Fraction(fewer, whole**trials)
 
 
 def truncated(

@@ -2,7 +2,8 @@
 
     objective    Gaussian noise in the objective, then its minimiser          (epsilon, delta)
     knorm        the same with noise of density e^{-rate |b|}                 pure epsilon
-    noisy_gd     full-batch gradient descent, each step's gradient noised     (epsilon, delta); any number of classes
+    noisy_gd     full-batch gradient descent, each step's gradient noised     (epsilon, delta); any number of classes;
+                 with a strong ridge only the last iterate is paid for
 
 Every recipe is public numbers only and knows its price; ``train`` is all that sees rows. The longest row counts the
 constant column. docs/theory/objective-perturbation.md has the proofs.
@@ -256,7 +257,8 @@ class LogisticRegression(ClassifierMixin, Estimator):  # type: ignore[misc]  # s
     ``row_norm`` bounds the Euclidean norm of a row's features (longer rows are scaled down, at fitting and predicting
     alike) and ``classes`` are the labels; both are declared, never read from data. ``delta=None`` is pure privacy.
     ``solver`` is "objective", "knorm" (pure) or "noisy_gd"; by default "knorm" without delta, "noisy_gd" for more than
-    two classes or where ``most_rows * epsilon`` is at most 5,000, and "objective" elsewhere. ``most_rows`` is declared
+    two classes or where ``most_rows * epsilon`` is at most 5,000, and "objective" elsewhere. With a strong
+    ``regularization`` "noisy_gd" is priced by its last iterate (``learn/last_iterate.py``). ``most_rows`` is declared
     too: more rows are refused. A unit may have ``rows_per_unit`` rows; epsilon and delta are about the whole unit.
 
     >>> import numpy as np

@@ -22,9 +22,9 @@ PAGE = """# Adapters: our accountants in other people's packages
 Where a column is **below** ours it is not a tighter bound:
 
 - *Gaussian, replace*: the event counts noise against the norm of one record, and a changed record moves the sum by twice that. Loss distributions count so too; the Renyi accountant does not ask for the relation.
-- *batch of 10 of 1000*: the same, in the Renyi accountant. Read as it counts (noise against what a changed record moves) ours is smaller than its number.
+- *batch of 10 of 1000*: the same, in the Renyi accountant. Read as it counts (noise against what a changed record moves) ours is 0.0847.
 - *exponential mechanism, 10 times* (newer releases): its Renyi accountant adds one of the ten.
-- *zCDP with an offset* (by 1e-5): the same conversion; ours is a curve between orders, which is rounded up.
+- *permute and flip* (newer releases, by 6e-6): the package takes its losses for those of Laplace noise; ours is any pure mechanism, because we know no theorem that says so.
 - *exponential mechanism* is tighter in ours than by loss distributions, which take it for any pure mechanism; so are *often cut batches*.
 """
 

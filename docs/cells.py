@@ -32,6 +32,7 @@ LEAVES: dict[str, Make] = {
     "discrete_laplace": lambda who: ts.discrete_laplace(scale=2, adjacency=who),
     "randomized_response": lambda who: ts.randomized_response(epsilon=1, choices=3, adjacency=who),
     "exponential": lambda who: ts.exponential(epsilon=1, adjacency=who),
+    "sparse_vector": lambda who: ts.sparse_vector(threshold_scale=4, answer_scale=8, adjacency=who),
     "not_private": lambda who: ts.not_private(why="names", adjacency=who),
     "zcdp": lambda who: ts.zcdp(rho=0.5, adjacency=who),
     "renyi_dp": lambda who: ts.renyi_dp({2: 1, 8: 4}, adjacency=who),
@@ -51,6 +52,16 @@ def _known_added(loss: ts.PrivacyLoss, who: str) -> ts.PrivacyLoss:
     return loss.as_replace() if who == THERE else loss
 
 
+def _grouped(leaf: Make) -> ts.PrivacyLoss:
+    """Draws with replacement need a closed form for groups; for the others a Gaussian stands here."""
+    loss = leaf(THERE)
+    try:
+        loss.subset(batch=1, population=10, replacement=True)
+    except ts.errors.InvalidInput:
+        return ts.gaussian(sigma=1, adjacency=THERE)
+    return loss
+
+
 def _mixed() -> ts.PrivacyLoss:
     return ts.gaussian_mixture(sigma=1, sensitivities=[1, 2], probabilities=[0.5, 0.5])
 
@@ -62,6 +73,8 @@ TRANSFORMATIONS: dict[str, Callable[[Make], ts.PrivacyLoss]] = {
     "sampled": lambda leaf: 3 * leaf(HERE).sampled(rate=0.1),
     "truncated": lambda leaf: leaf(HERE).sampled(rate=0.1, largest=5, population=10),
     "subset": lambda leaf: leaf(THERE).subset(batch=1, population=10),
+    "replacement": lambda leaf: _grouped(leaf).subset(batch=1, population=10, replacement=True),
+    "tested": lambda leaf: ts.propose_test_release(leaf(HERE), scale=2, delta=1e-6),
     "allocated": lambda leaf: leaf(HERE).allocated(steps=2),
     "nested": lambda leaf: (leaf(HERE) + ts.laplace(scale=2)).sampled(rate=0.1),
     "for_groups": lambda leaf: leaf(HERE).for_groups(2),
@@ -114,6 +127,7 @@ PAIRS: dict[str, tuple[str, str]] = {
     ),
     "Cut": ("c", ""),
     "Subset": ("u", "the hull of both mixtures ([subset](subset-sampling.md))"),
+    "WithReplacement": ("v", "a group of random size, told which, sampled ([with replacement](subset-sampling.md))"),
     "Allocated": ("a", "one step among several, as a mixture ([allocation](random-allocation.md))"),
     "Composed": ("n", "a sum held at knots, then sampled (Polygons, 1 to 3)"),
     "Replaced": ("h", "the better of two chains of power curves (Polygons, 5 and 6; [adjacency](adjacency.md))"),
@@ -134,7 +148,18 @@ WAYS: dict[str, tuple[str, str]] = {
 }
 """The engine among the routes that apply; the others only narrow what it finds."""
 
-TRANSFORMED = ("Sampled", "Truncated", "Cut", "Subset", "Allocated", "Replaced", "SampledReplaced", "Worst", "Selected")
+TRANSFORMED = (
+    "Sampled",
+    "Truncated",
+    "Cut",
+    "Subset",
+    "WithReplacement",
+    "Allocated",
+    "Replaced",
+    "SampledReplaced",
+    "Worst",
+    "Selected",
+)
 """One of these is one release by its own law; making the law only to see that takes seconds."""
 
 READ_OUTS: dict[str, tuple[tuple[str, ...], str]] = {

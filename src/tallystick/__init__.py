@@ -37,6 +37,7 @@ _HOMES = {
     "not_private": "accounting.losses",
     "objective_perturbation": "accounting.losses",
     "poisson": "accounting.losses",
+    "propose_test_release": "accounting.losses",
     "pure_dp": "accounting.losses",
     "randomized_response": "accounting.losses",
     "renyi_dp": "accounting.losses",
@@ -44,6 +45,7 @@ _HOMES = {
     "selected": "accounting.losses",
     "shift_walk": "accounting.losses",
     "shuffled": "accounting.losses",
+    "sparse_vector": "accounting.losses",
     "subset": "accounting.losses",
     "worst": "accounting.losses",
     "Ledger": "ledger.book",
@@ -111,12 +113,14 @@ if TYPE_CHECKING:
     from tallystick.accounting.losses import not_private as not_private
     from tallystick.accounting.losses import objective_perturbation as objective_perturbation
     from tallystick.accounting.losses import poisson as poisson
+    from tallystick.accounting.losses import propose_test_release as propose_test_release
     from tallystick.accounting.losses import pure_dp as pure_dp
     from tallystick.accounting.losses import randomized_response as randomized_response
     from tallystick.accounting.losses import renyi_dp as renyi_dp
     from tallystick.accounting.losses import selected as selected
     from tallystick.accounting.losses import shift_walk as shift_walk
     from tallystick.accounting.losses import shuffled as shuffled
+    from tallystick.accounting.losses import sparse_vector as sparse_vector
     from tallystick.accounting.losses import subset as subset
     from tallystick.accounting.losses import worst as worst
     from tallystick.accounting.losses import zcdp as zcdp

@@ -235,6 +235,14 @@ MAKERS: dict[str, Callable[[random.Random, bool, bool | None], Expression]] = {
     "discrete_laplace": discrete_laplace,
     "randomized_response": randomized_response,
     "exponential": lambda rng, wild, rep: leaf("exponential", epsilon=an_epsilon(rng, wild), replaced=rep),
+    "sparse_vector": lambda rng, wild, rep: leaf(
+        "sparse_vector",
+        threshold_scale=a_scale(rng, wild),
+        answer_scale=a_scale(rng, wild),
+        hits=rng.choice([1, 3]),
+        monotone=often(rng, 0.5),
+        replaced=rep,
+    ),
     "not_private": lambda rng, wild, rep: leaf("not_private", why="a table with names", replaced=rep),
     "zcdp": zcdp,
     "renyi_dp": renyi_dp,
@@ -294,6 +302,18 @@ def subset(rng: random.Random, name: str) -> Expression:
     return step.times(rng.choice([2, 3])) if often(rng, 0.15) else step
 
 
+def replacement(rng: random.Random, name: str) -> Expression:
+    """Only losses whose groups have a closed form; the others are refused, and the last is drawn for them."""
+    known = ("pure_dp", "approx_dp", "gdp", "gaussian", "discrete_gaussian", "discrete_laplace", "last_iterate")
+    population = rng.choice([2, 3, 10, 1000])
+    base = a_leaf(rng, name if name in known else "gaussian", wild=0.1, replaced=True)
+    return base.replacement(rng.choice([1, 2, max(1, population // 3), population]), population)
+
+
+def tested(rng: random.Random, name: str) -> Expression:
+    return a_leaf(rng, name, wild=0.1).tested(rng.choice([1.0, 2.0, 0.3]), rng.choice([1e-6, 0.01, 0.3, 1e-300]))
+
+
 def allocated(rng: random.Random, name: str) -> Expression:
     return a_leaf(rng, name, wild=0.1).allocated(rng.choice([1, 2, 2, 3]))
 
@@ -341,6 +361,8 @@ TRANSFORMATIONS: dict[str, Callable[[random.Random, str], Expression]] = {
         sampled,
         truncated,
         subset,
+        replacement,
+        tested,
         allocated,
         nested,
         for_groups,

@@ -46,6 +46,14 @@ class Expression:
         text = f"{self.text}.subset(batch={batch}, population={population})"
         return Expression(text, lambda: worlds.subset(self.truth, batch, population), True)
 
+    def replacement(self, batch: int, population: int) -> Expression:
+        text = f"{self.text}.subset(batch={batch}, population={population}, replacement=True)"
+        return Expression(text, lambda: worlds.replacement(self.truth, batch, population), True)
+
+    def tested(self, scale: float, delta: float) -> Expression:
+        text = f"ts.propose_test_release({self.text}, scale={scale!r}, delta={delta!r})"
+        return Expression(text, lambda: worlds.tested(self.truth, delta))
+
     def allocated(self, steps: int) -> Expression:
         return Expression(f"{self.text}.allocated(steps={steps})", lambda: worlds.allocated(self.truth, steps))
 

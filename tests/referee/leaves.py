@@ -140,6 +140,24 @@ def exponential(*, epsilon: float, replaced: bool = False) -> Truth:
     return Truth(variants, (top, top), replaced, pointwise=(BoundedRange(size),))
 
 
+def sparse_vector(
+    *, threshold_scale: float, answer_scale: float, hits: int = 1, monotone: bool = False, replaced: bool = False
+) -> Truth:
+    """Below: one answer, at the threshold or one above it.  Above: any mechanism of that epsilon."""
+    b, c = ball(threshold_scale), ball(answer_scale)
+    epsilon = 1 / b + hits * (1 if monotone else 2) / c
+
+    def below(gap: arb) -> arb:
+        """P(threshold noise - answer noise > gap), gap >= 0."""
+        if threshold_scale == answer_scale:
+            return (-gap / b).exp() * (1 + gap / (2 * b)) / 2
+        return (b * b * (-gap / b).exp() - c * c * (-gap / c).exp()) / (2 * (b * b - c * c))
+
+    side = Finite(tidy([(below(ZERO), below(ONE)), (1 - below(ZERO), 1 - below(ONE))]))
+    top = Part(response(epsilon * (1 + arb(2) ** -50)))
+    return Truth([((Part(side),), (Part(side.swapped()),))], ((top,), (top,)), replaced)
+
+
 def not_private(*, why: str, replaced: bool = False) -> Truth:
     """Two laws that share no outcome."""
     return exact(Finite.of([1, 0], [0, 1]), replaced=replaced)
@@ -403,6 +421,7 @@ LEAVES: dict[str, Callable[..., Truth]] = {
         discrete_laplace,
         randomized_response,
         exponential,
+        sparse_vector,
         not_private,
         zcdp,
         renyi_dp,

@@ -99,7 +99,8 @@ DRAWN_AS = {
     "__add__": ("plus", "nested"),
     "__mul__": ("times",),
     "sampled": ("sampled", "truncated"),
-    "subset": ("subset",),
+    "subset": ("subset", "replacement"),
+    "propose_test_release": ("tested",),
     "allocated": ("allocated",),
     "for_groups": ("for_groups",),
     "as_replace": ("as_replace",),
@@ -112,7 +113,8 @@ PARAMETERS = {
     "__add__": {"other"},
     "__mul__": {"times"},
     "sampled": {"rate", "largest", "population", "cut"},
-    "subset": {"batch", "population"},
+    "subset": {"batch", "population", "replacement"},
+    "propose_test_release": {"release", "scale", "delta"},
     "allocated": {"steps"},
     "for_groups": {"k"},
     "as_replace": set(),
@@ -148,13 +150,24 @@ def impossible(leaf: str, transformation: str, readout: str) -> str | None:
             return GROUP_LAW
         if leaf in ("zcdp", "renyi_dp"):
             return LAW_UNKNOWN
-        if transformation in ("subset", "worst", "allocated", "nested", "as_replace", "truncated", "selected"):
+        if transformation in (
+            "subset",
+            "worst",
+            "allocated",
+            "nested",
+            "as_replace",
+            "truncated",
+            "selected",
+            "replacement",
+            "tested",
+        ):
             return REPLACED_HULL
         if leaf in (
             "exponential",
             "from_tradeoff",
             "from_profile",
             "objective_perturbation",
+            "sparse_vector",
             "last_iterate",
             "shift_walk",
             "correlated",
@@ -164,7 +177,18 @@ def impossible(leaf: str, transformation: str, readout: str) -> str | None:
             return "estimated by moments and cdf"
     if "rigorous" in readout and (
         transformation
-        in ("subset", "allocated", "truncated", "nested", "for_groups", "as_replace", "worst", "selected")
+        in (
+            "subset",
+            "allocated",
+            "truncated",
+            "nested",
+            "for_groups",
+            "as_replace",
+            "worst",
+            "selected",
+            "replacement",
+            "tested",
+        )
         or leaf
         in (
             "zcdp",

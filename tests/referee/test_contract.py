@@ -22,6 +22,7 @@ LEAF_PARAMETERS = {
     "discrete_laplace": {"scale", "sensitivity"},
     "randomized_response": {"epsilon", "flip_prob", "choices"},
     "exponential": {"epsilon"},
+    "sparse_vector": {"threshold_scale", "answer_scale", "hits", "monotone"},
     "not_private": {"why"},
     "zcdp": {"rho", "delta", "offset"},
     "renyi_dp": {"curve"},

@@ -400,6 +400,25 @@ def subset(truth: Truth, batch: int, population: int) -> Truth:
     return Truth(variants, top, True, pointwise=attained)
 
 
+def replacement(truth: Truth, batch: int, population: int) -> Truth:
+    """A mechanism that counts copies of a unit once: the unit is there with probability 1 - (1 - 1/n)^m."""
+    chance = 1 - (1 - ball(1) / population) ** batch
+    found = subset(truth, 1, 1) if not chance < 1 else sampled_both(truth, chance)
+    return Truth(found.variants, None, True)
+
+
+def sampled_both(truth: Truth, rate: arb) -> Truth:
+    change = _sampled_world(rate, False, None)
+    either = truth.variants + [(b, a) for a, b in truth.variants]
+    return Truth([(change(a, 0), change(b, 1)) for a, b in either], None, True)
+
+
+def tested(release: Truth, delta: float) -> Truth:
+    """Data that pass for certain release; data for which nothing holds differ with probability delta."""
+    loud = Part(Finite.of([ball(delta), 1 - ball(delta), 0], [0, 1 - ball(delta), ball(delta)]))
+    return Truth([*release.variants, ((loud,), (loud,))], None)
+
+
 def _hulled(one: World, two: World) -> Orders | None:
     if not one:
         return one, two

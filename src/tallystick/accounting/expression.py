@@ -174,12 +174,19 @@ class _Reader:
         for keyword in node.keywords:
             if keyword.arg is None:
                 raise _refused(node, "arguments written out, not **")
-            options[keyword.arg] = self.read(keyword.value, depth + 1)
+            options[keyword.arg] = self.option(function, keyword.arg, keyword.value, depth)
         try:
             inspect.signature(function).bind(*arguments, **options)
         except TypeError as error:
             raise _refused(node, f"{_signature(function)} ({error})") from None
         return function(*arguments, **options)
+
+    def option(self, function: Callable[..., Value], name: str, node: ast.expr, depth: int) -> Value:
+        """The value of a named argument; True and False are words only where one of them is the default."""
+        given = inspect.signature(function).parameters.get(name)
+        if isinstance(node, ast.Constant) and isinstance(node.value, bool) and given and type(given.default) is bool:
+            return node.value
+        return self.read(node, depth + 1)
 
     def callee(self, node: ast.expr, depth: int) -> Callable[..., Value]:
         """A constructor (``gaussian`` or ``ts.gaussian``) or a method of a loss."""

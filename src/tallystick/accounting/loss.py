@@ -125,11 +125,15 @@ class PrivacyLoss:
 
         return allocated(self, steps)
 
-    def subset(self, *, batch: int, population: int) -> PrivacyLoss:
-        """The loss on a random subset of exactly ``batch`` of ``population`` units, REPLACE neighbours."""
+    def subset(self, *, batch: int, population: int, replacement: bool = False) -> PrivacyLoss:
+        """The loss on a random subset of exactly ``batch`` of ``population`` units, REPLACE neighbours.
+
+        With ``replacement`` the batch is that many independent draws, and one unit may be drawn several times; for
+        losses whose groups have a closed form (docs/theory/subset-sampling.md).
+        """
         from tallystick.accounting.leaves.sampled import subset
 
-        return subset(self, batch, population)
+        return subset(self, batch, population, replacement)
 
     def for_groups(self, k: int) -> PrivacyLoss:
         """The loss for any group of ``k`` units; outermost, because sampling a group is not sampling a unit.

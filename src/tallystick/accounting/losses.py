@@ -35,6 +35,8 @@ from tallystick.accounting.leaves.selected import selected as selected
 from tallystick.accounting.leaves.tabulated import discrete_pair as discrete_pair
 from tallystick.accounting.leaves.tabulated import from_profile as from_profile
 from tallystick.accounting.leaves.tabulated import from_tradeoff as from_tradeoff
+from tallystick.accounting.leaves.tested import propose_test_release as propose_test_release
+from tallystick.accounting.leaves.tested import sparse_vector as sparse_vector
 from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 
 

@@ -7,7 +7,7 @@ and Q's mass where P = 0 remembered in ``zero``. Every map below is exact.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -230,9 +230,8 @@ def knees(base: Segment, middle: float) -> tuple[float, ...]:
     return tuple(places[(places > base.low) & (places < base.high)].tolist())
 
 
-def either(first: Law, second: Law, share: float) -> Law:
-    """The law of a release that is ``second`` with probability ``share`` and ``first`` otherwise, told which."""
-    parts = ((first, math.log1p(-share)), (second, math.log(share)))
+def told(parts: Sequence[tuple[Law, float]]) -> Law:
+    """The law of a release that is one of several, told which; the numbers are the logarithms of their shares."""
     atoms, masses, others = (
         np.concatenate(given)
         for given in (
@@ -243,20 +242,20 @@ def either(first: Law, second: Law, share: float) -> Law:
     )
     order = np.argsort(atoms, kind="stable")
 
-    def mean(one: float, two: float) -> float:
-        some = (1.0 - share) * one + share * two * (1.0 + 1e-15)
-        return told_from_dust(some) if max(one, two) > DUST else some
+    def mean(given: Sequence[float]) -> float:
+        some = math.fsum(math.exp(log) * mass for mass, (_, log) in zip(given, parts, strict=True)) * (1.0 + 1e-15)
+        return min(1.0, told_from_dust(some) if max(given) > DUST else some)
 
     return Law(
         atoms[order],
         masses[order],
         tuple(_scaled(segment, log) for law, log in parts for segment in law.segments),
-        infinity=mean(first.infinity, second.infinity),
-        zero=mean(first.zero, second.zero),
+        infinity=mean([law.infinity for law, _ in parts]),
+        zero=mean([law.zero for law, _ in parts]),
         log_others=others[order],
-        orders=min(first.orders, second.orders),
-        rounded=first.rounded or second.rounded,
-        value_ulps=max(first.value_ulps, second.value_ulps),
+        orders=min(law.orders for law, _ in parts),
+        rounded=any(law.rounded for law, _ in parts),
+        value_ulps=max(law.value_ulps for law, _ in parts),
     )
 
 

@@ -228,10 +228,12 @@ def _product(first: float, second: float) -> float:
     return product if Fraction(product) >= Fraction(first) * Fraction(second) else math.nextafter(product, 1.0)
 
 
-def subset(loss: PrivacyLoss, batch: int, population: int) -> PrivacyLoss:
+def subset(loss: PrivacyLoss, batch: int, population: int, replacement: bool = False) -> PrivacyLoss:
     """Fixed-size subset sampling of a REPLACE loss (see ``PrivacyLoss.subset``)."""
     whole = check.count("population", population, least=1)
-    part = check.count("batch", batch, least=0, most=whole)
+    if not isinstance(replacement, bool):
+        raise InvalidInput("replacement", replacement, "True or False")
+    part = check.count("batch", batch, least=0, most=check.MAX_COUNT if replacement else whole)
     if loss.adjacency is not Adjacency.REPLACE:
         raise InvalidInput(
             "adjacency", loss.adjacency.value, "a REPLACE loss for subset sampling; construct with adjacency='replace'"
@@ -239,6 +241,10 @@ def subset(loss: PrivacyLoss, batch: int, population: int) -> PrivacyLoss:
     if part == 0 or not loss.terms:
         return PrivacyLoss((), loss.protects)
     leaf = as_leaf(loss, "subset")
+    if replacement:
+        from tallystick.accounting.leaves.with_replacement import WithReplacement
+
+        return PrivacyLoss(((WithReplacement(leaf, part, whole), 1),), loss.protects)
     if part == whole:
         return loss
     return PrivacyLoss(((Subset(leaf, part, whole), 1),), loss.protects)

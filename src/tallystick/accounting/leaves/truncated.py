@@ -24,7 +24,7 @@ from tallystick.accounting.leaves.nested import Composed, replaced
 from tallystick.accounting.leaves.pure import two_point_law
 from tallystick.accounting.leaves.sampled import Sampled, sampled, sampled_renyi
 from tallystick.accounting.loss import PrivacyLoss, as_leaf
-from tallystick.accounting.pair import DominatingPair, either
+from tallystick.accounting.pair import DominatingPair, told
 from tallystick.errors import InvalidInput
 from tallystick.numerics.law import MOST_BITS, Law
 
@@ -134,7 +134,8 @@ class Cut(Wrapper):
             plain = plain.mixed(self.rate)
         if rate < 1.0:
             swap = swap.mixed(rate)
-        upper = either(plain.upper, swap.upper, share) if share < 1.0 else swap.upper
+        both = ((plain.upper, math.log1p(-share)), (swap.upper, math.log(share))) if share < 1.0 else ()
+        upper = told(both) if both else swap.upper
         # A unit that ranks first is never cut.
         pair = DominatingPair(upper, self._null if self.random else plain.lower)
         return pair if direction is Direction.REMOVE else pair.swapped()

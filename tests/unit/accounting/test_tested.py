@@ -107,7 +107,6 @@ def test_a_draw_is_a_subset_of_one() -> None:
         lambda: ts.gaussian(sigma=1, adjacency="replace").subset(batch=2000, population=10, replacement=True),
         lambda: ts.sparse_vector(threshold_scale=1, answer_scale=1, hits=0),
         lambda: ts.sparse_vector(threshold_scale=0, answer_scale=1),
-        lambda: ts.propose_test_release(ts.no_loss(), scale=1, delta=0.1),
         lambda: ts.propose_test_release(ts.gdp(mu=1, adjacency="replace"), scale=1, delta=0.1),
         lambda: ts.propose_test_release(ts.gdp(mu=1), scale=1, delta=0.0),
     ],

@@ -57,7 +57,7 @@ def propose_test_release(release: PrivacyLoss, *, scale: float, delta: float) ->
     >>> round(step.epsilon(delta=1e-6), 4)
     1.0
     """
-    if not isinstance(release, PrivacyLoss) or release.group != 1 or not release.terms:
+    if not isinstance(release, PrivacyLoss) or release.group != 1:
         raise InvalidInput("release", release, "the loss of what is released when the test passes, for single units")
     if release.adjacency is not Adjacency.ADD_REMOVE:
         raise InvalidInput("adjacency", release.adjacency.value, "a release about added and removed units")

@@ -174,6 +174,8 @@ def _refined(sides: list[Side], goal: Goal) -> tuple[float, float, dict[str, Rou
     if not math.isfinite(worst.value):
         raise NotComputable("no lattice that is small enough proves an epsilon for this loss")
     epsilon, delta = (worst.value, goal.delta) if goal.for_epsilon else (goal.epsilon, worst.value)
+    if epsilon > checker.LIMITS["epsilon"][1]:
+        raise NotComputable(f"the checker reads no epsilon above {checker.LIMITS['epsilon'][1]:g}")
     if not all(side.proves(epsilon, delta) for side in sides):
         raise NotComputable("the lattices of both directions do not prove one claim")
     return epsilon, delta, {side.way: side.route for side in sides}

@@ -270,3 +270,9 @@ def test_one_of_the_two_must_be_given(asked: dict[str, float]) -> None:
 def test_where_no_epsilon_is_enough_there_is_nothing_to_certify() -> None:
     with pytest.raises(ts.errors.NotComputable, match="no epsilon is enough"):
         ts.gaussian(sigma=1).certificate(delta=0.0)
+
+
+def test_an_epsilon_that_the_checker_does_not_read_is_not_written() -> None:
+    """Found by the referee: 5e9 was certified, and the checker called it malformed."""
+    with pytest.raises(ts.errors.NotComputable):
+        ts.gaussian(sigma=1e-5).certificate(delta=1e-5)

@@ -21,6 +21,7 @@ _HOMES: dict[str, str] = {
     "blatantly_non_private": "reconstruction",
     "assert_costs": "assertions",
     "assert_private": "assertions",
+    "claimed_epsilon": "recomputed",
     "coins": "inclusion",
     "differencing": "everyday",
     "epsilon_of_mu": "evidence",

@@ -74,7 +74,11 @@ class Coins:
     def load(cls, path: str | Path) -> Coins:
         """Coins that were saved; refused if they do not match their commitment."""
         allowed = "a file written by Coins.save"
-        record = strict_json.read(Path(path).read_bytes(), name="path", allowed=allowed)
+        try:
+            content = Path(path).read_bytes()
+        except OSError as problem:
+            raise InvalidInput("path", str(path), f"{allowed} ({problem.strerror})") from None
+        record = strict_json.read(content, name="path", allowed=allowed)
         try:
             count = check.count("count", record["count"], least=1, most=MOST_CANARIES)
             packed = np.frombuffer(bytes.fromhex(record["coins"]), dtype=np.uint8)

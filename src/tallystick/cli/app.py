@@ -40,6 +40,7 @@ _COMMANDS = (
     ("fit", "fit.app", ""),
     ("card", "card.app", ""),
     ("certificate", "certificate.app", ""),
+    ("audit", "audit.app", ""),
     ("budget", "budget.budget", "Limit, used, burn-down, and what still fits."),
     ("ledger", "ledger.app", ""),
     ("account", "account.app", ""),

@@ -1,0 +1,59 @@
+"""Somebody's number against ours: a claimed epsilon that is certainly too small is falsified without a single draw."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tallystick.accounting import check
+from tallystick.accounting.bounds import Bounds
+from tallystick.accounting.loss import PrivacyLoss
+from tallystick.audit.evidence import APPROXIMATE, Evidence
+from tallystick.printing import down, given, up
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recomputed(Evidence):
+    """A claim about a loss that is known: certified arithmetic in place of a test, so nothing is left to chance."""
+
+    loss: PrivacyLoss
+    epsilon: float
+    delta: float
+    truth: Bounds
+
+    @property
+    def refutes(self) -> str | None:
+        return APPROXIMATE if self.falsified else None
+
+    def epsilon_at_least(self, *, delta: float) -> float:
+        return self.loss.epsilon_bounds(delta=check.probability("delta", delta)).lower
+
+    def to_dict(self) -> dict[str, Any]:
+        own = {"loss": str(self.loss), "epsilon": self.epsilon, "delta": self.delta}
+        return {**Evidence.to_dict(self), **own, "lower": self.truth.lower, "upper": self.truth.upper}
+
+
+def claimed_epsilon(loss: PrivacyLoss, *, epsilon: float, delta: float) -> Recomputed:
+    """Is (epsilon, delta) a valid claim for this loss?
+
+    >>> from tallystick.accounting.losses import gaussian
+    >>> run = 1000 * gaussian(sigma=1).sampled(rate=0.01)
+    >>> claimed_epsilon(run, epsilon=1.5, delta=1e-5).verdict, claimed_epsilon(run, epsilon=2, delta=1e-5).verdict
+    ('FALSIFIED', 'NOT FALSIFIED')
+    """
+    promise, level = check.nonnegative("epsilon", epsilon), check.probability("delta", delta)
+    truth = loss.epsilon_bounds(delta=level)
+    shown = f"the truth is between {down(truth.lower)} and {up(truth.upper)}"
+    return Recomputed(
+        attack=f"recomputed: {shown}",
+        claim=f"epsilon {given(promise)} at delta {given(level)} for {loss}",
+        significance=0.0,
+        p_value=0.0 if promise < truth.lower else 1.0,
+        mu_at_least=0.0,
+        assumes=("that the record says what was done: sampling as it says, steps fixed beforehand",),
+        detects=f"any claim below {down(truth.lower)}",
+        loss=loss,
+        epsilon=promise,
+        delta=level,
+        truth=truth,
+    )

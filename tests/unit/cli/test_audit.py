@@ -1,0 +1,94 @@
+"""``tallystick audit`` as a person or a script uses it: verdicts, exit codes, JSON and the page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tallystick.audit.inclusion import Coins
+from tallystick.cli import main
+
+HALF = """
+import random
+def release(data):
+    return round(sum(data) + random.choice([-1, 1]) * random.expovariate(2.0), 1)
+"""
+
+
+def asked(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    code = main(list(words))
+    return code, capsys.readouterr().out
+
+
+def test_a_function_in_a_file_is_falsified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "count.py").write_text(HALF)
+    for name, data in (("a.json", [0, 0]), ("b.json", [0, 1])):
+        (tmp_path / name).write_text(json.dumps(data))
+    page = tmp_path / "page.html"
+    words = ["audit", "mechanism", f"{tmp_path}/count.py:release", "--first", f"{tmp_path}/a.json"]
+    words += ["--second", f"{tmp_path}/b.json", "--draws", "6000", "--report", str(page)]
+    code, out = asked(capsys, *words, "--claim", "pure_dp(epsilon=0.5)", "--json")
+    found = json.loads(out)["found"]
+    assert (code, found["verdict"]) == (5, "FALSIFIED")
+    assert "<h1>FALSIFIED</h1>" in page.read_text()
+    code, out = asked(capsys, *words, "--claim", "pure_dp(epsilon=6)")
+    assert code == 0
+    assert out.startswith("NOT FALSIFIED at significance 0.05: pure_dp(epsilon=6)")
+
+
+def test_a_run_with_canaries(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    coins = tmp_path / "coins.json"
+    code, out = asked(capsys, "audit", "coins", "1000", "--out", str(coins))
+    assert code == 0
+    drawn = Coins.load(coins)
+    assert drawn.commitment in out
+    assert asked(capsys, "audit", "coins", "1000", "--out", str(coins))[0] == 2
+    code, out = asked(capsys, "audit", "plan", "--claim", "gdp(mu=1)", "--canaries", "1000", "--json")
+    guesses = json.loads(out)["found"]["guesses"]
+    rng = np.random.default_rng(1)
+    for leak, expected in ((5.0, 5), (0.0, 0)):
+        scores = tmp_path / "scores.txt"
+        values = leak * drawn.included + rng.normal(size=1000)
+        scores.write_text("\n".join(map(str, values.tolist())))
+        words = ["audit", "run", str(scores), "--coins", str(coins), "--claim", "gdp(mu=1)"]
+        code, out = asked(capsys, *words, "--guesses", str(guesses))
+        assert code == expected, out
+    as_list = tmp_path / "scores.json"
+    as_list.write_text(json.dumps(values.tolist()))
+    assert asked(capsys, "audit", "run", str(as_list), "--coins", str(coins), "--claim", "gdp(mu=1)")[0] == 0
+
+
+def test_another_accountants_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    loss = ("audit", "accounting", "loss", "1000 * gaussian(sigma=1).sampled(rate=0.01)", "--delta", "1e-5")
+    assert asked(capsys, *loss, "--claimed", "1.5")[0] == 5
+    assert asked(capsys, *loss, "--claimed", "1.9")[0] == 0
+    record = tmp_path / "run.json"
+    record.write_text('{"history": [[1.0, 0.01, 1000]]}')
+    code, out = asked(capsys, "audit", "accounting", "opacus", str(record), "--claimed", "1.5", "--json")
+    assert (code, json.loads(out)["found"]["refutes"]) == (5, "(epsilon, delta)-DP")
+
+
+def test_a_ledger_whose_prices_hold(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = str(tmp_path / "l.db")
+    assert asked(capsys, "ledger", "init", "--ledger", place)[0] == 0
+    code, out = asked(capsys, "audit", "ledger", "--ledger", place)
+    assert code == 0
+    assert out.startswith("NOT FALSIFIED")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["audit", "mechanism", "nowhere.py:f", "--first", "a", "--second", "b", "--claim", "pure_dp(epsilon=1)"],
+        ["audit", "run", "none.txt", "--coins", "none.json", "--claim", "gdp(mu=1)"],
+        ["audit", "accounting", "opacus", "none.json", "--claimed", "1"],
+        ["audit", "accounting", "other", "none.json", "--claimed", "1"],
+        ["audit", "plan", "--claim", "gdp(", "--canaries", "10"],
+    ],
+)
+def test_bad_input_is_exit_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    assert "Traceback" not in capsys.readouterr().err

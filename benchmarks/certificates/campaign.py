@@ -134,6 +134,8 @@ def cells(wanted: int, seed: int) -> tuple[list[Judged], Counter[str]]:
             verdict = readouts.UNDECIDED
         convicted = "the referee convicts it" if verdict == readouts.WRONG else ""
         found.append(replace(one, problem=one.problem or convicted))
+        if found[-1].problem:
+            print(f"WRONG {one.name} at {delta:g}: {found[-1].problem}", flush=True)
         if len(found) % 10 == 0:
             print(f"{len(found)} cells, {sum(bool(one.problem) for one in found)} wrong", flush=True)
     return found, refused

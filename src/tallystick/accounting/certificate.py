@@ -43,6 +43,8 @@ CLOSE = 3e-7
 """Relative distance from the accountant's own number at which a finer lattice is not worth its time."""
 NARROW = 1e-11
 """Relative distance of the claim from what the checker would not prove."""
+LEAST = 1e-7
+"""The same, absolute: a claim that is lowered by 1e-6 is not proved, however large it is."""
 LEFT_OUT = 1e-11
 """Relative error of delta by which the cuts at both ends of a lattice are planned."""
 SKETCHED = 160
@@ -85,12 +87,16 @@ class Certificate:
         return float(self._read()["claim"]["delta"])
 
     @property
-    def about(self) -> str:
-        """The loss as an expression, and whom it protects."""
+    def loss(self) -> PrivacyLoss:
+        """The loss that the claim is about."""
         from tallystick.accounting.loss import PrivacyLoss
 
-        loss = PrivacyLoss.from_json(json.dumps(self._read()["loss"]))
-        return f"{loss} ({loss.adjacency}{'' if loss.unit is None else f', one {loss.unit}'})"
+        return PrivacyLoss.from_json(json.dumps(self._read()["loss"]))
+
+    @property
+    def about(self) -> str:
+        """The loss as an expression, and whom it protects."""
+        return f"{self.loss} ({self.loss.adjacency}{'' if self.loss.unit is None else f', one {self.loss.unit}'})"
 
     @property
     def hash(self) -> str:
@@ -213,12 +219,16 @@ class Side:
 
     def refine(self, seconds: float) -> float | None:
         """Prove the number on the next finer lattice; the seconds planned for it, or None where there is none."""
-        if self.route.get("by") == "formula":
+        if self.route.get("by") in ("formula", "order"):
             return None
         digits = -math.log2(max(self.goal.delta, 1e-300))
         bits = 128 if digits < 80.0 else 128 + math.ceil(digits)
         with ctx.workprec(bits):
             terms = checker.terms_of(self.record)
+            if any(one.mu is None for one, _ in terms) and all(one.divergence is not None for one, _ in terms):
+                best = _best_order(terms, self.records, bits, Fraction(self.goal.epsilon))
+                self._take(best, partial(checker.delta_by, terms, self.way, best))
+                return 0.0
             if len(terms) <= 1 and all(count == 1 for _, count in terms):
                 formula = {"by": "formula", "bits": bits}
                 self._take(formula, partial(checker.delta_by, terms, self.way, formula))
@@ -268,6 +278,26 @@ class Side:
         return min(max(wanted, 2 * self.size), LAST_SIZE)
 
 
+def _best_order(terms: checker.Terms, records: list[Mapping[str, Any] | None], bits: int, epsilon: Fraction) -> Route:
+    """The order whose conversion gives the least delta at epsilon, as far as doubles can tell."""
+
+    def route(order: float) -> Route:
+        return {"by": "order", "bits": bits, "order": order}
+
+    def log_delta(order: float) -> float:
+        return float(checker.delta_by(terms, "remove", route(order), epsilon).log())
+
+    listed = [order for record in records if record is not None for order in record.get("orders", [])]
+    most = min((max(record["orders"]) for record in records if record is not None and "orders" in record), default=1e7)
+    grid = [1.0 + step for step in np.geomspace(1e-6, most - 1.0, 300).tolist()]
+    best = min((order for order in [*grid, *listed] if order <= most), key=log_delta)
+    width = math.log(grid[-1] / grid[-2]) * (best - 1.0)
+    for _ in range(60):
+        best = min((best, best - width, best + width), key=lambda at: log_delta(at) if 1.0 < at <= most else math.inf)
+        width *= 0.7
+    return route(best)
+
+
 def _double_above(ball: Ball) -> float:
     found = float(ball.upper())
     while not arb(found) >= ball:
@@ -305,7 +335,7 @@ def least_epsilon(delta_at: Callable[[Fraction], Ball], delta: float, near: floa
         else:
             high, under = low, found
     for turn in range(100):
-        if high - low <= NARROW * max(high, 1e-3):
+        if high - low <= min(NARROW * max(high, 1e-3), LEAST):
             break
         share = 0.5 if turn % 3 == 2 else min(max(over / (over - under), 0.01), 0.99)
         middle = low + share * (high - low)

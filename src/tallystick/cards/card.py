@@ -27,13 +27,15 @@ from tallystick.drawing import (
     svg,
     text,
 )
-from tallystick.errors import InvalidInput, Refused
+from tallystick.errors import InvalidInput, Refused, TallystickError
 from tallystick.ledger.pay import request_digest
 from tallystick.printing import given, percent_up, plain, up
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
+    from tallystick.accounting.certificate import Certificate
+    from tallystick.accounting.loss import PrivacyLoss
     from tallystick.ledger.account import Account
     from tallystick.ledger.pay import Receipt
     from tallystick.tables.plan import Plan
@@ -79,15 +81,36 @@ class Card:
         return f'<iframe srcdoc="{escape(self.to_html())}" style="width:100%;height:760px;border:0"></iframe>'
 
 
-def card(release: Release, *, dataset: str | None = None, about: Mapping[str, str] | None = None) -> Card:
-    """The card of a release: the purpose comes from the ledger, the decisions from ``about`` (see ``FIELDS``)."""
+def card(
+    release: Release,
+    *,
+    dataset: str | None = None,
+    about: Mapping[str, str] | None = None,
+    certificate: Certificate | None = None,
+) -> Card:
+    """The card of a release: the purpose comes from the ledger, the decisions from ``about`` (see ``FIELDS``).
+
+    A ``certificate`` of the plan's loss (``release.plan.privacy.certificate(...)``) is shown and goes with the card.
+    """
     account, receipt = release.plan.account, release.receipt
     if account is None or receipt is None:
         raise Refused("this release was not paid by an account, so there is nothing that a card could promise")
     _, entry = account.ledger.charge_row(receipt.charge)
     name = dataset or release.plan.query.table.name
-    subject = Subject(release.plan, account, account.limit, receipt, entry["why"], name, dict(about or {}))
+    proof = None if certificate is None else certificate.text
+    if certificate is not None and (problem := uncertified(certificate, release.plan.privacy)):
+        raise Refused(problem)
+    subject = Subject(release.plan, account, account.limit, receipt, entry["why"], name, dict(about or {}), proof)
     return card_of(subject)
+
+
+def uncertified(certificate: Certificate, loss: PrivacyLoss) -> str:
+    """What is wrong with a certificate of this loss, or nothing."""
+    try:
+        certificate.verify()
+        return "" if certificate.loss == loss else "the certificate is about another loss"
+    except TallystickError as problem:
+        return str(problem)
 
 
 def fit_card(model: Any, account: Account, *, dataset: str, about: Mapping[str, str] | None = None) -> Card:

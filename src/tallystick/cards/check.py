@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tallystick.cards.card import Card, card_of
+from tallystick.cards.card import Card, card_of, uncertified
 from tallystick.cards.contents import Subject
 from tallystick.cards.fits import FORMAT as FIT
 from tallystick.cards.fits import FitPlan
@@ -72,6 +72,8 @@ def _findings(card: Card, ledger: Ledger, page: str | None) -> Iterator[Finding]
     yield Finding(
         "every number follows from plan and ledger", _made_again(facts, account, receipt, entry["why"], promised)
     )
+    if "certificate" in facts["evidence"]:
+        yield Finding("the certificate is proved, and about this plan", _about_certificate(facts, entry))
     if page is not None:
         yield Finding("the page shows what its data says", _page_problem(card, page))
 
@@ -125,6 +127,13 @@ def _about_data(facts: Mapping[str, Any], ledger: Ledger, account: Account, entr
     return "" if same else "the charge was for other data"
 
 
+def _about_certificate(facts: Mapping[str, Any], entry: Mapping[str, Any]) -> str:
+    from tallystick.accounting.certificate import Certificate
+    from tallystick.accounting.loss import PrivacyLoss
+
+    return uncertified(Certificate(facts["evidence"]["certificate"]["text"]), PrivacyLoss.from_json(entry["plan"]))
+
+
 def _about_limit(now: Amount, promised: Amount) -> str:
     if (now.a0, now.a1) == (promised.a0, promised.a1):
         return ""
@@ -144,7 +153,9 @@ def _made_again(facts: Mapping[str, Any], account: Account, receipt: Receipt, pu
             plan = Plan.from_json(json.dumps(content), account=account)
     except (TallystickError, InvalidInput) as error:
         return f"its plan cannot be priced again: {error}"
-    subject = Subject(plan, account, limit, receipt, purpose, facts["released"]["dataset"], facts["again"]["about"])
+    proof = facts["evidence"].get("certificate", {}).get("text")
+    named = facts["released"]["dataset"]
+    subject = Subject(plan, account, limit, receipt, purpose, named, facts["again"]["about"], proof)
     fresh = json.loads(card_of(subject).to_json())
     different = [name for name in fresh if not _same(fresh[name], facts.get(name))]
     extra = sorted(set(facts) - set(fresh))

@@ -35,6 +35,8 @@ class Subject:
     purpose: str
     dataset: str
     about: Mapping[str, str] = field(default_factory=dict)
+    certificate: str | None = None
+    """The text of a certificate about the plan's loss."""
 
     @property
     def price(self) -> Amount:
@@ -93,7 +95,7 @@ def contents(subject: Subject) -> dict[str, Any]:
             "bounds_from": subject.about.get("bounds_from", NOT_STATED),
         },
         "error": {"confidence": 0.95, "columns": _errors(plan), "intervals": facts["intervals"]},
-        "evidence": _evidence(receipt),
+        "evidence": _evidence(receipt) | _certified(subject.certificate),
         "words": words,
         "decisions": {
             "purpose": subject.purpose,
@@ -184,6 +186,17 @@ def _evidence(receipt: Receipt | None) -> dict[str, Any]:
         "answer_hash": receipt.answer_hash,
         "verify": "tallystick card verify CARD --ledger LEDGER",
     }
+
+
+def _certified(text: str | None) -> dict[str, Any]:
+    """What a certificate claims, and the certificate; nothing at all where there is none."""
+    if text is None:
+        return {}
+    from tallystick.accounting.certificate import Certificate
+
+    proof = Certificate(text)
+    claim = f"epsilon {up(proof.epsilon)} at delta {given(proof.delta)} of {proof.about}"
+    return {"certificate": {"claim": claim, "hash": proof.hash, "text": text}}
 
 
 def _down(values: Any) -> list[float]:

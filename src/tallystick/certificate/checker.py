@@ -20,7 +20,7 @@ import math
 import sys
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from itertools import pairwise
@@ -30,10 +30,8 @@ from flint import acb, arb, arb_poly, ctx, fmpq
 
 FORMAT, LOSS = "tallystick.certificate/1", "tallystick.loss/1"
 LONGEST, DEEPEST, MOST_TERMS, MOST_COUNT, MOST_LISTED, MOST_POINTS = 1_000_000, 20, 400, 10**12, 1000, 2**13
-MOST_WORK = 2**22
-"""Knots and points of transforms in all terms and directions, in units of 128 bits: about half a minute."""
-SPARSE = 32
-"""Steps between the knots at both ends of a lattice, where there is little mass."""
+MOST_WORK = 2**22  # knots and points of transforms in all terms and directions, in 128 bits: about half a minute
+SPARSE = 32  # steps between the knots at both ends of a lattice, where there is little mass
 
 Ball = Any
 Height = Callable[[Ball], Ball]
@@ -66,10 +64,13 @@ class Mechanism:
     """H far to the left: P's mass, above one where something was added to it."""
     mu: Ball = None
     """Set for N(mu, 1) against N(0, 1): such mechanisms merge."""
+    divergence: Height | None = None
+    """Renyi divergence of an order, both ways, on the part ``1 - leak``."""
+    leak: Ball = 0
 
 
-def _both(height: Height, mu: Ball = None) -> Mechanism:
-    return Mechanism(height, height, mu=mu)
+def _both(height: Height) -> Mechanism:
+    return Mechanism(height, height)
 
 
 def _largest(heights: Sequence[Height]) -> Height:
@@ -87,11 +88,27 @@ def _tail(x: Ball) -> Ball:
 
 
 def gdp(mu: Ball) -> Mechanism:
-    return _both(lambda x: _tail(x / mu - mu / 2) - x.exp() * _tail(x / mu + mu / 2), mu)
+    height = _both(lambda x: _tail(x / mu - mu / 2) - x.exp() * _tail(x / mu + mu / 2))
+    return replace(height, mu=mu, divergence=lambda order: order * mu * mu / 2)
 
 
 def gaussian(sigma: Ball) -> Mechanism:
     return gdp(1 / sigma)
+
+
+def zcdp(rho: Ball, delta: Ball) -> Mechanism:
+    """Nothing but its divergences is known, so only the route by an order can prove anything about it."""
+    return replace(_both(_unknown), divergence=lambda order: rho * order, leak=delta)
+
+
+def renyi_dp(orders: Sequence[Ball], epsilons: Sequence[Ball]) -> Mechanism:
+    """Divergence grows with the order, so any higher order's value bounds it."""
+    known = [*zip(orders, epsilons, strict=True), (arb.pos_inf(), arb.pos_inf())]
+    return replace(_both(_unknown), divergence=lambda order: next(e for at, e in known if at >= order))
+
+
+def _unknown(x: Ball) -> Ball:
+    raise Malformed("only divergences are known of this mechanism")
 
 
 def laplace(scale: Ball) -> Mechanism:
@@ -284,18 +301,21 @@ def worst(members: Sequence[Mechanism]) -> Mechanism:
 # -------------------------------------------------------------------------------------------------- reading the loss
 
 LEAVES: dict[str, Callable[..., Mechanism]] = {leaf.__name__: leaf for leaf in (
-    gdp, gaussian, laplace, exponential, pure_dp, approx_dp, randomized_response, discrete_gaussian, discrete_laplace,
-    discrete_pair, from_tradeoff, from_profile, sampled, truncated, subset, sampled_replaced, worst)}  # fmt: skip
+    gdp, gaussian, zcdp, renyi_dp, laplace, exponential, pure_dp, approx_dp, randomized_response, discrete_gaussian,
+    discrete_laplace, discrete_pair, from_tradeoff, from_profile, sampled, truncated, subset, sampled_replaced, worst,
+)}  # fmt: skip
 RELATIONS = {"sampled": "add_remove", "truncated": "add_remove", "worst": "add_remove", "subset": "replace",
              "sampled_replaced": "replace"}  # fmt: skip
 LIMITS: dict[str, tuple[float, float]] = {
     "sigma": (1e-6, 1e15), "scale": (1e-6, 1e15), "mu": (1e-300, 1e6), "epsilon": (0.0, 1e9), "delta": (0.0, 1.0),
-    "rate": (1e-300, 1 - 2**-53), "step": (1e-9, 1e6), "tilt": (1e-6, 1e6), "origin": (-1e6, 1e6)}  # fmt: skip
+    "rate": (1e-300, 1 - 2**-53), "rho": (0.0, 1e12), "order": (1 + 1e-9, 1e9), "step": (1e-9, 1e6),
+    "tilt": (1e-6, 1e6), "origin": (-1e6, 1e6)}  # fmt: skip
 WHOLE = {
     "count": (1, MOST_COUNT), "group": (1, 10**6), "sensitivity": (1, 10**9), "choices": (2, 10**9),
     "largest": (1, 10**12), "batch": (1, 10**12), "population": (2, 10**12), "bits": (64, 1024), "size": (2, 2**19),
     "before": (0, 2**19), "dense": (2, 2**19), "after": (0, 2**19)}  # fmt: skip
 KNOTS = ("before", "dense", "after")
+ROUTES = {"formula": set(), "order": {"order"}, "lattice": {"step", "tilt", "size", "terms"}}
 
 Terms = list[tuple[Mechanism, int]]
 
@@ -365,10 +385,8 @@ class Lattice:
     start: Fraction
     step: Fraction
     tilt: Ball
-    last: int
-    """No finite loss has a larger n."""
-    log_moment: Ball
-    """log E[e^{tilt loss}] of the finite part."""
+    last: int  # no finite loss has a larger n
+    log_moment: Ball  # log E[e^{tilt loss}] of the finite part
     infinite: Ball
     masses: list[Ball]
     """Tilted, of sum one; each is of all n that are equal modulo their number, so none is too small."""
@@ -427,7 +445,18 @@ def delta_by(terms: Terms, way: str, route: Mapping[str, Any], epsilon: Fraction
     """A ball whose upper end is at least delta at epsilon in one direction."""
     if route["by"] == "lattice":
         return lattice(terms, way, route).delta(epsilon)
+    if route["by"] == "order":
+        return _by_order(terms, arb(route["order"]), _ball(epsilon))
     return getattr(terms[0][0], way)(_ball(epsilon)) if terms else arb(0)
+
+
+def _by_order(terms: Terms, order: Ball, epsilon: Ball) -> Ball:
+    """Divergences add; one converts to e^{t (D - epsilon)} t^t/(1+t)^{1+t} with t = order - 1 (Canonne et al. 2020)."""
+    _only(all(one.divergence is not None for one, _ in terms), "mechanisms whose divergences are known")
+    t, kept = order - 1, math.prod(((1 - arb(one.leak)) ** count for one, count in terms), start=arb(1))
+    total = sum((count * one.divergence(order) for one, count in terms if one.divergence), arb(0))
+    found = (t * (total - epsilon) + t * t.log() - (1 + t) * (1 + t).log()).exp()
+    return 1 - kept + kept * found if any(one.leak > 0 for one, _ in terms) else found
 
 
 # --------------------------------------------------------------------------------------------------- the certificate
@@ -463,8 +492,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _work(route: Any) -> int:
     """The size of a route, every parameter inside its limits."""
-    _only(isinstance(route, dict) and route.get("by") in ("formula", "lattice"), "a route by formula or lattice")
-    names = {"by", "bits"} | ({"step", "tilt", "size", "terms"} if route["by"] == "lattice" else set())
+    _only(isinstance(route, dict) and route.get("by") in list(ROUTES), f"a route by one of {', '.join(ROUTES)}")
+    names = {"by", "bits"} | ROUTES[route["by"]]
     _only(set(route) == names, f"{route['by']} with other parameters")
     for name in names - {"by", "terms"}:
         _number(name, route[name])
@@ -488,7 +517,7 @@ def check(text: str) -> str:
                 same = all(one.add is one.remove for one, _ in terms)
                 _only(set(body["route"]) == ({"remove"} if same else {"remove", "add"}), "a route for each direction")
                 short = len(terms) <= 1 and all(count == 1 for _, count in terms)
-                fits = short if route["by"] == "formula" else 0 < len(terms) == len(route["terms"])
+                fits = short if route["by"] == "formula" else 0 < len(terms) == len(route.get("terms", terms))
                 _only(fits, "a route with a place for every term")
                 _only((claim["adjacency"], claim["unit"]) == (loss["adjacency"], loss["unit"]), "a claim about others")
                 found = delta_by(terms, way, route, Fraction(claim["epsilon"]))

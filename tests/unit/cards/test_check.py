@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from typing import Any
 
 import pytest
@@ -128,3 +129,21 @@ def test_a_dataset_that_protects_somebody_else_is_found(clinic) -> None:
 def test_a_preview_is_no_evidence(clinic) -> None:
     made = preview(clinic.plan(), clinic.account, why="x")
     assert "preview" in problems(made, clinic.ledger)[0]
+
+
+def test_a_card_carries_a_certificate_of_its_plan_and_of_no_other(clinic, tmp_path) -> None:
+    pytest.importorskip("flint")
+    release = clinic.release()
+    proof = release.plan.privacy.certificate(delta=1e-6)
+    made = card(release, certificate=proof)
+    assert made.facts["evidence"]["certificate"]["hash"] == proof.hash
+    assert proof.hash in made.to_html()
+    findings = check_card(made, clinic.ledger, page=made.to_html())
+    assert all(finding.holds for finding in findings), findings
+    assert "the certificate is proved, and about this plan" in [finding.what for finding in findings]
+    with pytest.raises(ts.errors.Refused, match="another loss"):
+        card(release, certificate=ts.zcdp(rho=0.001, unit="patient").certificate(delta=1e-6))
+    told = json.loads(made.to_json())
+    told["evidence"]["certificate"]["text"] = proof.text.replace('"delta":1e-06', '"delta":1e-07')
+    wrong = [finding.what for finding in check_card(Card(told), clinic.ledger) if not finding.holds]
+    assert "the certificate is proved, and about this plan" in wrong

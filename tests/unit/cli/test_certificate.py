@@ -51,5 +51,18 @@ def test_no_file_is_overwritten_and_one_of_the_two_is_asked_for(
     assert main([*WRITE, "--out", str(file)]) == 2
     assert file.read_text(encoding="utf-8") == "mine"
     assert main(["certificate", "write", "gdp(mu=1)", "--out", str(tmp_path / "b.json")]) == 2
-    assert main(["certificate", "write", "zcdp(rho=1)", "--delta", "1e-5", "--out", str(tmp_path / "c.json")]) == 9
+    assert (
+        main(
+            [
+                "certificate",
+                "write",
+                "gdp(mu=1).allocated(steps=3)",
+                "--delta",
+                "1e-5",
+                "--out",
+                str(tmp_path / "c.json"),
+            ]
+        )
+        == 9
+    )
     assert not (tmp_path / "c.json").exists()

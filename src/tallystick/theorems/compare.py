@@ -187,7 +187,7 @@ def last_iterate_against_steps(iteration: Iteration, *, delta: float, passes: Se
     >>> found = iteration_of(ts.last_iterate(steps=1000, contraction=0.99, sigma=50))
     >>> curve = last_iterate_against_steps(found, delta=1e-6, passes=[1, 1000])
     >>> [round(value, 2) for value in curve.epsilons]
-    [0.08, 1.21]
+    [0.07, 1.21]
     """
     numbers = tuple(check.count("passes", n, least=1) for n in passes)
     epsilons = tuple(iteration.last(n, delta=delta).epsilon(delta=delta) for n in numbers)

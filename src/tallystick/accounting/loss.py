@@ -104,11 +104,12 @@ class PrivacyLoss:
         >>> round(ts.pure_dp(epsilon=1).sampled(rate=0.1).epsilon(delta=0), 6)
         0.158565
         """
-        from tallystick.accounting.leaves.sampled import sampled
+        if largest is None and population is None and cut == "anyhow":
+            from tallystick.accounting.leaves.sampled import sampled
+
+            return sampled(self, check.probability("rate", rate))
         from tallystick.accounting.leaves.truncated import truncated
 
-        if largest is None and population is None and cut == "anyhow":
-            return sampled(self, check.probability("rate", rate))
         return truncated(self, check.probability("rate", rate), largest, population, cut)
 
     def allocated(self, *, steps: int) -> PrivacyLoss:

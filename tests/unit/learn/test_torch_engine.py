@@ -184,6 +184,42 @@ def test_products_that_torch_rounds_to_fewer_bits_are_not_used(monkeypatch: pyte
     assert torch.equal(engine.clipped_sum([x, y], 0.1, torch.float32), plain)
 
 
+def test_bfloat16_comes_by_autocast_and_what_mixes_examples_is_still_refused() -> None:
+    model = nn.Sequential(
+        nn.Conv2d(1, 4, 3), nn.GroupNorm(2, 4), nn.ReLU(), nn.Flatten(1, 2), Itself(), nn.LayerNorm(6), nn.Linear(6, 3)
+    )
+    x, y = torch.randn(40, 1, 8, 8), torch.randn(40)
+    engine = Engine(model, squared)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        engine.check([x, y])
+        for i in range(40):
+            for kind in (torch.float32, torch.float64):
+                one = engine.clipped_sum([x[i : i + 1], y[i : i + 1]], 0.1, kind)
+                assert 0.0999 < float(one.double().norm()) <= 0.1
+        with pytest.raises(Refused):
+            Engine(nn.Linear(3, 3), centred).check([torch.zeros(1, 3), torch.zeros(1)])
+
+
+class Rewrites(nn.Module):
+    """Changes what a layer saw after it saw it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(3, 3), nn.Linear(3, 3)
+
+    def forward(self, x: Any) -> Any:
+        y = self.first(x).detach().requires_grad_()
+        out = self.second(y)
+        with torch.no_grad():
+            y.mul_(2.0)
+        return out
+
+
+def test_an_input_that_is_changed_after_a_layer_saw_it_is_refused() -> None:
+    with pytest.raises(Refused):
+        Engine(Rewrites(), squared).check([torch.zeros(1, 3), torch.zeros(1)])
+
+
 def test_a_gradient_whose_parts_are_too_small_to_square_is_clipped_all_the_same() -> None:
     # 1e-24 squared is zero in single precision: the norm came out as zero, and 1e-24 times 1e18 was not clipped.
     engine = Engine(nn.Linear(3, 2), lambda output, target: 1e-24 * output.sum(1) + 0 * target)
@@ -360,3 +396,11 @@ def test_replacements_compute_what_torchs_own_layers_do() -> None:
     for mine, kind in ((LSTM, nn.LSTM), (GRU, nn.GRU)):
         theirs = kind(6, 3, batch_first=True)
         assert torch.allclose(mine.from_torch(theirs)(x), theirs(x)[0], atol=1e-6)
+
+
+def test_the_sizes_of_micro_batches_are_public_and_equal() -> None:
+    engine = Engine(nn.Linear(3, 2), squared)
+    for examples in (1, 50, 3000):
+        for batch, micro in ((10, 1024), (1024, 1024), (1100.5, 551), (5000, 1000)):
+            engine.check([torch.randn(examples, 3), torch.randn(examples)], batch)
+            assert engine.micro == micro

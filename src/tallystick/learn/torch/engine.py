@@ -37,8 +37,9 @@ WITHIN = 1.0 - 2.0**-14
 
 CHECKED = 4
 TOLERANCE = 1e-4
-_CACHE = 8 << 20  # bytes of one layer's input in a micro-batch: what stays in the cache of most machines
-_ROOM = 32 << 20  # bytes of written-out gradients in a micro-batch
+COARSE = 0.1  # under autocast, where torch itself rounds gradients to 8 bits on the way
+_CACHE = 12 << 20  # bytes of one layer's input in a micro-batch: what stays in the cache of most machines
+_ROOM = 52 << 20  # bytes of written-out gradients in a micro-batch
 
 PER_EXAMPLE = "one loss per example: a vector as long as the batch, as reduction='none' gives"
 
@@ -171,10 +172,11 @@ class Engine:
         found = torch.func.vmap(torch.func.grad(one), in_dims=axes, randomness="different")(trained, *tensors)
         return {self.place[id(named[name])]: Written(g.flatten(1)) for name, g in found.items()}
 
-    def check(self, tensors: Sequence[Tensor]) -> None:
+    def check(self, tensors: Sequence[Tensor], batch: float = 1024) -> None:
         """Compare with one backward pass per example, on made-up examples like these; looks at shapes and types only.
 
-        The copy that is checked has other weights, so that no layer hides behind a zero; also sets ``micro``.
+        The copy that is checked has other weights, so that no layer hides behind a zero; also sets ``micro``,
+        for batches of a size that is expected: a public number, because the sizes of micro-batches move roundings.
         """
         made_up = [_like(t) for t in tensors]
         twin = self._twin()
@@ -193,12 +195,13 @@ class Engine:
         if any(not torch.equal(old, new) for old, new in zip(before, twin.model.buffers(), strict=True)):
             raise Refused("the model keeps something of its examples in a buffer; works: layers without running state")
         twin._compare(found, made_up)
-        self.micro = twin._fitting(found)
+        self.micro = twin._fitting(found, batch)
 
-    def _fitting(self, found: dict[int, Gradients]) -> int:
-        """How many examples at a time, from sizes alone."""
+    def _fitting(self, found: dict[int, Gradients], batch: float) -> int:
+        """How many examples at a time, from sizes alone: as few parts as fit, and equal ones."""
         written = sum(g.rows[0].numel() * g.rows.element_size() for g in found.values() if isinstance(g, Written))
-        return int(max(1, min(1024, _CACHE // self._widest, _ROOM // max(written, 1))))
+        most = int(max(1, min(1024, _CACHE // self._widest, _ROOM // max(written, 1))))
+        return most if batch <= most else math.ceil(batch / math.ceil(batch / most))
 
     def _twin(self) -> Engine:
         with warnings.catch_warnings():
@@ -217,11 +220,12 @@ class Engine:
         alone = [self._alone([t[i : i + 1] for t in made_up]) for i in range(CHECKED)]
         weights = torch.tensor([1.0, -0.5, 0.25, 2.0], dtype=torch.float64, device=made_up[0].device)
         whole = max(float(torch.cat(gradients).norm()) for gradients in alone)
+        tolerance = COARSE if torch.is_autocast_enabled(made_up[0].device.type) else TOLERANCE
         for place, parameter in enumerate(self.parameters):
             true = torch.stack([gradients[place] for gradients in alone])
             size = torch.linalg.vector_norm(true, dim=1)
             mine = found.get(place, Written(torch.zeros_like(true)))
-            room = TOLERANCE * size.max() + 1e-6 * whole  # some gradients are zero but for rounding
+            room = tolerance * size.max() + tolerance / 100 * whole  # some gradients are zero but for rounding
             summed = torch.empty_like(true[0])
             mine.sum_into(summed, weights)
             off = max((mine.squares().sqrt() - size).abs().max(), (summed - weights @ true).norm() / 4)
@@ -292,7 +296,9 @@ def refuse(model: nn.Module, loss: Loss, *, slow: bool) -> None:
         raise InvalidInput("loss", type(loss).__name__, "a loss without parameters of its own; put them into the model")
     kinds = {p.dtype for p in trained} - {torch.float32, torch.float64}
     if kinds:
-        raise Refused(f"parameters of type {', '.join(map(str, kinds))}; works: float32 or float64")
+        raise Refused(
+            f"parameters of type {', '.join(map(str, kinds))}; works: float32 or float64, also under torch.autocast"
+        )
     for name, module in model.named_modules():
         for problem in _problems(module, slow=slow):
             raise Refused(f"{name or 'the model'} ({type(module).__name__}): {problem}")

@@ -87,12 +87,11 @@ class Factors:
 
     def sum_into(self, out: Tensor, weights: Tensor) -> None:
         """A matrix product for all examples, or for a chunk of them at a time."""
-        left, right = self.left.to(weights.dtype) * weights[:, None], self.right.to(weights.dtype)
-        table = out.view(left.shape[1], right.shape[1])
+        table = out.view(self.left.shape[1], self.right.shape[1])
         if weights.dtype == torch.float64:
-            torch.mm(left.t(), right, out=table)
+            torch.mm(self.left.double().mul_(weights[:, None]).t(), self.right.double(), out=table)
         else:
-            _by_chunks(left, right, table)
+            _by_chunks(self.left, self.right, table, weights[:, None])
 
     def written(self) -> Tensor:
         """All outer products."""
@@ -199,19 +198,21 @@ def joined(uses: list[Gradients]) -> Gradients:
     return Written(total)
 
 
-def _by_chunks(left: Tensor, right: Tensor, out: Tensor) -> None:
-    """The transpose of ``left`` times ``right``, each chunk of rows a product of its own; parts that stay in the cache.
+def _by_chunks(left: Tensor, right: Tensor, out: Tensor, weights: Tensor | None = None) -> None:
+    """The transpose of ``left`` (with its rows weighted) times ``right``, each chunk of rows a product of its own.
 
-    ``addmm_`` would be allowed to round the whole sum for every row.
+    ``addmm_`` would be allowed to round the whole sum for every row. Some columns at a time stay in the cache.
     """
     width = math.ceil(out.shape[0] / math.ceil(out.numel() / _CACHED))
     room = torch.empty_like(out[:width])
-    pieces = list(zip(left.split(CHUNK), right.split(CHUNK), strict=True))
     for start in range(0, out.shape[0], width):
         total = out[start : start + width]
-        for i, (rows, others) in enumerate(pieces):
-            part = torch.matmul(rows[:, start : start + width].t(), others, out=room[: total.shape[0]] if i else total)
-            if i:
+        for first in range(0, left.shape[0], CHUNK):
+            some = slice(first, first + CHUNK)
+            rows = left[some, start : start + width]
+            rows = rows if weights is None else rows * weights[some]
+            part = torch.matmul(rows.t(), right[some], out=room[: total.shape[0]] if first else total)
+            if first:
                 total.add_(part)
 
 

@@ -158,7 +158,7 @@ class Trainer:
         """
         examples = Examples.of(tensors, units, ids)
         examples.require(self.plan)
-        self.engine.check(examples.tensors)
+        self.engine.check(examples.tensors, self.plan.expected_batch)
         return self._batches(examples)
 
     def _batches(self, examples: Examples, source: Source = SYSTEM) -> Iterator[Batch]:

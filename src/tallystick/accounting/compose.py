@@ -313,7 +313,7 @@ class SaddleSum:
     def _upper_crossing(self, nodes: Nodes | BlurredNodes, delta: float) -> float | None:
         # Markov's bound on the profile at this tilt is above the truth, so it brackets the root.
         high = max(0.0, (nodes.log_scale - math.log(delta)) / nodes.theta) + 1.0
-        top = bisect_decreasing(nodes.upper, delta, 0.0, high, relative=1e-13)[1]
+        top = bisect_decreasing(nodes.upper, delta, 0.0, high, relative=_narrow(nodes))[1]
         return top if math.isfinite(top) else None
 
     def _nodes(self, theta: float, blur: float, above: bool) -> Nodes | BlurredNodes | None:
@@ -356,8 +356,14 @@ def _lower_crossing(nodes: Nodes | BlurredNodes, delta: float, top: float) -> fl
     for gap in (1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 0.1, 0.5):
         start = top * (1.0 - gap)
         if nodes.lower(start) > delta:
-            return bisect_decreasing(nodes.lower, delta, start, top, relative=1e-13)[0]
+            # the rest of the enclosure is known by now: a hundredth of it more is not worth the work
+            return bisect_decreasing(nodes.lower, delta, start, top, relative=max(_narrow(nodes), 0.01 * gap))[0]
     return 0.0
+
+
+def _narrow(nodes: Nodes | BlurredNodes) -> float:
+    """How closely a crossing is looked for: far closer than the enclosure is wide, which a blur makes wider."""
+    return 1e-13 if nodes.blur == 0.0 else 1e-10
 
 
 # The grid engine's driver: which tilt, which step, how large a window, until the tolerance is met.

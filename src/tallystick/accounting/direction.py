@@ -274,10 +274,13 @@ class OneDirection:
             self.epsilon_bounds(max(1e-6, min(2.0 * self.infinity, 0.5)))
         return "; then ".join(self.last)
 
-    def delta_bounds(self, epsilon: float, *, nearby: bool = False, idle: Counter[str] | None = None) -> Bounds:
+    def delta_bounds(
+        self, epsilon: float, *, nearby: bool = False, idle: Counter[str] | None = None, width: float | None = None
+    ) -> Bounds:
         """delta at one epsilon >= 0; ``nearby`` shares grids between epsilons, for reading whole curves.
 
-        ``idle`` counts the points of this curve at which a costly route brought nothing, in a row.
+        ``width`` is how narrow the answer of a nearby reading should be, where less is enough; ``idle`` counts the
+        points of this curve at which a costly route brought nothing, in a row.
         """
         inside = self.alone.delta_inside(self.direction, epsilon) if self.alone and not nearby else None
         if inside is not None:
@@ -286,7 +289,7 @@ class OneDirection:
             # Nothing is finite, so that no engine has a law to read, or nothing finite is beyond epsilon.
             mass = self.infinity
             return self._end(Bounds(mass * (1.0 - 1e-13) if self.exact else 0.0, min(1.0, mass * (1.0 + 1e-13))))
-        width = NEARBY_WIDTH if nearby else WIDTH
+        width = (width or NEARBY_WIDTH) if nearby else WIDTH
         # Where nothing is known from below, no other engine tells how good the first one's answer is.
         rough = nearby and self.silent_below
         idle = idle if nearby else None

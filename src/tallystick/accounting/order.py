@@ -85,7 +85,7 @@ def _compared(left: PrivacyLoss, right: PrivacyLoss) -> bool:
         if delta == 0.0:
             # The largest loss is known exactly; a delta read numerically never is exactly zero.
             return ours.epsilon_bounds(0.0).upper <= epsilon
-        return ours.delta_bounds(epsilon).upper <= delta
+        return ours.delta_at_most(epsilon, delta)
     squared = _squared_mu(right)
     if squared is not None:
         mine = _squared_mu(left)

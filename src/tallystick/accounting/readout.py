@@ -19,6 +19,9 @@ from tallystick.numerics.law import UNIT
 from tallystick.numerics.saddle import bisect_decreasing
 from tallystick.rounding import times_up
 
+ROUGHLY = (1e-2, 1e-4)
+"""Relative widths at which a comparison is tried before the narrowest."""
+
 
 @dataclass(frozen=True)
 class Reader:
@@ -91,11 +94,20 @@ class Reader:
         grouped = self.loss.group > 1 and self.closed_group is None
         return self._grouped_delta(epsilon) if grouped else self.delta_bounds(epsilon).upper
 
-    def _single_delta(self, epsilon: float, *, nearby: bool = False) -> Bounds:
+    def delta_at_most(self, epsilon: float, delta: float) -> bool:
+        """Is delta at this epsilon certainly no more than that? Asked roughly first: most comparisons are not close."""
+        if self.loss.group == 1:
+            for width in ROUGHLY:
+                rough = self._single_delta(epsilon, nearby=True, width=width)
+                if rough.upper <= delta or rough.lower > delta:
+                    return rough.upper <= delta
+        return self.delta_bounds(epsilon).upper <= delta
+
+    def _single_delta(self, epsilon: float, *, nearby: bool = False, width: float | None = None) -> Bounds:
         worst = Bounds(0.0, 0.0)
         for side in self._strongest_first:
             if not (worst.lower > 0.0 and side.below(worst.lower, epsilon)):
-                bounds = side.delta_bounds(epsilon, nearby=nearby)
+                bounds = side.delta_bounds(epsilon, nearby=nearby, width=width)
                 worst = Bounds(max(worst.lower, bounds.lower), max(worst.upper, bounds.upper))
         return worst
 

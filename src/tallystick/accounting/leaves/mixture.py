@@ -134,23 +134,24 @@ def _pair(shifts: Numbers, shares: Numbers) -> DominatingPair:
     """L(x) = log of the sum of p_i e^{mu_i x - mu_i^2/2}, which grows with x and is convex."""
     low, high = -REACH, REACH + shifts[-1]
     logs = [math.log(share) for share in shares]
-    steep = shifts[-1]
+    steep, others = shifts[-1], list(zip(shifts, logs, strict=True))[1:]
 
     def mixture(x: Array) -> Array:
-        total = np.full(x.shape, -math.inf)
-        for mu, log in zip(shifts, logs, strict=True):
+        total = logs[0] - 0.5 * (x - shifts[0]) ** 2
+        for mu, log in others:
             total = np.logaddexp(total, log - 0.5 * (x - mu) ** 2)
         return total - HALF
 
     def loss(x: Array) -> Array:
-        far, near = np.full(x.shape, -math.inf), np.zeros(x.shape)
-        for mu, share, log in zip(shifts, shares, logs, strict=True):
-            single = mu * (x - 0.5 * mu)
-            far = np.logaddexp(far, log + single)
-            near = near + share * np.expm1(np.clip(single, -1.0, 1.0))
+        total = logs[0] + shifts[0] * (x - 0.5 * shifts[0])
+        for mu, log in others:
+            total = np.logaddexp(total, log + mu * (x - 0.5 * mu))
         # Near zero a logarithm of a sum near one would forget how small the losses are.
         small = (np.abs(x) + steep) * steep < 1.0
-        return np.where(small, np.log1p(near), far)
+        if np.any(small):
+            near = sum(share * np.expm1(mu * (x[small] - 0.5 * mu)) for mu, share in zip(shifts, shares, strict=True))
+            total[small] = np.log1p(near)
+        return total
 
     def inverse(value: Array) -> Array:
         ends = loss(np.array([low, high]))

@@ -78,8 +78,8 @@ class Engine:
         return torch.zeros(sum(self.sizes), dtype=kind, device=device) if total is None else total
 
     def _sum(self, part: list[Tensor], clip: float, kind: torch.dtype) -> Tensor:
-        total = torch.empty(sum(self.sizes), dtype=kind, device=part[0].device)
-        out = torch.zeros(len(part[0]), dtype=torch.bool, device=part[0].device)
+        device = part[0].device
+        out = torch.zeros(len(part[0]), dtype=torch.bool, device=device)
         try:
             found = self.gradients(part)
         except Exception:  # because of an example, as the check has shown that the model runs: find it and go on
@@ -87,13 +87,14 @@ class Engine:
                 out, part = self._without_raising(part)
                 found = self.gradients(part)
             except Exception:  # not because of one example: the model mixes them in a way the check did not see
-                return total.zero_()
-        with _no_autocast(total.device):
+                return torch.zeros(sum(self.sizes), dtype=kind, device=device)
+        with _no_autocast(device):
             squares = torch.stack([g.squares() for g in found.values()]).sum(0)
             out |= ~torch.isfinite(squares)
             weights = (clip * WITHIN / squares.sqrt().clamp(min=clip)).masked_fill(out, 0.0).to(kind)
             if bool(out.any()):
                 found = {i: gradients.without(out) for i, gradients in found.items()}
+            total = torch.empty(sum(self.sizes), dtype=kind, device=device)  # now: backward needed its room
             for i, place in reversed(list(enumerate(total.split(self.sizes)))):
                 if i in found:
                     found.pop(i).sum_into(place, weights)  # and forget it

@@ -7,6 +7,12 @@ lecture notes print, never a wrong one.
 
 from __future__ import annotations
 
+from tallystick.accounting.generalization import approx_deviation as approx_deviation
+from tallystick.accounting.generalization import curve_deviation as curve_deviation
+from tallystick.accounting.generalization import gaussian_answers_error as gaussian_answers_error
+from tallystick.accounting.generalization import laplace_mean_tail as laplace_mean_tail
+from tallystick.accounting.generalization import normal_mean_tail as normal_mean_tail
+from tallystick.accounting.generalization import transfer_error as transfer_error
 from tallystick.theorems.amplification import amplified as amplified
 from tallystick.theorems.amplification import amplified_one_dp as amplified_one_dp
 from tallystick.theorems.amplification import base_epsilon_for as base_epsilon_for

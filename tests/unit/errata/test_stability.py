@@ -1,4 +1,4 @@
-"""Errata 41 to 46 of the adaptive-analysis lecture."""
+"""Errata 41 to 46 and 66 of the adaptive-analysis lecture."""
 
 from __future__ import annotations
 
@@ -44,6 +44,37 @@ def test_erratum_43_the_simplification_needs_little_noise():
     assert left > printed + 0.5  # although sigma < 1
     small = queries / math.sqrt(2 * math.pi)
     assert 2 * queries / (math.sqrt(2 * math.pi) * small) + 1 <= 3 * queries / (math.sqrt(2 * math.pi) * small) + 1e-12
+
+
+def test_erratum_44_the_sample_size_needs_the_logarithm_and_not_its_root():
+    # m = C k^2 L/tau^2 keeps the error of noise sigma = 1 below tau with L = log(1/d); with its root it is left behind
+    queries, tau, constant = 10, 0.1, 0.5
+    errors = {}
+    for name, power in (("printed", 0.5), ("right", 1.0)):
+        for exponent in (2, 200):
+            failure = 10.0**-exponent
+            samples = math.ceil(constant * queries**2 * math.log(1 / failure) ** power / tau**2)
+            errors[name, exponent] = theorems.gaussian_answers_generalization(
+                samples=samples, sigma=1.0, queries=queries, failure=failure
+            )
+    assert errors["right", 2] <= tau
+    assert errors["right", 200] <= tau
+    assert errors["printed", 200] > tau
+    # and the noise must be at least k sqrt(log(1/d))/(tau sqrt(m)), not at most: less noise, larger error
+    given = {"samples": 10**6, "queries": queries, "failure": 0.05}
+    less, more = (theorems.gaussian_answers_generalization(sigma=sigma, **given) for sigma in (0.01, 1.0))
+    assert less > more
+
+
+def test_erratum_66_the_chain_needs_a_small_slack():
+    epsilon, queries, slack = 0.09, 100, 0.9
+    assert epsilon < 1 / math.sqrt(queries)
+    root = epsilon * math.sqrt(2 * queries * math.log(1 / slack))
+    assert queries * epsilon**2 == pytest.approx(0.81)
+    assert root == pytest.approx(0.413, abs=5e-4)
+    assert root + queries * epsilon**2 > 2 * root  # the chain's step, although epsilon < 1/sqrt(k)
+    small = math.exp(-0.5)  # from here on it holds
+    assert queries * epsilon**2 <= epsilon * math.sqrt(2 * queries * math.log(1 / small))
 
 
 def test_erratum_45_the_missing_two_is_wasteful():

@@ -74,6 +74,63 @@ def tail_quantile_of(p: Any) -> Any:
     return x
 
 
+def approx_transfer(epsilon: float, delta: float, failure: float) -> Any:
+    """The least root of t = theta (1 + t^2)/2 + d (1 - theta), capped at 1."""
+    with mp.workdps(800):
+        theta, d = mp.tanh(M(epsilon) / 2) if epsilon < 1e3 else M(1), M(delta) / M(failure)
+        if d >= 1 or theta == 1:
+            return M(1)
+        if theta == 0:
+            return d
+        return min(M(1), (1 - mp.sqrt((1 - theta) * (1 + theta - 2 * theta * d))) / theta)
+
+
+def gaussian_transfer(mu: Any, failure: Any) -> Any:
+    """t at the c >= 0 with (Phi(-c + mu/2) - Phi(-c - mu/2))/t = failure, t a quarter of the log-ratio through tanh."""
+    half = M(mu) / 2
+    if half < 1e-25:  # the limit, up to mu^2
+        return half / 2 * density(tail_quantile_of(M(failure) / 4)) / (M(failure) / 4)
+
+    def at(c: Any) -> tuple[Any, Any]:
+        more, less = tail(c - half), tail(c + half)
+        t = mp.tanh(mp.log(more / less) / 4)
+        return t, (more - less) / t
+
+    low, high = M(0), M(1)
+    if at(low)[1] <= failure:
+        return at(low)[0]
+    while at(high)[1] > failure:
+        low, high = high, 2 * high
+    for _ in range(90):
+        middle = (low + high) / 2
+        low, high = (middle, high) if at(middle)[1] > failure else (low, middle)
+    return at(low)[0]
+
+
+def curve_met(answer: float, mu: float, failure: float) -> bool:
+    """Not below the truth, and near it unless it says 1, which is true of everything, where the pair is far apart."""
+    if mu == 0:
+        return answer == 0
+    if answer == 1:
+        return mu > 0.2 or failure < 1e-100
+    truth = gaussian_transfer(mu, M(failure))
+    return bool(truth <= answer <= truth * (1 + M(10) ** -6) + M(10) ** -12)
+
+
+def answers_met(answer: float, samples: int, sigma: float, queries: int, failure: float) -> bool:
+    """Some split of the failure has an error that is not above the answer; of 24 coarse ones none is far below."""
+    mu = mp.sqrt(queries) / (samples * M(sigma))
+    if mu > 30:
+        return answer >= 1
+
+    def error(share: Any) -> Any:
+        b = M(failure) * (1 - share) / (2 * queries)
+        return M(sigma) * density(tail_quantile_of(b)) / b + gaussian_transfer(mu, M(failure) * share)
+
+    coarse = min(error(M(i) / 24) for i in range(1, 24))
+    return bool(answer <= coarse * (1 + M(10) ** -6) + M(10) ** -10 and answer >= coarse * M("0.9"))
+
+
 def pass_mu(after: int, contraction: float, sigma: float) -> Any:
     """A record used once, with so many steps to come: its weight over the spread of the noise from there on."""
     c = M(contraction)
@@ -918,6 +975,20 @@ CLAIMS: dict[str, Claim] = {
         lambda samples, sigma, queries, failure: stable_error(answers(samples, sigma, queries), samples, failure),
     ),
     "normal_tv": Claim(UPPER, lambda mu: mp.erf(M(mu) / mp.sqrt(8))),
+    # generalization
+    "curve_deviation": Claim(UPPER, met=curve_met, effort=3),
+    "approx_deviation": Claim(UPPER, approx_transfer, near=1e-5),
+    "transfer_error": Claim(
+        UPPER,
+        lambda accuracy, slack, epsilon, delta, failure: (
+            M(accuracy) + M(slack) + approx_transfer(epsilon, delta, failure)
+        ),
+        draws={"slack": draw.probability},
+        near=1e-5,
+    ),
+    "normal_mean_tail": Claim(UPPER, lambda failure: density(tail_quantile(failure)) / M(failure), near=0.01),
+    "laplace_mean_tail": Claim(UPPER, lambda failure: max(M(1), 1 - mp.log(2 * M(failure)))),
+    "gaussian_answers_error": Claim(UPPER, met=answers_met, effort=20),
     # approximations
     "sampled_gaussian_limit_mu": Claim(
         ESTIMATE, lambda rate, sigma, steps: M(rate) * mp.sqrt(steps * mp.expm1(1 / square(sigma)))

@@ -33,6 +33,8 @@ def main() -> None:
         title="One pass over 100 batches, noise of 5 displacements",
     )
     print(plots.save(record, HERE / "positions.svg"))
+    plans = [ts.adaptive.plan(queries=k, tau=0.1, beta=0.05) for k in (1, 3, 10, 30, 100, 1000, 10_000, 100_000)]
+    print(plots.save(plots.samples(plans), HERE / "samples.svg"))
 
 
 def iterations() -> Iterator[plots.Curve]:

@@ -73,6 +73,7 @@ _HOMES = {
 }
 _ROOMS = {
     "theorems": "theorems",
+    "adaptive": "adaptive",
     "aggregate": "mechanisms.aggregate",
     "audit": "audit",
     "keys": "mechanisms.keys",
@@ -85,6 +86,7 @@ _ROOMS = {
 __all__ = ["__version__", "errors", *_HOMES, *_ROOMS]
 
 if TYPE_CHECKING:
+    from tallystick import adaptive as adaptive
     from tallystick import audit as audit
     from tallystick import learn as learn
     from tallystick import theorems as theorems

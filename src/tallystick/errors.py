@@ -8,6 +8,7 @@
     ├── Contradiction               exit 1   two certified bounds exclude each other: a defect of tallystick
     ├── BudgetExceeded              exit 3   the account cannot pay
     ├── Refused                     exit 4   it cannot be proved private
+    │   ├── NotCertified                     an answer whose population error would be above what was asked for
     │   └── Quarantined                      a plan failed on this data; its owner has to look
     ├── ClaimFalsified              exit 5   an audit found evidence against a claim
     ├── LedgerIntegrity             exit 6   the record was altered, or is not the newest
@@ -107,6 +108,17 @@ class Refused(TallystickError):
     """What was asked cannot be proved private, so it is not done."""
 
     exit_code = 4
+
+
+class NotCertified(Refused):
+    """No bound shows that the answer would be as near to the population as was asked for; nothing was charged.
+
+    ``error`` is what can be certified.
+    """
+
+    def __init__(self, message: str, *, error: float = 1.0) -> None:
+        self.error = error
+        super().__init__(message)
 
 
 class Quarantined(Refused):

@@ -4,6 +4,7 @@
     profile(loss)             delta against epsilon
     steps(curves)             epsilon against the number of steps, one line per accounting method
     positions(epsilons, ...)  epsilon of the record at step t against t, when the last iterate only is released
+    samples(plans)            records against adaptive questions, one line per route
     noise(density, ...)       the noise that is added, with the interval that holds most of it
     burndown(account)         what is left of a budget, charge by charge
 
@@ -18,7 +19,8 @@ from tallystick.plots.canvas import save
 from tallystick.plots.noise import noise
 from tallystick.plots.positions import positions
 from tallystick.plots.profile import profile
+from tallystick.plots.samples import samples
 from tallystick.plots.steps import Curve, steps
 from tallystick.plots.tradeoff import tradeoff
 
-__all__ = ["Curve", "burndown", "noise", "positions", "profile", "save", "steps", "tradeoff"]
+__all__ = ["Curve", "burndown", "noise", "positions", "profile", "samples", "save", "steps", "tradeoff"]

@@ -33,11 +33,28 @@ def steps(
 
     Points that a method does not have (infinite or missing) are left out rather than drawn somewhere else.
     """
+    figure, axes = sheet(title=title, across="steps", up=f"epsilon at delta = {delta:g}", width=8.4, height=5.4)
+    drawn = lines(axes, curves, highlight)
+    if any(not curve.is_bound for curve in drawn):
+        axes.text(
+            0.98,
+            0.03,
+            "solid: proven bound    dashed: approximation, may be too low",
+            transform=axes.transAxes,
+            color=QUIET,
+            fontsize=10,
+            ha="right",
+            va="bottom",
+        )
+    return figure
+
+
+def lines(axes: Axes, curves: Sequence[Curve], highlight: str) -> list[Curve]:
+    """The curves that have points, one line each on log-log axes, named at their right ends."""
     drawn = [(curve, _points(curve)) for curve in curves]
     drawn = [(curve, points) for curve, points in drawn if points]
     if not drawn:
-        raise InvalidInput("curves", len(curves), "at least one method with a finite, positive epsilon")
-    figure, axes = sheet(title=title, across="steps", up=f"epsilon at delta = {delta:g}", width=8.4, height=5.4)
+        raise InvalidInput("curves", len(curves), "at least one method with a finite, positive value")
     axes.set(xscale="log", yscale="log")
     colours = _colours([curve.name for curve, _ in drawn], highlight)
     for curve, points in drawn:
@@ -50,18 +67,7 @@ def steps(
             zorder=5 if loud else 3,
         )
     _name_lines(axes, [(curve, points[-1]) for curve, points in drawn], colours, highlight)
-    if any(not curve.is_bound for curve, _ in drawn):
-        axes.text(
-            0.98,
-            0.03,
-            "solid: proven bound    dashed: approximation, may be too low",
-            transform=axes.transAxes,
-            color=QUIET,
-            fontsize=10,
-            ha="right",
-            va="bottom",
-        )
-    return figure
+    return [curve for curve, _ in drawn]
 
 
 def _points(curve: Curve) -> list[tuple[int, float]]:

@@ -110,3 +110,13 @@ def test_positions_draws_composition_above_the_last_iterate() -> None:
     assert list(rising.get_ydata()) == [0.1, 0.2, 0.9]
     with pytest.raises(InvalidInput, match="epsilons"):
         plots.positions([], every=1.0, delta=1e-6)
+
+
+def test_samples_has_one_named_line_per_route():
+    plans = [ts.adaptive.plan(queries=queries, tau=0.1, beta=0.05) for queries in (100, 10)]
+    axes = plots.samples(plans).axes[0]
+    assert {text.get_text() for text in axes.texts} == set(plans[0].bounds)
+    assert all(list(line.get_xdata()) == [10, 100] for line in axes.lines)
+    other = ts.adaptive.plan(queries=10, tau=0.2, beta=0.05)
+    with pytest.raises(InvalidInput, match="plans"):
+        plots.samples([plans[0], other])

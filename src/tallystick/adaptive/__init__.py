@@ -1,0 +1,50 @@
+"""Adaptive data analysis: answers that stay true of the population although each question depends on earlier answers.
+
+    ts.adaptive.plan(queries=1000, tau=0.1, beta=0.05)          how many records, and how much noise
+    ts.adaptive.StatisticalQueries(records, ...).ask(query)     private answers with a certified population error
+    ts.adaptive.ReusableHoldout(loss, X, y, ...).score(...)     a holdout that is asked often (Thresholdout)
+
+The proofs are in docs/theory/transfer.md; the guide is docs/guides/analyse-adaptively.md.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+_HOMES: dict[str, str] = {
+    "Answer": "queries",
+    "Plan": "planning",
+    "ReusableHoldout": "holdout",
+    "Route": "planning",
+    "Score": "holdout",
+    "StatisticalQueries": "queries",
+    "Thresholdout": "holdout",
+    "holdout_samples": "holdout",
+    "plan": "planning",
+}
+
+__all__ = sorted(_HOMES)
+
+if TYPE_CHECKING:
+    from tallystick.adaptive.holdout import ReusableHoldout as ReusableHoldout
+    from tallystick.adaptive.holdout import Score as Score
+    from tallystick.adaptive.holdout import Thresholdout as Thresholdout
+    from tallystick.adaptive.holdout import holdout_samples as holdout_samples
+    from tallystick.adaptive.planning import Plan as Plan
+    from tallystick.adaptive.planning import Route as Route
+    from tallystick.adaptive.planning import plan as plan
+    from tallystick.adaptive.queries import Answer as Answer
+    from tallystick.adaptive.queries import StatisticalQueries as StatisticalQueries
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tallystick.adaptive' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"tallystick.adaptive.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -1,0 +1,192 @@
+"""How many records k adaptive questions need: every route priced, the best one named.
+
+    stability      k TV-stable answers, Markov's inequality            records ~ k
+    transfer       privacy of the transcript and sample accuracy       records ~ sqrt(k)
+    gaussian curve privacy of the transcript, Gaussian answers         records ~ sqrt(k), the fewest for many questions
+    splitting      fresh records for every question, Hoeffding         records ~ k log k, no noise
+    non-adaptive   all questions fixed before the data                 records ~ log k, no noise
+
+A route has a factor x from noise to error, a constant c and a deviation T(r) at n sigma = r; then the noise is
+sigma = (tau - c - T)/x, and n = r/sigma. The search is in floating point; what it finds is certified afterwards.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from scipy.optimize import minimize_scalar
+from scipy.special import ndtri
+
+from tallystick import drawing
+from tallystick.accounting import check
+from tallystick.accounting.generalization import curve_deviation, normal_mean_tail, open_failure
+from tallystick.adaptive.certificate import LATTICE, ROUNDING, AnswerNoise
+from tallystick.errors import InvalidInput
+from tallystick.printing import percent
+from tallystick.rounding import up
+
+_MARGIN = 1.0 - 1e-6  # of tau, so that rounding and the search of the certificate fit in
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One way to certify the answers: ``samples`` records and Gaussian noise of deviation ``noise`` are enough."""
+
+    name: str
+    samples: int
+    noise: float
+    adaptive: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """k questions, each answered within ``tau`` of the population, all of them with probability 1 - ``beta``."""
+
+    queries: int
+    tau: float
+    beta: float
+    samples: int
+    noise: float
+    bound: str
+    bounds: dict[str, Route]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as plain data."""
+        return {**asdict(self), "bounds": [asdict(route) for route in self.bounds.values()]}
+
+    def _rows(self) -> list[list[str]]:
+        def marked(route: Route) -> str:
+            return route.name + (" (best)" if route.name == self.bound else "")
+
+        return [[marked(r), f"{r.samples:,}", f"{r.noise:.4g}"] for r in self.bounds.values()]
+
+    def _title(self) -> str:
+        return (
+            f"{self.queries:,} questions, each within {self.tau:g} of the population, all with probability "
+            f"{percent(1.0 - self.beta)}: {self.samples:,} records, noise {self.noise:.4g} ({self.bound})"
+        )
+
+    def __str__(self) -> str:
+        lines = [f"  {name:<24}{samples:>16} records   noise {noise}" for name, samples, noise in self._rows()]
+        return "\n".join([self._title(), *lines])
+
+    def _repr_html_(self) -> str:
+        return f"<p>{self._title()}</p>" + drawing.table(["route", "records", "noise"], self._rows())
+
+
+def plan(*, queries: int, tau: float, beta: float, adaptive: bool = True) -> Plan:
+    """The fewest records we can certify for so many questions, and with which noise.
+
+    ``samples`` records and Gaussian answers of deviation ``noise`` (0 for splitting and non-adaptive) keep every answer
+    within ``tau`` of the population, all of them at once except with probability ``beta``. ``bounds`` has
+    every route. With ``adaptive=False`` the questions are fixed before the data are seen, and nothing is needed but
+    Hoeffding's inequality. Page ``theory/transfer.md``.
+
+    >>> found = plan(queries=1000, tau=0.1, beta=0.05)
+    >>> found.bound, found.samples < 145_400, found.bounds["splitting"].samples
+    ('gaussian curve', True, 530000)
+    """
+    k = check.count("queries", queries, least=1, most=10**7)
+    t, b = open_failure("tau", tau), open_failure("beta", beta)
+    if t < 1e-3:
+        raise InvalidInput("tau", tau, "an error of at least 0.001")
+    if b < 1e-12:
+        raise InvalidInput("beta", beta, "a probability of at least 1e-12")
+    each = hoeffding_samples(queries=k, tau=t, beta=b)
+    routes = [_stability(k, t, b), _transfer(k, t, b), _curve(k, t, b)]
+    routes += [Route("splitting", k * each, 0.0), Route("non-adaptive", each, 0.0, adaptive=False)]
+    best = min((route for route in routes if route.adaptive or not adaptive), key=lambda route: route.samples)
+    return Plan(k, t, b, best.samples, best.noise, best.name, {route.name: route for route in routes})
+
+
+def hoeffding_samples(*, queries: int, tau: float, beta: float) -> int:
+    """log(2k/beta)/(2 tau^2) records: k questions fixed before the data are within tau, all but with chance beta."""
+    return math.ceil(up(math.log(2 * queries / beta) / (2.0 * tau * tau)))
+
+
+def _curve(k: int, tau: float, beta: float) -> Route:
+    def records(share: float) -> tuple[float, float]:
+        a = beta * share
+        factor = normal_mean_tail(failure=(beta - a) / (2 * k)) * LATTICE
+        return _fewest(factor, tau * _MARGIN - ROUNDING, lambda r: curve_deviation(mu=math.sqrt(k) / r, failure=a), k)
+
+    samples, noise = _best_share(records)
+    n = math.ceil(samples)
+    while AnswerNoise("gaussian", noise, n).error(answers=k, covered=k, failure=beta) > tau:
+        n += 1 + n // 10**6
+    return Route("gaussian curve", n, noise)
+
+
+def _transfer(k: int, tau: float, beta: float) -> Route:
+    """Sample accuracy sigma z with failure c (beta - a): the Markov slack c comes on top of the error."""
+    best = (math.inf, 0.0)
+    for c in (tau * 10.0 ** (-tenth / 4.0) for tenth in range(4, 20)):
+
+        def records(share: float, c: float = c) -> tuple[float, float]:
+            a = beta * share
+            factor = -float(ndtri(c * (beta - a) / (2 * k))) * LATTICE
+            room = tau * _MARGIN - ROUNDING - c
+            return _fewest(factor, room, lambda r: curve_deviation(mu=math.sqrt(k) / r, failure=a), k)
+
+        best = min(best, _best_share(records))
+    return Route("transfer", math.ceil(best[0]), best[1])
+
+
+def _stability(k: int, tau: float, beta: float) -> Route:
+    """The transcript is k TV_1 stable (Theorem 0.1 of the lecture), so that its mean deviation is above T with
+    probability at most k TV_1/T; TV_1 = 2 Phi(1/(2r)) - 1."""
+
+    def records(share: float) -> tuple[float, float]:
+        a = beta * share
+        factor = normal_mean_tail(failure=(beta - a) / (2 * k)) * LATTICE
+        return _fewest(factor, tau * _MARGIN - ROUNDING, lambda r: up(k * math.erf(1.0 / (math.sqrt(8.0) * r)) / a), k)
+
+    samples, noise = _best_share(records)
+    return Route("stability", math.ceil(samples), noise)
+
+
+def _fewest(factor: float, room: float, deviation: Callable[[float], float], k: int) -> tuple[float, float]:
+    """The least n, with its sigma, over r = n sigma: sigma = (room - T(r))/factor, n = r/sigma."""
+
+    def samples(log_r: float) -> float:
+        r = math.exp(log_r)
+        left = room - deviation(r)
+        return r * factor / left if left > 0.0 else 1e30 * (2.0 - left)
+
+    if room <= 0.0:
+        return math.inf, 0.0
+    start = 1.0
+    while deviation(start) > room / 2.0:
+        start *= 2.0
+    near = math.log(start)
+    found = minimize_scalar(samples, bounds=(near - 1.0, near + 1.0), method="bounded", options={"xatol": 1e-5})
+    return float(found.fun), math.exp(float(found.x)) / float(found.fun)
+
+
+def _best_share(records: Callable[[float], tuple[float, float]]) -> tuple[float, float]:
+    """Over the share of beta that the transcript gets."""
+    found = minimize_scalar(
+        lambda share: records(share)[0], bounds=(0.02, 0.98), method="bounded", options={"xatol": 1e-4}
+    )
+    return records(float(found.x))
+
+
+def best_noise(samples: int, queries: int, beta: float) -> float:
+    """The deviation of Gaussian answers with the least certified error on so many records.
+
+    >>> round(best_noise(20_000, 202, 0.05), 4)
+    0.0107
+    """
+    middle = math.log(queries) / 4.0 - math.log(samples) / 2.0  # where noise and deviation are about equal
+    low, high = middle - 3.0, min(middle + 3.0, 25.0 * math.log(2.0) - math.log(samples))
+    low = max(low, -math.log(16.0 * samples) + 1e-9)
+
+    def error(log_noise: float) -> float:
+        noise = AnswerNoise("gaussian", math.exp(log_noise), samples)
+        return noise.error(answers=queries, covered=queries, failure=beta)
+
+    found = minimize_scalar(error, bounds=(low, high), method="bounded", options={"xatol": 1e-3})
+    return math.exp(float(found.x))

@@ -1,0 +1,199 @@
+"""A statistical-query oracle: adaptive questions about a private sample, answers that hold for the population.
+
+    oracle = StatisticalQueries(records, queries=100, tau=0.1, beta=0.05, account=account, why="...")
+    oracle.ask(lambda record: record["age"] > 40)
+
+A query is the mean over the population of a function of one record with values in [0, 1]. Every answer is paid before
+the records are read. Refused are a question whose answer could not be certified within ``tau`` and, where a number of
+questions was planned, the one after it; both depend on public numbers only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tallystick.accounting import check
+from tallystick.accounting.generalization import open_failure
+from tallystick.adaptive.certificate import STEPS, AnswerNoise, failure_of
+from tallystick.adaptive.planning import best_noise
+from tallystick.adaptive.values import total
+from tallystick.errors import BudgetExceeded, InvalidInput, NotCertified, Refused
+from tallystick.ledger.pay import pay
+from tallystick.mechanisms.base import OnlyOne
+from tallystick.mechanisms.inputs import array_or_list, list_length
+from tallystick.printing import percent, up
+
+if TYPE_CHECKING:
+    from tallystick.accounting.loss import PrivacyLoss
+    from tallystick.ledger.account import Account
+    from tallystick.ledger.pay import Receipt
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A noisy mean, and how far it is at most from the population's, with the stated failure of **all** answers."""
+
+    value: float
+    error: float
+    number: int
+    beta: float
+    receipt: Receipt | None = field(default=None, repr=False)
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __str__(self) -> str:
+        sure = percent(1.0 - self.beta)
+        return f"{self.value:.4f}, within {up(self.error, 3)} of the population (question {self.number}; all: {sure})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """One question as the ledger's payer sees it (``ledger.pay.Payable``)."""
+
+    oracle: StatisticalQueries
+    query: Callable[[Any], Any]
+    privacy: PrivacyLoss
+    request: str
+    source: str = ""
+
+    def preflight(self) -> None:
+        """What is public was checked when the oracle was made."""
+
+    def draw(self) -> float:
+        """The noisy mean."""
+        return self.oracle._noisy_mean(self.query)
+
+
+class StatisticalQueries(OnlyOne):
+    """The interaction of an analyst with a private sample of public size; one object, which cannot be copied.
+
+    ``queries`` answers are certified together; without it the certificates of all answers, however many, hold together
+    (``noise`` is then needed, and the error grows with every question). ``noise`` is the standard deviation of an
+    answer, or the scale where ``law="laplace"``; by default the best one. With ``vectorized`` a query gets all records
+    at once, and you answer for it that each of its numbers depends on its own record only.
+
+    The records are independent draws from the population, one per person, and nothing else that was computed from them
+    may decide what is asked: what another release says about them is not in the certificate.
+
+    >>> coins = [i % 2 for i in range(20_000)]
+    >>> oracle = StatisticalQueries(coins, queries=10, tau=0.1, beta=0.05)
+    >>> import warnings; warnings.simplefilter("ignore")
+    >>> abs(float(oracle.ask(lambda coin: coin)) - 0.5) < 0.1
+    True
+    """
+
+    __slots__ = (
+        "_account", "_asked", "_delta", "_mechanism", "_records", "_vectorized", "_why", "beta", "error", "noise",
+        "queries", "samples", "tau",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        records: Any,
+        *,
+        tau: float,
+        beta: float,
+        queries: int | None = None,
+        noise: float | None = None,
+        law: str = "gaussian",
+        vectorized: bool = False,
+        account: Account | None = None,
+        why: str | None = None,
+        delta: float | None = None,
+    ) -> None:
+        super().__init__()
+        self._records = array_or_list(records)
+        self.samples = list_length("records", self._records, "a list or an array of records")
+        self.tau, self.beta = open_failure("tau", tau), open_failure("beta", beta)
+        self.queries = None if queries is None else check.count("queries", queries, least=1)
+        if noise is None and (self.queries is None or law != "gaussian"):
+            raise InvalidInput("noise", None, "the noise of an answer; only of a planned number of Gaussian answers "
+                                              "is the best one known")  # fmt: skip
+        if account is not None and why is None:
+            raise InvalidInput("why", why, "a short reason, which the ledger keeps")
+        scale = best_noise(self.samples, self.queries or 1, self.beta) if noise is None else noise
+        self.noise = AnswerNoise(law, scale, self.samples)
+        self._mechanism = self.noise.mechanism
+        self._vectorized, self._account, self._why, self._delta, self._asked = vectorized, account, why, delta, 0
+        self.error = self._error_of(1)
+        self._require(1, self.error)
+
+    @property
+    def asked(self) -> int:
+        """How many questions were answered, or failed after they were paid."""
+        return self._asked
+
+    @property
+    def privacy(self) -> PrivacyLoss:
+        """What one answer loses to one record."""
+        return self._mechanism.privacy
+
+    def ask(self, query: Callable[[Any], Any]) -> Answer:
+        """The noisy mean of ``query``, a function of one record (of all records, if ``vectorized``).
+
+        Charged before the records are read; numbers are clipped to [0, 1], and a record for which the query is NaN, no
+        number or fails counts as 0.
+        """
+        if not callable(query):
+            raise InvalidInput("query", type(query).__name__, "a function of a record with values in [0, 1]")
+        with self._mine():
+            number = self._asked + 1
+            if self.queries is not None and number > self.queries:
+                raise Refused(f"all {self.queries} planned questions were asked; the certificate covers no more. "
+                              "Works: fresh records, or a plan for more questions before the first")  # fmt: skip
+            error = self.error if self.queries is not None else self._error_of(number)
+            self._require(number, error)
+            self._asked = number
+            value, receipt = self._pay(query, number)
+        return Answer(value, error, number, self.beta, receipt)
+
+    def _pay(self, query: Callable[[Any], Any], number: int) -> tuple[float, Receipt | None]:
+        if self._account is None or self._why is None:
+            return self._noisy_mean(query), None
+        asked = Asked(self, query, self.privacy, f"statistical query {number} of {self.samples} records: {self.noise}")
+        try:
+            paid = pay(asked, self._account, why=self._why, delta=self._delta)
+        except BudgetExceeded:  # before anything was charged or read
+            self._asked -= 1
+            raise
+        return float(paid.answer), paid.receipt
+
+    def _noisy_mean(self, query: Callable[[Any], Any]) -> float:
+        records = self._records
+        if self._vectorized:
+            steps = total(lambda i: query(records[i : i + 1]), self.samples, lambda: query(records))
+        else:
+            steps = total(lambda i: query(records[i]), self.samples)
+        release = self._mechanism if self._account is None else self._mechanism.release  # the first warns: nobody pays
+        noisy: Any = release(steps)
+        return float(np.clip(noisy / (self.samples * STEPS), 0.0, 1.0))
+
+    def _error_of(self, number: int) -> float:
+        if self.queries is not None:
+            return self.noise.error(answers=self.queries, covered=self.queries, failure=self.beta)
+        return self.noise.error(answers=number, covered=1, failure=failure_of(number, self.beta))
+
+    def _require(self, number: int, error: float) -> None:
+        if error <= self.tau:
+            return
+        about = f"question {number}" if self.queries is None else f"{self.queries} questions"
+        raise NotCertified(
+            f"{about} on {self.samples} records with noise {self.noise.scale:.3g}: the certified population error is "
+            f"{up(min(error, 1.0), 3)}, above tau = {self.tau:g}. Works: "
+            f"ts.adaptive.plan(queries={self.queries or number}, tau={self.tau:g}, beta={self.beta:g}) says how many "
+            "records are enough",
+            error=min(error, 1.0),
+        )
+
+    def __str__(self) -> str:
+        left = "as many as tau allows" if self.queries is None else f"{self.queries - self._asked} left"
+        sure = percent(1.0 - self.beta)
+        return (
+            f"{self.samples} records, {self._asked} questions asked, {left}; {self.noise.law} noise "
+            f"{self.noise.scale:.4g}; each answer within {up(self.error, 3)} of the population, all with {sure}"
+        )

@@ -1,0 +1,169 @@
+"""The oracle: it pays, it counts, it refuses for public reasons, and no record can make it fail."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import numpy as np
+import pytest
+
+import tallystick as ts
+from tallystick.adaptive.certificate import STEPS, AnswerNoise, failure_of
+from tallystick.adaptive.values import total
+from tallystick.errors import BudgetExceeded, InvalidInput, NotCertified, Refused
+
+pytestmark = pytest.mark.filterwarnings("ignore::tallystick.mechanisms.base.UnrecordedRelease")
+
+ENOUGH = 12_000  # for 100 questions, tau 0.1, beta 0.05
+GOAL = {"tau": 0.1, "beta": 0.05}
+
+
+def account(tmp_path, rho: float):
+    return ts.Ledger(tmp_path / "ledger.db").open("people", budget=ts.zcdp(rho=rho, adjacency="replace"))
+
+
+def test_answers_are_near_and_paid_one_by_one(tmp_path):
+    mine = account(tmp_path, 1.0)
+    records = np.random.default_rng(0).random(ENOUGH)
+    oracle = ts.adaptive.StatisticalQueries(records, queries=100, account=mine, why="a test", **GOAL)
+    answer = oracle.ask(lambda record: record)
+    assert abs(answer.value - 0.5) <= answer.error <= 0.1
+    assert oracle.asked == 1
+    assert answer.receipt is not None
+    price = mine.price(oracle.privacy)
+    assert mine.used.a0 == price.a0
+    oracle.ask(lambda record: record > answer.value)
+    assert mine.used.a0 == 2 * price.a0
+    assert "within" in str(answer)
+    assert "98 left" in str(oracle)
+
+
+def test_the_price_is_that_of_gaussian_noise_on_a_mean_of_n():
+    noise = AnswerNoise("gaussian", 0.01, ENOUGH)
+    expected = ts.gaussian(sigma=120, adjacency="replace")
+    assert noise.privacy.epsilon(delta=1e-5) == pytest.approx(expected.epsilon(delta=1e-5), rel=1e-9)
+    assert noise.privacy.epsilon(delta=1e-5) >= expected.epsilon(delta=1e-5) * (1 - 1e-12)
+    draws = np.array([float(noise.mechanism.release(0)) for _ in range(2000)]) / (ENOUGH * STEPS)
+    assert draws.std() == pytest.approx(0.01, rel=0.1)
+
+
+def test_an_empty_account_refuses_before_reading_and_the_question_does_not_count(tmp_path):
+    mine = account(tmp_path, 1e-9)
+    read = []
+    oracle = ts.adaptive.StatisticalQueries([0] * ENOUGH, queries=100, account=mine, why="a test", **GOAL)
+    with pytest.raises(BudgetExceeded):
+        oracle.ask(lambda record: read.append(record) or 0)
+    assert (read, oracle.asked) == ([], 0)
+
+
+def test_too_few_records_are_refused_before_anything_is_asked():
+    with pytest.raises(NotCertified, match="plan\\(queries=100") as refusal:
+        ts.adaptive.StatisticalQueries([0] * 5000, queries=100, **GOAL)
+    assert 0.1 < refusal.value.error <= 1
+    with pytest.raises(NotCertified):  # half the noise is not certified, although it is nearer to the sample
+        ts.adaptive.StatisticalQueries([0] * ENOUGH, queries=100, noise=0.004, **GOAL)
+
+
+def test_the_planned_number_is_the_end():
+    oracle = ts.adaptive.StatisticalQueries(np.zeros(4000), queries=2, vectorized=True, **GOAL)
+    for _ in range(2):
+        oracle.ask(lambda records: records)
+    with pytest.raises(Refused, match="planned"):
+        oracle.ask(lambda records: records)
+    assert oracle.asked == 2
+
+
+def test_without_a_plan_certificates_grow_share_beta_and_end_in_a_refusal():
+    oracle = ts.adaptive.StatisticalQueries(np.zeros(3000), noise=0.014, vectorized=True, **GOAL)
+    errors = []
+
+    def ask_on():
+        while len(errors) < 1000:
+            errors.append(oracle.ask(lambda records: records).error)
+
+    with pytest.raises(NotCertified, match="question"):
+        ask_on()
+    assert 2 <= len(errors) < 100
+    assert errors == sorted(errors)
+    assert errors[-1] <= 0.1
+    assert oracle.asked == len(errors)
+    # more than a plan of the same number can certify together would be a certificate that ignores the earlier ones
+    planned = AnswerNoise("gaussian", 0.014, 3000).error(answers=len(errors), covered=len(errors), failure=0.05)
+    assert errors[-1] > planned - 0.02
+
+
+def test_the_shares_of_endless_questions_sum_to_beta():
+    shares = [failure_of(j, 0.05) for j in range(1, 20_001)]
+    assert 0.0499 < math.fsum(shares) <= 0.05
+    assert shares[0] < 0.05  # a certificate of the whole of beta for each would not hold together
+
+
+def test_laplace_answers_are_certified_too():
+    oracle = ts.adaptive.StatisticalQueries(
+        np.ones(8000), queries=5, noise=0.006, law="laplace", vectorized=True, **GOAL
+    )
+    answer = oracle.ask(lambda records: records)
+    assert abs(answer.value - 1) <= answer.error
+    assert oracle.privacy.epsilon(delta=0) == pytest.approx(1 / 48, rel=1e-6)
+
+
+BAD = [math.nan, math.inf, -math.inf, "text", None, 1 + 2j, [1, 2], object(), 10**400, -5]
+
+
+@pytest.mark.parametrize("vectorized", [False, True])
+@pytest.mark.parametrize("bad", BAD, ids=[str(type(x).__name__) + str(i) for i, x in enumerate(BAD)])
+def test_one_record_moves_the_sum_by_at_most_one_whatever_it_is(bad, vectorized):
+    fine = [0.25, 0.5, 0.75, 1.0]
+    sums = []
+    for records in (fine, [*fine[:3], bad]):
+        if vectorized:
+            sums.append(total(lambda i, r=records: [r[i]], 4, lambda r=records: np.asarray(r)))
+        else:
+            sums.append(total(lambda i, r=records: r[i], 4))
+    assert abs(sums[0] - sums[1]) <= STEPS
+    assert sums[1] in (1.5 * STEPS, 2.5 * STEPS)
+
+
+def test_a_query_that_fails_on_one_record_costs_that_record_only():
+    def query(record):
+        return 1 / record  # fails for 0
+
+    def all_at_once(records):
+        return [1 / record for record in records]
+
+    records = [1] * 9 + [0]
+    assert total(lambda i: query(records[i]), 10) == 9 * STEPS
+    assert total(lambda i: all_at_once(records[i : i + 1]), 10, lambda: all_at_once(records)) == 9 * STEPS
+
+
+def test_answers_stay_in_the_unit_interval():
+    oracle = ts.adaptive.StatisticalQueries(np.zeros(3000), queries=8, vectorized=True, **GOAL)
+    assert all(0 <= oracle.ask(lambda records: records).value <= 1 for _ in range(8))
+
+
+def test_it_cannot_be_copied_and_bad_arguments_are_refused():
+    oracle = ts.adaptive.StatisticalQueries(np.zeros(3000), queries=2, **GOAL)
+    with pytest.raises(Refused, match="copied"):
+        copy.copy(oracle)
+    with pytest.raises(InvalidInput, match="query"):
+        oracle.ask("age > 40")
+    for wrong in (
+        {"queries": 0},
+        {"queries": None},
+        {"noise": -1.0},
+        {"noise": 1e-9},
+        {"law": "cauchy", "noise": 0.01},
+        {"law": "laplace"},
+        {"tau": 0},
+        {"beta": 2},
+    ):
+        with pytest.raises(InvalidInput):
+            ts.adaptive.StatisticalQueries(np.zeros(3000), **{"queries": 2, **GOAL, **wrong})
+    with pytest.raises(InvalidInput, match="records"):
+        ts.adaptive.StatisticalQueries("abc", queries=2, **GOAL)
+
+
+def test_why_is_asked_for_with_an_account(tmp_path):
+    with pytest.raises(InvalidInput, match="why"):
+        ts.adaptive.StatisticalQueries(np.zeros(3000), queries=2, account=account(tmp_path, 1.0), **GOAL)

@@ -39,7 +39,9 @@ class StoryStep:
 
 
 def demo(
-    story: Annotated[str | None, typer.Argument(help="learn: train a digit reader instead.", metavar="[learn]")] = None,
+    story: Annotated[
+        str | None, typer.Argument(help="learn: train a digit reader; holdout: fool one.", metavar="[learn|holdout]")
+    ] = None,
     out: Annotated[Path, typer.Option("--out", help="The folder for the demo's files.")] = Path("tallystick-demo"),
     accounting: Annotated[
         bool, typer.Option("--accounting", help="The accounting story instead: a year at a clinic, without data.")
@@ -47,8 +49,13 @@ def demo(
     as_json: Json = False,
 ) -> None:
     """Publish a table privately, be denied a second one, verify the record, get a privacy card. Offline, seconds."""
-    if story not in (None, "learn"):
-        raise InvalidInput("story", story, "learn, or nothing for the story of a published table")
+    if story not in (None, "learn", "holdout"):
+        raise InvalidInput("story", story, "learn or holdout, or nothing for the story of a published table")
+    if story == "holdout":
+        from tallystick.cli.commands.holdout_story import holdout_story
+
+        holdout_story(as_json=as_json)
+        return
     if story == "learn":
         from tallystick.cli.commands.learning_story import learning_story
 

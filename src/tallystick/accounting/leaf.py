@@ -109,6 +109,11 @@ class Leaf(ABC):
         return False
 
     @property
+    def only_the_last(self) -> bool:
+        """True if it holds only where nothing leaves before the end: no loss of a step whose iterate is seen."""
+        return False
+
+    @property
     def known_orders(self) -> tuple[float, ...]:
         """Orders at which a Renyi curve is given, and between which it is not."""
         return ()

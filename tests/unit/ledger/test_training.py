@@ -109,3 +109,14 @@ def test_what_is_wrong_is_refused_before_anything_is_charged(ledger: ts.Ledger) 
     with pytest.raises(UnitMismatch), account.training(other, steps=5, why="model", whole=True):
         pass
     assert account.history() == []
+
+
+def test_a_run_of_which_only_the_end_is_seen_is_no_loss_of_a_step(ledger: ts.Ledger) -> None:
+    account = ledger.open("clinic", budget=ts.gdp(mu=3))
+    for loss in (
+        ts.last_iterate(steps=10, contraction=0.9, sigma=5),
+        ts.shift_walk(tail=2, steps=5, contraction=0.9, sigma=5) + ts.gaussian(sigma=9),
+    ):
+        with pytest.raises(InvalidInput, match="one charge"):
+            account.training(loss, steps=10, why="w")
+    assert not account.history()

@@ -206,6 +206,10 @@ class ShiftWalk(Walked):
             raise InvalidInput("sigma", self.sigma, f"noise that makes the walk {LARGEST_MU:g}-GDP at least")
 
     @property
+    def only_the_last(self) -> bool:
+        return True
+
+    @property
     def mu(self) -> float:
         return _tail_mu(self)
 
@@ -272,6 +276,10 @@ class LastIterate(Walked):
     def every(self) -> int:
         """One record is used once in so many steps."""
         return 1 if self.batches is None else self.batches.batches
+
+    @property
+    def only_the_last(self) -> bool:
+        return True
 
     @property
     def mu(self) -> float:

@@ -21,10 +21,10 @@ from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.accounting.generalization import curve_deviation, laplace_mean_tail, loss_deviation, open_failure
 from tallystick.adaptive.certificate import LATTICE, ROUNDING, STEPS, AnswerNoise
+from tallystick.adaptive.interaction import Interaction
 from tallystick.adaptive.values import total
 from tallystick.errors import InvalidInput, Refused
 from tallystick.ledger.pay import pay
-from tallystick.mechanisms.base import OnlyOne
 from tallystick.mechanisms.inputs import array_or_list, list_length
 from tallystick.mechanisms.select.sparse_vector import AboveThreshold, Stream, above_threshold
 from tallystick.printing import percent, up
@@ -143,7 +143,7 @@ class Opening:
         return "opened"
 
 
-class ReusableHoldout(OnlyOne):
+class ReusableHoldout(Interaction):
     """Scores of many models on one private holdout, of which at most ``answers`` may differ from their training scores.
 
     ``loss(y, predictions)`` gives one number in [0, 1] per record. ``tau`` and ``beta`` are what should be certified:
@@ -238,7 +238,7 @@ class ReusableHoldout(OnlyOne):
         if not callable(predict):
             raise InvalidInput("model", type(model).__name__, "a function of rows, or an object with predict")
         expected = check.probability("train", train)
-        with self._mine():
+        with self._turn():
             if self._asked >= self.setting.queries:
                 raise Refused(f"all {self.setting.queries} planned scores were asked for; works: fresh records")
             if self._used >= self.setting.answers:

@@ -19,11 +19,11 @@ import numpy as np
 from tallystick.accounting import check
 from tallystick.accounting.generalization import open_failure
 from tallystick.adaptive.certificate import STEPS, AnswerNoise, failure_of
+from tallystick.adaptive.interaction import Interaction
 from tallystick.adaptive.planning import best_noise
 from tallystick.adaptive.values import total
 from tallystick.errors import BudgetExceeded, InvalidInput, NotCertified, Refused
 from tallystick.ledger.pay import pay
-from tallystick.mechanisms.base import OnlyOne
 from tallystick.mechanisms.inputs import array_or_list, list_length
 from tallystick.printing import percent, up
 
@@ -69,7 +69,7 @@ class Asked:
         return self.oracle._noisy_mean(self.query)
 
 
-class StatisticalQueries(OnlyOne):
+class StatisticalQueries(Interaction):
     """The interaction of an analyst with a private sample of public size; one object, which cannot be copied.
 
     ``queries`` answers are certified together; without it the certificates of all answers, however many, hold together
@@ -88,8 +88,8 @@ class StatisticalQueries(OnlyOne):
     """
 
     __slots__ = (
-        "_account", "_asked", "_delta", "_mechanism", "_records", "_vectorized", "_why", "beta", "error", "noise",
-        "queries", "samples", "tau",
+        "_account", "_answers", "_asked", "_delta", "_mechanism", "_records", "_vectorized", "_why", "beta", "error",
+        "noise", "queries", "samples", "tau",
     )  # fmt: skip
 
     def __init__(
@@ -119,7 +119,10 @@ class StatisticalQueries(OnlyOne):
         scale = best_noise(self.samples, self.queries or 1, self.beta) if noise is None else noise
         self.noise = AnswerNoise(law, scale, self.samples)
         self._mechanism = self.noise.mechanism
+        if account is not None:
+            account.price(self.privacy, delta=delta)  # refused here where an answer has no price in this account
         self._vectorized, self._account, self._why, self._delta, self._asked = vectorized, account, why, delta, 0
+        self._answers: list[Answer] = []
         self.error = self._error_of(1)
         self._require(1, self.error)
 
@@ -127,6 +130,11 @@ class StatisticalQueries(OnlyOne):
     def asked(self) -> int:
         """How many questions were answered, or failed after they were paid."""
         return self._asked
+
+    @property
+    def answers(self) -> tuple[Answer, ...]:
+        """The transcript so far."""
+        return tuple(self._answers)
 
     @property
     def privacy(self) -> PrivacyLoss:
@@ -141,7 +149,7 @@ class StatisticalQueries(OnlyOne):
         """
         if not callable(query):
             raise InvalidInput("query", type(query).__name__, "a function of a record with values in [0, 1]")
-        with self._mine():
+        with self._turn():
             number = self._asked + 1
             if self.queries is not None and number > self.queries:
                 raise Refused(f"all {self.queries} planned questions were asked; the certificate covers no more. "
@@ -150,7 +158,9 @@ class StatisticalQueries(OnlyOne):
             self._require(number, error)
             self._asked = number
             value, receipt = self._pay(query, number)
-        return Answer(value, error, number, self.beta, receipt)
+            answer = Answer(value, error, number, self.beta, receipt)
+            self._answers.append(answer)
+        return answer
 
     def _pay(self, query: Callable[[Any], Any], number: int) -> tuple[float, Receipt | None]:
         if self._account is None or self._why is None:
@@ -185,8 +195,8 @@ class StatisticalQueries(OnlyOne):
         raise NotCertified(
             f"{about} on {self.samples} records with noise {self.noise.scale:.3g}: the certified population error is "
             f"{up(min(error, 1.0), 3)}, above tau = {self.tau:g}. Works: "
-            f"ts.adaptive.plan(queries={self.queries or number}, tau={self.tau:g}, beta={self.beta:g}) says how many "
-            "records are enough",
+            f"ts.adaptive.plan(queries={self.queries or number}, tau={self.tau:g}, beta={self.beta:g})"
+            ".bounds['gaussian curve'] says how many records, with which noise",
             error=min(error, 1.0),
         )
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tallystick as ts
+from tallystick.adaptive.certificate import AnswerNoise
 from tallystick.adaptive.planning import best_noise, hoeffding_samples
 from tallystick.errors import InvalidInput
 from unit.theorems.truths import density, gaussian_transfer, tail, tail_quantile_of
@@ -42,6 +43,15 @@ def test_a_plan_meets_the_inequality_and_little_less_does_not(plans):
         assert certified(plan.samples * 1.002, plan.noise, queries)
         for factor in (0.9, 1.0, 1.1) if queries == 1000 else ():
             assert not certified(plan.samples * 0.99, plan.noise * factor, queries)
+
+
+def test_the_certificate_of_an_answer_is_the_inequality_itself():
+    for samples, noise, queries in ((20_000, 0.02, 202), (3000, 0.015, 8), (200_000, 0.01, 10_000)):
+        found = AnswerNoise("gaussian", noise, samples).error(answers=queries, covered=queries, failure=BETA)
+        with mp.workdps(30):
+            least = min(error(samples, noise, queries, i / 80) for i in range(8, 76))
+        # half the noise, an answer that is not composed or a beta that is not split would be far off
+        assert float(least) * (1 - 1e-4) <= found <= float(least) * (1 + 1e-5)
 
 
 def test_broken_twins_do_not_meet_it(plans):

@@ -36,6 +36,7 @@ def test_answers_are_near_and_paid_one_by_one(tmp_path):
     oracle.ask(lambda record: record > answer.value)
     assert mine.used.a0 == 2 * price.a0
     assert "within" in str(answer)
+    assert [given.number for given in oracle.answers] == [1, 2]
     assert "98 left" in str(oracle)
 
 
@@ -55,6 +56,29 @@ def test_an_empty_account_refuses_before_reading_and_the_question_does_not_count
     with pytest.raises(BudgetExceeded):
         oracle.ask(lambda record: read.append(record) or 0)
     assert (read, oracle.asked) == ([], 0)
+
+
+def test_an_account_that_has_no_price_for_answers_is_refused_at_once(tmp_path):
+    other = ts.Ledger(tmp_path / "ledger.db").open("people", budget=ts.zcdp(rho=1))  # add or remove
+    with pytest.raises(InvalidInput, match="adjacency"):
+        ts.adaptive.StatisticalQueries([0] * ENOUGH, queries=100, account=other, why="a test", **GOAL)
+
+
+def test_a_question_from_within_a_question_does_not_wait_for_itself():
+    oracle = ts.adaptive.StatisticalQueries(np.zeros(3000), queries=5, vectorized=True, **GOAL)
+    said = []
+
+    def query(records):
+        try:
+            oracle.ask(lambda others: others)
+        except Refused as refusal:
+            said.append(str(refusal))
+        return records
+
+    oracle.ask(query)
+    assert oracle.asked == 1
+    assert len(said) == 1
+    assert "within a question" in said[0]
 
 
 def test_too_few_records_are_refused_before_anything_is_asked():

@@ -128,7 +128,7 @@ def answers_met(answer: float, samples: int, sigma: float, queries: int, failure
         return M(sigma) * density(tail_quantile_of(b)) / b + gaussian_transfer(mu, M(failure) * share)
 
     coarse = min(error(M(i) / 24) for i in range(1, 24))
-    return bool(answer <= coarse * (1 + M(10) ** -6) + M(10) ** -10 and answer >= coarse * M("0.9"))
+    return bool(answer <= coarse * (1 + M(10) ** -6) + M(10) ** -10 and answer >= coarse * M("0.95"))
 
 
 def pass_mu(after: int, contraction: float, sigma: float) -> Any:

@@ -176,7 +176,7 @@ def answers_error(tail: Curve, posterior: Curve, *, failure: float) -> float:
 
     from scipy.optimize import minimize_scalar
 
-    best = minimize_scalar(total, bounds=(0.02, 0.98), method="bounded", options={"xatol": 1e-4})
+    best = minimize_scalar(total, bounds=(1e-3, 0.999), method="bounded", options={"xatol": 1e-4})
     return up(float(best.fun))
 
 

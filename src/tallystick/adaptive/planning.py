@@ -169,7 +169,7 @@ def _fewest(factor: float, room: float, deviation: Callable[[float], float], k: 
 def _best_share(records: Callable[[float], tuple[float, float]]) -> tuple[float, float]:
     """Over the share of beta that the transcript gets."""
     found = minimize_scalar(
-        lambda share: records(share)[0], bounds=(0.02, 0.98), method="bounded", options={"xatol": 1e-4}
+        lambda share: records(share)[0], bounds=(1e-3, 0.999), method="bounded", options={"xatol": 1e-4}
     )
     return records(float(found.x))
 

@@ -132,6 +132,45 @@ def test_laplace_answers_are_certified_too():
     assert oracle.privacy.epsilon(delta=0) == pytest.approx(1 / 48, rel=1e-6)
 
 
+def test_the_certificate_of_laplace_answers_is_the_inequality_itself():
+    samples, scale, queries, beta = 8000, 0.006, 5, 0.05
+    found = AnswerNoise("laplace", scale, samples).error(answers=queries, covered=queries, failure=beta)
+    # optimal composition of five pure answers: the binomial law of how often the truth is told
+    truth = 1 / (1 + math.exp(-1 / (samples * scale)))
+    heads = range(queries, -1, -1)
+    chances = np.array([math.comb(queries, j) * truth**j * (1 - truth) ** (queries - j) for j in heads])
+    level = np.r_[0, np.cumsum(chances[::-1])]  # of the other world, most telling outcomes first
+    power = np.r_[0, np.cumsum(chances)]
+    y = np.geomspace(1e-5, 0.4, 20_000)
+    g = np.interp(y, level, power)
+    t = np.tanh(np.log(g / y) / 4)
+    a = (g - y) / t
+    b = beta - a
+    fits = (b > 0) & (y + g <= 1)
+    expected = (scale * (1 - np.log(b[fits] / queries)) + t[fits]).min()
+    assert expected <= found <= expected * 1.001
+
+
+def test_real_interactions_with_an_attacker_stay_within_what_is_certified():
+    plan = ts.adaptive.plan(queries=30, tau=0.1, beta=0.05)
+    random = np.random.default_rng(3)
+    for _ in range(5):
+        coins = random.integers(0, 2, (plan.samples, 29), dtype=np.int8)
+        oracle = ts.adaptive.StatisticalQueries(
+            coins, queries=30, tau=0.1, beta=0.05, noise=plan.noise, vectorized=True
+        )
+        tilted = [oracle.ask(lambda rows, j=j: rows[:, j]).value > 0.5 for j in range(29)]
+        vote = oracle.ask(lambda rows, tilted=tilted: (rows == tilted).mean(axis=1) > 0.5)
+        assert max(abs(answer.value - 0.5) for answer in oracle.answers) <= vote.error <= 0.1
+
+
+@pytest.mark.filterwarnings("error")
+def test_no_record_makes_a_warning():
+    records = np.array([0.0, 1.0, np.inf, np.nan, 1e308])
+    assert total(lambda i: records[i], 5, lambda: 1 / records * 1e300 * 1e300) == 3 * STEPS
+    assert total(lambda i: np.float64(1) / records[i], 5) == 2 * STEPS
+
+
 BAD = [math.nan, math.inf, -math.inf, "text", None, 1 + 2j, [1, 2], object(), 10**400, -5]
 
 

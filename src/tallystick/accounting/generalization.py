@@ -28,14 +28,6 @@ _SMALLEST = 1e-290  # of y; below, a deviation of 1 is answered
 _HALVINGS = 48
 
 
-def open_failure(name: str, value: float) -> float:
-    """A probability strictly between 0 and 1."""
-    number = check.probability(name, value)
-    if not 0.0 < number < 1.0:
-        raise InvalidInput(name, value, "a probability strictly between 0 and 1")
-    return number
-
-
 def deviation(curve: Curve, failure: float) -> float:
     """The least t found with a <= failure; ``curve`` may be above the true one. At most 1, which is always true.
 
@@ -84,7 +76,7 @@ def loss_deviation(loss: PrivacyLoss, *, failure: float) -> float:
     """
     if loss.adjacency is not Adjacency.REPLACE:
         raise InvalidInput("loss", str(loss), "a loss under adjacency='replace': the number of records is public")
-    chance = open_failure("failure", failure)
+    chance = check.inside("failure", failure)
     return deviation(lambda y: math.nextafter(1.0 - loss.tradeoff(alpha=y), 2.0), chance)
 
 
@@ -96,7 +88,7 @@ def curve_deviation(*, mu: float, failure: float) -> float:
     >>> round(curve_deviation(mu=0.1, failure=0.05), 5)
     0.06465
     """
-    size, chance = check.nonnegative("mu", mu), open_failure("failure", failure)
+    size, chance = check.nonnegative("mu", mu), check.inside("failure", failure)
     if size == 0.0:
         return 0.0
     return deviation(lambda y: gdp.power(size, y), chance)
@@ -111,7 +103,7 @@ def approx_deviation(*, epsilon: float, delta: float, failure: float) -> float:
     >>> round(approx_deviation(epsilon=0.1, delta=1e-4, failure=0.05), 6)
     0.026897
     """
-    e, chance = check.nonnegative("epsilon", epsilon), open_failure("failure", failure)
+    e, chance = check.nonnegative("epsilon", epsilon), check.inside("failure", failure)
     d = up(check.probability("delta", delta) / chance)
     if d >= 1.0:
         return 1.0
@@ -145,7 +137,7 @@ def normal_mean_tail(*, failure: float) -> float:
     >>> round(normal_mean_tail(failure=0.025), 4)
     2.3378
     """
-    p = open_failure("failure", failure)
+    p = check.inside("failure", failure)
     if p < 1e-290:
         return up(math.sqrt(-2.0 * math.log(p)))  # Chernoff's bound holds for a conditional mean, too
     from scipy.special import ndtri
@@ -162,7 +154,7 @@ def laplace_mean_tail(*, failure: float) -> float:
     >>> round(laplace_mean_tail(failure=0.025), 4)
     3.9957
     """
-    p = open_failure("failure", failure)
+    p = check.inside("failure", failure)
     return up(1.0 - math.log(2.0) - math.log(p)) if p <= 0.5 else 1.0
 
 
@@ -189,7 +181,7 @@ def gaussian_answers_error(*, samples: int, sigma: float, queries: int, failure:
     0.106
     """
     n, k = check.count("samples", samples, least=1), check.count("queries", queries, least=1)
-    s, chance = check.positive("sigma", sigma), open_failure("failure", failure)
+    s, chance = check.positive("sigma", sigma), check.inside("failure", failure)
     mu = up(math.sqrt(k) / n / s, positive=True)
     return answers_error(
         lambda b: s * normal_mean_tail(failure=b / (2 * k)),

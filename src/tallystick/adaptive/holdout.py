@@ -19,7 +19,7 @@ import numpy as np
 
 from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency
-from tallystick.accounting.generalization import curve_deviation, laplace_mean_tail, loss_deviation, open_failure
+from tallystick.accounting.generalization import curve_deviation, laplace_mean_tail, loss_deviation
 from tallystick.adaptive.certificate import LATTICE, ROUNDING, STEPS, AnswerNoise
 from tallystick.adaptive.interaction import Interaction
 from tallystick.adaptive.values import total
@@ -117,7 +117,7 @@ def holdout_samples(*, queries: int, answers: int, tau: float, beta: float) -> T
     True
     """
     asked, units = check.count("queries", queries, least=1), check.count("answers", answers, least=1)
-    far, chance = open_failure("tau", tau), open_failure("beta", beta)
+    far, chance = check.inside("tau", tau), check.inside("beta", beta)
     noise = far / 4.0 / comparison_tail(asked, units, chance) * (1.0 - 1e-9)
     room, product = far / 4.0 - 2.0 * ROUNDING, 1.0
     while curve_deviation(mu=math.sqrt(2 * units) / product, failure=chance / 2) > room:  # about what the units lose
@@ -185,7 +185,7 @@ class ReusableHoldout(Interaction):
         samples = list_length("X", self._X, "a list or an array of records")
         if list_length("y", self._y, "one target per record") != samples:
             raise InvalidInput("y", f"{len(self._y)} targets", f"one per record: {samples}")
-        self.tau, self.beta = open_failure("tau", tau), open_failure("beta", beta)
+        self.tau, self.beta = check.inside("tau", tau), check.inside("beta", beta)
         self.needed = holdout_samples(queries=queries, answers=answers, tau=self.tau, beta=self.beta)
         enough = samples >= self.needed.samples
         by_default = (self.needed.threshold, self.needed.noise) if enough else (self.tau * 2 / 5, self.tau / 10)

@@ -22,7 +22,7 @@ from scipy.special import ndtri
 
 from tallystick import drawing
 from tallystick.accounting import check
-from tallystick.accounting.generalization import curve_deviation, normal_mean_tail, open_failure
+from tallystick.accounting.generalization import curve_deviation, normal_mean_tail
 from tallystick.adaptive.certificate import LATTICE, ROUNDING, AnswerNoise
 from tallystick.errors import InvalidInput
 from tallystick.printing import percent
@@ -90,7 +90,7 @@ def plan(*, queries: int, tau: float, beta: float, adaptive: bool = True) -> Pla
     ('gaussian curve', True, 530000)
     """
     k = check.count("queries", queries, least=1, most=10**7)
-    t, b = open_failure("tau", tau), open_failure("beta", beta)
+    t, b = check.inside("tau", tau), check.inside("beta", beta)
     if t < 1e-3:
         raise InvalidInput("tau", tau, "an error of at least 0.001")
     if b < 1e-12:

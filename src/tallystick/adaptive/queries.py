@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tallystick.accounting import check
-from tallystick.accounting.generalization import open_failure
 from tallystick.adaptive.certificate import STEPS, AnswerNoise, failure_of
 from tallystick.adaptive.interaction import Interaction
 from tallystick.adaptive.planning import best_noise
@@ -109,7 +108,7 @@ class StatisticalQueries(Interaction):
         super().__init__()
         self._records = array_or_list(records)
         self.samples = list_length("records", self._records, "a list or an array of records")
-        self.tau, self.beta = open_failure("tau", tau), open_failure("beta", beta)
+        self.tau, self.beta = check.inside("tau", tau), check.inside("beta", beta)
         self.queries = None if queries is None else check.count("queries", queries, least=1)
         if noise is None and (self.queries is None or law != "gaussian"):
             raise InvalidInput("noise", None, "the noise of an answer; only of a planned number of Gaussian answers "

@@ -14,6 +14,7 @@ from __future__ import annotations
 from tallystick import lazy
 
 _HOMES: dict[str, str] = {
+    "Band": "band",
     "Coins": "inclusion",
     "Estimate": "evidence",
     "Evidence": "evidence",
@@ -26,6 +27,7 @@ _HOMES: dict[str, str] = {
     "differencing": "everyday",
     "epsilon_of_mu": "evidence",
     "hit_rate": "membership",
+    "known_laws": "known",
     "likelihood_ratio": "membership",
     "linkage": "everyday",
     "loss_scores": "membership",
@@ -34,6 +36,7 @@ _HOMES: dict[str, str] = {
     "plan_one_run": "guesses",
     "queries_at_frontier": "reconstruction",
     "reconstruct": "reconstruction",
+    "tradeoff_band": "band",
     "uniqueness": "everyday",
 }
 

@@ -1,8 +1,9 @@
 """Events an attacker may bet on: learned from one half of the draws, and never from the half that certifies.
 
-An output becomes columns of numbers (its values, their sizes, their lowest bits, how many there are) and one name (the
-output itself, where outputs repeat). Every column, every name by its likelihood ratio, and one linear score of all
-columns is a score; every score with a threshold is an event.
+An output becomes columns of numbers (its values, their binary digits, sum, extremes and differences, how many there
+are) and one name (the output itself, where outputs repeat). Every column, every name by its likelihood ratio, and one
+linear score of all columns is a score; every score with a threshold is an event. Scores are learned from every other
+draw, and compared on the rest: a score that has learned its draws by heart is worth nothing there.
 """
 
 from __future__ import annotations
@@ -21,18 +22,29 @@ Event = Callable[[Sequence[Any]], NDArray[np.bool_]]
 """Which of these outputs are in the event."""
 
 MOST_COLUMNS = 64
+MOST_COMPARED = 6
+"""Of so many values every two are compared."""
+_LARGEST = 1e300
 THRESHOLDS = 200
 _STEPS, _RIDGE = 60, 1e-3
 
 
+Score = Callable[[Floats, Sequence[Any]], Floats]
+"""One number per output, from its columns and from the output itself."""
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An event with a name that says what it looks at."""
+    """An event with a name that says what it looks at: a score that is large, or small."""
 
     name: str
-    score: Callable[[Sequence[Any]], Floats]
+    width: int
+    score_of: Score
     threshold: float
     above: bool
+
+    def score(self, outputs: Sequence[Any]) -> Floats:
+        return self.score_of(columns_of(outputs, self.width), outputs)
 
     def __call__(self, outputs: Sequence[Any]) -> NDArray[np.bool_]:
         values = self.score(outputs)
@@ -81,7 +93,7 @@ def name_of(output: Any) -> str:
 
 
 def columns_of(outputs: Sequence[Any], width: int) -> Floats:
-    """One row per output: its first numbers (missing: 0), how many there are, and how they end in binary."""
+    """One row per output: what :func:`column_names` says of its first numbers (missing: 0)."""
     rows = np.zeros((len(outputs), width))
     sizes = np.zeros(len(outputs))
     for index, output in enumerate(outputs):
@@ -89,8 +101,28 @@ def columns_of(outputs: Sequence[Any], width: int) -> Floats:
         sizes[index] = len(numbers)
         rows[index, : min(width, len(numbers))] = numbers[:width]
     missing = ~np.isfinite(rows)
-    rows = np.clip(np.where(missing, 0.0, rows), -1e300, 1e300)
-    return np.column_stack([rows, low_bits(rows), missing.sum(axis=1), sizes])
+    rows = np.clip(np.where(missing, 0.0, rows), -_LARGEST, _LARGEST)
+    parts = [rows, low_bits(rows), missing.sum(axis=1)[:, None], sizes[:, None]]
+    if width > 1:
+        parts += [rows.sum(axis=1)[:, None], rows.max(axis=1)[:, None], rows.min(axis=1)[:, None]]
+    if 1 < width <= MOST_COMPARED:
+        parts += [(rows[:, j] - rows[:, i])[:, None] for i in range(width) for j in range(i + 1, width)]
+    return np.column_stack(parts)
+
+
+def column_names(width: int) -> list[str]:
+    """What the columns are.
+
+    >>> column_names(1)
+    ['value 1', 'binary digits of value 1', 'how many are no numbers', 'how many']
+    """
+    names = [f"{what}value {i + 1}" for what in ("", "binary digits of ") for i in range(width)]
+    names += ["how many are no numbers", "how many"]
+    if width > 1:
+        names += ["the sum", "the largest", "the smallest"]
+    if 1 < width <= MOST_COMPARED:
+        names += [f"value {j + 1} less value {i + 1}" for i in range(width) for j in range(i + 1, width)]
+    return names
 
 
 def low_bits(values: Floats) -> Floats:
@@ -106,16 +138,19 @@ def low_bits(values: Floats) -> Floats:
 
 
 def best_event(
-    first: Sequence[Any], second: Sequence[Any], worth: Callable[[Floats, Floats], Floats]
+    first: Sequence[Any], second: Sequence[Any], worth: Callable[[Floats, Floats, int], Floats]
 ) -> tuple[float, Candidate, bool] | None:
     """The event that is worth most on these draws, its worth, and whether it is more likely under ``second``.
 
-    ``worth`` takes the numbers of draws of the likelier and of the other side that are in each of many events.
+    ``worth`` takes the numbers of draws of the likelier and of the other side that are in each of many events, and of
+    how many.
     """
     width = min(MOST_COLUMNS, max((len(numbers_of(x)) for x in [*first, *second]), default=0))
+    held = [outputs[1::2] for outputs in (first, second)]
+    columns = [columns_of(outputs, width) for outputs in held]
     best: tuple[float, Candidate, bool] | None = None
-    for name, score in _scores(first, second, width):
-        one, two = np.sort(score(first)), np.sort(score(second))
+    for name, score in _scores(first[::2], second[::2], width):
+        one, two = (np.sort(score(*each)) for each in zip(columns, held, strict=True))
         values = np.unique(np.concatenate([one, two]))
         spread = np.quantile(values, np.linspace(0, 1, THRESHOLDS), method="nearest")
         cuts = np.unique(np.concatenate([spread, values[:20], values[-20:]]))
@@ -124,42 +159,37 @@ def best_event(
         for counts, is_above in ((above, True), (below, False)):
             for swapped in (False, True):
                 likely, other = counts[::-1] if swapped else counts
-                values_of = worth(likely, other)
+                values_of = worth(likely, other, min(one.size, two.size))
                 at = int(np.argmax(values_of))
                 if best is None or values_of[at] > best[0]:
-                    event = Candidate(name, score, float(cuts[at]), above=is_above)
+                    event = Candidate(name, width, score, float(cuts[at]), above=is_above)
                     best = (float(values_of[at]), event, swapped)
     return best
 
 
-def _scores(
-    first: Sequence[Any], second: Sequence[Any], width: int
-) -> Iterator[tuple[str, Callable[[Sequence[Any]], Floats]]]:
-    def column(index: int) -> Callable[[Sequence[Any]], Floats]:
-        return lambda outputs: np.asarray(columns_of(outputs, width)[:, index])
+def _scores(first: Sequence[Any], second: Sequence[Any], width: int) -> Iterator[tuple[str, Score]]:
+    def column(index: int) -> Score:
+        return lambda columns, outputs: np.asarray(columns[:, index])
 
-    for index in range(width):
-        yield f"value {index + 1}", column(index)
-        yield f"binary digits of value {index + 1}", column(width + index)
-    yield "how many are no numbers", column(2 * width)
-    yield "how many", column(2 * width + 1)
+    for index, name in enumerate(column_names(width)):
+        yield name, column(index)
     counts = [Counter(map(name_of, outputs)) for outputs in (first, second)]
     if any(count > 1 for seen in counts for count in seen.values()):
         yield "likelihood ratio of the output", _ratio(counts[0], counts[1], len(first), len(second))
     if width > 0:
-        yield "linear score", _linear(columns_of(first, width), columns_of(second, width), width)
+        yield "linear score", _linear(columns_of(first, width), columns_of(second, width))
 
 
-def _ratio(one: Counter[str], two: Counter[str], ones: int, twos: int) -> Callable[[Sequence[Any]], Floats]:
+def _ratio(one: Counter[str], two: Counter[str], ones: int, twos: int) -> Score:
     """log of smoothed relative frequencies; outputs that were not seen are worth nothing."""
     worth = {
         name: math.log((one[name] + 0.5) / (ones + 1)) - math.log((two[name] + 0.5) / (twos + 1))
         for name in {*one, *two}
     }
-    return lambda outputs: np.array([worth.get(name_of(x), 0.0) for x in outputs])
+    return lambda columns, outputs: np.array([worth.get(name_of(x), 0.0) for x in outputs])
 
 
-def _linear(first: Floats, second: Floats, width: int) -> Callable[[Sequence[Any]], Floats]:
+def _linear(first: Floats, second: Floats) -> Score:
     """Logistic regression on ranked columns, their squares and signs: scale-free, so heavy tails do no harm."""
     pooled = np.sort(np.concatenate([first, second]), axis=0)
 
@@ -179,4 +209,4 @@ def _linear(first: Floats, second: Floats, width: int) -> Callable[[Sequence[Any
         weights = weights + step
         if float(np.abs(step).max()) < 1e-9:
             break
-    return lambda outputs: np.asarray(features(columns_of(outputs, width)) @ weights)
+    return lambda columns, outputs: np.asarray(features(columns) @ weights)

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from tallystick.accounting import check
+from tallystick.accounting.adjacency import Adjacency
 from tallystick.accounting.loss import PrivacyLoss
 from tallystick.audit.curves import LARGEST_EPSILON, least_alarm, tangents
 from tallystick.audit.evidence import Evidence
@@ -37,6 +38,8 @@ LARGEST_MU = 40.0
 _DOWN = 1.0 - 1e-12
 ASSUMED_DELTA = 1e-5
 """Where a claim is matched to a Gaussian when the number of guesses is planned; any number of guesses is valid."""
+
+REPLACED = "that each coin chose between two canaries, one of which was always there: the claim is about replacing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,9 +98,10 @@ def one_run(
     if not isinstance(claim, PrivacyLoss):
         raise InvalidInput("claim", claim, "a PrivacyLoss: what was promised")
     canaries = every_scores[0].size
-    count = plan_one_run(claim, canaries=canaries, side=side).guesses if guesses is None else guesses
-    count = check.count("guesses", count, least=1, most=min(canaries, MOST_GUESSES))
-    assumed: list[str] = []
+    if guesses is None:
+        guesses = plan_one_run(claim, canaries=canaries, significance=level, side=side, runs=len(every_coins)).guesses
+    count = check.count("guesses", guesses, least=1, most=min(canaries, MOST_GUESSES))
+    assumed = [REPLACED] if claim.adjacency is Adjacency.REPLACE else []
     correct = []
     for values, tossed in zip(every_scores, every_coins, strict=True):
         included, told = coins_of(tossed, canaries)

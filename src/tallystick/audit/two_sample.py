@@ -79,7 +79,7 @@ def mechanism(
     >>> found.verdict, found.epsilon_at_least(delta=0) > 1
     ('FALSIFIED', True)
     """
-    draw, promised = _drawn(f, claim)
+    draw, promised = drawn_from(f, claim)
     pairs = _pairs(neighbours)
     level = check.inside("significance", significance)
     count = check.count("draws", draws, least=LEAST_DRAWS)
@@ -89,10 +89,33 @@ def mechanism(
         chosen, pair, left = _Asked(event), pairs[0], count
     else:
         chosen, pair, left = _choose(draw, pairs, promised, count, event)
-    first, second = ([draw(data) for _ in range(left)] for data in pair)
+    first, second = outputs_on(draw, pair, left)
     misses = left - int(np.sum(chosen(first)))
     false_alarms = int(np.sum(chosen(second)))
     return judged(promised, str(chosen), left, false_alarms, misses, level)
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """What is released when a function fails: that it did, and how. A failure that depends on the data is an output."""
+
+    kind: str
+
+
+def outputs_on(draw: Draw, pair: tuple[Any, Any], count: int) -> tuple[list[Any], list[Any]]:
+    """So many draws on each data set; if all of them fail, that is the function's error and not an output."""
+    problem: Exception | None = None
+    both: tuple[list[Any], list[Any]] = ([], [])
+    for data, outputs in zip(pair, both, strict=True):
+        for _ in range(count):
+            try:
+                outputs.append(draw(data))
+            except Exception as error:  # whatever it is, whoever asked has seen it
+                problem = error
+                outputs.append(Failed(type(error).__name__))
+    if problem is not None and all(isinstance(output, Failed) for outputs in both for output in outputs):
+        raise problem
+    return both
 
 
 def judged(
@@ -208,13 +231,13 @@ def _choose(
     best: tuple[float, Any, tuple[Any, Any]] | None = None
     found: tuple[float, Any, bool] | None
     for pair in pairs:
-        first, second = ([draw(data) for _ in range(each)] for data in pair)
+        first, second = outputs_on(draw, pair, each)
         if event is None:
-            found = best_event(first, second, lambda hits, alarms: _worth(lines, hits, alarms, each))
+            found = best_event(first, second, lambda hits, alarms, asked: worth_against(lines, hits, alarms, asked))
         else:
             asked = _Asked(event)
             counts = [np.array([float(np.sum(asked(outputs)))]) for outputs in (first, second)]
-            worths = [float(_worth(lines, counts[way], counts[1 - way], each)[0]) for way in (0, 1)]
+            worths = [float(worth_against(lines, counts[way], counts[1 - way], each)[0]) for way in (0, 1)]
             found = (max(worths), asked, worths[1] > worths[0])
         if found is not None and (best is None or found[0] > best[0]):
             best = (found[0], found[1], (pair[1], pair[0]) if found[2] else pair)
@@ -223,7 +246,7 @@ def _choose(
     return best[1], best[2], draws - training
 
 
-def _worth(lines: Lines, hits: Floats, alarms: Floats, draws: int) -> Floats:
+def worth_against(lines: Lines, hits: Floats, alarms: Floats, draws: int) -> Floats:
     """How many standard errors each event is beyond the claim: what a test of it would see."""
     power, alarm = (hits + 1.0) / (draws + 2.0), (alarms + 1.0) / (draws + 2.0)
     limit, slope = ceiling_and_slope(lines, alarm)
@@ -245,7 +268,7 @@ class _Asked:
         return getattr(self.event, "__name__", "of the caller")
 
 
-def _drawn(f: Any, claim: PrivacyLoss | None) -> tuple[Draw, PrivacyLoss]:
+def drawn_from(f: Any, claim: PrivacyLoss | None) -> tuple[Draw, PrivacyLoss]:
     """How to draw from what was given, and what it claims."""
     if claim is not None and not isinstance(claim, PrivacyLoss):
         raise InvalidInput("claim", claim, "a PrivacyLoss: what was promised")

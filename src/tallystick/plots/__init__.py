@@ -7,6 +7,11 @@
     samples(plans)            records against adaptive questions, one line per route
     noise(density, ...)       the noise that is added, with the interval that holds most of it
     burndown(account)         what is left of a budget, charge by charge
+    recovery(shares, ...)     people reconstructed against noise/sqrt(n); the frontier is at 1
+    guesses(found)            one person's bit guessed from two counts, under its ceiling
+    linked(shares)            people found behind rows without names
+    hits(rates, claim=...)    members found against false alarms, under the ceiling 1 - f
+    tradeoff_band(band)       a measured trade-off with its confidence band, against the claimed one
 
 Each returns a matplotlib figure; ``save(figure, path)`` writes SVG or PNG. matplotlib is the extra ``plots`` and
 is imported only when a picture is drawn. Nothing here computes privacy: the numbers are read from the loss.
@@ -14,6 +19,7 @@ is imported only when a picture is drawn. Nothing here computes privacy: the num
 
 from __future__ import annotations
 
+from tallystick.plots.attacks import guesses, hits, linked, recovery, tradeoff_band
 from tallystick.plots.burndown import burndown
 from tallystick.plots.canvas import save
 from tallystick.plots.noise import noise
@@ -23,4 +29,19 @@ from tallystick.plots.samples import samples
 from tallystick.plots.steps import Curve, steps
 from tallystick.plots.tradeoff import tradeoff
 
-__all__ = ["Curve", "burndown", "noise", "positions", "profile", "samples", "save", "steps", "tradeoff"]
+__all__ = [
+    "Curve",
+    "burndown",
+    "guesses",
+    "hits",
+    "linked",
+    "noise",
+    "positions",
+    "profile",
+    "recovery",
+    "samples",
+    "save",
+    "steps",
+    "tradeoff",
+    "tradeoff_band",
+]

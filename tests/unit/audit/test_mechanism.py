@@ -204,3 +204,14 @@ def test_bad_input_is_named(changed: dict[str, Any], argument: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         mechanism(given.pop("f"), **given)
     assert refused.value.argument == argument
+
+
+def test_a_failure_that_depends_on_the_data_is_an_output() -> None:
+    def fails(data: list[int]) -> int:
+        if data == [2]:
+            raise KeyError("not in the list")
+        return 1
+
+    assert mechanism(fails, neighbours=([1], [2]), claim=ts.pure_dp(epsilon=1), draws=2000).falsified
+    with pytest.raises(KeyError):  # a function that never works is a mistake of the caller
+        mechanism(fails, neighbours=([2], [2]), claim=ts.pure_dp(epsilon=1), draws=60)

@@ -271,3 +271,20 @@ def test_extreme_outcomes_have_answers() -> None:
                 assert 0 <= evidence.p_value <= 1
                 assert math.isfinite(evidence.mu_at_least)
                 assert math.isfinite(evidence.epsilon_at_least(delta=1e-6))
+
+
+def test_a_claim_about_replacing_is_audited_by_replacing() -> None:
+    rng = np.random.default_rng(8)
+    scores, included = play(1.0, 100, rng)
+    assumed = one_run(scores, included, claim=ts.gdp(mu=1, adjacency="replace")).assumes
+    assert "chose between two canaries" in assumed[0]
+    assert not any("two canaries" in text for text in one_run(scores, included, claim=ts.gdp(mu=1)).assumes)
+
+
+def test_the_plan_of_the_default_is_the_plan_for_this_level_and_these_runs() -> None:
+    rng = np.random.default_rng(8)
+    games = [play(1.0, 2000, rng) for _ in range(2)]
+    found = one_run([g[0] for g in games], [g[1] for g in games], claim=ts.gdp(mu=1), significance=1e-12)
+    plan = plan_one_run(ts.gdp(mu=1), canaries=2000, significance=1e-12, runs=2)
+    assert found.guesses == plan.guesses
+    assert plan.guesses > plan_one_run(ts.gdp(mu=1), canaries=2000).guesses

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import importlib
 import io
 import json
 import shlex
@@ -19,12 +20,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallystick.cli.output import Json, console, print_json
-from tallystick.errors import InvalidInput, TallystickError
+from tallystick.errors import InvalidInput, TallystickError, Unavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from matplotlib.figure import Figure
     from rich.console import Console
 
 REGIONS = ("north", "east", "south", "west")
+STORIES = {
+    "learn": "learning_story",
+    "holdout": "holdout_story",
+    "reconstruct": "reconstruct_story",
+    "differencing": "differencing_story",
+    "linkage": "linkage_story",
+}
+"""A story is a file beside this one, with a function of its name."""
 OWN_FILES = ("demo-ledger.db", "demo-ledger.db-wal", "demo-ledger.db-shm", "demo-ledger.db.datasets.json")
 
 
@@ -40,7 +52,8 @@ class StoryStep:
 
 def demo(
     story: Annotated[
-        str | None, typer.Argument(help="learn: train a digit reader; holdout: fool one.", metavar="[learn|holdout]")
+        str | None,
+        typer.Argument(help="Another story: train, fool a holdout, attack.", metavar=f"[{'|'.join(STORIES)}]"),
     ] = None,
     out: Annotated[Path, typer.Option("--out", help="The folder for the demo's files.")] = Path("tallystick-demo"),
     accounting: Annotated[
@@ -49,17 +62,11 @@ def demo(
     as_json: Json = False,
 ) -> None:
     """Publish a table privately, be denied a second one, verify the record, get a privacy card. Offline, seconds."""
-    if story not in (None, "learn", "holdout"):
-        raise InvalidInput("story", story, "learn or holdout, or nothing for the story of a published table")
-    if story == "holdout":
-        from tallystick.cli.commands.holdout_story import holdout_story
-
-        holdout_story(as_json=as_json)
-        return
-    if story == "learn":
-        from tallystick.cli.commands.learning_story import learning_story
-
-        learning_story(out, as_json=as_json)
+    if story is not None:
+        if story not in STORIES:
+            raise InvalidInput("story", story, f"{', '.join(STORIES)}, or nothing for the story of a published table")
+        told = importlib.import_module(f"tallystick.cli.commands.{STORIES[story]}")
+        getattr(told, STORIES[story])(out, as_json=as_json)
         return
     if accounting:
         from tallystick.cli.commands.accounting_story import accounting_story
@@ -90,6 +97,21 @@ def demo(
     screen.print("\nTry next:")
     for command in following:
         screen.print(f"  {command}", soft_wrap=True, markup=False)
+
+
+def drawn_into(folder: Path, name: str, draw: Callable[[], Figure]) -> Path | None:
+    """A story's picture, in its folder; None without matplotlib, because the story needs no picture."""
+    from tallystick.plots import save
+
+    try:
+        figure = draw()
+    except Unavailable:
+        return None
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput("--out", str(folder), f"a folder that can be written ({error.strerror})") from error
+    return save(figure, folder / name)
 
 
 def _prepare(folder: Path) -> None:

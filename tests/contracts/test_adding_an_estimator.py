@@ -104,9 +104,7 @@ def share(
     with opened(ledger) as book:
         held, account, table = _table(dataset, book, None)
         fit = rows.ready(share.Share(table, column, epsilon), account, held.name)
-        model = rows.fit_rows(fit, why=why, key=fit.hash[:16])
-        model.card().save(card)
-    facts = {"dry_run": False, **model.facts()}
+        facts = rows.release(rows.RowsJob(fit, held.about, why, None, None, card))
     _deliver("fit.share", {}, facts, lambda model: [f"share {model['share']:.2f}"], as_json=as_json)
 
 '''

@@ -41,13 +41,11 @@ class Subject:
     @property
     def price(self) -> Amount:
         """What this table was charged; for a preview, what it would be."""
-        from tallystick.ledger.filters import Amount
+        from tallystick.ledger.pay import charged_delta
 
         if self.receipt is None:
-            delta = self.plan.delta if self.account.currency.kind == "approx" else None
-            return self.account.price(self.plan.privacy, delta=delta)
-        line = next(line for line in self.receipt.lines if line[0] == self.account.id)
-        return Amount(self.account.currency, line[3], line[4])
+            return self.account.price(self.plan.privacy, delta=charged_delta(self.account, self.plan.delta))
+        return self.account.paid(self.receipt)
 
     def loss_of(self, amount: Amount) -> PrivacyLoss:
         """The promise that goes with an amount of this account's currency."""

@@ -15,7 +15,7 @@ from tallystick.ledger.filters import Amount, Filter
 from tallystick.ledger.journal import AccountRow, ChargeRow, Line, admit
 from tallystick.ledger.milestones import SpendingStatement, so_far
 from tallystick.ledger.partition import Partition
-from tallystick.ledger.pay import CHARGE_LEASE, LEASE, Charge, Valued, pay
+from tallystick.ledger.pay import CHARGE_LEASE, LEASE, Charge, Receipt, Valued, pay
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -132,6 +132,10 @@ class Account:
         from tallystick.ledger.pricing import price
 
         return price(loss, self.currency, self.protects, delta=delta)
+
+    def paid(self, receipt: Receipt) -> Amount:
+        """What this account paid for a receipt."""
+        return next(Amount(self.currency, a0, a1) for who, _, _, a0, a1 in receipt.lines if who == self.id)
 
     def charge(
         self,

@@ -203,6 +203,10 @@ class Amount:
         """delta, exactly."""
         return Fraction(self.a1, UNITS_1)
 
+    def fits(self, left: Amount) -> bool:
+        """Whether it can be paid from what is left."""
+        return self.a0 <= left.a0 and self.a1 <= left.a1
+
     def __str__(self) -> str:
         return self.text()
 

@@ -125,6 +125,23 @@ def pay(
     raise KeyboardInterrupt(INTERRUPTED) if issubclass(problem, KeyboardInterrupt) else Unavailable(FAILED)
 
 
+def settle(charge: Charge, note: Any) -> Paid:
+    """Charge for what is drawn elsewhere and store a public note at once: it stays paid whatever happens then."""
+    stored = charge.stored()
+    if stored is not None:
+        return Paid(*stored, fresh=False)
+    try:
+        receipt = charge.begin().commit(note)
+    except AlreadyCommitted as earlier:  # by another worker, in between
+        return Paid(earlier.answer, earlier.receipt, fresh=False)
+    return Paid(charge.answer, receipt, fresh=True)
+
+
+def charged_delta(account: Account, delta: float | None) -> float | None:
+    """The delta at which a plan is charged: an account in (epsilon, delta) takes the plan's own, others need none."""
+    return delta if account.currency.kind == "approx" else None
+
+
 @contextlib.contextmanager
 def _renewed(charge: Charge, lease: float) -> Iterator[None]:
     """Renew the lease three times as often as it runs out, as long as the block and its process live."""

@@ -20,6 +20,7 @@ from tallystick.accounting import check
 from tallystick.accounting.losses import no_loss
 from tallystick.errors import BudgetExceeded, IdempotencyConflict, InvalidInput, Refused
 from tallystick.ledger.chain import NAME_LENGTH, WHY_LENGTH, checked
+from tallystick.ledger.pay import settle
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -120,18 +121,15 @@ class Run:
     def _pay(self, loss: PrivacyLoss, key: str, delta: float | None, request: str, *, once: bool = False) -> bool:
         """Charge and commit at once: it stays paid whatever happens. False if somebody has taken this key before."""
         charge = self.account.charge(loss, why=self.why, key=key, delta=delta, request=request)
-        stored = charge.stored()
-        if stored is None:
-            try:
-                charge.begin()
-            except IdempotencyConflict:
-                if not once:
-                    raise
-                return False  # another worker was quicker
-            self.receipts.append(charge.commit({"run": self.key, "request": request}))
-            return True
-        self.receipts.append(stored[1])
-        return not once
+        charge.stored()  # a key that was used for another request is refused here
+        try:
+            paid = settle(charge, {"run": self.key, "request": request})
+        except IdempotencyConflict:
+            if not once:
+                raise
+            return False  # another worker has begun it, and has no answer
+        self.receipts.append(paid.receipt)
+        return paid.fresh or not once
 
     def __enter__(self) -> Self:
         return self.start()

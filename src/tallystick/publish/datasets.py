@@ -19,7 +19,6 @@ from tallystick.errors import InvalidInput, LedgerIntegrity, Refused
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
     from tallystick.ledger import Account, Amount, Ledger
-    from tallystick.tables.sources import Source
     from tallystick.tables.table import Table
 
 FORMAT = "tallystick/dataset/1"
@@ -136,14 +135,16 @@ def _same_place(one: Table, two: Table) -> bool:
 
     if identity(one.source, one.name) == identity(two.source, two.name):
         return True
-    return one.name == two.name and _same_file(one.source, two.source)
+    files = {one.source.kind, two.source.kind} <= {"csv", "parquet", "duckdb"}
+    return one.name == two.name and files and same_file(one.source.place, two.source.place)
 
 
-def _same_file(one: Source, two: Source) -> bool:
+def same_file(one: Path | str, two: Path | str) -> bool:
+    """Whether two names lead to one file, through links of either kind; a URL leads to none."""
     try:
-        return "postgres" not in (one.kind, two.kind) and os.path.samefile(one.place, two.place)
-    except OSError:
-        return False
+        return os.path.samefile(one, two)
+    except OSError:  # one of them is not there
+        return os.path.realpath(one) == os.path.realpath(two)
 
 
 def register(

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from tallystick import strict_json
 from tallystick.errors import BudgetExceeded, InvalidInput, Refused
 from tallystick.ledger.chain import digest
+from tallystick.ledger.pay import Receipt, charged_delta
+from tallystick.publish.datasets import known, same_file
 
 if TYPE_CHECKING:
     from tallystick.ledger import Account, Amount
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from tallystick.publish.models import LinearModel
     from tallystick.tables.plan import Plan
     from tallystick.tables.release import Release
+    from tallystick.tables.table import Table
 
 SCHEMA, VERSION = "tallystick/publish-plan", 1
 LONGEST = 200_000_000  # characters; a plan may list a million public groups
@@ -47,8 +50,7 @@ class Job:
 
 def price_of(plan: Plan, account: Account) -> Amount:
     """What the account would charge."""
-    delta = plan.delta if account.currency.kind == "approx" else None
-    return account.price(plan.privacy, delta=delta)
+    return account.price(plan.privacy, delta=charged_delta(account, plan.delta))
 
 
 def plan_facts(plan: Plan, account: Account) -> dict[str, Any]:
@@ -61,7 +63,7 @@ def plan_facts(plan: Plan, account: Account) -> dict[str, Any]:
         "price_amount": price.to_dict(),
         "left": left.text(upward=False),
         "left_amount": left.to_dict(),
-        "fits": price.a0 <= left.a0 and price.a1 <= left.a1,
+        "fits": price.fits(left),
         "refused": _refusal(plan, price, account),
         "error": plan.error(),
         "confidence": 0.95,
@@ -128,7 +130,7 @@ def check_targets(out: Path | None, card: Path | None, *inputs: Path | str | Non
     """Files that cannot be written, and ``inputs`` that would be overwritten, are found before anything is charged."""
     read = [path for path in inputs if path is not None]
     for option, path in (("--out", out), ("--card", card), ("--card", card and card.with_suffix(".json"))):
-        if path is not None and any(_same_file(path, each) for each in read):
+        if path is not None and any(same_file(path, each) for each in read):
             raise InvalidInput(option, str(path), "another name: this file is read, and would be overwritten")
     for option, path, endings in (("--out", out, (".csv", ".json")), ("--card", card, (".html", ".htm", ".json"))):
         if path is None:
@@ -147,35 +149,38 @@ def check_targets(out: Path | None, card: Path | None, *inputs: Path | str | Non
         raise InvalidInput("--out", str(out), "another name than the card's files")
 
 
-def _same_file(one: Path | str, two: Path | str) -> bool:
-    """Whether two names lead to one file, through links of either kind; a URL leads to none."""
-    try:
-        return os.path.samefile(one, two)
-    except OSError:  # one of them is not there
-        return os.path.realpath(one) == os.path.realpath(two)
+def check_files(out: Path | None, card: Path | None, table: Table, account: Account) -> None:
+    """``check_targets`` for everything the release reads: its data, the ledger, and every registered file."""
+    registered = [str(each.table["source"]["place"]) for each in known(account.ledger).values()]
+    check_targets(out, card, table.source.place, account.ledger.store.url, *registered)
+
+
+def rehearse(account: Account, price: Amount, source: str) -> None:
+    """Raise the refusal or the denial that a charge of this price would meet; charges nothing."""
+    from tallystick.ledger.denial import denied
+
+    account.admit(price, source=source)
+    if not price.fits(account.remaining):
+        raise denied(account.ledger.account_row(account.name), price.a0, price.a1)
 
 
 def dry(job: Job) -> dict[str, Any]:
     """What would happen: the price, and a denial where there would be one. Opens no data, charges nothing."""
-    facts = plan_facts(job.plan, job.account)
-    price = price_of(job.plan, job.account)
-    job.account.admit(price, source=job.dataset.source)
-    if not facts["fits"]:
-        from tallystick.ledger.denial import denied
-        from tallystick.tables.denial import with_plans
+    from tallystick.tables.denial import with_plans
 
-        problem = denied(job.account.ledger.account_row(job.account.name), price.a0, price.a1)
-        raise with_plans(job.plan, problem) if isinstance(problem, BudgetExceeded) else problem
-    return {"dry_run": True, "key": job.name, "plan": facts}
+    check_files(job.out, job.card, job.plan.query.table, job.account)
+    try:
+        rehearse(job.account, price_of(job.plan, job.account), job.dataset.source)
+    except BudgetExceeded as problem:
+        raise with_plans(job.plan, problem) from None
+    return {"dry_run": True, "key": job.name, "plan": plan_facts(job.plan, job.account)}
 
 
 def release(job: Job, progress: Callable[[str], None] | None = None) -> dict[str, Any]:
     """Release the plan, write its files, and say what it did; ``progress`` is told each stage as it begins."""
     from tallystick.cards import card
-    from tallystick.publish.datasets import known
 
-    kept = [str(each.table["source"]["place"]) for each in known(job.account.ledger).values()]
-    check_targets(job.out, job.card, job.plan.query.table.source.place, job.account.ledger.store.url, *kept)
+    check_files(job.out, job.card, job.plan.query.table, job.account)
     made = job.plan.release(why=job.why, key=job.name, progress=progress, dataset=job.dataset.name)
     assert made.receipt is not None
     model = None if job.reader is None else job.reader(made)
@@ -190,16 +195,23 @@ def release(job: Job, progress: Callable[[str], None] | None = None) -> dict[str
         "dry_run": False,
         "key": job.name,
         "plan_hash": job.plan.hash,
-        "charge": made.receipt.charge,
-        "again": not made.fresh,
-        "price": str(price_of(job.plan, job.account)),
-        "left": job.account.remaining.text(upward=False),
-        "population": job.account.name,
-        "head": made.receipt.head,
+        **paid_facts(job.account, made.receipt, fresh=made.fresh),
         "columns": list(made.columns),
         "rows": _rows(made),
         "holds": made.holds,
         **written,
+    }
+
+
+def paid_facts(account: Account, receipt: Receipt, *, fresh: bool) -> dict[str, Any]:
+    """What was paid for a release, as plain data."""
+    return {
+        "charge": receipt.charge,
+        "again": not fresh,
+        "price": str(account.paid(receipt)),
+        "left": account.remaining.text(upward=False),
+        "population": account.name,
+        "head": receipt.head,
     }
 
 

@@ -16,6 +16,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -23,9 +24,9 @@ import numpy as np
 from tallystick.errors import InvalidInput
 from tallystick.learn.records import Given
 from tallystick.ledger.chain import digest
-from tallystick.ledger.filters import Amount
-from tallystick.ledger.pay import Paid, pay
+from tallystick.ledger.pay import Paid, charged_delta, pay
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
+from tallystick.publish import jobs
 from tallystick.publish.models import Regression, bounded
 from tallystick.tables import run
 from tallystick.tables.expressions import Expression, col, when
@@ -248,16 +249,9 @@ class FittedModel:
 
     def facts(self) -> dict[str, Any]:
         """The model and what was paid for it."""
-        account, receipt = self.fit.account, self.paid.receipt
-        price = next(Amount(account.currency, a0, a1) for who, _, _, a0, a1 in receipt.lines if who == account.id)
         return {
             "model": self.to_data(),
-            "charge": receipt.charge,
-            "again": not self.paid.fresh,
-            "price": str(price),
-            "left": account.remaining.text(upward=False),
-            "population": account.name,
-            "head": receipt.head,
+            **jobs.paid_facts(self.fit.account, self.paid.receipt, fresh=self.paid.fresh),
         }
 
     def to_json(self) -> str:
@@ -265,28 +259,50 @@ class FittedModel:
         return json.dumps(self.to_data(), indent=1, sort_keys=True)
 
 
-def dry(fit: RowsFit) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class RowsJob:
+    """A fit to make and where its files go: what ``jobs.Job`` is to a table."""
+
+    fit: RowsFit
+    about: Mapping[str, str]
+    why: str
+    key: str | None
+    out: Path | None
+    card: Path | None
+
+    @property
+    def name(self) -> str:
+        """The key: given, or that of the fit, so that fitting twice by mistake charges once."""
+        return self.key or f"fit-{self.fit.hash[:24]}"
+
+
+def dry(job: RowsJob) -> dict[str, Any]:
     """What would happen: the price, and a denial where there would be one. Opens no data, charges nothing."""
-    from tallystick.ledger.denial import denied
-
-    account = fit.account
-    price, left = account.price(fit.privacy, delta=_delta(fit.asked, account)), account.remaining
-    account.admit(price, source=fit.source)
-    if not (price.a0 <= left.a0 and price.a1 <= left.a1):
-        raise denied(account.ledger.account_row(account.name), price.a0, price.a1)
-    facts = {"price": str(price), "left": left.text(upward=False), "population": account.name}
-    return {"dry_run": True, "plan": facts}
+    fit, account = job.fit, job.fit.account
+    jobs.check_files(job.out, job.card, fit.asked.table, account)
+    price = account.price(fit.privacy, delta=charged_delta(account, fit.asked.delta))
+    jobs.rehearse(account, price, fit.source)
+    facts = {"price": str(price), "left": account.remaining.text(upward=False), "population": account.name}
+    return {"dry_run": True, "key": job.name, "plan": facts}
 
 
-def _delta(asked: RowModel, account: Account) -> float | None:
-    return asked.delta if account.currency.kind == "approx" else None
+def release(job: RowsJob, progress: Callable[[str], None] | None = None) -> dict[str, Any]:
+    """Fit the model, write its files, and say what it did."""
+    jobs.check_files(job.out, job.card, job.fit.asked.table, job.fit.account)
+    model = fit_rows(job.fit, why=job.why, key=job.name, progress=progress)
+    facts = {"dry_run": False, "key": job.name, **model.facts()}
+    if job.out is not None:
+        facts["out"] = str(jobs.write(job.out, model.to_json() + "\n"))
+    if job.card is not None:
+        facts["card"] = str(model.card(job.about).save(job.card)[0])
+    return facts
 
 
 def fit_rows(fit: RowsFit, *, why: str, key: str, progress: Callable[[str], None] | None = None) -> FittedModel:
     """Pay, read, fit, store; the same key gives the same model and charges nothing."""
     if progress is not None:
         progress("rows")
-    paid = pay(fit, fit.account, why=why, key=key, delta=_delta(fit.asked, fit.account))
+    paid = pay(fit, fit.account, why=why, key=key, delta=charged_delta(fit.account, fit.asked.delta))
     model = fit.asked.model()
     model.n_features_in_ = len(fit.plan.query.measures) - 1  # the last is the target
     model._keep(paid.answer)

@@ -77,10 +77,9 @@ def release(
     plan: Plan, account: Account, *, why: str, key: str | None, progress: Progress, dataset: str | None
 ) -> Release:
     """Pay for a plan and run it; see ``Plan.release``."""
-    from tallystick.ledger.pay import pay
+    from tallystick.ledger.pay import charged_delta, pay
     from tallystick.tables.denial import with_plans
 
-    delta = plan.delta if account.currency.kind == "approx" else None
     run = PlanRun(plan, account, progress, dataset)
     as_registered(plan, account.ledger.fixed_for(run.source))
     names = account.ledger.names_of(run.source)
@@ -88,7 +87,7 @@ def release(
         raise Refused(f"these data are registered as {', '.join(names)}, so they cannot answer for {dataset!r}")
     same_identifiers(plan, [account.ledger.datasets()[name].note for name in names])
     try:
-        paid = pay(run, account, why=why, key=key, delta=delta)
+        paid = pay(run, account, why=why, key=key, delta=charged_delta(account, plan.delta))
     except BudgetExceeded as problem:
         raise with_plans(plan, problem) from None
     return Release(plan, paid.answer, paid.receipt, fresh=paid.fresh)

@@ -232,6 +232,22 @@ def test_fit_logistic_is_charged_once_and_finds_the_slope(run, ill):
     assert denied.code == 3
 
 
+@pytest.mark.parametrize("words", [["--out", "book.json"], ["--card", "book.html"], ["--out", "extra.json"]])
+def test_fit_logistic_overwrites_neither_the_ledger_nor_a_registered_file(run, ill, words):
+    (ill / "extra.csv").write_text("who\n7\n")
+    assert run(*ADD_ILL, "--ledger", "book.json").code == 0
+    extra = "dataset add extra.csv --population people --unit who --ledger book.json".split()
+    assert run(*extra).code == 0
+    (ill / "extra.json").symlink_to(ill / "extra.csv")  # the registered file under a second name
+    before = (ill / "book.json").read_bytes(), (ill / "extra.csv").read_bytes()
+    for further in (["--dry-run"], []):
+        refused = run(*LOGISTIC, *words, *further, "--ledger", "book.json")
+        assert refused.code == 2, refused.errors
+        assert "would be overwritten" in refused.errors
+    assert ((ill / "book.json").read_bytes(), (ill / "extra.csv").read_bytes()) == before
+    assert run("charge", "list", "--ledger", "book.json", "--json").document["found"]["charges"] == []
+
+
 def test_the_rows_of_a_person_are_capped_in_an_order_of_their_own():
     asked = classification({"who": [1, 2, 1, 1], "age": [110.0, 55.0, 0.0, 55.0], "ill": ["no", "yes", "no", "other"]})
     with_others = rows.RowsFit(asked, asked.plan(), None, None, None, "").data()

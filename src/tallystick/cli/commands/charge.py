@@ -9,6 +9,7 @@ import typer
 from tallystick.cli.output import Answer, Expression, Json, Place, Why, deliver
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
+from tallystick.ledger.pay import settle
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -63,19 +64,18 @@ def add(
             raise InvalidInput("--account", account, f"one of {', '.join(each.name for each in known) or 'none yet'}")
         payer = known[0]
         charge = payer.charge(loss, why=why, key=key, delta=delta, request="made elsewhere")
-        stored = charge.stored()
-        receipt = charge.begin().commit(str(loss)) if stored is None else stored[1]
+        paid = settle(charge, str(loss))
+        amount, number = payer.paid(paid.receipt), paid.receipt.charge
         facts = {
             "account": payer.name,
-            "charge": receipt.charge,
-            "amount": charge.amounts[payer.name].to_dict(),
-            "fresh": stored is None,
+            "charge": number,
+            "amount": amount.to_dict(),
+            "fresh": paid.fresh,
             "left": payer.remaining.to_dict(),
         }
 
         def say(out: Console) -> None:
-            paid = charge.amounts[payer.name]
-            done = f"charge {receipt.charge}: {paid}" if stored is None else f"paid before, as charge {receipt.charge}"
+            done = f"charge {number}: {amount}" if paid.fresh else f"paid before, as charge {number}"
             out.print(f"{done}; {payer.name} has {payer.remaining} left", soft_wrap=True, markup=False)
 
         asked = {"ledger": place_of(ledger), "expression": expression, "why": why, "key": key, "delta": delta}

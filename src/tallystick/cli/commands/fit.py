@@ -101,16 +101,8 @@ def logistic(
             bounds=ask.intervals("--bounds", bounds), solver=solver,
         )  # fmt: skip
         fit = rows.ready(classification, account, registered.name)
-        name = key or f"fit-{fit.hash[:24]}"
-        if dry_run:
-            facts = {**rows.dry(fit), "key": name}
-        else:
-            model = interruptible(lambda: rows.fit_rows(fit, why=why, key=name, progress=tell))
-            facts = {"dry_run": False, "key": name, **model.facts()}
-            if out is not None:
-                facts["out"] = str(jobs.write(out, model.to_json() + "\n"))
-            if card is not None:
-                facts["card"] = str(model.card(registered.about).save(card)[0])
+        job = rows.RowsJob(fit, registered.about, why, key, out, card)
+        facts = interruptible(lambda: rows.dry(job) if dry_run else rows.release(job, tell))
     question = {"dataset": dataset, "target": target, "features": names, "labels": typed, "epsilon": epsilon}
     about = {"ledger": place_of(ledger), **question, "delta": delta, "why": why, "dry_run": dry_run}
     _deliver("fit.logistic", about, facts, _scores, as_json=as_json)

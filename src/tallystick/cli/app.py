@@ -77,7 +77,7 @@ def root(
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; every way out of it is an exit code of product.md's table."""
+    """Run one command; every way out of it is an exit code of ``errors.py`` or ``failure.py``."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     as_json = "--json" in given
     try:

@@ -7,7 +7,7 @@ With M_i(z) = E[e^{zX_i}] over the finite part and S(z) = sum of n_i log M_i(z),
 The trapezoid rule with step dt is *exact* up to aliases that are all >= 0 (Poisson summation), so it errs upward.
 What is left is bounded term by term and added on the safe side (docs/theory/certification.md names them):
 
-    truncation   the dropped nodes, by ``decay.py``'s bound on |M_i| that holds for every larger t
+    truncation   the dropped nodes, by ``Decay``'s bound on |M_i| that holds for every larger t
     quadrature   of M_i, by analyticity in a strip (lines) or by the panel rule's stated error
     rounding     a stated multiple of machine epsilon per node, raised to the power n_i like the node itself
     aliases      below and above, subtracted from the lower bound only

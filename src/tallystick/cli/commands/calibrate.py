@@ -7,8 +7,6 @@ training run (examples, batch, epochs) and says what other accountants would hav
 from __future__ import annotations
 
 import json
-import math
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -41,7 +39,7 @@ def calibrate(
     delta: Annotated[float, typer.Option("--delta", help="... at this delta.")],
     examples: Annotated[int | None, typer.Option("--examples", help="dpsgd: how many examples there are.")] = None,
     batch: Annotated[int | None, typer.Option("--batch", help="dpsgd: the expected batch size.")] = None,
-    epochs: Annotated[float | None, typer.Option("--epochs", help="dpsgd: how often the data is gone through.")] = None,
+    epochs: Annotated[float | None, typer.Option("--epochs", help="dpsgd: number of passes over the data.")] = None,
     save: Annotated[Path | None, typer.Option("--save", help="dpsgd: write the plan to this JSON file.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -51,10 +49,7 @@ def calibrate(
         missing = [name for name, value in training.items() if value is None]
         if missing:
             raise InvalidInput("calibrate dpsgd", f"no {', '.join(missing)}", "--examples, --batch and --epochs")
-        assert examples is not None
-        assert batch is not None
-        assert epochs is not None
-        _dpsgd(Training.of(examples, batch, epochs), epsilon, delta, save, as_json=as_json)
+        _dpsgd({"examples": examples, "batch": batch, "epochs": epochs}, epsilon, delta, save, as_json=as_json)
         return
     surplus = [name for name, value in {**training, "--save": save}.items() if value is not None]
     if surplus:
@@ -84,65 +79,23 @@ def _general(text: str, epsilon: float, delta: float, *, as_json: bool) -> None:
     deliver(Answer("calibrate", asked, facts, say), as_json=as_json)
 
 
-@dataclass(frozen=True, slots=True)
-class Training:
-    """A DP-SGD run in the words of the person who starts it."""
-
-    examples: int
-    batch: int
-    epochs: float
-    rate: float
-    steps: int
-
-    @classmethod
-    def of(cls, examples: int, batch: int, epochs: float) -> Training:
-        """Derive rate and steps; a fractional number of steps is rounded up."""
-        if examples < 1:
-            raise InvalidInput("--examples", examples, "a whole number of at least 1")
-        if not 1 <= batch <= examples:
-            raise InvalidInput("--batch", batch, f"a whole number from 1 to the {examples:,} examples")
-        if not (math.isfinite(epochs) and epochs > 0):
-            raise InvalidInput("--epochs", epochs, "a finite number > 0")
-        steps = math.ceil(epochs * examples / batch)
-        if steps > 10**9:
-            raise InvalidInput("--epochs", epochs, f"at most 10^9 steps in all (this is {steps:,})")
-        return cls(examples, batch, epochs, batch / examples, steps)
-
-    def loss(self, sigma: float) -> PrivacyLoss:
-        """Poisson-sampled Gaussian steps; sigma is the noise multiplier."""
-        import tallystick as ts
-
-        return self.steps * ts.gaussian(sigma=sigma).sampled(rate=self.rate)
-
-    @property
-    def expression(self) -> str:
-        """The same loss in the notation of the command line."""
-        return f"{self.steps} * gaussian(sigma={UNKNOWN}).sampled(rate={self.batch}/{self.examples})"
-
-
-def _dpsgd(training: Training, epsilon: float, delta: float, save: Path | None, *, as_json: bool) -> None:
+def _dpsgd(run: dict[str, Any], epsilon: float, delta: float, save: Path | None, *, as_json: bool) -> None:
     import tallystick as ts
+    from tallystick.learn.training import sgd_plan
 
-    goal = ts.approx_dp(epsilon=epsilon, delta=delta)
     with working("calibrating"):
-        sigma = float(ts.calibrate(training.loss, goal))
-        loss = training.loss(sigma)
+        plan = sgd_plan(epsilon=epsilon, delta=delta, **run)
+        loss = plan.privacy
         bounds = loss.epsilon_bounds(delta=delta)
     with working("asking the other accountants"):
         others = ts.compare(loss, delta=delta)
         powers = {alpha: float(loss.power(alpha=alpha)) for alpha in (0.01, 0.001)}
-    asked = {
-        "epsilon": epsilon,
-        "delta": delta,
-        "examples": training.examples,
-        "batch": training.batch,
-        "epochs": training.epochs,
-    }
+    asked = {"epsilon": epsilon, "delta": delta, **run}
     facts: dict[str, Any] = {
-        "noise_multiplier": sigma,
-        "rate": training.rate,
-        "steps": training.steps,
-        "expression": training.expression.replace(UNKNOWN, repr(sigma)),
+        "noise_multiplier": plan.noise_multiplier,
+        "rate": plan.rate,
+        "steps": plan.steps,
+        "expression": str(loss),
         "epsilon": bounds.upper,
         "lower": bounds.lower,
         "upper": bounds.upper,

@@ -26,7 +26,7 @@ def plan(
     delta: Annotated[float, typer.Option("--delta", help="... at this delta.")],
     examples: Annotated[int, typer.Option("--examples", help="How many examples there are; declared, and public.")],
     batch: Annotated[float, typer.Option("--batch", help="The expected batch size.")],
-    epochs: Annotated[float, typer.Option("--epochs", help="How often the data is gone through.")],
+    epochs: Annotated[float, typer.Option("--epochs", help="Number of passes over the data.")],
     picture: Annotated[Path | None, typer.Option("--picture", help="Draw what an attacker can reach (.svg)")] = None,
     as_json: Json = False,
 ) -> None:

@@ -7,7 +7,7 @@
     │   └── UnitMismatch                     losses about different units were mixed
     ├── Contradiction               exit 1   two certified bounds exclude each other: a defect of tallystick
     ├── BudgetExceeded              exit 3   the account cannot pay
-    ├── Refused                     exit 4   it cannot be proved private
+    ├── Refused                     exit 4   it could break a promise
     │   ├── NotCertified                     an answer whose population error would be above what was asked for
     │   └── Quarantined                      a plan failed on this data; its owner has to look
     ├── ClaimFalsified              exit 5   an audit found evidence against a claim
@@ -105,7 +105,7 @@ class BudgetExceeded(TallystickError):
 
 
 class Refused(TallystickError):
-    """What was asked cannot be proved private, so it is not done."""
+    """What was asked could break a promise (not shown to be private, or the data are closed), so it is not done."""
 
     exit_code = 4
 

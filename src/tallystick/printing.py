@@ -15,7 +15,7 @@ Number = int | float | Fraction | str
 
 
 def up(value: Number, digits: int = 6) -> str:
-    """``value`` to so many significant digits, never below it.
+    """``value`` to this many significant digits, never below it.
 
     >>> up(6.18771239), up(0.25), up(Fraction(1, 3), 3), up(float("inf"))
     ('6.18772', '0.25', '0.334', 'infinite')
@@ -24,7 +24,7 @@ def up(value: Number, digits: int = 6) -> str:
 
 
 def down(value: Number, digits: int = 6) -> str:
-    """``value`` to so many significant digits, never above it.
+    """``value`` to this many significant digits, never above it.
 
     >>> down(6.18771239), down(Fraction(2, 3), 3)
     ('6.18771', '0.666')
@@ -33,7 +33,7 @@ def down(value: Number, digits: int = 6) -> str:
 
 
 def nearest(value: Number, digits: int = 3) -> str:
-    """``value`` to so many significant digits, for numbers that are not bounds.
+    """``value`` to this many significant digits, for numbers that are not bounds.
 
     >>> nearest(0.0123456), nearest(1e-5)
     ('0.0123', '1e-05')
@@ -122,7 +122,7 @@ def _rounded(value: Number, digits: int, rounding: str) -> str:
     exact = Fraction(value)
     rounded = context.divide(Decimal(exact.numerator), Decimal(exact.denominator))
     text = f"{float(rounded):.{digits}g}"
-    # A decimal of so many digits comes back from a double unless it underflows; then its own text is right.
+    # A decimal of this many digits comes back from a double unless it underflows; then its own text is right.
     return text if Decimal(text) == rounded else str(rounded.normalize())
 
 

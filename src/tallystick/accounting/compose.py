@@ -56,7 +56,7 @@ class Direct:
 
     @staticmethod
     def alone(law: Law, below: Law | None = None) -> Direct:
-        """One release, read by quadrature (relative error 1e-13, kept tenfold); ``below`` if only bracketed."""
+        """One release, by quadrature (relative error 1e-13; ten times that is allowed for); ``below`` if bracketed."""
         relative = max(law.value_ulps, 0.0 if below is None else below.value_ulps) * UNIT
         return Direct(law, 1e-12, relative * max(abs(law.lowest), abs(law.highest)), below, relative=relative)
 

@@ -179,7 +179,7 @@ class OneDirection:
         # Beside mass at infinity every finite loss may be negative; epsilon never is.
         return max(0.0, double_above(total))
 
-    def after(self, delta: float) -> float:
+    def largest_loss_at(self, delta: float) -> float:
         """The largest loss, where delta is certainly not below the mass at infinity as the leaves know it exactly."""
         ends = ends_of(self.terms, self.direction)
         if not covers(delta, [(end.mass, count) for end, count in ends]):
@@ -264,15 +264,15 @@ class OneDirection:
         return routes_of(self)
 
     @cached_property
-    def last(self) -> list[str]:
+    def last_routes(self) -> list[str]:
         """What the latest read-out was made of, in words."""
         return []
 
     def explain(self) -> str:
         """The routes of the latest read-out, or of epsilon at delta 1e-6 where nothing was read yet."""
-        if not self.last:
+        if not self.last_routes:
             self.epsilon_bounds(max(1e-6, min(2.0 * self.infinity, 0.5)))
-        return "; then ".join(self.last)
+        return "; then ".join(self.last_routes)
 
     def delta_bounds(
         self, epsilon: float, *, nearby: bool = False, idle: Counter[str] | None = None, width: float | None = None
@@ -332,7 +332,7 @@ class OneDirection:
             best = met
             if route.decisive or self.enough(best, width) or (rough and route.engine):
                 break
-        self.last[:] = used
+        self.last_routes[:] = used
         return best
 
     def enough(self, bounds: Bounds, width: float) -> bool:
@@ -341,7 +341,7 @@ class OneDirection:
         return narrow or bounds.upper < ENDS
 
     def _end(self, bounds: Bounds, words: str = AT_THE_END) -> Bounds:
-        self.last[:] = [words]
+        self.last_routes[:] = [words]
         return bounds
 
     @property
@@ -351,7 +351,7 @@ class OneDirection:
 
     def _edge(self, delta: float) -> Bounds:
         """epsilon at delta 0, or at one that is not above the mass at infinity as far as doubles can tell."""
-        exact = self.after(delta) if delta > 0.0 else math.inf
+        exact = self.largest_loss_at(delta) if delta > 0.0 else math.inf
         if delta < self.infinity * (1.0 - EDGE) and math.isinf(exact):
             # Masses as small as dust are raised above it, which says nothing from below.
             known = self.exact and (delta == 0.0 or any(mass > 2.0 * DUST for mass, _ in self.lost))
@@ -400,7 +400,7 @@ class OneDirection:
         if plain and self.infinity * (1.0 + EDGE) < delta < 1.0:
             epsilon = self.saddle.epsilon_upper(delta)
             if epsilon is not None:
-                self.last[:] = [Contour.words]
+                self.last_routes[:] = [Contour.words]
                 return min(epsilon, self.highest)
         return self.epsilon_bounds(delta).upper
 

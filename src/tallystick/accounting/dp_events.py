@@ -314,7 +314,7 @@ def _listed(name: str, value: Any) -> Sequence[Any]:
 
 
 def _halting(shape: float, mean: float) -> float:
-    """The gamma of so many runs in the mean, not above it: smaller ones mean more runs."""
+    """The largest gamma that is certain to mean at least this many runs on average: a smaller gamma means more."""
     low, high = math.log(SMALLEST_GAMMA), 0.0
     if not 1.0 <= mean <= mean_runs(shape, SMALLEST_GAMMA):
         raise InvalidInput("mean", mean, f"between 1 and {mean_runs(shape, SMALLEST_GAMMA):g} runs for this shape")

@@ -1,6 +1,6 @@
 """A loss as an event of dp_accounting, where its language has the words.
 
-What is rounded loses privacy, never wins it, and an accountant that follows the event's documentation finds at least
+Rounding only ever overstates the loss, and an accountant that follows the event's documentation finds at least
 this loss. Under replace the package's accountants disagree whether the noise of a plain Gaussian or Laplace event is
 counted against the norm of one record or against what a changed record moves (twice that); it is written so that both
 are right, and the first of them finds more than there is.

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tallystick.accounting.polygon import LowerTradeoff
-from tallystick.numerics.law import Array, Law, told_from_dust
+from tallystick.numerics.law import Array, Law, above_dust
 from tallystick.rounding import double_above
 
 MOST = 1e300
@@ -55,9 +55,7 @@ def _law(losses: Array, logs: Array, infinity: float, zero: float) -> Law:
     order = np.argsort(losses, kind="stable")
     distinct = np.unique(losses)
     lattice = float(distinct[1] - distinct[0]) if distinct.size == 2 else None
-    return Law(
-        losses[order], logs[order], infinity=told_from_dust(infinity), zero=told_from_dust(zero), lattice=lattice
-    )
+    return Law(losses[order], logs[order], infinity=above_dust(infinity), zero=above_dust(zero), lattice=lattice)
 
 
 class _Line(NamedTuple):

@@ -82,13 +82,13 @@ class Leaf(ABC):
 
     # ---- who is protected ----
 
-    def stands_under(self, adjacency: Adjacency) -> bool:
+    def covers_adjacency(self, adjacency: Adjacency) -> bool:
         """Whether its pair is about these neighbours."""
         return adjacency in self.relations
 
     @property
     def symmetric(self) -> bool:
-        """True if both directions have the same pair, so that one needs to be read only."""
+        """True if both directions have the same pair, so that only one needs to be read."""
         return True
 
     # ---- closed forms ----
@@ -213,7 +213,7 @@ class Leaf(ABC):
         return written_call(self, protects, *(f"{f.name}={shown(getattr(self, f.name))}" for f in fields(self)))  # type: ignore[arg-type]
 
     def __str__(self) -> str:
-        return self.text(Protects(next(relation for relation in self.relations if self.stands_under(relation))))
+        return self.text(Protects(next(relation for relation in self.relations if self.covers_adjacency(relation))))
 
     # ---- JSON ----
 
@@ -318,7 +318,7 @@ def check_inside(leaf: Any, adjacency: Adjacency) -> None:
 
 def check_relation(leaf: Leaf, adjacency: Adjacency) -> None:
     """Refuse a leaf whose pair is about other neighbours."""
-    if not leaf.stands_under(adjacency):
+    if not leaf.covers_adjacency(adjacency):
         raise InvalidInput("adjacency", adjacency.value, f"the neighbours that {leaf} is about")
 
 

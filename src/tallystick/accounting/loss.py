@@ -190,7 +190,7 @@ class PrivacyLoss:
         """
         way = _way(direction)
         return self._each(
-            "delta", delta, self._reader.epsilon_upper if way is None else self._reader.one(way).epsilon_upper
+            "delta", delta, self._reader.epsilon_upper if way is None else self._reader.in_direction(way).epsilon_upper
         )
 
     def delta(self, *, epsilon: Any, direction: Direction | str | None = None) -> Any:

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from tallystick.numerics.law import DUST, VALUE_ULPS, Array, Law, Segment, told_from_dust
+from tallystick.numerics.law import DUST, VALUE_ULPS, Array, Law, Segment, above_dust
 
 NEAR = 300.0
 """Losses up to this are mixed by log1p and expm1: in logs log(rate) would lose the digits of a small result."""
@@ -146,7 +146,7 @@ def mixed(law: Law, rate: float) -> Law:
         atoms=losses,
         log_masses=masses,
         segments=tuple(_mixed_segment(part, rate) for s in law.segments for part in _ends(s)),
-        infinity=(told_from_dust(mass) if law.infinity > DUST else mass) + dust,
+        infinity=(above_dust(mass) if law.infinity > DUST else mass) + dust,
         zero=dust,
         lattice=lattice,
         log_others=others,
@@ -244,7 +244,7 @@ def told(parts: Sequence[tuple[Law, float]]) -> Law:
 
     def mean(given: Sequence[float]) -> float:
         some = math.fsum(math.exp(log) * mass for mass, (_, log) in zip(given, parts, strict=True)) * (1.0 + 1e-15)
-        return min(1.0, told_from_dust(some) if max(given) > DUST else some)
+        return min(1.0, above_dust(some) if max(given) > DUST else some)
 
     return Law(
         atoms[order],

@@ -44,7 +44,7 @@ Below = Callable[[Point, Point, Point], bool]
 
 
 def _below(first: Point, middle: Point, last: Point) -> bool:
-    """Is the middle point below the chord of the other two? What is kept in doubt does no harm."""
+    """Is the middle point below the chord of the other two? In doubt the point is kept, which is harmless."""
     run, rise = last[0] - first[0], last[1] - first[1]
     return (middle[1] - first[1]) * run < rise * (middle[0] - first[0])
 

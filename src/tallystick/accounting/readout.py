@@ -63,7 +63,7 @@ class Reader:
             return Bounds(self._single_delta(epsilon).lower, 1.0).meet(Bounds(0.0, self._grouped_delta(epsilon)))
         return self._single_delta(epsilon)
 
-    def one(self, direction: Direction) -> OneDirection:
+    def in_direction(self, direction: Direction) -> OneDirection:
         """The composition in one direction, where there are two."""
         if self.loss.group > 1 or self.loss.adjacency is not Adjacency.ADD_REMOVE:
             raise InvalidInput(
@@ -74,8 +74,14 @@ class Reader:
     def delta_at(self, epsilon: float, direction: Direction | None) -> Bounds:
         """delta at any real epsilon: below zero H_a(P, Q) = 1 - a + a H_{1/a}(Q, P), a = e^epsilon."""
         if epsilon >= 0.0:
-            return self.delta_bounds(epsilon) if direction is None else self.one(direction).delta_bounds(epsilon)
-        mirror = self.delta_bounds(-epsilon) if direction is None else self.one(direction.other).delta_bounds(-epsilon)
+            return (
+                self.delta_bounds(epsilon) if direction is None else self.in_direction(direction).delta_bounds(epsilon)
+            )
+        mirror = (
+            self.delta_bounds(-epsilon)
+            if direction is None
+            else self.in_direction(direction.other).delta_bounds(-epsilon)
+        )
         a, rest = math.exp(epsilon), -math.expm1(epsilon)
         below, above = rest + a * mirror.lower, rest + a * mirror.upper
         return Bounds(max(0.0, below * (1.0 - 8.0 * UNIT)), min(1.0, above * (1.0 + 8.0 * UNIT)))

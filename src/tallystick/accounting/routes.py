@@ -47,7 +47,7 @@ class Route:
         return True
 
 
-class Nothing(Route):
+class NoRelease(Route):
     """No release."""
 
     words = "there is nothing to compute: no loss"
@@ -76,7 +76,7 @@ class Gaussian(Route):
 
 
 @dataclass(frozen=True, slots=True)
-class Alone(Route):
+class SingleRelease(Route):
     """One release, by its own law."""
 
     law: Direct
@@ -90,7 +90,7 @@ class Alone(Route):
         return self.law.epsilon_bounds(delta)
 
 
-class Enumerated(Alone):
+class Enumerated(SingleRelease):
     """Few joint outcomes."""
 
     words = "exact: every joint outcome is listed"
@@ -290,11 +290,11 @@ class Unsampled(Route):
 def routes_of(whole: OneDirection) -> tuple[Route, ...]:
     """The routes that apply to a composition, cheapest first."""
     if not whole.terms:
-        return (Nothing(whole),)
+        return (NoRelease(whole),)
     if whole.gaussian:
         return (Gaussian(whole),)
     if whole.single is not None:
-        return (LargestLoss(whole), Alone(whole, whole.single))
+        return (LargestLoss(whole), SingleRelease(whole, whole.single))
     if whole.listed is not None:
         return (LargestLoss(whole), Enumerated(whole, whole.listed))
     rough: list[Route] = [LargestLoss(whole), TotalVariation(whole)] if whole.composed else []

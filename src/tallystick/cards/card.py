@@ -261,7 +261,7 @@ def _grid() -> list[str]:
 
 
 def icons_svg(marked: int, *, label: str) -> str:
-    """A hundred people in ten rows, so many of them marked, by colour and by filling.
+    """A hundred people in ten rows, this many of them marked, by colour and by filling.
 
     >>> icons_svg(27, label="27 of 100").count('class="on"')
     27

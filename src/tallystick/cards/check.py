@@ -163,7 +163,7 @@ def _made_again(facts: Mapping[str, Any], account: Account, receipt: Receipt, pu
 
 
 def _same(fresh: Any, stated: Any) -> bool:
-    """Equal, up to what two machines' arithmetic may differ by: relative, because a delta of 1e-6 is no 1e-30."""
+    """Equal, up to what two machines' arithmetic may differ by: relative, because a delta may be tiny."""
     if isinstance(fresh, dict) and isinstance(stated, dict):
         return fresh.keys() == stated.keys() and all(_same(fresh[name], stated[name]) for name in fresh)
     if isinstance(fresh, list) and isinstance(stated, list):

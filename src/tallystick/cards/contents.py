@@ -284,14 +284,14 @@ def _about_groups(keys: Mapping[str, Any]) -> str:
     if keys["kind"] == "private":
         return (
             f"Which groups are large. A group appears when its noisy number of units reaches {keys['threshold']}; a "
-            f"group of one unit alone appears with probability at most {up(keys['reached'], 2)} "
+            f"group of a single unit appears with probability at most {up(keys['reached'], 2)} "
             f"(allowed: {given(keys['delta'])})."
         )
     if keys["kind"] == "model":
-        return "Which rows were used at all: the model is one, and what it was fitted to is told by its purpose."
+        return "Which rows the model was fitted to: the purpose says so."
     if keys["kind"] == "total":
-        return "Which rows were counted at all: the table is one total, and its filter is public."
+        return "Which rows were counted: the table is one total, and its filter is public."
     return (
-        f"The list of groups. Its {keys['count']:,} keys were public before; every one appears, also those without any "
+        f"The list of groups. Its {keys['count']:,} keys were public before; every one appears, even those without any "
         "data."
     )

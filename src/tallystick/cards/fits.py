@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 FORMAT = "tallystick/fit/1"
 PUBLIC = f"a fit of an estimator that is public in ts.learn ({FORMAT})"
 RULES = (
-    "a row with an entry that is no finite number is left out",
+    "a row with an entry that is not a finite number is left out",
     "a row longer than the declared norm is scaled down to it, or counts less",
-    "a label that is not declared, or a target that is no number, leaves its row out",
+    "a label that is not declared, or a target that is not a number, leaves its row out",
     "a target beyond its bounds is clamped to them",
     "rows of one unit beyond the declared number are left out",
     "nothing is learned from the data but the coefficients: norm, bounds and labels are declared",

@@ -18,7 +18,7 @@ _HEADLINES = {
     1: "Failed",
     2: "Not allowed",
     3: "Denied: budget",
-    4: "Refused: cannot be shown to be private",
+    4: "Refused: it could break a promise",
     5: "Falsified: evidence against the claim",
     6: "Ledger integrity",
     7: "Not authorised",

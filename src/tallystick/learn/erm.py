@@ -39,7 +39,7 @@ ROW_BITS = 20
 LATTICE_BITS = 30
 """Coefficients are released on a lattice of about 2^30 points per unit of their bound."""
 
-_CHUNK = 1 << 20  # products of two rounded entries are below 2^40, and so many of them fit into 63 bits
+_CHUNK = 1 << 20  # products of two rounded entries are below 2^40, and this many of them fit into 63 bits
 
 
 class SlowNoise(UserWarning):

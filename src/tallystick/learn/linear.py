@@ -59,7 +59,7 @@ METHODS = ("adassp", "gram", "laplace")
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The bounds in which rows and targets are measured, for so many columns (``width``, the constant one included)."""
+    """The bounds in which rows and targets are measured, for ``width`` columns, the constant one included."""
 
     width: int
     constant: float

@@ -5,7 +5,7 @@ counted and never raises:
 
     a row with an entry that is missing or no finite number   is left out
     a row longer than the declared norm                       is scaled down to it (the constant column included)
-    a label that is not declared, a target that is no number  leaves its row out; a target beyond its bounds is clamped
+    an undeclared label, a target that is not a number        leaves its row out; a target beyond its bounds is clamped
     rows of one unit beyond the declared number               are left out, the first ones in the given order stay
 
 Each rule looks at one row, or at the rows of one unit, so neighbouring data stay neighbours.
@@ -99,7 +99,7 @@ def _array(name: str, value: Any, allowed: str) -> NDArray[Any]:
 
 
 def _listed(name: str, rows: Any, allowed: str) -> NDArray[Any]:
-    """Rows of a list: None, in a row or for all of it, and whatever else is no number is NaN, whoever's row it is in.
+    """Rows of a list: None, in a row or for all of it, and whatever else is not a number is NaN, in whoever's row.
 
     NumPy would choose one type for all entries by looking at everybody. Where it finds numbers only it reads each of
     them as here, and faster.

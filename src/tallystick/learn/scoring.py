@@ -111,7 +111,7 @@ class Fitted:
         known = ~np.isnan(targets)
         middle, reach = low / 2.0 + high / 2.0, (high - low) / 2.0 * (1.0 + 2.0**-40)
         there = (targets[known] - middle) / reach
-        with np.errstate(all="ignore"):  # a row may be as long as doubles are; what is no number is as wrong as can be
+        with np.errstate(all="ignore"):  # a row may be as long as doubles are; NaN is as wrong as can be
             off = there - (self.model.predict(usable.rows[known]) - middle) / reach
         off = np.where(np.isnan(off), 1.0, np.clip(off, -1.0, 1.0))
         columns = (np.ones(len(there)), there, there * there, off * off)

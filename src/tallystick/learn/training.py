@@ -6,7 +6,7 @@
 Who is in a batch is part of the price:
 
     poisson    every example with the same probability, independently                        add/remove neighbours
-    fixed      exactly so many of a public number of examples, drawn afresh for every step   replace-one neighbours
+    fixed      exactly this many of a public number of examples, drawn afresh for every step replace-one neighbours
     cyclic     the examples whose turn it is, each once per pass, in an order fixed by ids   add/remove neighbours
 
 A loader that shuffles and deals batches is none of them.
@@ -88,7 +88,7 @@ class SgdPlan:
         return step if self.rate == 1.0 or self.batches == "cyclic" else step.sampled(rate=self.rate)
 
     def of_steps(self, steps: int) -> PrivacyLoss:
-        """What so many of the steps lose, for charging in blocks, each before it runs."""
+        """What this many of the steps lose, for charging in blocks, each before it runs."""
         return -(-steps // self.turn) * self.step_loss
 
     def error(self) -> float:

@@ -63,7 +63,7 @@ class Runs:
         return mean_runs(self.eta, self.gamma)
 
     def price(self, run: PrivacyLoss) -> PrivacyLoss:
-        """The loss of the best of so many runs."""
+        """The loss of the best of this many runs."""
         return losses.selected(run, eta=self.eta, gamma=self.gamma, poisson=self.mean_count)
 
     def draw(self, source: Source) -> int:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 BLOCKS = 10
 
 
-class Over(BudgetExceeded):
+class RunEnded(BudgetExceeded):
     """There is no further step: the plan is done, or the account cannot pay for the next block."""
 
 
@@ -107,14 +107,14 @@ class Run:
         first, last = self._end, min(self._end + self.block, self.steps)
         if first >= self.steps:
             self._open = False
-            raise Over(f"all {self.steps} steps of this run are taken")
+            raise RunEnded(f"all {self.steps} steps of this run are taken")
         share = None if self.delta is None or self.whole else self.delta * (last - first) / self.steps
         try:
             loss = no_loss() if self.whole else self._of(last - first)
             mine = self._pay(loss, f"{self.key}/{first}", share, f"steps {first} to {last} {self.request}", once=True)
         except BudgetExceeded:
             self._open, self.stopped = False, True
-            raise Over(f"the account cannot pay for steps {first} to {last}; {self.taken} were taken") from None
+            raise RunEnded(f"the account cannot pay for steps {first} to {last}; {self.taken} were taken") from None
         self._end = last
         self._next = first if mine else last
 
@@ -138,7 +138,7 @@ class Run:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> Any:
         self._open = False
-        return isinstance(error, Over)  # the end of the run ends the block of code, and nothing else
+        return isinstance(error, RunEnded)  # the end of the run ends the block of code, and nothing else
 
     def __repr__(self) -> str:
         return f"<Run {self.key!r}: {self.taken} of {self.steps} steps taken, paid by {self.account.name!r}>"

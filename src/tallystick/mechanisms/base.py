@@ -31,10 +31,10 @@ class UnrecordedRelease(UserWarning):
 
 
 @dataclass(frozen=True, slots=True)
-class NotPrivate(Generic[Output]):
+class Seeded(Generic[Output]):
     """A result made with a seeded source: whoever knows the seed can remove the noise, so it must not be published.
 
-    >>> NotPrivate(3).value
+    >>> Seeded(3).value
     3
     """
 
@@ -115,11 +115,11 @@ class Mechanism(ABC, Generic[Prepared, Output]):
     def draw(self, prepared: Prepared, source: Source) -> Output:
         """One release of a prepared value."""
 
-    def release(self, value: Any, *, source: Source = SYSTEM) -> Output | NotPrivate[Output]:
+    def release(self, value: Any, *, source: Source = SYSTEM) -> Output | Seeded[Output]:
         """One release without the warning, for callers that record what it cost."""
         return self.release_prepared(self.prepare(value, strict=False), source)
 
-    def __call__(self, value: Any, *, source: Source = SYSTEM) -> Output | NotPrivate[Output]:
+    def __call__(self, value: Any, *, source: Source = SYSTEM) -> Output | Seeded[Output]:
         """One release; the first in a process warns (``UnrecordedRelease``) that no account remembers it."""
         prepared = self.prepare(value, strict=True)
         if source.private and unrecorded.first():
@@ -131,7 +131,7 @@ class Mechanism(ABC, Generic[Prepared, Output]):
             )
         return self.release_prepared(prepared, source)
 
-    def release_prepared(self, prepared: Prepared, source: Source) -> Output | NotPrivate[Output]:
+    def release_prepared(self, prepared: Prepared, source: Source) -> Output | Seeded[Output]:
         """One release of a prepared value, marked when its source is not private."""
         output = self.draw(prepared, source)
-        return output if source.private else NotPrivate(output)
+        return output if source.private else Seeded(output)

@@ -6,7 +6,7 @@ by itself, whatever the others are:
 
     an int, float, bool, Fraction, Decimal or NumPy number    itself, exactly
     infinite, or beyond 4e307                                 the largest number allowed, with its sign
-    NaN, and anything that is no number                       0, unless said otherwise
+    NaN, and anything that is not a number                    0, unless said otherwise
 
 A map of one number that moves no two numbers further apart keeps every sensitivity. Where only the place of a record
 among others matters (quantiles, means of rounded records) the nearest double stands for it.
@@ -30,7 +30,7 @@ from tallystick.errors import InvalidInput
 from tallystick.mechanisms.exact.weighted_choice import MOST_CANDIDATES, Scores
 
 LARGEST = float(np.finfo(np.float64).max) / 4
-_EXACT = 1 << 53  # a double below this is no integer that was rounded; 2^53 itself may have been 2^53 + 1
+_EXACT = 1 << 53  # a double below this is not an integer that was rounded; 2^53 itself may have been 2^53 + 1
 _MOST_DIGITS = 400  # decimals with more digits than doubles reach are infinite or nothing, before they are expanded
 
 Number = int | float | Fraction
@@ -89,7 +89,7 @@ def length(argument: str, value: Any, allowed: str) -> int:
 
 
 def list_length(argument: str, value: Any, allowed: str, *, least: int = 1, most: int = MOST_CANDIDATES) -> int:
-    """The length of a list of records: text, sets and mappings are no lists, however long."""
+    """The length of a list of records: text, sets and mappings are not lists, however long."""
     size = length(argument, value, allowed)
     if type(value) not in (list, tuple, np.ndarray) and isinstance(value, (str, bytes, bytearray, Mapping, Set)):
         raise InvalidInput(argument, f"a value of type {type(value).__name__}", allowed)
@@ -109,7 +109,7 @@ def array_or_list(value: Any) -> Any:
 
 
 def number(entry: Any) -> Number | None:
-    """One entry as the number it is, exactly; NaN and the infinities as floats; None for what is no number.
+    """One entry as the number it is, exactly; NaN and the infinities as floats; None for anything that is not a number.
 
     >>> number(np.int64(2**60 + 1)) - 2**60, number(Decimal("0.1")), number("0.1")
     (1, Fraction(1, 10), None)
@@ -221,7 +221,7 @@ def _one_by_one(argument: str, value: Any, allowed: str, *, strict: bool, nothin
     except Exception:  # of the container: what an entry is raises nothing
         raise InvalidInput(argument, f"a value of type {type(value).__name__}", allowed) from None
     if strict and not all(entry is not None and -LARGEST <= entry <= LARGEST for entry in entries):
-        raise InvalidInput(argument, "something that is no number, NaN, infinite or above 4e307", allowed)
+        raise InvalidInput(argument, "something that is not a number, NaN, infinite or above 4e307", allowed)
     given = [nothing if entry is None or entry != entry else min(max(entry, -LARGEST), LARGEST) for entry in entries]
     near = np.array([float(entry) for entry in given], dtype=np.float64)
     exact = all(type(entry) is float or entry == float(entry) for entry in given)

@@ -43,10 +43,10 @@ DUST = 1e-304
 """Mass up to this is what a leaf left out numerically (NEGLIGIBLE), not a feature of the mechanism."""
 
 
-def told_from_dust(mass: float) -> float:
+def above_dust(mass: float) -> float:
     """A mass that is a feature of the mechanism, however small: raised above what is taken for dust.
 
-    >>> told_from_dust(0.0), told_from_dust(0.25), told_from_dust(1e-305) > DUST
+    >>> above_dust(0.0), above_dust(0.25), above_dust(1e-305) > DUST
     (0.0, 0.25, True)
     """
     return max(mass, 2.0 * DUST) if mass > 0.0 else 0.0

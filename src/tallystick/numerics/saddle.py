@@ -204,7 +204,7 @@ def _tilted(values: Array, logs: Array, theta: float) -> tuple[float, float, flo
     exponent = theta * values + logs
     top = float(exponent.max())
     if not math.isfinite(top):
-        return TOO_FAR  # losses times tilts that are no numbers: nobody follows them
+        return TOO_FAR  # losses times tilts that are not numbers: nobody follows them
     weights = np.exp(exponent - top)
     norm = float(weights.sum())
     mean = float(weights @ values) / norm

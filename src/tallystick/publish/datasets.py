@@ -82,7 +82,7 @@ def read_note(name: str, account: str, note: str, least: Amount | None) -> Datas
 
 
 def find(name: str, book: Ledger) -> Dataset:
-    """A data set by name, or an error that lists those there are."""
+    """A data set by name, or an error that lists the registered ones."""
     datasets = known(book)
     if name not in datasets:
         listed = ", ".join(sorted(datasets)) or "none yet; tallystick dataset add FILE ..."

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 FORMAT = "tallystick/logistic-model/1"
 SLOTS = 2**27
-"""Solvers that minimise certify up to so many rows, and how many there are is private: see ``thinned``."""
+"""Solvers that minimise certify up to this many rows, and how many there are is private: see ``thinned``."""
 MOST_CLASSES = 32
 
 

@@ -209,7 +209,7 @@ class Measure(ABC):
 
     @property
     def never_negative(self) -> bool:
-        """Whether a value below 0 can come from the noise alone."""
+        """Whether the true value is never negative, so that a negative release is due to noise only."""
         return False
 
     @abstractmethod

@@ -27,7 +27,7 @@ HUGE: Final = 1e100
 """Operands of arithmetic are pulled into [-HUGE, HUGE] and tiny ones to 0, so that no engine can overflow."""
 
 UNCHECKED: Final = "unchecked"
-"""The engine's type of a text that nobody has looked at: it may hold bytes that are no text."""
+"""The engine's type of a text that nobody has looked at: it may hold bytes that are not text."""
 
 SATURATED_CELL: Final = 1 << 50
 SATURATED_TOTAL: Final = 1 << 62
@@ -234,7 +234,7 @@ class SparkWords(Words):
         tree = Words.read(self, value, kind, own)
         if kind != "text":
             return tree
-        # Spark keeps bytes that are no UTF-8, tells texts apart by them, and then hands them out as one
+        # Spark keeps bytes that are not UTF-8, tells texts apart by them, and then hands them out as one
         spelled = exp.Anonymous(this="ENCODE", expressions=[tree.copy(), exp.Literal.string("UTF-8")])
         stored = exp.Cast(this=tree.copy(), to=exp.DataType.build("BINARY"))
         return case([(compare(exp.EQ, spelled, stored), tree)], exp.Null())
@@ -311,7 +311,7 @@ def _numeric(value: Tree) -> Tree:
 _CHECK: Final = ("ENCODE", "DECODE", "TRY")
 """Applied to text in DuckDB: missing where it is no UTF-8."""
 
-WORDS: Final[dict[str, Words]] = {words.name: words for words in (DuckWords(), SparkWords(), PostgresWords())}
+DIALECTS: Final[dict[str, Words]] = {words.name: words for words in (DuckWords(), SparkWords(), PostgresWords())}
 
 
 # ---- row expressions

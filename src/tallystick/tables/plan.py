@@ -90,12 +90,12 @@ class Plan:
 
     def sql(self, *, dialect: str = "duckdb") -> str:
         """The SQL it runs: 'duckdb', 'spark' or 'postgres'."""
-        from tallystick.tables.dialects import WORDS
+        from tallystick.tables.dialects import DIALECTS
         from tallystick.tables.program import text_of
 
-        if dialect not in WORDS:
-            raise InvalidInput("dialect", dialect, ", ".join(WORDS))
-        return text_of(self.query, WORDS[dialect], self.salt)
+        if dialect not in DIALECTS:
+            raise InvalidInput("dialect", dialect, ", ".join(DIALECTS))
+        return text_of(self.query, DIALECTS[dialect], self.salt)
 
     def on(self, source: Any) -> Plan:
         """The same plan, hash and all, with the table in another place."""

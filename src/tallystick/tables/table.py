@@ -172,7 +172,7 @@ class Table:
         return replace(self, declared=tuple((name, *pair) for name, pair in sorted(kept.items())))
 
     def per_unit(self, *, max_groups: int | None = None, max_rows_per_group: int | None = None) -> Table:
-        """Cap what one unit contributes: at most so many groups, and in each a total weight of so many rows.
+        """Cap what one unit contributes: at most this many groups, and in each a total weight of this many rows.
 
         A unit with more rows in a group keeps them all at a smaller weight; one with more groups keeps those whose
         keyed hash is smallest. Both depend on the unit's own rows alone.
@@ -342,7 +342,7 @@ def _declared(schema: Schema, types: Mapping[str, str], *, castable: bool) -> Sc
 
 MOST_MEASURES = 100
 MOST_NUMBERS = 2_000_000
-"""A release has at most so many noisy numbers; they are kept in the ledger."""
+"""A release has at most this many noisy numbers; they are kept in the ledger."""
 
 UNITS = Units()
 

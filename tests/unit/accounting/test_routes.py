@@ -82,7 +82,7 @@ def test_a_wrong_route_is_not_hidden(first: bool) -> None:
 def test_cheap_routes_come_first_and_dear_ones_are_not_asked_in_vain() -> None:
     side = OneDirection(LOSSES["sampled"].terms, ts.Direction.REMOVE)
     side.epsilon_bounds(1e-6)
-    assert side.last == [routes.Contour.words]
+    assert side.last_routes == [routes.Contour.words]
     assert "grid" not in vars(side) or not side.grid._kept
 
 
@@ -98,7 +98,7 @@ def test_what_is_said_is_what_ran() -> None:
     assert "groups of 3" in LOSSES["sampled"].for_groups(3).explain_computation()
     curve = OneDirection(ts.zcdp(rho=1).terms, ts.Direction.REMOVE)
     curve.epsilon_bounds(1e-6)
-    assert curve.last == [routes.RenyiCurve.words]
+    assert curve.last_routes == [routes.RenyiCurve.words]
 
 
 def test_wide_blurs_claim_nothing_from_below() -> None:

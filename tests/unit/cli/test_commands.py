@@ -139,7 +139,10 @@ def test_doctor_names_a_missing_part_and_how_to_get_it(run, monkeypatch: pytest.
 
 def test_calibrate_dpsgd_and_train_plan_mean_the_same_run(run) -> None:
     words_of_a_run = "--epsilon 2 --delta 1e-5 --examples 700 --batch 70 --epochs 1.1".split()  # 1.1 * 700 / 70 > 11
-    found = [run(*words, *words_of_a_run, "--json").document["found"] for words in (("calibrate", "dpsgd"), ("train", "plan"))]
+    found = [
+        run(*words, *words_of_a_run, "--json").document["found"]
+        for words in (("calibrate", "dpsgd"), ("train", "plan"))
+    ]
     for name in ("steps", "noise_multiplier", "rate", "expression"):
         assert found[0][name] == found[1][name]
     assert found[0]["steps"] == 11

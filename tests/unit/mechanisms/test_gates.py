@@ -24,7 +24,7 @@ import pytest
 import tallystick as ts
 from tallystick import mechanisms as rooms
 from tallystick.errors import BudgetExceeded, InvalidInput, Refused, TallystickError
-from tallystick.mechanisms.base import NotPrivate, OnlyOne
+from tallystick.mechanisms.base import OnlyOne, Seeded
 from tallystick.mechanisms.exact.randomness import SeededSource
 
 noise, select, response, keys, aggregate = ts.noise, ts.select, ts.response, ts.keys, ts.aggregate
@@ -424,7 +424,7 @@ def test_steps_with_breaks_too_small_for_the_lattice_change_score_where_they_sho
 def test_a_stream_with_a_seed_is_marked_as_not_private() -> None:
     stream = select.above_threshold(threshold=0.0, epsilon=1.0).start(source=SeededSource(1))
     found = stream.ask(-1e9)
-    assert isinstance(found, NotPrivate)
+    assert isinstance(found, Seeded)
     assert found.value is False
     with pytest.raises(TypeError, match="not private"):
         bool(found)

@@ -116,7 +116,7 @@ def _listed_law(law: Law, steps: int, side: float) -> Law | None:
     if law.segments or not 0 < size <= MOST_LISTED or math.comb(steps + size - 1, steps) > LISTED:
         return None
     if law.highest > LONGEST:
-        return None  # ratios that are no doubles
+        return None  # ratios that are not doubles
     logs = law.others
     ratios = np.exp(law.atoms)
     if law.zero > 0.0:

@@ -114,7 +114,7 @@ def correlated(
 
 
 def participation(uses: Any, separation: Any, steps: int) -> tuple[int, int]:
-    """Checked: no unit takes part more often than so many steps apart allow."""
+    """Checked: no unit takes part more often than this many steps apart allow."""
     apart = check.count("separation", separation, least=1, most=MOST_STEPS)
     return min(check.count("uses", uses, least=1), 1 + (steps - 1) // apart), apart
 
@@ -142,7 +142,7 @@ def toeplitz_sensitivity(coefficients: Numbers, steps: int, uses: int, separatio
 
 
 def tree_sensitivity(steps: int, uses: int, separation: int) -> float:
-    """Of all sums over nodes of a binary tree: on each level a node holds at most so many of the uses.
+    """Of all sums over nodes of a binary tree: on each level a node holds at most this many of the uses.
 
     >>> tree_sensitivity(8, 1, 1) ** 2 >= 4
     True

@@ -274,7 +274,7 @@ class LastIterate(Walked):
 
     @property
     def every(self) -> int:
-        """One record is used once in so many steps."""
+        """One record is used once in this many steps."""
         return 1 if self.batches is None else self.batches.batches
 
     @property
@@ -438,7 +438,7 @@ class Iteration:
     protects: Protects
 
     def last(self, passes: int, *, delta: float) -> PrivacyLoss:
-        """The loss of so many passes (steps, where batches are sampled), of which the last iterate is released."""
+        """The loss of this many passes (steps, where batches are sampled), of which the last iterate is released."""
         return last_iterate(
             steps=passes * self.shape.every,
             contraction=self.shape.contraction,

@@ -33,7 +33,7 @@ from tallystick.accounting.loss import PrivacyLoss, constructor
 from tallystick.accounting.pair import DominatingPair
 from tallystick.accounting.polygon import LowerProfile, UpperProfile, law_above, law_below
 from tallystick.errors import AdjacencyMismatch, InvalidInput
-from tallystick.numerics.law import MOST_BITS, Array, exact_bits, told_from_dust
+from tallystick.numerics.law import MOST_BITS, Array, above_dust, exact_bits
 
 if TYPE_CHECKING:
     from tallystick.accounting.direction import OneDirection
@@ -70,13 +70,13 @@ class Composed(Leaf):
 
     def __post_init__(self) -> None:
         _check_sum(self.terms)
-        if not any(self.stands_under(relation) for relation in self.relations):
+        if not any(self.covers_adjacency(relation) for relation in self.relations):
             raise InvalidInput("terms", str(self.terms), "leaves about the same neighbours")
         if len(self.terms) == 1 and self.terms[0][1] == 1:
             raise InvalidInput("terms", str(self.terms[0][0]), "several releases; one is itself")
 
-    def stands_under(self, adjacency: Adjacency) -> bool:
-        return all(leaf.stands_under(adjacency) for leaf, _ in self.terms)
+    def covers_adjacency(self, adjacency: Adjacency) -> bool:
+        return all(leaf.covers_adjacency(adjacency) for leaf, _ in self.terms)
 
     def pair(self, direction: Direction) -> DominatingPair:
         return _composed_pair(self.terms, direction)
@@ -276,7 +276,7 @@ def read_at(terms: Terms, direction: Direction, epsilon: Array) -> Half:
         upper[epsilon >= side.highest] = lower[epsilon >= side.highest] = 0.0
     if upper[-1] > 0.0:
         # What lies beyond the last knot is a feature of the whole now, however little a leaf left out numerically.
-        upper = np.maximum(upper, told_from_dust(float(upper[-1])))
+        upper = np.maximum(upper, above_dust(float(upper[-1])))
     return Half(epsilon, upper, lower, side.infinity * (1.0 - 1e-13) if side.exact else 0.0)
 
 

@@ -15,7 +15,7 @@ from tallystick.accounting.adjacency import Adjacency, Direction
 from tallystick.accounting.leaf import End, Leaf, Limit
 from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair
-from tallystick.numerics.law import Law, told_from_dust
+from tallystick.numerics.law import Law, above_dust
 from tallystick.rounding import as_written, times_up
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def two_point_law(epsilon: float, delta: float = 0.0) -> Law:
     """Randomized response of strength epsilon on the part 1 - delta; mass delta gives everything away."""
     truth = -math.log1p(math.exp(-epsilon))
     kept = math.log1p(-delta) if delta < 1.0 else -math.inf
-    lost = told_from_dust(delta)
+    lost = above_dust(delta)
     if delta == 1.0 or epsilon == 0.0:
         atoms, logs = (np.zeros(0), np.zeros(0)) if delta == 1.0 else (np.zeros(1), np.array([kept]))
         return Law(atoms, logs, infinity=lost, zero=lost, lattice=1.0, rounded=False)

@@ -32,7 +32,7 @@ from tallystick.accounting.loss import PrivacyLoss, as_leaf, constructor
 from tallystick.accounting.pair import DominatingPair
 from tallystick.accounting.polygon import UpperPower, law_above
 from tallystick.errors import InvalidInput
-from tallystick.numerics.law import Array, Law, log_sum, told_from_dust
+from tallystick.numerics.law import Array, Law, above_dust, log_sum
 
 LARGEST_MEAN = 1e6
 SMALLEST_GAMMA = 1e-6
@@ -42,7 +42,7 @@ BINS = 3000
 """Ranks are cut into this many parts by this data set's law, and as many by the neighbour's."""
 
 FINER = 2
-"""A single release is read at so many times the usual knots: here that costs little."""
+"""A single release is read at this many times the usual knots: here that costs little."""
 
 KNOTS = 600
 """Knots of the result."""
@@ -86,8 +86,8 @@ class _Best(Wrapper):
     def added(self, direction: Direction, order: float = math.inf) -> float:
         """What the Renyi form adds to the base's divergence beside the mean number of runs; grows with the order."""
 
-    def stands_under(self, adjacency: Adjacency) -> bool:
-        return self.base.stands_under(adjacency)
+    def covers_adjacency(self, adjacency: Adjacency) -> bool:
+        return self.base.covers_adjacency(adjacency)
 
     @property
     def symmetric(self) -> bool:
@@ -99,9 +99,9 @@ class _Best(Wrapper):
         return self.base.terms if isinstance(self.base, Composed) else ((self.base, 1),)
 
     def _check_base(self) -> None:
-        if not isinstance(self.base, Leaf) or not any(self.base.stands_under(r) for r in self.relations):
+        if not isinstance(self.base, Leaf) or not any(self.base.covers_adjacency(r) for r in self.relations):
             raise InvalidInput("base", self.base, "a loss of one run")
-        check_inside(self.base, next(r for r in self.relations if self.base.stands_under(r)))
+        check_inside(self.base, next(r for r in self.relations if self.base.covers_adjacency(r)))
 
     def pair(self, direction: Direction) -> DominatingPair:
         return _pair(self, direction)
@@ -287,7 +287,7 @@ def _half(leaf: _Best, direction: Direction) -> Half:
     if math.isfinite(end):
         upper[epsilon >= end] = 0.0
     if upper[-1] > 0.0:
-        upper = np.maximum(upper, told_from_dust(float(upper[-1])))
+        upper = np.maximum(upper, above_dust(float(upper[-1])))
     # A score that is the same for every run leaves the base's own release, unless there was no run.
     some = max(0.0, 1.0 - leaf.nothing) * (1.0 - ROUNDING)
     below = _lowered(ahead, epsilon)

@@ -24,7 +24,7 @@ from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair
 from tallystick.accounting.polygon import OUTWARD, LowerTradeoff, UpperProfile, law_above
 from tallystick.errors import InvalidInput
-from tallystick.numerics.law import Array, told_from_dust
+from tallystick.numerics.law import Array, above_dust
 
 if TYPE_CHECKING:
     from tallystick.accounting.rigorous import Ask
@@ -70,7 +70,7 @@ class DiscretePair(Leaf):
     def symmetric(self) -> bool:
         return self.both or _own_swap(self.p, self.q)
 
-    def stands_under(self, adjacency: Adjacency) -> bool:
+    def covers_adjacency(self, adjacency: Adjacency) -> bool:
         return self.both is (adjacency is Adjacency.REPLACE)
 
     def text(self, protects: Protects) -> str:
@@ -236,7 +236,7 @@ def from_profile(
 @lru_cache(maxsize=64)
 def _profile_pair(epsilon: Numbers, delta: Numbers) -> DominatingPair:
     """The majorant through the knots, from its chord to (a, H) = (0, 1)."""
-    x, y = np.array(epsilon), np.array([told_from_dust(height) for height in delta])
+    x, y = np.array(epsilon), np.array([above_dust(height) for height in delta])
     if x[0] > 0.0:
         # H(1) <= 1 - (1 - delta_1) / a_1.
         start = min(1.0, (y[0] - math.expm1(-x[0]) * (1.0 - y[0])) * (1.0 + OUTWARD))

@@ -234,7 +234,7 @@ def truncated(
     """Poisson sampling with batches cut at ``largest`` (see ``PrivacyLoss.sampled``)."""
     if largest is None or population is None:
         missing = "largest" if largest is None else "population"
-        raise InvalidInput(missing, None, "both largest= and population=: the cut is rare only among so many units")
+        raise InvalidInput(missing, None, "both largest= and population=: the cut is rare only among this many units")
     if cut not in CUTS:
         raise InvalidInput("cut", cut, "one of " + ", ".join(CUTS))
     most = check.count("largest", largest, least=1)

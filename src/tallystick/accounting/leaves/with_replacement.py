@@ -76,7 +76,7 @@ class WithReplacement(Leaf):
 
 
 def _grouped(base: Leaf, size: int) -> Leaf | None:
-    """The base for groups of so many units; for one unit itself, where larger groups have a closed form."""
+    """The base for groups of this many units; for one unit itself, where larger groups have a closed form."""
     if base.gaussian_mu is not None:
         return Gdp(base.gaussian_mu).grouped(size)
     group = base.grouped(max(size, 2))

@@ -38,7 +38,7 @@ def add(
     table: Annotated[str | None, typer.Option("--table", help="Which table, where the source has several.")] = None,
     max_groups: Annotated[int | None, typer.Option("--max-groups", help="Most groups one unit counts in.")] = None,
     max_rows_per_group: Annotated[
-        int | None, typer.Option("--max-rows-per-group", help="Most rows of one unit in a group, by weight.")
+        int | None, typer.Option("--max-rows-per-group", help="Rows of one unit count as at most this many in a group.")
     ] = None,
     bounds: Annotated[Repeated, typer.Option("--bounds", metavar="COLUMN=LOW:HIGH", help="Public bounds.")] = None,
     types: Annotated[

@@ -63,7 +63,7 @@ def _mechanism(
         try:
             numbers = [float(text) for text in given]
         except ValueError:
-            raise InvalidInput("answers", "text that is no number", "numbers, with --lower and --upper") from None
+            raise InvalidInput("answers", "text that is not a number", "numbers, with --lower and --upper") from None
         return response.laplace(epsilon=epsilon, bounds=(lower, upper)), numbers
     raise InvalidInput("--choices", choices, "either --choices, or both --lower and --upper")
 

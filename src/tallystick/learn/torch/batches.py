@@ -91,7 +91,7 @@ class Examples:
 
 
 def subset(size: int, count: int, source: Source) -> NDArray[np.int64]:
-    """A uniform subset of so many of ``count`` places, in order (Floyd's algorithm, with exact uniform integers).
+    """A uniform subset of this many of ``count`` places, in order (Floyd's algorithm, with exact uniform integers).
 
     >>> subset(3, 3, SYSTEM).tolist()
     [0, 1, 2]

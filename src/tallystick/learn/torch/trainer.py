@@ -28,7 +28,7 @@ from tallystick.learn.torch.engine import Engine, Loss
 from tallystick.learn.torch.noise import SLACK, SUMS, LatticeNoise
 from tallystick.learn.torch.together import Team
 from tallystick.learn.training import SgdPlan
-from tallystick.ledger.training import Over
+from tallystick.ledger.training import RunEnded
 from tallystick.mechanisms.base import UnrecordedRelease, unrecorded
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 
@@ -179,7 +179,7 @@ class Trainer:
             return self.taken if self.taken < self.plan.steps else None
         try:
             return self.run.start().step()
-        except Over:
+        except RunEnded:
             return None
 
     def step(self, batch: Batch) -> None:

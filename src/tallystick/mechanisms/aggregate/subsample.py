@@ -118,8 +118,8 @@ class SubsampleAndAggregate(Mechanism[tuple[NDArray[Any], bool], NDArray[np.floa
 def _records(value: Any, *, strict: bool) -> NDArray[Any]:
     """Records as doubles, each the nearest to itself, so that no record decides what type all others have.
 
-    A list holds one number per record, and what is no number is NaN; records of several fields come as an array, one
-    row each, whose dtype is numeric or has named fields.
+    A list holds one number per record, and anything that is not a number is NaN; records of several fields come as an
+    array, one row each, whose dtype is numeric or has named fields.
     """
     allowed = "a list of numbers, or an array with one record of numbers (or named fields) per row"
     size = list_length("value", value, allowed, least=0)
@@ -138,7 +138,7 @@ def _records(value: Any, *, strict: bool) -> NDArray[Any]:
         return array.astype(np.float64)
     numbers = [number(entry) for entry in value]
     if strict and any(entry is None for entry in numbers):
-        raise InvalidInput("value", "a record that is no number", allowed)
+        raise InvalidInput("value", "a record that is not a number", allowed)
     return np.array([math.nan if entry is None else double(entry) for entry in numbers], dtype=np.float64)
 
 

@@ -2,7 +2,7 @@
 
 Operating-system entropy keys an AES-256-CTR stream, one per thread; a stream is thrown away and keyed afresh after
 ``REKEY_BYTES`` bytes and in every forked child. There is no way to seed it. ``SeededSource`` exists for tests: a
-release made with it comes back wrapped in ``NotPrivate``.
+release made with it comes back wrapped in ``Seeded``.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class SystemSource(Source):
 
 
 class SeededSource(Source):
-    """Reproducible bits for tests; everything released with it is ``NotPrivate``.
+    """Reproducible bits for tests; everything released with it is ``Seeded``.
 
     >>> SeededSource(1).bits(16) == SeededSource(1).bits(16)
     True

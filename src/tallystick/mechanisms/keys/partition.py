@@ -185,7 +185,7 @@ def proper_delta(delta: Any) -> float:
 def sizes(value: Any, *, strict: bool) -> Sizes:
     """Check a mapping from group to number of units, each by itself.
 
-    Unless strict, sizes are rounded down and clamped to 0..2^62, and what is no number counts as 0.
+    Unless strict, sizes are rounded down and clamped to 0..2^62, and anything that is not a number counts as 0.
     """
     allowed = "a mapping from group to a whole number of units >= 0"
     if not isinstance(value, Mapping):

@@ -121,7 +121,7 @@ class AdditiveNoise(Mechanism[Points, Noisy]):
 
     def _point(self, value: Any, *, strict: bool) -> int:
         number = scalar("value", value, strict=strict)
-        typed = number if isinstance(value, np.ndarray) else value  # a Decimal is no integer, whichever it is
+        typed = number if isinstance(value, np.ndarray) else value  # a Decimal is not an integer, whichever it is
         if self.lattice is None and not isinstance(typed, (int, np.integer)):
             raise InvalidInput("value", f"a value of type {type(value).__name__}", "an integer")
         point = (self.lattice or _INTEGERS).nearest(number)
@@ -148,12 +148,12 @@ class AdditiveNoise(Mechanism[Points, Noisy]):
     def _rounded(self, entries: Numbers, allowed: str, *, strict: bool) -> Points:
         """Every number's lattice point, exactly: an integer beyond 2^53 is never a double on the way."""
         near, given = entries.near, entries.given
-        if self.lattice is None:  # what is no integer counts as 0 after a charge
+        if self.lattice is None:  # what is not an integer counts as 0 after a charge
             whole = (
                 near == np.floor(near) if given is None else np.array([entry == math.floor(entry) for entry in given])
             )
             if strict and not whole.all():
-                raise InvalidInput("value", "a number that is no integer", allowed)
+                raise InvalidInput("value", "a number that is not an integer", allowed)
             near = np.where(whole, near, 0.0)
             given = None if given is None else [entry if fine else 0 for entry, fine in zip(given, whole, strict=True)]
         lattice = self.lattice or _INTEGERS
@@ -243,7 +243,7 @@ def site_of(
     if changed is not None:
         affected = check.count("changed", changed, least=1, most=_LONGEST)
         if affected < least:
-            raise InvalidInput("changed", changed, f"at least {least}: in so many coordinates this sensitivity appears")
+            raise InvalidInput("changed", changed, f"at least {least}: this sensitivity needs that many coordinates")
     affected = min(affected, size or 1)
     if whole and affected == 1 and norm != int(norm):
         raise InvalidInput("sensitivity", norm, "a whole number >= 1 for integer data")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
 
 SMOOTH_STEPS = 1024
-"""Above so many lattice steps a continuous leaf is used. It dominates the lattice pair, is looser by at most a few
+"""Above this many lattice steps a continuous leaf is used. It dominates the lattice pair, is looser by at most a few
 parts in a thousand (in 10^12 on the default lattice), and composes in closed form: docs/theory/noise-lattice.md
 """
 

@@ -46,7 +46,7 @@ class Sensitivity:
 
 @dataclass(frozen=True, slots=True)
 class Clamp:
-    """Pulls values into [lower, upper]; NaN, or what is no number, becomes ``lower``.
+    """Pulls values into [lower, upper]; NaN, or anything that is not a number, becomes ``lower``.
 
     A fixed public rule for each value by itself, so nothing depends on the data.
 
@@ -104,7 +104,7 @@ def _flat(values: Any, nothing: float) -> tuple[Numbers, tuple[int, ...]]:
         return numbers("values", [scalar("values", values, strict=False)], strict=False, nothing=nothing), ()
     try:
         array = np.asarray(values)
-    except Exception:  # a list that is no array: each entry counts by itself
+    except Exception:  # a list that is not an array: each entry counts by itself
         array = np.empty(0, dtype=object)
     if array.ndim > 1 and array.dtype.kind in "biuf":
         flat = array.ravel() if isinstance(values, np.ndarray) else np.array(values, dtype=object).ravel()  # as given

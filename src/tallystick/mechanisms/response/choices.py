@@ -34,7 +34,7 @@ MOST_CHOICES = 10_000_000
 
 
 def codes(argument: str, value: Any, choices: tuple[Hashable, ...], *, strict: bool) -> Codes:
-    """Number the answers; an answer that is no choice is refused when strict and counts as the first otherwise.
+    """Number the answers; an answer that is not a choice is refused when strict and counts as the first otherwise.
 
     >>> codes("answers", ["no", "yes"], ("yes", "no"), strict=True)
     array([1, 0])

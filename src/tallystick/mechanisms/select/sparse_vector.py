@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency, Protects
 from tallystick.errors import InvalidInput, Refused
-from tallystick.mechanisms.base import Mechanism, NotPrivate, OnlyOne
+from tallystick.mechanisms.base import Mechanism, OnlyOne, Seeded
 from tallystick.mechanisms.exact.intervals import Digits, Enclosure
 from tallystick.mechanisms.exact.lazy_noise import LazyNoise, Noise
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
@@ -118,11 +118,11 @@ class Stream(OnlyOne):
         """How many answers were given."""
         return self._questions
 
-    def ask(self, answer: float) -> bool | NotPrivate[bool]:
+    def ask(self, answer: float) -> bool | Seeded[bool]:
         """Is this answer, noisily, at least the noisy threshold?
 
-        What is no number is refused by its type. The run is paid for, so NaN counts as 0 and what is beyond 4e307 as
-        that: no content of an answer makes it fail.
+        Anything that is not a number is refused by its type. The run is paid for, so NaN counts as 0 and what is beyond
+        4e307 as that: no content of an answer makes it fail.
         """
         exact = scalar("answer", answer, strict=False)
         value = 0.0 if exact != exact else min(max(exact, -LARGEST), LARGEST)
@@ -132,7 +132,7 @@ class Stream(OnlyOne):
             source = self._comparison.source
             above = self._comparison.above(value, LazyNoise.fresh(Noise.LAPLACE, source))
             self._questions, self._hits_left = self._questions + 1, self._hits_left - above
-        return above if source.private else NotPrivate(above)
+        return above if source.private else Seeded(above)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -162,7 +162,7 @@ def listed_pair(outcomes: Sequence[tuple[Fraction, Fraction]]) -> Base:
     only_p = sum((a for a, b in masses if b == 0), arb(0))
     only_q = sum((b for a, b in masses if a == 0), arb(0))
     lattice = (finite[0][0], finite[1][0] - finite[0][0]) if len(finite) == 2 else None
-    # Two equal losses are no lattice: its step would be zero.
+    # Two equal losses are not a lattice: its step would be zero.
     return Base(finite, only_p, only_q, None if lattice is None or lattice[1].contains(0) else lattice)
 
 

@@ -74,7 +74,7 @@ class DuckEngine:
         if self.source.kind == "parquet":
             # A file of this very name: files that match it would be a source of another name for the same people.
             place = re.sub(r"([*?\[])", r"[\1]", self.source.place)
-            # A byte that is no UTF-8 reads as a question mark; by default it would end the scan, after the charge.
+            # A byte that is not UTF-8 reads as a question mark; by default it would end the scan, after the charge.
             total = exp.PropertyEQ(this=exp.to_identifier("utf8_validation"), expression=exp.Literal.string("replace"))
             reader = exp.Anonymous(this="READ_PARQUET", expressions=[exp.Literal.string(place), total])
             return exp.Table(this=reader)

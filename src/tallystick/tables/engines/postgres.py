@@ -66,7 +66,7 @@ class PostgresEngine:
         [self.path] = connection.execute("SELECT pg_catalog.current_schemas(false)").fetchone()
         connection.execute("SET LOCAL search_path = pg_catalog")
         [encoding] = connection.execute("SHOW server_encoding").fetchone()
-        if encoding != "UTF8":  # elsewhere a text may hold bytes that are no text, and fail to come back
+        if encoding != "UTF8":  # elsewhere a text may hold bytes that are not text, and fail to come back
             raise Refused(f"this database stores text as {encoding}; tables are read from databases in UTF8")
         # a URL may set these: what is text to the server must come back, and how long it takes must not decide
         for setting in (

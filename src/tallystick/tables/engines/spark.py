@@ -82,7 +82,7 @@ class SparkEngine:
     def keep(self, name: str, query: exp.Query) -> None:
         # a checkpoint, not a cache: what a cache loses is computed again from a source that may have changed
         frame = self.session.sql(self.words.render(query)).localCheckpoint(eager=True)
-        # renamed to what they are called already: stages joined with what they were made of need columns of their own
+        # the same names, but new columns: Spark cannot join a stage with what it was made of while they share columns
         frame = frame.toDF(*frame.columns)
         frame.createOrReplaceTempView(name)
         self.kept[name] = frame

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms import base, noise
-from tallystick.mechanisms.base import NotPrivate, UnrecordedRelease
+from tallystick.mechanisms.base import Seeded, UnrecordedRelease
 from tallystick.mechanisms.exact.lattice import FARTHEST, Lattice, default_lattice, lattice_of
 from tallystick.mechanisms.exact.randomness import SeededSource, Source
 from tallystick.mechanisms.noise import accuracy
@@ -247,9 +247,9 @@ def test_a_refusal_never_shows_the_value() -> None:
 
 def test_a_seeded_release_repeats_and_is_marked_as_not_private() -> None:
     first, second = (SCALAR(1.0, source=SeededSource(8)) for _ in range(2))
-    assert isinstance(first, NotPrivate)
+    assert isinstance(first, Seeded)
     assert first == second
-    assert not isinstance(SCALAR.release(1.0), NotPrivate)
+    assert not isinstance(SCALAR.release(1.0), Seeded)
 
 
 def test_a_direct_release_warns_once_per_process_and_a_recorded_one_never() -> None:

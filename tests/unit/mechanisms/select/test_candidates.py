@@ -12,7 +12,7 @@ import pytest
 from tallystick.accounting import losses as accounting
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput
-from tallystick.mechanisms.base import NotPrivate
+from tallystick.mechanisms.base import Seeded
 from tallystick.mechanisms.exact import lazy_noise, weighted_choice
 from tallystick.mechanisms.exact.lazy_noise import LazyNoise, Noise, largest
 from tallystick.mechanisms.exact.randomness import SYSTEM, SeededSource
@@ -190,7 +190,7 @@ def test_huge_and_tiny_scores_work() -> None:
 
 
 def test_a_seeded_result_is_marked_as_not_private() -> None:
-    assert isinstance(exponential(epsilon=1.0)([1, 2], source=SeededSource(1)), NotPrivate)
+    assert isinstance(exponential(epsilon=1.0)([1, 2], source=SeededSource(1)), Seeded)
 
 
 @pytest.mark.parametrize("build", [exponential, noisy_max, permute_and_flip, lambda **k: top_k(k=1, **k)])

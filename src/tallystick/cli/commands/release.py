@@ -72,7 +72,7 @@ def release(
     facts["value"] = None if dry_run else plan.run()
     deliver(Answer("release", asked, facts, lambda out: _say(out, plan, facts, confidence)), as_json=as_json)
     if not dry_run:
-        console(stderr=True).print("not recorded: releases add up, and an account keeps count (tallystick account open)")
+        console(stderr=True).print("not recorded: losses add up, and an account keeps count (tallystick account open)")
 
 
 def _say(out: Console, plan: Proposal, facts: dict[str, Any], confidence: float) -> None:

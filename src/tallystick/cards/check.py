@@ -20,6 +20,7 @@ from tallystick.tables.sources import request
 if TYPE_CHECKING:
     from tallystick.ledger.account import Account
     from tallystick.ledger.book import Ledger
+    from tallystick.ledger.registry import Registered
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,18 +103,39 @@ def _about_data(facts: Mapping[str, Any], ledger: Ledger, account: Account, entr
     """Whether the ledger knows the data that were paid for by the name on the card."""
     name, plan = facts["released"]["dataset"], facts["again"]["plan"]
     known = ledger.datasets()
-    if _is_fit(facts):
-        if plan["rows"] is None:
-            return "these were rows in memory, and the ledger knows another dataset by this name" * (name in known)
-        fine = plan["rows"]["dataset"] == name in known and entry["source"] in known[name].sources
-        return "" if fine else "the charge was for other data"
-    table = plan["query"]["table"]
+    if not _is_fit(facts):
+        return _about_table(facts, known, plan["query"]["table"], account, entry)
+    if plan["rows"] is None:
+        return "these were rows in memory, and the ledger knows another dataset by this name" * (name in known)
+    if not (plan["rows"]["dataset"] == name in known and entry["source"] in known[name].sources):
+        return "the charge was for other data"
+    return _as_registered(facts, known[name], plan["rows"]["plan"]["query"]["table"], account)
+
+
+def _about_table(
+    facts: Mapping[str, Any],
+    known: Mapping[str, Registered],
+    table: Mapping[str, Any],
+    account: Account,
+    entry: Mapping[str, Any],
+) -> str:
+    name = facts["released"]["dataset"]
     others = [other for other, dataset in known.items() if entry["source"] in dataset.sources]
     if others and name not in others:
         return f"the charge was for other data: the ledger has them as {', '.join(others)}"
     if name not in known:  # a name people gave
         return ""
     dataset = known[name]
+    if problem := _as_registered(facts, dataset, table, account):
+        return problem
+    request_text = request(facts["accounting"]["plan_hash"], table["name"], f"dataset {name}")
+    by_name = entry["request"] == request_digest(entry["lines"], entry["plan"], request_text)
+    same = by_name or not dataset.sources or entry["source"] in dataset.sources
+    return "" if same else "the charge was for other data"
+
+
+def _as_registered(facts: Mapping[str, Any], dataset: Registered, table: Mapping[str, Any], account: Account) -> str:
+    """Whether payer, unit and decisions are those that were registered."""
     if dataset.account != account.name:
         return f"the ledger has this dataset under {dataset.account}"
     if any(table[field] != value for field, value in dataset.fixed.items()):
@@ -121,10 +143,7 @@ def _about_data(facts: Mapping[str, Any], ledger: Ledger, account: Account, entr
     said = [json.loads(note)["about"] for note in dataset.notes if note.startswith("{")]
     if said and facts["again"]["about"] not in said:
         return "the ledger has registered other decisions about it"
-    request_text = request(facts["accounting"]["plan_hash"], table["name"], f"dataset {name}")
-    by_name = entry["request"] == request_digest(entry["lines"], entry["plan"], request_text)
-    same = by_name or not dataset.sources or entry["source"] in dataset.sources
-    return "" if same else "the charge was for other data"
+    return ""
 
 
 def _about_certificate(facts: Mapping[str, Any], entry: Mapping[str, Any]) -> str:

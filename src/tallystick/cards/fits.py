@@ -62,6 +62,8 @@ class FitPlan:
         if set(data) != names or data["format"] != FORMAT or _estimator(data["estimator"]) is None:
             raise InvalidInput("fit", sorted(data), PUBLIC)
         plan = cls(data["estimator"], dict(data["parameters"]), int(data["columns"]), data["rows"])
+        if plan.rows is not None and plan.columns != len(plan.rows["plan"]["query"]["measures"]) - 1:  # and the target
+            raise InvalidInput("columns", plan.columns, "the columns of the plan whose rows were read")
         if set(plan._settled().parameters) != set(plan.parameters):
             raise InvalidInput(
                 "parameters", sorted(plan.parameters), "those that decide what was paid for, and no other"

@@ -13,9 +13,12 @@ Each rule looks at one row, or at the rows of one unit, so neighbouring data sta
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +29,8 @@ Array = NDArray[np.float64]
 
 WITHIN = 1.0 - 2.0**-40
 """A scaled row ends below its norm by this factor, so that rounding does not lift it above."""
+NAMES = (str, bytes, int, float, Decimal, date, UUID)
+"""What names a unit; a ``bool`` is an ``int``, a ``datetime`` a ``date``."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +62,7 @@ def given(X: Any, y: Any, units: Any = None) -> Given:
     """
     rows = matrix("X", X)
     targets = None if y is None else column("y", y, len(rows))
-    return Given(rows, targets, None if units is None else _units(units, len(rows)))
+    return Given(rows, targets, None if units is None else identifiers(units, len(rows)))
 
 
 def matrix(name: str, X: Any) -> Array:
@@ -165,10 +170,24 @@ def _entries(y: Any) -> NDArray[Any]:
     return found
 
 
-def _units(units: Any, length: int) -> list[Any]:
+def identifiers(units: Any, length: int) -> list[Any]:
+    """Who each row is about, as plain Python values: one list, array, tensor or column, as long as the rows.
+
+    Its shape is public and checked. An entry of a tensor, which is hashed by its address, would make every row a person
+    of its own, so containers are opened by their own ``tolist``.
+
+    >>> identifiers(np.array(["ann", "bob"]), 2)
+    ['ann', 'bob']
+    """
     allowed = f"a list with one identifier per row of X ({length})"
+    shape = getattr(units, "shape", None)
+    if shape is not None and len(shape) != 1:
+        raise InvalidInput("units", f"shape {tuple(shape)}", f"{allowed}, of one dimension")
+    if isinstance(units, (str, bytes, bytearray, Mapping, Set)):
+        raise InvalidInput("units", f"a value of type {type(units).__name__}", allowed)
     try:
-        listed = list(units.to_list() if hasattr(units, "to_list") else units)
+        open_ = next((way for name in ("to_list", "to_pylist", "tolist") if (way := getattr(units, name, None))), None)
+        listed = list(units if open_ is None else open_())
     except Exception:
         raise InvalidInput("units", f"a value of type {type(units).__name__}", allowed) from None
     if len(listed) != length:
@@ -179,6 +198,8 @@ def _units(units: Any, length: int) -> list[Any]:
 def first_of_each(units: Sequence[Any], most: int) -> NDArray[np.bool_]:
     """Which rows stay when every unit keeps its first ``most``; a row whose unit has no name is nobody's and goes.
 
+    Names are text, bytes, numbers, dates, UUIDs and tuples of them; equal ones are one unit, so 1, 1.0 and True are.
+
     >>> first_of_each(["a", "b", "a", "a", None], 2).tolist()
     [True, True, True, False, False]
     """
@@ -186,14 +207,22 @@ def first_of_each(units: Sequence[Any], most: int) -> NDArray[np.bool_]:
     seen: dict[Any, int] = {}
     for i, unit in enumerate(units):
         try:
-            if unit is None or unit != unit:
+            name = unit.item() if getattr(unit, "shape", None) == () else unit  # a number of an array or tensor
+            if not _is_name(name):
                 continue
-            count = seen.get(unit, 0)
-            seen[unit] = count + 1
+            count = seen.get(name, 0)
+            seen[name] = count + 1
         except Exception:  # an identifier that cannot be compared is no identifier
             continue
         kept[i] = count < most
     return kept
+
+
+def _is_name(unit: Any) -> bool:
+    """Of a type whose equal values have equal hashes, and equal to itself: NaN and missing dates are not."""
+    if isinstance(unit, tuple):
+        return all(_is_name(part) for part in unit)
+    return isinstance(unit, NAMES) and bool(unit == unit)
 
 
 def scaled(rows: Array, norm: float, *, constant: float = 0.0) -> Array:

@@ -167,6 +167,48 @@ def test_units_keep_their_first_rows_and_odd_identifiers_raise_nothing():
     assert not first_of_each(units, 2)[8]
 
 
+def containers(names):
+    torch = pytest.importorskip("torch")
+    import pyarrow
+
+    yield from (names, tuple(names), iter(names), np.array(names), np.array(names, dtype=object), [*np.array(names)])
+    yield from (pd.Series(names, index=range(9, 9 + len(names))), pd.Index(names), pd.array(names), pl.Series(names))
+    yield from (pyarrow.array(names), pyarrow.chunked_array([names]), memoryview(np.array(names)))
+    yield from (torch.tensor(names), torch.tensor(names, dtype=torch.float32, requires_grad=True))
+    yield from (list(torch.tensor(names)), [np.array(name) for name in names])
+
+
+def test_units_are_read_out_of_every_container():
+    """Found from outside: the entries of a tensor are hashed by their address, and every row was its own person."""
+    names = [7, 7, 8, 7, 8, 7]
+    for units in containers(names):
+        kept = given(np.arange(6.0)[:, None], np.zeros(6), units).usable(2).rows[:, 0]
+        assert kept.tolist() == [0.0, 1.0, 2.0, 4.0], type(units)
+
+
+def test_what_cannot_name_a_unit_names_nobody():
+    from datetime import date, datetime
+    from decimal import Decimal
+    from uuid import UUID
+
+    names = ["a", b"a", 1, 2.5, date(2026, 1, 1), datetime(2026, 1, 1), Decimal("1.5"), UUID(int=1), ("a", 1)]
+    assert first_of_each([*names, *names], 1).tolist() == [True] * len(names) + [False] * len(names)
+    assert first_of_each([1, 1.0, True, np.int8(1), Decimal(1)], 1).tolist() == [True] + [False] * 4
+    odd = [object(), Rude(), [1], {}, np.array([1]), pd.NA, pd.NaT, Decimal("nan"), Decimal("sNaN"), ("a", None), 1j]
+    assert not first_of_each([*odd, np.datetime64("NaT", "ns"), np.float32("nan"), lambda: 1], 1).any()
+
+
+def test_units_of_another_shape_are_refused_and_both_numbers_named():
+    torch = pytest.importorskip("torch")
+    ids = np.arange(3)
+    odd = [ids[:, None], ids[None], torch.arange(3)[:, None], np.array(3), torch.tensor(3), pd.DataFrame({"a": ids})]
+    for units in [*odd, "abc", b"abc", bytearray(3), {1: 1, 2: 2, 3: 3}, {1, 2, 3}, 3, None.__class__]:
+        with pytest.raises(InvalidInput, match=r"^units = "):
+            given(np.zeros((3, 1)), ids, units)
+    with pytest.raises(InvalidInput, match=r"'2 entries'.*\(3\)"):
+        given(np.zeros((3, 1)), ids, torch.arange(2))
+
+
 def test_removing_one_unit_changes_no_row_of_another():
     random = np.random.default_rng(1)
     units = random.integers(0, 6, 60)

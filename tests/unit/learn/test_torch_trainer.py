@@ -282,6 +282,18 @@ def test_each_unit_keeps_its_first_example() -> None:
     assert torch.equal(kept[0], x[[0, 2, 4]])
 
 
+def test_units_of_any_container_keep_one_example_each():
+    """Found from outside: with a tensor of user ids every example was its own person, and nothing was capped."""
+    x, y, ids = torch.arange(6.0)[:, None], torch.zeros(6), [7, 7, 8, 7, 8, 9]
+    for units in (ids, np.array(ids), torch.tensor(ids), list(torch.tensor(ids))):
+        assert Examples.of((x, y), units).tensors[0][:, 0].tolist() == [0.0, 2.0, 5.0]
+    for odd in (torch.tensor(ids)[:, None], torch.tensor(ids[:5]), "abcdef"):
+        with pytest.raises(InvalidInput, match=r"^units = .*\(6\)"):
+            Examples.of((x, y), odd)
+    with pytest.raises(InvalidInput, match="'5 entries'"):
+        Examples.of((x, y), ids=torch.tensor(ids[:5]))
+
+
 def test_cyclic_batches_go_by_id_so_that_nobody_moves_when_somebody_leaves() -> None:
     plan = SgdPlan(1.0, 0.25, 8, 5, batches="cyclic")
     x, y = torch.arange(20.0)[:, None], torch.zeros(20)

@@ -248,6 +248,32 @@ def test_fit_logistic_overwrites_neither_the_ledger_nor_a_registered_file(run, i
     assert run("charge", "list", "--ledger", "book.json", "--json").document["found"]["charges"] == []
 
 
+def test_what_was_decided_and_how_wide_a_fit_is_cannot_be_rewritten_on_its_card(run, ill):
+    """Found from outside: a card of a fit was not compared with the registration, and its columns with nothing."""
+    from tallystick.cards.card import Card, card_of, read_card
+    from tallystick.cards.contents import Subject
+    from tallystick.cards.fits import FitPlan
+    from tallystick.ledger.book import opened
+    from tallystick.ledger.pay import Receipt
+
+    assert run(*ADD_ILL, "--about", "bounds_from=guessed after looking", "--about", "limit_reason=none").code == 0
+    assert run(*LOGISTIC, "--delta", "1e-6", "--card", "card.html").code == 0
+    assert run("card", "verify", "card.html").code == 0
+    text = read_card("card.html")[0].to_json()
+    Card(json.loads(text.replace("guessed after looking", "set by law"))).save("forged.html")
+    assert "other decisions" in run("card", "verify", "forged.html").errors
+    facts = json.loads(text)
+    with opened("tallystick.db") as ledger:
+        receipt = Receipt.from_json(facts["evidence"]["receipt"])
+        account, plan = ledger.account_by_id(receipt.lines[0][0]), facts["again"]["plan"]
+        wide = FitPlan(plan["estimator"], plan["parameters"], 300, plan["rows"])
+        said = (facts["decisions"]["purpose"], facts["released"]["dataset"], facts["again"]["about"])
+        card_of(Subject(wide, account, account.limit, receipt, *said)).save("wide.html")
+    wider = run("card", "verify", "wide.html")
+    assert wider.code != 0
+    assert "columns" in wider.errors
+
+
 def test_the_rows_of_a_person_are_capped_in_an_order_of_their_own():
     asked = classification({"who": [1, 2, 1, 1], "age": [110.0, 55.0, 0.0, 55.0], "ill": ["no", "yes", "no", "other"]})
     with_others = rows.RowsFit(asked, asked.plan(), None, None, None, "").data()

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tallystick.errors import InvalidInput
-from tallystick.learn.records import first_of_each
+from tallystick.learn.records import first_of_each, identifiers
 from tallystick.learn.training import SgdPlan
 from tallystick.mechanisms.exact.coins import flip
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
@@ -54,9 +54,7 @@ class Examples:
             units = ids.tolist()
         if units is None:
             return cls(tuple(given))
-        if len(units) != len(given[0]):
-            raise InvalidInput("units or ids", "another number of entries", "one identifier per example")
-        kept = np.flatnonzero(first_of_each(units, 1))
+        kept = np.flatnonzero(first_of_each(identifiers(units, len(given[0])), 1))
         return cls(_taken(tuple(given), kept), None if ids is None else ids[kept])
 
     def require(self, plan: SgdPlan) -> None:

@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -21,12 +21,12 @@ import numpy as np
 
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput, NotComputable, Refused, Unavailable
-from tallystick.numerics.law import Array
 
 try:
     from flint import arb, ctx
 
     from tallystick.certificate import checker
+    from tallystick.numerics.rigorous.sketch import KNOTS, LEFT_OUT, Sketch, sketched, tilt_and_period
 except ImportError as problem:
     raise Unavailable(
         "certificates need ball arithmetic, which is not installed: pip install tallystick[rigorous]"
@@ -45,10 +45,6 @@ NARROW = 1e-11
 """Relative distance of the claim from what the checker would not prove."""
 LEAST = 1e-7
 """The same, absolute: a claim that is lowered by 1e-6 is not proved, however large it is."""
-LEFT_OUT = 1e-11
-"""Relative error of delta by which the cuts at both ends of a lattice are planned."""
-SKETCHED = 160
-"""Knots by which the tilt and the period are chosen."""
 SPARE = 1e-6
 """Tilted mass at each end that may stand on sparse knots: what its chords add is less than what all others do."""
 
@@ -56,6 +52,7 @@ Ball = Any
 Route = dict[str, Any]
 Natural = tuple[float, float, bool]
 """Origin and step of a lattice on which a mechanism's outcomes of positive mass are, and whether it has no others."""
+Term = tuple["Sketch", Natural | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,12 +259,15 @@ class Side:
         with ctx.workprec(self.route["bits"]):
             return bool(arb(delta) >= self.delta_at(Fraction(epsilon)))
 
-    def _sketches(self, terms: checker.Terms) -> list[Sketch]:
+    def _sketches(self, terms: checker.Terms) -> list[Term]:
         tiny = LEFT_OUT / sum(count for _, count in terms)
-        return [
-            _sketch(getattr(one, self.way), one.total, count, tiny, self.goal.delta, _natural(record, self.way))
-            for (one, count), record in zip(terms, self.records, strict=True)
-        ]
+        found = []
+        for (one, count), record in zip(terms, self.records, strict=True):
+            height, natural = getattr(one, self.way), _natural(record, self.way)
+            infinite = float(height(arb(1e6)).upper()) * (1.0 + 1e-9)
+            sketch = sketched(height, one.total, count, tiny, self.goal.delta, infinite)
+            found.append((sketch if natural is None else replace(sketch, low=min(sketch.low, natural[0])), natural))
+        return found
 
     def _next_size(self) -> int:
         """What chords add falls with the square of the step: so many points as bring it close, or as many as may be."""
@@ -347,37 +347,16 @@ def least_epsilon(delta_at: Callable[[Fraction], Ball], delta: float, near: floa
 # ------------------------------------------------------------------------------------------------- choice of a lattice
 
 
-@dataclass(frozen=True)
-class Sketch:
-    """About where one term's losses are, and about its law."""
-
-    count: int
-    low: float
-    high: float
-    losses: Array
-    logs: Array
-    natural: Natural | None
-
-    def tilted(self, tilt: float) -> tuple[float, float, float, Array]:
-        """log E[e^{tilt loss}], mean and variance of the tilted law, and its distribution function at the losses."""
-        exponents = self.logs + tilt * self.losses
-        most = float(np.max(exponents))
-        weights = np.exp(exponents - most)
-        moment = float(np.sum(weights))
-        weights /= moment
-        mean = float(np.dot(weights, self.losses))
-        return most + math.log(moment), mean, float(np.dot(weights, (self.losses - mean) ** 2)), np.cumsum(weights)
-
-
-def _planned(sketches: list[Sketch], goal: Goal, size: int, stretch: float) -> Route:
+def _planned(terms: list[Term], goal: Goal, size: int, stretch: float) -> Route:
     """Parameters of a lattice of this size, except for its bits."""
-    tilt, period = _tilt_and_period(sketches, goal.epsilon, goal.delta)
+    sketches = [sketch for sketch, _ in terms]
+    tilt, period, _ = tilt_and_period(sketches, goal.epsilon, goal.delta)
     reach = sum(one.count * (one.high - one.low) for one in sketches)
     step = min(stretch * period, reach) / (size - 4.0 - len(sketches))
-    leading = max(sketches, key=lambda one: one.count).natural
+    leading = max(terms, key=lambda one: one[0].count)[1]
     if leading is not None and leading[1] >= step:
         step = leading[1] / (1.0 if len(sketches) == 1 and leading[2] else math.floor(leading[1] / step))
-    return {"step": step, "tilt": tilt, "size": size, "terms": [_place(one, step, tilt) for one in sketches]}
+    return {"step": step, "tilt": tilt, "size": size, "terms": [_place(*one, step, tilt) for one in terms]}
 
 
 def _seconds(route: Route) -> float:
@@ -386,9 +365,8 @@ def _seconds(route: Route) -> float:
     return float(route["bits"] / 128.0 * (KNOT_SECONDS * knots + POINT_SECONDS * points))
 
 
-def _place(sketch: Sketch, step: float, tilt: float) -> list[float]:
+def _place(sketch: Sketch, natural: Natural | None, step: float, tilt: float) -> list[float]:
     """Origin and knots: up to the largest loss, which rounding may have put behind the knot that meant it."""
-    natural = sketch.natural
     if natural is not None and abs(natural[1] / step - round(natural[1] / step)) < 1e-9:
         low = natural[0]
     else:
@@ -400,7 +378,7 @@ def _place(sketch: Sketch, step: float, tilt: float) -> list[float]:
         return [low, 0, knots, 0]
     share = sketch.tilted(tilt)[3]
     first = sketch.losses[max(0, int(np.searchsorted(share, SPARE)) - 1)]
-    last = sketch.losses[min(int(np.searchsorted(share, 1.0 - SPARE)) + 1, SKETCHED - 1)]
+    last = sketch.losses[min(int(np.searchsorted(share, 1.0 - SPARE)) + 1, KNOTS - 1)]
     before = max(0, int((first - low) / step) // checker.SPARSE)
     after = max(0, int((low + knots * step - last) / step) // checker.SPARSE)
     dense = max(2, knots - checker.SPARSE * (before + after))
@@ -428,55 +406,3 @@ def _natural(record: Mapping[str, Any] | None, way: str) -> Natural | None:
         ends = [math.log1p(record["rate"] * math.expm1(sign * record["base"]["epsilon"])) for sign in (-1.0, 1.0)]
         return (ends[0] if way == "remove" else -ends[1]), ends[1] - ends[0], True
     return None
-
-
-def _sketch(
-    height: checker.Height, total: Ball, count: int, tiny: float, delta: float, natural: Natural | None
-) -> Sketch:
-    def above(x: float) -> float:
-        return float(height(arb(x)).upper())
-
-    given_away = above(1e6) * (1.0 + 1e-9)
-    high = _edge(lambda x: above(x) <= given_away + tiny * delta)
-    low = -_edge(lambda x: float((height(arb(-x)) - total + arb(-x).exp()).upper()) <= tiny)
-    scale = max(2.0 * above(0.0), 1e-9 * (high - low))
-    losses = scale * np.sinh(np.linspace(-math.asinh(-low / scale), math.asinh(high / scale), SKETCHED))
-    masses, _ = checker.chords(height, arb(total), [arb(float(x)) for x in losses])
-    logs = np.array([float(mass.log()) if mass > 0 else -math.inf for mass in masses])
-    return Sketch(count, low if natural is None else min(low, natural[0]), high, losses, logs, natural)
-
-
-def _edge(beyond: Callable[[float], bool]) -> float:
-    """About the least x > 0 from which on something holds."""
-    low, high = 0.0, 1e-9
-    while not beyond(high):
-        low, high = high, 4.0 * high
-        if high > 1e6:
-            raise NotComputable("losses beyond a million")
-    for _ in range(40):
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if beyond(middle) else (middle, high)
-    return high
-
-
-def _tilt_and_period(sketches: list[Sketch], epsilon: float, delta: float) -> tuple[float, float]:
-    """The tilt whose mean is epsilon, or one that reaches a little further; and how far its law spreads."""
-    top = sum(one.count * one.high for one in sketches)
-    bottom = sum(one.count * one.low for one in sketches)
-    if epsilon >= top:
-        return 1.0 / (top - bottom), top - bottom  # nothing is left to compute there
-
-    def moments(tilt: float) -> tuple[float, float, float]:
-        found = np.array([[one.count * value for value in one.tilted(tilt)[:3]] for one in sketches]).sum(axis=0)
-        return float(found[0]), float(found[1]), math.sqrt(float(found[2]))
-
-    low, high = math.log(1e-5), math.log(1e5)
-    for _ in range(40):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if moments(math.exp(middle))[1] < epsilon else (low, middle)
-    tilt = math.exp(high)
-    tilt = min(max(tilt, 2.5 / max(moments(tilt)[2], 1e-300)), 1e5)
-    log_moment, mean, spread = moments(tilt)
-    # What the checker adds for losses beyond the period is e^{log_moment - tilt (epsilon + period)}.
-    beyond = (log_moment - tilt * epsilon - math.log(max(delta, 1e-300)) - math.log(1e-9)) / tilt
-    return tilt, max(max(mean - epsilon, 0.0) + 8.0 * spread, beyond)

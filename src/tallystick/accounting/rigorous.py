@@ -15,6 +15,7 @@ try:
 
     from tallystick.numerics.rigorous import exact as ball_exact
     from tallystick.numerics.rigorous import laws as ball_laws
+    from tallystick.numerics.rigorous.continuous import gaussian_law
     from tallystick.numerics.rigorous.readout import BallSum
 except ImportError as problem:
     raise Unavailable(
@@ -79,8 +80,6 @@ class RigorousReader:
         return self._worst(lambda side: side.epsilon(delta))
 
     def _worst(self, read: Callable[[BallSum], tuple[float, float]]) -> Bounds:
-        if self.loss.group != 1:
-            raise NotComputable("no rigorous read-out of losses for groups")
         if not self.loss.terms:
             return Bounds(0.0, 0.0)
         sides = [self._bounded(read, way, True) for way in self._ways]
@@ -112,6 +111,14 @@ class RigorousReader:
 
         def laws(log_delta: float) -> list[tuple[Law, int]]:
             tiny = ball_exact.log_tiny(log_delta, count)
-            return [(leaf.ball_law(Ask(None, removing, tiny, upper)), times) for leaf, times in self.loss.terms]
+            found = [(leaf.ball_law(Ask(None, removing, tiny, upper)), times) for leaf, times in self.loss.terms]
+            return found if self.loss.group == 1 else [(_grouped(law, self.loss.group), times) for law, times in found]
 
         return BallSum(laws, count)
+
+
+def _grouped(law: Law, size: int) -> Law:
+    """A chain of so many Gaussian neighbours is one of so many times the distance; of others only bounds are known."""
+    if law.variance is None:
+        raise NotComputable("no rigorous read-out of losses for groups of other than Gaussian noise")
+    return gaussian_law(law.variance.sqrt() * size, None, True)

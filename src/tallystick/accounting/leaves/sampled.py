@@ -172,6 +172,11 @@ class Subset(Wrapper):
     def text(self, protects: Protects) -> str:
         return f"{self.base.text(protects)}.subset(batch={self.batch}, population={self.population})"
 
+    def ball_law(self, ask: Ask) -> BallLaw:
+        from tallystick.numerics.rigorous.chords import subset_law
+
+        return subset_law(self.base.ball_law(ask), ask.ball(self.batch) / self.population)
+
 
 @lru_cache(maxsize=256)
 def mixed(base: Leaf, rate: float) -> tuple[DominatingPair, bool]:

@@ -88,7 +88,7 @@ def gaussian_law(mu: Ball, rate: Ball | None, removing: bool) -> BallLaw:
 
     law = BallLaw(
         points=points,
-        profile=_sampled_profile(plain, q, removing),
+        profile=sampled_profile(plain, q, removing),
         far=lambda tilt, cut: variation(tilt) / cut,
         sketch=sketch,
     )
@@ -164,8 +164,8 @@ def _line_points(mu: Ball, q: Ball, removing: bool, tilt: float, frequency: floa
     return Points(points, (below + above + kappa * size_bound).upper())
 
 
-def _sampled_profile(plain: Callable[[Ball], Ball], rate: Ball, removing: bool) -> Callable[[Ball], Ball]:
-    """delta of ((1-q) Q + q P, Q) is q delta_plain(log(1 + (e^eps - 1) / q)); ADD by the swap."""
+def sampled_profile(plain: Callable[[Ball], Ball], rate: Ball, removing: bool) -> Callable[[Ball], Ball]:
+    """delta of ((1-q) Q + q P, Q) is q delta_plain(log(1 + (e^eps - 1) / q)); ADD by its own map."""
 
     def remove(epsilon: Ball) -> Ball:
         inner = 1 + epsilon.expm1() / rate
@@ -175,9 +175,14 @@ def _sampled_profile(plain: Callable[[Ball], Ball], rate: Ball, removing: bool) 
         # For inner <= 0 it is 1 - e^eps; a ball around the seam takes the hull: delta >= 1 - e^eps and is 1-Lipschitz.
         return edge if inner <= 0 else edge + arb(0, 2 * inner.abs_upper())
 
-    if removing:
-        return remove
-    return lambda e: -e.expm1() + e.exp() * remove(-e)
+    def add(epsilon: Ball) -> Ball:
+        """rest * delta_plain at e^eps q / rest with rest = 1 - (1-q) e^eps: the pair is symmetric when not sampled."""
+        rest = rate - (1 - rate) * epsilon.expm1()
+        if rest > 0:
+            return rest * plain(epsilon + (rate / rest).log())
+        return arb(0) if rest <= 0 else arb(0).union(abs(rest))
+
+    return remove if removing else add
 
 
 # ---------------------------------------------------------------------------------------------- Laplace, bounded range
@@ -252,7 +257,7 @@ def _sampled_interval(
     def sketch(tilt: float) -> tuple[Any, Any]:
         return rounded(2.0 ** math.ceil(math.log2(max(tilt, 1.0))))
 
-    law = BallLaw(highest=high, points=points, profile=_sampled_profile(plain, q, removing), far=far, sketch=sketch)
+    law = BallLaw(highest=high, points=points, profile=sampled_profile(plain, q, removing), far=far, sketch=sketch)
     return law
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from flint import arb, arb_poly, ctx
 
 from tallystick.errors import NotComputable
-from tallystick.numerics.rigorous.laws import Ball, BallLaw, Point
+from tallystick.numerics.rigorous.laws import Ball, BallLaw, Point, point_work, work
 
 MOST_STATES = 30_000
 MOST_LENGTH = 60_000
@@ -67,6 +67,7 @@ def power(law: BallLaw, count: int, log_tiny: float, most: int) -> States:
     if comb(count + len(law.atoms) - 1, count) > 20 * most:
         raise NotComputable("too many joint outcomes to list")
     for _ in range(count):
+        work(2 * len(result) * len(law.atoms) * point_work())
         grown = _merged(((a + loss, w * m) for a, w in result for loss, m in law.atoms), False)
         result, lost = _pruned(grown, log_tiny)
         dropped += lost

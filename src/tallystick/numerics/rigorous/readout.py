@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from flint import arb, ctx
 
 from tallystick.errors import NotComputable
+from tallystick.numerics.rigorous.chords import chords_profile
 from tallystick.numerics.rigorous.continuous import gaussian_law
 from tallystick.numerics.rigorous.contour import Guess, Laws, Profile, contour_profile, lattice_profile
 from tallystick.numerics.rigorous.exact import listed, log_tiny, residue_profile
@@ -49,6 +50,7 @@ def finite_profile(laws: Laws, epsilon: float, log_delta: float) -> tuple[Profil
             lambda asked=asked: _integral_route(continuous, discrete, epsilon, log_delta, asked, tiny)
             for asked in ASKED[1:]
         ),
+        lambda: (chords_profile([*continuous, *discrete], epsilon, log_delta), "chords"),
     ]
     for attempt in attempts:
         try:
@@ -80,6 +82,8 @@ def _listed_route(continuous: Laws, discrete: Laws, tiny: float, draws: int) -> 
 def _integral_route(
     continuous: Laws, discrete: Laws, epsilon: float, log_delta: float, asked: float, tiny: float
 ) -> tuple[Profile, str]:
+    if any(law.closed is None and law.points is None for law, _ in continuous):
+        raise NotComputable("only the profile of one step is known")
     if continuous:
         return contour_profile([*continuous, *discrete], epsilon, log_delta, asked), "contour"
     return _period_route(discrete, epsilon, log_delta, asked, tiny), "lattice"
@@ -202,20 +206,18 @@ def _crossing(laws: Laws, target: Ball) -> tuple[float, float]:
             break
     else:
         raise NotComputable("the enclosure of delta is too wide to bracket epsilon")
-    for gap in (4e-16, 4e-15, 4e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2):
+    for gap in (4e-16, 4e-15, 4e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 0.5):
         low = near * (1 - gap)
         if profile(arb(low)) > target:
             return low, high
-    if near == 0.0 or profile(arb(0)) <= target:
-        return 0.0, 0.0 if profile(arb(0)) <= target else high
-    raise NotComputable("the enclosure of delta is too wide to bracket epsilon")
+    return 0.0, 0.0 if profile(arb(0)) <= target else high
 
 
 def _root(profile: Profile, target: Ball, near: float) -> float:
     """A double near the crossing, by bisection and secants on log delta; nothing is proved here."""
 
     def g(e: float) -> float:
-        value = profile(arb(e)).mid()
+        value = profile(arb(e)).upper()
         return float((value / target).log()) if value > 0 else -1e9
 
     near = max(near, 1e-6)

@@ -1,0 +1,200 @@
+"""The route for every sum: pairs on a lattice above and below each term, tilted, folded and raised to their powers.
+
+Every law that knows its own delta has it; the enclosure is as wide as the lattice is coarse (docs/theory/rigorous.md).
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+from flint import acb, arb, arb_poly, fmpq
+
+from tallystick.errors import NotComputable
+from tallystick.numerics.law import Array
+from tallystick.numerics.rigorous.continuous import sampled_profile
+from tallystick.numerics.rigorous.contour import Laws, Profile
+from tallystick.numerics.rigorous.laws import Ball, BallLaw, point_work, work
+from tallystick.numerics.rigorous.polygon import masses_above, masses_below
+from tallystick.numerics.rigorous.sketch import LEFT_OUT, Height, Sketch, sketched, tilt_and_period
+
+SIZES = (2**12, 2**11)
+"""Points of a period: the first that is affordable."""
+STEEPS = (0.5, 1.5, 3.0, 6.0)
+"""Tilts that bound what lies outside of a period differ by these, over the standard deviation; the best is taken."""
+NEAR = 1e-9
+"""Losses that doubles cannot tell apart for certain, relative to one or to their size."""
+
+
+def chords_profile(laws: Laws, epsilon: float, log_delta: float) -> Profile:
+    """delta of the finite part near epsilon, between two lattices."""
+    delta, count = math.exp(max(log_delta, -600.0)), sum(count for _, count in laws)
+    heights = [(_height(law), 1 - law.infinite, count) for law, count in laws]
+    work(4e2 * len(heights) * 3 * point_work())
+    sketches = [sketched(*term, LEFT_OUT / count, delta) for term in heights]
+    tilt, period, spread = tilt_and_period(sketches, epsilon, delta)
+    # A smaller tilt leaves less outside of the period, and there are bits enough for what it costs.
+    tilt = min(tilt, max(0.5 * tilt, 30.0 / period))
+    # Outcomes of their own at both ends of a law, as Laplace noise has, are on the lattice if its step divides it.
+    whole = max(sketches, key=lambda one: one.count)
+    for size in SIZES:
+        wanted = 2.0 * min(period, sum(one.count * (one.high - one.low) for one in sketches)) / (size - 8.0)
+        step = Fraction((whole.high - whole.low) / max(1, math.floor((whole.high - whole.low) / wanted)))
+        knots = sum(math.ceil((one.high - one.low) / step) + 3 for one in sketches)
+        try:
+            work((3 * knots + 1.5 * size * (len(sketches) + 1)) * point_work())
+        except NotComputable:
+            continue
+        above, below = _sums(heights, sketches, step, size, arb(tilt), [arb(steep / spread) for steep in STEEPS])
+        return lambda at: below.delta(at)[0].union(above.delta(at)[1])
+    raise NotComputable("a lattice for this composition takes too long")
+
+
+def _height(law: BallLaw) -> Height:
+    """H of the finite part; what is missing of a law is somewhere between nowhere and infinity."""
+    if law.profile is not None:
+        return law.profile
+    if law.atoms is None:
+        raise NotComputable("no profile of one step is known")
+    listed = sorted(((float(loss), loss, mass) for loss, mass in law.atoms), key=lambda one: -one[0])
+    above = [(arb(0), arb(0))]
+    for _, loss, mass in listed:
+        above.append((above[-1][0] + mass, above[-1][1] + mass * (-loss).exp()))
+
+    def height(x: Ball) -> Ball:
+        margin = NEAR * (1.0 + abs(float(x)))
+        # All before the first are surely above x, and none from the last on is.
+        first, last = (bisect_left(listed, side - float(x), key=lambda one: -one[0]) for side in (-margin, margin))
+        total = above[first][0] - x.exp() * above[first][1]
+        for _, loss, mass in listed[first:last]:
+            total += (mass * -(x - loss).expm1()).max(arb(0))
+        return total + arb(0).union(law.missing)
+
+    return height
+
+
+def subset_law(base: BallLaw, rate: Ball) -> BallLaw:
+    """A fixed-size subset of a symmetric pair: the larger of both orders of the mixture (Dong, Roth, Su 2019)."""
+    if not base.infinite.is_zero():
+        raise NotComputable("no rigorous read-out of a subset of what gives something away for certain")
+    plain = _height(base)
+    remove, add = sampled_profile(plain, rate, True), sampled_profile(plain, rate, False)
+
+    def profile(x: Ball) -> Ball:
+        return remove(x).max(add(x))
+
+    @lru_cache(maxsize=1)
+    def sketch(_tilt: float = 0.0) -> tuple[Array, Array]:
+        found = sketched(profile, arb(1), 1, LEFT_OUT, 1e-30)
+        return found.losses, found.logs
+
+    highest = None if base.highest is None else (1 + rate * base.highest.expm1()).log()
+    return BallLaw(highest=highest, profile=profile, sketch=lambda _tilt: sketch())
+
+
+@dataclass(frozen=True, eq=False)
+class Folded:
+    """A sum of losses start + n step, tilted, told modulo the number of its masses."""
+
+    start: Fraction
+    step: Fraction
+    tilt: Ball
+    last: int
+    infinite: Ball
+    log_moment: Ball
+    masses: list[Ball]
+    steeper: list[tuple[Ball, Ball, Ball]]
+    """(s, log E[e^{t loss}] at the tilt less s, the same at the tilt plus s)"""
+
+    def delta(self, at: Ball) -> tuple[Ball, Ball]:
+        """Balls whose lower and upper ends bound delta of the lattice pair: half a period lies above ``at``."""
+        size, step, start = len(self.masses), _ball(self.step), _ball(self.start)
+        first = int(((at - start) / step).lower().floor().unique_fmpz())
+        if first >= self.last:
+            return arb(0), self.infinite
+        origin, turned = start + first * step, (first + 1) % size
+        half = (self.masses[turned:] + self.masses[:turned])[: size // 2 - 1]
+        if not origin + 2 * step > at:
+            raise NotComputable("an epsilon that is wider than a lattice's step")
+        fall = (-self.tilt * step).exp()
+        nearest = half[0] * fall * (-(at - origin - step).expm1()).max(arb(0))
+        rest = arb_poly([0, 0, *half[1:]])
+        inside = nearest + rest(fall) - (at - origin).exp() * rest(fall * (-step).exp())
+        end = len(half) + 1
+        beyond = (-self.tilt * step * end).exp() if self.last >= first + end else arb(0)
+        # Markov: the tilted law has at most so much beyond the period's ends, which are half a period away.
+        below, ahead = origin - step * (size - end), origin + step * end
+        outside = _least((more - self.log_moment - s * ahead).exp() for s, _, more in self.steeper)
+        outside += _least((less - self.log_moment + s * below).exp() for s, less, _ in self.steeper)
+        scale = (self.log_moment - self.tilt * origin).exp()
+        return (scale * (inside - outside)).max(arb(0)), self.infinite + scale * (inside + beyond)
+
+
+def _least(bounds: Iterable[Ball]) -> Ball:
+    return min((bound.upper() for bound in bounds), key=float)
+
+
+def _ball(value: Fraction) -> Ball:
+    return arb(fmpq(value.numerator, value.denominator))
+
+
+Terms = Sequence[tuple[Height, Ball, int]]
+
+
+def _sums(
+    terms: Terms, sketches: Sequence[Sketch], step: Fraction, size: int, tilt: Ball, steeps: list[Ball]
+) -> tuple[Folded, Folded]:
+    """The sums of the pairs above and below every term."""
+    start, last, kept, whole = Fraction(0), 0, arb(0), arb(1)
+    sides = [_Side(tilt, steeps, size), _Side(tilt, steeps, size)]
+    for (height, total, count), sketch in zip(terms, sketches, strict=True):
+        low = Fraction(sketch.low)
+        knots = math.ceil((Fraction(sketch.high) - low) / step) + 2
+        levels = [_ball(low + n * step) for n in range(knots)]
+        heights, ratios = [height(x) for x in levels], [x.exp() for x in levels]
+        masses, infinite = masses_above(heights, ratios, total)
+        sides[0].add(levels, masses, count)
+        sides[1].add(levels, masses_below(heights, ratios, total), count)
+        start, last = start + count * low, last + count * (knots - 1)
+        kept, whole = kept + count * (-infinite / total).log1p(), whole * total**count
+    given = (-kept.expm1() * whole, arb(0))
+    above, below = (
+        Folded(start, step, tilt, last, infinite, side.moments[0], side.masses(), side.steeper())
+        for side, infinite in zip(sides, given, strict=True)
+    )
+    return above, below
+
+
+class _Side:
+    """Transforms and moments of the terms so far."""
+
+    def __init__(self, tilt: Ball, steeps: list[Ball], size: int) -> None:
+        self.steeps = steeps
+        self.tilts = [tilt, *(tilt - s for s in steeps), *(tilt + s for s in steeps)]
+        self.moments = [arb(0)] * len(self.tilts)
+        self.spectrum = [acb(1)] * (size // 2 + 1)
+        self.size = size
+
+    def add(self, levels: list[Ball], masses: list[Ball], count: int) -> None:
+        weighted = [[mass * (t * x).exp() for x, mass in zip(levels, masses, strict=True)] for t in self.tilts]
+        sums = [sum(row, arb(0)) for row in weighted]
+        if not all(total > 0 for total in sums):
+            raise NotComputable("the masses of a lattice are lost in rounding")
+        self.moments = [old + count * total.log() for old, total in zip(self.moments, sums, strict=True)]
+        fold = [arb(0)] * self.size
+        for n, mass in enumerate(weighted[0]):
+            fold[n % self.size] += mass
+        found = acb.dft([acb(mass / sums[0]) for mass in fold])
+        self.spectrum = [old * new**count for old, new in zip(self.spectrum, found, strict=False)]
+
+    def steeper(self) -> list[tuple[Ball, Ball, Ball]]:
+        count = len(self.steeps)
+        return list(zip(self.steeps, self.moments[1 : count + 1], self.moments[count + 1 :], strict=True))
+
+    def masses(self) -> list[Ball]:
+        both = [*self.spectrum, *(value.conjugate() for value in self.spectrum[-2:0:-1])]  # the masses are real
+        return [value.real for value in acb.dft(both, inverse=True)]

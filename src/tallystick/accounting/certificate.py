@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 FIRST_SIZE, LAST_SIZE = 2**11, 2**18
 """Points of the lattices that are tried."""
-MOST_SECONDS, KNOT_SECONDS, POINT_SECONDS = 4.0, 3.5e-5, 4e-6
+MOST_SECONDS, KNOT_SECONDS, POINT_SECONDS = 3.0, 3.5e-5, 6e-6
 """Processor time that is planned, and that of a knot and of a point of a transform; the checker accepts more."""
 CLOSE = 3e-7
 """Relative distance from the accountant's own number at which a finer lattice is not worth its time."""
@@ -170,7 +170,9 @@ def _refined(sides: list[Side], goal: Goal) -> tuple[float, float, dict[str, Rou
         worst = max(sides, key=lambda side: side.value)
         if worst.value <= goal.near * (1.0 + CLOSE):
             break
-        spent = worst.refine(left if len(sides) == 1 else 0.6 * left)
+        if goal.for_epsilon and 0.0 < 1e3 * goal.near < worst.value:
+            raise NotComputable("so many releases that the chords of a lattice say nothing about their sum")
+        spent = worst.refine(left if len(sides) == 1 else 0.75 * left)
         if spent is None:
             break
         left -= spent

@@ -39,7 +39,7 @@ from tallystick.errors import InvalidInput
 from tallystick.learn.estimator import Answer, Estimator, NoisePart
 from tallystick.learn.records import WITHIN, Array, Given, along, numbers
 from tallystick.learn.scoring import PaidGoodness
-from tallystick.learn.statistics import Statistics, symmetric
+from tallystick.learn.statistics import Statistics, said_of_intervals, symmetric
 from tallystick.mechanisms.exact.lattice import lower_and_upper
 from tallystick.mechanisms.exact.randomness import Source
 from tallystick.mechanisms.noise import add_gaussian, add_laplace
@@ -316,11 +316,21 @@ class LinearRegression(PaidGoodness, RegressorMixin, Estimator):  # type: ignore
     def covariance_(self) -> Array:
         """Covariance of coefficients and intercept (last) over sampling and noise; see ``intervals``."""
         check_is_fitted(self, "statistics_")
-        return self.statistics_.covariance(self._theta, self._used) * np.outer(self._units, self._units)
+        found = self.statistics_.covariance(self._theta, self._used, rows_per_unit=self.rows_per_unit)
+        return found * np.outer(self._units, self._units)
+
+    @property
+    def intervals_about(self) -> str:
+        """What ``intervals`` are about, in words."""
+        return said_of_intervals("targets", *self._targets(), self.rows_per_unit)
 
     def intervals(self, *, confidence: float = 0.95) -> Array:
-        """Approximate confidence intervals of coefficients and intercept (last row): asymptotic, of the declared norm
-        and bounds. Refused ("no interval") where the noise or a ridge decides, and where y'y was not bought.
+        """Approximate, asymptotic confidence intervals of coefficients and intercept (last row) over sampling and noise.
+
+        They are about the line of **clamped** targets (and rows that count less where they are longer than the norm):
+        where targets lie beyond the bounds that is another line than that of the targets. Units are sampled, so with
+        ``rows_per_unit`` above 1 they hold however alike a unit's rows are, and are up to its root wider than needed.
+        Refused ("no interval") where the noise or a ridge decides, and where y'y was not bought.
         """
         level = check.inside("confidence", confidence)
         half = NormalDist().inv_cdf((1.0 + level) / 2.0) * np.sqrt(np.diag(self.covariance_))

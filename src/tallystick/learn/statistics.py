@@ -5,7 +5,7 @@ triangle of X'X and on X'y the delta method gives (docs/theory/linear-regression
 
     theta = M^-1 X'y, M = X'X + ridge I         d theta = M^-1 (d X'y - d X'X theta)
     Cov[d X'X theta]_ii = sum_j V_ij theta_j^2, and V_ij theta_i theta_j off the diagonal
-    sampling: M^-1 X'X M^-1 RSS / (n - d), RSS = y'y - 2 theta'X'y + theta'X'X theta
+    sampling: M^-1 X'X M^-1 m RSS / (n - d), RSS = y'y - 2 theta'X'y + theta'X'X theta, m rows of one unit at most
 """
 
 from __future__ import annotations
@@ -83,20 +83,26 @@ class Statistics:
         inverse = np.linalg.inv(self.matrix(ridge))
         return np.asarray(inverse @ (moved + np.diag(self.xy_variance)) @ inverse.T)
 
-    def covariance(self, theta: Array, ridge: float) -> Array:
-        """Of the coefficients, over sampling and noise; refused where the delta method says nothing."""
+    def covariance(self, theta: Array, ridge: float, *, rows_per_unit: int) -> Array:
+        """Of the coefficients, over sampling and noise; refused where the delta method says nothing.
+
+        Units are sampled, not rows, and rows of one unit may be alike. The coefficients move by M^-1 times the sum of
+        x e (e a residual), independent between units. For m rows of one unit and any direction c Cauchy-Schwarz gives
+        (sum of c'x e)^2 <= m sum of (c'x e)^2, also where rows count less than 1: so the variance is at most m times
+        that of independent rows, and that is reached when they are equal.
+        """
         if self.yy is None or self.rows is None:
             raise Refused(
                 "no interval: the spread of the targets around the line was not released. Works: method='gram' with "
                 "fit_intercept=True, which buys y'y and the number of rows"
             )
-        if ridge > 0.0 or self.least_eigenvalue <= self.tall or self.rows <= 2 * self.width:
+        if ridge > 0.0 or self.least_eigenvalue <= self.tall or self.rows <= 2 * self.width * rows_per_unit:
             raise Refused(
                 "no interval: the noise, or a ridge, decides some direction of the features, where an interval would "
                 "say nothing about the data. Works: a larger epsilon, more rows, or fewer features"
             )
         inverse = np.linalg.inv(self.xx)
-        spread = self.residual_squares(theta) / (self.rows - self.width)
+        spread = rows_per_unit * self.residual_squares(theta) / (self.rows - self.width)
         return np.asarray(spread * inverse + self.noise_covariance(theta, ridge))
 
     def residual_squares(self, theta: Array) -> float:
@@ -115,6 +121,16 @@ class Statistics:
             "xx_variance": self.xx_variance.tolist(), "xy_variance": self.xy_variance.tolist(),
             "yy_variance": self.yy_variance,
         }  # fmt: skip
+
+
+def said_of_intervals(target: str, low: float, high: float, rows_per_unit: int) -> str:
+    """What intervals are about, in one line.
+
+    >>> said_of_intervals("targets", -5, 5, 1)
+    'about targets clamped to [-5, 5]; over noise and sampling of people with one row each; approximate'
+    """
+    rows = "one row each" if rows_per_unit == 1 else f"up to {rows_per_unit} rows each, however alike"
+    return f"about {target} clamped to [{low:g}, {high:g}]; over noise and sampling of people with {rows}; approximate"
 
 
 def symmetric(triangle: Array, width: int) -> Array:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput, Refused
-from tallystick.learn.statistics import Statistics
+from tallystick.learn.statistics import Statistics, said_of_intervals
 from tallystick.tables.expressions import Expression, col, when
 from tallystick.tables.measures import count
 from tallystick.tables.measures import sum as total
@@ -227,13 +227,24 @@ class LinearModel:
         return float(self._line[-1])
 
     def intervals(self, *, confidence: float = 0.95) -> dict[str, tuple[float, float]]:
-        """Approximate intervals over sampling and noise, of the clamped columns; refused where there are none."""
+        """Approximate intervals over sampling and noise, however alike the rows of one unit are, of the line of the
+        **clamped** columns (``intervals_about``); refused where there are none.
+        """
         theta, used = self._solved
         matrix, _ = self._map
-        covariance = matrix @ self.statistics.covariance(theta, used) @ matrix.T
+        covariance = matrix @ self.statistics.covariance(theta, used, rows_per_unit=self._rows_per_unit) @ matrix.T
         half = NormalDist().inv_cdf((1 + check.inside("confidence", confidence)) / 2) * np.sqrt(np.diag(covariance))
         ends = zip((self._line - half).tolist(), (self._line + half).tolist(), strict=True)
         return dict(zip((*self.regression.features, "intercept"), ends, strict=True))
+
+    @property
+    def _rows_per_unit(self) -> int:
+        return self.release.plan.query.caps.max_rows
+
+    @property
+    def intervals_about(self) -> str:
+        """What ``intervals`` are about, in words."""
+        return said_of_intervals(self.regression.target, *self.regression.bounds[-1], self._rows_per_unit)
 
     def predict(self, rows: Any) -> Array:
         """The line at rows of features, in their order."""
@@ -260,6 +271,7 @@ class LinearModel:
             "ridge": self._solved[1],
             "confidence": 0.95,
             "intervals": intervals,
+            "intervals_about": self.intervals_about,
             "no_intervals": reason,
             "statistics": self.statistics.to_data(),
             "plan": self.release.plan.hash,

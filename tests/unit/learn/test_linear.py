@@ -295,6 +295,34 @@ def test_intervals_cover_where_sampling_variance_alone_does_not():
     assert (naive[:2] / 200 < 0.75).all()
 
 
+@pytest.mark.parametrize("per_person", [1, 5, 20])
+def test_intervals_cover_however_alike_the_rows_of_a_person_are(per_person):
+    """Found from outside: rows of one person counted as independent: 95 % intervals covered 30 % with 20 each."""
+    rng = np.random.default_rng(7)
+    truth, fits, people = np.array([1.0, -0.5, 0.3]), 100, 400
+    hits, naive = np.zeros(3), np.zeros(3)
+    for _ in range(fits):
+        rows = rng.uniform(-1, 1, (people, 2))
+        targets = rows @ truth[:2] + truth[2] + 0.5 * rng.standard_normal(people)
+        rows, targets, who = (np.repeat(value, per_person, axis=0) for value in (rows, targets, np.arange(people)))
+        model = LinearRegression(
+            100.0, delta=1e-3, row_norm=math.sqrt(2), target_bounds=(-4, 4), method="gram", rows_per_unit=per_person
+        ).fit(rows, targets, units=who)
+        ends, off = model.intervals(confidence=0.9), np.append(model.coef_, model.intercept_) - truth
+        hits += (ends[:, 0] <= truth) & (truth <= ends[:, 1])
+        alone = np.diag((model.covariance_ - model.noise_covariance_) / per_person + model.noise_covariance_)
+        naive += np.abs(off) <= 1.645 * np.sqrt(alone)
+    assert (hits / fits >= 0.81).all()
+    assert (hits / fits <= 0.98).all()
+    assert (naive / fits < 0.75).all() == (per_person > 1)
+    assert str(per_person if per_person > 1 else "one") in model.intervals_about
+
+
+def test_intervals_say_which_targets_they_are_about():
+    model = LinearRegression(1.0, delta=1e-6, row_norm=1, target_bounds=(-2, 3), method="gram")
+    assert "clamped to [-2, 3]" in model.intervals_about
+
+
 def test_the_noise_covariance_is_that_of_the_released_noise(line):
     rows, targets = line[0][:2000], line[1][:2000]
     made = [

@@ -93,6 +93,17 @@ def test_intervals_hold_the_line_and_the_noise_is_counted():
     assert made[0].predict([[50.0, 10.0]]) == pytest.approx([450.0], abs=60)
 
 
+def test_saying_the_same_five_times_makes_no_interval_narrower():
+    once = people(600) | {"patient": np.arange(600)}
+    widths = []
+    for times in (1, 5):
+        data = {name: np.repeat(column, times) for name, column in once.items()}
+        plan = ts.linear_regression(visits(data, most=times), target="cost", features=["age", "days"]).plan(rho=1e8)
+        ends = np.array(list(released(plan, integers(plan.plan)).intervals().values()))
+        widths.append(ends[:, 1] - ends[:, 0])
+    assert widths[1] == pytest.approx(widths[0], rel=0.05)
+
+
 def test_too_little_data_has_a_finite_line_and_no_intervals():
     plan = ts.linear_regression(visits(people(20)), target="cost", features=["age", "days"]).plan(rho=0.01)
     told = released(plan, integers(plan.plan)).to_data()
@@ -144,6 +155,7 @@ def test_fit_linear_from_registration_to_card(run, here):
     first = run(*FIT, "--out", "model.json", "--card", "card.html")
     assert first.code == 0, first.errors
     assert "charged rho 1" in first.out
+    assert "about cost clamped to [0, 1500]; over noise and sampling of people with up to 2 rows each" in first.out
     model = json.loads((here / "model.json").read_text())
     assert model["coefficients"]["days"] == pytest.approx(20, abs=8)
     (here / "visits.csv").unlink()

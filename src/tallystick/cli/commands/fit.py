@@ -146,8 +146,7 @@ def _line(model: dict[str, Any]) -> list[str]:
     for name, value in {**model["coefficients"], "intercept": model["intercept"]}.items():
         within = f"   [{nearest(ends[name][0], 4)}, {nearest(ends[name][1], 4)}]" if name in ends else ""
         lines.append(f"{visible(name)}  {nearest(value, 5)}{within}")
-    meaning = "intervals hold in about 95 of 100 cases, over sampling and noise, for the clamped columns"
-    return [*lines, model["no_intervals"] or meaning]
+    return [*lines, model["no_intervals"] or f"intervals hold in about 95 of 100 cases: {model['intervals_about']}"]
 
 
 def _scores(model: dict[str, Any]) -> list[str]:

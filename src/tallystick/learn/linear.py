@@ -325,7 +325,7 @@ class LinearRegression(PaidGoodness, RegressorMixin, Estimator):  # type: ignore
         return said_of_intervals("targets", *self._targets(), self.rows_per_unit)
 
     def intervals(self, *, confidence: float = 0.95) -> Array:
-        """Approximate, asymptotic confidence intervals of coefficients and intercept (last row) over sampling and noise.
+        """Asymptotic confidence intervals of coefficients and intercept (last row) over sampling and noise.
 
         They are about the line of **clamped** targets (and rows that count less where they are longer than the norm):
         where targets lie beyond the bounds that is another line than that of the targets. Units are sampled, so with

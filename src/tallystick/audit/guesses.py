@@ -98,15 +98,13 @@ def one_run(
     if not isinstance(claim, PrivacyLoss):
         raise InvalidInput("claim", claim, "a PrivacyLoss: what was promised")
     canaries = every_scores[0].size
+    tossed = [coins_of(one, canaries) for one in every_coins]
     if guesses is None:
         guesses = plan_one_run(claim, canaries=canaries, significance=level, side=side, runs=len(every_coins)).guesses
     count = check.count("guesses", guesses, least=1, most=min(canaries, MOST_GUESSES))
     assumed = [REPLACED] if claim.adjacency is Adjacency.REPLACE else []
-    correct = []
-    for values, tossed in zip(every_scores, every_coins, strict=True):
-        included, told = coins_of(tossed, canaries)
-        assumed += [text for text in told if text not in assumed]
-        correct.append(_correct(values, included, count, side))
+    assumed += dict.fromkeys(text for _, told in tossed for text in told)
+    correct = [_correct(values, one[0], count, side) for values, one in zip(every_scores, tossed, strict=True)]
     if len(correct) > 1:
         assumed.append("that the runs are independent, each with coins of its own")
     worst, each = min(correct), level ** (1.0 / len(correct))

@@ -27,27 +27,32 @@ _MADE = object()
 class Coins:
     """One fair coin per canary: True puts it into the training data. Made by :func:`coins` only.
 
-    ``commitment`` is a salted hash that can be published before the training; whoever has the coins afterwards can
-    check it. ``seeded`` coins are for tests: evidence says so.
+    ``commitment`` is a salted hash to be published before the training; whoever has the coins afterwards can check it.
+    ``seeded`` coins are for tests, and ``loaded`` ones came from a file that anybody could have written: evidence says
+    so, and names the commitment that must have been published before.
     """
 
     included: NDArray[np.bool_]
     salt: str
     seeded: bool
+    loaded: bool
 
-    def __init__(self, made: object, included: NDArray[np.bool_], salt: str, *, seeded: bool) -> None:
+    def __init__(
+        self, made: object, included: NDArray[np.bool_], salt: str, *, seeded: bool, loaded: bool = False
+    ) -> None:
         if made is not _MADE:
             raise InvalidInput("coins", "Coins(...)", "ts.audit.coins(m), which draws them")
         kept = included.copy()
         kept.setflags(write=False)
-        for name, value in (("included", kept), ("salt", salt), ("seeded", seeded)):
+        for name, value in (("included", kept), ("salt", salt), ("seeded", seeded), ("loaded", loaded)):
             object.__setattr__(self, name, value)
 
     @property
     def commitment(self) -> str:
-        """SHA-256 of the salt and the coins."""
+        """SHA-256 of the salt, the coins and whether they were seeded."""
         packed = np.packbits(self.included).tobytes()
-        return hashlib.sha256(f"{VERSION} {self.salt} {len(self)} ".encode() + packed).hexdigest()
+        head = json.dumps([VERSION, self.salt, len(self), self.seeded])
+        return hashlib.sha256(head.encode() + b"\n" + packed).hexdigest()
 
     def __len__(self) -> int:
         return int(self.included.size)
@@ -83,7 +88,7 @@ class Coins:
             count = check.count("count", record["count"], least=1, most=MOST_CANARIES)
             packed = np.frombuffer(bytes.fromhex(record["coins"]), dtype=np.uint8)
             included = np.unpackbits(packed, count=count).astype(np.bool_)
-            found = cls(_MADE, included, str(record["salt"]), seeded=bool(record["seeded"]))
+            found = cls(_MADE, included, str(record["salt"]), seeded=record["seeded"] is not False, loaded=True)
             matches = record["version"] == VERSION and found.commitment == record["commitment"]
         except (KeyError, TypeError, ValueError):
             raise InvalidInput("path", str(path), allowed) from None
@@ -115,8 +120,10 @@ def coins_of(value: Any, canaries: int) -> tuple[NDArray[np.bool_], tuple[str, .
     if isinstance(value, Coins):
         if len(value) != canaries:
             raise InvalidInput("coins", len(value), f"one coin per score ({canaries})")
-        told = ("that nobody knows the seed of the coins (they are for tests)",) if value.seeded else ()
-        return value.included, told
+        told = ["that nobody knows the seed of the coins (they are for tests)"] if value.seeded else []
+        if value.loaded:
+            told.append(f"that the commitment {value.commitment} of the coins was published before the training")
+        return value.included, tuple(told)
     array = np.asarray(value)
     if array.dtype != np.bool_ or array.shape != (canaries,):
         raise InvalidInput(

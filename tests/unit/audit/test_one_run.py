@@ -215,6 +215,14 @@ def test_coins_are_fair_kept_and_committed(tmp_path: object) -> None:
     again = Coins.load(path)
     assert again.commitment == drawn.commitment
     assert (again.included == drawn.included).all()
+    (told,) = one_run(np.arange(10_001.0), again, claim=ts.gdp(mu=1), guesses=10).assumes
+    assert f"the commitment {drawn.commitment} of the coins was published before" in told
+    seeded = ts.audit.coins(100, seed=1)
+    seeded.save(tmp_path / "seeded.json")  # type: ignore[operator]
+    lie = (tmp_path / "seeded.json").read_text().replace('"seeded": true', '"seeded": false')  # type: ignore[operator]
+    (tmp_path / "seeded.json").write_text(lie)  # type: ignore[operator]
+    with pytest.raises(InvalidInput, match="unaltered"):
+        Coins.load(tmp_path / "seeded.json")  # type: ignore[operator]
     path.write_text(path.read_text().replace('"salt": "', '"salt": "0'))
     with pytest.raises(InvalidInput, match="unaltered"):
         Coins.load(path)
@@ -240,6 +248,8 @@ def test_what_cannot_be_seen_is_assumed_in_words() -> None:
         ({"scores": ["a", "b"]}, "scores"),
         ({"coins": np.array([1, 0])}, "coins"),
         ({"coins": np.array([True])}, "coins"),
+        ({"coins": np.array([True]), "guesses": 2, "scores": [1.0]}, "guesses"),
+        ({"coins": ts.audit.coins(5), "guesses": 4}, "coins"),
         ({"guesses": 3}, "guesses"),
         ({"guesses": 0}, "guesses"),
         ({"significance": 0.0}, "significance"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import tallystick as ts
 from tallystick import plots
 from tallystick.accounting.leaves.last_iterate import iteration_of
-from tallystick.cli.commands.compare import curves_of
+from tallystick.plots.steps import curves_of
 
 HERE = Path(__file__).parent
 

@@ -9,8 +9,9 @@ The proofs are in docs/theory/transfer.md; the guide is docs/guides/analyse-adap
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tallystick import lazy
 
 _HOMES: dict[str, str] = {
     "Answer": "queries",
@@ -38,13 +39,4 @@ if TYPE_CHECKING:
     from tallystick.adaptive.queries import StatisticalQueries as StatisticalQueries
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'tallystick.adaptive' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"tallystick.adaptive.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return list(__all__)
+__getattr__, __dir__ = lazy.names(__name__, _HOMES)

@@ -57,3 +57,18 @@ def claimed_epsilon(loss: PrivacyLoss, *, epsilon: float, delta: float) -> Recom
         delta=level,
         truth=truth,
     )
+
+
+def worth(claimed: float, truth: Bounds) -> str:
+    """What a claimed epsilon is worth against the certified enclosure.
+
+    >>> worth(5.0, Bounds(4.0, 4.1)), worth(3.0, Bounds(4.0, 4.1))
+    ('valid, and 22 % above the certified bound', 'too small: the truth is at least 4')
+    """
+    if claimed < truth.lower:
+        return f"too small: the truth is at least {down(truth.lower)}"
+    if claimed < truth.upper:
+        return "inside the enclosure: as close as can be told"
+    if claimed == truth.upper or truth.upper == 0.0:
+        return "valid"
+    return f"valid, and {100.0 * (claimed / truth.upper - 1.0):.2g} % above the certified bound"

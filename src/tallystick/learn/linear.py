@@ -25,7 +25,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -43,6 +42,7 @@ from tallystick.learn.statistics import Statistics, said_of_intervals, symmetric
 from tallystick.mechanisms.exact.lattice import lower_and_upper
 from tallystick.mechanisms.exact.randomness import Source
 from tallystick.mechanisms.noise import add_gaussian, add_laplace
+from tallystick.mechanisms.noise.law import normal_deviations
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -333,7 +333,7 @@ class LinearRegression(PaidGoodness, RegressorMixin, Estimator):  # type: ignore
         Refused ("no interval") where the noise or a ridge decides, and where y'y was not bought.
         """
         level = check.inside("confidence", confidence)
-        half = NormalDist().inv_cdf((1.0 + level) / 2.0) * np.sqrt(np.diag(self.covariance_))
+        half = normal_deviations(level) * np.sqrt(np.diag(self.covariance_))
         centre = self.coef_ if not self.fit_intercept else np.append(self.coef_, self.intercept_)
         return np.column_stack([centre - half, centre + half])
 

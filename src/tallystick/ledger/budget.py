@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from tallystick.accounting.leaf import Limit
     from tallystick.accounting.loss import PrivacyLoss
 
+SHAPE: Final = "rho=0.5,delta=1e-6, or epsilon=1,delta=1e-6, or epsilon=1, or mu=1"
 ALLOWED: Final = (
     "one of zcdp(rho=, delta=), approx_dp(epsilon=, delta=), pure_dp(epsilon=), gdp(mu=), renyi_dp({order: epsilon})"
 )
@@ -75,3 +77,29 @@ class Budget(NamedTuple):
         if limit.currency == "gdp":
             return cls.gdp(limit.amount)
         return (cls.zcdp if limit.currency == "zcdp" else cls.approx)(limit.amount, limit.delta)
+
+
+def read_limit(name: str, text: str, *, adjacency: str = "add_remove") -> PrivacyLoss:
+    """A limit or a price as the command line writes it; ``name`` is the option that a refusal names.
+
+    >>> str(read_limit("--limit", "rho=0.5,delta=1e-6"))
+    'zcdp(rho=0.5, delta=1e-06)'
+    """
+    from tallystick.accounting import losses
+
+    makers: dict[frozenset[str], Callable[..., PrivacyLoss]] = {
+        frozenset({"rho"}): losses.zcdp,
+        frozenset({"rho", "delta"}): losses.zcdp,
+        frozenset({"epsilon"}): losses.pure_dp,
+        frozenset({"epsilon", "delta"}): losses.approx_dp,
+        frozenset({"mu"}): losses.gdp,
+    }
+    pieces = [piece.partition("=") for piece in text.split(",")]
+    try:
+        words = {word.strip(): float(value) for word, _, value in pieces}
+    except ValueError:
+        raise InvalidInput(name, text, SHAPE) from None
+    maker = makers.get(frozenset(words))
+    if maker is None or len(words) < len(pieces):
+        raise InvalidInput(name, text, SHAPE)
+    return maker(**words, adjacency=adjacency)

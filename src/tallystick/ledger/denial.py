@@ -14,6 +14,10 @@ from tallystick.printing import amount, down, given
 if TYPE_CHECKING:
     from tallystick.ledger.journal import AccountRow
 
+NORMAL_95, LAPLACE_95 = 1.959964, math.log(20)
+"""Two-sided 95 % error of a release with standard deviation, or scale, 1."""
+ERRORS = (3, 12, 50)
+
 
 def denied(account: AccountRow, a0: int, a1: int) -> TallystickError:
     """The error for a charge an account did not admit: closed, or too little left."""
@@ -93,12 +97,33 @@ def noise_that_fits(left: Amount) -> str | None:
     value = float(left.first)
     if left.filter.kind == "approx":
         scale = _up(1 / value)
-        return f"--scale {scale:.4g} (95% error +-{math.log(20) * scale:.3g} {{unit}} at sensitivity 1)"
+        return f"--scale {scale:.4g} (95% error +-{LAPLACE_95 * scale:.3g} {{unit}} at sensitivity 1)"
     squared_mu = {"zcdp": 2 * value, "gdp": value}.get(left.filter.kind)
     if squared_mu is None:
         squared_mu = 2 * value / float(left.filter.order or 1)
     sigma = _up(1 / math.sqrt(squared_mu))
-    return f"--sigma {sigma:.4g} (95% error +-{1.959964 * sigma:.3g} {{unit}} at sensitivity 1)"
+    return f"--sigma {sigma:.4g} (95% error +-{NORMAL_95 * sigma:.3g} {{unit}} at sensitivity 1)"
+
+
+def counts_that_fit(left: Amount) -> list[tuple[int, int]]:
+    """How many counts of sensitivity 1 fit for each 95 % error.
+
+    >>> counts_that_fit(Amount(Filter("zcdp"), 5 * 10**11))
+    [(2, 3), (37, 12), (650, 50)]
+    """
+    value = float(left.first)
+    order = float(left.filter.order or 1)
+    fitting = []
+    for error in ERRORS:
+        variance = (error / NORMAL_95) ** 2
+        cost = {
+            "zcdp": 1 / (2 * variance),
+            "gdp": 1 / variance,
+            "rdp": order / (2 * variance),
+            "approx": LAPLACE_95 / error,
+        }[left.filter.kind]
+        fitting.append((int(value / cost), error))
+    return fitting
 
 
 def _up(value: float) -> float:

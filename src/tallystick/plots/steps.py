@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from tallystick.accounting.loss import PrivacyLoss
+
+POINTS = 9
+REPEATS = 100
+
 
 @dataclass(frozen=True, slots=True)
 class Curve:
@@ -47,6 +52,37 @@ def steps(
             va="bottom",
         )
     return figure
+
+
+def curves_of(loss: PrivacyLoss, *, delta: float, points: int = POINTS) -> list[Curve]:
+    """Epsilon against steps by every method, from one step to the whole loss.
+
+    A step is the loss with its counts divided by what they have in common; a loss that cannot be divided is repeated.
+    Of an iteration a step is a pass, every iterate is released, and the last iterate alone is one more line.
+    """
+    from tallystick.accounting.leaves.last_iterate import iteration_of
+    from tallystick.accounting.loss import PrivacyLoss
+    from tallystick.theorems.compare import Kind, epsilon_against_steps, last_iterate_against_steps
+
+    iteration = iteration_of(loss)
+    if iteration is not None:
+        loss = iteration.every(iteration.passes)
+    shared = math.gcd(*(count for _, count in loss.terms)) if loss.terms else 1
+    one = PrivacyLoss(tuple((leaf, count // shared) for leaf, count in loss.terms), loss.protects, loss.group)
+    most = shared if shared > 1 else REPEATS
+    ladder = sorted({round(most ** (i / (points - 1))) for i in range(points)})
+    curves = list(epsilon_against_steps(one, delta=delta, steps=ladder))
+    if iteration is not None:
+        curves.append(last_iterate_against_steps(iteration, delta=delta, passes=ladder))
+    return [
+        Curve(
+            curve.method,
+            curve.steps,
+            tuple(math.inf if epsilon is None else epsilon for epsilon in curve.epsilons),
+            is_bound=curve.kind is not Kind.APPROXIMATION,
+        )
+        for curve in curves
+    ]
 
 
 def lines(axes: Axes, curves: Sequence[Curve], highlight: str) -> list[Curve]:

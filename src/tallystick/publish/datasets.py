@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallystick import strict_json
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused
+from tallystick.ledger.book import opened, opened_if_there
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -166,6 +167,64 @@ def register(
         update=update,
     )
     return find(dataset.name, account.ledger)
+
+
+def read_table(
+    source: str,
+    table: str | None,
+    unit: str | None,
+    adjacency: str,
+    bounds: Iterable[str],
+    types: Mapping[str, str],
+) -> Table:
+    """The table with its schema; ``unit`` None means each row. A CSV column with bounds is a number unless typed."""
+    from tallystick.accounting.adjacency import Adjacency
+    from tallystick.tables.table import Private, each_row
+
+    place = source if "://" in source else str(Path(source).absolute())
+    private = Private(place, adjacency=Adjacency(adjacency))
+    kinds = {**dict.fromkeys(bounds, "number"), **types} if private.source.kind == "csv" else dict(types)
+    return private.table(table, unit=each_row if unit is None else unit, types=kinds)
+
+
+def rehearse(
+    dataset: Dataset, budget: PrivacyLoss | None, word: str, ledger: str | None, *, update: bool
+) -> dict[str, Any]:
+    """Everything that would be refused is refused; nothing is written."""
+    from tallystick.ledger import Budget
+
+    book = opened_if_there(ledger)
+    if book is not None:
+        with book:
+            check_new(updated(dataset, book) if update else dataset, book, update=update)
+    if budget is None:
+        return {"name": dataset.population, "unit": word}
+    limit = Budget.of(budget)
+    return {"name": dataset.population, "unit": word, "filter": limit.filter.name, "limit": str(budget)}
+
+
+def open_and_register(
+    dataset: Dataset,
+    budget: PrivacyLoss | None,
+    least: PrivacyLoss | None,
+    word: str,
+    ledger: str | None,
+    *,
+    update: bool,
+) -> tuple[Dataset, dict[str, Any]]:
+    """Check, open or find the account, register; in that order, so that a refusal leaves nothing behind."""
+    with opened(ledger, create=budget is not None) as book:
+        dataset = updated(dataset, book) if update else dataset
+        check_new(dataset, book, update=update)
+        names = [account.name for account in book.accounts()]
+        if budget is None and dataset.population not in names:
+            raise InvalidInput(
+                "--population", dataset.population, "a known population, or --limit rho=0.5 for a new one"
+            )
+        unit = book.open(dataset.population).unit if dataset.population in names else word
+        account = book.open(dataset.population, budget=budget, unit=unit if budget is not None else None)
+        dataset.opened(account)
+        return register(dataset, account, least_price=least, update=update), account.to_dict()
 
 
 def _refuse_old_file(book: Ledger) -> None:

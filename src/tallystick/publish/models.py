@@ -17,7 +17,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations_with_replacement
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from numpy.typing import NDArray
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput, Refused
 from tallystick.learn.statistics import Statistics, said_of_intervals
+from tallystick.mechanisms.noise.law import normal_deviations
 from tallystick.tables.expressions import Expression, col, when
 from tallystick.tables.measures import count
 from tallystick.tables.measures import sum as total
@@ -233,7 +233,7 @@ class LinearModel:
         theta, used = self._solved
         matrix, _ = self._map
         covariance = matrix @ self.statistics.covariance(theta, used, rows_per_unit=self._rows_per_unit) @ matrix.T
-        half = NormalDist().inv_cdf((1 + check.inside("confidence", confidence)) / 2) * np.sqrt(np.diag(covariance))
+        half = normal_deviations(check.inside("confidence", confidence)) * np.sqrt(np.diag(covariance))
         ends = zip((self._line - half).tolist(), (self._line + half).tolist(), strict=True)
         return dict(zip((*self.regression.features, "intercept"), ends, strict=True))
 

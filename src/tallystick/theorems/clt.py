@@ -91,7 +91,7 @@ class GaussianLimit:
 
     def epsilon_band(self, *, delta: float) -> tuple[float, float]:
         """The epsilons at ``delta`` that the band allows; (0, inf) when gamma is not small against delta."""
-        d = require.open_probability("delta", delta)
+        d = check.inside("delta", delta)
         top = gdp_epsilon(mu=self.mu, delta=min(d, 1e-12)) + 50.0
         return (
             _crossing(lambda e: self.delta_band(epsilon=e)[0], d, top),
@@ -138,7 +138,7 @@ class LossBand:
 
     def epsilon_band(self, *, delta: float) -> tuple[float, float]:
         """What the band says about epsilon at ``delta``: (0, inf) unless the errors are small against it."""
-        d = require.open_probability("delta", delta)
+        d = check.inside("delta", delta)
         ladder = [self.forward[0] * i / 50.0 + self.forward[1] * i / 10.0 for i in range(201)]
         above = [e for e in ladder if self.delta_band(epsilon=e)[0] > d]
         below = [e for e in ladder if self.delta_band(epsilon=e)[1] <= d]

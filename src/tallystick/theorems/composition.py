@@ -80,7 +80,7 @@ def advanced_composition_tight_mean(
     5.7561
     """
     parts = require.numbers("epsilons", epsilons)
-    slack = require.open_probability("delta_slack", delta_slack)
+    slack = check.inside("delta_slack", delta_slack)
     times = [require.steps("counts", count) for count in counts] if counts is not None else [1] * len(parts)
     slips = [check.probability("deltas", delta) for delta in deltas] or [0.0] * len(parts)
     if not len(times) == len(slips) == len(parts):
@@ -102,8 +102,8 @@ def step_epsilon_printed(*, total_epsilon: float, steps: int, delta_slack: float
     >>> round(step_epsilon_printed(total_epsilon=0.5, steps=100, delta_slack=1e-6), 6)
     0.004756
     """
-    total = require.open_probability("total_epsilon", total_epsilon)
-    k, slack = require.steps("steps", steps), require.open_probability("delta_slack", delta_slack)
+    total = check.inside("total_epsilon", total_epsilon)
+    k, slack = require.steps("steps", steps), check.inside("delta_slack", delta_slack)
     root = math.sqrt(2.0 * k * -math.log(slack))
     # The proof needs k e (e^e - 1) <= total/2, which fails only for a slack near 1: then solve instead.
     step = total / (2.0 * root)
@@ -123,7 +123,7 @@ def step_epsilon(*, total_epsilon: float, steps: int, delta_slack: float) -> flo
     0.018692
     """
     total = check.positive("total_epsilon", total_epsilon)
-    k, slack = require.steps("steps", steps), require.open_probability("delta_slack", delta_slack)
+    k, slack = require.steps("steps", steps), check.inside("delta_slack", delta_slack)
 
     def spent(step: float) -> float:
         return _azuma(step, k, slack) + k * step * math.tanh(step / 2.0)
@@ -191,7 +191,7 @@ def _step(epsilon: float, steps: int, delta_slack: float, delta: float) -> tuple
     return (
         check.nonnegative("epsilon", epsilon),
         require.steps("steps", steps),
-        require.open_probability("delta_slack", delta_slack),
+        check.inside("delta_slack", delta_slack),
         check.probability("delta", delta),
     )
 

@@ -84,7 +84,7 @@ def rdp_to_approx_printed(*, order: float, epsilon: float, delta: float) -> floa
     2.279214
     """
     a, e = require.order("order", order), check.nonnegative("epsilon", epsilon)
-    return up(e - math.log(require.open_probability("delta", delta)) / (a - 1.0))
+    return up(e - math.log(check.inside("delta", delta)) / (a - 1.0))
 
 
 def rdp_to_approx(*, order: float, epsilon: float, delta: float) -> float:
@@ -97,7 +97,7 @@ def rdp_to_approx(*, order: float, epsilon: float, delta: float) -> float:
     1.918011
     """
     a, e = require.order("order", order), check.nonnegative("epsilon", epsilon)
-    d = require.open_probability("delta", delta)
+    d = check.inside("delta", delta)
     parts = (e, math.log(a - 1.0) - math.log(a), -math.log(d) / (a - 1.0), -math.log(a) / (a - 1.0))
     # the sum may cancel: the slack is relative to its largest part, and to that of the logarithms
     return max(0.0, up(math.fsum(parts) + 1e-14 * max(abs(part) for part in parts) + 4e-16 * math.log(a)))
@@ -136,7 +136,7 @@ def best_rdp_to_approx(
     >>> round(epsilon, 4), round(order, 1)
     (4.7284, 5.4)
     """
-    d = require.open_probability("delta", delta)
+    d = check.inside("delta", delta)
 
     def at(log_gap: float) -> float:
         order = 1.0 + math.exp(log_gap)
@@ -160,7 +160,7 @@ def zcdp_to_approx_printed(*, rho: float, delta: float) -> float:
     """
     r = check.nonnegative("rho", rho)
     # Root by root: the product of a tiny rho and a tiny logarithm may be no double.
-    return up(r + 2.0 * (math.sqrt(r) * math.sqrt(-math.log(require.open_probability("delta", delta)))))
+    return up(r + 2.0 * (math.sqrt(r) * math.sqrt(-math.log(check.inside("delta", delta)))))
 
 
 def zcdp_to_approx(*, rho: float, delta: float) -> float:
@@ -172,7 +172,7 @@ def zcdp_to_approx(*, rho: float, delta: float) -> float:
     4.7284
     """
     r = check.nonnegative("rho", rho)
-    d = require.open_probability("delta", delta)
+    d = check.inside("delta", delta)
     if r == 0.0:
         return 0.0
     epsilon, _ = best_rdp_to_approx(lambda order: up(r * order), delta=d, largest_order=max(1e6, 1e3 / math.sqrt(r)))

@@ -42,7 +42,7 @@ def gdp_from_approx(*, epsilon: float, delta: float) -> float:
     >>> round(gdp_from_approx(epsilon=4.3771781, delta=1e-5), 6)
     1.0
     """
-    e, d = check.nonnegative("epsilon", epsilon), require.open_probability("delta", delta)
+    e, d = check.nonnegative("epsilon", epsilon), check.inside("delta", delta)
     if d < TINY:
         raise InvalidInput("delta", delta, f"a probability from {TINY} to 1")
     # delta(eps) <= delta(0) <= mu/sqrt(2 pi), so twice the target is within reach
@@ -95,7 +95,7 @@ def classical_gaussian_sigma(
     >>> round(classical_gaussian_sigma(epsilon=1.0, delta=1e-5), 5)
     4.84481
     """
-    e, d = check.positive("epsilon", epsilon), require.open_probability("delta", delta)
+    e, d = check.positive("epsilon", epsilon), check.inside("delta", delta)
     width = check.positive("sensitivity", sensitivity)
     if constant not in (1.25, 1.32):
         raise InvalidInput("constant", constant, "1.25 (Dwork, Roth) or 1.32 (the lecture notes)")

@@ -103,7 +103,7 @@ def moments_epsilon(moment: Callable[[int], float], *, delta: float, largest: in
     >>> round(moments_epsilon(lambda l: gaussian_log_moment(moment=l, sigma=1.0), delta=1e-5), 6)
     5.302585
     """
-    d, top = require.open_probability("delta", delta), require.steps("largest", largest, most=_MOST)
+    d, top = check.inside("delta", delta), require.steps("largest", largest, most=_MOST)
     return up(min((moment(lam) - math.log(d)) / lam for lam in range(1, top + 1)))
 
 
@@ -118,7 +118,7 @@ def moments_noise(*, rate: float, steps: int, epsilon: float, delta: float) -> t
     (4.974, 1.466)
     """
     q, t = check.between("rate", rate, 1e-150, 1.0), require.steps("steps", steps)
-    e, d = check.between("epsilon", epsilon, 1e-150, 1e150), require.open_probability("delta", delta)
+    e, d = check.between("epsilon", epsilon, 1e-150, 1e150), check.inside("delta", delta)
 
     def met(sigma: float) -> bool:
         moment = lambda lam: up(t * sampled_gaussian_log_moment(moment=lam, rate=q, sigma=sigma))  # noqa: E731

@@ -37,7 +37,7 @@ def laplace_variance_advanced(*, epsilon: float, delta: float, queries: int) -> 
     5724
     """
     total, k = check.positive("epsilon", epsilon), require.steps("queries", queries)
-    slack = require.open_probability("delta", delta)
+    slack = check.inside("delta", delta)
     step = step_epsilon(total_epsilon=total, steps=k, delta_slack=slack)
     root = math.sqrt(2.0) / step if step > 0.0 else math.inf
     return up(root * root, positive=True)
@@ -51,7 +51,7 @@ def queries_where_advanced_wins(*, epsilon: float, delta: float) -> int:
     >>> queries_where_advanced_wins(epsilon=1.0, delta=1e-6)
     29
     """
-    e, d = check.positive("epsilon", epsilon), require.open_probability("delta", delta)
+    e, d = check.positive("epsilon", epsilon), check.inside("delta", delta)
 
     def wins(queries: int) -> bool:
         # the step epsilon/k must cost less than epsilon: sqrt(2 log(1/delta)/k) < 1 - tanh(epsilon/(2k))
@@ -69,8 +69,8 @@ def gaussian_variance_advanced(*, epsilon: float, delta: float, queries: int, de
     >>> round(gaussian_variance_advanced(epsilon=1.0, delta=1e-6, queries=100, delta_slack=5e-7))
     57794
     """
-    d, k = require.open_probability("delta", delta), require.steps("queries", queries)
-    slack = require.open_probability("delta_slack", delta_slack)
+    d, k = check.inside("delta", delta), require.steps("queries", queries)
+    slack = check.inside("delta_slack", delta_slack)
     total = check.positive("epsilon", epsilon)
     if slack >= d:
         return math.inf
@@ -90,7 +90,7 @@ def best_delta_slack(*, epsilon: float, delta: float, queries: int) -> tuple[flo
     >>> variance <= gaussian_variance_advanced(epsilon=1.0, delta=1e-6, queries=100, delta_slack=5e-7)
     True
     """
-    d = require.open_probability("delta", delta)
+    d = check.inside("delta", delta)
 
     def variance(share: float) -> float:
         return gaussian_variance_advanced(epsilon=epsilon, delta=d, queries=queries, delta_slack=share * d)

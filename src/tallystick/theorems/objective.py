@@ -26,7 +26,7 @@ def perturbation_ridge(*, epsilon: float, share: float, curvature: float) -> flo
     >>> round(perturbation_ridge(epsilon=1.0, share=0.5, curvature=0.25), 6)
     0.385374
     """
-    e, q = check.positive("epsilon", epsilon), require.open_probability("share", share)
+    e, q = check.positive("epsilon", epsilon), check.inside("share", share)
     # Rounded up: a smaller ridge would cost more. Beyond e^700 no double is left.
     return up(check.positive("curvature", curvature) / math.expm1(min(e * (1.0 - q), 700.0)))
 

@@ -114,7 +114,7 @@ def tradeoff_of_loss_cdfs(
     >>> round(tradeoff_of_loss_cdfs(lambda a: 0.5 + quantile(a), lambda x: cdf(x - 0.5), alpha=0.05), 5)
     0.74049
     """
-    return reversed_cdf(-quantile(require.open_probability("alpha", alpha)))
+    return reversed_cdf(-quantile(check.inside("alpha", alpha)))
 
 
 def loss_cdf_of_tradeoff(f: PiecewiseTradeoff, *, x: float) -> float:
@@ -193,7 +193,7 @@ def loss_tail_epsilon(tail: Callable[[float], float], *, delta: float, highest: 
     >>> round(loss_tail_epsilon(lambda e: cdf(0.5 - e), delta=1e-5, highest=100.0), 4)
     4.7649
     """
-    d, high = require.open_probability("delta", delta), check.positive("highest", highest)
+    d, high = check.inside("delta", delta), check.positive("highest", highest)
     if tail(high) > d:
         raise InvalidInput("highest", highest, f"an epsilon whose tail is at most {d:g}")
     low = 0.0

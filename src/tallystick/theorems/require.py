@@ -14,18 +14,6 @@ from tallystick.errors import InvalidInput
 Floats = NDArray[np.float64]
 
 
-def open_probability(name: str, value: float) -> float:
-    """A probability strictly between 0 and 1.
-
-    >>> open_probability("delta", 1e-5)
-    1e-05
-    """
-    number = check.probability(name, value)
-    if not 0.0 < number < 1.0:
-        raise InvalidInput(name, value, "a probability strictly between 0 and 1")
-    return number
-
-
 def order(name: str, value: float) -> float:
     """A Renyi order in (1, inf).
 

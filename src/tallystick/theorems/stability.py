@@ -69,7 +69,7 @@ def pure_answers_tv_advanced(*, epsilon: float, queries: int, delta_slack: float
     0.161501
     """
     e, k = check.nonnegative("epsilon", epsilon), require.steps("queries", queries)
-    slack = require.open_probability("delta_slack", delta_slack)
+    slack = check.inside("delta_slack", delta_slack)
     total = up(e * math.sqrt(2.0 * k * -math.log(slack)) + k * e * math.tanh(e / 2.0))
     return approx_to_tv(epsilon=total, delta=slack)
 
@@ -96,7 +96,7 @@ def generalization_error(*, distance: float, samples: int, failure: float) -> fl
     0.286201
     """
     e, m = check.probability("distance", distance), require.steps("samples", samples)
-    b = require.open_probability("failure", failure)
+    b = check.inside("failure", failure)
     return up(e + (2.0 * e * m + 1.0) * math.sqrt((math.log(2.0) - math.log(b)) / (2.0 * m)))
 
 

@@ -60,7 +60,7 @@ def heterogeneous_optimal_composition(
     times = [require.steps("counts", count) for count in counts] if counts is not None else [1] * len(parts)
     if len(slips) != len(parts) or len(times) != len(parts):
         raise InvalidInput("deltas", slips, f"as many deltas and counts as epsilons ({len(parts)})")
-    target = require.open_probability("total_delta", total_delta)
+    target = check.inside("total_delta", total_delta)
     size = check.count("points", points, least=64, most=2**20)
     logs = math.fsum(n * math.log1p(-d) if d < 1.0 else -math.inf for n, d in zip(times, slips, strict=True))
     leak = -math.expm1(logs)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tallystick.cli.commands.compare import curves_of, table_of
+from tallystick.cli.commands.compare import table_of
 from tallystick.cli.commands.explain import say as say_meaning
 from tallystick.cli.output import Answer, deliver, working
 from tallystick.errors import InvalidInput
@@ -91,6 +91,7 @@ def _tell(folder: Path) -> Story:
 
 def _draw(year: PrivacyLoss, training: PrivacyLoss, folder: Path) -> tuple[Path, ...]:
     from tallystick import plots
+    from tallystick.plots.steps import curves_of
 
     try:
         folder.mkdir(parents=True, exist_ok=True)

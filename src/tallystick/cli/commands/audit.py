@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallystick.cli.output import Answer, Json, Place, deliver, working
-from tallystick.errors import InvalidInput
+from tallystick.errors import ClaimFalsified, InvalidInput
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from tallystick.audit.evidence import Evidence
 
-FALSIFIED = 5
 app = typer.Typer(help="Try to falsify a privacy claim.", no_args_is_help=True, rich_markup_mode=None)
 
 Claim = Annotated[str, typer.Option("--claim", metavar="EXPR", help="What was promised, such as 'pure_dp(epsilon=1)'.")]
@@ -163,7 +162,7 @@ def ledger(place: Place = None, as_json: Json = False) -> None:
 
     deliver(Answer("audit.ledger", {"ledger": place_of(place)}, facts, say), as_json=as_json)
     if cheap:
-        raise typer.Exit(FALSIFIED)
+        raise typer.Exit(ClaimFalsified.exit_code)
 
 
 def _conclude(command: str, asked: dict[str, Any], found: Evidence, report: Path | None, *, as_json: bool) -> None:
@@ -176,7 +175,7 @@ def _conclude(command: str, asked: dict[str, Any], found: Evidence, report: Path
         Answer(command, asked, facts, lambda out: out.print(str(found), markup=False, soft_wrap=True)), as_json=as_json
     )
     if found.falsified:
-        raise typer.Exit(FALSIFIED)
+        raise typer.Exit(ClaimFalsified.exit_code)
 
 
 def _function(place: str) -> Callable[[Any], Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,16 +10,15 @@ import typer
 from tallystick.cli.output import Answer, Json, Place, deliver
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
+from tallystick.ledger.denial import counts_that_fit, plural
 from tallystick.printing import percent_down
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tallystick.ledger import Account, Amount, Event
+    from tallystick.ledger import Account, Event
 
 WIDTH, ROWS = 40, 10
-NORMAL_95, LAPLACE_95 = 1.959964, math.log(20)
-ERRORS = (3, 12, 50)
 
 
 def budget(
@@ -47,31 +45,8 @@ def budget(
         deliver(Answer("budget", asked, facts, lambda out: say(out, chosen, events, fits)), as_json=as_json)
 
 
-def counts_that_fit(left: Amount) -> list[tuple[int, int]]:
-    """How many counts of sensitivity 1 fit for each 95 % error.
-
-    >>> from tallystick.ledger import Amount, Filter
-    >>> counts_that_fit(Amount(Filter("zcdp"), 5 * 10**11))
-    [(2, 3), (37, 12), (650, 50)]
-    """
-    value = float(left.first)
-    order = float(left.filter.order or 1)
-    fitting = []
-    for error in ERRORS:
-        variance = (error / NORMAL_95) ** 2
-        cost = {
-            "zcdp": 1 / (2 * variance),
-            "gdp": 1 / variance,
-            "rdp": order / (2 * variance),
-            "approx": LAPLACE_95 / error,
-        }[left.filter.kind]
-        fitting.append((int(value / cost), error))
-    return fitting
-
-
 def say(out: Console, account: Account, events: list[Event], fits: list[tuple[int, int]]) -> None:
     """The screen for people."""
-    from tallystick.ledger.denial import plural
     from tallystick.printing import when
 
     used, limit = account.used, account.limit

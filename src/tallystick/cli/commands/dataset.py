@@ -13,14 +13,12 @@ from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver
 from tallystick.cli.question import Name, intervals, pairs
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, opened_if_there, place_of
+from tallystick.ledger.budget import read_limit
 from tallystick.printing import given
 from tallystick.publish import datasets
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from tallystick.accounting.loss import PrivacyLoss
-    from tallystick.tables.table import Table
 
 app = typer.Typer(help="Register tables under a population.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -62,37 +60,23 @@ def add(
     """Register a table: reads its column names and types once, stores them as public, opens the account."""
     limits = intervals("--bounds", bounds)
     kinds = pairs("--type", types, "COLUMN=TYPE")
-    read = _read(source, table, unit, limits, kinds, replace).per_unit(
-        max_groups=max_groups, max_rows_per_group=max_rows_per_group
-    )
+    protected = None if unit == EACH_ROW else unit
+    adjacency = "replace" if replace else "add_remove"
+    read = datasets.read_table(source, table, protected, adjacency, limits, kinds)
+    capped = read.per_unit(max_groups=max_groups, max_rows_per_group=max_rows_per_group).bounds(**limits)
     called = name or (Path(source).stem if "://" not in source else read.name)
     decisions = _decisions(about, ask=not (as_json or dry_run))
-    dataset = datasets.Dataset(called, population, read.bounds(**limits).to_data(), decisions)
+    dataset = datasets.Dataset(called, population, capped.to_data(), decisions)
     word = person or ("row" if unit == EACH_ROW else unit.removesuffix("_id") or unit)
-    adjacency = "replace" if replace else "add_remove"
-    budget = None if limit is None else amount_of("--limit", limit, adjacency=adjacency)
-    least = None if least_price is None else amount_of("--least-price", least_price, adjacency=adjacency)
+    budget = None if limit is None else read_limit("--limit", limit, adjacency=adjacency)
+    least = None if least_price is None else read_limit("--least-price", least_price, adjacency=adjacency)
     if dry_run:
-        facts = _rehearse(dataset, budget, word, ledger, update=update)
+        facts = datasets.rehearse(dataset, budget, word, ledger, update=update)
     else:
-        dataset, facts = _register(dataset, budget, least, word, ledger, update=update)
+        dataset, facts = datasets.open_and_register(dataset, budget, least, word, ledger, update=update)
     result = {"name": called, **_facts(dataset), "account": facts, "dry_run": dry_run}
     asked = {"ledger": place_of(ledger), "source": source, "population": population}
     deliver(Answer("dataset.add", asked, result, lambda out: _say(out, dataset, facts, dry_run)), as_json=as_json)
-
-
-def _read(
-    source: str, table: str | None, unit: str, limits: dict[str, Any], kinds: dict[str, str], replace: bool
-) -> Table:
-    """The table with its schema. A CSV column with bounds is a number, unless --type says otherwise."""
-    from tallystick.accounting.adjacency import Adjacency
-    from tallystick.tables.table import Private, each_row
-
-    place = source if "://" in source else str(Path(source).absolute())
-    private = Private(place, adjacency=Adjacency.REPLACE if replace else Adjacency.ADD_REMOVE)
-    if private.source.kind == "csv":
-        kinds = {**dict.fromkeys(limits, "number"), **kinds}
-    return private.table(table, unit=each_row if unit == EACH_ROW else unit, types=kinds)
 
 
 def _decisions(given: Repeated, *, ask: bool) -> dict[str, str]:
@@ -111,73 +95,6 @@ def _decisions(given: Repeated, *, ask: bool) -> dict[str, str]:
                 answer = typer.prompt(f"{question} (for the card; empty to leave out)", default="", show_default=False)
                 decisions |= {name: answer.strip()} if answer.strip() else {}
     return decisions
-
-
-def amount_of(option: str, text: str, *, adjacency: str = "add_remove") -> PrivacyLoss:
-    """A limit or a price as the command line writes it.
-
-    >>> str(amount_of("--limit", "rho=0.5,delta=1e-6"))
-    'zcdp(rho=0.5, delta=1e-06)'
-    """
-    from tallystick.accounting import losses
-
-    shape = "rho=0.5,delta=1e-6, or epsilon=1,delta=1e-6, or epsilon=1, or mu=1"
-    try:
-        words = {name: float(value) for name, value in pairs(option, [text], shape).items()}
-    except ValueError:
-        raise InvalidInput(option, text, shape) from None
-    makers: dict[frozenset[str], Any] = {
-        frozenset({"rho"}): losses.zcdp,
-        frozenset({"rho", "delta"}): losses.zcdp,
-        frozenset({"epsilon"}): losses.pure_dp,
-        frozenset({"epsilon", "delta"}): losses.approx_dp,
-        frozenset({"mu"}): losses.gdp,
-    }
-    maker = makers.get(frozenset(words))
-    if maker is None:
-        raise InvalidInput(option, text, shape)
-    made: PrivacyLoss = maker(**words, adjacency=adjacency)
-    return made
-
-
-def _rehearse(
-    dataset: datasets.Dataset, budget: PrivacyLoss | None, word: str, ledger: str | None, *, update: bool
-) -> dict[str, Any]:
-    """Everything that would be refused is refused; nothing is written."""
-    from tallystick.ledger import Budget
-
-    book = opened_if_there(ledger)
-    if book is not None:
-        with book:
-            datasets.check_new(datasets.updated(dataset, book) if update else dataset, book, update=update)
-    if budget is None:
-        return {"name": dataset.population, "unit": word}
-    limit = Budget.of(budget)
-    return {"name": dataset.population, "unit": word, "filter": limit.filter.name, "limit": str(budget)}
-
-
-def _register(
-    dataset: datasets.Dataset,
-    budget: PrivacyLoss | None,
-    least: PrivacyLoss | None,
-    word: str,
-    ledger: str | None,
-    *,
-    update: bool,
-) -> tuple[datasets.Dataset, dict[str, Any]]:
-    """Check, open or find the account, register; in that order, so that a refusal leaves nothing behind."""
-    with opened(ledger, create=budget is not None) as book:
-        dataset = datasets.updated(dataset, book) if update else dataset
-        datasets.check_new(dataset, book, update=update)
-        names = [account.name for account in book.accounts()]
-        if budget is None and dataset.population not in names:
-            raise InvalidInput(
-                "--population", dataset.population, "a known population, or --limit rho=0.5 for a new one"
-            )
-        unit = book.open(dataset.population).unit if dataset.population in names else word
-        account = book.open(dataset.population, budget=budget, unit=unit if budget is not None else None)
-        dataset.opened(account)
-        return datasets.register(dataset, account, least_price=least, update=update), account.to_dict()
 
 
 def _facts(dataset: datasets.Dataset) -> dict[str, Any]:

@@ -13,9 +13,6 @@ from tallystick.printing import down, given, up
 if TYPE_CHECKING:
     from rich.console import Console
 
-FALSIFIED = 5
-"""Exit code when the claimed epsilon is certainly too small."""
-
 
 def import_(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="dp-accounting or opacus.")],
@@ -30,7 +27,8 @@ def import_(
     """Re-price another library's record; exit 5 if the epsilon it claimed is certainly too small."""
     from tallystick.accounting import check
     from tallystick.accounting.foreign import read_record
-    from tallystick.errors import InvalidInput
+    from tallystick.audit.recomputed import worth
+    from tallystick.errors import ClaimFalsified, InvalidInput
 
     level = check.probability("delta", delta)
     promise = None if claimed is None else check.nonnegative("claimed", claimed)
@@ -49,7 +47,7 @@ def import_(
         "upper": bounds.upper,
         "claimed": promise,
         "difference": None if promise is None else promise - bounds.upper,
-        "verdict": verdict(promise, bounds.lower, bounds.upper),
+        "verdict": None if promise is None else worth(promise, bounds),
     }
 
     def say(out: Console) -> None:
@@ -65,23 +63,4 @@ def import_(
     asked = {"source": source, "file": file.name, "delta": level, "claimed": promise, "adjacency": adjacency}
     deliver(Answer("import", asked, facts, say), as_json=as_json)
     if promise is not None and promise < bounds.lower:
-        raise typer.Exit(FALSIFIED)
-
-
-def verdict(claimed: float | None, lower: float, upper: float) -> str | None:
-    """What a claimed epsilon is worth against the certified enclosure.
-
-    >>> verdict(5.0, 4.0, 4.1)
-    'valid, and 22 % above the certified bound'
-    >>> verdict(3.0, 4.0, 4.1)
-    'too small: the truth is at least 4'
-    """
-    if claimed is None:
-        return None
-    if claimed < lower:
-        return f"too small: the truth is at least {down(lower)}"
-    if claimed < upper:
-        return "inside the enclosure: as close as can be told"
-    if claimed == upper or upper == 0.0:
-        return "valid"
-    return f"valid, and {100.0 * (claimed / upper - 1.0):.2g} % above the certified bound"
+        raise typer.Exit(ClaimFalsified.exit_code)

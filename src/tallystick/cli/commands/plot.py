@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallystick.cli.commands.compare import curves_of
 from tallystick.cli.output import Answer, Expression, Json, deliver, working
 
 if TYPE_CHECKING:
@@ -61,6 +60,7 @@ def _figure(loss: PrivacyLoss, kind: Picture, delta: float) -> Figure:
     from tallystick import plots
     from tallystick.accounting.leaves.last_iterate import iteration_of
     from tallystick.errors import InvalidInput
+    from tallystick.plots.steps import curves_of
 
     if kind is Picture.tradeoff:
         return plots.tradeoff(loss)

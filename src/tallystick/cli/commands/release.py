@@ -6,34 +6,17 @@ row. Nothing is recorded: a ledger account is the way to release more than once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallystick.cli import columns
 from tallystick.cli.output import Answer, Json, console, deliver
-from tallystick.errors import InvalidInput
-from tallystick.printing import nearest, up
+from tallystick.printing import up
+from tallystick.publish import single
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from tallystick import PrivacyLoss
-
-COUNT, MEAN, QUANTILE = "count", "mean", "quantile"
-
-
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """What a release would cost and how wrong it would be, before any data is read; ``run`` reads and releases."""
-
-    privacy: PrivacyLoss
-    error: str
-    width: float | None
-    run: Callable[[], float]
 
 
 def release(
@@ -57,15 +40,15 @@ def release(
     as_json: Json = False,
 ) -> None:
     """Release one number, or a column's count, mean or quantile, with exactly sampled noise."""
-    source = DataOptions(file, column, equals, lower, upper)
-    if what == COUNT:
-        plan = _count(source, epsilon, confidence)
-    elif what == MEAN:
-        plan = _mean(source, epsilon, confidence)
-    elif what == QUANTILE:
-        plan = _quantile(source, epsilon, alpha, confidence)
+    source = single.DataOptions(file, column, equals, lower, upper)
+    if what == single.COUNT:
+        plan = single.count(source, epsilon, confidence)
+    elif what == single.MEAN:
+        plan = single.mean(source, epsilon, confidence)
+    elif what == single.QUANTILE:
+        plan = single.quantile(source, epsilon, alpha, confidence)
     else:
-        plan = _number(what, epsilon, sensitivity, confidence)
+        plan = single.number(what, epsilon, sensitivity, confidence)
     asked = {"what": what, "epsilon": epsilon, "column": column, "confidence": confidence, "dry_run": dry_run}
     price = float(plan.privacy.epsilon(delta=0.0))
     facts: dict[str, Any] = {"epsilon": price, "adjacency": str(plan.privacy.adjacency), "error": plan.width}
@@ -75,100 +58,8 @@ def release(
         console(stderr=True).print("not recorded: losses add up, and an account keeps count (tallystick account open)")
 
 
-def _say(out: Console, plan: Proposal, facts: dict[str, Any], confidence: float) -> None:
+def _say(out: Console, plan: single.Proposal, facts: dict[str, Any], confidence: float) -> None:
     if facts["value"] is not None:
         out.print(f"[bold]{facts['value']!r}[/bold]", soft_wrap=True)
     out.print(f"error: {plan.error} ({confidence:g} of the time)", soft_wrap=True, markup=False)
     out.print(f"price: epsilon {up(facts['epsilon'])} when one person's row is added or removed", soft_wrap=True)
-
-
-@dataclass(frozen=True, slots=True)
-class DataOptions:
-    """The options that say where data are and what is public about them."""
-
-    file: Path | None
-    column: str | None
-    equals: str | None
-    lower: float | None
-    upper: float | None
-
-    def path(self) -> Path:
-        if self.file is None:
-            raise InvalidInput("--file", None, "the CSV file to read")
-        return self.file
-
-    def named(self) -> str:
-        if self.column is None:
-            raise InvalidInput("--column", None, "the name of the column to read")
-        return self.column
-
-    def bounds(self) -> tuple[float, float]:
-        if self.lower is None or self.upper is None:
-            raise InvalidInput(
-                "--lower", None, "--lower and --upper: public bounds, chosen without looking at the data"
-            )
-        return self.lower, self.upper
-
-
-def _number(text: str, epsilon: float, sensitivity: float | None, confidence: float) -> Proposal:
-    from tallystick.mechanisms import noise
-
-    try:
-        value = float(text)
-    except ValueError:
-        raise InvalidInput("what", text, f"a number, or one of {COUNT}, {MEAN}, {QUANTILE}") from None
-    if sensitivity is None:
-        raise InvalidInput("--sensitivity", None, "the most one person can change the number")
-    mechanism = noise.add_laplace(epsilon=epsilon, sensitivity=sensitivity)
-    mechanism.prepare(value, strict=True)
-    width = mechanism.error(confidence=confidence)
-    return Proposal(mechanism.privacy, f"within {nearest(width)}", width, lambda: _float(mechanism.release(value)))
-
-
-def _count(source: DataOptions, epsilon: float, confidence: float) -> Proposal:
-    from tallystick.mechanisms import noise
-
-    path = source.path()
-    if source.equals is not None:
-        source.named()
-    mechanism = noise.add_discrete_laplace(epsilon=epsilon, sensitivity=1)
-    width = float(mechanism.error(confidence=confidence))
-
-    def run() -> float:
-        return int(_float(mechanism.release(columns.rows_matching(path, source.column, source.equals))))
-
-    return Proposal(mechanism.privacy, f"within {nearest(width)} rows", width, run)
-
-
-def _mean(source: DataOptions, epsilon: float, confidence: float) -> Proposal:
-    """Noisy sum of distances from the middle of the bounds, over a noisy count; half of epsilon each."""
-    from tallystick.mechanisms import noise
-
-    path, column, (low, high) = source.path(), source.named(), source.bounds()
-    middle, reach = (low + high) / 2, (high - low) / 2
-    size = noise.add_discrete_laplace(epsilon=epsilon / 2, sensitivity=1)
-    total = noise.add_laplace(epsilon=epsilon / 2, sensitivity=noise.sensitivity_of("sum", lower=-reach, upper=reach))
-
-    def run() -> float:
-        centred = [number - middle for number in columns.numbers(path, column)]
-        away = _float(total.release(noise.exact_sum(centred, lower=-reach, upper=reach)))
-        count = max(_float(size.release(len(centred))), 1.0)
-        return min(max(middle + away / count, low), high)
-
-    width = float(total.error(confidence=confidence))
-    words = f"the sum of the column is within {nearest(width)}, so the mean within that over the number of rows"
-    return Proposal(total.privacy + size.privacy, words, width, run)
-
-
-def _quantile(source: DataOptions, epsilon: float, alpha: float, confidence: float) -> Proposal:
-    from tallystick.mechanisms import select
-
-    path, column = source.path(), source.named()
-    mechanism = select.quantile(alpha=alpha, epsilon=epsilon, bounds=source.bounds())
-    width = mechanism.error(confidence=confidence)
-    words = f"the rank is within {nearest(width)} rows"
-    return Proposal(mechanism.privacy, words, width, lambda: _float(mechanism.release(columns.numbers(path, column))))
-
-
-def _float(value: Any) -> float:
-    return float(value)

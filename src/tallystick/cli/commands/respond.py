@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallystick.cli import columns
 from tallystick.cli.output import Answer, Json, deliver
 from tallystick.errors import InvalidInput
 from tallystick.printing import nearest, up
+from tallystick.publish import columns
 
 if TYPE_CHECKING:
     from rich.console import Console

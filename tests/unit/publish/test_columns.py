@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tallystick.cli.columns import _records, numbers, rows_matching
 from tallystick.errors import InvalidInput
+from tallystick.publish.columns import _records, numbers, rows_matching
 
 ROWS = [b"%d,w,5" % i for i in range(100)]
 

@@ -140,7 +140,7 @@ def _as_registered(facts: Mapping[str, Any], dataset: Registered, table: Mapping
         return f"the ledger has this dataset under {dataset.account}"
     if any(table[field] != value for field, value in dataset.fixed.items()):
         return f"the ledger has registered whom it protects: {dict(dataset.fixed)}"
-    said = [json.loads(note)["about"] for note in dataset.notes if note.startswith("{")]
+    said = [about for _, about in dataset.described() if about is not None]
     if said and facts["again"]["about"] not in said:
         return "the ledger has registered other decisions about it"
     return ""

@@ -6,9 +6,10 @@ A registration may be updated; whom it protects may not change, and a source bel
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tallystick.errors import InvalidInput, Refused
 from tallystick.ledger import journal
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from tallystick.ledger.account import Account
     from tallystick.ledger.book import Ledger
     from tallystick.ledger.store import Transaction
+
+
+NOTE_FORMAT: Final = "tallystick/dataset/1"
+"""What ``publish.datasets`` writes as a note."""
 
 
 class DatasetRow(NamedTuple):
@@ -51,6 +56,20 @@ class Registered:
     def note(self) -> str:
         """The note that counts."""
         return self.notes[-1]
+
+    def described(self) -> list[tuple[dict[str, str], dict[str, str] | None]]:
+        """Of every note about a table, the newest last: the types of its columns, and the decisions of its owner.
+
+        A program may register data with a note in its own words; that one describes nothing.
+        """
+        found = []
+        for note in self.notes:
+            try:
+                data = json.loads(note)
+                found.append((dict(data["table"]["columns"]), data.get("about")))
+            except (ValueError, LookupError, TypeError, RecursionError):
+                continue
+        return found
 
 
 def register(

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 from tallystick import strict_json
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused
 from tallystick.ledger.book import opened, opened_if_there
+from tallystick.ledger.registry import NOTE_FORMAT
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
     from tallystick.ledger import Account, Amount, Ledger
     from tallystick.tables.table import Table
 
-FORMAT = "tallystick/dataset/1"
 OLD_FILE = ".datasets.json"  # where registrations of a ledger in a file were kept before they were chained
 
 
@@ -48,7 +48,7 @@ class Dataset:
 
     def to_note(self) -> str:
         """What the ledger keeps."""
-        note = {"format": FORMAT, "table": dict(self.table), "about": dict(self.about)}
+        note = {"format": NOTE_FORMAT, "table": dict(self.table), "about": dict(self.about)}
         return json.dumps(note, sort_keys=True, separators=(",", ":"))
 
     @property
@@ -72,7 +72,7 @@ def known(book: Ledger) -> dict[str, Dataset]:
 
 def read_note(name: str, account: str, note: str, least: Amount | None) -> Dataset:
     """The data set that a registration's note is about."""
-    data = strict_json.read(note, name="note", allowed=f"JSON of format {FORMAT}")
+    data = strict_json.read(note, name="note", allowed=f"JSON of format {NOTE_FORMAT}")
     try:
         dataset = Dataset(name, account, dict(data["table"]), dict(data["about"]), least)
         if not strict_json.same(data, json.loads(dataset.to_note())):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from tallystick.tables.table import MOST_NUMBERS, UNITS, EachRow
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
     from tallystick.ledger.account import Account
+    from tallystick.ledger.registry import Registered
     from tallystick.tables.engines.base import Engine
     from tallystick.tables.plan import Plan
 
@@ -83,9 +83,10 @@ def release(
     run = PlanRun(plan, account, progress, dataset)
     as_registered(plan, account.ledger.fixed_for(run.source))
     names = account.ledger.names_of(run.source)
+    known = account.ledger.datasets() if names else {}
     if names and dataset is not None and dataset not in names:
         raise Refused(f"these data are registered as {', '.join(names)}, so they cannot answer for {dataset!r}")
-    same_identifiers(plan, [account.ledger.datasets()[name].note for name in names])
+    same_identifiers(plan, [known[name] for name in names])
     try:
         paid = pay(run, account, why=why, key=key, delta=charged_delta(account, plan.delta))
     except BudgetExceeded as problem:
@@ -104,18 +105,15 @@ def as_registered(plan: Plan, fixed: Mapping[str, str | None] | None) -> None:
         )
 
 
-def same_identifiers(plan: Plan, notes: Iterable[str]) -> None:
+def same_identifiers(plan: Plan, registered: Iterable[Registered]) -> None:
     """Refuse a unit column read as another type than registered: 7 and 07 are one whole number and two texts."""
     table = plan.query.table
     unit = table.unit
     if isinstance(unit, EachRow):
         return
     declared = table.base.type_of(unit)
-    for note in notes:
-        try:
-            kind = dict(json.loads(note)["table"]["columns"]).get(unit, declared)
-        except (ValueError, LookupError, TypeError):  # registered by a program, in its own words
-            continue
+    for columns, _ in (about for each in registered for about in each.described()[-1:]):
+        kind = columns.get(unit, declared)
         if kind != declared:
             raise Refused(
                 f"unit column {unit!r} is registered as {kind}; read as {declared}, one unit could have several names"

@@ -126,6 +126,13 @@ def test_a_dataset_that_protects_somebody_else_is_found(clinic) -> None:
     assert any("household_id" in problem for problem in problems(made, clinic.ledger))
 
 
+@pytest.mark.parametrize("note", ["", "by the night job", '{"by": "the night job"}', "[1]", '{"table": 7}'])
+def test_a_program_may_register_data_in_its_own_words(clinic, note) -> None:
+    fixed = {"unit": "patient", "adjacency": "add_remove"}
+    clinic.account.register("visits", source=str(clinic.file), note=note, fixed=fixed)
+    assert problems(card(clinic.release(), dataset="visits"), clinic.ledger) == []
+
+
 def test_a_preview_is_no_evidence(clinic) -> None:
     made = preview(clinic.plan(), clinic.account, why="x")
     assert "preview" in problems(made, clinic.ledger)[0]

@@ -12,6 +12,8 @@ nobody has taken. A block that was begun is gone, whether its steps were drawn o
 
 from __future__ import annotations
 
+import os
+import threading
 import uuid
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -76,6 +78,10 @@ class Run:
         self.taken, self.stopped = 0, False
         self._next = self._end = 0  # the first step that is not yet tried; the end of the block in hand
         self._open = False
+        self._process, self._lock = os.getpid(), threading.Lock()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:  # copy, deepcopy and pickle all ask here
+        raise Refused("a run cannot be copied or stored: works: account.training(...) with the same key, elsewhere too")
 
     @property
     def privacy(self) -> PrivacyLoss:
@@ -96,11 +102,14 @@ class Run:
         """Take the next step and say which it is, counted from 0; charges its block first."""
         if not self._open:
             raise Refused("this run was not started; works: with account.training(...) as run")
-        while self._next >= self._end:
-            self._claim()
-        self._next += 1
-        self.taken += 1
-        return self._next - 1
+        if os.getpid() != self._process:  # a forked child: the block in hand stays with the parent
+            self._process, self._lock, self._next = os.getpid(), threading.Lock(), self._end
+        with self._lock:
+            while self._next >= self._end:
+                self._claim()
+            self._next += 1
+            self.taken += 1
+            return self._next - 1
 
     def _claim(self) -> None:
         """Take the next block that nobody has: paid now, or marked as taken where the whole run is paid."""

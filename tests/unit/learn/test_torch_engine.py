@@ -404,3 +404,16 @@ def test_the_sizes_of_micro_batches_are_public_and_equal() -> None:
         for batch, micro in ((10, 1024), (1024, 1024), (1100.5, 551), (5000, 1000)):
             engine.check([torch.randn(examples, 3), torch.randn(examples)], batch)
             assert engine.micro == micro
+
+
+@pytest.mark.parametrize("clip", [1e-3, 1e-7, 1e-9])
+def test_inputs_so_large_that_their_clip_factor_has_no_digits_left_are_clipped_too(clip: float) -> None:
+    """Found from outside: clip / norm below 1.2e-38 is rounded up in single precision, to 2 clips and more."""
+    layer = nn.Linear(1, 1)
+    with torch.no_grad():
+        layer.weight.zero_()
+    engine = Engine(layer, lambda out, slope: out[:, 0] * slope)
+    for size in (1.42e38, 2.85e38, 1e30, 1e19, 1e12):
+        for slope in (1.0, 1e-10, 1e-36):
+            one = engine.clipped_sum([torch.full((1, 1), size), torch.full((1,), slope)], clip, torch.float32)
+            assert float(one.double().norm()) <= clip * (1 + 2.0**-12)

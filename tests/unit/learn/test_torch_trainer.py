@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 import os
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,7 @@ from tallystick.mechanisms.exact.randomness import SYSTEM, SeededSource  # noqa:
 torch.set_num_threads(1)
 NONE = nn.CrossEntropyLoss(reduction="none")
 PLAN = SgdPlan(noise_multiplier=2.0, rate=0.2, steps=20, expected_batch=10)
+EVERYBODY = SgdPlan(noise_multiplier=1e-6, rate=1.0, steps=1, expected_batch=10)
 
 pytestmark = pytest.mark.filterwarnings("ignore::tallystick.mechanisms.base.UnrecordedRelease")
 
@@ -405,3 +408,133 @@ def test_an_optimizer_of_other_parameters_is_refused() -> None:
     for optimizer in (torch.optim.SGD([model.weight], lr=1), torch.optim.LBFGS(model.parameters()), None):
         with pytest.raises(InvalidInput, match="optimizer"):
             Trainer(model, NONE, optimizer, plan=PLAN, clip=1.0)
+
+
+# -- found from outside
+
+
+class Stubborn(nn.Module):
+    """Adds to a buffer what it sees, but not of made-up examples."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(4, 2)
+        self.register_buffer("seen", torch.zeros(()))
+
+    def forward(self, x: Any) -> Any:
+        if bool((x > 100).any()):
+            self.seen += x.detach().max()
+        return self.inner(x)
+
+
+def frozen_norm() -> nn.Module:
+    model = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.ReLU(), nn.Linear(3, 2))
+    model[1].requires_grad_(False).eval()
+    return model
+
+
+def trained(model: nn.Module, **options: Any) -> Trainer:
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    return Trainer(model, NONE, torch.optim.SGD(parameters, lr=0.1), plan=PLAN, clip=1.0, **options)
+
+
+def test_a_model_that_changes_in_the_loop_is_refused_before_it_sees_examples() -> None:
+    def unfreeze(model: Any) -> None:
+        model[1].requires_grad_(True)
+
+    def swap(model: Any) -> None:
+        model[0] = nn.Linear(4, 3)
+
+    def overwrite(model: Any) -> None:
+        model[1].running_mean += 1.0
+
+    for change in (lambda model: model.train(), unfreeze, swap, overwrite):
+        model = frozen_norm()
+        trainer = trained(model)
+        batches = trainer.batches(data())
+        trainer.step(next(batches))
+        batch = next(batches)
+        change(model)
+        kept = model[1].running_mean.clone()
+        with pytest.raises(Refused, match=r"batch norm|than when it was checked"):
+            trainer.step(batch)
+        assert torch.equal(model[1].running_mean, kept)
+
+
+def test_a_model_may_go_to_eval_and_back_in_the_loop() -> None:
+    model = nn.Sequential(nn.Linear(4, 3), nn.Dropout(0.5), nn.Linear(3, 2)).eval()
+    trainer = trained(model)
+    for batch in trainer.batches(data()):
+        model.train(trainer.taken % 3 > 0)
+        trainer.step(batch)
+    assert trainer.taken == 20
+
+
+def test_a_buffer_that_moved_under_private_examples_is_refused() -> None:
+    x, y = data()
+    with pytest.raises(Refused, match="kept something of its examples"):
+        trained(Stubborn()).fit((x + 1000, y))
+
+
+def test_dropout_masks_are_secret_and_the_generator_stays_where_it_was() -> None:
+    def total() -> Any:
+        model = nn.Sequential(nn.Linear(4, 2), nn.Dropout(0.5))
+        with torch.no_grad():
+            for p in model.parameters():
+                p.fill_(0.3)
+        trainer = Trainer(model, NONE, torch.optim.SGD(model.parameters(), lr=1), plan=EVERYBODY, clip=1.0)
+        torch.manual_seed(5)
+        before = torch.get_rng_state()
+        trainer.step(next(trainer.batches((torch.ones(50, 4), torch.zeros(50).long()))))
+        assert torch.equal(before, torch.get_rng_state()), "how many masks were drawn tells how many were there"
+        return weights(trainer)
+
+    assert not torch.allclose(total(), total(), atol=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_trainer_cannot_be_copied_and_does_not_go_on_in_a_forked_child() -> None:
+    trainer = made()
+    batches = trainer.batches(data())
+    batch = next(batches)
+    for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(Refused, match="cannot be copied"):
+            copied(trainer)
+    child = os.fork()
+    if not child:
+        refused = 0
+        for attempt in (lambda: trainer.step(batch), lambda: next(batches)):
+            try:
+                attempt()
+            except Refused:
+                refused += 1
+        os._exit(refused)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
+    trainer.step(batch)
+
+
+def test_a_step_that_failed_is_not_passed_over() -> None:
+    plan = SgdPlan(1.0, 0.25, 8, 5, batches="cyclic")
+    trainer = made(plan, correlated=True)
+    batches = trainer.batches(data(), ids=torch.arange(50))
+    trainer.step(next(batches))
+    trainer.optimizer.step = lambda: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        trainer.step(next(batches))
+    with pytest.raises(Refused, match="every batch must be stepped"):
+        next(batches)
+    del trainer.optimizer.step
+    next(trainer.batches(data(), ids=torch.arange(50)))
+    assert not trainer.noise.past, "steps that do not follow each other share no noise"
+
+
+def test_models_in_double_precision_train() -> None:
+    model = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2)).double()
+    x, y = data()
+    trainer = trained(model).fit((x.double(), y))
+    assert trainer.taken == 20
+
+
+def test_the_clip_stays_what_the_noise_was_made_for() -> None:
+    with pytest.raises(AttributeError):
+        made().clip = 100.0  # type: ignore[misc]

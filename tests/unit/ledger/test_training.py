@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+import json
+import os
+import pickle
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 import tallystick as ts
@@ -120,3 +127,46 @@ def test_a_run_of_which_only_the_end_is_seen_is_no_loss_of_a_step(ledger: ts.Led
         with pytest.raises(InvalidInput, match="one charge"):
             account.training(loss, steps=10, why="w")
     assert not account.history()
+
+
+def _in_a_child(steps: Callable[[], list[int]]) -> list[int]:
+    """What a forked child draws."""
+    inward, outward = os.pipe()
+    child = os.fork()
+    if not child:
+        os.write(outward, json.dumps(steps()).encode())
+        os._exit(0)
+    os.close(outward)
+    os.waitpid(child, 0)
+    with os.fdopen(inward) as told:
+        return list(json.load(told))
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_forked_child_draws_no_step_of_the_block_in_hand(ledger: ts.Ledger) -> None:
+    # Found from outside: the block in hand was copied into the child, which drew the same paid steps again.
+    account = ledger.open("clinic", budget=ts.zcdp(rho=1))
+    with account.training(STEP, steps=12, block=4, why="model") as run:
+        mine = [run.step()]
+        theirs = _in_a_child(lambda: [run.step() for _ in range(5)])
+        while True:
+            mine.append(run.step())
+    assert theirs == [4, 5, 6, 7, 8]
+    assert mine == [0, 1, 2, 3]
+    assert float(account.used.first) == pytest.approx(0.06)
+
+
+def test_a_run_cannot_be_copied(ledger: ts.Ledger) -> None:
+    account = ledger.open("clinic", budget=ts.zcdp(rho=1))
+    with account.training(STEP, steps=12, block=4, why="model") as run:
+        run.step()
+        for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(Refused, match="cannot be copied"):
+                copied(run)
+
+
+def test_threads_draw_each_step_once(ledger: ts.Ledger) -> None:
+    account = ledger.open("clinic", budget=ts.zcdp(rho=1))
+    with account.training(STEP, steps=60, block=20, why="model") as run, ThreadPoolExecutor(4) as workers:
+        drawn = sorted(workers.map(lambda _: run.step(), range(60)))
+    assert drawn == list(range(60))

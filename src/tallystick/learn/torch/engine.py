@@ -5,8 +5,9 @@ the gradients of the outputs, and no gradient of a weight is ever computed for t
 makes of them is in ``layers``.
 
 A model is judged before it sees data: by name (``refuse``) and by number (``Engine.check``: four made-up examples
-against one backward pass each). An example whose gradient is not finite, or on which the model or the loss raises,
-counts as zero: a rule per example, so that nobody's data can stop or poison a step.
+against one backward pass each), and one that has changed since is refused. An example whose gradient is not finite, or
+on which the model or the loss raises, counts as zero: a rule per example, so that nobody's data can stop or poison a
+step.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from tallystick.learn.torch.layers import TABLE
 
 Loss = Callable[[Any, Tensor], Tensor]
 _Call = tuple[nn.Module, Tensor, int, Any]  # a layer, its input and its version, the place of its output
+_State = tuple[list[Any], list[bool]]  # what a model is made of and keeps; which of its modules are in train()
 
 WITHIN = 1.0 - 2.0**-14
 """A clipped gradient ends below the clip by this factor, so that rounding does not lift it above."""
@@ -57,6 +59,8 @@ class Engine:
         self.layers = [m for m in model.modules() if any(id(p) in self.place for p in m.parameters(recurse=False))]
         self.room, self.micro = Room(), 64
         self._widest = 1  # bytes of the widest input of a layer, for one example
+        self._checked: _State | None = None
+        self._made_up: tuple[list[Tensor], float] = ([], 1.0)
 
     @property
     def sizes(self) -> list[int]:
@@ -180,6 +184,7 @@ class Engine:
         for batches of a size that is expected: a public number, because the sizes of micro-batches move roundings.
         """
         made_up = [_like(t) for t in tensors]
+        refuse(self.model, self.loss, slow=self.slow)  # again: it may have changed since
         twin = self._twin()
         before = [b.clone() for b in twin.model.buffers()]
         try:
@@ -197,6 +202,30 @@ class Engine:
             raise Refused("the model keeps something of its examples in a buffer; works: layers without running state")
         twin._compare(found, made_up)
         self.micro = twin._fitting(found, batch)
+        self._checked, self._made_up = self._state(), (made_up, batch)
+
+    def _state(self) -> _State:
+        """All of the model that a step must not meet changed; the trained parameters are for the optimizer to move."""
+        modules = list(self.model.modules())
+        trained = [(id(p), p.requires_grad, None if p.requires_grad else p._version) for p in self.model.parameters()]
+        kept = [(id(b), b._version) for b in self.model.buffers()]
+        return [[(id(m), type(m)) for m in modules], trained, kept], [m.training for m in modules]
+
+    def require_unchanged(self) -> None:
+        """Raise where the model is not the one that was checked; ``train()`` and ``eval()`` have it checked again."""
+        (parts, modes), checked = self._state(), self._checked
+        if checked is None or parts != checked[0]:
+            raise Refused(
+                "the model has other layers, other trained parameters or other buffers than when it was checked; "
+                "works: change it before trainer.batches(...), which checks it"
+            )
+        if modes != checked[1]:
+            self.check(*self._made_up)
+
+    def require_nothing_kept(self) -> None:
+        """Raise where examples have left something in the model that is not a gradient."""
+        if self._checked is None or self._state()[0] != self._checked[0]:
+            raise Refused("the model kept something of its examples in a buffer, without noise: do not publish it")
 
     def _fitting(self, found: dict[int, Gradients], batch: float) -> int:
         """How many examples at a time, from sizes alone: as few parts as fit, and equal ones."""

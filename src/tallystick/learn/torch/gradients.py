@@ -27,6 +27,7 @@ CHUNK = 128
 
 _FEW = 1024
 _LOST = 2.0**-125  # more than a square in single precision can lose by being too small for it
+_LARGE = 2.0**126
 _CACHED = 1 << 17  # numbers that stay in the cache of most machines
 
 
@@ -89,7 +90,7 @@ class Factors:
         """A matrix product for all examples, or for a chunk of them at a time."""
         table = out.view(self.left.shape[1], self.right.shape[1])
         if weights.dtype == torch.float64:
-            torch.mm(self.left.double().mul_(weights[:, None]).t(), self.right.double(), out=table)
+            torch.mm((self.left * weights[:, None]).t(), self.right.double(), out=table)  # the slopes stay as they are
         else:
             _by_chunks(self.left, self.right, table, weights[:, None])
 
@@ -168,7 +169,7 @@ class Rows:
 
     def sum_into(self, out: Tensor, weights: Tensor) -> None:
         """Rows times the weight of their example, added in double precision and then put where they belong."""
-        scaled = self.values.double().mul_(weights[self.owner][:, None])
+        scaled = self.values * weights.double()[self.owner][:, None]
         places, where = torch.unique(self.place, return_inverse=True)
         found = scaled.new_zeros(len(places), scaled.shape[1]).index_add_(0, where, scaled)
         out.zero_().view(self.height, scaled.shape[1]).index_copy_(0, places, found.to(out.dtype))
@@ -217,13 +218,17 @@ def _by_chunks(left: Tensor, right: Tensor, out: Tensor, weights: Tensor | None 
 
 
 def squares_of(rows: Tensor) -> Tensor:
-    """Squared norms of rows, in double precision: low by at most 2^-14 of them, however small the numbers are."""
+    """Squared norms of rows, in double precision: low by at most 2^-14 of them, however small the numbers are.
+
+    A norm above 2^63 is infinite: what clips it would be too small to have all its digits in single precision.
+    """
     width = rows.shape[1]
     if width <= _FEW:
-        return torch.linalg.vector_norm(rows, dim=1).double().square_().add_(_LOST * width)
+        found = torch.linalg.vector_norm(rows, dim=1).double().square_().add_(_LOST * width)
+        return found.masked_fill_(found > _LARGE, math.inf)
     whole = width // _FEW * _FEW
     found = torch.linalg.vector_norm(rows[:, :whole].unflatten(1, (-1, _FEW)), dim=2).double().square_().sum(1)
-    found.add_(_LOST * whole)
+    found.add_(_LOST * whole).masked_fill_(found > _LARGE, math.inf)
     return found if whole == width else found.add_(squares_of(rows[:, whole:]))
 
 

@@ -25,11 +25,12 @@ from tallystick.errors import InvalidInput, Refused
 from tallystick.learn.torch.batches import Batch, Examples
 from tallystick.learn.torch.correlated import CorrelatedNoise
 from tallystick.learn.torch.engine import Engine, Loss
+from tallystick.learn.torch.masks import secret_masks
 from tallystick.learn.torch.noise import SLACK, SUMS, LatticeNoise
 from tallystick.learn.torch.together import Team
 from tallystick.learn.training import SgdPlan
 from tallystick.ledger.training import RunEnded
-from tallystick.mechanisms.base import UnrecordedRelease, unrecorded
+from tallystick.mechanisms.base import OnlyOne, UnrecordedRelease, unrecorded
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ ONLY_OURS = (
 _PLAN = "a plan made by ts.learn.sgd_plan(...); ts.last_iterate does not apply, because every step is handed out"
 
 
-class Trainer:
+class Trainer(OnlyOne):
     """A private training run of one model.
 
     ``noise`` is ``"secure"`` (cryptographic bits, floating-point law) or ``"exact"``; ``pay`` is ``"whole"`` (the plan
@@ -74,12 +75,13 @@ class Trainer:
         slow: bool = False,
         correlated: bool = False,
     ) -> None:
+        super().__init__()
         if not isinstance(plan, SgdPlan):
             raise InvalidInput("plan", type(plan).__name__, _PLAN)
         if pay not in ("whole", "blocks"):
             raise InvalidInput("pay", pay, "'whole' or 'blocks'")
         self.engine = Engine(model, loss, slow=slow)
-        self.plan, self.clip = plan, check.positive("clip", clip)
+        self.plan, self._clip = plan, check.positive("clip", clip)
         self.model, self.optimizer = model, self._checked(optimizer)
         size = sum(self.engine.sizes)
         self.noise: LatticeNoise | CorrelatedNoise = LatticeNoise(plan.noise_multiplier, self.clip, size, noise)
@@ -119,6 +121,11 @@ class Trainer:
             self.plan.step_loss, steps=self.plan.steps, why=why, block=block, whole=pay == "whole", key=key,
             delta=delta, turn=self.plan.turn, request=f"{self.plan}, clip {self.clip!r}, {self.noise.kind} noise",
         )  # fmt: skip
+
+    @property
+    def clip(self) -> float:
+        """The norm to which every example's gradient is clipped; the noise was made for it."""
+        return self._clip
 
     @property
     def privacy(self) -> PrivacyLoss:
@@ -165,16 +172,21 @@ class Trainer:
         if self.run is None and self.team.first:
             self._unrecorded()
         dealt: Examples | None = None
+        previous = -2
         while (step := self.team.decide(self._next)) is not None:
             if dealt is None:  # where everybody is in every batch, one order serves all of them
                 dealt = examples.shuffled(source) if self.plan.rate == 1.0 else examples
+            if step != previous + 1 and isinstance(self.noise, CorrelatedNoise):
+                self.noise.past.clear()  # steps that do not follow each other share no noise
+            previous, taken = step, self.taken
             self._last = dealt.batch(self.plan, step, source)
             yield self._last
-            if self._last is not None:
+            if self.taken == taken:
                 raise Refused("every batch must be stepped: leaving one out would tell what was in it")
 
     def _next(self) -> int | None:
         """The number of the next step, paid for; None when there is none."""
+        self._mine()  # in a forked child the same steps would be drawn again
         if self.run is None:
             return self.taken if self.taken < self.plan.steps else None
         try:
@@ -184,10 +196,14 @@ class Trainer:
 
     def step(self, batch: Batch) -> None:
         """Clip, sum, add noise, divide by the public expected batch, and let the optimizer step."""
-        if batch is not self._last or batch is None:
-            raise Refused(ONLY_OURS)
-        self._last = None
-        total = self.engine.clipped_sum(batch.tensors, self.clip, SUMS[self.noise.kind])
+        with self._mine():
+            if batch is not self._last or batch is None:
+                raise Refused(ONLY_OURS)
+            self._last = None
+        self.engine.require_unchanged()
+        with secret_masks():
+            total = self.engine.clipped_sum(batch.tensors, self.clip, SUMS[self.noise.kind])
+        self.engine.require_nothing_kept()
         kind = self.engine.parameters[0].dtype
         noisy = self.team.released(total, lambda whole: self.noise.released(whole, self.plan.expected_batch, kind))
         for parameter, part in zip(self.engine.parameters, noisy.split(self.engine.sizes), strict=True):

@@ -1,0 +1,42 @@
+"""Secret dropout masks: the model draws them from torch's own generator, which scripts seed with a known number.
+
+Masks of a known generator are a function of the place in a batch and of how much was drawn before: one example more
+would give everybody else other masks, and move the clipped sum by many clips. With masks that nobody knows, the same
+law holds with and without that example, each other example keeping its masks (``docs/theory/private-training.md``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+
+from tallystick.mechanisms.exact.randomness import SYSTEM, Source
+
+_WORDS = slice(3, 3 + 624)  # of 8 bytes each: where the state of a CPU generator keeps its 32-bit words
+
+
+@contextmanager
+def secret_masks(source: Source = SYSTEM) -> Iterator[None]:
+    """Seed torch from secret bits, and put its generator back afterwards: how far it moved tells the size of a batch.
+
+    Generators of other devices are not put back but seeded afresh, from secret bits too.
+    """
+    before = torch.get_rng_state()
+    _seed(source)
+    try:
+        yield
+    finally:
+        _seed(source)
+        torch.set_rng_state(before)
+
+
+def _seed(source: Source) -> None:
+    """64 bits for every device; on the CPU, where torch uses only 32 of them, the whole state of its generator."""
+    torch.manual_seed(source.bits(63))
+    state = torch.get_rng_state()
+    words = state.view(torch.int64)[_WORDS]
+    words.copy_(torch.from_numpy(source.array(len(words), np.uint32).astype(np.int64)))
+    torch.set_rng_state(state)

@@ -21,6 +21,7 @@ help:
 	@echo "make campaign  the long randomised sweeps (campaign-accounting, -audit, -certificates, -ledger, -mechanisms, -tables, -theorems)"
 	@echo "make coverage-ledger  branch coverage of the ledger from its own tests"
 	@echo "make statements  write the index of theorems, the heads of their pages and the table of cells from the code"
+	@echo "make walks     the files that four calls walk through, in order, and how many"
 	@echo "make pictures  draw the pictures of the documentation again"
 	@echo "make clean     remove .venv and caches"
 
@@ -95,8 +96,8 @@ coverage-ledger: $(VENV)/.installed-dev
 	$(BIN)/python -m coverage combine --quiet --rcfile benchmarks/ledger/coverage.ini
 	$(BIN)/python -m coverage report --rcfile benchmarks/ledger/coverage.ini
 
-walks: $(VENV)/.installed-dev
-	$(BIN)/python docs/walks.py --files
+walks:  # installs nothing: with the environment if it is there, else with a Python that has the package's dependencies
+	PYTHONPATH=src $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON)) docs/walks.py --files
 
 statements: $(VENV)/.installed-dev
 	$(BIN)/python docs/statements.py

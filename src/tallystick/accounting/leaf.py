@@ -1,8 +1,11 @@
-"""What a leaf of a loss expression says about itself: everything, so that no other file has a table of leaves.
+"""What a leaf of a loss expression says about itself: everything that the accountant asks.
 
 A leaf checks its parameters where it is built, registers its kind by being defined, writes and reads its own JSON,
 writes itself as a person would type it, and knows its closed forms. Adding one is a new file and its name in
 ``accounting/losses.py`` and ``tallystick/__init__.py``; ``tests/contracts/test_adding_a_leaf.py`` does it.
+
+Two files name leaves all the same, because what they write is not the accountant's language: ``dp_events_written.py``
+(events of another project) and ``certificate.py`` (records of the checker). What they do not know they refuse.
 """
 
 from __future__ import annotations

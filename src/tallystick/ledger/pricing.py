@@ -66,6 +66,9 @@ def _in_zcdp(loss: PrivacyLoss, currency: Filter, declared: Fraction | None) -> 
             more = _curve_in_zcdp(replace(loss, terms=rest), float(spare)) if rest else 0.0
             if math.isfinite(more):
                 offers.append(rho * loss.group**2 + Fraction(more))
+    if loss.group > 1 and all(leaf.point is not None and leaf.point[1] == 0 for leaf, _ in loss.terms):
+        if math.isfinite(pure := _by_response(loss, 0.0)):
+            offers.append(Fraction(pure))  # the group's pure epsilon: less than k^2 rho of one
     total = natural if declared is None else declared
     if declared and math.isfinite(whole := _curve_in_zcdp(loss, float(declared))):
         offers.append(Fraction(whole))
@@ -79,9 +82,13 @@ def _in_zcdp(loss: PrivacyLoss, currency: Filter, declared: Fraction | None) -> 
 
 def _curve_in_zcdp(loss: PrivacyLoss, delta: float) -> float:
     """rho of a plan from its whole curve, cut off where a delta is declared, or from its (epsilon, delta) alone."""
+    return min(_by_response(loss, delta), truncated_rho(loss, delta=delta))
+
+
+def _by_response(loss: PrivacyLoss, delta: float) -> float:
+    """rho of randomized response with the plan's epsilon, to which every such plan compares."""
     epsilon = float(loss.epsilon(delta=delta))
-    by_response = epsilon * math.tanh(epsilon / 2) * SLACK if math.isfinite(epsilon) else math.inf
-    return min(by_response, truncated_rho(loss, delta=delta))
+    return epsilon * math.tanh(epsilon / 2) * SLACK if math.isfinite(epsilon) else math.inf
 
 
 def _in_approx(loss: PrivacyLoss, currency: Filter, declared: Fraction | None) -> Price:

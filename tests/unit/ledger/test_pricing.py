@@ -49,6 +49,17 @@ def test_pure_epsilon_costs_the_supremum_of_randomized_response():
     assert both.a1 == 10**11
 
 
+@pytest.mark.parametrize("group", [2, 5])
+def test_a_group_of_a_pure_plan_pays_no_more_than_its_epsilon(group):
+    """Found from outside: k^2 rho(epsilon / k) is more than rho(epsilon), which any such plan has."""
+    loss = ts.pure_dp(epsilon=1 / group).for_groups(group)
+    rho = float(cost(loss, ZCDP).first)
+    assert rho == pytest.approx(math.tanh(0.5), rel=1e-9)
+    for order in (1.0, 2, 20, 1000):
+        assert float(loss.renyi(order=order)) <= rho * order * (1 + 1e-6)
+    assert cost(ts.gaussian(sigma=10).for_groups(3) + ts.pure_dp(epsilon=0.1).for_groups(3), ZCDP).a0 > 0
+
+
 def test_laplace_costs_its_mean_loss():
     truth = math.exp(-0.5) + 0.5 - 1
     assert truth <= float(cost(ts.laplace(scale=2), ZCDP).first) <= 1.003 * truth

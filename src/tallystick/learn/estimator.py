@@ -15,10 +15,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
+import numpy as np
+
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput, Refused, Unavailable
-from tallystick.learn.records import Array, Given, given, matrix
-from tallystick.ledger.pay import LEASE, pay
+from tallystick.learn.records import Array, Given, column_names, given, matrix
+from tallystick.ledger.pay import LEASE, check_account, pay
 from tallystick.mechanisms.base import UnrecordedRelease, unrecorded
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 
@@ -37,10 +39,18 @@ if TYPE_CHECKING:
 Answer = dict[str, Any]
 """What a fit releases: numbers, text, lists and arrays, as the ledger stores them."""
 
+COLUMNS = "columns"
+"""What a stored model calls the names of its columns."""
+SEARCHES = (
+    "sklearn.model_selection", "sklearn.calibration", "sklearn.feature_selection._rfe", "sklearn.ensemble._bagging",
+    "sklearn.ensemble._weight_boosting",
+)  # fmt: skip
+"""Parts of scikit-learn that fit the same people again and again and look at what no account pays for."""
 SEARCH = (
-    "scikit-learn's searches and cross-validation fit many models on the same people and look at every score: each "
-    "look is a release that nobody pays for. Works: ts.learn.tune(...), which pays once for the best of many; or "
-    "fit once with an account and score with score(X, y, account=..., why=...)"
+    "scikit-learn's searches, cross-validation, elimination, calibration and bagging fit many models on the same "
+    "people and look at scores or labels without noise, or draw a row twice: each is a release that nobody pays for. "
+    "Works: ts.learn.tune(...), which pays once for the best of many; or fit once with an account and score with "
+    "score(X, y, account=..., why=...)"
 )
 
 
@@ -90,8 +100,9 @@ class Fit:
         """What is public was checked when the data were given."""
 
     def draw(self) -> Answer:
-        """The model."""
-        return self.recipe.train(self.data.usable(self.rows_per_unit), SYSTEM)
+        """The model, with the names of its columns, so that the same key does not serve columns in another order."""
+        model = self.recipe.train(self.data.usable(self.rows_per_unit), SYSTEM)
+        return model if self.data.names is None else {**model, COLUMNS: list(self.data.names)}
 
 
 class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -150,15 +161,26 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             self._unpaid(why=why, key=key, delta=delta)
             answer, receipt = fit.draw(), None
         else:
+            check_account(account)
             if why is None:
                 raise InvalidInput("why", why, "a short reason, which the ledger keeps")
             if delta is None and account.filter == "approx":
                 delta = getattr(self, "delta", None) or None
             paid = pay(fit, account, why=why, key=key, delta=delta, lease=LEASE)
             answer, receipt = paid.answer, paid.receipt
+        if COLUMNS in answer and data.names is not None:
+            _same_columns(data.names, tuple(answer[COLUMNS]))  # of an earlier fit under this key
         self.n_features_in_, self.privacy_, self.receipt_ = data.width, fit.privacy, receipt
+        self._name(data.names)
         self._keep(answer)
         return self
+
+    def _name(self, names: Sequence[str] | None) -> None:
+        """Keep the names of the columns as scikit-learn does, or none."""
+        if names is not None:
+            self.feature_names_in_ = np.asarray(names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
 
     def _check(self, data: Given) -> None:
         """Refuse what is public and wrong, before the charge; a subclass adds its own."""
@@ -166,6 +188,19 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             # The words are scikit-learn's own, which its checks look for.
             told = "this estimator requires y to be passed, but the target y is None"
             raise InvalidInput("y", None, f"one target per row: {told}")
+        self._check_kind(data)
+
+    def _check_kind(self, data: Given) -> None:
+        """Text is no number: every row would be left out without a word, and the type of a column is public."""
+        wanted = self._target_kind()
+        if wanted is not None and data.kind not in (wanted, None):
+            allowed = "numbers" if wanted == "numbers" else "text"
+            declared = ", as the declared classes are" if getattr(self, "classes", None) is not None else ""
+            raise InvalidInput("y", f"a column of {data.kind}", allowed + declared)
+
+    def _target_kind(self) -> str | None:
+        """What targets are: "numbers", "text", or None for either."""
+        return "numbers"
 
     def _unpaid(self, **options: Any) -> None:
         for name, value in options.items():
@@ -182,20 +217,26 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     def _like_fitted(self, X: Any) -> Array:
         """Rows as wide as those of the fit."""
         check_is_fitted(self, "coef_")
-        rows = matrix("X", X)
+        rows, names = matrix("X", X), column_names(X)
+        if names is not None and hasattr(self, "feature_names_in_"):
+            _same_columns(names, tuple(self.feature_names_in_))
         if rows.shape[1] != self.n_features_in_:
             # The words are scikit-learn's own, which its checks look for.
             told = (
                 f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} features"
             )
-            raise InvalidInput("X", f"shape {rows.shape}", f"{told} as input")
+            raise InvalidInput("X", f"shape {rows.shape}", f"as many columns as the fit had: {told} as input")
         return rows
+
+    def __sklearn_clone__(self) -> Self:
+        self._refuse_search()  # here, too: an error of a fit is caught there, and buried
+        return super().__sklearn_clone__()  # type: ignore[no-any-return]
 
     @staticmethod
     def _refuse_search() -> None:
         frame = sys._getframe(2)
         while frame is not None:
-            if frame.f_globals.get("__name__", "").startswith("sklearn.model_selection"):
+            if frame.f_globals.get("__name__", "").startswith(SEARCHES):
                 raise Refused(SEARCH)
             frame = frame.f_back  # type: ignore[assignment]
 
@@ -211,3 +252,10 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     def score(self, X: Any, y: Any, **options: Any) -> Any:
         """Refused: a score of private data is a release, and this estimator has none."""
         raise Refused(SEARCH)
+
+
+def _same_columns(given: tuple[str, ...], fitted: tuple[str, ...]) -> None:
+    if given != fitted:
+        # The words are scikit-learn's own, which its checks look for.
+        told = "The feature names should match those that were passed during fit, in their order"
+        raise InvalidInput("X", f"columns {', '.join(given)}", f"{', '.join(fitted)}. {told}")

@@ -301,8 +301,10 @@ class LogisticRegression(ClassifierMixin, Estimator):  # type: ignore[misc]  # s
 
     def _recipe(self) -> Perturbed | descent.NoisyDescent | last_iterate.LastIterate:
         epsilon, delta = check.positive("epsilon", self.epsilon), check.probability("delta", self.delta or 0.0)
-        if delta >= 1.0 or epsilon > 100.0:
-            raise InvalidInput("epsilon", self.epsilon, "a number up to 100, and a delta below 1")
+        if delta >= 1.0:
+            raise InvalidInput("delta", self.delta, "a number below 1, or None for pure privacy")
+        if epsilon > 100.0:
+            raise InvalidInput("epsilon", self.epsilon, "a number up to 100")
         rows = Rows(
             check.between("row_norm", self.row_norm, 1e-9, 1e9), bool(self.fit_intercept), _labels(self.classes)
         )
@@ -355,8 +357,11 @@ class LogisticRegression(ClassifierMixin, Estimator):  # type: ignore[misc]  # s
     def _check(self, data: Given) -> None:
         super()._check(data)
         if len(data.rows) > self.most_rows:
-            raise InvalidInput("X", f"{len(data.rows)} rows", f"at most most_rows={self.most_rows} of them")
+            raise InvalidInput("most_rows", self.most_rows, "a larger number: X has more rows (how many is private)")
         self._recipe().ready(data.width + bool(self.fit_intercept))
+
+    def _target_kind(self) -> str:
+        return "text" if isinstance(_labels(self.classes)[0], str) else "numbers"
 
     def _keep(self, answer: Mapping[str, Any]) -> None:
         self._answer = dict(answer)

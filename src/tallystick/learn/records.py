@@ -40,6 +40,10 @@ class Given:
     rows: Array
     targets: NDArray[Any] | None
     units: Sequence[Any] | None
+    kind: str | None = None
+    """Of the targets: "text" or "numbers", where their container says it."""
+    names: tuple[str, ...] | None = None
+    """Of the columns, where they have names."""
 
     @property
     def width(self) -> int:
@@ -62,7 +66,32 @@ def given(X: Any, y: Any, units: Any = None) -> Given:
     """
     rows = matrix("X", X)
     targets = None if y is None else column("y", y, len(rows))
-    return Given(rows, targets, None if units is None else identifiers(units, len(rows)))
+    return Given(
+        rows, targets, None if units is None else identifiers(units, len(rows)), kind=kind_of(y), names=column_names(X)
+    )
+
+
+def column_names(X: Any) -> tuple[str, ...] | None:
+    """The names of a data frame's columns, if all of them are text.
+
+    >>> column_names([[1.0]]) is None
+    True
+    """
+    names = tuple(getattr(X, "columns", ()))
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def kind_of(y: Any) -> str | None:
+    """ "text" or "numbers" as the type of a container says, which is public; None where it says neither.
+
+    >>> kind_of(np.array(["a"])), kind_of(np.array([1.0])), kind_of(["a"])
+    ('text', 'numbers', None)
+    """
+    dtype = getattr(y, "dtype", None)
+    if getattr(dtype, "kind", None) in ("U", "S") or str(dtype).lower().startswith(("str", "utf8", "large_string")):
+        return "text"
+    numeric = getattr(dtype, "kind", None) in ("b", "u", "i", "f") or getattr(dtype, "is_numeric", lambda: False)()
+    return "numbers" if numeric else None
 
 
 def matrix(name: str, X: Any) -> Array:
@@ -85,8 +114,8 @@ def matrix(name: str, X: Any) -> Array:
 def _numeric(name: str, value: Any, allowed: str) -> Array:
     """A container as doubles. Its dtype is public; a list has none, so its entries are data and read one by one."""
     if hasattr(value, "to_numpy") and hasattr(value, "dtypes"):  # pandas, polars: missing values become NaN
-        kinds = value.dtypes
-        value = _frame(value, [kinds] if not hasattr(kinds, "__len__") else list(kinds), name, allowed)
+        kinds = [value.dtypes] if getattr(value, "ndim", 2) == 1 else list(value.dtypes)
+        value = _frame(value, kinds, name, allowed)
     array = _listed(name, value, allowed) if isinstance(value, (list, tuple)) else _array(name, value, allowed)
     if array.dtype.kind == "c":
         raise InvalidInput(name, f"dtype {array.dtype}", f"{allowed}. Complex data not supported")

@@ -13,7 +13,7 @@ import numpy as np
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput, Refused
 from tallystick.learn.records import Array, Given, given, labelled, numbers
-from tallystick.ledger.pay import LEASE, pay
+from tallystick.ledger.pay import LEASE, check_account, pay
 from tallystick.mechanisms.noise import add_discrete_laplace, add_laplace
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class Fitted:
 def accuracy(model: Any, X: Any, y: Any, *, public: bool, options: dict[str, Any]) -> float:
     """The share of right answers of a classifier, free or paid."""
     if public:
-        data = _public(X, y, options)
+        data = _public(model, X, y, options)
         return float(np.mean(np.asarray(model.predict(data.rows)) == data.targets))
     rows = check.count("rows_per_unit", model.rows_per_unit, least=1)
 
@@ -129,7 +129,7 @@ def accuracy(model: Any, X: Any, y: Any, *, public: bool, options: dict[str, Any
         noise = add_discrete_laplace(epsilon=epsilon, sensitivity=rows, dimension=2, changed=2)
         return Scored(model, data, noise, rows)
 
-    return _paid(release, X, y, options)
+    return _paid(model, release, X, y, options)
 
 
 class PaidGoodness:
@@ -145,7 +145,7 @@ class PaidGoodness:
         if public:
             from sklearn.metrics import r2_score
 
-            data = _public(X, y, options)
+            data = _public(self, X, y, options)
             return float(r2_score(data.targets, self.predict(data.rows)))
         rows = check.count("rows_per_unit", self.rows_per_unit, least=1)
         about: Any = {"dimension": 4, "adjacency": getattr(self, "adjacency", "add_remove")}
@@ -154,29 +154,31 @@ class PaidGoodness:
             noise = add_laplace(epsilon=epsilon, sensitivity=4 * rows, **about)
             return Fitted(self, given_rows, noise, rows, self._targets())
 
-        return _paid(release, X, y, options)
+        return _paid(self, release, X, y, options)
 
 
-def _public(X: Any, y: Any, options: dict[str, Any]) -> Given:
+def _public(model: Any, X: Any, y: Any, options: dict[str, Any]) -> Given:
     if options:
         raise InvalidInput("score", sorted(options)[0], "nothing beside public=True: a score of public rows is free")
-    return _labelled(X, y, options)
+    return _labelled(model, X, y, options)
 
 
-def _labelled(X: Any, y: Any, options: dict[str, Any]) -> Given:
+def _labelled(model: Any, X: Any, y: Any, options: dict[str, Any]) -> Given:
     if unknown := sorted(set(options) - set(OPTIONS)):
         raise InvalidInput("score", unknown[0], "public=True, or account=, why=, epsilon=, key= and units=")
     data = given(X, y, options.get("units"))
     if data.targets is None:
         raise InvalidInput("y", None, "one target per row")
+    model._check_kind(data)
     return data
 
 
-def _paid(release: Callable[[Given, float], Payable], X: Any, y: Any, options: dict[str, Any]) -> float:
-    data = _labelled(X, y, options)
+def _paid(model: Any, release: Callable[[Given, float], Payable], X: Any, y: Any, options: dict[str, Any]) -> float:
+    data = _labelled(model, X, y, options)
     account, why, epsilon = (options.get(name) for name in ("account", "why", "epsilon"))
     if account is None:
         raise Refused(PRIVATE)
+    check_account(account)
     if why is None or epsilon is None:
         raise InvalidInput("why" if why is None else "epsilon", None, "a reason and the price of the score")
     return float(pay(release(data, epsilon), account, why=why, key=options.get("key"), lease=LEASE).answer)

@@ -299,6 +299,9 @@ class Tuned(Estimator):
         for model in self._models():
             model._check(data)
 
+    def _target_kind(self) -> None:
+        """Every candidate says it."""
+
     def _keep(self, answer: Mapping[str, Any]) -> None:
         place = int(answer["candidate"])
         self.best_estimator_: Any = None
@@ -307,6 +310,7 @@ class Tuned(Estimator):
         if place >= 0:
             self.best_params_ = dict(self.candidates[place])
             self.best_estimator_ = kept(self._models()[place], answer["model"], self.n_features_in_)
+            self.best_estimator_._name(getattr(self, "feature_names_in_", None))
             self.best_score_ = float(answer["score"]) / MARK
 
     def predict(self, X: Any) -> Any:

@@ -66,9 +66,9 @@ def _in_zcdp(loss: PrivacyLoss, currency: Filter, declared: Fraction | None) -> 
             more = _curve_in_zcdp(replace(loss, terms=rest), float(spare)) if rest else 0.0
             if math.isfinite(more):
                 offers.append(rho * loss.group**2 + Fraction(more))
-    if loss.group > 1 and all(leaf.point is not None and leaf.point[1] == 0 for leaf, _ in loss.terms):
-        if math.isfinite(pure := _by_response(loss, 0.0)):
-            offers.append(Fraction(pure))  # the group's pure epsilon: less than k^2 rho of one
+    pure = all(leaf.point is not None and leaf.point[1] == 0 for leaf, _ in loss.terms)
+    if pure and loss.group > 1 and math.isfinite(whole := _by_response(loss, 0.0)):
+        offers.append(Fraction(whole))  # the group's epsilon, which costs less than k^2 rho of one
     total = natural if declared is None else declared
     if declared and math.isfinite(whole := _curve_in_zcdp(loss, float(declared))):
         offers.append(Fraction(whole))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 import tallystick as ts
-from tallystick.learn import ExponentialERM, KNormGradient, LogisticRegression, QuantileRegression
+from tallystick.errors import InvalidInput, Refused
+from tallystick.learn import ExponentialERM, KNormGradient, LinearRegression, LogisticRegression, QuantileRegression
 
 LABELS = (
     "labels are declared, not learned: the check fits other numbers of classes, or other names, than the three declared"
@@ -84,3 +88,82 @@ def test_it_stands_in_a_pipeline(tmp_path):
         )
         assert len(list(account.history())) == 1
         assert set(model.predict([[0.2], [0.7]])) <= {0, 1}
+
+
+def two_classes():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (80, 2))
+    return X, (X[:, 0] > 0).astype(int), LogisticRegression(1.0, delta=1e-6, row_norm=1.5, classes=[0, 1])
+
+
+@pytest.mark.parametrize("jobs", [None, 2])
+def test_what_looks_at_private_rows_again_is_refused_at_once(jobs):
+    """Found from outside: calibration reads labels without noise, elimination every score, bagging a row twice."""
+    from sklearn.calibration import CalibratedClassifierCV
+    from sklearn.ensemble import BaggingClassifier
+    from sklearn.feature_selection import RFE, RFECV
+    from sklearn.model_selection import GridSearchCV, cross_val_score
+
+    X, y, model = two_classes()
+    searches = [
+        CalibratedClassifierCV(model, n_jobs=jobs), BaggingClassifier(model, n_jobs=jobs), RFE(model),
+        RFECV(model, cv=2, n_jobs=jobs), GridSearchCV(model, {"epsilon": [1, 2]}, n_jobs=jobs),
+        GridSearchCV(make_pipeline(StandardScaler(), model), {}, n_jobs=jobs),
+    ]  # fmt: skip
+    for search in searches:
+        with pytest.raises(Refused, match=r"ts\.learn\.tune"):
+            search.fit(X, y)
+    with pytest.raises(Refused, match=r"ts\.learn\.tune"):
+        cross_val_score(model, X, y, scoring="accuracy", n_jobs=jobs)
+
+
+@pytest.mark.parametrize("library", [pd, pl])
+def test_columns_are_known_by_their_names(tmp_path, library):
+    """Found from outside: columns in another order were predicted from without a word."""
+    X, y, model = two_classes()
+    frame = library.DataFrame({"age": X[:, 0], "days": X[:, 1]})
+    turned = frame[["days", "age"]]
+    with ts.Ledger(tmp_path / "budget.db") as ledger:
+        account = ledger.open("clinic", budget=ts.approx_dp(epsilon=9, delta=1e-5), unit="patient")
+        model.fit(frame, y, account=account, why="triage", key="one")
+        assert list(model.feature_names_in_) == ["age", "days"]
+        assert model.predict(frame).tolist() == model.predict(X).tolist()
+        with pytest.raises(InvalidInput, match="in their order"):
+            model.predict(turned)
+        with pytest.raises(InvalidInput, match="in their order"):
+            model.score(turned, y, public=True)
+        with pytest.raises(InvalidInput, match="in their order"):  # the stored model has other columns
+            model.fit(turned, y, account=account, why="triage", key="one")
+    assert not hasattr(model.fit(X, y), "feature_names_in_")
+
+
+def test_text_is_no_number_and_the_type_of_a_column_is_public():
+    """Found from outside: every row was left out, and a model of nothing was paid for."""
+    X, y, model = two_classes()
+    words = np.where(y == 1, "yes", "no")
+    for text in (words, pd.Series(words), pd.Series(words, dtype="string"), pl.Series(words.tolist()), y.astype(str)):
+        for act in (model.fit, lambda X, y: model.fit(X, [0, 1] * 40).score(X, y, public=True)):
+            with pytest.raises(InvalidInput, match=r"^y = 'a column of text'"):
+                act(X, text)
+        with pytest.raises(InvalidInput, match=r"^y = "):
+            LinearRegression(1.0, delta=1e-6, row_norm=2, target_bound=1).fit(X, text)
+        named = LogisticRegression(1.0, delta=1e-6, row_norm=1.5, classes=["no", "yes"])
+        named.fit(X, text)
+        for numbers in (y, pd.Series(y, dtype="Int64"), pl.Series(y), y > 0):
+            with pytest.raises(InvalidInput, match=r"^y = 'a column of numbers'.*classes"):
+                named.fit(X, numbers)
+
+
+def test_messages_of_a_fit_name_the_mistake():
+    X, y, model = two_classes()
+    with pytest.raises(InvalidInput, match=r"^X = .*two dimensions"):
+        model.fit(pd.Series(X[:, 0]), y)
+    with pytest.raises(InvalidInput, match=r"^account = 'clinic'"):
+        model.fit(X, y, account="clinic", why="x")
+    with pytest.raises(InvalidInput, match=r"^account = 'clinic'"):
+        model.fit(X, y).score(X, y, account="clinic", why="x", epsilon=1.0)
+    with pytest.raises(InvalidInput, match=r"^most_rows = 9") as told:
+        model.set_params(most_rows=9).fit(X, y)
+    assert "80" not in str(told.value)  # how many there are is private
+    with pytest.raises(InvalidInput, match=r"^delta = 1"):
+        LogisticRegression(1.0, delta=1, row_norm=1.5, classes=[0, 1]).fit(X, y)

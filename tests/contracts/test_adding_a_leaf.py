@@ -103,12 +103,13 @@ def test_a_new_leaf_edits_at_most_two_files_besides_its_own(tmp_path: Path) -> N
 
 def test_no_file_asks_a_leaf_for_its_kind() -> None:
     asked = re.compile(r"\b(leaf|base|terms\[0\]\[0\])\.kind\b")
-    allowed = {SOURCE / "accounting" / "leaf.py"}
+    written = re.compile(r"""(leaf|base|record)\w*(\[0\])?(\["kind"\]|\.get\("kind")""")  # the same of its JSON
+    allowed = {SOURCE / "accounting" / "leaf.py", SOURCE / "certificate" / "checker.py"}  # the reader; the stranger
     found = [
         f"{path.relative_to(SOURCE)}: {line.strip()}"
         for path in SOURCE.rglob("*.py")
         if path not in allowed
         for line in path.read_text(encoding="utf-8").splitlines()
-        if asked.search(line)
+        if asked.search(line) or written.search(line)
     ]
     assert not found

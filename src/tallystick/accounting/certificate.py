@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tallystick.accounting import check
+from tallystick.accounting.adjacency import Direction
+from tallystick.accounting.leaf import Leaf, LossLattice
 from tallystick.errors import InvalidInput, NotComputable, Refused, Unavailable
 
 try:
@@ -50,9 +52,7 @@ SPARE = 1e-6
 
 Ball = Any
 Route = dict[str, Any]
-Natural = tuple[float, float, bool]
-"""Origin and step of a lattice on which a mechanism's outcomes of positive mass are, and whether it has no others."""
-Term = tuple["Sketch", Natural | None]
+Term = tuple["Sketch", LossLattice | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ def certificate(loss: PrivacyLoss, *, epsilon: float | None, delta: float | None
         raise NotComputable("no epsilon is enough at this delta, so there is nothing to certify")
     record = json.loads(loss.to_json())
     try:
-        return Certificate(_text(record, *_refined(_sides(record, goal), goal)))
+        return Certificate(_text(record, *_refined(_sides(loss, record, goal), goal)))
     except (checker.Malformed, checker.Unproved) as found:
         raise NotComputable(f"no certificate for this loss: {found}") from None
 
@@ -186,12 +186,12 @@ def _refined(sides: list[Side], goal: Goal) -> tuple[float, float, dict[str, Rou
     return epsilon, delta, {side.way: side.route for side in sides}
 
 
-def _sides(record: Mapping[str, Any], goal: Goal) -> list[Side]:
+def _sides(loss: PrivacyLoss, record: Mapping[str, Any], goal: Goal) -> list[Side]:
     with ctx.workprec(128):
         terms = checker.terms_of(record)
     ways = ("remove",) if all(one.add is one.remove for one, _ in terms) else ("remove", "add")
-    records = [leaf for leaf, _ in record["terms"] if leaf["kind"] not in ("gaussian", "gdp")]
-    return [Side(record, way, goal, [None] * (len(terms) - len(records)) + records) for way in ways]
+    leaves = [leaf for leaf, _ in loss.terms if leaf.gaussian_mu is None]
+    return [Side(record, way, goal, [None] * (len(terms) - len(leaves)) + leaves) for way in ways]
 
 
 # ------------------------------------------------------------------------------------------------------ one direction
@@ -204,7 +204,7 @@ class Side:
     record: Mapping[str, Any]
     way: str
     goal: Goal
-    records: list[Mapping[str, Any] | None]
+    leaves: list[Leaf | None]
     """Of the checker's terms; None where they merged."""
     value: float = math.inf
     """What is proved of the claimed number so far."""
@@ -225,7 +225,7 @@ class Side:
         with ctx.workprec(bits):
             terms = checker.terms_of(self.record)
             if any(one.mu is None for one, _ in terms) and all(one.divergence is not None for one, _ in terms):
-                best = _best_order(terms, self.records, bits, Fraction(self.goal.epsilon))
+                best = _best_order(terms, self.leaves, bits, Fraction(self.goal.epsilon))
                 self._take(best, partial(checker.delta_by, terms, self.way, best))
                 return 0.0
             if len(terms) <= 1 and all(count == 1 for _, count in terms):
@@ -264,8 +264,8 @@ class Side:
     def _sketches(self, terms: checker.Terms) -> list[Term]:
         tiny = LEFT_OUT / sum(count for _, count in terms)
         found = []
-        for (one, count), record in zip(terms, self.records, strict=True):
-            height, natural = getattr(one, self.way), _natural(record, self.way)
+        for (one, count), leaf in zip(terms, self.leaves, strict=True):
+            height, natural = getattr(one, self.way), None if leaf is None else leaf.loss_lattice(Direction(self.way))
             infinite = float(height(arb(1e6)).upper()) * (1.0 + 1e-9)
             sketch = sketched(height, one.total, count, tiny, self.goal.delta, infinite)
             found.append((sketch if natural is None else replace(sketch, low=min(sketch.low, natural[0])), natural))
@@ -280,7 +280,7 @@ class Side:
         return min(max(wanted, 2 * self.size), LAST_SIZE)
 
 
-def _best_order(terms: checker.Terms, records: list[Mapping[str, Any] | None], bits: int, epsilon: Fraction) -> Route:
+def _best_order(terms: checker.Terms, leaves: list[Leaf | None], bits: int, epsilon: Fraction) -> Route:
     """The order whose conversion gives the least delta at epsilon, as far as doubles can tell."""
 
     def route(order: float) -> Route:
@@ -289,8 +289,9 @@ def _best_order(terms: checker.Terms, records: list[Mapping[str, Any] | None], b
     def log_delta(order: float) -> float:
         return float(checker.delta_by(terms, "remove", route(order), epsilon).log())
 
-    listed = [order for record in records if record is not None for order in record.get("orders", [])]
-    most = min((max(record["orders"]) for record in records if record is not None and "orders" in record), default=1e7)
+    given = [leaf.known_orders for leaf in leaves if leaf is not None]
+    listed = [order for orders in given for order in orders]
+    most = min((max(orders) for orders in given if orders), default=1e7)
     grid = [1.0 + step for step in np.geomspace(1e-6, most - 1.0, 300).tolist()]
     best = min((order for order in [*grid, *listed] if order <= most), key=log_delta)
     width = math.log(grid[-1] / grid[-2]) * (best - 1.0)
@@ -367,7 +368,7 @@ def _seconds(route: Route) -> float:
     return float(route["bits"] / 128.0 * (KNOT_SECONDS * knots + POINT_SECONDS * points))
 
 
-def _place(sketch: Sketch, natural: Natural | None, step: float, tilt: float) -> list[float]:
+def _place(sketch: Sketch, natural: LossLattice | None, step: float, tilt: float) -> list[float]:
     """Origin and knots: up to the largest loss, which rounding may have put behind the knot that meant it."""
     if natural is not None and abs(natural[1] / step - round(natural[1] / step)) < 1e-9:
         low = natural[0]
@@ -385,26 +386,3 @@ def _place(sketch: Sketch, natural: Natural | None, step: float, tilt: float) ->
     after = max(0, int((low + knots * step - last) / step) // checker.SPARSE)
     dense = max(2, knots - checker.SPARSE * (before + after))
     return [low, before, dense, after]
-
-
-def _natural(record: Mapping[str, Any] | None, way: str) -> Natural | None:
-    """The lattice of a mechanism with few losses, or with ends that are outcomes of their own."""
-    kind = None if record is None else record["kind"]
-    if record is None or not record.get("epsilon", 1.0):
-        return None
-    if kind in ("pure_dp", "approx_dp"):
-        return -record["epsilon"], 2.0 * record["epsilon"], True
-    if kind == "randomized_response":
-        return -record["epsilon"], record["epsilon"] * (2.0 if record["choices"] == 2 else 1.0), True
-    if kind == "laplace":
-        return -1.0 / record["scale"], 2.0 / record["scale"], False
-    if kind == "discrete_laplace":
-        return -record["sensitivity"] / record["scale"], 2.0 / record["scale"], True
-    if kind == "discrete_gaussian":
-        step = record["sensitivity"] / record["sigma"] ** 2
-        far = math.ceil(14.0 * record["sigma"]) + record["sensitivity"]
-        return (0.5 * record["sensitivity"] - far) * step, step, True
-    if kind == "sampled" and record["base"]["kind"] == "pure_dp" and record["base"]["epsilon"] < 700.0:
-        ends = [math.log1p(record["rate"] * math.expm1(sign * record["base"]["epsilon"])) for sign in (-1.0, 1.0)]
-        return (ends[0] if way == "remove" else -ends[1]), ends[1] - ends[0], True
-    return None

@@ -4,8 +4,8 @@ A leaf checks its parameters where it is built, registers its kind by being defi
 writes itself as a person would type it, and knows its closed forms. Adding one is a new file and its name in
 ``accounting/losses.py`` and ``tallystick/__init__.py``; ``tests/contracts/test_adding_a_leaf.py`` does it.
 
-Two files name leaves all the same, because what they write is not the accountant's language: ``dp_events_written.py``
-(events of another project) and ``certificate.py`` (records of the checker). What they do not know they refuse.
+One file names leaves all the same, because what it writes is not the accountant's language: ``dp_events_written.py``
+(events of another project). What it does not know it refuses.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from tallystick.numerics.rigorous.laws import BallLaw
 
 Read = Callable[[str, float], Fraction]
+LossLattice = tuple[float, float, bool]
+"""Origin and step of a lattice of losses, and whether there are no other losses."""
 
 KINDS: dict[str, type[Leaf]] = {}
 """Every leaf that was defined, by its kind; ``accounting.losses`` defines them all."""
@@ -208,6 +210,10 @@ class Leaf(ABC):
         """Its law in ball arithmetic, which is imported only here."""
         covered = sorted(kind for kind, leaf in KINDS.items() if leaf.ball_law is not Leaf.ball_law)
         raise NotComputable(f"no rigorous read-out of {self.kind}; covered are {', '.join(covered)}")
+
+    def loss_lattice(self, direction: Direction) -> LossLattice | None:
+        """Where its outcomes of positive mass are, if they are on one lattice: a plan for certificates, no bound."""
+        return None
 
     # ---- text ----
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction
-from tallystick.accounting.leaf import Leaf
+from tallystick.accounting.leaf import Leaf, LossLattice
 from tallystick.accounting.leaves.gaussian import gaussian_pair
 from tallystick.accounting.leaves.laplace import FAR, reciprocal_above
 from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
@@ -95,6 +95,11 @@ class DiscreteGaussian(Leaf):
         """The Gaussian's concentrated privacy (Canonne, Kamath and Steinke 2020, Theorem 4)."""
         return self.sensitivity**2 / (2 * as_written("sigma", self.sigma) ** 2), Fraction(0)
 
+    def loss_lattice(self, direction: Direction) -> LossLattice | None:
+        step = self.sensitivity / self.sigma**2
+        far = math.ceil(14.0 * self.sigma) + self.sensitivity
+        return (0.5 * self.sensitivity - far) * step, step, True
+
     def ball_law(self, ask: Ask) -> BallLaw:
         from tallystick.numerics.rigorous.laws import discrete_gaussian_base
 
@@ -136,6 +141,9 @@ class DiscreteLaplace(Leaf):
         """The laws are log-concave: of all shifts up to this one the largest is the worst."""
         most = size * self.sensitivity
         return DiscreteLaplace(self.scale, most) if most <= LARGEST_SENSITIVITY else None
+
+    def loss_lattice(self, direction: Direction) -> LossLattice | None:
+        return -self.sensitivity / self.scale, 2.0 / self.scale, True
 
     def ball_law(self, ask: Ask) -> BallLaw:
         from tallystick.numerics.rigorous.laws import discrete_laplace_base

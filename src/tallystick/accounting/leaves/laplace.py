@@ -11,7 +11,7 @@ import numpy as np
 
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction
-from tallystick.accounting.leaf import Leaf
+from tallystick.accounting.leaf import Leaf, LossLattice
 from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair
 from tallystick.numerics.law import Law, Segment
@@ -51,6 +51,9 @@ class Laplace(Leaf):
         logs = np.array([-top, 0.0]) - math.log(2.0)
         law = Law(np.array([-top, top]), logs, (between,), lattice=2.0 * top, log_others=logs[::-1], rounded=False)
         return DominatingPair.exact(law)
+
+    def loss_lattice(self, direction: Direction) -> LossLattice | None:
+        return -1.0 / self.scale, 2.0 / self.scale, False
 
     def ball_law(self, ask: Ask) -> BallLaw:
         from tallystick.numerics.rigorous.continuous import laplace_law

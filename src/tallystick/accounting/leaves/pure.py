@@ -12,7 +12,7 @@ import numpy as np
 
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction
-from tallystick.accounting.leaf import End, Leaf, Limit
+from tallystick.accounting.leaf import End, Leaf, Limit, LossLattice
 from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair
 from tallystick.numerics.law import Law, above_dust
@@ -104,6 +104,9 @@ class PureDp(Leaf):
     def limit(self) -> Limit:
         return Limit("approx", self.epsilon)
 
+    def loss_lattice(self, direction: Direction) -> LossLattice | None:
+        return (-self.epsilon, 2.0 * self.epsilon, True) if self.epsilon else None
+
     def ball_law(self, ask: Ask) -> BallLaw:
         return ask.two_points(self.epsilon)
 
@@ -155,6 +158,9 @@ class ApproxDp(Leaf):
     @property
     def rounded_up(self) -> bool:
         return True
+
+    def loss_lattice(self, direction: Direction) -> LossLattice | None:
+        return (-self.epsilon, 2.0 * self.epsilon, True) if self.epsilon else None
 
     def ball_law(self, ask: Ask) -> BallLaw:
         return ask.two_points(self.epsilon, ask.unrounded(self.delta))

@@ -10,7 +10,7 @@ import numpy as np
 
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction
-from tallystick.accounting.leaf import Leaf
+from tallystick.accounting.leaf import Leaf, LossLattice
 from tallystick.accounting.leaves.pure import two_point_law
 from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair
@@ -53,6 +53,10 @@ class RandomizedResponse(Leaf):
     @property
     def rounded_up(self) -> bool:
         return True
+
+    def loss_lattice(self, direction: Direction) -> LossLattice | None:
+        steps = 2.0 if self.choices == 2 else 1.0
+        return (-self.epsilon, steps * self.epsilon, True) if self.epsilon else None
 
     def ball_law(self, ask: Ask) -> BallLaw:
         return ask.two_points(ask.unrounded(self.epsilon), choices=self.choices)

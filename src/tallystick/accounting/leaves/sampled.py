@@ -13,7 +13,7 @@ import numpy as np
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
 from tallystick.accounting.bounds import Bounds
-from tallystick.accounting.leaf import End, Leaf, Wrapper, check_inside, shown
+from tallystick.accounting.leaf import End, Leaf, LossLattice, Wrapper, check_inside, shown
 from tallystick.accounting.loss import PrivacyLoss, as_leaf
 from tallystick.accounting.pair import DominatingPair, joined_at_zero, mixed_loss, unmixed_loss
 from tallystick.errors import InvalidInput
@@ -120,6 +120,14 @@ class Sampled(Wrapper):
 
     def text(self, protects: Protects) -> str:
         return f"{self.base.text(protects)}.sampled(rate={shown(self.rate)})"
+
+    def loss_lattice(self, direction: Direction) -> LossLattice | None:
+        from tallystick.accounting.leaves.pure import PureDp
+
+        if not isinstance(self.base, PureDp) or self.base.epsilon >= 700.0:
+            return None
+        ends = [math.log1p(self.rate * math.expm1(sign * self.base.epsilon)) for sign in (-1.0, 1.0)]
+        return (ends[0] if direction is Direction.REMOVE else -ends[1]), ends[1] - ends[0], True
 
     def ball_law(self, ask: Ask) -> BallLaw:
         return self.base.ball_law(ask.at_rate(self.rate))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -20,12 +21,13 @@ import numpy as np
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput, Refused, Unavailable
 from tallystick.learn.records import Array, Given, column_names, given, matrix
+from tallystick.ledger.denial import offering_epsilon
 from tallystick.ledger.pay import LEASE, check_account, pay
 from tallystick.mechanisms.base import UnrecordedRelease, unrecorded
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 
 try:
-    from sklearn.base import BaseEstimator
+    from sklearn.base import BaseEstimator, clone
     from sklearn.exceptions import DataConversionWarning
     from sklearn.utils.validation import check_is_fitted
 except ImportError:
@@ -166,7 +168,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
                 raise InvalidInput("why", why, "a short reason, which the ledger keeps")
             if delta is None and account.filter == "approx":
                 delta = getattr(self, "delta", None) or None
-            paid = pay(fit, account, why=why, key=key, delta=delta, lease=LEASE)
+            with self._offering(account, delta):
+                paid = pay(fit, account, why=why, key=key, delta=delta, lease=LEASE)
             answer, receipt = paid.answer, paid.receipt
         if COLUMNS in answer and data.names is not None:
             _same_columns(data.names, tuple(answer[COLUMNS]))  # of an earlier fit under this key
@@ -174,6 +177,14 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         self._name(data.names)
         self._keep(answer)
         return self
+
+    def _offering(self, account: Account, delta: float | None) -> AbstractContextManager[None]:
+        """A denial in the words of a fit."""
+        if (epsilon := getattr(self, "epsilon", None)) is None:
+            return nullcontext()
+        return offering_epsilon(
+            float(epsilon), lambda other: account.price(clone(self).set_params(epsilon=other).privacy, delta=delta)
+        )
 
     def _name(self, names: Sequence[str] | None) -> None:
         """Keep the names of the columns as scikit-learn does, or none."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -35,6 +37,52 @@ def denied(account: AccountRow, a0: int, a1: int) -> TallystickError:
         f"fits: {', or '.join(fits)}"
     )
     return BudgetExceeded(message, asked=price, left=left, limit=limit, fits=fits)
+
+
+def retold(problem: BudgetExceeded, offers: Sequence[str]) -> BudgetExceeded:
+    """The same denial, with these offers before the advice to raise the limit."""
+    fits = (*offers, *(line for line in problem.fits if "higher limit" in line))
+    message = "\nfits: ".join([str(problem).split("\nfits:")[0], *([", or ".join(fits)] if fits else [])])
+    return BudgetExceeded(message, asked=problem.asked, left=problem.left, limit=problem.limit, fits=fits)
+
+
+@contextmanager
+def offering_epsilon(epsilon: float, price: Callable[[float], Amount]) -> Iterator[None]:
+    """Tell who is denied what has one epsilon, such as a fit, which epsilon would fit; ``price`` is that of another."""
+    try:
+        yield
+    except BudgetExceeded as problem:
+        offers = [line for line in problem.fits if line.startswith("a plan with delta")]
+        if (smaller := _smaller(epsilon, price, problem)) is not None:
+            offers.append(f"epsilon {smaller:g}")
+        raise retold(problem, offers) from None
+
+
+def _smaller(epsilon: float, price: Callable[[float], Amount], problem: BudgetExceeded) -> float | None:
+    """Three digits of an epsilon that fits, not much less than the largest."""
+    left, asked = problem.left, problem.asked
+    if left is None or asked is None or left.a0 <= 0 or asked.a0 <= left.a0:
+        return None
+    power = 1.0 if left.filter.kind == "approx" else 0.5  # the others grow like its square, or slower
+    tried, cost = epsilon, asked
+    try:
+        for _ in range(8):
+            tried = down_to_three(tried * min(0.99, (left.a0 / cost.a0) ** power))
+            if (cost := price(tried)).fits(left):
+                return tried
+    except TallystickError:  # so small an epsilon is none of this fit
+        return None
+    return None
+
+
+def down_to_three(value: float) -> float:
+    """Three significant digits, rounded down.
+
+    >>> down_to_three(0.123987)
+    0.123
+    """
+    step = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return float(f"{math.floor(value / step) * step:.3g}")
 
 
 def _like(held: Amount, price: Amount, *, upward: bool = True) -> str:

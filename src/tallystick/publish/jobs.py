@@ -172,8 +172,14 @@ def dry(job: Job) -> dict[str, Any]:
     try:
         rehearse(job.account, price_of(job.plan, job.account), job.dataset.source)
     except BudgetExceeded as problem:
-        raise with_plans(job.plan, problem) from None
+        raise _told(job, with_plans(job.plan, problem)) from None
     return {"dry_run": True, "key": job.name, "plan": plan_facts(job.plan, job.account)}
+
+
+def _told(job: Job, problem: BudgetExceeded) -> BudgetExceeded:
+    from tallystick.tables.denial import of_a_model
+
+    return problem if job.reader is None else of_a_model(problem)
 
 
 def release(job: Job, progress: Callable[[str], None] | None = None) -> dict[str, Any]:
@@ -181,7 +187,10 @@ def release(job: Job, progress: Callable[[str], None] | None = None) -> dict[str
     from tallystick.cards import card
 
     check_files(job.out, job.card, job.plan.query.table, job.account)
-    made = job.plan.release(why=job.why, key=job.name, progress=progress, dataset=job.dataset.name)
+    try:
+        made = job.plan.release(why=job.why, key=job.name, progress=progress, dataset=job.dataset.name)
+    except BudgetExceeded as problem:
+        raise _told(job, problem) from None
     assert made.receipt is not None
     model = None if job.reader is None else job.reader(made)
     written: dict[str, Any] = {} if model is None else {"model": model.to_data()}

@@ -23,9 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallystick.accounting import check
-from tallystick.errors import InvalidInput, Refused
+from tallystick.errors import BudgetExceeded, InvalidInput, Refused
 from tallystick.learn.statistics import Statistics, said_of_intervals
 from tallystick.mechanisms.noise.law import normal_deviations
+from tallystick.tables.denial import of_a_model
 from tallystick.tables.expressions import Expression, col, when
 from tallystick.tables.measures import count
 from tallystick.tables.measures import sum as total
@@ -180,7 +181,10 @@ class LinearPlan:
 
     def release(self, *, why: str, key: str | None = None, **options: Any) -> LinearModel:
         """Pay for the sums, compute them, and read the model; the same key gives the same model."""
-        return LinearModel(self.regression, self.plan.release(why=why, key=key, **options))
+        try:
+            return LinearModel(self.regression, self.plan.release(why=why, key=key, **options))
+        except BudgetExceeded as problem:
+            raise of_a_model(problem) from None
 
 
 @dataclass(frozen=True)

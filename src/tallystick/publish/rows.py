@@ -15,6 +15,7 @@ import json
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -24,6 +25,7 @@ import numpy as np
 from tallystick.errors import InvalidInput
 from tallystick.learn.records import Given
 from tallystick.ledger.chain import digest
+from tallystick.ledger.denial import offering_epsilon
 from tallystick.ledger.pay import Paid, charged_delta, pay
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 from tallystick.publish import jobs
@@ -281,7 +283,8 @@ def dry(job: RowsJob) -> dict[str, Any]:
     fit, account = job.fit, job.fit.account
     jobs.check_files(job.out, job.card, fit.asked.table, account)
     price = account.price(fit.privacy, delta=charged_delta(account, fit.asked.delta))
-    jobs.rehearse(account, price, fit.source)
+    with _offering(fit):
+        jobs.rehearse(account, price, fit.source)
     facts = {"price": str(price), "left": account.remaining.text(upward=False), "population": account.name}
     return {"dry_run": True, "key": job.name, "plan": facts}
 
@@ -298,11 +301,20 @@ def release(job: RowsJob, progress: Callable[[str], None] | None = None) -> dict
     return facts
 
 
+def _offering(fit: RowsFit) -> AbstractContextManager[None]:
+    """A denial in the words of a fit."""
+    model, delta = fit.asked.model(), charged_delta(fit.account, fit.asked.delta)
+    return offering_epsilon(
+        model.epsilon, lambda other: fit.account.price(model.set_params(epsilon=other).privacy, delta=delta)
+    )
+
+
 def fit_rows(fit: RowsFit, *, why: str, key: str, progress: Callable[[str], None] | None = None) -> FittedModel:
     """Pay, read, fit, store; the same key gives the same model and charges nothing."""
     if progress is not None:
         progress("rows")
-    paid = pay(fit, fit.account, why=why, key=key, delta=charged_delta(fit.account, fit.asked.delta))
+    with _offering(fit):
+        paid = pay(fit, fit.account, why=why, key=key, delta=charged_delta(fit.account, fit.asked.delta))
     model = fit.asked.model()
     model.n_features_in_ = len(fit.plan.query.measures) - 1  # the last is the target
     model._keep(paid.answer)

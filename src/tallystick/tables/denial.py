@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from tallystick.errors import BudgetExceeded, TallystickError
+from tallystick.ledger.denial import down_to_three, retold
 from tallystick.tables.budget import cost_of, cost_of_part
 
 if TYPE_CHECKING:
@@ -20,17 +21,12 @@ def with_plans(plan: Plan, problem: BudgetExceeded) -> BudgetExceeded:
     fits = tuple(
         offer for offer in (_larger_error(plan, first), _fewer(plan, first), _fewer_groups(plan, first)) if offer
     )
-    if not fits:
-        return problem
-    advice = (*fits, *(line for line in problem.fits if "higher limit" in line))
-    head = str(problem).split("\nfits:")[0]
-    return BudgetExceeded(
-        f"{head}\nfits: {', or '.join(advice)}",
-        asked=problem.asked,
-        left=problem.left,
-        limit=problem.limit,
-        fits=advice,
-    )
+    return retold(problem, fits) if fits else problem
+
+
+def of_a_model(problem: BudgetExceeded) -> BudgetExceeded:
+    """The sums of a model are its own business: none can be dropped, and their errors are not those of the model."""
+    return retold(problem, [line.split(" (")[0] for line in problem.fits if line.startswith(("rho=", "epsilon="))])
 
 
 def _word(plan: Plan) -> str | None:
@@ -44,7 +40,7 @@ def _larger_error(plan: Plan, left: Fraction) -> str | None:
     word = _word(plan)
     if word is None or left <= 0 or word != plan.noises[0].law.currency:
         return None
-    amount = _down(float(left))
+    amount = down_to_three(float(left))
     try:
         smaller = make_plan(plan.query, {**plan.budget, word: amount})
     except TallystickError:
@@ -85,11 +81,6 @@ def _fewer_groups(plan: Plan, left: Fraction) -> str | None:
         return None
     smaller = replace(caps, max_groups=groups)
     return f"max_groups={smaller.max_groups} (fewer groups per unit, same noise)"
-
-
-def _down(value: float) -> float:
-    step = 10.0 ** (math.floor(math.log10(value)) - 2)
-    return float(f"{math.floor(value / step) * step:.3g}")
 
 
 def _up(value: float) -> float:

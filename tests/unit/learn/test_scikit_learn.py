@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 import tallystick as ts
-from tallystick.errors import InvalidInput, Refused
+from tallystick.errors import BudgetExceeded, InvalidInput, Refused
 from tallystick.learn import ExponentialERM, KNormGradient, LinearRegression, LogisticRegression, QuantileRegression
 
 LABELS = (
@@ -167,3 +167,24 @@ def test_messages_of_a_fit_name_the_mistake():
     assert "80" not in str(told.value)  # how many there are is private
     with pytest.raises(InvalidInput, match=r"^delta = 1"):
         LogisticRegression(1.0, delta=1, row_norm=1.5, classes=[0, 1]).fit(X, y)
+
+
+@pytest.mark.parametrize("budget", [ts.approx_dp(epsilon=1, delta=1e-5), ts.zcdp(rho=0.1, delta=1e-5)])
+def test_a_denied_fit_is_told_which_epsilon_fits(tmp_path, budget):
+    """Found from outside: it was offered the scale of a count."""
+    X, y, _ = two_classes()
+    with ts.Ledger(tmp_path / "budget.db") as ledger:
+        account = ledger.open("clinic", budget=budget, unit="patient")
+        for options in ({"delta": 1e-6}, {}):
+            model = LinearRegression(9.0, **options, row_norm=2, target_bound=1)
+            with pytest.raises(BudgetExceeded) as told:
+                model.fit(X, y, account=account, why="forecast")
+            offer, higher = told.value.fits
+            assert "higher limit" in higher
+            fitting = float(offer.removeprefix("epsilon "))
+            loss = model.set_params(epsilon=fitting).privacy
+            delta = options.get("delta") if account.filter == "approx" else None
+            assert account.price(loss, delta=delta).fits(account.remaining)
+            assert not account.price(model.set_params(epsilon=1.2 * fitting).privacy, delta=delta).fits(
+                account.remaining
+            )

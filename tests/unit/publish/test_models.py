@@ -180,6 +180,15 @@ def test_what_is_wrong_is_found_before_the_charge(run, here, words, code):
     assert run("charge", "list", "--json").document["found"]["charges"] == []
 
 
+def test_a_denied_line_is_told_no_names_of_its_sums(run, here):
+    assert run(*ADD).code == 0
+    for words in (["--dry-run"], []):
+        denied = run(*FIT, "--rho", "5", *words)
+        assert denied.code == 3
+        assert "fits: rho=2, or a higher limit" in denied.errors
+        assert "s0" not in denied.errors
+
+
 def test_a_failure_after_the_start_says_nothing_and_closes_the_data(run, here, monkeypatch):
     from tallystick.tables import run as running
 
@@ -240,8 +249,11 @@ def test_fit_logistic_is_charged_once_and_finds_the_slope(run, ill):
         assert again["model"] == model
     assert len(run("charge", "list", "--json").document["found"]["charges"]) == 2
     assert run("ledger", "verify").code == 0
-    denied = run(*LOGISTIC, "--epsilon", "2")
-    assert denied.code == 3
+    for words in (["--dry-run"], []):
+        denied = run(*LOGISTIC, "--epsilon", "2", *words)
+        assert denied.code == 3
+        assert "fits: epsilon 1, or a higher limit" in denied.errors
+        assert "--scale" not in denied.errors
 
 
 @pytest.mark.parametrize("words", [["--out", "book.json"], ["--card", "book.html"], ["--out", "extra.json"]])

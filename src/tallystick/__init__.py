@@ -76,6 +76,7 @@ _ROOMS = {
     "adaptive": "adaptive",
     "aggregate": "mechanisms.aggregate",
     "audit": "audit",
+    "inference": "inference",
     "keys": "mechanisms.keys",
     "learn": "learn",
     "noise": "mechanisms.noise",
@@ -88,6 +89,7 @@ __all__ = ["__version__", "errors", *_HOMES, *_ROOMS]
 if TYPE_CHECKING:
     from tallystick import adaptive as adaptive
     from tallystick import audit as audit
+    from tallystick import inference as inference
     from tallystick import learn as learn
     from tallystick import theorems as theorems
     from tallystick.accounting.adjacency import Adjacency as Adjacency

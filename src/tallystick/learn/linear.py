@@ -35,10 +35,10 @@ from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.accounting.calibrate import calibrate
 from tallystick.errors import InvalidInput
+from tallystick.inference.regression import Statistics, said_of_intervals, symmetric
 from tallystick.learn.estimator import Answer, Estimator, NoisePart
 from tallystick.learn.records import WITHIN, Array, Given, along, numbers
 from tallystick.learn.scoring import PaidGoodness
-from tallystick.learn.statistics import Statistics, said_of_intervals, symmetric
 from tallystick.mechanisms.exact.lattice import lower_and_upper
 from tallystick.mechanisms.exact.randomness import Source
 from tallystick.mechanisms.noise import add_gaussian, add_laplace

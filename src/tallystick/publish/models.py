@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from tallystick.accounting import check
 from tallystick.errors import BudgetExceeded, InvalidInput, Refused
-from tallystick.learn.statistics import Statistics, said_of_intervals
+from tallystick.inference.regression import Statistics, said_of_intervals
 from tallystick.mechanisms.noise.law import normal_deviations
 from tallystick.tables.denial import of_a_model
 from tallystick.tables.expressions import Expression, col, when

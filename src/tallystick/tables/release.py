@@ -80,6 +80,15 @@ class Release:
             estimates |= dict(zip(measure.fields(name), measure.read(numbers, confidence), strict=True))
         return estimates
 
+    def answers(self, field: str, *, of: int | None = None) -> dict[tuple[Any, ...], Any]:
+        """The cells of one column for ``ts.inference``, by their groups: each with its own two intervals.
+
+        ``of`` is the public number of units in every group; it needs a plan in which a unit counts once.
+        """
+        from tallystick.tables.answers import answers_of
+
+        return answers_of(self, field, of)
+
     @cached_property
     def data(self) -> dict[str, list[Any]]:
         """The table as columns: groups first, then value, lower and upper of each measure. None is "no value"."""

@@ -17,7 +17,7 @@ from typing import Any
 
 from tallystick.errors import InvalidInput
 
-_ROOMS = frozenset({"accounting", "audit", "learn", "mechanisms", "theorems"})
+_ROOMS = frozenset({"accounting", "audit", "inference", "learn", "mechanisms", "theorems"})
 _NAMES: dict[str, Any] = {
     "Fraction": Fraction,
     "abs": abs,

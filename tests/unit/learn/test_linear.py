@@ -15,10 +15,10 @@ from sklearn.utils.estimator_checks import check_estimator
 import tallystick as ts
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput, Refused
+from tallystick.inference.regression import Statistics
 from tallystick.learn import scoring
 from tallystick.learn.linear import LinearRegression, Sums, sensitivity
 from tallystick.learn.records import given, numbers
-from tallystick.learn.statistics import Statistics
 from tallystick.mechanisms.exact.randomness import SYSTEM
 
 pytestmark = pytest.mark.filterwarnings("ignore::tallystick.mechanisms.base.UnrecordedRelease")

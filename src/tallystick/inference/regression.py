@@ -17,7 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tallystick.errors import Refused
+from tallystick.accounting import check
+from tallystick.errors import InvalidInput, Refused
+from tallystick.inference.interval import ASYMPTOTIC, Interval, Kind
+from tallystick.inference.released import Released
+from tallystick.mechanisms.noise.law import normal_deviations
 
 Array = NDArray[np.float64]
 
@@ -101,9 +105,12 @@ class Statistics:
                 "no interval: the noise, or a ridge, decides some direction of the features, where an interval would "
                 "say nothing about the data. Works: a larger epsilon, more rows, or fewer features"
             )
-        inverse = np.linalg.inv(self.xx)
-        spread = rows_per_unit * self.residual_squares(theta) / (self.rows - self.width)
-        return np.asarray(spread * inverse + self.noise_covariance(theta, ridge))
+        return self.total_covariance(theta, self.rows, rows_per_unit)
+
+    def total_covariance(self, theta: Array, rows: float, rows_per_unit: float = 1) -> Array:
+        """Sampling and noise, where the noise decides nothing."""
+        spread = rows_per_unit * self.residual_squares(theta) / (rows - self.width)
+        return np.asarray(spread * np.linalg.inv(self.xx) + self.noise_covariance(theta, 0.0))
 
     def residual_squares(self, theta: Array) -> float:
         """Sum of squares around the line; at least one deviation of its own noise."""
@@ -113,6 +120,11 @@ class Statistics:
         in_xx = 2.0 * float(weights.sum()) - float(np.trace(weights))  # each pair counts twice in the sum
         noise = self.yy_variance + 4.0 * float(self.xy_variance @ theta**2) + in_xx
         return max(float(found), math.sqrt(noise))
+
+    def coefficient(self, place: int, *, about: str = "this coefficient") -> Coefficient:
+        """One coefficient with its intervals; refused where ``covariance`` is."""
+        self.covariance(self.solve(0.0), 0.0)
+        return Coefficient(self, check.count("place", place, most=self.width - 1), about)
 
     def to_data(self) -> dict[str, Any]:
         """As plain JSON data."""
@@ -142,3 +154,79 @@ def symmetric(triangle: Array, width: int) -> Array:
     matrix = np.zeros((width, width))
     matrix[np.triu_indices(width)] = triangle
     return np.asarray(matrix + np.triu(matrix, 1).T)
+
+
+@dataclass(frozen=True, slots=True)
+class Coefficient:
+    """One coefficient of a regression from noisy sums; made by :func:`line`."""
+
+    statistics: Statistics
+    place: int
+    about: str
+
+    @property
+    def value(self) -> float:
+        """The least-squares coefficient of the noisy sums."""
+        return float(self.statistics.solve(0.0)[self.place])
+
+    @property
+    def population_value(self) -> float:
+        """The same number."""
+        return self.value
+
+    def noise_interval(self, *, confidence: float = 0.95) -> Interval:
+        """The coefficient that the sums would give without noise."""
+        return self._interval(self.statistics.noise_covariance(self.statistics.solve(0.0), 0.0), confidence, "noise")
+
+    def population_interval(self, *, confidence: float = 0.95) -> Interval:
+        """The coefficient of the best line in the population; spread around the line is taken as even."""
+        assert self.statistics.rows is not None
+        covariance = self.statistics.total_covariance(self.statistics.solve(0.0), self.statistics.rows)
+        return self._interval(covariance, confidence, "population")
+
+    def _interval(self, covariance: Array, confidence: float, kind: Kind) -> Interval:
+        z = normal_deviations(check.inside("confidence", confidence))
+        half = z * math.sqrt(float(covariance[self.place, self.place]))
+        return Interval(self.value - half, self.value + half, confidence, self.about, kind, ASYMPTOTIC)
+
+
+def line(
+    *, n: Released | int, x: Released, xx: Released, y: Released, xy: Released, yy: Released, about: str = "y on x"
+) -> tuple[Coefficient, Coefficient]:
+    """Slope and intercept of y on x from noisy sums of x, x^2, y, xy and y^2 and a count that is noisy or public.
+
+    Values were clamped before they were added up, and the line is that of the clamped values. Refused where the noise
+    of the count or of n Var(x) reaches zero within three deviations.
+
+    >>> from tallystick.inference.noise import Noise
+    >>> sums = {"x": 0, "xx": 500, "y": 0, "xy": 250, "yy": 140}
+    >>> slope, _ = line(n=1000, **{name: Released(value, Noise.gaussian(sigma=5)) for name, value in sums.items()})
+    >>> round(slope.value, 3), round(slope.population_interval().width / slope.noise_interval().width, 2)
+    (0.5, 1.11)
+    """
+    sums = (n, x, xx, y, xy, yy)
+    if not all(isinstance(one, Released) for one in sums[1:]):
+        raise InvalidInput("x", "a plain number", "Released sums of x, x^2, y, xy and y^2")
+    rows = float(n.value) if isinstance(n, Released) else float(check.count("n", n, least=3))
+    spread = [one.noise.deviation if isinstance(one, Released) else 0.0 for one in sums]
+    if rows - 3.0 * spread[0] <= 4.0:
+        raise Refused("no interval: the noisy count is within three deviations of zero. Works: a public count")
+    mean = x.value / rows
+    around = xx.value - x.value * mean
+    # d(Sxx - Sx^2/n) = dSxx - 2 (Sx/n) dSx + (Sx/n)^2 dn
+    if around <= 3.0 * math.hypot(spread[2], 2.0 * mean * spread[1], mean**2 * spread[0]):
+        raise Refused(
+            "no interval: the noise decides how much x varies, so it would decide the slope. Works: a larger epsilon, "
+            "more rows, or x less its middle"
+        )
+    variances = [one**2 for one in spread]
+    statistics = Statistics(
+        np.array([[xx.value, x.value], [x.value, rows]]),
+        np.array([xy.value, y.value]),
+        yy.value,
+        np.array([[variances[2], variances[1]], [variances[1], variances[0]]]),
+        np.array([variances[4], variances[3]]),
+        variances[5],
+        rows,
+    )
+    return Coefficient(statistics, 0, f"slope of {about}"), Coefficient(statistics, 1, f"intercept of {about}")

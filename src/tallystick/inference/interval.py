@@ -1,0 +1,50 @@
+"""An interval that says what it is about, over what it holds, and for which sample sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from tallystick.printing import down, percent, up, visible
+
+Kind = Literal["noise", "population"]
+Holds = Literal["finite-sample", "asymptotic"]
+FINITE: Final = "finite-sample"
+ASYMPTOTIC: Final = "asymptotic"
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Two ends that hold ``about`` with at least this confidence, over ``kind``: the noise, or sampling and noise.
+
+    ``holds`` is "finite-sample" where the confidence is proved for every sample size and "asymptotic" otherwise.
+
+    >>> low, high = Interval(0.1, 0.2, 0.95, "share of ill patients", "population", "finite-sample")
+    >>> low, high
+    (0.1, 0.2)
+    """
+
+    lower: float
+    upper: float
+    confidence: float
+    about: str
+    kind: Kind
+    holds: Holds
+    notes: tuple[str, ...] = ()
+
+    @property
+    def width(self) -> float:
+        """Distance of the ends."""
+        return self.upper - self.lower
+
+    def __iter__(self) -> Iterator[float]:
+        return iter((self.lower, self.upper))
+
+    def __contains__(self, value: float) -> bool:
+        return self.lower <= value <= self.upper
+
+    def __str__(self) -> str:
+        over = "privacy noise only" if self.kind == "noise" else "sampling and privacy noise"
+        said = f"{down(self.lower)} to {up(self.upper)}: {visible(self.about)}"
+        return "; ".join([f"{said} ({percent(self.confidence)}, {over}, {self.holds})", *map(visible, self.notes)])

@@ -1,0 +1,168 @@
+"""The mean of clamped values from a noisy total and a count that is noisy or public (docs/theory/inference.md).
+
+Values lie in [L, U] after clamping; the total is of values less ``origin``. At the true mean m the number
+S - (m - origin) N has mean 0 and variance N v + s_S^2 + (m - origin)^2 s_N^2, v the variance of a value. All m whose
+square is at most z^2 times that form the interval (Fieller 1954). Without a released second moment v is replaced by
+(m - L)(U - m), which no law on [L, U] with mean m exceeds (Bhatia and Davis 2000), inside the inequality: the plug-in
+at the estimate fails near the ends. For the population half a row, (U - L) / 2N, is added on both sides: values that
+pile up at a bound are as skew as a Poisson count.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from tallystick.accounting import check
+from tallystick.errors import InvalidInput, Refused
+from tallystick.inference.interval import ASYMPTOTIC, Interval
+from tallystick.inference.noise import Noise
+from tallystick.inference.released import Released
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """The mean of values clamped to ``bounds``: ``total`` of (value - origin) over ``count``, released or a public int.
+
+    ``squares``, where released, is the total of (value - origin)^2; it makes the population interval shorter.
+    ``independent`` is False where one unit may have several rows: then there is no population interval.
+
+    >>> from tallystick.inference.noise import Noise
+    >>> stay = Mean(Released(4000, Noise.gaussian(sigma=50)), count=1000, bounds=(0, 20), about="days in hospital")
+    >>> print(stay.noise_interval())
+    3.902 to 4.098: mean of days in hospital clamped to [0, 20] (95 %, privacy noise only, asymptotic)
+    >>> stay.population_interval().about
+    'mean of days in hospital clamped to [0, 20]'
+    """
+
+    total: Released
+    count: Any
+    bounds: tuple[float, float]
+    origin: float = 0.0
+    squares: Released | None = None
+    about: str = "the values"
+    independent: bool = True
+
+    def __post_init__(self) -> None:
+        low, high = (check.finite("bounds", end) for end in self.bounds)
+        if not low < high:
+            raise InvalidInput("bounds", self.bounds, "a lower bound below an upper bound")
+        for name, part in (("total", self.total), ("squares", self.squares), ("count", self.count)):
+            if isinstance(part, Released) and part.shown_from is not None:
+                raise InvalidInput(name, "a suppressed cell", "numbers that are shown whatever they are")
+        if not isinstance(self.total, Released) or not isinstance(self.squares, Released | None):
+            raise InvalidInput("total", self.total, "a Released total (and a Released total of squares, or none)")
+        if not isinstance(self.count, Released):
+            check.keep(self, count=check.count("count", self.count, least=1))
+        check.keep(self, bounds=(low, high), origin=check.finite("origin", self.origin))
+
+    @property
+    def value(self) -> float:
+        """Origin plus total over count, pulled into the bounds."""
+        return self._clamped(self._size(3.0))
+
+    @property
+    def population_value(self) -> float:
+        """The same number estimates the mean of the clamped population."""
+        return self.value
+
+    @property
+    def described(self) -> str:
+        """What every interval here is about; the mean before clamping is another number."""
+        low, high = self.bounds
+        return f"mean of {self.about} clamped to [{low:g}, {high:g}]"
+
+    def noise_interval(self, *, confidence: float = 0.95) -> Interval:
+        """The clamped mean of the rows that are in the table."""
+        return Interval(*self._set(confidence, 0.0, 0.0, 0.0), confidence, self.described, "noise", ASYMPTOTIC)
+
+    def population_interval(self, *, confidence: float = 0.95) -> Interval:
+        """The clamped mean of the population, if the rows are independent draws from it and a unit has one row."""
+        if not self.independent:
+            raise Refused(
+                "no population interval: a unit may have several rows, which are not independent draws. Works: one row "
+                "per unit (max_groups=1, max_rows_per_group=1), or noise_interval()"
+            )
+        low, high = self._set(confidence, 1.0, 0.0, self.half_row)
+        if self.squares is not None:
+            # v <= min(released, Bhatia-Davis) inside the inequality: what both sets hold.
+            shorter = self._set(confidence, 0.0, self._variance(self._size(3.0)), self.half_row)
+            low, high = max(low, shorter[0]), min(high, shorter[1])
+        return Interval(min(low, high), max(low, high), confidence, self.described, "population", ASYMPTOTIC)
+
+    def standard_error(self, mean: float) -> float:
+        """Of the estimate, if the clamped mean of the population were this one; the variance of a value is bounded."""
+        size, (low, high) = self._size(3.0), self.bounds
+        spread = max(0.0, (mean - low) * (high - mean))
+        if self.squares is not None:
+            spread = min(spread, self._variance(size))
+        noise = self.total.noise.deviation**2 + ((mean - self.origin) * self._count_deviation) ** 2
+        return math.sqrt(spread / size + noise / size**2)
+
+    @property
+    def half_row(self) -> float:
+        """What half a row can move the mean."""
+        return (self.bounds[1] - self.bounds[0]) / 2.0 / self._size(3.0)
+
+    @property
+    def noises(self) -> tuple[Noise, ...]:
+        """The noises in it."""
+        return tuple(part.noise for part in (self.total, self.count) if isinstance(part, Released))
+
+    def _set(self, confidence: float, worst: float, known: float, shift: float) -> tuple[float, float]:
+        """All m with (e - m)^2 <= z^2 [(worst (m - L)(U - m) + known) / N + (s_S^2 + (m - origin)^2 s_N^2) / N^2].
+
+        The lower end is that of e - shift and the upper one that of e + shift.
+        """
+        low, high = self.bounds
+        z = self._deviations(confidence)
+        size = self._size(z)
+        sampled, noisy, count = z * z / size, (z / size) ** 2, self._count_deviation**2
+        square = 1.0 + sampled * worst - noisy * count
+        total = self.total.noise.deviation**2 + count * self.origin**2
+
+        def end(estimate: float, side: float) -> float:
+            half = estimate + sampled * worst * (low + high) / 2.0 - noisy * count * self.origin
+            constant = estimate**2 + sampled * (worst * low * high - known) - noisy * total
+            return (half + side * math.sqrt(max(0.0, half * half - square * constant))) / square
+
+        # An estimate outside the bounds is read as the bound: nearer to every m within, so no m is lost.
+        estimate = self._clamped(size)
+        below, above = max(low, estimate - shift), min(high, estimate + shift)
+        return max(low, end(below, -1.0)), min(high, end(above, 1.0))
+
+    def _deviations(self, confidence: float) -> float:
+        return max(noise.deviations(check.inside("confidence", confidence)) for noise in self.noises)
+
+    @property
+    def _count_deviation(self) -> float:
+        return float(self.count.noise.deviation) if isinstance(self.count, Released) else 0.0
+
+    def _size(self, z: float) -> float:
+        size = float(self.count.value if isinstance(self.count, Released) else self.count)
+        if size - max(3.0, z) * self._count_deviation <= 0.0:
+            raise Refused(
+                "no interval: the noisy count is within three deviations of zero, so any mean is possible. Works: "
+                "larger groups, more budget for the count, or a public count"
+            )
+        return size
+
+    def _clamped(self, size: float) -> float:
+        return min(max(self.origin + self.total.value / size, self.bounds[0]), self.bounds[1])
+
+    def _variance(self, size: float) -> float:
+        """The released variance plus one deviation of its noise and one of its sampling: less would undercover.
+
+        (x - m)^2 lies in [0, W^2] and has mean v, so its variance is at most v W^2: v - W sqrt(v / N) = what was seen.
+        """
+        assert self.squares is not None
+        shift, square = self.total.value / size, self.squares.value / size
+        noise = math.hypot(
+            self.squares.noise.deviation,
+            2.0 * shift * self.total.noise.deviation,
+            (2.0 * shift**2 - square) * self._count_deviation,
+        )
+        seen = max(0.0, square - shift**2) + noise / size
+        reach = (self.bounds[1] - self.bounds[0]) / 2.0 / math.sqrt(size)
+        return (reach + math.sqrt(reach**2 + seen)) ** 2

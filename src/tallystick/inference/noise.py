@@ -1,0 +1,152 @@
+"""The law of the noise in one released number, in the units of the data. It is public, so inference may use it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tallystick.accounting import check
+from tallystick.errors import InvalidInput
+from tallystick.mechanisms.base import Mechanism
+from tallystick.mechanisms.exact.randomness import SeededSource
+from tallystick.mechanisms.noise.additive import AdditiveNoise
+from tallystick.mechanisms.noise.gaussian import DiscreteGaussian
+from tallystick.mechanisms.noise.laplace import DiscreteLaplace
+from tallystick.mechanisms.noise.law import NoiseLaw
+
+Floats = NDArray[np.float64]
+
+_FINE = 4096.0  # a law wider than so many steps is summed in blocks, each as large as its middle times its width
+_REACH = 60.0  # scales after which a tail (below 1e-26) is no longer followed down
+_CONTINUOUS = 2.0**20  # steps per scale of a lattice that stands for continuous noise
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """Symmetric noise ``step * law``; ``rounding`` is how far the value itself may have been rounded first.
+
+    Made from a mechanism by ``Noise.of``; for other people's releases by ``Noise.laplace`` and ``Noise.gaussian``.
+
+    >>> Noise(DiscreteLaplace(1.0)).half_width(0.05)
+    3.0
+    """
+
+    law: NoiseLaw
+    step: float = 1.0
+    rounding: float = 0.0
+
+    @staticmethod
+    def of(given: Noise | NoiseLaw | Mechanism[object, object]) -> Noise:
+        """The noise of a law on the integers or of an additive mechanism.
+
+        >>> from tallystick.mechanisms.noise import add_discrete_laplace
+        >>> Noise.of(add_discrete_laplace(epsilon=1)).law
+        DiscreteLaplace(scale=1.0)
+        """
+        if isinstance(given, Noise):
+            return given
+        if isinstance(given, NoiseLaw):
+            return Noise(given)
+        if isinstance(given, AdditiveNoise):
+            # A lattice of step 1 or finer (a power of two) holds whole numbers, but what a user calls a number
+            # need not be whole: half a step for the rounding of the value.
+            half = 0.0 if given.lattice is None else given.granularity / 2.0
+            return Noise(given.law, given.granularity, half)
+        raise InvalidInput("noise", type(given).__name__, "a mechanism of ts.noise, its law, or a Noise")
+
+    @classmethod
+    def laplace(cls, *, scale: float) -> Noise:
+        """Continuous Laplace noise of another tool's release.
+
+        >>> round(Noise.laplace(scale=2.0).half_width(0.05), 3)
+        5.991
+        """
+        step = check.positive("scale", scale) / _CONTINUOUS
+        return cls(DiscreteLaplace(_CONTINUOUS), step, step / 2.0)
+
+    @classmethod
+    def gaussian(cls, *, sigma: float) -> Noise:
+        """Continuous Gaussian noise of another tool's release.
+
+        >>> round(Noise.gaussian(sigma=2.0).half_width(0.05), 3)
+        3.92
+        """
+        step = check.positive("sigma", sigma) / _CONTINUOUS
+        return cls(DiscreteGaussian(_CONTINUOUS), step, step / 2.0)
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation; what rounding can add is added to it."""
+        return math.sqrt(self.law.variance) * self.step + self.rounding
+
+    def half_width(self, miss: float) -> float:
+        """P(|released - value| > this) <= miss."""
+        return self.law.half_width(miss) * self.step + self.rounding
+
+    def deviations(self, confidence: float) -> float:
+        """Standard deviations in a two-sided interval for a sum in which this noise has a part."""
+        return self.law.deviations(confidence)
+
+    def two_sided(self, deviations: float) -> float:
+        """The p-value that goes with so many standard deviations: the inverse of ``deviations``, at least 1e-15.
+
+        >>> round(Noise.gaussian(sigma=3).two_sided(1.96), 4)
+        0.05
+        """
+        low, high = 1e-15, 1.0 - 1e-15
+        if deviations <= self.deviations(1.0 - high):
+            return 1.0
+        for _ in range(80):
+            middle = math.sqrt(low * high)
+            low, high = (low, middle) if self.deviations(1.0 - middle) <= deviations else (middle, high)
+        return high
+
+    def at_most(self, offsets: Floats) -> Floats:
+        """P(released - value <= offset); where rounding leaves it open, the larger answer."""
+        steps = np.floor((offsets + self.rounding) / self.step + 1e-9)
+        return np.where(steps < 0, _upper_tails(self.law, -steps), 1.0 - _upper_tails(self.law, steps + 1.0))
+
+    def at_least(self, offsets: Floats) -> Floats:
+        """P(released - value >= offset); where rounding leaves it open, the larger answer."""
+        return self.at_most(-offsets)
+
+    def summed(self, copies: int) -> Noise | None:
+        """The law of a sum of independent copies, where it is known: that of Gaussian noise of two steps or more.
+
+        The sum of discrete Gaussian laws is within 10 exp(-pi^2 sigma^2) < 1e-15 of one of the summed variance.
+        """
+        if copies == 1:
+            return self
+        if isinstance(self.law, DiscreteGaussian) and self.law.sigma >= 2.0:
+            return Noise(DiscreteGaussian(self.law.sigma * math.sqrt(copies)), self.step, self.rounding * copies)
+        return None
+
+    def drawn(self, size: int, seed: int) -> Floats:
+        """Independent draws for simulations; seeded, so nothing made from them is private."""
+        return self.law.draw(size, SeededSource(seed)).astype(np.float64) * self.step
+
+
+def _upper_tails(law: NoiseLaw, least: Floats) -> Floats:
+    """P(noise >= least) for integers least >= 1, to a relative 1e-6; past the table, its last (larger) value."""
+    edges, logs = _tail_table(law)
+    return np.asarray(np.exp(np.interp(least, edges, logs)))
+
+
+@lru_cache(maxsize=64)
+def _tail_table(law: NoiseLaw) -> tuple[Floats, Floats]:
+    """Points m and ln P(noise >= m). Blocks of odd width h have mass h * P(middle) to second order in h / scale."""
+    width = 2 * int(law.scale / _FINE / 2.0) + 1
+    firsts = 1 + width * np.arange(math.ceil(_REACH * law.scale / width) + 64, dtype=np.int64)
+    with np.errstate(under="ignore"):
+        masses = width * law.mass(firsts + width // 2)
+    tails = np.cumsum(masses[::-1])[::-1]
+    if width > 1:  # blocks are right to second order; together they have what 0 leaves
+        tails *= (1.0 - float(law.mass(np.zeros(1, dtype=np.int64))[0])) / 2.0 / tails[0]
+    seen = tails > 1e-280
+    if not seen.any():  # noise that is 0 in doubles
+        return np.array([1.0]), np.array([-math.inf])
+    return firsts[seen].astype(np.float64), np.log(tails[seen])

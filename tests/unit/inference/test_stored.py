@@ -1,0 +1,113 @@
+"""The same cells from a release, from its CSV file with its card, and from the mechanism itself."""
+
+from __future__ import annotations
+
+import duckdb
+import pytest
+
+import tallystick as ts
+from tallystick.cards import card
+from tallystick.errors import InvalidInput, Refused
+from tallystick.inference import from_csv
+
+
+@pytest.fixture
+def clinic(tmp_path):
+    path = str(tmp_path / "clinic.duckdb")
+    with duckdb.connect(path) as made_up:
+        made_up.execute(
+            "create table visits as select i as patient, i % 20 as stay, if(i % 4 = 0, 'north', 'south') as ward "
+            "from range(2000) t(i)"
+        )
+    with ts.Ledger(str(tmp_path / "budget.db")) as ledger:
+        yield path, ledger.open("clinic", budget=ts.zcdp(rho=5, delta=1e-5), unit="patient")
+
+
+def released(clinic, *, caps=(1, 1), keys=None, rho=0.5):
+    path, account = clinic
+    table = ts.Private(path, account=account).table("visits", unit="patient")
+    capped = table.per_unit(max_groups=caps[0], max_rows_per_group=caps[1])
+    measures = {
+        "n": ts.count(),
+        "people": ts.count_units(),
+        "stay": ts.mean("stay", 0, 20),
+        "days": ts.sum("stay", 0, 20),
+        "shape": ts.histogram("stay", [0, 5, 10, 20]),
+        "middle": ts.median("stay", 0, 20),
+    }
+    groups = capped.group_by("ward", keys=keys or ["north", "south"]).agg(**measures)
+    return groups.plan(rho=rho).release(why="test")
+
+
+def test_cells_of_a_release_have_its_own_intervals_and_more(clinic):
+    table = released(clinic)
+    estimates = table.estimates(confidence=0.9)
+    for field in ("n", "people", "days", "shape[0,5)"):
+        for row, answer in enumerate(table.answers(field).values()):
+            low, high = answer.noise_interval(confidence=0.9)
+            assert (low, high) == pytest.approx((estimates[field].lower[row], estimates[field].upper[row]))
+    for row, mean in enumerate(table.answers("stay").values()):
+        low, high = mean.noise_interval(confidence=0.9)
+        assert (low, high) == pytest.approx((estimates["stay"].lower[row], estimates["stay"].upper[row]))
+        assert mean.population_interval().width > mean.noise_interval().width
+        assert "clamped to [0, 20]" in mean.population_interval().about
+    share = table.answers("n", of=2000)["north",].population_interval(confidence=1 - 1e-9)
+    assert 0.25 in share
+    assert share.width < 0.2
+
+
+def test_a_csv_file_with_its_card_gives_the_same_cells(clinic):
+    table = released(clinic)
+    text, facts = table.to_csv(), card(table).to_json()
+    for field in ("n", "people", "days", "shape[5,10)"):
+        own, read = table.answers(field), from_csv(text, facts, measure=field)
+        assert set(own) == set(read)
+        for key, answer in own.items():
+            assert read[key].value == pytest.approx(answer.value)
+            assert tuple(read[key].noise_interval()) == pytest.approx(tuple(answer.noise_interval()))
+    shares = from_csv(text, facts, measure="n", of=2000)
+    assert shares["north",].population_interval().holds == "finite-sample"
+
+
+def test_what_a_csv_file_does_not_hold_is_refused(clinic):
+    table = released(clinic)
+    text, facts = table.to_csv(), card(table).to_json()
+    for field in ("stay", "middle"):
+        with pytest.raises(Refused, match="cannot be read back"):
+            from_csv(text, facts, measure=field)
+    with pytest.raises(Refused, match="no answer of its own yet"):
+        table.answers("middle")
+    with pytest.raises(InvalidInput, match="measure"):
+        from_csv(text, facts, measure="nothing")
+    with pytest.raises(InvalidInput, match="without these columns"):
+        from_csv("ward\nnorth\n", facts, measure="n")
+    with pytest.raises(InvalidInput, match="no number"):
+        from_csv("ward,n\nnorth,many\n", facts, measure="n")
+    with pytest.raises(InvalidInput, match="tallystick/card"):
+        from_csv(text, '{"schema": "other"}', measure="n")
+
+
+def test_where_a_unit_counts_more_than_once_there_is_no_share_and_no_population_mean(clinic):
+    table = released(clinic, caps=(2, 3))
+    with pytest.raises(Refused, match="counts once"):
+        table.answers("n", of=2000)
+    with pytest.raises(Refused, match="more than once"):
+        from_csv(table.to_csv(), card(table).to_json(), measure="n", of=2000)
+    with pytest.raises(Refused, match="several rows"):
+        table.answers("stay")["north",].population_interval()
+    assert table.answers("stay")["north",].noise_interval().width > 0
+
+
+def test_private_keys_condition_the_law_of_the_number_that_was_compared(clinic):
+    table = released(clinic, keys=ts.private_keys(delta=1e-6))
+    people = table.answers("people")["north",]
+    assert people.shown_from == table.plan.threshold
+    assert "shown only where it reached" in str(people.noise_interval())
+    assert table.answers("n")["north",].shown_from is None  # its own noise did not choose
+    for ask in (
+        lambda: table.answers("n", of=2000),
+        lambda: from_csv(table.to_csv(), card(table).to_json(), measure="n", of=2000),
+    ):
+        with pytest.raises(Refused, match="likelier to be shown"):
+            ask()
+    assert from_csv(table.to_csv(), card(table).to_json(), measure="people")["north",].shown_from == people.shown_from

@@ -6,6 +6,7 @@ import csv
 import io
 from typing import Any
 
+from tallystick.accounting import check
 from tallystick.errors import InvalidInput, Refused
 from tallystick.inference.noise import Noise
 from tallystick.inference.released import SELECTED, Released
@@ -22,7 +23,7 @@ def from_csv(table: str, card: str, *, measure: str, of: int | None = None) -> d
 
     Counts, sums from 0 and histograms are single noisy numbers and can be read back; what is computed from several
     (means, quantiles, variances) is not in a CSV file and is refused. ``of`` is as in :class:`Released`; it may be
-    given only where a unit counts once, which the card says.
+    given only where a unit counts once, which the card says. The card is believed: check a stranger's card first.
 
     >>> from_csv("n\\n5\\n", "{}", measure="n")
     Traceback (most recent call last):
@@ -33,26 +34,27 @@ def from_csv(table: str, card: str, *, measure: str, of: int | None = None) -> d
         facts = read(card, name="card")
         if facts["schema"] != SCHEMA:
             raise InvalidInput("card", facts["schema"], SCHEMA)
-        groups, shown = list(facts["released"]["group_by"]), facts["released"]["groups"]
+        groups, shown = [str(one) for one in facts["released"]["group_by"]], facts["released"]["groups"]
         described = {one["name"]: one for one in facts["released"]["measures"]}
-        parts = facts["mechanisms"]["parts"]
+        name = measure.split("[")[0]
+        if name not in described:
+            raise InvalidInput("measure", measure, f"one of {', '.join(described)}")
+        noise = _noise_of(described[name], facts["mechanisms"]["parts"])
         once = facts["protected"]["max_groups"] == 1 and facts["protected"]["max_rows_per_group"] == 1
-    name = measure.split("[")[0]
-    if name not in described:
-        raise InvalidInput("measure", measure, f"one of {', '.join(described)}")
+        chosen = shown["kind"] == "private"
+        compared = chosen and described[name]["kind"] == "count_units"
+        least = float(shown["threshold"]) if compared else None
     if of is not None and not once:
         raise Refused("no public share: a unit may count more than once in this table. Works: noise_interval()")
-    noise, chosen = _noise_of(described[name], parts), shown["kind"] == "private"
-    compared = chosen and described[name]["kind"] == "count_units"
     if of is not None and chosen and not compared:
         raise Refused(SELECTED)
-    least = float(shown["threshold"]) if compared else None
-    return {
-        tuple(row[group] for group in groups): Released(
-            _number(row[measure]), noise, " ".join([measure, *(row[group] for group in groups)]), of, least
-        )
-        for row in _rows(table, [*groups, measure])
-    }
+    cells: dict[tuple[str, ...], Released] = {}
+    for row in _rows(table, [*groups, measure]):
+        key = tuple(row[group] for group in groups)
+        if key in cells:
+            raise InvalidInput("table", "a group that is there twice", "the CSV file of a release")
+        cells[key] = Released(_number(row[measure]), noise, " ".join([measure, *key]), of, least)
+    return cells
 
 
 def _noise_of(measure: dict[str, Any], parts: list[dict[str, Any]]) -> Noise:
@@ -70,16 +72,21 @@ def _noise_of(measure: dict[str, Any], parts: list[dict[str, Any]]) -> Noise:
             f"a {kind} cannot be read back from a CSV file: it is made of several noisy numbers. Works: counts, sums "
             "from 0 and histograms; the intervals in the file itself; the release in the ledger"
         )
-    law = _LAWS[found[0]["noise"]]
-    return Noise(law(found[0]["scale"] / found[0]["step"]), found[0]["step"])
+    step = check.between("step", found[0]["step"], 1e-300, 1e300)
+    scale = check.between("scale", found[0]["scale"] / step, 2.0**-1000, 2.0**50)
+    return Noise(_LAWS[found[0]["noise"]](scale), step)
 
 
 def _rows(table: str, columns: list[str]) -> list[dict[str, str]]:
     allowed = f"the text of a CSV file with the columns {', '.join(columns)}"
-    rows = csv.DictReader(io.StringIO(table))
-    if not set(columns) <= set(rows.fieldnames or []):
+    try:
+        reader = csv.DictReader(io.StringIO(table))
+        rows = [row for row in reader if set(columns) <= set(reader.fieldnames or [])]
+    except (csv.Error, TypeError):
+        raise InvalidInput("table", "no CSV text", allowed) from None
+    if not rows or any(row[column] is None for row in rows for column in columns):
         raise InvalidInput("table", "a text without these columns", allowed)
-    return list(rows)
+    return rows
 
 
 def _number(text: str) -> float:

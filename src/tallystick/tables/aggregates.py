@@ -17,8 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tallystick.accounting import check
-from tallystick.errors import InvalidInput
+from tallystick.errors import InvalidInput, Refused
+from tallystick.inference import means
+from tallystick.inference.released import Answer
 from tallystick.mechanisms.noise.law import NoiseLaw
+from tallystick.tables.answers import Cell
 from tallystick.tables.parts import (
     Bins,
     FixedPoint,
@@ -224,6 +227,10 @@ class Measure(ABC):
     def error(self, numbers: Numbers, confidence: float, group_size: float) -> float:
         """Predicted half-width for a group with that many rows; ``numbers`` carry laws only."""
 
+    def answer(self, numbers: Numbers, cell: Cell) -> Answer:
+        """One of its cells with both intervals of ``ts.inference``, where those are known."""
+        raise Refused(f"a {self.kind} has no answer of its own. Works: counts, histograms, means, sums from 0")
+
     def bound(self, schema: Schema, declared: Bounds) -> Measure:
         """The same with bounds, and the type of its column checked."""
         return self
@@ -276,6 +283,9 @@ class Count(Measure):
     def error(self, numbers: Numbers, confidence: float, group_size: float) -> float:
         return numbers[self.parts()[0]].half_width(1.0 - confidence)
 
+    def answer(self, numbers: Numbers, cell: Cell) -> Answer:
+        return cell.count(numbers[self.parts()[0]])
+
 
 @dataclass(frozen=True, slots=True)
 class CountUnits(Count):
@@ -285,6 +295,9 @@ class CountUnits(Count):
 
     def parts(self) -> tuple[Part, ...]:
         return (Units(),)
+
+    def answer(self, numbers: Numbers, cell: Cell) -> Answer:
+        return cell.compared(numbers[Units()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,6 +374,9 @@ class Sum(ColumnMeasure):
         spread = math.hypot(total.deviation, self.limits[0] * numbers[self.present].deviation)
         return total.law.deviations(confidence) * spread
 
+    def answer(self, numbers: Numbers, cell: Cell) -> Answer:
+        return cell.total(numbers[self.total]) if self.limits[0] == 0.0 else ColumnMeasure.answer(self, numbers, cell)
+
 
 @dataclass(frozen=True, slots=True)
 class Mean(ColumnMeasure):
@@ -381,6 +397,10 @@ class Mean(ColumnMeasure):
         total, present = numbers[self.total], numbers[self.present]
         spread = math.hypot(total.deviation, 0.5 * (high - low) * present.deviation)
         return min(high - low, total.law.deviations(confidence) * spread / group_size)
+
+    def answer(self, numbers: Numbers, cell: Cell) -> Answer:
+        total, count = cell.total(numbers[self.total]), cell.total(numbers[self.present])
+        return means.Mean(total, count, self.limits, origin=self.limits[0], about=cell.about, independent=cell.once)
 
 
 @dataclass(frozen=True, slots=True)
@@ -507,3 +527,6 @@ class Histogram(Measure):
 
     def error(self, numbers: Numbers, confidence: float, group_size: float) -> float:
         return numbers[self.parts()[0]].half_width(1.0 - confidence)
+
+    def answer(self, numbers: Numbers, cell: Cell) -> Answer:
+        return cell.count(numbers[self.parts()[0]])

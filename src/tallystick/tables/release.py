@@ -20,7 +20,9 @@ from tallystick.tables.keyset import PublicTable
 from tallystick.tables.table import EachRow
 
 if TYPE_CHECKING:
+    from tallystick.inference.released import Answer
     from tallystick.ledger.pay import Receipt
+    from tallystick.tables.parts import Part
     from tallystick.tables.plan import Plan
 
 FORMAT = "tallystick/release/1"
@@ -69,18 +71,22 @@ class Release:
         ]
         return list(zip(*columns, strict=True))
 
-    def estimates(self, *, confidence: float = CONFIDENCE) -> dict[str, Estimate]:
-        """Every measure's column or columns, with intervals at any confidence."""
-        numbers = {
+    @property
+    def numbers(self) -> dict[Part, Noisy]:
+        """The noisy integers of every part, with their law."""
+        return {
             noise.part: Noisy(np.asarray(values).reshape(-1, noise.part.width), noise.law, noise.part.scale)
             for noise, values in zip(self.plan.noises, self.answer["numbers"], strict=True)
         }
-        estimates: dict[str, Estimate] = {}
+
+    def estimates(self, *, confidence: float = CONFIDENCE) -> dict[str, Estimate]:
+        """Every measure's column or columns, with intervals at any confidence."""
+        numbers, estimates = self.numbers, dict[str, Estimate]()
         for name, measure in self.plan.query.measures:
             estimates |= dict(zip(measure.fields(name), measure.read(numbers, confidence), strict=True))
         return estimates
 
-    def answers(self, field: str, *, of: int | None = None) -> dict[tuple[Any, ...], Any]:
+    def answers(self, field: str, *, of: int | None = None) -> dict[tuple[Any, ...], Answer]:
         """The cells of one column for ``ts.inference``, by their groups: each with its own two intervals.
 
         ``of`` is the public number of units in every group; it needs a plan in which a unit counts once.

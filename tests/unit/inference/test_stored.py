@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import duckdb
 import pytest
 
@@ -75,7 +77,7 @@ def test_what_a_csv_file_does_not_hold_is_refused(clinic):
     for field in ("stay", "middle"):
         with pytest.raises(Refused, match="cannot be read back"):
             from_csv(text, facts, measure=field)
-    with pytest.raises(Refused, match="no answer of its own yet"):
+    with pytest.raises(Refused, match="no answer of its own"):
         table.answers("middle")
     with pytest.raises(InvalidInput, match="measure"):
         from_csv(text, facts, measure="nothing")
@@ -111,3 +113,34 @@ def test_private_keys_condition_the_law_of_the_number_that_was_compared(clinic):
         with pytest.raises(Refused, match="likelier to be shown"):
             ask()
     assert from_csv(table.to_csv(), card(table).to_json(), measure="people")["north",].shown_from == people.shown_from
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("mechanisms", "parts", 0, "scale"), -1.0),
+        (("mechanisms", "parts", 0, "step"), 0),
+        (("mechanisms", "parts", 0, "noise"), "none"),
+        (("mechanisms", "parts"), None),
+        (("released", "measures"), [1]),
+        (("released", "groups"), []),
+        (("protected",), {}),
+    ],
+)
+def test_a_card_that_was_bent_is_refused_and_never_believed(clinic, path, value):
+    table = released(clinic)
+    facts = json.loads(card(table).to_json())
+    place = facts
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    with pytest.raises((InvalidInput, Refused)):
+        from_csv(table.to_csv(), json.dumps(facts), measure="n")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "ward,n\n", "ward,n\nnorth\n", "ward,n\nnorth,1\nnorth,2\n", "ward,n\nnorth,nan\n"]
+)
+def test_a_csv_file_that_was_bent_is_refused(clinic, lines):
+    with pytest.raises(InvalidInput):
+        from_csv(lines.replace("|", "\n"), card(released(clinic)).to_json(), measure="n")

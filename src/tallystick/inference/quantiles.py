@@ -120,7 +120,7 @@ class Quantile:
         noise = self.bins[0].noise.summed(bins)
         if noise is None:  # no law for the sum: its deviations, then Clopper and Pearson
             one = self.bins[0].noise
-            half = one.deviations(1.0 - miss / 5.0) * one.deviation * math.sqrt(bins)
+            half = one.deviations(1.0 - miss / 5.0) * one.deviation * math.sqrt(bins) + one.step  # a lattice is coarse
             low, high = noise_then_sampling(found, half, self.of, miss)
             return -1 if high < self.p else (1 if low > self.p else 0)
         law = NoisyBinomial(self.of, noise)

@@ -23,7 +23,8 @@ HEAD = f"""# Do intervals hold what they say? Coverage and level
 Written by `make campaign-inference` (`tests/campaigns/inference_coverage.py`). The worlds are those of
 `tests/unit/inference/cases.py`: populations, samples and noise drawn by numpy from their definitions. Nominal coverage
 is 95 %; an interval fails below {100 * (NOMINAL - ALLOWED):.1f} %. *naive* rows are the usual mistakes in the same
-worlds. What was refused is not counted; how many intervals were made is in the column "of".
+worlds. What was refused is not counted; how many intervals were made is in the column "of". Means without a released
+second moment assume the largest variance, quantiles end at edges of bins: both cover more than they say.
 """
 
 
@@ -36,7 +37,8 @@ def covered(replicates: int, seed: int) -> tuple[list[str], list[str]]:
             rate = hits / tries
             naive = name.startswith("naive")
             good = naive or rate >= NOMINAL - ALLOWED
-            verdict = "a mistake" if naive else ("holds" if good else "FAILS")
+            seen = "a mistake" if rate < NOMINAL - ALLOWED else "a mistake that does not show here"
+            verdict = seen if naive else ("holds" if good else "FAILS")
             lines.append(f"| {world} | {name} | {tries:,} | {rate:.3f} | {verdict} |")
             failed += [] if good else [f"{world}: {name} {rate:.3f}"]
         print(lines[-1], flush=True)

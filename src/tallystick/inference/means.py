@@ -5,7 +5,8 @@ S - (m - origin) N has mean 0 and variance N v + s_S^2 + (m - origin)^2 s_N^2, v
 square is at most z^2 times that form the interval (Fieller 1954). Without a released second moment v is replaced by
 (m - L)(U - m), which no law on [L, U] with mean m exceeds (Bhatia and Davis 2000), inside the inequality: the plug-in
 at the estimate fails near the ends. For the population half a row, (U - L) / 2N, is added on both sides: values that
-pile up at a bound are as skew as a Poisson count.
+pile up at a bound are as skew as a Poisson count. Where a unit has up to k rows the sampling part is k times that of
+independent rows, by Cauchy and Schwarz.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Mean:
     """The mean of values clamped to ``bounds``: ``total`` of (value - origin) over ``count``, released or a public int.
 
     ``squares``, where released, is the total of (value - origin)^2; it makes the population interval shorter.
-    ``independent`` is False where one unit may have several rows: then there is no population interval.
+    ``rows_per_unit`` is how many rows one unit may have: units are sampled, not rows, and their rows may be alike.
 
     >>> from tallystick.inference.noise import Noise
     >>> stay = Mean(Released(4000, Noise.gaussian(sigma=50)), count=1000, bounds=(0, 20), about="days in hospital")
@@ -42,7 +43,7 @@ class Mean:
     origin: float = 0.0
     squares: Released | None = None
     about: str = "the values"
-    independent: bool = True
+    rows_per_unit: int = 1
 
     def __post_init__(self) -> None:
         low, high = (check.finite("bounds", end) for end in self.bounds)
@@ -55,6 +56,7 @@ class Mean:
             raise InvalidInput("total", self.total, "a Released total (and a Released total of squares, or none)")
         if not isinstance(self.count, Released):
             check.keep(self, count=check.count("count", self.count, least=1))
+        check.count("rows_per_unit", self.rows_per_unit, least=1)
         check.keep(self, bounds=(low, high), origin=check.finite("origin", self.origin))
 
     @property
@@ -78,12 +80,7 @@ class Mean:
         return Interval(*self._set(confidence, 0.0, 0.0, 0.0), confidence, self.described, "noise", ASYMPTOTIC)
 
     def population_interval(self, *, confidence: float = 0.95) -> Interval:
-        """The clamped mean of the population, if the rows are independent draws from it and a unit has one row."""
-        if not self.independent:
-            raise Refused(
-                "no population interval: a unit may have several rows, which are not independent draws. Works: one row "
-                "per unit (max_groups=1, max_rows_per_group=1), or noise_interval()"
-            )
+        """The clamped mean of the population, if the units are independent draws from it."""
         low, high = self._set(confidence, 1.0, 0.0, self.half_row)
         if self.squares is not None:
             # v <= min(released, Bhatia-Davis) inside the inequality: what both sets hold.
@@ -98,12 +95,12 @@ class Mean:
         if self.squares is not None:
             spread = min(spread, self._variance(size))
         noise = self.total.noise.deviation**2 + ((mean - self.origin) * self._count_deviation) ** 2
-        return math.sqrt(spread / size + noise / size**2)
+        return math.sqrt(self.rows_per_unit * spread / size + noise / size**2)
 
     @property
     def half_row(self) -> float:
-        """What half a row can move the mean."""
-        return (self.bounds[1] - self.bounds[0]) / 2.0 / self._size(3.0)
+        """What half a unit can move the mean."""
+        return self.rows_per_unit * (self.bounds[1] - self.bounds[0]) / 2.0 / self._size(3.0)
 
     @property
     def noises(self) -> tuple[Noise, ...]:
@@ -111,14 +108,14 @@ class Mean:
         return tuple(part.noise for part in (self.total, self.count) if isinstance(part, Released))
 
     def _set(self, confidence: float, worst: float, known: float, shift: float) -> tuple[float, float]:
-        """All m with (e - m)^2 <= z^2 [(worst (m - L)(U - m) + known) / N + (s_S^2 + (m - origin)^2 s_N^2) / N^2].
+        """All m with (e - m)^2 <= z^2 [k (worst (m - L)(U - m) + known) / N + (s_S^2 + (m - origin)^2 s_N^2) / N^2].
 
-        The lower end is that of e - shift and the upper one that of e + shift.
+        k are the rows per unit. The lower end is that of e - shift and the upper one that of e + shift.
         """
         low, high = self.bounds
         z = self._deviations(confidence)
         size = self._size(z)
-        sampled, noisy, count = z * z / size, (z / size) ** 2, self._count_deviation**2
+        sampled, noisy, count = self.rows_per_unit * z * z / size, (z / size) ** 2, self._count_deviation**2
         square = 1.0 + sampled * worst - noisy * count
         total = self.total.noise.deviation**2 + count * self.origin**2
 
@@ -164,5 +161,5 @@ class Mean:
             (2.0 * shift**2 - square) * self._count_deviation,
         )
         seen = max(0.0, square - shift**2) + noise / size
-        reach = (self.bounds[1] - self.bounds[0]) / 2.0 / math.sqrt(size)
+        reach = (self.bounds[1] - self.bounds[0]) / 2.0 * math.sqrt(self.rows_per_unit / size)
         return (reach + math.sqrt(reach**2 + seen)) ** 2

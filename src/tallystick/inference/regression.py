@@ -107,7 +107,7 @@ class Statistics:
             )
         return self.total_covariance(theta, self.rows, rows_per_unit)
 
-    def total_covariance(self, theta: Array, rows: float, rows_per_unit: float = 1) -> Array:
+    def total_covariance(self, theta: Array, rows: float, rows_per_unit: int) -> Array:
         """Sampling and noise, where the noise decides nothing."""
         spread = rows_per_unit * self.residual_squares(theta) / (rows - self.width)
         return np.asarray(spread * np.linalg.inv(self.xx) + self.noise_covariance(theta, 0.0))
@@ -121,10 +121,10 @@ class Statistics:
         noise = self.yy_variance + 4.0 * float(self.xy_variance @ theta**2) + in_xx
         return max(float(found), math.sqrt(noise))
 
-    def coefficient(self, place: int, *, about: str = "this coefficient") -> Coefficient:
+    def coefficient(self, place: int, *, rows_per_unit: int, about: str = "this coefficient") -> Coefficient:
         """One coefficient with its intervals; refused where ``covariance`` is."""
-        self.covariance(self.solve(0.0), 0.0)
-        return Coefficient(self, check.count("place", place, most=self.width - 1), about)
+        self.covariance(self.solve(0.0), 0.0, rows_per_unit=check.count("rows_per_unit", rows_per_unit, least=1))
+        return Coefficient(self, check.count("place", place, most=self.width - 1), about, rows_per_unit)
 
     def to_data(self) -> dict[str, Any]:
         """As plain JSON data."""
@@ -163,6 +163,7 @@ class Coefficient:
     statistics: Statistics
     place: int
     about: str
+    rows_per_unit: int = 1
 
     @property
     def value(self) -> float:
@@ -181,7 +182,8 @@ class Coefficient:
     def population_interval(self, *, confidence: float = 0.95) -> Interval:
         """The coefficient of the best line in the population; spread around the line is taken as even."""
         assert self.statistics.rows is not None
-        covariance = self.statistics.total_covariance(self.statistics.solve(0.0), self.statistics.rows)
+        theta, rows = self.statistics.solve(0.0), self.statistics.rows
+        covariance = self.statistics.total_covariance(theta, rows, self.rows_per_unit)
         return self._interval(covariance, confidence, "population")
 
     def _interval(self, covariance: Array, confidence: float, kind: Kind) -> Interval:
@@ -191,11 +193,20 @@ class Coefficient:
 
 
 def line(
-    *, n: Released | int, x: Released, xx: Released, y: Released, xy: Released, yy: Released, about: str = "y on x"
+    *,
+    n: Released | int,
+    x: Released,
+    xx: Released,
+    y: Released,
+    xy: Released,
+    yy: Released,
+    rows_per_unit: int = 1,
+    about: str = "y on x",
 ) -> tuple[Coefficient, Coefficient]:
     """Slope and intercept of y on x from noisy sums of x, x^2, y, xy and y^2 and a count that is noisy or public.
 
-    Values were clamped before they were added up, and the line is that of the clamped values. Refused where the noise
+    Values were clamped before they were added up, and the line is that of the clamped values; ``rows_per_unit`` is how
+    many rows one unit may have. Refused where the noise
     of the count or of n Var(x) reaches zero within three deviations.
 
     >>> from tallystick.inference.noise import Noise
@@ -204,12 +215,12 @@ def line(
     >>> round(slope.value, 3), round(slope.population_interval().width / slope.noise_interval().width, 2)
     (0.5, 1.11)
     """
-    sums = (n, x, xx, y, xy, yy)
+    sums, cap = (n, x, xx, y, xy, yy), check.count("rows_per_unit", rows_per_unit, least=1)
     if not all(isinstance(one, Released) for one in sums[1:]):
         raise InvalidInput("x", "a plain number", "Released sums of x, x^2, y, xy and y^2")
     rows = float(n.value) if isinstance(n, Released) else float(check.count("n", n, least=3))
     spread = [one.noise.deviation if isinstance(one, Released) else 0.0 for one in sums]
-    if rows - 3.0 * spread[0] <= 4.0:
+    if rows - 3.0 * spread[0] <= 4.0 * cap:
         raise Refused("no interval: the noisy count is within three deviations of zero. Works: a public count")
     mean = x.value / rows
     around = xx.value - x.value * mean
@@ -229,4 +240,7 @@ def line(
         variances[5],
         rows,
     )
-    return Coefficient(statistics, 0, f"slope of {about}"), Coefficient(statistics, 1, f"intercept of {about}")
+    return (
+        Coefficient(statistics, 0, f"slope of {about}", cap),
+        Coefficient(statistics, 1, f"intercept of {about}", cap),
+    )

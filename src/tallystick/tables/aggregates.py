@@ -400,7 +400,9 @@ class Mean(ColumnMeasure):
 
     def answer(self, numbers: Numbers, cell: Cell) -> Answer:
         total, count = cell.total(numbers[self.total]), cell.total(numbers[self.present])
-        return means.Mean(total, count, self.limits, origin=self.limits[0], about=cell.about, independent=cell.once)
+        return means.Mean(
+            total, count, self.limits, origin=self.limits[0], about=cell.about, rows_per_unit=cell.rows_per_unit
+        )
 
 
 @dataclass(frozen=True, slots=True)

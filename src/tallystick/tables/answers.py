@@ -23,8 +23,7 @@ class Cell:
     about: str
     of: int | None
     threshold: int | None
-    once: bool
-    """Whether a unit counts in one group with one row."""
+    rows_per_unit: int
 
     def count(self, noisy: Noisy) -> Released:
         """A count, or a share of ``of`` units."""
@@ -58,7 +57,7 @@ def answers_of(release: Release, field: str, of: int | None) -> dict[tuple[Any, 
     if of is not None and not once:
         raise Refused("no public share: of= needs a count in which a unit counts once (caps of 1 group and 1 row)")
     cells = (
-        Cell(row, place, " ".join([field, *map(str, key)]), of, plan.threshold, once)
+        Cell(row, place, " ".join([field, *map(str, key)]), of, plan.threshold, query.caps.max_rows)
         for row, key in enumerate(release.keys)
     )
     return {key: measure.answer(release.numbers, cell) for key, cell in zip(release.keys, cells, strict=True)}

@@ -164,12 +164,30 @@ def clamped_mean(law: str, n: int, clip: float, sigma: float, *, public: bool = 
         richer = Mean(Released(s, total), squares=Released(q, squares), **about)
         e = plain.value
         spread = max(e, 0) * max(clip - e, 0) / n + ((sigma * middle) ** 2 + (sigma * (e - middle)) ** 2) / n**2
-        return {
+        found = {
             "population": held(plain.population_interval(), target),
             "population, squares released": held(richer.population_interval(), target),
             "noise": held(plain.noise_interval(), x.mean()),
             "naive: variance plugged in": abs(e - target) <= Z * math.sqrt(spread),
-            "naive: read as the mean before clamping": held(richer.population_interval(), truth),
+        }
+        if truth != target:
+            found["naive: read as the mean before clamping"] = held(richer.population_interval(), truth)
+        return found
+
+    return once
+
+
+def clustered_mean(units: int = 200, rows: int = 4) -> Case:
+    """Units are sampled, and the rows of one are alike: 0 or 1, all of them."""
+
+    def once(random: Random) -> dict[str, bool]:
+        x = np.repeat((random.random(units) < 0.3).astype(float), rows)
+        total = Released(x.sum() + random.normal(0, 5.0), Noise.gaussian(sigma=5.0))
+        size = Released(len(x) + random.normal(0, 5.0), Noise.gaussian(sigma=5.0))
+        capped, blind = (Mean(total, count=size, bounds=(0, 1), rows_per_unit=k) for k in (rows, 1))
+        return {
+            "population": held(capped.population_interval(), 0.3),
+            "naive: rows taken as a sample": held(blind.population_interval(), 0.3),
         }
 
     return once
@@ -343,6 +361,7 @@ CASES: dict[str, Case] = {
     "mean, lognormal 500 to 4": clamped_mean("lognormal", 500, 4.0, 5.0),
     "mean near its bound, public 500": clamped_mean("bernoulli", 500, 1.0, 0.3, public=True),
     "mean of 100 bits, Laplace 10": laplace_mean(),
+    "mean of 200 people with 4 rows each": clustered_mean(),
     "median of 400 in 16 bins, Gaussian": quantile(400, 0.5, 16, law="gaussian", public=True),
     "upper decile of 400, Laplace": quantile(400, 0.9, 16, law="laplace", public=True),
     "median of 400, count private": quantile(400, 0.5, 16, law="gaussian", public=False),

@@ -23,6 +23,7 @@ NAIVE = {
     "mean, lognormal 500 to 4": ("naive: read as the mean before clamping", 0.1),
     "mean near its bound, public 500": ("naive: variance plugged in", 0.85),
     "mean of 100 bits, Laplace 10": ("naive: noise forgotten", 0.7),
+    "mean of 200 people with 4 rows each": ("naive: rows taken as a sample", 0.85),
     "local share 500 x .3, epsilon 1": ("naive: reports read as answers", 0.1),
     "slope 200, mu .3": ("naive: noise forgotten", 0.5),
     "slope 2000, mu .5": ("naive: noise forgotten", 0.9),

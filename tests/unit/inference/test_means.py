@@ -120,13 +120,13 @@ def test_a_line_whose_noise_decides_how_x_varies_is_refused():
 def test_a_coefficient_of_an_estimators_statistics_is_refused_where_its_covariance_is():
     weak = np.full((2, 2), 4.0)
     good = Statistics(np.diag([90.0, 80.0]), np.array([40.0, 10.0]), 60.0, weak / 4, np.ones(2), 1.0, 200.0)
-    answer = good.coefficient(0, about="slope")
+    answer = good.coefficient(0, about="slope", rows_per_unit=1)
     assert answer.value == pytest.approx(40 / 90)
-    half = Z * math.sqrt(good.covariance(good.solve(0.0), 0.0)[0, 0])
+    half = Z * math.sqrt(good.covariance(good.solve(0.0), 0.0, rows_per_unit=1)[0, 0])
     assert answer.population_interval().width == pytest.approx(2 * half)
     bad = Statistics(np.diag([6.0, 5.0]), np.array([4.0, 1.0]), 6.0, weak, np.ones(2), 1.0, 200.0)
     with pytest.raises(Refused, match="the noise, or a ridge, decides"):
-        bad.coefficient(0)
+        bad.coefficient(0, rows_per_unit=1)
 
 
 # Quantiles and contrasts

@@ -54,7 +54,12 @@ def training_card(trainer: Trainer, *, delta: float | None = None) -> TrainingCa
     quoted = plan.delta if delta is None else delta
     if quoted is None:
         raise InvalidInput("delta", None, "a number: the plan does not name one")
+    if not trainer.taken:
+        raise InvalidInput(
+            "trainer", f"no step of {plan.steps} taken", "one that has trained: this model has not learned"
+        )
     words = meaning(loss, delta=quoted)
+    payments = [] if run is None else run.receipts[:1] if run.whole else run.receipts  # others take blocks, and pay 0
     misses = np.asarray(loss.tradeoff(alpha=np.array(ALPHAS)), dtype=float)
     return TrainingCard({
         "schema": SCHEMA,
@@ -75,7 +80,7 @@ def training_card(trainer: Trainer, *, delta: float | None = None) -> TrainingCa
             "tradeoff": {"alpha": list(ALPHAS), "run": misses.tolist()},
         },
         "not_protected": list(NOT_PROTECTED),
-        "receipts": [] if run is None else [f"{r.ledger} entry {r.seq} {r.head}" for r in run.receipts],
+        "receipts": [f"{r.ledger} entry {r.seq} {r.head}" for r in payments],
     })  # fmt: skip
 
 

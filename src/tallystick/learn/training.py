@@ -15,6 +15,7 @@ A loader that shuffles and deals batches is none of them.
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -139,6 +140,12 @@ def sgd_plan(
     wanted, least = check.positive("epsilon", epsilon), check.probability("delta", delta)
     if least <= 0.0:
         raise InvalidInput("delta", delta, "a number above 0: Gaussian noise has no pure guarantee")
+    if examples is not None and least * examples >= 1.0:
+        warnings.warn(
+            f"delta = {delta} of {examples} examples allows to publish one of them as it is; take it far below "
+            f"{1.0 / examples:.1g}",
+            stacklevel=2,
+        )
     goal = approx_dp(epsilon=wanted, delta=least, **protects.about)
     chosen = _declared(examples, batch, epochs, rate, expected_batch, steps)
     if batches == "cyclic":  # whole turns: the rate is one over a whole number

@@ -212,7 +212,8 @@ class Amount:
 
     def text(self, *, upward: bool = True) -> str:
         """The amount for people. What is spent or promised is rounded up, what is left down."""
-        text = f"{self.filter.rule.symbol} {amount(self.first, upward=upward)}"
+        order = f" at order {self.filter.order}" if self.filter.order else ""
+        text = f"{self.filter.rule.symbol} {amount(self.first, upward=upward)}{order}"
         return f"{text}, delta {amount(self.delta, upward=upward)}" if self.a1 else text
 
     def to_dict(self) -> dict[str, object]:

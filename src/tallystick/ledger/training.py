@@ -116,7 +116,7 @@ class Run:
         first, last = self._end, min(self._end + self.block, self.steps)
         if first >= self.steps:
             self._open = False
-            raise RunEnded(f"all {self.steps} steps of this run are taken")
+            raise RunEnded(f"all {self.steps} steps of run {self.key!r} are taken")
         share = None if self.delta is None or self.whole else self.delta * (last - first) / self.steps
         try:
             loss = no_loss() if self.whole else self._of(last - first)

@@ -25,8 +25,10 @@ def test_a_plan_says_noise_price_and_what_an_attacker_reaches(run, tmp_path: Pat
 def test_a_release_made_elsewhere_is_charged_once_per_key(run, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     run("ledger", "init")
-    assert run("charge", "add", "gaussian(sigma=10)", "--why", "report").code == 2  # no account yet
-    run("account", "open", "clinic", "--budget", "zcdp(rho=0.012)", "--unit", "patient")
+    nobody = run("charge", "add", "gaussian(sigma=10)", "--why", "report")
+    assert nobody.code == 2
+    assert "none yet; tallystick account open NAME" in " ".join(nobody.errors.split())
+    run("account", "open", "clinic", "--budget", "zcdp(rho=0.01199999)", "--unit", "patient")
     words = ("charge", "add", "gaussian(sigma=10)", "--why", "report", "--key", "r-1", "--json")
     first = run(*words).document["found"]
     again = run(*words).document["found"]
@@ -34,7 +36,9 @@ def test_a_release_made_elsewhere_is_charged_once_per_key(run, tmp_path: Path, m
     assert not again["fresh"]
     assert first["charge"] == again["charge"]
     assert first["left"] == again["left"]
-    assert "0.0050" in run("charge", "add", "gaussian(sigma=10)", "--account", "clinic", "--why", "more").out
+    paid = run("charge", "add", "gaussian(sigma=10)", "--account", "clinic", "--why", "more").out
+    assert "0.0050" in paid
+    assert "has rho 0.00199 left" in paid, "0.00199999, rounded down"
     assert run("charge", "add", "gaussian(sigma=10)", "--why", "too much").code == 3
     assert run("ledger", "verify").code == 0
 

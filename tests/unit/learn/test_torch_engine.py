@@ -417,3 +417,17 @@ def test_inputs_so_large_that_their_clip_factor_has_no_digits_left_are_clipped_t
         for slope in (1.0, 1e-10, 1e-36):
             one = engine.clipped_sum([torch.full((1, 1), size), torch.full((1,), slope)], clip, torch.float32)
             assert float(one.double().norm()) <= clip * (1 + 2.0**-12)
+
+
+def test_a_compiled_model_is_refused_by_name_at_once() -> None:
+    compiled = nn.Linear(4, 2)
+    compiled.compile()
+    for model in (torch.compile(nn.Linear(4, 2)), compiled, nn.Sequential(compiled)):
+        with pytest.raises(Refused, match=r"works: the model before torch\.compile"):
+            Engine(model, NONE)
+
+
+def test_a_loss_of_several_numbers_per_example_is_told_what_to_do() -> None:
+    engine = Engine(nn.Linear(4, 3), nn.MSELoss(reduction="none"))
+    with pytest.raises(InvalidInput, match=r"shape \(4, 3\).*\.flatten\(1\)\.mean\(1\)"):
+        engine.check([torch.zeros(5, 4), torch.zeros(5, 3)])

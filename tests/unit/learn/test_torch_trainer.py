@@ -8,6 +8,7 @@ import math
 import os
 import pickle
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from tallystick.learn.torch.batches import Examples, shuffled  # noqa: E402
 from tallystick.learn.torch.noise import SLACK, LatticeNoise, fill_normal  # noqa: E402
 from tallystick.learn.torch.trainer import Trainer  # noqa: E402
 from tallystick.learn.training import SgdPlan  # noqa: E402
+from tallystick.ledger.training import RunEnded  # noqa: E402
 from tallystick.mechanisms.base import UnrecordedRelease  # noqa: E402
 from tallystick.mechanisms.exact.randomness import SYSTEM, SeededSource  # noqa: E402
 
@@ -104,12 +106,15 @@ def test_a_copied_checkpoint_draws_no_step_twice(ledger: ts.Ledger) -> None:
         trainer = made(account=account, why="test", key="run", block=5)
         if checkpoint is not None:
             trainer.model.load_state_dict(checkpoint)
-        for batch in trainer.batches(data()):
-            drawn.append(batch.step)
-            trainer.step(batch)
-            if len(drawn) == 3:
-                checkpoint = {name: value.clone() for name, value in trainer.model.state_dict().items()}
-                break
+        with (
+            nullcontext() if len(drawn) < 18 else pytest.raises(RunEnded, match="'run' are taken; nothing was trained")
+        ):
+            for batch in trainer.batches(data()):
+                drawn.append(batch.step)
+                trainer.step(batch)
+                if len(drawn) == 3:
+                    checkpoint = {name: value.clone() for name, value in trainer.model.state_dict().items()}
+                    break
     assert drawn == [0, 1, 2, *range(5, 20)]
     assert len(drawn) <= PLAN.steps
     other = SgdPlan(1.0, 0.2, 20, 10)
@@ -388,6 +393,7 @@ def test_secure_noise_is_normal() -> None:
         ({"plan": SgdPlan(1e-5, 0.2, 20, 10), "noise": "exact"}, "noise_multiplier"),
         ({"why": "test"}, "why"),
         ({"key": "test"}, "key"),
+        ({"account": "clinic", "why": "test"}, "account = 'clinic'"),
     ],
 )
 def test_what_is_wrong_is_refused_by_name(wrong: dict[str, Any], argument: str) -> None:
@@ -538,3 +544,53 @@ def test_models_in_double_precision_train() -> None:
 def test_the_clip_stays_what_the_noise_was_made_for() -> None:
     with pytest.raises(AttributeError):
         made().clip = 100.0  # type: ignore[misc]
+
+
+def test_a_second_fit_says_that_nothing_was_trained(ledger: ts.Ledger) -> None:
+    for options in ({}, {"account": ledger.open("clinic", budget=ts.renyi_dp({8: 100})), "why": "test", "key": "w"}):
+        trainer = made(**options).fit(data())
+        before = weights(trainer)
+        with pytest.raises(RunEnded, match=r"all 20 steps of .* are taken; nothing was trained"):
+            trainer.fit(data())
+        assert torch.equal(before, weights(trainer))
+    poor = ledger.open("poor", budget=ts.renyi_dp({8: 1e-6}))
+    with pytest.raises(RunEnded, match="cannot pay for steps 0 to 2; 0 were taken; nothing was trained"):
+        made(account=poor, why="test", pay="blocks").fit(data())
+
+
+def test_a_run_that_goes_on_says_where_and_has_lost_the_rest_of_its_block(ledger: ts.Ledger) -> None:
+    account = ledger.open("clinic", budget=ts.renyi_dp({8: 100}))
+    first = made(account=account, why="test", key="w")
+    for batch in first.batches(data()):
+        first.step(batch)
+        if first.taken == 3:
+            break
+    with pytest.warns(UserWarning, match="steps before 4 of this run were taken earlier"):
+        assert made(account=account, why="test", key="w").fit(data()).taken == 16
+
+
+def test_a_batch_is_not_opened_by_hand() -> None:
+    for batch in made().batches(data()):
+        with pytest.raises(Refused, match=r"trainer.step\(batch\)"):
+            _, _ = batch
+        with pytest.raises(Refused, match=r"trainer.step\(batch\)"):
+            batch[0]
+        break
+
+
+def test_a_card_of_a_run_without_steps_is_refused_and_others_list_what_paid(ledger: ts.Ledger, tmp_path: Path) -> None:
+    from tallystick.cards import training_card
+    from tallystick.cards.card import read_card
+
+    plan = SgdPlan(2.0, 0.2, 20, 10, delta=1e-5)
+    account = ledger.open("clinic", budget=ts.renyi_dp({8: 100}))
+    trainer = made(plan, account=account, why="test")
+    with pytest.raises(InvalidInput, match="no step of 20 taken"):
+        training_card(trainer)
+    card = training_card(trainer.fit(data()))
+    assert len(card.facts["receipts"]) == 1
+    assert "tallystick ledger verify --receipt" in card.to_html()
+    assert dict(map(tuple, card.facts["rows"]))["steps"] == "20 of 20 taken here"
+    for path in card.save(tmp_path / "card.html"):
+        with pytest.raises(InvalidInput, match="ledger verify --receipt"):
+            read_card(path)

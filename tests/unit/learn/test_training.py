@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+import warnings
 from typing import Any
 
 import pytest
@@ -115,3 +116,11 @@ def test_the_learning_room_lists_its_names_and_no_others() -> None:
     assert "sgd_plan" in dir(ts.learn)
     with pytest.raises(AttributeError, match="no_such_name"):
         _ = ts.learn.no_such_name
+
+
+def test_a_delta_that_allows_to_publish_an_example_is_warned_about() -> None:
+    with pytest.warns(UserWarning, match=r"delta = 0\.1 of 100 examples"):
+        ts.learn.sgd_plan(epsilon=1, delta=0.1, examples=100, batch=10, epochs=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ts.learn.sgd_plan(epsilon=1, delta=1e-3, examples=100, batch=10, epochs=1)

@@ -170,3 +170,8 @@ def test_threads_draw_each_step_once(ledger: ts.Ledger) -> None:
     with account.training(STEP, steps=60, block=20, why="model") as run, ThreadPoolExecutor(4) as workers:
         drawn = sorted(workers.map(lambda _: run.step(), range(60)))
     assert drawn == list(range(60))
+
+
+def test_an_epsilon_of_a_renyi_account_names_its_order(ledger: ts.Ledger) -> None:
+    account = ledger.open("lab", budget=ts.renyi_dp({16: 0.5}))
+    assert str(account.remaining) == "epsilon 0.5000 at order 16"

@@ -31,7 +31,8 @@ def budget(
         if account is None:
             names = [each.name for each in book.accounts()]
             if len(names) != 1:
-                raise InvalidInput("account", None, f"one of: {', '.join(names) or 'none yet; open one first'}")
+                known = ", ".join(names) or "none yet; tallystick account open NAME --budget EXPR"
+                raise InvalidInput("account", None, f"one of: {known}")
             account = names[0]
         chosen = book.open(account)
         events = chosen.history()

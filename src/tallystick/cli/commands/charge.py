@@ -61,7 +61,8 @@ def add(
     with opened(ledger) as book:
         known = book.accounts() if account is None else [book.open(account)]
         if len(known) != 1:
-            raise InvalidInput("--account", account, f"one of {', '.join(each.name for each in known) or 'none yet'}")
+            names = ", ".join(each.name for each in known) or "none yet; tallystick account open NAME --budget EXPR"
+            raise InvalidInput("--account", account, f"one of: {names}")
         payer = known[0]
         charge = payer.charge(loss, why=why, key=key, delta=delta, request="made elsewhere")
         paid = settle(charge, str(loss))
@@ -75,8 +76,9 @@ def add(
         }
 
         def say(out: Console) -> None:
+            left = payer.remaining.text(upward=False)
             done = f"charge {number}: {amount}" if paid.fresh else f"paid before, as charge {number}"
-            out.print(f"{done}; {payer.name} has {payer.remaining} left", soft_wrap=True, markup=False)
+            out.print(f"{done}; {payer.name} has {left} left", soft_wrap=True, markup=False)
 
         asked = {"ledger": place_of(ledger), "expression": expression, "why": why, "key": key, "delta": delta}
         deliver(Answer("charge.add", asked, facts, say), as_json=as_json)

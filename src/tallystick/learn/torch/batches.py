@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tallystick.errors import InvalidInput
+from tallystick.errors import InvalidInput, Refused
 from tallystick.learn.records import first_of_each, identifiers
 from tallystick.learn.training import SgdPlan
 from tallystick.mechanisms.exact.coins import flip
@@ -29,6 +29,9 @@ class Batch:
 
     def __repr__(self) -> str:
         return f"<Batch of step {self.step}>"
+
+    def __getitem__(self, place: object) -> NoReturn:
+        raise Refused("a batch is opened by trainer.step(batch), which clips and adds noise, and by nobody else")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -43,7 +43,10 @@ COARSE = 0.1  # under autocast, where torch itself rounds gradients to 8 bits on
 _CACHE = 12 << 20  # bytes of one layer's input in a micro-batch: what stays in the cache of most machines
 _ROOM = 52 << 20  # bytes of written-out gradients in a micro-batch
 
-PER_EXAMPLE = "one loss per example: a vector as long as the batch, as reduction='none' gives"
+PER_EXAMPLE = (
+    "one loss per example: a vector as long as the batch, as reduction='none' gives for one number per example; of "
+    "several, their sum or mean: lambda out, target: loss(out, target).flatten(1).mean(1)"
+)
 
 
 class Engine:
@@ -336,6 +339,8 @@ def refuse(model: nn.Module, loss: Loss, *, slow: bool) -> None:
 
 def _problems(module: nn.Module, *, slow: bool) -> Iterator[str]:
     own = [p for p in module.parameters(recurse=False) if p.requires_grad]
+    if type(module).__name__ == "OptimizedModule" or getattr(module, "_compiled_call_impl", None) is not None:
+        yield "was compiled, so its layers cannot be seen one by one; works: the model before torch.compile"
     if isinstance(module, _BatchNorm) and (own or module.training or not module.track_running_stats):
         yield "batch norm mixes the examples of a batch; works: nn.GroupNorm, nn.LayerNorm, or eval() and frozen"
     if isinstance(module, _InstanceNorm) and module.track_running_stats:

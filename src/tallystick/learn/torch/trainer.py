@@ -45,6 +45,9 @@ ONLY_OURS = (
 )
 
 
+GOES_ON = "steps before {} of this run were taken earlier: load the model that they made, or they are wasted"
+_NO_STEP = -2
+
 _PLAN = "a plan made by ts.learn.sgd_plan(...); ts.last_iterate does not apply, because every step is handed out"
 
 
@@ -53,9 +56,10 @@ class Trainer(OnlyOne):
 
     ``noise`` is ``"secure"`` (cryptographic bits, floating-point law) or ``"exact"``; ``pay`` is ``"whole"`` (the plan
     is charged before the first step) or ``"blocks"`` (each block of ``block`` steps is, so that stopping early saves
-    the rest). Without an account nothing is recorded. ``slow`` allows models that the engine does not know.
-    ``correlated`` noise, for cyclic plans, costs the same and mostly cancels in the sum of the steps; it remembers as
-    many gradients as a turn has steps.
+    the rest). Either way steps are taken from the ledger a block at a time (default: a tenth of them), and what was
+    left of a block when a run crashed is lost. Without an account nothing is recorded. ``slow`` allows models that the
+    engine does not know. ``correlated`` noise, for cyclic plans, costs the same and mostly cancels in the sum of the
+    steps; it remembers as many gradients as a turn has steps.
     """
 
     def __init__(
@@ -95,6 +99,7 @@ class Trainer(OnlyOne):
             raise InvalidInput("plan", "fixed batches", "poisson or cyclic batches in several processes")
         self.taken = 0
         self._last: Batch | None = None
+        self._ended = f"all {plan.steps} steps of this plan are taken"
         self.run = self._paid_by(account, why, key, pay, block)
 
     def _checked(self, optimizer: Any) -> Any:
@@ -114,6 +119,8 @@ class Trainer(OnlyOne):
                 if value is not None:
                     raise InvalidInput(name, value, "nothing, unless an account is given too")
             return None
+        if not callable(getattr(account, "training", None)):
+            raise InvalidInput("account", account, "an account, as ledger.open(name, budget=...) gives")
         if why is None:
             raise InvalidInput("why", why, "a short reason, which the ledger keeps")
         delta = self.plan.delta if account.currency.rule.spends_delta else None
@@ -145,7 +152,7 @@ class Trainer(OnlyOne):
             ("optimizer", type(self.optimizer).__name__),
             ("protected", f"one example{f', that is one {unit}' if unit else ''} ({change})"),
             ("batches", f"{self.plan.batches}, dealt by us: {self.plan}"),
-            ("steps", f"{self.taken:,} of {self.plan.steps:,} taken"),
+            ("steps", f"{self.taken:,} of {self.plan.steps:,} taken here"),
             ("divisor", f"{self.plan.expected_batch:g}, declared"),
             ("clip", f"every example's gradient to norm {self.clip:g}"),
             ("noise", f"{wide}; {source[self.noise.kind]}{alike}"),
@@ -172,10 +179,12 @@ class Trainer(OnlyOne):
         if self.run is None and self.team.first:
             self._unrecorded()
         dealt: Examples | None = None
-        previous = -2
+        previous = _NO_STEP
         while (step := self.team.decide(self._next)) is not None:
             if dealt is None:  # where everybody is in every batch, one order serves all of them
                 dealt = examples.shuffled(source) if self.plan.rate == 1.0 else examples
+                if step and not self.taken and self.team.first:
+                    warnings.warn(GOES_ON.format(step), stacklevel=2)
             if step != previous + 1 and isinstance(self.noise, CorrelatedNoise):
                 self.noise.past.clear()  # steps that do not follow each other share no noise
             previous, taken = step, self.taken
@@ -183,6 +192,8 @@ class Trainer(OnlyOne):
             yield self._last
             if self.taken == taken:
                 raise Refused("every batch must be stepped: leaving one out would tell what was in it")
+        if previous == _NO_STEP:
+            raise RunEnded(f"{self._ended}; nothing was trained. Works: a new Trainer, with another key if it has one")
 
     def _next(self) -> int | None:
         """The number of the next step, paid for; None when there is none."""
@@ -191,7 +202,8 @@ class Trainer(OnlyOne):
             return self.taken if self.taken < self.plan.steps else None
         try:
             return self.run.start().step()
-        except RunEnded:
+        except RunEnded as ended:
+            self._ended = str(ended)
             return None
 
     def step(self, batch: Batch) -> None:
@@ -213,7 +225,7 @@ class Trainer(OnlyOne):
         self.taken += 1
 
     def fit(self, tensors: Any, *, units: Sequence[Any] | None = None, ids: Any = None, progress: bool = False) -> Self:
-        """Take all steps that are left; ``progress`` shows how many and what was paid."""
+        """Take all steps that are left; ``progress`` shows how many and what was paid. Raises where none is left."""
         batches = self.batches(tensors, units=units, ids=ids)
         if progress:
             from tallystick.learn.torch.progress import shown

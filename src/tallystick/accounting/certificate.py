@@ -109,7 +109,7 @@ class Certificate:
     def verify(self) -> str:
         """What the checker proves of it, in words. It reads the text alone.
 
-        InvalidInput if the text is no certificate, Refused if it does not prove its claim.
+        InvalidInput if the text is not a certificate, Refused if it does not prove its claim.
         """
         try:
             return checker.check(self.text)
@@ -171,7 +171,7 @@ def _refined(sides: list[Side], goal: Goal) -> tuple[float, float, dict[str, Rou
         if worst.value <= goal.near * (1.0 + CLOSE):
             break
         if goal.for_epsilon and 0.0 < 1e3 * goal.near < worst.value:
-            raise NotComputable("so many releases that the chords of a lattice say nothing about their sum")
+            raise NotComputable("too many releases: the chords of a lattice say nothing about their sum")
         spent = worst.refine(left if len(sides) == 1 else 0.75 * left)
         if spent is None:
             break
@@ -272,7 +272,7 @@ class Side:
         return found
 
     def _next_size(self) -> int:
-        """What chords add falls with the square of the step: so many points as bring it close, or as many as may be."""
+        """What chords add falls with the square of the step: as many points as bring it close, or may be."""
         if self.size == 0:
             return FIRST_SIZE
         far = (self.value - self.goal.near) / max(CLOSE * self.goal.near, 1e-300)

@@ -20,7 +20,7 @@ import numpy as np
 from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.accounting.generalization import curve_deviation, laplace_mean_tail, loss_deviation
-from tallystick.adaptive.certificate import LATTICE, ROUNDING, STEPS, AnswerNoise
+from tallystick.adaptive.answer_noise import LATTICE, ROUNDING, STEPS, AnswerNoise
 from tallystick.adaptive.interaction import Interaction
 from tallystick.adaptive.values import total
 from tallystick.errors import InvalidInput, Refused
@@ -232,7 +232,7 @@ class ReusableHoldout(Interaction):
         """The mean loss of ``model`` (it, or its ``predict``, maps rows to predictions), whose training loss is known.
 
         ``train`` must not have been computed with the holdout's records. A model predicts each row by itself; a record
-        for which it fails, or whose loss is no number, counts as 0.
+        for which it fails, or whose loss is not a number, counts as 0.
         """
         predict = getattr(model, "predict", model)
         if not callable(predict):

@@ -23,7 +23,7 @@ from scipy.special import ndtri
 from tallystick import drawing
 from tallystick.accounting import check
 from tallystick.accounting.generalization import curve_deviation, normal_mean_tail
-from tallystick.adaptive.certificate import LATTICE, ROUNDING, AnswerNoise
+from tallystick.adaptive.answer_noise import LATTICE, ROUNDING, AnswerNoise
 from tallystick.errors import InvalidInput
 from tallystick.printing import percent
 from tallystick.rounding import up
@@ -78,7 +78,7 @@ class Plan:
 
 
 def plan(*, queries: int, tau: float, beta: float, adaptive: bool = True) -> Plan:
-    """The fewest records we can certify for so many questions, and with which noise.
+    """The fewest records we can certify for this many questions, and with which noise.
 
     ``samples`` records and Gaussian answers of deviation ``noise`` (0 for splitting and non-adaptive) keep every answer
     within ``tau`` of the population, all of them at once except with probability ``beta``. ``bounds`` has
@@ -175,7 +175,7 @@ def _best_share(records: Callable[[float], tuple[float, float]]) -> tuple[float,
 
 
 def best_noise(samples: int, queries: int, beta: float) -> float:
-    """The deviation of Gaussian answers with the least certified error on so many records.
+    """The deviation of Gaussian answers with the least certified error on this many records.
 
     >>> round(best_noise(20_000, 202, 0.05), 4)
     0.0107

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tallystick.accounting import check
-from tallystick.adaptive.certificate import STEPS, AnswerNoise, failure_of
+from tallystick.adaptive.answer_noise import STEPS, AnswerNoise, failure_of
 from tallystick.adaptive.interaction import Interaction
 from tallystick.adaptive.planning import best_noise
 from tallystick.adaptive.values import total

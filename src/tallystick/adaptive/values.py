@@ -1,7 +1,7 @@
 """One number in [0, 1] per record, each by itself: what one record is cannot change what another one counts.
 
-NaN, what is no number, and a record for which the function fails count as 0; numbers beyond [0, 1] as its nearer end.
-Nothing that the records are makes this fail.
+NaN, anything that is not a number, and a record for which the function fails count as 0; numbers beyond [0, 1] as its
+nearer end. Nothing that the records are makes this fail.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tallystick.adaptive.certificate import STEPS
+from tallystick.adaptive.answer_noise import STEPS
 from tallystick.mechanisms.inputs import double, number
 
 

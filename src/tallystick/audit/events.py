@@ -55,7 +55,7 @@ class Candidate:
 
 
 def numbers_of(output: Any) -> list[float]:
-    """The numbers in an output, in order; what is no number is left out.
+    """The numbers in an output, in order; anything that is not a number is left out.
 
     >>> numbers_of({"count": 3, "mean": None, "spread": [1.5, float("nan")]})
     [3.0, 1.5, nan]
@@ -114,10 +114,10 @@ def column_names(width: int) -> list[str]:
     """What the columns are.
 
     >>> column_names(1)
-    ['value 1', 'binary digits of value 1', 'how many are no numbers', 'how many']
+    ['value 1', 'binary digits of value 1', 'how many are not numbers', 'how many']
     """
     names = [f"{what}value {i + 1}" for what in ("", "binary digits of ") for i in range(width)]
-    names += ["how many are no numbers", "how many"]
+    names += ["how many are not numbers", "how many"]
     if width > 1:
         names += ["the sum", "the largest", "the smallest"]
     if 1 < width <= MOST_COMPARED:

@@ -127,7 +127,7 @@ def coins_of(value: Any, canaries: int) -> tuple[NDArray[np.bool_], tuple[str, .
     array = np.asarray(value)
     if array.dtype != np.bool_ or array.shape != (canaries,):
         raise InvalidInput(
-            "coins", f"{array.dtype} of shape {array.shape}", f"ts.audit.coins({canaries}) or so many bools"
+            "coins", f"{array.dtype} of shape {array.shape}", f"ts.audit.coins({canaries}) or this many bools"
         )
     assumed = "that every canary was put in or left out by its own fair coin, before the training"
     if canaries >= 20 and 2 * int(array.sum()) == canaries:

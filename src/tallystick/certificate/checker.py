@@ -265,7 +265,7 @@ def sampled(base: Mechanism, rate: Ball) -> Mechanism:
 
 
 def truncated(base: Mechanism, rate: Ball, largest: int, population: int) -> Mechanism:
-    """Poisson sampling, and all is given away where the unit is drawn and so many others that the batch is cut."""
+    """Poisson sampling; where the unit is drawn and the batch is too large and cut, all is given away."""
     _only(largest < population, "a batch smaller than the population")
     cut = rate * rate.beta_lower(arb(largest), arb(population - largest), regularized=True)
     plain = sampled(base, rate)

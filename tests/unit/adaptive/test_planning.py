@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tallystick as ts
-from tallystick.adaptive.certificate import AnswerNoise
+from tallystick.adaptive.answer_noise import AnswerNoise
 from tallystick.adaptive.planning import best_noise, hoeffding_samples
 from tallystick.errors import InvalidInput
 from unit.theorems.truths import density, gaussian_transfer, tail, tail_quantile_of

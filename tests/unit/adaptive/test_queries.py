@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tallystick as ts
-from tallystick.adaptive.certificate import STEPS, AnswerNoise, failure_of
+from tallystick.adaptive.answer_noise import STEPS, AnswerNoise, failure_of
 from tallystick.adaptive.values import total
 from tallystick.errors import BudgetExceeded, InvalidInput, NotCertified, Refused
 

@@ -39,6 +39,8 @@ LOSSES = {
     "a cut batch": (2 * ts.gaussian(sigma=2).sampled(rate=0.01, largest=40, population=1000), 1e-5),
     "integers": (4 * ts.discrete_gaussian(sigma=3, sensitivity=2), 1e-6),
     "two-sided geometric": (3 * ts.discrete_laplace(scale=4, sensitivity=3), 1e-4),
+    "a loss of a third": (5 * ts.discrete_laplace(scale=3), 1e-5),
+    "an odd sensitivity": (5 * ts.discrete_laplace(scale=5, sensitivity=3), 1e-5),
     "a finite pair": (2 * ts.discrete_pair([0.7, 0.2, 0.1], [0.2, 0.5, 0.3]), 1e-2),
     "a group": (ts.gdp(mu=0.5).for_groups(3), 1e-5),
     "the worst of two": (ts.worst(ts.laplace(scale=1), ts.gaussian(sigma=1)), 1e-4),

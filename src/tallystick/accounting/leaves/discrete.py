@@ -143,7 +143,8 @@ class DiscreteLaplace(Leaf):
         return DiscreteLaplace(self.scale, most) if most <= LARGEST_SENSITIVITY else None
 
     def loss_lattice(self, direction: Direction) -> LossLattice | None:
-        return -self.sensitivity / self.scale, 2.0 / self.scale, True
+        step = (1.0 + 2.0**-50) / self.scale  # a loss that rounding puts behind its knot would count as the next one
+        return -self.sensitivity * step, 2.0 * step, True
 
     def ball_law(self, ask: Ask) -> BallLaw:
         from tallystick.numerics.rigorous.laws import discrete_laplace_base

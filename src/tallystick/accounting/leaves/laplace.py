@@ -53,7 +53,8 @@ class Laplace(Leaf):
         return DominatingPair.exact(law)
 
     def loss_lattice(self, direction: Direction) -> LossLattice | None:
-        return -1.0 / self.scale, 2.0 / self.scale, False
+        largest = (1.0 + 2.0**-50) / self.scale
+        return -largest, 2.0 * largest, False
 
     def ball_law(self, ask: Ask) -> BallLaw:
         from tallystick.numerics.rigorous.continuous import laplace_law

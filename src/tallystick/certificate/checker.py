@@ -347,6 +347,7 @@ def _mechanism(record: Any, relation: str, depth: int) -> Mechanism:
         return _alone(given["terms"], relation, depth)
     _only(kind in LEAVES and RELATIONS.get(kind, relation) == relation, f"{kind} is not covered for {relation}")
     _only(set(given) == set(inspect.signature(LEAVES[kind]).parameters), f"{kind} with other fields")
+    _only(len({len(value) for value in given.values() if isinstance(value, list)}) <= 1, "lists of unequal length")
     return LEAVES[kind](**{name: _value(name, value, relation, depth) for name, value in given.items()})
 
 
@@ -532,5 +533,5 @@ if __name__ == "__main__":
     try:
         with open(sys.argv[1], encoding="utf-8") as file:
             print("proved:", check(file.read(LONGEST + 1)))
-    except (Malformed, Unproved) as problem:
+    except (Malformed, Unproved, OSError, UnicodeError) as problem:
         sys.exit(f"{type(problem).__name__}: {problem}")

@@ -162,6 +162,22 @@ def test_what_is_not_meant_or_not_affordable_is_refused_at_once(
     assert time.process_time() - started < 1.0
 
 
+@pytest.mark.parametrize(
+    "leaf",
+    [
+        {"kind": "renyi_dp", "orders": [2.0, 4.0], "epsilons": [0.5]},
+        {"kind": "from_tradeoff", "alpha": [0.0, 0.5, 1.0], "beta": [1.0, 0.0]},
+        {"kind": "from_profile", "epsilon": [0.5], "delta": [0.1, 0.01]},
+        {"kind": "discrete_pair", "p": [0.5, 0.5], "q": [1.0], "both": False},
+    ],
+)
+def test_lists_of_unequal_length_are_refused(leaf: dict[str, Any]) -> None:
+    body = json.loads(ts.laplace(scale=1).certificate(delta=1e-5).text)
+    body["loss"]["terms"] = [[leaf, 1]]
+    with pytest.raises(ts.errors.InvalidInput, match="unequal length"):
+        Certificate(json.dumps(body)).verify()
+
+
 def test_a_direction_cannot_be_left_out(proofs: dict[str, Certificate]) -> None:
     body = json.loads(proofs["two sampled Gaussians"].text)
     del body["route"]["add"]
@@ -251,6 +267,14 @@ def test_the_one_file_can_be_copied_and_run_alone(tmp_path: Path, proofs: dict[s
     said = subprocess.run([sys.executable, "-I", alone, bad], capture_output=True, text=True)
     assert said.returncode == 1
     assert said.stderr.startswith("Unproved: remove: delta is only shown to be at most 1.0000017")
+
+
+def test_a_file_that_is_missing_or_no_text_is_told_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "noise.json").write_bytes(b"\xff\xfe\x80")
+    for name in ("noise.json", "missing.json"):
+        said = subprocess.run([sys.executable, "-I", FILE, tmp_path / name], capture_output=True, text=True)
+        assert (said.returncode, said.stderr.count("\n")) == (1, 1)
+        assert "Error: " in said.stderr
 
 
 @pytest.mark.parametrize(

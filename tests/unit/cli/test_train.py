@@ -55,7 +55,7 @@ def test_the_learning_demo_trains_to_a_card_in_seconds(run, tmp_path: Path, monk
     card = json.loads((tmp_path / "tallystick-demo" / "training-card.json").read_text())
     assert 0.999 < card["promise"]["epsilon"] <= 1
     rows = dict(card["rows"])
-    assert rows["steps"] == "100 of 100 taken"
+    assert rows["steps"] == "100 of 100 taken here"
     assert "cryptographic bits" in rows["noise"]
     assert rows["paid by"].startswith("museum, per digit, before the first step")
     assert card["receipts"]

@@ -116,8 +116,13 @@ def uncertified(certificate: Certificate, loss: PrivacyLoss) -> str:
 def fit_card(model: Any, account: Account, *, dataset: str, about: Mapping[str, str] | None = None) -> Card:
     """The card of an estimator of ``ts.learn`` that ``account`` paid for; ``dataset`` is what its rows are called."""
     receipt = getattr(model, "receipt_", None)
+    if hasattr(model, "best_estimator_"):
+        raise Refused("a tuned model has no card: one charge paid for all runs. Works: its receipt_, ledger verify")
     if receipt is None:
-        raise Refused("this fit was not paid by an account, so there is nothing that a card could promise")
+        raise Refused(
+            "this fit itself was not paid by an account (a best_estimator_ is paid by its search), so there is nothing "
+            "that a card could promise"
+        )
     return paid_fit_card(FitPlan.of(model), receipt, account, dataset=dataset, about=about)
 
 

@@ -71,6 +71,8 @@ def from_error(error: TallystickError) -> Failure:
 def from_usage(error: Exception, arguments: Sequence[str]) -> Failure:
     """A command line that could not be read: the parser's own words, and where to look."""
     message = str(getattr(error, "format_message", lambda: error)())
+    if "\n" in message:  # a command without its subcommand: the parser shows all its help
+        return Failure("UsageError", USAGE, tuple(message.splitlines()), {"found": message})
     context = getattr(error, "ctx", None)
     command = getattr(context, "command_path", None) or "tallystick"
     lines = (

@@ -118,6 +118,8 @@ def _projected(point: Array, bound: float) -> Array:
 class ModelSelection(ExponentialERM):
     """A choice among sets of columns, priced before data is seen: ``.privacy``, then ``.fit(X, y, account=...)``.
 
+    Bounds as for ``ExponentialERM``: 1 unless you declare them.
+
     ``penalty`` is added per column and is public (2 is AIC and log n BIC for residuals of variance one; n must then be
     public). ``how`` is "permute_and_flip", "laplace" (report noisy max, Example 5.4) or "gumbel".
 

@@ -189,8 +189,8 @@ class ExponentialERM(PaidGoodness, Estimator):
     """Linear regression without intercept by the exponential mechanism (Example 7.6): exact, but with slow noise.
 
     ``epsilon`` is pure. Entries of X are clamped to ``feature_bound``, targets to ``target_bound``, and the released
-    coefficients have an absolute sum of at most ``coefficient_bound``. A column of ones is an intercept. One to three
-    columns.
+    coefficients have an absolute sum of at most ``coefficient_bound``: all are 1 unless you declare them, so data on
+    another scale are cut to [-1, 1] without a word. A column of ones is an intercept. One to three columns.
 
     >>> import numpy as np, warnings
     >>> model = ExponentialERM(epsilon=1.0)

@@ -71,7 +71,7 @@ class GradientRecipe(SquaredLossRecipe):
 class KNormGradient(ExponentialERM):
     """Linear regression without intercept by the K-norm gradient mechanism (Example 7.7), largest entry as norm.
 
-    Arguments as for ``ExponentialERM``.
+    Arguments as for ``ExponentialERM``; the three bounds are 1 unless you declare them.
 
     >>> import numpy as np
     >>> model = KNormGradient(epsilon=1.0).fit(np.ones((10_000, 1)), np.full(10_000, 0.5))

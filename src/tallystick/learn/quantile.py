@@ -210,9 +210,9 @@ class QuantileRecipe:
 class QuantileRegression(PaidGoodness, Estimator):
     """The ``quantile`` of y given a row, linear in the row, (epsilon, delta)-private.
 
-    Rows are scaled down to ``row_norm`` and targets clamped to ``target_bound``; neither is learned. ``smoothing`` is
-    the half-width over which the pinball loss is rounded, a tenth of the target bound if not given. For one number
-    without features use ``ts.select.quantile``, which is exact and pure.
+    Rows are scaled down to ``row_norm`` and targets clamped to ``target_bound``; neither is learned, and both are 1
+    unless you declare them. ``smoothing`` is the half-width over which the pinball loss is rounded, a tenth of the
+    target bound if not given. For one number without features use ``ts.select.quantile``, which is exact and pure.
 
     >>> model = QuantileRegression(quantile=0.9, epsilon=1.0, delta=1e-6)
     >>> 0.9 < model.privacy.epsilon(delta=1e-6) <= 1.0

@@ -121,7 +121,8 @@ def linear_regression(
 ) -> Regression:
     """Least squares of a column on others of a private table, priced before anything is opened.
 
-    ``bounds`` adds to those the table declares: every column needs a public range to which its values are clamped.
+    ``bounds`` adds to those the table declares, which always apply: every column needs a public range to which its
+    values are clamped.
 
     >>> import pyarrow, tallystick as ts
     >>> visits = ts.Private(pyarrow.table({"who": [1], "age": [40.0], "cost": [90.0]})).table(unit="who")
@@ -145,11 +146,16 @@ def bounded(
         raise InvalidInput("features", columns, allowed)
     if not 1 <= len(set(columns)) == len(columns) <= MOST_FEATURES:
         raise InvalidInput("features", list(columns), allowed)
-    known = {name: (low, high) for name, low, high in table.declared} | dict(bounds or {})
+    declared = {name: (low, high) for name, low, high in table.declared}
+    known = dict(bounds or {}) | declared
     for name in (*columns, *(bounds or ())):
         kind = table.schema.type_of(name)
         if kind not in ("integer", "number"):
-            raise InvalidInput("column", name, f"a numeric column ({name} is {kind}; bounds or types declare a CSV's)")
+            csv = f"a CSV's needs types={{{name!r}: 'number'}} of .table(...), or dataset add --type {name}=number"
+            raise InvalidInput("column", name, f"a numeric column ({name} is {kind}; {csv})")
+        if name in declared and bounds is not None and name in bounds and _bounds(name, bounds[name]) != declared[name]:
+            low, high = declared[name]
+            raise InvalidInput("bounds", name, f"none: {name} is declared within [{low:g}, {high:g}], and that applies")
         if name not in known:
             raise InvalidInput("bounds", name, f"public bounds of {name!r}: bounds={{{name!r}: (low, high)}}")
     return tuple(_bounds(name, known[name]) for name in columns)

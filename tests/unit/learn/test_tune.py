@@ -209,3 +209,21 @@ def test_no_public_name_is_that_of_a_file() -> None:
     import pkgutil
 
     assert not {module.name for module in pkgutil.iter_modules(ts.learn.__path__)} & set(ts.learn._HOMES)
+
+
+def test_mistakes_are_named_and_a_tuned_model_says_why_it_has_no_card(tmp_path) -> None:
+    from tallystick.cards import fit_card
+
+    common = {"runs": geometric(mean=2), "candidates": [{}]}
+    with pytest.raises(InvalidInput, match=r"^score_epsilon = 0"):
+        _ = tune(KNormGradient(epsilon=1.0), **common, score_epsilon=0).privacy
+    with pytest.raises(InvalidInput, match="parameters that the estimator has"):
+        _ = tune(KNormGradient(epsilon=1.0), **(common | {"candidates": [{"C": 1}]}), score_epsilon=1).privacy
+    with ts.Ledger(tmp_path / "budget.db") as ledger:
+        account = ledger.open("clinic", budget=ts.pure_dp(epsilon=9), unit="patient")
+        plan = tune(KNormGradient(epsilon=1.0, unit="patient"), **common, score_epsilon=1.0)
+        plan.fit(np.linspace(-1, 1, 50)[:, None], np.linspace(0, 1, 50), account=account, why="tuned")
+        with pytest.raises(Refused, match="tuned model has no card"):
+            fit_card(plan, account, dataset="visits")
+        with pytest.raises(Refused, match="paid by its search"):
+            fit_card(plan.best_estimator_, account, dataset="visits")

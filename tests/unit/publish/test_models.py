@@ -180,6 +180,28 @@ def test_what_is_wrong_is_found_before_the_charge(run, here, words, code):
     assert run("charge", "list", "--json").document["found"]["charges"] == []
 
 
+def test_registered_bounds_apply_and_a_column_without_a_type_says_where_to_declare_it(run, here):
+    assert run(*[word.replace("age=0:110,", "") for word in ADD]).code == 0
+    untyped = run(*FIT, "--bounds", "age=18:90")
+    assert untyped.code == 2
+    assert "dataset add --type age=number" in untyped.errors
+    refused = run(*FIT, "--features", "days", "--bounds", "days=0:90")
+    assert refused.code == 2
+    assert "declared within [0, 60]" in refused.errors
+    assert run(*FIT, "--features", "days", "--bounds", "days=0:60", "--dry-run").code == 0
+
+
+def test_a_fit_without_a_price_names_the_options_of_the_shell(run, here):
+    assert run(*ADD).code == 0
+    priceless = run(*FIT[:-4], "--why", "forecast")
+    assert priceless.code == 2
+    assert "--epsilon" in priceless.errors
+    helped = run("fit")
+    assert helped.code == 2
+    assert "\\n" not in helped.out + helped.errors
+    assert "logistic" in helped.out + helped.errors
+
+
 def test_a_denied_line_is_told_no_names_of_its_sums(run, here):
     assert run(*ADD).code == 0
     for words in (["--dry-run"], []):
@@ -243,6 +265,7 @@ def test_fit_logistic_is_charged_once_and_finds_the_slope(run, ill):
         assert run("card", "show", "card.html").code == 0
         model = json.loads((ill / "model.json").read_text())
         assert model["coefficients"][0][0] > 0.02
+        assert "this is noise alone" in first.out
         assert 30 < -model["intercepts"][0] / model["coefficients"][0][0] < 80  # the age at which it is even
         again = run(*LOGISTIC, *words, "--json").document["found"]
         assert again["again"] is True

@@ -25,8 +25,15 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Fit a model of a data set.", no_args_is_help=True, rich_markup_mode=None)
 
+NOISY = (
+    "every digit is noisy, by how much depends on the rows, which are private: with labels or conditions that few rows "
+    "have, this is noise alone"
+)
+
 Target = Annotated[str, typer.Option("--target", help="The column that is predicted.")]
-Features = Annotated[str, typer.Option("--features", help="The columns it is predicted from, with commas.")]
+Features = Annotated[
+    str, typer.Option("--features", help="The columns it is predicted from, with commas; their order is in the key.")
+]
 Bounds = Annotated[
     list[str] | None,
     typer.Option("--bounds", metavar="COLUMN=LOW:HIGH", help="Public bounds that the registration lacks; repeatable."),
@@ -58,6 +65,8 @@ def linear(
     _check(out, card)
     prices = {"rho": rho, "epsilon": epsilon, "delta": delta}
     budget = {name: value for name, value in prices.items() if value is not None}
+    if rho is None and epsilon is None:
+        raise InvalidInput("--rho", None, "a price: --rho, or --epsilon (with --delta, or pure)")
     names = _listed(features)
     with opened(ledger) as book, working("fitting") as tell:
         registered, account, table = _table(dataset, book, where)
@@ -78,7 +87,9 @@ def logistic(
     why: Why,
     epsilon: Annotated[float, typer.Option("--epsilon", help="The price, as epsilon (with --delta, or pure).")],
     delta: ask.Delta = None,
-    solver: Annotated[str | None, typer.Option("--solver", help="objective, knorm or noisy_gd.")] = None,
+    solver: Annotated[
+        str | None, typer.Option("--solver", help="With --delta objective or noisy_gd (the default), else knorm.")
+    ] = None,
     bounds: Bounds = None,
     where: ask.Where = None,
     key: ask.Key = None,
@@ -156,4 +167,4 @@ def _scores(model: dict[str, Any]) -> list[str]:
         lines.append(f"score of {visible(str(label))}")
         lines += [f"  {visible(n)}  {nearest(v, 5)}" for n, v in zip(model["features"], slopes, strict=True)]
         lines.append(f"  intercept  {nearest(intercept, 5)}")
-    return lines
+    return [*lines, NOISY]

@@ -236,6 +236,15 @@ FIELDS: Final = {
 }
 NOT_STATED: Final = "not stated"
 
+GROUPS: Final = (
+    "Groups of people who share something. For k of them together the odds grow with the k-th power of those for one, "
+    "or faster."
+)
+TIMING: Final = (
+    "Timing. When the work was done, how long it took and what the machine did meanwhile is not hidden from those who "
+    "can watch the machine."
+)
+
 
 def not_protected(facts: Mapping[str, Any], *, population: str, unit: str) -> tuple[str, ...]:
     """What the promise leaves open, in sentences; there is always something.
@@ -264,14 +273,8 @@ def not_protected(facts: Mapping[str, Any], *, population: str, unit: str) -> tu
             "What is public by decision: that the table exists, its columns and types, caps, bounds and filters, the "
             "purpose, the price."
         ),
-        (
-            "Groups of people who share something. For k of them together the odds grow with the k-th power of those "
-            "for one, or faster."
-        ),
-        (
-            "Timing. When the work was done, how long it took and what the machine did meanwhile is not hidden from "
-            "those who can watch the machine."
-        ),
+        GROUPS,
+        TIMING,
     ]
     if facts["adjacency"] == "replace":
         sentences.append(

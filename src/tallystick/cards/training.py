@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tallystick.cards.card import Card, template, tradeoff_svg
+from tallystick.cards.contents import GROUPS, TIMING
 from tallystick.cards.meaning import meaning
 from tallystick.drawing import css_variables
 from tallystick.errors import InvalidInput
@@ -24,12 +25,12 @@ SCHEMA, VERSION = "tallystick/training-card", 1
 ALPHAS = tuple(np.linspace(0.0, 1.0, 41).tolist())
 
 NOT_PROTECTED = (
-    "What is true of many: what goes together in the data holds for you too, whether or not you took part.",
-    "What was chosen by looking at the data outside this run: architecture, clip, steps, runs that nobody paid for.",
-    "Scores of this model on private data: each one is a release of its own.",
-    "Anything told elsewhere: the promise counts what the account paid for.",
-    "Groups of people who share something: for k of them together the odds grow with the k-th power, or faster.",
-    "Timing: how long a step took is not hidden from those who can watch the machine.",
+    "What is true of many. What goes together in the data holds for you too, whether or not you took part.",
+    "What was chosen by looking at the data outside this run. Architecture, clip, steps, runs that nobody paid for.",
+    "Scores of this model on private data. Each one is a release of its own.",
+    "Whatever was or will be told elsewhere. The promise counts what the account paid for.",
+    GROUPS,
+    TIMING,
 )
 
 

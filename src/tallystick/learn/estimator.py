@@ -239,6 +239,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             raise InvalidInput("X", f"shape {rows.shape}", f"as many columns as the fit had: {told} as input")
         return rows
 
+    def __dir__(self) -> list[str]:
+        return list(object.__dir__(self))  # scikit-learn reads every attribute, and `privacy` may be refused or slow
+
     def __sklearn_clone__(self) -> Self:
         self._refuse_search()  # here, too: an error of a fit is caught there, and buried
         return super().__sklearn_clone__()  # type: ignore[no-any-return]
@@ -254,7 +257,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     @property
     def covariance_(self) -> Any:
         """Covariance of the coefficients, where what was released tells it; elsewhere refused with the way out."""
-        raise Refused(
+        raise NoCovariance(
             "no covariance: it needs the curvature of the loss at these coefficients, a function of the rows that was "
             "not released. Works: LinearRegression(method='gram'), which buys it; LogisticRegression's "
             "noise_covariance(curvature) with a public one; erm_covariance and kng_covariance for planning"
@@ -263,6 +266,10 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     def score(self, X: Any, y: Any, **options: Any) -> Any:
         """Refused: a score of private data is a release, and this estimator has none."""
         raise Refused(SEARCH)
+
+
+class NoCovariance(Refused, AttributeError):
+    """An attribute that is missing, so that ``dir``, ``hasattr`` and ``inspect`` go on."""
 
 
 def _same_columns(given: tuple[str, ...], fitted: tuple[str, ...]) -> None:

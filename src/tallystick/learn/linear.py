@@ -34,9 +34,9 @@ from sklearn.utils.validation import check_is_fitted
 from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.accounting.calibrate import calibrate
-from tallystick.errors import InvalidInput
+from tallystick.errors import InvalidInput, Refused
 from tallystick.inference.regression import Statistics, said_of_intervals, symmetric
-from tallystick.learn.estimator import Answer, Estimator, NoisePart
+from tallystick.learn.estimator import Answer, Estimator, NoCovariance, NoisePart
 from tallystick.learn.records import WITHIN, Array, Given, along, numbers
 from tallystick.learn.scoring import PaidGoodness
 from tallystick.mechanisms.exact.lattice import lower_and_upper
@@ -316,7 +316,10 @@ class LinearRegression(PaidGoodness, RegressorMixin, Estimator):  # type: ignore
     def covariance_(self) -> Array:
         """Covariance of coefficients and intercept (last) over sampling and noise; see ``intervals``."""
         check_is_fitted(self, "statistics_")
-        found = self.statistics_.covariance(self._theta, self._used, rows_per_unit=self.rows_per_unit)
+        try:
+            found = self.statistics_.covariance(self._theta, self._used, rows_per_unit=self.rows_per_unit)
+        except Refused as problem:
+            raise NoCovariance(str(problem)) from None
         return found * np.outer(self._units, self._units)
 
     @property

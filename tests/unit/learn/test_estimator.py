@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 from dataclasses import dataclass
 from typing import Any
@@ -52,6 +53,16 @@ X, y = np.zeros((5, 2)), [0, 1, 0, 1, 0]
 def account(tmp_path):
     with ts.Ledger(tmp_path / "budget.db") as ledger:
         yield ledger.open("clinic", budget=ts.pure_dp(epsilon=3), unit="patient")
+
+
+def test_introspection_goes_on_where_an_attribute_is_refused():
+    model, wrong = Counter(), Counter(rows_per_unit=0)
+    assert "covariance_" in dir(model)
+    assert "privacy" in dir(wrong)  # though asking for it is an error
+    assert not hasattr(model, "covariance_")
+    assert "fit" in dict(inspect.getmembers(model))
+    with pytest.raises(Refused, match="no covariance"):
+        _ = model.covariance_
 
 
 def test_the_price_is_known_before_data_and_counts_every_row_of_a_unit():

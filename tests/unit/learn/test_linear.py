@@ -250,6 +250,7 @@ def test_no_rows_at_all_give_a_model():
     model = LinearRegression(1.0, delta=1e-6, row_norm=1, target_bound=1, method="gram").fit(np.zeros((0, 2)), [])
     assert np.isfinite(model.coef_).all()
     assert np.isfinite(model.predict([[1.0, 1.0]])).all()
+    assert not hasattr(model, "covariance_")
     with pytest.raises(Refused, match="no interval"):
         model.intervals()
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -119,6 +119,11 @@ class Leaf(ABC):
         return False
 
     @property
+    def attained(self) -> bool:
+        """False if the pair is only proved to be enough: then no read-out from below is about the mechanism itself."""
+        return True
+
+    @property
     def known_orders(self) -> tuple[float, ...]:
         """Orders at which a Renyi curve is given, and between which it is not."""
         return ()
@@ -193,6 +198,10 @@ class Leaf(ABC):
         """mu squared of a Gaussian pair, from the parameters as they were written, or as ``read`` takes them."""
         return None
 
+    def concentrated_goal(self) -> tuple[Fraction, Fraction] | None:
+        """(rho, delta) of a zCDP claim that is enough for this one, where it is a goal: from below, not from above."""
+        return self.concentrated()
+
     def concentrated(self) -> tuple[Fraction, Fraction] | None:
         """(rho, delta) for which a theorem gives delta-approximate rho-zCDP in closed form, or None."""
         squared = self.squared_mu()
@@ -256,6 +265,17 @@ class Wrapper(Leaf):
 
 
 Terms = tuple[tuple[Leaf, int], ...]
+
+
+def all_inside(value: Any) -> Iterator[Leaf]:
+    """Every leaf of a sum, and every leaf inside another one."""
+    if isinstance(value, tuple):
+        for part in value:
+            yield from all_inside(part)
+    elif isinstance(value, Leaf):
+        yield value
+        for field in fields(value):  # type: ignore[arg-type]
+            yield from all_inside(getattr(value, field.name))
 
 
 def ends_of(terms: Terms, direction: Direction) -> tuple[tuple[End, int], ...]:

@@ -164,7 +164,7 @@ def _knots(side: OneDirection, group: int) -> list[float] | None:
 def _under_curve(left: PrivacyLoss, goal: Terms) -> bool:
     """Renyi-only goals: every order of a concentrated one, the named orders of a Renyi one."""
     named = sorted({order for leaf, _ in goal for order in getattr(leaf, "orders", ())})
-    closed = [(leaf.concentrated(), count) for leaf, count in goal]
+    closed = [(leaf.concentrated_goal(), count) for leaf, count in goal]
     if named and len(goal) == 1:
         leaf, count = goal[0]
         claims = zip(getattr(leaf, "orders"), getattr(leaf, "epsilons"), strict=True)  # noqa: B009

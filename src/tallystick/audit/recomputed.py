@@ -7,6 +7,7 @@ from typing import Any
 
 from tallystick.accounting import check
 from tallystick.accounting.bounds import Bounds
+from tallystick.accounting.leaf import all_inside
 from tallystick.accounting.loss import PrivacyLoss
 from tallystick.audit.evidence import APPROXIMATE, Evidence
 from tallystick.printing import down, given, up
@@ -26,7 +27,8 @@ class Recomputed(Evidence):
         return APPROXIMATE if self.falsified else None
 
     def epsilon_at_least(self, *, delta: float) -> float:
-        return self.loss.epsilon_bounds(delta=check.probability("delta", delta)).lower
+        known = all(leaf.attained for leaf in all_inside(self.loss.terms))
+        return self.loss.epsilon_bounds(delta=check.probability("delta", delta)).lower if known else 0.0
 
     def to_dict(self) -> dict[str, Any]:
         own = {"loss": str(self.loss), "epsilon": self.epsilon, "delta": self.delta}
@@ -43,6 +45,8 @@ def claimed_epsilon(loss: PrivacyLoss, *, epsilon: float, delta: float) -> Recom
     """
     promise, level = check.nonnegative("epsilon", epsilon), check.probability("delta", delta)
     truth = loss.epsilon_bounds(delta=level)
+    if not all(leaf.attained for leaf in all_inside(loss.terms)):
+        truth = Bounds(0.0, truth.upper)  # what is proved to be enough says nothing from below
     shown = f"the truth is between {down(truth.lower)} and {up(truth.upper)}"
     return Recomputed(
         attack=f"recomputed: {shown}",

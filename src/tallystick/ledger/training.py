@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from tallystick.accounting import check
+from tallystick.accounting.leaf import all_inside
 from tallystick.accounting.losses import no_loss
 from tallystick.errors import BudgetExceeded, IdempotencyConflict, InvalidInput, Refused
 from tallystick.ledger.chain import NAME_LENGTH, WHY_LENGTH, checked
@@ -63,7 +64,7 @@ class Run:
         turn: int = 1,
     ) -> None:
         self.account, self.loss, self.whole, self.delta, self.request = account, loss, whole, delta, request
-        if any(leaf.only_the_last for leaf, _ in loss.terms):
+        if any(leaf.only_the_last for leaf in all_inside(loss.terms)):
             allowed = "the loss of a step whose iterate is seen; a run of which only the end is seen is one charge"
             raise InvalidInput("loss", str(loss), f"{allowed}: account.charge(loss, why=...)")
         self.steps = check.count("steps", steps, least=1)

@@ -117,13 +117,23 @@ def noise_resistance(*, noise: str, order: float, scale: float, shift: float) ->
     if noise == "gaussian":
         return gaussian_renyi(order=a, sigma=size, sensitivity=moved)
     s = double_above(Fraction(moved) / Fraction(size))
+    gap = a - 1.0  # exact: both are within a factor of two, or 1 is lost in neither
     # ln(w e^x + (1 - w) e^{-y}) with w = a/(2a - 1): x plus a logarithm that is near 0 for small s
-    w, x, y = a / (2.0 * a - 1.0), (a - 1.0) * s, a * s
+    w, x, y = a / (a + gap), gap * s, a * s
+    if gap * (1.0 + s) < 1e-3:
+        # Near order 1 the logarithm cancels. The loss has mean s + e^-s - 1 and is in [-s, s], and Hoeffding's lemma
+        # adds gap s^2/2 to the mean.
+        return up(_beyond_linear_any(-s) + 0.5 * gap * s * s, slack=1e-12, positive=True)
     if x + y > 1.0:
-        return up((x + math.log(w + (1.0 - w) * math.exp(-x - y))) / (a - 1.0), slack=1e-13, positive=True)
+        return up((x + math.log(w + (1.0 - w) * math.exp(-x - y))) / gap, slack=1e-12 / min(1.0, gap), positive=True)
     # w x - (1 - w) y = 0, so that the first order is left out: what is left is a sum of positive terms
     inside = w * _beyond_linear(x) + (1.0 - w) * _beyond_linear(-y)
-    return up(math.log1p(inside) / (a - 1.0), slack=1e-12, positive=True)
+    return up(math.log1p(inside) / gap, slack=1e-12, positive=True)
+
+
+def _beyond_linear_any(x: float) -> float:
+    """e^x - 1 - x for any x."""
+    return _beyond_linear(x) if abs(x) <= 1.0 else math.exp(x) - 1.0 - x
 
 
 def _beyond_linear(x: float) -> float:

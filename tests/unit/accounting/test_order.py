@@ -163,3 +163,14 @@ def test_a_sample_of_several_releases_is_compared_and_not_refused(inner: ts.Priv
     assert not drawn <= ts.approx_dp(epsilon=1e-3, delta=1e-6)
     assert drawn <= inner
     assert 2 * drawn <= 2 * inner
+
+
+def test_the_offset_of_a_concentrated_goal_is_not_added_to_its_rho() -> None:
+    assert not ts.gaussian(sigma=0.5) <= ts.zcdp(rho=0, offset=2.0)
+    assert not ts.zcdp(rho=0.3) <= ts.zcdp(rho=0.1, offset=0.2)
+    assert not ts.laplace(scale=0.5) <= ts.zcdp(rho=0, offset=1.5)
+    assert not 3 * ts.gaussian(sigma=1) <= ts.zcdp(rho=0.5, offset=1)
+    assert not ts.gaussian(sigma=1.3) <= ts.zcdp(rho=0.05) + ts.zcdp(rho=0.05, offset=0.2)
+    assert ts.zcdp(rho=0.1) <= ts.zcdp(rho=0.1, offset=0.2)
+    sigma = ts.calibrate(lambda s: ts.gaussian(sigma=s), ts.zcdp(rho=0.1, offset=0.2))
+    assert sigma >= math.sqrt(5) * (1 - 1e-12)

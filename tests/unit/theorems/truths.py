@@ -862,10 +862,11 @@ CLAIMS: dict[str, Claim] = {
         laplace_resistance,
         draws={
             "noise": lambda rng: rng.choice(["gaussian", "laplace"]),
-            "order": lambda rng: 1 + rng.choice([1e-6, 0.5, 1.0, 1e3, rng.expovariate(1)]),
+            "order": lambda rng: 1 + rng.choice([2**-52, 1e-7, 1e-6, 0.5, 1.0, 1e3, rng.expovariate(1)]),
             "scale": lambda rng: rng.choice([1.0, 1e-3, 1e9, rng.expovariate(1)]),
             "shift": lambda rng: rng.choice([0.0, 1e-100, 1e-9, 1.0, 1e4, rng.expovariate(1)]),
         },
+        near=1e-3,
     ),
     "noisy_descent_excess_loss": Claim(
         UPPER,

@@ -162,6 +162,10 @@ class Walked(Leaf):
         return gaussian_pair(self.mu)
 
     @property
+    def attained(self) -> bool:
+        return False
+
+    @property
     def gaussian_mu(self) -> float:
         return self.mu
 
@@ -276,6 +280,10 @@ class LastIterate(Walked):
     def every(self) -> int:
         """One record is used once in this many steps."""
         return 1 if self.batches is None else self.batches.batches
+
+    @property
+    def attained(self) -> bool:
+        return self.batches is None and self.diameter is None
 
     @property
     def only_the_last(self) -> bool:

@@ -139,6 +139,10 @@ class ZcdpOffset(Leaf):
         total = as_written("rho", self.rho) + as_written("offset", self.offset)
         return total, as_written("delta", self.delta)
 
+    def concentrated_goal(self) -> tuple[Fraction, Fraction]:
+        """Without its offset: what is under rho times the order is under the offset more."""
+        return as_written("rho", self.rho), as_written("delta", self.delta)
+
     def text(self, protects: Protects) -> str:
         named = (("rho", self.rho), ("delta", self.delta), ("offset", self.offset))
         inner = [f"{name}={shown(value)}" for name, value in named]

@@ -150,6 +150,18 @@ def test_gaussian_runs_are_within_a_percent_of_a_score(mu: float, eta: float, ga
     assert witness - 5e-4 <= found <= witness * 1.008
 
 
+@pytest.mark.parametrize("mean", [1e4, 1e6])
+def test_many_poisson_runs_are_read_without_a_warning_and_never_below_a_winner(mean: float) -> None:
+    # The rare outcome scores best, so the other one comes out if no run had it (or nothing, if there was no run).
+    rare, twice = 1 / mean, 2 / mean
+    loss = ts.selected(ts.discrete_pair([rare, 1 - rare], [twice, 1 - twice]), poisson=mean)
+    p, q = ([-math.expm1(-1.0), math.exp(-1.0)], [-math.expm1(-2.0), math.exp(-2.0)])
+    with np.errstate(divide="raise", invalid="raise", over="raise"):
+        assert all(loss.delta(epsilon=e) >= hockey_stick(p, q, e) - 1e-12 for e in (0.0, 0.3, 0.7, 0.99))
+        assert 0 < loss.epsilon(delta=1e-6) < (10 * loss).epsilon(delta=0.1)
+        assert 0 < (10 * ts.selected(ts.exponential(epsilon=1.487), poisson=mean)).epsilon(delta=0.1) < 1e5
+
+
 def test_poisson_meets_the_renyi_form() -> None:
     assert 2.732 <= ts.selected(ts.gdp(mu=0.25), poisson=20).epsilon(delta=1e-6) <= 2.80  # the curve alone: 3.10
 

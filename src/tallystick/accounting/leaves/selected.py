@@ -337,8 +337,12 @@ class _Lines:
 
     @property
     def longest(self) -> float:
-        """The largest log of height over slope: how much further than the base's the losses reach."""
-        return float(np.max(np.log(self.heights) - np.log(self.slopes)))
+        """The largest log of height over slope: how much further than the base's the losses reach.
+
+        It only says where knots are put, so slopes that are too small for a double may count as the smallest.
+        """
+        seen = np.maximum(self.slopes, np.finfo(np.float64).tiny)
+        return float(np.max(np.log(self.heights) - np.log(seen)))
 
 
 def _envelope(heights: Array, slopes: Array) -> _Lines:

@@ -15,6 +15,7 @@ from tallystick import lazy
 
 _HOMES: dict[str, str] = {
     "Band": "band",
+    "CanaryReport": "canaries",
     "Coins": "inclusion",
     "Estimate": "evidence",
     "Evidence": "evidence",
@@ -22,6 +23,7 @@ _HOMES: dict[str, str] = {
     "blatantly_non_private": "reconstruction",
     "assert_costs": "assertions",
     "assert_private": "assertions",
+    "canary_run": "canaries",
     "claimed_epsilon": "recomputed",
     "coins": "inclusion",
     "differencing": "everyday",
@@ -32,11 +34,14 @@ _HOMES: dict[str, str] = {
     "linkage": "everyday",
     "loss_scores": "membership",
     "mechanism": "two_sample",
+    "mislabelled": "canaries",
     "one_run": "guesses",
+    "own_feature": "canaries",
     "plan_one_run": "guesses",
     "queries_at_frontier": "reconstruction",
     "reconstruct": "reconstruction",
     "tradeoff_band": "band",
+    "trainer_recipe": "canaries",
     "uniqueness": "everyday",
 }
 

@@ -17,13 +17,13 @@ from tallystick.accounting.loss import PrivacyLoss
 
 Floats = NDArray[np.float64]
 Lines = tuple[Floats, Floats]
-LINES = 400
+LINES = 120
 LARGEST_EPSILON = 700.0
 
 
 @lru_cache(maxsize=64)
 def tangents(claim: PrivacyLoss) -> Lines:
-    """(e^epsilon, delta) at a few hundred epsilons, delta from above."""
+    """(e^epsilon, delta) at a hundred epsilons, delta from above."""
     top = float(claim.epsilon(delta=1e-15))
     if not math.isfinite(top):  # mass at infinity: up to where little else is left
         rest = float(claim.delta(epsilon=600.0))

@@ -65,7 +65,8 @@ def mechanism(
 ) -> TwoSample:
     """Evidence against ``claim`` from draws of ``f`` on two neighbouring data sets.
 
-    ``f`` is a function of a data set, or a mechanism of tallystick (whose own ``privacy`` is then the claim).
+    ``f`` is a function of a data set, or a mechanism or table plan of tallystick (whose own ``privacy`` is then the
+    claim; a plan is asked about small tables that were made up, and nothing is charged).
     ``neighbours`` is a pair of data sets, or a list of pairs, of which one is chosen. ``draws`` is how often each data
     set is asked, in all. Half of the draws choose the event (thresholds on values, on their binary digits, on the
     likelihood of repeated outputs, on a linear score of everything), the other half test it; with an ``event`` of
@@ -104,6 +105,9 @@ class Failed:
 
 def outputs_on(draw: Draw, pair: tuple[Any, Any], count: int) -> tuple[list[Any], list[Any]]:
     """So many draws on each data set; if all of them fail, that is the function's error and not an output."""
+    if hasattr(draw, "prepare"):  # what must work before anything is drawn
+        for data in pair:
+            draw.prepare(data)
     problem: Exception | None = None
     both: tuple[list[Any], list[Any]] = ([], [])
     for data, outputs in zip(pair, both, strict=True):
@@ -276,8 +280,12 @@ def drawn_from(f: Any, claim: PrivacyLoss | None) -> tuple[Draw, PrivacyLoss]:
         from tallystick.mechanisms.exact.randomness import SYSTEM
 
         return lambda data: f.release_prepared(f.prepare(data, strict=False), SYSTEM), claim or f.privacy
+    if hasattr(f, "noises") and hasattr(f, "query"):
+        from tallystick.audit.plans import PlanDraws
+
+        return PlanDraws(f), claim or f.privacy
     if not callable(f):
-        raise InvalidInput("f", f, "a function of a data set, or a mechanism")
+        raise InvalidInput("f", f, "a function of a data set, a mechanism, or a table plan")
     if claim is None:
         raise InvalidInput("claim", None, "a PrivacyLoss: a function does not say what it promises")
     return f, claim

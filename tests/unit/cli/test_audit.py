@@ -18,7 +18,7 @@ def release(data):
 """
 
 
-def asked(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+def asked_of(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
     code = main(list(words))
     return code, capsys.readouterr().out
 
@@ -30,23 +30,23 @@ def test_a_function_in_a_file_is_falsified(tmp_path: Path, capsys: pytest.Captur
     page = tmp_path / "page.html"
     words = ["audit", "mechanism", f"{tmp_path}/count.py:release", "--first", f"{tmp_path}/a.json"]
     words += ["--second", f"{tmp_path}/b.json", "--draws", "6000", "--report", str(page)]
-    code, out = asked(capsys, *words, "--claim", "pure_dp(epsilon=0.5)", "--json")
+    code, out = asked_of(capsys, *words, "--claim", "pure_dp(epsilon=0.5)", "--json")
     found = json.loads(out)["found"]
     assert (code, found["verdict"]) == (5, "FALSIFIED")
     assert "<h1>FALSIFIED</h1>" in page.read_text()
-    code, out = asked(capsys, *words, "--claim", "pure_dp(epsilon=6)")
+    code, out = asked_of(capsys, *words, "--claim", "pure_dp(epsilon=6)")
     assert code == 0
     assert out.startswith("NOT FALSIFIED at significance 0.05: pure_dp(epsilon=6)")
 
 
 def test_a_run_with_canaries(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     coins = tmp_path / "coins.json"
-    code, out = asked(capsys, "audit", "coins", "1000", "--out", str(coins))
+    code, out = asked_of(capsys, "audit", "coins", "1000", "--out", str(coins))
     assert code == 0
     drawn = Coins.load(coins)
     assert drawn.commitment in out
-    assert asked(capsys, "audit", "coins", "1000", "--out", str(coins))[0] == 2
-    code, out = asked(capsys, "audit", "plan", "--claim", "gdp(mu=1)", "--canaries", "1000", "--json")
+    assert asked_of(capsys, "audit", "coins", "1000", "--out", str(coins))[0] == 2
+    code, out = asked_of(capsys, "audit", "plan", "--claim", "gdp(mu=1)", "--canaries", "1000", "--json")
     guesses = json.loads(out)["found"]["guesses"]
     rng = np.random.default_rng(1)
     for leak, expected in ((5.0, 5), (0.0, 0)):
@@ -54,27 +54,27 @@ def test_a_run_with_canaries(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         values = leak * drawn.included + rng.normal(size=1000)
         scores.write_text("\n".join(map(str, values.tolist())))
         words = ["audit", "run", str(scores), "--coins", str(coins), "--claim", "gdp(mu=1)"]
-        code, out = asked(capsys, *words, "--guesses", str(guesses))
+        code, out = asked_of(capsys, *words, "--guesses", str(guesses))
         assert code == expected, out
     as_list = tmp_path / "scores.json"
     as_list.write_text(json.dumps(values.tolist()))
-    assert asked(capsys, "audit", "run", str(as_list), "--coins", str(coins), "--claim", "gdp(mu=1)")[0] == 0
+    assert asked_of(capsys, "audit", "run", str(as_list), "--coins", str(coins), "--claim", "gdp(mu=1)")[0] == 0
 
 
 def test_another_accountants_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     loss = ("audit", "accounting", "loss", "1000 * gaussian(sigma=1).sampled(rate=0.01)", "--delta", "1e-5")
-    assert asked(capsys, *loss, "--claimed", "1.5")[0] == 5
-    assert asked(capsys, *loss, "--claimed", "1.9")[0] == 0
+    assert asked_of(capsys, *loss, "--claimed", "1.5")[0] == 5
+    assert asked_of(capsys, *loss, "--claimed", "1.9")[0] == 0
     record = tmp_path / "run.json"
     record.write_text('{"history": [[1.0, 0.01, 1000]]}')
-    code, out = asked(capsys, "audit", "accounting", "opacus", str(record), "--claimed", "1.5", "--json")
+    code, out = asked_of(capsys, "audit", "accounting", "opacus", str(record), "--claimed", "1.5", "--json")
     assert (code, json.loads(out)["found"]["refutes"]) == (5, "(epsilon, delta)-DP")
 
 
 def test_a_ledger_whose_prices_hold(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = str(tmp_path / "l.db")
-    assert asked(capsys, "ledger", "init", "--ledger", place)[0] == 0
-    code, out = asked(capsys, "audit", "ledger", "--ledger", place)
+    assert asked_of(capsys, "ledger", "init", "--ledger", place)[0] == 0
+    code, out = asked_of(capsys, "audit", "ledger", "--ledger", place)
     assert code == 0
     assert out.startswith("NOT FALSIFIED")
 
@@ -92,3 +92,23 @@ def test_a_ledger_whose_prices_hold(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_bad_input_is_exit_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_table_plan_is_attacked_on_made_up_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import tallystick as ts
+    from tallystick.publish.jobs import saved
+
+    rows = ["unit,region,age", "1,north,30", "2,south,50", "3,north,41"]
+    for name, extra in (("a.csv", []), ("b.csv", ["9,north,99"])):
+        (tmp_path / name).write_text("\n".join([*rows, *extra]) + "\n")
+    visits = ts.Private(str(tmp_path / "a.csv")).table(unit="unit", types={"age": "integer"})
+    visits = visits.per_unit(max_groups=1, max_rows_per_group=1)
+    asked = visits.group_by("region", keys=["north", "south"]).agg(n=ts.count(), total=ts.sum("age", 0, 110))
+    plan = tmp_path / "plan.json"
+    plan.write_text(saved("visits", asked.plan(rho=0.5)))
+    words = ["audit", "table", str(plan), "--first", f"{tmp_path}/a.csv", "--second", f"{tmp_path}/b.csv"]
+    code, out = asked_of(capsys, *words, "--draws", "1000", "--significance", "1e-6", "--json")
+    assert (code, json.loads(out)["found"]["verdict"]) == (0, "NOT FALSIFIED")
+    code, out = asked_of(capsys, *words, "--draws", "3000", "--claim", "zcdp(rho=0.01)", "--json")
+    assert (code, json.loads(out)["found"]["verdict"]) == (5, "FALSIFIED")
+    assert asked_of(capsys, *words[:-1], f"{tmp_path}/none.csv")[0] == 2

@@ -48,6 +48,32 @@ def mechanism(
 
 
 @app.command()
+def table(
+    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="What `publish plan --out` wrote.")],
+    first: Annotated[Path, typer.Option("--first", help="A small made-up table, CSV.")],
+    second: Annotated[Path, typer.Option("--second", help="Its neighbour: one unit more, or another.")],
+    claim: Annotated[str | None, typer.Option("--claim", metavar="EXPR", help="Default: what the plan says.")] = None,
+    draws: Annotated[int, typer.Option("--draws", help="How often each table is asked.")] = 2_000,
+    significance: Significance = 0.05,
+    report: Report = None,
+    as_json: Json = False,
+) -> None:
+    """Release a table plan about two made-up neighbouring tables, and bet on an event. Nothing is charged."""
+    from tallystick.accounting.expression import read_loss
+    from tallystick.audit.two_sample import mechanism as attack
+    from tallystick.publish.jobs import read_saved
+    from tallystick.tables.plan import Plan
+
+    asked_for = Plan.from_json(read_saved(plan)[1])
+    pair = (str(first.absolute()), str(second.absolute()))
+    promised = None if claim is None else read_loss(claim)
+    with working("releasing"):
+        found = attack(asked_for, neighbours=pair, claim=promised, draws=draws, significance=significance)
+    asked = {"plan": str(plan), "claim": claim, "draws": draws, "significance": significance}
+    _conclude("audit.table", asked, found, report, as_json=as_json)
+
+
+@app.command()
 def coins(
     canaries: Annotated[int, typer.Argument(help="One coin for each.")],
     out: Annotated[Path, typer.Option("--out", help="The file for the coins; keep it secret until the audit.")],

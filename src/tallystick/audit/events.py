@@ -177,7 +177,7 @@ def _scores(first: Sequence[Any], second: Sequence[Any], width: int) -> Iterator
     if any(count > 1 for seen in counts for count in seen.values()):
         yield "likelihood ratio of the output", _ratio(counts[0], counts[1], len(first), len(second))
     if width > 0:
-        yield "linear score", _linear(columns_of(first, width), columns_of(second, width))
+        yield _linear(columns_of(first, width), columns_of(second, width), column_names(width))
 
 
 def _ratio(one: Counter[str], two: Counter[str], ones: int, twos: int) -> Score:
@@ -189,7 +189,7 @@ def _ratio(one: Counter[str], two: Counter[str], ones: int, twos: int) -> Score:
     return lambda columns, outputs: np.array([worth.get(name_of(x), 0.0) for x in outputs])
 
 
-def _linear(first: Floats, second: Floats) -> Score:
+def _linear(first: Floats, second: Floats, names: Sequence[str]) -> tuple[str, Score]:
     """Logistic regression on ranked columns, their squares and signs: scale-free, so heavy tails do no harm."""
     pooled = np.sort(np.concatenate([first, second]), axis=0)
 
@@ -209,4 +209,7 @@ def _linear(first: Floats, second: Floats) -> Score:
         weights = weights + step
         if float(np.abs(step).max()) < 1e-9:
             break
-    return lambda columns, outputs: np.asarray(features(columns) @ weights)
+    effects = (np.abs(weights) * x.std(axis=0))[:-1].reshape(2, -1).sum(axis=0)
+    digits = float(effects[[name.startswith("binary digits") for name in names]].sum())
+    name = "linear score with binary digits" if digits > 0.1 * float(effects.sum()) else "linear score"
+    return name, lambda columns, outputs: np.asarray(features(columns) @ weights)

@@ -49,6 +49,15 @@ class TwoSample(Evidence):
         a, b = self.limits
         return epsilon_refuted(a, b, check.probability("delta", delta))
 
+    def __str__(self) -> str:
+        text = Evidence.__str__(self)
+        if self.falsified and "binary digits" in self.event:
+            text += (
+                "\nThe last binary digits tell the data sets apart: noise that is added in floating point does that, "
+                "whatever its size. Round releases to a public grid, or use ts.noise."
+            )
+        return text
+
     def to_dict(self) -> dict[str, Any]:
         own = {name: getattr(self, name) for name in ("event", "draws", "false_alarms", "misses")}
         return {**Evidence.to_dict(self), **own}

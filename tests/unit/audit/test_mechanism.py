@@ -215,3 +215,18 @@ def test_a_failure_that_depends_on_the_data_is_an_output() -> None:
     assert mechanism(fails, neighbours=([1], [2]), claim=ts.pure_dp(epsilon=1), draws=2000).falsified
     with pytest.raises(KeyError):  # a function that never works is a mistake of the caller
         mechanism(fails, neighbours=([2], [2]), claim=ts.pure_dp(epsilon=1), draws=60)
+
+
+def test_naive_floating_point_noise_is_named_as_such() -> None:
+    rng = np.random.default_rng(5)
+    found = mechanism(lambda x: x + rng.normal(), neighbours=(0.0, 1.0), claim=ts.gaussian(sigma=1), draws=4000)
+    assert found.falsified
+    assert "binary digits" in found.event
+    assert "Round releases to a public grid" in str(found)
+    assert not mechanism(
+        lambda x: rounded(x + rng.normal()),
+        neighbours=(0.0, 1.0),
+        claim=ts.gaussian(sigma=1),
+        draws=4000,
+        significance=1e-6,
+    ).falsified

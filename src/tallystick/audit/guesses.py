@@ -148,7 +148,7 @@ def _scores(values: Any) -> NDArray[np.float64]:
     allowed = "one finite number per canary"
     try:
         array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidInput("scores", type(values).__name__, allowed) from None
     if array.ndim != 1 or array.size == 0 or not bool(np.isfinite(array).all()):
         raise InvalidInput("scores", f"shape {array.shape}, {int((~np.isfinite(array)).sum())} not finite", allowed)

@@ -145,17 +145,22 @@ def _pooled(table: Floats) -> float:
 
 
 def _scores(name: str, values: Any) -> Floats:
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInput(name, type(values).__name__, "one finite number per person") from None
+    array = _floats(name, values, "one finite number per person")
     if array.ndim != 1 or array.size == 0 or not bool(np.isfinite(array).all()):
         raise InvalidInput(name, f"shape {array.shape}", "one finite number per person")
     return array
 
 
 def _table(name: str, values: Any, people: int) -> Floats:
-    array = np.asarray(values, dtype=np.float64)
+    allowed = f"a row of {people} finite numbers for every model"
+    array = _floats(name, values, allowed)
     if array.ndim != 2 or array.shape[1] != people or array.shape[0] == 0 or not bool(np.isfinite(array).all()):
-        raise InvalidInput(name, f"shape {array.shape}", f"a row of {people} finite numbers for every model")
+        raise InvalidInput(name, f"shape {array.shape}", allowed)
     return array
+
+
+def _floats(name: str, values: Any, allowed: str) -> Floats:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidInput(name, type(values).__name__, allowed) from None

@@ -293,7 +293,7 @@ def _bits(name: str, values: Any) -> Bits:
 def _finite(name: str, values: Any) -> Floats:
     try:
         array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidInput(name, type(values).__name__, "finite numbers") from None
     if array.ndim != 1 or array.size == 0 or not bool(np.isfinite(array).all()):
         raise InvalidInput(name, f"shape {array.shape}", "finite numbers, at least one")

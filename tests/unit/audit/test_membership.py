@@ -84,6 +84,8 @@ def test_confidence_is_finite_at_the_ends() -> None:
         (lambda: hit_rate([1.0, 2.0], [1, 0], alarm=0.1), "member"),
         (lambda: hit_rate([math.nan, 2.0], [True, False], alarm=0.1), "scores"),
         (lambda: hit_rate([1.0, 2.0], [True, False], alarm=2), "alarm"),
+        (lambda: hit_rate([10**400, 2], [True, False], alarm=0.1), "scores"),
+        (lambda: likelihood_ratio([1.0], without=[["a"]]), "without"),
         (lambda: likelihood_ratio([1.0], without=[[1.0, 2.0]]), "without"),
         (lambda: likelihood_ratio([1.0], without=[[1.0]], having=[[math.nan]]), "having"),
     ],

@@ -246,6 +246,7 @@ def test_what_cannot_be_seen_is_assumed_in_words() -> None:
         ({"scores": [1.0, math.nan]}, "scores"),
         ({"scores": []}, "scores"),
         ({"scores": ["a", "b"]}, "scores"),
+        ({"scores": [10**400, 0]}, "scores"),
         ({"coins": np.array([1, 0])}, "coins"),
         ({"coins": np.array([True])}, "coins"),
         ({"coins": np.array([True]), "guesses": 2, "scores": [1.0]}, "guesses"),

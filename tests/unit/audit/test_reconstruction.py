@@ -171,6 +171,7 @@ def test_swapping_keeps_totals_and_is_falsified_at_any_epsilon() -> None:
         (lambda: r.every_subset(21), "people"),
         (lambda: r.reconstruct([[1, 0]], [1.0, 2.0]), "answers"),
         (lambda: r.reconstruct([[1, 0]], [math.nan]), "answers"),
+        (lambda: r.reconstruct([[1, 0]], [10**400]), "answers"),
         (lambda: r.reconstruct([[1, 0]], [1.0], method="guess"), "method"),
         (lambda: r.hadamard_queries(12), "people"),
         (lambda: r.blatantly_non_private([1], [1, 0]), "guess"),

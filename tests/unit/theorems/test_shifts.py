@@ -166,6 +166,13 @@ def test_excess_loss_holds_for_noisy_descent_on_absolute_values(eta: float) -> N
 DESCENT = {"steps": 9, "step_size": 1, "lipschitz": 1, "diameter": 1, "noise": 0, "dimension": 1}
 
 
+@pytest.mark.parametrize("steps", [1, 2, 101, 1000, 100_001, 100_002, 10**6, 10**9])
+def test_excess_loss_is_its_formula_rounded_up(steps: int) -> None:
+    exact = mpmath.mpf(1) / (2 * steps) + (1 + mpmath.harmonic(steps - 1)) / 2
+    found = noisy_descent_excess_loss(**{**DESCENT, "steps": steps})
+    assert exact <= found <= exact * (1 + mpmath.mpf("1e-11"))
+
+
 @pytest.mark.parametrize(
     ("call", "argument"),
     [
@@ -180,6 +187,8 @@ DESCENT = {"steps": 9, "step_size": 1, "lipschitz": 1, "diameter": 1, "noise": 0
         (lambda: noise_resistance(noise="laplace", order=1, scale=1, shift=1), "order"),
         (lambda: noisy_descent_excess_loss(**{**DESCENT, "steps": 0}), "steps"),
         (lambda: noisy_descent_excess_loss(**{**DESCENT, "step_size": 0}), "step_size"),
+        (lambda: noisy_descent_excess_loss(**{**DESCENT, "noise": 1e160}), "step_size"),
+        (lambda: noisy_descent_excess_loss(**{**DESCENT, "dimension": 10**400}), "dimension"),
         (lambda: gaussian_shifted_renyi(order=2, sigma=0, distance=1, shift=0), "sigma"),
     ],
 )  # fmt: skip

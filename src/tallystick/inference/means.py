@@ -127,7 +127,8 @@ class Mean:
         # An estimate outside the bounds is read as the bound: nearer to every m within, so no m is lost.
         estimate = self._clamped(size)
         below, above = max(low, estimate - shift), min(high, estimate + shift)
-        return max(low, end(below, -1.0)), min(high, end(above, 1.0))
+        # The estimate itself is kept; its rounding must not lose it.
+        return max(low, min(below, end(below, -1.0))), min(high, max(above, end(above, 1.0)))
 
     def _deviations(self, confidence: float) -> float:
         return max(noise.deviations(check.inside("confidence", confidence)) for noise in self.noises)

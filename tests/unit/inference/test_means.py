@@ -36,6 +36,20 @@ def test_the_population_set_is_every_mean_that_the_inequality_keeps(total, t):
     assert high == pytest.approx(second.max(), abs=2e-4)
 
 
+def test_ends_never_cross_however_small_the_noise_is():
+    random = np.random.default_rng(4)
+    for _ in range(300):
+        low = float(random.normal() * 10 ** random.uniform(-3, 5))
+        answer = Mean(
+            Released(float(random.normal() * 10 ** random.uniform(-2, 8)), Noise.gaussian(sigma=1e-4)),
+            count=int(random.integers(1, 10**6)),
+            bounds=(low, low + float(10 ** random.uniform(-4, 5))),
+            origin=low,
+        )
+        for interval in (answer.noise_interval(), answer.population_interval()):
+            assert answer.bounds[0] <= interval.lower <= answer.value <= interval.upper <= answer.bounds[1]
+
+
 def test_the_noise_set_is_that_of_fieller():
     low, high = made().noise_interval()
     for end in (low, high):

@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 
 FORMAT = "tallystick/fit/1"
 PUBLIC = f"a fit of an estimator that is public in ts.learn ({FORMAT})"
+CAPPED = "rows of one unit beyond the declared number are left out"
 RULES = (
     "a row with an entry that is not a finite number is left out",
     "a row longer than the declared norm is scaled down to it, or counts less",
     "a label that is not declared, or a target that is not a number, leaves its row out",
     "a target beyond its bounds is clamped to them",
-    "rows of one unit beyond the declared number are left out",
+    CAPPED,
     "nothing is learned from the data but the coefficients: norm, bounds and labels are declared",
 )
 
@@ -41,6 +42,8 @@ class FitPlan:
     parameters: Mapping[str, Any]
     columns: int
     rows: Mapping[str, Any] | None = None
+    units: bool = False
+    """Whether ``fit`` was told whose rows they are; of a registered table the plan says it."""
 
     @classmethod
     def of(cls, model: Any, *, plan: Plan | None = None, dataset: str | None = None) -> FitPlan:
@@ -53,15 +56,16 @@ class FitPlan:
             written = json.loads(plan.to_json())
             del written["query"]["table"]["source"]  # where the data lies is nobody's business
             rows = {"plan": written, "dataset": dataset}
-        return cls(type(model).__name__, plain, int(model.n_features_in_), rows)._settled()
+        named = rows is None and bool(getattr(model, "units_given_", False))
+        return cls(type(model).__name__, plain, int(model.n_features_in_), rows, named)._settled()
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> FitPlan:
         """The fit that ``to_json`` wrote; its parameters are checked like any others."""
-        names = {"format", "estimator", "parameters", "columns", "rows"}
+        names = {"format", "estimator", "parameters", "columns", "rows", "units"}
         if set(data) != names or data["format"] != FORMAT or _estimator(data["estimator"]) is None:
             raise InvalidInput("fit", sorted(data), PUBLIC)
-        plan = cls(data["estimator"], dict(data["parameters"]), int(data["columns"]), data["rows"])
+        plan = cls(data["estimator"], dict(data["parameters"]), int(data["columns"]), data["rows"], bool(data["units"]))
         if plan.rows is not None and plan.columns != len(plan.rows["plan"]["query"]["measures"]) - 1:  # and the target
             raise InvalidInput("columns", plan.columns, "the columns of the plan whose rows were read")
         if set(plan._settled().parameters) != set(plan.parameters):
@@ -86,7 +90,7 @@ class FitPlan:
     def to_json(self) -> str:
         """As JSON text."""
         fit = {"estimator": self.estimator, "parameters": dict(self.parameters), "columns": self.columns}
-        return json.dumps({"format": FORMAT, **fit, "rows": self.rows}, sort_keys=True)
+        return json.dumps({"format": FORMAT, **fit, "rows": self.rows, "units": self.units}, sort_keys=True)
 
     @property
     def _fit(self) -> Any:
@@ -95,7 +99,8 @@ class FitPlan:
 
         model = _estimator(self.estimator)(**self.parameters)
         recipe = model._recipe()
-        return Fit(recipe, Given(np.zeros((0, self.columns)), None, None), model._loss(recipe), model.rows_per_unit)
+        nobody = Given(np.zeros((0, self.columns)), None, [] if self.units else None)
+        return Fit(recipe, nobody, model._loss(recipe), model.rows_per_unit)
 
     @property
     def request(self) -> str:
@@ -131,18 +136,18 @@ class FitPlan:
 
         fit = self._fit
         table = None if self.rows is None else self.rows["plan"]["query"]["table"]
-        unit = "of the units given to fit" if table is None else table["unit"] or "each row"
+        unit = table["unit"] if table is not None else "of the units given to fit" if self.units else None
         return {
             "version": __version__,
-            "unit": unit,
-            "row_level": table is not None and table["unit"] is None,
+            "unit": unit or "each row",
+            "row_level": unit is None,
             "adjacency": str(fit.privacy.adjacency),
             "max_groups": 1,
             "max_rows_per_group": fit.rows_per_unit,
             "group_by": [],
             "keys": {"kind": "model", "count": 1},
             "steps": [] if table is None else [step["kind"] for step in table["steps"]],
-            "rules": list(RULES),
+            "rules": [rule for rule in RULES if unit is not None or rule != CAPPED],
             "measures": [{"name": name, "kind": str(value)} for name, value in self._declared()],
             "parts": [asdict(fit.recipe.noise_part(self.columns))],
             "privacy": str(fit.privacy),

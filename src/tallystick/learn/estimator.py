@@ -95,8 +95,9 @@ class Fit:
 
     @property
     def request(self) -> str:
-        """The recipe and the number of columns; the rows are data and not named."""
-        return f"fit {self.recipe!r} on {self.data.width} columns, {self.rows_per_unit} rows per unit"
+        """The recipe, the number of columns, and whether rows had units: a card says whom a fit protects."""
+        named = ", units given" if self.data.units is not None else ""
+        return f"fit {self.recipe!r} on {self.data.width} columns, {self.rows_per_unit} rows per unit{named}"
 
     def preflight(self) -> None:
         """What is public was checked when the data were given."""
@@ -146,10 +147,11 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         """Fit once, charged to ``account`` before the data are used; a failure after that keeps the charge.
 
         ``units`` names the person (household, device) of each row: every one keeps ``rows_per_unit`` rows and is
-        protected as a whole. Without it the caller answers for no unit having more rows. ``why``, ``key`` and ``delta``
-        (by default the estimator's own, where the account has one) are those of ``account.release``: the same key gives
-        the same model and charges nothing, and for other hyper-parameters it is refused. Rows are not compared, which
-        would read them unpaid: other rows under an old key give the old model.
+        protected as a whole. Without it the caller answers for no unit having more rows, and a card says "each row".
+
+        ``why``, ``key`` and ``delta`` (by default the estimator's own, where the account has one) are those of
+        ``account.release``: the same key gives the same model and charges nothing, and for other hyper-parameters it is
+        refused. Rows are not compared, which would read them unpaid: other rows under an old key give the old model.
         """
         self._refuse_search()
         recipe = self._recipe()
@@ -174,6 +176,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         if COLUMNS in answer and data.names is not None:
             _same_columns(data.names, tuple(answer[COLUMNS]))  # of an earlier fit under this key
         self.n_features_in_, self.privacy_, self.receipt_ = data.width, fit.privacy, receipt
+        self.units_given_ = data.units is not None
         self._name(data.names)
         self._keep(answer)
         return self

@@ -23,7 +23,7 @@ from tallystick.accounting import check, losses
 from tallystick.accounting.calibrate import calibrate
 from tallystick.errors import InvalidInput
 from tallystick.learn.estimator import Answer, Estimator, NoisePart
-from tallystick.learn.records import Array, Given, numbers, scaled
+from tallystick.learn.records import Array, Given, along, numbers, scaled
 from tallystick.learn.scoring import PaidGoodness
 from tallystick.mechanisms.exact.randomness import Source
 from tallystick.mechanisms.noise import add_gaussian
@@ -285,4 +285,4 @@ class QuantileRegression(PaidGoodness, Estimator):
     def predict(self, X: Any) -> Array:
         """The estimated quantile for rows, scaled down as in ``fit``."""
         rows = self._like_fitted(X)
-        return np.asarray(scaled(rows, self.row_norm) @ self.coef_ + self.intercept_)
+        return along(scaled(rows, self.row_norm), self.coef_) + self.intercept_

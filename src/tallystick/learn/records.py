@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, time, timedelta
 from decimal import Decimal
+from enum import Enum
 from typing import Any
 from uuid import UUID
 
@@ -29,7 +30,7 @@ Array = NDArray[np.float64]
 
 WITHIN = 1.0 - 2.0**-40
 """A scaled row ends below its norm by this factor, so that rounding does not lift it above."""
-NAMES = (str, bytes, int, float, Decimal, date, UUID)
+NAMES = (str, bytes, int, float, Decimal, date, time, timedelta, UUID, Enum)
 """What names a unit; a ``bool`` is an ``int``, a ``datetime`` a ``date``."""
 
 
@@ -77,7 +78,7 @@ def column_names(X: Any) -> tuple[str, ...] | None:
     >>> column_names([[1.0]]) is None
     True
     """
-    names = tuple(getattr(X, "columns", ()))
+    names = tuple(getattr(X, "column_names", getattr(X, "columns", ())))
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
@@ -116,6 +117,10 @@ def _numeric(name: str, value: Any, allowed: str) -> Array:
     if hasattr(value, "to_numpy") and hasattr(value, "dtypes"):  # pandas, polars: missing values become NaN
         kinds = [value.dtypes] if getattr(value, "ndim", 2) == 1 else list(value.dtypes)
         value = _frame(value, kinds, name, allowed)
+    elif hasattr(value, "to_pydict") and hasattr(value, "schema"):
+        value = _arrow(name, value, allowed)
+    elif isinstance(value, np.ma.MaskedArray) and value.dtype.kind in "buif":
+        value = np.where(np.ma.getmaskarray(value), np.nan, np.ma.getdata(value))
     array = _listed(name, value, allowed) if isinstance(value, (list, tuple)) else _array(name, value, allowed)
     if array.dtype.kind == "c":
         raise InvalidInput(name, f"dtype {array.dtype}", f"{allowed}. Complex data not supported")
@@ -123,6 +128,14 @@ def _numeric(name: str, value: Any, allowed: str) -> Array:
         raise InvalidInput(name, f"dtype {array.dtype}", allowed)
     with np.errstate(all="ignore"):
         return np.ascontiguousarray(array, dtype=np.float64)
+
+
+def _arrow(name: str, table: Any, allowed: str) -> Array:
+    """An Arrow table by its schema, whoever lacks an entry."""
+    kinds = dict.fromkeys(str(field.type) for field in table.schema)
+    if not all(kind.startswith(("int", "uint", "float", "double", "halffloat", "bool", "null")) for kind in kinds):
+        raise InvalidInput(name, f"columns of type {', '.join(kinds)}", allowed)
+    return np.array([[_double(entry) for entry in column.to_pylist()] for column in table.columns], dtype=np.float64).T
 
 
 def _array(name: str, value: Any, allowed: str) -> NDArray[Any]:
@@ -142,6 +155,8 @@ def _listed(name: str, rows: Any, allowed: str) -> NDArray[Any]:
         array = np.asarray(rows)
     except ValueError:  # rows of different lengths, or with a row that is None
         array = np.empty(0, dtype=object)
+    if array.dtype.kind not in "buif":
+        rows = [row.tolist() if isinstance(row, np.ndarray) and row.ndim == 1 else row for row in rows]
     if array.dtype.kind in "buif" or not all(row is None or isinstance(row, (list, tuple)) for row in rows):
         return array if array.size else _array(name, rows, allowed)
     lengths = {len(row) for row in rows if row is not None}
@@ -186,7 +201,11 @@ def _entries(y: Any) -> NDArray[Any]:
     """An array with the dtype it has, which is public. A list has none: NumPy would choose it by looking at everybody,
     and one text among numbers, or one missing integer, would change how all others are read.
     """
-    if hasattr(y, "to_list") and not isinstance(getattr(y, "dtype", None), np.dtype):  # a column that may be missing
+    if hasattr(y, "to_pylist"):  # Arrow, where a missing entry would change the type of all
+        y = y.to_pylist()
+    elif isinstance(y, np.ma.MaskedArray):
+        y = y.tolist()
+    elif hasattr(y, "to_list") and not isinstance(getattr(y, "dtype", None), np.dtype):  # a column that may be missing
         y = y.to_list()
     if not isinstance(y, (list, tuple)):
         return np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
@@ -227,7 +246,8 @@ def identifiers(units: Any, length: int) -> list[Any]:
 def first_of_each(units: Sequence[Any], most: int) -> NDArray[np.bool_]:
     """Which rows stay when every unit keeps its first ``most``; a row whose unit has no name is nobody's and goes.
 
-    Names are text, bytes, numbers, dates, UUIDs and tuples of them; equal ones are one unit, so 1, 1.0 and True are.
+    Names are text, bytes, numbers, dates, times, UUIDs, members of an Enum, and tuples or lists of them; equal ones are
+    one unit, so 1, 1.0 and True are.
 
     >>> first_of_each(["a", "b", "a", "a", None], 2).tolist()
     [True, True, True, False, False]
@@ -236,8 +256,7 @@ def first_of_each(units: Sequence[Any], most: int) -> NDArray[np.bool_]:
     seen: dict[Any, int] = {}
     for i, unit in enumerate(units):
         try:
-            name = unit.item() if getattr(unit, "shape", None) == () else unit  # a number of an array or tensor
-            if not _is_name(name):
+            if not _is_name(name := _read(unit)):
                 continue
             count = seen.get(name, 0)
             seen[name] = count + 1
@@ -245,6 +264,13 @@ def first_of_each(units: Sequence[Any], most: int) -> NDArray[np.bool_]:
             continue
         kept[i] = count < most
     return kept
+
+
+def _read(unit: Any) -> Any:
+    """A number of an array or tensor as Python's, and a list, as a frame of several columns gives it, as a tuple."""
+    if isinstance(unit, (tuple, list)):
+        return tuple(_read(part) for part in unit)
+    return unit.item() if getattr(unit, "shape", None) == () else unit
 
 
 def _is_name(unit: Any) -> bool:
@@ -313,7 +339,8 @@ def numbers(targets: NDArray[Any], low: float, high: float) -> Array:
     [0.0, 1.0]
     """
     if targets.dtype.kind in "buif":
-        values = targets.astype(np.float64)
+        with np.errstate(all="ignore"):  # a long double may be beyond all doubles
+            values = targets.astype(np.float64)
     else:
         values = np.array([_double(entry) for entry in targets.tolist()], dtype=np.float64)
     return np.where(np.isnan(values), np.nan, np.clip(values, low, high))

@@ -166,6 +166,8 @@ class TuningRecipe:
     share: float
     score: AdditiveNoise
     models: tuple[Any, ...] = field(repr=False, compare=False)
+    settings: tuple[str, ...] = ()
+    """Every parameter of every candidate, in their order: the winner is stored by its place among them."""
 
     @property
     def run_privacy(self) -> PrivacyLoss:
@@ -298,7 +300,8 @@ class Tuned(Estimator):
         models = self._models()
         epsilon = check.positive("score_epsilon", self.score_epsilon)
         noise = add_discrete_laplace(epsilon=epsilon, sensitivity=MARK)
-        return TuningRecipe(tuple(m._recipe() for m in models), self.runs, share, noise, tuple(models))
+        settings = tuple(repr(sorted(model.get_params().items())) for model in models)
+        return TuningRecipe(tuple(m._recipe() for m in models), self.runs, share, noise, tuple(models), settings)
 
     def _check(self, data: Given) -> None:
         super()._check(data)

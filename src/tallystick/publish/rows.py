@@ -274,8 +274,8 @@ class RowsJob:
 
     @property
     def name(self) -> str:
-        """The key: given, or that of the fit, so that fitting twice by mistake charges once."""
-        return self.key or f"fit-{self.fit.hash[:24]}"
+        """The key: given, or that of the fit and its data, so that fitting twice by mistake charges once."""
+        return self.key or f"fit-{digest(f'{self.fit.hash} {self.fit.dataset}')[:24]}"
 
 
 def dry(job: RowsJob) -> dict[str, Any]:

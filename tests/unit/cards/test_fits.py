@@ -74,6 +74,7 @@ def edited(card, change):
         lambda facts: facts["again"]["plan"].update(columns=2),
         lambda facts: facts["again"]["plan"].update(estimator="GridSearchCV"),
         lambda facts: facts["again"]["plan"].update(rows={}),
+        lambda facts: facts["again"]["plan"].update(units=True),
         lambda facts: facts["again"]["plan"].update(more=1),
         lambda facts: facts["protected"].update(max_rows_per_group=1),
         lambda facts: facts["mechanisms"]["parts"][0].update(scale=99.0),
@@ -87,6 +88,22 @@ def test_a_changed_card_is_found(account, change):
     card = fit_card(model, account, dataset="visits")
     assert all(finding.holds for finding in check_card(card, account.ledger))
     assert not all(finding.holds for finding in check_card(edited(card, change), account.ledger))
+
+
+def test_a_card_promises_whole_people_only_where_fit_was_told_whose_rows_they_are(account):
+    """Found from outside: without units it promised patients, whose rows nobody had capped, and was verified."""
+    told = []
+    for units in (None, ["ann", "bob"] * 30):
+        model, targets = models()[0]
+        model.fit(ROWS, targets, account=account, why="forecast", delta=1e-6, units=units)
+        card = fit_card(model, account, dataset="visits")
+        assert all(finding.holds for finding in check_card(card, account.ledger))
+        told.append(card)
+    assert [card.facts["protected"]["row_level"] for card in told] == [True, False]
+    assert any("Each row is protected by itself" in line for line in told[0].facts["not_protected"])
+    forged = json.loads(told[0].to_json())
+    forged["again"]["plan"]["units"] = True
+    assert not all(finding.holds for finding in check_card(Card(forged), account.ledger))
 
 
 def test_a_model_that_was_changed_or_never_paid_for_gets_no_card(account):

@@ -146,3 +146,11 @@ def test_it_estimates_quantiles_and_is_charged_once(tmp_path: Any) -> None:
 def test_bad_numbers_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
         _ = QuantileRegression(**{"epsilon": 1.0, "delta": 1e-6, **bad}).privacy
+
+
+def test_what_a_row_predicts_does_not_depend_on_the_others():
+    random = np.random.default_rng(0)
+    rows = random.normal(size=(1001, 17))
+    model = QuantileRegression(epsilon=1.0, delta=1e-6).fit(rows, rows[:, 0])
+    each = np.concatenate([model.predict(row[None]) for row in rows])
+    np.testing.assert_array_equal(model.predict(rows), each)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -162,7 +164,7 @@ class Rude:
 
 
 def test_units_keep_their_first_rows_and_odd_identifiers_raise_nothing():
-    units = ["a", "b", "a", None, float("nan"), [1], Rude(), Rude(), "a"]
+    units = ["a", "b", "a", None, float("nan"), [Rude()], Rude(), Rude(), "a"]
     assert first_of_each(units, 2).tolist()[:6] == [True, True, True, False, False, False]
     assert not first_of_each(units, 2)[8]
 
@@ -194,8 +196,35 @@ def test_what_cannot_name_a_unit_names_nobody():
     names = ["a", b"a", 1, 2.5, date(2026, 1, 1), datetime(2026, 1, 1), Decimal("1.5"), UUID(int=1), ("a", 1)]
     assert first_of_each([*names, *names], 1).tolist() == [True] * len(names) + [False] * len(names)
     assert first_of_each([1, 1.0, True, np.int8(1), Decimal(1)], 1).tolist() == [True] + [False] * 4
-    odd = [object(), Rude(), [1], {}, np.array([1]), pd.NA, pd.NaT, Decimal("nan"), Decimal("sNaN"), ("a", None), 1j]
+    assert first_of_each(list(zip(np.array([1, 1, 2]), np.array(["a", "a", "b"]), strict=True)), 1).tolist() == [
+        True, False, True,
+    ]  # fmt: skip
+    assert first_of_each([[1], [1], [2]], 1).tolist() == [True, False, True]  # a frame of one column, as lists
+    odd = [object(), Rude(), [{}], {}, np.array([1]), pd.NA, pd.NaT, Decimal("nan"), Decimal("sNaN"), ("a", None), 1j]
     assert not first_of_each([*odd, np.datetime64("NaT", "ns"), np.float32("nan"), lambda: 1], 1).any()
+
+
+def test_missing_entries_of_arrow_and_masked_arrays_are_missing_in_their_row_only():
+    """Found from outside: a null made an Arrow column another type, and was refused; a mask was ignored."""
+    import pyarrow
+
+    for y in (pyarrow.array([2**53 + 1, None, 1]), pyarrow.chunked_array([[2**53 + 1], [None, 1]])):
+        assert given(np.zeros((3, 1)), y).targets.tolist() == [2**53 + 1, None, 1]
+    table = pyarrow.table({"a": [True, None, False], "b": [1, 2, None]})
+    np.testing.assert_array_equal(matrix("X", table), [[1.0, 1.0], [np.nan, 2.0], [0.0, np.nan]])
+    with pytest.raises(InvalidInput, match=r"^X = 'columns of type string'"):
+        matrix("X", pyarrow.table({"a": ["x"]}))
+    masked = np.ma.array([[1, 2], [3, 4]], mask=[[False, True], [False, False]])
+    np.testing.assert_array_equal(matrix("X", masked), [[1.0, np.nan], [3.0, 4.0]])
+    assert given(np.zeros((2, 1)), np.ma.array([5, 6], mask=[True, False])).targets.tolist() == [None, 6]
+    for rows in ([None, np.ones(2)], [np.array([None, 1.0]), np.ones(2)]):
+        assert np.isnan(matrix("X", rows)[0, 0])
+
+
+def test_a_target_beyond_all_doubles_is_clamped_without_a_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert numbers(np.array([1.0, np.longdouble("1e4000")]), -1.0, 2.0).tolist() == [1.0, 2.0]
 
 
 def test_units_of_another_shape_are_refused_and_both_numbers_named():

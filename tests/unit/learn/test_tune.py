@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tallystick as ts
-from tallystick.errors import InvalidInput, Refused
+from tallystick.errors import IdempotencyConflict, InvalidInput, Refused
 from tallystick.learn.estimator import Estimator
 from tallystick.learn.kng import KNormGradient
 from tallystick.learn.logistic import LogisticRegression
@@ -227,3 +227,19 @@ def test_mistakes_are_named_and_a_tuned_model_says_why_it_has_no_card(tmp_path) 
             fit_card(plan, account, dataset="visits")
         with pytest.raises(Refused, match="paid by its search"):
             fit_card(plan.best_estimator_, account, dataset="visits")
+
+
+def test_other_candidates_are_another_question(tmp_path) -> None:
+    """Found from outside: a ridge is free to read, so the stored winner of one list was shown as that of another."""
+    rows, targets = np.linspace(-1, 1, 50)[:, None], np.linspace(0, 1, 50)
+    with ts.Ledger(tmp_path / "budget.db") as ledger:
+        account = ledger.open("people", budget=ts.pure_dp(epsilon=50), unit="person")
+
+        def fitted(*ridges: float) -> Any:
+            model = ts.learn.LinearRegression(epsilon=1, row_norm=1, target_bounds=(0, 1))
+            plan = tune(model, candidates=[{"ridge": r} for r in ridges], runs=geometric(mean=2), score_epsilon=1)
+            return plan.fit(rows, targets, account=account, why="tuned", key="k")
+
+        assert fitted(0.0, 1e6).best_score_ == fitted(0.0, 1e6).best_score_
+        with pytest.raises(IdempotencyConflict):
+            fitted(1e6, 0.0)

@@ -142,9 +142,14 @@ def _no_delta(declared: Fraction | None) -> None:
 def closed_rho(leaf: Leaf, *, rough: bool = False) -> Price | None:
     """(rho, delta) of a leaf for which a theorem gives it in closed form, or None.
 
-    With ``rough``, sampling costs what is sampled (quasi-convexity of Renyi divergence): no amplification.
+    With ``rough``, sampling costs what is sampled (quasi-convexity of Renyi divergence), and what a Gaussian dominates
+    costs what that one does: no amplification.
     """
-    return (leaf.unamplified if rough else leaf).concentrated()
+    if not rough:
+        return leaf.concentrated()
+    plain = leaf.unamplified
+    found, mu = plain.concentrated(), plain.gaussian_above
+    return (Fraction(mu * (1.0 + 1e-15)) ** 2 / 2, Fraction(0)) if found is None and mu is not None else found
 
 
 _PRICES: Final[dict[str, Callable[[PrivacyLoss, Filter, Fraction | None], Price]]] = {

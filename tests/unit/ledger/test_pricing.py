@@ -83,6 +83,16 @@ def test_a_sampled_plan_keeps_its_amplification_when_it_may_spend_delta():
     assert with_delta >= float(plan.renyi(order=1.0001)) * 0.999
 
 
+@pytest.mark.parametrize("cut", ["ranked", "random"])
+def test_a_batch_cut_by_rank_costs_what_the_gaussian_that_dominates_it_does(cut):
+    plan = ts.gaussian(sigma=2).sampled(rate=0.3, largest=3, population=10, cut=cut)
+    rho = float(cost(plan, ZCDP).first)
+    assert rho == pytest.approx(0.5)  # one unit for another moves the mean by two: mu is 1
+    assert all(float(plan.renyi(order=order)) <= rho * order * (1 + 1e-9) for order in (1.001, 2, 10, 50, 500, 5000))
+    assert float(cost(10 * plan + ts.zcdp(rho=1), ZCDP).first) == pytest.approx(6)
+    assert float(cost(plan, ZCDP, delta=1e-3).first) < rho
+
+
 def test_a_light_plan_is_priced_by_its_epsilon_when_that_is_cheaper():
     plan = 100 * ts.gaussian(sigma=2).sampled(rate=0.001)
     epsilon = float(plan.epsilon(delta=1e-7))

@@ -71,6 +71,7 @@ campaign-accounting: $(VENV)/.installed-dev
 
 campaign-audit: $(VENV)/.installed-dev
 	$(BIN)/python tests/campaigns/audit_twins.py
+	$(BIN)/python tests/campaigns/audit_ours.py
 
 campaign-certificates: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/certificates/campaign.py

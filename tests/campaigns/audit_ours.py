@@ -20,8 +20,8 @@ NEVER = 1e-9
 HEAD = """# Ours, attacked by our own auditor
 
 Written by `make campaign-audit` (`tests/campaigns/audit_ours.py`). Neighbours are in `tests/unit/audit/ours.py`; half
-of the draws choose an event, the other half test it, at significance 1e-9. *Shown* is the epsilon (at delta 0) that these
-draws refute, a lower bound of the truth. `make test` makes fewer draws of the same attacks.
+of the draws choose an event, the other half test it, at significance 1e-9. *Shown* is the epsilon (at delta 0) that
+these draws refute, a lower bound of the truth. `make test` makes fewer draws of the same attacks.
 
 | what | claim | draws | shown | verdict |
 |---|---|---|---|---|

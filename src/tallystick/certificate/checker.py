@@ -213,6 +213,7 @@ def _line(h: Ball, s: Ball, x: Ball) -> Ball:
 def from_tradeoff(alpha: Sequence[Ball], beta: Sequence[Ball]) -> Mechanism:
     """sup of 1 - beta - e^x alpha over the curve, which is attained at a knot."""
     _only(alpha[0] == 0 and alpha[-1] == 1 and all(x < y for x, y in pairwise(alpha)), "a curve from 0 to 1")
+    _only(all(x + y <= 1 + 2**-50 for x, y in zip(alpha, beta, strict=True)), "a curve below that of guessing")
     return _lines((1 - y, x) for x, y in zip(alpha, beta, strict=True))
 
 
@@ -467,9 +468,7 @@ def read(text: str) -> dict[str, Any]:
     """The parts of a certificate, of the right shape and affordable; nothing is computed."""
     _only(len(text) <= LONGEST, f"at most {LONGEST} characters")
     try:
-        body: dict[str, Any] = json.loads(
-            text, object_pairs_hook=_object, parse_constant=lambda name: _only(False, name)
-        )
+        body: dict[str, Any] = json.loads(text, object_pairs_hook=_object, parse_constant=partial(_only, False))
     except (ValueError, RecursionError) as problem:
         raise Malformed(f"no JSON: {problem}") from None
     _only(isinstance(body, dict) and set(body) == {"format", "loss", "claim", "route"}, "format, loss, claim, route")

@@ -178,6 +178,15 @@ def test_lists_of_unequal_length_are_refused(leaf: dict[str, Any]) -> None:
         Certificate(json.dumps(body)).verify()
 
 
+def test_a_curve_above_that_of_guessing_is_refused_and_that_of_guessing_is_not() -> None:
+    """No test does worse than guessing, so no mechanism has such a curve, and nothing is to be said about it."""
+    body = json.loads(ts.from_tradeoff([(0, 1), (0.1, 0.9), (1, 0)]).certificate(delta=0.01).text)
+    assert Certificate(json.dumps(body)).verify()
+    body["loss"]["terms"] = [[{"kind": "from_tradeoff", "alpha": [0, 0.5, 1], "beta": [1, 0.9, 0]}, 1]]
+    with pytest.raises(ts.errors.InvalidInput, match="guessing"):
+        Certificate(json.dumps(body)).verify()
+
+
 def test_a_direction_cannot_be_left_out(proofs: dict[str, Certificate]) -> None:
     body = json.loads(proofs["two sampled Gaussians"].text)
     del body["route"]["add"]

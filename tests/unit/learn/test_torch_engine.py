@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -431,3 +433,27 @@ def test_a_loss_of_several_numbers_per_example_is_told_what_to_do() -> None:
     engine = Engine(nn.Linear(4, 3), nn.MSELoss(reduction="none"))
     with pytest.raises(InvalidInput, match=r"shape \(4, 3\).*\.flatten\(1\)\.mean\(1\)"):
         engine.check([torch.zeros(5, 4), torch.zeros(5, 3)])
+
+
+@pytest.mark.parametrize(
+    "crowd",
+    [
+        lambda losses: losses.clamp(max=10 * losses.detach().median()),
+        lambda losses: losses * (losses >= losses.topk(min(64, len(losses))).values[-1]),
+        lambda losses: losses / losses.detach().max().clamp(min=100.0) * 100,
+    ],
+)
+def test_losses_that_treat_four_normal_examples_alike_but_look_at_the_batch_are_refused(crowd: Any) -> None:
+    """Found from outside: outliers that count no more than ten medians, and the 64 hardest, passed the check."""
+    engine = Engine(nn.Linear(4, 2), lambda out, target: crowd(NONE(out, target)))
+    with pytest.raises(Refused, match="looks at the whole batch"):
+        engine.check([torch.zeros(5, 4), torch.zeros(5, dtype=torch.long)])
+
+
+def test_nothing_that_holds_gradients_or_noise_can_be_stored() -> None:
+    from tallystick.learn.torch.correlated import CorrelatedNoise
+
+    for secret in (Engine(nn.Linear(4, 2), NONE), CorrelatedNoise(1.0, 1.0, 10, 4)):
+        for copied in (pickle.dumps, copy.deepcopy):
+            with pytest.raises(Refused, match="cannot be copied or stored"):
+                copied(secret)

@@ -594,3 +594,5 @@ def test_a_card_of_a_run_without_steps_is_refused_and_others_list_what_paid(ledg
     for path in card.save(tmp_path / "card.html"):
         with pytest.raises(InvalidInput, match="ledger verify --receipt"):
             read_card(path)
+    assert "no units were named" in dict(trainer.facts())["examples"]
+    assert "first of each unit" in dict(made().fit(data(), units=range(50)).facts())["examples"]

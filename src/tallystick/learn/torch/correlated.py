@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tallystick.learn.torch.noise import LatticeNoise
+from tallystick.mechanisms.base import OnlyOne
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 
 
@@ -34,12 +35,13 @@ def coefficients(band: int) -> NDArray[np.float64]:
     return np.concatenate([[1.0], np.cumprod(later)])
 
 
-class CorrelatedNoise:
+class CorrelatedNoise(OnlyOne):
     """Like ``LatticeNoise``, with a memory of ``band - 1`` vectors; a floating-point law."""
 
     kind = "secure"
 
     def __init__(self, multiplier: float, clip: float, size: int, band: int, source: Source = SYSTEM) -> None:
+        super().__init__()  # nor is it ever stored: who has past noise takes it off what was released
         self.weights = coefficients(band)
         longest = math.sqrt(float(np.sum(self.weights**2))) * (1.0 + 2.0**-40)  # the column, rounded up
         self.fresh = LatticeNoise(multiplier * longest, clip, size, "secure", source)

@@ -22,6 +22,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from tallystick.mechanisms.base import OnlyOne
+
 CHUNK = 128
 """Examples that are summed in single precision at a time; the price of rounding grows with its square."""
 
@@ -31,13 +33,14 @@ _LARGE = 2.0**126
 _CACHED = 1 << 17  # numbers that stay in the cache of most machines
 
 
-class Room:
+class Room(OnlyOne):
     """Memory for written-out gradients, used again for every micro-batch.
 
     To ask for it anew takes as long as to fill it. What was taken is overwritten after the next ``clear``.
     """
 
     def __init__(self) -> None:
+        super().__init__()  # never stored: it holds gradients of examples, without noise
         self._all, self._used = torch.empty(0), 0
 
     def clear(self) -> None:

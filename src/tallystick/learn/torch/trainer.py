@@ -45,6 +45,7 @@ ONLY_OURS = (
 )
 
 
+ONE_EACH = "no units were named: that nobody has several examples is the word of whoever trained"
 GOES_ON = "steps before {} of this run were taken earlier: load the model that they made, or they are wasted"
 _NO_STEP = -2
 
@@ -99,6 +100,7 @@ class Trainer(OnlyOne):
             raise InvalidInput("plan", "fixed batches", "poisson or cyclic batches in several processes")
         self.taken = 0
         self._last: Batch | None = None
+        self._whose = ONE_EACH
         self._ended = f"all {plan.steps} steps of this plan are taken"
         self.run = self._paid_by(account, why, key, pay, block)
 
@@ -151,6 +153,7 @@ class Trainer(OnlyOne):
             ("model", f"{type(self.model).__name__} with {sum(self.engine.sizes):,} trained parameters"),
             ("optimizer", type(self.optimizer).__name__),
             ("protected", f"one example{f', that is one {unit}' if unit else ''} ({change})"),
+            ("examples", self._whose),
             ("batches", f"{self.plan.batches}, dealt by us: {self.plan}"),
             ("steps", f"{self.taken:,} of {self.plan.steps:,} taken here"),
             ("divisor", f"{self.plan.expected_batch:g}, declared"),
@@ -171,6 +174,9 @@ class Trainer(OnlyOne):
         that an example keeps when others leave: they decide whose turn it is.
         """
         examples = Examples.of(tensors, units, ids)
+        self._whose = (
+            ONE_EACH if units is None and ids is None else "the first of each unit that was named, and no more"
+        )
         examples.require(self.plan)
         self.engine.check(examples.tensors, self.plan.expected_batch)
         return self._batches(examples)

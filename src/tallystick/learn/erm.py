@@ -190,7 +190,8 @@ class ExponentialERM(PaidGoodness, Estimator):
 
     ``epsilon`` is pure. Entries of X are clamped to ``feature_bound``, targets to ``target_bound``, and the released
     coefficients have an absolute sum of at most ``coefficient_bound``: all are 1 unless you declare them, so data on
-    another scale are cut to [-1, 1] without a word. A column of ones is an intercept. One to three columns.
+    another scale are cut to [-1, 1] without a word. ``epsilon`` is about one row, ``.privacy`` (what is charged) about
+    ``rows_per_unit``. A column of ones is an intercept. One to three columns.
 
     >>> import numpy as np, warnings
     >>> model = ExponentialERM(epsilon=1.0)

@@ -212,7 +212,8 @@ class QuantileRegression(PaidGoodness, Estimator):
 
     Rows are scaled down to ``row_norm`` and targets clamped to ``target_bound``; neither is learned, and both are 1
     unless you declare them. ``smoothing`` is the half-width over which the pinball loss is rounded, a tenth of the
-    target bound if not given. For one number without features use ``ts.select.quantile``, which is exact and pure.
+    target bound if not given. ``epsilon`` is about one row, ``.privacy`` (what is charged) about ``rows_per_unit``.
+    For one number without features use ``ts.select.quantile``, which is exact and pure.
 
     >>> model = QuantileRegression(quantile=0.9, epsilon=1.0, delta=1e-6)
     >>> 0.9 < model.privacy.epsilon(delta=1e-6) <= 1.0

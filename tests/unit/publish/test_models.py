@@ -295,6 +295,15 @@ def test_fit_logistic_overwrites_neither_the_ledger_nor_a_registered_file(run, i
     assert run("charge", "list", "--ledger", "book.json", "--json").document["found"]["charges"] == []
 
 
+def test_the_same_question_about_other_data_of_the_population_has_a_key_of_its_own(run, ill):
+    assert run(*ADD_ILL).code == 0
+    (ill / "sick.csv").write_bytes((ill / "ill.csv").read_bytes() + b"p9999,50,no\n")
+    assert run(*[word.replace("ill.csv", "sick.csv") for word in ADD_ILL[:-2]]).code == 0
+    for name in ("ill", "sick"):
+        asked = run("fit", "logistic", name, *LOGISTIC[3:], "--delta", "1e-6")
+        assert asked.code == 0, asked.errors
+
+
 def test_what_was_decided_and_how_wide_a_fit_is_cannot_be_rewritten_on_its_card(run, ill):
     """Found from outside: a card of a fit was not compared with the registration, and its columns with nothing."""
     from tallystick.cards.card import Card, card_of, read_card

@@ -139,9 +139,9 @@ PAIRS: dict[str, tuple[str, str]] = {
 """Class of a term: the letter and the argument that its two laws bound every pair of neighbours."""
 
 WAYS: dict[str, tuple[str, str]] = {
-    "Nothing": ("0", "nothing to compute"),
+    "NoRelease": ("0", "nothing to compute"),
     "Gaussian": ("G", "one Gaussian for all terms, in closed form"),
-    "Alone": ("A", "one release by its own law"),
+    "SingleRelease": ("A", "one release by its own law"),
     "Enumerated": ("E", "every joint outcome listed"),
     "RenyiCurve": ("R", "Renyi curves add, and the sum is converted"),
     "Contour": ("C", "contour, blurred contours, trimming, grid, in the order of *Routes*"),

@@ -399,7 +399,9 @@ def test_a_paid_fit_is_charged_once_per_key(account, line):
     rows, targets = line[0][:100], line[1][:100]
     model = LinearRegression(1.0, delta=1e-6, row_norm=1, target_bound=1)
     first = clone(model).fit(rows, targets, account=account, why="a line", key="k", delta=1e-6, units=list(range(100)))
-    again = clone(model).fit(rows[:50], targets[:50], account=account, why="a line", key="k", delta=1e-6)
+    again = clone(model).fit(
+        rows[:50], targets[:50], account=account, why="a line", key="k", delta=1e-6, units=list(range(50))
+    )
     assert first.coef_.tolist() == again.coef_.tolist()
     assert first.receipt_ == again.receipt_
     assert len(list(account.history())) == 1

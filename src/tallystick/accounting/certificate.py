@@ -125,6 +125,8 @@ def certificate(loss: PrivacyLoss, *, epsilon: float | None, delta: float | None
         raise InvalidInput("delta", delta, "either delta= or epsilon=, and not both")
     if epsilon is None:
         at = check.probability("delta", delta)
+        if at == 1.0:
+            raise InvalidInput("delta", delta, "a delta below 1: at 1 every release is allowed")
         near = loss.epsilon(delta=at)
         goal = Goal(near, at, at, True)
     else:
@@ -221,7 +223,7 @@ class Side:
         if self.route.get("by") in ("formula", "order"):
             return None
         digits = -math.log2(max(self.goal.delta, 1e-300))
-        bits = 128 if digits < 80.0 else 128 + math.ceil(digits)
+        bits = 128 if digits < 80.0 else min(128 + math.ceil(digits), checker.WHOLE["bits"][1])
         with ctx.workprec(bits):
             terms = checker.terms_of(self.record)
             if any(one.mu is None for one, _ in terms) and all(one.divergence is not None for one, _ in terms):

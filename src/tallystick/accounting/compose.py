@@ -521,10 +521,12 @@ class GridSum:
         values, logs = values[order], logs[order]
         tilted = theta * values + logs
         share = np.exp(tilted - log_sum(tilted))
-        low = values[int(np.searchsorted(np.cumsum(share), 1e-16 / count))]
+        first = int(np.searchsorted(np.cumsum(share), 1e-16 / count))
         rising = np.logaddexp.accumulate(logs[::-1])
         outside = int(np.searchsorted(rising, log_target - math.log(count) - 25.0))
-        high = values[min(values.size - 1, values.size - outside)]
+        # The outermost nodes stand for mass up to the ends of the law, beyond themselves.
+        low = values[first] if first > 0 else pair.upper.lowest
+        high = values[values.size - outside] if outside > 1 else pair.upper.highest
         if low > FAR_FROM_ZERO * (high - low):
             return float(low), float(high)
         return min(float(low), 0.0), max(float(high), 0.0)

@@ -18,7 +18,7 @@ from tallystick.accounting.leaf import Leaf, ends_of, largest_together
 from tallystick.accounting.leaves.gaussian import gaussian_pair
 from tallystick.accounting.leaves.renyi import renyi_pair
 from tallystick.accounting.pair import DominatingPair
-from tallystick.accounting.routes import Contour, Grid, Route, routes_of
+from tallystick.accounting.routes import Contour, Route, routes_of
 from tallystick.numerics.law import DUST, EDGE, UNIT, Array, Law, covers, lost_above, lost_mass
 from tallystick.numerics.saddle import log_peak_weight
 from tallystick.rounding import double_above
@@ -329,10 +329,8 @@ class OneDirection:
                 used = [route.words]
             elif met != best:
                 used.append(route.words)
-            # A grid that brought nothing from above has failed; of a bracketed pair no width would tell.
-            failed = isinstance(route, Grid) and not self.exact and met.upper == best.upper
             best = met
-            if route.decisive or (self.enough(best, width) and not failed) or (rough and route.engine):
+            if route.decisive or self.enough(best, width) or (rough and route.engine):
                 break
         self.last_routes[:] = used
         return best

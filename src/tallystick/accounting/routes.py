@@ -310,7 +310,6 @@ def routes_of(whole: OneDirection) -> tuple[Route, ...]:
     elif whole.exact:
         engines = [Contour(whole), GridForCurves(whole), *sharp, Grid(whole)]
     else:
-        # Between the two laws of a bracketed pair there is nothing to sharpen, and the grid is quicker than a blur. The
-        # moments tell when it fails.
-        engines = [Contour(whole), *(() if whole.bracketed else (RenyiCurve(whole),)), Grid(whole), *sharp]
+        # Between the two laws of a bracketed pair there is nothing to sharpen, and the grid is quicker than a blur.
+        engines = [Contour(whole), Grid(whole), *sharp]
     return (*rough, CertainlyZero(whole), *engines, OutcomesBelow(whole), Unsampled(whole))

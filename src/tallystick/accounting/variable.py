@@ -173,7 +173,7 @@ class PrivacyLossVariable:
 
     def _grid(self) -> tuple[Array, Array]:
         deviation = math.sqrt(max(self._spread(0.0), 1e-30))
-        step = self._side.grid._aligned(deviation / STEPS)
+        step = self._side.grid._aligned(max(self._narrowest(deviation), deviation / 64.0) / STEPS)
         laws = []
         means = [float(np.dot(masses, values)) for values, masses, _ in self._nodes]
         parts = [(pair.upper, count) for pair, count in self._side.saddle_pairs]
@@ -184,6 +184,16 @@ class PrivacyLossVariable:
             laws.append((_on_grid(law, step, mean - 60.0 * deviation, mean + 60.0 * deviation), count))
         total = sum_of_laws(laws, theta=0.0, reach=14.0 * deviation)
         return total.values, np.cumsum(np.maximum(total.tilted, 0.0) * math.exp(total.log_scale))
+
+    def _narrowest(self, most: float) -> float:
+        """The deviation of the narrowest smooth part: beside atoms the sum is as steep as that."""
+        found = [most]
+        for (pair, count), (values, masses, _) in zip(self._side.saddle_pairs, self._nodes, strict=True):
+            if pair.upper.segments:
+                share = masses / float(np.sum(masses))
+                variance = float(np.dot(share, (values - float(np.dot(share, values))) ** 2))
+                found.append(math.sqrt(max(count * variance, 1e-30)))
+        return min(found) if self._side.mu == 0.0 else min(*found, self._side.mu)
 
     @cached_property
     def _sum(self) -> _SampledSum | None:

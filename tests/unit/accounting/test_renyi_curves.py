@@ -82,3 +82,27 @@ def test_the_closed_form_is_rounded_up_at_any_size() -> None:
             truth = mp.log(a) + t * mp.log(t * a / ((t + 1) * b)) - mp.log(t + 1) - mp.log(mp.exp(e) - 1)
         leaf = ts.exponential(epsilon=epsilon).terms[0][0]
         assert leaf.log_mgf_bound(np.array([theta]))[0] >= truth
+
+
+def composed_delta(ends: tuple[float, ...], epsilon: float, at: float) -> float:
+    """delta of a product of two-point pairs, each with losses t and t - epsilon: mechanisms of that range."""
+    outcomes = [(1.0, 0.0)]
+    for t in ends:
+        p = (math.exp(epsilon) - math.exp(t)) / math.expm1(epsilon)
+        outcomes = [(m * q, total + x) for m, total in outcomes for q, x in ((p, t), (1 - p, t - epsilon))]
+    return sum(m * max(0.0, -math.expm1(at - total)) for m, total in outcomes)
+
+
+@pytest.mark.parametrize(("count", "epsilon"), [(2, 0.5), (3, 2.0), (4, 3.0)])
+@pytest.mark.parametrize("delta", [1e-2, 1e-5, 1e-9])
+def test_no_composition_of_bounded_ranges_exceeds_the_claim_and_the_best_come_close(
+    count: int, epsilon: float, delta: float
+) -> None:
+    claimed = (count * ts.exponential(epsilon=epsilon)).epsilon(delta=delta)
+    alike = max(composed_delta((float(t),) * count, epsilon, claimed) for t in np.linspace(0, epsilon, 4001))
+    rng = random.Random(6)
+    unlike = max(
+        composed_delta(tuple(rng.uniform(0, epsilon) for _ in range(count)), epsilon, claimed) for _ in range(400)
+    )
+    assert max(alike, unlike) <= delta
+    assert alike >= 0.8 * delta

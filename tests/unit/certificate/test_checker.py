@@ -18,6 +18,7 @@ import pytest
 import tallystick as ts
 from tallystick.accounting import certificate as writer
 from tallystick.accounting.certificate import Certificate
+from tallystick.accounting.expression import read_loss
 from tallystick.certificate import checker
 
 flint = pytest.importorskip("flint")
@@ -316,3 +317,18 @@ def test_an_epsilon_that_the_checker_does_not_read_is_not_written() -> None:
     """Found by the referee: 5e9 was certified, and the checker called it malformed."""
     with pytest.raises(ts.errors.NotComputable):
         ts.gaussian(sigma=1e-5).certificate(delta=1e-5)
+
+
+@pytest.mark.parametrize("text", ["pure_dp(epsilon=1)", "3 * laplace(scale=1)", "5 * randomized_response(epsilon=1)"])
+@pytest.mark.parametrize("delta", [0.0, 1e-280])
+def test_pure_losses_have_certificates_at_deltas_beyond_any_precision(text: str, delta: float) -> None:
+    loss = read_loss(text)
+    proof = loss.certificate(delta=delta)
+    proof.verify()
+    assert loss.epsilon(delta=0.0) * (1 - 1e-9) <= proof.epsilon <= loss.epsilon(delta=0.0) * (1 + 1e-9)
+
+
+def test_delta_one_is_refused_by_name() -> None:
+    for loss in (ts.gaussian(sigma=1), 2 * ts.gaussian(sigma=1e-4).sampled(rate=0.01)):
+        with pytest.raises(ts.errors.InvalidInput, match="below 1"):
+            loss.certificate(delta=1.0)

@@ -209,12 +209,10 @@ def _entries(y: Any) -> NDArray[Any]:
         y = y.to_list()
     if not isinstance(y, (list, tuple)):
         return np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
-    nested = len(y) > 0 and all(isinstance(entry, (list, tuple)) for entry in y)
-    if nested and not all(len(entry) == 1 for entry in y):
-        return np.empty((len(y), 2))  # several columns, which is no column
     found = np.empty(len(y), dtype=object)
     for i, entry in enumerate(y):
-        found[i] = entry[0] if nested else entry
+        # Entry by entry: were lists of one opened only where all are, one missing target would hide everybody's.
+        found[i] = entry[0] if isinstance(entry, (list, tuple)) and len(entry) == 1 else entry
     return found
 
 

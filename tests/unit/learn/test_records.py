@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from tallystick.errors import InvalidInput
-from tallystick.learn.records import along, first_of_each, given, labelled, matrix, numbers, scaled
+from tallystick.learn.records import along, column, first_of_each, given, labelled, matrix, numbers, scaled
 
 ODD = [np.nan, np.inf, -np.inf, 1e308, -1e308, 5e-324, 0.0, -0.0, 2.0]
 
@@ -69,7 +69,7 @@ def test_an_odd_entry_of_a_list_is_missing_in_its_row_and_nowhere_else(odd):
     assert len(given(rows, [0, 1, 0]).usable(1).rows) == 2
 
 
-@pytest.mark.parametrize(("y", "units"), [([1], None), ([1, 2, 3], None), ([[1, 2], [3, 4]], None), ([1, 2], ["a"])])
+@pytest.mark.parametrize(("y", "units"), [([1], None), ([1, 2, 3], None), (np.ones((2, 2)), None), ([1, 2], ["a"])])
 def test_lengths_must_agree(y, units):
     with pytest.raises(InvalidInput):
         given([[1.0], [2.0]], y, units)
@@ -247,3 +247,10 @@ def test_removing_one_unit_changes_no_row_of_another():
         rest = units != gone
         without = given(rows[rest], units[rest], units[rest]).usable(3).rows
         np.testing.assert_array_equal(without, whole[whole[:, 0] != gone])
+
+
+def test_a_list_of_lists_is_opened_entry_by_entry():
+    """Opened only where all are lists of one, a single missing target would hide the label of everybody."""
+    targets = column("y", [[0], [1], None, [0, 1], (1,)], 5)
+    assert labelled(targets, [0, 1]).tolist() == [0, 1, -1, -1, 1]
+    assert np.isnan(numbers(targets, 0.0, 1.0)).tolist() == [False, False, True, True, False]

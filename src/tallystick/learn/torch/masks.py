@@ -16,6 +16,7 @@ import torch
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 
 _WORDS = slice(3, 3 + 624)  # of 8 bytes each: where the state of a CPU generator keeps its 32-bit words
+_STATE = 5056  # bytes of such a state; one of another layout is left as the seed made it
 
 
 @contextmanager
@@ -37,6 +38,8 @@ def _seed(source: Source) -> None:
     """64 bits for every device; on the CPU, where torch uses only 32 of them, the whole state of its generator."""
     torch.manual_seed(source.bits(63))
     state = torch.get_rng_state()
+    if state.numel() != _STATE:
+        return
     words = state.view(torch.int64)[_WORDS]
     words.copy_(torch.from_numpy(source.array(len(words), np.uint32).astype(np.int64)))
     torch.set_rng_state(state)

@@ -46,6 +46,7 @@ def run(row: str) -> None:
     # Loads every module, as the peers' warm-up does; no law, tilt or grid of it is one of a row's.
     (30 * ts.gaussian(sigma=7.7).sampled(rate=0.3) + ts.laplace(scale=3.3)).epsilon(delta=1e-3)
     ts.gaussian(sigma=3.0).epsilon(delta=1e-5)
+    ts.randomized_response(epsilon=0.7).epsilon(delta=1e-3)
     replaced = ts.gaussian(sigma=0.5, adjacency=ts.Adjacency.REPLACE)
     if row in W1:
         measured(lambda: training(1.0, 0.01, 10_000).epsilon(delta=W1[row]))

@@ -126,6 +126,7 @@ def test_a_run_of_which_only_the_end_is_seen_is_no_loss_of_a_step(ledger: ts.Led
         ts.last_iterate(steps=10, contraction=0.9, sigma=5).sampled(rate=0.5),
         ts.worst(ts.last_iterate(steps=10, contraction=0.9, sigma=5), ts.gaussian(sigma=2)),
         ts.selected(ts.last_iterate(steps=10, contraction=0.9, sigma=5), eta=1.0, gamma=0.1),
+        ts.last_iterate(steps=10, contraction=0.9, sigma=5).as_replace(),
     ):
         with pytest.raises(InvalidInput, match="one charge"):
             account.training(loss, steps=10, why="w")

@@ -170,7 +170,15 @@ class Walked(Leaf):
         return self.mu
 
     def replaced(self) -> Leaf | None:
-        return Gdp(self.mu).replaced() if 2.0 * self.mu <= LARGEST_MU else None
+        """The same walk in units of two displacements: neither of the two records moves a step by more than one.
+
+        So it is still one of which only the end is seen, and only proved to be enough.
+        """
+        units = {name: getattr(self, name, None) for name in ("sigma", "diameter")}
+        try:
+            return dataclasses.replace(self, **{name: size / 2.0 for name, size in units.items() if size})  # type: ignore[type-var]
+        except InvalidInput:
+            return None  # too little noise for a leaf of its own; the general rule holds
 
     def grouped(self, size: int) -> Leaf | None:
         return Gdp(self.mu).grouped(size)

@@ -30,6 +30,9 @@ FFT_ULPS = 8.0
 SUMMATION = 1e-12
 """Relative error of the running sums and of their scaling, with room to spare."""
 
+FAINTEST = -100.0
+"""Log of a coefficient that is left out of a power: far below the rounding of the transform, and counted with it."""
+
 ABOVE = np.array([1.02, 1.06, 1.15, 1.3, 1.6, 2.2, 3.5, 6.0])
 BELOW = np.array([0.98, 0.9, 0.75, 0.5, 0.2, 0.0])
 """Other tilts, relative to the chosen one, at which Chernoff's bound of what leaves the window is tried."""
@@ -110,25 +113,7 @@ def sum_of_laws(
     tilts = [_Tilt.of(law, count, theta) for law, count in terms]
     centre = sum(t.count * t.mean for t in tilts)
     size = _fft_size(int(min(max_size, 2 * reach / step + 4)), terms)
-    spectrum = np.ones(size // 2 + 1, dtype=np.complex128)
-    magnitude = np.zeros(size // 2 + 1)
-    blurred = np.zeros(size // 2 + 1)
-    error = FFT_ULPS * math.log2(size) * UNIT
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        for tilt in tilts:
-            transform = np.fft.rfft(_folded(tilt.weights, size), size)
-            spectrum *= transform**tilt.count
-            absolute = np.abs(transform)
-            magnitude += tilt.count * np.log(absolute)
-            blurred += tilt.count * np.log(absolute + error)
-        entries = np.fft.irfft(spectrum, size)
-        total = sum(t.count for t in tilts)
-        power_error = np.exp(blurred) - np.exp(magnitude) + 8.0 * UNIT * (total + len(tilts)) * np.exp(magnitude)
-        # The half spectrum stands for all of it: at most twice its mean.
-        rounding = float(2.0 * np.sum(power_error) / size) + error * float(2.0 * np.sum(np.exp(magnitude)) / size)
-    if not math.isfinite(rounding):
-        # Weights sum to one only as far as doubles go, here to a high power: all that is known is that they are shares.
-        entries, rounding = np.zeros(size), 1.0
+    entries, rounding = _power(tilts, size)
     base = sum(t.count * t.law.first for t in tilts)
     # Exact arithmetic: the offset and the index times the step are large and cancel.
     offset = sum((t.count * Fraction(t.law.offset) for t in tilts), Fraction(0))
@@ -136,7 +121,7 @@ def sum_of_laws(
     # Room beyond the largest value is wasted: move the window down, but not below the smallest.
     length = sum(t.count * (t.law.masses.size - 1) for t in tilts) + 1
     low_index = max(min(low_index, base + length - size), base) if length > size else base
-    order = (np.arange(size) + (low_index - base) % size) % size  # whole numbers beyond 64 bits are reduced first
+    turned = np.roll(entries, -((low_index - base) % size))  # whole numbers beyond 64 bits are reduced first
     values = float(offset + low_index * Fraction(step)) + step * np.arange(size, dtype=np.float64)
     above, wrapped = _leaks(tilts, theta, float(values[0]), float(values[-1]) + step) if leaks else (1.0, 1.0)
     farthest = sum(t.count * t.law.value_ulps * max(abs(t.values[0]), abs(t.values[-1])) for t in tilts)
@@ -145,7 +130,7 @@ def sum_of_laws(
         step=step,
         log_scale=sum(t.count * t.log_norm for t in tilts),
         values=values,
-        tilted=entries[order],
+        tilted=turned,
         rounding=rounding,
         above=above,
         wrapped=wrapped,
@@ -173,6 +158,36 @@ class _Tilt:
         norm = log_sum(logs)
         weights = np.exp(logs - norm)
         return _Tilt(law, count, values, log_masses, weights, norm, float(np.dot(weights, values)))
+
+
+def _power(tilts: Sequence[_Tilt], size: int) -> tuple[Array, float]:
+    """The tilted law of the sum on a circle of ``size`` points, and a bound on the error of every entry."""
+    spectrum = np.ones(size // 2 + 1, dtype=np.complex128)
+    magnitude = np.zeros(size // 2 + 1)
+    blurred = np.zeros(size // 2 + 1)
+    some = np.ones(size // 2 + 1, dtype=np.bool_)
+    error = FFT_ULPS * math.log2(size) * UNIT
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        for tilt in tilts:
+            transform = np.fft.rfft(_folded(tilt.weights, size), size)
+            absolute = np.abs(transform)
+            magnitude += tilt.count * np.log(absolute)
+            absolute += error
+            blurred += tilt.count * np.log(absolute, out=absolute)
+            # Complex powers are slow, and those of a long sum are nearly all next to nothing: left out, they are error.
+            some &= magnitude > FAINTEST
+            spectrum[some] *= transform[some] ** tilt.count
+        spectrum[~some] = 0.0
+        entries: Array = np.fft.irfft(spectrum, size)
+        total = sum(t.count for t in tilts)
+        height = np.where(some, np.exp(magnitude), 0.0)
+        power_error = np.exp(blurred) - height + 8.0 * UNIT * (total + len(tilts)) * height
+        # The half spectrum stands for all of it: at most twice its mean.
+        rounding = float(2.0 * np.sum(power_error) / size) + error * float(2.0 * np.sum(height) / size)
+    if not math.isfinite(rounding):
+        # Weights sum to one only as far as doubles go, here to a high power: all that is known is that they are shares.
+        return np.zeros(size), 1.0
+    return entries, rounding
 
 
 def _folded(weights: Array, size: int) -> Array:

@@ -188,13 +188,16 @@ def scaled_tails(masses: Array, step: float) -> Array:
     carry = 0.0
     for end in range(size - 1, -1, -block):
         begin = max(0, end - block + 1)
-        decay = np.exp(-step * np.arange(end - begin + 2))
-        inside = masses[begin : end + 1] * decay[: end - begin + 1]
+        decay = np.arange(end - begin + 2, dtype=np.float64)
+        decay *= -step
+        np.exp(decay, out=decay)
         # tails[i] counts k >= i inside this block, in units of e^{-step (k - begin)}.
-        tails = np.cumsum(inside[::-1])[::-1]
-        here = (np.append(tails[1:], 0.0) + carry * decay[end - begin + 1]) / decay[: end - begin + 1]
-        out[begin : end + 1] = here
-        carry = float(tails[0] + carry * decay[end - begin + 1])
+        tails = np.cumsum((masses[begin : end + 1] * decay[:-1])[::-1])[::-1]
+        here = out[begin : end + 1]
+        here[:-1] = tails[1:]
+        here += carry * decay[-1]
+        here /= decay[:-1]
+        carry = float(tails[0] + carry * decay[-1])
     return out
 
 

@@ -40,6 +40,9 @@ FINENESS = ((0.03, 1024), (0.01, 8192))
 TOLERANCE = 1e-3
 """Relative width at which refinement stops."""
 
+FACTOR = 9.0
+"""How much wider bounds are on the coarse grid (the square of how much coarser it is)."""
+
 LOG_LEAK = 18.0
 """Minus the log of the tilted mass that may leave the window."""
 
@@ -171,41 +174,47 @@ class MeanOfRatios:
 
     def _bounds(self, levels: Array, side: int) -> tuple[Array, Array]:
         upper, lower = np.empty(levels.size), np.empty(levels.size)
-        start = 0
+        start, refined = 0, False
         self.spent.clear()
         while start < levels.size:
             first = float(levels[start])
             scale = first * (1.0 + abs(math.log(first)) / FAR)
             width = min(max(self.spread(first, side), NARROWEST * scale / self.count**0.5), WIDEST * scale)
             stop = max(start + 1, int(np.searchsorted(levels, first + width, side="right")))
-            upper[start:stop], lower[start:stop] = self._group(levels[start:stop], side)
+            upper[start:stop], lower[start:stop], refined = self._group(levels[start:stop], side, refined)
             start = stop
         return upper, lower
 
-    def _group(self, levels: Array, side: int) -> tuple[Array, Array]:
-        """Bounds at levels that share one tilt, on finer and finer grids."""
+    def _group(self, levels: Array, side: int, refined: bool) -> tuple[Array, Array, bool]:
+        """Bounds at levels that share one tilt, on finer and finer grids, and whether the next ones need those too.
+
+        Where the levels before were ``refined``, a coarse grid would hardly be enough: it is not tried.
+        """
         middle, whole = float(np.sqrt(levels[0] * levels[-1])), self.count * float(levels[-1])
         cut = min(whole, self._negligible_above(self._tilt(middle, side, whole), side))
         tilt = self._tilt(middle, side, cut)
         upper, lower = np.full(levels.size, math.inf), np.zeros(levels.size)
-        for fineness, fewest in FINENESS:
-            cells = self._cells(cut, fineness, fewest, tilt)
-            bounds = self._once(levels, side, tilt, cells)
+        for fineness, fewest in FINENESS[refined:]:
+            cells, chernoff = self._cells(cut, fineness, fewest, tilt)
+            bounds = self._once(levels, side, tilt, cells, chernoff)
             upper, lower = np.minimum(upper, bounds[0]), np.maximum(lower, bounds[1])
             if cells.step > fineness * tilt.spread or np.all(upper - lower <= TOLERANCE * upper):
                 break
-        return upper, lower
+        coarse = fineness == FINENESS[0][0] or bool(np.all(FACTOR * (upper - lower) <= TOLERANCE * upper))
+        return upper, lower, not coarse
 
-    def _cells(self, cut: float, fineness: float, fewest: int, tilt: Tilt) -> RatioCells:
+    def _cells(self, cut: float, fineness: float, fewest: int, tilt: Tilt) -> tuple[RatioCells, Chernoff]:
         """V up to ``cut`` with the wanted step, or a coarser one if the sum would not fit the largest transform."""
         most = self.most
         number = min(most, max(min(fewest, most), math.ceil(cut / (fineness * tilt.spread))))
         cells = cells_of(self.law, step=cut / number, count=number)
-        needed = 2.0 * self._chernoff(cells.upper(), tilt).reach / cells.step
+        chernoff = self._chernoff(cells.upper(), tilt)
+        needed = 2.0 * chernoff.reach / cells.step
         if min(needed, self.count * number) <= most:
-            return cells
+            return cells, chernoff
         number = max(64, math.floor(number * 0.95 * most / needed))
-        return cells_of(self.law, step=cut / number, count=number)
+        cells = cells_of(self.law, step=cut / number, count=number)
+        return cells, self._chernoff(cells.upper(), tilt)
 
     def _negligible_above(self, tilt: Tilt, side: int) -> float:
         """A value beyond which V matters to less than about 1e-8 of the answer."""
@@ -221,10 +230,10 @@ class MeanOfRatios:
         index = int(np.searchsorted(-rest, 18.0 - limit))
         return float(values[index]) if index < values.size else 1.001 * float(values[-1])
 
-    def _once(self, levels: Array, side: int, tilt: Tilt, cells: RatioCells) -> tuple[Array, Array]:
-        most, least = cells.upper(), cells.lower(increasing=side > 0)
-        chernoff = self._chernoff(most, tilt)
-        upper = self._read(levels * (1.0 - side * VALUE_ERROR), tilt, most, chernoff, 1)
+    def _once(self, levels: Array, side: int, tilt: Tilt, cells: RatioCells, chernoff: Chernoff) -> tuple[Array, Array]:
+        """Bounds from one grid, given the moments of its upper measure."""
+        least = cells.lower(increasing=side > 0)
+        upper = self._read(levels * (1.0 - side * VALUE_ERROR), tilt, cells.upper(), chernoff, 1)
         lower = self._read(levels * (1.0 + side * VALUE_ERROR), tilt, least, self._chernoff(least, tilt), -1)
         far_upper, far_lower = (
             self._beyond(levels, cells) if side > 0 else self._beyond_below(levels, cells, tilt, chernoff)
@@ -296,6 +305,8 @@ def _weighed(values: Array, entries: Array, places: Array, order: float) -> Arra
     if order < 0.0:
         return _weighed(-values[::-1], entries[::-1], -places, -order)
     step = float(values[1] - values[0])
+    needed = min(int(np.searchsorted(values, np.min(places))), values.size - 1)
+    values, entries = values[needed:], entries[needed:]
     ahead = entries + scaled_tails(entries, order * step)
     # A gap of k steps counts each of the k places in between once.
     moments = step * scaled_tails(ahead, order * step)

@@ -33,6 +33,9 @@ LOG_DEEPEST = math.log(1e-24)
 SPACING = 0.008
 """Distance of the knots: relative to epsilon, or to two standard deviations of the loss where that is more."""
 
+BLOCK = 16
+"""Knots of which only the last is compared with one unamplified step, unless that is near."""
+
 LISTED = 2**14
 """Joint outcomes of an epoch that are listed one by one."""
 
@@ -157,10 +160,20 @@ def allocated_profile(base: Leaf, steps: int, direction: Direction) -> Profile:
     most = MeanOfRatios(pair.upper, steps)
     least = most if pair.lower is pair.upper else MeanOfRatios(pair.lower, steps)
     epsilon = _ladder(most, direction)
-    upper, lower = _read(most, direction, epsilon), _read(least, direction, epsilon)
-    alone = base.pair(direction).upper.excess(epsilon) * (1.0 + 1e-12)
-    top = np.minimum(np.minimum(upper[0], alone), 1.0)
+    upper = _read(most, direction, epsilon)
+    lower = upper if least is most else _read(least, direction, epsilon)
+    top = np.minimum(_at_most_alone(base.pair(direction).upper, epsilon, upper[0]), 1.0)
     return epsilon, top, np.minimum(lower[1], top)
+
+
+def _at_most_alone(law: Law, epsilon: Array, upper: Array) -> Array:
+    """The smaller of these bounds and delta of one unamplified step, which is integrated only where it may matter."""
+    ends = np.minimum(np.arange(epsilon.size) // BLOCK * BLOCK + BLOCK, epsilon.size - 1)
+    later = law.excess(epsilon[ends[::BLOCK]])[np.arange(epsilon.size) // BLOCK]
+    near = upper > later  # delta falls, so elsewhere one step alone has more
+    result = upper.copy()
+    result[near] = np.minimum(upper[near], law.excess(epsilon[near]) * (1.0 + 1e-12))
+    return result
 
 
 def _read(mean: MeanOfRatios, direction: Direction, epsilon: Array) -> tuple[Array, Array]:

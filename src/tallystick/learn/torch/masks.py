@@ -26,17 +26,24 @@ def secret_masks(source: Source = SYSTEM) -> Iterator[None]:
     Generators of other devices are not put back but seeded afresh, from secret bits too.
     """
     before = torch.get_rng_state()
+    _seed_others(source)
     _seed(source)
     try:
         yield
     finally:
-        _seed(source)
+        _seed_others(source)
         torch.set_rng_state(before)
 
 
+def _seed_others(source: Source) -> None:
+    """64 bits for every other device, where there is one: for one that is not torch takes time to note who asked."""
+    if torch.accelerator.is_available():
+        torch.manual_seed(source.bits(63))
+
+
 def _seed(source: Source) -> None:
-    """64 bits for every device; on the CPU, where torch uses only 32 of them, the whole state of its generator."""
-    torch.manual_seed(source.bits(63))
+    """On the CPU, where torch uses only 32 bits of a seed, the whole state of its generator."""
+    torch.default_generator.manual_seed(source.bits(63))
     state = torch.get_rng_state()
     if state.numel() != _STATE:
         return

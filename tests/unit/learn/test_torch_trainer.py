@@ -22,7 +22,7 @@ from torch import nn  # noqa: E402
 import tallystick as ts  # noqa: E402
 from tallystick.errors import AdjacencyMismatch, BudgetExceeded, IdempotencyConflict, InvalidInput, Refused  # noqa: E402
 from tallystick.learn.torch.batches import Examples, shuffled  # noqa: E402
-from tallystick.learn.torch.noise import SLACK, LatticeNoise, fill_normal  # noqa: E402
+from tallystick.learn.torch.noise import SLACK, LatticeNoise, normal  # noqa: E402
 from tallystick.learn.torch.trainer import Trainer  # noqa: E402
 from tallystick.learn.training import SgdPlan  # noqa: E402
 from tallystick.ledger.training import RunEnded  # noqa: E402
@@ -369,15 +369,34 @@ def test_noise_has_the_stated_width_and_lies_on_the_lattice(kind: str) -> None:
 
 
 def test_secure_noise_is_normal() -> None:
-    def normal(size: int, source: Any) -> Any:
-        out, half = (torch.empty(n, dtype=torch.float64) for n in (size, size // 2))
-        return fill_normal(out, half, 3, source)
-
-    drawn = np.sort(normal(100_000, SeededSource(9)).numpy()) / 3
+    half = torch.empty(50_000, dtype=torch.float64)
+    drawn = np.sort(normal(half, 3, SeededSource(9)).numpy()) / 3
     normal_cdf = np.array([0.5 * math.erfc(-value / math.sqrt(2)) for value in drawn])
     distance = np.abs(normal_cdf - (np.arange(100_000) + 0.5) / 100_000).max()
     assert distance < 1.95 / math.sqrt(100_000)  # Kolmogorov: passed with probability .999, and the seed is fixed
-    assert not torch.equal(normal(8, SYSTEM), normal(8, SYSTEM))
+    assert not torch.equal(normal(half, 3, SYSTEM), normal(half, 3, SYSTEM))
+
+
+def test_secure_noise_is_box_and_mullers_formula_of_its_words_and_finite_for_all_of_them() -> None:
+    class Words(SeededSource):
+        def words(self, count: int) -> Any:
+            return np.array([0, 1, 2**62, 2**63, 2**64 - 1, 0, 2**61, 2**62, 2**63, 2**63 + 2**62], dtype=np.uint64)
+
+    drawn = normal(torch.empty(5, dtype=torch.float64), 2.0, Words(1)).numpy()
+    tail, last = math.sqrt(2 * 64 * math.log(2)), math.sqrt(126 * math.log(2) - math.log(1.25))
+    radius = 2.0 * np.array([tail, last, math.sqrt(2 * math.log(2)), 0.0, last])
+    angle = 2 * math.pi * np.array([0, 1 / 8, 1 / 4, 1 / 2, 3 / 4])
+    assert np.allclose(drawn, np.concatenate([radius * np.cos(angle), radius * np.sin(angle)]), atol=1e-13)
+
+
+def test_noise_in_blocks_is_the_sum_on_the_lattice_and_the_noise_of_the_same_bits() -> None:
+    size = 2 * 65_536 + 7
+    total = torch.randn(size)
+    noise = LatticeNoise(1.0, 0.5, size, "secure", SeededSource(11))
+    alone = LatticeNoise(1.0, 0.5, size, "secure", SeededSource(11)).released(torch.zeros(size, dtype=torch.float64))
+    points = torch.round(total.double() / noise.granularity) * noise.granularity
+    expected = ((points + alone) / noise.granularity).float() * (noise.granularity / 64)
+    assert torch.allclose(noise.released(total, 64.0, torch.float32), expected, rtol=1e-6, atol=0.0)
 
 
 @pytest.mark.parametrize(
@@ -496,6 +515,15 @@ def test_dropout_masks_are_secret_and_the_generator_stays_where_it_was() -> None
         return weights(trainer)
 
     assert not torch.allclose(total(), total(), atol=1e-3)
+
+
+def test_a_step_seeds_no_device_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    if torch.accelerator.is_available():
+        pytest.skip("there is one")
+    trainer, seeded = made(), []
+    monkeypatch.setattr(torch, "manual_seed", seeded.append)  # it formats a traceback for each absent kind: 0.3 ms
+    trainer.step(next(trainer.batches(data())))
+    assert seeded == []
 
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")

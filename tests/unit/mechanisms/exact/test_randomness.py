@@ -9,6 +9,7 @@ import threading
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from tallystick.mechanisms.exact import randomness
 from tallystick.mechanisms.exact.randomness import SYSTEM, SeededSource, SystemSource
@@ -104,6 +105,18 @@ def test_the_stream_is_keyed_afresh_after_its_share(monkeypatch: pytest.MonkeyPa
     before = source._local.stream
     source.read(8)
     assert source._local.stream is not before
+
+
+def test_the_stream_is_the_keystream_of_aes_in_counter_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+    # GCM of zeros is CTR from the block nonce || 2 on (NIST SP 800-38D, 7.1: block 1 is for the tag).
+    key, nonce = bytes(range(32)), bytes(range(12))
+    monkeypatch.setattr(randomness.os, "urandom", lambda count: key if count == 32 else nonce[:count])
+    source = SystemSource()
+    mine = b"".join(bytes(source.read(count)) for count in (5, 100_000, 3_000_000))
+    plain = Cipher(algorithms.AES(key), modes.CTR(nonce + (2).to_bytes(4, "big"))).encryptor()
+    stream = plain.update(bytes(4_000_000))
+    assert mine[:5] == stream[:5]
+    assert mine[5:] == stream[1 << 14 : (1 << 14) + 3_100_000]  # after a buffer of 2^14 bytes
 
 
 def test_production_randomness_takes_no_seed_and_does_not_travel() -> None:

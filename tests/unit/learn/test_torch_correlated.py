@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
+import tallystick as ts  # noqa: E402
 from tallystick.errors import InvalidInput  # noqa: E402
 from tallystick.learn.torch.correlated import CorrelatedNoise, coefficients  # noqa: E402
 from tallystick.learn.torch.noise import LatticeNoise  # noqa: E402
@@ -53,6 +55,26 @@ def test_the_noise_solves_the_triangular_system() -> None:
     z = np.stack([fresh.released(torch.zeros(size, dtype=torch.float64)).numpy() for _ in range(steps)])
     assert np.allclose(matrix(steps, band) @ found, z, atol=1e-12)
     assert fresh.multiplier == pytest.approx(2.0 * np.linalg.norm(coefficients(band)))
+
+
+@pytest.mark.parametrize(("turn", "steps"), [(1, 1), (1, 5), (2, 7), (4, 16), (12, 30), (59, 59 * 8)])
+def test_a_run_costs_what_the_leaf_says_and_the_leaf_what_its_columns_say(turn: int, steps: int) -> None:
+    plan = SgdPlan(0.7, 1 / turn, steps, 4.0, batches="cyclic")
+    made = CorrelatedNoise(plan.noise_multiplier, 1.0, 10, plan.turn)
+    turns = -(-steps // turn)
+    leaf = ts.correlated(
+        sigma=made.fresh.multiplier, steps=steps, coefficients=made.weights, uses=turns, separation=turn
+    )
+    assert plan.privacy.gdp_bound() * (1 - 1e-10) <= leaf.gdp_bound() <= plan.privacy.gdp_bound() * (1 + 1e-14)
+    # In fractions: whoever takes part in steps r, r + turn, ... moves C G by the root of all <c_i, c_j>, clips apart.
+    column = [Fraction(weight) for weight in made.weights.tolist()]
+    square = max(
+        sum((sum((c * c for c in column[: steps - i]), Fraction(0)) for i in range(first, steps, turn)), Fraction(0))
+        for first in range(turn)
+    )
+    paid = Fraction(math.nextafter(plan.privacy.gdp_bound(), 9.0)) ** 2
+    assert square <= paid * Fraction(made.fresh.multiplier) ** 2, "wide enough for what the plan pays"
+    assert Fraction(made.fresh.multiplier) ** 2 >= Fraction(plan.noise_multiplier) ** 2 * sum(c * c for c in column)
 
 
 def test_a_cyclic_run_with_correlated_noise_ends_with_less_of_it() -> None:

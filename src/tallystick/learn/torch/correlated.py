@@ -4,7 +4,8 @@ Released is C G + Z (rows are steps, G the clipped sums, Z independent noise); t
 function of it, so any such C costs what C G + Z costs: the Gaussian mechanism with the sensitivity of C G, also when
 gradients depend on earlier releases, because C is lower triangular (Denisov et al. 2022). C is the truncated square
 root of the prefix sum, c_j = binom(2j, j) / 4^j for j below the band. With the band equal to the turn of a cyclic plan
-the columns of one record's steps do not overlap, so k turns cost k Gaussian releases of sensitivity clip |c|.
+the columns of one record's steps do not overlap, so k turns cost k Gaussian releases; of which sensitivity is what
+``ts.correlated`` says of one turn (``accounting/leaves/correlated.py``), and the noise is wider by as much.
 
 A run that starts again has forgotten its past noise and begins with an empty one. That is the same release with a
 block-diagonal C, whose columns are no longer: nothing is refused, and no step is drawn twice (``ledger.training``).
@@ -12,7 +13,6 @@ block-diagonal C, whose columns are no longer: nothing is refused, and no step i
 
 from __future__ import annotations
 
-import math
 from collections import deque
 
 import numpy as np
@@ -20,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tallystick.accounting.losses import correlated
 from tallystick.learn.torch.noise import LatticeNoise
 from tallystick.mechanisms.base import OnlyOne
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
@@ -43,8 +44,8 @@ class CorrelatedNoise(OnlyOne):
     def __init__(self, multiplier: float, clip: float, size: int, band: int, source: Source = SYSTEM) -> None:
         super().__init__()  # nor is it ever stored: who has past noise takes it off what was released
         self.weights = coefficients(band)
-        longest = math.sqrt(float(np.sum(self.weights**2))) * (1.0 + 2.0**-40)  # the column, rounded up
-        self.fresh = LatticeNoise(multiplier * longest, clip, size, "secure", source)
+        turn = correlated(sigma=1.0, steps=band, coefficients=self.weights, uses=1, separation=band)
+        self.fresh = LatticeNoise(multiplier * turn.gdp_bound(), clip, size, "secure", source)
         self.past: deque[Tensor] = deque(maxlen=band - 1)
 
     def released(self, total: Tensor, divisor: float = 1.0, dtype: torch.dtype = torch.float64) -> Tensor:

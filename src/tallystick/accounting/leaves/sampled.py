@@ -17,7 +17,7 @@ from tallystick.accounting.leaf import End, Leaf, LossLattice, Wrapper, check_in
 from tallystick.accounting.loss import PrivacyLoss, as_leaf
 from tallystick.accounting.pair import DominatingPair, joined_at_zero, mixed_loss, unmixed_loss
 from tallystick.errors import InvalidInput
-from tallystick.numerics.law import UNIT
+from tallystick.numerics.law import UNIT, Array
 from tallystick.rounding import LEAST, down, up
 
 if TYPE_CHECKING:
@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 
 LEAST_LOSS = 1e-300
 """Smaller losses, a rate times a loss, lose digits or vanish: they are counted as this."""
+
+MOST_MOMENTS = 400
+"""Orders up to which a sampled Renyi curve is a binomial sum; beyond, Minkowski's inequality is all but as good."""
+
+CURVE = 1e-11
+"""Relative rounding of such a sum: logarithms of hundreds of factors are added."""
 
 LOSS = 16.0 * UNIT
 """Relative rounding of a loss >= 0 that goes through the map of sampling or back, and of a quotient."""
@@ -73,10 +79,16 @@ class Sampled(Wrapper):
         return self.base.sampled_replaced(self.rate)
 
     def renyi_above(self, direction: Direction, order: float) -> float:
-        plain = self.base.renyi_above(direction, order)
-        if direction is Direction.ADD:
-            return min(plain, self.ceiling(direction))
-        return sampled_renyi(plain, self.rate, order)
+        own = self.base.renyi_above(direction, order)
+        own = min(own, self.ceiling(direction)) if direction is Direction.ADD else sampled_renyi(own, self.rate, order)
+        moment = self.log_mgf_bound(np.array([order - 1.0]))
+        return own if moment is None else min(own, float(moment[0]) / (order - 1.0) * (1.0 + LOSS))
+
+    def log_mgf_bound(self, theta: Array) -> Array | None:
+        """Where all that is known of the base is a Renyi curve, which its pair has forgotten."""
+        if not self.base.only_renyi or getattr(self.base, "delta", 0.0) > 0.0:
+            return None
+        return sampled_curve(self.base, self.rate, theta)
 
     def ceiling(self, direction: Direction) -> float:
         """A unit that stays out with probability 1 - q is missed at most 1/(1 - q) times as often."""
@@ -216,6 +228,90 @@ def sampled_renyi(plain: float, rate: float, order: float) -> float:
         return math.inf
     norm = float(np.logaddexp(math.log1p(-rate), math.log(rate) + exponent)) if rate < 1.0 else exponent
     return min(plain, order / (order - 1.0) * norm * (1.0 + 1e-14) + 1e-15)
+
+
+def sampled_curve(base: Leaf, rate: float, theta: Array) -> Array:
+    """log E[e^{theta L}] of a sampled step in the worse direction, from the curve of the base (both directions) alone.
+
+    Proved in docs/theory/poisson-sampling.md, "Where only a Renyi curve is known".
+    """
+    plain, order = _curve(base, theta), 1.0 + theta
+    norm = order * np.logaddexp(math.log1p(-rate), math.log(rate) + plain / order)
+    scale = 2.0 * math.log(rate) + np.log(theta * order)
+    near = order <= 2.0
+    removing = _second(base, scale, 1.0 - rate * np.where(near, 2.0 - order, 0.0))
+    removing[~near] = _binomial(base, rate, order[~near])
+    reach = rate * (order + 1.0)
+    adding = _second(base, scale, np.where(reach < 0.999, 1.0 - reach, np.maximum(1.0, reach - 2.0)))
+    adding = np.minimum(adding, -theta * math.log1p(-rate))
+    return np.minimum(plain, np.maximum(np.minimum(norm, removing), adding) * (1.0 + CURVE) + 1e-300)
+
+
+def _second(base: Leaf, log_factor: Array, theta: Array) -> Array:
+    """log of 1 + factor (e^{log-moment at theta} - 1) / (theta (theta + 1)): the lemmas of that page."""
+    result: Array = np.logaddexp(0.0, log_factor + _log_expm1(_curve(base, theta)) - np.log(theta * (theta + 1.0)))
+    return result
+
+
+def _binomial(base: Leaf, rate: float, order: Array) -> Array:
+    """log of the moment of that order of 1 - q + q dP/dQ, from the moments of dP/dQ: sums, and chords between them."""
+    sums = _whole_orders(base, rate)
+    places = np.arange(1.0, sums.size + 1.0)
+    chords = np.where(order <= sums.size, np.interp(order, places, sums), math.inf)
+    broken = (order > 2.0) & (order < sums.size) & (order != np.rint(order))
+    if broken.any():
+        chords[broken] = np.minimum(chords[broken], _series(base, rate, order[broken]))
+    return chords
+
+
+@lru_cache(maxsize=64)
+def _whole_orders(base: Leaf, rate: float) -> Array:
+    """The same at the orders 1, 2, ... as far as the curve goes.
+
+    The weights C(order, k) (1-q)^{order-k} q^k add up to one, so that only moments less one count, which keep their
+    digits where they are small.
+    """
+    logs = _curve(base, np.arange(1.0, MOST_MOMENTS))
+    logs = logs[: int(np.argmax(np.append(~np.isfinite(logs), True)))]
+    order = np.arange(2.0, logs.size + 2.0)[:, None]
+    weights = _log_weights(order, order[:, 0], rate) + _log_expm1(logs)
+    peaks = weights.max(axis=1, initial=-math.inf)
+    sums = peaks + np.log(np.exp(weights - peaks[:, None]).sum(axis=1))
+    return np.append(0.0, np.logaddexp(0.0, sums))
+
+
+def _series(base: Leaf, rate: float, order: Array) -> Array:
+    """The same between whole orders: the terms below the order, and for the rest either the next or (qL)^order."""
+    below = np.floor(order)
+    k = np.arange(0.0, float(below.max()) + 1.0)
+    logs = _log_weights(order[:, None], k, rate)
+    terms = np.minimum(logs + np.append(0.0, _curve(base, k[1:] - 1.0)), 700.0)
+    following = _log_weights(order[:, None], k + 1.0, rate)[np.arange(order.size), below.astype(np.int64)]
+    last = np.minimum(following + _curve(base, below), order * math.log(rate) + _curve(base, order - 1.0))
+    # Small sums cancel against one: there chords are better.
+    total = np.where(k <= below[:, None], np.exp(terms), 0.0).sum(axis=1) + np.exp(np.minimum(last, 700.0))
+    return np.log(np.where(total < 1e300, total * (1.0 + CURVE), math.inf))
+
+
+def _log_weights(order: Array, k: Array, rate: float) -> Array:
+    """log of C(order, k) (1-q)^{order-k} q^k for whole k up to the order rounded up; minus infinity beyond."""
+    steps = np.arange(1.0, float(k.max(initial=0.0)) + 1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        factors = np.where(steps < order + 1.0, np.log((order + 1.0 - steps) / steps), -math.inf)
+    binomials = np.concatenate([np.zeros((order.shape[0], 1)), np.cumsum(factors, axis=1)], axis=1)
+    weights: Array = binomials[:, k.astype(np.int64)] + (order - k) * math.log1p(-rate) + k * math.log(rate)
+    return weights
+
+
+def _curve(base: Leaf, theta: Array) -> Array:
+    bound = base.log_mgf_bound(theta)
+    assert bound is not None, "a leaf of which only a Renyi curve is known"
+    return bound
+
+
+def _log_expm1(logs: Array) -> Array:
+    """log(e^x - 1) for x >= 0, accurate for small and for large ones."""
+    return logs + np.log(-np.expm1(-np.maximum(logs, 1e-300)))
 
 
 def sampled(loss: PrivacyLoss, rate: float) -> PrivacyLoss:

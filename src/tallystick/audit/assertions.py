@@ -38,6 +38,11 @@ def assert_private(
     evidence = mechanism(f, neighbours=neighbours, claim=_claim(claim), draws=draws, significance=level)
     if evidence.falsified:
         raise AssertionError(str(evidence))
+    if evidence.toothless:
+        raise InvalidInput(
+            "draws", draws, f"more of them, or a larger flake than {level:g}: so few cannot falsify {evidence.claim} "
+            "whatever is drawn, and a test that cannot fail says nothing"
+        )  # fmt: skip
     return evidence
 
 
@@ -60,6 +65,8 @@ def assert_costs(plan: Any, at_most: Any, *, delta: float | None = None) -> None
         if not loss <= at_most:
             raise AssertionError(f"{loss} is not shown to cost at most {at_most}")
         return
+    if delta is not None and isinstance(at_most, tuple):
+        raise InvalidInput("delta", delta, "a pair (epsilon, delta), or an epsilon and delta=, not both")
     epsilon, allowed = at_most if isinstance(at_most, tuple) else (at_most, 0.0 if delta is None else delta)
     limit, slack = check.nonnegative("at_most", epsilon), check.probability("delta", allowed)
     found = float(loss.epsilon(delta=slack))

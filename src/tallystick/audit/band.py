@@ -179,7 +179,10 @@ def _score(
 
 
 def _number(value: Any) -> float:
-    number = float(value)
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
     if math.isnan(number):
-        raise InvalidInput("score", "not a number", "a function from an output to a number")
+        raise InvalidInput("score", f"a value of type {type(value).__name__}", "a function from an output to a number")
     return number

@@ -65,7 +65,7 @@ class CanaryReport:
             ("without noise", "FALSIFIED", self.without_noise),
             (f"{MORE_NOISE:g} times the noise", "NOT FALSIFIED", self.more_noise),
         ):
-            right = "as it must be" if found.verdict == wanted else "and must not be: this audit shows nothing"
+            right = "as it must be" if found.verdict == wanted else f"but must be {wanted}: this audit shows nothing"
             lines.append(f"Control, {name}: {found.verdict}, {right} ({found.attack}).")
         return "\n".join(lines)
 

@@ -1,17 +1,21 @@
 """Events an attacker may bet on: learned from one half of the draws, and never from the half that certifies.
 
-An output becomes columns of numbers (its values, their binary digits, sum, extremes and differences, how many there
-are) and one name (the output itself, where outputs repeat). Every column, every name by its likelihood ratio, and one
+An output becomes columns of numbers (whether the function failed, its values, their binary digits, sum, extremes and
+differences, how many there are) and one name (the output itself, where outputs repeat). Dates count as seconds, texts
+as numbers where they are some, else in their order. Every column, every name by its likelihood ratio, and one
 linear score of all columns is a score; every score with a threshold is an event. Scores are learned from every other
 draw, and compared on the rest: a score that has learned its draws by heart is worth nothing there.
 """
 
 from __future__ import annotations
 
+import datetime
 import math
+import numbers
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -54,14 +58,27 @@ class Candidate:
         return f"{self.name} {'>=' if self.above else '<'} {self.threshold:.6g}"
 
 
-def numbers_of(output: Any) -> list[float]:
-    """The numbers in an output, in order; anything that is not a number is left out.
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """What is released when a function fails: that it did, and how. A failure that depends on the data is an output."""
 
-    >>> numbers_of({"count": 3, "mean": None, "spread": [1.5, float("nan")]})
-    [3.0, 1.5, nan]
+    kind: str
+
+
+def numbers_of(output: Any) -> list[float]:
+    """The numbers in an output, in order; None and other things that have no order are left out.
+
+    >>> numbers_of({"count": 3, "mean": None, "spread": [1.5, float("nan")], "text": "-2.5"})
+    [3.0, 1.5, nan, -2.5]
     """
-    if isinstance(output, bool | int | float | np.integer | np.floating):
+    if isinstance(output, numbers.Real | Decimal | np.bool_):
         return [_double(output)]
+    if isinstance(output, numbers.Complex):
+        return [float(output.real), float(output.imag)]
+    if isinstance(output, str | bytes | bytearray):
+        return _text(output)
+    if isinstance(output, datetime.date | datetime.timedelta | np.datetime64 | np.timedelta64):
+        return [_moment(output)]
     if isinstance(output, np.ndarray) and output.dtype.kind in "biuf":
         return [float(x) for x in output.ravel()[:MOST_COLUMNS]]
     if isinstance(output, dict):
@@ -75,8 +92,33 @@ def numbers_of(output: Any) -> list[float]:
 def _double(value: Any) -> float:
     try:
         return float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
+    except OverflowError:  # in the order of their size, beyond nearly all others
+        return (_LARGEST if value > 0 else -_LARGEST) * (1.0 - 1.0 / math.log2(abs(int(value))))
+    except ValueError:  # a signalling NaN
+        return math.nan
+
+
+def _text(value: str | bytes | bytearray) -> list[float]:
+    """A number, if it is one; else its first six bytes, by which texts are ordered, and its length."""
+    try:
+        return [float(value)]
+    except ValueError:
+        raw = value.encode(errors="replace") if isinstance(value, str) else bytes(value)
+        return [float(int.from_bytes(raw[:6].ljust(6, b"\0"), "big")), float(len(raw))]
+
+
+def _moment(value: Any) -> float:
+    """Seconds since 1970, or of a span; every date of a calendar in one order."""
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return math.nan if np.isnat(value) else float(value.astype(np.int64))
+    if isinstance(value, datetime.timedelta):
+        return value.total_seconds()
+    if isinstance(value, datetime.datetime):
+        return (value.replace(tzinfo=None) - (value.utcoffset() or datetime.timedelta()) - _EPOCH).total_seconds()
+    return float(value.toordinal())
+
+
+_EPOCH = datetime.datetime(1970, 1, 1)
 
 
 def name_of(output: Any) -> str:
@@ -96,13 +138,15 @@ def columns_of(outputs: Sequence[Any], width: int) -> Floats:
     """One row per output: what :func:`column_names` says of its first numbers (missing: 0)."""
     rows = np.zeros((len(outputs), width))
     sizes = np.zeros(len(outputs))
+    failed = np.array([isinstance(output, Failed) for output in outputs], dtype=np.float64)
     for index, output in enumerate(outputs):
         numbers = numbers_of(output)
         sizes[index] = len(numbers)
         rows[index, : min(width, len(numbers))] = numbers[:width]
     missing = ~np.isfinite(rows)
     rows = np.clip(np.where(missing, 0.0, rows), -_LARGEST, _LARGEST)
-    parts = [rows, low_bits(rows), missing.sum(axis=1)[:, None], sizes[:, None]]
+    # Of columns that tell as much the first is named, so the plainest reason comes first.
+    parts = [failed[:, None], sizes[:, None], missing.sum(axis=1)[:, None], rows, low_bits(rows)]
     if width > 1:
         parts += [rows.sum(axis=1)[:, None], rows.max(axis=1)[:, None], rows.min(axis=1)[:, None]]
     if 1 < width <= MOST_COMPARED:
@@ -114,10 +158,10 @@ def column_names(width: int) -> list[str]:
     """What the columns are.
 
     >>> column_names(1)
-    ['value 1', 'binary digits of value 1', 'how many are not numbers', 'how many']
+    ['the function fails', 'how many', 'how many are not numbers', 'value 1', 'binary digits of value 1']
     """
-    names = [f"{what}value {i + 1}" for what in ("", "binary digits of ") for i in range(width)]
-    names += ["how many are not numbers", "how many"]
+    names = ["the function fails", "how many", "how many are not numbers"]
+    names += [f"{what}value {i + 1}" for what in ("", "binary digits of ") for i in range(width)]
     if width > 1:
         names += ["the sum", "the largest", "the smallest"]
     if 1 < width <= MOST_COMPARED:
@@ -148,6 +192,8 @@ def best_event(
     width = min(MOST_COLUMNS, max((len(numbers_of(x)) for x in [*first, *second]), default=0))
     held = [outputs[1::2] for outputs in (first, second)]
     columns = [columns_of(outputs, width) for outputs in held]
+    if width == 0 and len({name_of(x) for x in [*first, *second]}) == len(first) + len(second):
+        return None  # all different, and nothing in them has an order
     best: tuple[float, Candidate, bool] | None = None
     for name, score in _scores(first[::2], second[::2], width):
         one, two = (np.sort(score(*each)) for each in zip(columns, held, strict=True))
@@ -211,5 +257,5 @@ def _linear(first: Floats, second: Floats, names: Sequence[str]) -> tuple[str, S
             break
     effects = (np.abs(weights) * x.std(axis=0))[:-1].reshape(2, -1).sum(axis=0)
     digits = float(effects[[name.startswith("binary digits") for name in names]].sum())
-    name = "linear score with binary digits" if digits > 0.1 * float(effects.sum()) else "linear score"
+    name = "linear score with binary digits" if digits > 0.5 * float(effects.sum()) else "linear score"
     return name, lambda columns, outputs: np.asarray(features(columns) @ weights)

@@ -11,6 +11,8 @@ from tallystick.accounting import gdp
 from tallystick.printing import nearest, up
 
 GDP, APPROXIMATE, CURVE = "mu-GDP", "(epsilon, delta)-DP", "the claimed curve"
+NOTHING = "nothing"
+DELTA = 1e-5  # at which a mu is shown as an epsilon
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +25,8 @@ class Evidence(ABC):
 
     ``significance`` is the chance of a false alarm; ``mu_at_least`` the largest mu for which mu-GDP is refuted (0 if
     none); ``p_value`` the least significance at which the claim would be refuted; ``assumes`` what the attack cannot
-    see and takes on trust; ``detects`` the least violation that it had an even chance to catch.
+    see and takes on trust; ``detects`` the least violation that it could have caught in half of the audits, at best:
+    with the best event or score known beforehand.
     """
 
     attack: str
@@ -38,6 +41,11 @@ class Evidence(ABC):
     def falsified(self) -> bool:
         """Was the claim refuted?"""
         return self.p_value <= self.significance
+
+    @property
+    def toothless(self) -> bool:
+        """Could nothing whatever have been caught?"""
+        return self.detects.startswith(NOTHING)
 
     @property
     def refutes(self) -> str | None:
@@ -80,12 +88,15 @@ class Evidence(ABC):
     def __str__(self) -> str:
         shown = f"p = {up(self.p_value, 3)}" if self.p_value < 1.0 else "no sign of a violation"
         lines = [
-            f"{self.verdict} at significance {nearest(self.significance, 3)}: {self.claim} ({self.attack}; {shown})"
+            f"{self.verdict} at significance {nearest(self.significance, 6)}: {self.claim} ({self.attack}; {shown})"
         ]
         if self.mu_at_least > 0.0:
-            lines.append(f"Refuted: mu-GDP for every mu up to {_down(self.mu_at_least)}.")
+            worth = _down(epsilon_of_mu(self.mu_at_least, delta=DELTA))
+            lines.append(
+                f"Refuted: mu-GDP for every mu up to {_down(self.mu_at_least)} (worth epsilon {worth} at {DELTA:g})."
+            )
         if not self.falsified and self.detects:
-            lines.append(f"Could have caught: {self.detects}.")
+            lines.append(f"Could have caught at best: {self.detects}.")
         lines += [f"Assumes {text}." for text in self.assumes]
         return "\n".join(lines)
 
@@ -115,7 +126,18 @@ def epsilon_of_mu(mu: float, *, delta: float) -> float:
     return gdp.epsilon_bounds(mu, delta).lower if mu > 0.0 else 0.0
 
 
+def leak(mu: float) -> str:
+    """A mu for people, with what it is worth.
+
+    >>> leak(1.0)
+    'mu = 1 (worth epsilon 4.38 at delta 1e-05)'
+    """
+    return f"mu = {nearest(mu, 3)} (worth epsilon {nearest(epsilon_of_mu(mu, delta=DELTA), 3)} at delta {DELTA:g})"
+
+
 def _down(value: float) -> str:
     """Four digits that are not above the value."""
+    if value <= 0.0:
+        return "0"
     places = 3 - math.floor(math.log10(value))
     return f"{math.floor(value * 10**places) / 10**places:.4g}"

@@ -18,16 +18,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
+from scipy.special import bdtr, ndtr, ndtri
 
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.accounting.loss import PrivacyLoss
 from tallystick.audit.curves import LARGEST_EPSILON, least_alarm, tangents
-from tallystick.audit.evidence import Evidence
+from tallystick.audit.evidence import NOTHING, Evidence, leak
 from tallystick.audit.inclusion import coins_of
 from tallystick.errors import InvalidInput
-from tallystick.printing import nearest
 
 Inverse = Callable[[float], float]
 """The least h with g(h) >= r, rounded down."""
@@ -36,6 +35,7 @@ IN, BOTH = "in", "both"
 MOST_GUESSES = 10**5
 LARGEST_MU = 40.0
 _DOWN = 1.0 - 1e-12
+NEARLY = 1.02  # a number of guesses may catch this much less, and refute more of a claim that is exactly true
 ASSUMED_DELTA = 1e-5
 """Where a claim is matched to a Gaussian when the number of guesses is planned; any number of guesses is valid."""
 
@@ -120,7 +120,7 @@ def one_run(
             lambda mu: refuted(canaries, count, worst, each, sided(gaussian_inverse(mu), side)), LARGEST_MU
         ),
         assumes=tuple(assumed),
-        detects=_catchable(canaries, count, each, claimed, side),
+        detects=_said(least_caught(canaries, count, len(correct), each, claimed, side)),
         canaries=canaries,
         guesses=count,
         correct=worst,
@@ -146,6 +146,8 @@ def _runs(scores: Any, coins: Any, runs: int | None) -> tuple[list[NDArray[np.fl
 
 def _scores(values: Any) -> NDArray[np.float64]:
     allowed = "one finite number per canary"
+    if np.iscomplexobj(values):
+        raise InvalidInput("scores", "complex numbers", allowed)
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -160,9 +162,22 @@ def _correct(scores: NDArray[np.float64], included: NDArray[np.bool_], guesses: 
     if side == IN:
         chosen = np.argsort(-scores, kind="stable")[:guesses]
         return int(included[chosen].sum())
-    moved = scores - np.median(scores)
+    moved = np.ldexp(scores, -2)  # so that no difference overflows
+    moved = moved - _middle(moved)
     chosen = np.argsort(-np.abs(moved), kind="stable")[:guesses]
     return int((included[chosen] == (moved[chosen] > 0)).sum())
+
+
+def _middle(scores: NDArray[np.float64]) -> float:
+    """The median; where many scores are equal to it, the nearer gap beside them, so that equals are guessed alike."""
+    ordered, half = np.sort(scores), scores.size // 2
+    median = float(np.median(scores))
+    first, after = (int(np.searchsorted(ordered, median, side=side)) for side in ("left", "right"))
+    gaps = [place for place in (first, after) if 0 < place < scores.size]
+    if after - first <= 1 or not gaps:
+        return median
+    place = min(gaps, key=lambda at: abs(at - half))
+    return float(ordered[place - 1] + ordered[place]) / 2.0
 
 
 def refuted(canaries: int, guesses: int, correct: int, level: float, inverse: Inverse) -> bool:
@@ -229,46 +244,72 @@ def _least_level(is_refuted: Callable[[float], bool]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class OneRunPlan:
-    """How many guesses to declare, and what they should show if the claim is exactly true.
+    """How many guesses to declare, and what they can show.
 
-    ``expected`` is the mu that would be refuted after the expected number of correct guesses: a strength, not evidence.
+    ``expected`` is the mu that would be refuted in half of the audits if the claim is exactly true; ``caught`` the
+    least mu of a run that half of the audits would find to break the claim, None where nothing can be. Both are
+    strengths, not evidence.
     """
 
     canaries: int
     guesses: int
     side: str
     expected: float
+    caught: float | None
 
     def __str__(self) -> str:
+        shown = f"Half of the audits would catch {_said(self.caught)}" if self.caught else f"They can catch {NOTHING}"
         return (
-            f"Declare {self.guesses} guesses among {self.canaries} canaries: "
-            f"if the claim is exactly true, about mu = {nearest(self.expected, 3)} will be refuted."
+            f"Declare {self.guesses} guesses among {self.canaries} canaries. {shown}. "
+            f"If the claim is exactly true, up to {leak(self.expected)} will be refuted."
         )
 
 
 def plan_one_run(
     claim: PrivacyLoss, *, canaries: int, significance: float = 0.05, side: str = BOTH, runs: int = 1
 ) -> OneRunPlan:
-    """The number of guesses that refutes most, chosen from the claim alone: before there are scores.
+    """The number of guesses that catches the least violation, chosen from the claim alone: before there are scores.
+
+    Among numbers that catch nearly as much it is the one that refutes most where the claim is exactly true.
 
     >>> from tallystick.accounting.losses import gdp
     >>> 150 <= plan_one_run(gdp(mu=1), canaries=10_000).guesses <= 600
     True
     """
-    m = check.count("canaries", canaries, least=1)
-    level = check.inside("significance", significance) ** (1.0 / check.count("runs", runs, least=1))
+    if not isinstance(claim, PrivacyLoss):
+        raise InvalidInput("claim", claim, "a PrivacyLoss: what was promised")
+    m, times = check.count("canaries", canaries, least=1), check.count("runs", runs, least=1)
+    level = check.inside("significance", significance) ** (1.0 / times)
     if side not in (IN, BOTH):
         raise InvalidInput("side", side, f"{IN!r} or {BOTH!r}")
-    mu = _gaussian_like(claim)
+    mu, claimed = _gaussian_like(claim), sided(claim_inverse(claim), side)
     ladder = sorted({min(m, MOST_GUESSES, max(1, round(1.25**j))) for j in range(60)})
 
     def strength(k: int) -> float:
-        correct = round(k * accuracy(mu, k / m, side))
+        correct = usually_correct(mu, k, m, side, times)
         return _largest(lambda x: refuted(m, k, correct, level, sided(gaussian_inverse(x), side)), 2.0 * mu + 1.0)
 
-    found = {k: strength(k) for k in ladder if k >= min(m, 5)}
-    best = max(found, key=lambda k: (found[k], -k))
-    return OneRunPlan(m, best, side, found[best])
+    caught = {k: least_caught(m, k, times, level, claimed, side) for k in ladder if k >= min(m, 5)}
+    least = min((found for found in caught.values() if found), default=None)
+    near = [k for k, found in caught.items() if least is None or (found and found <= NEARLY * least)]
+    strengths = {k: strength(k) for k in near}
+    best = max(near, key=lambda k: (strengths[k], -k))
+    return OneRunPlan(m, best, side, strengths[best], caught[best])
+
+
+def usually_correct(mu: float, guesses: int, canaries: int, side: str, runs: int) -> int:
+    """The median, over audits, of the fewest correct guesses in any of the runs, if a run leaks like mu.
+
+    >>> [usually_correct(1.0, 100, 1000, BOTH, runs) for runs in (1, 8)]
+    [88, 83]
+    """
+    share = accuracy(mu, guesses / canaries, side)
+    low, high = 0, guesses
+    while low < high:
+        middle = (low + high) // 2
+        at_most = float(bdtr(float(middle), guesses, share)) if share < 1.0 else 0.0
+        low, high = (low, middle) if 1.0 - (1.0 - at_most) ** runs >= 0.5 else (middle + 1, high)
+    return low
 
 
 def _gaussian_like(claim: PrivacyLoss) -> float:
@@ -305,17 +346,17 @@ def accuracy(mu: float, share: float, side: str) -> float:
     return right / (right + wrong) if right + wrong > 0.0 else 1.0
 
 
-def _catchable(canaries: int, guesses: int, level: float, claimed: Inverse, side: str) -> str:
-    """The least mu whose expected number of correct guesses refutes the claim."""
-
-    def caught(mu: float) -> bool:
-        correct = math.floor(guesses * accuracy(mu, guesses / canaries, side))
-        return refuted(canaries, guesses, correct, level, claimed)
-
-    if not caught(LARGEST_MU):
-        return "nothing: more canaries or guesses are needed"
+def least_caught(canaries: int, guesses: int, runs: int, level: float, claimed: Inverse, side: str) -> float | None:
+    """The least mu of a run by which half of the audits would refute the claim; None where not even k of k would."""
+    if not refuted(canaries, guesses, guesses, level, claimed):
+        return None
     low, high = 0.0, LARGEST_MU
-    for _ in range(30):
+    for _ in range(20):
         middle = (low + high) / 2.0
-        low, high = (low, middle) if caught(middle) else (middle, high)
-    return f"a run that leaks like mu = {nearest(high, 3)}, in half of the audits"
+        correct = usually_correct(middle, guesses, canaries, side, runs)
+        low, high = (low, middle) if refuted(canaries, guesses, correct, level, claimed) else (middle, high)
+    return high
+
+
+def _said(mu: float | None) -> str:
+    return f"a run that leaks like {leak(mu)}" if mu else f"{NOTHING}: more canaries or guesses are needed"

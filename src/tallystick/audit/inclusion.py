@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -64,7 +65,7 @@ class Coins:
         return f"<{len(self)} coins, commitment {self.commitment[:12]}{', seeded' if self.seeded else ''}>"
 
     def save(self, path: str | Path) -> None:
-        """Write the coins to a file that :meth:`load` reads. Keep it secret until the audit."""
+        """Write the coins to a new file that :meth:`load` reads, for its owner only. Keep it secret until the audit."""
         record = {
             "version": VERSION,
             "count": len(self),
@@ -73,7 +74,12 @@ class Coins:
             "seeded": self.seeded,
             "commitment": self.commitment,
         }
-        Path(path).write_text(json.dumps(record) + "\n", encoding="utf-8")
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            raise InvalidInput("path", str(path), "a file that does not exist: coins are drawn once") from None
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
 
     @classmethod
     def load(cls, path: str | Path) -> Coins:

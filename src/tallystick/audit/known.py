@@ -17,6 +17,7 @@ from tallystick.audit.two_sample import mu_refuted
 from tallystick.errors import InvalidInput
 
 MOST_OUTPUTS = 10**5
+FAR = 1e15  # an epsilon beyond which only what is given away for certain counts
 SLACK = Fraction(1, 10**9)
 """How far from 1 probabilities may sum; what is missing or too much counts in favour of the claim."""
 
@@ -68,7 +69,10 @@ def known_laws(first: Mapping[Hashable, Any], second: Mapping[Hashable, Any], *,
         alarm, power = alarm + q.get(output, Fraction(0)), power + p.get(output, Fraction(0))
         corners.append((min(Fraction(1), alarm + slack), max(Fraction(0), power - slack)))
     lines = tangents(claim)
-    worse = any(float(power) > ceiling(lines, float(alarm)) * (1.0 + 1e-9) + 1e-12 for alarm, power in corners)
+    # What the second law never makes has at most the claim's delta at every epsilon, also beyond the last tangent.
+    certain = max((power for alarm, power in corners if alarm == 0), default=Fraction(0))
+    worse = certain > 0 and float(certain) > claim.delta(epsilon=FAR) * (1.0 + 1e-9) + 1e-12
+    worse = worse or any(float(power) > ceiling(lines, float(alarm)) * (1.0 + 1e-9) + 1e-12 for alarm, power in corners)
     return KnownLaws(
         attack=f"enumeration of {len(outputs)} outputs",
         claim=str(claim),

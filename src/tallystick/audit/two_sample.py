@@ -19,8 +19,8 @@ from scipy.special import betainccinv, ndtr, ndtri
 from tallystick.accounting import check
 from tallystick.accounting.loss import PrivacyLoss
 from tallystick.audit.curves import Floats, Lines, ceiling, ceiling_and_slope, tangents
-from tallystick.audit.events import best_event
-from tallystick.audit.evidence import Evidence
+from tallystick.audit.events import Failed, best_event
+from tallystick.audit.evidence import NOTHING, Evidence, leak
 from tallystick.errors import InvalidInput, NotComputable
 from tallystick.printing import nearest
 
@@ -51,6 +51,8 @@ class TwoSample(Evidence):
 
     def __str__(self) -> str:
         text = Evidence.__str__(self)
+        if self.falsified and self.event.startswith("the function fails"):
+            text += "\nThe function fails more often on one of the data sets: whoever asks sees that as an answer."
         if self.falsified and "binary digits" in self.event:
             text += (
                 "\nThe last binary digits tell the data sets apart: noise that is added in floating point does that, "
@@ -105,29 +107,23 @@ def mechanism(
     return judged(promised, str(chosen), left, false_alarms, misses, level)
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """What is released when a function fails: that it did, and how. A failure that depends on the data is an output."""
-
-    kind: str
-
-
 def outputs_on(draw: Draw, pair: tuple[Any, Any], count: int) -> tuple[list[Any], list[Any]]:
     """So many draws on each data set; if all of them fail, that is the function's error and not an output."""
     if hasattr(draw, "prepare"):  # what must work before anything is drawn
         for data in pair:
             draw.prepare(data)
-    problem: Exception | None = None
+    problem: BaseException | None = None
     both: tuple[list[Any], list[Any]] = ([], [])
     for data, outputs in zip(pair, both, strict=True):
         for _ in range(count):
             try:
                 outputs.append(draw(data))
-            except Exception as error:  # whatever it is, whoever asked has seen it
+            except (Exception, SystemExit) as error:  # whatever it is, whoever asked has seen it
                 problem = error
                 outputs.append(Failed(type(error).__name__))
     if problem is not None and all(isinstance(output, Failed) for outputs in both for output in outputs):
-        raise problem
+        told = f"{type(problem).__name__}: {problem}"
+        raise InvalidInput("f", f"fails in every draw ({told})", "a function of one data set that answers") from problem
     return both
 
 
@@ -224,14 +220,14 @@ def catchable(claim: PrivacyLoss, draws: int, significance: float) -> str:
 
     most = 20.0
     if not caught(most):
-        return "nothing: the claim is too weak for so few draws"
+        return f"{NOTHING}: the claim is too weak for so few draws"
     low, high = 0.0, most
     for _ in range(12):
         middle = (low + high) / 2.0
         low, high = (low, middle) if caught(middle) else (middle, high)
     none = upper_limit(0, draws, significance / 2.0)
     most_shown = nearest(epsilon_refuted(none, none, 0.0), 3)
-    return f"noise that leaks like mu = {nearest(high, 3)}; so many draws never show more than epsilon {most_shown}"
+    return f"noise that leaks like {leak(high)}; so many draws never show more than epsilon {most_shown}"
 
 
 def _choose(
@@ -255,7 +251,10 @@ def _choose(
         if found is not None and (best is None or found[0] > best[0]):
             best = (found[0], found[1], (pair[1], pair[0]) if found[2] else pair)
     if best is None:
-        raise NotComputable("no event can be made from these outputs: give event=")
+        raise NotComputable(
+            "no event can be made from these outputs: they are all different, and neither numbers nor texts nor dates. "
+            "Works: event=, or a function that returns numbers"
+        )
     return best[1], best[2], draws - training
 
 
@@ -275,7 +274,10 @@ class _Asked:
         self.event = event
 
     def __call__(self, outputs: Sequence[Any]) -> NDArray[np.bool_]:
-        return np.array([bool(self.event(output)) for output in outputs])
+        try:
+            return np.array([bool(self.event(output)) for output in outputs])
+        except ValueError:  # an array of several truths
+            raise InvalidInput("event", "not one truth value", "a function of one output that says yes or no") from None
 
     def __str__(self) -> str:
         return getattr(self.event, "__name__", "of the caller")
@@ -302,8 +304,21 @@ def drawn_from(f: Any, claim: PrivacyLoss | None) -> tuple[Draw, PrivacyLoss]:
 
 def _pairs(neighbours: Any) -> list[tuple[Any, Any]]:
     allowed = "a pair of data sets (a, b), or a list of such pairs"
-    if isinstance(neighbours, tuple) and len(neighbours) == 2:
-        return [neighbours]
-    if isinstance(neighbours, list) and neighbours and all(isinstance(p, tuple) and len(p) == 2 for p in neighbours):
-        return list(neighbours)
-    raise InvalidInput("neighbours", type(neighbours).__name__, allowed)
+    pairs = [neighbours] if isinstance(neighbours, tuple) else neighbours
+    if not isinstance(pairs, list) or not pairs or not all(isinstance(p, tuple) and len(p) == 2 for p in pairs):
+        raise InvalidInput("neighbours", type(neighbours).__name__, allowed)
+    if all(_same(*pair) for pair in pairs):
+        raise InvalidInput(
+            "neighbours", "the same data set twice", "two that differ in one unit: nothing else can tell"
+        )
+    return list(pairs)
+
+
+def _same(one: Any, two: Any) -> bool:
+    """Whether two data sets are surely equal."""
+    try:
+        if isinstance(one, np.ndarray) or isinstance(two, np.ndarray):
+            return np.array_equal(one, two)
+        return one is two or bool(one.equals(two) if hasattr(one, "equals") else one == two)
+    except Exception:  # of types that do not say
+        return False

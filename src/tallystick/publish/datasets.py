@@ -140,6 +140,18 @@ def _same_place(one: Table, two: Table) -> bool:
     return one.name == two.name and files and same_file(one.source.place, two.source.place)
 
 
+def refuse_registered(files: Mapping[str, Path], place: str | None) -> None:
+    """Nothing is charged for what is asked of these files, so none may be registered in the ledger in use."""
+    book = opened_if_there(place)
+    if book is None:
+        return
+    with book:
+        for dataset in known(book).values():
+            for option, path in files.items():
+                if same_file(str(dataset.table["source"]["place"]), path):
+                    raise InvalidInput(option, f"the registered data set {dataset.name}", "a table that was made up")
+
+
 def same_file(one: Path | str, two: Path | str) -> bool:
     """Whether two names lead to one file, through links of either kind; a URL leads to none."""
     try:

@@ -84,3 +84,12 @@ def test_bad_input_is_named() -> None:
         with pytest.raises(InvalidInput) as refused:
             call()
         assert refused.value.argument == argument
+
+
+def test_an_assertion_that_cannot_fail_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="cannot falsify"):
+        assert_private(sum, ([1, 0], [1, 0, 1]), 8.0)
+    with pytest.raises(InvalidInput, match="cannot falsify"):
+        assert_private(lambda data: 0, ([1, 0], [1, 0, 1]), 1.0, draws=40)
+    with pytest.raises(InvalidInput, match="not both"):
+        assert_costs(ts.gaussian(sigma=1), (5.1, 1e-6), delta=1e-30)

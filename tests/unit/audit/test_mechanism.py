@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import math
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -13,7 +16,7 @@ import tallystick as ts
 from tallystick.audit.curves import ceiling, ceiling_and_slope, least_alarm, tangents
 from tallystick.audit.events import low_bits, name_of, numbers_of
 from tallystick.audit.two_sample import epsilon_refuted, judged, mechanism, mu_refuted, upper_limit
-from tallystick.errors import InvalidInput
+from tallystick.errors import InvalidInput, NotComputable
 
 
 def test_limits_are_clopper_and_pearson() -> None:
@@ -176,8 +179,9 @@ def test_an_asymmetric_claim_is_tested_by_its_symmetrised_curve() -> None:
 
 def test_outputs_of_any_shape_have_numbers_and_names() -> None:
     assert numbers_of(np.array([[1, 2], [3, 4]])) == [1.0, 2.0, 3.0, 4.0]
-    assert numbers_of("text") == []
-    assert numbers_of(10**400) == [math.inf]
+    assert numbers_of("b") > numbers_of("a")
+    assert numbers_of("3.5") == [3.5]
+    assert numbers_of(10**401) > numbers_of(10**400) > numbers_of(1e299)
     assert name_of({2, 1}) == name_of({1, 2})
     assert name_of(np.array([1.0])) != name_of(np.array([[1.0]]))
     assert low_bits(np.array([0.1, 0.5, 3.0])).tolist() == [52.0, 1.0, 2.0]
@@ -213,8 +217,47 @@ def test_a_failure_that_depends_on_the_data_is_an_output() -> None:
         return 1
 
     assert mechanism(fails, neighbours=([1], [2]), claim=ts.pure_dp(epsilon=1), draws=2000).falsified
-    with pytest.raises(KeyError):  # a function that never works is a mistake of the caller
+    found = mechanism(fails, neighbours=([1], [2]), claim=ts.pure_dp(epsilon=1), draws=2000)
+    assert found.event.startswith("the function fails")
+    assert "fails more often" in str(found)
+    with pytest.raises(InvalidInput, match=r"fails in every draw .KeyError"):  # that is a mistake of the caller
+        mechanism(lambda data: {}[data], neighbours=(1, 2), claim=ts.pure_dp(epsilon=1), draws=60)
+    with pytest.raises(InvalidInput, match="the same data set twice"):
         mechanism(fails, neighbours=([2], [2]), claim=ts.pure_dp(epsilon=1), draws=60)
+
+
+def _leaky(kind: str, x: int, noise: int) -> Any:
+    return {
+        "fraction": Fraction(x) + Fraction(noise, 10**8),
+        "decimal": Decimal(x) + Decimal(noise).scaleb(-8),
+        "huge": 10**400 * (1 + x) + noise,
+        "date": datetime.date(2000 + x, 1, 1) + datetime.timedelta(days=noise % 100),
+        "moment": np.datetime64(10**9 * (1 + x) + noise, "s"),
+        "span": datetime.timedelta(seconds=10**7 * x + noise),
+        "bytes": bytes([65 + x]) + str(noise).encode(),
+        "text": f"{'ab'[x]}{noise}",
+        "number as text": str(x + noise / 1e8),
+        "pair": ("a", str(x), noise),
+        "complex": complex(noise, x + noise / 1e8),
+    }[kind]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["fraction", "decimal", "huge", "date", "moment", "span", "bytes", "text", "number as text", "pair", "complex"],
+)
+def test_a_total_leak_is_seen_in_outputs_of_every_kind(kind: str) -> None:
+    """Found from outside: what was no float was left out, and the evidence still said what it could have caught."""
+    rng = np.random.default_rng(0)
+    found = mechanism(
+        lambda x: _leaky(kind, x, int(rng.integers(10**6))), neighbours=(0, 1), claim=ts.pure_dp(epsilon=1), draws=400
+    )
+    assert found.falsified
+
+
+def test_outputs_without_any_order_are_refused() -> None:
+    with pytest.raises(NotComputable, match="all different"):
+        mechanism(lambda x: object(), neighbours=(0, 1), claim=ts.pure_dp(epsilon=1), draws=60)
 
 
 def test_naive_floating_point_noise_is_named_as_such() -> None:

@@ -24,7 +24,7 @@ from tallystick.audit.guesses import (
     refuted,
     sided,
 )
-from tallystick.audit.inclusion import Coins
+from tallystick.audit.inclusion import Coins, coins
 from tallystick.errors import ClaimFalsified, InvalidInput
 
 
@@ -160,7 +160,7 @@ def test_a_leak_is_falsified_and_named() -> None:
         evidence.raise_if_falsified()
     quiet = one_run(*play(0.0, 1000, rng), claim=ts.gdp(mu=1))
     assert (quiet.falsified, quiet.refutes) == (False, None)
-    assert "Could have caught: a run that leaks like mu = " in str(quiet)
+    assert "Could have caught at best: a run that leaks like mu = " in str(quiet)
     quiet.raise_if_falsified()
 
 
@@ -299,3 +299,36 @@ def test_the_plan_of_the_default_is_the_plan_for_this_level_and_these_runs() -> 
     plan = plan_one_run(ts.gdp(mu=1), canaries=2000, significance=1e-12, runs=2)
     assert found.guesses == plan.guesses
     assert plan.guesses > plan_one_run(ts.gdp(mu=1), canaries=2000).guesses
+
+
+def test_a_plan_can_catch_what_its_number_of_guesses_says() -> None:
+    """Found from outside: planned numbers of guesses with which nothing could be refuted, although others could."""
+    for claim, m in ((ts.gdp(mu=1), 200), (ts.gdp(mu=0.1), 500), (ts.pure_dp(epsilon=1), 100), (ts.zcdp(rho=0.5), 200)):
+        plan = plan_one_run(claim, canaries=m)
+        drawn = coins(m, seed=7)
+        assert plan.caught is not None
+        assert one_run(1.0 * drawn.included, drawn, claim=claim).falsified
+    nothing = plan_one_run(ts.pure_dp(epsilon=20), canaries=50)
+    assert nothing.caught is None
+    assert "catch nothing" in str(nothing)
+    with pytest.raises(InvalidInput, match="claim"):
+        plan_one_run(1.0, canaries=10)  # type: ignore[arg-type]
+
+
+def test_a_plan_for_several_runs_counts_the_worst_of_them() -> None:
+    """Found from outside: 9 guesses for 8 runs, said to refute mu = 1.18 of a run that leaks mu = 1."""
+    plan = plan_one_run(ts.gdp(mu=1), canaries=1000, runs=8)
+    assert plan.expected < 1.0
+    assert plan.guesses > 50
+    rng = np.random.default_rng(3)
+    leaky = [play(1.5, 1000, rng) for _ in range(8)]
+    assert one_run([s for s, _ in leaky], [c for _, c in leaky], claim=ts.gdp(mu=1)).falsified
+
+
+def test_equal_scores_are_guessed_alike() -> None:
+    for seed in range(6):
+        drawn = coins(999, seed=seed)
+        for scores in (1.0 * drawn.included, 1e308 * drawn.included, np.where(drawn.included, 1e308, -1e308)):
+            assert one_run(scores, drawn, claim=ts.gdp(mu=1), guesses=999).correct == 999
+    with pytest.raises(InvalidInput, match="complex"):
+        one_run(np.ones(999) * 1j, drawn, claim=ts.gdp(mu=1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -99,9 +100,9 @@ def test_a_table_plan_is_attacked_on_made_up_tables(tmp_path: Path, capsys: pyte
     from tallystick.publish.jobs import saved
 
     rows = ["unit,region,age", "1,north,30", "2,south,50", "3,north,41"]
-    for name, extra in (("a.csv", []), ("b.csv", ["9,north,99"])):
+    for name, extra in (("real.csv", []), ("a.csv", []), ("b.csv", ["9,north,99"]), ("far.csv", ["9,a,9", "8,b,8"])):
         (tmp_path / name).write_text("\n".join([*rows, *extra]) + "\n")
-    visits = ts.Private(str(tmp_path / "a.csv")).table(unit="unit", types={"age": "integer"})
+    visits = ts.Private(str(tmp_path / "real.csv")).table(unit="unit", types={"age": "integer"})
     visits = visits.per_unit(max_groups=1, max_rows_per_group=1)
     asked = visits.group_by("region", keys=["north", "south"]).agg(n=ts.count(), total=ts.sum("age", 0, 110))
     plan = tmp_path / "plan.json"
@@ -112,3 +113,45 @@ def test_a_table_plan_is_attacked_on_made_up_tables(tmp_path: Path, capsys: pyte
     code, out = asked_of(capsys, *words, "--draws", "3000", "--claim", "zcdp(rho=0.01)", "--json")
     assert (code, json.loads(out)["found"]["verdict"]) == (5, "FALSIFIED")
     assert asked_of(capsys, *words[:-1], f"{tmp_path}/none.csv")[0] == 2
+    # Found from outside: tables that are no neighbours, and the plan's own (or registered) data, 20,000 times for free.
+    for other in ("a.csv", "far.csv", "real.csv"):
+        assert asked_of(capsys, *words[:-1], f"{tmp_path}/{other}")[0] == 2
+    os.link(tmp_path / "real.csv", tmp_path / "hidden.csv")
+    hidden = [*words[:3], "--first", f"{tmp_path}/hidden.csv", "--second", f"{tmp_path}/b.csv"]
+    assert asked_of(capsys, *hidden)[0] == 2
+    ledger = str(tmp_path / "budget.db")
+    options = ["--population", "people", "--unit", "unit", "--max-groups", "1", "--max-rows-per-group", "1"]
+    added = ["dataset", "add", f"{tmp_path}/a.csv", *options, "--limit", "rho=1", "--ledger", ledger]
+    assert asked_of(capsys, *added)[0] == 0
+    assert asked_of(capsys, *words, "--ledger", ledger)[0] == 2
+
+
+def test_a_report_overwrites_no_other_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Found from outside: `--report` wrote its page over the ledger."""
+    held = tmp_path / "budget.html"
+    held.write_bytes(b"SQLite format 3")
+    asked = ["audit", "accounting", "loss", "gaussian(sigma=1)", "--claimed", "50", "--delta", "1e-5", "--report"]
+    for place in (held, tmp_path / "budget.db", tmp_path / "none" / "page.html", tmp_path):
+        assert asked_of(capsys, *asked, str(place))[0] == 2
+    assert held.read_bytes() == b"SQLite format 3"
+    for _ in range(2):  # a page may be written again
+        assert asked_of(capsys, *asked, str(tmp_path / "page.html"))[0] == 0
+
+
+@pytest.mark.parametrize(
+    "text", ["import sys\nsys.exit(0)", "import nowhere_at_all", "def f(x):\n    raise SystemExit(0)"]
+)
+def test_a_file_that_exits_is_no_verdict(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "f.py").write_text(text)
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.json").write_text(f'"{name}"')
+    words = [
+        "audit",
+        "mechanism",
+        f"{tmp_path}/f.py:f",
+        "--first",
+        f"{tmp_path}/a.json",
+        "--second",
+        f"{tmp_path}/b.json",
+    ]
+    assert asked_of(capsys, *words, "--claim", "pure_dp(epsilon=1)", "--draws", "60")[0] == 2

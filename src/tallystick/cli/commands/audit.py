@@ -21,7 +21,7 @@ app = typer.Typer(help="Try to falsify a privacy claim.", no_args_is_help=True, 
 
 Claim = Annotated[str, typer.Option("--claim", metavar="EXPR", help="What was promised, such as 'pure_dp(epsilon=1)'.")]
 Significance = Annotated[float, typer.Option("--significance", help="How often a true claim may be falsified.")]
-Report = Annotated[Path | None, typer.Option("--report", help="Also write an HTML page about it.")]
+Report = Annotated[Path | None, typer.Option("--report", metavar="PAGE.html", help="Also write an HTML page about it.")]
 
 
 @app.command()
@@ -39,7 +39,7 @@ def mechanism(
     from tallystick.accounting.expression import read_loss
     from tallystick.audit.two_sample import mechanism as attack
 
-    promised, called = read_loss(claim), _function(function)
+    report, promised, called = _page(report), read_loss(claim), _function(function)
     pair = (_json("--first", first), _json("--second", second))
     with working("drawing"):
         found = attack(called, neighbours=pair, claim=promised, draws=draws, significance=significance)
@@ -56,15 +56,20 @@ def table(
     draws: Annotated[int, typer.Option("--draws", help="How often each table is asked.")] = 2_000,
     significance: Significance = 0.05,
     report: Report = None,
+    place: Place = None,
     as_json: Json = False,
 ) -> None:
     """Release a table plan about two made-up neighbouring tables, and bet on an event. Nothing is charged."""
     from tallystick.accounting.expression import read_loss
+    from tallystick.audit.plans import check_neighbours
     from tallystick.audit.two_sample import mechanism as attack
+    from tallystick.publish.datasets import refuse_registered
     from tallystick.publish.jobs import read_saved
     from tallystick.tables.plan import Plan
 
-    asked_for = Plan.from_json(read_saved(plan)[1])
+    report, asked_for = _page(report), Plan.from_json(read_saved(plan)[1])
+    refuse_registered({"--first": first, "--second": second}, place)
+    check_neighbours(asked_for, _there("--first", first), _there("--second", second))
     pair = (str(first.absolute()), str(second.absolute()))
     promised = None if claim is None else read_loss(claim)
     with working("releasing"):
@@ -108,7 +113,9 @@ def plan(
     from tallystick.audit.guesses import plan_one_run
 
     found = plan_one_run(read_loss(claim), canaries=canaries, significance=significance, runs=runs)
-    facts = {"guesses": found.guesses, "canaries": found.canaries, "expected_mu": found.expected}
+    facts = {
+        "guesses": found.guesses, "canaries": found.canaries, "expected_mu": found.expected, "caught_mu": found.caught
+    }  # fmt: skip
     asked = {"claim": claim, "canaries": canaries, "significance": significance, "runs": runs}
     deliver(Answer("audit.plan", asked, facts, lambda out: out.print(str(found), soft_wrap=True)), as_json=as_json)
 
@@ -130,7 +137,7 @@ def run(
 
     if len(scores) != len(coin):
         raise InvalidInput("--coins", len(coin), f"one file for each of {len(scores)} files of scores")
-    promised = read_loss(claim)
+    report, promised = _page(report), read_loss(claim)
     drawn, values = [Coins.load(path) for path in coin], [_scores(path) for path in scores]
     with working("judging"):
         single = len(drawn) == 1
@@ -160,6 +167,7 @@ def accounting(
     from tallystick.accounting.foreign import read_record
     from tallystick.audit.recomputed import claimed_epsilon
 
+    report = _page(report)
     if source == "loss":
         loss = read_loss(record)
     else:
@@ -191,15 +199,26 @@ def ledger(place: Place = None, as_json: Json = False) -> None:
         raise typer.Exit(ClaimFalsified.exit_code)
 
 
-def _conclude(command: str, asked: dict[str, Any], found: Evidence, report: Path | None, *, as_json: bool) -> None:
-    if report is not None:
-        from tallystick.cards.evidence import page
+def _page(path: Path | None) -> Path | None:
+    """Where the report goes, if a page can be written there: checked before anything is drawn."""
+    if path is None:
+        return None
+    if path.suffix.lower() not in (".html", ".htm") or path.is_dir() or not path.absolute().parent.is_dir():
+        raise InvalidInput("--report", str(path), "a file name that ends in .html, in a folder that exists")
+    if path.exists() and not path.read_bytes()[:100].lstrip().lower().startswith(b"<!doctype html"):
+        raise InvalidInput("--report", str(path), "another name: this file is no page, and would be overwritten")
+    return path
 
-        report.write_text(page(found), encoding="utf-8")
+
+def _conclude(command: str, asked: dict[str, Any], found: Evidence, report: Path | None, *, as_json: bool) -> None:
     facts = {**found.to_dict(), **({"report": str(report)} if report else {})}
     deliver(
         Answer(command, asked, facts, lambda out: out.print(str(found), markup=False, soft_wrap=True)), as_json=as_json
     )
+    if report is not None:
+        from tallystick.cards.evidence import page
+
+        report.write_text(page(found), encoding="utf-8")
     if found.falsified:
         raise typer.Exit(ClaimFalsified.exit_code)
 
@@ -213,11 +232,21 @@ def _function(place: str) -> Callable[[Any], Any]:
     if spec is None or spec.loader is None:
         raise InvalidInput("FUNCTION", place, allowed)
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as problem:  # of the file's own code; an exit would look like a verdict
+        told = f"{place}, which fails when it is read ({type(problem).__name__}: {problem})"
+        raise InvalidInput("FUNCTION", told, allowed) from problem
     function = getattr(module, name, None)
     if not callable(function):
         raise InvalidInput("FUNCTION", place, allowed)
     return function  # type: ignore[no-any-return]
+
+
+def _there(name: str, path: Path) -> Path:
+    if not path.is_file():
+        raise InvalidInput(name, str(path), "a CSV file that was made up")
+    return path
 
 
 def _bytes(name: str, path: Path) -> bytes:

@@ -45,10 +45,12 @@ def leaf_renyi(leaf: Leaf, direction: Direction, order: float) -> float:
     curve = math.inf if bound is None else float(bound[0] / theta)
     if leaf.only_renyi:
         return curve if getattr(leaf, "delta", 0.0) == 0.0 else math.inf
-    law = pair_of(leaf, direction).upper
+    pair = pair_of(leaf, direction)
+    law = pair.upper
     own = _law_renyi(law, theta, order == 1.0) if law.infinity <= DUST and theta <= law.orders else math.inf
     largest = leaf.ceiling(direction) if law.infinity > 0.0 else min(law.highest_above, leaf.ceiling(direction))
-    return min(own, curve, largest, leaf.renyi_above(direction, theta + 1.0) if math.isinf(own) else math.inf)
+    closed = math.isinf(own) or pair.lower is not law  # nothing beats the integral of a law that is exact
+    return min(own, curve, largest, leaf.renyi_above(direction, theta + 1.0) if closed else math.inf)
 
 
 def _law_renyi(law: Law, theta: float, mean: bool) -> float:

@@ -120,7 +120,7 @@ def test_the_two_inequalities_hold_point_by_point() -> None:
     [(0.5, 0.01, 1000, 2.436694), (0.005, 0.1, 100, 0.440249), (0.125, 0.02, 500, 1.154468), (0.1, 0.5, 3, 2.426280)],
 )
 def test_a_composition_is_read_from_its_curve(rho: float, rate: float, steps: int, another: float) -> None:
-    """dp_accounting 0.6.0 (RDP, as for a Gaussian) at delta 1e-6; ours was 3.026, .546, 1.458 and 2.663."""
+    """At delta 1e-6, and what dp_accounting 0.6.0 has for the Gaussian; ours was 3.026, .546, 1.458 and 2.663."""
     found = (steps * ts.zcdp(rho=rho).sampled(rate=rate)).epsilon(delta=1e-6)
     least = (steps * ts.gaussian(sigma=(2 * rho) ** -0.5).sampled(rate=rate)).epsilon(delta=1e-6)
     assert least <= found <= 1.002 * another

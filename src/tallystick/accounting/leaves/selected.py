@@ -142,12 +142,10 @@ class _Best(Wrapper):
         return Fraction(largest * (1.0 + ROUNDING)), Fraction(0)
 
     def renyi_form(self, direction: Direction, order: float) -> float:
-        """log(Pr[K = 0] + E[K] e^{(order - 1)(D + added)}) / (order - 1), D the base's divergence."""
+        """log(E[K] e^{(order - 1)(D + added)}) / (order - 1), D the base's divergence."""
         theta = order - 1.0
         each = _divergence(self.terms, direction, order) + self.added(direction, order)
-        inside = math.log(self.mean) + theta * each
-        total = inside if self.nothing == 0.0 else float(np.logaddexp(math.log(self.nothing), inside))
-        return max(0.0, total) / theta * (1.0 + ROUNDING)
+        return max(0.0, math.log(self.mean) + theta * each) / theta * (1.0 + ROUNDING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,8 +226,13 @@ class SelectedPoisson(_Best):
         return ahead + self.runs * variation
 
     def added(self, direction: Direction, order: float = math.inf) -> float:
-        half = _read(self.terms, direction.other)
+        from tallystick.accounting.direction import OneDirection
+
         ratio = math.log1p(1.0 / (order - 1.0)) * (1.0 - 1e-15)
+        side = OneDirection.of(self.terms, direction.other)
+        if not side.composed:
+            return self.runs * side.delta_bounds(ratio).upper * (1.0 + ROUNDING)
+        half = _read(self.terms, direction.other)
         # Chords in e^epsilon are above the profile, and so is the last knot for all that is beyond it.
         index = int(np.searchsorted(half.epsilon, ratio, side="right")) - 1
         left, here = float(half.epsilon[index]), float(half.upper[index])
@@ -237,6 +240,16 @@ class SelectedPoisson(_Best):
             return self.runs * here
         share = math.expm1(ratio - left) / math.expm1(min(700.0, float(half.epsilon[index + 1]) - left))
         return self.runs * (here + (float(half.upper[index + 1]) - here) * share) * (1.0 + ROUNDING)
+
+    def renyi_form(self, direction: Direction, order: float) -> float:
+        """log(1 + m e^{(order - 1) added} (e^{(order - 1) D} - 1)) / (order - 1), D the base's divergence."""
+        theta = order - 1.0
+        moment = theta * _divergence(self.terms, direction, order)
+        if math.isinf(moment):
+            return math.inf
+        less_one = moment + math.log(-math.expm1(-max(moment, 1e-300)))
+        total = float(np.logaddexp(0.0, math.log(self.runs) + theta * self.added(direction, order) + less_one))
+        return total / theta * (1.0 + ROUNDING)
 
     def text(self, protects: Protects) -> str:
         return f"selected({_inside(self.base, protects)}, poisson={shown(self.runs)})"
@@ -385,10 +398,15 @@ def _divergence_of(terms: Terms, direction: Direction, order: float) -> float:
 @lru_cache(maxsize=128)
 def _slack(terms: Terms, direction: Direction, gamma: float) -> float:
     """The least over orders a of (1 - 1/a) D_a + log(1/gamma)/a, and the largest loss, which is its limit."""
-    orders = 1.0 + THETAS
-    divergence = np.array([_divergence(terms, direction, float(order)) for order in orders])
-    each = (1.0 - 1.0 / orders) * divergence + math.log(1.0 / gamma) / orders
-    return min(float(np.min(each)), _divergence(terms, direction, math.inf), math.log(1.0 / gamma))
+    best, thetas = min(_divergence(terms, direction, math.inf), math.log(1.0 / gamma)), THETAS
+    for _ in range(4):  # closer and closer around the best order: any is a bound
+        orders = 1.0 + thetas
+        divergence = np.array([_divergence(terms, direction, float(order)) for order in orders])
+        each = (1.0 - 1.0 / orders) * divergence + math.log(1.0 / gamma) / orders
+        at = int(np.argmin(each))
+        best = min(best, float(each[at]))
+        thetas = np.geomspace(thetas[max(0, at - 1)], thetas[min(at + 1, thetas.size - 1)], 9)
+    return best
 
 
 @lru_cache(maxsize=4096)

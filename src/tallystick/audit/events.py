@@ -257,5 +257,5 @@ def _linear(first: Floats, second: Floats, names: Sequence[str]) -> tuple[str, S
             break
     effects = (np.abs(weights) * x.std(axis=0))[:-1].reshape(2, -1).sum(axis=0)
     digits = float(effects[[name.startswith("binary digits") for name in names]].sum())
-    name = "linear score with binary digits" if digits > 0.5 * float(effects.sum()) else "linear score"
+    name = "linear score with binary digits" if digits > 0.1 * float(effects.sum()) else "linear score"
     return name, lambda columns, outputs: np.asarray(features(columns) @ weights)

@@ -55,8 +55,8 @@ class TwoSample(Evidence):
             text += "\nThe function fails more often on one of the data sets: whoever asks sees that as an answer."
         if self.falsified and "binary digits" in self.event:
             text += (
-                "\nThe last binary digits tell the data sets apart: noise that is added in floating point does that, "
-                "whatever its size. Round releases to a public grid, or use ts.noise."
+                "\nThe binary digits are among what tells the data sets apart: noise that is added in floating point does "
+                "that, whatever its size. Unless these are on a public grid, round releases to one, or use ts.noise."
             )
         return text
 

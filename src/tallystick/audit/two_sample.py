@@ -55,7 +55,7 @@ class TwoSample(Evidence):
             text += "\nThe function fails more often on one of the data sets: whoever asks sees that as an answer."
         if self.falsified and "binary digits" in self.event:
             text += (
-                "\nThe binary digits are among what tells the data sets apart: noise that is added in floating point does "
+                "\nThe binary digits are among what tells the data sets apart: noise added in floating point does "
                 "that, whatever its size. Unless these are on a public grid, round releases to one, or use ts.noise."
             )
         return text

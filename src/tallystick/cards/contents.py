@@ -161,12 +161,15 @@ def _protected(subject: Subject, facts: Mapping[str, Any]) -> dict[str, Any]:
 def _errors(plan: Plan | FitPlan) -> list[dict[str, Any]]:
     if isinstance(plan, FitPlan):  # coefficients have no error that is known beforehand
         return []
-    errors = plan.error()
+    errors, everywhere = plan.error(), "in every group"
+    if plan.threshold is not None:
+        everywhere += " that is shown"
+    where = {"count_units": f"well above the threshold {plan.threshold}"} if plan.threshold is not None else {}
     return [
         {
             "column": name,
             "error": errors[name],
-            "holds": "in a group of 1,000 rows" if measure.error_needs_size else "in every group",
+            "holds": "in a group of 1,000 rows" if measure.error_needs_size else where.get(measure.kind, everywhere),
         }
         for name, measure in plan.query.measures
     ]

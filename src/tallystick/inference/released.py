@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput, Refused
 from tallystick.inference.interval import FINITE, Interval
@@ -100,7 +102,8 @@ class Released:
             half = self.noise.half_width(miss) + math.ulp(self.value) / 2.0
             low, high = value - half, value + half
         else:
-            low, high = kept_values(self.value, self.noise, self.shown_from, miss)
+            ends = kept_values(np.array([self.value]), self.noise, self.shown_from, miss)
+            low, high = (float(end[0]) for end in ends)
         if self.of is not None:
             low, high = max(min(low, value), 0.0), min(max(high, value), float(self.of))
         return Interval(low, high, confidence, self.about, "noise", FINITE, self._notes)

@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput, Refused
 from tallystick.inference import means
+from tallystick.inference.noise import Noise
 from tallystick.inference.released import Answer
+from tallystick.inference.suppressed import kept_values
 from tallystick.mechanisms.noise.law import NoiseLaw
 from tallystick.tables.answers import Cell
 from tallystick.tables.parts import (
@@ -54,11 +56,15 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Noisy:
-    """Noisy integers of one part (groups x width), their law, and the size of one step."""
+    """Noisy integers of one part (groups x width), their law, and the size of one step.
+
+    ``shown_from`` is the least of them that was published, where they decided themselves which groups are shown.
+    """
 
     values: NDArray[np.int64]
     law: NoiseLaw
     scale: float
+    shown_from: int | None = None
 
     @property
     def table(self) -> Floats:
@@ -94,9 +100,20 @@ class Estimate:
 
 
 def plain(noisy: Noisy, confidence: float) -> Estimate:
-    """One noisy number and its own interval."""
+    """One noisy number and its own interval; where only large ones are shown, that of the law given that."""
+    if noisy.shown_from is not None:
+        return _survivors(noisy, noisy.shown_from, 1.0 - confidence)
     half = noisy.half_width(1.0 - confidence)
     return Estimate(noisy.column, noisy.column - half, noisy.column + half)
+
+
+def _survivors(noisy: Noisy, shown_from: int, miss: float) -> Estimate:
+    """Counts that were shown because they reached the threshold: their noise is likelier to be positive than not."""
+    seen, groups = np.unique(noisy.column, return_inverse=True)
+    low, high = kept_values(seen, Noise(noisy.law, noisy.scale), shown_from, miss)
+    # What is counted is a whole number and at least 0.
+    lower, upper = np.ceil(np.maximum(low, 0.0) - 1e-9), np.floor(high + 1e-9)
+    return Estimate(noisy.column, np.minimum(lower, seen)[groups], np.maximum(upper, seen)[groups])
 
 
 def shifted_total(total: Noisy, present: Noisy, lower: float, confidence: float) -> Estimate:

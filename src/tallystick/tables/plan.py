@@ -236,8 +236,18 @@ def facts(plan: Plan) -> dict[str, Any]:
         "privacy": str(plan.privacy),
         "split": "equal predicted relative error, from public information only, unless weights are given",
         "randomness": "operating-system entropy expanded by AES-256-CTR; exact discrete noise",
-        "intervals": "95%, over the privacy noise; they hold the capped and clamped quantity",
+        "intervals": "95%, over the privacy noise; they hold the capped and clamped quantity" + chosen_groups(plan),
     }
+
+
+def chosen_groups(plan: Plan) -> str:
+    """What a choice of groups by their noisy number of units means for the intervals; nothing where all are shown."""
+    if plan.threshold is None:
+        return ""
+    return (
+        f". Only groups whose noisy number of units reached {plan.threshold} are shown: intervals of numbers of units "
+        "are those given that, and near it reach far down; other numbers have noise of their own, which did not choose"
+    )
 
 
 def _keys(plan: Plan) -> dict[str, Any]:

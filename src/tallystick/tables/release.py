@@ -17,7 +17,8 @@ from tallystick.errors import LedgerIntegrity, Unavailable
 from tallystick.printing import inert, nearest, visible
 from tallystick.tables.aggregates import Estimate, Noisy
 from tallystick.tables.keyset import PublicTable
-from tallystick.tables.table import EachRow
+from tallystick.tables.plan import chosen_groups
+from tallystick.tables.table import UNITS, EachRow
 
 if TYPE_CHECKING:
     from tallystick.inference.released import Answer
@@ -74,9 +75,12 @@ class Release:
     @property
     def numbers(self) -> dict[Part, Noisy]:
         """The noisy integers of every part, with their law."""
+        # The number of units decided which groups are shown; nothing else did.
+        least: dict[Part, int | None] = {UNITS: self.plan.threshold}
         return {
-            noise.part: Noisy(np.asarray(values).reshape(-1, noise.part.width), noise.law, noise.part.scale)
+            part: Noisy(np.asarray(values).reshape(-1, part.width), noise.law, part.scale, least.get(part))
             for noise, values in zip(self.plan.noises, self.answer["numbers"], strict=True)
+            for part in (noise.part,)
         }
 
     def estimates(self, *, confidence: float = CONFIDENCE) -> dict[str, Estimate]:
@@ -182,7 +186,8 @@ class Release:
         return (
             f"Capped: one {who} counts in at most {caps.max_groups} group{'s' * (caps.max_groups > 1)}, with at most "
             f"{caps.max_rows} row{'s' * (caps.max_rows > 1)} in each; values are clamped to their bounds. The "
-            "intervals hold these capped numbers in 95 of 100 releases; what the caps leave out is not in them."
+            "intervals hold these capped numbers in 95 of 100 releases; what the caps leave out is not in them"
+            f"{chosen_groups(self.plan)}."
         )
 
     def __str__(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import duckdb
 import pytest
@@ -140,3 +141,31 @@ def test_a_card_that_was_bent_is_refused_and_never_believed(clinic, path, value)
 def test_a_csv_file_that_was_bent_is_refused(clinic, lines):
     with pytest.raises(InvalidInput):
         from_csv(lines.replace("|", "\n"), card(released(clinic)).to_json(), measure="n")
+
+
+def test_intervals_of_shown_groups_count_that_they_were_chosen(tmp_path):
+    """5,000 groups of 5: those that are shown had positive noise; their own intervals hold 5 all the same."""
+    path = str(tmp_path / "small.duckdb")
+    with duckdb.connect(path) as made_up:
+        made_up.execute("create table visits as select i as patient, i // 5 as ward from range(25_000) t(i)")
+    with ts.Ledger(str(tmp_path / "budget.db")) as ledger:
+        account = ledger.open("clinic", budget=ts.zcdp(rho=5, delta=1e-2), unit="patient")
+        table = ts.Private(path, account=account).table("visits", unit="patient")
+        capped = table.per_unit(max_groups=1, max_rows_per_group=1)
+        asked = capped.group_by("ward", keys=ts.private_keys(delta=1e-3)).agg(people=ts.count_units(), n=ts.count())
+        plan = asked.plan(rho=0.1)
+        shown = plan.release(why="test")
+    assert len(shown) > 20, len(shown)
+    for name in ("people", "n"):  # the noise of n did not choose: its intervals hold as they are
+        ends = list(zip(shown.data[f"{name}_lower"], shown.data[f"{name}_upper"], strict=True))
+        assert sum(low <= 5 <= high for low, high in ends) >= 0.7 * len(shown)
+    for cell, low, high in zip(
+        shown.answers("people").values(), shown.data["people_lower"], shown.data["people_upper"], strict=True
+    ):
+        own = cell.noise_interval()
+        assert (low, high) == (math.ceil(max(0, own.lower) - 1e-9), math.floor(own.upper + 1e-9))
+    facts = card(shown).facts
+    assert f"reached {plan.threshold} are shown" in facts["error"]["intervals"]
+    assert f"reached {plan.threshold} are shown" in str(shown)
+    holds = {one["column"]: one["holds"] for one in facts["error"]["columns"]}
+    assert holds == {"people": f"well above the threshold {plan.threshold}", "n": "in every group that is shown"}

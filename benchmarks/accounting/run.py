@@ -22,26 +22,13 @@ from typing import Any
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE.parent)]
 
+from accountants import environment, versions
 from workloads import ROWS, Row
 
-PEERS = ROOT / ".bench-venv"
 RESULTS = ROOT / "benchmarks" / "results"
-PACKAGES = ("dp-accounting", "prv-accountant", "opacus", "autodp")
 Result = dict[str, Any]
-
-
-def environment() -> Path:
-    """The peers' own virtual environment, made on first use (torch first and pinned, so that opacus brings no other)."""
-    python = PEERS / "bin" / "python"
-    ready = PEERS / ".installed"
-    if not ready.exists():
-        subprocess.run([sys.executable, "-m", "venv", str(PEERS)], check=True)
-        for wanted in (["torch==2.13.0"], list(PACKAGES)):
-            subprocess.run([str(python), "-m", "pip", "install", "--quiet", *wanted], check=True)
-        ready.touch()
-    return python
 
 
 def one(command: list[str], limit: int) -> Result:
@@ -89,15 +76,6 @@ def measure(rows: list[Row], limit: int, ours_only: bool) -> Iterator[dict[str, 
             print(f"{row.id:4} {name:24} {result}", flush=True)
         table[row.id] = found
         yield table
-
-
-def versions() -> str:
-    if not (PEERS / ".installed").exists():
-        return "peers not installed"
-    listed = subprocess.run([str(PEERS / "bin" / "python"), "-m", "pip", "list", "--format=json"],
-                            capture_output=True, text=True, check=True)  # fmt: skip
-    known = {p["name"].lower().replace("_", "-"): p["version"] for p in json.loads(listed.stdout)}
-    return ", ".join(f"{name} {known.get(name, '?')}" for name in (*PACKAGES, "torch", "numpy"))
 
 
 def markdown(rows: list[Row], table: dict[str, dict[str, Result]], limit: int) -> str:

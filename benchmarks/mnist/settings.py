@@ -6,13 +6,26 @@ linear model are the ones of the digits demo. Batch and epochs are the design do
 
 from __future__ import annotations
 
+import json
 import math
+import sys
+import time
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from carriers import mnist
+
+Prepare = Callable[[str, float, nn.Module, Tensor, Tensor], tuple[float, Callable[[], object]]]
+"""Case, epsilon, network, images and labels to the noise and what trains the network with it."""
 
 DELTA = 1e-5
 EXAMPLES = 60_000
@@ -82,3 +95,19 @@ def accuracy(network: nn.Module, x: Tensor, y: Tensor) -> float:
     network.eval()
     parts = zip(x.split(500), y.split(500), strict=True)
     return sum(int((network(part).argmax(1) == true).sum()) for part, true in parts) / len(y)
+
+
+def measure(prepare: Prepare) -> None:
+    """Train as the command line says (CASE EPSILON SEED FOLDER) and print accuracy, noise and CPU seconds as JSON."""
+    name, epsilon, seed, folder = sys.argv[1], float(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4])
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    held = mnist(folder)
+    assert held is not None
+    network = model(name, seed)
+    noise, train = prepare(name, epsilon, network, inputs(name, held[0]), torch.from_numpy(held[1]))
+    start = time.process_time()
+    train()
+    spent = time.process_time() - start
+    right = accuracy(network, inputs(name, held[2]), torch.from_numpy(held[3]))
+    print(json.dumps({"accuracy": right, "noise": noise, "seconds": spent}))

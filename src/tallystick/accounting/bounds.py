@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from tallystick.errors import Contradiction, InvalidInput
 
+WIDTH = 1e-6
+"""Relative width of an enclosure that is good enough."""
+
 
 @dataclass(frozen=True, slots=True)
 class Bounds:

@@ -20,22 +20,56 @@ class AttackGoal:
     power: float
 
     def met_by(self, loss: PrivacyLoss) -> bool:
-        """True only when certified: some a has a alpha + H_a <= power, by the lemma of Neyman and Pearson."""
+        """True only when certified."""
+        return self.power_of(loss) <= self.power
+
+    def power_of(self, loss: PrivacyLoss) -> float:
+        """A bound on the power: the least a alpha + H_a that was seen, by the lemma of Neyman and Pearson.
+
+        H_a is at least 0 and 1 - a, so that a is between (1 - power)/(1 - alpha) and power/alpha where the goal is met.
+        """
         if self.alpha == 0.0:
-            return loss.power(alpha=0.0) <= self.power  # type: ignore[no-any-return]
-        low, high = -40.0, 40.0 - math.log(self.alpha)
+            return float(loss.power(alpha=0.0))
 
-        def bound(log: float) -> float:
-            a = math.exp(log)
-            return (a * self.alpha + float(loss.delta(epsilon=log))) * (1.0 + 1e-15)
+        def bound(a: float) -> float:
+            return (a * self.alpha + float(loss.delta(epsilon=math.log(a)))) * (1.0 + 1e-15)
 
-        for _ in range(60):  # convex in a, so the better of two points tells where the least value is not
-            left, right = low + 0.382 * (high - low), high - 0.382 * (high - low)
-            values = bound(left), bound(right)
-            if min(values) <= self.power:
-                return True
-            low, high = (low, right) if values[0] <= values[1] else (left, high)
-        return False
+        low, high = (1.0 - self.power) / (1.0 - self.alpha), self.power / self.alpha
+        # At the ends nothing is read: H_a is at most one.
+        ends = (low, low * self.alpha + 1.0), (high, high * self.alpha + 1.0)
+        return _least_seen(bound, *ends, level=self.power)
+
+
+GOLDEN = 0.381966
+"""The golden section: the share of an interval at which it is cut."""
+
+Point = tuple[float, float]
+
+
+def _least_seen(function: Callable[[float], float], left: Point, right: Point, level: float) -> float:
+    """The least value of a convex function that was seen between two points, of which upper bounds are given.
+
+    Left of the middle of three points the function is above the chord of the other two, extended, and likewise on the
+    right. It is looked at until that is close, compared with how far the least value is from the level.
+    """
+    x = left[0] + GOLDEN * (right[0] - left[0])
+    middle = x, function(x)
+    for _ in range(60):
+        before, after = middle[0] - left[0], right[0] - middle[0]
+        fall = max((left[1] - middle[1]) / before * after, (right[1] - middle[1]) / after * before)
+        if fall <= max(0.2 * abs(level - middle[1]), 1e-10 * level):
+            break
+        x = middle[0] + GOLDEN * after if after > before else middle[0] - GOLDEN * before
+        tried = x, function(x)
+        if tried[1] < middle[1]:
+            left, middle, right = (middle, tried, right) if after > before else (left, tried, middle)
+        elif after > before:
+            right = tried
+        else:
+            left = tried
+        if not left[0] < middle[0] < right[0]:
+            break
+    return middle[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +156,10 @@ def calibrate(
     return search.narrow(good, bad, width)
 
 
+HALVING = 6
+"""Every so many steps of a secant search the bracket is halved."""
+
+
 class _Search:
     """Bracketing and bisection (in the logarithm) on the certified predicate ``f(x) <= goal``."""
 
@@ -143,7 +181,9 @@ class _Search:
     def bracket(self, start: float, bottom: float, top: float) -> tuple[float, float | None]:
         """A parameter that meets the goal, and the nearest tried one that does not (None: all do)."""
         inside = self.meets(start)
-        for upward in (True, False):
+        # More noise is more private and more steps are less: the likelier way is tried first.
+        first = inside == self.integer
+        for upward in (first, not first):
             x, previous = start, start
             while (x < top) if upward else (x > bottom):
                 x = min(x * 4.0, top) if upward else max(x / 4.0, bottom)
@@ -173,16 +213,40 @@ class _Search:
     def narrow(self, good: float, bad: float | None, relative: float) -> Any:
         if bad is None:
             return int(good) if self.integer else good
-        while (abs(bad - good) > 1) if self.integer else abs(bad - good) > relative * good:
-            middle = math.sqrt(good) * math.sqrt(bad)
-            if self.integer:
-                middle = float(round(middle))
-                if middle in (good, bad):
-                    middle = float((int(good) + int(bad)) // 2)
+        if not self.integer:
+            return self._closer(good, bad, relative)
+        while abs(bad - good) > 1:
+            middle = float(round(math.sqrt(good) * math.sqrt(bad)))
+            if middle in (good, bad):
+                middle = float((int(good) + int(bad)) // 2)
+            good, bad = (middle, bad) if self.meets(middle) else (good, middle)
+        return int(good)
+
+    def _closer(self, good: float, bad: float, relative: float) -> float:
+        """Bisection in the logarithm, or the secant where the distance to the goal is a number (``_judged``)."""
+        above, below = self._judged(bad)[1], self._judged(good)[1]
+        towards, step = 1.0, 0
+        while abs(bad - good) > relative * good:
+            share, step = 0.5, step + 1
+            if above is not None and below is not None and above > 0.0 >= below and step % HALVING:
+                # Past the root by a part of what is wanted, so that both ends come near.
+                share = above / (above - below) + towards * 0.3 * relative / abs(math.log(good / bad))
+                share = min(max(share, 1e-3 * relative), 1.0)
+            middle = math.exp(math.log(bad) + share * math.log(good / bad))
+            if not min(good, bad) < middle < max(good, bad):
+                middle = math.sqrt(good) * math.sqrt(bad)
             if not min(good, bad) < middle < max(good, bad):
                 break  # no number is between them
-            if self.meets(middle):
-                good = middle
+            fine, height = self._judged(middle)
+            if fine:
+                good, below, towards = middle, height, -1.0
             else:
-                bad = middle
-        return int(good) if self.integer else good
+                bad, above, towards = middle, height, 1.0
+        return good
+
+    def _judged(self, x: float) -> tuple[bool, float | None]:
+        """Whether the goal is met, and the logarithm of how far the loss is above it, where that is one number."""
+        if not isinstance(self.goal, AttackGoal):
+            return self.meets(x), None
+        power = self.goal.power_of(self._loss(x))
+        return power <= self.goal.power, math.log(max(power, 1e-300) / self.goal.power)

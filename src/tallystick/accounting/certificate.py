@@ -41,6 +41,8 @@ FIRST_SIZE, LAST_SIZE = 2**11, 2**18
 """Points of the lattices that are tried."""
 MOST_SECONDS, KNOT_SECONDS, POINT_SECONDS = 3.0, 3.5e-5, 6e-6
 """Processor time that is planned, and that of a knot and of a point of a transform; the checker accepts more."""
+LARGEST_EPSILON = checker.LIMITS["epsilon"][1]
+"""Of a claim that the checker reads."""
 CLOSE = 3e-7
 """Relative distance from the accountant's own number at which a finer lattice is not worth its time."""
 NARROW = 1e-11
@@ -135,6 +137,8 @@ def certificate(loss: PrivacyLoss, *, epsilon: float | None, delta: float | None
         goal = Goal(at, near, None, False)
     if not math.isfinite(goal.epsilon):
         raise NotComputable("no epsilon is enough at this delta, so there is nothing to certify")
+    if goal.epsilon > LARGEST_EPSILON:
+        raise NotComputable(f"the checker reads no epsilon above {LARGEST_EPSILON:g}")
     record = json.loads(loss.to_json())
     try:
         return Certificate(_text(record, *_refined(_sides(loss, record, goal), goal)))
@@ -181,8 +185,8 @@ def _refined(sides: list[Side], goal: Goal) -> tuple[float, float, dict[str, Rou
     if not math.isfinite(worst.value):
         raise NotComputable("no lattice that is small enough proves an epsilon for this loss")
     epsilon, delta = (worst.value, goal.delta) if goal.for_epsilon else (goal.epsilon, worst.value)
-    if epsilon > checker.LIMITS["epsilon"][1]:
-        raise NotComputable(f"the checker reads no epsilon above {checker.LIMITS['epsilon'][1]:g}")
+    if epsilon > LARGEST_EPSILON:
+        raise NotComputable(f"the checker reads no epsilon above {LARGEST_EPSILON:g}")
     if not all(side.proves(epsilon, delta) for side in sides):
         raise NotComputable("the lattices of both directions do not prove one claim")
     return epsilon, delta, {side.way: side.route for side in sides}

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tallystick.accounting import gdp
-from tallystick.accounting.bounds import Bounds
+from tallystick.accounting.bounds import WIDTH, Bounds
 from tallystick.accounting.pair import DominatingPair
 from tallystick.numerics.contour import ContourSum, Nodes
 from tallystick.numerics.convolve import ABOVE, BELOW, TiltedSum, sum_of_laws
@@ -159,9 +159,6 @@ TOLERANCES = (1e-9, 1e-7)
 
 GOOD_ENOUGH = 0.999
 """Lower over upper bound of delta below which another route is tried."""
-
-WIDTH = 1e-6
-"""Relative width of an enclosure that is good enough; blurs are chosen for a half of it."""
 
 TRIMMED = 1e-8
 """Share of delta that may be given up for a law without its rarest losses."""
@@ -383,8 +380,8 @@ SMALL_LATTICE = 2**15
 FAR_FROM_ZERO = 8.0
 """A law this many of its own widths above zero is not put on a grid that reaches down to zero."""
 
-TOLERANCE = 1e-6
-"""Relative width of epsilon that the grid engine refines to by default."""
+TOLERANCE, NEARBY = 1e-6, 1e-4
+"""Relative width of epsilon that the grid engine refines to by default, and where whole curves are read."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -415,17 +412,33 @@ class GridSum:
     def delta_nearby(self, epsilon: float) -> Bounds:
         """Certified bounds on delta from a grid that neighbouring epsilons share: for reading whole curves.
 
-        Tilts lie on a ladder of 28 %, and each rung is composed once, at a tolerance of 1e-4.
+        Tilts lie on a ladder of 28 %, and each rung is composed once, at a tolerance of NEARBY.
         """
-        theta = math.exp(round(4.0 * math.log(self.cumulants.tilt_for_threshold(epsilon))) / 4.0)
-        if theta not in self._kept:
-            mean = max(0.0, self.cumulants.moments(theta)[0])
-            self._kept[theta] = next(self._refinements(theta, mean, 1e-4), None)
-        sums = self._kept[theta]
+        sums = self._shared(epsilon)
         if sums is None:
             return Bounds(0.0, 1.0)
         top = sums[0].excess_upper(epsilon)
         return Bounds(min(sums[1].excess_lower(epsilon), top), top)
+
+    def sharp_nearby(self, epsilon: float, width: float) -> bool:
+        """Is the upper end of ``delta_nearby`` about within that relative width of the law's own delta?
+
+        Splitting a loss between two points adds a sixth of the squared step to its variance, at most a fourth, which
+        moves the logarithm of delta by theta (theta + 1)/2 times that; the other errors are seen by leaving them out.
+        """
+        sums = self._shared(epsilon)
+        if sums is None:
+            return False
+        theta, step = sums[0].theta, 0.0 if sums[0].step == self._lattice() else sums[0].step
+        split = theta * (theta + 1.0) * step * step * sum(count for _, count in self.terms) / 12.0
+        return split <= width and sums[0].excess_upper(epsilon) <= (1.0 + width) * sums[0].excess_about(epsilon)
+
+    def _shared(self, epsilon: float) -> tuple[TiltedSum, TiltedSum] | None:
+        theta = math.exp(round(4.0 * math.log(self.cumulants.tilt_for_threshold(epsilon))) / 4.0)
+        if theta not in self._kept:
+            mean = max(0.0, self.cumulants.moments(theta)[0])
+            self._kept[theta] = next(self._refinements(theta, mean, NEARBY), None)
+        return self._kept[theta]
 
     def epsilon_bounds(self, delta: float, tolerance: float = TOLERANCE) -> Bounds:
         """Certified bounds on epsilon at one delta in (infinity mass, 1)."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
 import numpy as np
 
 from tallystick.accounting.adjacency import Direction
-from tallystick.accounting.bounds import Bounds
-from tallystick.accounting.compose import WIDTH, Direct, GridSum, SaddleSum, enumerated
+from tallystick.accounting.bounds import WIDTH, Bounds
+from tallystick.accounting.compose import Direct, GridSum, SaddleSum, enumerated
 from tallystick.accounting.leaf import Leaf, ends_of, largest_together
 from tallystick.accounting.leaves.gaussian import gaussian_pair
 from tallystick.accounting.leaves.renyi import renyi_pair
@@ -37,6 +37,7 @@ def pair_of(leaf: Leaf, direction: Direction) -> DominatingPair:
     return leaf.pair(direction)
 
 
+@lru_cache(maxsize=4096)
 def leaf_renyi(leaf: Leaf, direction: Direction, order: float) -> float:
     """Upper bound for one leaf. Divergence grows with the order, so orders just above 1 take the value at 1 + 1e-6."""
     probe = np.array([max(order - 1.0, 1e-6)])
@@ -107,6 +108,29 @@ NEARBY_WIDTH = 1e-4
 PATIENCE = 4
 """Points of a curve in a row at which a costly route may bring nothing, before it is left out."""
 
+SELDOM = 4
+"""A costly route that was asked at its share of points is asked at one in this many."""
+
+
+@dataclass(slots=True)
+class Patience:
+    """Which costly routes are asked at a point of one curve: chords reach over the points where they were not."""
+
+    idle: Counter[str] = field(default_factory=Counter)
+    """Points in a row at which each route brought nothing."""
+    points: Counter[str] = field(default_factory=Counter)
+    """Points at which it was wanted."""
+
+    def asks(self, route: Route) -> bool:
+        if route.most is None:
+            return True
+        self.points[route.words] += 1
+        seen = self.points[route.words] - route.most
+        return self.idle[route.words] < PATIENCE and (seen <= 0 or seen % SELDOM == 0)
+
+    def saw(self, route: Route, helped: bool) -> None:
+        self.idle[route.words] = 0 if helped else self.idle[route.words] + 1
+
 
 @dataclass(frozen=True)
 class OneDirection:
@@ -155,11 +179,13 @@ class OneDirection:
     @cached_property
     def infinity(self) -> float:
         """Mass of outcomes that give everything away (zero where it is only numerical dust)."""
-        return lost_mass(self.lost)
+        return max(member.infinity for member in self.members) if self.members else lost_mass(self.lost)
 
     @cached_property
     def lost(self) -> tuple[tuple[float, int], ...]:
         """Each leaf's mass at infinity with its count, without numerical dust."""
+        if self.members:
+            return ((self.infinity, 1),) if self.infinity > DUST else ()
         known = [(pair_of(leaf, self.direction).upper.infinity, count) for leaf, count in self.others]
         curves = [(getattr(leaf, "delta", 0.0), count) for leaf, count in self.curves]
         return tuple((mass, count) for mass, count in known + curves if mass > DUST)
@@ -169,6 +195,8 @@ class OneDirection:
         """The largest finite loss, rounded up; infinite for unbounded ones."""
         if self.mu > 0.0 or self.curves:
             return math.inf
+        if self.members:
+            return max(member.highest for member in self.members)
         total = Fraction(0)
         for leaf, count in self.others:
             law = pair_of(leaf, self.direction).upper
@@ -220,7 +248,7 @@ class OneDirection:
     @property
     def composed(self) -> bool:
         """True if an engine must add losses: no closed form, and more than a Renyi curve is known."""
-        return bool(self.others or (self.curves and self.mu)) and self.direct is None
+        return self.alone is None and bool(self.others or (self.curves and self.mu)) and self.direct is None
 
     @cached_property
     def single(self) -> Direct | None:
@@ -277,12 +305,18 @@ class OneDirection:
         return "; then ".join(self.last_routes)
 
     def delta_bounds(
-        self, epsilon: float, *, nearby: bool = False, idle: Counter[str] | None = None, width: float | None = None
+        self,
+        epsilon: float,
+        *,
+        nearby: bool = False,
+        patience: Patience | None = None,
+        width: float | None = None,
+        above: bool = False,
     ) -> Bounds:
         """delta at one epsilon >= 0; ``nearby`` shares grids between epsilons, for reading whole curves.
 
-        ``width`` is how narrow the answer of a nearby reading should be, where less is enough; ``idle`` counts the
-        points of this curve at which a costly route brought nothing, in a row.
+        ``width`` is how narrow the answer of a nearby reading should be, where less is enough; ``patience`` is for one
+        curve; ``above``: only the upper end is asked for.
         """
         inside = self.alone.delta_inside(self.direction, epsilon) if self.alone and not nearby else None
         if inside is not None:
@@ -292,39 +326,45 @@ class OneDirection:
             mass = self.infinity
             return self._end(Bounds(mass * (1.0 - 1e-13) if self.exact else 0.0, min(1.0, mass * (1.0 + 1e-13))))
         width = (width or NEARBY_WIDTH) if nearby else WIDTH
-        # Where nothing is known from below, no other engine tells how good the first one's answer is.
-        rough = nearby and self.silent_below
-        idle = idle if nearby else None
-        return self._met(Bounds(0.0, 1.0), lambda route: route.delta(epsilon, width), 30.0 * width, rough, idle)
+        rough = above or (nearby and self.silent_below)
+        last = (lambda route: route.sharp_above(epsilon, width)) if rough else None
+        return self._met(Bounds(0.0, 1.0), lambda route: route.delta(epsilon, width), 30.0 * width, last, patience)
 
-    def epsilon_bounds(self, delta: float) -> Bounds:
-        """epsilon at one delta in [0, 1]."""
+    def epsilon_bounds(self, delta: float, width: float = WIDTH) -> Bounds:
+        """epsilon at one delta in [0, 1], no narrower than ``width`` where less is enough."""
         if delta >= 1.0:
             return self._end(Bounds(0.0, 0.0))
-        inside = self.alone.epsilon_inside(self.direction, delta) if self.alone and delta > 0.0 else None
-        if inside is not None and math.isfinite(inside.upper):
+        inside = (
+            self.alone.epsilon_inside(self.direction, delta, width)
+            if self.alone and (delta > 0.0 or self.members)
+            else None
+        )
+        if inside is not None and (math.isfinite(inside.upper) or self.members):
             return self._end(inside, INSIDE)
         if self.terms and (delta == 0.0 or delta <= self.infinity * (1.0 + EDGE)):
             return self._end(self._edge(delta))
-        return self._met(Bounds(0.0, math.inf), lambda route: route.epsilon(delta, WIDTH), 3.0 * WIDTH)
+        return self._met(Bounds(0.0, math.inf), lambda route: route.epsilon(delta, width), 3.0 * width)
 
     def _met(
         self,
         best: Bounds,
         ask: Callable[[Route], Bounds | None],
         width: float,
-        rough: bool = False,
-        idle: Counter[str] | None = None,
+        last: Callable[[Route], bool] | None = None,
+        patience: Patience | None = None,
     ) -> Bounds:
-        """What all routes allow that were asked until the answer was narrow enough; contradictions raise."""
+        """What all routes allow that were asked until the answer was narrow enough; contradictions raise.
+
+        ``last`` says of a route that answered whether none after it would help.
+        """
         used = []
         for route in self.routes:
-            if not route.wanted(best) or (idle is not None and idle[route.words] >= PATIENCE):
+            if not route.wanted(best) or (patience is not None and not patience.asks(route)):
                 continue
             answer = ask(route)
             met = best if answer is None else best.meet(answer)
-            if idle is not None and route.costly:
-                idle[route.words] = idle[route.words] + 1 if met == best else 0
+            if patience is not None:
+                patience.saw(route, met != best)
             if answer is None:
                 continue
             if route.decisive:
@@ -332,7 +372,7 @@ class OneDirection:
             elif met != best:
                 used.append(route.words)
             best = met
-            if route.decisive or self.enough(best, width) or (rough and route.engine):
+            if route.decisive or self.enough(best, width) or (last is not None and last(route)):
                 break
         self.last_routes[:] = used
         return best
@@ -350,6 +390,11 @@ class OneDirection:
     def alone(self) -> Leaf | None:
         """The only leaf, where there is one release."""
         return self.terms[0][0] if len(self.terms) == 1 and self.terms[0][1] == 1 else None
+
+    @cached_property
+    def members(self) -> tuple[OneDirection, ...]:
+        """The compositions whose worst is the only release: what they say of it is better than the polygon above."""
+        return tuple(OneDirection.of(terms, self.direction) for terms in getattr(self.alone, "members", ()))
 
     def _edge(self, delta: float) -> Bounds:
         """epsilon at delta 0, or at one that is not above the mass at infinity as far as doubles can tell."""
@@ -405,6 +450,10 @@ class OneDirection:
                 self.last_routes[:] = [Contour.words]
                 return min(epsilon, self.highest)
         return self.epsilon_bounds(delta).upper
+
+    def epsilon_near(self, delta: float) -> float:
+        """An upper bound on epsilon that is close enough to choose knots by."""
+        return self.epsilon_bounds(delta, NEARBY_WIDTH).upper
 
     # ---- the Renyi route ----
 

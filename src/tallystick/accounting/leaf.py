@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
-from tallystick.accounting.bounds import Bounds
+from tallystick.accounting.bounds import WIDTH, Bounds
 from tallystick.accounting.pair import DominatingPair
 from tallystick.errors import InvalidInput, NotComputable
 from tallystick.numerics.law import DUST, Array
@@ -157,8 +157,8 @@ class Leaf(ABC):
         """delta of one release of this leaf from what is inside of it, where that is better than the pair's law."""
         return None
 
-    def epsilon_inside(self, direction: Direction, delta: float) -> Bounds | None:
-        """epsilon of one release of this leaf in the same way."""
+    def epsilon_inside(self, direction: Direction, delta: float, width: float = WIDTH) -> Bounds | None:
+        """epsilon of one release of this leaf in the same way, no narrower than ``width`` where less is enough."""
         return None
 
     def log_mgf_bound(self, theta: Array) -> Array | None:

@@ -204,7 +204,7 @@ class PrivacyLoss:
         [0.0261, 0.0106]
         """
         way = _way(direction)
-        return self._each("epsilon", epsilon, lambda e: self._reader.delta_at(e, way).upper)
+        return self._each("epsilon", epsilon, lambda e: self._reader.delta_at(e, way, above=True).upper)
 
     def epsilon_bounds(self, *, delta: float, rigorous: bool = False) -> Bounds:
         """Certified enclosure of epsilon at ``delta``.
@@ -248,7 +248,7 @@ class PrivacyLoss:
 
     def total_variation(self) -> float:
         """Total variation distance, delta at epsilon 0: an upper bound."""
-        return self._reader.delta_bounds(0.0).upper
+        return self._reader.delta_upper(0.0)
 
     def kl(self) -> float:
         """Kullback-Leibler divergence, the mean of the privacy loss: an upper bound."""

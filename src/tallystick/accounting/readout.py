@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache
 from tallystick.accounting import gdp
 from tallystick.accounting.adjacency import Adjacency, Direction
 from tallystick.accounting.bounds import Bounds
-from tallystick.accounting.direction import OneDirection
+from tallystick.accounting.direction import NEARBY_WIDTH, OneDirection
 from tallystick.accounting.leaf import merged
 from tallystick.accounting.loss import PrivacyLoss
 from tallystick.accounting.polygon import UpperPower, UpperProfile, grouped_delta, grouped_power
@@ -55,13 +55,15 @@ class Reader:
         known = [(leaf, count) for leaf, count in closed if leaf is not None]
         return OneDirection.of(merged(known), Direction.REMOVE) if len(known) == len(closed) else None
 
-    def delta_bounds(self, epsilon: float) -> Bounds:
+    def delta_bounds(self, epsilon: float, *, above: bool = False) -> Bounds:
+        """Both ends; ``above``: the lower one is not asked for, and may be anything certified."""
         if self.closed_group is not None:
             return self.closed_group.delta_bounds(epsilon)
         if self.loss.group > 1:
             # What one unit reveals, a group reveals.
-            return Bounds(self._single_delta(epsilon).lower, 1.0).meet(Bounds(0.0, self._grouped_delta(epsilon)))
-        return self._single_delta(epsilon)
+            least = 0.0 if above else self._single_delta(epsilon).lower
+            return Bounds(least, 1.0).meet(Bounds(0.0, self._grouped_delta(epsilon)))
+        return self._single_delta(epsilon, above=above)
 
     def in_direction(self, direction: Direction) -> OneDirection:
         """The composition in one direction, where there are two."""
@@ -71,20 +73,16 @@ class Reader:
             )
         return OneDirection.of(self.loss.terms, direction)
 
-    def delta_at(self, epsilon: float, direction: Direction | None) -> Bounds:
+    def delta_at(self, epsilon: float, direction: Direction | None, *, above: bool = False) -> Bounds:
         """delta at any real epsilon: below zero H_a(P, Q) = 1 - a + a H_{1/a}(Q, P), a = e^epsilon."""
+        way = direction.other if direction is not None and epsilon < 0.0 else direction
+        whole = self if way is None else self.in_direction(way)
+        mirror = whole.delta_bounds(abs(epsilon), above=above)
         if epsilon >= 0.0:
-            return (
-                self.delta_bounds(epsilon) if direction is None else self.in_direction(direction).delta_bounds(epsilon)
-            )
-        mirror = (
-            self.delta_bounds(-epsilon)
-            if direction is None
-            else self.in_direction(direction.other).delta_bounds(-epsilon)
-        )
+            return mirror
         a, rest = math.exp(epsilon), -math.expm1(epsilon)
-        below, above = rest + a * mirror.lower, rest + a * mirror.upper
-        return Bounds(max(0.0, below * (1.0 - 8.0 * UNIT)), min(1.0, above * (1.0 + 8.0 * UNIT)))
+        least, most = rest + a * mirror.lower, rest + a * mirror.upper
+        return Bounds(max(0.0, least * (1.0 - 8.0 * UNIT)), min(1.0, most * (1.0 + 8.0 * UNIT)))
 
     def bayes_risk(self, prior: float) -> float:
         """The rarer case times 1 - H_a, a the odds against it: the least expected error, rounded down."""
@@ -92,13 +90,12 @@ class Reader:
         if rare == 0.0:
             return 0.0
         odds = math.log1p(-rare) - math.log(rare)
-        delta = self.delta_bounds(max(0.0, odds - 1e-15 * (1.0 + odds))).upper
+        delta = self.delta_upper(max(0.0, odds - 1e-15 * (1.0 + odds)))
         return max(0.0, rare * (1.0 - delta) * (1.0 - 1e-15))
 
     def delta_upper(self, epsilon: float) -> float:
-        """The upper end of ``delta_bounds``, for groups without the work of the lower one."""
-        grouped = self.loss.group > 1 and self.closed_group is None
-        return self._grouped_delta(epsilon) if grouped else self.delta_bounds(epsilon).upper
+        """The upper end of ``delta_bounds``, without the work of the lower one."""
+        return self.delta_bounds(epsilon, above=True).upper
 
     def delta_at_most(self, epsilon: float, delta: float) -> bool:
         """Is delta at this epsilon certainly no more than that? Asked roughly first: most comparisons are not close."""
@@ -107,13 +104,16 @@ class Reader:
                 rough = self._single_delta(epsilon, nearby=True, width=width)
                 if rough.upper <= delta or rough.lower > delta:
                     return rough.upper <= delta
-        return self.delta_bounds(epsilon).upper <= delta
+        return self.delta_upper(epsilon) <= delta
 
-    def _single_delta(self, epsilon: float, *, nearby: bool = False, width: float | None = None) -> Bounds:
+    def _single_delta(
+        self, epsilon: float, *, nearby: bool = False, width: float | None = None, above: bool = False
+    ) -> Bounds:
         worst = Bounds(0.0, 0.0)
         for side in self._strongest_first:
-            if not (worst.lower > 0.0 and side.below(worst.lower, epsilon)):
-                bounds = side.delta_bounds(epsilon, nearby=nearby, width=width)
+            shown = worst.upper if above else worst.lower
+            if not (shown > 0.0 and side.below(shown, epsilon)):
+                bounds = side.delta_bounds(epsilon, nearby=nearby, width=width, above=above)
                 worst = Bounds(max(worst.lower, bounds.lower), max(worst.upper, bounds.upper))
         return worst
 
@@ -123,7 +123,7 @@ class Reader:
             return self.epsilon_bounds(delta).upper
         worst = 0.0
         for side in self._strongest_first:
-            if not side.below(delta, worst):
+            if not math.isinf(worst) and not side.below(delta, worst):
                 worst = max(worst, side.epsilon_upper(delta))
         return worst
 
@@ -175,7 +175,8 @@ class Reader:
         """The profile of the worse direction for a single unit: one bound for both, as a group may mix them."""
         from tallystick.accounting.leaves.nested import worst_half
 
-        return worst_half([(side.terms, side.direction) for side in self.sides]).above.hull()
+        found = [part for side in self.sides for part in side.members or (side,)]
+        return worst_half(tuple((part.terms, part.direction) for part in found), above=True).above.hull()
 
     @cached_property
     def _power(self) -> UpperPower:
@@ -227,8 +228,19 @@ class Reader:
         if slack not in self._exceeded:
             # P(L > e + s) (1 - e^{-s}) <= delta(e): any split of the loss bound into e and s is valid.
             splits = (0.01, 0.03, 0.1, 0.3, math.log(2.0), 1.5, 3.0) if slack > 0.0 else (0.0,)
-            self._exceeded[slack] = min(self.epsilon_upper(-slack * math.expm1(-s)) + s for s in splits)
+            nearly = {s: self._epsilon_near(-slack * math.expm1(-s)) + s for s in splits}
+            best = min(nearly.values())
+            hopeful = [s for s in splits if nearly[s] <= best * (1.0 + 3.0 * NEARBY_WIDTH) < math.inf]
+            self._exceeded[slack] = min(
+                (self.epsilon_upper(-slack * math.expm1(-s)) + s for s in hopeful), default=best
+            )
         return self._exceeded[slack]
+
+    def _epsilon_near(self, delta: float) -> float:
+        """About ``epsilon_upper``, and no less."""
+        if self.loss.group > 1:
+            return self.epsilon_upper(delta)
+        return max(side.epsilon_near(delta) for side in self.sides)
 
     @cached_property
     def _exceeded(self) -> dict[float, float]:

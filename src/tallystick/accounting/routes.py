@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from tallystick.accounting import gdp
-from tallystick.accounting.bounds import Bounds
-from tallystick.accounting.compose import WIDTH, Direct
+from tallystick.accounting.bounds import WIDTH, Bounds
+from tallystick.accounting.compose import Direct
 from tallystick.accounting.leaf import merged
 from tallystick.accounting.leaves.renyi import delta_of, log_delta
 
@@ -29,10 +29,10 @@ class Route:
     """What ``explain_computation`` says of it."""
     decisive: ClassVar[bool] = False
     """True if nobody else is asked once it has answered."""
-    costly: ClassVar[bool] = False
-    """True if each point of a curve costs it as much as the first."""
+    most: ClassVar[int | None] = None
+    """Points of one curve at which it is asked every time, where each costs as much as the first; then now and then."""
     engine: ClassVar[bool] = False
-    """True if it reads the composed law itself, so that from above it is as good as its width."""
+    """True if it reads the composed law itself."""
 
     def delta(self, epsilon: float, width: float) -> Bounds | None:
         """Bounds on delta at epsilon >= 0, about as narrow as ``width``."""
@@ -45,6 +45,13 @@ class Route:
     def wanted(self, best: Bounds) -> bool:
         """Whether it may still help, given what the routes before it found."""
         return True
+
+    def sharp_above(self, epsilon: float, width: float) -> bool:
+        """Whether its last upper end is as good as it gets, whatever is known from below.
+
+        Between two laws of a bracketed pair no other engine says more about the upper one.
+        """
+        return self.engine and not self.whole.exact
 
 
 class NoRelease(Route):
@@ -165,11 +172,16 @@ class Grid(Route):
 
     def delta(self, epsilon: float, width: float) -> Bounds:
         grid = self.whole.grid
-        shared = width > WIDTH and not grid.small_lattice
-        return grid.delta_nearby(epsilon) if shared else grid.delta_bounds(epsilon)
+        return grid.delta_nearby(epsilon) if self._shared(width) else grid.delta_bounds(epsilon)
+
+    def _shared(self, width: float) -> bool:
+        return width > WIDTH and not self.whole.grid.small_lattice
+
+    def sharp_above(self, epsilon: float, width: float) -> bool:
+        return self._shared(width) and self.whole.grid.sharp_nearby(epsilon, 100.0 * width)
 
     def epsilon(self, delta: float, width: float) -> Bounds:
-        return self.whole.grid.epsilon_bounds(delta)
+        return self.whole.grid.epsilon_bounds(delta, width)
 
 
 class GridForCurves(Grid):
@@ -204,7 +216,7 @@ class Blurred(Route):
 
     words = "contour integrals of two slightly blurred profiles, which bound the profile from both sides"
     engine = True
-    costly = True
+    most = 60
     __slots__ = ()
 
     def delta(self, epsilon: float, width: float) -> Bounds | None:
@@ -228,7 +240,7 @@ class Trimmed(Route):
     """The contour without the rarest losses, which are charged as mass at infinity."""
 
     words = "contour integral without the rarest losses, which are added to delta"
-    costly = True
+    most = 20
     __slots__ = ()
 
     def delta(self, epsilon: float, width: float) -> Bounds | None:

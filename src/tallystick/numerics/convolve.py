@@ -75,6 +75,10 @@ class TiltedSum:
         # Next to nothing is what rounding leaves of nothing.
         return certain(max(0.0, finite - self.wrapped * worst)) + certain(self.infinity)
 
+    def excess_about(self, threshold: float) -> float:
+        """The same as computed: no bound."""
+        return self._finite(threshold, self._suffixes(0), 0) + self.infinity
+
     def _suffixes(self, side: int) -> tuple[Array, Array]:
         """Sums over s >= r of entries_s e^{-theta (v_s - v_r)}, and the same with theta + 1."""
         if side not in self._cache:

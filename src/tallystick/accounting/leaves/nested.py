@@ -7,8 +7,7 @@ width; a single mechanism never goes through here.
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, reduce
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
-from tallystick.accounting.bounds import Bounds
+from tallystick.accounting.bounds import WIDTH, Bounds
 from tallystick.accounting.leaf import (
     DEEPEST,
     End,
@@ -53,6 +52,9 @@ def _depth(terms: Terms) -> int:
 RUNGS = 80
 """Knots of a composition, each a read-out; one release has twice as many."""
 
+STEEP = 6
+"""Knots next to 0 at which every route is asked: many a profile is steepest there."""
+
 LOUD = 200.0
 """A composition whose epsilon is above this is read at half as many knots."""
 
@@ -84,8 +86,8 @@ class Composed(Leaf):
     def delta_inside(self, direction: Direction, epsilon: float) -> Bounds:
         return _side(self.terms, direction).delta_bounds(epsilon)
 
-    def epsilon_inside(self, direction: Direction, delta: float) -> Bounds:
-        return _side(self.terms, direction).epsilon_bounds(delta)
+    def epsilon_inside(self, direction: Direction, delta: float, width: float = WIDTH) -> Bounds:
+        return _side(self.terms, direction).epsilon_bounds(delta, width)
 
     def end(self, direction: Direction) -> End:
         ends = ends_of(self.terms, direction)
@@ -166,8 +168,13 @@ class Worst(Leaf):
     def delta_inside(self, direction: Direction, epsilon: float) -> Bounds:
         return _worst_of(_side(terms, direction).delta_bounds(epsilon) for terms in self.members)
 
-    def epsilon_inside(self, direction: Direction, delta: float) -> Bounds:
-        return _worst_of(_side(terms, direction).epsilon_bounds(delta) for terms in self.members)
+    def epsilon_inside(self, direction: Direction, delta: float, width: float = WIDTH) -> Bounds:
+        worst = Bounds(0.0, 0.0)
+        # Those that cost little first: they may decide, and what is surely below another need not be read.
+        for side in sorted((_side(terms, direction) for terms in self.members), key=lambda side: side.composed):
+            if not math.isinf(worst.lower) and not side.below(delta, worst.lower):
+                worst = _worst_of((worst, side.epsilon_bounds(delta, width)))
+        return worst
 
     def renyi_above(self, direction: Direction, order: float) -> float:
         """E[e^{theta L}] - 1 integrates both profiles with positive weights; a maximum is at most the sum."""
@@ -259,15 +266,18 @@ def _read(terms: Terms, direction: Direction) -> Half:
     return read_at(terms, direction, ladder(terms, direction))
 
 
-def read_at(terms: Terms, direction: Direction, epsilon: Array) -> Half:
-    """A composition in one direction at given knots."""
+def read_at(terms: Terms, direction: Direction, epsilon: Array, *, above: bool = False) -> Half:
+    """A composition in one direction at given knots; ``above``: only the upper values are asked for."""
+    from tallystick.accounting.direction import Patience
+
     side = _side(terms, direction)
     upper, lower = np.ones(epsilon.size), np.zeros(epsilon.size)
-    idle: Counter[str] = Counter()
+    patience = Patience()
     for k in range(epsilon.size - 1, -1, -1):
-        bounds = side.delta_bounds(float(epsilon[k]), nearby=True, idle=idle)
+        asked = patience if k >= STEEP else None
+        bounds = side.delta_bounds(float(epsilon[k]), nearby=True, patience=asked, above=above)
         upper[k], lower[k] = bounds.upper, bounds.lower
-        if bounds.lower > 1.0 - 1e-6 or (bounds.upper >= 1.0 and bounds.lower > 0.5):
+        if bounds.lower > 1.0 - 1e-6 or (bounds.upper >= 1.0 and (above or bounds.lower > 0.5)):
             # Delta decreases: at all smaller epsilons it is between this and one.
             lower[:k] = bounds.lower
             break
@@ -288,7 +298,7 @@ def ladder(terms: Terms, direction: Direction) -> Array:
         # The largest loss is rounded up, past the last kink; only there the profile is certainly zero.
         return np.unique(np.append(kinks, side.highest)) if side.bounded else kinks
     target = max(side.infinity * 1.0001 + 1e-300, 1e-40)
-    top = side.epsilon_upper(target) if target < 1.0 else 1.0
+    top = side.epsilon_near(target) if target < 1.0 else 1.0
     top = min(top, side.highest) if math.isfinite(min(top, side.highest)) else 600.0
     # Far-out knots of a composition cost seconds together, and nobody needs the fine shape of such a loss.
     count = (RUNGS if top < LOUD else RUNGS // 2) if side.composed else 2 * RUNGS
@@ -305,7 +315,8 @@ def _kinks(terms: Terms, direction: Direction) -> Array | None:
     return np.append(0.0, kinks) if kinks.size <= MOST_KINKS else None
 
 
-def worst_half(sides: Sequence[tuple[Terms, Direction]]) -> Half:
+@lru_cache(maxsize=64)
+def worst_half(sides: tuple[tuple[Terms, Direction], ...], *, above: bool = False) -> Half:
     """The largest of several profiles, read at the knots of all and where two of them cross."""
     ladders = [ladder(*side) for side in sides]
     longest = max(ladders, key=lambda rungs: float(rungs[-1]))
@@ -313,10 +324,10 @@ def worst_half(sides: Sequence[tuple[Terms, Direction]]) -> Half:
     # Knots cost a read-out of every side, so where some are composed one ladder serves all; chords are bounds anyway.
     chosen = ladders if listed else [longest, np.array([rungs[-1] for rungs in ladders])]
     epsilon = np.unique(np.concatenate(chosen))
-    halves = [read_at(*side, epsilon) for side in sides]
+    halves = [read_at(*side, epsilon, above=above) for side in sides]
     crossings = np.setdiff1d(_crossings(epsilon, np.array([half.upper for half in halves])), epsilon)
     if crossings.size and listed:
-        more = [read_at(*side, crossings) for side in sides]
+        more = [read_at(*side, crossings, above=above) for side in sides]
         halves = [half.joined(new) for half, new in zip(halves, more, strict=True)]
     upper = np.maximum.reduce([half.upper for half in halves])
     lower = np.maximum.reduce([half.lower for half in halves])
@@ -336,7 +347,7 @@ def _crossings(epsilon: Array, heights: Array) -> Array:
 
 @lru_cache(maxsize=64)
 def _worst_pair(members: tuple[Terms, ...], direction: Direction) -> DominatingPair:
-    ahead, behind = (worst_half([(terms, way) for terms in members]) for way in (direction, direction.other))
+    ahead, behind = (worst_half(tuple((terms, way) for terms in members)) for way in (direction, direction.other))
     return pair_of_halves(ahead, behind)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
-from tallystick.accounting.bounds import Bounds
+from tallystick.accounting.bounds import WIDTH, Bounds
 from tallystick.accounting.leaf import End, Leaf, LossLattice, Wrapper, check_inside, shown
 from tallystick.accounting.loss import PrivacyLoss, as_leaf
 from tallystick.accounting.pair import DominatingPair, joined_at_zero, mixed_loss, unmixed_loss
@@ -113,12 +113,12 @@ class Sampled(Wrapper):
         most = min(1.0, self.rate * above.upper * (1.0 + LOSS) + LEAST)
         return Bounds(down(self.rate * below.lower, slack=LOSS), most)
 
-    def epsilon_inside(self, direction: Direction, delta: float) -> Bounds | None:
+    def epsilon_inside(self, direction: Direction, delta: float, width: float = WIDTH) -> Bounds | None:
         share = delta / self.rate
         if direction is Direction.ADD or share > 0.5:
             return None
-        above = self.base.epsilon_inside(direction, share * (1.0 - LOSS))
-        below = self.base.epsilon_inside(direction, share * (1.0 + LOSS) + LEAST)
+        above = self.base.epsilon_inside(direction, share * (1.0 - LOSS), width)
+        below = self.base.epsilon_inside(direction, share * (1.0 + LOSS) + LEAST, width)
         if above is None or below is None:
             return None
         return Bounds(down(self._mixed(below.lower), slack=LOSS), up(self._mixed(above.upper), slack=LOSS))

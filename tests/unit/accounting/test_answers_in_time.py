@@ -1,0 +1,164 @@
+"""What makes a read-out slow is work that its answer does not need: each cause here, by the work that is not done."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import pytest
+
+import tallystick as ts
+from tallystick.accounting import calibrate, direction, routes
+from tallystick.accounting.direction import PATIENCE, SELDOM, OneDirection, Patience
+from tallystick.accounting.leaves import nested
+from tallystick.accounting.readout import reader
+from tallystick.cards import meaning
+from tallystick.numerics.law import Law
+
+LIMIT = 5.0
+"""Seconds of processor time in which anything answers or refuses."""
+
+CUT = ts.gaussian(sigma=1.0).sampled(rate=0.1, largest=20, population=100, cut="ranked")
+"""Known from two sides only: what is from below is another law."""
+
+TESTED = ts.propose_test_release(
+    ts.gaussian_mixture(sigma=0.5, sensitivities=[0.25, 1.0], probabilities=[0.265625, 0.734375]), scale=1.0, delta=0.01
+)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Count the calls of a function or method."""
+
+    def counted(owner: Any, name: str) -> list[Any]:
+        calls: list[Any] = []
+        inner = getattr(owner, name)
+
+        def outer(*arguments: Any, **options: Any) -> Any:
+            calls.append(arguments)
+            return inner(*arguments, **options)
+
+        monkeypatch.setattr(owner, name, outer)
+        return calls
+
+    return counted
+
+
+def test_an_upper_end_is_read_without_the_work_of_the_lower_one(asked: Any) -> None:
+    grids = asked(routes.Grid, "delta")
+    loss = 11 * CUT
+    upper = loss.delta(epsilon=0.31)
+    assert not grids
+    loss.power(alpha=0.99)
+    # Here and there along the curve the contour has no answer.
+    assert len(grids) < 10
+    bounds = loss.delta_bounds(epsilon=0.31)
+    assert bounds.lower <= upper <= bounds.upper * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        3 * ts.laplace(scale=1.3) + ts.gaussian(sigma=2),
+        7 * ts.laplace(scale=0.9).sampled(rate=0.2),
+        ts.worst(2 * ts.laplace(scale=2), 3 * ts.gaussian(sigma=3), ts.approx_dp(epsilon=0, delta=1e-3)),
+    ],
+)
+def test_upper_ends_alone_are_those_of_both(loss: ts.PrivacyLoss) -> None:
+    for epsilon in (0.0, 0.2, 1.0):
+        bounds = loss.delta_bounds(epsilon=epsilon)
+        assert bounds.lower <= loss.delta(epsilon=epsilon) <= bounds.upper * (1 + 1e-6)
+    # The best of some lines above the power; the polygon has other lines, a few per cent away from the best.
+    lines = [math.exp(e) * 0.01 + loss.delta(epsilon=e) for e in (0.2 * k for k in range(16))]
+    assert 0.97 * min(lines) <= loss.power(alpha=0.01) <= 1.03 * min(lines)
+
+
+def test_the_worst_of_several_is_read_from_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    def built(*_: Any) -> Any:
+        raise AssertionError("a polygon that stands for them in sums")
+
+    monkeypatch.setattr(nested, "_worst_pair", built)
+    started = time.process_time()
+    found = meaning(TESTED)
+    assert time.process_time() - started < LIMIT
+    assert found.beliefs[0.01] == 1.0
+    assert TESTED.epsilon(delta=0.0) == math.inf
+    assert ts.worst(ts.pure_dp(epsilon=1), 2 * ts.pure_dp(epsilon=0.75)).epsilon(delta=0.0) == 1.5
+
+
+def test_a_belief_is_split_where_it_is_best(asked: Any) -> None:
+    loss = 3 * ts.laplace(scale=1.7) + ts.gaussian(sigma=1.9)
+    sharp = asked(OneDirection, "epsilon_upper")
+    belief = loss.posterior(prior=0.01, delta=1e-4)
+    assert len(sharp) <= 3
+    # Each of the seven splits is a bound, and none is better.
+    each = [loss.epsilon(delta=-1e-4 * math.expm1(-s)) + s for s in (0.01, 0.03, 0.1, 0.3, math.log(2.0), 1.5, 3.0)]
+    odds = math.log(0.01 / 0.99) + min(each)
+    assert belief == pytest.approx(1 / (1 + math.exp(-odds)), rel=1e-6)
+
+
+def test_a_divergence_is_integrated_once(asked: Any) -> None:
+    loss = ts.gaussian(sigma=1.37, adjacency="replace").subset(batch=50, population=60, replacement=True)
+    integrals = asked(Law, "log_mgf")
+    first = loss.renyi(order=2.5)
+    assert (3 * loss).renyi(order=2.5) == pytest.approx(3 * first)
+    assert loss.renyi(order=2.5) == first
+    assert len(integrals) == 1
+
+
+def test_an_operating_point_is_found_in_time() -> None:
+    started = time.process_time()
+    goal = ts.attack_goal(alpha=0.01, power=0.05)
+    steps = lambda s: 10 * ts.gaussian(sigma=s).sampled(rate=0.1, largest=20, population=100, cut="ranked")  # noqa: E731
+    sigma = ts.calibrate(steps, goal, relative=1e-6)
+    assert time.process_time() - started < LIMIT
+    assert goal.met_by(steps(sigma))
+    assert not goal.met_by(steps(0.999 * sigma))
+
+
+def test_noise_that_is_enough_is_lessened_first(asked: Any) -> None:
+    tried = asked(calibrate._Search, "meets")
+    ts.calibrate(lambda s: ts.gaussian(sigma=s), ts.approx_dp(epsilon=60, delta=1e-6))
+    assert all(x <= 1.0 for _, x in tried)
+    tried.clear()
+    ts.calibrate(lambda n: n * ts.gaussian(sigma=20), ts.approx_dp(epsilon=1, delta=1e-6), integer=True)
+    assert all(x >= 1.0 for _, x in tried)
+
+
+@pytest.mark.parametrize("least", [0.05, 1.0, 1.7])
+def test_the_least_value_of_a_convex_function_is_seen(least: float) -> None:
+    looked: list[float] = []
+
+    def curve(x: float) -> float:
+        looked.append(x)
+        return least + (x - 0.7) ** 2
+
+    seen = calibrate._least_seen(curve, (0.0, 10.0), (3.0, 10.0), level=1.0)
+    assert least == 1.0 or (seen <= 1.0) == (least <= 1.0)
+    assert least <= seen <= least + max(0.2 * abs(1.0 - seen), 1e-9)
+    assert len(looked) < (60 if least == 1.0 else 20)
+
+
+def test_a_costly_route_is_asked_at_its_share_of_a_curve() -> None:
+    route = routes.Trimmed(OneDirection.of((2 * ts.laplace(scale=1)).terms, ts.Direction.REMOVE))
+    assert route.most is not None
+    patience, asks = Patience(), []
+    for _ in range(3 * route.most):
+        asks.append(patience.asks(route))
+        if asks[-1]:
+            patience.saw(route, helped=True)
+    assert all(asks[: route.most])
+    assert sum(asks[route.most :]) == 2 * route.most // SELDOM
+    idle = Patience()
+    for _ in range(PATIENCE):
+        idle.saw(route, helped=False)
+    assert not idle.asks(route)
+    assert idle.asks(routes.Markov(route.whole))
+
+
+def test_knots_are_chosen_by_a_rough_number() -> None:
+    side = OneDirection.of((3 * ts.laplace(scale=1.1) + ts.gaussian(sigma=1.4)).terms, ts.Direction.REMOVE)
+    sharp = side.epsilon_bounds(1e-40)
+    assert sharp.lower <= side.epsilon_near(1e-40) <= sharp.upper * (1 + 10 * direction.NEARBY_WIDTH)
+    assert reader(ts.gaussian(sigma=2)).epsilon_upper(0.3) <= side.epsilon_near(1e-40)

@@ -22,10 +22,11 @@ from tallystick.accounting.adjacency import Adjacency
 from tallystick.accounting.generalization import curve_deviation, laplace_mean_tail, loss_deviation
 from tallystick.adaptive.answer_noise import LATTICE, ROUNDING, STEPS, AnswerNoise
 from tallystick.adaptive.interaction import Interaction
+from tallystick.adaptive.records import PUBLIC, TRIED, Records, tried
 from tallystick.adaptive.values import total
 from tallystick.errors import InvalidInput, Refused
-from tallystick.ledger.pay import pay
-from tallystick.mechanisms.inputs import array_or_list, list_length
+from tallystick.ledger.pay import check_account, pay
+from tallystick.mechanisms.inputs import array_or_list
 from tallystick.mechanisms.select.sparse_vector import AboveThreshold, Stream, above_threshold
 from tallystick.printing import percent, up
 from tallystick.rounding import double_above
@@ -40,6 +41,8 @@ NOT_PER_RECORD = (
     "other score of all records together is no mean of such losses: one record can move it by more than 1/n, so "
     "neither the noise nor the certificate would hold"
 )
+
+MODEL = "a function of rows, or an object with predict, that gives one prediction per row"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +152,8 @@ class ReusableHoldout(Interaction):
     ``loss(y, predictions)`` gives one number in [0, 1] per record. ``tau`` and ``beta`` are what should be certified:
     all of ``queries`` scores within tau of the population, except with probability beta. With enough records the noise
     is chosen for that; with fewer, threshold 2 tau/5 and noise tau/10 are used (or what you give), the scores resist
-    overfitting in practice, and ``certified`` is False: print the holdout to see what can be said.
+    overfitting in practice, and ``certified`` is False: print the holdout to see what can be said. ``X`` may be a data
+    frame (models then get data frames); one record is one person's.
 
     >>> import warnings; warnings.simplefilter("ignore")
     >>> X, y = np.zeros((1000, 1)), np.arange(1000) % 2
@@ -159,8 +163,8 @@ class ReusableHoldout(Interaction):
     """
 
     __slots__ = (
-        "_X", "_asked", "_loss", "_mechanism", "_stream", "_used", "_y", "beta", "certified_error", "needed", "receipt",
-        "setting", "tau",
+        "_X", "_asked", "_loss", "_made_up", "_mechanism", "_stream", "_used", "_y", "beta", "certified_error",
+        "needed", "receipt", "setting", "tau",
     )  # fmt: skip
 
     def __init__(
@@ -181,10 +185,11 @@ class ReusableHoldout(Interaction):
     ) -> None:
         super().__init__()
         self._loss = _per_record(loss)
-        self._X, self._y = array_or_list(X), array_or_list(y)
-        samples = list_length("X", self._X, "a list or an array of records")
-        if list_length("y", self._y, "one target per record") != samples:
-            raise InvalidInput("y", f"{len(self._y)} targets", f"one per record: {samples}")
+        self._X, self._y = Records.of("X", X), Records.of("y", flat(array_or_list(y)))
+        samples = self._X.size
+        if self._y.size != samples:
+            raise InvalidInput("y", f"{self._y.size} targets", f"one per record: {samples}")
+        self._made_up = self._X.made_up(), self._y.made_up()
         self.tau, self.beta = check.inside("tau", tau), check.inside("beta", beta)
         self.needed = holdout_samples(queries=queries, answers=answers, tau=self.tau, beta=self.beta)
         enough = samples >= self.needed.samples
@@ -203,6 +208,7 @@ class ReusableHoldout(Interaction):
     def _open(self, account: Account | None, why: str | None, delta: float | None) -> Receipt | None:
         if account is None:
             return None
+        check_account(account)
         if why is None:
             raise InvalidInput("why", why, "a short reason, which the ledger keeps")
         opening = Opening(self.privacy, f"reusable holdout {self.setting}")
@@ -231,14 +237,16 @@ class ReusableHoldout(Interaction):
     def score(self, model: Any, *, train: float) -> Score:
         """The mean loss of ``model`` (it, or its ``predict``, maps rows to predictions), whose training loss is known.
 
-        ``train`` must not have been computed with the holdout's records. A model predicts each row by itself; a record
-        for which it fails, or whose loss is not a number, counts as 0.
+        ``train`` must not have been computed with the holdout's records. A model predicts each row by itself, without a
+        memory; a record for which it fails, or whose loss is not a number, counts as a loss of 1. A model that fails on
+        made-up rows of the same shape is refused.
         """
         predict = getattr(model, "predict", model)
         if not callable(predict):
             raise InvalidInput("model", type(model).__name__, "a function of rows, or an object with predict")
         expected = check.probability("train", train)
         with self._turn():
+            self._try(predict)
             if self._asked >= self.setting.queries:
                 raise Refused(f"all {self.setting.queries} planned scores were asked for; works: fresh records")
             if self._used >= self.setting.answers:
@@ -253,11 +261,29 @@ class ReusableHoldout(Interaction):
             noisy: Any = self._mechanism(steps) if self.receipt is None else self._mechanism.release(steps)
         return Score(float(np.clip(noisy / (self.setting.samples * STEPS), 0.0, 1.0)), from_holdout=True)
 
+    def _try(self, predict: Callable[[Any], Any]) -> None:
+        """Refuse what can never work, on rows that anybody could make up."""
+        rows, targets = self._made_up
+        if rows is None:
+            return
+        predicted = tried(
+            "model", predict, rows.rows, allowed=MODEL, fatal=(Exception,) if rows.known else (*PUBLIC, KeyError)
+        )
+        if predicted is None:
+            return
+        if np.shape(flat(predicted))[:1] != (TRIED,):
+            raise InvalidInput("model", f"{TRIED} rows have predictions of shape {np.shape(predicted)}", MODEL)
+        if targets is None or not (rows.known and targets.known):
+            return
+        losses_of = tried(
+            "model", lambda given: self._loss(targets.rows, flat(given)), predicted, allowed=MODEL, fatal=(Exception,)
+        )
+        if np.shape(losses_of) != (TRIED,):
+            raise InvalidInput("model", f"{TRIED} rows have losses of shape {np.shape(losses_of)}", MODEL)
+
     def _steps(self, predict: Callable[[Any], Any]) -> int:
         X, y, loss = self._X, self._y, self._loss
-        return total(
-            lambda i: loss(y[i : i + 1], predict(X[i : i + 1])), self.setting.samples, lambda: loss(y, predict(X))
-        )
+        return total(lambda i, j: loss(y.rows(i, j), flat(predict(X.rows(i, j)))), X.size, together=True, failed=1)
 
     def __str__(self) -> str:
         setting, sure = self.setting, percent(1.0 - self.beta)
@@ -274,17 +300,39 @@ class ReusableHoldout(Interaction):
         return f"{seen}\ncertificate: vacuous, nothing is proved; {enough}. What you see is the behaviour in practice"
 
 
+def flat(predictions: Any) -> Any:
+    """One number per row; a single column of them is one number per row too (and would make a square of losses)."""
+    if not hasattr(predictions, "__array__"):
+        return predictions
+    numbers = np.asarray(predictions)
+    return numbers[:, 0] if numbers.ndim == 2 and numbers.shape[1] == 1 else predictions
+
+
+_PAIRS: tuple[tuple[list[float], list[float]], ...] = (
+    ([0, 1, 1, 0], [0, 1, 0, 1]),
+    ([0, 1, 1, 0, 1], [0.1, 0.9, 0.3, 0.5, 0.0]),
+    ([0, 1, 2, 3, 100], [0.5, 3, 2, 2.5, -100]),
+)
+
+
 def _per_record(loss: Any) -> Callable[[Any, Any], Any]:
-    """The loss, tried on two made-up records: scores of all records together give one number, or fail."""
+    """The loss, tried on made-up records: one number each, and the same whether alone or among others."""
+    named = getattr(loss, "__name__", type(loss).__name__)
     if not callable(loss):
         raise InvalidInput("loss", loss, NOT_PER_RECORD)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            shape = np.shape(loss(np.array([0, 1]), np.array([0, 1])))
-            alone = np.shape(loss(np.array([1]), np.array([0])))
-    except Exception:
-        raise InvalidInput("loss", getattr(loss, "__name__", type(loss).__name__), NOT_PER_RECORD) from None
-    if shape != (2,) or alone != (1,):
-        raise InvalidInput("loss", getattr(loss, "__name__", type(loss).__name__), NOT_PER_RECORD)
+    for place, (y, predictions) in enumerate(_PAIRS):
+        try:
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                given = np.array(y), np.array(predictions)
+                together = np.asarray(loss(*given))
+                alone = [np.asarray(loss(given[0][i : i + 1], given[1][i : i + 1])) for i in range(len(y))]
+        except Exception:
+            if place == 0:  # every loss knows 0 and 1; other targets may be none of its own
+                raise InvalidInput("loss", named, NOT_PER_RECORD) from None
+            continue
+        if together.shape != (len(y),) or any(one.shape != (1,) for one in alone):
+            raise InvalidInput("loss", named, NOT_PER_RECORD)
+        if not np.allclose(together.astype(float), np.concatenate(alone).astype(float), rtol=1e-6, equal_nan=True):
+            raise InvalidInput("loss", f"{named}, which is another one among other records", NOT_PER_RECORD)
     return cast("Callable[[Any, Any], Any]", loss)

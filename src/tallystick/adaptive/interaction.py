@@ -5,19 +5,31 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 from tallystick.errors import Refused
 from tallystick.mechanisms.base import OnlyOne
 
 
 class Interaction(OnlyOne):
-    """Cannot be copied, pickled or carried through a fork; threads take turns, and a question asks no other one."""
+    """Cannot be copied, pickled or carried through a fork; threads take turns, and a question asks no other one.
+
+    What is public was certified and paid for together, so it is set once.
+    """
 
     __slots__ = ("_turn_of",)
 
     def __init__(self) -> None:
         super().__init__()
         self._turn_of: int | None = None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not name.startswith("_") and hasattr(self, name):
+            raise Refused(f"{name} was certified and paid for with everything else; works: a new {type(self).__name__}")
+        object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        raise Refused(f"{name} was certified and paid for with everything else; works: a new {type(self).__name__}")
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:

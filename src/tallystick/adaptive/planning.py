@@ -28,6 +28,7 @@ from tallystick.errors import InvalidInput
 from tallystick.printing import percent
 from tallystick.rounding import up
 
+MOST_QUERIES, LEAST_TAU = 10**7, 1e-3
 _MARGIN = 1.0 - 1e-6  # of tau, so that rounding and the search of the certificate fit in
 
 
@@ -61,13 +62,20 @@ class Plan:
         def marked(route: Route) -> str:
             return route.name + (" (best)" if route.name == self.bound else "")
 
-        return [[marked(r), f"{r.samples:,}", f"{r.noise:.4g}"] for r in self.bounds.values()]
+        return [
+            [marked(r), f"{r.samples:,}", f"{r.noise:.4g}" if r.noise else "0 (exact means: not private)"]
+            for r in self.bounds.values()
+        ]
 
     def _title(self) -> str:
-        return (
+        said = (
             f"{self.queries:,} questions, each within {self.tau:g} of the population, all with probability "
             f"{percent(1.0 - self.beta)}: {self.samples:,} records, noise {self.noise:.4g} ({self.bound})"
         )
+        if self.noise:
+            return said
+        private = self.bounds["gaussian curve"]
+        return f"{said}. StatisticalQueries, which are private, need {private.samples:,}, noise {private.noise:.4g}"
 
     def __str__(self) -> str:
         lines = [f"  {name:<24}{samples:>16} records   noise {noise}" for name, samples, noise in self._rows()]
@@ -77,7 +85,14 @@ class Plan:
         return f"<p>{self._title()}</p>" + drawing.table(["route", "records", "noise"], self._rows())
 
 
-def plan(*, queries: int, tau: float, beta: float, adaptive: bool = True) -> Plan:
+def plan(
+    *,
+    queries: int | None = None,
+    tau: float | None = None,
+    beta: float,
+    samples: int | None = None,
+    adaptive: bool = True,
+) -> Plan:
     """The fewest records we can certify for this many questions, and with which noise.
 
     ``samples`` records and Gaussian answers of deviation ``noise`` (0 for splitting and non-adaptive) keep every answer
@@ -85,21 +100,67 @@ def plan(*, queries: int, tau: float, beta: float, adaptive: bool = True) -> Pla
     every route. With ``adaptive=False`` the questions are fixed before the data are seen, and nothing is needed but
     Hoeffding's inequality. Page ``theory/transfer.md``.
 
+    Give two of ``queries``, ``tau`` and the number of records you have, ``samples``: the plan is then for the most
+    questions, or the least tau, that ``StatisticalQueries`` can certify on so many records.
+
     >>> found = plan(queries=1000, tau=0.1, beta=0.05)
     >>> found.bound, found.samples < 145_400, found.bounds["splitting"].samples
     ('gaussian curve', True, 530000)
+    >>> plan(samples=20_000, tau=0.1, beta=0.05).queries > 200
+    True
     """
-    k = check.count("queries", queries, least=1, most=10**7)
-    t, b = check.inside("tau", tau), check.inside("beta", beta)
-    if t < 1e-3:
-        raise InvalidInput("tau", tau, "an error of at least 0.001")
-    if b < 1e-12:
+    if [queries, tau, samples].count(None) != 1:
+        raise InvalidInput("plan", "other than two of queries, tau and samples", "two of them: the third is the answer")
+    chance = check.inside("beta", beta)
+    if chance < 1e-12:
         raise InvalidInput("beta", beta, "a probability of at least 1e-12")
+    if queries is not None:
+        check.count("queries", queries, least=1, most=MOST_QUERIES)
+    if tau is not None and check.inside("tau", tau) < LEAST_TAU:
+        raise InvalidInput("tau", tau, "an error of at least 0.001")
+    if samples is None:
+        assert queries is not None
+        assert tau is not None
+        return _plan(queries, tau, chance, adaptive)
+    n = check.count("samples", samples, least=1, most=10**13)
+    if queries is None:
+        assert tau is not None
+        return _plan(_most_queries(n, tau, chance), tau, chance, adaptive)
+    return _plan(queries, _least_tau(n, queries, chance), chance, adaptive)
+
+
+def _plan(k: int, t: float, b: float, adaptive: bool) -> Plan:
     each = hoeffding_samples(queries=k, tau=t, beta=b)
     routes = [_stability(k, t, b), _transfer(k, t, b), _curve(k, t, b)]
     routes += [Route("splitting", k * each, 0.0), Route("non-adaptive", each, 0.0, adaptive=False)]
     best = min((route for route in routes if route.adaptive or not adaptive), key=lambda route: route.samples)
     return Plan(k, t, b, best.samples, best.noise, best.name, {route.name: route for route in routes})
+
+
+def _most_queries(n: int, tau: float, beta: float) -> int:
+    """The most questions that n records are enough for."""
+    if _curve(1, tau, beta).samples > n:
+        raise InvalidInput("samples", n, f"at least {_curve(1, tau, beta).samples} records for one question")
+    low, high = 1, 2
+    while high < MOST_QUERIES and _curve(high, tau, beta).samples <= n:
+        low, high = high, 2 * high
+    high = min(high, MOST_QUERIES)
+    while high - low > max(1, low // 1000):
+        middle = (low + high) // 2
+        low, high = (middle, high) if _curve(middle, tau, beta).samples <= n else (low, middle)
+    return low
+
+
+def _least_tau(n: int, queries: int, beta: float) -> float:
+    """The least error, in thousandths, that n records are enough for."""
+    low, high = round(LEAST_TAU * 1000) - 1, 1000
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _curve(queries, middle / 1000, beta).samples <= n else (middle, high)
+    if high == 1000:
+        enough = _curve(queries, 0.999, beta).samples
+        raise InvalidInput("samples", n, f"at least {enough} records for so many questions")
+    return high / 1000
 
 
 def hoeffding_samples(*, queries: int, tau: float, beta: float) -> int:

@@ -125,7 +125,8 @@ class Mechanism(ABC, Generic[Prepared, Output]):
         if source.private and unrecorded.first():
             warnings.warn(
                 "this release is recorded nowhere, so releases can add up unnoticed; "
-                "use account.release(mechanism, value) to charge it (said once per process)",
+                "use account.release(mechanism, value) to charge it, or account= and why= where they are asked for "
+                "(said once per process)",
                 UnrecordedRelease,
                 stacklevel=2,
             )

@@ -131,7 +131,7 @@ def test_other_losses_that_are_none_are_refused():
             ts.adaptive.ReusableHoldout(loss, np.zeros((9, 1)), np.zeros(9), tau=0.1, beta=0.05)
 
 
-def test_models_with_predict_work_and_a_failing_model_counts_as_no_loss():
+def test_models_with_predict_work_and_one_that_can_never_work_is_refused():
     class Model:
         def predict(self, rows):
             return rows[:, 0]
@@ -142,10 +142,64 @@ def test_models_with_predict_work_and_a_failing_model_counts_as_no_loss():
 
     mine = holdout(**QUIET)
     assert mine.score(Model(), train=0.0).value == 0.0
-    assert mine.score(Broken(), train=0.0).value == 0.0
+    with pytest.raises(InvalidInput, match="made-up"):
+        mine.score(Broken(), train=0.0)
     with pytest.raises(InvalidInput, match="model"):
         mine.score(3, train=0.0)
     with pytest.raises(InvalidInput, match="train"):
         mine.score(Model(), train=1.5)
     with pytest.raises(InvalidInput, match="y"):
         ts.adaptive.ReusableHoldout(wrong, np.zeros((9, 1)), np.zeros(8), tau=0.1, beta=0.05)
+
+
+@pytest.mark.parametrize("way", [math.nan, None])
+def test_a_record_on_which_a_model_fails_is_a_loss(way):
+    def model(rows):
+        if way is None and rows[:, 1].any():
+            raise ValueError(str(rows))
+        return np.where(rows[:, 1] == 1, np.nan, rows[:, 0])
+
+    random = np.random.default_rng(1)
+    X = random.integers(0, 2, (1000, 3))
+    squares = ts.adaptive.ReusableHoldout(lambda y, p: (y - p) ** 2, X, X[:, 0], tau=0.1, beta=0.05, **QUIET)
+    assert squares.score(model, train=0.0).value == pytest.approx(X[:, 1].mean(), abs=0.05)
+
+
+def test_predictions_in_a_column_are_one_for_each_row():
+    mine = holdout(**QUIET)
+    assert mine.score(lambda rows: rows[:, :1], train=0.0).value == 0.0
+    false = mine.score(lambda rows: rows[:, 1:2], train=0.0)
+    assert false.from_holdout
+    assert false.value == pytest.approx(0.5, abs=0.05)
+
+
+def test_models_of_a_data_frame_see_its_names():
+    pandas = pytest.importorskip("pandas")
+    random = np.random.default_rng(1)
+    frame = pandas.DataFrame({"a": random.integers(0, 2, 2000), "b": random.integers(0, 2, 2000)})
+    mine = ts.adaptive.ReusableHoldout(wrong, frame, frame["a"], tau=0.1, beta=0.05, **QUIET)
+    assert mine.score(lambda rows: rows["a"], train=0.0).value == 0.0
+    assert mine.score(lambda rows: rows[["b"]], train=0.0).value == pytest.approx(0.5, abs=0.05)
+    for never in (lambda rows: rows["c"], lambda rows: rows[5], lambda rows: 0.5, lambda rows: rows.to_numpy()):
+        with pytest.raises(InvalidInput, match="model"):
+            mine.score(never, train=0.5)
+    assert mine.asked == 2
+
+
+def test_a_loss_that_looks_at_the_other_records_is_refused():
+    for loss in (
+        lambda y, p: abs(y - p) / max(1e-9, abs(y - p).max()),
+        lambda y, p: abs(y - p) - abs(y - p).min(),
+        lambda y, p: np.argsort(np.argsort(p)) / len(p),
+    ):
+        with pytest.raises(InvalidInput, match="among other records"):
+            ts.adaptive.ReusableHoldout(loss, np.zeros((9, 1)), np.zeros(9), tau=0.1, beta=0.05)
+    for loss in (lambda y, p: (y - p) ** 2, lambda y, p: np.clip(-np.log(np.where(y == 1, p, 1 - p)), 0, 1)):
+        ts.adaptive.ReusableHoldout(loss, np.zeros((9, 1)), np.zeros(9), tau=0.1, beta=0.05)
+
+
+def test_what_was_paid_for_stays_as_it_is():
+    mine = holdout(answers=1, **QUIET)
+    for name in ("setting", "tau", "beta", "receipt", "certified_error", "needed"):
+        with pytest.raises(Refused, match="certified"):
+            setattr(mine, name, Thresholdout(2000, 10**6, 10**6, 0.1, 0.001))

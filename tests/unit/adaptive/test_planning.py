@@ -184,3 +184,24 @@ def test_a_plan_is_shown_in_words_data_and_a_table(plans):
 def test_what_makes_no_plan_is_refused(argument, value):
     with pytest.raises(InvalidInput, match=argument):
         ts.adaptive.plan(**{"queries": 10, "tau": 0.1, "beta": 0.05, argument: value})
+
+
+def test_a_plan_for_the_records_one_has():
+    most = ts.adaptive.plan(samples=5000, tau=0.1, beta=0.05)
+    assert most.bounds["gaussian curve"].samples <= 5000
+    assert ts.adaptive.plan(queries=most.queries + 1, tau=0.1, beta=0.05).bounds["gaussian curve"].samples > 5000
+    ts.adaptive.StatisticalQueries([0] * 5000, queries=most.queries, tau=0.1, beta=0.05)
+    near = ts.adaptive.plan(samples=569, queries=3, beta=0.05)
+    assert near.bounds["gaussian curve"].samples <= 569
+    assert ts.adaptive.plan(queries=3, tau=near.tau - 0.001, beta=0.05).bounds["gaussian curve"].samples > 569
+    ts.adaptive.StatisticalQueries([0] * 569, queries=3, tau=near.tau, beta=0.05)
+    for wrong in ({}, {"samples": 569}, {"samples": 569, "queries": 3, "tau": 0.1}, {"samples": 9, "tau": 0.1}):
+        with pytest.raises(InvalidInput):
+            ts.adaptive.plan(beta=0.05, **wrong)
+
+
+def test_a_plan_says_which_routes_are_not_private_and_what_the_oracle_needs():
+    said = str(ts.adaptive.plan(queries=3, tau=0.1, beta=0.05))
+    assert said.count("not private") == 2
+    assert "StatisticalQueries, which are private, need 1,4" in said
+    assert "StatisticalQueries" not in str(ts.adaptive.plan(queries=1000, tau=0.1, beta=0.05))

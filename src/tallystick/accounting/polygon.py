@@ -125,9 +125,12 @@ def _law(ahead: _Profile, behind: _Profile, rounding: float) -> Law:
     atoms = np.concatenate([-behind.epsilon[:0:-1], [0.0], ahead.epsilon[1:]])
     masses = np.concatenate([left[::-1], [centre], right])
     kept = masses > 0.0
-    logs = np.log(masses[kept]) + np.minimum(atoms[kept], 0.0)
+    larger = np.log(masses[kept])  # of the two measures; the other one is smaller by the loss
+    logs, others = larger + np.minimum(atoms[kept], 0.0), larger - np.maximum(atoms[kept], 0.0)
     # What is given away is given as it is: the knots after which nothing is known.
-    return Law(atoms[kept], logs, infinity=float(ahead.delta[-1]), zero=float(behind.delta[-1]))
+    return Law(
+        atoms[kept], logs, infinity=float(ahead.delta[-1]), zero=float(behind.delta[-1]), log_others=others
+    )  # fmt: skip
 
 
 def _kinks(profile: _Profile, rounding: float) -> tuple[Array, float]:

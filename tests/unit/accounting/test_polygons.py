@@ -261,3 +261,17 @@ def test_masses_that_sum_to_one_but_for_a_rounding_keep_their_sum_in_the_worse_o
     """0.2 and 0.8 sum to 1 + 5e-17 as exact numbers; the crossing next to level one had 0.3 of mass too much."""
     outcomes = worse_of_both_orders([0.5, 0.5], q)
     assert sum(own for own, _ in outcomes) == sum(other for _, other in outcomes) == 1
+
+
+def test_both_measures_of_a_polygon_keep_their_digits_where_losses_are_huge():
+    """Found by the referee: masses of the other measure were log-masses less losses of a million, 1e-10 too small.
+
+    Two releases of very large rho may show everything; a unit that is added then stays out with probability .9.
+    """
+    for rho in (1e4, 1e5, 1e6):
+        loss = (2 * ts.zcdp(rho=rho)).sampled(rate=0.1)
+        assert (
+            loss.delta(epsilon=0.1, direction="add")
+            >= 0.0053461737319171
+            > 0.9999 * loss.delta(epsilon=0.1, direction="add")
+        )

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from tallystick.errors import Contradiction, InvalidInput
+from tallystick.numerics.law import Above, Below
 
 WIDTH = 1e-6
 """Relative width of an enclosure that is good enough."""
@@ -27,6 +28,11 @@ class Bounds:
     def __post_init__(self) -> None:
         if math.isnan(self.lower) or math.isnan(self.upper) or self.lower > self.upper:
             raise InvalidInput("bounds", (self.lower, self.upper), "lower <= upper")
+
+    @staticmethod
+    def between(below: Below, above: Above) -> Bounds:
+        """What an engine says from both sides: the one way in for its numbers, which a swap does not type-check."""
+        return Bounds(min(below, above), above)
 
     @property
     def width(self) -> float:

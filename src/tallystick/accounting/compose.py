@@ -18,7 +18,7 @@ from tallystick.accounting.pair import DominatingPair
 from tallystick.numerics.contour import ContourSum, Nodes
 from tallystick.numerics.convolve import ABOVE, BELOW, TiltedSum, sum_of_laws
 from tallystick.numerics.grid import GridLaw, discretise
-from tallystick.numerics.law import DUST, UNIT, VALUE_ULPS, Array, Law, certain, log_sum
+from tallystick.numerics.law import DUST, UNIT, VALUE_ULPS, Above, Array, Below, Law, certain, log_sum
 from tallystick.numerics.saddle import Cumulants, bisect_decreasing, log_peak_weight
 from tallystick.numerics.smoothing import BlurredNodes
 
@@ -60,7 +60,7 @@ class Direct:
         relative = max(law.value_ulps, 0.0 if below is None else below.value_ulps) * UNIT
         return Direct(law, 1e-12, relative * max(abs(law.lowest), abs(law.highest)), below, relative=relative)
 
-    def upper(self, epsilon: float) -> float:
+    def upper(self, epsilon: float) -> Above:
         """Upper bound on delta."""
         if self.mu > 0.0:
             value = self._beside_gaussian(epsilon - self.shift(epsilon), 1.0) + self.law.infinity
@@ -68,9 +68,9 @@ class Direct:
             value = float(self.law.excess(np.array([epsilon - self.shift(epsilon)]))[0])
         # Positive up to the largest loss, however small.
         tiny = 1e-320 if self.mu > 0.0 or epsilon < self.law.highest else 0.0
-        return min(1.0, value * (1.0 + self._error(epsilon)) + tiny)
+        return Above(min(1.0, value * (1.0 + self._error(epsilon)) + tiny))
 
-    def lower(self, epsilon: float) -> float:
+    def lower(self, epsilon: float) -> Below:
         """Lower bound on delta."""
         law = self.law if self.below is None else self.below
         if self.mu > 0.0:
@@ -79,7 +79,7 @@ class Direct:
             dust = law.infinity - certain(law.infinity)
             value = float(law.excess(np.array([epsilon + self.shift(epsilon)]))[0]) - dust
         # Sums of what doubles hardly hold have no digits: nothing is claimed.
-        return value * max(0.0, 1.0 - self._error(epsilon)) if value > DUST else 0.0
+        return Below(value * max(0.0, 1.0 - self._error(epsilon)) if value > DUST else 0.0)
 
     def _beside_gaussian(self, epsilon: float, side: float) -> float:
         """Each outcome leaves a Gaussian its own threshold."""
@@ -88,8 +88,7 @@ class Direct:
 
     def delta_bounds(self, epsilon: float) -> Bounds:
         """Both bounds on delta."""
-        upper = self.upper(epsilon)
-        return Bounds(min(self.lower(epsilon), upper), upper)
+        return Bounds.between(self.lower(epsilon), self.upper(epsilon))
 
     def epsilon_bounds(self, delta: float) -> Bounds:
         """Both bounds on epsilon."""
@@ -99,7 +98,7 @@ class Direct:
             high += self.mu * self.mu / 2.0 + self.mu * (math.sqrt(2.0 * max(0.0, -math.log(delta))) + 1.0)
         upper = bisect_decreasing(self.upper, delta, 0.0, high, relative=1e-13)[1]
         lower = bisect_decreasing(self.lower, delta, 0.0, high, relative=1e-13)[0]
-        return Bounds(min(lower, upper), upper)
+        return Bounds.between(Below(lower), Above(upper))
 
 
 def enumerated(terms: Sequence[tuple[Law, int]], mu: float = 0.0) -> Direct | None:
@@ -296,22 +295,22 @@ class SaddleSum:
 
     def _delta(self, nodes: Nodes | BlurredNodes, epsilon: float) -> Bounds:
         top, below = nodes.upper(epsilon), self._below(nodes)
-        return Bounds(min(top, below.lower(epsilon)) if below is not None else 0.0, top)
+        return Bounds.between(Below(0.0) if below is None else below.lower(epsilon), top)
 
     def _epsilon(self, nodes: Nodes | BlurredNodes, delta: float) -> Bounds | None:
         top, below = self._upper_crossing(nodes, delta), self._below(nodes)
         if top is None:
             return None
-        return Bounds(_lower_crossing(below, delta, top) if below is not None else 0.0, top)
+        return Bounds.between(Below(0.0) if below is None else _lower_crossing(below, delta, top), top)
 
     def _below(self, nodes: Nodes | BlurredNodes) -> Nodes | BlurredNodes | None:
         return nodes if self.exact else self._nodes(nodes.theta, nodes.blur, False)
 
-    def _upper_crossing(self, nodes: Nodes | BlurredNodes, delta: float) -> float | None:
+    def _upper_crossing(self, nodes: Nodes | BlurredNodes, delta: float) -> Above | None:
         # Markov's bound on the profile at this tilt is above the truth, so it brackets the root.
         high = max(0.0, (nodes.log_scale - math.log(delta)) / nodes.theta) + 1.0
         top = bisect_decreasing(nodes.upper, delta, 0.0, high, relative=_narrow(nodes))[1]
-        return top if math.isfinite(top) else None
+        return Above(top) if math.isfinite(top) else None
 
     def _nodes(self, theta: float, blur: float, above: bool) -> Nodes | BlurredNodes | None:
         key = (theta, blur, above)
@@ -348,14 +347,14 @@ def _rung(theta: float) -> float:
     return math.exp(round(16.0 * math.log(theta)) / 16.0)
 
 
-def _lower_crossing(nodes: Nodes | BlurredNodes, delta: float, top: float) -> float:
+def _lower_crossing(nodes: Nodes | BlurredNodes, delta: float, top: Above) -> Below:
     """A certified epsilon with delta above the target: the lower bound is good near the saddle only."""
     for gap in (1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 0.1, 0.5):
         start = top * (1.0 - gap)
         if nodes.lower(start) > delta:
             # the rest of the enclosure is known by now: a hundredth of it more is not worth the work
-            return bisect_decreasing(nodes.lower, delta, start, top, relative=max(_narrow(nodes), 0.01 * gap))[0]
-    return 0.0
+            return Below(bisect_decreasing(nodes.lower, delta, start, top, relative=max(_narrow(nodes), 0.01 * gap))[0])
+    return Below(0.0)
 
 
 def _narrow(nodes: Nodes | BlurredNodes) -> float:
@@ -401,10 +400,9 @@ class GridSum:
         theta = self.cumulants.tilt_for_threshold(epsilon)
         best = Bounds(0.0, 1.0)
         for upper, lower in self._refinements(theta, epsilon, tolerance):
-            bounds = Bounds(0.0, upper.excess_upper(epsilon))
-            low = min(lower.excess_lower(epsilon), bounds.upper)
+            bounds = Bounds.between(lower.excess_lower(epsilon), upper.excess_upper(epsilon))
             gained = best.upper - bounds.upper
-            best = best.meet(Bounds(low, bounds.upper))
+            best = best.meet(bounds)
             if best.upper - best.lower <= 30 * tolerance * best.upper or self._settled(gained, best, 30 * tolerance):
                 break
         return best
@@ -417,8 +415,7 @@ class GridSum:
         sums = self._shared(epsilon)
         if sums is None:
             return Bounds(0.0, 1.0)
-        top = sums[0].excess_upper(epsilon)
-        return Bounds(min(sums[1].excess_lower(epsilon), top), top)
+        return Bounds.between(sums[1].excess_lower(epsilon), sums[0].excess_upper(epsilon))
 
     def sharp_nearby(self, epsilon: float, width: float) -> bool:
         """Is the upper end of ``delta_nearby`` about within that relative width of the law's own delta?
@@ -447,10 +444,10 @@ class GridSum:
         guess = max(0.0, (self.cumulants(theta) - log_delta) / theta)
         best = Bounds(0.0, math.inf)
         for upper, lower in self._refinements(theta, guess, tolerance):
-            high = _crossing(upper.excess_upper, delta, upper, side=1)
-            low = min(_crossing(lower.excess_lower, delta, lower, side=-1), high)
+            high = Above(_crossing(upper.excess_upper, delta, upper, side=1))
+            low = Below(_crossing(lower.excess_lower, delta, lower, side=-1))
             gained = best.upper - high
-            best = best.meet(Bounds(low, high))
+            best = best.meet(Bounds.between(low, high))
             if best.upper - best.lower <= tolerance * best.upper or self._settled(gained, best, tolerance):
                 break
         return best

@@ -40,7 +40,7 @@ MOST_VERTICES = 1500
 """A power curve with more vertices is thinned, upward."""
 
 Point = tuple[float, float]
-Below = Callable[[Point, Point, Point], bool]
+IsBelow = Callable[[Point, Point, Point], bool]
 
 
 def _below(first: Point, middle: Point, last: Point) -> bool:
@@ -49,7 +49,7 @@ def _below(first: Point, middle: Point, last: Point) -> bool:
     return (middle[1] - first[1]) * run < rise * (middle[0] - first[0])
 
 
-def lower_corners(x: Array, y: Array, below: Below = _below) -> list[Point]:
+def lower_corners(x: Array, y: Array, below: IsBelow = _below) -> list[Point]:
     """The corners of the lower convex hull of points sorted by x: given points, so nothing is rounded.
 
     >>> lower_corners(np.array([0.0, 0.5, 0.5, 1.0]), np.array([1.0, 0.5, 0.25, 0.0]))

@@ -28,7 +28,9 @@ from tallystick.numerics.convolve import ABOVE
 from tallystick.numerics.law import (
     UNIT,
     VALUE_ULPS,
+    Above,
     Array,
+    Below,
     Function,
     Law,
     Line,
@@ -46,8 +48,7 @@ from tallystick.numerics.saddle import Cumulants, log_peak_weight
 
 Index = npt.NDArray[np.int64]
 
-LEVELS = 120
-MODES = 4
+LEVELS, MODES = 120, 4
 SAFETY = 0.97
 """Share of the smallest mean density of a cell and its neighbours that is counted on inside the cell."""
 LEAST_CELL = 1e-290
@@ -330,14 +331,14 @@ class Nodes:
         """No Gaussian was added (``numerics.smoothing`` has the nodes with one)."""
         return 0.0
 
-    def upper(self, threshold: float) -> float:
+    def upper(self, threshold: float) -> Above:
         """Upper bound of the excess: aliases err upward, every other error is added."""
         value, scale, slack = self._sum(threshold - self.location, 1.0)
         total = value + slack + self.error + self.tail
-        # A bound of a positive quantity is positive; anything else would mean that an error was not counted.
-        return min(1.0, total * scale + self.infinity * (1.0 + 8.0 * UNIT) + self.lost + 1e-320) if total > 0.0 else 1.0
+        most = total * scale + self.infinity * (1.0 + 8.0 * UNIT) + self.lost + 1e-320
+        return Above(min(1.0, most) if total > 0.0 else 1.0)  # a bound of a positive quantity is positive
 
-    def lower(self, threshold: float) -> float:
+    def lower(self, threshold: float) -> Below:
         """Lower bound of the excess: every error and both aliases are subtracted."""
         shifted = threshold + self.location
         value, scale, slack = self._sum(shifted, -1.0)
@@ -347,7 +348,7 @@ class Nodes:
         gap = (other - self.theta) * width
         high = math.exp(min(700.0, float(np.min(level - other * shifted - gap - np.log(-np.expm1(-gap))))))
         finite = (value - slack - self.error - self.tail) * scale
-        return max(0.0, finite - self.below - high) + certain(self.infinity)
+        return Below(max(0.0, finite - self.below - high) + certain(self.infinity))
 
     def _sum(self, threshold: float, side: float) -> tuple[float, float, float]:
         """The trapezoid sum, its scale rounded to this side, and the rounding of the phases at this threshold."""

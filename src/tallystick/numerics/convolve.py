@@ -21,7 +21,7 @@ from fractions import Fraction
 import numpy as np
 
 from tallystick.numerics.grid import GridLaw, scaled_tails
-from tallystick.numerics.law import UNIT, Array, certain, log_sum, lost_mass
+from tallystick.numerics.law import UNIT, Above, Array, Below, certain, log_sum, lost_mass
 from tallystick.numerics.saddle import log_peak_weight
 
 FFT_ULPS = 8.0
@@ -58,14 +58,14 @@ class TiltedSum:
     location: float
     _cache: dict[int, tuple[Array, Array]] = field(default_factory=dict)
 
-    def excess_upper(self, threshold: float) -> float:
+    def excess_upper(self, threshold: float) -> Above:
         """Upper bound of E[(1 - e^{threshold - X})_+]; trivial below the window, where mass may be missing."""
         if threshold - self.location < self.values[0]:
-            return 1.0
+            return Above(1.0)
         finite = self._finite(threshold - self.location, self._suffixes(1), 1)
-        return min(1.0, finite + self.above + self.infinity * (1.0 + 8.0 * UNIT))
+        return Above(min(1.0, finite + self.above + self.infinity * (1.0 + 8.0 * UNIT)))
 
-    def excess_lower(self, threshold: float) -> float:
+    def excess_lower(self, threshold: float) -> Below:
         """Lower bound of E[(1 - e^{threshold - X})_+]."""
         shifted = threshold + self.location
         scale = self.log_scale - self.theta * shifted
@@ -73,7 +73,7 @@ class TiltedSum:
         worst = math.exp(min(700.0, scale + log_peak_weight(self.theta)))
         finite = self._finite(shifted, self._suffixes(-1), -1)
         # Next to nothing is what rounding leaves of nothing.
-        return certain(max(0.0, finite - self.wrapped * worst)) + certain(self.infinity)
+        return Below(certain(max(0.0, finite - self.wrapped * worst)) + certain(self.infinity))
 
     def excess_about(self, threshold: float) -> float:
         """The same as computed: no bound."""

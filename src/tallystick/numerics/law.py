@@ -17,12 +17,17 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
+from typing import NewType
 
 import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
 Function = Callable[[Array], Array]
+
+Above = NewType("Above", float)
+Below = NewType("Below", float)
+"""Bounds of one number from either side, as engines return them: floats to the machine, and mypy tells them apart."""
 
 VALUE_ULPS = 16.0
 """Error of one value of a law, in units of UNIT times its size."""

@@ -18,7 +18,7 @@ import math
 from dataclasses import dataclass
 
 from tallystick.numerics.contour import ContourSum, Nodes
-from tallystick.numerics.law import UNIT
+from tallystick.numerics.law import UNIT, Above, Below
 
 RATIO = 2.0
 """Second blur over the first."""
@@ -62,13 +62,14 @@ class BlurredNodes:
     def log_scale(self) -> float:
         return self.once.log_scale
 
-    def upper(self, threshold: float) -> float:
+    def upper(self, threshold: float) -> Above:
         """Upper bound of the excess: one more release tells more."""
         return self.once.upper(threshold)
 
-    def lower(self, threshold: float) -> float:
+    def lower(self, threshold: float) -> Below:
         """Lower bound of the excess, extrapolated from both blurs; none where they are so wide that they look alike."""
         if self.ratio >= 1.0:
-            return 0.0
+            return Below(0.0)
         first, second = self.once.lower(threshold), self.twice.upper(threshold)
-        return max(0.0, (first * (1.0 - 4.0 * UNIT) - self.ratio * second * (1.0 + 4.0 * UNIT)) / (1.0 - self.ratio))
+        least = (first * (1.0 - 4.0 * UNIT) - self.ratio * second * (1.0 + 4.0 * UNIT)) / (1.0 - self.ratio)
+        return Below(max(0.0, least))

@@ -156,8 +156,8 @@ def calibrate(
     return search.narrow(good, bad, width)
 
 
-HALVING = 6
-"""Every so many steps of a secant search the bracket is halved."""
+NEAR = 1e-2
+"""Logarithm of good over bad below which delta is read closely, and a line between both ends is the best guide."""
 
 
 class _Search:
@@ -224,29 +224,50 @@ class _Search:
 
     def _closer(self, good: float, bad: float, relative: float) -> float:
         """Bisection in the logarithm, or the secant where the distance to the goal is a number (``_judged``)."""
-        above, below = self._judged(bad)[1], self._judged(good)[1]
-        towards, step = 1.0, 0
+        heights: dict[bool, float | None] = {True: self._judged(good)[1], False: self._judged(bad)[1]}
+        before = None
         while abs(bad - good) > relative * good:
-            share, step = 0.5, step + 1
-            if above is not None and below is not None and above > 0.0 >= below and step % HALVING:
-                # Past the root by a part of what is wanted, so that both ends come near.
-                share = above / (above - below) + towards * 0.3 * relative / abs(math.log(good / bad))
-                share = min(max(share, 1e-3 * relative), 1.0)
-            middle = math.exp(math.log(bad) + share * math.log(good / bad))
+            way = math.log(bad / good)
+            middle = good * math.exp(_guess(way, heights[True], heights[False], relative))
             if not min(good, bad) < middle < max(good, bad):
                 middle = math.sqrt(good) * math.sqrt(bad)
             if not min(good, bad) < middle < max(good, bad):
                 break  # no number is between them
-            fine, height = self._judged(middle)
-            if fine:
-                good, below, towards = middle, height, -1.0
-            else:
-                bad, above, towards = middle, height, 1.0
+            near = abs(way) < NEAR
+            fine, height = self._judged(middle, near)
+            good, bad = (middle, bad) if fine else (good, middle)
+            heights[fine], other = height, heights[not fine]
+            if fine is before and other is not None and not near:
+                heights[not fine] = 0.5 * other  # the same end twice: the next guess is pulled to the other one
+            before = fine
         return good
 
-    def _judged(self, x: float) -> tuple[bool, float | None]:
+    def _judged(self, x: float, closely: bool = False) -> tuple[bool, float | None]:
         """Whether the goal is met, and the logarithm of how far the loss is above it, where that is one number."""
-        if not isinstance(self.goal, AttackGoal):
-            return self.meets(x), None
-        power = self.goal.power_of(self._loss(x))
-        return power <= self.goal.power, math.log(max(power, 1e-300) / self.goal.power)
+        if isinstance(self.goal, AttackGoal):
+            power = self.goal.power_of(self._loss(x))
+            return power <= self.goal.power, math.log(max(power, 1e-300) / self.goal.power)
+        return self.meets(x), None if isinstance(self.goal, BeliefGoal) else self._excess(self.goal, x, closely)
+
+    def _excess(self, goal: PrivacyLoss, x: float, closely: bool) -> float | None:
+        """log of delta over the goal's, roughly: the comparison before has read most of it."""
+        from tallystick.accounting.order import goal_point
+        from tallystick.accounting.readout import reader
+
+        loss, point = self._loss(x), goal_point(goal)
+        if point is None or point[1] == 0.0 or loss.group > 1:
+            return None
+        delta = reader(loss).rough_delta(point[0], closely)
+        return math.log(delta) - math.log(point[1]) if delta > 0.0 else None
+
+
+def _guess(way: float, good: float | None, bad: float | None, relative: float) -> float:
+    """How far to go from the good end: half the way, or to where a line between the two heights is zero.
+
+    There a little further from the nearer end, so that it comes to lie on the other side, where it is decided easily.
+    """
+    if good is None or bad is None or not -math.inf < good <= 0.0 < bad < math.inf:
+        return 0.5 * way
+    share = good / (good - bad)
+    share += (0.45 if share < 0.5 else -0.45) * min(1.0, relative / abs(way))
+    return min(max(share, 0.01), 0.99) * way

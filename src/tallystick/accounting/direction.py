@@ -19,7 +19,7 @@ from tallystick.accounting.leaves.gaussian import gaussian_pair
 from tallystick.accounting.leaves.renyi import renyi_pair
 from tallystick.accounting.pair import DominatingPair
 from tallystick.accounting.routes import Contour, Route, routes_of
-from tallystick.numerics.law import DUST, EDGE, UNIT, Array, Law, covers, lost_above, lost_mass
+from tallystick.numerics.law import DUST, EDGE, UNIT, Array, Law, covers, log_sum, lost_above, lost_mass
 from tallystick.numerics.saddle import log_peak_weight
 from tallystick.rounding import double_above
 
@@ -104,6 +104,9 @@ INSIDE = "one release made of others: read from what is inside of it"
 
 NEARBY_WIDTH = 1e-4
 """Relative width of delta where whole curves are read."""
+
+NEXT = 1e-12
+"""Relative distance from the largest loss within which no engine is asked for a better epsilon."""
 
 PATIENCE = 4
 """Points of a curve in a row at which a costly route may bring nothing, before it is left out."""
@@ -208,6 +211,30 @@ class OneDirection:
             total += count * Fraction(own)
         # Beside mass at infinity every finite loss may be negative; epsilon never is.
         return max(0.0, double_above(total))
+
+    @cached_property
+    def top(self) -> tuple[float, float]:
+        """The largest loss, rounded down, and log of a mass that it certainly has: minus infinity if none is known."""
+        if not (self.exact and self.bounded and self.others) or self.mu > 0.0:
+            return 0.0, -math.inf
+        value, mass, rounding = 0.0, 0.0, 0.0
+        for pair, count in self.pairs:
+            law = pair.upper
+            at = law.atoms == law.highest
+            value += count * law.highest
+            mass += count * (log_sum(law.log_masses[at]) if at.any() else -math.inf)
+            rounding += count * (abs(law.highest) * law.value_ulps + 1.0) * UNIT
+        return value - 4.0 * rounding, mass * (1.0 + 4.0 * UNIT) - MASS_ULPS * rounding
+
+    def just_below(self, delta: float) -> float:
+        """An epsilon just below the largest loss, where what has that loss is far more likely than delta; else zero.
+
+        delta(epsilon) is at least that mass times 1 - e^{epsilon - largest}.
+        """
+        value, mass = self.top
+        log_share = math.log(delta) - mass
+        lower = value + math.log1p(-math.exp(log_share) * (1.0 + 1e-12)) if log_share < -1.0 else 0.0
+        return lower if lower >= self.highest * (1.0 - NEXT) else 0.0
 
     def largest_loss_at(self, delta: float) -> float:
         """The largest loss, where delta is certainly not below the mass at infinity as the leaves know it exactly."""
@@ -444,7 +471,7 @@ class OneDirection:
     def epsilon_upper(self, delta: float) -> float:
         """The upper end of ``epsilon_bounds`` alone, which costs half where the contour answers."""
         plain = self.composed and not self.bracketed and not self.grid.small_lattice
-        if plain and self.infinity * (1.0 + EDGE) < delta < 1.0:
+        if plain and self.infinity * (1.0 + EDGE) < delta < 1.0 and not self.just_below(delta):
             epsilon = self.saddle.epsilon_upper(delta)
             if epsilon is not None:
                 self.last_routes[:] = [Contour.words]

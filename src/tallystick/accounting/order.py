@@ -79,7 +79,7 @@ def _compared(left: PrivacyLoss, right: PrivacyLoss) -> bool:
     if all(leaf.only_renyi for leaf, _ in right.terms):
         return right.group == 1 and _under_curve(left, right.terms)
     ours, theirs = reader(left), reader(right)
-    goal = right.terms[0][0].point if len(right.terms) == 1 and right.terms[0][1] == 1 and right.group == 1 else None
+    goal = goal_point(right)
     if goal is not None:
         epsilon, delta = goal
         if delta == 0.0:
@@ -95,6 +95,12 @@ def _compared(left: PrivacyLoss, right: PrivacyLoss) -> bool:
         return math.isfinite(mu) and Fraction(mu) ** 2 <= squared
     same = all(leaf.symmetric for leaf, _ in (*left.terms, *right.terms))
     return all(_below(ours, theirs, way) for way in ((Direction.REMOVE,) if same else Direction))
+
+
+def goal_point(goal: PrivacyLoss) -> tuple[float, float] | None:
+    """(epsilon, delta) where the goal is just that."""
+    alone = len(goal.terms) == 1 and goal.terms[0][1] == 1 and goal.group == 1
+    return goal.terms[0][0].point if alone else None
 
 
 def _as_stored(_: str, value: float) -> Fraction:

@@ -19,7 +19,7 @@ from tallystick.numerics.law import UNIT
 from tallystick.numerics.saddle import bisect_decreasing
 from tallystick.rounding import times_up
 
-ROUGHLY = (1e-2, 1e-4)
+ROUGHLY = (1e-2, 2e-5)
 """Relative widths at which a comparison is tried before the narrowest."""
 
 
@@ -105,6 +105,11 @@ class Reader:
                 if rough.upper <= delta or rough.lower > delta:
                     return rough.upper <= delta
         return self.delta_upper(epsilon) <= delta
+
+    def rough_delta(self, epsilon: float, closely: bool) -> float:
+        """About delta, as a comparison reads it at first: a guide for searches, and no bound."""
+        bounds = self._single_delta(epsilon, nearby=True, width=ROUGHLY[closely])
+        return math.sqrt(bounds.lower) * math.sqrt(bounds.upper)
 
     def _single_delta(
         self, epsilon: float, *, nearby: bool = False, width: float | None = None, above: bool = False

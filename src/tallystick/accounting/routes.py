@@ -111,7 +111,7 @@ class LargestLoss(Route):
     __slots__ = ()
 
     def epsilon(self, delta: float, width: float) -> Bounds | None:
-        return Bounds(0.0, self.whole.highest)
+        return Bounds(self.whole.just_below(delta), self.whole.highest)
 
 
 class TotalVariation(Route):

@@ -140,3 +140,33 @@ def test_epsilon_of_a_bracketed_sum_is_not_above_where_its_own_delta_is_smaller(
     assert delta * 0.99 <= loss.delta(epsilon=epsilon * 0.999) <= delta * 50
     side = OneDirection.of(loss.terms, Direction.REMOVE)
     assert side.grid.delta_bounds(epsilon).upper <= 1.4 * delta  # of plain sums the worst two losses prove less
+
+
+@pytest.mark.parametrize("delta", [1e-14, 1e-20, 1e-200])
+def test_just_below_the_largest_loss_no_engine_is_asked(delta: float) -> None:
+    """All five losses are the largest with probability 2^-5, so delta is 2^-5 (1 - e^{epsilon - 4}) up to squares."""
+    loss = 3 * ts.laplace(scale=1) + 2 * ts.laplace(scale=2)
+    found = loss.epsilon_bounds(delta=delta)
+    assert found.lower <= 4.0 + math.log1p(-32.0 * delta) <= found.upper == loss.epsilon(delta=delta) == 4.0
+    assert found.upper - found.lower < 1e-11
+    assert loss.explain_computation() == "remove: no loss is larger than the sum of the largest"
+
+
+def test_a_search_needs_few_losses_and_ends_on_the_safe_side() -> None:
+    goal, tried = ts.approx_dp(epsilon=1, delta=1e-4), set()
+
+    def queries(scale: float) -> ts.PrivacyLoss:
+        tried.add(scale)
+        return 20 * ts.laplace(scale=scale)
+
+    scale = ts.calibrate(queries, goal)
+    assert queries(scale) <= goal
+    assert not queries(scale * (1 - 2e-6)) <= goal
+    assert len(tried) <= 20  # halving needs 28
+
+
+def test_a_delta_that_is_rarer_than_any_double_is_compared_in_logarithms() -> None:
+    """All 2000 responses are the likelier ones with probability about e^-1288: far rarer than this delta."""
+    loss = 2000 * ts.randomized_response(epsilon=0.1)
+    assert OneDirection.of(loss.terms, Direction.REMOVE).just_below(1e-310) == 0.0
+    assert loss.epsilon(delta=1e-310) < 165

@@ -58,6 +58,7 @@ _HOMES = {
     "Private": "tables.table",
     "each_row": "tables.table",
     "linear_regression": "publish.models",
+    "sql": "publish.sql",
     "col": "tables.expressions",
     "when": "tables.expressions",
     "private_keys": "tables.keyset",
@@ -137,6 +138,7 @@ if TYPE_CHECKING:
     from tallystick.mechanisms import response as response
     from tallystick.mechanisms import select as select
     from tallystick.publish.models import linear_regression as linear_regression
+    from tallystick.publish.sql import sql as sql
     from tallystick.tables.expressions import col as col
     from tallystick.tables.expressions import when as when
     from tallystick.tables.keyset import private_keys as private_keys

@@ -37,6 +37,7 @@ _COMMANDS = (
     ("dataset", "dataset.app", ""),
     ("publish", "publish.app", ""),
     ("query", "query.query", "Ask a data set once: plan, pay, answer."),
+    ("sql", "sql.sql", "Ask data sets in SQL: plan, pay, answer."),
     ("fit", "fit.app", ""),
     ("card", "card.app", ""),
     ("certificate", "certificate.app", ""),

@@ -34,6 +34,8 @@ class Dataset:
     population: str
     table: Mapping[str, Any]
     about: Mapping[str, str] = field(default_factory=dict)
+    asking: Mapping[str, Any] = field(default_factory=dict)
+    """What is registered for statements in SQL, as ``publish.sql`` reads it; empty where nothing is."""
     least_price: Amount | None = field(default=None, compare=False)
 
     def opened(self, account: Account | None = None) -> Table:
@@ -44,12 +46,15 @@ class Dataset:
 
     def to_data(self) -> dict[str, Any]:
         """As plain JSON data."""
-        return {"population": self.population, "table": dict(self.table), "about": dict(self.about)}
+        return {"population": self.population, "table": dict(self.table), "about": dict(self.about), **self._asking()}
 
     def to_note(self) -> str:
         """What the ledger keeps."""
-        note = {"format": NOTE_FORMAT, "table": dict(self.table), "about": dict(self.about)}
+        note = {"format": NOTE_FORMAT, "table": dict(self.table), "about": dict(self.about), **self._asking()}
         return json.dumps(note, sort_keys=True, separators=(",", ":"))
+
+    def _asking(self) -> dict[str, Any]:
+        return {"asking": dict(self.asking)} if self.asking else {}
 
     @property
     def source(self) -> str:
@@ -74,7 +79,7 @@ def read_note(name: str, account: str, note: str, least: Amount | None) -> Datas
     """The data set that a registration's note is about."""
     data = strict_json.read(note, name="note", allowed=f"JSON of format {NOTE_FORMAT}")
     try:
-        dataset = Dataset(name, account, dict(data["table"]), dict(data["about"]), least)
+        dataset = Dataset(name, account, dict(data["table"]), dict(data["about"]), dict(data.get("asking", {})), least)
         if not strict_json.same(data, json.loads(dataset.to_note())):
             raise ValueError
         return dataset
@@ -103,7 +108,8 @@ def updated(dataset: Dataset, book: Ledger) -> Dataset:
     new["bounds"] = [limits[column] for column in sorted(limits)]
     kinds = dict(old["columns"])  # a CSV column is text until somebody says otherwise
     new["columns"] = [[column, kinds.get(column, kind) if kind == "text" else kind] for column, kind in new["columns"]]
-    return replace(dataset, table=new, about={**known_as.about, **dataset.about})
+    about, asking = {**known_as.about, **dataset.about}, {**known_as.asking, **dataset.asking}
+    return replace(dataset, table=new, about=about, asking=asking)
 
 
 def check_new(dataset: Dataset, book: Ledger, *, update: bool) -> None:

@@ -164,3 +164,25 @@ def _read(text: str | None, kind: str, name: str) -> Any:
         return text or ""
     except (ValueError, KeyError):
         raise InvalidInput(f"keys of {name}", text, f"values of type {kind}") from None
+
+
+def read_public(path: str | Path) -> PublicTable:
+    """A public CSV file with a header; a column is of the first type that all its cells are, and text otherwise."""
+    try:
+        with Path(path).open(newline="", encoding="utf-8-sig") as file:
+            header, *lines = csv.reader(file)
+            columns = dict(zip(header, zip(*lines, strict=True), strict=True))
+    except (OSError, UnicodeDecodeError, csv.Error, ValueError):
+        raise InvalidInput(
+            "public", str(path), "a readable CSV file in UTF-8 with a header and rows of one length"
+        ) from None
+    return public_table({name: _typed(cells) for name, cells in columns.items()})
+
+
+def _typed(cells: Sequence[str]) -> list[Any]:
+    for reader in (int, float, datetime.date.fromisoformat, {"true": True, "false": False}.__getitem__):
+        try:
+            return [reader(cell) for cell in cells]
+        except (ValueError, KeyError):
+            continue
+    return list(cells)

@@ -41,8 +41,78 @@ def answer_of(plan: Plan, keys: list[tuple[Any, ...]] | None, numbers: list[Any]
     return {"format": FORMAT, "plan": plan.hash, "version": __version__, "keys": held, "numbers": list(numbers)}
 
 
+class Columns:
+    """A table that is shown: ``data`` has its columns, and here is what can be done with them."""
+
+    @property
+    def data(self) -> dict[str, list[Any]]:
+        """The table as columns. None is "no value"."""
+        raise NotImplementedError
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(self.data)
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The table as dicts."""
+        return [dict(zip(self.data, values, strict=True)) for values in zip(*self.data.values(), strict=True)]
+
+    def to_csv(self, path: str | Path | None = None) -> str:
+        """The table as CSV text, written to ``path`` where one is given.
+
+        Text that a spreadsheet would run (it starts with =, +, -, @, a tab or a line break) gets an apostrophe in
+        front, which spreadsheets do not show; numbers and dates are as they are. ``rows`` and ``to_json`` have the
+        text itself.
+        """
+        lines = [[inert(name) for name in self.columns]]
+        lines += [[inert(v) if isinstance(v, str) else _shown(v) for v in row.values()] for row in self.rows]
+        text = "".join(",".join(_quoted(cell) for cell in line) + "\n" for line in lines)
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8", newline="")
+        return text
+
+    def to_arrow(self) -> Any:
+        """A pyarrow table; pyarrow is not part of the core."""
+        try:
+            import pyarrow
+        except ImportError:
+            raise Unavailable("to_arrow needs pyarrow: pip install pyarrow") from None
+        return pyarrow.table(self.data)
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def to_pandas(self) -> Any:
+        """A pandas data frame; pandas is not part of the core."""
+        try:
+            import pandas
+        except ImportError:
+            raise Unavailable("to_pandas needs pandas: pip install pandas") from None
+        return pandas.DataFrame(self.data)
+
+    def lines(self, most: int = 40) -> list[str]:
+        """The table for a terminal: values with their intervals, the first ``most`` rows."""
+        fields = [name for name in self.columns if not (name.endswith(("_lower", "_upper")) and name[:-6] in self.data)]
+        lines = [[visible(name) for name in fields]]
+        rows = self.rows
+        for row in rows[:most]:
+            ends = {name: (row.get(f"{name}_lower"), row.get(f"{name}_upper")) for name in fields}
+            lines.append([_with_interval(row[name], *ends[name]) for name in fields])
+        widths = [max(len(line[i]) for line in lines) for i in range(len(fields))]
+        shown = [
+            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+        ]
+        return [*shown, *([f"... and {len(rows) - most} more groups"] if len(rows) > most else [])]
+
+    def html(self) -> str:
+        """The first 50 rows as a table for a notebook."""
+        return table(self.columns, ([_shown(value) for value in row.values()] for row in self.rows[:50]))
+
+
 @dataclass(frozen=True)
-class Release:
+class Release(Columns):
     """The published table. Equal answers give equal bytes.
 
     Every measure has three columns: its value, and ``_lower`` and ``_upper`` that hold the capped quantity in 95 of
@@ -112,16 +182,6 @@ class Release:
             columns[f"{name}_upper"] = _plain(estimate.upper)
         return columns
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The names of the columns."""
-        return tuple(self.data)
-
-    @property
-    def rows(self) -> list[dict[str, Any]]:
-        """The table as dicts."""
-        return [dict(zip(self.data, values, strict=True)) for values in zip(*self.data.values(), strict=True)]
-
     def nonnegative(self) -> dict[str, list[Any]]:
         """``data`` with values and intervals of counts, totals and bins pulled up to 0: post-processing, biased."""
         positive = {
@@ -136,44 +196,11 @@ class Release:
             for name, column in self.data.items()
         }
 
-    def to_csv(self, path: str | Path | None = None) -> str:
-        """The table as CSV text, written to ``path`` where one is given.
-
-        Text that a spreadsheet would run (it starts with =, +, -, @, a tab or a line break) gets an apostrophe in
-        front, which spreadsheets do not show; numbers and dates are as they are. ``rows`` and ``to_json`` have the
-        text itself.
-        """
-        lines = [[inert(name) for name in self.columns]]
-        lines += [[inert(v) if isinstance(v, str) else _shown(v) for v in row.values()] for row in self.rows]
-        text = "".join(",".join(_quoted(cell) for cell in line) + "\n" for line in lines)
-        if path is not None:
-            Path(path).write_text(text, encoding="utf-8", newline="")
-        return text
-
     def to_json(self) -> str:
         """Rows, plan hash and receipt as JSON text."""
         rows = [{k: v.isoformat() if isinstance(v, datetime.date) else v for k, v in row.items()} for row in self.rows]
         receipt = None if self.receipt is None else json.loads(self.receipt.to_json())
         return json.dumps({"format": FORMAT, "plan": self.plan.hash, "rows": rows, "receipt": receipt}, indent=1)
-
-    def to_arrow(self) -> Any:
-        """A pyarrow table; pyarrow is not part of the core."""
-        try:
-            import pyarrow
-        except ImportError:
-            raise Unavailable("to_arrow needs pyarrow: pip install pyarrow") from None
-        return pyarrow.table(self.data)
-
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        return self.to_arrow().__arrow_c_stream__(requested_schema)
-
-    def to_pandas(self) -> Any:
-        """A pandas data frame; pandas is not part of the core."""
-        try:
-            import pandas
-        except ImportError:
-            raise Unavailable("to_pandas needs pandas: pip install pandas") from None
-        return pandas.DataFrame(self.data)
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -192,24 +219,13 @@ class Release:
 
     def __str__(self) -> str:
         """The table for a terminal: values with their intervals, at most 40 groups."""
-        fields = [name for name in self.columns if not (name.endswith(("_lower", "_upper")) and name[:-6] in self.data)]
-        lines = [[visible(name) for name in fields]]
-        for row in self.rows[:40]:
-            ends = {name: (row.get(f"{name}_lower"), row.get(f"{name}_upper")) for name in fields}
-            lines.append([_with_interval(row[name], *ends[name]) for name in fields])
-        widths = [max(len(line[i]) for line in lines) for i in range(len(fields))]
-        shown = [
-            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
-        ]
-        more = [f"... and {len(self) - 40} more groups"] if len(self) > 40 else []
-        return "\n".join([*shown, *more, self.holds])
+        return "\n".join([*self.lines(), self.holds])
 
     def __repr__(self) -> str:
         return f"<Release of plan {self.plan.hash[:12]}: {len(self)} groups, columns {', '.join(self.columns)}>"
 
     def _repr_html_(self) -> str:
-        shown = table(self.columns, ([_shown(value) for value in row.values()] for row in self.rows[:50]))
-        return f"{shown}<small>{len(self)} groups; plan {self.plan.hash[:12]}</small>"
+        return f"{self.html()}<small>{len(self)} groups; plan {self.plan.hash[:12]}</small>"
 
 
 def _with_interval(value: Any, lower: Any, upper: Any) -> str:

@@ -329,6 +329,26 @@ class Private:
             account=self.account,
         )
 
+    def sql(self, text: str, *tables: Table, **options: Any) -> Any:
+        """Ask tables of this source in SQL; each is known by its name in the source.
+
+        ``rho=``, ``epsilon=`` and ``delta=``, or ``error=`` say the price and ``why=`` the reason; ``keys=`` lists a
+        column's public groups, ``key_delta=`` lets the data propose them, ``public=`` names public tables, and
+        ``version=`` what you call these data: with it the same statement is answered once and then for nothing.
+
+        >>> import pyarrow
+        >>> source = Private({"visits": pyarrow.table({"patient": [1, 1, 2], "ward": ["a", "b", "a"]})})
+        >>> visits = source.table("visits", unit="patient").per_unit(max_groups=2, max_rows_per_group=1)
+        >>> wards = {"ward": ["a", "b"]}
+        >>> print(source.sql("EXPLAIN SELECT ward, COUNT(*) FROM visits GROUP BY ward", visits, keys=wards, rho=0.1))
+        price    zcdp(rho=0.1)
+        error    count +-8 in 95 of 100 cases
+        ...
+        """
+        from tallystick.tables.sql.answer import asked_of
+
+        return asked_of(text, tables, self.account, **options)
+
 
 def _declared(schema: Schema, types: Mapping[str, str], *, castable: bool) -> Schema:
     for name, kind in types.items():

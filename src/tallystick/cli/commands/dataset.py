@@ -20,10 +20,25 @@ from tallystick.publish import datasets
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from tallystick.tables.table import Table
+
 app = typer.Typer(help="Register tables under a population.", no_args_is_help=True, rich_markup_mode=None)
 
 EACH_ROW = "each-row"
 Repeated = list[str] | None
+
+# What statements in SQL may rely on.
+Keys = Annotated[
+    Repeated, typer.Option("--keys", metavar="COLUMN=FILE", help="SQL: a public CSV file with a column's groups.")
+]
+KeyDelta = Annotated[
+    float | None, typer.Option("--key-delta", help="SQL: find other groups in the data, at this delta a query.")
+]
+PerQuery = Annotated[str | None, typer.Option("--per-query", help="SQL: price of a query that names none.")]
+MostPerQuery = Annotated[str | None, typer.Option("--most-per-query", help="SQL: the highest price a query may name.")]
+Version = Annotated[
+    str | None, typer.Option("--version", help="SQL: what you call these data; a query is answered once in each.")
+]
 
 
 @app.command()
@@ -51,6 +66,11 @@ def add(
         str | None,
         typer.Option("--least-price", help="What every plan costs at least (default rho=0.0001, epsilon=0.01)."),
     ] = None,
+    keys: Keys = None,
+    key_delta: KeyDelta = None,
+    per_query: PerQuery = None,
+    most_per_query: MostPerQuery = None,
+    version: Version = None,
     replace: Annotated[bool, typer.Option("--replace-one", help="Neighbours replace one unit's rows.")] = False,
     update: Annotated[bool, typer.Option("--update", help="Change caps, bounds or place of a known data set.")] = False,
     dry_run: DryRun = False,
@@ -66,7 +86,9 @@ def add(
     capped = read.per_unit(max_groups=max_groups, max_rows_per_group=max_rows_per_group).bounds(**limits)
     called = name or (Path(source).stem if "://" not in source else read.name)
     decisions = _decisions(about, ask=not (as_json or dry_run))
-    dataset = datasets.Dataset(called, population, capped.to_data(), decisions)
+    prices = {"per_query": per_query, "most_per_query": most_per_query}
+    asking = _asking(capped, keys, prices, key_delta=key_delta, version=version)
+    dataset = datasets.Dataset(called, population, capped.to_data(), decisions, asking)
     word = person or ("row" if unit == EACH_ROW else unit.removesuffix("_id") or unit)
     budget = None if limit is None else read_limit("--limit", limit, adjacency=adjacency)
     least = None if least_price is None else read_limit("--least-price", least_price, adjacency=adjacency)
@@ -77,6 +99,32 @@ def add(
     result = {"name": called, **_facts(dataset), "account": facts, "dry_run": dry_run}
     asked = {"ledger": place_of(ledger), "source": source, "population": population}
     deliver(Answer("dataset.add", asked, result, lambda out: _say(out, dataset, facts, dry_run)), as_json=as_json)
+
+
+def _asking(table: Table, keys: Repeated, prices: Mapping[str, str | None], **others: Any) -> dict[str, Any]:
+    """What is registered for statements in SQL."""
+    from tallystick.publish.sql import registered
+
+    files = pairs("--keys", keys, "COLUMN=FILE")
+    listed = {column: _listed(path, column, table) for column, path in files.items()}
+    named = {name: _price(f"--{name.replace('_', '-')}", text) for name, text in prices.items()}
+    return registered(
+        table, keys=listed, per_query=named["per_query"], most_per_query=named["most_per_query"], **others
+    )
+
+
+def _listed(path: str, column: str, table: Table) -> list[Any]:
+    from tallystick.tables.keyset import read_keys
+
+    return [value for (value,) in read_keys(path, [column], table.schema)]
+
+
+def _price(option: str, text: str | None) -> dict[str, float]:
+    """``rho=0.01`` or ``epsilon=0.5,delta=1e-6`` as words of a price."""
+    try:
+        return {word: float(value) for word, value in pairs(option, [text] if text else None, "rho=0.01").items()}
+    except ValueError:
+        raise InvalidInput(option, text, "rho=0.01, or epsilon=0.5,delta=1e-6") from None
 
 
 def _decisions(given: Repeated, *, ask: bool) -> dict[str, str]:
@@ -129,6 +177,14 @@ def _caps(table: Mapping[str, Any]) -> str:
     return known + (f" (without {' and '.join(missing)} only totals of units can be asked for)" if missing else "")
 
 
+def _told(said: Any) -> str:
+    if not isinstance(said, Mapping):
+        return str(said)
+    return ", ".join(
+        f"{name} ({len(v)} groups)" if isinstance(v, list) else f"{name}={given(v)}" for name, v in said.items()
+    )
+
+
 _CAPS = {"max_groups": "groups", "max_rows": "rows in each"}
 _OPTIONS = {"max_groups": "--max-groups", "max_rows": "--max-rows-per-group"}
 
@@ -174,6 +230,7 @@ def show(name: Name, ledger: Place = None, as_json: Json = False) -> None:
         lines.append(f"  caps     {table['max_groups']} groups, {table['max_rows']} rows in each")
         lines += [f"  column   {column} {kind}" for column, kind in table["columns"]]
         lines += [f"  bounds   {column} {low:g} to {high:g}" for column, low, high in table["bounds"]]
+        lines += [f"  SQL      {word} {_told(said)}" for word, said in dataset.asking.items()]
         lines += [f"  {field}: {text}" for field, text in dataset.about.items()]
         for line in lines:
             out.print(line, soft_wrap=True, markup=False)

@@ -1,0 +1,192 @@
+"""A planned statement, paid for and answered; the same question again is answered from the record, for nothing."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from tallystick.errors import IdempotencyConflict, InvalidInput, Refused
+from tallystick.ledger.chain import digest
+from tallystick.tables.keyset import PublicTable, public_table
+from tallystick.tables.release import Columns, Release
+from tallystick.tables.sql.catalogue import Catalogue, Known
+from tallystick.tables.sql.statement import Statement, planned
+from tallystick.tables.table import Table
+
+if TYPE_CHECKING:
+    from tallystick.ledger.account import Account
+
+
+@dataclass(frozen=True)
+class Answered(Columns):
+    """The table that a statement asked for.
+
+    A column that is an aggregate as it is has ``_lower`` and ``_upper`` beside it, which hold its capped value in 95 of
+    100 releases. ``release`` is what was paid for: the noisy numbers before HAVING, ORDER BY and arithmetic.
+    """
+
+    statement: Statement
+    release: Release
+    paid: str
+    left: str
+
+    @cached_property
+    def data(self) -> dict[str, list[Any]]:
+        """The table as columns."""
+        names, rows = self.statement.released.rows(self.release)
+        columns = list(zip(*rows, strict=True)) if rows else [() for _ in names]
+        return {name: list(column) for name, column in zip(names, columns, strict=True)}
+
+    @property
+    def fresh(self) -> bool:
+        """Whether it was released now; otherwise it is the answer that the record had, and nothing was charged."""
+        return self.release.fresh
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a person should know about these numbers."""
+        return (*self.statement.notes, self.release.holds)
+
+    @property
+    def cost(self) -> str:
+        """What was charged, and what is left."""
+        receipt = self.release.receipt
+        assert receipt is not None
+        if self.fresh:
+            return f"charged {self.paid} (charge {receipt.charge}); left {self.left}"
+        return f"asked before: charge {receipt.charge} answered it and nothing was charged now; left {self.left}"
+
+    def to_json(self) -> str:
+        """Rows, notes, plan hash and receipt as JSON text."""
+        rows = [{k: v.isoformat() if isinstance(v, datetime.date) else v for k, v in row.items()} for row in self.rows]
+        receipt = None if self.release.receipt is None else json.loads(self.release.receipt.to_json())
+        content = {"plan": self.release.plan.hash, "rows": rows, "notes": list(self.notes), "receipt": receipt}
+        return json.dumps({"format": "tallystick/sql/1", **content}, indent=1)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __str__(self) -> str:
+        return "\n".join([*self.lines(), *self.notes, self.cost])
+
+    def __repr__(self) -> str:
+        return f"<Answered: {len(self)} rows, columns {', '.join(self.columns)}; {self.cost}>"
+
+    def _repr_html_(self) -> str:
+        said = "".join(f"<br>{escape(note)}" for note in (*self.notes, self.cost))
+        return f"{self.html()}<small>{len(self)} rows{said}</small>"
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """What a statement would cost and how wrong it would be. No data was opened and nothing was charged."""
+
+    statement: Statement
+    paid: str
+    left: str
+
+    @property
+    def plan(self) -> Any:
+        """The plan."""
+        return self.statement.plan
+
+    def __str__(self) -> str:
+        plan, released = self.statement.plan, self.statement.released
+        lines = [f"price    {self.paid}" + (f"   (left {self.left})" if self.left else "")]
+        lines += [f"error    {name} +-{half:.4g} in 95 of 100 cases" for name, half in plan.error().items()]
+        lines += [f"note     {note}" for note in self.statement.notes]
+        lines += ["no data was opened and nothing was charged", "", *plan.explain().splitlines()]
+        if not released.unchanged:
+            lines += ["  after    the noise, on the released table: " + released.after.sql(dialect="duckdb")]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<Explained: {self.paid}; plan {self.statement.plan.hash[:12]}>"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
+
+
+def explained(statement: Statement, account: Account | None) -> Explained:
+    """The price in the account's currency, where there is an account."""
+    from tallystick.ledger.pay import charged_delta
+
+    plan = statement.plan
+    if account is None:
+        return Explained(statement, str(plan.privacy), "")
+    price = account.price(plan.privacy, delta=charged_delta(account, plan.delta))
+    return Explained(statement, str(price), account.remaining.text(upward=False))
+
+
+def answered(
+    statement: Statement,
+    account: Account | None,
+    *,
+    why: str | None,
+    key: str | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Answered:
+    """Pay for the statement and answer it.
+
+    Without a key, a declared version of the data makes one: whoever asks the same of it gets the same bytes.
+    """
+    if account is None:
+        raise Refused("no account pays for this statement: ts.Private(source, account=...)")
+    why, key = statement.options.given.get("why", why), statement.options.given.get("key", key)
+    if why is None:
+        raise Refused('a statement is asked for a reason, which is kept in the record: why="..."')
+    known = statement.released.known
+    automatic = None if key is not None or known.version is None else key_of(statement, known.dataset, known.version)
+    statement.released.rehearse()
+    try:
+        made = statement.plan.release(why=why, key=key or automatic, dataset=known.dataset, progress=progress)
+    except IdempotencyConflict as problem:
+        if automatic is None:
+            raise
+        raise IdempotencyConflict(
+            f"this statement was asked before and has no answer ({problem}); to pay and try again give it a key of its "
+            "own, OPTIONS(key='again') or key="
+        ) from None
+    assert made.receipt is not None
+    return Answered(statement, made, str(account.paid(made.receipt)), account.remaining.text(upward=False))
+
+
+def asked_of(
+    text: str,
+    tables: Sequence[Table],
+    account: Account | None,
+    *,
+    why: str | None = None,
+    key: str | None = None,
+    keys: Mapping[str, Iterable[Any]] | None = None,
+    key_delta: float | None = None,
+    public: Mapping[str, Any] | None = None,
+    version: str | None = None,
+    progress: Callable[[str], None] | None = None,
+    **budget: Any,
+) -> Answered | Explained:
+    """Ask tables in hand; see ``Private.sql``."""
+    if not tables or not all(isinstance(table, Table) for table in tables):
+        raise InvalidInput("tables", [type(table).__name__ for table in tables], "tables made with .table(unit=...)")
+    listed = {name: tuple(values) for name, values in (keys or {}).items()}
+    private = {}
+    for table in tables:
+        own = {name: values for name, values in listed.items() if name in table.schema.names}
+        private[table.name] = Known(table, "", own, key_delta, version=version)
+    rows = {
+        name: given if isinstance(given, PublicTable) else public_table(given) for name, given in (public or {}).items()
+    }
+    statement = planned(text, Catalogue(private, rows), **budget)
+    if statement.options.explain:
+        return explained(statement, account)
+    return answered(statement, account, why=why, key=key, progress=progress)
+
+
+def key_of(statement: Statement, dataset: str | None, version: str) -> str:
+    """The key of a question: its plan, whose data, and which declared version of them; never the data themselves."""
+    return f"sql-{digest(f'{statement.plan.hash} {dataset} {version}')[:32]}"

@@ -1,0 +1,55 @@
+"""What a statement may speak about: private tables as they are registered, and public tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any
+
+from sqlglot import exp
+
+from tallystick.tables.keyset import PublicTable
+from tallystick.tables.sql.tree import Text
+from tallystick.tables.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A private table with what its owner registered for statements.
+
+    ``keys`` are public lists of a column's groups, ``key_delta`` lets the data propose them; ``price`` is what a
+    statement costs that does not say, ``most`` the most it may say. ``dataset`` is the registered name, and ``version``
+    what its owner calls the data as they are now.
+    """
+
+    table: Table
+    population: str = ""
+    keys: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    key_delta: float | None = None
+    price: Mapping[str, float] = field(default_factory=dict)
+    most: Mapping[str, float] = field(default_factory=dict)
+    dataset: str | None = None
+    version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """Tables by the names that statements use; case does not count."""
+
+    private: Mapping[str, Known]
+    public: Mapping[str, PublicTable] = field(default_factory=dict)
+
+    def find(self, text: Text, node: exp.Table) -> Known | PublicTable:
+        """The table that a name means."""
+        schema = node.args.get("db")
+        if schema is not None and schema.name.casefold() not in ("public", "main"):
+            raise text.wrong(f"schema {schema.name}", node, "a table's name alone")
+        name = node.name.casefold()
+        for tables in (self.private, self.public):
+            for known, table in tables.items():
+                if known.casefold() == name:
+                    return table
+        names = [*self.private, *self.public]
+        near = get_close_matches(node.name, names, n=3) or names[:8]
+        raise text.wrong(f"table {node.name}", node, f"one of: {', '.join(near) or 'none is registered'}")

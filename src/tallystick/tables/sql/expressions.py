@@ -1,0 +1,323 @@
+"""A row expression of SQL as an expression of ``tallystick.tables``: what may be computed from one row, and no more."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from tallystick.errors import InvalidInput, Refused
+from tallystick.tables.expressions import KINDS, Call, Expression, Literal, lift, when
+from tallystick.tables.schema import Schema, day
+from tallystick.tables.sql.tree import Text, children, spelled
+
+Find = Callable[[exp.Column], Expression]
+
+
+@dataclass(frozen=True, slots=True)
+class RowReader:
+    """Reads expressions about one row; ``find`` knows what a column's name means here."""
+
+    text: Text
+    schema: Schema
+    find: Find
+
+    def read(self, node: exp.Expr) -> Expression:
+        """The expression a tree stands for, its types checked."""
+        return self.typed(node)[0]
+
+    def typed(self, node: exp.Expr) -> tuple[Expression, str]:
+        """The expression and its type."""
+        made = self._read(node)
+        return made, self.type_of(made, node)
+
+    def condition(self, node: exp.Expr) -> Expression:
+        """A condition on the row."""
+        made, kind = self.typed(node)
+        if kind != "boolean":
+            raise self.text.wrong(f"a condition of type {kind}", node, "a condition, such as year = 2026")
+        return made
+
+    def type_of(self, made: Expression, node: exp.Expr) -> str:
+        """The type of what was read from a node; what does not fit is said with its position."""
+        try:
+            return made.type_in(self.schema)
+        except InvalidInput as problem:
+            raise self.text.wrong(f"{problem.argument} {problem.value}", node, problem.allowed) from None
+
+    def _read(self, node: exp.Expr) -> Expression:
+        reader = _READERS.get(type(node))
+        if reader is None:
+            raise self._refuse(node)
+        try:
+            return reader(self, node)
+        except InvalidInput as problem:
+            if problem.argument == "sql":
+                raise
+            raise self.text.wrong(f"{problem.argument} {problem.value}", node, problem.allowed) from None
+
+    def _refuse(self, node: exp.Expr) -> Refused:
+        said = spelled(node)
+        if isinstance(node, exp.Window):
+            return self.text.refused(
+                "a window", node, "PARTITION BY the unit, in a subquery; or a window over released rows"
+            )
+        if isinstance(node, exp.Query | exp.Subquery | exp.Exists):
+            return self.text.refused(
+                f"a subquery here{' (EXISTS)' if isinstance(node, exp.Exists) else ''}", node,
+                "IN or EXISTS with the unit as a condition of its own in WHERE", why="it looks at other people's rows",
+            )  # fmt: skip
+        if isinstance(node, exp.AggFunc | exp.Filter | exp.WithinGroup):
+            return self.text.refused(
+                f"the aggregate {said} inside a row or another aggregate", node, "an aggregate of its own in SELECT"
+            )
+        if isinstance(node, exp.Star):
+            return self.text.refused("*", node, "aggregates such as COUNT(*)", why="it shows rows of people")
+        return self.text.refused(said, node, "columns, constants and the functions listed in the guide 'Ask in SQL'")
+
+    # One small reader for each node.
+
+    def _column(self, node: exp.Expr) -> Expression:
+        assert isinstance(node, exp.Column)
+        return self.find(node)
+
+    def _literal(self, node: exp.Expr) -> Expression:
+        said = str(node.this)
+        if node.args.get("is_string"):
+            return lift(said)
+        return lift(int(said) if said.isdigit() else float(said))
+
+    def _negative(self, node: exp.Expr) -> Expression:
+        inner = self._read(node.this)
+        if isinstance(inner, Literal) and type(inner.value) in (int, float):
+            return lift(-inner.value)  # type: ignore[operator]
+        return 0 - inner
+
+    def _case(self, node: exp.Expr) -> Expression:
+        assert isinstance(node, exp.Case)
+        default = node.args.get("default")
+        made = missing() if default is None else self._read(default)
+        for branch in reversed(children(node, "ifs")):
+            condition = self._read(branch.this)
+            if node.this is not None:
+                condition = self._compared("==", node.this, branch.this)
+            made = when(condition, self._read(branch.args["true"]), made)
+        return made
+
+    def _in(self, node: exp.Expr) -> Expression:
+        if node.args.get("query") is not None:
+            raise self._refuse(node.args["query"])
+        left = self._read(node.this)
+        values = [self._like(left, each, node) for each in children(node, "expressions")]
+        return Call("in", (left, *values))
+
+    def _between(self, node: exp.Expr) -> Expression:
+        low, high = (self._compared(sign, node.this, node.args[end]) for sign, end in ((">=", "low"), ("<=", "high")))
+        return low & high
+
+    def _is(self, node: exp.Expr) -> Expression:
+        value, about = self._read(node.this), node.expression
+        if isinstance(about, exp.Null):
+            made = value.is_missing()
+        elif isinstance(about, exp.Boolean):
+            made = when(value if about.this else ~value, True, False)
+        else:
+            raise self._refuse(node)
+        return ~made if node.args.get("negate") else made
+
+    def _compared(self, sign: str, left: exp.Expr, right: exp.Expr) -> Expression:
+        """A comparison; a text beside a date is the date it names."""
+        one, two = self._read(left), self._read(right)
+        return Call(sign, (self._dated(one, two), self._dated(two, one)))
+
+    def _like(self, left: Expression, node: exp.Expr, within: exp.Expr) -> Expression:
+        value = self._dated(self._read(node), left)
+        if not isinstance(value, Literal):
+            raise self.text.refused(
+                "IN with what is not a constant", within, "IN with constants, or conditions with OR"
+            )
+        return value
+
+    def _dated(self, value: Expression, beside: Expression) -> Expression:
+        text = isinstance(value, Literal) and isinstance(value.value, str)
+        if text and not isinstance(beside, Literal) and beside.type_in(self.schema) == "date":
+            return lift(day(value.value))  # type: ignore[attr-defined]
+        return value
+
+    def _cast(self, node: exp.Expr) -> Expression:
+        inner = self._read(node.this)
+        kind = _TYPES.get(node.args["to"].this.value)
+        if kind is None:
+            raise self.text.refused(
+                f"CAST to {node.args['to'].sql()}", node, "INTEGER, DOUBLE PRECISION, TEXT, BOOLEAN or DATE"
+            )
+        if kind == "date" and isinstance(inner, Literal) and isinstance(inner.value, str):
+            return lift(day(inner.value))
+        if inner.type_in(self.schema) == kind:
+            return inner
+        return self.call(f"to_{kind}", node, inner)
+
+    def _added(self, node: exp.Expr) -> Expression:
+        """+ and -, of numbers, or of a date and an interval, or of two dates."""
+        sign = "+" if isinstance(node, exp.Add) else "-"
+        left = self._read(node.this)
+        step = node.expression.unnest()
+        if isinstance(step, exp.Interval):
+            return self._moved(left, step, node, -1 if sign == "-" else 1)
+        right = self._read(node.expression)
+        if sign == "-" and {left.type_in(self.schema), right.type_in(self.schema)} == {"date"}:
+            return self.call("days_between", node, left, right)
+        return Call(sign, (left, right))
+
+    def _moved(self, date: Expression, interval: exp.Interval, node: exp.Expr, sign: int) -> Expression:
+        said, unit = str(interval.this.name), str(interval.args.get("unit") or "").upper().rstrip("S")
+        if unit not in _STEPS or not said.lstrip("+-").isdigit() or len(said) > 6:
+            raise self.text.refused(
+                f"INTERVAL {said} {unit}", interval, "a whole number of days, weeks, months or years"
+            )
+        function, times = _STEPS[unit]
+        number = sign * int(said) * times
+        if isinstance(date, Literal) and isinstance(date.value, datetime.date):
+            return lift(_shifted(date.value, number, months=function == "add_months"))
+        return self.call(function, node, date, lift(number))
+
+    def _extract(self, node: exp.Expr) -> Expression:
+        part = str(node.this.name).lower()
+        part = {"dow": "weekday", "isodow": "weekday"}.get(part, part)
+        return self.call(part, node, self.read(node.expression))
+
+    def _truncated(self, node: exp.Expr) -> Expression:
+        return self.call("date_trunc", node, self._read(node.this), lift(node.args["unit"].name.lower()))
+
+    def _bucket(self, node: exp.Expr) -> Expression:
+        low, high, number = (self._read(node.args[key]) for key in ("min_value", "max_value", "num_buckets"))
+        values = [each.value for each in (low, high, number) if isinstance(each, Literal)]
+        if len(values) != 3 or type(values[2]) is not int or not 1 <= values[2] <= 1000:
+            raise self.text.refused("WIDTH_BUCKET", node, "WIDTH_BUCKET(column, low, high, number) with constants")
+        start, end, count = float(values[0]), float(values[1]), values[2]  # type: ignore[arg-type]
+        width = (end - start) / count
+        return self._read(node.this).cut([start + i * width for i in range(count)] + [end])
+
+    def _rounded(self, node: exp.Expr) -> Expression:
+        digits = node.args.get("decimals")
+        inner = self._read(node.this)
+        return self.call("round", node, inner, *([] if digits is None else [self._read(digits)]))
+
+    def _matched(self, node: exp.Expr) -> Expression:
+        pattern = self._read(node.expression)
+        if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
+            raise self.text.refused("LIKE with what is not a constant", node, "LIKE 'pattern'")
+        inner = self._read(node.this)
+        if isinstance(node, exp.ILike):
+            inner, pattern = self.call("lower", node, inner), lift(pattern.value.lower())
+        return self.call("like", node, inner, pattern)
+
+    def call(self, function: str, node: exp.Expr, *arguments: Expression) -> Expression:
+        """One of our functions, if there is such a one."""
+        if function not in KINDS:
+            raise self.text.refused(
+                f"{spelled(node)} ({function})", node, "the functions listed in the guide 'Ask in SQL'"
+            )
+        return Call(function, arguments)
+
+
+def missing() -> Expression:
+    """The constant "no value"."""
+    return Call("nothing", ())
+
+
+def _shifted(date: datetime.date, number: int, *, months: bool) -> datetime.date:
+    """A date some days or months later; the day of the month is pulled back where a month is short, as SQL does."""
+    try:
+        if not months:
+            return date + datetime.timedelta(days=number)
+        year, month = divmod(date.year * 12 + date.month - 1 + number, 12)
+        last = (datetime.date(year + month // 11, (month + 1) % 12 + 1, 1) - datetime.timedelta(days=1)).day
+        return datetime.date(year, month + 1, min(date.day, last))
+    except (OverflowError, ValueError):
+        raise InvalidInput("interval", number, "dates of the years 1 to 9999") from None
+
+
+_STEPS = {"DAY": ("add_days", 1), "WEEK": ("add_days", 7), "MONTH": ("add_months", 1), "YEAR": ("add_months", 12)}
+_TYPES = {
+    **dict.fromkeys(("INT", "BIGINT", "SMALLINT", "TINYINT"), "integer"),
+    **dict.fromkeys(("DOUBLE", "FLOAT", "DECIMAL"), "number"),
+    **dict.fromkeys(("VARCHAR", "TEXT", "CHAR"), "text"),
+    "BOOLEAN": "boolean",
+    "DATE": "date",
+}
+
+
+def _sign(sign: str) -> Callable[[RowReader, exp.Expr], Expression]:
+    return lambda reader, node: reader._compared(sign, node.this, node.expression)
+
+
+def _plain(function: str) -> Callable[[RowReader, exp.Expr], Expression]:
+    """Every argument in order, as they stand."""
+
+    def read(reader: RowReader, node: exp.Expr) -> Expression:
+        keys = ("this", "expression", "start", "length")
+        nodes = [node.args[key] for key in keys if isinstance(node.args.get(key), exp.Expr)]
+        return reader.call(function, node, *(reader._read(each) for each in (*nodes, *children(node, "expressions"))))
+
+    return read
+
+
+_READERS: dict[type[exp.Expr], Callable[[RowReader, exp.Expr], Expression]] = {
+    exp.Column: RowReader._column,
+    exp.Literal: RowReader._literal,
+    exp.Boolean: lambda reader, node: lift(bool(node.this)),
+    exp.Null: lambda reader, node: missing(),
+    exp.Paren: lambda reader, node: reader._read(node.this),
+    exp.Neg: RowReader._negative,
+    exp.Add: RowReader._added,
+    exp.Sub: RowReader._added,
+    exp.Mul: _plain("*"),
+    exp.Div: _plain("/"),
+    exp.Mod: _plain("%"),
+    exp.And: _plain("and"),
+    exp.Or: _plain("or"),
+    exp.Not: _plain("not"),
+    exp.EQ: _sign("=="),
+    exp.NEQ: _sign("!="),
+    exp.LT: _sign("<"),
+    exp.LTE: _sign("<="),
+    exp.GT: _sign(">"),
+    exp.GTE: _sign(">="),
+    exp.In: RowReader._in,
+    exp.Between: RowReader._between,
+    exp.Is: RowReader._is,
+    exp.Case: RowReader._case,
+    exp.Cast: RowReader._cast,
+    exp.Extract: RowReader._extract,
+    exp.TimestampTrunc: RowReader._truncated,
+    exp.WidthBucket: RowReader._bucket,
+    exp.Like: RowReader._matched,
+    exp.ILike: RowReader._matched,
+    exp.Round: RowReader._rounded,
+    exp.Coalesce: _plain("coalesce"),
+    exp.Nullif: _plain("nullif"),
+    exp.Greatest: _plain("greatest"),
+    exp.Least: _plain("least"),
+    exp.Abs: _plain("abs"),
+    exp.Floor: _plain("floor"),
+    exp.Ceil: _plain("ceil"),
+    exp.Lower: _plain("lower"),
+    exp.Upper: _plain("upper"),
+    exp.Trim: _plain("trim"),
+    exp.Substring: _plain("substr"),
+    exp.DPipe: _plain("concat"),
+}
+
+
+def conjuncts(node: exp.Expr | None) -> Iterator[exp.Expr]:
+    """The conditions that AND connects at the top."""
+    waiting = [] if node is None else [node]
+    while waiting:
+        one = waiting.pop().unnest()
+        if isinstance(one, exp.And):
+            waiting += [one.expression, one.this]
+        else:
+            yield one

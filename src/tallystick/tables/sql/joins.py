@@ -1,0 +1,300 @@
+"""FROM and WHERE: which rows a statement is about, and what may be joined to what.
+
+Conditions of inner joins and of WHERE go into one pool, because SQL does not tell them apart. Every join of people's
+rows must have "unit = unit" among its conditions; public rows may be joined on anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlglot import exp
+
+from tallystick.errors import Refused
+from tallystick.tables.expressions import Column, Expression, lift
+from tallystick.tables.keyset import PublicTable
+from tallystick.tables.schema import type_of_constant
+from tallystick.tables.sql.after import Released
+from tallystick.tables.sql.catalogue import Catalogue
+from tallystick.tables.sql.expressions import conjuncts
+from tallystick.tables.sql.relations import Public, Relation, Seen, of_public, of_table
+from tallystick.tables.sql.tree import Text, children
+
+Source = Relation | Public | Released
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """One source in FROM, how it is joined and on what."""
+
+    source: Source
+    side: str
+    conditions: tuple[exp.Expr, ...]
+    node: exp.Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Reads FROM. ``inner`` reads a subquery; ``named`` are the WITH queries seen so far."""
+
+    text: Text
+    catalogue: Catalogue
+    named: dict[str, Source]
+    inner: Callable[[exp.Expr], Source]
+
+    def read(self, select: exp.Select) -> Source:
+        """The rows of a SELECT after its joins and its WHERE."""
+        start = select.args.get("from_")
+        where = select.args.get("where")
+        if start is None:
+            raise self.text.refused("a SELECT without FROM", 0, "SELECT ... FROM a registered table")
+        first = self.source(start.this)
+        rest = [self._joined(join) for join in children(select, "joins")]
+        pool = list(conjuncts(where.this if where is not None else None))
+        if isinstance(first, Released) or any(isinstance(each.source, Released) for each in rest):
+            if rest:
+                raise self.text.refused(
+                    "a join with an aggregated table", rest[0].node, "one statement for each of them",
+                    why="it would be several releases",
+                )  # fmt: skip
+            return first
+        pool += [each for join in rest if join.side == "" for each in join.conditions]
+        relation = self._together(first, rest, pool)
+        return self._where(relation, pool)
+
+    # ---- one source
+
+    def source(self, node: exp.Expr) -> Source:
+        """A table, a subquery or a list of values."""
+        alias = node.args.get("alias")
+        columns = [] if alias is None else [each.name for each in children(alias, "columns")]
+        name = node.alias_or_name
+        if isinstance(node, exp.Values):
+            return replace_names(of_public(self.text, self._listed(node), name), name, columns)
+        if isinstance(node, exp.Subquery):
+            found = self.inner(node.this)
+        elif isinstance(node, exp.Table) and not isinstance(node.this, exp.Func):
+            found = self._table(node)
+        else:
+            raise self.text.refused(node.key.upper(), node, "a table or a subquery in FROM")
+        return replace_names(found, name, columns)
+
+    def _table(self, node: exp.Table) -> Source:
+        if node.args.get("db") is None and node.name.casefold() in self.named:
+            return self.named[node.name.casefold()]
+        found = self.catalogue.find(self.text, node)
+        if isinstance(found, PublicTable):
+            return of_public(self.text, found, node.alias_or_name)
+        return of_table(self.text, found, node.alias_or_name)
+
+    def _listed(self, node: exp.Values) -> PublicTable:
+        rows: list[tuple[Any, ...]] = []
+        for line in children(node, "expressions"):
+            values = [_value(self.text, each) for each in children(line, "expressions")]
+            rows.append(tuple(values))
+        kinds = [type_of_constant(value) for value in rows[0]]
+        return PublicTable(tuple((f"column{i + 1}", kind) for i, kind in enumerate(kinds)), tuple(dict.fromkeys(rows)))
+
+    def _joined(self, join: exp.Join) -> Joined:
+        side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
+        if kind not in ("", "INNER", "CROSS", "OUTER") or side not in ("", "LEFT", "FULL"):
+            raise self.text.refused(f"{side} {kind} JOIN".strip(), join, "JOIN or LEFT JOIN")
+        found = self.source(join.this)
+        on = tuple(conjuncts(join.args.get("on")))
+        for name in children(join, "using"):
+            on += (
+                exp.EQ(this=exp.column(name.copy()), expression=exp.column(name.copy(), table=join.this.alias_or_name)),
+            )
+        return Joined(found, side, on, join)
+
+    # ---- all sources
+
+    def _together(self, first: Source, rest: list[Joined], pool: list[exp.Expr]) -> Relation | Public:
+        if isinstance(first, Public) and any(isinstance(each.source, Relation) for each in rest):
+            first, rest = self._private_first(first, rest, pool)
+        assert isinstance(first, Relation | Public)
+        waiting = list(rest)
+        while waiting:  # a table may be named before the one that connects it
+            ready = next((each for each in waiting if self._connects(first, each, pool)), waiting[0])
+            waiting.remove(ready)
+            first = self._join(first, ready, pool)
+        return first
+
+    def _private_first(self, first: Public, rest: list[Joined], pool: list[exp.Expr]) -> tuple[Source, list[Joined]]:
+        """Public rows named first: joined to the private ones, or with LEFT JOIN the groups that shall appear."""
+        at = next(i for i, each in enumerate(rest) if isinstance(each.source, Relation))
+        private = rest[at]
+        assert isinstance(private.source, Relation)
+        if private.side == "":
+            return private.source, [Joined(first, "", (), private.node), *rest[:at], *rest[at + 1 :]]
+        if private.side != "LEFT" or len(rest) > 1:
+            raise self.text.refused(
+                "this outer join of a public table", private.node, "the public table LEFT JOIN one private table"
+            )
+        for each in [each for each in pool if first.knows(each)]:
+            pool.remove(each)
+            first = first.where([each])
+        if pool:
+            raise self.text.refused(
+                "a condition in WHERE on the private side of a LEFT JOIN", pool[0], "the same condition in ON"
+            )
+        return replace(private.source, spine=first), [Joined(first, "", private.conditions, private.node)]
+
+    def _connects(self, left: Relation | Public, right: Joined, pool: list[exp.Expr]) -> bool:
+        return any(self._sides(left, right.source, each) is not None for each in (*right.conditions, *pool))
+
+    def _join(self, left: Relation | Public, right: Joined, pool: list[exp.Expr]) -> Relation | Public:
+        if isinstance(left, Public):
+            raise self.text.refused("a join of public tables alone", right.node, "a join with a private table")
+        if isinstance(right.source, Relation):
+            return self._join_private(left, right, pool)
+        assert isinstance(right.source, Public)
+        public, others = right.source, list(right.conditions)
+        if right.side == "LEFT":
+            for each in [each for each in others if public.knows(each)]:
+                others.remove(each)
+                public = public.where([each])
+        own = others if right.side == "LEFT" or left.spine is not None else pool
+        for each in own:
+            sides = self._sides(left, public, each)
+            if sides is not None and isinstance(sides[1], Column):
+                own.remove(each)
+                joined = left.with_public(public, sides[0], sides[1].name, "left" if right.side == "LEFT" else "inner")
+                break
+        else:
+            raise self.text.refused("a join without a condition", right.node, "ON private column = public column")
+        if right.side == "LEFT" and others:
+            raise self.text.refused("a second condition in ON of a LEFT JOIN", others[0], "the condition in WHERE")
+        if left.spine is not None:
+            for each in others:
+                joined = joined.filter(each)
+        return joined
+
+    def _join_private(self, left: Relation, right: Joined, pool: list[exp.Expr]) -> Relation:
+        assert isinstance(right.source, Relation)
+        if left.known.population != right.source.known.population:
+            raise self.text.refused(
+                "a join of two populations", right.node, "tables of one population",
+                why=f"{left.known.population} and {right.source.known.population} number different people",
+            )  # fmt: skip
+        raise self.text.refused("a join of two private tables", right.node, "a join with a public table")
+
+    def _sides(self, left: Any, right: Any, node: exp.Expr) -> tuple[Expression, Expression] | None:
+        """The two sides of an equality between two sources, the left one's first."""
+        if not isinstance(node, exp.EQ) or isinstance(right, Released):
+            return None
+        for one, two in ((node.this, node.expression), (node.expression, node.this)):
+            mine, yours = (list(each.find_all(exp.Column)) for each in (one, two))
+            if mine and yours and left.knows(one) and right.knows(two) and not (left.knows(two) and right.knows(one)):
+                return left.reader.read(one), right.reader.read(two)
+        for one, two in ((node.this, node.expression), (node.expression, node.this)):  # names that both have
+            if one.find(exp.Column) and two.find(exp.Column) and left.knows(one) and right.knows(two):
+                return left.reader.read(one), right.reader.read(two)
+        return None
+
+    # ---- WHERE
+
+    def _where(self, rows: Relation | Public, pool: list[exp.Expr]) -> Relation | Public:
+        if isinstance(rows, Public):
+            return rows.where(pool)
+        for each in pool:
+            negated = isinstance(each, exp.Not)
+            inner = each.this.unnest() if negated else each
+            query = (
+                inner.args.get("query")
+                if isinstance(inner, exp.In)
+                else inner.this
+                if isinstance(inner, exp.Exists)
+                else None
+            )
+            rows = rows.filter(each) if query is None else self._semi_join(rows, inner, query, negated)
+        return rows
+
+    def _semi_join(self, rows: Relation, node: exp.Expr, query: exp.Expr, negated: bool) -> Relation:
+        """IN (SELECT ...) or EXISTS (SELECT ...) as a condition of its own."""
+        select = query.unnest() if isinstance(query, exp.Subquery) else query
+        if isinstance(node, exp.Exists):
+            return self._exists(rows, node, select, negated)
+        if self._about_people(select) and not rows.is_unit(rows.reader.read(node.this)):
+            raise self._refuse_in(node)
+        found = self.inner(select)
+        if isinstance(found, Public) and len(found.seen) == 1:
+            return self._among(rows, rows.reader.read(node.this), found, negated)
+        if isinstance(found, Relation):
+            return self._semi_join_private(rows, node, found, negated)
+        raise self._refuse_in(node)
+
+    def _refuse_in(self, node: exp.Expr) -> Refused:
+        return self.text.refused(
+            f"IN (SELECT ...) on {node.this.sql()}", node, "IN (SELECT unit FROM ...), or constants",
+            why="the subquery looks at other people's rows",
+        )  # fmt: skip
+
+    def _about_people(self, query: exp.Expr) -> bool:
+        """Whether a subquery names a table that is not public."""
+        for node in query.find_all(exp.Table):
+            named = self.named.get(node.name.casefold()) if node.args.get("db") is None else None
+            if not isinstance(named or self.catalogue.find(self.text, node), Public | PublicTable):
+                return True
+        return False
+
+    def _exists(self, rows: Relation, node: exp.Expr, select: exp.Expr, negated: bool) -> Relation:
+        start = select.args.get("from_") if isinstance(select, exp.Select) else None
+        plain = start is not None and not any(
+            select.args.get(key) for key in ("joins", "group", "having", "limit", "offset", "with_", "distinct")
+        )
+        found = self.source(start.this) if start is not None and plain else None
+        if not isinstance(found, Public | Relation):
+            raise self.text.refused("EXISTS", node, "EXISTS (SELECT 1 FROM a table WHERE its unit = the unit)")
+        where = select.args.get("where")
+        pool = list(conjuncts(where.this if where is not None else None))
+        if isinstance(found, Relation):
+            return self._exists_private(rows, node, found, pool, negated)
+        own = [each for each in pool if found.knows(each)]
+        across = [each for each in pool if each not in own]
+        sides = self._sides(rows, found, across[0]) if len(across) == 1 else None
+        if sides is None:
+            raise self.text.refused(
+                "EXISTS", node, "EXISTS (SELECT 1 FROM a public table WHERE its column = a column of the row)"
+            )
+        chosen = found.where(own)
+        return self._among(rows, sides[0], replace(chosen, seen=(Seen("", "it", sides[1]),)), negated)
+
+    def _among(self, rows: Relation, made: Expression, public: Public, negated: bool) -> Relation:
+        """Rows whose value is among public ones, or is not."""
+        values = public.values(public.seen[0].value)
+        if len(values) > 10_000:
+            raise self.text.refused("a list of more than 10,000 public values", 0, "a join with the public table")
+        condition = made.isin(values) if values else lift(1) == lift(2)
+        return replace(rows, table=rows.table.filter(~condition if negated else condition))
+
+    def _semi_join_private(self, rows: Relation, node: exp.Expr, found: Relation, negated: bool) -> Relation:
+        raise self._refuse_in(node)
+
+    def _exists_private(
+        self, rows: Relation, node: exp.Expr, found: Relation, pool: list[exp.Expr], negated: bool
+    ) -> Relation:
+        raise self.text.refused("EXISTS over people", node, "EXISTS (SELECT 1 FROM a table WHERE its unit = the unit)")
+
+
+def replace_names(found: Source, name: str, columns: list[str]) -> Source:
+    """The same rows under an alias."""
+    if isinstance(found, Released):
+        return found.called(name, columns)
+    return replace(found, seen=found.called(name, columns))
+
+
+def _value(text: Text, node: exp.Expr) -> Any:
+    from tallystick.tables.expressions import Literal
+    from tallystick.tables.schema import Schema
+    from tallystick.tables.sql.expressions import RowReader
+
+    def nothing(column: exp.Column) -> Expression:
+        raise text.refused("a column in VALUES", column, "constants")
+
+    made = RowReader(text, Schema(()), nothing).read(node)
+    if not isinstance(made, Literal):
+        raise text.refused("VALUES with what is not a constant", node, "constants")
+    return made.value

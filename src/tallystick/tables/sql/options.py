@@ -1,0 +1,184 @@
+"""The words about privacy in a statement: cut out of its tokens before SQL is read.
+
+``SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1, delta=1e-6, ...)`` may stand after any SELECT, once.
+``SUM(cost CLAMPED BETWEEN 0 AND 500)`` and ``SUM(cost, contribution_bounds_per_row => (0, 500))`` bound one aggregate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from tallystick.tables.sql.tree import Text
+
+NUMBERS = ("epsilon", "delta", "rho", "error", "confidence", "max_groups_contributed", "max_rows_per_group")
+WORDS = ("key", "why", "privacy_unit_column", "group_selection_strategy")
+STRATEGIES = ("LAPLACE_THRESHOLD", "PUBLIC_GROUPS")
+PRICE = ("epsilon", "delta", "rho", "error", "confidence")
+_PER_GROUP = "contribution_bounds_per_group"
+_ELSEWHERE = {
+    "max_rows_contributed": "max_groups_contributed and max_rows_per_group: rows are capped in each group here",
+    "kappa": "max_groups_contributed",
+    "min_privacy_units_per_group": "HAVING COUNT(DISTINCT the unit) >= ...",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the statement says about its own price and caps; ``clamps`` by where the aggregate's name stands."""
+
+    given: Mapping[str, Any] = field(default_factory=dict)
+    clamps: Mapping[int, tuple[float, float]] = field(default_factory=dict)
+    explain: bool = False
+
+    @property
+    def price(self) -> dict[str, Any]:
+        """The words of a budget."""
+        return {name: value for name, value in self.given.items() if name in PRICE}
+
+
+def cut(text: Text) -> tuple[list[Token], Options]:
+    """The statement's tokens without these words, and what they say."""
+    tokens = text.tokens()
+    explain = bool(tokens) and tokens[0].text.upper() == "EXPLAIN"
+    tokens = tokens[1:] if explain else tokens
+    first = tokens[0].text.upper() if tokens else ""
+    if first not in ("SELECT", "WITH", "("):
+        raise text.refused(
+            f"the statement {first or 'EXPLAIN'}", tokens[0].start if tokens else 0, "a SELECT statement"
+        )
+    tokens, given = _without_clause(text, tokens)
+    tokens, clamps = _without_clamps(text, tokens)
+    return tokens, Options(given, clamps, explain)
+
+
+def _without_clause(text: Text, tokens: list[Token]) -> tuple[list[Token], dict[str, Any]]:
+    found = [i for i, token in enumerate(tokens) if token.text.upper() == "DIFFERENTIAL_PRIVACY"]
+    if not found:
+        return tokens, {}
+    at = found[0]
+    if len(found) > 1 or at < 2 or [t.token_type for t in tokens[at - 2 : at]] != [TokenType.SELECT, TokenType.WITH]:
+        raise text.refused("DIFFERENTIAL_PRIVACY", tokens[found[-1]].start, "SELECT WITH DIFFERENTIAL_PRIVACY, once")
+    end, given = at + 1, dict[str, Any]()
+    if end + 1 < len(tokens) and tokens[end].text.upper() == "OPTIONS":
+        close = _closing(text, tokens, end + 1)
+        given = _read(text, tokens[end + 2 : close])
+        end = close + 1
+    return tokens[: at - 1] + tokens[end:], given
+
+
+def _read(text: Text, inside: list[Token]) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    for piece in _pieces(inside):
+        if len(piece) < 3 or piece[1].token_type is not TokenType.EQ:
+            raise text.wrong(
+                "OPTIONS", (piece or inside)[0].start if piece or inside else 0, "name = value, with commas"
+            )
+        name, value = piece[0].text.lower(), piece[2:]
+        if name not in (*NUMBERS, *WORDS) or name in given:
+            fix = _ELSEWHERE.get(name, f"each once of {', '.join((*NUMBERS, *WORDS))}")
+            raise text.refused(f"option {name}", piece[0].start, fix)
+        if name in NUMBERS:
+            given[name] = _number(text, value)
+        elif len(value) == 1:
+            given[name] = value[0].text
+        else:
+            raise text.wrong(f"option {name}", value[0].start, "one word or one text in quotes")
+    strategy = given.get("group_selection_strategy", STRATEGIES[0])
+    if strategy.upper() not in STRATEGIES:
+        raise text.wrong("group_selection_strategy", inside[0].start, " or ".join(STRATEGIES))
+    return given
+
+
+def _without_clamps(text: Text, tokens: list[Token]) -> tuple[list[Token], dict[int, tuple[float, float]]]:
+    kept: list[Token] = []
+    clamps: dict[int, tuple[float, float]] = {}
+    i = 0
+    while i < len(tokens):
+        word = tokens[i].text.lower()
+        if word == _PER_GROUP:
+            raise text.refused(
+                _PER_GROUP, tokens[i].start, "a subquery with SUM grouped by the unit, and CLAMPED BETWEEN around it",
+                why="it bounds a unit's total, not a row",
+            )  # fmt: skip
+        if word == "clamped" and tokens[i + 1 : i + 2] and tokens[i + 1].token_type is TokenType.BETWEEN:
+            end = _closing(text, [*kept, *tokens[i:]], _opening(text, kept, tokens[i])) - len(kept) + i
+            inside = tokens[i + 2 : end]
+            middle = next((j for j, token in enumerate(inside) if token.token_type is TokenType.AND), 0)
+            _add(text, clamps, kept, tokens[i], (inside[:middle], inside[middle + 1 :]))
+            i = end
+        elif word == "contribution_bounds_per_row" and kept and kept[-1].token_type is TokenType.COMMA:
+            kept.pop()
+            end = _closing(text, tokens, i + 2)
+            pair = _pieces(tokens[i + 3 : end])
+            if len(pair) != 2:
+                raise text.wrong(
+                    "contribution_bounds_per_row", tokens[i].start, "contribution_bounds_per_row => (0, 500)"
+                )
+            _add(text, clamps, kept, tokens[i], (pair[0], pair[1]))
+            i = end + 1
+        else:
+            kept.append(tokens[i])
+            i += 1
+    return kept, clamps
+
+
+def _add(
+    text: Text,
+    clamps: dict[int, tuple[float, float]],
+    kept: list[Token],
+    at: Token,
+    ends: tuple[list[Token], list[Token]],
+) -> None:
+    function = kept[_opening(text, kept, at) - 1].start
+    if function in clamps:
+        raise text.refused("a second pair of bounds", at.start, "one pair of bounds for an aggregate")
+    clamps[function] = (_number(text, ends[0]), _number(text, ends[1]))
+
+
+def _opening(text: Text, kept: list[Token], at: Token) -> int:
+    """The bracket that is open where ``kept`` ends, which an aggregate's name stands before."""
+    depth = 0
+    for i in range(len(kept) - 1, 0, -1):
+        kind = kept[i].token_type
+        depth += (kind is TokenType.R_PAREN) - (kind is TokenType.L_PAREN)
+        if depth < 0:
+            return i
+    raise text.refused(at.text.upper(), at.start, "bounds inside the brackets of SUM, AVG, MEDIAN, VARIANCE or STDDEV")
+
+
+def _closing(text: Text, tokens: list[Token], opening: int) -> int:
+    depth = 0
+    for i in range(opening, len(tokens)):
+        kind = tokens[i].token_type
+        depth += (kind is TokenType.L_PAREN) - (kind is TokenType.R_PAREN)
+        if depth == 0:
+            if i == opening:
+                break
+            return i
+    at = tokens[min(opening, len(tokens) - 1)]
+    raise text.wrong(at.text, at.start, "brackets that are closed")
+
+
+def _pieces(tokens: list[Token]) -> list[list[Token]]:
+    pieces: list[list[Token]] = [[]]
+    for token in tokens:
+        if token.token_type is TokenType.COMMA:
+            pieces.append([])
+        else:
+            pieces[-1].append(token)
+    return pieces if tokens else []
+
+
+def _number(text: Text, tokens: list[Token]) -> float:
+    said = "".join(token.text for token in tokens)
+    try:
+        value = float(said)
+    except ValueError:
+        value = float("nan")
+    if not abs(value) < float("inf"):
+        raise text.wrong(said or "nothing", tokens[0].start if tokens else 0, "a number")
+    return int(said) if said.lstrip("+-").isdigit() and len(said) < 16 else value

@@ -1,0 +1,241 @@
+"""Rows that a statement speaks about before it adds anything up: a private table seen through names, or public rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sqlglot import exp
+
+from tallystick.tables.dialects import DIALECTS, place, row_value
+from tallystick.tables.expressions import Call, Column, Expression, Literal, col
+from tallystick.tables.keyset import PublicTable
+from tallystick.tables.schema import Schema, all_different
+from tallystick.tables.sql.catalogue import Known
+from tallystick.tables.sql.expressions import RowReader
+from tallystick.tables.sql.outside import Outside
+from tallystick.tables.sql.tree import Text
+from tallystick.tables.table import EachRow, Table
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A name that a statement may use, and what it stands for: a function of one row."""
+
+    owner: str
+    name: str
+    value: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Rows under names."""
+
+    text: Text
+    seen: tuple[Seen, ...]
+
+    @property
+    def schema(self) -> Schema:
+        """The columns that expressions are about."""
+        raise NotImplementedError
+
+    @property
+    def reader(self) -> RowReader:
+        """Reads expressions about a row of these."""
+        return RowReader(self.text, self.schema, self.find)
+
+    def find(self, node: exp.Column) -> Expression:
+        """What a column's name means; one that is unknown or means several things is refused with its position."""
+        found = self.matches(node)
+        if not found:
+            names = ", ".join(dict.fromkeys(seen.name for seen in self.seen)) or "none"
+            raise self.text.wrong(f"column {node.name}", node, f"one of: {names[:300]}")
+        if len({str(seen.value.to_data()) for seen in found}) > 1:
+            owners = " or ".join(f"{seen.owner}.{seen.name}" for seen in found)
+            raise self.text.wrong(f"column {node.name}, of several tables,", node, owners)
+        return found[0].value
+
+    def matches(self, node: exp.Column) -> list[Seen]:
+        """Everything that a name could mean here."""
+        owner, name = node.table.casefold(), node.name.casefold()
+        return [s for s in self.seen if s.name.casefold() == name and owner in ("", s.owner.casefold())]
+
+    def knows(self, node: exp.Expr) -> bool:
+        """Whether every column of an expression is one of these."""
+        return all(self.matches(each) for each in node.find_all(exp.Column))
+
+    def called(self, alias: str, columns: list[str]) -> tuple[Seen, ...]:
+        """The same names under an alias of the whole, and with new names for the first columns where given."""
+        names = [*columns, *(seen.name for seen in self.seen[len(columns) :])]
+        return tuple(Seen(alias, name, seen.value) for name, seen in zip(names, self.seen, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Public(Named):
+    """Public rows."""
+
+    rows: PublicTable
+
+    @property
+    def schema(self) -> Schema:
+        return Schema(self.rows.columns)
+
+    def where(self, conditions: Iterable[exp.Expr]) -> Public:
+        """The rows where conditions hold."""
+        chosen = [self.reader.condition(each) for each in conditions]
+        if not chosen:
+            return self
+        kept = evaluated(self.rows, chosen, [col(name) for name in self.schema.names])
+        if not kept:
+            raise self.text.wrong(
+                "a condition on a public table that no row meets", 0, "a condition that some row meets"
+            )
+        return replace(self, rows=PublicTable(self.rows.columns, tuple(kept)))
+
+    def values(self, made: Expression) -> list[Any]:
+        """The different values of an expression, none for missing."""
+        return list(dict.fromkeys(row[0] for row in evaluated(self.rows, [], [made]) if row[0] is not None))
+
+
+def evaluated(rows: PublicTable, conditions: list[Expression], made: list[Expression]) -> list[tuple[Any, ...]]:
+    """Expressions of the public rows where conditions hold."""
+    if not conditions and all(isinstance(each, Column) for each in made):
+        names = [name for name, _ in rows.columns]
+        places = [names.index(each.name) for each in made if isinstance(each, Column)]
+        return [tuple(row[i] for i in places) for row in rows.rows]
+    schema, words = Schema(rows.columns), DIALECTS["duckdb"]
+    stored = [(place(schema, name), kind) for name, kind in rows.columns]
+    tree = exp.select(*(row_value(each, schema, words, "_r") for each in made)).from_(
+        exp.alias_(exp.to_table("_rows"), "_r", table=True)
+    )
+    for condition in conditions:
+        tree = tree.where(row_value(condition, schema, words, "_r"))
+    with Outside({"_rows": (stored, rows.rows)}) as outside:
+        return outside.rows(tree)[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Relation(Named):
+    """Rows of people: a private table, each row still with its unit.
+
+    ``values`` are public lists of what a column can be, ``origins`` says which columns came from one public table.
+    """
+
+    table: Table
+    known: Known
+    values: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    origins: Mapping[str, tuple[Public, str]] = field(default_factory=dict)
+    spine: Public | None = None
+
+    @property
+    def schema(self) -> Schema:
+        return self.table.schema
+
+    def is_unit(self, made: Expression) -> bool:
+        """Whether an expression is the unit itself."""
+        return isinstance(made, Column) and made.name == self.table.unit
+
+    def filter(self, node: exp.Expr) -> Relation:
+        """Rows where a condition holds; a column that must be one of some constants has these for its values."""
+        condition = self.reader.condition(node)
+        values, listed = dict(self.values), _constants(condition)
+        if listed is not None:
+            column, chosen = listed
+            known = values.get(column, chosen)
+            values[column] = tuple(value for value in chosen if value in known) or chosen
+        return replace(self, table=self.table.filter(condition), values=values)
+
+    def derived(self, made: Expression, wish: str) -> tuple[Relation, str]:
+        """The relation with a column for an expression, and the column's name."""
+        if isinstance(made, Column):
+            return self, made.name
+        data = made.to_data()
+        for step in self.table.steps:
+            if step.kind == "derive" and step.expression is not None and step.expression.to_data() == data:
+                return self, step.name
+        name = free_name(wish, self.schema.names)
+        return replace(self, table=self.table.derive(**{name: made})), name
+
+    def list_of(self, made: Expression) -> tuple[Any, ...] | None:
+        """Everything public that an expression can be, where it follows from public lists and constants."""
+        if isinstance(made, Column) and made.name in self.values:
+            return self.values[made.name]
+        if isinstance(made, Literal):
+            return (made.value,)
+        if isinstance(made, Call) and made.name in ("when", "coalesce"):
+            lists = [self.list_of(each) for each in made.arguments[made.name == "when" :]]
+            known = [each for each in lists if each is not None]
+            return tuple(dict.fromkeys(value for each in known for value in each)) if len(known) == len(lists) else None
+        if isinstance(made, Call) and made.name == "cut":
+            return tuple(range(len(made.arguments)))
+        if isinstance(made, Call) and made.name in _PARTS:
+            return tuple(_PARTS[made.name])
+        return (False, True) if made.type_in(self.schema) == "boolean" else None
+
+    def with_public(self, right: Public, on: Expression, at: str, how: str) -> Relation:
+        """Joined with public rows where ``on`` equals their column ``at``."""
+        relation, column = self.derived(on, at)
+        taken, renamed = list(relation.schema.names), dict[str, str]()
+        for name in right.schema.names:
+            renamed[name] = column if name == at else free_name(name, taken)
+            taken.append(renamed[name])
+        rows = PublicTable(tuple((renamed[name], kind) for name, kind in right.rows.columns), right.rows.rows)
+        seen = tuple(replace(each, value=renaming(each.value, renamed)) for each in right.seen)
+        new = {renamed[name]: (right, name) for name in right.schema.names if name != at or how == "inner"}
+        return replace(
+            relation,
+            table=relation.table.join(rows, on=column, how=how),
+            seen=(*relation.seen, *seen),
+            origins={**relation.origins, **new},
+        )
+
+
+_PARTS = {"month": range(1, 13), "quarter": range(1, 5)}
+
+
+def _constants(condition: Expression) -> tuple[str, tuple[Any, ...]] | None:
+    """Column and constants of ``column IN (...)`` or ``column = constant``."""
+    if not isinstance(condition, Call) or condition.name not in ("in", "=="):
+        return None
+    first, *rest = condition.arguments
+    values = [each.value for each in rest if isinstance(each, Literal)]
+    if isinstance(first, Column) and len(values) == len(rest):
+        return first.name, tuple(dict.fromkeys(values))
+    return None
+
+
+def renaming(made: Expression, names: Mapping[str, str]) -> Expression:
+    """An expression about renamed columns."""
+    if isinstance(made, Column):
+        return col(names.get(made.name, made.name))
+    if isinstance(made, Call):
+        return Call(made.name, tuple(renaming(each, names) for each in made.arguments))
+    return made
+
+
+def free_name(wish: str, taken: Iterable[str]) -> str:
+    """The name itself, or with a number behind it where it is taken.
+
+    >>> free_name("n", ["N", "ward"])
+    'n_2'
+    """
+    names, number, name = list(taken), 1, wish
+    while not all(all_different((name, other)) for other in names):
+        number += 1
+        name = f"{wish}_{number}"
+    return name
+
+
+def of_table(text: Text, known: Known, alias: str) -> Relation:
+    """A registered private table under a name."""
+    table = known.table
+    hidden = () if isinstance(table.unit, EachRow) else (table.unit,)
+    seen = tuple(Seen(alias, name, col(name)) for name in table.schema.names)
+    keys = {name: tuple(values) for name, values in known.keys.items() if name not in hidden}
+    return Relation(text, seen, table, known, keys)
+
+
+def of_public(text: Text, rows: PublicTable, alias: str) -> Public:
+    """A public table under a name."""
+    return Public(text, tuple(Seen(alias, name, col(name)) for name, _ in rows.columns), rows)

@@ -1,0 +1,474 @@
+"""SELECT with aggregates as a question about a private table, and what is done with its answer.
+
+A select list is read from the top: an aggregate is a measure, an expression that was grouped by is a key, and whatever
+stands around them is done after the noise. A column that is neither would show rows of people.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from sqlglot import exp
+
+from tallystick.errors import InvalidInput, Refused, TallystickError
+from tallystick.tables.aggregates import Measure
+from tallystick.tables.expressions import Call, Expression, Literal, col, when
+from tallystick.tables.keyset import GROUPABLE, PrivateKeys, private_keys
+from tallystick.tables.measures import count, count_units, mean, quantile, standard_deviation, sum, variance
+from tallystick.tables.sql.after import RELEASED, Released, checked
+from tallystick.tables.sql.expressions import missing
+from tallystick.tables.sql.options import Options
+from tallystick.tables.sql.ranges import range_of
+from tallystick.tables.sql.relations import Relation, free_name
+from tallystick.tables.sql.tree import Text, children, where
+from tallystick.tables.table import EachRow
+
+AGGREGATES: Final = (exp.AggFunc, exp.Filter, exp.WithinGroup)
+_OF_COLUMN: Final[dict[type[exp.Expr], Any]] = {
+    exp.Sum: sum,
+    exp.Avg: mean,
+    exp.Variance: variance,
+    exp.VariancePop: variance,
+    exp.Stddev: standard_deviation,
+    exp.StddevSamp: standard_deviation,
+    exp.StddevPop: standard_deviation,
+}
+_SAMPLE: Final = (exp.Variance, exp.Stddev, exp.StddevSamp)
+MOST_LISTED: Final = 100_000
+"""Groups that public lists may make together; beyond that the data propose them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A grouping: the expression as it is written, the column it is grouped by, and what makes one of the other."""
+
+    data: list[Any]
+    column: str
+    shown: exp.Expr
+
+
+@dataclass
+class Aggregation:
+    """One SELECT with aggregates, while it is read."""
+
+    text: Text
+    relation: Relation
+    options: Options
+    keys: list[Key] = field(default_factory=list)
+    measures: dict[str, Measure] = field(default_factory=dict)
+    read_as: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def released(self, select: exp.Select) -> Released:
+        """The question and what comes after it."""
+        tree = checked(self.text, select, ("from_", "joins", "where", "group", "with_"))
+        self._read_keys(select)
+        outputs = self._outputs(tree)
+        names = tuple(name for name, _ in outputs)
+        said = len(self.measures)
+        after = exp.select(*(exp.alias_(value, name, quoted=True) for name, value in outputs)).from_(
+            exp.to_table(f'"{RELEASED}"')
+        )
+        self._after(tree, after, names)
+        if not self.measures:
+            raise self.text.refused(
+                "a SELECT without an aggregate", where(select), "COUNT(*) or another aggregate beside the columns"
+            )
+        if len(self.measures) > said:
+            extra = ", ".join(list(self.measures)[said:])
+            self.notes.append(
+                f"{extra}: used only after the noise (HAVING, ORDER BY), released and paid for all the same"
+            )
+        if tree.args.get("limit") is not None:
+            self.notes.append("LIMIT is applied after the noise; it does not lower the price")
+        query = self._question()
+        plain = {name: value.name for name, value in outputs if isinstance(value, exp.Column)}
+        noisy = frozenset(name for name, value in outputs if _measured(value, self.measures))
+        return Released(self.text, query, self.relation.known, after, names, noisy, plain, tuple(self.notes))
+
+    # ---- GROUP BY
+
+    def _read_keys(self, select: exp.Select) -> None:
+        group = select.args.get("group")
+        for node in children(group, "expressions") if group is not None else ():
+            meant = self._meant(select, node)
+            wish = next((e.alias for e in select.expressions if e.alias and e.unalias() == meant.unalias()), "")
+            made, kind = self.relation.reader.typed(meant.unalias())
+            if isinstance(made, Literal):
+                continue
+            if self.relation.is_unit(made):
+                raise self.text.refused(
+                    f"GROUP BY {node.sql()}", node, "the unit in a subquery, and aggregates of its rows around it",
+                    why="it shows single units",
+                )  # fmt: skip
+            self._add_key(made, kind, wish or meant.name or "key", node)
+
+    def _meant(self, select: exp.Select, node: exp.Expr) -> exp.Expr:
+        """What a grouping names: the nth output, a column, or else an alias of the list."""
+        outputs = select.expressions
+        if isinstance(node, exp.Literal) and not node.args.get("is_string"):
+            number = int(node.this) if str(node.this).isdigit() else 0
+            if not 1 <= number <= len(outputs):
+                raise self.text.wrong(f"GROUP BY {node.this}", node, f"a number from 1 to {len(outputs)}")
+            meant: exp.Expr = outputs[number - 1]
+            return meant
+        if isinstance(node, exp.Column) and not node.table and not self.relation.matches(node):
+            found = [each for each in outputs if each.alias.casefold() == node.name.casefold()]
+            return found[0] if found else node
+        return node
+
+    def _add_key(self, made: Expression, kind: str, wish: str, node: exp.Expr) -> None:
+        data = made.to_data()
+        if any(key.data == data for key in self.keys):
+            return
+        rebuilt = _as_it_is
+        if kind == "number":
+            made, rebuilt = _peeled(made)
+            kind = self.relation.reader.type_of(made, node)
+        if kind not in GROUPABLE:
+            raise self.text.refused(
+                f"GROUP BY a number ({node.sql()})",
+                node,
+                "FLOOR(...), CASE or WIDTH_BUCKET: single numbers tell people apart",
+            )
+        self.relation, column = self.relation.derived(made, wish)
+        shown = rebuilt(exp.column(column, quoted=True))
+        self.keys.append(Key(data, column, shown))
+
+    # ---- the select list, HAVING and ORDER BY, read from the top
+
+    def _outputs(self, tree: exp.Select) -> list[tuple[str, exp.Expr]]:
+        outputs: list[tuple[str, exp.Expr]] = []
+        for each in tree.expressions:
+            wish = each.alias
+            value = self._rewritten(each.unalias(), wish)
+            name = wish or (value.name if isinstance(value, exp.Column) else "") or f"column_{len(outputs) + 1}"
+            outputs.append((free_name(name, [known for known, _ in outputs]), value))
+        return outputs
+
+    def _rewritten(self, node: exp.Expr, wish: str = "") -> exp.Expr:
+        """The expression over the released table: measures and keys become its columns."""
+        if isinstance(node, exp.Window):
+            return self._window(node)
+        if isinstance(node, AGGREGATES):
+            return exp.column(self._measure(node, wish), quoted=True)
+        if isinstance(node, exp.Star):
+            raise self.text.refused(
+                "*", node, "aggregates such as COUNT(*), and the columns grouped by", why="it shows rows of people"
+            )
+        key = self._key_of(node)
+        if key is not None:
+            return key
+        if isinstance(node, exp.Column):
+            raise self.text.refused(
+                f"column {node.name}",
+                node,
+                "the column in GROUP BY, or inside an aggregate",
+                why="it shows rows of people",
+            )
+        for name, value in list(node.args.items()):
+            if isinstance(value, exp.Expr):
+                node.set(name, self._rewritten(value))
+            elif isinstance(value, list):
+                node.set(name, [self._rewritten(each) if isinstance(each, exp.Expr) else each for each in value])
+        return node
+
+    def _window(self, node: exp.Window) -> exp.Expr:
+        """A window over the released rows: its own function is not a measure, what stands in it is."""
+        function = node.this
+        for name, value in list(function.args.items()):
+            if isinstance(value, exp.Expr) and not isinstance(value, exp.Star):
+                function.set(name, self._rewritten(value))
+        for name in ("partition_by", "order", "spec"):
+            value = node.args.get(name)
+            if isinstance(value, list):
+                node.set(name, [self._rewritten(each) for each in value])
+            elif value is not None:
+                node.set(name, self._rewritten(value))
+        return node
+
+    def _key_of(self, node: exp.Expr) -> exp.Expr | None:
+        if isinstance(node, exp.Literal | exp.Null | exp.Boolean | exp.DataType | exp.Var | exp.Order | exp.Ordered):
+            return None
+        if any(node.find_all(*AGGREGATES, exp.Window)):
+            return None
+        try:
+            data = self.relation.reader.read(node).to_data()
+        except TallystickError:
+            return None
+        return next((key.shown.copy() for key in self.keys if key.data == data), None)
+
+    def _after(self, tree: exp.Select, after: exp.Select, names: tuple[str, ...]) -> None:
+        having = tree.args.get("having")
+        if having is not None:
+            after.where(self._rewritten(having.this), copy=False)
+        order = tree.args.get("order")
+        if order is not None:
+            for each in children(order, "expressions"):
+                each.set("this", self._ordered(each.this, names))
+            after.set("order", order)
+        for name in ("limit", "offset"):
+            value = tree.args.get(name)
+            if value is not None:
+                after.set(name, _counted(self.text, value))
+        if tree.args.get("distinct") is not None:
+            after.set("distinct", exp.Distinct())
+
+    def _ordered(self, node: exp.Expr, names: tuple[str, ...]) -> exp.Expr:
+        """An output by its name or number, or an expression of its own."""
+        if isinstance(node, exp.Literal):
+            return node
+        if isinstance(node, exp.Column) and not node.table:
+            found = [name for name in names if name.casefold() == node.name.casefold()]
+            if found:
+                return exp.column(found[0], quoted=True)
+        return self._rewritten(node)
+
+    # ---- aggregates
+
+    def _measure(self, node: exp.Expr, wish: str = "") -> str:
+        """The name of the measure that an aggregate is; the same aggregate twice is one measure."""
+        relation, measure, called = self._read_measure(node)
+        data = str(measure.to_data())
+        if data in self.read_as:
+            return self.read_as[data]
+        self.relation = relation
+        taken = [end for name in self.measures for end in (name, f"{name}_lower", f"{name}_upper")]
+        taken += [key.column for key in self.keys]
+        self.read_as[data] = name = free_name(_plain_name(wish or called), taken)
+        self.measures[name] = measure
+        return name
+
+    def _read_measure(self, node: exp.Expr) -> tuple[Relation, Measure, str]:
+        condition: Expression | None = None
+        if isinstance(node, exp.Filter):
+            condition = self.relation.reader.condition(node.expression.this)
+            node = node.this
+        level, value = 0.5, node.this
+        if isinstance(node, exp.WithinGroup):
+            level, value = self._level(node)
+        elif isinstance(node, exp.Count):
+            return self._count(node, condition)
+        elif not isinstance(node, (*_OF_COLUMN, exp.Median)):
+            raise self._refuse_aggregate(node)
+        if self.relation.spine is not None:
+            raise self.text.refused(
+                f"{node.key.upper()} after a LEFT JOIN from a public table",
+                node,
+                "COUNT(a column of the private table)",
+            )
+        made, kind = self.relation.reader.typed(value)
+        if kind not in ("integer", "number"):
+            raise self.text.wrong(f"{node.key.upper()} of type {kind}", node, "a column or expression of numbers")
+        limits = self._limits(node, made)
+        if condition is not None:
+            made = when(condition, made, missing())
+        relation, column = self.relation.derived(made, f"{node.key}_of")
+        said = re.sub(r"\W+", "_", value.name or "value")
+        if isinstance(node, exp.Median | exp.WithinGroup):
+            name = "median" if level == 0.5 else f"quantile_{level:g}"
+            return relation, quantile(column, level, *limits), f"{name}_{said}"
+        if isinstance(node, _SAMPLE):
+            self.notes.append(f"{node.key.upper()} divides by n, not by n - 1")
+        return relation, _OF_COLUMN[type(node)](column, *limits), f"{node.key}_{said}"
+
+    def _count(self, node: exp.Count, condition: Expression | None) -> tuple[Relation, Measure, str]:
+        relation, inner = self.relation, node.this
+        if isinstance(inner, exp.Distinct):
+            return self._count_units(inner, condition)
+        constant = isinstance(inner, exp.Star | exp.Literal)
+        if constant and relation.spine is not None:
+            raise self.text.refused(
+                "COUNT(*) after a LEFT JOIN from a public table", node, "COUNT(a column of the private table)",
+                why="it counts a group without rows as one",
+            )  # fmt: skip
+        present: Expression | None = None
+        if not constant:
+            made = relation.reader.read(inner)
+            if not relation.is_unit(made):
+                present = ~made.is_missing()
+        if condition is not None:
+            present = condition if present is None else condition & present
+        if present is None:
+            return relation, count(), "count"
+        relation, column = relation.derived(when(present, 1, 0), "counted")
+        return relation, sum(column, 0, 1), f"count_{inner.name}" if inner.name != "*" else "count"
+
+    def _count_units(self, inner: exp.Distinct, condition: Expression | None) -> tuple[Relation, Measure, str]:
+        relation, values = self.relation, children(inner, "expressions")
+        made = relation.reader.read(values[0]) if len(values) == 1 else None
+        if made is not None and relation.is_unit(made) and condition is None:
+            return relation, count_units(), "count_units"
+        unit = "a unit" if isinstance(relation.table.unit, EachRow) else relation.table.unit
+        raise self.text.refused(
+            "COUNT(DISTINCT ...) of what is not the unit",
+            values[0] if values else inner,
+            f"COUNT(DISTINCT {unit}), or COUNT(*)",
+        )
+
+    def _level(self, node: exp.WithinGroup) -> tuple[float, exp.Expr]:
+        share = self.relation.reader.read(node.this.this)
+        order = children(node.expression, "expressions")
+        if not isinstance(node.this, exp.PercentileCont) or len(order) != 1 or not isinstance(share, Literal):
+            raise self.text.refused("WITHIN GROUP", node, "PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY column)")
+        if type(share.value) not in (int, float) or not 0 <= share.value <= 1:  # type: ignore[operator]
+            raise self.text.wrong(f"PERCENTILE_CONT({share.value})", node, "a share from 0 to 1")
+        level = float(share.value)  # type: ignore[arg-type]
+        return (1 - level if order[0].args.get("desc") else level), order[0].this
+
+    def _limits(self, node: exp.Expr, made: Expression) -> tuple[float, float] | tuple[()]:
+        """Bounds of an aggregate: those of its column or of its expression, and narrower ones where it says so."""
+        declared = {name: (low, high) for name, low, high in self.relation.table.declared}
+        known = range_of(made, declared)
+        said = self.options.clamps.get(node.meta.get("start", -1))
+        if said is not None and said[0] >= said[1]:
+            raise self.text.wrong("CLAMPED BETWEEN", node, "a lower bound below the upper bound")
+        if said is not None and known is not None and not known[0] <= said[0] < said[1] <= known[1]:
+            raise self.text.refused(
+                f"bounds {said[0]:g} to {said[1]:g}",
+                node,
+                f"bounds within {known[0]:g} to {known[1]:g}, which are registered",
+            )
+        limits = said or known
+        if limits is None or limits[0] >= limits[1]:
+            raise self.text.refused(
+                f"{node.key.upper()} without bounds", node,
+                f"{node.key.upper()}(... CLAMPED BETWEEN 0 AND 100), or bounds registered for the column",
+            )  # fmt: skip
+        return () if said is None and not isinstance(made, Call) else limits
+
+    def _refuse_aggregate(self, node: exp.Expr) -> Refused:
+        if isinstance(node, exp.Min | exp.Max):
+            share = "0.01" if isinstance(node, exp.Min) else "0.99"
+            return self.text.refused(
+                node.key.upper(),
+                node,
+                f"PERCENTILE_CONT({share}) WITHIN GROUP (ORDER BY ...)",
+                why="it shows one person's value",
+            )
+        return self.text.refused(
+            f"the aggregate {node.key.upper()}", node, "COUNT, SUM, AVG, MEDIAN, PERCENTILE_CONT, VARIANCE, STDDEV"
+        )
+
+    # ---- the question
+
+    def _question(self) -> Any:
+        """The question, with the groups it may have."""
+        columns = [key.column for key in self.keys]
+        table = _capped(self.text, self.relation, self.options)
+        keys = self._groups(columns) if columns else None
+        grouped = table.group_by(*columns, keys=keys)
+        try:
+            return grouped.agg(**self.measures)
+        except InvalidInput as problem:
+            raise self.text.wrong(f"{problem.argument} {problem.value}", 0, problem.allowed) from None
+
+    def _groups(self, columns: list[str]) -> list[tuple[Any, ...]] | PrivateKeys:
+        """A public list of the groups, or the data's own at the registered delta."""
+        strategy = str(self.options.given.get("group_selection_strategy", "")).upper()
+        listed = None if strategy == "LAPLACE_THRESHOLD" else self._listed(columns)
+        if listed is not None:
+            return listed
+        delta = key_delta(self.relation.known.key_delta, self.options.given.get("delta"))
+        if delta is None or strategy == "PUBLIC_GROUPS":
+            raise self.text.refused(
+                f"GROUP BY {', '.join(columns)} without a public list of groups", 0,
+                "(VALUES ('a'), ('b')) AS k(column) LEFT JOIN, or OPTIONS(..., delta=1e-6) and groups from the data",
+                why="which groups appear can itself reveal someone",
+            )  # fmt: skip
+        return private_keys(delta=delta)
+
+    def _listed(self, columns: list[str]) -> list[tuple[Any, ...]] | None:
+        """All combinations of public lists; columns of one public table keep to its rows."""
+        relation, lists = self.relation, list[tuple[list[str], list[tuple[Any, ...]]]]()
+        made = {step.name: step.expression for step in relation.table.steps if step.expression is not None}
+        left = list(columns)
+        for public in {id(origin): origin for origin, _ in relation.origins.values()}.values():
+            own = [c for c in left if c in relation.origins and relation.origins[c][0] is public]
+            if own:
+                names = [relation.origins[c][1] for c in own]
+                at = [public.schema.names.index(name) for name in names]
+                lists.append((own, list(dict.fromkeys(tuple(row[i] for i in at) for row in public.rows.rows))))
+                left = [c for c in left if c not in own]
+        for column in left:
+            known = relation.list_of(made.get(column, col(column)))
+            if known is None:
+                return None
+            lists.append(([column], [(value,) for value in known]))
+        total = 1
+        for _, values in lists:
+            total *= len(values)
+        if not 0 < total <= MOST_LISTED:
+            return None
+        order = [name for names, _ in lists for name in names]
+        rows = (tuple(itertools.chain(*pieces)) for pieces in itertools.product(*(values for _, values in lists)))
+        return [tuple(row[order.index(column)] for column in columns) for row in rows]
+
+
+def key_delta(registered: float | None, given: float | None) -> float | None:
+    """The delta for groups from the data: the registered one, or half of the statement's where that is less."""
+    if given is None:
+        return registered
+    return given / 2 if registered is None or registered >= given else registered
+
+
+def _capped(text: Text, relation: Relation, options: Options) -> Any:
+    """The table with caps as tight as the statement says; wider ones than registered are refused."""
+    table, given = relation.table, options.given
+    unit = given.get("privacy_unit_column")
+    if unit is not None and (isinstance(table.unit, EachRow) or unit.casefold() != table.unit.casefold()):
+        own = table.unit if isinstance(table.unit, str) else "none"
+        raise text.refused(
+            f"privacy_unit_column = {unit}", 0, f"{own}, which is registered",
+            why="whom the data protect is not for a statement to say",
+        )  # fmt: skip
+    caps = {"max_groups_contributed": table.max_groups, "max_rows_per_group": table.max_rows}
+    for word, registered in caps.items():
+        wish = given.get(word)
+        if wish is None:
+            continue
+        if type(wish) is not int or wish < 1 or (registered is not None and wish > registered):
+            raise text.refused(f"{word} = {wish}", 0, f"a whole number from 1 to {registered}, which is registered")
+        caps[word] = wish
+    if isinstance(table.unit, EachRow):
+        return table
+    return table.per_unit(max_groups=caps["max_groups_contributed"], max_rows_per_group=caps["max_rows_per_group"])
+
+
+def _measured(value: exp.Expr, measures: dict[str, Measure]) -> bool:
+    return any(column.name in measures for column in value.find_all(exp.Column))
+
+
+def _plain_name(wish: str) -> str:
+    import unicodedata
+
+    return unicodedata.normalize("NFKC", wish)[:150]
+
+
+def _counted(text: Text, node: exp.Expr) -> exp.Expr:
+    """LIMIT, OFFSET or FETCH with a number."""
+    number = node.args.get("count") if isinstance(node, exp.Fetch) else node.expression
+    if not isinstance(number, exp.Literal) or not str(number.this).isdigit():
+        raise text.wrong(node.key.upper(), node, "a whole number")
+    return exp.Limit(expression=number.copy()) if isinstance(node, exp.Fetch) else node.copy()
+
+
+def _peeled(made: Expression) -> tuple[Expression, Any]:
+    """What is left of ``FLOOR(x / 5) * 5`` without the arithmetic that keeps groups apart, and how to put it back."""
+    signs = {"+": exp.Add, "-": exp.Sub, "*": exp.Mul, "/": exp.Div}
+    if isinstance(made, Call) and made.name in signs:
+        left, right = made.arguments
+        value = right.value if isinstance(right, Literal) else None
+        if type(value) in (int, float) and (made.name in ("+", "-") or value != 0):
+            inner, rebuilt = _peeled(left)
+            kind, literal = signs[made.name], exp.Literal.number(repr(abs(value)))  # type: ignore[arg-type]
+            shown = exp.Neg(this=literal) if value < 0 else literal  # type: ignore[operator]
+            return inner, lambda column: exp.Paren(this=kind(this=rebuilt(column), expression=shown.copy()))
+    return made, _as_it_is
+
+
+def _as_it_is(column: exp.Expr) -> exp.Expr:
+    return column

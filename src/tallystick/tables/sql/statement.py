@@ -1,0 +1,188 @@
+"""A statement as a whole: its WITH queries, its SELECT, its price; the one function that the doors call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlglot import exp
+
+from tallystick.errors import InvalidInput, Refused
+from tallystick.tables.plan import Plan
+from tallystick.tables.sql.after import Released
+from tallystick.tables.sql.catalogue import Catalogue
+from tallystick.tables.sql.joins import Source, Sources
+from tallystick.tables.sql.options import Options, cut
+from tallystick.tables.sql.relations import Public, Relation, Seen
+from tallystick.tables.sql.select import AGGREGATES, Aggregation
+from tallystick.tables.sql.tree import Text, children, where
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement that was planned: its price and noise, and what is done with the answer."""
+
+    text: str
+    plan: Plan
+    released: Released
+    options: Options
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a person should know about this answer."""
+        return tuple(dict.fromkeys(self.released.notes))
+
+
+def planned(text: str, catalogue: Catalogue, **budget: Any) -> Statement:
+    """Read and price a statement; opens no private data.
+
+    What the statement says about its price (``OPTIONS``) goes before ``budget``, and that before the registered price.
+    """
+    read = Text(text)
+    tokens, options = cut(read)
+    tree = read.tree(tokens)
+    found = Reader(read, catalogue, options, tree, {}).query(tree)
+    if not isinstance(found, Released):
+        raise rows_refused(read, tree, found)
+    price, own = _price(options, budget, found.known.price)
+    plan = found.query.plan(**price)
+    if own:
+        _check_most(read, price, plan, found.known.most)
+    return Statement(text, plan, found, options)
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Reads queries inside queries."""
+
+    text: Text
+    catalogue: Catalogue
+    options: Options
+    whole: exp.Expr
+    named: Mapping[str, Source]
+
+    def query(self, node: exp.Expr) -> Source:
+        """A SELECT, or a set operation, with its WITH queries."""
+        reader = self._with(node)
+        if isinstance(node, exp.Subquery):
+            return reader.query(node.this)
+        if isinstance(node, exp.Select):
+            return reader.select(node)
+        raise self.text.refused(
+            node.key.upper(),
+            node,
+            "one statement for each side",
+            why="a set operation of aggregates is several releases",
+        )
+
+    def _with(self, node: exp.Expr) -> Reader:
+        reader, before = self, node.args.get("with_")
+        for each in children(before, "expressions") if before is not None else ():
+            found = reader.query(each.this)
+            columns = [column.name for column in children(each.args["alias"], "columns")]
+            if columns:
+                from tallystick.tables.sql.joins import replace_names
+
+                found = replace_names(found, each.alias, columns)
+            reader = replace(reader, named={**reader.named, each.alias.casefold(): found})
+        return reader
+
+    def select(self, node: exp.Select) -> Source:
+        """Rows, or an answer."""
+        found = Sources(self.text, self.catalogue, dict(self.named), self.query).read(node)
+        if isinstance(found, Released):
+            return found.around(node)
+        added = node.args.get("group") is not None or has_aggregates(node)
+        if isinstance(found, Public) or (node is self.whole and not added):
+            if node is self.whole or added:
+                raise rows_refused(self.text, node, found)
+            return self._rows_of(found, node)
+        if not added:
+            self._no_limit(node)
+            if node.args.get("distinct") is not None:
+                raise self.text.refused("SELECT DISTINCT without an aggregate", node, "COUNT(*) with GROUP BY")
+            return self._rows_of(found, node)
+        return Aggregation(self.text, found, self.options).released(node)
+
+    def _no_limit(self, node: exp.Select) -> None:
+        for name in ("limit", "offset"):
+            if node.args.get(name) is not None:
+                raise self.text.refused(
+                    f"{name.upper()} inside",
+                    node.args[name],
+                    "a condition in WHERE",
+                    why="which rows come first depends on everybody",
+                )
+
+    def _rows_of(self, found: Relation | Public, node: exp.Select) -> Source:
+        """Rows with the columns of a select list."""
+        seen: list[Seen] = []
+        for each in node.expressions:
+            value = each.unalias()
+            if isinstance(value, exp.Star):
+                seen += found.seen
+            elif isinstance(value, exp.Column) and isinstance(value.this, exp.Star):
+                seen += [one for one in found.seen if one.owner.casefold() == value.table.casefold()]
+            else:
+                seen.append(Seen("", each.alias_or_name, found.reader.read(value)))
+        return replace(found, seen=tuple(seen))
+
+
+def has_aggregates(node: exp.Select) -> bool:
+    """Whether a SELECT adds rows up: an aggregate outside of windows and subqueries."""
+    places = [*node.expressions, node.args.get("having"), node.args.get("order")]
+    waiting = [each for each in places if each is not None]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, exp.Query | exp.Window | exp.Subquery):
+            continue
+        if isinstance(one, AGGREGATES):
+            return True
+        waiting += list(one.iter_expressions())
+    return False
+
+
+def rows_refused(text: Text, tree: exp.Expr, found: Relation | Public) -> Refused:
+    """A statement that would hand out rows."""
+    if isinstance(found, Public):
+        name = next(iter(tree.find_all(exp.Table)), None)
+        said = f"table {name.name}" if name is not None else "this statement"
+        return text.refused(
+            f"{said} alone, which is public,", where(tree), "your own engine, or a join with a private table"
+        )
+    picks = isinstance(tree, exp.Select) and tree.args.get("distinct") is None
+    for each in tree.expressions if picks else ():
+        if each.find(exp.Window):
+            return text.refused("a window over people's rows", each, "GROUP BY, and a window over its aggregates")
+        if each.is_star:
+            return text.refused("*", each, "COUNT(*), and columns in GROUP BY", why="it shows rows of people")
+        return text.refused(
+            f"column {each.alias_or_name}",
+            each,
+            "the column in GROUP BY, or inside an aggregate",
+            why="it shows rows of people",
+        )
+    return text.refused("a statement without an aggregate", 0, "COUNT(*), SUM, AVG, ...")
+
+
+def _price(options: Options, budget: Mapping[str, Any], default: Mapping[str, float]) -> tuple[dict[str, Any], bool]:
+    """The words of the price, and whether the asker chose them: the statement's own, those beside it, or registered."""
+    given = {name: value for name, value in budget.items() if value is not None}
+    for price in (options.price, given, dict(default)):
+        if any(word in price for word in ("rho", "epsilon", "error")):
+            delta = {name: each["delta"] for each in (given, options.price) for name in ("delta",) if name in each}
+            return {**delta, **price}, price is not default and price != dict(default)
+    raise InvalidInput("price", "nothing", "rho=0.01, epsilon= and delta=, or a price registered with --per-query")
+
+
+def _check_most(text: Text, price: Mapping[str, Any], plan: Plan, most: Mapping[str, float]) -> None:
+    """Refuse a price above what the owner lets one statement cost, in whatever words it is given."""
+    for word, limit in most.items():
+        if price.get(word, 0) > limit:
+            raise text.refused(f"{word} = {price[word]:g}", 0, f"at most {limit:g} a statement, which is registered")
+    unsaid = "epsilon" in most and "epsilon" not in price
+    if unsaid and plan.privacy.epsilon(delta=most.get("delta", 0.0)) > most["epsilon"]:
+        raise text.refused("this price", 0, f"at most epsilon = {most['epsilon']:g} a statement, which is registered")
+    if "rho" in most and "rho" not in plan.budget:
+        raise text.refused("this price", 0, f"a price as rho, at most {most['rho']:g} a statement, which is registered")

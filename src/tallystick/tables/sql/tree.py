@@ -1,0 +1,302 @@
+"""Text to a tree of sqlglot that holds nothing but what is on a closed list of nodes and of their arguments.
+
+A parser that is newer than this list, or more tolerant than SQL, cannot smuggle anything in: what the list does not
+name is refused with its name, its position and what works instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from sqlglot import exp
+from sqlglot.dialects.postgres import Postgres
+from sqlglot.errors import SqlglotError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from tallystick.errors import InvalidInput, Refused
+
+LONGEST_TEXT = 100_000
+MOST_TOKENS = 10_000
+DEEPEST_TOKENS = 30
+DEEPEST_TREE = 120
+
+
+class Reading(Postgres):
+    """PostgreSQL's SQL, in which no word swallows the rest of the text as an opaque command."""
+
+    class Tokenizer(Postgres.Tokenizer):
+        COMMANDS: ClassVar[set[TokenType]] = set()
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A statement's text, and where things stand in it."""
+
+    text: str
+
+    def tokens(self) -> list[Token]:
+        """The words of one statement of modest size; several statements and unfilled templates are refused."""
+        if not isinstance(self.text, str) or not self.text.strip():
+            raise InvalidInput("sql", self.text, "a SELECT statement")
+        if len(self.text) > LONGEST_TEXT:
+            raise InvalidInput("sql", f"{len(self.text)} characters", f"at most {LONGEST_TEXT}")
+        try:
+            found: list[Token] = Reading().tokenize(self.text)
+        except SqlglotError:
+            raise InvalidInput("sql", self.text[:60], "SQL; a quote or a comment is not closed") from None
+        if len(found) > MOST_TOKENS:
+            raise InvalidInput("sql", f"{len(found)} words", f"at most {MOST_TOKENS}")
+        while found and found[-1].token_type is TokenType.SEMICOLON:
+            found.pop()
+        self._check_words(found)
+        return found
+
+    def _check_words(self, tokens: list[Token]) -> None:
+        depth = run = 0
+        for i, token in enumerate(tokens):
+            if token.token_type is TokenType.SEMICOLON:
+                raise self.refused("several statements in one text", token.start, "one statement at a time")
+            if token.token_type in _TEMPLATES:
+                said = token.text + (tokens[i + 1].text if i + 1 < len(tokens) else "")
+                raise self.refused(f"the placeholder {said}", token.start, "the statement with its values filled in")
+            if token.text == "`":
+                raise self.refused("a backtick", token.start, 'the quote of standard SQL for names, "ward"')
+            depth += _OPENS.get(token.token_type, 0)
+            run = run + 1 if token.token_type in _PREFIXES else 0
+            if depth > DEEPEST_TOKENS or run > DEEPEST_TOKENS:
+                raise self.refused("nesting this deep", token.start, f"at most {DEEPEST_TOKENS} levels")
+
+    def tree(self, tokens: list[Token]) -> exp.Query:
+        """The tree of one SELECT (or a union of such); no node and no argument outside the list."""
+        try:
+            trees = Reading().parser(max_errors=1).parse(tokens, self.text)
+        except SqlglotError as error:
+            first = (getattr(error, "errors", None) or [{}])[0]
+            said = str(first.get("highlight") or "") or "this"
+            at = f"{first.get('line', 1)}:{max(1, first.get('col', 1) - len(said) + 1)}"
+            known = next((fix for word, fix in _FOREIGN.items() if word in self.text.upper()), "a SELECT statement")
+            raise InvalidInput("sql", f"{said} at {at}", known) from None
+        except RecursionError:
+            raise InvalidInput("sql", "nesting this deep", f"at most {DEEPEST_TOKENS} levels") from None
+        if len(trees) != 1 or not isinstance(trees[0], exp.Query):
+            raise self.refused("what is not a SELECT", 0, "a SELECT statement")
+        self._check_nodes(trees[0])
+        return trees[0]
+
+    def _check_nodes(self, root: exp.Expr) -> None:
+        level = [root]
+        for _ in range(DEEPEST_TREE):
+            for node in level:
+                self.check_node(node)
+            level = [child for node in level for child in node.iter_expressions()]
+            if not level:
+                return
+        raise self.refused(
+            "an expression this deep", where(level[0]), f"at most {DEEPEST_TREE} levels: use subqueries or IN"
+        )
+
+    def check_node(self, node: exp.Expr) -> None:
+        """Refuse a node, or an argument of a node, that is not on the list."""
+        kind = type(node)
+        if kind not in ALLOWED:
+            word = spelled(node)
+            raise self.refused(word, node, FIXES.get(kind) or FIXES_BY_NAME.get(word, NO_SUCH))
+        for key, value in node.args.items():
+            if value and key not in ALLOWED[kind]:
+                word = ARGUMENT_WORDS.get(key, key.strip("_").upper().replace("_", " "))
+                within = "" if key in FIXES_OF_ARGUMENTS else f" in {spelled(node)}"
+                at = value if isinstance(value, exp.Expr) else node
+                raise self.refused(f"{word}{within}", at, FIXES_OF_ARGUMENTS.get(key, "the statement without it"))
+
+    def refused(self, what: str, at: int | exp.Expr, fix: str, *, why: str = "") -> Refused:
+        """What to raise to say what cannot be answered, where it stands, and what works."""
+        reason = f" ({why})" if why else ""
+        return Refused(f"{what} at {self.position(at)} cannot be answered{reason}; works: {fix}")
+
+    def wrong(self, what: str, at: int | exp.Expr, allowed: str) -> InvalidInput:
+        """What to raise to say what is not understood: a name or a type that does not fit."""
+        return InvalidInput("sql", f"{what} at {self.position(at)}", allowed)
+
+    def _start(self, node: exp.Expr) -> int:
+        """Some nodes do not know their place: then the last time their word stands before their first child."""
+        first = where(node)
+        if "start" in node.meta:
+            return first
+        found = self.text.upper().rfind(spelled(node), 0, first or len(self.text))
+        return found if found >= 0 else first
+
+    def position(self, at: int | exp.Expr) -> str:
+        """line:column, both from 1."""
+        start = at if isinstance(at, int) else self._start(at)
+        before = self.text[:start]
+        return f"{before.count(chr(10)) + 1}:{start - before.rfind(chr(10))}"
+
+
+def where(node: exp.Expr) -> int:
+    """Where a node begins in the text, or else the first of its children that knows."""
+    return min((each.meta["start"] for each in _few(node) if "start" in each.meta), default=0)
+
+
+def spelled(node: exp.Expr) -> str:
+    """The word of SQL that a node stands for."""
+    if isinstance(node, exp.Anonymous):
+        return str(node.name).upper()
+    kind = type(node)
+    return WORDS_OF.get(kind) or (kind.sql_name() if issubclass(kind, exp.Func) else kind.key.upper())
+
+
+def _few(node: exp.Expr) -> Iterator[exp.Expr]:
+    for count, each in enumerate(node.walk()):
+        if count > 2_000:
+            return
+        yield each
+
+
+_OPENS = {
+    **dict.fromkeys((TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE), 1),
+    **dict.fromkeys((TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END), -1),
+}
+_PREFIXES = (TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE)
+_TEMPLATES = (TokenType.L_BRACE, TokenType.PARAMETER, TokenType.PLACEHOLDER, TokenType.COLON, TokenType.BLOCK_START)
+_FOREIGN = {
+    "SELECT TOP ": "LIMIT at the end in place of TOP",
+    "WITH ANONYMIZATION": "WITH DIFFERENTIAL_PRIVACY in place of WITH ANONYMIZATION, and COUNT, SUM, AVG without ANON_",
+}
+
+_TWO, _ONE = frozenset(("this", "expression")), frozenset(("this",))
+_LIST = frozenset(("this", "expressions"))
+
+ALLOWED: dict[type[exp.Expr], frozenset[str]] = {
+    # statements
+    exp.Select: frozenset(
+        ("expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "distinct", "with_")
+    ),
+    **dict.fromkeys((exp.Union, exp.Except, exp.Intersect), frozenset(
+        ("this", "expression", "distinct", "order", "limit", "offset", "with_"))),
+    exp.With: frozenset(("expressions",)),
+    exp.CTE: frozenset(("this", "alias")),
+    exp.Subquery: frozenset(("this", "alias", "with_")),
+    exp.From: _ONE,
+    exp.Where: _ONE,
+    exp.Having: _ONE,
+    exp.Group: frozenset(("expressions",)),
+    exp.Order: frozenset(("expressions",)),
+    exp.Ordered: frozenset(("this", "desc", "nulls_first")),
+    exp.Limit: frozenset(("expression",)),
+    exp.Offset: frozenset(("expression",)),
+    exp.Fetch: frozenset(("direction", "count", "limit_options")),
+    exp.LimitOptions: frozenset(("rows",)),
+    exp.Distinct: frozenset(("expressions",)),
+    exp.Join: frozenset(("this", "side", "kind", "on", "using")),
+    exp.Table: frozenset(("this", "alias", "db")),
+    exp.TableAlias: frozenset(("this", "columns")),
+    exp.Values: frozenset(("expressions", "alias")),
+    exp.Tuple: frozenset(("expressions",)),
+    # names and constants
+    exp.Column: frozenset(("this", "table", "db")),
+    exp.Identifier: frozenset(("this", "quoted")),
+    exp.Alias: frozenset(("this", "alias")),
+    exp.Star: frozenset(),
+    exp.Literal: frozenset(("this", "is_string")),
+    exp.Boolean: _ONE,
+    exp.Null: frozenset(),
+    exp.Var: _ONE,
+    exp.DataType: frozenset(("this", "expressions")),
+    exp.DataTypeParam: _ONE,
+    exp.Interval: frozenset(("this", "unit")),
+    exp.Paren: _ONE,
+    # conditions
+    **dict.fromkeys((exp.And, exp.Or, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE), _TWO),
+    exp.Not: _ONE,
+    exp.Is: frozenset(("this", "expression", "negate")),
+    exp.In: frozenset(("this", "expressions", "query")),
+    exp.Between: frozenset(("this", "low", "high")),
+    exp.Like: _TWO,
+    exp.ILike: _TWO,
+    exp.Exists: _ONE,
+    # values
+    **dict.fromkeys((exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.DPipe), _TWO),
+    exp.Div: frozenset(("this", "expression", "typed", "safe")),
+    exp.Neg: _ONE,
+    exp.Case: frozenset(("ifs", "default", "this")),
+    exp.If: frozenset(("this", "true", "false")),
+    exp.Cast: frozenset(("this", "to")),
+    exp.Coalesce: _LIST,
+    exp.Nullif: _TWO,
+    exp.Greatest: frozenset(("this", "expressions", "ignore_nulls")),
+    exp.Least: frozenset(("this", "expressions", "ignore_nulls")),
+    **dict.fromkeys((exp.Abs, exp.Floor, exp.Ceil, exp.Lower, exp.Upper, exp.Trim, exp.Length), _ONE),
+    **dict.fromkeys((exp.Sqrt, exp.Ln, exp.Exp, exp.Sign), _ONE),
+    exp.Pow: _TWO,
+    exp.Pi: frozenset(),
+    exp.Round: frozenset(("this", "decimals")),
+    exp.Substring: frozenset(("this", "start", "length")),
+    exp.Extract: _TWO,
+    exp.TimestampTrunc: frozenset(("this", "unit")),
+    exp.WidthBucket: frozenset(("this", "min_value", "max_value", "num_buckets")),
+    # aggregates and windows
+    exp.Count: frozenset(("this", "big_int")),
+    **dict.fromkeys(
+        (exp.Sum, exp.Avg, exp.Median, exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevSamp, exp.StddevPop,
+         exp.Min, exp.Max, exp.LogicalOr, exp.LogicalAnd, exp.PercentileCont), _ONE),
+    exp.Filter: _TWO,
+    exp.WithinGroup: _TWO,
+    exp.Window: frozenset(("this", "partition_by", "order", "over", "spec")),
+    exp.WindowSpec: frozenset(("kind", "start", "start_side", "end", "end_side")),
+    **dict.fromkeys((exp.RowNumber, exp.Rank, exp.DenseRank), frozenset()),
+    **dict.fromkeys((exp.Lag, exp.Lead), frozenset(("this", "offset"))),
+    **dict.fromkeys((exp.FirstValue, exp.LastValue), _ONE),
+}  # fmt: skip
+"""Every node that is read, with the arguments that are looked at."""
+
+NO_SUCH = "the functions listed in the guide 'Ask in SQL'"
+WORDS_OF: dict[type[exp.Expr], str] = {
+    exp.Rand: "RANDOM",
+    exp.GroupConcat: "STRING_AGG",
+    exp.CurrentTimestamp: "NOW",
+    exp.CurrentDate: "CURRENT_DATE",
+    exp.ExplodingGenerateSeries: "GENERATE_SERIES",
+    exp.GenerateSeries: "GENERATE_SERIES",
+    exp.GroupingSets: "GROUPING SETS",
+    exp.TimestampTrunc: "DATE_TRUNC",
+    exp.LogicalOr: "BOOL_OR",
+    exp.LogicalAnd: "BOOL_AND",
+    exp.CountIf: "COUNT_IF",
+}
+_A_DATE = "a date that is written down, such as DATE '2026-11-16': what is asked must not change while it waits"
+FIXES: dict[type[exp.Expr], str] = {
+    exp.Rand: "the same without a random value",
+    exp.CurrentTimestamp: _A_DATE,
+    exp.CurrentDate: _A_DATE,
+    exp.GroupConcat: "COUNT(*) by the column: a list of values shows rows of people",
+    exp.ExplodingGenerateSeries: "(VALUES (...), (...)) AS k(day), or a public table of days",
+    **dict.fromkeys(
+        (exp.Rollup, exp.Cube, exp.GroupingSets),
+        "one statement for each level, or the finest level and sums of its released rows",
+    ),
+    exp.Corr: "AVG of the products and of the two columns",
+    exp.Qualify: "the window in a subquery, and WHERE around it",
+    exp.Ntile: "fixed limits with CASE or WIDTH_BUCKET; a global window compares people, and only "
+    "PARTITION BY the unit is private",
+}
+FIXES_BY_NAME = {
+    "DP_INTERVAL_LOW": "the aggregate alone: its _lower and _upper columns come with it",
+    "DP_INTERVAL_HIGH": "the aggregate alone: its _lower and _upper columns come with it",
+}
+ARGUMENT_WORDS = {"qualify": "QUALIFY", "sample": "TABLESAMPLE", "all": "GROUP BY ALL", "locks": "FOR UPDATE"}
+FIXES_OF_ARGUMENTS = {
+    "qualify": "the window in a subquery, and WHERE around it",
+    "sample": "the whole table: a sample has no smaller price here",
+    "all": "GROUP BY with the columns named",
+    "recursive": "WITH without RECURSIVE",
+    "laterals": "a join",
+    "locks": "the statement without FOR",
+    "into": "SELECT without INTO",
+}
+
+
+def children(node: exp.Expr, key: str) -> list[Any]:
+    """A list argument, empty where there is none."""
+    return list(node.args.get(key) or ())

@@ -1,0 +1,168 @@
+"""``ts.sql``, ``Private.sql`` and ``tallystick sql``: one question is paid for once, and refusals cost nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pytest
+
+import tallystick as ts
+from tallystick.cli.app import run
+from tallystick.errors import BudgetExceeded, IdempotencyConflict, InvalidInput, Refused, TallystickError, Unavailable
+from tallystick.tables import run as running
+
+GROUPED = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
+
+
+def shell(*arguments: str) -> int:
+    return run(list(arguments))
+
+
+@pytest.fixture
+def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    lines = [f"{unit},{'ab'[unit % 2]},{unit % 7},{2025 + unit % 2}" for unit in range(400)]
+    Path("visits.csv").write_text("patient,ward,age,year\n" + "\n".join(lines) + "\n")
+    Path("wards.csv").write_text("ward\na\nb\n")
+    Path("floors.csv").write_text("ward,floor\na,1\nb,2\n")
+    added = shell(
+        "dataset", "add", "visits.csv", "--population", "clinic", "--unit", "patient", "--type", "patient=integer",
+        "--type", "year=integer", "--bounds", "age=0:10", "--max-groups", "1", "--max-rows-per-group", "1", "--limit",
+        "rho=1,delta=1e-6", "--keys", "ward=wards.csv", "--per-query", "rho=0.02", "--most-per-query", "rho=0.5",
+        "--key-delta", "1e-8", "--version", "november", "--ledger", "budget.db",
+    )  # fmt: skip
+    assert added == 0
+    return "budget.db"
+
+
+def used(ledger: str) -> float:
+    with ts.Ledger(ledger, create=False) as book:
+        return float(book.open("clinic").used.a0)
+
+
+def test_the_same_question_is_charged_once_whatever_is_done_with_its_answer(ledger: str) -> None:
+    first = ts.sql(GROUPED, ledger=ledger, why="one")
+    paid = used(ledger)
+    again = ts.sql(f"{GROUPED} HAVING COUNT(*) > -1000 ORDER BY n DESC LIMIT 1", ledger=ledger, why="another")
+    assert first.fresh
+    assert not again.fresh
+    assert used(ledger) == paid
+    assert again.rows == sorted(first.rows, key=lambda row: -row["n"])[:1]
+    assert "nothing was charged" in str(again)
+    other = ts.sql(GROUPED, ledger=ledger, why="two", key="fresh")
+    assert other.fresh
+    assert used(ledger) > paid
+
+
+def test_a_new_version_of_the_data_is_another_question(ledger: str) -> None:
+    ts.sql(GROUPED, ledger=ledger, why="one")
+    assert shell(
+        "dataset", "add", "visits.csv", "--population", "clinic", "--unit", "patient", "--type", "patient=integer",
+        "--type", "year=integer", "--version", "december", "--update", "--ledger", ledger,
+    ) == 0  # fmt: skip
+    assert ts.sql(GROUPED, ledger=ledger, why="two").fresh
+
+
+def test_explain_opens_no_data_and_costs_nothing(ledger: str) -> None:
+    Path("visits.csv").unlink()
+    said = str(ts.sql(f"EXPLAIN {GROUPED}", ledger=ledger))
+    assert "rho 0.0200" in said
+    assert "no data was opened" in said
+    assert used(ledger) == 0
+
+
+@pytest.mark.parametrize(
+    ("sql", "options", "problem"),
+    [
+        ("SELECT * FROM visits", {}, Refused),
+        ("SELECT COUNT(*) FROM nowhere", {}, InvalidInput),
+        (GROUPED, {"epsilon": 1e20}, TallystickError),
+        (GROUPED, {"rho": 0.6}, Refused),
+        (GROUPED, {"epsilon": 1.0}, Refused),
+        (GROUPED, {"why": None}, Refused),
+        ("SELECT COUNT(*) + UPPER('x') AS n FROM visits", {}, Refused),
+    ],
+)
+def test_what_is_refused_costs_nothing(ledger: str, sql: str, options: dict[str, Any], problem: type) -> None:
+    with pytest.raises(problem):
+        ts.sql(sql, ledger=ledger, **{"why": "x", **options})
+    assert used(ledger) == 0
+
+
+def test_what_the_account_cannot_pay_is_denied(ledger: str) -> None:
+    for number in range(2):
+        ts.sql(GROUPED, ledger=ledger, why="x", rho=0.5, key=f"k{number}")
+    with pytest.raises(BudgetExceeded):
+        ts.sql(GROUPED, ledger=ledger, why="x", rho=0.5, key="k2")
+
+
+def test_a_burned_automatic_key_says_so_and_asks_for_a_new_one(ledger: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> None:
+        raise MemoryError("of patient 7")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(running, "integers", broken)
+        with pytest.raises(Unavailable) as failed:
+            ts.sql(GROUPED, ledger=ledger, why="x")
+    assert "patient 7" not in str(failed.value)
+    assert shell("dataset", "clear", "visits", "--why", "looked at the log", "--ledger", ledger) == 0
+    with pytest.raises(IdempotencyConflict, match="OPTIONS\\(key="):
+        ts.sql(GROUPED, ledger=ledger, why="x")
+    assert ts.sql(GROUPED, ledger=ledger, why="x", key="again").fresh
+
+
+def test_the_shell_answers_refuses_and_explains(ledger: str, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert shell("sql", GROUPED, "--why", "report", "--ledger", ledger, "--json") == 0
+    found = json.loads(capsys.readouterr().out)["found"]
+    assert found["columns"] == ["ward", "n", "n_lower", "n_upper"]
+    assert len(found["rows"]) == 2
+    joined = "SELECT f.floor, AVG(v.age) AS age FROM visits v JOIN floors f ON f.ward = v.ward GROUP BY f.floor"
+    options = ("--public", "floors=floors.csv", "--rho", "0.05", "--why", "report", "--ledger", ledger)
+    assert shell("sql", joined, *options, "--out", "table.csv") == 0
+    assert Path("table.csv").read_text().startswith("floor,age,age_lower,age_upper\n1,")
+    assert shell("sql", f"EXPLAIN {GROUPED}", "--ledger", ledger) == 0
+    capsys.readouterr()
+    assert shell("sql", "SELECT patient FROM visits", "--why", "x", "--ledger", ledger) == 4
+    assert "patient at 1:8" in capsys.readouterr().err
+    assert shell("sql", "SELECT COUNT(*) FROM visits WHERE agge > 1", "--why", "x", "--ledger", ledger) == 2
+    assert shell("sql", "SELECT FROM WHERE", "--why", "x", "--ledger", ledger) == 2
+
+
+def test_a_source_in_hand_is_asked_in_sql(tmp_path: Path) -> None:
+    account = ts.Ledger(tmp_path / "b.db").open("clinic", budget=ts.zcdp(rho=1, delta=1e-6))
+    rows = pyarrow.table({"patient": list(range(300)), "ward": ["a", "b", "c"] * 100, "age": [40] * 300})
+    source = ts.Private({"visits": rows}, account=account)
+    visits = source.table("visits", unit="patient").per_unit(max_groups=1, max_rows_per_group=1).bounds(age=(0, 100))
+    options: dict[str, Any] = {"keys": {"ward": ["a", "b"]}, "rho": 0.4, "why": "x"}
+    answer = source.sql("SELECT ward, COUNT(*) AS n, AVG(age) AS age FROM visits GROUP BY ward", visits, **options)
+    assert [row["ward"] for row in answer.rows] == ["a", "b"]
+    assert all(abs(row["n"] - 100) < 30 for row in answer.rows)
+    with pytest.raises(Refused, match="reveal someone"):
+        source.sql("SELECT ward, COUNT(*) FROM visits GROUP BY ward", visits, rho=0.1, why="x")
+
+
+def test_python_and_sql_say_the_same_plan() -> None:
+    rows = pyarrow.table({"patient": [1], "ward": ["a"], "age": [40], "cost": [1.0]})
+    source = ts.Private({"visits": rows})
+    visits = source.table("visits", unit="patient").per_unit(max_groups=2, max_rows_per_group=3)
+    visits = visits.bounds(age=(0, 100), cost=(0, 500))
+    column = ts.col("age")
+    pairs = {
+        "SELECT ward, COUNT(*) AS n, AVG(cost) AS mean FROM visits WHERE age >= 18 AND ward <> 'x' GROUP BY ward": (
+            visits.filter(column >= 18).filter(ts.col("ward") != "x").group_by("ward", keys=["a", "b"])
+            .agg(n=ts.count(), mean=ts.mean("cost"))
+        ),
+        "SELECT COUNT(DISTINCT patient) AS people, SUM(cost CLAMPED BETWEEN 0 AND 9) AS s FROM visits": (
+            visits.agg(people=ts.count_units(), s=ts.sum("cost", 0, 9))
+        ),
+        "SELECT old, MEDIAN(cost) AS m FROM (SELECT *, age > 65 AS old FROM visits) AS t GROUP BY old": (
+            visits.derive(old=column > 65).group_by("old", keys=[False, True]).agg(m=ts.median("cost"))
+        ),
+    }  # fmt: skip
+    for sql, query in pairs.items():
+        asked = source.sql(f"EXPLAIN {sql}", visits, keys={"ward": ["a", "b"]}, rho=0.1)
+        assert asked.plan.hash == query.plan(rho=0.1).hash, sql

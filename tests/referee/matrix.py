@@ -139,7 +139,6 @@ REFUSABLE = {
 
 LAW_UNKNOWN = "the law of L is not defined: only a Renyi curve is known"
 GROUP_LAW = "the law of L is not defined for groups"
-NO_RIGOROUS = "no rigorous route: NotComputable"
 REPLACED_HULL = "the law of L is not defined: two orders, one hull"
 
 
@@ -175,33 +174,6 @@ def impossible(leaf: str, transformation: str, readout: str) -> str | None:
             return REPLACED_HULL
         if readout == "privacy_loss.characteristic_function" and leaf in ("discrete_gaussian",):
             return "estimated by moments and cdf"
-    if "rigorous" in readout and (
-        transformation
-        in (
-            "subset",
-            "allocated",
-            "truncated",
-            "nested",
-            "for_groups",
-            "as_replace",
-            "worst",
-            "selected",
-            "replacement",
-            "tested",
-        )
-        or leaf
-        in (
-            "zcdp",
-            "renyi_dp",
-            "from_tradeoff",
-            "from_profile",
-            "randomized_response",
-            "objective_perturbation",
-            "gaussian_mixture",
-            "not_private",
-        )
-    ):
-        return NO_RIGOROUS
     return None
 
 

@@ -26,7 +26,7 @@ from tallystick.numerics.law import DUST, Array
 from tallystick.rounding import as_written, double_above
 
 if TYPE_CHECKING:
-    from tallystick.accounting.rigorous import Ask
+    from tallystick.accounting.ask import Ask
     from tallystick.numerics.rigorous.laws import BallLaw
 
 Read = Callable[[str, float], Fraction]
@@ -131,6 +131,11 @@ class Leaf(ABC):
     @property
     def rounded_up(self) -> bool:
         """True if parameters may come rounded up from the constructor, so that a proof from below takes that off."""
+        return False
+
+    @property
+    def enclosed(self) -> bool:
+        """True if ``ball_law`` is one pair from above and another one from below."""
         return False
 
     @property

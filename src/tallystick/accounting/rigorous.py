@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tallystick.accounting.adjacency import Adjacency, Direction
 from tallystick.accounting.bounds import Bounds
+from tallystick.accounting.leaf import all_inside
 from tallystick.errors import NotComputable, Unavailable
 
 try:
-    from flint import arb
-
+    from tallystick.accounting.ask import Ask, Law, highest_of
     from tallystick.numerics.rigorous import exact as ball_exact
     from tallystick.numerics.rigorous import laws as ball_laws
     from tallystick.numerics.rigorous.continuous import gaussian_law
+    from tallystick.numerics.rigorous.heights import chained, given_away, kinks_of, known_by, largest, whole
     from tallystick.numerics.rigorous.readout import BallSum
 except ImportError as problem:
     raise Unavailable(
@@ -24,45 +25,6 @@ except ImportError as problem:
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
-
-ROUNDED_UP = 2.0**-49
-"""Parameters made from others (``flip_prob=``, ``as_replace()``) are at most this much too large, relatively."""
-
-Law = ball_laws.BallLaw
-Ball = Any
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """What a leaf's law is wanted for."""
-
-    rate: Ball | None
-    removing: bool
-    log_tiny: float
-    """Mass of an infinite lattice that may be left out and is added as an error."""
-    upper: bool
-    """The dominating pair, or (bounded range composed) the one that is dominated."""
-
-    @staticmethod
-    def ball(value: float) -> Ball:
-        """A parameter, exactly as the double it is."""
-        return arb(value)
-
-    def at_rate(self, rate: float) -> Ask:
-        """The same question about a Poisson sample."""
-        return replace(self, rate=arb(rate))
-
-    def discrete(self, base: ball_laws.Base) -> Law:
-        """The law of a discrete pair."""
-        return ball_laws.discrete_law(base, self.rate, self.removing)
-
-    def two_points(self, epsilon: float, delta: float = 0.0, choices: int = 2) -> Law:
-        """The law of randomized response, with mass delta that gives everything away."""
-        return self.discrete(ball_laws.two_points(arb(epsilon), arb(delta), choices))
-
-    def unrounded(self, value: float) -> float:
-        """A parameter that may have been rounded up by some units: from below they are taken off."""
-        return value if self.upper else value * (1.0 - ROUNDED_UP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,25 +47,32 @@ class RigorousReader:
         sides = [self._bounded(read, way, True) for way in self._ways]
         upper = max(pair[1] for pair in sides)
         if self._bracketed:
-            sides = [self._bounded(read, way, False) for way in self._ways]
-        return Bounds(max(pair[0] for pair in sides), upper)
+            try:
+                sides = [self._bounded(read, way, False) for way in self._ways]
+            except NotComputable:
+                return Bounds(0.0, upper)  # proved from above; nothing is claimed from below
+        return Bounds(min(upper, max(pair[0] for pair in sides)), upper)
 
     def _bounded(
         self, read: Callable[[BallSum], tuple[float, float]], way: Direction, upper: bool
     ) -> tuple[float, float]:
-        with ball_laws.bounded_work(1.0 / (len(self._ways) * (1 + self._bracketed))):
+        with ball_laws.bounded_work((1.0 if upper else 0.5) / len(self._ways)):
             return read(self._side(way, upper))
 
     @property
     def _ways(self) -> tuple[Direction, ...]:
+        if self.loss.group > 1:
+            return (Direction.REMOVE,)  # a group may mix both
         both = self.loss.adjacency is Adjacency.ADD_REMOVE and not all(leaf.symmetric for leaf, _ in self.loss.terms)
         return tuple(Direction) if both else (Direction.REMOVE,)
 
     @property
     def _bracketed(self) -> bool:
-        """Parameters rounded up, and several steps of bounded range (which have no single worst pair)."""
-        several = sum(n for _, n in self.loss.terms) > 1
-        return any(leaf.rounded_up or (leaf.exact_alone and several) for leaf, _ in self.loss.terms)
+        """Parameters rounded up, several steps of bounded range (which have no single worst pair), bounds, groups."""
+        inside = list(all_inside(self.loss.terms))
+        alone = sum(n for _, n in self.loss.terms) == 1 and self.loss.terms[0][0].exact_alone
+        several = not alone and any(leaf.exact_alone for leaf in inside)
+        return self.loss.group > 1 or several or any(leaf.rounded_up or leaf.enclosed for leaf in inside)
 
     def _side(self, way: Direction, upper: bool) -> BallSum:
         count = sum(times for _, times in self.loss.terms)
@@ -111,14 +80,25 @@ class RigorousReader:
 
         def laws(log_delta: float) -> list[tuple[Law, int]]:
             tiny = ball_exact.log_tiny(log_delta, count)
-            found = [(leaf.ball_law(Ask(None, removing, tiny, upper)), times) for leaf, times in self.loss.terms]
-            return found if self.loss.group == 1 else [(_grouped(law, self.loss.group), times) for law, times in found]
+            ask = Ask(None, removing, tiny, upper)
+            if self.loss.group > 1:
+                return [(self._grouped(ask), 1)]
+            return [(leaf.ball_law(ask), times) for leaf, times in self.loss.terms]
 
         return BallSum(laws, count)
 
-
-def _grouped(law: Law, size: int) -> Law:
-    """A chain of so many Gaussian neighbours is one of so many times the distance; of others only bounds are known."""
-    if law.variance is None:
-        raise NotComputable("no rigorous read-out of losses for groups of other than Gaussian noise")
-    return gaussian_law(law.variance.sqrt() * size, None, True)
+    def _grouped(self, ask: Ask) -> Law:
+        """Gaussians in closed form; of others a chain of neighbours from above, and one unit alone from below."""
+        size = self.loss.group
+        remove, add = ask.summed(self.loss.terms)
+        if remove.variance is not None:
+            return gaussian_law(remove.variance.sqrt() * size, None, True)
+        if not ask.upper:
+            return ask.worst([(remove, add), (add, remove)])
+        one, bends = largest([whole(remove), whole(add)]), kinks_of(remove) + kinks_of(add)
+        top = highest_of([remove, add])
+        highest = None if top is None else top * size
+        given = remove.infinite.max(add.infinite)
+        return known_by(
+            chained([one] * size, [bends] * size), infinite=given_away([one] * size, [given] * size), highest=highest
+        )

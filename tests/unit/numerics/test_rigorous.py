@@ -129,9 +129,8 @@ def test_past_the_largest_loss_only_the_mass_at_infinity_is_left() -> None:
 
 
 def test_what_is_not_covered_says_so() -> None:
-    for loss in (ts.zcdp(rho=0.1), 2 * ts.laplace(scale=1).for_groups(2), 3 * ts.gaussian(sigma=1).allocated(steps=4)):
-        with pytest.raises(NotComputable):
-            loss.epsilon_bounds(delta=1e-6, rigorous=True)
+    with pytest.raises(NotComputable, match="lattice points"):
+        ts.discrete_gaussian(sigma=1e6).epsilon_bounds(delta=1e-6, rigorous=True)
 
 
 def test_without_ball_arithmetic_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

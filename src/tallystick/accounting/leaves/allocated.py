@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -26,6 +26,10 @@ from tallystick.accounting.polygon import LONGEST
 from tallystick.errors import InvalidInput
 from tallystick.numerics.law import UNIT, Array, Law
 from tallystick.numerics.stoploss import MeanOfRatios
+
+if TYPE_CHECKING:
+    from tallystick.accounting.ask import Ask
+    from tallystick.numerics.rigorous.laws import BallLaw
 
 LOG_DEEPEST = math.log(1e-24)
 """The profile is followed to this delta; the rest counts as mass at infinity."""
@@ -86,6 +90,13 @@ class Allocated(Wrapper):
     @property
     def unamplified(self) -> Leaf:
         return self.base.unamplified
+
+    @property
+    def enclosed(self) -> bool:
+        return True
+
+    def ball_law(self, ask: Ask) -> BallLaw:
+        return ask.allocated(self.base, self.steps) if ask.upper else ask.nothing()
 
     def text(self, protects: Protects) -> str:
         return f"{self.base.text(protects)}.allocated(steps={self.steps})"

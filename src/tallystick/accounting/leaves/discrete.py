@@ -21,7 +21,7 @@ from tallystick.numerics.law import NEGLIGIBLE, REACH, Array, Law, log_sum
 from tallystick.rounding import as_written
 
 if TYPE_CHECKING:
-    from tallystick.accounting.rigorous import Ask
+    from tallystick.accounting.ask import Ask
     from tallystick.numerics.rigorous.laws import BallLaw
 
 MAX_POINTS = 2**15

@@ -20,7 +20,7 @@ from tallystick.numerics.law import UNIT, Array, Law, Segment
 from tallystick.rounding import as_written
 
 if TYPE_CHECKING:
-    from tallystick.accounting.rigorous import Ask
+    from tallystick.accounting.ask import Ask
     from tallystick.numerics.rigorous.laws import BallLaw
 
 

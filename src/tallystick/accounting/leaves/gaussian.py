@@ -20,7 +20,7 @@ from tallystick.numerics.law import APART, NEGLIGIBLE, REACH, Law, Line, Segment
 from tallystick.rounding import as_written, times_up
 
 if TYPE_CHECKING:
-    from tallystick.accounting.rigorous import Ask
+    from tallystick.accounting.ask import Ask
     from tallystick.numerics.rigorous.laws import BallLaw
 
 LARGEST_MU = 1e6

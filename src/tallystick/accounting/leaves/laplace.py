@@ -17,7 +17,7 @@ from tallystick.accounting.pair import DominatingPair
 from tallystick.numerics.law import Law, Segment
 
 if TYPE_CHECKING:
-    from tallystick.accounting.rigorous import Ask
+    from tallystick.accounting.ask import Ask
     from tallystick.numerics.rigorous.laws import BallLaw
 
 FAR = 1600.0

@@ -25,7 +25,7 @@ from tallystick.errors import InvalidInput
 from tallystick.rounding import as_written, down
 
 if TYPE_CHECKING:
-    from tallystick.accounting.rigorous import Ask
+    from tallystick.accounting.ask import Ask
     from tallystick.numerics.rigorous.laws import BallLaw
 
 

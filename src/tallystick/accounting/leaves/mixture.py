@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -29,6 +29,10 @@ from tallystick.accounting.pair import DominatingPair
 from tallystick.errors import InvalidInput
 from tallystick.numerics.law import NEGLIGIBLE, REACH, Array, Law, Segment
 from tallystick.rounding import as_written, double_above
+
+if TYPE_CHECKING:
+    from tallystick.accounting.ask import Ask
+    from tallystick.numerics.rigorous.laws import BallLaw
 
 MOST_PARTS = 256
 LEAST_SHIFT, MOST_SHIFT = 1e-15, 80.0
@@ -77,6 +81,17 @@ class GaussianMixture(Leaf):
     @property
     def unamplified(self) -> Leaf:
         return Gaussian(math.nextafter(self.sigma / self.sensitivities[-1], 0.0))
+
+    def ball_law(self, ask: Ask) -> BallLaw:
+        from tallystick.numerics.rigorous.mixtures import mixture
+
+        shifts = [ask.ball(shift) / ask.ball(self.sigma) for shift in self.sensitivities]
+        heights = mixture(shifts, [ask.ball(share) for share in self.probabilities], 2.0**-51 if ask.upper else 0.0)
+        return ask.known_by(*ask.taken_off(*heights), exact=True)
+
+    @property
+    def rounded_up(self) -> bool:
+        return True  # shares are rounded to nearest; from below each is taken a little smaller
 
     def concentrated(self) -> tuple[Fraction, Fraction]:
         shift = as_written("sensitivities", self.sensitivities[-1]) / as_written("sigma", self.sigma)

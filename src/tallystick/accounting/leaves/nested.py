@@ -35,7 +35,9 @@ from tallystick.errors import AdjacencyMismatch, InvalidInput
 from tallystick.numerics.law import MOST_BITS, Array, above_dust, exact_bits
 
 if TYPE_CHECKING:
+    from tallystick.accounting.ask import Ask
     from tallystick.accounting.direction import OneDirection
+    from tallystick.numerics.rigorous.laws import BallLaw
 
 
 def _check_sum(terms: Any, adjacency: Adjacency | None = None) -> None:
@@ -114,6 +116,13 @@ class Composed(Leaf):
     def depth(self) -> int:
         return 1 + _depth(self.terms)
 
+    @property
+    def enclosed(self) -> bool:
+        return self.gaussian_mu is None
+
+    def ball_law(self, ask: Ask) -> BallLaw:
+        return ask.composed(self.terms)
+
     def text(self, protects: Protects) -> str:
         return f"({written_sum(self.terms, protects)})"
 
@@ -141,6 +150,13 @@ class Replaced(Leaf):
     @property
     def depth(self) -> int:
         return 1 + _depth(self.terms)
+
+    @property
+    def enclosed(self) -> bool:
+        return True
+
+    def ball_law(self, ask: Ask) -> BallLaw:
+        return ask.replaced(self.terms)
 
     def text(self, protects: Protects) -> str:
         return f"({written_sum(self.terms, Protects(Adjacency.ADD_REMOVE, protects.unit))}).as_replace()"
@@ -191,6 +207,13 @@ class Worst(Leaf):
     @property
     def depth(self) -> int:
         return 1 + max(_depth(terms) for terms in self.members)
+
+    @property
+    def enclosed(self) -> bool:
+        return True
+
+    def ball_law(self, ask: Ask) -> BallLaw:
+        return ask.worst([ask.summed(terms) for terms in self.members])
 
     def text(self, protects: Protects) -> str:
         return "worst(" + ", ".join(written_sum(terms, protects) for terms in self.members) + ")"

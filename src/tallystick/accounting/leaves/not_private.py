@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
 from tallystick.accounting.leaf import End, Leaf, written_call
@@ -16,6 +16,10 @@ from tallystick.accounting.leaves.pure import two_point_law
 from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair
 from tallystick.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from tallystick.accounting.ask import Ask
+    from tallystick.numerics.rigorous.laws import BallLaw
 
 LONGEST = 200
 
@@ -45,6 +49,9 @@ class NotPrivate(Leaf):
 
     def conditions(self) -> str:
         return f"not private: {self.why}"
+
+    def ball_law(self, ask: Ask) -> BallLaw:
+        return ask.everything()
 
     def text(self, protects: Protects) -> str:
         return written_call(self, protects, f"why={self.why!r}")

@@ -16,7 +16,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -28,6 +28,10 @@ from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair
 from tallystick.accounting.polygon import UpperProfile, bridge
 from tallystick.numerics.law import NEGLIGIBLE, REACH, UNIT, Array, Law, panel_nodes
+
+if TYPE_CHECKING:
+    from tallystick.accounting.ask import Ask
+    from tallystick.numerics.rigorous.laws import BallLaw
 
 SMALLEST_RIDGE, LARGEST_RIDGE = 0.01, 1e15
 SMALLEST_SIGMA, LARGEST_SIGMA = 0.05, 1e9
@@ -65,6 +69,19 @@ class ObjectivePerturbation(Leaf):
     @property
     def gaussian_above(self) -> float:
         return _gaussian_above(1.0 / self.sigma, self.ridge)
+
+    @property
+    def enclosed(self) -> bool:
+        return not self.symmetric
+
+    def ball_law(self, ask: Ask) -> BallLaw:
+        from tallystick.numerics.rigorous.continuous import gaussian_law
+        from tallystick.numerics.rigorous.objective import objective
+
+        mu = 1 / ask.ball(self.sigma)
+        if self.symmetric or not ask.upper:  # a record whose curvature is nothing is a Gaussian release
+            return gaussian_law(mu, ask.rate, ask.removing)
+        return ask.known_by(*objective(mu, ask.ball(self.ridge)))
 
     def concentrated(self) -> tuple[Fraction, Fraction]:
         return Fraction(self.gaussian_above) ** 2 / 2, Fraction(0)

@@ -19,7 +19,7 @@ from tallystick.numerics.law import Law, above_dust
 from tallystick.rounding import as_written, times_up
 
 if TYPE_CHECKING:
-    from tallystick.accounting.rigorous import Ask
+    from tallystick.accounting.ask import Ask
     from tallystick.numerics.rigorous.laws import BallLaw
 
 SLACK = 1 + 1e-14

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -20,6 +20,10 @@ from tallystick.accounting.polygon import UpperProfile, law_above
 from tallystick.errors import InvalidInput
 from tallystick.numerics.law import Array, Law
 from tallystick.rounding import as_written
+
+if TYPE_CHECKING:
+    from tallystick.accounting.ask import Ask, Ball
+    from tallystick.numerics.rigorous.laws import BallLaw
 
 LARGEST_RHO = 1e12
 LARGEST_ORDER = 1e9
@@ -97,6 +101,14 @@ class Zcdp(Leaf):
     def only_renyi(self) -> bool:
         return True
 
+    @property
+    def enclosed(self) -> bool:
+        return True
+
+    def ball_law(self, ask: Ask) -> BallLaw:
+        rho = ask.ball(self.rho)
+        return ask.moments(lambda theta: rho * theta * (1 + theta), self.delta)
+
     def log_mgf_bound(self, theta: Array) -> Array:
         return self.rho * theta * (1.0 + theta)
 
@@ -130,6 +142,14 @@ class ZcdpOffset(Leaf):
     @property
     def only_renyi(self) -> bool:
         return True
+
+    @property
+    def enclosed(self) -> bool:
+        return True
+
+    def ball_law(self, ask: Ask) -> BallLaw:
+        rho, offset = ask.ball(self.rho), ask.ball(self.offset)
+        return ask.moments(lambda theta: theta * (offset + rho * (1 + theta)), self.delta)
 
     def log_mgf_bound(self, theta: Array) -> Array:
         return theta * (self.offset + self.rho * (1.0 + theta)) * (1.0 + 1e-15)
@@ -208,6 +228,26 @@ class RenyiDp(Leaf):
     @property
     def known_orders(self) -> tuple[float, ...]:
         return self.orders
+
+    @property
+    def enclosed(self) -> bool:
+        return True
+
+    def ball_law(self, ask: Ask) -> BallLaw:
+        knots = [(ask.ball(0.0), ask.ball(0.0))]
+        knots += [
+            (t, t * ask.ball(e))
+            for t, e in ((ask.ball(o) - 1, e) for o, e in zip(self.orders, self.epsilons, strict=True))
+        ]
+
+        def log_moment(theta: Ball) -> Ball:
+            """A chord, or what the next order's divergence says, which is above that of a lower one."""
+            place = next((j for j, (t, _) in enumerate(knots) if theta <= t), len(knots) - 1)
+            (low, under), (high, over) = knots[place - 1], knots[place]
+            return (under + (over - under) * (theta - low) / (high - low)).min(theta * over / high)
+
+        exact = [float(t) for t, _ in knots[1:]]
+        return ask.moments(log_moment, 0.0, exact[-1], exact)
 
     def log_mgf_bound(self, theta: Array) -> Array:
         x = np.concatenate([[0.0], np.array(self.orders) - 1.0])

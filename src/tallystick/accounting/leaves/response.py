@@ -18,7 +18,7 @@ from tallystick.errors import InvalidInput
 from tallystick.numerics.law import Law
 
 if TYPE_CHECKING:
-    from tallystick.accounting.rigorous import Ask
+    from tallystick.accounting.ask import Ask
     from tallystick.numerics.rigorous.laws import BallLaw
 
 MOST_CHOICES = 10**9

@@ -21,7 +21,7 @@ from tallystick.numerics.law import UNIT, Array
 from tallystick.rounding import LEAST, down, up
 
 if TYPE_CHECKING:
-    from tallystick.accounting.rigorous import Ask
+    from tallystick.accounting.ask import Ask
     from tallystick.numerics.rigorous.laws import BallLaw
 
 
@@ -142,7 +142,7 @@ class Sampled(Wrapper):
         return (ends[0] if direction is Direction.REMOVE else -ends[1]), ends[1] - ends[0], True
 
     def ball_law(self, ask: Ask) -> BallLaw:
-        return self.base.ball_law(ask.at_rate(self.rate))
+        return self.base.ball_law(ask.at_rate(ask.unrounded(self.rate) if self.rounded_up else self.rate))
 
 
 @dataclass(frozen=True, slots=True)

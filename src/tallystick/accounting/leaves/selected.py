@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -34,12 +35,19 @@ from tallystick.accounting.polygon import UpperPower, law_above
 from tallystick.errors import InvalidInput
 from tallystick.numerics.law import Array, Law, above_dust, log_sum
 
+if TYPE_CHECKING:
+    from tallystick.accounting.ask import Ask, Ball
+    from tallystick.numerics.rigorous.laws import BallLaw
+
 LARGEST_MEAN = 1e6
 SMALLEST_GAMMA = 1e-6
 LARGEST_SHAPE = 100.0
 
 BINS = 3000
 """Ranks are cut into this many parts by this data set's law, and as many by the neighbour's."""
+
+BALL_BINS = 800
+"""Of these the rigorous read-out uses so many."""
 
 FINER = 2
 """A single release is read at this many times the usual knots: here that costs little."""
@@ -69,6 +77,20 @@ class _Best(Wrapper):
     @abstractmethod
     def nothing(self) -> float:
         """The probability of no run at all, rounded up."""
+
+    @abstractmethod
+    def ball_weight(self, ask: Ask) -> Callable[[Ball], Ball]:
+        """``weight`` in ball arithmetic."""
+
+    @property
+    def enclosed(self) -> bool:
+        return True
+
+    def ball_law(self, ask: Ask) -> BallLaw:
+        if not ask.upper:  # a score that is the same for every run leaves the base's own release, if there is a run
+            return self.base.ball_law(ask) if self.nothing == 0.0 else ask.nothing()
+        places = np.linspace(0.0, BINS - 1.0, BALL_BINS + 1).astype(int)
+        return ask.selected(self.base, self.ball_weight(ask), np.unique(self.ranks())[places])
 
     @abstractmethod
     def weight(self, rank: Array) -> Array:
@@ -181,6 +203,14 @@ class Selected(_Best):
         weights: Array = self.mean * share ** (1.0 + self.eta)
         return weights
 
+    def ball_weight(self, ask: Ask) -> Callable[[Ball], Ball]:
+        eta, gamma = ask.ball(self.eta), ask.ball(self.gamma)
+        if self.eta == 0.0:
+            mean = (1 / gamma - 1) / -gamma.log()
+        else:
+            mean = eta * (1 - gamma) / (gamma * -(eta * gamma.log()).expm1())
+        return lambda rank: mean * (gamma / (gamma + (1 - gamma) * rank)) ** (1 + eta)
+
     def ranks(self) -> Array:
         scale = self.gamma ** (1.0 - np.linspace(0.0, 1.0, BINS))
         return np.clip((scale - self.gamma) / (1.0 - self.gamma), 0.0, 1.0)
@@ -218,6 +248,10 @@ class SelectedPoisson(_Best):
     def weight(self, rank: Array) -> Array:
         weights: Array = self.runs * np.exp(-self.runs * rank)
         return weights
+
+    def ball_weight(self, ask: Ask) -> Callable[[Ball], Ball]:
+        runs = ask.ball(self.runs)
+        return lambda rank: runs * (-runs * rank).exp()
 
     def ranks(self) -> Array:
         return np.unique(np.concatenate([np.linspace(0.0, 1.0, BINS), np.geomspace(1e-12, 1.0, BINS // 4)]))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -21,6 +21,10 @@ from tallystick.accounting.leaf import Leaf, shown
 from tallystick.accounting.leaves.sampled import sampled_renyi
 from tallystick.accounting.pair import DominatingPair, mixed_loss
 from tallystick.numerics.law import APART, NEGLIGIBLE, REACH, Array, Law, Segment
+
+if TYPE_CHECKING:
+    from tallystick.accounting.ask import Ask
+    from tallystick.numerics.rigorous.laws import BallLaw
 
 PANEL = 0.1
 
@@ -44,6 +48,12 @@ class SampledReplaced(Leaf):
         """Q is at least (1 - q) times the shared part, against which P is a sampled Gaussian."""
         plain = sampled_renyi(0.5 * order / self.sigma**2, self.rate, order)
         return plain - math.log1p(-self.rate) if self.rate < 1.0 else math.inf
+
+    def ball_law(self, ask: Ask) -> BallLaw:
+        from tallystick.numerics.rigorous.mixtures import two_mixtures
+
+        height = two_mixtures(1 / ask.ball(self.sigma), ask.ball(self.rate))
+        return ask.known_by(height, height, exact=True)
 
     def text(self, protects: Protects) -> str:
         inner = ", ".join((f"sigma={shown(self.sigma)}", *protects.arguments(protects.adjacency)))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -27,7 +28,7 @@ from tallystick.errors import InvalidInput
 from tallystick.numerics.law import Array, above_dust
 
 if TYPE_CHECKING:
-    from tallystick.accounting.rigorous import Ask
+    from tallystick.accounting.ask import Ask
     from tallystick.numerics.rigorous.laws import BallLaw
 
 Numbers = tuple[float, ...]
@@ -144,6 +145,13 @@ class Tradeoff(Leaf):
     def pair(self, direction: Direction) -> DominatingPair:
         return _tradeoff_pair(self.alpha, self.beta)
 
+    @property
+    def enclosed(self) -> bool:
+        return True
+
+    def ball_law(self, ask: Ask) -> BallLaw:
+        return ask.smaller_of_both_orders(_outcomes(self.alpha, self.beta))
+
     def text(self, protects: Protects) -> str:
         return written_call(self, protects, _written_knots(self.alpha, self.beta))
 
@@ -168,6 +176,19 @@ def from_tradeoff(
     _check_tradeoff(x, y)
     claim = LowerTradeoff.under(x, y)
     return loss_of(Tradeoff(tuple(claim.alpha.tolist()), tuple(claim.beta.tolist())), adjacency, unit)
+
+
+@lru_cache(maxsize=64)
+def _outcomes(alpha: Numbers, beta: Numbers) -> Outcomes:
+    """Every piece of f is an outcome, and what f misses at alpha = 0 one that gives all away.
+
+    Outcomes are told apart by their ratios alone, so pieces that are not in convex order are taken as if they were. A
+    knot above an earlier one is above the hull, and is put down to that one's height, where it still is.
+    """
+    heights = [Fraction(b) for b in np.minimum.accumulate(np.array(beta)).tolist()]
+    own = [1 - heights[0], *(one - two for one, two in pairwise(heights)), heights[-1]]
+    other = [Fraction(0), *(Fraction(two) - Fraction(one) for one, two in pairwise(alpha)), Fraction(0)]
+    return list(zip(own, other, strict=True))
 
 
 @lru_cache(maxsize=64)
@@ -210,6 +231,13 @@ class Profile(Leaf):
 
     def pair(self, direction: Direction) -> DominatingPair:
         return _profile_pair(self.epsilon, self.delta)
+
+    @property
+    def enclosed(self) -> bool:
+        return True
+
+    def ball_law(self, ask: Ask) -> BallLaw:
+        return ask.polygon([(ask.ball(x), ask.ball(y)) for x, y in zip(self.epsilon, self.delta, strict=True)])
 
     def text(self, protects: Protects) -> str:
         return written_call(self, protects, _written_knots(self.epsilon, self.delta))

@@ -14,7 +14,7 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
@@ -27,6 +27,10 @@ from tallystick.accounting.loss import PrivacyLoss, as_leaf
 from tallystick.accounting.pair import DominatingPair, told
 from tallystick.errors import InvalidInput
 from tallystick.numerics.law import MOST_BITS, Law
+
+if TYPE_CHECKING:
+    from tallystick.accounting.ask import Ask
+    from tallystick.numerics.rigorous.laws import BallLaw
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,19 @@ class Truncated(Wrapper):
         return End(
             min(Fraction(1), plain.mass + exact_tail(self.population - 1, rate, self.largest) * rate), plain.loss
         )
+
+    @property
+    def enclosed(self) -> bool:
+        return True
+
+    def ball_law(self, ask: Ask) -> BallLaw:
+        if self.rate == 1.0:
+            return ask.everything() if ask.upper else ask.nothing()
+        rate = ask.ball(self.rate)
+        cut = rate * ask.tail(self.population - 1, rate, self.largest)
+        if not ask.upper:
+            return self.base.ball_law(ask.at_rate(rate - cut)) if rate - cut > 0 else ask.nothing()
+        return ask.leaking(self.base, rate, cut)
 
     @property
     def symmetric(self) -> bool:
@@ -163,6 +180,23 @@ class Cut(Wrapper):
     @property
     def gaussian_above(self) -> float | None:
         return self.swap.gaussian_above
+
+    @property
+    def enclosed(self) -> bool:
+        return True
+
+    def ball_law(self, ask: Ask) -> BallLaw:
+        rate, most = ask.ball(self.rate), self.population + self.random
+        cut = ask.tail(self.population - 1, rate, self.largest)
+        if not ask.upper:
+            seldom = rate * (1 - cut) if self.random else rate
+            return self.base.ball_law(ask.at_rate(seldom)) if seldom > 0 and seldom < 1 else ask.nothing()
+        share, entering = ask.tail(most - 1, rate, self.largest), rate
+        if self.random and cut > 0:
+            kept = [ask.tail(n, rate, self.largest + 1) * self.largest / n for n in (most - 1, most)]
+            if kept[0].max(kept[1]) < cut * rate:
+                share, entering = cut, kept[0].max(kept[1]) / cut
+        return ask.told([(1 - share, self.base, rate), (share, self.swap, entering)])
 
     @property
     def symmetric(self) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
@@ -20,6 +20,10 @@ from tallystick.accounting.leaves.gaussian import Gdp
 from tallystick.accounting.leaves.pure import two_point_law
 from tallystick.accounting.pair import DominatingPair, joined_at_zero, mixed, swapped, told
 from tallystick.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from tallystick.accounting.ask import Ask
+    from tallystick.numerics.rigorous.laws import BallLaw
 
 MOST_PASSES = 100
 """Draws per unit of the population, at most: beyond, sampling hides nothing."""
@@ -65,6 +69,19 @@ class WithReplacement(Leaf):
             step = mixed(step, rate)
         # From below nothing is claimed: the base may treat several copies of a unit as one.
         return DominatingPair(joined_at_zero(step, swapped(step)), two_point_law(0.0))
+
+    @property
+    def enclosed(self) -> bool:
+        return True
+
+    def ball_law(self, ask: Ask) -> BallLaw:
+        if not ask.upper:
+            return ask.nothing()
+        counts = list(counted(self.draws, self.population))
+        sizes = counts[:-1] if counts[-1] == self.draws else counts
+        return ask.drawn(
+            self.draws, self.population, self.base, [(n, _grouped(self.base, n)) for n in [*sizes, self.draws]]
+        )
 
     @property
     def depth(self) -> int:

@@ -6,18 +6,16 @@ Every law that knows its own delta has it; the enclosure is as wide as the latti
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
 
 from flint import acb, arb, arb_poly, fmpq
 
 from tallystick.errors import NotComputable
-from tallystick.numerics.law import Array
 from tallystick.numerics.rigorous.continuous import sampled_profile
 from tallystick.numerics.rigorous.contour import Laws, Profile
+from tallystick.numerics.rigorous.heights import finite_part, known_by, largest, whole
 from tallystick.numerics.rigorous.laws import Ball, BallLaw, point_work, work
 from tallystick.numerics.rigorous.polygon import masses_above, masses_below
 from tallystick.numerics.rigorous.sketch import LEFT_OUT, Height, Sketch, sketched, tilt_and_period
@@ -26,14 +24,12 @@ SIZES = (2**12, 2**11)
 """Points of a period: the first that is affordable."""
 STEEPS = (0.5, 1.5, 3.0, 6.0)
 """Tilts that bound what lies outside of a period differ by these, over the standard deviation; the best is taken."""
-NEAR = 1e-9
-"""Losses that doubles cannot tell apart for certain, relative to one or to their size."""
 
 
 def chords_profile(laws: Laws, epsilon: float, log_delta: float) -> Profile:
     """delta of the finite part near epsilon, between two lattices."""
     delta, count = math.exp(max(log_delta, -600.0)), sum(count for _, count in laws)
-    heights = [(_height(law), 1 - law.infinite, count) for law, count in laws]
+    heights = [(finite_part(law), law.total - law.infinite, count) for law, count in laws]
     work(4e2 * len(heights) * 3 * point_work())
     sketches = [sketched(*term, LEFT_OUT / count, delta) for term in heights]
     tilt, period, spread = tilt_and_period(sketches, epsilon, delta)
@@ -43,57 +39,29 @@ def chords_profile(laws: Laws, epsilon: float, log_delta: float) -> Profile:
     whole = max(sketches, key=lambda one: one.count)
     for size in SIZES:
         wanted = 2.0 * min(period, sum(one.count * (one.high - one.low) for one in sketches)) / (size - 8.0)
-        step = Fraction((whole.high - whole.low) / max(1, math.floor((whole.high - whole.low) / wanted)))
+        longest = whole.high - whole.low
+        step = Fraction(longest / math.floor(longest / wanted) if longest > wanted else wanted)
         knots = sum(math.ceil((one.high - one.low) / step) + 3 for one in sketches)
         try:
             work((3 * knots + 1.5 * size * (len(sketches) + 1)) * point_work())
         except NotComputable:
             continue
-        above, below = _sums(heights, sketches, step, size, arb(tilt), [arb(steep / spread) for steep in STEEPS])
+        steeps = [arb(steep / spread) for steep in STEEPS]
+        only = any(law.above_only for law, _ in laws)
+        above, below = _sums(heights, sketches, step, size, arb(tilt), steeps, only)
+        if below is None:
+            return lambda at: arb(0).union(above.delta(at)[1])
         return lambda at: below.delta(at)[0].union(above.delta(at)[1])
     raise NotComputable("a lattice for this composition takes too long")
 
 
-def _height(law: BallLaw) -> Height:
-    """H of the finite part; what is missing of a law is somewhere between nowhere and infinity."""
-    if law.profile is not None:
-        return law.profile
-    if law.atoms is None:
-        raise NotComputable("no profile of one step is known")
-    listed = sorted(((float(loss), loss, mass) for loss, mass in law.atoms), key=lambda one: -one[0])
-    above = [(arb(0), arb(0))]
-    for _, loss, mass in listed:
-        above.append((above[-1][0] + mass, above[-1][1] + mass * (-loss).exp()))
-
-    def height(x: Ball) -> Ball:
-        margin = NEAR * (1.0 + abs(float(x)))
-        # All before the first are surely above x, and none from the last on is.
-        first, last = (bisect_left(listed, side - float(x), key=lambda one: -one[0]) for side in (-margin, margin))
-        total = above[first][0] - x.exp() * above[first][1]
-        for _, loss, mass in listed[first:last]:
-            total += (mass * -(x - loss).expm1()).max(arb(0))
-        return total + arb(0).union(law.missing)
-
-    return height
-
-
 def subset_law(base: BallLaw, rate: Ball) -> BallLaw:
     """A fixed-size subset of a symmetric pair: the larger of both orders of the mixture (Dong, Roth, Su 2019)."""
-    if not base.infinite.is_zero():
-        raise NotComputable("no rigorous read-out of a subset of what gives something away for certain")
-    plain = _height(base)
-    remove, add = sampled_profile(plain, rate, True), sampled_profile(plain, rate, False)
-
-    def profile(x: Ball) -> Ball:
-        return remove(x).max(add(x))
-
-    @lru_cache(maxsize=1)
-    def sketch(_tilt: float = 0.0) -> tuple[Array, Array]:
-        found = sketched(profile, arb(1), 1, LEFT_OUT, 1e-30)
-        return found.losses, found.logs
-
+    plain = whole(base)
+    both = largest([sampled_profile(plain, rate, True), sampled_profile(plain, rate, False)])
     highest = None if base.highest is None else (1 + rate * base.highest.expm1()).log()
-    return BallLaw(highest=highest, profile=profile, sketch=lambda _tilt: sketch())
+    found = known_by(both, infinite=rate * base.infinite, highest=highest)
+    return replace(found, above_only=base.above_only)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,11 +114,11 @@ Terms = Sequence[tuple[Height, Ball, int]]
 
 
 def _sums(
-    terms: Terms, sketches: Sequence[Sketch], step: Fraction, size: int, tilt: Ball, steeps: list[Ball]
-) -> tuple[Folded, Folded]:
-    """The sums of the pairs above and below every term."""
+    terms: Terms, sketches: Sequence[Sketch], step: Fraction, size: int, tilt: Ball, steeps: list[Ball], only: bool
+) -> tuple[Folded, Folded | None]:
+    """The sums of the pairs above and (unless ``only`` those are wanted) below every term."""
     start, last, kept, whole = Fraction(0), 0, arb(0), arb(1)
-    sides = [_Side(tilt, steeps, size), _Side(tilt, steeps, size)]
+    sides = [Spectrum(tilt, steeps, size) for _ in range(1 if only else 2)]
     for (height, total, count), sketch in zip(terms, sketches, strict=True):
         low = Fraction(sketch.low)
         knots = math.ceil((Fraction(sketch.high) - low) / step) + 2
@@ -158,18 +126,19 @@ def _sums(
         heights, ratios = [height(x) for x in levels], [x.exp() for x in levels]
         masses, infinite = masses_above(heights, ratios, total)
         sides[0].add(levels, masses, count)
-        sides[1].add(levels, masses_below(heights, ratios, total), count)
+        if not only:
+            sides[1].add(levels, masses_below(heights, ratios, total), count)
         start, last = start + count * low, last + count * (knots - 1)
         kept, whole = kept + count * (-infinite / total).log1p(), whole * total**count
     given = (-kept.expm1() * whole, arb(0))
-    above, below = (
+    found = [
         Folded(start, step, tilt, last, infinite, side.moments[0], side.masses(), side.steeper())
-        for side, infinite in zip(sides, given, strict=True)
-    )
-    return above, below
+        for side, infinite in zip(sides, given, strict=False)
+    ]
+    return found[0], None if only else found[1]
 
 
-class _Side:
+class Spectrum:
     """Transforms and moments of the terms so far."""
 
     def __init__(self, tilt: Ball, steeps: list[Ball], size: int) -> None:

@@ -66,8 +66,9 @@ def power(law: BallLaw, count: int, log_tiny: float, most: int) -> States:
     result, dropped = [(arb(0), arb(1))], arb(0)
     if comb(count + len(law.atoms) - 1, count) > 20 * most:
         raise NotComputable("too many joint outcomes to list")
+    size = len(law.atoms)
+    work(2 * size * min(comb(count + size - 1, size), count * most) * point_work())
     for _ in range(count):
-        work(2 * len(result) * len(law.atoms) * point_work())
         grown = _merged(((a + loss, w * m) for a, w in result for loss, m in law.atoms), False)
         result, lost = _pruned(grown, log_tiny)
         dropped += lost

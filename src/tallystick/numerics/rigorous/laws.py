@@ -42,6 +42,8 @@ class BallLaw:
     """The finite part of L = log dP/dQ under P in one direction, and P's mass where Q vanishes."""
 
     infinite: Ball = field(default_factory=_zero)
+    total: Ball = field(default_factory=lambda: arb(1))
+    """P's mass with that at infinity: above one where something was added to it."""
     highest: Ball | None = None
     """The largest finite loss; None where losses are unbounded."""
     atoms: list[Point] | None = None
@@ -63,6 +65,12 @@ class BallLaw:
     """M(z) = sum of weight e^{z shift} (z+1)^a z^b / (z + 1/2), as (shift, weight, a, b)."""
     sketch: Callable[[float], tuple[Any, Any]] | None = None
     """tilt -> (losses, log masses) in doubles, to choose contours only."""
+    above_only: bool = False
+    """True if the upper ends of ``profile`` bound one that is not known."""
+    log_moment: Callable[[Ball], Ball] | None = None
+    """theta -> a bound on log E[e^{theta L}] over the finite part, of a law of which only its moments are known."""
+    orders: tuple[float, tuple[float, ...]] = (math.inf, ())
+    """The largest theta of those, and some that are known best."""
 
     _sums: dict[float, Ball] = field(default_factory=dict)
 
@@ -84,7 +92,9 @@ class BallLaw:
             return float(self.mgf(tilt).log())
         losses, logs = self.sketch(tilt)
         sizes = tilt * losses + logs
-        top = float(sizes.max())
+        top = float(sizes.max(initial=-math.inf))
+        if top == -math.inf:
+            return top  # no mass that doubles can tell
         return top + math.log(float(np.exp(sizes - top).sum()))
 
 
@@ -237,3 +247,34 @@ def discrete_law(base: Base, rate: Ball | None, removing: bool) -> BallLaw:
         points=points,
         sketch=lambda _tilt: (losses, logs),
     )
+
+
+MOST_TERMS = 20_000
+"""Of a binomial sum."""
+
+
+def binomial_tail(trials: int, chance: Ball, least: int) -> Ball:
+    """P(Binomial(trials, chance) >= least): the terms from the nearer end, and a geometric series for the rest."""
+    if least <= 0 or least > trials:
+        return arb(1) if least <= 0 else arb(0)
+    if chance >= 1:
+        return arb(1)
+    if least <= trials * float(chance):
+        return 1 - _upper_terms(trials, 1 - chance, trials - least + 1)
+    return _upper_terms(trials, chance, least)
+
+
+def _upper_terms(trials: int, chance: Ball, least: int) -> Ball:
+    odds = chance / (1 - chance)
+    ways = arb(trials + 1).lgamma() - arb(least + 1).lgamma() - arb(trials - least + 1).lgamma()
+    term = (ways + least * chance.log() + (trials - least) * (1 - chance).log()).exp()
+    total, tiny = term, arb(2) ** (-bits() - 8)
+    for k in range(least, min(trials, least + MOST_TERMS)):
+        ratio = odds * (trials - k) / (k + 1)  # it falls, so the rest is below a geometric series
+        if ratio < 0.9 and term * ratio < tiny * total:
+            return total + arb(0).union(term * ratio / (1 - ratio))
+        term *= ratio
+        total += term
+    if least + MOST_TERMS < trials:
+        raise NotComputable(f"a cut among so many units takes more than {MOST_TERMS:,} terms")
+    return total

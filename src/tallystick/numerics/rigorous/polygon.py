@@ -15,9 +15,21 @@ from tallystick.numerics.rigorous.laws import Ball
 
 
 def masses_above(heights: Sequence[Ball], ratios: Sequence[Ball], total: Ball) -> tuple[list[Ball], Ball]:
-    """P's masses at the knots of the pair whose H is the chords from (0, total) on, and its mass at infinity."""
-    falls = _falls([total, *heights], [arb(0), *ratios])
-    return [a * (s - t) for a, s, t in zip(ratios, falls, [*falls[1:], arb(0)], strict=True)], heights[-1]
+    """P's masses at the knots of the pair whose H is the chords from (0, total) on, and its mass at infinity.
+
+    Heights may be above a convex H that does not rise instead of on it: the chords of some of them are above it too.
+    """
+    kept, least = [(arb(0), total, -1)], total
+    for j, (a, height) in enumerate(zip(ratios, heights, strict=True)):
+        least = least.min(height)
+        while len(kept) > 1 and not _fall(kept[-2], kept[-1]) > _fall(kept[-1], (a, least, j)):
+            kept.pop()  # not surely below its neighbours' chord, which serves as well
+        kept.append((a, least, j))
+    falls = [_fall(one, two) for one, two in pairwise(kept)]
+    masses = [arb(0)] * len(ratios)
+    for (a, _, j), s, t in zip(kept[1:], falls, [*falls[1:], arb(0)], strict=True):
+        masses[j] = a * (s - t)
+    return masses, least
 
 
 def masses_below(heights: Sequence[Ball], ratios: Sequence[Ball], total: Ball) -> list[Ball]:

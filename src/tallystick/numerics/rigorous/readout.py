@@ -17,10 +17,15 @@ from tallystick.numerics.rigorous.chords import chords_profile
 from tallystick.numerics.rigorous.continuous import gaussian_law
 from tallystick.numerics.rigorous.contour import Guess, Laws, Profile, contour_profile, lattice_profile
 from tallystick.numerics.rigorous.exact import listed, log_tiny, residue_profile
+from tallystick.numerics.rigorous.heights import known_by, whole
 from tallystick.numerics.rigorous.laws import Ball
+from tallystick.numerics.rigorous.moments import moments_profile
 
 ASKED = (36.0, 25.0, 16.0)
 """-log of the relative error that a contour is planned for: 15, 11 or 7 digits, the first that is affordable."""
+
+EVERYWHERE = ("listed", "closed form", "residues")
+"""Routes that are as good at one epsilon as at another."""
 
 
 def working_bits(count: int, log_delta: float) -> int:
@@ -41,6 +46,8 @@ def finite_profile(laws: Laws, epsilon: float, log_delta: float) -> tuple[Profil
     draws = sum(count for _, count in continuous)
     tiny = log_tiny(log_delta, sum(count for _, count in laws))
     reasons = []
+    if any(law.log_moment is not None for law, _ in laws):
+        return _moments_route(laws, epsilon, log_delta), "moments"
     attempts: list[Callable[[], tuple[Profile, str] | None]] = [
         lambda: _listed_route(continuous, discrete, tiny, draws),
         lambda: _residue_route(continuous, discrete, tiny, 60),
@@ -77,6 +84,21 @@ def _listed_route(continuous: Laws, discrete: Laws, tiny: float, draws: int) -> 
         return total + arb(0).union(states.dropped)
 
     return profile, "closed form"
+
+
+def _moments_route(laws: Laws, epsilon: float, log_delta: float) -> Profile:
+    """Moments add where all are known; what one term's say of its delta can be summed like any other's."""
+    known = all(law.closed or law.points or law.log_moment for law, _ in laws)
+    orders = moments_profile(laws) if known else None
+    try:
+        chords = None if len(laws) == 1 and orders else chords_profile(laws, epsilon, log_delta)
+    except NotComputable:
+        chords = None
+    if orders is None and chords is None:
+        raise NotComputable("a sum with terms of which only moments are known, and others of which they are not")
+    if orders is None or chords is None:
+        return orders or chords  # type: ignore[return-value]
+    return lambda at: orders(at).min(chords(at))
 
 
 def _integral_route(
@@ -139,7 +161,7 @@ class BallSum:
                 laws = self.laws(log_delta)
                 if arb(epsilon) >= highest_loss(laws):
                     infinite = infinite_mass(laws)
-                    return _down(infinite), _up(infinite)
+                    return _down(infinite), min(1.0, _up(infinite))
                 guess = Guess(laws)
                 theta = guess.threshold(epsilon)
                 aim = max(-2000.0, min(0.0, guess(theta) - theta * epsilon - 6.0))
@@ -162,17 +184,23 @@ class BallSum:
             left = arb(delta) - infinite_mass(laws)
             if left < 0:
                 return math.inf, math.inf
-            if delta == 0.0 or not left > 0:
-                return _highest(laws, certain=delta == 0.0)
-            return _crossing(laws, left)
+            if not left > 0:
+                return _at_the_edge(laws, arb(delta), certain=delta == 0.0, even=bool(left >= 0))
+            if delta == 0.0:
+                return _highest(laws, certain=True)
+            low, high = _crossing(laws, left)
+            return low, max(low, min(high, _highest(laws, certain=False)[1]))
 
 
 def infinite_mass(laws: Laws) -> Ball:
-    """1 - prod (1 - infinite_i)^{n_i}."""
-    finite = arb(1)
+    """prod total_i^{n_i} - prod (total_i - infinite_i)^{n_i}."""
+    if all(law.infinite.is_zero() for law, _ in laws):
+        return arb(0)
+    everything, finite = arb(1), arb(1)
     for law, count in laws:
-        finite *= (1 - law.infinite) ** count
-    return arb(0) if all(law.infinite.is_zero() for law, _ in laws) else 1 - finite
+        everything *= law.total**count
+        finite *= (law.total - law.infinite) ** count
+    return (everything - finite).min(arb(1))
 
 
 def highest_loss(laws: Laws) -> Ball:
@@ -181,6 +209,20 @@ def highest_loss(laws: Laws) -> Ball:
     for law, count in laws:
         total += arb.pos_inf() if law.highest is None else law.highest * count
     return total
+
+
+def _at_the_edge(laws: Laws, delta: Ball, *, certain: bool, even: bool) -> tuple[float, float]:
+    """epsilon where delta is what is given away, or cannot be told from it: the largest loss (``even``), or nothing.
+
+    One law whose H is at delta before its end, as the larger of two may be, is read as a whole.
+    """
+    low, high = _highest(laws, certain=certain) if even else (0.0, math.inf)
+    if certain or len(laws) > 1 or laws[0][1] > 1:
+        return low, high
+    try:
+        return low, min(high, _crossing([(known_by(whole(laws[0][0]), like=laws[0][0]), 1)], delta)[1])
+    except NotComputable:
+        return low, high
 
 
 def _highest(laws: Laws, *, certain: bool) -> tuple[float, float]:
@@ -195,10 +237,10 @@ def _crossing(laws: Laws, target: Ball) -> tuple[float, float]:
     log_target = float(target.log())
     _, near = Guess(laws).mass(log_target)
     for _ in range(4):
-        profile, _ = finite_profile(laws, near, log_target)
+        profile, route = finite_profile(laws, near, log_target)
         root = _root(profile, target, near)
         moved, near = abs(root - near), root
-        if moved <= 0.05 * (near + 1e-3):
+        if moved <= 0.05 * (near + 1e-3) or route in EVERYWHERE:
             break
     for gap in (4e-16, 4e-15, 4e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2):
         low, high = near * (1 - gap), near * (1 + gap) + 1e-300
@@ -232,11 +274,11 @@ def _root(profile: Profile, target: Ball, near: float) -> float:
     for turn in range(100):
         if b - a <= 3e-16 * b:
             break
-        c = (a * fb - b * fa) / (fb - fa) if turn % 3 != 2 else (a + b) / 2
+        c = (a * fb - b * fa) / (fb - fa) if turn % 3 != 2 and fa > fb else (a + b) / 2
         if not a < c < b:
             c = (a + b) / 2
         fc = g(c)
-        if fc == 0.0 or c in (a, b):
+        if c in (a, b):
             return c
         if fc > 0:
             a, fa = c, fc

@@ -20,6 +20,8 @@ from tallystick.numerics.rigorous.polygon import masses_above
 KNOTS = 160
 LEFT_OUT = 1e-11
 """Relative error of delta by which the cuts at both ends of a lattice are planned."""
+FARTHEST = 1e12
+"""Largest loss that is followed."""
 
 Height = Callable[[Ball], Ball]
 
@@ -66,8 +68,8 @@ def _edge(beyond: Callable[[float], bool]) -> float:
     low, high = 0.0, 1e-9
     while not beyond(high):
         low, high = high, 4.0 * high
-        if high > 1e6:
-            raise NotComputable("losses beyond a million")
+        if high > FARTHEST:
+            raise NotComputable(f"losses beyond {FARTHEST:g}")
     for _ in range(40):
         middle = 0.5 * (low + high)
         low, high = (low, middle) if beyond(middle) else (middle, high)

@@ -1,0 +1,179 @@
+"""Rigorous read-outs of leaves inside leaves: judged by the referee's own laws, close to the usual enclosure, and wrong
+where one of their steps is spoilt on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from math import comb
+from typing import Any
+
+import pytest
+
+import tallystick as ts
+
+flint = pytest.importorskip("flint")
+
+from flint import arb, ctx  # noqa: E402
+
+from referee import readouts  # noqa: E402
+from referee.expressions import Expression, leaf  # noqa: E402
+from tallystick.accounting import ask, rigorous  # noqa: E402
+from tallystick.numerics.rigorous import (  # noqa: E402
+    allocation,
+    gathered,
+    heights,
+    laws,
+    moments,
+    objective,
+    readout,
+    selection,
+)
+from tallystick.numerics.rigorous.mixtures import mixture  # noqa: E402
+
+PAIR = leaf("discrete_pair", [0.5, 0.3, 0.2], [0.2, 0.3, 0.5])
+LEAKY = leaf("approx_dp", epsilon=0.5, delta=1e-4)
+GAUSS, LAPLACE, PURE = leaf("gaussian", sigma=1.0), leaf("laplace", scale=1.0), leaf("pure_dp", epsilon=1.0)
+REPLACED = leaf("gaussian", sigma=1.0, replaced=True)
+
+CASES: dict[str, tuple[Expression, float]] = {
+    "a sampled sum": (LAPLACE.plus(leaf("laplace", scale=2.0)).sampled(0.1), 1e-4),
+    "a sampled sum of listed outcomes": (PAIR.times(3).sampled(0.3), 1e-9),
+    "a sampled sum that leaks": (LEAKY.plus(LAPLACE).sampled(0.2), 1e-3),
+    "the worst": (GAUSS.worst(leaf("pure_dp", epsilon=4.0)), 1e-9),
+    "tested": (LAPLACE.tested(2.0, 1e-6), 1e-4),
+    "cut anyhow": (GAUSS.truncated(0.1, 30, 100, "anyhow"), 1e-9),
+    "cut by rank": (LAPLACE.truncated(0.1, 16, 100, "ranked"), 1e-3),
+    "cut at random": (GAUSS.truncated(0.1, 16, 100, "random"), 1e-3),
+    "two shifts": (leaf("gaussian_mixture", sigma=1.0, sensitivities=[0.5, 2.0], probabilities=[0.9, 0.1]), 1e-9),
+    "replaced in a sample": (GAUSS.sampled(0.1).as_replace(), 1e-9),
+    "replaced": (PAIR.sampled(0.3).times(2).as_replace(), 2e-3),
+    "a group": (LAPLACE.for_groups(2), 1e-6),
+    "a group of listed outcomes": (PAIR.for_groups(3), 1e-6),
+    "a group that leaks": (LEAKY.for_groups(2), 1e-6),
+    "a group in a sample": (GAUSS.sampled(0.1).for_groups(2), 1e-3),
+    "with replacement": (REPLACED.replacement(4, 20), 1e-9),
+    "a trade-off": (leaf("from_tradeoff", [(0.0, 1.0), (0.2, 0.3), (1.0, 0.0)]), 1e-9),
+    "a profile": (leaf("from_profile", [(0.0, 0.25), (1.0, 0.03), (3.0, 0.0)]).times(2), 1e-9),
+    "concentrated": (leaf("zcdp", rho=0.5, delta=1e-7), 1e-6),
+    "with an offset": (leaf("zcdp", rho=0.5, offset=0.3), 1e-6),
+    "a Renyi curve": (leaf("renyi_dp", {2.0: 0.4, 8.0: 1.6}).times(2), 1e-6),
+    "concentrated beside others": (leaf("zcdp", rho=0.1).plus(LAPLACE), 1e-3),
+    "a sampled curve": (leaf("zcdp", rho=0.5).sampled(0.1), 1e-3),
+    "an epoch": (GAUSS.allocated(3), 1e-3),
+    "an epoch of listed outcomes": (PAIR.allocated(2), 1e-3),
+    "an epoch of answers": (PURE.allocated(3), 1e-3),
+    "the best of several": (PURE.selected(eta=1.0, gamma=0.1), 1e-2),
+    "the best of a Poisson number": (LAPLACE.selected(poisson=3.0), 1e-2),
+    "objective perturbation": (leaf("objective_perturbation", sigma=4.3, ridge=0.3), 1e-6),
+    "not private": (leaf("not_private", why="names").sampled(0.5), 1e-9),
+}
+"""And how far above the usual enclosure the proved end may be, relatively."""
+DELTA, EPSILON = 1e-3, 0.4
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_is_proved_on_the_safe_side_and_close(name: str) -> None:
+    made, far = CASES[name]
+    proved, known = made.loss.epsilon_bounds(delta=DELTA, rigorous=True), made.loss.epsilon_bounds(delta=DELTA)
+    assert readouts.epsilon_upper(made.truth, DELTA, proved.upper).verdict != readouts.WRONG
+    assert readouts.epsilon_lower(made.truth, DELTA, proved.lower).verdict != readouts.WRONG
+    assert known.lower <= proved.upper * (1 + 1e-12)
+    assert proved.upper <= known.upper * (1 + far)
+    assert proved.lower <= known.upper * (1 + 1e-12)
+    at = made.loss.delta_bounds(epsilon=EPSILON, rigorous=True)
+    assert readouts.delta_upper(made.truth, EPSILON, at.upper).verdict != readouts.WRONG
+    assert readouts.delta_lower(made.truth, EPSILON, at.lower).verdict != readouts.WRONG
+
+
+# ---- twins that are wrong on purpose ----
+
+
+def narrower(function: Callable[..., Any], share: float = 0.9) -> Callable[..., Any]:
+    """The same, with an H that is too small: by a tenth, or more where the theorem leaves room."""
+
+    def spoilt(*given: Any) -> Any:
+        found = function(*given)
+        every = found if isinstance(found, tuple) else (found,)
+        less = tuple((lambda x, one=one: one(x) * share) if callable(one) else one for one in every)
+        return less if isinstance(found, tuple) else less[0]
+
+    return spoilt
+
+
+def forgetful(points: Any, outside: Any, upper: bool) -> Any:
+    """A gathered sum that forgets what is given away."""
+    return laws.Base([(loss, mass, mass * (-loss).exp()) for loss, mass in points], arb(0), arb(0))
+
+
+def flat(z: Any, mu: Any, ridge: Any) -> Any:
+    """Curvature for nothing."""
+    return arb(0)
+
+
+TWINS: dict[str, tuple[Expression, Any, str, Any]] = {
+    "a gathered sum without its leak": (LEAKY.times(2).sampled(0.5), gathered, "_base", forgetful),
+    "a chain": (PAIR.for_groups(2), rigorous, "chained", narrower(heights.chained)),
+    "a replaced unit": (PAIR.as_replace(), ask, "chained", narrower(heights.chained)),
+    "an epoch": (PAIR.allocated(2), ask, "allocated", narrower(allocation.allocated)),
+    "the larger of two": (PAIR.worst(LEAKY), ask, "largest", narrower(heights.largest)),
+    "the best of several": (PAIR.selected(eta=1.0, gamma=0.5), ask, "selected", narrower(selection.selected, 1e-5)),
+    "a mixture that is told": (PAIR.truncated(0.5, 1, 2, "random"), ask, "told", narrower(heights.told, 0.01)),
+    "moments": (leaf("zcdp", rho=0.5), moments, "log_factor", lambda theta: -3 * (1 + theta)),
+    "curvature": (leaf("objective_perturbation", sigma=4.3, ridge=0.3), objective, "worst_loss", flat),
+}
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_a_spoilt_step_is_convicted(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, place, what, wrong = TWINS[name]
+    epsilon = made.loss.epsilon_bounds(delta=DELTA, rigorous=True).upper
+    assert readouts.epsilon_upper(made.truth, DELTA, epsilon).verdict != readouts.WRONG
+    monkeypatch.setattr(place, what, wrong)
+    spoilt = made.loss.epsilon_bounds(delta=DELTA, rigorous=True).upper
+    assert readouts.epsilon_upper(made.truth, DELTA, spoilt).verdict == readouts.WRONG
+
+
+# ---- the parts ----
+
+
+def test_a_binomial_tail_is_the_sum_of_its_terms() -> None:
+    for trials, chance, least in ((5, 0.3, 2), (10, 0.5, 5), (60, 0.01, 3), (60, 0.99, 58), (1, 0.5, 1), (4, 0.5, 5)):
+        share = Fraction(chance)
+        terms = (comb(trials, k) * share**k * (1 - share) ** (trials - k) for k in range(least, trials + 1))
+        exact = sum(terms, Fraction(0))
+        with ctx.workprec(160):
+            found = laws.binomial_tail(trials, arb(chance), least)
+            assert found.contains(flint.fmpq(exact.numerator, exact.denominator))
+            assert found.rad() < 1e-30
+
+
+def test_the_h_of_a_mixture_is_an_integral() -> None:
+    with ctx.workprec(120):
+        remove, add = mixture([arb(0.5), arb(2)], [arb(0.9), arb(0.1)], 0.0)
+
+        def density(z: Any, shift: float) -> Any:
+            return (-((z - shift) ** 2) / 2).exp() / (2 * arb.pi()).sqrt()
+
+        grid = [arb(-12) + arb(k) / 200 for k in range(4800)]
+        p = [0.9 * density(z, 0.5) + 0.1 * density(z, 2) for z in grid]
+        q = [density(z, 0) for z in grid]
+        for x in (-0.7, 0.0, 0.8):
+            for height, (one, two) in ((remove, (p, q)), (add, (q, p))):
+                summed = sum(((a - arb(x).exp() * b).max(arb(0)) for a, b in zip(one, two, strict=True)), arb(0)) / 200
+                assert float(height(arb(x))) == pytest.approx(float(summed), abs=2e-5)
+
+
+def test_a_sum_that_cannot_be_told_from_what_is_given_away_is_infinite() -> None:
+    """Where delta is inside the ball of the mass at infinity, the largest loss is no answer."""
+    with ctx.workprec(100):
+        wide = laws.BallLaw(infinite=arb(1e-5, 1e-6), atoms=[(arb(0.5), 1 - arb(1e-5))], highest=arb(0.5))
+        assert readout.BallSum(lambda _: [(wide, 1)], 1).epsilon(1e-5)[1] > 0.5
+        known = laws.BallLaw(infinite=arb(1e-5), atoms=[(arb(0.5), 1 - arb(1e-5))], highest=arb(0.5))
+        assert readout.BallSum(lambda _: [(known, 1)], 1).epsilon(1e-5)[1] == 0.5
+
+
+def test_at_a_delta_that_is_given_away_the_larger_of_two_is_read_as_a_whole() -> None:
+    loss = ts.propose_test_release(ts.gaussian(sigma=2), scale=2, delta=1e-6)
+    proved, known = loss.epsilon_bounds(delta=1e-6, rigorous=True), loss.epsilon_bounds(delta=1e-6)
+    assert known.lower <= proved.upper <= known.upper * (1 + 1e-3)

@@ -38,6 +38,15 @@ def calibrated() -> float:
     return float(ts.calibrate(lambda s: training(s, 0.004, 20_000), goal))
 
 
+def mixtures() -> ts.PrivacyLoss:
+    one = ts.gaussian_mixture(sigma=1, sensitivities=[0, 1, 2], probabilities=[0.2, 0.6, 0.2])
+    return 3 * one + 2 * ts.gaussian_mixture(sigma=2, sensitivities=[0, 2, 3], probabilities=[0.33, 0.34, 0.33])
+
+
+def quiet_queries() -> float:
+    return float(ts.calibrate(lambda b: 20 * ts.laplace(scale=b), ts.approx_dp(epsilon=1, delta=1e-4)))
+
+
 W3 = {"W3a": 1e-12, "W3b": 1e-15, "W3c": 1e-20, "W3d": 1e-30, "W3h": 1e-100}
 W1 = {"W1": 1e-5, "W3e": 1e-10, "W3f": 1e-12, "W3g": 1e-14}
 
@@ -54,6 +63,8 @@ def run(row: str) -> None:
         measured(lambda: training(2.0, 0.01, 1000).epsilon(delta=W3[row]))
     elif row == "W6":
         measured(calibrated)
+    elif row == "W19":
+        measured(quiet_queries)
     elif row == "W11":
         measured(online, per=1000)
     else:
@@ -68,6 +79,11 @@ def run(row: str) -> None:
             "W10": lambda: (50 * ts.gaussian(sigma=0.3)).epsilon(delta=1e-5),
             "W12": lambda: training(1.1, 256 / 60_000, 14_062).epsilon(delta=1e-5),
             "W13": lambda: training(1.0, 1e-4, 10**6).epsilon(delta=1e-6),
+            "W14": lambda: mixtures().epsilon(delta=1e-6),
+            "W15": lambda: (11 * ts.gaussian(sigma=1.13)).epsilon(delta=1e-6),
+            "W16": lambda: ts.selected(ts.gaussian(sigma=1), eta=1, gamma=0.1).epsilon(delta=1e-6),
+            "W17": lambda: ts.gaussian(sigma=1).allocated(steps=1000).epsilon(delta=1e-6),
+            "W18": lambda: (3 * ts.laplace(scale=1) + 2 * ts.laplace(scale=2)).epsilon(delta=1e-14),
         }[row])  # fmt: skip
 
 

@@ -26,6 +26,7 @@ def google(kind: str, row: str) -> None:
 
     replace = row in ("W8", "W9")
     relation = dpa.NeighboringRelation.REPLACE_ONE if replace else dpa.NeighboringRelation.ADD_OR_REMOVE_ONE
+    relation = dpa.NeighboringRelation.REPLACE_SPECIAL if row == "W15" else relation
     parameters = pld.common.DifferentialPrivacyParameters
     pure_law = pld.privacy_loss_distribution.from_privacy_parameters
 
@@ -45,7 +46,26 @@ def google(kind: str, row: str) -> None:
             return dpa.RandomizedResponseDpEvent(2 / (1 + math.exp(0.1)), 2), 1000, 1e-6
         if row == "W9":
             return dpa.SampledWithoutReplacementDpEvent(10_000, 100, dpa.GaussianDpEvent(0.5)), 1000, 1e-5
+        if row == "W14":
+            one = dpa.dp_event.MixtureOfGaussiansDpEvent(1.0, [0.0, 1.0, 2.0], [0.2, 0.6, 0.2])
+            two = dpa.dp_event.MixtureOfGaussiansDpEvent(2.0, [0.0, 2.0, 3.0], [0.33, 0.34, 0.33])
+            parts = [dpa.SelfComposedDpEvent(one, 3), dpa.SelfComposedDpEvent(two, 2)]
+            return dpa.ComposedDpEvent(parts), 1, 1e-6
+        if row == "W15":
+            return dpa.SingleEpochTreeAggregationDpEvent(1.13, 1600), 1, 1e-6
+        if row == "W16":
+            return dpa.dp_event.RepeatAndSelectDpEvent(dpa.GaussianDpEvent(1.0), 10, 1), 1, 1e-6
+        if row == "W18":
+            parts = [dpa.SelfComposedDpEvent(dpa.LaplaceDpEvent(b), n) for b, n in ((1.0, 3), (2.0, 2))]
+            return dpa.ComposedDpEvent(parts), 1, 1e-14
         raise KeyError(row)
+
+    def quiet_queries() -> float:
+        def make(scale: float) -> Any:
+            return dpa.SelfComposedDpEvent(dpa.LaplaceDpEvent(scale), 20)
+
+        bracket = dpa.ExplicitBracketInterval(1.0, 64.0)
+        return float(dpa.calibrate_dp_mechanism(accountant, make, 1.0, 1e-4, bracket, tol=1e-4))
 
     def epsilon() -> float:
         if kind == "pure":
@@ -71,7 +91,7 @@ def google(kind: str, row: str) -> None:
         return float(dpa.calibrate_dp_mechanism(accountant, make, 2.0, 1e-5, bracket, tol=1e-4))
 
     pld.privacy_loss_distribution.from_gaussian_mechanism(3.0).get_epsilon_for_delta(1e-5)  # warm up
-    measured({"W5": two_hundred, "W6": calibrated}.get(row, epsilon))
+    measured({"W5": two_hundred, "W6": calibrated, "W19": quiet_queries}.get(row, epsilon))
 
 
 def microsoft(row: str) -> None:

@@ -84,7 +84,9 @@ def markdown(rows: list[Row], table: dict[str, dict[str, Result]], limit: int) -
         "",
         f"{time.strftime('%Y-%m-%d')}, Python {platform.python_version()}, {os.cpu_count()} shared cores, one thread per job, load "
         f"{os.getloadavg()[0]:.1f} at the end. {versions()}.",
-        "Time is CPU seconds of the first read-out in a fresh process, imports and a warm-up excluded; memory is the rise of the peak.",
+        "Time is CPU seconds of the first read-out of the row in a fresh process. Warm are: imports (bytecode cached), and one or "
+        "two read-outs of other losses, by each library, before the clock starts; no law, grid or tilt of the row itself is "
+        "cached. Memory is the rise of the peak.",
         '"Excess" is (value - truth) / truth. A value below the truth claims more privacy than there is. '
         f"Ratio: CPU of the tightest valid peer / ours. Limit {limit} CPU seconds (or {3 * limit} s) for each answer.",
         "",

@@ -51,4 +51,12 @@ ROWS = (
     Row("W11", "epsilon after each of 1000 steps of W1, seconds per query", None, "<= 2 ms", ("opacus RDP",)),
     Row("W12", "q=256/60000, sigma=1.1, T=14062, delta=1e-5", 2.38159692142440, "1e-6", ("dp_accounting PLD", "opacus GDP", "autodp RDP")),
     Row("W13", "q=1e-4, sigma=1, T=10^6, delta=1e-6", 0.53242115, "1e-6", ("dp_accounting PLD",)),
+    Row("W14", "mixtures of Gaussians, 3 x (sigma 1; 0, 1, 2) + 2 x (sigma 2; 0, 2, 3), delta=1e-6", 17.1931102, "1e-6",
+        ("dp_accounting PLD",)),
+    Row("W15", "tree aggregation, 1600 steps, noise 1.13, delta=1e-6", 17.6667508, "exact", ("dp_accounting RDP",)),
+    Row("W16", "best of a geometric number of runs, mean 10, gaussian(1), delta=1e-6 (a real score: 6.881)", 6.881, "well under 8.96",
+        ("dp_accounting RDP",), "bound"),
+    Row("W17", "random allocation, one epoch of 1000 steps, gaussian(1), delta=1e-6", None, "<= 0.3 s", ()),
+    Row("W18", "3 x laplace(1) + 2 x laplace(2), delta=1e-14", 4.0 - 3.2e-13, "<= 0.1 s", ("dp_accounting PLD",)),
+    Row("W19", "smallest Laplace noise for 20 queries at (1, 1e-4)", 13.547128, "<= 0.3 s", ("dp_accounting PLD",)),
 )  # fmt: skip

@@ -19,7 +19,7 @@ from tallystick.numerics.contour import ContourSum, Nodes
 from tallystick.numerics.convolve import ABOVE, BELOW, TiltedSum, sum_of_laws
 from tallystick.numerics.grid import GridLaw, discretise
 from tallystick.numerics.law import DUST, UNIT, VALUE_ULPS, Above, Array, Below, Law, certain, log_sum
-from tallystick.numerics.saddle import Cumulants, bisect_decreasing, log_peak_weight
+from tallystick.numerics.saddle import REMEMBERED, Cumulants, bisect_decreasing, log_peak_weight
 from tallystick.numerics.smoothing import BlurredNodes
 
 # Compositions of finitely many outcomes, outcome by outcome: no grid, no tilt, nothing to certify but rounding.
@@ -314,11 +314,10 @@ class SaddleSum:
 
     def _nodes(self, theta: float, blur: float, above: bool) -> Nodes | BlurredNodes | None:
         key = (theta, blur, above)
-        if key not in self._kept:
-            if len(self._kept) > 64:
-                self._kept.clear()
-            self._kept[key] = self._fresh_nodes(theta, blur, above)
-        return self._kept[key]
+        if key in self._kept:
+            return self._kept[key]
+        fresh = self._fresh_nodes(theta, blur, above)
+        return REMEMBERED.put(self._kept, key, fresh, 0 if fresh is None else 4 * fresh.count)
 
     def _fresh_nodes(self, theta: float, blur: float, above: bool) -> Nodes | BlurredNodes | None:
         level = self.cumulants(theta)
@@ -432,10 +431,11 @@ class GridSum:
 
     def _shared(self, epsilon: float) -> tuple[TiltedSum, TiltedSum] | None:
         theta = math.exp(round(4.0 * math.log(self.cumulants.tilt_for_threshold(epsilon))) / 4.0)
-        if theta not in self._kept:
-            mean = max(0.0, self.cumulants.moments(theta)[0])
-            self._kept[theta] = next(self._refinements(theta, mean, NEARBY), None)
-        return self._kept[theta]
+        if theta in self._kept:
+            return self._kept[theta]
+        mean = max(0.0, self.cumulants.moments(theta)[0])
+        sums = next(self._refinements(theta, mean, NEARBY), None)
+        return REMEMBERED.put(self._kept, theta, sums, 0 if sums is None else 16 * sums[0].values.size)
 
     def epsilon_bounds(self, delta: float, tolerance: float = TOLERANCE) -> Bounds:
         """Certified bounds on epsilon at one delta in (infinity mass, 1)."""

@@ -70,7 +70,7 @@ class Decay:
     _kept: dict[float, float] = field(default_factory=dict)
 
     @staticmethod
-    @lru_cache(maxsize=1024)
+    @lru_cache(maxsize=256)
     def of(law: Law, theta: float) -> Decay:
         lines = [LineDecay.of(s.line, theta) for s in law.segments if s.line is not None]
         meshes = [_mesh(s, theta) for s in law.segments if s.line is None]
@@ -505,7 +505,7 @@ class Transform:
     typical: float
 
 
-@lru_cache(maxsize=2048)
+@lru_cache(maxsize=256)
 def transform(law: Law, theta: float, spacing: float, count: int) -> Transform | None:
     """The tilted characteristic function of one law with its certified error, or None if it costs too much."""
     times: Array = spacing * np.arange(count, dtype=np.float64)

@@ -4,14 +4,19 @@ searches that keep the side they promised."""
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from tallystick.numerics.law import Array, Law
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 # Root search that keeps the side it promised.
 
@@ -68,6 +73,37 @@ NO_ROOT = 3e8
 
 KEPT = 512
 """Tilts whose cumulants are remembered for each set of laws: online use asks for the same ones at every step."""
+
+
+@dataclass(slots=True)
+class Remembered:
+    """What is remembered in many places, together no more than so many numbers: the oldest is forgotten first.
+
+    >>> places, few = {}, Remembered(most=1000)
+    >>> for k in range(9):
+    ...     _ = few.put(places, k, "value", 100)
+    >>> sorted(places)
+    [4, 5, 6, 7, 8]
+    """
+
+    most: int
+    held: int = 0
+    entries: deque[tuple[dict[Any, Any], Any, int]] = field(default_factory=deque)
+
+    def put(self, place: dict[Key, Value], key: Key, value: Value, size: int) -> Value:
+        """Remember a value of about so many numbers in its place."""
+        place[key] = value
+        self.entries.append((place, key, size + 100))
+        self.held += size + 100
+        while self.held > self.most and len(self.entries) > 1:
+            old, name, freed = self.entries.popleft()
+            old.pop(name, None)
+            self.held -= freed
+        return value
+
+
+REMEMBERED = Remembered(most=2**25)
+"""Nodes and sums of all compositions: a quarter of a gigabyte."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -59,6 +59,10 @@ class BlurredNodes:
         return self.once.theta
 
     @property
+    def count(self) -> int:
+        return 2 * self.once.count
+
+    @property
     def log_scale(self) -> float:
         return self.once.log_scale
 

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 import tallystick as ts
-from tallystick.accounting import calibrate, direction, routes
+from tallystick.accounting import calibrate, compose, direction, routes
 from tallystick.accounting.direction import PATIENCE, SELDOM, OneDirection, Patience
 from tallystick.accounting.leaves import nested
 from tallystick.accounting.readout import reader
 from tallystick.cards import meaning
 from tallystick.numerics.law import Law
+from tallystick.numerics.saddle import Remembered
 
 LIMIT = 5.0
 """Seconds of processor time in which anything answers or refuses."""
@@ -155,6 +156,20 @@ def test_a_costly_route_is_asked_at_its_share_of_a_curve() -> None:
         idle.saw(route, helped=False)
     assert not idle.asks(route)
     assert idle.asks(routes.Markov(route.whole))
+
+
+def test_what_compositions_keep_is_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = Remembered(most=100_000)
+    monkeypatch.setattr(compose, "REMEMBERED", few)
+    answers = []
+    for scale in (1.31, 1.32, 1.33):
+        loss = 3 * ts.laplace(scale=scale) + ts.gaussian(sigma=2)
+        answers += [loss.power(alpha=0.01), loss.delta(epsilon=0.3)]
+        assert few.held <= few.most or len(few.entries) == 1
+    assert few.entries
+    monkeypatch.undo()
+    # What was forgotten is computed again.
+    assert (3 * ts.laplace(scale=1.33) + ts.gaussian(sigma=2)).delta(epsilon=0.3) == answers[-1]
 
 
 def test_knots_are_chosen_by_a_rough_number() -> None:

@@ -6,9 +6,10 @@ their numbers is private.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -124,11 +125,51 @@ def linkage(
         raise InvalidInput("on", on, "a list of columns that both tables have")
     if not len(released):
         raise InvalidInput("released", 0, "at least one row")
-    near = dict(tolerance or {})
-    agree = [[j for j, person in enumerate(public) if _agree(row, person, on, near)] for row in released]
+    near = {name: check.nonnegative(f"tolerance[{name!r}]", value) for name, value in (tolerance or {}).items()}
+    _check_columns("on", on, released)
+    _check_columns("on", on, public)
+    for name in near:
+        if not all(isinstance(row.get(name), int | float | None) for row in (*released, *public)):
+            raise InvalidInput("tolerance", name, "a column of numbers")
+    listed = [name for name in on if all(row.get(name) is not None for row in (*released, *public))]
+    places: dict[Hashable, list[int]] = {}
+    for j, person in enumerate(public):
+        places.setdefault(_place(person, listed, near), []).append(j)
+    agree = [
+        [j for at in _around(row, listed, near) for j in places.get(at, ()) if _agree(row, public[j], on, near)]
+        for row in released
+    ]
     taken = Counter(j for people in agree for j in people)
     matches = tuple((i, people[0]) for i, people in enumerate(agree) if len(people) == 1 and taken[people[0]] == 1)
     return Linkage(matches, len(released), None if same is None else sum(same(i, j) for i, j in matches))
+
+
+def _check_columns(argument: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
+    for name in columns:
+        if rows and all(name not in row for row in rows):
+            raise InvalidInput(argument, name, "columns that the rows have")
+
+
+def _place(row: Row, columns: Sequence[str], near: Mapping[str, float]) -> tuple[Hashable, ...]:
+    """Rows that agree on what all rows have are at one place, or at neighbouring ones where numbers are near."""
+    return tuple(
+        _key(row[name]) if name not in near else math.floor(row[name] / near[name]) if _binned(row[name], near[name])
+        else None
+        for name in columns
+    )  # fmt: skip
+
+
+def _binned(value: float, tolerance: float) -> bool:
+    return tolerance > 0.0 and abs(value) < 1e9 * tolerance
+
+
+def _around(row: Row, columns: Sequence[str], near: Mapping[str, float]) -> Iterator[tuple[Hashable, ...]]:
+    here = _place(row, columns, near)
+    choices = [
+        (at,) if name not in near else (None, at - 1, at, at + 1) if isinstance(at, int) else (None, at)
+        for name, at in zip(columns, here, strict=True)
+    ]
+    yield from dict.fromkeys(itertools.product(*choices))
 
 
 def _agree(row: Row, person: Row, on: Sequence[str], near: Mapping[str, float]) -> bool:
@@ -171,6 +212,7 @@ def uniqueness(rows: Sequence[Row], columns: Sequence[str]) -> Uniqueness:
     """
     if not len(rows) or not columns or isinstance(columns, str):
         raise InvalidInput("columns", columns, "a list of columns, of at least one row")
+    _check_columns("columns", columns, rows)
     groups = Counter(tuple(_key(row.get(name)) for name in columns) for row in rows)
     return Uniqueness(len(rows), dict(sorted(Counter(groups.values()).items())))
 

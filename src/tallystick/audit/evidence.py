@@ -93,7 +93,8 @@ class Evidence(ABC):
         if self.mu_at_least > 0.0:
             worth = _down(epsilon_of_mu(self.mu_at_least, delta=DELTA))
             lines.append(
-                f"Refuted: mu-GDP for every mu up to {_down(self.mu_at_least)} (worth epsilon {worth} at {DELTA:g})."
+                f"Refuted: mu-GDP for every mu up to {_down(self.mu_at_least)} "
+                f"(Gaussian noise of epsilon {worth} at delta {DELTA:g})."
             )
         if not self.falsified and self.detects:
             lines.append(f"Could have caught at best: {self.detects}.")
@@ -130,9 +131,10 @@ def leak(mu: float) -> str:
     """A mu for people, with what it is worth.
 
     >>> leak(1.0)
-    'mu = 1 (worth epsilon 4.38 at delta 1e-05)'
+    'mu = 1 (Gaussian noise of epsilon 4.38 at delta 1e-05)'
     """
-    return f"mu = {nearest(mu, 3)} (worth epsilon {nearest(epsilon_of_mu(mu, delta=DELTA), 3)} at delta {DELTA:g})"
+    worth = nearest(epsilon_of_mu(mu, delta=DELTA), 3)
+    return f"mu = {nearest(mu, 3)} (Gaussian noise of epsilon {worth} at delta {DELTA:g})"
 
 
 def _down(value: float) -> str:

@@ -94,13 +94,13 @@ def blatantly_non_private(guess: Any, truth: Any, *, fraction: float = 0.9) -> R
     return Reconstruction(int((secret == found).sum()), int(secret.size), max(ones, 1.0 - ones), level)
 
 
-def random_subsets(count: int, *, people: int, rng: np.random.Generator) -> NDArray[np.int8]:
+def random_subsets(count: int, *, people: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Subsets drawn uniformly, one per row.
 
     >>> random_subsets(2, people=3, rng=np.random.default_rng(0)).shape
     (2, 3)
     """
-    return rng.integers(0, 2, size=(check.count("count", count, least=1), check.count("people", people)), dtype=np.int8)
+    return rng.integers(0, 2, size=(check.count("count", count, least=1), check.count("people", people)))
 
 
 def every_subset(people: int) -> NDArray[np.int8]:
@@ -192,7 +192,7 @@ def _least_absolute(rows: Floats, values: Floats) -> Floats:
     return np.asarray(found.x[:people], dtype=np.float64)
 
 
-def hadamard_queries(people: int) -> NDArray[np.int8]:
+def hadamard_queries(people: int) -> NDArray[np.int64]:
     """n queries with signs: the rows of a Hadamard matrix, n a power of two. Each is a difference of two subsets.
 
     >>> hadamard_queries(4).tolist()
@@ -203,7 +203,7 @@ def hadamard_queries(people: int) -> NDArray[np.int8]:
         raise InvalidInput("people", people, "a power of two")
     from scipy.linalg import hadamard
 
-    return np.asarray(hadamard(count), dtype=np.int8)
+    return np.asarray(hadamard(count), dtype=np.int64)  # whole counts of bits: nothing may wrap
 
 
 def hadamard_reconstruct(answers: Any) -> Bits:

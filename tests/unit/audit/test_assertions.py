@@ -93,3 +93,4 @@ def test_an_assertion_that_cannot_fail_is_refused() -> None:
         assert_private(lambda data: 0, ([1, 0], [1, 0, 1]), 1.0, draws=40)
     with pytest.raises(InvalidInput, match="not both"):
         assert_costs(ts.gaussian(sigma=1), (5.1, 1e-6), delta=1e-30)
+    assert_costs(10 * ts.pure_dp(epsilon=0.1), 1.0)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -182,3 +184,42 @@ def test_bad_input_is_named(call: object, argument: str) -> None:
     with pytest.raises((InvalidInput, NotComputable)) as refused:
         call()  # type: ignore[operator]
     assert refused.value.argument == argument
+
+
+def test_linking_large_tables_is_quick_and_the_same() -> None:
+    """Found from outside: every row was compared with every person."""
+    rng = np.random.default_rng(0)
+    drawn = zip(rng.integers(300, size=3000).tolist(), rng.integers(90, size=3000).tolist(), strict=True)
+    people: list[dict[str, Any]] = [{"zip": place, "age": float(age)} for place, age in drawn]
+    rows: list[dict[str, Any]] = [{**person, "age": person["age"] + float(rng.integers(-2, 3))} for person in people]
+    rows[5]["age"] = None
+    start = time.process_time()
+    found = linkage(rows, people, on=["zip", "age"], tolerance={"age": 2})
+    assert time.process_time() - start < 2.0
+
+    def near(row: dict[str, Any], person: dict[str, Any]) -> bool:
+        return row["zip"] == person["zip"] and (row["age"] is None or abs(row["age"] - person["age"]) <= 2)
+
+    alone = []
+    for i in range(60):
+        who = [person for person in people if near(rows[i], person)]
+        if len(who) == 1 and sum(near(row, who[0]) for row in rows) == 1:
+            alone.append(i)
+    assert [i for i, _ in found.matches if i < 60] == alone
+
+
+def test_columns_that_nobody_has_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="'b'"):
+        uniqueness([{"a": 1}, {"a": 2}], ["b"])
+    with pytest.raises(InvalidInput, match="'a'"):
+        linkage([{"b": 1}], [{"a": 1}], on=["a"])
+    with pytest.raises(InvalidInput, match="tolerance"):
+        linkage([{"a": 1}], [{"a": 1}], on=["a"], tolerance={"a": -1})
+    with pytest.raises(InvalidInput, match="numbers"):
+        linkage([{"a": "x"}], [{"a": "y"}], on=["a"], tolerance={"a": 1})
+
+
+def test_queries_of_bits_do_not_wrap() -> None:
+    bits = np.random.default_rng(0).random(256) < 0.9
+    answers = r.hadamard_queries(256) @ bits
+    assert (r.hadamard_reconstruct(answers) == bits).all()

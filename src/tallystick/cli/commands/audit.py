@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -39,9 +41,10 @@ def mechanism(
     from tallystick.accounting.expression import read_loss
     from tallystick.audit.two_sample import mechanism as attack
 
-    report, promised, called = _page(report), read_loss(claim), _function(function)
+    report, promised = _page(report), read_loss(claim)
     pair = (_json("--first", first), _json("--second", second))
-    with working("drawing"):
+    with working("drawing"), redirect_stdout(sys.stderr):  # what the function prints is no part of the verdict
+        called = _function(function)
         found = attack(called, neighbours=pair, claim=promised, draws=draws, significance=significance)
     asked = {"function": function, "claim": claim, "draws": draws, "significance": significance}
     _conclude("audit.mechanism", asked, found, report, as_json=as_json)

@@ -48,7 +48,7 @@ def scores(plan: Plan, exact: Exact, whole: Exact, less: Exact, seed: int) -> np
     source = SeededSource(seed)
     total = np.zeros(RUNS)
     for noise in plan.noises:
-        held = (numbers.numbers[noise.part].ravel().tolist() for numbers in (exact, whole, less))
+        held = ((each.numbers | each.removed)[noise.part].ravel().tolist() for each in (exact, whole, less))
         for value, with_unit, without in zip(*held, strict=True):
             if with_unit == without:
                 continue

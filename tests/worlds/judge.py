@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -13,7 +13,7 @@ import numpy as np
 from tallystick.errors import TallystickError
 from tallystick.tables import run
 from tallystick.tables.keyset import PublicTable
-from tallystick.tables.parts import Part
+from tallystick.tables.parts import OfTable, Part
 from tallystick.tables.plan import Plan
 from tallystick.tables.table import UNITS
 from worlds import questions
@@ -89,7 +89,7 @@ def _count(tally: Tally, plan: Plan, engine: str, kind: str, shape: str, count: 
         tally.pairs_by["key column"][f"{derived}{schema.type_of(column)}"] += count
     for kind in {step.kind for step in query.table.steps} or {"none"}:
         tally.pairs_by["step"][kind] += count
-    for kind in {part.kind for part in query.parts}:
+    for kind in {part.kind for part in (*query.parts, *query.removed)}:
         tally.pairs_by["part"][kind] += count
 
 
@@ -115,7 +115,7 @@ def judge(plan: Plan, places: Places, count: int, tally: Tally, told: str, answe
             return False
     tally.plans += 1
     tally.pairs += count
-    tally.wrong += [f"{told}: {problem}" for problem in _sensitivities(plan, found[0], found[1], tally)]
+    tally.wrong += [f"{told}: {problem}" for problem in _sensitivities(plan, found[0], found[1], count, tally)]
     if places.third is not None:
         tally.compared += count
         tally.wrong += [f"{told}: {p}" for p in _differences(plan, found[0], run.integers(plan.on(places.third)))]
@@ -131,7 +131,7 @@ def _preflight(plan: Plan) -> str:
     return "passed"
 
 
-def _sensitivities(plan: Plan, one: run.Exact, two: run.Exact, tally: Tally) -> Iterator[str]:
+def _sensitivities(plan: Plan, one: run.Exact, two: run.Exact, count: int, tally: Tally) -> Iterator[str]:
     """Each part of each world must move by no more than is paid for, in both norms, and all of them together."""
     caps, adjacency = plan.query.caps, plan.query.table.adjacency
     prices: dict[int, Fraction] = defaultdict(Fraction)
@@ -140,7 +140,17 @@ def _sensitivities(plan: Plan, one: run.Exact, two: run.Exact, tally: Tally) -> 
         part = noise.part
         l1: dict[int, int] = defaultdict(int)
         l2: dict[int, int] = defaultdict(int)
-        for world, values in _changes(plan, part, one, two):
+        if isinstance(part, OfTable):
+            # numbers of the whole table add up over worlds: judged where there is one, together where there are more
+            change = [abs(int(value)) for value in (one.removed[part] - two.removed[part])[0]]
+            if count > 1:
+                if sum(change) > count * part.l1(caps, adjacency):
+                    yield f"{count} worlds: {part.label} moves {sum(change)}"
+                continue
+            changes: Iterable[tuple[int, list[int]]] = [(0, change)] if any(change) else []
+        else:
+            changes = _changes(plan, part, one, two)
+        for world, values in changes:
             l1[world] += sum(values)
             l2[world] += sum(value * value for value in values)
         most1, most2 = part.l1(caps, adjacency), part.l2_squared(caps, adjacency)
@@ -205,4 +215,7 @@ def _differences(plan: Plan, here: run.Exact, there: run.Exact) -> Iterator[str]
     other = [places[key] for key in here.keys] if here.keys is not None else list(order)
     for part in plan.query.parts:
         if not np.array_equal(here.numbers[part], there.numbers[part][other]):
+            yield f"another engine finds other numbers for {part.label}"
+    for part, numbers in here.removed.items():
+        if not np.array_equal(numbers, there.removed[part]):
             yield f"another engine finds other numbers for {part.label}"

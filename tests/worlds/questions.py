@@ -48,6 +48,8 @@ class Question:
             )
         grouped = self._grouped().agg(**self._measures())
         budget = draw.choice(({"rho": 1.0}, {"rho": 0.1}, {"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-5}))
+        if draw.random() < 0.5:  # of all rows that a unit can lose here, or of some
+            budget |= {"caps_seen_to": draw.choice((1, 2, 4, 100))}
         return grouped.plan(**budget)  # type: ignore[no-any-return]
 
     def column(self, name: str) -> Any:

@@ -17,6 +17,7 @@ from worlds.engines import Files, Postgres, Spark, spark_session
 from worlds.judge import Tally, trial
 
 PARTS = {"rows", "units", "present", "total", "squares", "bins", "tree"}
+OF_TABLE = {"units over", "rows over", "outside"}
 
 
 @pytest.mark.parametrize("kind", ["memory", "parquet", "csv", "duckdb"])
@@ -27,6 +28,15 @@ def test_no_unit_is_worth_more_than_it_pays_on_duckdb(kind: str, tmp_path: Path)
     assert not tally.wrong, tally.wrong
     assert tally.pairs >= 600
     assert tally.moved > tally.pairs / 4
+
+
+def test_no_unit_moves_what_is_told_of_the_caps_by_more_than_it_pays(tmp_path: Path) -> None:
+    """Those are numbers of the whole table, so here a table is one world; each of them reaches its claim."""
+    tally, host = Tally(), Files(tmp_path, ("memory",))
+    for seed in range(14):
+        trial(host, seed, 1, tally)
+    assert not tally.wrong, tally.wrong
+    assert {kind for kind in OF_TABLE if tally.fullest.get(kind) == 1.0} == OF_TABLE, tally.fullest
 
 
 @pytest.fixture
@@ -40,6 +50,8 @@ def test_no_unit_is_worth_more_than_it_pays_on_postgresql(database: Postgres) ->
     tally = Tally()
     for seed in range(10):
         trial(database, seed, 40, tally)
+    for seed in (3, 12, 20):
+        trial(database, seed, 1, tally)
     assert not tally.wrong, tally.wrong
     assert tally.pairs >= 320
     assert tally.moved > tally.pairs / 4

@@ -100,7 +100,8 @@ def card(
     proof = None if certificate is None else certificate.text
     if certificate is not None and (problem := uncertified(certificate, release.plan.privacy)):
         raise Refused(problem)
-    subject = Subject(release.plan, account, account.limit, receipt, entry["why"], name, dict(about or {}), proof)
+    said, removed = dict(about or {}), release.removed()
+    subject = Subject(release.plan, account, account.limit, receipt, entry["why"], name, said, proof, removed)
     return card_of(subject)
 
 

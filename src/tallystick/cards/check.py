@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tallystick.ledger.account import Account
     from tallystick.ledger.book import Ledger
     from tallystick.ledger.registry import Registered
+    from tallystick.tables.release import Removed
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +71,9 @@ def _findings(card: Card, ledger: Ledger, page: str | None) -> Iterator[Finding]
     yield Finding("the charge was for this dataset and whom it protects", _about_data(facts, ledger, account, entry))
     promised = Amount(account.currency, *facts["promise"]["limit_amount"])
     yield Finding("the limit still stands", _about_limit(account.limit, promised))
+    purpose = entry["why"]
     yield Finding(
-        "every number follows from plan and ledger", _made_again(facts, account, receipt, entry["why"], promised)
+        "every number follows from plan and ledger", _made_again(facts, account, receipt, purpose, promised, answer)
     )
     if "certificate" in facts["evidence"]:
         yield Finding("the certificate is proved, and about this plan", _about_certificate(facts, entry))
@@ -159,22 +161,27 @@ def _about_limit(now: Amount, promised: Amount) -> str:
     return f"the account's limit is now {now}, the card promises {promised}"
 
 
-def _made_again(facts: Mapping[str, Any], account: Account, receipt: Receipt, purpose: str, limit: Amount) -> str:
+def _made_again(
+    facts: Mapping[str, Any], account: Account, receipt: Receipt, purpose: str, limit: Amount, answer: Any
+) -> str:
     from tallystick.tables.plan import Plan
+    from tallystick.tables.release import Release
 
     content = json.loads(json.dumps(facts["again"]["plan"]))
     plan: Plan | FitPlan
+    removed: tuple[Removed, ...] = ()
     try:
         if _is_fit(facts):
             plan = FitPlan.from_data(content)
         else:
             content["query"]["table"]["source"] = {"kind": "memory", "place": "memory"}
             plan = Plan.from_json(json.dumps(content), account=account)
+            removed = Release(plan, answer).removed()
     except (TallystickError, InvalidInput) as error:
         return f"its plan cannot be priced again: {error}"
     proof = facts["evidence"].get("certificate", {}).get("text")
     named = facts["released"]["dataset"]
-    subject = Subject(plan, account, limit, receipt, purpose, named, facts["again"]["about"], proof)
+    subject = Subject(plan, account, limit, receipt, purpose, named, facts["again"]["about"], proof, removed)
     fresh = json.loads(card_of(subject).to_json())
     different = [name for name in fresh if not _same(fresh[name], facts.get(name))]
     extra = sorted(set(facts) - set(fresh))

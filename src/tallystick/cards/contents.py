@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tallystick.ledger.filters import Amount
     from tallystick.ledger.pay import Receipt
     from tallystick.tables.plan import Plan
+    from tallystick.tables.release import Removed
 
 SCHEMA, VERSION = "tallystick/card", 1
 _POINTS = 81
@@ -37,6 +38,8 @@ class Subject:
     about: Mapping[str, str] = field(default_factory=dict)
     certificate: str | None = None
     """The text of a certificate about the plan's loss."""
+    removed: tuple[Removed, ...] = ()
+    """What was released about the caps."""
 
     @property
     def price(self) -> Amount:
@@ -93,6 +96,7 @@ def contents(subject: Subject) -> dict[str, Any]:
             "bounds_from": subject.about.get("bounds_from", NOT_STATED),
         },
         "error": {"confidence": 0.95, "columns": _errors(plan), "intervals": facts["intervals"]},
+        "left_out": _left_out(subject, facts),
         "evidence": _evidence(receipt) | _certified(subject.certificate),
         "words": words,
         "decisions": {
@@ -173,6 +177,14 @@ def _errors(plan: Plan | FitPlan) -> list[dict[str, Any]]:
         }
         for name, measure in plan.query.measures
     ]
+
+
+def _left_out(subject: Subject, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What is told of the caps and bounds: how exactly, and what was released."""
+    told = [dict(each) for each in facts.get("removed", ())]
+    for line, found in zip(told, subject.removed, strict=False):
+        line |= {"value": found.value, "lower": found.lower, "upper": found.upper}
+    return told
 
 
 def _evidence(receipt: Receipt | None) -> dict[str, Any]:

@@ -28,6 +28,13 @@ Delta = Annotated[float | None, typer.Option("--delta", help="The delta that goe
 Error = Annotated[
     float | None, typer.Option("--error", help="Instead of a price: the 95 % error wanted on the first measure.")
 ]
+CapsShare = Annotated[
+    float | None,
+    typer.Option("--caps-share", help="The share of the price that tells what the caps left out (0.05); 0: nothing."),
+]
+CapsSeenTo = Annotated[
+    int | None, typer.Option("--caps-seen-to", help="Count rows that were left out up to this many of each unit.")
+]
 Key = Annotated[
     str | None, typer.Option("--key", help="Names this release: the same key again gives the same bytes, free.")
 ]
@@ -44,7 +51,7 @@ class Question:
     keys: Path | None
     private_keys: float | None
     where: list[str] | None
-    budget: dict[str, float | None]
+    budget: dict[str, Any]
 
     def query(self, table: Table) -> Query:
         """The question, checked; nothing private is opened (a keys file is public)."""
@@ -65,7 +72,7 @@ class Question:
         return table.group_by(*columns, keys=chosen).agg(**parse(self.measures))
 
     @property
-    def price(self) -> dict[str, float]:
+    def price(self) -> dict[str, Any]:
         """The budget words that were given."""
         return {name: value for name, value in self.budget.items() if value is not None}
 

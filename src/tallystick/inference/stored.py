@@ -74,7 +74,8 @@ def _noise_of(measure: dict[str, Any], parts: list[dict[str, Any]]) -> Noise:
         )
     step = check.between("step", found[0]["step"], 1e-300, 1e300)
     scale = check.between("scale", found[0]["scale"] / step, 2.0**-1000, 2.0**50)
-    return Noise(_LAWS[found[0]["noise"]](scale), step)
+    # bins are counted in fractions of a row and shown as whole numbers
+    return Noise(_LAWS[found[0]["noise"]](scale), step, 0.5 if kind == "histogram" else 0.0)
 
 
 def _rows(table: str, columns: list[str]) -> list[dict[str, str]]:

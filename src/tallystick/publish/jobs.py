@@ -6,7 +6,7 @@ import datetime
 import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -129,7 +129,9 @@ def plan_of(text: str, dataset: Dataset, account: Account, source: str | None) -
 def check_targets(out: Path | None, card: Path | None, *inputs: Path | str | None) -> None:
     """Files that cannot be written, and ``inputs`` that would be overwritten, are found before anything is charged."""
     read = [path for path in inputs if path is not None]
-    for option, path in (("--out", out), ("--card", card), ("--card", card and card.with_suffix(".json"))):
+    about = _about(out) if out is not None and out.suffix.lower() == ".csv" else None
+    facts = card and card.with_suffix(".json")
+    for option, path in (("--out", out), ("--out", about), ("--card", card), ("--card", facts)):
         if path is not None and any(same_file(path, each) for each in read):
             raise InvalidInput(option, str(path), "another name: this file is read, and would be overwritten")
     for option, path, endings in (("--out", out, (".csv", ".json")), ("--card", card, (".html", ".htm", ".json"))):
@@ -147,6 +149,12 @@ def check_targets(out: Path | None, card: Path | None, *inputs: Path | str | Non
         and out.absolute() in (card.absolute(), card.with_suffix(".json").absolute())
     ):
         raise InvalidInput("--out", str(out), "another name than the card's files")
+
+
+def _about(out: Path) -> Path:
+    from tallystick.tables.release import beside
+
+    return beside(out)
 
 
 def check_files(out: Path | None, card: Path | None, table: Table, account: Account) -> None:
@@ -195,8 +203,10 @@ def release(job: Job, progress: Callable[[str], None] | None = None) -> dict[str
     model = None if job.reader is None else job.reader(made)
     written: dict[str, Any] = {} if model is None else {"model": model.to_data()}
     if job.out is not None:
-        text = (model or made).to_json() + "\n" if job.out.suffix.lower() == ".json" else made.to_csv()
-        written["out"] = str(write(job.out, text))
+        as_json = job.out.suffix.lower() == ".json"
+        written["out"] = str(write(job.out, (model or made).to_json() + "\n" if as_json else made.to_csv()))
+        if not as_json:
+            written["about"] = str(write(_about(job.out), made.about_csv()))
     if job.card is not None:
         drawn = card(made, dataset=job.dataset.name, about=job.dataset.about)
         written["card"] = str(drawn.save(job.card)[0])
@@ -208,6 +218,8 @@ def release(job: Job, progress: Callable[[str], None] | None = None) -> dict[str
         "columns": list(made.columns),
         "rows": _rows(made),
         "holds": made.holds,
+        "left_out": made.left_out,
+        "removed": [asdict(each) for each in made.removed()],
         **written,
     }
 

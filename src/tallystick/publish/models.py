@@ -83,7 +83,7 @@ class Regression:
 
     def plan(self, **budget: Any) -> LinearPlan:
         """Price it: ``rho=``, ``epsilon=`` and ``delta=``, or ``epsilon=`` alone, the total of all sums."""
-        return LinearPlan(self, self.query().plan(**budget))
+        return LinearPlan(self, self.query().plan(caps_share=0, **budget))
 
     def statistics(self, release: Release) -> Statistics:
         """The released sums as matrices, the constant column last among the features."""

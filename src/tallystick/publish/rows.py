@@ -103,7 +103,8 @@ class Classification:
         columns = Regression(table, self.target, self.features, self.bounds).units(self.features)
         columns["fit_label"] = _code(self.target, self.labels)
         table = table.derive(**columns)
-        return table.agg(**{f"s{i}": total(name, -1, MOST_CLASSES) for i, name in enumerate(columns)}).plan(epsilon=1.0)
+        sums = {f"s{i}": total(name, -1, MOST_CLASSES) for i, name in enumerate(columns)}
+        return table.agg(**sums).plan(epsilon=1.0, caps_share=0)
 
 
 def _code(target: str, labels: Sequence[Any]) -> Expression:

@@ -28,6 +28,7 @@ from tallystick.tables.parts import (
     Bins,
     FixedPoint,
     Integers,
+    Outside,
     Part,
     Present,
     Rows,
@@ -44,14 +45,17 @@ from tallystick.tables.schema import Schema
 
 # Values with intervals from noisy integers. Everything here is post-processing and costs nothing.
 #
-# An interval covers the capped, clamped and quantised quantity at its nominal rate over the privacy noise alone.
-#
 # Quantiles are read from a noisy binary tree of counts along a line, which has levels of 2, 4, ..., 2^h nodes, all with
 # the same noise. Least squares makes parents equal the sum of their children (Hay, Rastogi, Miklau and Suciu 2010); by
 # Gauss and Markov no unbiased estimate of a prefix count has a smaller variance, in particular not the sum of at most h
 # nodes, so h times the variance of a node bounds it.
 
 Floats = NDArray[np.float64]
+
+INTERVALS = (
+    "95 % interval for the capped and clamped table's own value (privacy noise only; not the caps' bias, not sampling)"
+)
+"""What every interval of a table is about; whatever shows one shows this too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +240,11 @@ class Measure(ABC):
     def parts(self) -> tuple[Part, ...]:
         """The integer families it needs; known once ``bound``."""
 
+    @property
+    def outside(self) -> Outside | None:
+        """The counts of values beyond its bounds, which are clamped or left out."""
+        return None
+
     @abstractmethod
     def read(self, numbers: Numbers, confidence: float) -> tuple[Estimate, ...]:
         """Its column or columns."""
@@ -342,6 +351,10 @@ class ColumnMeasure(Measure):
     def limits(self) -> tuple[float, float]:
         """The bounds, once bound."""
         return bounds(self.lower, self.upper)
+
+    @property
+    def outside(self) -> Outside | None:
+        return Outside(self.column, self.missing, *self.limits)
 
     @property
     def grid(self) -> FixedPoint:
@@ -533,6 +546,10 @@ class Histogram(Measure):
     def parts(self) -> tuple[Part, ...]:
         return (Bins(self.column, None, histogram_bins(self.edges)),)
 
+    @property
+    def outside(self) -> Outside | None:
+        return Outside(self.column, None, self.edges[0], self.edges[-1])
+
     def fields(self, name: str) -> tuple[str, ...]:
         shown = [f"{edge:g}" for edge in self.edges]
         closing = [")"] * (len(shown) - 2) + ["]"]
@@ -541,8 +558,10 @@ class Histogram(Measure):
     def read(self, numbers: Numbers, confidence: float) -> tuple[Estimate, ...]:
         noisy = numbers[self.parts()[0]]
         half = noisy.half_width(1.0 - confidence)
-        columns = noisy.table.T
-        return tuple(Estimate(column, column - half, column + half) for column in columns)
+        # counts are shown as whole numbers, and their intervals rounded outward
+        return tuple(
+            Estimate(np.rint(column), np.floor(column - half), np.ceil(column + half)) for column in noisy.table.T
+        )
 
     def error(self, numbers: Numbers, confidence: float, group_size: float) -> float:
         return numbers[self.parts()[0]].half_width(1.0 - confidence)

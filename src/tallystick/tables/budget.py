@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -25,13 +25,14 @@ from tallystick.numerics.search import first_where
 from tallystick.printing import down, up
 from tallystick.tables.aggregates import Noisy
 from tallystick.tables.keyset import PrivateKeys
-from tallystick.tables.parts import Part
+from tallystick.tables.parts import OfTable, Part, RowsOver, UnitsOver
 from tallystick.tables.table import UNITS, Query
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
 
 LARGEST_SCALE = 2.0**48
+LEAST_SEEN, MOST_SEEN = 10, 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,22 +60,47 @@ def weights_of(query: Query, weights: Mapping[str, float] | None) -> dict[Part, 
     return {part: weight or 1.0 for part, weight in by_part.items()}
 
 
-def shares(query: Query, law: type[NoiseLaw], weights: Mapping[str, float] | None) -> dict[Part, Fraction]:
-    """The share of each part; they add up to one exactly."""
-    raw = {
-        part: Fraction(weight * part.reference**law.order * part.levels)
-        for part, weight in weights_of(query, weights).items()
-    }
-    total = sum(raw.values(), Fraction(0))
-    return {part: value / total for part, value in raw.items()}
+def shares(query: Query, law: type[NoiseLaw], budget: Mapping[str, Any]) -> dict[Part, Fraction]:
+    """The share of each part; they add up to one exactly. What caps leave out has ``caps_share`` of it all."""
+    aside = Fraction(repr(budget["caps_share"])) if query.removed else Fraction(0)
+    found: dict[Part, Fraction] = {}
+    for weights, whole in (
+        (weights_of(query, budget.get("weights")), 1 - aside),
+        (dict.fromkeys(query.removed, 1.0), aside),
+    ):
+        raw = {part: Fraction(weight * part.reference**law.order * part.levels) for part, weight in weights.items()}
+        total = sum(raw.values(), Fraction(0))
+        found |= {part: whole * value / total for part, value in raw.items()}
+    return found
 
 
-def allocated(
-    query: Query, kind: type[NoiseLaw], total: Fraction, weights: Mapping[str, float] | None
-) -> tuple[PartNoise, ...]:
+def removed_parts(query: Query, seen_to: int) -> tuple[OfTable, ...]:
+    """What may be left out, by what is public alone: units over each cap, rows, and values beyond each bound."""
+    groups, rows = query.can_leave_out
+    over: list[OfTable] = [UnitsOver(query.caps.max_groups, groups=True)] if groups else []
+    over += [UnitsOver(query.caps.max_rows, groups=False), RowsOver(seen_to)] if rows else []
+    return tuple(dict.fromkeys([*over, *(one.outside for _, one in query.measures if one.outside is not None)]))
+
+
+def with_removed(query: Query, budget: dict[str, Any]) -> Query:
+    """The question with what is told of its caps; the words of the budget become those that are needed for it."""
+    share, seen_to = budget.pop("caps_share", 0.0), budget.pop("caps_seen_to", None)
+    if share != 0 and not 0.001 <= check.finite("caps_share", share) <= 0.5:
+        raise InvalidInput("caps_share", share, "a share of the budget from 0.001 to 0.5, or 0: nothing about the caps")
+    usual = max(LEAST_SEEN, query.caps.max_groups * query.caps.max_rows)
+    seen_to = check.count("caps_seen_to", usual if seen_to is None else seen_to, least=1, most=MOST_SEEN)
+    removed = removed_parts(query, seen_to) if share else ()
+    if removed:
+        budget["caps_share"] = float(share)
+    if any(isinstance(part, RowsOver) for part in removed):
+        budget["caps_seen_to"] = seen_to
+    return replace(query, removed=removed)
+
+
+def allocated(query: Query, kind: type[NoiseLaw], total: Fraction, budget: Mapping[str, Any]) -> tuple[PartNoise, ...]:
     """Noise for a total of rho (Gaussian) or epsilon (Laplace); rounded so that the exact sum stays within it."""
     noises = []
-    for part, share in shares(query, kind, weights).items():
+    for part, share in shares(query, kind, budget).items():
         law = kind.that_costs(norm_of(query, part, kind.order), share * total)
         if not 1e-3 <= law.scale <= LARGEST_SCALE:
             raise InvalidInput(
@@ -135,13 +161,14 @@ def lone_probability(query: Query, noises: tuple[PartNoise, ...], tau: int) -> f
 
 
 ALLOWED = "rho= (and delta=), epsilon= and delta=, epsilon= alone, or error="
-_WORDS = ("rho", "epsilon", "delta", "error", "confidence", "weights")
+_WORDS = ("rho", "epsilon", "delta", "error", "confidence", "weights", "caps_share", "caps_seen_to")
 
 
 @dataclass(frozen=True, slots=True)
 class PricedQuery:
-    """Noise, the certified loss of the whole plan, and the budget in canonical words."""
+    """The question, its noise, the certified loss of the whole plan, and the budget in canonical words."""
 
+    query: Query
     noises: tuple[PartNoise, ...]
     privacy: PrivacyLoss
     budget: dict[str, Any]
@@ -161,6 +188,7 @@ def priced(query: Query, given: Mapping[str, Any], protects: Protects) -> Priced
             raise InvalidInput(word, budget[word], "a budget from 1e-9 to 1e9")
     if "delta" in budget:
         budget["delta"] = check.probability("delta", budget["delta"])
+    query = with_removed(query, budget)
     ways = {"rho": _by_rho, "error": _by_error, "epsilon": _by_epsilon if "delta" in budget else _by_pure_epsilon}
     return ways[named[0]](query, budget, protects)
 
@@ -176,20 +204,20 @@ def keys_delta(query: Query, budget: Mapping[str, Any]) -> float:
 def _by_rho(query: Query, budget: dict[str, Any], protects: Protects) -> PricedQuery:
     rho = budget["rho"] = check.positive("rho", budget["rho"])
     # The parts' exact sum is at most rho as written, so rho itself is what is charged.
-    noises = allocated(query, DiscreteGaussian, Fraction(repr(rho)), budget.get("weights"))
-    return PricedQuery(noises, losses.zcdp(rho=rho, delta=keys_delta(query, budget), **protects.about), budget)
+    noises = allocated(query, DiscreteGaussian, Fraction(repr(rho)), budget)
+    return PricedQuery(query, noises, losses.zcdp(rho=rho, delta=keys_delta(query, budget), **protects.about), budget)
 
 
 def _by_pure_epsilon(query: Query, budget: dict[str, Any], protects: Protects) -> PricedQuery:
     epsilon = budget["epsilon"] = check.positive("epsilon", budget["epsilon"])
-    noises = allocated(query, DiscreteLaplace, Fraction(repr(epsilon)), budget.get("weights"))
+    noises = allocated(query, DiscreteLaplace, Fraction(repr(epsilon)), budget)
     delta = keys_delta(query, budget)
     loss = (
         losses.approx_dp(epsilon=epsilon, delta=delta, **protects.about)
         if delta
         else losses.pure_dp(epsilon=epsilon, **protects.about)
     )
-    return PricedQuery(noises, loss, budget)
+    return PricedQuery(query, noises, loss, budget)
 
 
 def _by_epsilon(query: Query, budget: dict[str, Any], protects: Protects) -> PricedQuery:
@@ -203,12 +231,12 @@ def _by_epsilon(query: Query, budget: dict[str, Any], protects: Protects) -> Pri
     rest = (delta - used) / (1.0 - used) * (1.0 - 1e-12)
 
     def fits(rho: float) -> bool:
-        noises = allocated(query, DiscreteGaussian, Fraction(rho), budget.get("weights"))
+        noises = allocated(query, DiscreteGaussian, Fraction(rho), budget)
         return bool(privacy_of(query, noises, 0.0, protects).epsilon(delta=rest) <= epsilon)
 
     rho = _largest(fits, _near_rho(epsilon, rest))
-    noises = allocated(query, DiscreteGaussian, Fraction(rho), budget.get("weights"))
-    return PricedQuery(noises, privacy_of(query, noises, used, protects), budget)
+    noises = allocated(query, DiscreteGaussian, Fraction(rho), budget)
+    return PricedQuery(query, noises, privacy_of(query, noises, used, protects), budget)
 
 
 def for_gaussian_account(query: Query, priced_query: PricedQuery, protects: Protects) -> PrivacyLoss:
@@ -268,7 +296,7 @@ def _by_error(query: Query, budget: dict[str, Any], protects: Protects) -> Price
             raise InvalidInput("error", name, "a count, sum or histogram: other errors depend on the size of the group")
 
     def meets(rho: float) -> bool:
-        noises = allocated(query, DiscreteGaussian, Fraction(rho), budget.get("weights"))
+        noises = allocated(query, DiscreteGaussian, Fraction(rho), budget)
         halves = errors(query, noises, confidence, 1000.0)
         return all(halves[name] <= half for name, half in wishes.items())
 
@@ -283,8 +311,11 @@ def _by_error(query: Query, budget: dict[str, Any], protects: Protects) -> Price
     # three more digits than anyone will read, rounded up: a little more exact than asked
     digits = 5 - math.floor(math.log10(high))
     rho = math.ceil(high * 10**digits) / 10**digits
-    kept: dict[str, Any] = {word: budget[word] for word in ("delta", "weights") if word in budget}
+    kept: dict[str, Any] = {word: budget[word] for word in KEPT if word in budget}
     return _by_rho(query, {"rho": rho, **kept}, protects)
+
+
+KEPT = ("delta", "weights", "caps_share", "caps_seen_to")
 
 
 def errors(query: Query, noises: tuple[PartNoise, ...], confidence: float, group_size: float) -> dict[str, float]:

@@ -90,11 +90,7 @@ class Part(ABC):
         return caps.groups_moved(adjacency) * self.levels * int(self.peak(caps) ** order)
 
     def l1(self, caps: Caps, adjacency: Adjacency) -> int:
-        """L1 sensitivity in integer steps.
-
-        >>> Rows().l1(Caps(4, 5), Adjacency.ADD_REMOVE)
-        20
-        """
+        """L1 sensitivity in integer steps."""
         return self.norm(caps, adjacency, 1)
 
     def l2_squared(self, caps: Caps, adjacency: Adjacency) -> int:
@@ -243,13 +239,8 @@ class Squares(Gridded):
 
 
 @dataclass(frozen=True, slots=True)
-class Binned(ColumnPart):
-    """Rows in bins, as weights in steps of 2^-8: a query of its own."""
-
-    bins: Binning
-
-    def peak(self, caps: Caps) -> int:
-        return caps.max_rows << WEIGHT_BITS
+class Fine(Part):
+    """Numbers of rows at the weight the cap leaves them, in steps of 2^-8, rounded down."""
 
     @property
     def scale(self) -> float:
@@ -259,6 +250,16 @@ class Binned(ColumnPart):
         scaled = words.divide(compare(exp.Mul, value, whole(most << WEIGHT_BITS)), rows)
         full = compare(exp.Mul, value, whole(1 << WEIGHT_BITS))
         return case([(compare(exp.GT, rows, whole(most)), scaled)], full)
+
+
+@dataclass(frozen=True, slots=True)
+class Binned(ColumnPart, Fine):
+    """Rows in bins: a query of its own."""
+
+    bins: Binning
+
+    def peak(self, caps: Caps) -> int:
+        return caps.max_rows << WEIGHT_BITS
 
     def bin_of(self, words: Words, value: exp.Expr) -> exp.Expr:
         """The bin of a row, or NULL where it is in none."""
@@ -320,6 +321,97 @@ class Tree(Binned):
         return stack(leaves, self.bins.height)
 
 
+@dataclass(frozen=True, slots=True)
+class OfTable(Fine):
+    """Numbers of the whole table: what the caps and bounds of a plan did to its rows.
+
+    A unit adds non-negative integers whose sum is at most ``peak``. A unit more or less moves them by at most that in
+    either norm; another one in its place moves one number by at most that, and two of them by twice that, or its
+    square (docs/theory/query-removed.md).
+    """
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """What each number counts, in words."""
+        return (self.label,)
+
+    def norm(self, caps: Caps, adjacency: Adjacency, order: int) -> int:
+        return int(self.peak(caps) ** order) * (min(2, self.width) if adjacency is Adjacency.REPLACE else 1)
+
+
+@dataclass(frozen=True, slots=True)
+class UnitsOver(OfTable):
+    """Units with more groups, or more rows in some group, than count."""
+
+    kind: ClassVar[str] = "units over"
+    cap: int
+    groups: bool
+
+    @property
+    def label(self) -> str:
+        plural, where = "s" * (self.cap > 1), "" if self.groups else " in a group"
+        return f"units with more than {self.cap} {'group' if self.groups else 'row'}{plural}{where}"
+
+    def peak(self, caps: Caps) -> int:
+        return 1 << WEIGHT_BITS
+
+
+@dataclass(frozen=True, slots=True)
+class RowsOver(OfTable):
+    """Rows that the caps leave out, of each unit up to ``seen_to``."""
+
+    kind: ClassVar[str] = "rows over"
+    reference: ClassVar[float] = 2.0
+    seen_to: int
+
+    @property
+    def label(self) -> str:
+        return f"rows over the caps, of each unit up to {self.seen_to}"
+
+    def peak(self, caps: Caps) -> int:
+        return self.seen_to << WEIGHT_BITS
+
+
+@dataclass(frozen=True, slots=True)
+class Outside(Added, OfTable):
+    """Counted rows with a value below, and those with one above the bounds; capped cells weigh as in a histogram."""
+
+    kind: ClassVar[str] = "outside"
+    lower: float
+    upper: float
+
+    @property
+    def label(self) -> str:
+        return f"values of {self.column} beyond {self.lower:g} and {self.upper:g}"
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        return f"values of {self.column} below {self.lower:g}", f"values of {self.column} above {self.upper:g}"
+
+    @property
+    def width(self) -> int:
+        return 2
+
+    def peak(self, caps: Caps) -> int:
+        return caps.max_groups * caps.max_rows << WEIGHT_BITS
+
+    def in_row(self, words: Words, value: exp.Expr) -> exp.Expr:
+        below, above = self._are(words, value)
+        return words.cast(case([(below, whole(1)), (above, whole(1 << _PACKED))], whole(0)), "integer")
+
+    def in_cell(self, words: Words, value: exp.Expr) -> exp.Expr:
+        below, above = (exp.Count(this=case([(is_, whole(1))], exp.Null())) for is_ in self._are(words, value))
+        return compare(exp.Add, below, compare(exp.Mul, above, whole(1 << _PACKED)))
+
+    def unpacked(self, words: Words, value: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
+        """Values below and above in a cell; together no more than its rows, however many there are."""
+        return compare(exp.Mod, value, whole(1 << _PACKED)), words.divide(value, whole(1 << _PACKED))
+
+    def _are(self, words: Words, value: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
+        below = compare(exp.LT, value, words.double(self.lower))
+        return below, compare(exp.GT, value, words.double(self.upper))
+
+
 def level_sizes(height: int) -> list[int]:
     """Nodes per level of a binary tree without its root, from the top: 2, 4, ..., 2^height.
 
@@ -379,6 +471,8 @@ DEFAULT_BINS = 256
 MOST_BINS = 4096
 WEIGHT_BITS = 8
 """Weights of capped rows in bins are multiples of 2^-8, rounded down."""
+_PACKED = 28
+"""Two counts of a cell in one integer: engines carry a column less through the cap on groups."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from tallystick.accounting.adjacency import Protects
 from tallystick.errors import AdjacencyMismatch, InvalidInput, Refused
 from tallystick.printing import given
 from tallystick.strict_json import read, same, written
+from tallystick.tables.aggregates import INTERVALS
 from tallystick.tables.budget import PartNoise, errors, for_gaussian_account, lone_probability, priced, threshold
 from tallystick.tables.expressions import col
 from tallystick.tables.keyset import PrivateKeys, PublicTable
@@ -184,7 +185,7 @@ def make_plan(query: Query, budget: Mapping[str, Any], *, account: Account | Non
         )
     protects = Protects(query.table.adjacency, unit)
     offer = priced(query, budget, protects)
-    privacy = offer.privacy
+    query, privacy = offer.query, offer.privacy
     if payer is not None and payer.currency.kind == "gdp":
         privacy = for_gaussian_account(query, offer, protects)
     return Plan(query, offer.budget, offer.noises, privacy, threshold(query, offer.noises), payer)
@@ -236,8 +237,14 @@ def facts(plan: Plan) -> dict[str, Any]:
         "privacy": str(plan.privacy),
         "split": "equal predicted relative error, from public information only, unless weights are given",
         "randomness": "operating-system entropy expanded by AES-256-CTR; exact discrete noise",
-        "intervals": "95%, over the privacy noise; they hold the capped and clamped quantity" + chosen_groups(plan),
+        "intervals": intervals_about(plan),
+        "removed": _removed(plan),
     }
+
+
+def intervals_about(plan: Plan) -> str:
+    """What the intervals of this plan's table are about."""
+    return INTERVALS + chosen_groups(plan)
 
 
 def chosen_groups(plan: Plan) -> str:
@@ -248,6 +255,12 @@ def chosen_groups(plan: Plan) -> str:
         f". Only groups whose noisy number of units reached {plan.threshold} are shown: intervals of numbers of units "
         "are those given that, and near it reach far down; other numbers have noise of their own, which did not choose"
     )
+
+
+def _removed(plan: Plan) -> list[dict[str, Any]]:
+    """What will be told of the caps and bounds, and how exactly."""
+    laws = {noise.part: noise.law.half_width(0.05) * noise.part.scale for noise in plan.noises}
+    return [{"what": what, "error": laws[part]} for part in plan.query.removed for what in part.told]
 
 
 def _keys(plan: Plan) -> dict[str, Any]:
@@ -310,6 +323,8 @@ def explained(plan: Plan) -> str:
     for measure in said["measures"]:
         lines.append(f"  measure  {measure['name']}: {measure['kind']}, +-{measure['error']:.4g} at 95%")
     lines.append("           (errors of means, variances and quantiles: for a group of 1000 rows)")
+    lines += [f"  told     {each['what']}, +-{each['error']:.4g} at 95%" for each in said["removed"]]
+    lines.append(f"  interval {said['intervals']}")
     lines += [f"  rule     {rule}" for rule in said["rules"]]
     return "\n".join(lines)
 

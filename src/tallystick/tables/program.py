@@ -6,6 +6,7 @@ cells    one line per (unit, group): rows, and per measured column total, square
 over, groups, ranked, cuts, kept                    see ``Capping``: at most K groups per unit
 totals   integers per group; a cell of c > L rows keeps weight L/c, rounded down
 bins     integers per group and bin, weighted the same way
+removed  integers of the whole table, in one line: units and rows over the caps, values beyond the bounds
 """
 
 from __future__ import annotations
@@ -32,7 +33,17 @@ from tallystick.tables.dialects import (
 )
 from tallystick.tables.expressions import Call, Column, Expression
 from tallystick.tables.keyset import PublicTable, Upload
-from tallystick.tables.parts import WEIGHT_BITS, Added, Binned, ColumnPart, Part
+from tallystick.tables.parts import (
+    WEIGHT_BITS,
+    Added,
+    Binned,
+    ColumnPart,
+    OfTable,
+    Outside,
+    Part,
+    RowsOver,
+    UnitsOver,
+)
 from tallystick.tables.schema import UNSUPPORTED, Schema
 from tallystick.tables.table import EachRow, Query, Step
 
@@ -51,6 +62,7 @@ class Program:
     stages: tuple[tuple[str, exp.Query], ...]
     totals: exp.Query
     bins: tuple[tuple[Binned, exp.Query], ...]
+    removed: tuple[tuple[tuple[OfTable, ...], exp.Query], ...] = ()
 
 
 def compiled(query: Query, words: Words, stored: exp.Query, salt: str, share: tuple[int, int] = (0, 1)) -> Program:
@@ -89,6 +101,7 @@ def text_of(query: Query, words: Words, salt: str) -> str:
     lines = [f"-- stage {stage}\n{words.render(tree)};" for stage, tree in (*program.once, *program.stages)]
     lines.append(f"-- totals\n{words.render(program.totals)};")
     lines += [f"-- {part.label}\n{words.render(tree)};" for part, tree in program.bins]
+    lines += [f"-- {', '.join(part.label for part in parts)}\n{words.render(tree)};" for parts, tree in program.removed]
     return "\n".join(lines) + "\n"
 
 
@@ -96,14 +109,18 @@ class _Compiler:
     def __init__(self, query: Query, words: Words, stored: exp.Query, salt: str, share: tuple[int, int]) -> None:
         self.query, self.words, self.stored, self.salt, self.share = query, words, stored, salt, share
         self.rowwise = isinstance(query.table.unit, EachRow)
-        self.flat = [part for part in query.parts if isinstance(part, Added)]
-        self.binned = [part for part in query.parts if isinstance(part, Binned)]
-        self.doubles = list(dict.fromkeys((p.column, p.missing) for p in query.parts if isinstance(p, ColumnPart)))
+        parts = (*query.parts, *query.removed)
+        self.flat = [part for part in parts if isinstance(part, Added)]
+        self.binned = [part for part in parts if isinstance(part, Binned)]
+        self.over = tuple(part for part in query.removed if not isinstance(part, Outside))
+        self.outside = tuple(part for part in query.removed if isinstance(part, Outside))
+        self.doubles = list(dict.fromkeys((p.column, p.missing) for p in parts if isinstance(p, ColumnPart)))
         self.signed = False
         self.public = query.keys if isinstance(query.keys, PublicTable) else None
         count = 1 if self.public or not query.columns else len(query.columns)
         self.group_names = [f"{KEY}{i}" for i in range(count)]
-        self.again = bool(self.binned) or share[1] > 1  # rows are needed more than once
+        # rows are needed more than once
+        self.again = bool(self.binned) or share[1] > 1 or (self.rowwise and bool(self.outside))
 
     def program(self) -> Program:
         uploads = [
@@ -124,14 +141,16 @@ class _Compiler:
             cells = table("_cells")
             if self.query.columns:
                 capping = self._capping()
-                stages += capping.stages()
+                stages += [*capping.stages(), ("_dropped", capping.dropped())]
                 if self.binned:
                     stages.append(("_kept", capping.kept()))
                     cells = table("_kept")
                 else:
                     cells, self.signed = capping.less_dropped().subquery("_c"), True
         bins = tuple((part, self._bins(part, cells)) for part in self.binned)
-        return Program(tuple(uploads), once, tuple(stages), self._totals(cells), bins)
+        removed = [(self.over, self._over())] if self.over else []
+        removed += [(self.outside, self._outside(cells))] if self.outside else []
+        return Program(tuple(uploads), once, tuple(stages), self._totals(cells), bins, tuple(removed))
 
     # -- rows
 
@@ -280,6 +299,49 @@ class _Compiler:
             chosen = chosen.having(compare(exp.GT, exp.Sum(this=name(SIGN)), whole(0)))
         return chosen
 
+    def _over(self) -> exp.Query:
+        """What is asked of the units over a cap, added up over them.
+
+        A unit is over the cap on groups if and only if a cell of it is dropped, and the rows it loses are those above
+        the cap in every cell, and the others of the cells that are dropped.
+        """
+        caps = self.query.caps
+        most, more = whole(caps.max_rows), compare(exp.GT, name(ROWS), whole(caps.max_rows))
+        lost = []
+        wide = next((part for part in self.over if isinstance(part, UnitsOver) and part.groups), None)
+        if any(part != wide for part in self.over):
+            above = compare(exp.Sub, name(ROWS), most)
+            lost.append(_lines(whole(0), whole(1), above).from_(table("_cells")).where(more))
+        if wide is not None:
+            kept = case([(more, most.copy())], name(ROWS))
+            lost.append(_lines(whole(1), whole(0), kept).from_(table("_dropped")))
+        lines = lost[0] if len(lost) == 1 else exp.union(lost[0], lost[1], distinct=False)
+        units, total = exp.select().from_(lines.subquery("_l")).group_by(name(UNIT)), exp.select()
+        for i, part in enumerate(self.over):
+            # a sum of rows that there are: no engine's integers are too small for it
+            value = (
+                self.words.sum(name("_lost"), part.seen_to, 1)
+                if isinstance(part, RowsOver)
+                else exp.Max(this=name("_wide" if part == wide else "_long"))
+            )
+            units = units.select(exp.alias_(value, f"_o{i}", quoted=True))
+            fine = compare(exp.Mul, name(f"_o{i}"), whole(1 << WEIGHT_BITS))
+            total = total.select(self.words.sum(fine, SATURATED_TOTAL, part.peak(caps)))
+        return total.from_(units.subquery("_u"))
+
+    def _outside(self, cells: Tree) -> exp.Query:
+        """Values beyond the bounds, at the weight that the caps leave their rows; few cells have any."""
+        most, caps = self.query.caps.max_rows, self.query.caps
+        chosen, some = exp.select().from_(cells.copy()), []
+        for part in self.outside:
+            packed = name(f"_s{self.flat.index(part)}")
+            some.append(compare(exp.GT, packed, whole(0)))
+            for value in part.unpacked(self.words, packed):
+                weight = part.contribution(self.words, value, name(ROWS), most)
+                weight = compare(exp.Mul, weight, name(SIGN)) if self.signed else weight
+                chosen = chosen.select(self.words.sum(weight, SATURATED_TOTAL, part.peak(caps)))
+        return chosen.where(exp.or_(*some))
+
     def _bins(self, part: Binned, cells: Tree) -> exp.Query:
         bin_column = exp.alias_(part.bin_of(self.words, self._double(part)), BIN, quoted=True)
         binned = exp.select(*(name(c, "_r") for c in self._keys()), bin_column)
@@ -301,6 +363,12 @@ class _Compiler:
         kept = exp.alias_(cells.copy(), "_c", table=True)
         out = exp.select(*groups, name(BIN, "_b")).from_(inside.subquery("_b")).join(kept, on=exp.and_(*same))
         return out.select(self.words.sum(weight, SATURATED_TOTAL, part.peak(caps))).group_by(*groups, name(BIN, "_b"))
+
+
+def _lines(wide: Tree, long: Tree, lost: Tree) -> exp.Select:
+    """Lines of units: whether they say that a unit has too many groups, or too many rows in one, and rows it loses."""
+    named = ((wide, "_wide"), (long, "_long"), (lost, "_lost"))
+    return exp.select(name(UNIT), *(exp.alias_(value, column, quoted=True) for value, column in named))
 
 
 def together(steps: Sequence[Step]) -> list[tuple[int, list[Step]]]:
@@ -387,8 +455,13 @@ class Capping:
         """
         columns = [*self._keys(), *self.numbers]
         whole_table = exp.select(*(name(c) for c in columns), _signed(1)).from_(table("_cells"))
-        dropped = exp.GTE(this=name(PLACE, "_r"), expression=name(CUT, "_x"))
-        return exp.union(whole_table, self._over_cells(columns).select(_signed(-1)).where(dropped), distinct=False)
+        dropped = exp.select(*(name(c) for c in columns), _signed(-1)).from_(table("_dropped"))
+        return exp.union(whole_table, dropped, distinct=False)
+
+    def dropped(self) -> exp.Select:
+        """The cells of units over the cap that are not kept: at least one of each."""
+        cells = self._over_cells([UNIT, *self._keys(), *self.numbers])
+        return cells.where(exp.GTE(this=name(PLACE, "_r"), expression=name(CUT, "_x")))
 
     def _keys(self) -> list[str]:
         return [column for column, _ in self.groups]

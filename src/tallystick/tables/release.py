@@ -5,19 +5,22 @@ from __future__ import annotations
 import datetime
 import json
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tallystick.accounting import check
 from tallystick.drawing import table
 from tallystick.errors import LedgerIntegrity, Unavailable
 from tallystick.printing import inert, nearest, visible
 from tallystick.tables.aggregates import Estimate, Noisy
 from tallystick.tables.keyset import PublicTable
-from tallystick.tables.plan import chosen_groups
+from tallystick.tables.plan import intervals_about
 from tallystick.tables.table import UNITS, EachRow
 
 if TYPE_CHECKING:
@@ -28,6 +31,10 @@ if TYPE_CHECKING:
 
 FORMAT = "tallystick/release/1"
 CONFIDENCE = 0.95
+REMOVED = (
+    "95 % interval for this number of the table itself (privacy noise only); where a unit's rows are counted up to a "
+    "limit, it may have lost more"
+)
 
 
 def answer_of(plan: Plan, keys: list[tuple[Any, ...]] | None, numbers: list[Any]) -> dict[str, Any]:
@@ -41,6 +48,7 @@ def answer_of(plan: Plan, keys: list[tuple[Any, ...]] | None, numbers: list[Any]
     return {"format": FORMAT, "plan": plan.hash, "version": __version__, "keys": held, "numbers": list(numbers)}
 
 
+<<<<<<< HEAD
 class Columns:
     """A table that is shown: ``data`` has its columns, and here is what can be done with them."""
 
@@ -109,6 +117,22 @@ class Columns:
     def html(self) -> str:
         """The first 50 rows as a table for a notebook."""
         return table(self.columns, ([_shown(value) for value in row.values()] for row in self.rows[:50]))
+=======
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """How many units, rows or values a cap or a bound touched; the interval is over the privacy noise alone.
+
+    A unit whose rows are counted up to a limit may have lost more, which no interval here knows of.
+    """
+
+    what: str
+    value: int
+    lower: int
+    upper: int
+
+    def __str__(self) -> str:
+        return f"{self.value:,} [{self.lower:,}, {self.upper:,}] {visible(self.what)}"
+>>>>>>> 4e7dc0c (Tell what caps and bounds left out, priced, and what every interval is about)
 
 
 @dataclass(frozen=True)
@@ -160,6 +184,20 @@ class Release(Columns):
             estimates |= dict(zip(measure.fields(name), measure.read(numbers, confidence), strict=True))
         return estimates
 
+    def removed(self, *, confidence: float = CONFIDENCE) -> tuple[Removed, ...]:
+        """What the caps and bounds left out of the whole table, as far as the plan paid for it; whole numbers.
+
+        Units over each cap, rows over the caps (of each unit up to a limit), values beyond each bound. The last are
+        of rows that count, at the weight that the caps leave them.
+        """
+        numbers, found = self.numbers, []
+        for part in self.plan.query.removed:
+            half = numbers[part].half_width(1.0 - check.inside("confidence", confidence))
+            for what, value in zip(part.told, numbers[part].table[0].tolist(), strict=True):
+                ends = math.floor(value - half), math.ceil(value + half)
+                found.append(Removed(what, *(max(0, end) for end in (round(value), *ends))))
+        return tuple(found)
+
     def answers(self, field: str, *, of: int | None = None) -> dict[tuple[Any, ...], Answer]:
         """The cells of one column for ``ts.inference``, by their groups: each with its own two intervals.
 
@@ -196,11 +234,35 @@ class Release(Columns):
             for name, column in self.data.items()
         }
 
+<<<<<<< HEAD
+=======
+    def to_csv(self, path: str | Path | None = None) -> str:
+        """The table as CSV text, written to ``path`` where one is given, with ``about_csv`` beside it.
+
+        Text that a spreadsheet would run (it starts with =, +, -, @, a tab or a line break) gets an apostrophe in
+        front, which spreadsheets do not show; numbers and dates are as they are. ``rows`` and ``to_json`` have the
+        text itself.
+        """
+        text = _csv(self.columns, [row.values() for row in self.rows])
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8", newline="")
+            beside(path).write_text(self.about_csv(), encoding="utf-8", newline="")
+        return text
+
+    def about_csv(self) -> str:
+        """What the intervals are about and what the caps left out, as CSV text: ``table.about.csv`` beside a table."""
+        lines: list[list[Any]] = [["every _lower and _upper", None, None, None, intervals_about(self.plan)]]
+        lines += [[each.what, each.value, each.lower, each.upper, REMOVED] for each in self.removed()]
+        return _csv(["what", "value", "lower", "upper", "about"], lines)
+
+>>>>>>> 4e7dc0c (Tell what caps and bounds left out, priced, and what every interval is about)
     def to_json(self) -> str:
         """Rows, plan hash and receipt as JSON text."""
         rows = [{k: v.isoformat() if isinstance(v, datetime.date) else v for k, v in row.items()} for row in self.rows]
         receipt = None if self.receipt is None else json.loads(self.receipt.to_json())
-        return json.dumps({"format": FORMAT, "plan": self.plan.hash, "rows": rows, "receipt": receipt}, indent=1)
+        about = {"intervals": intervals_about(self.plan), "removed": [asdict(each) for each in self.removed()]}
+        told = {"format": FORMAT, "plan": self.plan.hash, "rows": rows, **about, "receipt": receipt}
+        return json.dumps(told, indent=1)
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -212,20 +274,45 @@ class Release(Columns):
         who = "row" if isinstance(table.unit, EachRow) else visible(table.unit)
         return (
             f"Capped: one {who} counts in at most {caps.max_groups} group{'s' * (caps.max_groups > 1)}, with at most "
-            f"{caps.max_rows} row{'s' * (caps.max_rows > 1)} in each; values are clamped to their bounds. The "
-            "intervals hold these capped numbers in 95 of 100 releases; what the caps leave out is not in them"
-            f"{chosen_groups(self.plan)}."
+            f"{caps.max_rows} row{'s' * (caps.max_rows > 1)} in each; values are clamped to their bounds. In brackets: "
+            f"{intervals_about(self.plan)}."
         )
+
+    @property
+    def left_out(self) -> str:
+        """What the caps and bounds left out, in a sentence to print beside the table; empty where it was not asked."""
+        told = "; ".join(map(str, self.removed()))
+        return f"Left out: {told}. In brackets: {REMOVED}." if told else ""
 
     def __str__(self) -> str:
         """The table for a terminal: values with their intervals, at most 40 groups."""
+<<<<<<< HEAD
         return "\n".join([*self.lines(), self.holds])
+=======
+        fields = [name for name in self.columns if not (name.endswith(("_lower", "_upper")) and name[:-6] in self.data)]
+        lines = [[visible(name) for name in fields]]
+        for row in self.rows[:40]:
+            ends = {name: (row.get(f"{name}_lower"), row.get(f"{name}_upper")) for name in fields}
+            lines.append([_with_interval(row[name], *ends[name]) for name in fields])
+        widths = [max(len(line[i]) for line in lines) for i in range(len(fields))]
+        shown = [
+            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+        ]
+        more = [f"... and {len(self) - 40} more groups"] if len(self) > 40 else []
+        return "\n".join([*shown, *more, self.holds, *filter(None, [self.left_out])])
+>>>>>>> 4e7dc0c (Tell what caps and bounds left out, priced, and what every interval is about)
 
     def __repr__(self) -> str:
         return f"<Release of plan {self.plan.hash[:12]}: {len(self)} groups, columns {', '.join(self.columns)}>"
 
     def _repr_html_(self) -> str:
+<<<<<<< HEAD
         return f"{self.html()}<small>{len(self)} groups; plan {self.plan.hash[:12]}</small>"
+=======
+        shown = table(self.columns, ([_shown(value) for value in row.values()] for row in self.rows[:50]))
+        told = "".join(f"<p><small>{escape(line)}</small></p>" for line in (self.holds, self.left_out) if line)
+        return f"{shown}{told}<small>{len(self)} groups; plan {self.plan.hash[:12]}</small>"
+>>>>>>> 4e7dc0c (Tell what caps and bounds left out, priced, and what every interval is about)
 
 
 def _with_interval(value: Any, lower: Any, upper: Any) -> str:
@@ -248,6 +335,21 @@ def _plain(values: Any) -> list[Any]:
         else:
             cells.append(value)
     return cells
+
+
+def beside(path: str | Path) -> Path:
+    """Where a table in this file says what its intervals are about.
+
+    >>> beside("table.csv").name
+    'table.about.csv'
+    """
+    return Path(path).with_suffix(".about.csv")
+
+
+def _csv(columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
+    lines = [[inert(name) for name in columns]]
+    lines += [[inert(value) if isinstance(value, str) else _shown(value) for value in row] for row in rows]
+    return "".join(",".join(_quoted(cell) for cell in line) + "\n" for line in lines)
 
 
 def _quoted(cell: str) -> str:

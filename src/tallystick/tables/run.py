@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from tallystick.errors import BudgetExceeded, InvalidInput, Refused
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 from tallystick.tables.dialects import SATURATED_TOTAL, table
 from tallystick.tables.keyset import PublicTable
-from tallystick.tables.parts import Binned, Integers, Part
+from tallystick.tables.parts import Binned, Integers, OfTable, Part
 from tallystick.tables.program import Program, compiled, taken
 from tallystick.tables.release import Release, answer_of
 from tallystick.tables.sources import identity, open_engine, request
@@ -35,6 +35,8 @@ class Exact:
 
     keys: list[tuple[Any, ...]] | None
     numbers: dict[Part, Integers]
+    removed: dict[OfTable, Integers] = field(default_factory=dict)
+    """One integer of the whole table each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,9 +204,10 @@ def _forget(engine: Engine, stages: Iterable[tuple[str, exp.Query]]) -> None:
 
 def together(one: Exact, other: Exact) -> Exact:
     """The integers of two disjoint sets of units: their sums, which stop where a single sum would."""
+    removed = {part: _added(value, other.removed[part]) for part, value in one.removed.items()}
     if one.keys is None or other.keys is None:
         numbers = {part: _added(values, other.numbers[part]) for part, values in one.numbers.items()}
-        return Exact(None, numbers)
+        return Exact(None, numbers, removed)
     index = {key: i for i, key in enumerate(dict.fromkeys([*one.keys, *other.keys]))}
     numbers = {}
     for part, values in one.numbers.items():
@@ -213,7 +216,7 @@ def together(one: Exact, other: Exact) -> Exact:
         rows = np.array([index[key] for key in other.keys], dtype=np.int64)
         wide[rows] = _added(wide[rows], other.numbers[part])
         numbers[part] = wide
-    return Exact(list(index), numbers)
+    return Exact(list(index), numbers, removed)
 
 
 def _added(a: Integers, b: Integers) -> Integers:
@@ -247,7 +250,12 @@ def _collected(plan: Plan, engine: Engine, program: Program, progress: Progress,
     for part, tree in program.bins:
         tell(part.label)
         numbers[part] = _binned(part, engine.collect(tree), count, keys, width)
-    return Exact(keys, numbers)
+    removed: dict[OfTable, Integers] = {}
+    for parts, tree in program.removed:
+        tell(parts[0].kind)
+        line = iter([int(value) for [value] in engine.collect(tree)])
+        removed |= {part: np.array([[next(line) for _ in range(part.width)]], dtype=np.int64) for part in parts}
+    return Exact(keys, numbers, removed)
 
 
 def _binned(part: Binned, columns: list[Any], count: int, keys: list[tuple[Any, ...]] | None, width: int) -> Integers:
@@ -265,15 +273,16 @@ def _binned(part: Binned, columns: list[Any], count: int, keys: list[tuple[Any, 
 
 def noisy(plan: Plan, exact: Exact, source: Source) -> dict[str, Any]:
     """Add the noise and, with private keys, drop what stays under the threshold: the answer that is stored."""
-    made: list[Integers] = []
+    made: dict[Part, Integers] = {}
     for noise in plan.noises:
-        values = exact.numbers[noise.part]
-        drawn = noise.law.draw(values.size, source).reshape(values.shape)
-        made.append(values + drawn)
+        part = noise.part
+        values = exact.removed[part] if isinstance(part, OfTable) else exact.numbers[part]
+        made[part] = values + noise.law.draw(values.size, source).reshape(values.shape)
     if exact.keys is None:
-        return answer_of(plan, None, made)
-    shown = shown_groups(plan, made[[noise.part for noise in plan.noises].index(UNITS)][:, 0], exact.keys)
-    return answer_of(plan, [exact.keys[i] for i in shown], [values[shown] for values in made])
+        return answer_of(plan, None, list(made.values()))
+    shown = shown_groups(plan, made[UNITS][:, 0], exact.keys)
+    numbers = [values if isinstance(part, OfTable) else values[shown] for part, values in made.items()]
+    return answer_of(plan, [exact.keys[i] for i in shown], numbers)
 
 
 def shown_groups(plan: Plan, units: Integers, keys: list[tuple[Any, ...]]) -> list[int]:

@@ -15,7 +15,7 @@ from tallystick.tables import expressions
 from tallystick.tables.aggregates import Measure, measure_from_data
 from tallystick.tables.expressions import Expression
 from tallystick.tables.keyset import GROUPABLE, PrivateKeys, PublicTable, private_keys, public_keys, public_table
-from tallystick.tables.parts import Caps, Part, Units, bounds
+from tallystick.tables.parts import Caps, OfTable, Part, Units, bounds
 from tallystick.tables.schema import Schema, all_different, column_name, new_name
 from tallystick.tables.sources import Source, open_engine, source_from_data, source_of
 
@@ -360,6 +360,7 @@ def _declared(schema: Schema, types: Mapping[str, str], *, castable: bool) -> Sc
 
 # A question, complete and checked, but not yet paid for: table, groups and measures.
 
+CAPS_SHARE = 0.05
 MOST_MEASURES = 100
 MOST_NUMBERS = 2_000_000
 """A release has at most this many noisy numbers; they are kept in the ledger."""
@@ -376,6 +377,8 @@ class Query:
     keys: PublicTable | PrivateKeys | None
     measures: tuple[tuple[str, Measure], ...]
     caps: Caps
+    removed: tuple[OfTable, ...] = ()
+    """What is also told of the table, where a plan pays for it: what caps and bounds leave out."""
 
     @classmethod
     def of(cls, grouped: Grouped, measures: dict[str, Measure]) -> Query:
@@ -416,29 +419,40 @@ class Query:
         return tuple(dict.fromkeys(needed + [part for _, measure in self.measures for part in measure.parts()]))
 
     @property
+    def can_leave_out(self) -> tuple[bool, bool]:
+        """Whether the cap on groups, and that on rows, can leave anything out, by what is public alone."""
+        if isinstance(self.table.unit, EachRow):
+            return False, False
+        few = isinstance(self.keys, PublicTable) and len(self.keys.rows) <= self.caps.max_groups
+        rows_count = any(part != UNITS for _, measure in self.measures for part in measure.parts())
+        return bool(self.columns) and not few, rows_count
+
+    @property
     def width(self) -> int:
         """Noisy numbers per group."""
         return sum(part.width for part in self.parts)
 
-    def plan(self, **budget: Any) -> Plan:
+    def plan(self, *, caps_share: float = CAPS_SHARE, caps_seen_to: int | None = None, **budget: Any) -> Plan:
         """Price it: ``rho=`` (and ``delta=``), ``epsilon=`` and ``delta=``, ``epsilon=`` alone, or ``error=``.
 
         The budget is the total charged, the delta of private keys included. ``error=20`` asks for +-20 at
         ``confidence=`` (0.95) on the first measure, ``error={"n": 20}`` on that one. ``weights={"n": 2}`` overrides
         how the budget is split.
+
+        ``caps_share`` of it pays for saying what the caps and bounds leave out: units over each cap, rows, values
+        beyond each bound. Rows left out are counted up to ``caps_seen_to`` of each unit, by default as many as it may
+        keep, at least 10; a larger limit costs more noise. 0 says nothing, nor does a plan that can leave nothing out.
         """
         from tallystick.tables.plan import make_plan
 
-        return make_plan(self, budget)
+        return make_plan(self, {**budget, "caps_share": caps_share, "caps_seen_to": caps_seen_to})
 
     def suggest(self, **budget: Any) -> tuple[Plan, ...]:
         """Three plans on the frontier of price and error: a quarter of the budget, the budget, four times it."""
-        from tallystick.tables.plan import make_plan
-
         name = next((word for word in ("rho", "epsilon") if budget.get(word) is not None), None)
         if name is None:
             raise InvalidInput("budget", sorted(budget), "rho= or epsilon=")
-        return tuple(make_plan(self, {**budget, name: budget[name] * times}) for times in (0.25, 1, 4))
+        return tuple(self.plan(**{**budget, name: budget[name] * times}) for times in (0.25, 1, 4))
 
     def to_data(self) -> dict[str, Any]:
         """As plain JSON data."""

@@ -16,6 +16,7 @@ from tallystick.cards.card import icons_svg
 from tallystick.cards.contents import not_protected
 from tallystick.errors import InvalidInput, Refused
 from tallystick.printing import up
+from tallystick.tables.aggregates import INTERVALS
 from tallystick.tables.keyset import PrivateKeys
 from tallystick.tables.measures import parse
 from tallystick.tables.table import each_row
@@ -91,7 +92,9 @@ def test_every_measure_has_an_error_and_every_part_a_noise_with_its_scale(clinic
     release = clinic.release()
     facts = card(release).facts
     assert {each["column"]: each["error"] for each in facts["error"]["columns"]} == release.plan.error()
-    assert [part["part"] for part in facts["mechanisms"]["parts"]] == ["rows", "total of age", "rows with age"]
+    parts = [part["part"] for part in facts["mechanisms"]["parts"]]
+    assert parts[:3] == ["rows", "total of age", "rows with age"]
+    assert parts[3:] == [part.label for part in release.plan.query.removed]
     assert all(part["scale"] > 0 and part["noise"] == "discrete Gaussian" for part in facts["mechanisms"]["parts"])
     assert sum(part["share"] for part in facts["mechanisms"]["parts"]) == pytest.approx(1)
 
@@ -232,3 +235,17 @@ def test_icons_are_a_hundred_of_which_so_many_are_marked(marked) -> None:
 def test_a_printed_bound_is_never_below_the_bound(value) -> None:
     assert float(up(value)) >= value
     assert float(up(value)) <= value * 1.011
+
+
+def test_a_card_shows_what_the_caps_left_out_and_a_preview_how_exactly_it_will_be_told(clinic) -> None:
+    release = clinic.release()
+    made = card(release)
+    told = [(line["what"], line["value"], line["lower"], line["upper"]) for line in made.facts["left_out"]]
+    assert told == [(each.what, each.value, each.lower, each.upper) for each in release.removed()]
+    page = made.to_html()
+    assert "left out by the caps" in page
+    assert INTERVALS in page.replace("&#39;", "'")
+    before = preview(clinic.plan(), clinic.account, why="x")
+    assert [line["what"] for line in before.facts["left_out"]] == [line[0] for line in told]
+    assert all("value" not in line and line["error"] > 0 for line in before.facts["left_out"])
+    assert "will be told to" in before.to_html()

@@ -24,6 +24,7 @@ CHANGES: dict[str, tuple[tuple[Any, ...], Any]] = {
     "another head": (("evidence", "head"), "0" * 64),
     "a smaller error": (("error", "columns", 0, "error"), 0.5),
     "another scale": (("mechanisms", "parts", 0, "scale"), 1e6),
+    "less left out": (("left_out", 1, "value"), -1),
     "another purpose": (("decisions", "purpose"), "something else"),
     "a blank list": (("not_protected",), []),
     "another unit": (("protected", "unit"), "household"),

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tallystick.tables.parts import Binned, ColumnPart, Gridded, Part, Rows, Total
+from tallystick.tables.parts import Binned, ColumnPart, Gridded, Outside, Part, Rows, Total, UnitsOver
 from tallystick.tables.plan import Plan
 
 WARDS = ["a", "b'x", "c\\d", "ü;--"]
@@ -58,6 +58,36 @@ def place_of(salt: str, unit: Any, group: tuple[Any, ...]) -> int:
 
 def expected(plan: Plan, rows: list[dict[str, Any]]) -> dict[Part, dict[Any, Any]]:
     """The integers of every part by group, read off the rules row by row. Groups are tuples of values."""
+    kept, _ = _capped(plan, rows)
+    return {part: _total(part, kept, plan.query.caps.max_rows) for part in plan.query.parts}
+
+
+def removed(plan: Plan, rows: list[dict[str, Any]]) -> dict[Part, list[int]]:
+    """The integers about the whole table, read off the rules unit by unit, in steps of 1/256."""
+    kept, cells = _capped(plan, rows)
+    most, found = plan.query.caps.max_rows, {}
+    for part in plan.query.removed:
+        if isinstance(part, Outside):
+            ends = [0, 0]
+            for _, _, own in kept:
+                values = [value for row in own if (value := _value(part, row)) is not None]
+                for end, number in enumerate(
+                    (sum(v < part.lower for v in values), sum(v > part.upper for v in values))
+                ):
+                    ends[end] += number * most * 256 // len(own) if len(own) > most else number * 256
+            found[part] = ends
+        elif isinstance(part, UnitsOver):
+            sizes = [len(groups) if part.groups else max(map(len, groups.values())) for groups in cells.values()]
+            found[part] = [256 * sum(size > part.cap for size in sizes)]
+        else:
+            counted = {unit: sum(min(most, len(own)) for u, _, own in kept if u == unit) for unit in cells}
+            lost = [sum(map(len, groups.values())) - counted[unit] for unit, groups in cells.items()]
+            found[part] = [256 * sum(min(part.seen_to, each) for each in lost)]
+    return found
+
+
+def _capped(plan: Plan, rows: list[dict[str, Any]]) -> tuple[list[tuple[Any, Any, list[dict[str, Any]]]], Any]:
+    """The cells that count, as (unit, group, rows), and all there are."""
     query = plan.query
     listed = None if query.keys is None else getattr(query.keys, "rows", None)
     cells: dict[Any, dict[Any, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
@@ -65,24 +95,24 @@ def expected(plan: Plan, rows: list[dict[str, Any]]) -> dict[Part, dict[Any, Any
         unit, group = row[query.table.unit], tuple(row[column] for column in query.columns)  # type: ignore[index]
         if unit is not None and None not in group and (listed is None or group in listed):
             cells[unit][group].append(row)
-    kept: list[tuple[Any, list[dict[str, Any]]]] = []
+    kept: list[tuple[Any, Any, list[dict[str, Any]]]] = []
     for unit, groups in cells.items():
         chosen = list(groups)
         if len(chosen) > query.caps.max_groups:
             told: Callable[[Any], Any] = lambda g: (listed.index(g),) if listed else tuple(_canonical(v) for v in g)  # noqa: E731
             chosen.sort(key=lambda g: place_of(plan.salt, unit, told(g)))
             chosen = chosen[: query.caps.max_groups]
-        kept += [(group, groups[group]) for group in chosen]
-    return {part: _total(part, kept, query.caps.max_rows) for part in query.parts}
+        kept += [(unit, group, groups[group]) for group in chosen]
+    return kept, cells
 
 
 def _canonical(value: Any) -> Any:
     return int(value) if isinstance(value, bool) else value
 
 
-def _total(part: Part, kept: list[tuple[Any, list[dict[str, Any]]]], most: int) -> dict[Any, Any]:
+def _total(part: Part, kept: list[tuple[Any, Any, list[dict[str, Any]]]], most: int) -> dict[Any, Any]:
     found: dict[Any, Any] = defaultdict(lambda: defaultdict(int) if isinstance(part, Binned) else 0)
-    for group, rows in kept:
+    for _, group, rows in kept:
         count = len(rows)
         if isinstance(part, Binned):
             inside: dict[int, int] = defaultdict(int)

@@ -13,6 +13,7 @@ import pytest
 import tallystick as ts
 from tallystick.cli import main
 from tallystick.ledger import Account
+from tallystick.tables.aggregates import INTERVALS
 from tallystick.tables.release import Release
 
 HOSTILE = [
@@ -87,9 +88,12 @@ def test_a_printed_release_is_its_table(account: Account) -> None:
     table = pa.table({"p": list(range(50)), "g": ["a", "b\x1b[2J"] * 25, "v": [1.0] * 50})
     visits = ts.Private(table, account=account).table(unit="p").per_unit(max_groups=1, max_rows_per_group=1)
     made = visits.group_by("g", keys=["a", "b\x1b[2J"]).agg(n=ts.count(), v=ts.mean("v", 0, 2)).plan(rho=0.1)
-    header, first, second, holds = str(made.release(why="x")).splitlines()
+    header, first, second, holds, left_out = str(made.release(why="x")).splitlines()
     assert header.split() == ["g", "n", "v"]
     assert first.startswith("a ")
     assert second.startswith(r"b\x1b[2J ")
     assert first.count("[") == 2
     assert holds.startswith("Capped: one p counts in at most 1 group")
+    assert holds.endswith(f"{INTERVALS}.")
+    assert left_out.startswith("Left out: ")
+    assert all(words in left_out for words in ("units with more than 1 group;", "rows over the caps", "of v below 0"))

@@ -79,7 +79,9 @@ def test_epsilon_and_delta_together_hold_for_noise_and_keys(visits: Table) -> No
 
 
 def test_epsilon_alone_gets_laplace_noise_and_pure_privacy(visits: Table) -> None:
-    plan = visits.group_by("ward", keys=["a"]).agg(n=ts.count(), people=ts.count_units()).plan(epsilon=0.5)
+    plan = (
+        visits.group_by("ward", keys=["a"]).agg(n=ts.count(), people=ts.count_units()).plan(epsilon=0.5, caps_share=0)
+    )
     assert plan.privacy == ts.pure_dp(epsilon=0.5)
     # K = 1 because there is one key; L = 5; half of the budget each
     assert [noise.law.scale for noise in plan.noises] == [20.0, 4.0]
@@ -105,7 +107,7 @@ def test_weights_move_the_budget_and_suggestions_move_the_error(visits: Table) -
 
 def test_replace_costs_twice_the_groups(visits: Table) -> None:
     table = ts.Private(awkward(100), adjacency="replace").table(unit="pid").per_unit(max_rows_per_group=1)
-    plan = table.agg(n=ts.count()).plan(rho=0.5)
+    plan = table.agg(n=ts.count()).plan(rho=0.5, caps_share=0)
     assert plan.privacy.adjacency is Adjacency.REPLACE
     assert plan.noises[0].law.scale == pytest.approx(2**0.5)
 
@@ -188,11 +190,18 @@ SELECT _c."_unit" AS "_unit", _c."_key0" AS "_key0", _c."_rows" AS "_rows", \
 JOIN "_over" AS _o ON _c."_unit" = _o."_unit" JOIN "_groups" AS _g ON _c."_key0" = _g."_key0";
 -- stage _cuts
 SELECT "_unit", @CUT AS "_cut" FROM "_ranked" GROUP BY "_unit";
+-- stage _dropped
+SELECT _r."_unit" AS "_unit", _r."_key0" AS "_key0", _r."_rows" AS "_rows" FROM "_ranked" AS _r JOIN "_cuts" AS _x \
+ON _r."_unit" = _x."_unit" WHERE _r."_place" >= _x."_cut";
 -- totals
 SELECT "_key0", COALESCE(CAST(CASE WHEN (SUM((1 * "_sign")) > 4611686018427387904) THEN 4611686018427387904 \
 ELSE SUM((1 * "_sign")) END AS BIGINT), 0) FROM (SELECT "_key0", "_rows", 1 AS "_sign" FROM "_cells" UNION ALL \
-SELECT _r."_key0" AS "_key0", _r."_rows" AS "_rows", -1 AS "_sign" FROM "_ranked" AS _r JOIN "_cuts" AS _x \
-ON _r."_unit" = _x."_unit" WHERE _r."_place" >= _x."_cut") AS _c GROUP BY "_key0" HAVING (SUM("_sign") > 0);
+SELECT "_key0", "_rows", -1 AS "_sign" FROM "_dropped") AS _c GROUP BY "_key0" HAVING (SUM("_sign") > 0);
+-- units with more than 2 groups
+SELECT COALESCE(CAST(CASE WHEN (SUM(("_o0" * 256)) > 4611686018427387904) THEN 4611686018427387904 \
+ELSE SUM(("_o0" * 256)) END AS BIGINT), 0) FROM (SELECT MAX("_wide") AS "_o0" FROM \
+(SELECT "_unit", 1 AS "_wide", 0 AS "_long", CASE WHEN ("_rows" > 1) THEN 1 ELSE "_rows" END AS "_lost" \
+FROM "_dropped") AS _l GROUP BY "_unit") AS _u;
 """
 WORDS = {
     "duckdb": {

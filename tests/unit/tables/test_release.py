@@ -123,7 +123,7 @@ def test_a_missing_file_or_column_costs_nothing(account: Account, tmp_path: Path
 def test_stages_are_told_as_they_begin(account: Account) -> None:
     told: list[str] = []
     plan_for(account, awkward()).release(why="report", progress=told.append)
-    assert told == ["cells", "over", "groups", "ranked", "cuts", "totals"]
+    assert told == ["cells", "over", "groups", "ranked", "cuts", "dropped", "totals", "units over", "outside"]
 
 
 def test_what_the_engine_would_not_run_costs_nothing(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from tallystick.tables.parts import Binned, Rows, Total, Tree
 from tallystick.tables.plan import Plan
 from tallystick.tables.run import Exact
 from tallystick.tables.table import Table
-from unit.tables.tables import WARDS, awkward, expected
+from unit.tables.tables import WARDS, awkward, expected, removed
 
 
 def questions(visits: Table) -> Iterator[Plan]:
@@ -50,6 +50,7 @@ def questions(visits: Table) -> Iterator[Plan]:
 
 
 def agrees(plan: Plan, exact: Exact, rows: list[dict[str, Any]]) -> None:
+    assert {part: numbers[0].tolist() for part, numbers in exact.removed.items()} == removed(plan, rows)
     wanted = expected(plan, rows)
     listed = getattr(plan.query.keys, "rows", None)
     groups = exact.keys if exact.keys is not None else list(listed or [()])

@@ -37,15 +37,17 @@ def plan(
     epsilon: ask.Epsilon = None,
     delta: ask.Delta = None,
     error: ask.Error = None,
+    caps_share: ask.CapsShare = None,
+    caps_seen_to: ask.CapsSeenTo = None,
     suggest: Annotated[bool, typer.Option("--suggest", help="Show three plans: cheaper, asked, more exact.")] = False,
     out: Annotated[Path | None, typer.Option("--out", help="Write the plan to this .json file.")] = None,
     ledger: Place = None,
     as_json: Json = False,
 ) -> None:
     """Price and error of a table, before anything is spent. Opens no data: it works with the data file deleted."""
-    question = ask.Question(
-        measures, by, keys, private_keys, where, {"rho": rho, "epsilon": epsilon, "delta": delta, "error": error}
-    )
+    budget = {"rho": rho, "epsilon": epsilon, "delta": delta, "error": error}
+    caps = {"caps_share": caps_share, "caps_seen_to": caps_seen_to}
+    question = ask.Question(measures, by, keys, private_keys, where, budget | caps)
     with opened(ledger) as book:
         registered = datasets.find(dataset, book)
         account = book.open(registered.population)
@@ -152,7 +154,8 @@ def say_release(console: Console, facts: dict[str, Any]) -> None:
     def say_table() -> None:
         if "out" not in facts:
             console.print(table(facts["columns"], facts["rows"]))
-        console.print(facts["holds"], markup=False)
+        for line in filter(None, (facts["holds"], facts["left_out"])):
+            console.print(line, markup=False)
 
     say_done(console, facts, say_table, same="bytes")
 
@@ -170,7 +173,7 @@ def say_done(console: Console, facts: dict[str, Any], say_result: Callable[[], N
     else:
         paid = f"charged {facts['price']} to {facts['population']} (charge {facts['charge']}); left {facts['left']}"
         console.print(paid, soft_wrap=True, markup=False)
-    for name in ("out", "card"):
+    for name in ("out", "about", "card"):
         if name in facts:
             console.print(facts[name], soft_wrap=True, markup=False)
 

@@ -21,6 +21,8 @@ def query(
     epsilon: ask.Epsilon = None,
     delta: ask.Delta = None,
     error: ask.Error = None,
+    caps_share: ask.CapsShare = None,
+    caps_seen_to: ask.CapsSeenTo = None,
     key: ask.Key = None,
     out: ask.Out = None,
     card: ask.CardFile = None,
@@ -31,9 +33,9 @@ def query(
     """Ask a data set once: what 'publish plan' and 'publish run' do, in one step. Without --key it is a new release."""
     import uuid
 
-    question = ask.Question(
-        measures, by, keys, private_keys, where, {"rho": rho, "epsilon": epsilon, "delta": delta, "error": error}
-    )
+    budget = {"rho": rho, "epsilon": epsilon, "delta": delta, "error": error}
+    caps = {"caps_share": caps_share, "caps_seen_to": caps_seen_to}
+    question = ask.Question(measures, by, keys, private_keys, where, budget | caps)
     jobs.check_targets(out, card, keys)
     with opened(ledger) as book, working("asking") as tell:
         registered = datasets.find(dataset, book)

@@ -1,0 +1,145 @@
+"""What caps and bounds leave out is told where a plan pays for it: the right numbers, at the right price, in words."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import tallystick as ts
+from tallystick.errors import InvalidInput
+from tallystick.ledger import Account
+from tallystick.mechanisms.exact.randomness import SeededSource
+from tallystick.tables import run
+from tallystick.tables.aggregates import INTERVALS
+from tallystick.tables.parts import RowsOver
+from tallystick.tables.plan import Plan
+from tallystick.tables.release import Release, beside
+from tallystick.tables.table import Table
+from unit.tables.tables import WARDS, awkward, removed
+
+
+@pytest.fixture
+def visits() -> Table:
+    return ts.Private(awkward()).table(unit="pid").per_unit(max_groups=2, max_rows_per_group=3)
+
+
+CASES: list[tuple[Callable[[Table], Any], list[str]]] = [
+    (lambda t: t.group_by("ward", keys=WARDS).agg(n=ts.count()), ["units over", "units over", "rows over"]),
+    (
+        lambda t: t.group_by("ward", keys=WARDS[:2]).agg(n=ts.count()),
+        ["units over", "rows over"],
+    ),  # no more than K keys
+    (lambda t: t.agg(n=ts.count()), ["units over", "rows over"]),
+    (lambda t: t.group_by("ward", keys=WARDS).agg(people=ts.count_units()), ["units over"]),
+    (lambda t: t.agg(people=ts.count_units()), []),
+    (lambda t: t.agg(a=ts.sum("cost", 0, 9), b=ts.mean("cost", 0, 9)), ["units over", "rows over", "outside"]),
+    (lambda t: replace(t, unit=ts.each_row).agg(n=ts.count()), []),
+    (lambda t: replace(t, unit=ts.each_row).agg(h=ts.histogram("cost", [0, 1, 2])), ["outside"]),
+]
+
+
+@pytest.mark.parametrize(("ask", "kinds"), CASES)
+def test_what_is_told_follows_from_what_is_public(visits: Table, ask: Callable[[Table], Any], kinds: list[str]) -> None:
+    plan = ask(visits).plan(rho=0.1)
+    assert [part.kind for part in plan.query.removed] == kinds
+    assert ("caps_share" in plan.budget) == bool(kinds)
+    assert sum(noise.share for noise in plan.noises if noise.part in plan.query.removed) == pytest.approx(
+        0.05 if kinds else 0.0
+    )
+    assert Plan.from_json(plan.to_json(), source=awkward()).hash == plan.hash
+
+
+def test_a_plan_of_before_is_read_as_it_was() -> None:
+    table = ts.Private(pa.table({"u": [1], "g": ["a"], "x": [1.0]})).table(unit="u")
+    asked = table.per_unit(max_groups=2, max_rows_per_group=3).group_by("g", keys=["a", "b", "c"])
+    plan = asked.agg(n=ts.count(), m=ts.mean("x", 0, 10)).plan(rho=0.1, caps_share=0)
+    assert plan.hash == OLD
+    assert "caps_share" not in json.loads(plan.to_json())["budget"]
+
+
+OLD = "0cefe13102ea2e687199b7cf4f36883817722497ff1ea12a1244a69882811b4e"
+
+
+@pytest.mark.parametrize("words", [{"caps_share": 0.6}, {"caps_share": -1}, {"caps_share": 1e-9}, {"caps_seen_to": 0}])
+def test_absurd_shares_and_limits_are_refused(visits: Table, words: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput, match=next(iter(words))):
+        visits.agg(n=ts.count()).plan(rho=0.1, **words)
+
+
+def _without(table: pa.Table, unit: int) -> pa.Table:
+    return table.filter(pa.compute.or_kleene(pa.compute.not_equal(table["pid"], unit), table["pid"].is_null()))
+
+
+def _moves(claimed: Plan, computed: Plan, table: pa.Table, units: list[int]) -> list[float]:
+    """What leaving each unit out moves, over what is claimed of it."""
+    caps, adjacency = claimed.query.caps, claimed.query.table.adjacency
+    whole, found = run.integers(computed.on(table)).removed, []
+    for unit in units:
+        rest = run.integers(computed.on(_without(table, unit))).removed
+        for mine, theirs in zip(claimed.query.removed, computed.query.removed, strict=True):
+            found.append(int(np.abs(whole[theirs] - rest[theirs]).sum()) / mine.l1(caps, adjacency))
+    return found
+
+
+def test_leaving_a_unit_out_moves_each_by_no_more_than_is_claimed_and_a_limit_not_kept_is_found(visits: Table) -> None:
+    table, units = awkward(), [0, 1, 2, 3, 4]
+    asked = visits.group_by("ward", "day", keys=ts.private_keys(delta=1e-6)).agg(n=ts.count(), c=ts.mean("cost", 5, 9))
+    plan = asked.plan(rho=1, caps_seen_to=2)
+    assert max(_moves(plan, plan, table, units)) == 1.0
+    wide = tuple(replace(part, seen_to=10**6) if isinstance(part, RowsOver) else part for part in plan.query.removed)
+    assert max(_moves(plan, replace(plan, query=replace(plan.query, removed=wide)), table, units)) > 1.0
+
+
+def _released(plan: Plan, exact: run.Exact, seed: int) -> Release:
+    return Release(plan, run.noisy(plan, exact, SeededSource(seed)))
+
+
+def test_the_intervals_hold_what_was_left_out_and_narrower_ones_do_not(visits: Table) -> None:
+    table = awkward()
+    plan = visits.agg(n=ts.count(), c=ts.mean("cost", 100, 900)).plan(rho=0.5)
+    exact, truth = run.integers(plan.on(table)), removed(plan, table.to_pylist())
+    wanted = [number / 256 for part in plan.query.removed for number in truth[part]]
+    draws = [_released(plan, exact, seed) for seed in range(300)]
+
+    def covered(confidence: float) -> float:
+        told = [each.removed(confidence=confidence) for each in draws]
+        return float(
+            np.mean([low.lower <= w <= low.upper for each in told for low, w in zip(each, wanted, strict=True)])
+        )
+
+    assert covered(0.95) > 0.935
+    assert covered(0.6) < 0.75  # intervals of less confidence are found out
+    counted = np.array([each.estimates()["n"].upper[0] for each in draws])
+    assert np.mean(counted >= 1450) < 0.01  # and the interval of the table does not hold what the caps left out
+
+
+def test_a_release_says_what_its_intervals_are_about_wherever_it_is_shown(account: Account, tmp_path: Path) -> None:
+    table = ts.Private(awkward(300), account=account).table(unit="pid").per_unit(max_rows_per_group=1)
+    made = table.agg(n=ts.count(), c=ts.sum("cost", 0, 10)).plan(rho=0.1).release(why="x")
+    assert len(made.removed()) == 4
+    assert all(0 <= each.lower <= each.value <= each.upper for each in made.removed())
+    for shown in (str(made), made._repr_html_().replace("&#x27;", "'"), made.to_json(), made.about_csv()):
+        assert INTERVALS in shown
+        assert "rows over the caps, of each unit up to 10" in shown
+        assert "values of cost above 10" in shown
+    made.to_csv(tmp_path / "t.csv")
+    [first, *rest] = csv.DictReader(io.StringIO(beside(tmp_path / "t.csv").read_text()))
+    assert first["about"] == INTERVALS
+    assert [(line["what"], line["value"]) for line in rest] == [(each.what, str(each.value)) for each in made.removed()]
+
+
+def test_without_a_share_nothing_is_told(account: Account) -> None:
+    table = ts.Private(awkward(300), account=account).table(unit="pid").per_unit(max_rows_per_group=1)
+    made = table.agg(n=ts.count()).plan(rho=0.1, caps_share=0).release(why="x")
+    assert made.removed() == ()
+    assert made.left_out == ""
+    assert "Left out" not in str(made)

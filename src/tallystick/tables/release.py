@@ -48,7 +48,6 @@ def answer_of(plan: Plan, keys: list[tuple[Any, ...]] | None, numbers: list[Any]
     return {"format": FORMAT, "plan": plan.hash, "version": __version__, "keys": held, "numbers": list(numbers)}
 
 
-<<<<<<< HEAD
 class Columns:
     """A table that is shown: ``data`` has its columns, and here is what can be done with them."""
 
@@ -74,9 +73,7 @@ class Columns:
         front, which spreadsheets do not show; numbers and dates are as they are. ``rows`` and ``to_json`` have the
         text itself.
         """
-        lines = [[inert(name) for name in self.columns]]
-        lines += [[inert(v) if isinstance(v, str) else _shown(v) for v in row.values()] for row in self.rows]
-        text = "".join(",".join(_quoted(cell) for cell in line) + "\n" for line in lines)
+        text = _csv(self.columns, [row.values() for row in self.rows])
         if path is not None:
             Path(path).write_text(text, encoding="utf-8", newline="")
         return text
@@ -117,7 +114,8 @@ class Columns:
     def html(self) -> str:
         """The first 50 rows as a table for a notebook."""
         return table(self.columns, ([_shown(value) for value in row.values()] for row in self.rows[:50]))
-=======
+
+
 @dataclass(frozen=True, slots=True)
 class Removed:
     """How many units, rows or values a cap or a bound touched; the interval is over the privacy noise alone.
@@ -132,7 +130,6 @@ class Removed:
 
     def __str__(self) -> str:
         return f"{self.value:,} [{self.lower:,}, {self.upper:,}] {visible(self.what)}"
->>>>>>> 4e7dc0c (Tell what caps and bounds left out, priced, and what every interval is about)
 
 
 @dataclass(frozen=True)
@@ -234,18 +231,10 @@ class Release(Columns):
             for name, column in self.data.items()
         }
 
-<<<<<<< HEAD
-=======
     def to_csv(self, path: str | Path | None = None) -> str:
-        """The table as CSV text, written to ``path`` where one is given, with ``about_csv`` beside it.
-
-        Text that a spreadsheet would run (it starts with =, +, -, @, a tab or a line break) gets an apostrophe in
-        front, which spreadsheets do not show; numbers and dates are as they are. ``rows`` and ``to_json`` have the
-        text itself.
-        """
-        text = _csv(self.columns, [row.values() for row in self.rows])
+        """The table as CSV text, written to ``path`` where one is given, with ``about_csv`` beside it."""
+        text = Columns.to_csv(self, path)
         if path is not None:
-            Path(path).write_text(text, encoding="utf-8", newline="")
             beside(path).write_text(self.about_csv(), encoding="utf-8", newline="")
         return text
 
@@ -255,7 +244,6 @@ class Release(Columns):
         lines += [[each.what, each.value, each.lower, each.upper, REMOVED] for each in self.removed()]
         return _csv(["what", "value", "lower", "upper", "about"], lines)
 
->>>>>>> 4e7dc0c (Tell what caps and bounds left out, priced, and what every interval is about)
     def to_json(self) -> str:
         """Rows, plan hash and receipt as JSON text."""
         rows = [{k: v.isoformat() if isinstance(v, datetime.date) else v for k, v in row.items()} for row in self.rows]
@@ -286,33 +274,14 @@ class Release(Columns):
 
     def __str__(self) -> str:
         """The table for a terminal: values with their intervals, at most 40 groups."""
-<<<<<<< HEAD
-        return "\n".join([*self.lines(), self.holds])
-=======
-        fields = [name for name in self.columns if not (name.endswith(("_lower", "_upper")) and name[:-6] in self.data)]
-        lines = [[visible(name) for name in fields]]
-        for row in self.rows[:40]:
-            ends = {name: (row.get(f"{name}_lower"), row.get(f"{name}_upper")) for name in fields}
-            lines.append([_with_interval(row[name], *ends[name]) for name in fields])
-        widths = [max(len(line[i]) for line in lines) for i in range(len(fields))]
-        shown = [
-            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
-        ]
-        more = [f"... and {len(self) - 40} more groups"] if len(self) > 40 else []
-        return "\n".join([*shown, *more, self.holds, *filter(None, [self.left_out])])
->>>>>>> 4e7dc0c (Tell what caps and bounds left out, priced, and what every interval is about)
+        return "\n".join([*self.lines(), self.holds, *filter(None, [self.left_out])])
 
     def __repr__(self) -> str:
         return f"<Release of plan {self.plan.hash[:12]}: {len(self)} groups, columns {', '.join(self.columns)}>"
 
     def _repr_html_(self) -> str:
-<<<<<<< HEAD
-        return f"{self.html()}<small>{len(self)} groups; plan {self.plan.hash[:12]}</small>"
-=======
-        shown = table(self.columns, ([_shown(value) for value in row.values()] for row in self.rows[:50]))
         told = "".join(f"<p><small>{escape(line)}</small></p>" for line in (self.holds, self.left_out) if line)
-        return f"{shown}{told}<small>{len(self)} groups; plan {self.plan.hash[:12]}</small>"
->>>>>>> 4e7dc0c (Tell what caps and bounds left out, priced, and what every interval is about)
+        return f"{self.html()}{told}<small>{len(self)} groups; plan {self.plan.hash[:12]}</small>"
 
 
 def _with_interval(value: Any, lower: Any, upper: Any) -> str:

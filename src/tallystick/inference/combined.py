@@ -32,6 +32,8 @@ class Combined:
     parts: tuple[Released, ...]
     about: str
     of: int | None = None
+    half_step: float = 0.0
+    """Half of the largest step that one of the noises makes in it: sums of lattice noise are spread over steps."""
 
     @property
     def population_value(self) -> float:
@@ -47,10 +49,11 @@ class Combined:
         """The share of the population, where ``of`` is public: the noise first, then Clopper and Pearson."""
         miss = 1.0 - check.inside("confidence", confidence)
         low, high = noise_then_sampling(self.value, self._half(miss / 5.0), self._size, miss)
-        return Interval(low, high, confidence, f"share of {self.about}", "population", ASYMPTOTIC)
+        about = f"share of {self.about}"
+        return Interval(low, high, confidence, about, "population", ASYMPTOTIC, limits=(0.0, 1.0))
 
     def _half(self, miss: float) -> float:
-        return float(max(one.noise.deviations(1.0 - miss) for one in self.parts) * self.deviation)
+        return float(max(one.noise.deviations(1.0 - miss) for one in self.parts) * self.deviation) + self.half_step
 
     @property
     def _size(self) -> int:
@@ -71,9 +74,15 @@ def combine(*answers: Released) -> Combined:
         raise InvalidInput("answers", answers, "releases of one quantity, none of them suppressed")
     if len({one.of for one in answers}) > 1:
         raise InvalidInput("answers", "different sizes", "releases of one quantity: the same of= in all of them")
-    values = np.array([one.value for one in answers])
-    found, covariance = least_squares(np.ones((len(answers), 1)), values, _variances(answers))
-    return Combined(float(found[0]), math.sqrt(covariance[0, 0]), answers, answers[0].about, answers[0].of)
+    named = [one.sample for one in answers if one.sample]
+    if len({id(one) for one in answers}) < len(answers) or len(set(named)) < len(named):
+        allowed = "independent releases of one quantity, each with noise of its own: not one of them twice"
+        raise InvalidInput("answers", "one answer twice, or two cells of one release", allowed)
+    values, variances = np.array([one.value for one in answers]), _variances(answers)
+    found, covariance = least_squares(np.ones((len(answers), 1)), values, variances)
+    half_step = _half_step(np.full(len(answers), covariance[0, 0]) / variances, answers)
+    deviation = math.sqrt(covariance[0, 0])
+    return Combined(float(found[0]), deviation, answers, answers[0].about, answers[0].of, half_step)
 
 
 def consistent_table(
@@ -111,12 +120,15 @@ def consistent_table(
     for line, (_, members) in enumerate(wanted):
         design[line, np.ravel(members)] = 1.0
     answers = tuple(one for one, _ in wanted)
-    values = np.array([one.value for one in answers])
-    found, covariance = least_squares(design, values, _variances(answers))
-    return [
-        [Combined(float(found[k]), math.sqrt(covariance[k, k]), answers, table[i][j].about) for j, k in enumerate(row)]
-        for i, row in enumerate(ids.tolist())
-    ]
+    values, variances = np.array([one.value for one in answers]), _variances(answers)
+    found, covariance = least_squares(design, values, variances)
+    weights = covariance @ design.T / variances
+
+    def cell(k: int, about: str) -> Combined:
+        deviation, half_step = math.sqrt(covariance[k, k]), _half_step(weights[k], answers)
+        return Combined(float(found[k]), deviation, answers, about, half_step=half_step)
+
+    return [[cell(k, table[i][j].about) for j, k in enumerate(row)] for i, row in enumerate(ids.tolist())]
 
 
 def posterior_share(
@@ -173,3 +185,8 @@ def least_squares(design: Floats, values: Floats, variances: Floats) -> tuple[Fl
 
 def _variances(answers: Sequence[Released]) -> Floats:
     return np.array([max(one.noise.deviation, 1e-150) ** 2 for one in answers])
+
+
+def _half_step(weights: Floats, answers: Sequence[Released]) -> float:
+    steps = np.array([one.noise.step for one in answers])
+    return float(np.max(np.abs(weights) * steps)) / 2.0

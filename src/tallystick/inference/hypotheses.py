@@ -10,6 +10,7 @@ import numpy as np
 
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput, Refused
+from tallystick.inference.contrasts import same_sample
 from tallystick.inference.interval import ASYMPTOTIC, FINITE, Holds
 from tallystick.inference.means import Mean
 from tallystick.inference.noise import Floats, Noise
@@ -74,6 +75,11 @@ def same_share(left: Released, right: Released, *, draws: int = 999, seed: int =
     for one in (left, right):
         if one.shown_from is not None:
             raise InvalidInput("shown_from", one.shown_from, "cells that are shown whatever they are")
+    if same_sample(left, right) or left is right:
+        raise Refused(
+            "no test: two cells of one release may count the same units, and the test is about independent samples. "
+            "Works: difference(left, right).population_interval(), which allows for it"
+        )
     sizes, times = (left.law.n, right.law.n), check.count("draws", draws, least=99)
     random = np.random.default_rng(seed)
 
@@ -89,7 +95,8 @@ def same_share(left: Released, right: Released, *, draws: int = 999, seed: int =
         random.binomial(sizes[1], share, times) + right.noise.drawn(times, seed + 1),
     )
     found = statistic(np.array([left.value]), np.array([right.value]))[0]
-    return Verdict(_rank(null, float(found)), f"{left.about} and {right.about} have one share", ASYMPTOTIC)
+    hypothesis = f"{left.about} and {right.about} have one share, in independent samples"
+    return Verdict(_rank(null, float(found)), hypothesis, ASYMPTOTIC)
 
 
 def same_mean(left: Mean, right: Mean) -> Verdict:
@@ -108,7 +115,7 @@ def same_mean(left: Mean, right: Mean) -> Verdict:
     error = max(math.hypot(left.standard_error(mean), right.standard_error(mean)) for mean in common)
     gap = abs(left.value - right.value) - left.half_row - right.half_row
     p = _two_sided(gap, error, (*left.noises, *right.noises))
-    return Verdict(p, f"the {left.described} and the {right.described} are equal", ASYMPTOTIC)
+    return Verdict(p, f"the {left.described} and the {right.described} are equal, in independent samples", ASYMPTOTIC)
 
 
 def _two_sided(gap: float, error: float, noises: Sequence[Noise]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -32,6 +33,8 @@ class Interval:
     kind: Kind
     holds: Holds
     notes: tuple[str, ...] = ()
+    limits: tuple[float, float] = (-math.inf, math.inf)
+    """The ends were pulled into these: there they no longer say how far the estimate may be off."""
 
     @property
     def width(self) -> float:

@@ -61,7 +61,8 @@ class LocalShare:
             middle = (low + high + 1) // 2
             low, high = (middle, high) if self._at_most(many, middle) >= wanted else (low, middle - 1)
         ends = min(least, low) / self.reports, max(least, low) / self.reports
-        return Interval(*ends, confidence, f"share of {self.about} among those who reported", "noise", FINITE)
+        about = f"share of {self.about} among those who reported"
+        return Interval(*ends, confidence, about, "noise", FINITE, limits=(0.0, 1.0))
 
     def population_interval(self, *, confidence: float = 0.95) -> Interval:
         """Reports of a random sample are Binomial(n, if_false + gain * share): Clopper and Pearson, mapped."""
@@ -69,7 +70,7 @@ class LocalShare:
         few, many = self._usual
         ends = clopper_pearson(few, self.reports, miss)[0], clopper_pearson(many, self.reports, miss)[1]
         low, high = (min(1.0, max(0.0, (end - self.if_false) / (self.if_true - self.if_false))) for end in ends)
-        return Interval(low, high, confidence, f"share of {self.about}", "population", FINITE)
+        return Interval(low, high, confidence, f"share of {self.about}", "population", FINITE, limits=(0.0, 1.0))
 
     @property
     def _usual(self) -> tuple[int, int]:
@@ -129,7 +130,7 @@ class LocalMean:
         low, high = self.mechanism.bounds
         about = f"mean of {self.about} clamped to [{low:g}, {high:g}] {who}".rstrip()
         ends = [min(max(end, low), high) for end in (self.mean - half, self.mean + half)]
-        return Interval(ends[0], ends[1], confidence, about, kind, holds)
+        return Interval(ends[0], ends[1], confidence, about, kind, holds, limits=(low, high))
 
 
 def from_reports(

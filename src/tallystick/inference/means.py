@@ -17,7 +17,7 @@ from typing import Any
 
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput, Refused
-from tallystick.inference.interval import ASYMPTOTIC, Interval
+from tallystick.inference.interval import ASYMPTOTIC, FINITE, Holds, Interval
 from tallystick.inference.noise import Noise
 from tallystick.inference.released import Released
 
@@ -32,7 +32,7 @@ class Mean:
     >>> from tallystick.inference.noise import Noise
     >>> stay = Mean(Released(4000, Noise.gaussian(sigma=50)), count=1000, bounds=(0, 20), about="days in hospital")
     >>> print(stay.noise_interval())
-    3.902 to 4.098: mean of days in hospital clamped to [0, 20] (95 %, privacy noise only, asymptotic)
+    3.902 to 4.098: mean of days in hospital clamped to [0, 20] (95 %, privacy noise only, finite-sample)
     >>> stay.population_interval().about
     'mean of days in hospital clamped to [0, 20]'
     """
@@ -77,7 +77,14 @@ class Mean:
 
     def noise_interval(self, *, confidence: float = 0.95) -> Interval:
         """The clamped mean of the rows that are in the table."""
-        return Interval(*self._set(confidence, 0.0, 0.0, 0.0), confidence, self.described, "noise", ASYMPTOTIC)
+        if isinstance(self.count, Released):
+            ends = self._set(confidence, 0.0, 0.0, 0.0)
+        else:  # the noise of the total is all there is, and its law is known
+            half = self.total.noise.half_width(1.0 - check.inside("confidence", confidence)) / self.count
+            least, most = self.value - half - math.ulp(self.value), self.value + half + math.ulp(self.value)
+            ends = max(least, self.bounds[0]), min(most, self.bounds[1])
+        holds: Holds = ASYMPTOTIC if isinstance(self.count, Released) else FINITE
+        return Interval(*ends, confidence, self.described, "noise", holds, limits=self.bounds)
 
     def population_interval(self, *, confidence: float = 0.95) -> Interval:
         """The clamped mean of the population, if the units are independent draws from it."""
@@ -86,7 +93,8 @@ class Mean:
             # v <= min(released, Bhatia-Davis) inside the inequality: what both sets hold.
             shorter = self._set(confidence, 0.0, self._variance(self._size(3.0)), self.half_row)
             low, high = max(low, shorter[0]), min(high, shorter[1])
-        return Interval(min(low, high), max(low, high), confidence, self.described, "population", ASYMPTOTIC)
+        ends = min(low, high), max(low, high)
+        return Interval(*ends, confidence, self.described, "population", ASYMPTOTIC, limits=self.bounds)
 
     def standard_error(self, mean: float) -> float:
         """Of the estimate, if the clamped mean of the population were this one; the variance of a value is bounded."""

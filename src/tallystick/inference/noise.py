@@ -130,6 +130,32 @@ class Noise:
         return self.law.draw(size, SeededSource(seed)).astype(np.float64) * self.step
 
 
+def difference_half_width(first: Noise, second: Noise, miss: float) -> float:
+    """P(|first - second| > this) <= miss, from both laws: on their lattice, or on a grid that rounds outwards.
+
+    >>> noise = Noise(DiscreteLaplace(0.5))
+    >>> noise.half_width(0.05), difference_half_width(noise, noise, 0.05)
+    (1.0, 2.0)
+    """
+    wide = max(first.deviation, second.deviation)
+    common = first.step == second.step and wide <= 500.0 * first.step
+    step = first.step if common else max(wide / 200.0, first.step, second.step)
+    left, right = (_outward(noise, step, miss * 1e-3) for noise in (first, second))
+    mass = np.convolve(left, right)
+    middle = mass.size // 2
+    beyond = 2.0 * np.concatenate([np.cumsum(mass[:middle:-1])[::-1], [0.0]])  # of |k| > 0, 1, 2, ...
+    steps = int(np.argmax(beyond <= miss * (1.0 - 4e-3)))
+    return steps * step + first.rounding + second.rounding
+
+
+def _outward(noise: Noise, step: float, beyond: float) -> Floats:
+    """The masses of the noise rounded away from 0 to multiples of ``step``, as far as less than ``beyond`` is left."""
+    places = np.arange(math.ceil(noise.half_width(beyond) / step) + 1, dtype=np.float64)
+    tails = noise.at_least(places * step + noise.step)
+    side = tails[:-1] - tails[1:]
+    return np.concatenate([side[::-1], [max(0.0, 1.0 - 2.0 * float(tails[0]))], side])
+
+
 def _upper_tails(law: NoiseLaw, least: Floats) -> Floats:
     """P(noise >= least) for integers least >= 1, to a relative 1e-6; past the table, its last (larger) value."""
     edges, logs = _tail_table(law)

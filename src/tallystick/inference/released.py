@@ -6,6 +6,7 @@ regression coefficient has it, and so has what another room makes of these.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +21,9 @@ from tallystick.inference.noise import Noise
 from tallystick.inference.shares import NoisyBinomial, kept_shares
 from tallystick.inference.suppressed import kept_values
 
+_VECTORS = itertools.count(1)
 MOST_SUPPRESSED = 10**6  # units for which the conditional law is summed over all counts
+_IMPOSSIBLE = 1e-12  # a chance that nobody sees; three times as far away is a mistake in of=
 SUPPRESSED = "shown only where it reached {:g}: the law is conditional on that, and small survivors are worth little"
 
 SELECTED = (
@@ -53,7 +56,8 @@ class Released:
 
     ``of`` says that the number counts some of so many units, that this size is public, and that each unit is one row
     and counted at most once: then the units may be a sample, and their share has an exact population interval.
-    ``shown_from`` is the least value that is published at all (suppressed cells).
+    ``shown_from`` is the least value that is published at all (suppressed cells). ``sample`` names the release of
+    which this is a cell: two cells of one release may count the same units, so their shares are not independent.
 
     >>> from tallystick.mechanisms.noise import add_discrete_gaussian
     >>> ill = Released(412, noise=add_discrete_gaussian(sigma=10), about="ill patients", of=10_000)
@@ -68,6 +72,7 @@ class Released:
     about: str = "this number"
     of: int | None = None
     shown_from: float | None = None
+    sample: str = ""
 
     def __post_init__(self) -> None:
         check.keep(self, value=check.finite("value", self.value), noise=Noise.of(self.noise))
@@ -75,6 +80,8 @@ class Released:
             raise InvalidInput("about", self.about, "a text")
         if self.of is not None:
             check.keep(self, of=check.count("of", self.of, least=1))
+            if max(-self.value, self.value - self.of) > 3.0 * self.noise.half_width(_IMPOSSIBLE):
+                raise InvalidInput("of", self.of, "the number of units behind a count: no noise makes this value of it")
         if self.shown_from is not None:
             least = check.finite("shown_from", self.shown_from)
             if self.of is not None and self.of > MOST_SUPPRESSED:
@@ -99,14 +106,15 @@ class Released:
         # A count of so many units lies in [0, of]: the nearest such number is nearer to it than the released one.
         value = self.value if self.of is None else min(max(self.value, 0.0), float(self.of))
         if self.shown_from is None:
-            half = self.noise.half_width(miss) + math.ulp(self.value) / 2.0
+            half = self.noise.half_width(miss) + (0.0 if self._whole else math.ulp(self.value) / 2.0)
             low, high = value - half, value + half
         else:
             ends = kept_values(np.array([self.value]), self.noise, self.shown_from, miss)
             low, high = (float(end[0]) for end in ends)
         if self.of is not None:
             low, high = max(min(low, value), 0.0), min(max(high, value), float(self.of))
-        return Interval(low, high, confidence, self.about, "noise", FINITE, self._notes)
+        limits = (-math.inf, math.inf) if self.of is None else (0.0, float(self.of))
+        return Interval(low, high, confidence, self.about, "noise", FINITE, self._notes, limits)
 
     def population_interval(self, *, confidence: float = 0.95) -> Interval:
         """Holds the share of the population from which ``of`` units were drawn independently.
@@ -116,7 +124,14 @@ class Released:
         """
         miss = 1.0 - check.inside("confidence", confidence)
         low, high = kept_shares(self.value, self.law, miss)
-        return Interval(low, high, confidence, f"share of {self.about}", "population", FINITE, self._notes)
+        about = f"share of {self.about}"
+        return Interval(low, high, confidence, about, "population", FINITE, self._notes, (0.0, 1.0))
+
+    @property
+    def _whole(self) -> bool:
+        """Whether number and noise are whole, so that nothing is rounded in adding them."""
+        whole = self.noise.rounding == 0.0 and self.noise.step == 1.0
+        return whole and abs(self.value) < 2.0**52 and self.value % 1.0 == 0.0
 
     @property
     def _size(self) -> int:
@@ -145,5 +160,6 @@ def cells(
     named = [about] * len(values) if isinstance(about, str) else list(about)
     if len(named) != len(values):
         raise InvalidInput("about", f"{len(named)} texts", f"one text, or {len(values)}: one for each value")
-    law = Noise.of(noise)
-    return tuple(Released(value, law, text, of) for value, text in zip(values, named, strict=True))
+    law, sample = Noise.of(noise), f"cells {next(_VECTORS)}"
+    pairs = zip(values, named, strict=True)
+    return tuple(Released(value, law, text, of, sample=sample) for value, text in pairs)

@@ -44,6 +44,7 @@ def from_csv(table: str, card: str, *, measure: str, of: int | None = None) -> d
         chosen = shown["kind"] == "private"
         compared = chosen and described[name]["kind"] == "count_units"
         least = float(shown["threshold"]) if compared else None
+        sample = str(facts["evidence"].get("charge", facts["accounting"]["plan_hash"]))
     if of is not None and not once:
         raise Refused("no public share: a unit may count more than once in this table. Works: noise_interval()")
     if of is not None and chosen and not compared:
@@ -53,7 +54,7 @@ def from_csv(table: str, card: str, *, measure: str, of: int | None = None) -> d
         key = tuple(row[group] for group in groups)
         if key in cells:
             raise InvalidInput("table", "a group that is there twice", "the CSV file of a release")
-        cells[key] = Released(_number(row[measure]), noise, " ".join([measure, *key]), of, least)
+        cells[key] = Released(_number(row[measure]), noise, " ".join([measure, *key]), of, least, sample)
     return cells
 
 

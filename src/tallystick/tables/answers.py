@@ -24,6 +24,7 @@ class Cell:
     of: int | None
     threshold: int | None
     rows_per_unit: int
+    sample: str
 
     def count(self, noisy: Noisy) -> Released:
         """A count, or a share of ``of`` units."""
@@ -43,7 +44,7 @@ class Cell:
 
     def _released(self, noisy: Noisy, of: int | None, least: int | None) -> Released:
         value = float(noisy.table[self.row, self.place])
-        return Released(value, Noise(noisy.law, noisy.scale), self.about, of, least)
+        return Released(value, Noise(noisy.law, noisy.scale), self.about, of, least, self.sample)
 
 
 def answers_of(release: Release, field: str, of: int | None) -> dict[tuple[Any, ...], Answer]:
@@ -56,8 +57,9 @@ def answers_of(release: Release, field: str, of: int | None) -> dict[tuple[Any, 
     once = query.caps.max_groups == 1 and query.caps.max_rows == 1
     if of is not None and not once:
         raise Refused("no public share: of= needs a count in which a unit counts once (caps of 1 group and 1 row)")
+    sample = plan.hash if release.receipt is None else str(release.receipt.charge)
     cells = (
-        Cell(row, place, " ".join([field, *map(str, key)]), of, plan.threshold, query.caps.max_rows)
+        Cell(row, place, " ".join([field, *map(str, key)]), of, plan.threshold, query.caps.max_rows, sample)
         for row, key in enumerate(release.keys)
     )
     return {key: measure.answer(release.numbers, cell) for key, cell in zip(release.keys, cells, strict=True)}

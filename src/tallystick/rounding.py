@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import sys
 from collections.abc import Iterable
 from decimal import Decimal
 from fractions import Fraction
@@ -20,6 +21,8 @@ SLACK = 1e-12
 TINY = 1e-300
 LEAST = math.ulp(0.0)
 """The least positive float."""
+NORMAL = sys.float_info.min
+"""The least one that has all its digits."""
 
 
 def up(value: float, *, slack: float = SLACK, positive: bool = False) -> float:

@@ -17,7 +17,7 @@ from tallystick.accounting.polygon import UpperPower, UpperProfile, grouped_delt
 from tallystick.errors import InvalidInput
 from tallystick.numerics.law import UNIT
 from tallystick.numerics.saddle import bisect_decreasing
-from tallystick.rounding import times_up
+from tallystick.rounding import NORMAL, times_up
 
 ROUGHLY = (1e-2, 2e-5)
 """Relative widths at which a comparison is tried before the narrowest."""
@@ -138,6 +138,12 @@ class Reader:
         return tuple(sorted(self.sides, key=lambda side: -side.highest))
 
     def epsilon_bounds(self, delta: float) -> Bounds:
+        if 0.0 < delta < NORMAL:  # doubles this small have lost their digits: epsilon is no less than at a larger delta
+            lower = self._epsilon_bounds(NORMAL).lower
+            return Bounds(lower, max(lower, self._epsilon_bounds(delta).upper))
+        return self._epsilon_bounds(delta)
+
+    def _epsilon_bounds(self, delta: float) -> Bounds:
         if self.closed_group is not None:
             return self.closed_group.epsilon_bounds(delta)
         single = Bounds(0.0, 0.0)

@@ -15,6 +15,7 @@ from tallystick.accounting.bounds import WIDTH, Bounds
 from tallystick.accounting.compose import Direct
 from tallystick.accounting.leaf import merged
 from tallystick.accounting.leaves.renyi import delta_of, log_delta
+from tallystick.rounding import NORMAL
 
 if TYPE_CHECKING:
     from tallystick.accounting.direction import OneDirection
@@ -180,8 +181,8 @@ class Grid(Route):
     def sharp_above(self, epsilon: float, width: float) -> bool:
         return self._shared(width) and self.whole.grid.sharp_nearby(epsilon, 100.0 * width)
 
-    def epsilon(self, delta: float, width: float) -> Bounds:
-        return self.whole.grid.epsilon_bounds(delta, width)
+    def epsilon(self, delta: float, width: float) -> Bounds | None:
+        return None if delta < NORMAL else self.whole.grid.epsilon_bounds(delta, width)
 
 
 class GridForCurves(Grid):

@@ -390,3 +390,15 @@ def test_what_rounding_leaves_of_nothing_is_no_lower_bound() -> None:
 def test_losses_whose_tilts_are_no_numbers_are_left_to_the_next_route() -> None:
     loss = 10 * ts.gaussian(sigma=1e-05).sampled(rate=0.023261012875318638)
     assert 1 - (1 - 0.023261012875318638) ** 10 <= loss.delta(epsilon=0.0) <= 0.2327
+
+
+@pytest.mark.parametrize(
+    ("loss", "truth"),
+    [(ts.gaussian(sigma=1), 39.09), (2000 * ts.randomized_response(epsilon=0.1), 168.1)],
+)
+def test_lower_ends_at_a_delta_that_has_lost_its_digits(loss, truth):
+    """The least float is no longer 4.94e-324 to the engines: lower ends were above the truth, and one was NaN."""
+    for delta in (5e-324, 1e-320, 1e-310):
+        assert loss.epsilon_bounds(delta=delta).lower < truth
+    found = (5 * ts.gaussian(sigma=1).sampled(rate=0.1)).epsilon_bounds(delta=5e-324)
+    assert 0.0 < found.lower < found.upper < 92.0

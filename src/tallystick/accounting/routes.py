@@ -194,7 +194,7 @@ class GridForCurves(Grid):
     def delta(self, epsilon: float, width: float) -> Bounds | None:  # type: ignore[override]
         return Grid.delta(self, epsilon, width) if width > WIDTH else None
 
-    def epsilon(self, delta: float, width: float) -> Bounds | None:  # type: ignore[override]
+    def epsilon(self, delta: float, width: float) -> Bounds | None:
         return None
 
 

@@ -22,7 +22,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
+from functools import partial, reduce
 from itertools import pairwise
 from typing import Any
 
@@ -60,12 +60,9 @@ class Mechanism:
 
     remove: Height
     add: Height
-    total: Ball = 1
-    """H far to the left: P's mass, above one where something was added to it."""
-    mu: Ball = None
-    """Set for N(mu, 1) against N(0, 1): such mechanisms merge."""
-    divergence: Height | None = None
-    """Renyi divergence of an order, both ways, on the part ``1 - leak``."""
+    total: Ball = 1  # H far to the left: P's mass, above one where something was added to it
+    mu: Ball = None  # set for N(mu, 1) against N(0, 1): such mechanisms merge
+    divergence: Height | None = None  # Renyi divergence of an order, both ways, on the part ``1 - leak``
     leak: Ball = 0
 
 
@@ -74,13 +71,7 @@ def _both(height: Height) -> Mechanism:
 
 
 def _largest(heights: Sequence[Height]) -> Height:
-    def height(x: Ball) -> Ball:
-        found = heights[0](x)
-        for other in heights[1:]:
-            found = found.max(other(x))
-        return found
-
-    return height
+    return lambda x: reduce(arb.max, (height(x) for height in heights))
 
 
 def _tail(x: Ball) -> Ball:
@@ -94,6 +85,30 @@ def gdp(mu: Ball) -> Mechanism:
 
 def gaussian(sigma: Ball) -> Mechanism:
     return gdp(1 / sigma)
+
+
+def _series(ratio: Ball, count: int) -> Ball:
+    return arb(count) if ratio == 1 else (1 - ratio**count) / (1 - ratio)  # 1 + ratio + ... + ratio^(count - 1)
+
+
+def _walked(own: Ball, tail: int, steps: int, contraction: Ball, sigma: Ball, diameter: Ball | None) -> Ball:
+    """mu of walking to zero, evenly in the tail, what was displaced before (or the domain's width) and its own."""
+    drift = _series(contraction, steps - tail)
+    apart = drift if diameter is None else drift.min(diameter)
+    return (apart * contraction**tail + own) / (sigma * _series(contraction**2, tail).sqrt())
+
+
+def shift_walk(tail: int, steps: int, contraction: Ball, sigma: Ball, diameter: Ball | None) -> Mechanism:
+    _only(tail < steps, "a tail that is shorter than the walk")
+    return gdp(_walked(arb(0), tail, steps, contraction, sigma, diameter))
+
+
+def last_iterate(steps: int, contraction: Ball, sigma: Ball, diameter: Ball | None, batches: None) -> Mechanism:
+    """Full batches: every step displaces by one, and any tail may be walked."""
+    _only(batches is None, "last_iterate of other than full batches is not covered")
+    tails = {steps, *(min(steps, round(1.02**k)) for k in range(1100))}
+    found = [_walked(_series(contraction, n), n, steps, contraction, sigma, diameter) for n in tails]
+    return gdp(min(found, key=lambda mu: float(mu.upper())))
 
 
 def zcdp(rho: Ball, delta: Ball) -> Mechanism:
@@ -120,12 +135,8 @@ def laplace(scale: Ball) -> Mechanism:
 def exponential(epsilon: Ball) -> Mechanism:
     """The largest H of all two-point pairs whose losses are epsilon apart (Dong, Durfee, Rogers 2020)."""
 
-    def height(x: Ball) -> Ball:
-        if x <= -epsilon or x >= epsilon:
-            return (1 - x.exp()).max(arb(0))
-        return ((x - epsilon) / 2).expm1() ** 2 / -(-epsilon).expm1()
-
-    return _both(height)
+    total = -(-epsilon).expm1()
+    return _both(lambda x: (1 - x.exp()).max(arb(0)) if abs(x) >= epsilon else ((x - epsilon) / 2).expm1() ** 2 / total)
 
 
 def _finite(outcomes: Iterable[Point], infinite: Ball) -> Height:
@@ -154,10 +165,6 @@ def _response(epsilon: Ball, delta: Ball, choices: int) -> Mechanism:
     each = (1 - delta) / (epsilon.exp() + choices - 1)
     outcomes = [(epsilon, each * epsilon.exp()), (-epsilon, each), (arb(0), each * (choices - 2))]
     return _both(_finite(outcomes, delta))
-
-
-def pure_dp(epsilon: Ball) -> Mechanism:
-    return _response(epsilon, arb(0), 2)
 
 
 def approx_dp(epsilon: Ball, delta: Ball) -> Mechanism:
@@ -203,11 +210,7 @@ def discrete_pair(p: Sequence[Ball], q: Sequence[Ball], both: bool) -> Mechanism
 def _lines(points: Iterable[Point]) -> Mechanism:
     """The largest of lines h - e^x s, 0 and 1 - e^x."""
     listed = [(arb(0), arb(0)), (arb(1), arb(1)), *points]
-    return _both(_largest([partial(_line, h, s) for h, s in listed]))
-
-
-def _line(h: Ball, s: Ball, x: Ball) -> Ball:
-    return h - x.exp() * s
+    return _both(lambda x: reduce(arb.max, (h - x.exp() * s for h, s in listed)))
 
 
 def from_tradeoff(alpha: Sequence[Ball], beta: Sequence[Ball]) -> Mechanism:
@@ -302,20 +305,20 @@ def worst(members: Sequence[Mechanism]) -> Mechanism:
 # -------------------------------------------------------------------------------------------------- reading the loss
 
 LEAVES: dict[str, Callable[..., Mechanism]] = {leaf.__name__: leaf for leaf in (
-    gdp, gaussian, zcdp, renyi_dp, laplace, exponential, pure_dp, approx_dp, randomized_response, discrete_gaussian,
-    discrete_laplace, discrete_pair, from_tradeoff, from_profile, sampled, truncated, subset, sampled_replaced, worst,
-)}  # fmt: skip
+    gdp, gaussian, shift_walk, last_iterate, zcdp, renyi_dp, laplace, exponential, approx_dp,
+    randomized_response, discrete_gaussian, discrete_laplace, discrete_pair, from_tradeoff, from_profile, sampled,
+    truncated, subset, sampled_replaced, worst,
+)} | {"pure_dp": lambda epsilon: _response(epsilon, arb(0), 2)}  # fmt: skip
 RELATIONS = {"sampled": "add_remove", "truncated": "add_remove", "worst": "add_remove", "subset": "replace",
              "sampled_replaced": "replace"}  # fmt: skip
 LIMITS: dict[str, tuple[float, float]] = {
     "sigma": (1e-6, 1e15), "scale": (1e-6, 1e15), "mu": (1e-300, 1e6), "epsilon": (0.0, 1e9), "delta": (0.0, 1.0),
-    "rate": (1e-300, 1 - 2**-53), "rho": (0.0, 1e12), "order": (1 + 1e-9, 1e9), "step": (1e-9, 1e6),
-    "tilt": (1e-6, 1e6), "origin": (-1e6, 1e6)}  # fmt: skip
+    "rate": (1e-300, 1 - 2**-53), "contraction": (0.0, 1.0), "rho": (0.0, 1e12), "order": (1 + 1e-9, 1e9),
+    "step": (1e-9, 1e6), "tilt": (1e-6, 1e6), "origin": (-1e6, 1e6)}  # fmt: skip
 WHOLE = {
-    "count": (1, MOST_COUNT), "group": (1, 10**6), "sensitivity": (1, 10**9), "choices": (2, 10**9),
-    "largest": (1, 10**12), "batch": (1, 10**12), "population": (2, 10**12), "bits": (64, 1024), "size": (2, 2**19),
-    "before": (0, 2**19), "dense": (2, 2**19), "after": (0, 2**19)}  # fmt: skip
-KNOTS = ("before", "dense", "after")
+    "count": (1, MOST_COUNT), "group": (1, 10**6), "sensitivity": (1, 10**9), "bits": (64, 1024), "size": (2, 2**19),
+    "tail": (1, 10**9), "largest": (1, 10**12), "batch": (1, 10**12), "population": (2, 10**12), "steps": (1, 10**9),
+    "choices": (2, 10**9), "before": (0, 2**19), "dense": (2, 2**19), "after": (0, 2**19)}  # fmt: skip
 ROUTES = {"formula": set(), "order": {"order"}, "lattice": {"step", "tilt", "size", "terms"}}
 
 Terms = list[tuple[Mechanism, int]]
@@ -330,6 +333,8 @@ def _number(name: str, value: Any) -> Ball:
 
 
 def _value(name: str, value: Any, relation: str, depth: int) -> Any:
+    if value is None and name in ("diameter", "batches"):
+        return None
     if name == "base":
         return _mechanism(value, relation, depth + 1)
     if name == "both":
@@ -390,8 +395,7 @@ class Lattice:
     last: int  # no finite loss has a larger n
     log_moment: Ball  # log E[e^{tilt loss}] of the finite part
     infinite: Ball
-    masses: list[Ball]
-    """Tilted, of sum one; each is of all n that are equal modulo their number, so none is too small."""
+    masses: list[Ball]  # tilted, of sum one; each is of all n that are equal modulo their number: none is too small
 
     def delta(self, epsilon: Fraction) -> Ball:
         """A ball whose upper end is at least delta: the losses above epsilon in one period, and all beyond it."""
@@ -502,7 +506,7 @@ def _work(route: Any) -> int:
     for term in terms:
         _only(isinstance(term, list) and len(term) == 4, "terms of an origin and three numbers of knots")
         _number("origin", term[0])
-        size += route["size"] + sum(_number(name, given) for name, given in zip(KNOTS, term[1:], strict=True))
+        size += route["size"] + sum(map(_number, ("before", "dense", "after"), term[1:]))
     return int(size) * int(route["bits"]) // 128
 
 

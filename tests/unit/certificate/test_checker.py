@@ -48,6 +48,9 @@ LOSSES = {
     "concentrated": (3 * ts.zcdp(rho=0.1) + ts.gaussian(sigma=3), 1e-6),
     "concentrated, with a leak": (ts.zcdp(rho=0.5, delta=1e-8), 1e-6),
     "a Renyi curve": (2 * ts.renyi_dp({2: 0.1, 8: 0.5, 32: 2.5}), 1e-5),
+    "a last iterate": (ts.last_iterate(steps=1000, contraction=0.99, sigma=50), 1e-5),
+    "a last iterate in a domain": (ts.last_iterate(steps=1000, contraction=1, sigma=50, diameter=3), 1e-5),
+    "sampled batches": (2 * ts.shift_walk(tail=4, steps=10, contraction=0.9, sigma=2, diameter=3), 1e-5),
     "nothing": (ts.no_loss(), 1e-5),
 }
 
@@ -295,6 +298,9 @@ def test_a_file_that_is_missing_or_no_text_is_told_in_one_line(tmp_path: Path) -
         ts.gaussian(sigma=1).allocated(steps=3),
         (ts.laplace(scale=1) + ts.pure_dp(epsilon=1)).sampled(rate=0.1),
         ts.laplace(scale=1).for_groups(2),
+        ts.last_iterate(steps=20, contraction=0.9, sigma=5, batches=ts.cyclic(batches=5)),
+        ts.correlated(sigma=3, steps=8, coefficients=[1.0, 0.5]),
+        ts.selected(ts.pure_dp(epsilon=1), gamma=0.5),
     ],
 )
 def test_a_loss_that_the_checker_does_not_know_has_no_certificate(loss: ts.PrivacyLoss) -> None:
@@ -332,3 +338,17 @@ def test_delta_one_is_refused_by_name() -> None:
     for loss in (ts.gaussian(sigma=1), 2 * ts.gaussian(sigma=1e-4).sampled(rate=0.01)):
         with pytest.raises(ts.errors.InvalidInput, match="below 1"):
             loss.certificate(delta=1.0)
+
+
+def test_a_walk_that_asks_for_more_is_not_proved() -> None:
+    body = json.loads(ts.last_iterate(steps=1000, contraction=0.99, sigma=50).certificate(delta=1e-5).text)
+    for name, to in (("contraction", 0.991), ("sigma", 49.9)):
+        changed = json.loads(json.dumps(body))
+        changed["loss"]["terms"][0][0][name] = to
+        with pytest.raises(ts.errors.Refused):
+            Certificate(json.dumps(changed)).verify()
+    for name, to in (("contraction", 1.5), ("steps", 0), ("diameter", "wide"), ("batches", {"order": "cyclic"})):
+        changed = json.loads(json.dumps(body))
+        changed["loss"]["terms"][0][0][name] = to
+        with pytest.raises(ts.errors.InvalidInput):
+            Certificate(json.dumps(changed)).verify()

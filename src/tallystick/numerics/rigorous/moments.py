@@ -11,7 +11,7 @@ from flint import acb, arb
 from tallystick.errors import NotComputable
 from tallystick.numerics.rigorous.contour import Laws, Profile, smallest
 from tallystick.numerics.rigorous.heights import known_by, mirrored
-from tallystick.numerics.rigorous.laws import Ball, BallLaw
+from tallystick.numerics.rigorous.laws import Ball, BallLaw, point_work, work
 
 LogMoment = Callable[[Ball], Ball]
 FARTHEST = 1e7
@@ -31,6 +31,8 @@ def converted(log_moment: LogMoment, most: float, listed: Sequence[float] = ()) 
         return log_moment(at) - at * x + log_factor(at)
 
     def profile(x: Ball) -> Ball:
+        work(15.0 * point_work())
+
         def size(theta: float) -> float:
             return float(exponent(theta, x)) if 0.0 < theta <= most else math.inf
 

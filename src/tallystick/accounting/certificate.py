@@ -141,7 +141,9 @@ def certificate(loss: PrivacyLoss, *, epsilon: float | None, delta: float | None
         raise NotComputable(f"the checker reads no epsilon above {LARGEST_EPSILON:g}")
     record = json.loads(loss.to_json())
     try:
-        return Certificate(_text(record, *_refined(_sides(loss, record, goal), goal)))
+        text = _text(record, *_refined(_sides(loss, record, goal), goal))
+        checker.read(text)  # parameters beyond its limits are not written either
+        return Certificate(text)
     except (checker.Malformed, checker.Unproved) as found:
         raise NotComputable(f"no certificate for this loss: {found}") from None
 

@@ -323,6 +323,8 @@ def test_an_epsilon_that_the_checker_does_not_read_is_not_written() -> None:
     """Found by the referee: 5e9 was certified, and the checker called it malformed."""
     with pytest.raises(ts.errors.NotComputable):
         ts.gaussian(sigma=1e-5).certificate(delta=1e-5)
+    with pytest.raises(ts.errors.NotComputable, match="step"):
+        (4 * ts.pure_dp(epsilon=561538.77)).certificate(delta=1e-9)
 
 
 @pytest.mark.parametrize("text", ["pure_dp(epsilon=1)", "3 * laplace(scale=1)", "5 * randomized_response(epsilon=1)"])

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 NORMAL_95, LAPLACE_95 = 1.959964, math.log(20)
 """Two-sided 95 % error of a release with standard deviation, or scale, 1."""
 ERRORS = (3, 12, 50)
+USUAL_DELTA = 1e-6
 
 
 def denied(account: AccountRow, a0: int, a1: int) -> TallystickError:
@@ -29,7 +30,7 @@ def denied(account: AccountRow, a0: int, a1: int) -> TallystickError:
     price = Amount(currency, a0, a1)
     left = Amount(currency, account.limit0 - account.used0, account.limit1 - account.used1)
     limit = Amount(currency, account.limit0, account.limit1)
-    fits = (*suggestions(left, price, account.unit), *_higher_limit(account, a0, a1))
+    fits = (*suggestions(left, price, account.unit, account.adjacency), *higher_limit(account, a0, a1))
     message = (
         f"asked {price}   left {_like(left, price, upward=False)}   limit {_like(limit, price)}   "
         f"({account.kind} {account.name}, {currency.title})\n"
@@ -41,9 +42,7 @@ def denied(account: AccountRow, a0: int, a1: int) -> TallystickError:
 
 def retold(problem: BudgetExceeded, offers: Sequence[str]) -> BudgetExceeded:
     """The same denial, with these offers before the advice to raise the limit."""
-    fits = (*offers, *(line for line in problem.fits if "higher limit" in line))
-    message = "\nfits: ".join([str(problem).split("\nfits:")[0], *([", or ".join(fits)] if fits else [])])
-    return BudgetExceeded(message, asked=problem.asked, left=problem.left, limit=problem.limit, fits=fits)
+    return _with_fits(problem, (*offers, *(line for line in problem.fits if "higher limit" in line)))
 
 
 @contextmanager
@@ -52,7 +51,7 @@ def offering_epsilon(epsilon: float, price: Callable[[float], Amount]) -> Iterat
     try:
         yield
     except BudgetExceeded as problem:
-        offers = [line for line in problem.fits if line.startswith("a plan with delta")]
+        offers = [line for line in problem.fits if line.startswith("a plan with")]
         if (smaller := _smaller(epsilon, price, problem)) is not None:
             offers.append(f"epsilon {smaller:g}")
         raise retold(problem, offers) from None
@@ -90,46 +89,79 @@ def _like(held: Amount, price: Amount, *, upward: bool = True) -> str:
     return f"{text}, delta {amount(held.delta, upward=upward)}" if price.a1 else text
 
 
-def suggestions(left: Amount, price: Amount, unit: str) -> tuple[str, ...]:
+def suggestions(left: Amount, price: Amount, unit: str, adjacency: str = "add_remove") -> tuple[str, ...]:
     """In words, what the rest of the budget would pay for; noise is per unit of sensitivity.
 
     >>> suggestions(Amount(Filter("zcdp"), 10**10), Amount(Filter("zcdp"), 125 * 10**8), "patient")[0]
-    '--sigma 7.08 (95% error +-13.9 patients at sensitivity 1)'
+    'gaussian(sigma=7.08), 95% error +-13.9 patients at sensitivity 1'
     """
     proposals = []
     if left.a1 < price.a1:
-        proposals.append(f"a plan with delta at most {down(left.delta, 3)}")
-    noise = noise_that_fits(left)
+        proposals.append(f"a plan with delta at most {down(left.delta, 3)}" if left.a1 else "a plan without delta")
+    noise = noise_that_fits(left, adjacency)
     if noise:
         proposals.append(noise.format(unit=plural(unit)))
-    if left.a0 and price.a0 > left.a0:
+    if left.a1 >= price.a1 and 0 < 100 * left.a0 // price.a0 < 100:
         proposals.append(f"{100 * left.a0 // price.a0}% of what was asked")
     return tuple(proposals)
 
 
-def _higher_limit(account: AccountRow, a0: int, a1: int) -> tuple[str, ...]:
+def with_delta(problem: BudgetExceeded, account: AccountRow, price: Callable[[float], Amount]) -> BudgetExceeded:
+    """The same denial of a loss that was priced at delta 0, and what it costs where a little delta may be used.
+
+    Sampled and composed Gaussians cost a fraction of their sum in zCDP once a delta is spent; ``price`` is the loss's
+    at a delta.
+    """
+    asked, left = problem.asked, problem.left
+    if asked is None or left is None or asked.filter.kind != "zcdp" or asked.a1:
+        return problem
+    delta = float(left.delta) if left.a1 else USUAL_DELTA
+    try:
+        less = price(delta)
+    except TallystickError:
+        return problem
+    if 2 * less.a0 > asked.a0:
+        return problem
+    offers = [line for line in problem.fits if "higher limit" not in line]
+    if less.fits(left):
+        offers.insert(0, f"the same with delta {given(delta)} (delta= or --delta), for {less}")
+    higher = (*higher_limit(account, less.a0, less.a1, f", and the same with delta {given(delta)}"),)
+    return _with_fits(problem, (*offers, *higher))
+
+
+def _with_fits(problem: BudgetExceeded, fits: tuple[str, ...]) -> BudgetExceeded:
+    message = "\nfits: ".join([str(problem).split("\nfits:")[0], *([", or ".join(fits)] if fits else [])])
+    return BudgetExceeded(message, asked=problem.asked, left=problem.left, limit=problem.limit, fits=fits)
+
+
+def higher_limit(account: AccountRow, a0: int, a1: int, then: str = "") -> tuple[str, ...]:
     """The command that raises this account's limit just enough, when there is such a limit."""
     first = max(account.limit0, account.used0 + a0)
     second = max(account.limit1, account.used1 + a1)
     if _round_up(first) > LARGEST or _round_up(second) >= UNITS_1:
         return ()
-    budget = written(Filter.named(account.filter), first, second)
-    return (f'a higher limit: tallystick account raise {shlex.quote(account.name)} --budget "{budget}" --why "..."',)
+    budget = written(Filter.named(account.filter), first, second, account.adjacency)
+    command = f'tallystick account raise {shlex.quote(account.name)} --budget "{budget}" --why "..."'
+    return (f"a higher limit: {command}{then}",)
 
 
-def written(currency: Filter, first: int, second: int) -> str:
+def written(currency: Filter, first: int, second: int, adjacency: str = "add_remove") -> str:
     """A budget of at least these units in a few digits, as the command line reads it.
 
-    >>> written(Filter("zcdp"), 512_345_678_901, 10**12), written(Filter.named("rdp@16"), 4 * 10**11, 0)
-    ('zcdp(rho=0.5124, delta=1e-06)', 'renyi_dp({16: 0.4})')
+    >>> written(Filter("zcdp"), 512_345_678_901, 10**12), written(Filter.named("rdp@16"), 4 * 10**11, 0, "replace")
+    ('zcdp(rho=0.5124, delta=1e-06)', "renyi_dp({16: 0.4}, adjacency='replace')")
     """
     value, delta = float(Fraction(_round_up(first), UNITS_0)), float(Fraction(_round_up(second), UNITS_1))
+    words = [f"delta={delta!r}"] if second else []
+    words += [] if adjacency == "add_remove" else [f"adjacency='{adjacency}'"]
     if currency.kind == "gdp":
-        return f"gdp(mu={_up(math.sqrt(value))!r})"
-    if currency.kind == "rdp":
-        return f"renyi_dp({{{given(float(currency.order or 0))}: {value!r}}})"
-    name = {"zcdp": "zcdp(rho", "approx": "approx_dp(epsilon" if second else "pure_dp(epsilon"}[currency.kind]
-    return f"{name}={value!r}, delta={delta!r})" if second else f"{name}={value!r})"
+        name = f"gdp(mu={float(f'{_up(math.sqrt(value)):.3g}')!r}"
+    elif currency.kind == "rdp":
+        name = f"renyi_dp({{{given(float(currency.order or 0))}: {value!r}}}"
+    else:
+        kind = {"zcdp": "zcdp(rho", "approx": "approx_dp(epsilon" if second else "pure_dp(epsilon"}[currency.kind]
+        name = f"{kind}={value!r}"
+    return ", ".join([name, *words]) + ")"
 
 
 def _round_up(amount: int) -> int:
@@ -138,19 +170,20 @@ def _round_up(amount: int) -> int:
     return -(-amount // step) * step
 
 
-def noise_that_fits(left: Amount) -> str | None:
+def noise_that_fits(left: Amount, adjacency: str = "add_remove") -> str | None:
     """The least noise one release on ``left`` needs, and its error, as a template for the unit's name."""
     if left.a0 <= 0:
         return None
     value = float(left.first)
+    near = "" if adjacency == "add_remove" else f", adjacency='{adjacency}'"
     if left.filter.kind == "approx":
         scale = _up(1 / value)
-        return f"--scale {scale:.4g} (95% error +-{LAPLACE_95 * scale:.3g} {{unit}} at sensitivity 1)"
+        return f"laplace(scale={scale:.4g}{near}), 95% error +-{LAPLACE_95 * scale:.3g} {{unit}} at sensitivity 1"
     squared_mu = {"zcdp": 2 * value, "gdp": value}.get(left.filter.kind)
     if squared_mu is None:
         squared_mu = 2 * value / float(left.filter.order or 1)
     sigma = _up(1 / math.sqrt(squared_mu))
-    return f"--sigma {sigma:.4g} (95% error +-{NORMAL_95 * sigma:.3g} {{unit}} at sensitivity 1)"
+    return f"gaussian(sigma={sigma:.4g}{near}), 95% error +-{NORMAL_95 * sigma:.3g} {{unit}} at sensitivity 1"
 
 
 def counts_that_fit(left: Amount) -> list[tuple[int, int]]:

@@ -136,8 +136,13 @@ def raise_limit(ledger: Ledger, account: Account, budget: PrivacyLoss | Budget, 
     """Append a signed raise; a limit never falls and the filter never changes."""
     checked("why", why, WHY_LENGTH)
     limit = budget if isinstance(budget, Budget) else Budget.of(budget)
-    if limit.filter.name != account.filter or limit.protects.adjacency != account.adjacency:
+    if limit.filter.name != account.filter:
         raise Refused(f"account {account.name!r} has a {account.currency.title}; the currency never changes")
+    if limit.protects.adjacency != account.adjacency:
+        raise Refused(
+            f"account {account.name!r} compares data sets by {account.adjacency}, and this budget by "
+            f"{limit.protects.adjacency}; that never changes. Works: the budget with adjacency={account.adjacency!r}"
+        )
     with ledger.store.write("raise") as transaction:
         row = journal.account_row(transaction, account.id)
         if limit.limit0 < row.limit0 or limit.limit1 < row.limit1:

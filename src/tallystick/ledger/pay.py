@@ -23,7 +23,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from tallystick import strict_json
-from tallystick.errors import AlreadyCommitted, IdempotencyConflict, InvalidInput, Refused, TallystickError, Unavailable
+from tallystick.errors import (
+    AlreadyCommitted,
+    BudgetExceeded,
+    IdempotencyConflict,
+    InvalidInput,
+    Refused,
+    TallystickError,
+    Unavailable,
+)
 from tallystick.ledger import journal, views
 from tallystick.ledger.chain import PLAN_LENGTH, WHY_LENGTH, canonical, checked, decode_answer, digest, encode_answer
 from tallystick.ledger.filters import LARGEST, Amount
@@ -301,12 +309,26 @@ class Charge:
         self._named = True
         if terms.source is not None:
             ledger.recover()  # a worker that was killed closes its source, too
-        with ledger.store.write("begin" if started else "reserve") as transaction:
-            claim = journal.reserve(transaction, wanted, ledger.now(), started=started)
+        try:
+            with ledger.store.write("begin" if started else "reserve") as transaction:
+                claim = journal.reserve(transaction, wanted, ledger.now(), started=started)
+        except BudgetExceeded as problem:
+            raise self._with_delta(problem) from None
         if not claim.fresh:
             raise occupied(ledger, claim.charge)
         self._row = claim.charge
         return self
+
+    def _with_delta(self, problem: BudgetExceeded) -> BudgetExceeded:
+        """A denial of one payer, with what the same loss would cost where a delta may be used."""
+        from tallystick.accounting.loss import PrivacyLoss
+        from tallystick.ledger.denial import with_delta
+
+        if len(self._terms.lines) != 1 or not self._terms.plan or self._terms.lines[0][0].parent is not None:
+            return problem
+        account, loss = self._terms.lines[0][0], PrivacyLoss.from_json(self._terms.plan)
+        row = self._ledger.account_row(account.name)
+        return with_delta(problem, row, lambda delta: account.price(loss, delta=delta))
 
     def stored(self) -> tuple[Any, Receipt] | None:
         """The answer and receipt stored under this key for this very request, if any; takes nothing."""

@@ -9,19 +9,30 @@ from typing import TYPE_CHECKING, Any
 
 from tallystick.errors import BudgetExceeded, TallystickError
 from tallystick.ledger.denial import down_to_three, retold
+from tallystick.printing import down
 from tallystick.tables.budget import cost_of, cost_of_part
 
 if TYPE_CHECKING:
+    from tallystick.ledger.filters import Amount
     from tallystick.tables.plan import Plan
 
 
 def with_plans(plan: Plan, problem: BudgetExceeded) -> BudgetExceeded:
     """The same denial, with plans that fit before the general advice."""
-    first = getattr(problem.left, "first", Fraction(0))
+    left, asked = problem.left, problem.asked
+    if left is not None and asked is not None and left.a1 < asked.a1:
+        return retold(problem, _other_keys(plan, left))
+    first = getattr(left, "first", Fraction(0))
     fits = tuple(
         offer for offer in (_larger_error(plan, first), _fewer(plan, first), _fewer_groups(plan, first)) if offer
     )
     return retold(problem, fits) if fits else problem
+
+
+def _other_keys(plan: Plan, left: Amount) -> list[str]:
+    """Where too little delta is left: what spends less of it."""
+    offers = ["public keys (keys=[...], --keys FILE), which need no delta"] if plan.threshold is not None else []
+    return [*([f"a plan with delta at most {down(left.delta, 3)}"] if left.a1 else []), *offers]
 
 
 def of_a_model(problem: BudgetExceeded) -> BudgetExceeded:

@@ -163,7 +163,7 @@ def test_a_denial_reads_as_promised(used, tmp_path, capsys):
     assert lines[0] == "Denied: budget (exit 3)"
     assert lines[1].startswith("  asked rho 0.7813   left 0.4637   limit 0.5000   (population clinic, zCDP filter)")
     assert lines[2] == "  nothing was charged and no data was read"
-    assert lines[3].startswith("  fits: --sigma 1.04 (95% error +-2.04 patients")
+    assert lines[3].startswith("  fits: gaussian(sigma=1.04), 95% error +-2.04 patients")
 
 
 def test_rows_of_a_block_without_a_partition_are_refused(used):

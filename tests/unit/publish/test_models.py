@@ -276,7 +276,7 @@ def test_fit_logistic_is_charged_once_and_finds_the_slope(run, ill):
         denied = run(*LOGISTIC, "--epsilon", "2", *words)
         assert denied.code == 3
         assert "fits: epsilon 1, or a higher limit" in denied.errors
-        assert "--scale" not in denied.errors
+        assert "laplace(" not in denied.errors
 
 
 @pytest.mark.parametrize("words", [["--out", "book.json"], ["--card", "book.html"], ["--out", "extra.json"]])

@@ -26,6 +26,7 @@ from tallystick.cards.card import read_card
 from tallystick.cards.check import check_card
 from tallystick.certificate import checker
 from tallystick.errors import InvalidInput, TallystickError
+from tallystick.inference import from_csv
 from tallystick.ledger.book import import_ledger
 from tallystick.ledger.chain import GENESIS, canonical, link
 from tallystick.ledger.pay import Receipt
@@ -112,6 +113,7 @@ def kinds(folder: Path) -> Iterator[list[Kind]]:
             _plan(plan, account),
             _receipt(release.receipt, ledger),
             _card(drawn, ledger, folder),
+            _read_back(release, drawn),
         ]
         model = ts.learn.LinearRegression(0.5, delta=1e-6, row_norm=1, target_bounds=(0, 9), rows_per_unit=2, ridge=3.0)
         model.fit([[0.5, 0.5]] * 9, [1.0] * 9, account=account, why="forecast")
@@ -180,6 +182,25 @@ def _card(drawn: Any, ledger: Any, folder: Path) -> Kind:
         return read.to_json()
 
     return Kind("card", drawn.to_json(), believe)
+
+
+def _read_back(release: Any, drawn: Any) -> Kind:
+    """A card beside its table: whatever is believed, the cells are those of the release."""
+    table, facts = release.to_csv(), json.loads(drawn.to_json())
+    read = {"accounting": ["plan_hash"], "again": ["plan"], "mechanisms": ["parts"], "evidence": ["charge"]}
+    good = {room: {name: facts[room][name] for name in names} for room, names in read.items()}
+
+    def cells(text: str) -> list[Any]:
+        found = from_csv(table, text, measure="n")
+        return [[key, cell.value, *cell.noise_interval(), cell.shown_from] for key, cell in found.items()]
+
+    def believe(text: str) -> str:
+        told = cells(text)
+        return text if told == honest else json.dumps({"other cells": told})
+
+    text = json.dumps({"schema": facts["schema"], **good})
+    honest = cells(text)
+    return Kind("read back", text, believe)
 
 
 def _registration(ledger: Any, account: Any) -> Kind:

@@ -28,6 +28,7 @@ def every(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Kind]]
         ("plan", 400),
         ("receipt", 200),
         ("card", 40),
+        ("read back", 300),
         ("fit card", 40),
         ("registration", 300),
         ("export", 60),
@@ -44,7 +45,8 @@ def test_a_spoiled_file_is_refused_or_means_what_it_says(every: dict[str, Kind],
 
 def test_every_kind_of_file_is_here(every: dict[str, Kind]) -> None:
     assert set(every) == {
-        "loss", "certificate", "plan", "receipt", "card", "fit card", "registration", "export", "forged export"
+        "loss", "certificate", "plan", "receipt", "card", "read back", "fit card", "registration", "export",
+        "forged export",
     }  # fmt: skip
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tallystick.ledger.account import Account
     from tallystick.ledger.book import Ledger
     from tallystick.ledger.registry import Registered
+    from tallystick.tables.plan import Plan
     from tallystick.tables.release import Removed
 
 
@@ -37,21 +38,22 @@ class Finding:
         return not self.problem
 
 
-def check_card(card: Card, ledger: Ledger, *, page: str | None = None) -> tuple[Finding, ...]:
+def check_card(card: Card, ledger: Ledger, *, page: str | None = None, table: str | None = None) -> tuple[Finding, ...]:
     """Compare a card with the record: chain and receipt, charge, plan, limit, every number, and the page's text.
 
     The card is made again from the ledger's own facts and must come out the same, so a changed number is found
-    wherever it stands. ``page`` is the HTML text, when there is one. What people said (the data set's name, period,
+    wherever it stands. ``page`` is the HTML text, when there is one, and ``table`` the CSV text that was published with
+    the card: the stored answer must give the same. What people said (the data set's name, period,
     reasons, contact) is taken from the card, unless the ledger has it: a registered name must be that of the data,
     with the decisions that were registered.
     """
     try:
-        return tuple(_findings(card, ledger, page))
+        return tuple(_findings(card, ledger, page, table))
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError) as error:
         return (Finding("the card can be read", f"it lacks something ({type(error).__name__})"),)
 
 
-def _findings(card: Card, ledger: Ledger, page: str | None) -> Iterator[Finding]:
+def _findings(card: Card, ledger: Ledger, page: str | None, table: str | None) -> Iterator[Finding]:
     facts = card.facts
     if facts["evidence"]["receipt"] is None:
         yield Finding("the card is of a release", "it is a preview: nothing was released or charged")
@@ -79,6 +81,26 @@ def _findings(card: Card, ledger: Ledger, page: str | None) -> Iterator[Finding]
         yield Finding("the certificate is proved, and about this plan", _about_certificate(facts, entry))
     if page is not None:
         yield Finding("the page shows what its data says", _page_problem(card, page))
+    if table is not None:
+        yield Finding("the table is the one that was released", _about_rows(facts, account, answer, table))
+
+
+def _about_rows(facts: Mapping[str, Any], account: Account, answer: Any, table: str) -> str:
+    """Whether the stored answer is this table, whatever ends its lines."""
+    if _is_fit(facts):
+        return "the card is that of a fit, which has no table"
+    from tallystick.tables.release import Release
+
+    released = Release(_planned(facts, account), answer).to_csv()
+    return "" if released.splitlines() == table.splitlines() else "the ledger's answer is another one: it was changed"
+
+
+def _planned(facts: Mapping[str, Any], account: Account) -> Plan:
+    from tallystick.tables.plan import Plan
+
+    content = json.loads(json.dumps(facts["again"]["plan"]))
+    content["query"]["table"]["source"] = {"kind": "memory", "place": "memory"}
+    return Plan.from_json(json.dumps(content), account=account)
 
 
 def _about_plan(facts: Mapping[str, Any], answer: Any, entry: Mapping[str, Any]) -> str:
@@ -164,18 +186,15 @@ def _about_limit(now: Amount, promised: Amount) -> str:
 def _made_again(
     facts: Mapping[str, Any], account: Account, receipt: Receipt, purpose: str, limit: Amount, answer: Any
 ) -> str:
-    from tallystick.tables.plan import Plan
     from tallystick.tables.release import Release
 
-    content = json.loads(json.dumps(facts["again"]["plan"]))
     plan: Plan | FitPlan
     removed: tuple[Removed, ...] = ()
     try:
         if _is_fit(facts):
-            plan = FitPlan.from_data(content)
+            plan = FitPlan.from_data(json.loads(json.dumps(facts["again"]["plan"])))
         else:
-            content["query"]["table"]["source"] = {"kind": "memory", "place": "memory"}
-            plan = Plan.from_json(json.dumps(content), account=account)
+            plan = _planned(facts, account)
             removed = Release(plan, answer).removed()
     except (TallystickError, InvalidInput) as error:
         return f"its plan cannot be priced again: {error}"

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 import tallystick as ts
-from tallystick.cards import card
+from tallystick.cards import card, check_card
 from tallystick.errors import InvalidInput, Refused
 from tallystick.inference import from_csv
 
@@ -128,9 +128,16 @@ def test_private_keys_condition_the_law_of_the_number_that_was_compared(clinic):
         (("mechanisms", "parts", 0, "step"), 0),
         (("mechanisms", "parts", 0, "noise"), "none"),
         (("mechanisms", "parts"), None),
-        (("released", "measures"), [1]),
-        (("released", "groups"), []),
-        (("protected",), {}),
+        (("mechanisms", "parts", 0, "step"), 1e-5),
+        (("mechanisms", "parts", 0, "noise"), "discrete Laplace"),
+        (("mechanisms", "parts", 0, "scale"), 0.01),
+        (("again", "plan", "noise", "scales", 0), 0.01),
+        (("again", "plan", "noise", "threshold"), 5),
+        (("again", "plan", "query", "table", "max_groups"), 2),
+        (("again", "plan", "hash"), "0" * 64),
+        (("accounting", "plan_hash"), "0" * 64),
+        (("again", "plan", "query", "measures"), [1]),
+        (("again",), {}),
     ],
 )
 def test_a_card_that_was_bent_is_refused_and_never_believed(clinic, path, value):
@@ -144,7 +151,14 @@ def test_a_card_that_was_bent_is_refused_and_never_believed(clinic, path, value)
         from_csv(table.to_csv(), json.dumps(facts), measure="n")
 
 
-@pytest.mark.parametrize("lines", ["", "ward,n", "ward,n|north", "ward,n|north,1|north,2", "ward,n|north,nan"])
+BENT = [
+    "", "ward,n", "ward,n|north", "ward,n|north,1|north,2", "ward,n|north,nan", "ward,n|mars,5", "ward,n|north,5.5",
+    "ward,n|north,1_000", "ward,n|north, 5", "ward,n,n|north,5,6", "ward,n,n_lower|north,5,4.9", "ward,n|north,5,6",
+    'ward,n|"north,5',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("lines", BENT)
 def test_a_csv_file_that_was_bent_is_refused(clinic, lines):
     with pytest.raises(InvalidInput):
         from_csv(lines.replace("|", "\n"), card(released(clinic)).to_json(), measure="n")
@@ -176,3 +190,53 @@ def test_intervals_of_shown_groups_count_that_they_were_chosen(tmp_path):
     assert f"reached {plan.threshold} are shown" in str(shown)
     holds = {one["column"]: one["holds"] for one in facts["error"]["columns"]}
     assert holds == {"people": f"well above the threshold {plan.threshold}", "n": "in every group that is shown"}
+
+
+def test_an_edited_cell_is_found_by_its_own_interval_and_by_the_ledger(clinic, tmp_path):
+    table = released(clinic)
+    text, facts = table.to_csv(), card(table)
+    number = str(table.data["n"][0])
+    edited = text.replace(f"north,{number},", f"north,{int(number) + 100},")
+    with pytest.raises(InvalidInput, match="does not follow"):
+        from_csv(edited, facts.to_json(), measure="n")
+    ledger = clinic[1].ledger
+    assert all(finding.holds for finding in check_card(facts, ledger, table=text))
+    cut = text.replace(f",{table.data['days'][0]},", ",7,")
+    for wrong in (edited, cut, ""):
+        assert [one.what for one in check_card(facts, ledger, table=wrong) if not one.holds] == [
+            "the table is the one that was released"
+        ]
+
+
+def test_files_are_read_and_names_are_told_from_texts(clinic, tmp_path):
+    table = released(clinic)
+    paths = tmp_path / "t.csv", tmp_path / "card.json"
+    paths[0].write_text(table.to_csv(), encoding="utf-8")
+    paths[1].write_text(card(table).to_json(), encoding="utf-8")
+    assert from_csv(*paths, measure="n") == from_csv(*(path.read_text() for path in paths), measure="n")
+    for wrong in ("t.csv", 5, tmp_path / "nothing.csv", None):
+        with pytest.raises(InvalidInput, match="table"):
+            from_csv(wrong, paths[1], measure="n")
+    with pytest.raises(InvalidInput, match="pathlib"):
+        from_csv(paths[0], "card.json", measure="n")
+
+
+def test_groups_that_a_spreadsheet_would_run_have_their_own_names(tmp_path):
+    path = str(tmp_path / "odd.duckdb")
+    with duckdb.connect(path) as made_up:
+        made_up.execute("create table visits as select i as patient, '-x' as ward from range(50) t(i)")
+    with ts.Ledger(str(tmp_path / "budget.db")) as ledger:
+        account = ledger.open("clinic", budget=ts.zcdp(rho=50, delta=1e-2), unit="patient")
+        capped = ts.Private(path, account=account).table("visits", unit="patient").per_unit(
+            max_groups=1, max_rows_per_group=1
+        )  # fmt: skip
+        for keys in (["-x", "'-x"], ts.private_keys(delta=1e-3), None):
+            grouped = capped.group_by("ward", keys=keys) if keys is not None else capped
+            table = grouped.agg(n=ts.count()).plan(rho=10).release(why="test")
+            facts = card(table).to_json()
+            expected = set(table.answers("n"))
+            if keys == ["-x", "'-x"]:  # both are written alike, and which is which cannot be told
+                with pytest.raises(InvalidInput, match="twice"):
+                    from_csv(table.to_csv(), facts, measure="n")
+            else:
+                assert set(from_csv(table.to_csv(), facts, measure="n")) == expected

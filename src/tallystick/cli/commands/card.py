@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Read and check privacy cards.", no_args_is_help=True, rich_markup_mode=None)
 
 File = Annotated[Path, typer.Argument(help="The card: its HTML or its JSON file.")]
+Table = Annotated[Path | None, typer.Option("--table", help="The CSV file that was published with the card.")]
 
 
 @app.command()
@@ -72,14 +73,15 @@ def _lines(facts: Mapping[str, Any]) -> list[str]:
 
 
 @app.command()
-def verify(file: File, ledger: Place = None, as_json: Json = False) -> None:
+def verify(file: File, ledger: Place = None, table: Table = None, as_json: Json = False) -> None:
     """Compare a card with the ledger: chain, head, charge, plan, limit and every number. Exit 6 when they differ."""
     from tallystick.cards import check_card, read_card
 
     card, text = read_card(file)
     page = text if text.lstrip().startswith("<") else None
+    rows = None if table is None else _text_of(table)
     with opened(ledger) as book, working("checking"):
-        findings = check_card(card, book, page=page)
+        findings = check_card(card, book, page=page, table=rows)
     wrong = [finding for finding in findings if not finding.holds]
     if wrong:
         raise LedgerIntegrity(
@@ -95,3 +97,11 @@ def verify(file: File, ledger: Place = None, as_json: Json = False) -> None:
         out.print("the card says what the ledger says")
 
     deliver(Answer("card.verify", {"ledger": place_of(ledger), "file": str(file)}, facts, say), as_json=as_json)
+
+
+def _text_of(table: Path) -> str:
+    try:
+        with table.open(encoding="utf-8", newline="") as file:
+            return file.read()
+    except (OSError, UnicodeDecodeError) as problem:
+        raise InvalidInput("table", str(table), f"a CSV file that can be read ({type(problem).__name__})") from None

@@ -150,9 +150,9 @@ def test_tighter_caps_and_bounds_are_taken() -> None:
 def test_a_statement_says_its_price_before_the_caller_and_both_before_the_registration() -> None:
     plain = "SELECT COUNT(*) FROM visits"
     own = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(rho=0.03) COUNT(*) FROM visits"
-    assert planned(plain, catalogue()).plan.budget == {"rho": 0.02}
-    assert planned(plain, catalogue(), rho=0.04).plan.budget == {"rho": 0.04}
-    assert planned(own, catalogue(), epsilon=1.0).plan.budget == {"rho": 0.03}
+    assert planned(plain, catalogue()).plan.budget["rho"] == 0.02
+    assert planned(plain, catalogue(), rho=0.04).plan.budget["rho"] == 0.04
+    assert planned(own, catalogue(), epsilon=1.0).plan.budget["rho"] == 0.03
     with pytest.raises(InvalidInput, match="price"):
         planned("SELECT COUNT(*) FROM t", _without_price())
 

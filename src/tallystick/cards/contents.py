@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tallystick.cards.fits import FitPlan
-from tallystick.cards.meaning import USUAL_DELTA, meaning
+from tallystick.cards.meaning import meaning
+from tallystick.ledger.filters import USUAL_DELTA, WHAT_RHO_IS
 from tallystick.printing import given, up
 
 if TYPE_CHECKING:
@@ -128,6 +129,7 @@ def _promise(
     alpha = np.unique(np.concatenate([np.linspace(0, 1, _POINTS), np.geomspace(1e-3, 0.1, 12)]))
     return {
         "notion": subject.account.currency.rule.title,
+        "what_rho_is": WHAT_RHO_IS if subject.account.currency.kind == "zcdp" else "",
         "limit": str(subject.limit),
         "limit_amount": [subject.limit.a0, subject.limit.a1],
         "price": str(price),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tallystick.ledger.filters import USUAL_DELTA
 from tallystick.rounding import up
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 PRIORS = (0.01, 0.001)
 FALSE_ALARMS = (0.01, 0.001)
 EXCEPTIONS = 0.01
-USUAL_DELTA = 1e-6
 LITTLE = 1.02
 
 

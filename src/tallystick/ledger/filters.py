@@ -16,7 +16,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 from tallystick.errors import InvalidInput
-from tallystick.printing import amount
+from tallystick.printing import amount, given, up
 from tallystick.rounding import Number as Number
 from tallystick.rounding import as_written as as_written
 
@@ -117,6 +117,13 @@ RULES: Final[dict[str, Rule]] = {
 }
 
 
+USUAL_DELTA: Final = 1e-6
+WHAT_RHO_IS: Final = (
+    "rho (zCDP) adds up over releases and, at any delta, promises an epsilon of at most rho + 2 sqrt(rho ln(1/delta))"
+)
+"""What people are told beside a rho, once."""
+
+
 @dataclass(frozen=True, slots=True)
 class Filter:
     """One currency: ``zcdp``, ``approx``, ``gdp`` or ``rdp@order``.
@@ -215,6 +222,21 @@ class Amount:
         order = f" at order {self.filter.order}" if self.filter.order else ""
         text = f"{self.filter.rule.symbol} {amount(self.first, upward=upward)}{order}"
         return f"{text}, delta {amount(self.delta, upward=upward)}" if self.a1 else text
+
+    @property
+    def as_epsilon(self) -> str:
+        """The same promise as epsilon at a usual delta, for people; empty where it is one already, or nothing.
+
+        >>> Amount(Filter("zcdp"), 12_500_000_000).as_epsilon
+        'epsilon 0.701 at delta 1e-06'
+        """
+        if self.filter.kind == "approx" or self.a0 <= 0:
+            return ""
+        delta = max(USUAL_DELTA, 10 * float(self.delta))
+        from tallystick.accounting.adjacency import Protects
+
+        loss = self.filter.guarantee(self.a0, self.a1, Protects())
+        return f"epsilon {up(loss.epsilon(delta=delta), 3)} at delta {given(delta)}"
 
     def to_dict(self) -> dict[str, object]:
         """The amount as plain data; the integers are the record, the floats are for reading."""

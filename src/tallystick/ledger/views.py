@@ -11,6 +11,7 @@ from tallystick.printing import when
 if TYPE_CHECKING:
     from tallystick.ledger.account import Account
     from tallystick.ledger.book import Ledger
+    from tallystick.ledger.filters import Amount
     from tallystick.ledger.pay import Charge
 
 
@@ -29,13 +30,17 @@ def account_html(account: Account) -> str:
         f"<div><b>{escape(account.name)}</b> ({account.kind}, per {escape(account.unit)}, "
         f"{escape(account.currency.title)})"
         f"{bar(used.a0 / limit.a0)}"
-        f"<div>promise: never more than {escape(str(limit))}; used {escape(str(used))}; "
+        f"<div>promise: never more than {escape(str(limit))}{escape(_beside(limit))}; used {escape(str(used))}; "
         f"left {escape(left.text(upward=False))}</div>"
         + lifetime
         + (table(["block", "used", "limit"], blocks) if blocks else "")
         + (table(["when", "why", "amount", "state"], rows) if rows else "<div>no charges yet</div>")
         + "</div>"
     )
+
+
+def _beside(amount: Amount) -> str:
+    return f" ({amount.as_epsilon})" if amount.as_epsilon else ""
 
 
 def ledger_html(ledger: Ledger) -> str:

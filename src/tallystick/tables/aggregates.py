@@ -326,6 +326,15 @@ class CountUnits(Count):
         return cell.compared(numbers[Units()])
 
 
+def numeric(column: str, schema: Schema) -> str:
+    """The type of a column of numbers; of anything else there is no sum."""
+    kind = schema.type_of(column)
+    if kind in ("integer", "number"):
+        return kind
+    way = "; if its texts are numbers, say so where it is opened: types={column: 'number'}, --type COLUMN=number"
+    raise InvalidInput("column", column, f"a numeric column ({column} is {kind}){way if kind == 'text' else ''}")
+
+
 @dataclass(frozen=True, slots=True)
 class ColumnMeasure(Measure):
     """A measure of one bounded numeric column. ``missing`` stands in for absent values; None leaves them out."""
@@ -337,9 +346,7 @@ class ColumnMeasure(Measure):
     whole: bool | None = None
 
     def bound(self, schema: Schema, declared: Bounds) -> Measure:
-        kind = schema.type_of(self.column)
-        if kind not in ("integer", "number"):
-            raise InvalidInput("column", self.column, f"a numeric column ({self.column} is {kind})")
+        kind = numeric(self.column, schema)
         own = (self.lower, self.upper)
         given = own if own != (None, None) else declared.get(self.column, own)
         low, high = bounds(*given)
@@ -538,9 +545,7 @@ class Histogram(Measure):
         return True
 
     def bound(self, schema: Schema, declared: Bounds) -> Measure:
-        kind = schema.type_of(self.column)
-        if kind not in ("integer", "number"):
-            raise InvalidInput("column", self.column, f"a numeric column ({self.column} is {kind})")
+        numeric(self.column, schema)
         return replace(self, edges=histogram_bins(self.edges).edges)
 
     def parts(self) -> tuple[Part, ...]:

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Protects
 from tallystick.errors import AdjacencyMismatch, InvalidInput, Refused
-from tallystick.printing import given
+from tallystick.ledger.filters import USUAL_DELTA, WHAT_RHO_IS
+from tallystick.printing import given, up
 from tallystick.strict_json import read, same, written
 from tallystick.tables.aggregates import INTERVALS
 from tallystick.tables.budget import PartNoise, errors, for_gaussian_account, lone_probability, priced, threshold
 from tallystick.tables.expressions import col
 from tallystick.tables.keyset import PrivateKeys, PublicTable
+from tallystick.tables.parts import ColumnPart
 from tallystick.tables.sources import source_of
 from tallystick.tables.table import LONGEST_TEXT, EachRow, Query, Step
 
@@ -237,9 +239,24 @@ def facts(plan: Plan) -> dict[str, Any]:
         "privacy": str(plan.privacy),
         "split": "equal predicted relative error, from public information only, unless weights are given",
         "randomness": "operating-system entropy expanded by AES-256-CTR; exact discrete noise",
+        "warnings": warnings(plan),
         "intervals": intervals_about(plan),
         "removed": _removed(plan),
     }
+
+
+def warnings(plan: Plan) -> list[str]:
+    """What a person should know before this plan is paid for, by what is public alone."""
+    table = plan.query.table
+    numbers = {part.column for part in plan.query.parts if isinstance(part, ColumnPart)} & set(table.base.names)
+    if table.source.kind != "csv" or not numbers:
+        return []
+    return [
+        (
+            f"numbers of {', '.join(sorted(numbers))} are read from the texts of a CSV file: a cell that is no number "
+            "counts as missing, and a column of words gives totals of 0"
+        )
+    ]
 
 
 def intervals_about(plan: Plan) -> str:
@@ -306,8 +323,13 @@ def explained(plan: Plan) -> str:
         f"  caps     one {unit}: at most {said['max_groups']} groups, "
         f"in each a weight of {said['max_rows_per_group']} rows"
     )
+    if "rho" in plan.budget:
+        at = max(USUAL_DELTA, 10 * (plan.delta or 0.0))
+        known = f"epsilon {up(plan.privacy.epsilon(delta=at), 3)} at delta {given(at)}"
+        lines.append(f"  price    rho {given(plan.budget['rho'])}, that is {known}; {WHAT_RHO_IS}")
     if said["row_level"]:
         lines.append("  WARNING  single rows are protected, not the people they are about")
+    lines += [f"  WARNING  {warning}" for warning in said["warnings"]]
     if keys["kind"] == "private":
         lines.append(
             f"  groups   from the data, shown when the noisy number of units is at least {keys['threshold']} "

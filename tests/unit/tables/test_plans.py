@@ -15,6 +15,7 @@ import tallystick as ts
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput, Refused
 from tallystick.ledger import Account
+from tallystick.printing import up
 from tallystick.tables import measures
 from tallystick.tables.budget import cost_of
 from tallystick.tables.keyset import read_keys
@@ -262,3 +263,22 @@ def test_an_account_of_people_does_not_pay_for_the_privacy_of_rows(account: Acco
     rows = ts.Private(awkward(100), account=account).table(unit=ts.each_row)
     with pytest.raises(Refused, match="promises something to each patient"):
         rows.agg(n=ts.count()).plan(rho=0.01)
+
+
+def test_a_measure_of_words_is_refused_with_the_way_out_and_texts_read_as_numbers_are_warned_of(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("u,word,v\n1,x,2\n")
+    words = ts.Private(str(path)).table(unit="u").per_unit(max_rows_per_group=1)
+    for measure in (ts.sum("word", 0, 1), ts.histogram("word", [0, 1])):
+        with pytest.raises(InvalidInput, match=r"word is text.*--type COLUMN=number"):
+            words.agg(total=measure)
+    numbers = ts.Private(str(path)).table(unit="u", types={"v": "number"}).per_unit(max_rows_per_group=1)
+    plan = numbers.agg(total=ts.sum("v", 0, 1)).plan(rho=1)
+    assert "WARNING  numbers of v are read from the texts" in plan.explain()
+    assert numbers.agg(n=ts.count()).plan(rho=1).facts()["warnings"] == []
+
+
+def test_a_plan_says_epsilon_beside_rho(visits: Table) -> None:
+    plan = visits.agg(n=ts.count()).plan(rho=0.02)
+    shown = next(line for line in plan.explain().splitlines() if line.startswith("  price"))
+    assert f"epsilon {up(plan.privacy.epsilon(delta=1e-6), 3)} at delta 1e-06; rho (zCDP) adds up" in shown

@@ -10,6 +10,7 @@ import typer
 from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
+from tallystick.ledger.filters import WHAT_RHO_IS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -105,7 +106,9 @@ def say(out: Console, account: Account) -> None:
     lines = [
         f"{account.name}   {account.kind}, per {account.unit} ({account.adjacency}), {state}",
         f"promise  never more than {account.limit}   ({account.currency.title}; {rule.theorem})",
-        f"used     {account.used}",
+        *([f"         that is {account.limit.as_epsilon}"] if account.limit.as_epsilon else []),
+        *([f"         {WHAT_RHO_IS}"] if account.currency.kind == "zcdp" else []),
+        f"used     {account.used}" + (f"   ({account.used.as_epsilon})" if account.used.as_epsilon else ""),
         f"left     {account.remaining.text(upward=False)}",
     ]
     parent = account.parent

@@ -11,6 +11,7 @@ from tallystick.cli.output import Answer, Json, Place, deliver
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
 from tallystick.ledger.denial import counts_that_fit, plural
+from tallystick.ledger.filters import WHAT_RHO_IS
 from tallystick.printing import percent_down
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ def say(out: Console, account: Account, events: list[Event], fits: list[tuple[in
     lines = [
         f"{account.name}   {account.kind}, per {account.unit}, {account.currency.title}",
         f"limit {limit}   used {used}   left {account.remaining.text(upward=False)}",
+        *([f"limit {limit.as_epsilon}   used {used.as_epsilon or 'nothing'}"] if limit.as_epsilon else []),
         f"[{bar(limit.a0 - used.a0, limit.a0)}] {percent_down(Fraction(limit.a0 - used.a0, limit.a0))} left",
     ]
     left = limit.a0 - sum(event.amount.a0 for event in events if event.paid)
@@ -68,6 +70,7 @@ def say(out: Console, account: Account, events: list[Event], fits: list[tuple[in
     lines += [f"fits: about {number} more counts with +-{error} {who} (95 %)" for number, error in fits if number]
     if not any(number for number, _ in fits):
         lines.append("fits: nothing that would be useful; raise the limit: tallystick account raise ...")
+    lines += [WHAT_RHO_IS] if account.currency.kind == "zcdp" else []
     parent = account.parent
     if parent is not None:
         lines.append(f"lifetime ({parent.name}): used {parent.used} of {parent.limit}")

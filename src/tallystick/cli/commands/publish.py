@@ -121,8 +121,9 @@ def plan_lines(facts: dict[str, Any], plan: Plan) -> list[str]:
         name: ", for a group of 1,000 rows" if measure.error_needs_size else "" for name, measure in plan.query.measures
     }
     lines = [
-        f"price    {facts['price']}   (left {facts['left']}, population {facts['population']})",
+        f"price    {facts['price']}{beside(facts)}   (left {facts['left']}, population {facts['population']})",
         *(f"error    {name} +-{up(half, 4)} in 95 of 100 cases{holds[name]}" for name, half in facts["error"].items()),
+        *(f"warning  {warning}" for warning in plan.facts()["warnings"]),
         "no data was opened",
     ]
     if facts["refused"]:
@@ -130,6 +131,11 @@ def plan_lines(facts: dict[str, Any], plan: Plan) -> list[str]:
     if not facts["fits"]:
         lines.insert(1, "         does not fit: ask for a larger error, or try --suggest")
     return [*lines, "", *plan.explain().splitlines()]
+
+
+def beside(facts: dict[str, Any]) -> str:
+    """The price as epsilon, where it is none."""
+    return f" ({facts['price_epsilon']})" if facts["price_epsilon"] else ""
 
 
 def suggestion_lines(facts: list[dict[str, Any]]) -> list[str]:
@@ -164,7 +170,9 @@ def say_done(console: Console, facts: dict[str, Any], say_result: Callable[[], N
     """What a job did, for people: its result, then what was paid, then plain paths."""
     if facts["dry_run"]:
         plan = facts["plan"]
-        console.print(f"would charge {plan['price']} to {plan['population']} (left {plan['left']})", markup=False)
+        console.print(
+            f"would charge {plan['price']}{beside(plan)} to {plan['population']} (left {plan['left']})", markup=False
+        )
         console.print("nothing was charged and no data was read")
         return
     say_result()
@@ -172,6 +180,7 @@ def say_done(console: Console, facts: dict[str, Any], say_result: Callable[[], N
         console.print(f"same key, same {same}: charge {facts['charge']} was made before; nothing was charged now")
     else:
         paid = f"charged {facts['price']} to {facts['population']} (charge {facts['charge']}); left {facts['left']}"
+        paid += f"; this release alone: {facts['price_epsilon']}" if facts["price_epsilon"] else ""
         console.print(paid, soft_wrap=True, markup=False)
     for name in ("out", "about", "card"):
         if name in facts:

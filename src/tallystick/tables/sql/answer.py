@@ -50,7 +50,7 @@ class Answered(Columns):
     @property
     def notes(self) -> tuple[str, ...]:
         """What a person should know about these numbers."""
-        return (*self.statement.notes, self.release.holds)
+        return (*self.statement.notes, *filter(None, (self.release.holds, self.release.left_out)))
 
     @property
     def cost(self) -> str:

@@ -43,6 +43,8 @@ MOST_SECONDS, KNOT_SECONDS, POINT_SECONDS = 3.0, 3.5e-5, 6e-6
 """Processor time that is planned, and that of a knot and of a point of a transform; the checker accepts more."""
 LARGEST_EPSILON = checker.LIMITS["epsilon"][1]
 """Of a claim that the checker reads."""
+STEEPEST = 20.0
+"""The most by which a tilt may raise the next knot of a lattice: e to this power."""
 CLOSE = 3e-7
 """Relative distance from the accountant's own number at which a finer lattice is not worth its time."""
 NARROW = 1e-11
@@ -367,6 +369,8 @@ def _planned(terms: list[Term], goal: Goal, size: int, stretch: float) -> Route:
     leading = max(terms, key=lambda one: one[0].count)[1]
     if leading is not None and leading[1] >= step:
         step = leading[1] / (1.0 if len(sketches) == 1 and leading[2] else math.floor(leading[1] / step))
+    # Near the largest loss no tilt is too far, but the rounding of a knot that has no mass grows with it.
+    tilt = min(tilt, STEEPEST / step)
     return {"step": step, "tilt": tilt, "size": size, "terms": [_place(*one, step, tilt) for one in terms]}
 
 

@@ -184,7 +184,7 @@ def discrete_gaussian(sigma: Ball, sensitivity: int) -> Mechanism:
     listed = weight[0] + 2 * sum(weight[1 : reach + 1], arb(0))
     norm = listed.union(listed + 2 * left)
     shifts = {k: arb(sensitivity) * (sensitivity + 2 * k) / width for k in range(-reach, reach + 1)}
-    return _both(_finite(((loss, weight[abs(k)] / norm) for k, loss in shifts.items()), 2 * left / norm))
+    return _both(_finite(((loss, weight[abs(k)] / norm) for k, loss in shifts.items()), arb(0).union(2 * left / norm)))
 
 
 def discrete_laplace(scale: Ball, sensitivity: int) -> Mechanism:

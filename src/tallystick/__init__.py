@@ -61,6 +61,7 @@ _HOMES = {
     "sql": "publish.sql",
     "col": "tables.expressions",
     "when": "tables.expressions",
+    "missing": "tables.expressions",
     "private_keys": "tables.keyset",
     "count": "tables.measures",
     "count_units": "tables.measures",
@@ -140,6 +141,7 @@ if TYPE_CHECKING:
     from tallystick.publish.models import linear_regression as linear_regression
     from tallystick.publish.sql import sql as sql
     from tallystick.tables.expressions import col as col
+    from tallystick.tables.expressions import missing as missing
     from tallystick.tables.expressions import when as when
     from tallystick.tables.keyset import private_keys as private_keys
     from tallystick.tables.measures import count as count

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final
 
 from sqlglot import exp
 
-from tallystick.tables.expressions import Call, Column, Expression, Literal
+from tallystick.tables.expressions import Call, Column, Expression, Literal, Missing
 from tallystick.tables.schema import Schema
 
 Tree = exp.Expr
@@ -151,6 +151,26 @@ class Words:
         """Integer division of non-negative 64-bit integers."""
         return exp.Paren(this=exp.IntDiv(this=left.copy(), expression=right.copy()))
 
+    def matches(self, text: Tree, pattern: str) -> Tree:
+        """Whether all of a text fits a regular expression of sets, counts and choices, which mean the same everywhere.
+
+        No wonder of an engine's: no backslash, no dot, no dollar.
+        """
+        return exp.Anonymous(this="REGEXP_FULL_MATCH", expressions=[text.copy(), exp.Literal.string(pattern)])
+
+    def days_between(self, last: Tree, first: Tree) -> Tree:
+        """Days from the first date to the last."""
+        return self.cast(compare(exp.Sub, last, first), "integer")
+
+    def days_later(self, date: Tree, days: Tree) -> Tree:
+        """A date some days later; the days fit in 32 bits."""
+        return compare(exp.Add, date, self.cast(days, "small"))
+
+    def first_day(self, date: Tree, unit: str) -> Tree:
+        """The first day of a date's year, quarter, month or week."""
+        day = exp.Cast(this=date.copy(), to=exp.DataType.build("TIMESTAMP"))
+        return self.cast(exp.Anonymous(this="DATE_TRUNC", expressions=[exp.Literal.string(unit), day]), "date")
+
     def digest(self, salt: str, pieces: Sequence[tuple[Tree, str]]) -> Tree:
         """The md5 of salt and pieces, each with its type, as 32 digits, over a text that only they can give.
 
@@ -239,6 +259,20 @@ class SparkWords(Words):
         stored = exp.Cast(this=tree.copy(), to=exp.DataType.build("BINARY"))
         return case([(compare(exp.EQ, spelled, stored), tree)], exp.Null())
 
+    def matches(self, text: Tree, pattern: str) -> Tree:
+        # a dollar also matches before a last line end, so nothing may come behind it
+        whole_text = exp.Literal.string(f"(?s)^(?:{pattern})$(?!.)")
+        return exp.Paren(this=exp.RegexpLike(this=text.copy(), expression=whole_text))
+
+    def days_between(self, last: Tree, first: Tree) -> Tree:
+        return self.cast(exp.Anonymous(this="DATEDIFF", expressions=[last.copy(), first.copy()]), "integer")
+
+    def days_later(self, date: Tree, days: Tree) -> Tree:
+        return exp.Anonymous(this="DATE_ADD", expressions=[date.copy(), self.cast(days, "small")])
+
+    def first_day(self, date: Tree, unit: str) -> Tree:
+        return exp.Anonymous(this="TRUNC", expressions=[date.copy(), exp.Literal.string(unit)])
+
     def kth_smallest(self, value: Tree, k: int) -> Tree:
         gathered = exp.Anonymous(this="COLLECT_LIST", expressions=[value.copy()])
         ordered = exp.Anonymous(this="SORT_ARRAY", expressions=[gathered])
@@ -279,6 +313,9 @@ class PostgresWords(Words):
         # numeric holds what a double cannot, and the cast would raise: compare before casting
         not_a_number = compare(exp.EQ, value, _numeric(exp.Literal.string("NaN")))
         return self._pulled_in(value, lambda _: not_a_number, lambda x: _numeric(exp.Literal.string(repr(x))))
+
+    def matches(self, text: Tree, pattern: str) -> Tree:
+        return exp.Paren(this=exp.RegexpLike(this=text.copy(), expression=exp.Literal.string(f"^(?:{pattern})$")))
 
     def apart(self, rows: exp.Select) -> exp.Select:
         # without it the planner writes columns out wherever they are used, again and again where steps are nested
@@ -323,11 +360,17 @@ def row_value(expression: Expression, schema: Schema, words: Words, of: str) -> 
         return name(place(schema, expression.name), of)
     if isinstance(expression, Literal):
         return constant(expression.value, words)
+    if isinstance(expression, Missing):
+        return words.cast(exp.Null(), expression.kind)
     assert isinstance(expression, Call)
     kinds = [argument.type_in(schema) for argument in expression.arguments]
     values = [row_value(argument, schema, words, of) for argument in expression.arguments]
-    made: Tree = _CALLS[expression.name](words, values, kinds)
-    return made
+    if expression.name in _CALLS:
+        made: Tree = _CALLS[expression.name](words, values, kinds)
+        return made
+    from tallystick.tables.functions import called
+
+    return called(expression, words, values, kinds)
 
 
 def nested(expression: Expression) -> list[Call]:
@@ -338,7 +381,7 @@ def nested(expression: Expression) -> list[Call]:
     if not isinstance(expression, Call):
         return []
     inside = [call for argument in expression.arguments for call in nested(argument)]
-    if inside or expression.name not in _REPEATING:
+    if inside or expression.name in _ONCE:
         return inside
     return [argument for argument in expression.arguments if isinstance(argument, Call)]
 
@@ -366,6 +409,7 @@ def constant(value: Any, words: Words) -> Tree:
 
 
 def _operand(words: Words, value: Tree, kind: str) -> Tree:
+    """A number that arithmetic cannot overflow with."""
     number = words.number(value, kind)
     absolute = exp.Anonymous(this="ABS", expressions=[number.copy()])
     return case(
@@ -378,7 +422,7 @@ def _operand(words: Words, value: Tree, kind: str) -> Tree:
     )
 
 
-def _alike(words: Words, values: list[Tree], kinds: list[str]) -> list[Tree]:
+def alike(words: Words, values: list[Tree], kinds: list[str]) -> list[Tree]:
     """Values of one type: whole numbers among others become doubles."""
     if "number" not in kinds:
         return values
@@ -397,7 +441,7 @@ def _arithmetic(kind: type[exp.Binary]) -> Any:
 
 
 def _compared(kind: type[exp.Binary]) -> Any:
-    return lambda words, values, kinds: compare(kind, *_alike(words, values, kinds))
+    return lambda words, values, kinds: compare(kind, *alike(words, values, kinds))
 
 
 def _logic(kind: type[exp.Binary]) -> Any:
@@ -405,7 +449,7 @@ def _logic(kind: type[exp.Binary]) -> Any:
 
 
 def _in(words: Words, values: list[Tree], kinds: list[str]) -> Tree:
-    value, *chosen = _alike(words, values, kinds)
+    value, *chosen = alike(words, values, kinds)
     return exp.Paren(this=exp.In(this=value, expressions=chosen))
 
 
@@ -423,11 +467,16 @@ def _part(unit: str) -> Any:
 
 
 def _when(words: Words, values: list[Tree], kinds: list[str]) -> Tree:
-    then, otherwise = _alike(words, values[1:], kinds[1:])
-    return case([(values[0], then)], otherwise)
+    then, *otherwise = alike(words, values[1:], kinds[1:])
+    return case([(values[0], then)], otherwise[0] if otherwise else exp.Null())
 
 
-_REPEATING: Final = ("+", "-", "*", "/", "cut")
+_ONCE: Final = (
+    "<", "<=", ">", ">=", "==", "!=", "and", "or", "not", "missing", "in", "year", "month", "day", "quarter",
+    "when", "lower", "upper", "length", "substr", "like", "ilike", "days_since", "date_trunc", "coalesce",
+    "least", "greatest",
+)  # fmt: skip
+"""Calls that write each argument down once; all others repeat some."""
 
 _CALLS: Final[dict[str, Any]] = {
     "+": _arithmetic(exp.Add),
@@ -446,7 +495,6 @@ _CALLS: Final[dict[str, Any]] = {
     "missing": lambda words, values, kinds: missing(values[0]),
     "in": _in,
     "cut": _cut,
-    "year": _part("YEAR"),
-    "month": _part("MONTH"),
+    **{unit: _part(unit.upper()) for unit in ("year", "month", "day", "quarter")},
     "when": _when,
 }

@@ -24,6 +24,7 @@ from tallystick.ledger import Account
 from tallystick.tables import run
 from tallystick.tables.parts import Rows
 from tallystick.tables.plan import Plan
+from unit.tables import test_functions
 from unit.tables.tables import awkward
 from unit.tables.test_gates import held
 from unit.tables.test_rules import agrees
@@ -126,6 +127,9 @@ def expressions_agree(spark: Any, folder: Path) -> None:
     spark.read.parquet(str(path)).createOrReplaceTempView("numbers")
     here, there = ts.Private(path).table(unit="u"), ts.Private(spark).table("numbers", unit="u")
     assert held(here, "c0", "c1") == held(there, "c0", "c1")
+    pq.write_table(test_functions.table(), folder / "functions.parquet")
+    spark.read.parquet(str(folder / "functions.parquet")).createOrReplaceTempView("functions")
+    test_functions.functions_mean(ts.Private(spark).table("functions", unit="u"))
 
 
 def check_old_days(spark: Any, folder: Path) -> None:

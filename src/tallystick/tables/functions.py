@@ -1,0 +1,224 @@
+"""The SQL of row functions beyond comparison and arithmetic: casts, dates, text, rounding. All of them are total.
+
+Engines disagree on what casts, rounding and letters mean, and raise where a value does not fit. So each function is
+made of the few things they agree on, guarded by a CASE that lets nothing through that could fail.
+"""
+
+from __future__ import annotations
+
+import datetime
+import string
+from collections.abc import Callable
+from typing import Any, Final
+
+from sqlglot import exp
+
+from tallystick.tables.dialects import Tree, Words, alike, both, case, compare, constant, missing, whole
+from tallystick.tables.expressions import LONGEST_MADE, Call, Literal
+
+_LONGEST_SPAN: Final = (datetime.date.max - datetime.date.min).days
+_ALL_WHOLE: Final = 2.0**53
+"""Doubles from here on are whole numbers."""
+
+_INTEGER: Final = "[ ]*[+-]?0*[0-9]{1,18}[ ]*"
+_NUMBER: Final = "[ ]*[+-]?(?:[0-9]{1,200}[.]?|[0-9]{0,200}[.][0-9]{1,200})(?:[eE][+-]?[0-9]{1,2})?[ ]*"
+"""Between 1e-299 and 1e299 in size, or 0: no engine overflows, and all of them round to the nearest double."""
+
+_LEAP: Final = "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)"
+_YEAR: Final = "(?:[0-9]{3}[1-9]|[0-9]{2}[1-9]0|[0-9][1-9]00|[1-9]000)"
+_DAYS: Final = (
+    "(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8])"
+)
+_DATE: Final = f"[ ]*(?:{_YEAR}-(?:{_DAYS})|{_LEAP}-02-29)[ ]*"
+
+
+def called(call: Call, words: Words, values: list[Tree], kinds: list[str]) -> Tree:
+    """A call as SQL; ``values`` are its arguments in SQL, ``kinds`` their types."""
+    public = [argument.value if isinstance(argument, Literal) else None for argument in call.arguments[1:]]
+    made: Tree
+    if call.name in _OF_CONSTANTS:
+        made = _OF_CONSTANTS[call.name](words, values[0], kinds[0], *public)
+    else:
+        made = _OF_VALUES[call.name](words, values, kinds)
+    return made
+
+
+def _function(name: str, *arguments: Tree) -> Tree:
+    return exp.Anonymous(this=name, expressions=[argument.copy() for argument in arguments])
+
+
+def _plain(words: Words, value: Tree) -> Tree:
+    """A double, with one zero instead of two."""
+    return case([(compare(exp.EQ, value, words.double(0.0)), words.double(0.0))], value.copy())
+
+
+# ---- numbers
+
+
+def _floor(words: Words, value: Tree) -> Tree:
+    # Spark's FLOOR gives a 64-bit integer, so large numbers keep away from it
+    small = compare(exp.LT, _function("ABS", value), words.double(_ALL_WHOLE))
+    return case([(small, words.cast(_function("FLOOR", value), "number"))], value.copy())
+
+
+def _negative(words: Words, value: Tree) -> Tree:
+    return compare(exp.Sub, words.double(0.0), value)
+
+
+def _ceil(words: Words, value: Tree) -> Tree:
+    return _negative(words, _floor(words, _negative(words, value)))
+
+
+def _round(words: Words, value: Tree) -> Tree:
+    """The nearest whole number, the half away from 0. |x| - floor(|x|) is exact, |x| + 0.5 is not."""
+    size = _function("ABS", value)
+    below = _floor(words, size)
+    half = compare(exp.GTE, compare(exp.Sub, size, below), words.double(0.5))
+    nearest = case([(half, compare(exp.Add, below, words.double(1.0)))], below)
+    return case([(compare(exp.LT, value, words.double(0.0)), _negative(words, nearest))], nearest.copy())
+
+
+def _to_whole(rounded: Callable[[Words, Tree], Tree]) -> Any:
+    def made(words: Words, values: list[Tree], kinds: list[str]) -> Tree:
+        return values[0] if kinds[0] == "integer" else _plain(words, rounded(words, values[0]))
+
+    return made
+
+
+def _absolute(words: Words, values: list[Tree], kinds: list[str]) -> Tree:
+    """-2^63 is the one integer without a size."""
+    [value] = values
+    if kinds[0] == "number":
+        return _function("ABS", value)
+    least = compare(exp.LT, value, whole(-(2**63 - 1)))
+    return case([(least, exp.Null())], _function("ABS", value))
+
+
+def _remainder(words: Words, values: list[Tree], kinds: list[str]) -> Tree:
+    """With the sign of the left one, as engines have it; some raise at -2^63 % -1."""
+    left, right = values
+    special = [
+        (compare(exp.EQ, right, whole(0)), exp.Null()),
+        (compare(exp.EQ, right, whole(-1)), case([(missing(left), exp.Null())], words.cast(whole(0), "integer"))),
+    ]
+    return words.cast(case(special, compare(exp.Mod, left, right)), "integer")
+
+
+# ---- choices
+
+
+def _first(name: str) -> Any:
+    return lambda words, values, kinds: _function(name, *alike(words, values, kinds))
+
+
+def _nullif(words: Words, values: list[Tree], kinds: list[str]) -> Tree:
+    return case([(compare(exp.EQ, *alike(words, values, kinds)), exp.Null())], values[0].copy())
+
+
+# ---- casts
+
+
+def _cast(words: Words, value: Tree, own: str, wanted: str) -> Tree:
+    if own == wanted:
+        return value
+    if own == "text":
+        return _of_text(words, value, wanted)
+    if own == "boolean":
+        truth = constant("true", words), constant("false", words)
+        if wanted == "integer":
+            truth = words.cast(whole(1), "integer"), words.cast(whole(0), "integer")
+        return case([(missing(value), exp.Null()), (value.copy(), truth[0])], truth[1])
+    if own == "number" and wanted == "integer":
+        inside = compare(exp.LT, _function("ABS", value), words.double(2.0**63))
+        return case([(inside, words.cast(_round(words, value), "integer"))], exp.Null())
+    return words.read(value, "text") if wanted == "text" else words.cast(value, wanted)
+
+
+def _of_text(words: Words, value: Tree, wanted: str) -> Tree:
+    pattern = {"integer": _INTEGER, "number": _NUMBER, "date": _DATE}[wanted]
+    read = words.cast(value if wanted != "date" else _function("TRIM", value), wanted)
+    read = _plain(words, read) if wanted == "number" else read
+    return case([(words.matches(value, pattern), read)], exp.Null())
+
+
+# ---- dates
+
+
+def _weekday(words: Words, values: list[Tree], kinds: list[str]) -> Tree:
+    """The first of January of the year 1 is a Monday."""
+    since = words.days_between(values[0], constant(datetime.date.min, words))
+    return compare(exp.Add, compare(exp.Mod, since, whole(7)), whole(1))
+
+
+def _date_trunc(words: Words, value: Tree, own: str, unit: str) -> Tree:
+    return value if unit == "day" else words.first_day(value, unit)
+
+
+def _add_days(words: Words, values: list[Tree], kinds: list[str]) -> Tree:
+    date, days = values
+    near = both(compare(exp.GTE, days, whole(-_LONGEST_SPAN)), compare(exp.LTE, days, whole(_LONGEST_SPAN)))
+    later = words.days_later(date, case([(near, days)], exp.Null()))
+    first, last = (constant(day, words) for day in (datetime.date.min, datetime.date.max))
+    inside = both(compare(exp.GTE, later, first), compare(exp.LTE, later, last))
+    return case([(inside, later)], exp.Null())
+
+
+# ---- text
+
+
+def _letters(given: str, wanted: str) -> Any:
+    def made(words: Words, values: list[Tree], kinds: list[str]) -> Tree:
+        return _function("TRANSLATE", values[0], exp.Literal.string(given), exp.Literal.string(wanted))
+
+    return made
+
+
+def _substr(words: Words, value: Tree, own: str, start: int, length: int) -> Tree:
+    return _function("SUBSTR", value, whole(start), whole(length))
+
+
+def _concat(words: Words, values: list[Tree], kinds: list[str]) -> Tree:
+    """Cut at every place: doubled again and again, one long text would not fit in memory."""
+    made, *rest = (_substr(words, value, "text", 1, LONGEST_MADE) for value in values)
+    for value in rest:
+        made = _substr(words, exp.Paren(this=exp.DPipe(this=made, expression=value)), "text", 1, LONGEST_MADE)
+    return made
+
+
+def _like(words: Words, value: Tree, own: str, pattern: str) -> Tree:
+    # ! is escaped and escapes, since a backslash means something of its own to Spark and PostgreSQL
+    written = pattern.replace("!", "!!").replace("\\\\", "\0").replace("\\", "!").replace("\0", "\\")
+    like = exp.Like(this=value.copy(), expression=words.text(written))
+    return exp.Paren(this=exp.Escape(this=like, expression=exp.Literal.string("!")))
+
+
+def _ilike(words: Words, value: Tree, own: str, pattern: str) -> Tree:
+    low = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+    return _like(words, _OF_VALUES["lower"](words, [value], [own]), own, pattern.translate(low))
+
+
+_OF_CONSTANTS: Final[dict[str, Any]] = {
+    "cast": _cast,
+    "date_trunc": _date_trunc,
+    "substr": _substr,
+    "like": _like,
+    "ilike": _ilike,
+}
+_OF_VALUES: Final[dict[str, Any]] = {
+    "abs": _absolute,
+    "floor": _to_whole(_floor),
+    "ceil": _to_whole(_ceil),
+    "round": _to_whole(_round),
+    "mod": _remainder,
+    "coalesce": _first("COALESCE"),
+    "least": _first("LEAST"),
+    "greatest": _first("GREATEST"),
+    "nullif": _nullif,
+    "weekday": _weekday,
+    "add_days": _add_days,
+    "days_since": lambda words, values, kinds: words.days_between(*values),
+    "lower": _letters(string.ascii_uppercase, string.ascii_lowercase),
+    "upper": _letters(string.ascii_lowercase, string.ascii_uppercase),
+    "length": lambda words, values, kinds: words.cast(_function("LENGTH", values[0]), "integer"),
+    "concat": _concat,
+}

@@ -8,20 +8,35 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallystick.errors import InvalidInput
+from tallystick.errors import InvalidInput, TallystickError
 
 if TYPE_CHECKING:
+    from tallystick.tables.aggregates import Measure
+    from tallystick.tables.expressions import Expression
     from tallystick.tables.plan import Plan
     from tallystick.tables.table import Query, Table
 
 Name = Annotated[str, typer.Argument(help="The data set's name.")]
-Measures = Annotated[str, typer.Option("--measures", help='What to compute, such as "count,mean(age),sum(cost)".')]
+Measures = Annotated[
+    str,
+    typer.Option("--measures", help='What to compute: "count,mean(age)", or SQL: "avg(age), count(*) filter (...)".'),
+]
 By = Annotated[str | None, typer.Option("--by", help="The columns to group by, with commas.")]
 Keys = Annotated[Path | None, typer.Option("--keys", help="A public CSV file that lists the groups.")]
 PrivateKeys = Annotated[
     float | None, typer.Option("--private-keys", help="Find the groups in the data, at this delta; instead of --keys.")
 ]
-Where = Annotated[list[str] | None, typer.Option("--where", metavar="COLUMN=VALUE", help="Only such rows; repeatable.")]
+Where = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where", metavar="CONDITION", help="Only such rows: year=2026, or \"year >= 2026 AND ward <> 'x'\"."
+    ),
+]
+Derive = Annotated[
+    list[str] | None,
+    typer.Option("--derive", metavar="NAME=EXPR", help='A new column: "net = price * (1 - discount)".'),
+]
+Join = Annotated[Path | None, typer.Option("--join", help="A public CSV file to join by the column that both have.")]
 Rho = Annotated[float | None, typer.Option("--rho", help="The price, in zCDP.")]
 Epsilon = Annotated[float | None, typer.Option("--epsilon", help="The price, as epsilon (with --delta, or pure).")]
 Delta = Annotated[float | None, typer.Option("--delta", help="The delta that goes with the price.")]
@@ -52,15 +67,19 @@ class Question:
     private_keys: float | None
     where: list[str] | None
     budget: dict[str, Any]
+    derive: list[str] | None = None
+    join: Path | None = None
 
     def query(self, table: Table) -> Query:
         """The question, checked; nothing private is opened (a keys file is public)."""
         from tallystick.tables.keyset import PrivateKeys as Found
         from tallystick.tables.keyset import read_keys
-        from tallystick.tables.measures import parse
 
+        table = joined(table, self.join) if self.join is not None else table
+        for column in self.derive or ():
+            table = derived(column, table)
         for condition in self.where or ():
-            table = table.filter(equality(condition, table))
+            table = table.filter(where(condition, table))
         columns = [name.strip() for name in (self.by or "").split(",") if name.strip()]
         if self.keys is not None and self.private_keys is not None:
             raise InvalidInput("--keys", str(self.keys), "either --keys or --private-keys")
@@ -69,7 +88,8 @@ class Question:
             chosen = read_keys(self.keys, columns, table.schema)
         elif self.private_keys is not None:
             chosen = Found(self.private_keys)
-        return table.group_by(*columns, keys=chosen).agg(**parse(self.measures))
+        table, measures = asked(self.measures, table)
+        return table.group_by(*columns, keys=chosen).agg(**measures)
 
     @property
     def price(self) -> dict[str, Any]:
@@ -89,19 +109,59 @@ class Question:
             "keys": keys,
             "private_keys": self.private_keys,
             "where": list(self.where or ()),
+            "derive": list(self.derive or ()),
+            "join": None if self.join is None else str(self.join),
             **self.price,
         }
 
 
-def equality(text: str, table: Table) -> Any:
-    """``year=2026`` as a condition on a row, its value read as the column's type."""
-    from tallystick.tables.expressions import col
+def asked(text: str, table: Table) -> tuple[Table, dict[str, Measure]]:
+    """Measures in our words, or else as aggregates of SQL."""
+    from tallystick.tables import measures
+    from tallystick.tables.sql import pieces
 
-    name, equals, value = text.partition("=")
-    name, value = name.strip(), value.strip()
-    if not equals or not name:
-        raise InvalidInput("--where", text, "COLUMN=VALUE")
-    return col(name) == typed("--where", value, table.schema.type_of(name), text)
+    try:
+        return table, measures.parse(text)
+    except InvalidInput as own:
+        try:
+            return pieces.measures(text, table)
+        except TallystickError as problem:
+            raise InvalidInput("--measures", text, f"{own.allowed}; or in SQL ({problem})") from None
+
+
+def joined(table: Table, path: Path) -> Table:
+    """The table with the columns of a public file, by the one column that both have."""
+    from tallystick.tables.keyset import read_public
+
+    public = read_public(path)
+    shared = [name for name, _ in public.columns if name in table.schema.names]
+    if len(shared) != 1:
+        raise InvalidInput("--join", str(path), "a public CSV file that has exactly one column of the table")
+    return table.join(public, on=shared[0])
+
+
+def derived(text: str, table: Table) -> Table:
+    """``net = price * (1 - discount)`` as a new column."""
+    from tallystick.tables.sql import pieces
+
+    if "=" not in text:
+        raise InvalidInput("--derive", text, "NAME = EXPRESSION")
+    return pieces.derived(text, table)
+
+
+def where(text: str, table: Table) -> Expression:
+    """A condition in SQL; ``ward=north`` without quotes is a condition too, its value read as the column's type."""
+    from tallystick.tables.expressions import col
+    from tallystick.tables.sql import pieces
+
+    try:
+        return pieces.condition(text, table)
+    except InvalidInput:
+        name, equals, value = text.partition("=")
+        name, value = name.strip(), value.strip()
+        if not equals or name not in table.schema.names or any(sign in value for sign in "=<>()'"):
+            raise
+        return col(name) == typed("--where", value, table.schema.type_of(name), text)  # type: ignore[no-any-return]
 
 
 def typed(option: str, value: str, kind: str, given: str | None = None) -> Any:

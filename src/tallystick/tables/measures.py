@@ -22,6 +22,7 @@ from tallystick.tables.aggregates import (
 )
 from tallystick.tables.parts import bounds, histogram_bins
 from tallystick.tables.schema import column_name
+from tallystick.tables.units_with import CountUnitsWith
 
 
 @word
@@ -35,9 +36,13 @@ def count() -> Measure:
 
 
 @word
-def count_units() -> Measure:
-    """How many units have a row."""
-    return CountUnits()
+def count_units(column: str | None = None) -> Measure:
+    """How many units have a row, or a row with a value in a column.
+
+    >>> count_units("bought").to_data()
+    {'kind': 'count_units_with', 'column': 'bought'}
+    """
+    return CountUnits() if column is None else CountUnitsWith(column_name(column))
 
 
 @word

@@ -120,6 +120,7 @@ def estimators() -> Iterator[Attack]:
 MEASURES: dict[str, Any] = {
     "count": ts.count,
     "count_units": ts.count_units,
+    "count_units_with": lambda: ts.count_units("v"),
     "sum": lambda: ts.sum("v", 0, 16),
     "mean": lambda: ts.mean("v", 0, 16),
     "variance": lambda: ts.variance("v", 0, 16),

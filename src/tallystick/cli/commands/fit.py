@@ -135,7 +135,7 @@ def _table(dataset: str, book: Ledger, where: list[str] | None) -> tuple[dataset
     account = book.open(registered.population)
     table = registered.opened(account)
     for condition in where or ():
-        table = table.filter(ask.equality(condition, table))
+        table = table.filter(ask.where(condition, table))
     return registered, account, table
 
 

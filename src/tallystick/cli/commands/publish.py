@@ -33,6 +33,8 @@ def plan(
     keys: ask.Keys = None,
     private_keys: ask.PrivateKeys = None,
     where: ask.Where = None,
+    derive: ask.Derive = None,
+    join: ask.Join = None,
     rho: ask.Rho = None,
     epsilon: ask.Epsilon = None,
     delta: ask.Delta = None,
@@ -47,7 +49,7 @@ def plan(
     """Price and error of a table, before anything is spent. Opens no data: it works with the data file deleted."""
     budget = {"rho": rho, "epsilon": epsilon, "delta": delta, "error": error}
     caps = {"caps_share": caps_share, "caps_seen_to": caps_seen_to}
-    question = ask.Question(measures, by, keys, private_keys, where, budget | caps)
+    question = ask.Question(measures, by, keys, private_keys, where, budget | caps, derive, join)
     with opened(ledger) as book:
         registered = datasets.find(dataset, book)
         account = book.open(registered.population)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from tallystick.cli import question as ask
 from tallystick.cli.commands.publish import done, say_release
 from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver, working
 from tallystick.ledger.book import opened, place_of
 from tallystick.publish import datasets, jobs
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def query(
@@ -17,6 +22,8 @@ def query(
     keys: ask.Keys = None,
     private_keys: ask.PrivateKeys = None,
     where: ask.Where = None,
+    derive: ask.Derive = None,
+    join: ask.Join = None,
     rho: ask.Rho = None,
     epsilon: ask.Epsilon = None,
     delta: ask.Delta = None,
@@ -33,15 +40,22 @@ def query(
     """Ask a data set once: what 'publish plan' and 'publish run' do, in one step. Without --key it is a new release."""
     import uuid
 
+    from tallystick.tables.sql.written import statement_of
+
     budget = {"rho": rho, "epsilon": epsilon, "delta": delta, "error": error}
     caps = {"caps_share": caps_share, "caps_seen_to": caps_seen_to}
-    question = ask.Question(measures, by, keys, private_keys, where, budget | caps)
+    question = ask.Question(measures, by, keys, private_keys, where, budget | caps, derive, join)
     jobs.check_targets(out, card, keys)
     with opened(ledger) as book, working("asking") as tell:
         registered = datasets.find(dataset, book)
         account = book.open(registered.population)
         plan = question.plan(registered.opened(account))
         job = jobs.Job(plan, account, registered, why, key or f"query-{uuid.uuid4().hex[:16]}", out, card)
-        facts = done(job, tell, dry_run=dry_run)
+        facts = {**done(job, tell, dry_run=dry_run), "sql": statement_of(plan.query, dataset)}
     about = {"ledger": place_of(ledger), "dataset": dataset, "why": why, "dry_run": dry_run, **question.to_data()}
-    deliver(Answer("query", about, facts, lambda console: say_release(console, facts)), as_json=as_json)
+    deliver(Answer("query", about, facts, lambda console: _say(console, facts)), as_json=as_json)
+
+
+def _say(console: Console, facts: dict[str, Any]) -> None:
+    say_release(console, facts)
+    console.print(f"in SQL: {facts['sql']}", soft_wrap=True, markup=False)

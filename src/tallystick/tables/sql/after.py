@@ -62,7 +62,8 @@ class Released:
 
     def around(self, select: exp.Select) -> Released:
         """A SELECT whose FROM is this answer."""
-        tree = checked(self.text, select, ("with_", "from_"))
+        tree = copied(select, ("with_", "from_"))
+        finished(self.text, tree)
         known = {name.casefold(): name for name in self.names}
         outputs = {each.alias.casefold() for each in tree.expressions if each.alias}
         for column in tree.find_all(exp.Column):
@@ -166,23 +167,27 @@ def _whole(value: Any) -> Any:
     return value.date() if hasattr(value, "hour") and hasattr(value, "date") else value
 
 
-def checked(text: Text, node: exp.Select, read: tuple[str, ...]) -> exp.Select:
-    """A copy of a SELECT to be run after the noise, without what was ``read`` already; other tables are refused."""
+def copied(node: exp.Select, read: tuple[str, ...]) -> exp.Select:
+    """A copy of a SELECT to be run after the noise, without what was ``read`` already."""
     tree = node.copy()
     for name in read:
         tree.set(name, None)
-    for each in tree.find_all(*_FORBIDDEN, exp.Subquery, exp.In):
-        if isinstance(each, exp.In):
-            inner = each.args.get("query")
-            if inner is None:
-                continue
-        raise text.refused(
-            "a subquery or join after the noise", each, "the aggregates, and the rest in your own program"
-        )
-    for division in tree.find_all(exp.Div):
+    for division in tree.find_all(exp.Div):  # that of real numbers, and nothing where the divisor is zero
         division.set("typed", False)
         division.set("safe", True)
     return tree
+
+
+def finished(text: Text, tree: exp.Select) -> None:
+    """Refuse what would need another table than the released one; what cannot be cast will be missing."""
+    for cast in list(tree.find_all(exp.Cast)):
+        if type(cast) is exp.Cast:
+            cast.replace(exp.TryCast(this=cast.this, to=cast.args["to"]))
+    for each in tree.find_all(*_FORBIDDEN, exp.Subquery, exp.In):
+        if not isinstance(each, exp.In) or each.args.get("query") is not None:
+            raise text.refused(
+                "a subquery or join after the noise", each, "the aggregates, and the rest in your own program"
+            )
 
 
 def named_outputs(tree: exp.Select, inner: tuple[str, ...]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from tallystick.errors import InvalidInput, Refused
-from tallystick.tables.expressions import KINDS, Call, Expression, Literal, lift, when
+from tallystick.tables.expressions import Call, Expression, Literal, lift, missing, when
 from tallystick.tables.schema import Schema, day
 from tallystick.tables.sql.tree import Text, children, spelled
 
@@ -96,14 +96,19 @@ class RowReader:
         return 0 - inner
 
     def _case(self, node: exp.Expr) -> Expression:
+        """CASE; NULL as a result is no value of the type that the other results have."""
         assert isinstance(node, exp.Case)
-        default = node.args.get("default")
-        made = missing() if default is None else self._read(default)
-        for branch in reversed(children(node, "ifs")):
-            condition = self._read(branch.this)
-            if node.this is not None:
-                condition = self._compared("==", node.this, branch.this)
-            made = when(condition, self._read(branch.args["true"]), made)
+        branches, default = children(node, "ifs"), node.args.get("default")
+        results = [None if _null(each) else self._read(each) for each in (*(b.args["true"] for b in branches), default)]
+        kinds = {made.type_in(self.schema) for made in results if made is not None}
+        if not kinds:
+            raise self.text.refused("CASE without a result", node, "a value after THEN")
+        nothing = missing("number" if kinds == {"integer", "number"} else kinds.pop())
+        made = results[-1]
+        for branch, result in reversed(list(zip(branches, results, strict=False))):
+            condition = self._read(branch.this) if node.this is None else self._compared("==", node.this, branch.this)
+            made = when(condition, nothing if result is None else result, made)
+        assert made is not None
         return made
 
     def _in(self, node: exp.Expr) -> Expression:
@@ -147,17 +152,18 @@ class RowReader:
         return value
 
     def _cast(self, node: exp.Expr) -> Expression:
-        inner = self._read(node.this)
-        kind = _TYPES.get(node.args["to"].this.value)
+        inner, wanted = self._read(node.this), node.args["to"]
+        kind = _TYPES.get(wanted.this.value)
         if kind is None:
-            raise self.text.refused(
-                f"CAST to {node.args['to'].sql()}", node, "INTEGER, DOUBLE PRECISION, TEXT, BOOLEAN or DATE"
-            )
+            raise self.text.refused(f"CAST to {wanted.sql()}", node, "INTEGER, DOUBLE PRECISION, TEXT or DATE")
         if kind == "date" and isinstance(inner, Literal) and isinstance(inner.value, str):
             return lift(day(inner.value))
-        if inner.type_in(self.schema) == kind:
+        own = inner.type_in(self.schema)
+        if own == kind:
             return inner
-        return self.call(f"to_{kind}", node, inner)
+        if (own, kind) == ("boolean", "number"):
+            inner = inner.cast("integer")
+        return inner.cast(kind)
 
     def _added(self, node: exp.Expr) -> Expression:
         """+ and -, of numbers, or of a date and an interval, or of two dates."""
@@ -168,7 +174,7 @@ class RowReader:
             return self._moved(left, step, node, -1 if sign == "-" else 1)
         right = self._read(node.expression)
         if sign == "-" and {left.type_in(self.schema), right.type_in(self.schema)} == {"date"}:
-            return self.call("days_between", node, left, right)
+            return left.days_since(right)
         return Call(sign, (left, right))
 
     def _moved(self, date: Expression, interval: exp.Interval, node: exp.Expr, sign: int) -> Expression:
@@ -177,19 +183,24 @@ class RowReader:
             raise self.text.refused(
                 f"INTERVAL {said} {unit}", interval, "a whole number of days, weeks, months or years"
             )
-        function, times = _STEPS[unit]
+        months, times = _STEPS[unit]
         number = sign * int(said) * times
         if isinstance(date, Literal) and isinstance(date.value, datetime.date):
-            return lift(_shifted(date.value, number, months=function == "add_months"))
-        return self.call(function, node, date, lift(number))
+            return lift(_shifted(date.value, number, months=months))
+        if months:
+            raise self.text.refused(f"INTERVAL {said} {unit} after a column", interval, "a number of days or weeks")
+        return date.add_days(number)
 
     def _extract(self, node: exp.Expr) -> Expression:
-        part = str(node.this.name).lower()
-        part = {"dow": "weekday", "isodow": "weekday"}.get(part, part)
-        return self.call(part, node, self.read(node.expression))
+        part, date = str(node.this.name).lower(), self.read(node.expression)
+        if part == "dow":  # PostgreSQL's week begins with Sunday as 0
+            return date.weekday() % 7
+        if part not in _PARTS:
+            raise self.text.refused(f"EXTRACT({part})", node, f"one of {', '.join(_PARTS)}, dow")
+        return Call(_PARTS[part], (date,))
 
     def _truncated(self, node: exp.Expr) -> Expression:
-        return self.call("date_trunc", node, self._read(node.this), lift(node.args["unit"].name.lower()))
+        return self._read(node.this).date_trunc(node.args["unit"].name.lower())
 
     def _bucket(self, node: exp.Expr) -> Expression:
         low, high, number = (self._read(node.args[key]) for key in ("min_value", "max_value", "num_buckets"))
@@ -202,30 +213,30 @@ class RowReader:
 
     def _rounded(self, node: exp.Expr) -> Expression:
         digits = node.args.get("decimals")
-        inner = self._read(node.this)
-        return self.call("round", node, inner, *([] if digits is None else [self._read(digits)]))
+        number = lift(0) if digits is None else self._read(digits)
+        if not isinstance(number, Literal) or type(number.value) is not int:
+            raise self.text.refused("ROUND", node, "ROUND(value, 2) with a constant")
+        return self._read(node.this).round(number.value)
 
     def _matched(self, node: exp.Expr) -> Expression:
         pattern = self._read(node.expression)
         if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
             raise self.text.refused("LIKE with what is not a constant", node, "LIKE 'pattern'")
-        inner = self._read(node.this)
-        if isinstance(node, exp.ILike):
-            inner, pattern = self.call("lower", node, inner), lift(pattern.value.lower())
-        return self.call("like", node, inner, pattern)
+        return self._read(node.this).like(pattern.value, ignore_case=isinstance(node, exp.ILike))
 
-    def call(self, function: str, node: exp.Expr, *arguments: Expression) -> Expression:
-        """One of our functions, if there is such a one."""
-        if function not in KINDS:
-            raise self.text.refused(
-                f"{spelled(node)} ({function})", node, "the functions listed in the guide 'Ask in SQL'"
-            )
-        return Call(function, arguments)
+    def _part_of_text(self, node: exp.Expr) -> Expression:
+        ends = [self._read(node.args[key]) for key in ("start", "length") if node.args.get(key) is not None]
+        numbers = [end.value for end in ends if isinstance(end, Literal) and type(end.value) is int]
+        if len(numbers) != len(ends) or not ends:
+            raise self.text.refused("SUBSTRING", node, "SUBSTRING(column, 1, 3) with constants")
+        return self._read(node.this).substr(*numbers)
+
+    def _remainder(self, node: exp.Expr) -> Expression:
+        return self._read(node.this) % self._read(node.expression)
 
 
-def missing() -> Expression:
-    """The constant "no value"."""
-    return Call("nothing", ())
+def _null(node: exp.Expr | None) -> bool:
+    return node is None or isinstance(node.unnest(), exp.Null)
 
 
 def _shifted(date: datetime.date, number: int, *, months: bool) -> datetime.date:
@@ -240,7 +251,8 @@ def _shifted(date: datetime.date, number: int, *, months: bool) -> datetime.date
         raise InvalidInput("interval", number, "dates of the years 1 to 9999") from None
 
 
-_STEPS = {"DAY": ("add_days", 1), "WEEK": ("add_days", 7), "MONTH": ("add_months", 1), "YEAR": ("add_months", 12)}
+_STEPS = {"DAY": (False, 1), "WEEK": (False, 7), "MONTH": (True, 1), "YEAR": (True, 12)}
+_PARTS = {**{part: part for part in ("year", "quarter", "month", "day")}, "isodow": "weekday"}
 _TYPES = {
     **dict.fromkeys(("INT", "BIGINT", "SMALLINT", "TINYINT"), "integer"),
     **dict.fromkeys(("DOUBLE", "FLOAT", "DECIMAL"), "number"),
@@ -258,9 +270,9 @@ def _plain(function: str) -> Callable[[RowReader, exp.Expr], Expression]:
     """Every argument in order, as they stand."""
 
     def read(reader: RowReader, node: exp.Expr) -> Expression:
-        keys = ("this", "expression", "start", "length")
+        keys = ("this", "expression")
         nodes = [node.args[key] for key in keys if isinstance(node.args.get(key), exp.Expr)]
-        return reader.call(function, node, *(reader._read(each) for each in (*nodes, *children(node, "expressions"))))
+        return Call(function, tuple(reader._read(each) for each in (*nodes, *children(node, "expressions"))))
 
     return read
 
@@ -269,14 +281,13 @@ _READERS: dict[type[exp.Expr], Callable[[RowReader, exp.Expr], Expression]] = {
     exp.Column: RowReader._column,
     exp.Literal: RowReader._literal,
     exp.Boolean: lambda reader, node: lift(bool(node.this)),
-    exp.Null: lambda reader, node: missing(),
     exp.Paren: lambda reader, node: reader._read(node.this),
     exp.Neg: RowReader._negative,
     exp.Add: RowReader._added,
     exp.Sub: RowReader._added,
     exp.Mul: _plain("*"),
     exp.Div: _plain("/"),
-    exp.Mod: _plain("%"),
+    exp.Mod: RowReader._remainder,
     exp.And: _plain("and"),
     exp.Or: _plain("or"),
     exp.Not: _plain("not"),
@@ -306,8 +317,8 @@ _READERS: dict[type[exp.Expr], Callable[[RowReader, exp.Expr], Expression]] = {
     exp.Ceil: _plain("ceil"),
     exp.Lower: _plain("lower"),
     exp.Upper: _plain("upper"),
-    exp.Trim: _plain("trim"),
-    exp.Substring: _plain("substr"),
+    exp.Length: _plain("length"),
+    exp.Substring: RowReader._part_of_text,
     exp.DPipe: _plain("concat"),
 }
 

@@ -6,6 +6,7 @@ rows must have "unit = unit" among its conditions; public rows may be joined on 
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 from sqlglot import exp
 
 from tallystick.errors import Refused
-from tallystick.tables.expressions import Column, Expression, lift
+from tallystick.tables.expressions import Column, Expression
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.schema import type_of_constant
 from tallystick.tables.sql.after import Released
@@ -23,6 +24,7 @@ from tallystick.tables.sql.relations import Public, Relation, Seen, of_public, o
 from tallystick.tables.sql.tree import Text, children
 
 Source = Relation | Public | Released
+MOST_VALUES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,20 +219,33 @@ class Sources:
         select = query.unnest() if isinstance(query, exp.Subquery) else query
         if isinstance(node, exp.Exists):
             return self._exists(rows, node, select, negated)
-        if self._about_people(select) and not rows.is_unit(rows.reader.read(node.this)):
+        if not rows.is_unit(rows.reader.read(node.this)):
             raise self._refuse_in(node)
         found = self.inner(select)
-        if isinstance(found, Public) and len(found.seen) == 1:
-            return self._among(rows, rows.reader.read(node.this), found, negated)
-        if isinstance(found, Relation):
-            return self._semi_join_private(rows, node, found, negated)
-        raise self._refuse_in(node)
+        if not isinstance(found, Relation):
+            raise self._refuse_in(node)
+        return self._semi_join_private(rows, node, found, negated)
 
     def _refuse_in(self, node: exp.Expr) -> Refused:
         return self.text.refused(
             f"IN (SELECT ...) on {node.this.sql()}", node, "IN (SELECT unit FROM ...), or constants",
             why="the subquery looks at other people's rows",
         )  # fmt: skip
+
+    def list_public(self, select: exp.Select) -> None:
+        """Write the values of public subqueries into IN (SELECT ...), wherever it stands in this SELECT."""
+        for node in list(select.find_all(exp.In)):
+            query = node.args.get("query")
+            if query is None or node.find_ancestor(exp.Select) is not select or self._about_people(query):
+                continue
+            found = self.inner(query.unnest())
+            if not isinstance(found, Public) or len(found.seen) != 1:
+                raise self.text.refused("IN (SELECT ...) with several columns", node, "one column")
+            values = found.values(found.seen[0].value)
+            if not 0 < len(values) <= MOST_VALUES:
+                raise self.text.refused(f"a list of {len(values)} public values", node, f"1 to {MOST_VALUES} values")
+            node.set("query", None)
+            node.set("expressions", [written(value) for value in values])
 
     def _about_people(self, query: exp.Expr) -> bool:
         """Whether a subquery names a table that is not public."""
@@ -265,9 +280,9 @@ class Sources:
     def _among(self, rows: Relation, made: Expression, public: Public, negated: bool) -> Relation:
         """Rows whose value is among public ones, or is not."""
         values = public.values(public.seen[0].value)
-        if len(values) > 10_000:
-            raise self.text.refused("a list of more than 10,000 public values", 0, "a join with the public table")
-        condition = made.isin(values) if values else lift(1) == lift(2)
+        if not 0 < len(values) <= MOST_VALUES:
+            raise self.text.refused(f"a list of {len(values)} public values", 0, f"1 to {MOST_VALUES} values")
+        condition = made.isin(values)
         return replace(rows, table=rows.table.filter(~condition if negated else condition))
 
     def _semi_join_private(self, rows: Relation, node: exp.Expr, found: Relation, negated: bool) -> Relation:
@@ -298,3 +313,15 @@ def _value(text: Text, node: exp.Expr) -> Any:
     if not isinstance(made, Literal):
         raise text.refused("VALUES with what is not a constant", node, "constants")
     return made.value
+
+
+def written(value: Any) -> exp.Expr:
+    """A public constant as a node."""
+    if isinstance(value, bool):
+        return exp.Boolean(this=value)
+    if isinstance(value, datetime.date):
+        return exp.Cast(this=exp.Literal.string(value.isoformat()), to=exp.DataType.build("DATE"))
+    if isinstance(value, str):
+        return exp.Literal.string(value)
+    number = exp.Literal.number(repr(abs(value)))
+    return exp.Neg(this=number) if value < 0 else number

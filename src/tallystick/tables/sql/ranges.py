@@ -8,16 +8,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from tallystick.tables.expressions import Call, Column, Expression, Literal
+from tallystick.tables.expressions import Call, Column, Expression, Literal, Missing
+from tallystick.tables.schema import Schema
 
 Range = tuple[float, float]
 
 
-def range_of(made: Expression, declared: Mapping[str, Range]) -> Range | None:
+def range_of(made: Expression, declared: Mapping[str, Range], schema: Schema) -> Range | None:
     """Where its values lie, or None where nothing public says so.
 
     >>> from tallystick.tables.expressions import col
-    >>> range_of(col("price") * (1 - col("discount")), {"price": (0, 100), "discount": (0, 0.5)})
+    >>> schema = Schema.of({"price": "number", "discount": "number"})
+    >>> range_of(col("price") * (1 - col("discount")), {"price": (0, 100), "discount": (0, 0.5)}, schema)
     (0.0, 100.0)
     """
     if isinstance(made, Literal):
@@ -25,20 +27,24 @@ def range_of(made: Expression, declared: Mapping[str, Range]) -> Range | None:
         return (float(value), float(value)) if type(value) in (int, float) else None  # type: ignore[arg-type]
     if isinstance(made, Column):
         return declared.get(made.name)
+    if isinstance(made, Call) and made.name in _FIXED:
+        return _FIXED[made.name]
+    if isinstance(made, Missing):
+        return None
     assert isinstance(made, Call)
+    if made.name == "cast" and made.arguments[0].type_in(schema) == "boolean":
+        return 0.0, 1.0
     rule = _RULES.get(made.name)
     if rule is None:
         return None
-    arguments = made.arguments[1:] if made.name == "when" else made.arguments
-    known = [range_of(argument, declared) for argument in arguments if not _nothing(argument)]
+    arguments = (
+        made.arguments[1:] if made.name == "when" else made.arguments[:1] if made.name == "cast" else made.arguments
+    )
+    known = [range_of(argument, declared, schema) for argument in arguments if not isinstance(argument, Missing)]
     if not known or any(each is None for each in known):
         return None
     found = rule([each for each in known if each is not None])
     return found if found is not None and all(math.isfinite(end) for end in found) else None
-
-
-def _nothing(made: Expression) -> bool:
-    return isinstance(made, Call) and made.name == "nothing"
 
 
 def _corners(combine: Callable[[float, float], float]) -> Callable[[list[Range]], Range | None]:
@@ -78,5 +84,8 @@ _RULES: dict[str, Callable[[list[Range]], Range | None]] = {
     "abs": _absolute,
     "floor": lambda given: (float(math.floor(given[0][0])), float(math.floor(given[0][1]))),
     "ceil": lambda given: (float(math.ceil(given[0][0])), float(math.ceil(given[0][1]))),
-    "to_number": lambda given: given[0],
+    "round": lambda given: (float(math.floor(given[0][0])), float(math.ceil(given[0][1]))),
+    "cast": lambda given: given[0],
 }
+
+_FIXED: dict[str, Range] = {"month": (1.0, 12.0), "quarter": (1.0, 4.0), "day": (1.0, 31.0), "weekday": (1.0, 7.0)}

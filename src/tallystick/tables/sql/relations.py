@@ -9,7 +9,7 @@ from typing import Any
 from sqlglot import exp
 
 from tallystick.tables.dialects import DIALECTS, place, row_value
-from tallystick.tables.expressions import Call, Column, Expression, Literal, col
+from tallystick.tables.expressions import Call, Column, Expression, Literal, Missing, col
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.schema import Schema, all_different
 from tallystick.tables.sql.catalogue import Known
@@ -161,8 +161,8 @@ class Relation(Named):
         """Everything public that an expression can be, where it follows from public lists and constants."""
         if isinstance(made, Column) and made.name in self.values:
             return self.values[made.name]
-        if isinstance(made, Literal):
-            return (made.value,)
+        if isinstance(made, Literal | Missing):
+            return (made.value,) if isinstance(made, Literal) else ()
         if isinstance(made, Call) and made.name in ("when", "coalesce"):
             lists = [self.list_of(each) for each in made.arguments[made.name == "when" :]]
             known = [each for each in lists if each is not None]
@@ -191,7 +191,7 @@ class Relation(Named):
         )
 
 
-_PARTS = {"month": range(1, 13), "quarter": range(1, 5)}
+_PARTS = {"month": range(1, 13), "quarter": range(1, 5), "weekday": range(1, 8)}
 
 
 def _constants(condition: Expression) -> tuple[str, tuple[Any, ...]] | None:

@@ -15,15 +15,15 @@ from sqlglot import exp
 
 from tallystick.errors import InvalidInput, Refused, TallystickError
 from tallystick.tables.aggregates import Measure
-from tallystick.tables.expressions import Call, Expression, Literal, col, when
+from tallystick.tables.expressions import Call, Column, Expression, Literal, col, when
 from tallystick.tables.keyset import GROUPABLE, PrivateKeys, private_keys
 from tallystick.tables.measures import count, count_units, mean, quantile, standard_deviation, sum, variance
-from tallystick.tables.sql.after import RELEASED, Released, checked
-from tallystick.tables.sql.expressions import missing
+from tallystick.tables.schema import Schema
+from tallystick.tables.sql.after import RELEASED, Released, copied, finished
 from tallystick.tables.sql.options import Options
 from tallystick.tables.sql.ranges import range_of
 from tallystick.tables.sql.relations import Relation, free_name
-from tallystick.tables.sql.tree import Text, children, where
+from tallystick.tables.sql.tree import Text, children, spelled, where
 from tallystick.tables.table import EachRow
 
 AGGREGATES: Final = (exp.AggFunc, exp.Filter, exp.WithinGroup)
@@ -36,6 +36,7 @@ _OF_COLUMN: Final[dict[type[exp.Expr], Any]] = {
     exp.StddevSamp: standard_deviation,
     exp.StddevPop: standard_deviation,
 }
+ARITHMETIC: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Pow)
 _SAMPLE: Final = (exp.Variance, exp.Stddev, exp.StddevSamp)
 MOST_LISTED: Final = 100_000
 """Groups that public lists may make together; beyond that the data propose them."""
@@ -64,7 +65,7 @@ class Aggregation:
 
     def released(self, select: exp.Select) -> Released:
         """The question and what comes after it."""
-        tree = checked(self.text, select, ("from_", "joins", "where", "group", "with_"))
+        tree = copied(select, ("from_", "joins", "where", "group", "with_"))
         self._read_keys(select)
         outputs = self._outputs(tree)
         names = tuple(name for name, _ in outputs)
@@ -84,6 +85,7 @@ class Aggregation:
             )
         if tree.args.get("limit") is not None:
             self.notes.append("LIMIT is applied after the noise; it does not lower the price")
+        finished(self.text, after)
         query = self._question()
         plain = {name: value.name for name, value in outputs if isinstance(value, exp.Column)}
         noisy = frozenset(name for name, value in outputs if _measured(value, self.measures))
@@ -127,6 +129,7 @@ class Aggregation:
         rebuilt = _as_it_is
         if kind == "number":
             made, rebuilt = _peeled(made)
+            made = made.cast("integer") if _whole(made, self.relation.schema) else made
             kind = self.relation.reader.type_of(made, node)
         if kind not in GROUPABLE:
             raise self.text.refused(
@@ -161,7 +164,8 @@ class Aggregation:
             )
         key = self._key_of(node)
         if key is not None:
-            return key
+            number = isinstance(node.parent, ARITHMETIC) and self.relation.schema.type_of(key.column) == "integer"
+            return as_double(key.shown.copy()) if number else key.shown.copy()
         if isinstance(node, exp.Column):
             raise self.text.refused(
                 f"column {node.name}",
@@ -190,7 +194,7 @@ class Aggregation:
                 node.set(name, self._rewritten(value))
         return node
 
-    def _key_of(self, node: exp.Expr) -> exp.Expr | None:
+    def _key_of(self, node: exp.Expr) -> Key | None:
         if isinstance(node, exp.Literal | exp.Null | exp.Boolean | exp.DataType | exp.Var | exp.Order | exp.Ordered):
             return None
         if any(node.find_all(*AGGREGATES, exp.Window)):
@@ -199,7 +203,7 @@ class Aggregation:
             data = self.relation.reader.read(node).to_data()
         except TallystickError:
             return None
-        return next((key.shown.copy() for key in self.keys if key.data == data), None)
+        return next((key for key in self.keys if key.data == data), None)
 
     def _after(self, tree: exp.Select, after: exp.Select, names: tuple[str, ...]) -> None:
         having = tree.args.get("having")
@@ -256,23 +260,25 @@ class Aggregation:
             raise self._refuse_aggregate(node)
         if self.relation.spine is not None:
             raise self.text.refused(
-                f"{node.key.upper()} after a LEFT JOIN from a public table",
+                f"{spelled(node)} after a LEFT JOIN from a public table",
                 node,
                 "COUNT(a column of the private table)",
             )
         made, kind = self.relation.reader.typed(value)
         if kind not in ("integer", "number"):
-            raise self.text.wrong(f"{node.key.upper()} of type {kind}", node, "a column or expression of numbers")
+            raise self.text.wrong(f"{spelled(node)} of type {kind}", node, "a column or expression of numbers")
         limits = self._limits(node, made)
         if condition is not None:
-            made = when(condition, made, missing())
+            made = when(condition, made)
+        if isinstance(made, Column) and limits == self._declared().get(made.name):
+            limits = ()
         relation, column = self.relation.derived(made, f"{node.key}_of")
         said = re.sub(r"\W+", "_", value.name or "value")
         if isinstance(node, exp.Median | exp.WithinGroup):
             name = "median" if level == 0.5 else f"quantile_{level:g}"
             return relation, quantile(column, level, *limits), f"{name}_{said}"
         if isinstance(node, _SAMPLE):
-            self.notes.append(f"{node.key.upper()} divides by n, not by n - 1")
+            self.notes.append(f"{spelled(node)} divides by n, not by n - 1")
         return relation, _OF_COLUMN[type(node)](column, *limits), f"{node.key}_{said}"
 
     def _count(self, node: exp.Count, condition: Expression | None) -> tuple[Relation, Measure, str]:
@@ -300,8 +306,14 @@ class Aggregation:
     def _count_units(self, inner: exp.Distinct, condition: Expression | None) -> tuple[Relation, Measure, str]:
         relation, values = self.relation, children(inner, "expressions")
         made = relation.reader.read(values[0]) if len(values) == 1 else None
-        if made is not None and relation.is_unit(made) and condition is None:
-            return relation, count_units(), "count_units"
+        if isinstance(made, Call) and made.name == "when" and len(made.arguments) == 2:  # CASE WHEN ... THEN unit END
+            condition = made.arguments[0] if condition is None else condition & made.arguments[0]
+            made = made.arguments[1]
+        if made is not None and relation.is_unit(made):
+            if condition is None:
+                return relation, count_units(), "count_units"
+            relation, column = relation.derived(when(condition, 1), "counted")
+            return relation, count_units(column), "count_units"
         unit = "a unit" if isinstance(relation.table.unit, EachRow) else relation.table.unit
         raise self.text.refused(
             "COUNT(DISTINCT ...) of what is not the unit",
@@ -319,10 +331,12 @@ class Aggregation:
         level = float(share.value)  # type: ignore[arg-type]
         return (1 - level if order[0].args.get("desc") else level), order[0].this
 
+    def _declared(self) -> dict[str, tuple[float, float]]:
+        return {name: (low, high) for name, low, high in self.relation.table.declared}
+
     def _limits(self, node: exp.Expr, made: Expression) -> tuple[float, float] | tuple[()]:
         """Bounds of an aggregate: those of its column or of its expression, and narrower ones where it says so."""
-        declared = {name: (low, high) for name, low, high in self.relation.table.declared}
-        known = range_of(made, declared)
+        known = range_of(made, self._declared(), self.relation.schema)
         said = self.options.clamps.get(node.meta.get("start", -1))
         if said is not None and said[0] >= said[1]:
             raise self.text.wrong("CLAMPED BETWEEN", node, "a lower bound below the upper bound")
@@ -333,24 +347,24 @@ class Aggregation:
                 f"bounds within {known[0]:g} to {known[1]:g}, which are registered",
             )
         limits = said or known
-        if limits is None or limits[0] >= limits[1]:
+        if limits is None:
             raise self.text.refused(
-                f"{node.key.upper()} without bounds", node,
-                f"{node.key.upper()}(... CLAMPED BETWEEN 0 AND 100), or bounds registered for the column",
+                f"{spelled(node)} without bounds", node,
+                f"{spelled(node)}(... CLAMPED BETWEEN 0 AND 100), or bounds registered for the column",
             )  # fmt: skip
-        return () if said is None and not isinstance(made, Call) else limits
+        return limits if limits[0] < limits[1] else (limits[0], limits[0] + 1)  # what is always the same is in between
 
     def _refuse_aggregate(self, node: exp.Expr) -> Refused:
         if isinstance(node, exp.Min | exp.Max):
             share = "0.01" if isinstance(node, exp.Min) else "0.99"
             return self.text.refused(
-                node.key.upper(),
+                spelled(node),
                 node,
                 f"PERCENTILE_CONT({share}) WITHIN GROUP (ORDER BY ...)",
                 why="it shows one person's value",
             )
         return self.text.refused(
-            f"the aggregate {node.key.upper()}", node, "COUNT, SUM, AVG, MEDIAN, PERCENTILE_CONT, VARIANCE, STDDEV"
+            f"the aggregate {spelled(node)}", node, "COUNT, SUM, AVG, MEDIAN, PERCENTILE_CONT, VARIANCE, STDDEV"
         )
 
     # ---- the question
@@ -452,7 +466,7 @@ def _counted(text: Text, node: exp.Expr) -> exp.Expr:
     """LIMIT, OFFSET or FETCH with a number."""
     number = node.args.get("count") if isinstance(node, exp.Fetch) else node.expression
     if not isinstance(number, exp.Literal) or not str(number.this).isdigit():
-        raise text.wrong(node.key.upper(), node, "a whole number")
+        raise text.wrong(spelled(node), node, "a whole number")
     return exp.Limit(expression=number.copy()) if isinstance(node, exp.Fetch) else node.copy()
 
 
@@ -467,7 +481,21 @@ def _peeled(made: Expression) -> tuple[Expression, Any]:
             kind, literal = signs[made.name], exp.Literal.number(repr(abs(value)))  # type: ignore[arg-type]
             shown = exp.Neg(this=literal) if value < 0 else literal  # type: ignore[operator]
             return inner, lambda column: exp.Paren(this=kind(this=rebuilt(column), expression=shown.copy()))
-    return made, _as_it_is
+    return made, as_double
+
+
+def _whole(made: Expression, schema: Schema) -> bool:
+    """Whether its numbers are whole ones, so that they can be grouped by."""
+    if isinstance(made, Call) and made.name in ("floor", "ceil", "round"):
+        return True
+    if isinstance(made, Call) and made.name in ("+", "-", "*", "when", "coalesce", "abs"):
+        return all(_whole(each, schema) for each in made.arguments[made.name == "when" :])
+    return made.type_in(schema) == "integer"
+
+
+def as_double(value: exp.Expr) -> exp.Expr:
+    """A key in arithmetic after the noise: doubles do not overflow; missing where it is no number."""
+    return exp.TryCast(this=value, to=exp.DataType.build("DOUBLE"))
 
 
 def _as_it_is(column: exp.Expr) -> exp.Expr:

@@ -90,7 +90,9 @@ class Reader:
 
     def select(self, node: exp.Select) -> Source:
         """Rows, or an answer."""
-        found = Sources(self.text, self.catalogue, dict(self.named), self.query).read(node)
+        sources = Sources(self.text, self.catalogue, dict(self.named), self.query)
+        sources.list_public(node)
+        found = sources.read(node)
         if isinstance(found, Released):
             return found.around(node)
         added = node.args.get("group") is not None or has_aggregates(node)

@@ -32,9 +32,10 @@ class Reading(Postgres):
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A statement's text, and where things stand in it."""
+    """A statement's text, and where things stand in it; the first ``before`` characters are ours."""
 
     text: str
+    before: int = 0
 
     def tokens(self) -> list[Token]:
         """The words of one statement of modest size; several statements and unfilled templates are refused."""
@@ -130,8 +131,8 @@ class Text:
     def position(self, at: int | exp.Expr) -> str:
         """line:column, both from 1."""
         start = at if isinstance(at, int) else self._start(at)
-        before = self.text[:start]
-        return f"{before.count(chr(10)) + 1}:{start - before.rfind(chr(10))}"
+        passed = self.text[self.before : start]
+        return f"{passed.count(chr(10)) + 1}:{len(passed) - passed.rfind(chr(10))}"
 
 
 def where(node: exp.Expr) -> int:

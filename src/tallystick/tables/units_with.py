@@ -1,0 +1,52 @@
+"""How many units of a group have a value in a column: SQL's COUNT(DISTINCT CASE WHEN ... THEN unit END)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from sqlglot import exp
+
+from tallystick.errors import InvalidInput
+from tallystick.inference.released import Answer
+from tallystick.tables.aggregates import Bounds, Count, Measure, Numbers
+from tallystick.tables.answers import Cell
+from tallystick.tables.dialects import Words, case, compare, whole
+from tallystick.tables.parts import Caps, Part, Present
+from tallystick.tables.schema import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class UnitsWith(Present):
+    """Units with a value in some row: a cell adds one, however many of its rows have a value."""
+
+    kind: ClassVar[str] = "units with"
+
+    @property
+    def label(self) -> str:
+        return f"units with {self.column}"
+
+    def peak(self, caps: Caps) -> int:
+        return 1
+
+    def contribution(self, words: Words, value: exp.Expr, rows: exp.Expr, most: int) -> exp.Expr:
+        return case([(compare(exp.GT, value, whole(0)), whole(1))], whole(0))
+
+
+@dataclass(frozen=True, slots=True)
+class CountUnitsWith(Count):
+    """Units with a value in a column, in at least one row."""
+
+    kind: ClassVar[str] = "count_units_with"
+    column: str
+
+    def bound(self, schema: Schema, declared: Bounds) -> Measure:
+        if schema.type_of(self.column) not in ("integer", "number"):
+            raise InvalidInput("column", self.column, "a numeric column, such as derive(c=ts.when(condition, 1))")
+        return self
+
+    def parts(self) -> tuple[Part, ...]:
+        return (UnitsWith(self.column),)
+
+    def answer(self, numbers: Numbers, cell: Cell) -> Answer:
+        return cell.count(numbers[UnitsWith(self.column)])

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput
-from tallystick.inference.interval import ASYMPTOTIC, FINITE, Interval
+from tallystick.inference.interval import FINITE, Interval
+from tallystick.inference.means import Mean
+from tallystick.inference.noise import Noise
+from tallystick.inference.released import Released
 from tallystick.inference.shares import SLACK, binomial, clopper_pearson
-from tallystick.mechanisms.noise.law import normal_deviations
 from tallystick.mechanisms.response.choices import RandomizedResponse, UnaryEncoding
 from tallystick.mechanisms.response.numbers import LocalLaplace
 
@@ -100,7 +102,6 @@ class LocalMean:
     """The mean behind numbers to which their owners added noise; made by :func:`from_reports`."""
 
     mean: float
-    deviation: float
     reports: int
     mechanism: LocalLaplace
     about: str
@@ -121,10 +122,16 @@ class LocalMean:
         return self._pulled(half, confidence, "among those who reported", "noise", FINITE)
 
     def population_interval(self, *, confidence: float = 0.95) -> Interval:
-        """Reports of a random sample are independent and alike, noise and all: the usual interval of their mean."""
-        z = normal_deviations(check.inside("confidence", confidence))
-        half = z * self.deviation / math.sqrt(self.reports) + self.mechanism.lattice.granularity / 2.0
-        return self._pulled(half, confidence, "", "population", ASYMPTOTIC)
+        """The mean of clamped values (:class:`Mean`) with the noise that all reports have together.
+
+        What the reports spread says too little where there are few of them, or where rare answers are large.
+        """
+        granularity = self.mechanism.lattice.granularity
+        scale = self.mechanism.steps * granularity * math.sqrt(self.reports)
+        noise = replace(Noise.laplace(scale=scale), rounding=self.reports * granularity / 2.0)
+        total = Released(self.mean * self.reports, noise)
+        found = Mean(total, count=self.reports, bounds=self.mechanism.bounds, about=self.about)
+        return found.population_interval(confidence=confidence)
 
     def _pulled(self, half: float, confidence: float, who: str, kind: Any, holds: Any) -> Interval:
         low, high = self.mechanism.bounds
@@ -145,9 +152,7 @@ def from_reports(
     """
     if isinstance(mechanism, LocalLaplace):
         found = mechanism.estimate(reports)
-        numbers = np.asarray(reports, dtype=np.float64)
-        spread = float(numbers.std(ddof=1)) if numbers.size > 1 else mechanism.bounds[1] - mechanism.bounds[0]
-        return LocalMean(float(found.values[0]), spread, found.reports, mechanism, about or "the numbers")
+        return LocalMean(float(found.values[0]), found.reports, mechanism, about or "the numbers")
     if isinstance(mechanism, RandomizedResponse):
         rates = mechanism.truth_probability, mechanism.lie_probability
     elif isinstance(mechanism, UnaryEncoding):

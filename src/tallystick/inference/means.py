@@ -91,7 +91,8 @@ class Mean:
         low, high = self._set(confidence, 1.0, 0.0, self.half_row)
         if self.squares is not None:
             # v <= min(released, Bhatia-Davis) inside the inequality: what both sets hold.
-            shorter = self._set(confidence, 0.0, self._variance(self._size(3.0)), self.half_row)
+            variance = self._variance(self._size(3.0), self._deviations(confidence))
+            shorter = self._set(confidence, 0.0, variance, self.half_row)
             low, high = max(low, shorter[0]), min(high, shorter[1])
         ends = min(low, high), max(low, high)
         return Interval(*ends, confidence, self.described, "population", ASYMPTOTIC, limits=self.bounds)
@@ -101,7 +102,7 @@ class Mean:
         size, (low, high) = self._size(3.0), self.bounds
         spread = max(0.0, (mean - low) * (high - mean))
         if self.squares is not None:
-            spread = min(spread, self._variance(size))
+            spread = min(spread, self._variance(size, 3.0))
         noise = self.total.noise.deviation**2 + ((mean - self.origin) * self._count_deviation) ** 2
         return math.sqrt(self.rows_per_unit * spread / size + noise / size**2)
 
@@ -157,10 +158,11 @@ class Mean:
     def _clamped(self, size: float) -> float:
         return min(max(self.origin + self.total.value / size, self.bounds[0]), self.bounds[1])
 
-    def _variance(self, size: float) -> float:
-        """The released variance plus one deviation of its noise and one of its sampling: less would undercover.
+    def _variance(self, size: float, z: float) -> float:
+        """The released variance plus one deviation of its noise and z of its sampling: less would undercover.
 
-        (x - m)^2 lies in [0, W^2] and has mean v, so its variance is at most v W^2: v - W sqrt(v / N) = what was seen.
+        (x - m)^2 lies in [0, W^2] and has mean v, so its variance is at most v W^2: v - z W sqrt(v / N) = what was
+        seen. With one deviation, values that are rare and large and by chance not there took their spread with them.
         """
         assert self.squares is not None
         shift, square = self.total.value / size, self.squares.value / size
@@ -170,5 +172,5 @@ class Mean:
             (2.0 * shift**2 - square) * self._count_deviation,
         )
         seen = max(0.0, square - shift**2) + noise / size
-        reach = (self.bounds[1] - self.bounds[0]) / 2.0 * math.sqrt(self.rows_per_unit / size)
+        reach = z * (self.bounds[1] - self.bounds[0]) / 2.0 * math.sqrt(self.rows_per_unit / size)
         return (reach + math.sqrt(reach**2 + seen)) ** 2

@@ -65,6 +65,8 @@ def least_budget(
     0.07
     """
     wanted = check.inside("power", power)
+    if not callable(make):
+        raise InvalidInput("make", make, "a function of a budget that makes the noise: see the example")
     question = {"difference": difference, "share": share, "of": of, "level": level}
     if _power(None, question) < wanted:
         raise Refused(

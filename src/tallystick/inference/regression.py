@@ -135,14 +135,18 @@ class Statistics:
         }  # fmt: skip
 
 
+EVEN = "if the spread around the line is the same everywhere: the sums cannot tell, and no number of rows mends it"
+
+
 def said_of_intervals(target: str, low: float, high: float, rows_per_unit: int) -> str:
     """What intervals are about, in one line.
 
-    >>> said_of_intervals("targets", -5, 5, 1)
-    'about targets clamped to [-5, 5]; over noise and sampling of people with one row each; approximate'
+    >>> said_of_intervals("targets", -5, 5, 1).split("; ")[1]
+    'over noise and sampling of people with one row each, whose spread around the line is even'
     """
     rows = "one row each" if rows_per_unit == 1 else f"up to {rows_per_unit} rows each, however alike"
-    return f"about {target} clamped to [{low:g}, {high:g}]; over noise and sampling of people with {rows}; approximate"
+    people = f"people with {rows}, whose spread around the line is even"
+    return f"about {target} clamped to [{low:g}, {high:g}]; over noise and sampling of {people}; approximate"
 
 
 def symmetric(triangle: Array, width: int) -> Array:
@@ -187,9 +191,17 @@ class Coefficient:
         return self._interval(covariance, confidence, "population")
 
     def _interval(self, covariance: Array, confidence: float, kind: Kind) -> Interval:
+        notes: tuple[str, ...] = ()
         z = normal_deviations(check.inside("confidence", confidence))
+        if kind == "population":
+            from scipy.special import stdtrit
+
+            rows, notes = self.statistics.rows, (EVEN,)
+            assert rows is not None
+            # The spread around the line is itself estimated from so few rows: Student's quantile.
+            z = max(z, float(stdtrit(max(1.0, rows - self.statistics.width), (1.0 + confidence) / 2.0)))
         half = z * math.sqrt(float(covariance[self.place, self.place]))
-        return Interval(self.value - half, self.value + half, confidence, self.about, kind, ASYMPTOTIC)
+        return Interval(self.value - half, self.value + half, confidence, self.about, kind, ASYMPTOTIC, notes)
 
 
 def line(
@@ -205,6 +217,8 @@ def line(
 ) -> tuple[Coefficient, Coefficient]:
     """Slope and intercept of y on x from noisy sums of x, x^2, y, xy and y^2 and a count that is noisy or public.
 
+    Population intervals hold if the spread of y around the line is the same for all x; where it is not (a bit that is
+    likelier for some x) they may be far too short, which the sums cannot show.
     Values were clamped before they were added up, and the line is that of the clamped values; ``rows_per_unit`` is how
     many rows one unit may have. Refused where the noise
     of the count or of n Var(x) reaches zero within three deviations.
@@ -213,7 +227,7 @@ def line(
     >>> sums = {"x": 0, "xx": 500, "y": 0, "xy": 250, "yy": 140}
     >>> slope, _ = line(n=1000, **{name: Released(value, Noise.gaussian(sigma=5)) for name, value in sums.items()})
     >>> round(slope.value, 3), round(slope.population_interval().width / slope.noise_interval().width, 2)
-    (0.5, 1.11)
+    (0.5, 1.12)
     """
     sums, cap = (n, x, xx, y, xy, yy), check.count("rows_per_unit", rows_per_unit, least=1)
     if not all(isinstance(one, Released) for one in sums[1:]):

@@ -83,7 +83,7 @@ def test_power_is_what_a_simulation_finds():
         a, b = (
             Released(int(random.binomial(n, p) + discrete_gaussian(random, 20.0)), noise, of=n) for p in (first, second)
         )
-        found += ts.inference.same_share(a, b, draws=199, seed=int(random.integers(2**31))).rejects()
+        found += ts.inference.same_share(a, b, seed=int(random.integers(2**31))).rejects()
     assert found / 400 == pytest.approx(predicted, abs=0.07)
 
 
@@ -142,7 +142,11 @@ def test_shares_from_reports_are_those_of_the_mechanism(mechanism):
     shares = ts.inference.from_reports(mechanism, reports)
     for i, share in enumerate(shares):
         interval = share.population_interval()
-        assert (interval.lower, interval.upper) == pytest.approx((estimate.lower[i], estimate.upper[i]), abs=1e-12)
+        if share.reports * share.if_false <= share.ones <= share.reports * share.if_true:
+            assert (interval.lower, interval.upper) == pytest.approx((estimate.lower[i], estimate.upper[i]), abs=1e-12)
+        else:  # lies alone made it: read as what is usual, which only widens
+            assert interval.lower <= estimate.lower[i] + 1e-12
+            assert interval.upper >= estimate.upper[i] - 1e-12
         assert share.value == pytest.approx(min(1.0, max(0.0, estimate.values[i])), abs=1e-9)
 
 

@@ -136,7 +136,8 @@ def test_a_coefficient_of_an_estimators_statistics_is_refused_where_its_covarian
     good = Statistics(np.diag([90.0, 80.0]), np.array([40.0, 10.0]), 60.0, weak / 4, np.ones(2), 1.0, 200.0)
     answer = good.coefficient(0, about="slope", rows_per_unit=1)
     assert answer.value == pytest.approx(40 / 90)
-    half = Z * math.sqrt(good.covariance(good.solve(0.0), 0.0, rows_per_unit=1)[0, 0])
+    student = 1.9720174778338955  # of 198 degrees, from a table: the spread is estimated
+    half = student * math.sqrt(good.covariance(good.solve(0.0), 0.0, rows_per_unit=1)[0, 0])
     assert answer.population_interval().width == pytest.approx(2 * half)
     bad = Statistics(np.diag([6.0, 5.0]), np.array([4.0, 1.0]), 6.0, weak, np.ones(2), 1.0, 200.0)
     with pytest.raises(Refused, match="the noise, or a ridge, decides"):

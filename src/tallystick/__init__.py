@@ -59,6 +59,7 @@ _HOMES = {
     "each_row": "tables.table",
     "linear_regression": "publish.models",
     "sql": "publish.sql",
+    "suggest_caps": "publish.suggest",
     "col": "tables.expressions",
     "when": "tables.expressions",
     "missing": "tables.expressions",
@@ -140,6 +141,7 @@ if TYPE_CHECKING:
     from tallystick.mechanisms import select as select
     from tallystick.publish.models import linear_regression as linear_regression
     from tallystick.publish.sql import sql as sql
+    from tallystick.publish.suggest import suggest_caps as suggest_caps
     from tallystick.tables.expressions import col as col
     from tallystick.tables.expressions import missing as missing
     from tallystick.tables.expressions import when as when

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import tallystick as ts
+from tallystick.tables.each_unit import MOST_ROWS
 from worlds import twins
-from worlds.engines import Files, Postgres, Spark, spark_session
-from worlds.judge import Tally, trial
+from worlds.engines import TABLE, Files, Postgres, Spark, spark_session
+from worlds.judge import Tally, judge, trial
+from worlds.tables import drawn
 
 PARTS = {"rows", "units", "present", "total", "squares", "bins", "tree"}
 OF_TABLE = {"units over", "rows over", "outside"}
@@ -37,6 +41,28 @@ def test_no_unit_moves_what_is_told_of_the_caps_by_more_than_it_pays(tmp_path: P
         trial(host, seed, 1, tally)
     assert not tally.wrong, tally.wrong
     assert {kind for kind in OF_TABLE if tally.fullest.get(kind) == 1.0} == OF_TABLE, tally.fullest
+
+
+def test_no_unit_is_worth_more_than_it_pays_where_each_has_one_row(tmp_path: Path) -> None:
+    """What is counted and chosen for a unit is its own: tables of one world, with a step that turns rows into units."""
+    tally, draw = Tally(), random.Random(5)
+    for seed in range(9):
+        host = Files(tmp_path, (("memory", "csv", "duckdb")[seed % 3],))
+        worlds = drawn(draw, 1, by_row=False, replace=seed % 2 == 0, plain=False)
+        places = host.places(worlds, draw)
+        private = ts.Private(places.one, adjacency="replace" if seed % 2 == 0 else None)
+        table = private.table(TABLE, unit=worlds.names["u"], types=worlds.types if places.kind == "csv" else None)
+        x, day = worlds.names["x"], worlds.names["day"]
+        made = table.each_unit(by=[worlds.names["k"], day], values=[x, worlds.names["n"]])
+        plan = (
+            made.per_unit(max_groups=1, max_rows_per_group=1)
+            .agg(n=ts.count(), rows=ts.histogram(MOST_ROWS, [0.5, 1.5, 1e15]), x=ts.median(x, -7, 5000.5))
+            .plan(rho=1, caps_share=0)
+        )
+        assert judge(plan, places, 1, tally, f"seed {seed}")
+    assert not tally.wrong, tally.wrong
+    assert tally.moved > tally.pairs / 4
+    assert {kind for kind, share in tally.fullest.items() if share == 1.0} >= {"rows", "bins"}, tally.fullest
 
 
 @pytest.fixture

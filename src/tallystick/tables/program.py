@@ -31,6 +31,7 @@ from tallystick.tables.dialects import (
     table,
     whole,
 )
+from tallystick.tables.each_unit import one_row_each, schema_of
 from tallystick.tables.expressions import Call, Column, Expression
 from tallystick.tables.keyset import PublicTable, Upload
 from tallystick.tables.parts import (
@@ -167,6 +168,10 @@ class _Compiler:
         for i, steps in together(self.query.table.steps):
             if steps[0].public:
                 rows, schema = self._join(rows, schema, steps[0], i)
+            elif steps[0].kind == "each_unit":
+                assert isinstance(self.query.table.unit, str)
+                made = schema_of(schema, self.query.table.unit, steps[0].by, steps[0].values)
+                rows, schema = one_row_each(rows, schema, made, steps[0].by, self.words, self.salt), made
             else:
                 rows, schema = self._apply(rows, schema, steps)
         return rows, schema

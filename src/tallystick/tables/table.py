@@ -11,7 +11,7 @@ from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import AdjacencyMismatch, InvalidInput, Refused
 from tallystick.strict_json import read, written
-from tallystick.tables import expressions
+from tallystick.tables import each_unit, expressions
 from tallystick.tables.aggregates import Measure, measure_from_data
 from tallystick.tables.expressions import Expression
 from tallystick.tables.keyset import GROUPABLE, PrivateKeys, PublicTable, private_keys, public_keys, public_table
@@ -44,13 +44,15 @@ EACH_ROW = EachRow()
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step between the stored table and the grouped rows: a filter, a derived column or a public join."""
+    """One step between the stored table and the grouped rows: filter, derived column, public join, one row per unit."""
 
     kind: str
     name: str = ""
     expression: Expression | None = field(default=None, compare=False)
     public: PublicTable | None = None
     how: str = "inner"
+    by: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
 
     def to_data(self) -> dict[str, Any]:
         """As plain JSON data."""
@@ -61,6 +63,8 @@ class Step:
             data["name"] = self.name
         if self.public is not None:
             data |= {"public": self.public.to_data(), "how": self.how}
+        if self.kind == "each_unit":
+            data |= {"by": list(self.by), "values": list(self.values)}
         return data
 
 
@@ -157,6 +161,20 @@ class Table:
             schema = schema if name == on else schema.with_column(name, kind)
         step = Step("join", name=on, public=right, how=how)
         return replace(self, stored=self.base, schema=schema, steps=(*self.steps, step))
+
+    def each_unit(self, *, by: Iterable[str] = (), values: Iterable[str] = ()) -> Table:
+        """One row for each unit: its ``most rows in a group`` of ``by``, its ``groups``, and a value of each column.
+
+        The value is that of one of its rows, chosen by the unit's keyed hash. A unit that is in the table has one row
+        in this one, so ``per_unit(max_groups=1, max_rows_per_group=1)`` leaves nothing out.
+        """
+        if isinstance(self.unit, EachRow):
+            raise Refused("where single rows are protected every unit has one row already")
+        groups, columns = tuple(by), tuple(values)
+        schema = each_unit.schema_of(self.schema, self.unit, groups, columns)
+        step = Step("each_unit", by=groups, values=columns)
+        made = replace(self, stored=self.base, schema=schema, steps=(*self.steps, step), declared=())
+        return made.bounds(**{name: (low, high) for name, low, high in self.declared if name in columns})
 
     def bounds(self, **limits: tuple[float, float]) -> Table:
         """Declare public bounds of columns once, for every measure that names none."""
@@ -270,7 +288,9 @@ def _again(table: Table, step: dict[str, Any]) -> Table:
         return table.derive(**{step["name"]: expressions.from_data(step["expression"])})
     if step["kind"] == "join":
         return table.join(PublicTable.from_data(step["public"]), on=step["name"], how=step["how"])
-    raise InvalidInput("step", step["kind"], "filter, derive or join")
+    if step["kind"] == "each_unit":
+        return table.each_unit(by=step["by"], values=step["values"])
+    raise InvalidInput("step", step["kind"], "filter, derive, join or each_unit")
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,8 @@ from tallystick.tables.parts import Rows
 from tallystick.tables.plan import Plan
 from unit.tables import test_functions
 from unit.tables.tables import awkward
+from unit.tables.test_each_unit import asked as one_of_each
+from unit.tables.test_each_unit import one_row_each
 from unit.tables.test_gates import held
 from unit.tables.test_rules import agrees
 
@@ -167,6 +169,14 @@ def check_regression(spark: Any, path: Path) -> None:
     assert sorted(zip(here or (), *numbers, strict=True)) == sorted(zip(there or (), *others, strict=True))
 
 
+def check_each_unit(spark: Any, path: Path) -> None:
+    """One row for each unit is the same row."""
+    plan = one_of_each(ts.Private(path).table(unit="pid"))
+    moved = plan.on(spark)
+    run.preflight(moved)
+    agrees(plan, run.integers(moved), one_row_each(plan, pq.read_table(path).to_pylist()))
+
+
 def test_spark_in_this_process_computes_the_same_integers_and_releases(
     java: dict[str, str], parquet: Path, account: Account, tmp_path: Path
 ) -> None:
@@ -177,6 +187,7 @@ def test_spark_in_this_process_computes_the_same_integers_and_releases(
         check_old_days(spark, tmp_path)
         check_text(spark, tmp_path)
         check_regression(spark, parquet)
+        check_each_unit(spark, parquet)
         plan = plans(parquet, account)[1].on(spark)
         assert plan.release(why="report", key="k").to_csv() == plan.release(why="report", key="k").to_csv()
         with pytest.raises(ts.errors.InvalidInput):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tallystick.cli.commands.suggest import suggest
 from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver
 from tallystick.cli.question import Name, intervals, pairs
 from tallystick.errors import InvalidInput
@@ -187,6 +188,9 @@ def _told(said: Any) -> str:
 
 _CAPS = {"max_groups": "groups", "max_rows": "rows in each"}
 _OPTIONS = {"max_groups": "--max-groups", "max_rows": "--max-rows-per-group"}
+
+
+app.command()(suggest)
 
 
 @app.command("list")

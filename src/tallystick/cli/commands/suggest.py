@@ -1,0 +1,97 @@
+"""``tallystick dataset suggest``: caps and bounds from private quantiles, paid for and recorded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tallystick.cli import question as ask
+from tallystick.cli.commands.publish import interruptible, say_done
+from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver, working
+from tallystick.errors import InvalidInput
+from tallystick.ledger.book import opened, place_of
+from tallystick.publish import datasets, jobs
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tallystick.tables.table import Table
+
+Ranges = Annotated[
+    list[str] | None,
+    typer.Option("--range", metavar="COLUMN=LOW:HIGH", help="Choose bounds of this column inside a range you know."),
+]
+
+
+def suggest(
+    name: ask.Name,
+    why: Why,
+    by: Annotated[str | None, typer.Option("--by", help="The columns tables will be grouped by, with commas.")] = None,
+    ranges: Ranges = None,
+    within: Annotated[float, typer.Option("--within", help="The share of the units that keep to each cap.")] = 0.95,
+    beyond: Annotated[float, typer.Option("--beyond", help="The share of values beyond each bound.")] = 0.01,
+    rho: ask.Rho = None,
+    epsilon: ask.Epsilon = None,
+    delta: ask.Delta = None,
+    key: ask.Key = None,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Register these caps and bounds, with the charge as their reason.")
+    ] = False,
+    dry_run: DryRun = False,
+    ledger: Place = None,
+    as_json: Json = False,
+) -> None:
+    """Caps and bounds from private quantiles: every unit has one row, so no caps are needed to ask. It is charged."""
+    from tallystick.publish.suggest import command, lines, registered_as, suggest_caps
+
+    price = {word: value for word, value in (("rho", rho), ("epsilon", epsilon), ("delta", delta)) if value is not None}
+    limits = ask.intervals("--range", ranges)
+    columns = [column.strip() for column in (by or "").split(",") if column.strip()]
+    with opened(ledger) as book, working("suggesting") as tell:
+        dataset = datasets.find(name, book)
+        account = book.open(dataset.population)
+        table = _typed(dataset.opened(account), limits)
+        asked = suggest_caps(table, by=columns, ranges=limits, within=within, beyond=beyond, **price)
+        job = jobs.Job(asked.plan, account, dataset, why, key, None, None)
+        if dry_run:
+            facts, found = jobs.dry(job), None
+        else:
+            found = interruptible(lambda: asked.release(why=why, key=job.name, dataset=name, progress=tell))
+            receipt = found.release.receipt
+            assert receipt is not None
+            if apply:
+                datasets.register(registered_as(found, dataset), account, update=True)
+            paid = jobs.paid_facts(account, receipt, fresh=found.release.fresh)
+            facts = {"dry_run": False, "key": job.name, "applied": apply, **paid, **found.to_data()}
+
+    def say(console: Console) -> None:
+        def say_found() -> None:
+            assert found is not None
+            for line in lines(found):
+                console.print(line, soft_wrap=True, markup=False)
+
+        say_done(console, facts, say_found, same="suggestion")
+        if found is not None:
+            console.print(_next(name, command(found), apply), soft_wrap=True, markup=False)
+
+    about = {"ledger": place_of(ledger), "name": name, "why": why, "by": by, "ranges": limits, **price}
+    deliver(Answer("dataset.suggest", about, facts, say), as_json=as_json)
+
+
+def _next(name: str, options: str, applied: bool) -> str:
+    if applied:
+        return f"{name} is registered with {options}"
+    return f"not registered yet: the same command with --apply, which costs nothing more, or your own: {options}"
+
+
+def _typed(table: Table, limits: dict[str, Any]) -> Table:
+    """A CSV column is text until somebody says otherwise; say how, in the words of the shell."""
+    for column in limits:
+        kind = table.schema.type_of(column)
+        if kind not in ("integer", "number"):
+            raise InvalidInput(
+                "--range", column, f"a numeric column ({column} is {kind}; a CSV column: 'dataset add ... --update "
+                f"--type {column}=number')",
+            )  # fmt: skip
+    return table

@@ -1,0 +1,286 @@
+"""Help to choose caps and bounds: a plan of private quantiles, paid for like any other, and what follows from it.
+
+    asked = suggest_caps(visits, by=["ward"], ranges={"cost": (0, 100_000)}, rho=0.005)    with its price; opens nothing
+    found = asked.release(why="choose caps")                                               charged, read, recorded
+    visits = found.applied(visits)
+
+Whoever looks at the data to choose a cap has released something. Here every unit has one row (``Table.each_unit``):
+the most rows it has in a group, its number of groups, and one value of each column. How many units have at most 1, 2,
+3, ... rows or groups is a histogram over public candidates, and a column's bounds are two quantiles inside a declared
+range; with one row of each unit no caps are needed to ask for them, so they can be asked for first.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tallystick.accounting import check
+from tallystick.errors import InvalidInput
+from tallystick.printing import visible
+from tallystick.tables.each_unit import GROUPS, MOST_ROWS
+from tallystick.tables.measures import histogram, quantile
+from tallystick.tables.parts import LARGEST_BOUND, bounds
+from tallystick.tables.table import EachRow
+
+if TYPE_CHECKING:
+    from tallystick.publish.datasets import Dataset
+    from tallystick.tables.aggregates import Measure
+    from tallystick.tables.plan import Plan
+    from tallystick.tables.release import Release
+    from tallystick.tables.table import Table
+
+CANDIDATES = (
+    1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 80, 100, 150, 200, 250, 300, 400, 500, 600, 800, 1000,
+)  # fmt: skip
+"""Caps that are proposed; few and public, because each has noise of its own."""
+WITHIN, BEYOND = 0.95, 0.01
+BINS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Cap:
+    """A cap that about a share of the units keep to; the noise leaves those from ``lower`` to ``upper``."""
+
+    name: str
+    value: int
+    lower: int
+    upper: int
+    shares: tuple[tuple[int, float], ...]
+    """For each candidate, about which share of the units has no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Bounds of a column between which all but few values are; in brackets what the noise leaves of each quantile."""
+
+    column: str
+    lower: float
+    upper: float
+    lower_quantile: tuple[float, float, float]
+    upper_quantile: tuple[float, float, float]
+    reaches: bool
+    """Whether values reach the upper end of the declared range, so that it may be too narrow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """Caps and bounds, and the release they were read from."""
+
+    caps: tuple[Cap, ...]
+    bounds: tuple[Bound, ...]
+    release: Release
+    within: float
+    beyond: float
+
+    def applied(self, table: Table) -> Table:
+        """The table with these caps and bounds; those of other columns stay."""
+        caps = {cap.name: cap.value for cap in self.caps}
+        kept = {"max_groups": table.max_groups, "max_rows_per_group": table.max_rows}
+        return table.per_unit(**{**kept, **caps}).bounds(**{b.column: (b.lower, b.upper) for b in self.bounds})
+
+    @property
+    def reason(self) -> str:
+        """Where these bounds come from, in a sentence for the card; it stays true whatever is chosen later."""
+        receipt = self.release.receipt
+        paid = "" if receipt is None else f" (charge {receipt.charge})"
+        said = [f"{cap.name} {cap.value}" for cap in self.caps]
+        said += [f"{visible(b.column)} {b.lower:g} to {b.upper:g}" for b in self.bounds]
+        return (
+            f"from private quantiles{paid}: {', '.join(said)}; about {100 * self.within:g} % of the units keep to each "
+            f"cap, and {100 * self.beyond:g} % of one value of each unit are beyond each bound"
+        )
+
+    def to_data(self) -> dict[str, Any]:
+        """As plain JSON data."""
+        return {
+            "caps": {
+                cap.name: {
+                    "value": cap.value, "lower": cap.lower, "upper": cap.upper, "shares": [list(s) for s in cap.shares],
+                }
+                for cap in self.caps
+            },
+            "bounds": {
+                b.column: {
+                    "value": [b.lower, b.upper], "lower_quantile": list(b.lower_quantile),
+                    "upper_quantile": list(b.upper_quantile), "reaches_range": b.reaches,
+                }
+                for b in self.bounds
+            },
+            "within": self.within,
+            "beyond": self.beyond,
+            "reason": self.reason,
+        }  # fmt: skip
+
+    def __str__(self) -> str:
+        return "\n".join(lines(self))
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is asked to choose caps and bounds: ``plan`` has its price and opens nothing."""
+
+    plan: Plan
+    ranges: Mapping[str, tuple[float, float]]
+    within: float
+    beyond: float
+
+    def release(
+        self,
+        *,
+        why: str,
+        key: str | None = None,
+        dataset: str | None = None,
+        progress: Callable[[str], None] | None = None,
+    ) -> Suggestion:
+        """Charge, read, add noise, record; the same key again gives the same suggestion and charges nothing."""
+        return self.read(self.plan.release(why=why, key=key, dataset=dataset, progress=progress))
+
+    def read(self, release: Release) -> Suggestion:
+        """What follows from the released numbers: post-processing, which costs nothing."""
+        names = {"groups": "max_groups", "rows": "max_rows_per_group"}
+        caps = [_cap(release, name, names[name], self.within) for name in names if name in self.plan.measures]
+        found = [_bound(release, i, column, self.ranges[column]) for i, column in enumerate(self.ranges)]
+        return Suggestion(tuple(caps), tuple(found), release, self.within, self.beyond)
+
+
+def suggest_caps(
+    table: Table,
+    *,
+    by: Iterable[str] = (),
+    ranges: Mapping[str, tuple[float, float]] | None = None,
+    within: float = WITHIN,
+    beyond: float = BEYOND,
+    **budget: Any,
+) -> Asked:
+    """Ask for caps that a share ``within`` of the units keep to, and for bounds that a share ``beyond`` are beyond.
+
+    ``by`` are the columns that tables will be grouped by, ``ranges`` for each column to be bounded a range that surely
+    holds its values, and ``rho=``, ``epsilon=``, ``delta=`` the price. Caps and bounds that the table has are not used.
+
+    >>> import pyarrow, tallystick as ts
+    >>> visits = ts.Private(pyarrow.table({"who": [1, 1, 2], "ward": ["a", "b", "a"], "age": [40, 40, 7]}))
+    >>> asked = ts.suggest_caps(visits.table(unit="who"), by=["ward"], ranges={"age": (0, 150)}, rho=0.01)
+    >>> asked.plan.privacy
+    zcdp(rho=0.01)
+    """
+    inside = {column: bounds(*pair) for column, pair in dict(ranges or {}).items()}
+    share = check.inside("within", within)
+    few = check.inside("beyond", beyond)
+    if not share >= 0.5 or not few <= 0.25:
+        raise InvalidInput("within, beyond", (within, beyond), "within from 0.5, and beyond up to 0.25")
+    bare = replace(table, max_groups=None, max_rows=None, declared=())
+    groups = tuple(by)
+    measures: dict[str, Measure] = {}
+    if not isinstance(table.unit, EachRow):
+        bare = bare.each_unit(by=groups, values=inside).per_unit(max_groups=1, max_rows_per_group=1)
+        edges = [0.5, *(candidate + 0.5 for candidate in CANDIDATES), LARGEST_BOUND]
+        measures["rows"] = histogram(MOST_ROWS, edges)
+        if groups:
+            measures["groups"] = histogram(GROUPS, edges)
+    elif not inside:
+        raise InvalidInput(
+            "ranges", {}, "a range to choose bounds in: where single rows are protected there are no caps"
+        )
+    for i, (column, (low, high)) in enumerate(inside.items()):
+        whole = bare.schema.type_of(column) == "integer" and high - low < BINS
+        for end, p in (("low", few), ("high", 1.0 - few)):
+            measures[f"{end}{i}"] = quantile(column, p, low, high, bins=None if whole else BINS)
+    if "weights" not in budget:  # caps decide most, and their counts need less of the price than the trees of quantiles
+        budget["weights"] = {name: 5.0 if name in ("rows", "groups") else 1.0 for name in measures}
+    return Asked(bare.agg(**measures).plan(**budget, caps_share=0), inside, share, few)
+
+
+def _cap(release: Release, measure: str, name: str, p: float) -> Cap:
+    """The first candidate that a share ``p`` of the units keep to, by the noisy histogram, and those that noise allows.
+
+    With cumulative counts C the truth is the first i with C_i - p C_last >= 0. That number has the noise of i + 1 bins
+    at weight 1 - p and of the others at weight -p, hence its margin; each end fails with 2.5 % at most.
+    """
+    part = dict(release.plan.query.measures)[measure].parts()[0]
+    noisy = release.numbers[part]
+    counts = noisy.table[0]
+    below = np.arange(1, len(counts) + 1)
+    rest = np.cumsum(counts) - p * counts.sum()
+    spread = np.sqrt(below * (1.0 - p) ** 2 + (len(counts) - below) * p**2)
+    margin = noisy.law.deviations(0.95) * noisy.deviation * spread
+    last = len(counts) - 1
+    at = next((i for i in range(last) if rest[i] >= 0), last)
+    first = next((i for i in range(last) if rest[i] > -margin[i]), last)
+    end = next((i for i in range(last, 0, -1) if rest[i - 1] < margin[i - 1]), 0)
+    values = [*CANDIDATES, CANDIDATES[-1]]  # more than the largest candidate: that one
+    total = max(1.0, float(counts.sum()))
+    shares = np.clip(np.maximum.accumulate(np.cumsum(counts)) / total, 0.0, 1.0)[:-1].tolist()
+    ends = values[min(first, at)], values[max(end, at)]
+    return Cap(name, values[at], *ends, tuple(zip(CANDIDATES, shares, strict=True)))
+
+
+def _bound(release: Release, i: int, column: str, declared: tuple[float, float]) -> Bound:
+    """Friendly numbers outside both quantiles, inside the declared range."""
+    low, high = (_quantile(release, f"{end}{i}") for end in ("low", "high"))
+    lower, upper = friendly(low[0], high[0], declared)
+    # the lower end of a range is often a true one, such as 0; the upper end seldom is
+    return Bound(column, lower, upper, low, high, high[0] >= declared[1] - (declared[1] - declared[0]) / 100.0)
+
+
+def _quantile(release: Release, name: str) -> tuple[float, float, float]:
+    value, lower, upper = (float(release.data[f"{name}{tail}"][0]) for tail in ("", "_lower", "_upper"))
+    return value, lower, upper
+
+
+def friendly(low: float, high: float, declared: tuple[float, float]) -> tuple[float, float]:
+    """Bounds that are easy to say, outside ``low`` and ``high`` by no more than a tenth of their distance.
+
+    >>> friendly(17.3, 91.8, (0, 150))
+    (15.0, 95.0)
+    >>> friendly(0.0, 4183.0, (0, 100_000))
+    (0.0, 4200.0)
+    """
+    first, last = declared
+    distance = high - low if high > low else (last - first) / 100.0
+    power = 10.0 ** math.floor(math.log10(distance / 10.0))
+    step = max(power * times for times in (1, 2, 5) if power * times <= distance / 10.0 * (1 + 1e-9))
+    digits = max(0, -math.floor(math.log10(step)))
+    lower, upper = math.floor(low / step) * step, math.ceil(high / step) * step
+    if lower == upper:
+        upper += step
+    lower, upper = round(max(first, lower), digits), round(min(last, upper), digits)
+    return (lower, upper) if lower < upper else declared
+
+
+def lines(found: Suggestion) -> list[str]:
+    """A suggestion for people."""
+    said = []
+    for cap in found.caps:
+        near = [(size, share) for size, share in cap.shares if cap.lower <= size <= cap.upper] or [(cap.value, 0.0)]
+        shown = list(dict.fromkeys([*near[:1], *((s, p) for s, p in near if s == cap.value), *near[-1:]]))
+        shares = ", ".join(f"{100 * share:.0f} % have at most {size}" for size, share in shown)
+        end = " or more" if cap.value == CANDIDATES[-1] else ""
+        noise = "" if cap.lower == cap.upper else f" (the noise leaves {cap.lower} to {cap.upper})"
+        said.append(f"{cap.name:<20}{cap.value}{end}{noise}: of the units about {shares}")
+    for bound in found.bounds:
+        ends = zip((found.beyond, 1 - found.beyond), (bound.lower_quantile, bound.upper_quantile), strict=True)
+        told = "; ".join(f"{100 * p:g} % quantile {v:.4g} [{a:.4g}, {b:.4g}]" for p, (v, a, b) in ends)
+        said.append(f"bounds of {visible(bound.column)}".ljust(20) + f"{bound.lower:g} to {bound.upper:g}: {told}")
+        if bound.reaches:
+            said.append(" " * 20 + "values reach the upper end of the declared range: it may be too narrow")
+    return [*said, "In brackets: 95 % intervals over the privacy noise, for one value of each unit."]
+
+
+def registered_as(found: Suggestion, dataset: Dataset) -> Dataset:
+    """A registered data set with these caps and bounds, and the reason for them."""
+    table = found.applied(dataset.opened()).to_data()
+    return replace(dataset, table=table, about={**dataset.about, "bounds_from": found.reason})
+
+
+def command(found: Suggestion) -> str:
+    """The options of 'dataset add --update' that say the same."""
+    options = {"max_groups": "--max-groups", "max_rows_per_group": "--max-rows-per-group"}
+    said = [[options[cap.name], str(cap.value)] for cap in found.caps]
+    said += [["--bounds", f"{bound.column}={bound.lower:g}:{bound.upper:g}"] for bound in found.bounds]
+    return " ".join(itertools.chain.from_iterable(said))

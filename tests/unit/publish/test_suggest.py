@@ -1,0 +1,168 @@
+"""Caps and bounds from private quantiles: priced, charged, recorded, near the truth, and the reason on the card."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import tallystick as ts
+from tallystick.errors import InvalidInput
+from tallystick.ledger import Account, Ledger
+from tallystick.publish.suggest import CANDIDATES, friendly
+from tallystick.tables import run
+
+SUGGEST = "dataset suggest visits --by region --range age=0:150 --rho 0.05".split()
+WHY = ["--why", "choose caps"]
+
+
+def made_up(units: int = 3_000, seed: int = 0) -> pa.Table:
+    """Units with 1 to about 30 rows in up to 12 wards, costs up to some thousands, and three units beyond all that."""
+    rng = np.random.default_rng(seed)
+    rows = rng.geometric(0.2, units)
+    rows[:3] = 5_000
+    who = np.repeat(np.arange(units), rows)
+    cost = rng.lognormal(6, 1, len(who))
+    cost[who < 3] = 99_999.0
+    return pa.table({"who": who, "ward": rng.integers(0, 12, len(who)), "cost": cost})
+
+
+@pytest.fixture
+def account(tmp_path: Path) -> Iterator[Account]:
+    with Ledger(tmp_path / "budget.db") as ledger:
+        yield ledger.open("clinic", budget=ts.zcdp(rho=1.0), unit="patient")
+
+
+def test_a_suggestion_recovers_sensible_caps_and_bounds_and_is_charged_once(account: Account) -> None:
+    table = made_up()
+    visits = ts.Private(table, account=account).table(unit="who")
+    asked = ts.suggest_caps(visits, by=["ward"], ranges={"cost": (0, 100_000)}, rho=0.2)
+    assert account.used.a0 == 0
+    found = asked.release(why="choose caps", key="caps")
+    assert account.used.to_dict()["rho"] == 0.2
+    assert asked.release(why="choose caps", key="caps").to_data() == found.to_data()
+    assert account.used.to_dict()["rho"] == 0.2
+
+    cells = {key: int(n) for key, n in zip(*_cells(table), strict=True)}
+    groups = np.bincount([who for who, _ in cells])
+    most = np.zeros(len(groups), dtype=int)
+    for (who, _), n in cells.items():
+        most[who] = max(most[who], n)
+    for cap, truth in zip(found.caps, (groups, most), strict=True):
+        assert cap.lower <= cap.value <= cap.upper
+        assert 0.9 <= np.mean(truth <= cap.value), cap
+        below = [c for c in CANDIDATES if c < cap.value][-1]
+        assert np.mean(truth <= below) <= 0.97, cap
+    (bound,) = found.bounds
+    one_each = np.quantile(table.column("cost").to_numpy(), 0.99)
+    assert bound.lower <= 100
+    assert 2_000 <= bound.upper <= 10_000 < one_each  # three units with 15,000 rows at 99,999 count as three
+    capped = found.applied(visits)
+    assert (capped.max_groups, capped.max_rows) == tuple(cap.value for cap in found.caps)
+    assert capped.declared == (("cost", bound.lower, bound.upper),)
+
+
+def _cells(table: pa.Table) -> tuple[list[tuple[int, int]], Any]:
+    pairs = np.stack([table.column("who").to_numpy(), table.column("ward").to_numpy()])
+    keys, counts = np.unique(pairs, axis=1, return_counts=True)
+    return [(int(a), int(b)) for a, b in keys.T], counts
+
+
+def test_one_unit_more_moves_what_is_asked_by_no_more_than_it_pays(account: Account) -> None:
+    """The unit with 5,000 rows at the largest value moves every histogram by one."""
+    table = made_up(200)
+    plan = ts.suggest_caps(
+        ts.Private(table).table(unit="who"), by=["ward"], ranges={"cost": (0, 100_000)}, rho=0.2
+    ).plan
+    whole = run.integers(plan)
+    less = run.integers(plan.on(table.filter(pc.not_equal(table.column("who"), 0))))
+    for part, numbers in whole.numbers.items():
+        moved = (numbers - less.numbers[part]).astype(float)
+        assert (moved**2).sum() == part.l2_squared(plan.query.caps, plan.query.table.adjacency)
+
+
+def test_bounds_where_single_rows_are_protected(tmp_path: Path) -> None:
+    rows = ts.Private(made_up(300)).table(unit=ts.each_row)
+    asked = ts.suggest_caps(rows, ranges={"cost": (0, 100_000)}, rho=0.1)
+    assert asked.plan.measures == ("low0", "high0")
+    with pytest.raises(InvalidInput, match="no caps"):
+        ts.suggest_caps(rows, rho=0.1)
+
+
+def test_words_that_make_no_sense_are_refused() -> None:
+    visits = ts.Private(made_up(9)).table(unit="who")
+    for wrong in ({"within": 0.3}, {"beyond": 0.4}, {"within": 1.0}, {"ranges": {"ward": (5, 5)}}, {"by": ["cost"]}):
+        with pytest.raises(InvalidInput):
+            ts.suggest_caps(visits, **{"rho": 0.1, **wrong})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "declared"),
+    [(17.3, 91.8, (0, 150)), (0.0, 0.0, (0, 10)), (-3e-7, 5e-7, (-1, 1)), (1e14, 1e15, (0, 1e15)), (9.99, 10, (0, 10))],
+)
+def test_friendly_bounds_hold_the_quantiles_inside_the_range(low: float, high: float, declared: Any) -> None:
+    lower, upper = friendly(low, high, declared)
+    assert declared[0] <= lower <= low
+    assert high <= upper <= declared[1]
+    assert lower < upper
+
+
+# From the shell
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Any) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TALLYSTICK_LEDGER", raising=False)
+    rows = (f"p{i % 400:03d},{'nesw'[i % 4]},{20 + i % 60}\n" for i in range(1000))
+    (tmp_path / "visits.csv").write_text("patient_id,region,age\n" + "".join(rows))
+    (tmp_path / "regions.csv").write_text("region\nn\ne\ns\nw\n")
+    add = "dataset add visits.csv --population patients --unit patient_id --type age=integer --limit rho=0.5"
+    assert run(*add.split()).code == 0
+    return tmp_path
+
+
+def test_suggest_says_its_price_charges_once_and_registers_with_its_reason(run: Any, here: Path) -> None:
+    dry = run(*SUGGEST, *WHY, "--dry-run", "--json")
+    assert dry.document["found"]["plan"]["price"] == "rho 0.0500"
+    assert run("budget", "--json").document["found"]["used"]["rho"] == 0
+    first = run(*SUGGEST, *WHY)
+    assert first.code == 0, first.errors
+    assert "charged rho 0.0500 to patients" in first.out
+    assert "not registered yet" in first.out
+    again = run(*SUGGEST, *WHY, "--apply", "--json")
+    found = again.document["found"]
+    assert (found["again"], found["applied"]) == (True, True)
+    shown = run("dataset", "show", "visits", "--json").document["found"]
+    assert shown["account"]["used"]["rho"] == 0.05
+    assert shown["table"]["max_rows"] == found["caps"]["max_rows_per_group"]["value"]
+    assert shown["table"]["bounds"] == [["age", *found["bounds"]["age"]["value"]]]
+    assert shown["about"]["bounds_from"] == found["reason"]
+    # registered caps and bounds are not part of what is asked, so the suggestion is the same one and still free
+    assert run(*SUGGEST, *WHY, "--json").document["found"]["again"]
+
+    plan = "publish plan visits --by region --keys regions.csv --measures mean(age) --rho 0.05 --out p.json".split()
+    assert run(*plan).code == 0
+    assert run("publish", "run", "p.json", "--why", "report", "--card", "card.html").code == 0
+    card = json.loads((here / "card.json").read_text())
+    assert card["mechanisms"]["bounds_from"].startswith(f"from private quantiles (charge {found['charge']})")
+    assert "private quantiles (charge" in (here / "card.html").read_text()
+    assert run("card", "verify", "card.html").code == 0
+
+
+def test_what_is_refused_charges_nothing(run: Any, here: Path) -> None:
+    assert run(*SUGGEST, *WHY, "--rho", "0.6").code == 3
+    assert run(*SUGGEST[:-2], *WHY).code == 2
+    assert run("dataset", "suggest", "visits", "--range", "region=0:5", "--rho", "0.1", *WHY).code == 2
+    outcome = run("dataset", "suggest", "visits", "--range", "patient_id=0:5", "--rho", "0.1", *WHY)
+    assert "--type patient_id=number" in outcome.errors
+    assert run(*SUGGEST, *WHY, "--key", "k").code == 0
+    assert run(*SUGGEST, *WHY, "--key", "k", "--beyond", "0.05").code == 8
+    assert run(*SUGGEST, *WHY, "--key", "k", "--within", "0.8").code == 0  # another reading of what was paid for
+    assert run("budget", "--json").document["found"]["used"]["rho"] == 0.05

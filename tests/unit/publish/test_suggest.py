@@ -56,7 +56,7 @@ def test_a_suggestion_recovers_sensible_caps_and_bounds_and_is_charged_once(acco
         most[who] = max(most[who], n)
     for cap, truth in zip(found.caps, (groups, most), strict=True):
         assert cap.lower <= cap.value <= cap.upper
-        assert 0.9 <= np.mean(truth <= cap.value), cap
+        assert np.mean(truth <= cap.value) >= 0.9, cap
         below = [c for c in CANDIDATES if c < cap.value][-1]
         assert np.mean(truth <= below) <= 0.97, cap
     (bound,) = found.bounds

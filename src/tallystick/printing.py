@@ -7,8 +7,10 @@ that claim nothing: ``nearest``. Integers, fractions and doubles are rounded exa
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
+from difflib import get_close_matches
 from fractions import Fraction
 
 Number = int | float | Fraction | str
@@ -59,6 +61,16 @@ def plain(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
+def plain_up(value: float) -> str:
+    """An error or another upper bound for reading, four significant digits, thousands set apart, never below it.
+
+    >>> plain_up(13147.2), plain_up(0.12341), plain_up(1557.6)
+    ('13,150', '0.1235', '1,558')
+    """
+    shown = up(value, 4)
+    return f"{int(float(shown)):,}" if 1000 <= value < 1e15 else shown
+
+
 def percent(share: float) -> str:
     """A share that was given, in per cent.
 
@@ -102,6 +114,19 @@ def amount(value: Fraction, *, upward: bool = True) -> str:
     step = Decimal(1).scaleb(-decimals)
     whole = math.ceil(value * 10**decimals) if upward else math.floor(value * 10**decimals)
     return f"{whole * step:f}"
+
+
+def one_of(name: object, known: Iterable[str], most: int = 12) -> str:
+    """What works instead of a name nobody knows: the known ones, the nearest first.
+
+    >>> one_of("flight", ["visits", "flights"])
+    'flights (did you mean this?), visits'
+    """
+    names = list(known)
+    near = get_close_matches(str(name).casefold(), [each.casefold() for each in names], n=1)
+    first = [each for each in names if near and each.casefold() == near[0]][:1]
+    listed = [f"{each} (did you mean this?)" for each in first] + [each for each in names if each not in first]
+    return ", ".join(listed[:most]) + (", ..." if len(listed) > most else "")
 
 
 def when(at: int) -> str:

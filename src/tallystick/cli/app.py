@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
 
@@ -82,7 +83,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     as_json = "--json" in given
     try:
-        code = typer.main.get_command(app).main(given, prog_name="tallystick", standalone_mode=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = failure.note
+            code = typer.main.get_command(app).main(given, prog_name="tallystick", standalone_mode=False)
         sys.stdout.flush()
         if code == failure.INTERRUPTED:  # how the argument parser reports Ctrl-C
             raise KeyboardInterrupt

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -49,23 +50,70 @@ class Failure:
         return self.exit_code
 
 
+SHELL_WORDS = (
+    ("keys=[...] that are public knowledge", "--keys FILE with groups that are public knowledge"),
+    ("keys=ts.private_keys(delta=1e-8)", "--private-keys 1e-8, which finds them in the data"),
+    ("public keys (keys=[...], --keys FILE)", "public keys (--keys FILE)"),
+    ("public keys, keys=[...],", "public keys, --keys FILE,"),
+    (
+        "say .per_unit(max_groups= and max_rows_per_group=) before group_by",
+        "register it with --max-groups and --max-rows-per-group (dataset add ... --update)",
+    ),
+    (
+        "say .per_unit(max_rows_per_group=) before group_by",
+        "register it with --max-rows-per-group (dataset add ... --update)",
+    ),
+    ("create one with open(name, budget=...)", "create one: tallystick account open NAME --budget EXPR"),
+    ("open it without budget=, or raise its limit", "leave its limit out, or raise it: tallystick account raise"),
+    ("give delta=, the part", "give --delta, the part"),
+    ("(delta= or --delta)", "(--delta)"),
+)
+"""What messages say in Python, as it stands in the source, and in the shell."""
+SHELL_PATTERNS = (
+    (r" or \.bounds\(.*?=\(0, 100\)\)", " of dataset add ... --update"),
+    (r" or types=\{.*?: 'number'\}", " of dataset add ... --update"),
+)
+
+
+def in_shell(text: str) -> str:
+    """A message in the words of the command line.
+
+    >>> in_shell("say .per_unit(max_rows_per_group=) before group_by")
+    'register it with --max-rows-per-group (dataset add ... --update)'
+    """
+    for python, shell in SHELL_WORDS:
+        text = text.replace(python, shell)
+    for pattern, shell in SHELL_PATTERNS:
+        text = re.sub(pattern, shell, text)
+    return text
+
+
+_OPTIONS = {"keys": "--keys", "measures": "--measures", "source": "the source", "group_by": "--by"}
+
+
 def from_error(error: TallystickError) -> Failure:
     """A failure tallystick raised on purpose; its message already names the way out."""
     kind, code = type(error).__name__, error.exit_code
     if isinstance(error, InvalidInput):
-        details = {"argument": error.argument, "found": _short(error.value), "allowed": error.allowed}
-        lines = (f"asked  {error.argument}", f"found  {_short(error.value)}", f"works  {error.allowed}")
-        return Failure(kind, code, lines, details)
+        asked, allowed = _OPTIONS.get(error.argument, error.argument), in_shell(error.allowed)
+        found = "nothing" if error.value is None else _short(error.value)
+        details = {"argument": error.argument, "found": _short(error.value), "allowed": allowed}
+        return Failure(kind, code, (f"asked  {asked}", f"found  {found}", f"works  {allowed}"), details)
     if isinstance(error, BudgetExceeded):
         amounts = {"asked": error.asked, "left": error.left, "limit": error.limit}
         details = {name: str(amount) for name, amount in amounts.items() if amount is not None}
         shown = "   ".join(f"{name} {amount}" for name, amount in details.items())
         if "\n" in str(error):  # a ledger's denial already says all of it, in words
-            return Failure(kind, code, tuple(str(error).splitlines()), {**details, "fits": list(error.fits)})
+            return Failure(kind, code, tuple(in_shell(str(error)).splitlines()), {**details, "fits": list(error.fits)})
         said = (str(error), *([shown] if shown else []), "nothing was charged and no data was read")
         fits = (f"fits: {', or '.join(error.fits)}",) if error.fits else ()
         return Failure(kind, code, (*said, *fits), {**details, "fits": list(error.fits)})
-    return Failure(kind, code, tuple(str(error).splitlines()) or (kind,))
+    return Failure(kind, code, tuple(in_shell(str(error)).splitlines()) or (kind,))
+
+
+def note(message: Warning | str, *_: object, **__: object) -> None:
+    """A Python warning as a person at a shell reads it: one line on stderr."""
+    print(f"note: {visible(str(message))}", file=sys.stderr)
 
 
 def from_usage(error: Exception, arguments: Sequence[str]) -> Failure:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -54,6 +55,10 @@ Key = Annotated[
     str | None, typer.Option("--key", help="Names this release: the same key again gives the same bytes, free.")
 ]
 Out = Annotated[Path | None, typer.Option("--out", help="Write the table to this .csv or .json file.")]
+Payer = Annotated[
+    str | None, typer.Option("--account", help="Who pays: the population (default), or a block of it, for its rows.")
+]
+Moved = Annotated[str | None, typer.Option("--source", help="Where the data is now, if it moved.")]
 CardFile = Annotated[Path | None, typer.Option("--card", help="Write the privacy card to this .html file.")]
 
 
@@ -81,6 +86,8 @@ class Question:
         for condition in self.where or ():
             table = table.filter(where(condition, table))
         columns = [name.strip() for name in (self.by or "").split(",") if name.strip()]
+        for name in columns:
+            table.schema.type_of(name)
         if self.keys is not None and self.private_keys is not None:
             raise InvalidInput("--keys", str(self.keys), "either --keys or --private-keys")
         chosen: Any = None
@@ -96,8 +103,15 @@ class Question:
         """The budget words that were given."""
         return {name: value for name, value in self.budget.items() if value is not None}
 
+    def check_price(self) -> None:
+        """Exactly one price was named."""
+        named = [f"--{word}" for word in ("rho", "epsilon", "error") if self.budget.get(word) is not None]
+        if len(named) != 1:
+            raise InvalidInput("the price", " and ".join(named) or None, "one of --rho 0.01, --epsilon 0.5, --error 40")
+
     def plan(self, table: Table) -> Plan:
         """The question with its price."""
+        self.check_price()
         return self.query(table).plan(**self.price)
 
     def to_data(self) -> dict[str, Any]:
@@ -171,12 +185,16 @@ def typed(option: str, value: str, kind: str, given: str | None = None) -> Any:
         "number": float,
         "text": str,
         "boolean": {"true": True, "false": False}.__getitem__,
+        "date": datetime.date.fromisoformat,
     }
     try:
         return readers[kind](value)
     except (KeyError, ValueError):
-        allowed = f"a value of type {kind} (integer, number, text or true/false)"
+        allowed = f"a value of type {kind}, such as {EXAMPLES.get(kind, 'text')}"
         raise InvalidInput(option, given or value, allowed) from None
+
+
+EXAMPLES = {"integer": "7", "number": "0.5", "boolean": "true or false", "date": "2026-02-28"}
 
 
 def pairs(option: str, given: list[str] | None, shape: str) -> dict[str, str]:

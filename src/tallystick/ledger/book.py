@@ -26,6 +26,7 @@ from tallystick.ledger.signing import Signer
 from tallystick.ledger.store import Probe, Store, Transaction
 from tallystick.ledger.transfer import export_lines, import_lines
 from tallystick.ledger.verify import Report, verify
+from tallystick.printing import one_of
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -157,8 +158,10 @@ class Ledger:
         """The account's numbers now."""
         with self.store.read() as transaction:
             row = transaction.row("account_named", name)
+            known = [AccountRow(*each).name for each in transaction.rows("accounts")] if row is None else []
         if row is None:
-            raise InvalidInput("account", name, "an existing account; create one with open(name, budget=...)")
+            there = f" ({one_of(name, known)})" if known else ""
+            raise InvalidInput("account", name, f"an existing account{there}; create one with open(name, budget=...)")
         return AccountRow(*row)
 
     def account_by_id(self, account_id: int) -> Account:

@@ -9,7 +9,7 @@ from tallystick.errors import InvalidInput, Refused
 from tallystick.ledger import journal
 from tallystick.ledger.budget import Budget
 from tallystick.ledger.chain import WHY_LENGTH, canonical, checked
-from tallystick.ledger.filters import Amount
+from tallystick.ledger.filters import Amount, Filter
 from tallystick.ledger.journal import AccountRow
 from tallystick.ledger.milestones import checked_milestones
 from tallystick.ledger.partition import Partition
@@ -126,15 +126,27 @@ def _same(stored: AccountRow, wanted: AccountRow, unit: str | None) -> None:
     fields += [] if stored.raises else ["limit0", "limit1"]  # after a raise the first budget still opens it
     for field in fields:
         if getattr(stored, field) != getattr(wanted, field):
+            there, here = (_in_words(row, field) for row in (stored, wanted))
             raise Refused(
-                f"account {stored.name!r} exists with another {field}: {getattr(stored, field)!r}, "
-                f"not {getattr(wanted, field)!r}; open it without budget=, or raise its limit"
+                f"account {stored.name!r} exists with another {_WORDS.get(field, field)}: {there}, not {here}; "
+                "open it without budget=, or raise its limit"
             )
 
 
-def raise_limit(ledger: Ledger, account: Account, budget: PrivacyLoss | Budget, *, why: str, signer: Signer) -> Amount:
-    """Append a signed raise; a limit never falls and the filter never changes."""
-    checked("why", why, WHY_LENGTH)
+_WORDS = {"parent_id": "parent", "partition_name": "partition", "limit0": "limit", "limit1": "limit"}
+
+
+def _in_words(row: AccountRow, field: str) -> str:
+    currency = Filter.named(row.filter)
+    if field in ("limit0", "limit1"):
+        return str(Amount(currency, row.limit0, row.limit1))
+    if field == "parent_id":
+        return "none" if row.parent_id is None else f"account {row.parent_id}"
+    return currency.title if field == "filter" else repr(getattr(row, field))
+
+
+def check_raise(row: AccountRow, account: Account, budget: PrivacyLoss | Budget) -> Budget:
+    """The new limit of an account; refused where it is another currency, other neighbours, or not above the old."""
     limit = budget if isinstance(budget, Budget) else Budget.of(budget)
     if limit.filter.name != account.filter:
         raise Refused(f"account {account.name!r} has a {account.currency.title}; the currency never changes")
@@ -143,12 +155,22 @@ def raise_limit(ledger: Ledger, account: Account, budget: PrivacyLoss | Budget, 
             f"account {account.name!r} compares data sets by {account.adjacency}, and this budget by "
             f"{limit.protects.adjacency}; that never changes. Works: the budget with adjacency={account.adjacency!r}"
         )
+    if row.state != "open":
+        raise Refused(f"account {account.name!r} is closed")
+    if limit.limit0 < row.limit0 or limit.limit1 < row.limit1:
+        raise Refused("a limit only rises: what was promised to be possible may already have been spent")
+    if (limit.limit0, limit.limit1) == (row.limit0, row.limit1):
+        raise InvalidInput("budget", str(Amount(account.currency, *limit[1:3])), "a limit above the present one")
+    return limit
+
+
+def raise_limit(ledger: Ledger, account: Account, budget: PrivacyLoss | Budget, *, why: str, signer: Signer) -> Amount:
+    """Append a signed raise; a limit never falls and the filter never changes."""
+    checked("why", why, WHY_LENGTH)
+    limit = check_raise(ledger.account_row(account.name), account, budget)
     with ledger.store.write("raise") as transaction:
         row = journal.account_row(transaction, account.id)
-        if limit.limit0 < row.limit0 or limit.limit1 < row.limit1:
-            raise Refused("a limit only rises: what was promised to be possible may already have been spent")
-        if (limit.limit0, limit.limit1) == (row.limit0, row.limit1):
-            raise InvalidInput("budget", str(Amount(account.currency, *limit[1:3])), "a limit above the present one")
+        check_raise(row, account, limit)
         terms = raise_terms(ledger.id, row, limit.limit0, limit.limit1, why)
         changed = transaction.run("raise_limit", limit.limit0, limit.limit1, row.id, row.limit0, row.limit1)
         if changed != 1:

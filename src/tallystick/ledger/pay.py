@@ -17,6 +17,7 @@ import json
 import threading
 import time
 import uuid
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from types import TracebackType
@@ -118,6 +119,7 @@ def pay(
     )  # fmt: skip
     stored = charge.stored()
     if stored is not None:
+        _say_first_reason(account.ledger, stored[1], why)
         return Paid(*stored, fresh=False)
     release.preflight()
     try:
@@ -140,6 +142,14 @@ def pay(
     # outside the handler, so that the error does not travel along, not even with an interruption of the burning
     charge.burn_quietly(problem)
     raise KeyboardInterrupt(INTERRUPTED) if issubclass(problem, KeyboardInterrupt) else Unavailable(FAILED)
+
+
+def _say_first_reason(ledger: Ledger, receipt: Receipt, why: str) -> None:
+    """A release has one reason, that of its charge; whoever asks again with another one is told."""
+    first = ledger.charge_row(receipt.charge)[1]["why"]
+    if first != why:
+        text = f"charge {receipt.charge} was made with the reason {first!r}; the record keeps that one, not {why!r}"
+        warnings.warn(text, UserWarning, stacklevel=4)
 
 
 def settle(charge: Charge, note: Any) -> Paid:

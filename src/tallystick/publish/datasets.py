@@ -17,6 +17,7 @@ from tallystick import strict_json
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused
 from tallystick.ledger.book import opened, opened_if_there
 from tallystick.ledger.registry import NOTE_FORMAT
+from tallystick.printing import one_of
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -91,9 +92,23 @@ def find(name: str, book: Ledger) -> Dataset:
     """A data set by name, or an error that lists the registered ones."""
     datasets = known(book)
     if name not in datasets:
-        listed = ", ".join(sorted(datasets)) or "none yet; tallystick dataset add FILE ..."
+        listed = one_of(name, sorted(datasets)) or "none yet; tallystick dataset add FILE ..."
         raise InvalidInput("dataset", name, f"one of: {listed}")
     return datasets[name]
+
+
+def payer(dataset: Dataset, book: Ledger, name: str | None) -> Account:
+    """Who pays for a question: the data set's population, or the block of it that was named."""
+    account = book.open(name or dataset.population)
+    above = account
+    while above.name != dataset.population and above.parent is not None:
+        above = above.parent
+    if above.name != dataset.population:
+        raise Refused(
+            f"account {account.name!r} is not {dataset.population!r} nor a block of it, so the people in "
+            f"{dataset.name!r} would not be paid for"
+        )
+    return account
 
 
 def updated(dataset: Dataset, book: Ledger) -> Dataset:

@@ -65,11 +65,25 @@ def plan_facts(plan: Plan, account: Account) -> dict[str, Any]:
         "left": left.text(upward=False),
         "left_amount": left.to_dict(),
         "fits": price.fits(left),
+        "would_fit": _would_fit(plan, price, account),
         "refused": _refusal(plan, price, account),
         "error": plan.error(),
         "confidence": 0.95,
         "groups": plan.facts()["keys"],
     }
+
+
+def _would_fit(plan: Plan, price: Amount, account: Account) -> str | None:
+    """What would fit where the plan does not."""
+    from tallystick.tables.denial import with_plans
+
+    try:
+        rehearse(account, price, "")
+    except BudgetExceeded as problem:
+        return ", or ".join(with_plans(plan, problem).fits)
+    except Refused as problem:
+        return str(problem)
+    return None
 
 
 def _refusal(plan: Plan, price: Amount, account: Account) -> str | None:
@@ -124,6 +138,11 @@ def plan_of(text: str, dataset: Dataset, account: Account, source: str | None) -
             f"this plan is about another table or unit than dataset {dataset.name!r} as it is registered; "
             "make the plan again: tallystick publish plan ..."
         )
+    return moved(plan, source)
+
+
+def moved(plan: Plan, source: str | None) -> Plan:
+    """The plan with its data at ``source``, where they moved there."""
     return plan if source is None else plan.on(source if "://" in source else str(Path(source).absolute()))
 
 
@@ -174,15 +193,22 @@ def rehearse(account: Account, price: Amount, source: str) -> None:
 
 
 def dry(job: Job) -> dict[str, Any]:
-    """What would happen: the price, and a denial where there would be one. Opens no data, charges nothing."""
+    """What the release itself would say: a refusal, a denial, the price, or that the key has its answer already.
+
+    No row is read and nothing is charged; the source must be there, with the columns of the plan.
+    """
     from tallystick.tables.denial import with_plans
+    from tallystick.tables.run import rehearsed
 
     check_files(job.out, job.card, job.plan.query.table, job.account)
+    earlier = rehearsed(job.plan, job.account, why=job.why, key=job.name, dataset=job.dataset.name)
+    if earlier is not None:
+        return {"dry_run": True, "key": job.name, "again": True, **paid_facts(job.account, earlier, fresh=False)}
     try:
         rehearse(job.account, price_of(job.plan, job.account), job.dataset.source)
     except BudgetExceeded as problem:
         raise _told(job, with_plans(job.plan, problem)) from None
-    return {"dry_run": True, "key": job.name, "plan": plan_facts(job.plan, job.account)}
+    return {"dry_run": True, "key": job.name, "again": False, "plan": plan_facts(job.plan, job.account)}
 
 
 def _told(job: Job, problem: BudgetExceeded) -> BudgetExceeded:

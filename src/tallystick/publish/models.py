@@ -149,10 +149,7 @@ def bounded(
     declared = {name: (low, high) for name, low, high in table.declared}
     known = dict(bounds or {}) | declared
     for name in (*columns, *(bounds or ())):
-        kind = table.schema.type_of(name)
-        if kind not in ("integer", "number"):
-            csv = f"a CSV's needs types={{{name!r}: 'number'}} of .table(...), or dataset add --type {name}=number"
-            raise InvalidInput("column", name, f"a numeric column ({name} is {kind}; {csv})")
+        table.schema.numeric(name)
         if name in declared and bounds is not None and name in bounds and _bounds(name, bounds[name]) != declared[name]:
             low, high = declared[name]
             raise InvalidInput("bounds", name, f"none: {name} is declared within [{low:g}, {high:g}], and that applies")

@@ -326,13 +326,9 @@ class CountUnits(Count):
         return cell.compared(numbers[Units()])
 
 
-def numeric(column: str, schema: Schema) -> str:
-    """The type of a column of numbers; of anything else there is no sum."""
-    kind = schema.type_of(column)
-    if kind in ("integer", "number"):
-        return kind
-    way = "; if its texts are numbers, say so where it is opened: types={column: 'number'}, --type COLUMN=number"
-    raise InvalidInput("column", column, f"a numeric column ({column} is {kind}){way if kind == 'text' else ''}")
+_PUBLIC_BOUNDS = (
+    "public bounds, such as mean({0},0,100), or once for every measure: --bounds {0}=0:100 or .bounds({0}=(0, 100))"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,9 +342,11 @@ class ColumnMeasure(Measure):
     whole: bool | None = None
 
     def bound(self, schema: Schema, declared: Bounds) -> Measure:
-        kind = numeric(self.column, schema)
+        kind = schema.numeric(self.column)
         own = (self.lower, self.upper)
         given = own if own != (None, None) else declared.get(self.column, own)
+        if given == (None, None):
+            raise InvalidInput(f"bounds of {self.column}", None, _PUBLIC_BOUNDS.format(self.column))
         low, high = bounds(*given)
         if self.missing is not None and not low <= check.finite("missing", self.missing) <= high:
             raise InvalidInput("missing", self.missing, f"None, or a value from {low:g} to {high:g}")
@@ -545,7 +543,7 @@ class Histogram(Measure):
         return True
 
     def bound(self, schema: Schema, declared: Bounds) -> Measure:
-        numeric(self.column, schema)
+        schema.numeric(self.column)
         return replace(self, edges=histogram_bins(self.edges).edges)
 
     def parts(self) -> tuple[Part, ...]:

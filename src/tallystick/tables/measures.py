@@ -8,6 +8,7 @@ from inspect import signature
 
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput
+from tallystick.printing import one_of
 from tallystick.tables.aggregates import (
     WORDS,
     Count,
@@ -139,7 +140,7 @@ def parse(text: str) -> dict[str, Measure]:
     measures: dict[str, Measure] = {}
     for said, _, inside in re.findall(r"\s*([a-z_]+)\s*(\(([^()]*)\))?\s*(?:,|$)", text):
         if said not in WORDS:
-            raise InvalidInput("measures", said, f"one of {', '.join(WORDS)}")
+            raise InvalidInput("measures", said, f"one of: {one_of(said, WORDS)}")
         arguments = [piece.strip() for piece in inside.split(",")] if inside.strip() else []
         numbers = [_number(piece) for piece in arguments[1:]]
         needed = [one for one in signature(WORDS[said]).parameters.values() if one.default is one.empty]

@@ -12,7 +12,7 @@ from tallystick.accounting import check
 from tallystick.accounting.adjacency import Protects
 from tallystick.errors import AdjacencyMismatch, InvalidInput, Refused
 from tallystick.ledger.filters import USUAL_DELTA, WHAT_RHO_IS
-from tallystick.printing import given, up
+from tallystick.printing import given, plain_up, up
 from tallystick.strict_json import read, same, written
 from tallystick.tables.aggregates import INTERVALS
 from tallystick.tables.budget import PartNoise, errors, for_gaussian_account, lone_probability, priced, threshold
@@ -339,15 +339,15 @@ def explained(plan: Plan) -> str:
         lines.append(f"  groups   {keys['count']} {keys['kind']}; every one appears")
     for part in said["parts"]:
         lines.append(
-            f"  part     {part['part']}: {part['norm']} sensitivity {part['sensitivity']:.6g}, {part['noise']} "
-            f"{part['scale']:.6g}, {100 * part['share']:.1f}% of the budget"
+            f"  part     {part['part']}: {part['norm']} sensitivity {plain_up(part['sensitivity'])}, {part['noise']} "
+            f"{part['scale']:,.6g}, {100 * part['share']:.1f}% of the budget"
         )
     for measure in said["measures"]:
-        lines.append(f"  measure  {measure['name']}: {measure['kind']}, +-{measure['error']:.4g} at 95%")
+        lines.append(f"  measure  {measure['name']}: {measure['kind']}, +-{plain_up(measure['error'])} at 95%")
     lines.append("           (errors of means, variances and quantiles: for a group of 1000 rows)")
-    lines += [f"  told     {each['what']}, +-{each['error']:.4g} at 95%" for each in said["removed"]]
+    lines += [f"  told     {each['what']}, +-{plain_up(each['error'])} at 95%" for each in said["removed"]]
     lines.append(f"  interval {said['intervals']}")
-    lines += [f"  rule     {rule}" for rule in said["rules"]]
+    lines.append("  rules    for missing values, bounds and malformed lines: on the card")
     return "\n".join(lines)
 
 

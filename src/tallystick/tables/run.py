@@ -22,6 +22,7 @@ from tallystick.tables.table import MOST_NUMBERS, UNITS, EachRow
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
     from tallystick.ledger.account import Account
+    from tallystick.ledger.pay import Receipt
     from tallystick.ledger.registry import Registered
     from tallystick.tables.engines.base import Engine
     from tallystick.tables.plan import Plan
@@ -82,18 +83,39 @@ def release(
     from tallystick.ledger.pay import charged_delta, pay
     from tallystick.tables.denial import with_plans
 
-    run = PlanRun(plan, account, progress, dataset)
+    run = _allowed(PlanRun(plan, account, progress, dataset))
+    try:
+        paid = pay(run, account, why=why, key=key, delta=charged_delta(account, plan.delta))
+    except BudgetExceeded as problem:
+        raise with_plans(plan, problem) from None
+    return Release(plan, paid.answer, paid.receipt, fresh=paid.fresh)
+
+
+def rehearsed(plan: Plan, account: Account, *, why: str, key: str | None, dataset: str | None) -> Receipt | None:
+    """Raise what ``release`` would before it charges; the receipt where the key has its answer. No row is read."""
+    from tallystick.ledger.pay import charged_delta
+
+    run = _allowed(PlanRun(plan, account, None, dataset))
+    charge = account.ledger.charge(
+        run.privacy, accounts=(account,), why=why, key=key, delta=charged_delta(account, plan.delta),
+        request=run.request, source=run.source,
+    )  # fmt: skip
+    if (stored := charge.stored()) is not None:
+        return stored[1]
+    run.preflight()
+    return None
+
+
+def _allowed(run: PlanRun) -> PlanRun:
+    """The run, if it is about the units that its data were registered with."""
+    plan, account, dataset = run.plan, run.account, run.dataset
     as_registered(plan, account.ledger.fixed_for(run.source))
     names = account.ledger.names_of(run.source)
     known = account.ledger.datasets() if names else {}
     if names and dataset is not None and dataset not in names:
         raise Refused(f"these data are registered as {', '.join(names)}, so they cannot answer for {dataset!r}")
     same_identifiers(plan, [known[name] for name in names])
-    try:
-        paid = pay(run, account, why=why, key=key, delta=charged_delta(account, plan.delta))
-    except BudgetExceeded as problem:
-        raise with_plans(plan, problem) from None
-    return Release(plan, paid.answer, paid.receipt, fresh=paid.fresh)
+    return run
 
 
 def as_registered(plan: Plan, fixed: Mapping[str, str | None] | None) -> None:

@@ -7,10 +7,10 @@ import math
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 from tallystick.errors import InvalidInput
+from tallystick.printing import one_of
 
 TYPES = ("integer", "number", "text", "boolean", "date")
 UNSUPPORTED = "unsupported"
@@ -60,8 +60,15 @@ class Schema:
         for known, kind in self.columns:
             if known == name:
                 return kind
-        near = get_close_matches(name, self.names, n=3) or self.names[:8]
-        raise InvalidInput("column", name, f"a column of the table, such as {', '.join(near) or '(it has none)'}")
+        raise InvalidInput("column", name, f"a column of the table: {one_of(name, self.names) or '(it has none)'}")
+
+    def numeric(self, name: str) -> str:
+        """The type of a column that can be added up, or an error that says how text becomes numbers."""
+        kind = self.type_of(name)
+        if kind not in ("integer", "number"):
+            how = f"; a CSV's is text until declared, by --type {name}=number or types={{{name!r}: 'number'}}"
+            raise InvalidInput("column", name, f"a numeric column ({name} is {kind}{how if kind == 'text' else ''})")
+        return kind
 
     def place_of(self, name: str) -> int:
         """Where a column stands; its name in SQL is made from this, never from what it is called."""

@@ -180,8 +180,7 @@ class Table:
         """Declare public bounds of columns once, for every measure that names none."""
         kept = {name: (low, high) for name, low, high in self.declared}
         for name, pair in limits.items():
-            if self.schema.type_of(name) not in ("integer", "number"):
-                raise InvalidInput("column", name, "a numeric column")
+            self.schema.numeric(name)
             try:
                 low, high = pair
             except (TypeError, ValueError):

@@ -125,10 +125,12 @@ def raise_(
 ) -> None:
     """Raise a limit: a new entry with a reason, signed with your key."""
     from tallystick.accounting.expression import read_loss
+    from tallystick.ledger.opening import check_raise
 
     loss = read_loss(budget)
     with opened(ledger) as book:
         account = book.open(name)
+        check_raise(book.account_row(name), account, loss)
         if not dry_run:
             account.raise_limit(loss, why=why)
         facts = {**account.to_dict(), "dry_run": dry_run}

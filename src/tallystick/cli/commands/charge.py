@@ -12,7 +12,11 @@ from tallystick.ledger.book import opened, place_of
 from tallystick.ledger.pay import settle
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from rich.console import Console
+
+    from tallystick.ledger import Account
 
 app = typer.Typer(help="What was charged, when and why.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -28,7 +32,9 @@ def list_(
 
     with opened(ledger) as book:
         accounts = [book.open(account)] if account else book.accounts()
-        events = [(each.name, event) for each in accounts for event in each.history()]
+        events = sorted(
+            ((each.name, event) for each in accounts for event in each.history()), key=lambda one: one[1].charge
+        )
         facts = {"charges": [{"account": name, **event.to_dict()} for name, event in events]}
 
         def say(out: Console) -> None:
@@ -108,8 +114,29 @@ def show(
             receipt = book.stored_answer(row)[1]
             facts["receipt"] = {"seq": receipt.seq, "head": receipt.head, "answer_hash": receipt.answer_hash}
 
+        lines = _charge_lines(facts, [(book.account_by_id(i), a0, a1) for i, a0, a1 in entry["lines"]])
+
         def say(out: Console) -> None:
-            for name, value in facts.items():
-                out.print(f"{name:<12} {value}", soft_wrap=True, markup=False)
+            for line in lines:
+                out.print(line, soft_wrap=True, markup=False)
 
         deliver(Answer("charge.show", {"ledger": place_of(ledger), "charge": number}, facts, say), as_json=as_json)
+
+
+def _charge_lines(facts: Mapping[str, Any], paid: Sequence[tuple[Account, int, int]]) -> list[str]:
+    """A charge for people: who paid what for what, in words; a script reads the rest with --json."""
+    from tallystick.accounting.loss import PrivacyLoss
+    from tallystick.ledger import Amount
+    from tallystick.printing import when
+
+    unfinished = facts["state"] in ("RESERVED", "EXECUTING")
+    receipt = facts.get("receipt", {})
+    return [
+        f"charge       {facts['charge']}, {facts['state']}, key {facts['key']}",
+        *(f"paid         {Amount(each.currency, a0, a1)} by {each.name}" for each, a0, a1 in paid),
+        f"why          {facts['why']}",
+        *([f"loss         {PrivacyLoss.from_json(facts['plan'])}"] if facts["plan"] else []),
+        *([f"held until   {when(facts['lease_until'])} UTC"] if unfinished else []),
+        *([f"receipt      entry {receipt['seq']}, head {receipt['head']}"] if receipt else []),
+        *([f"answer hash  {receipt['answer_hash']}"] if receipt else []),
+    ]

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from tallystick.cli import question as ask
+from tallystick.cli.failure import in_shell
 from tallystick.cli.output import Answer, DryRun, Json, Place, deliver, working
 from tallystick.ledger.book import opened, place_of
-from tallystick.printing import nearest, percent_up, up, visible
+from tallystick.printing import nearest, percent_up, plain_up, visible
 from tallystick.publish import datasets, jobs
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def plan(
     with opened(ledger) as book:
         registered = datasets.find(dataset, book)
         account = book.open(registered.population)
+        question.check_price()
         query = question.query(registered.opened(account))
         plans = query.suggest(**question.price) if suggest else (query.plan(**question.price),)
         chosen = plans[len(plans) // 2]
@@ -81,7 +83,7 @@ def run(
     key: ask.Key = None,
     out: ask.Out = None,
     card: ask.CardFile = None,
-    source: Annotated[str | None, typer.Option("--source", help="Where the data is now, if it moved.")] = None,
+    source: ask.Moved = None,
     dry_run: DryRun = False,
     ledger: Place = None,
     as_json: Json = False,
@@ -124,14 +126,14 @@ def plan_lines(facts: dict[str, Any], plan: Plan) -> list[str]:
     }
     lines = [
         f"price    {facts['price']}{beside(facts)}   (left {facts['left']}, population {facts['population']})",
-        *(f"error    {name} +-{up(half, 4)} in 95 of 100 cases{holds[name]}" for name, half in facts["error"].items()),
+        *(f"error    {name} +-{plain_up(e)} in 95 of 100 cases{holds[name]}" for name, e in facts["error"].items()),
         *(f"warning  {warning}" for warning in plan.facts()["warnings"]),
         "no data was opened",
     ]
     if facts["refused"]:
         lines.insert(1, f"         {facts['refused']}")
     if not facts["fits"]:
-        lines.insert(1, "         does not fit: ask for a larger error, or try --suggest")
+        lines.insert(1, f"         does not fit; fits: {in_shell(facts['would_fit'])}")
     return [*lines, "", *plan.explain().splitlines()]
 
 
@@ -150,7 +152,7 @@ def suggestion_lines(facts: list[dict[str, Any]]) -> list[str]:
     for word, each in zip(("cheaper", "as asked", "more exact"), facts, strict=True):
         left = each["left_amount"]["a0"]
         share = percent_up(each["price_amount"]["a0"] / left) if left > 0 else "-"
-        cells = (f"+-{up(each['error'][name], 4)}" for name in names)
+        cells = (f"+-{plain_up(each['error'][name])}" for name in names)
         row = "".join(f"{cell:<{w}}" for cell, w in zip(cells, wide, strict=True))
         lines.append(f"{word:<13}{each['price']:<28}{share if each['fits'] else 'does not fit':<18}{row}".rstrip())
     return [*lines, "errors hold in 95 of 100 cases; no data was opened"]
@@ -170,6 +172,9 @@ def say_release(console: Console, facts: dict[str, Any]) -> None:
 
 def say_done(console: Console, facts: dict[str, Any], say_result: Callable[[], None], *, same: str) -> None:
     """What a job did, for people: its result, then what was paid, then plain paths."""
+    if facts["dry_run"] and facts.get("again"):
+        console.print(f"same key: charge {facts['charge']} has the answer already; nothing would be charged")
+        return
     if facts["dry_run"]:
         plan = facts["plan"]
         console.print(

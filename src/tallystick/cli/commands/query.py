@@ -33,6 +33,8 @@ def query(
     key: ask.Key = None,
     out: ask.Out = None,
     card: ask.CardFile = None,
+    account: ask.Payer = None,
+    source: ask.Moved = None,
     dry_run: DryRun = False,
     ledger: Place = None,
     as_json: Json = False,
@@ -48,9 +50,10 @@ def query(
     jobs.check_targets(out, card, keys)
     with opened(ledger) as book, working("asking") as tell:
         registered = datasets.find(dataset, book)
-        account = book.open(registered.population)
-        plan = question.plan(registered.opened(account))
-        job = jobs.Job(plan, account, registered, why, key or f"query-{uuid.uuid4().hex[:16]}", out, card)
+        payer = datasets.payer(registered, book, account)
+        plan = question.plan(registered.opened(payer))
+        name = key or f"query-{uuid.uuid4().hex[:16]}"
+        job = jobs.Job(jobs.moved(plan, source), payer, registered, why, name, out, card)
         facts = {**done(job, tell, dry_run=dry_run), "sql": statement_of(plan.query, dataset)}
     about = {"ledger": place_of(ledger), "dataset": dataset, "why": why, "dry_run": dry_run, **question.to_data()}
     deliver(Answer("query", about, facts, lambda console: _say(console, facts)), as_json=as_json)

@@ -91,6 +91,7 @@ campaign-mechanisms: $(VENV)/.installed-dev
 	$(BIN)/python tests/campaigns/sampler_laws.py --seconds 60
 
 campaign-tables: $(VENV)/.installed-dev
+	$(BIN)/python tests/campaigns/table_coverage.py
 	$(BIN)/python tests/worlds/campaign.py --workers $(WORKERS) $(if $(POSTGRES),--postgres "$(POSTGRES)")
 
 coverage-ledger: $(VENV)/.installed-dev

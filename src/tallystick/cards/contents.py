@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tallystick.ledger.account import Account
     from tallystick.ledger.filters import Amount
     from tallystick.ledger.pay import Receipt
+    from tallystick.tables.aggregates import Measure
     from tallystick.tables.plan import Plan
     from tallystick.tables.release import Removed
 
@@ -167,18 +168,26 @@ def _protected(subject: Subject, facts: Mapping[str, Any]) -> dict[str, Any]:
 def _errors(plan: Plan | FitPlan) -> list[dict[str, Any]]:
     if isinstance(plan, FitPlan):  # coefficients have no error that is known beforehand
         return []
-    errors, everywhere = plan.error(), "in every group"
-    if plan.threshold is not None:
-        everywhere += " that is shown"
-    where = {"count_units": f"well above the threshold {plan.threshold}"} if plan.threshold is not None else {}
+    errors = plan.error()
     return [
         {
             "column": name,
             "error": errors[name],
-            "holds": "in a group of 1,000 rows" if measure.error_needs_size else where.get(measure.kind, everywhere),
+            "holds": _where(measure, plan.threshold),
         }
         for name, measure in plan.query.measures
     ]
+
+
+def _where(measure: Measure, threshold: int | None) -> str:
+    """The groups in which the error of a measure is what is said."""
+    from tallystick.tables.parts import Units
+
+    if measure.error_needs_size:
+        return "in a group of 1,000 rows"
+    if threshold is None:
+        return "in every group"
+    return f"well above the threshold {threshold}" if Units() in measure.parts() else "in every group that is shown"
 
 
 def _left_out(subject: Subject, facts: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -23,7 +23,7 @@ from tallystick.inference.noise import Noise
 from tallystick.inference.released import Answer
 from tallystick.inference.suppressed import kept_values
 from tallystick.mechanisms.noise.law import NoiseLaw
-from tallystick.tables.answers import Cell
+from tallystick.tables.answers import Cell, Spread, TreeQuantile
 from tallystick.tables.parts import (
     Bins,
     FixedPoint,
@@ -255,7 +255,7 @@ class Measure(ABC):
 
     def answer(self, numbers: Numbers, cell: Cell) -> Answer:
         """One of its cells with both intervals of ``ts.inference``, where those are known."""
-        raise Refused(f"a {self.kind} has no answer of its own. Works: counts, histograms, means, sums from 0")
+        raise Refused(f"a {self.kind} has no answer of its own. Works: the measures of ts, sums from 0")
 
     def bound(self, schema: Schema, declared: Bounds) -> Measure:
         """The same with bounds, and the type of its column checked."""
@@ -469,6 +469,13 @@ class Variance(ColumnMeasure):
             estimate = Estimate(np.sqrt(estimate.value), np.sqrt(estimate.lower), np.sqrt(estimate.upper))
         return (estimate,)
 
+    def answer(self, numbers: Numbers, cell: Cell) -> Answer:
+        reach = self.limits[1] - self.limits[0]
+        total, squares, count = (cell.total(numbers[part]) for part in self.parts())
+        mean = means.Mean(total, count, (0.0, reach), about=cell.about, rows_per_unit=cell.rows_per_unit)
+        square = means.Mean(squares, count, (0.0, reach**2), about=cell.about, rows_per_unit=cell.rows_per_unit)
+        return Spread(mean, square, bool(self.root), f"{cell.about} clamped to [{self.lower:g}, {self.upper:g}]")
+
     def error(self, numbers: Numbers, confidence: float, group_size: float) -> float:
         low, high = self.limits
         reach = high - low
@@ -509,13 +516,31 @@ class Quantile(ColumnMeasure):
         return noisy.law.deviations(confidence) * noisy.deviation * math.sqrt(height) * share
 
     def read(self, numbers: Numbers, confidence: float) -> tuple[Estimate, ...]:
-        noisy, cut = numbers[self.tree], self.tree.bins
-        leaves = consistent(noisy.table, cut.height)[:, : cut.count]
-        at, first, last = quantile_positions(leaves, self.p, self._margin(noisy, confidence))
-        edges = np.array(cut.edges)
-        if cut.whole:
-            return (Estimate(edges[at], edges[first], edges[last]),)
-        return (Estimate((edges[at] + edges[at + 1]) / 2.0, edges[first], edges[last + 1]),)
+        noisy = numbers[self.tree]
+        return (self._within(self._leaves(noisy.table), self._margin(noisy, confidence)),)
+
+    def _leaves(self, nodes: Floats) -> Floats:
+        cut = self.tree.bins
+        return consistent(nodes, cut.height)[:, : cut.count]
+
+    def _within(self, leaves: Floats, margin: float) -> Estimate:
+        """The quantile of each group, and what a margin of rows leaves open."""
+        edges = np.array(self.tree.bins.edges)
+        at, first, last = quantile_positions(leaves, self.p, margin)
+        if self.tree.bins.whole:
+            return Estimate(edges[at], edges[first], edges[last])
+        return Estimate((edges[at] + edges[at + 1]) / 2.0, edges[first], edges[last + 1])
+
+    def answer(self, numbers: Numbers, cell: Cell) -> Answer:
+        noise = cell.total(numbers[self.tree]).noise
+        leaves = self._leaves(numbers[self.tree].table[cell.row : cell.row + 1])
+
+        def ends(margin: float) -> tuple[float, float, float]:
+            found = self._within(leaves, margin)
+            return float(found.value[0]), float(found.lower[0]), float(found.upper[0])
+
+        about = f"{cell.about} clamped to [{self.lower:g}, {self.upper:g}]"
+        return TreeQuantile(self.p, about, noise, self.tree.levels, float(leaves.sum()), cell.rows_per_unit, ends)
 
     def error(self, numbers: Numbers, confidence: float, group_size: float) -> float:
         low, high = self.limits

@@ -139,7 +139,7 @@ def plan_lines(facts: dict[str, Any], plan: Plan) -> list[str]:
 
 def beside(facts: dict[str, Any]) -> str:
     """The price as epsilon, where it is none."""
-    return f" ({facts['price_epsilon']})" if facts["price_epsilon"] else ""
+    return f" ({facts['price_epsilon']})" if facts.get("price_epsilon") else ""
 
 
 def suggestion_lines(facts: list[dict[str, Any]]) -> list[str]:

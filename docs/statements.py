@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import groupby
 from pathlib import Path
 
@@ -27,8 +28,19 @@ def entry(statement: Statement) -> str:
         lines.append(f"<br>Erratum {statement.erratum}.")
     if statement.functions:
         lines.append(f"<br>Code: {', '.join(map(named, statement.functions))}.")
-    lines.append(f"<br>Test: `{statement.test}`.")
+    if statement.asks_nothing:
+        lines.append(f"<br>Nothing to compute: {statement.asks_nothing}.")
+    if statement.pictures:
+        lines.append(f"<br>Picture: {', '.join(map(named, statement.pictures))}.")
+    if statement.test:
+        lines.append(f"<br>Test: `{statement.test}`.")
     return "\n".join(lines)
+
+
+def errata(statement: Statement) -> list[str]:
+    """The numbers of a statement's errata: ``"2: wrong; 34: n is the larger"`` has two."""
+    heads = [part.split(":")[0] for part in (statement.erratum or "").split("; ") if ":" in part]
+    return [number for head in heads if re.fullmatch(r"[\d, and]+", head) for number in re.findall(r"\d+", head)]
 
 
 def head(statements: list[Statement]) -> str:
@@ -40,9 +52,10 @@ def index(statements: tuple[Statement, ...]) -> str:
     rows = ["| statement | page | function | test | erratum |", "|---|---|---|---|---|"]
     for one in statements:
         link = one.page.removeprefix("theory/") if one.page.startswith("theory/") else f"../{one.page}"
-        functions = ", ".join(f"`{name}`" for name in one.functions) or "none, on purpose"
-        erratum = (one.erratum or "").split(":")[0]
-        rows.append(f"| {one.number} | [{one.title}]({link}) | {functions} | `{one.test}` | {erratum} |")
+        functions = ", ".join(f"`{name}`" for name in one.functions) or "nothing to compute"
+        erratum = ", ".join(errata(one))
+        test = f"`{one.test}`" if one.test else ""
+        rows.append(f"| {one.number} | [{one.title}]({link}) | {functions} | {test} | {erratum} |")
     rows += ["", "The same statement under another number:", "", "| number | see |", "|---|---|"]
     rows += [f"| {number} | {one.number} |" for one in statements for number in one.also]
     rows += ["", "Pages that complete these:", ""]

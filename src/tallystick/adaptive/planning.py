@@ -164,7 +164,11 @@ def _least_tau(n: int, queries: int, beta: float) -> float:
 
 
 def hoeffding_samples(*, queries: int, tau: float, beta: float) -> int:
-    """log(2k/beta)/(2 tau^2) records: k questions fixed before the data are within tau, all but with chance beta."""
+    """log(2k/beta)/(2 tau^2) records: k questions fixed before the data are within tau, all but with chance beta.
+
+    >>> hoeffding_samples(queries=100, tau=0.1, beta=0.05)
+    415
+    """
     return math.ceil(up(math.log(2 * queries / beta) / (2.0 * tau * tau)))
 
 

@@ -1,7 +1,8 @@
 """Numbers inside the texts of statements: ``"p = 0.5: epsilon = {randomized_response_epsilon(coin=0.5):.6f}"``.
 
 The braces hold a small closed language, read from its syntax tree and never handed to the interpreter: numbers, lists,
-arithmetic, the functions of ``ts.theorems``, dotted names under tallystick's rooms, and functions of one argument.
+mappings, arithmetic, the functions of ``ts.theorems``, dotted names under tallystick's rooms, and functions of one
+argument.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 from tallystick.errors import InvalidInput
 
-_ROOMS = frozenset({"accounting", "audit", "inference", "learn", "mechanisms", "theorems"})
+_ROOMS = frozenset({"accounting", "adaptive", "audit", "inference", "learn", "mechanisms", "plots", "theorems"})
 _NAMES: dict[str, Any] = {
     "Fraction": Fraction,
     "abs": abs,
@@ -25,6 +26,7 @@ _NAMES: dict[str, Any] = {
     "float": float,
     "inf": math.inf,
     "len": len,
+    "sum": sum,
 }
 _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Add: operator.add,
@@ -72,13 +74,15 @@ def _value(node: ast.expr, given: Mapping[str, Any]) -> Any:
             return [of(part) for part in parts]
         case ast.Tuple(elts=parts):
             return tuple(of(part) for part in parts)
+        case ast.Dict(keys=names, values=parts) if all(names):
+            return {of(name): of(part) for name, part in zip(names, parts, strict=True) if name}
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
             return _OPERATORS[type(op)](of(left), of(right))
         case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _OPERATORS:
             return _OPERATORS[type(op)](of(left), of(right))
         case ast.UnaryOp(op=op, operand=part) if type(op) in _OPERATORS:
             return _OPERATORS[type(op)](of(part))
-        case ast.Subscript(value=whole, slice=ast.Constant(value=int(place))):
+        case ast.Subscript(value=whole, slice=ast.Constant(value=int(place) | str(place))):
             return of(whole)[place]
         case ast.Name(id=name):
             return given[name] if name in given else _named(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 
 from tallystick.errors import InvalidInput
 from tallystick.theorems.statement import Statement
@@ -10,7 +11,6 @@ from tallystick.theorems.statement import all_statements as all_statements
 
 __all__ = ["Statement", "all_statements", "lookup"]
 
-# A bare number means the first of these that has it; theorems and propositions are numbered apart in the notes.
 _KINDS = {
     "theorem": ("thm", "theorem"),
     "proposition": ("prop", "proposition"),
@@ -20,8 +20,12 @@ _KINDS = {
     "example": ("ex", "example"),
     "definition": ("def", "definition"),
     "algorithm": ("alg", "algorithm"),
-    "section": ("sec", "section"),
+    "section": ("sec", "section", "§"),
+    "question": ("qu", "question"),
+    "figure": ("fig", "figure"),
 }
+# A bare number means a result if there is one, else what has a record of its own, else another name of a record.
+_RESULTS = ("theorem", "proposition", "corollary", "lemma")
 
 
 def lookup(number: str) -> Statement:
@@ -34,20 +38,63 @@ def lookup(number: str) -> Statement:
     """
     if not isinstance(number, str) or not number.strip() or len(number) > 80:
         raise InvalidInput("number", number, "a statement's number such as '13.5' or 'proposition 13.5'")
-    words = number.lower().replace(".", ". ", 1).split() if number[:1].isalpha() else number.lower().split()
-    text = " ".join(words)
-    for kind, spellings in _KINDS.items():
-        for spelling in (spellings[1], spellings[0] + ".", spellings[0]):
-            if text.startswith(spelling):
-                text = f"{kind} {text.removeprefix(spelling).strip().replace(' ', '')}"
-                break
-        else:
-            continue
-        break
-    known = {name: statement for statement in all_statements() for name in (statement.number, *statement.also)}
-    for candidate in (" ".join(number.lower().split()), text, *(f"{kind} {text}" for kind in _KINDS)):
-        if candidate in known:
-            return known[candidate]
-    near = difflib.get_close_matches(text, list(known), n=4, cutoff=0.5)
+    found = _meant(number)
+    if found:
+        return found[0][1]
+    near = _near(_spelled(number))
     allowed = "a statement's number" + (f"; near: {', '.join(near)}" if near else " such as '13.5' or '000 kl'")
     raise InvalidInput("number", number, allowed)
+
+
+def _near(name: str) -> list[str]:
+    """Names that look like it: of a bare number those with a number like it, since its kind was not said."""
+    if not name[:1].isdigit() or " " in name:
+        return difflib.get_close_matches(name, list(_known()), n=4, cutoff=0.5)
+    by_number: dict[str, list[str]] = {}
+    for known in _known():
+        by_number.setdefault(known.rpartition(" ")[2], []).append(known)
+    return [known for one in difflib.get_close_matches(name, by_number, n=2, cutoff=0.5) for known in by_number[one]][
+        :4
+    ]
+
+
+def namesakes(number: str) -> tuple[str, ...]:
+    """What else a bare number may mean: sections, remarks and theorems are counted apart in the notes.
+
+    >>> namesakes("3.8")
+    ('remark 3.8',)
+    >>> namesakes("remark 3.8")
+    ()
+    """
+    return tuple(name for name, _ in _meant(number)[1:])
+
+
+def _meant(number: str) -> list[tuple[str, Statement]]:
+    """The names that a text may stand for, the likeliest first, with their statements."""
+    known = _known()
+    for name in (" ".join(number.lower().split()), _spelled(number)):
+        if name in known:
+            return [(name, known[name])]
+    notes, _, rest = _spelled(number).rpartition(" ")
+    names = [" ".join(filter(None, (notes, kind, rest))) for kind in _KINDS]
+    found = [(name, known[name]) for name in names if name in known]
+
+    def later(one: tuple[str, Statement]) -> int:
+        return 0 if set(one[0].split()) & set(_RESULTS) else 1 if one[0] == one[1].number else 2
+
+    return sorted(found, key=later)
+
+
+def _known() -> dict[str, Statement]:
+    return {name: statement for statement in all_statements() for name in (statement.number, *statement.also)}
+
+
+def _spelled(number: str) -> str:
+    """``Prop. 13.5``, ``prop13.5`` and ``proposition 13.5`` in one spelling; ``004 lemma 2.1`` keeps its notes."""
+    parts = re.match(r"(?:(00[0-4])\s+)?([^\W\d]+|§)?\.?\s*(.*)", " ".join(number.lower().split()))
+    assert parts is not None  # every part may be empty
+    notes, word, rest = parts.groups()
+    for kind, spellings in _KINDS.items():
+        if word in spellings or (word or "").removesuffix("s") in spellings:
+            word = kind
+    return " ".join(filter(None, (None if notes == "002" else notes, word, rest)))

@@ -17,9 +17,10 @@ from tallystick.theorems.live import spoken
 class Statement:
     """What a theorem says, where it comes from, what was wrong with it in print, and a number computed now.
 
-    ``functions`` are names in ``ts.theorems`` or dotted names under tallystick (none for statements about code that is
-    not there, such as post-processing); ``page`` is relative to ``docs/``; ``test`` is where it is checked; ``also``
-    are other numbers under which the notes tell it.
+    ``functions`` are names in ``ts.theorems`` or dotted names under tallystick, and ``text`` has a number that they
+    compute; a definition, a story or a rule about code that must not be there has ``asks_nothing`` instead: why there
+    is no number, and where it is used. ``pictures`` draw it; ``page`` is relative to ``docs/``; ``test`` is where it is
+    checked; ``also`` are other numbers under which the notes tell it.
     """
 
     number: str
@@ -27,15 +28,17 @@ class Statement:
     statement: str
     source: str
     page: str
-    functions: tuple[str, ...]
-    test: str
-    text: str
+    functions: tuple[str, ...] = ()
+    test: str = ""
+    text: str = ""
+    asks_nothing: str = ""
+    pictures: tuple[str, ...] = ()
     erratum: str | None = None
     also: tuple[str, ...] = ()
 
     def live(self) -> str:
-        """``text`` with its numbers computed now."""
-        return spoken(self.text)
+        """``text`` with its numbers computed now, or why there is none."""
+        return spoken(self.text) if self.text else f"nothing to compute: {self.asks_nothing}"
 
 
 def read(text: str) -> tuple[Statement, ...]:
@@ -54,7 +57,7 @@ def all_statements() -> tuple[Statement, ...]:
     """Every statement, in the order of the notes.
 
     >>> all_statements()[0].number
-    'remark 3.1'
+    'course question 3'
     """
     return read(resources.files("tallystick.theorems").joinpath("statements.toml").read_text(encoding="utf-8"))
 

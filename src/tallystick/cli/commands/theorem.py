@@ -22,7 +22,7 @@ def theorem(
     as_json: Json = False,
 ) -> None:
     """Show a theorem: statement, source, erratum, a live number and its page; without ID, list them all."""
-    from tallystick.theorems.registry import all_statements, lookup
+    from tallystick.theorems.registry import all_statements, lookup, namesakes
 
     if number is None:
         listed = [{"number": entry.number, "title": entry.title, "page": entry.page} for entry in all_statements()]
@@ -30,7 +30,7 @@ def theorem(
             Answer("theorem", {"number": None}, {"statements": listed}, lambda out: _list(out, listed)), as_json=as_json
         )
         return
-    facts = _facts(lookup(number))
+    facts = _facts(lookup(number)) | {"namesakes": list(namesakes(number))}
     deliver(Answer("theorem", {"number": number}, facts, lambda out: _say(out, facts)), as_json=as_json)
 
 
@@ -44,6 +44,7 @@ def _facts(entry: Statement) -> dict[str, Any]:
         "live": entry.live(),
         # those about mechanisms are named in full, the others are names of ts.theorems
         "functions": [f"tallystick.{name}" if "." in name else f"ts.theorems.{name}" for name in entry.functions],
+        "pictures": [f"tallystick.{name}" for name in entry.pictures],
         "page": f"docs/{entry.page}",
         "test": entry.test,
     }
@@ -62,8 +63,10 @@ def _say(out: Console, facts: dict[str, Any]) -> None:
         "erratum": facts["erratum"],
         "now": facts["live"],
         "code": ", ".join(facts["functions"]),
+        "picture": ", ".join(facts["pictures"]),
         "page": facts["page"],
         "test": facts["test"],
+        "see also": ", ".join(facts["namesakes"]),
     }
     for label, text in shown.items():
         if text:

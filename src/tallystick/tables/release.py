@@ -26,6 +26,7 @@ from tallystick.tables.table import UNITS, EachRow
 if TYPE_CHECKING:
     from tallystick.inference.released import Answer
     from tallystick.ledger.pay import Receipt
+    from tallystick.tables.consistent import Consistent
     from tallystick.tables.parts import Part
     from tallystick.tables.plan import Plan
 
@@ -203,6 +204,16 @@ class Release(Columns):
         from tallystick.tables.answers import answers_of
 
         return answers_of(self, field, of)
+
+    def consistent(self, field: str, *, confidence: float = CONFIDENCE) -> Consistent:
+        """One column as whole numbers that are not negative and add up with all their margins; free.
+
+        ``consistent("n").margin("region")`` sums it. Values are moved, and biased near 0; intervals still hold the
+        capped and clamped table's own numbers at least at their confidence (docs/theory/query-consistent.md).
+        """
+        from tallystick.tables.consistent import consistent
+
+        return consistent(self, field, confidence)
 
     @cached_property
     def data(self) -> dict[str, list[Any]]:

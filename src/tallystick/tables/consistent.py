@@ -1,0 +1,133 @@
+"""Cells of a release that are whole numbers, never negative, and add up with all their margins.
+
+Post-processing, and free (docs/theory/query-consistent.md). The nearest cells that are not negative and have the same
+sum are found by least squares; pulling cells up to 0 one by one would raise the sum. Then cells are rounded so that the
+sum stays. Margins are sums of the rounded cells, so everything adds up. All cells of a column have the same noise.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tallystick.accounting import check
+from tallystick.errors import InvalidInput, Refused
+from tallystick.tables.keyset import PrivateKeys
+from tallystick.tables.parts import Total, Units
+from tallystick.tables.release import Columns, Release
+
+if TYPE_CHECKING:
+    from tallystick.tables.aggregates import Floats, Noisy
+
+SAID = (
+    "values were moved to add up, and are biased where cells are near 0; an interval is that of the number before it "
+    "was moved, widened to hold the new one, so it holds the capped and clamped table's own value at least as often"
+)
+
+
+@dataclass(frozen=True)
+class Consistent(Columns):
+    """One column of a table after it was made to add up; ``margin`` sums it."""
+
+    release: Release
+    field: str
+    settled: Floats
+    noisy: Noisy
+    place: int
+    confidence: float
+
+    @property
+    def data(self) -> dict[str, list[Any]]:
+        """The table as columns: groups, value, lower and upper."""
+        return self.margin(*self.release.plan.query.columns)
+
+    def margin(self, *columns: str) -> dict[str, list[Any]]:
+        """Sums of the cells over all other columns, each with its interval; without columns the total."""
+        known = self.release.plan.query.columns
+        for column in columns:
+            if column not in known:
+                raise InvalidInput("margin", column, f"some of {', '.join(known)}")
+        members: dict[tuple[Any, ...], list[int]] = {}
+        for i, key in enumerate(self.release.keys):
+            members.setdefault(tuple(key[known.index(column)] for column in columns), []).append(i)
+        found: dict[str, list[Any]] = {column: [key[i] for key in members] for i, column in enumerate(columns)}
+        ends = [self._ends(cells) for cells in members.values()]
+        for end, numbers in zip(("", "_lower", "_upper"), zip(*ends, strict=True), strict=True):
+            found[f"{self.field}{end}"] = list(numbers)
+        return found
+
+    def _ends(self, cells: list[int]) -> tuple[float, float, float]:
+        value, before = float(self.settled[cells].sum()), float(self.noisy.table[cells, self.place].sum())
+        if len(cells) == 1:
+            half = self.noisy.half_width(1.0 - self.confidence)
+        else:
+            half = self.noisy.law.deviations(self.confidence) * self.noisy.deviation * math.sqrt(len(cells))
+        low, high = max(0.0, min(before - half, value)), max(before + half, value)
+        return (int(value), math.floor(low), math.ceil(high)) if value.is_integer() else (value, low, high)
+
+    @property
+    def holds(self) -> str:
+        """What was done, and what the intervals are about."""
+        return f"Made to add up: {SAID}. {self.release.holds}"
+
+    def __str__(self) -> str:
+        return "\n".join([*self.lines(), self.holds])
+
+    def __repr__(self) -> str:
+        return f"<Consistent {self.field}: {len(self.settled)} groups of plan {self.release.plan.hash[:12]}>"
+
+
+def consistent(release: Release, field: str, confidence: float) -> Consistent:
+    """One column of a release made to add up; see ``Release.consistent``."""
+    query = release.plan.query
+    if isinstance(query.keys, PrivateKeys):
+        raise Refused("groups that were chosen by their size do not add up to anything. Works: public keys")
+    once = query.caps.max_groups == 1
+    adding = {
+        one: (measure.parts()[0], i)
+        for name, measure in query.measures
+        for i, one in enumerate(measure.fields(name))
+        # a unit in two groups counts in both, and once in their sum
+        if measure.never_negative and len(measure.parts()) == 1 and (once or measure.parts()[0] != Units())
+    }
+    if field not in adding:
+        works = ", ".join(adding) or "none here"
+        raise InvalidInput("field", field, f"a column that adds up over groups: counts, sums from 0, bins ({works})")
+    part, place = adding[field]
+    noisy = release.numbers[part]
+    near = nonnegative(noisy.table[:, place])
+    settled = near if isinstance(part, Total) else rounded(near)
+    return Consistent(release, field, settled, noisy, place, check.inside("confidence", confidence))
+
+
+def nonnegative(values: Floats) -> Floats:
+    """The nearest numbers that are not negative and have the same sum (0 where that is negative).
+
+    Kuhn and Tucker: x_i = max(0, y_i - t), with t such that the sum is right.
+
+    >>> nonnegative(np.array([5.0, 3.0, -2.0])).tolist()
+    [4.0, 2.0, 0.0]
+    """
+    total = float(values.sum())
+    if total <= 0.0:
+        return np.zeros_like(values)
+    falling = np.sort(values)[::-1]
+    # with the k largest kept, t = (their sum - total) / k; the right k is the last whose smallest stays positive
+    levels = (np.cumsum(falling) - total) / np.arange(1, len(values) + 1)
+    kept = int(np.flatnonzero(falling > levels)[-1])
+    return np.asarray(np.maximum(0.0, values - levels[kept]))
+
+
+def rounded(values: Floats) -> Floats:
+    """Whole numbers whose sum is that of the values, rounded: the largest fractions are rounded up.
+
+    >>> rounded(np.array([1.6, 1.6, 0.8])).tolist()
+    [2.0, 1.0, 1.0]
+    """
+    whole = np.floor(values)
+    more = round(float(values.sum()) - float(whole.sum()))
+    whole[np.argsort(whole - values, kind="stable")[:more]] += 1.0
+    return whole

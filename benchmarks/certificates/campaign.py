@@ -34,6 +34,8 @@ from referee.draws import MAKERS, TRANSFORMATIONS, drawn
 from tallystick.certificate import checker
 
 LOWERED = 1e-6
+ROUNDED = 1e-11
+"""A last iterate is the mu that the accountant rounded up, by 1e-12; the checker walks itself, in balls."""
 RESULTS = ROOT / "benchmarks" / "results" / "certificates.md"
 
 
@@ -105,7 +107,7 @@ def judged(name: str, loss: ts.PrivacyLoss, delta: float) -> Judged:
         except checker.Unproved:
             pass
     known = loss.epsilon_bounds(delta=delta)
-    if proof.epsilon < known.lower:
+    if proof.epsilon < known.lower * (1.0 - ROUNDED):
         problem = problem or f"below the lower bound {known.lower!r}"
     return Judged(
         name, delta, known.upper, proof.epsilon, len(proof.text), written - started, checked - written, problem

@@ -54,7 +54,9 @@ CapsSeenTo = Annotated[
 Key = Annotated[
     str | None, typer.Option("--key", help="Names this release: the same key again gives the same bytes, free.")
 ]
-Out = Annotated[Path | None, typer.Option("--out", help="Write the table to this .csv or .json file.")]
+Out = Annotated[
+    Path | None, typer.Option("--out", help="Write the table to this .csv, .json, .parquet or .arrow file.")
+]
 Payer = Annotated[
     str | None, typer.Option("--account", help="Who pays: the population (default), or a block of it, for its rows.")
 ]

@@ -7,11 +7,12 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallystick import strict_json
-from tallystick.errors import BudgetExceeded, InvalidInput, Refused
+from tallystick.errors import BudgetExceeded, InvalidInput, Refused, Unavailable
 from tallystick.ledger.chain import digest
 from tallystick.ledger.pay import Receipt, charged_delta
 from tallystick.publish.datasets import known, same_file
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from tallystick.tables.table import Table
 
 SCHEMA, VERSION = "tallystick/publish-plan", 1
+TABLES = (".csv", ".json", ".parquet", ".arrow")
+CARDS = (".html", ".htm", ".json")
 LONGEST = 200_000_000  # characters; a plan may list a million public groups
 
 
@@ -149,16 +152,18 @@ def moved(plan: Plan, source: str | None) -> Plan:
 def check_targets(out: Path | None, card: Path | None, *inputs: Path | str | None) -> None:
     """Files that cannot be written, and ``inputs`` that would be overwritten, are found before anything is charged."""
     read = [path for path in inputs if path is not None]
-    about = _about(out) if out is not None and out.suffix.lower() == ".csv" else None
+    about = _about(out) if out is not None and out.suffix.lower() != ".json" else None
     facts = card and card.with_suffix(".json")
     for option, path in (("--out", out), ("--out", about), ("--card", card), ("--card", facts)):
         if path is not None and any(same_file(path, each) for each in read):
             raise InvalidInput(option, str(path), "another name: this file is read, and would be overwritten")
-    for option, path, endings in (("--out", out, (".csv", ".json")), ("--card", card, (".html", ".htm", ".json"))):
+    for option, path, endings in (("--out", out, TABLES), ("--card", card, CARDS)):
         if path is None:
             continue
         if path.suffix.lower() not in endings:
             raise InvalidInput(option, str(path), f"a file name that ends in {' or '.join(endings)}")
+        if path.suffix.lower() in (".parquet", ".arrow") and find_spec("pyarrow") is None:
+            raise Unavailable(f"{path.name} needs pyarrow: pip install pyarrow; without it works .csv or .json")
         if path.is_dir() or not path.absolute().parent.is_dir():
             raise InvalidInput(option, str(path), "a file in a folder that exists")
         if path.exists() and not os.access(path, os.W_OK):
@@ -230,9 +235,8 @@ def release(job: Job, progress: Callable[[str], None] | None = None) -> dict[str
     model = None if job.reader is None else job.reader(made)
     written: dict[str, Any] = {} if model is None else {"model": model.to_data()}
     if job.out is not None:
-        as_json = job.out.suffix.lower() == ".json"
-        written["out"] = str(write(job.out, (model or made).to_json() + "\n" if as_json else made.to_csv()))
-        if not as_json:
+        written["out"] = str(_write_table(job.out, made, model))
+        if job.out.suffix.lower() != ".json":
             written["about"] = str(write(_about(job.out), made.about_csv()))
     if job.card is not None:
         drawn = card(made, dataset=job.dataset.name, about=job.dataset.about)
@@ -249,6 +253,17 @@ def release(job: Job, progress: Callable[[str], None] | None = None) -> dict[str
         "removed": [asdict(each) for each in made.removed()],
         **written,
     }
+
+
+def _write_table(out: Path, made: Release, model: LinearModel | None) -> Path:
+    """The table in the format that the file's name asks for."""
+    ending = out.suffix.lower()
+    if ending in (".parquet", ".arrow"):
+        try:
+            return made.to_parquet(out) if ending == ".parquet" else made.to_arrow_file(out)
+        except OSError as error:
+            raise InvalidInput("--out", str(out), f"a file that can be written ({error.strerror})") from None
+    return write(out, (model or made).to_json() + "\n" if ending == ".json" else made.to_csv())
 
 
 def paid_facts(account: Account, receipt: Receipt, *, fresh: bool) -> dict[str, Any]:

@@ -87,8 +87,11 @@ def public_keys(keys: Iterable[Any] | PublicTable, columns: Sequence[str], schem
     >>> public_keys(["a", "b"], ["ward"], Schema.of({"ward": "text"})).rows
     (('a',), ('b',))
     """
+    if isinstance(keys, Path) or (isinstance(keys, str) and keys.lower().endswith(".csv")):
+        keys = read_keys(keys, columns, schema)
     if isinstance(keys, str | bytes):
-        raise InvalidInput("keys", keys, "a list of keys, or ts.private_keys(delta=...)")
+        raise InvalidInput("keys", keys, "a list of keys, a data frame or CSV file, or ts.private_keys(delta=...)")
+    keys = _key_rows(keys, columns)
     kinds = [schema.type_of(name) for name in columns]
     wanted = tuple(zip(columns, kinds, strict=True))
     if isinstance(keys, PublicTable) and keys.columns != wanted:
@@ -98,6 +101,17 @@ def public_keys(keys: Iterable[Any] | PublicTable, columns: Sequence[str], schem
     if len(set(rows)) != len(rows):
         raise InvalidInput("keys", "a list with repetitions", "each key once")
     return table
+
+
+def _key_rows(keys: Any, columns: Sequence[str]) -> Any:
+    """The keys of a data frame: its columns by name, each row once. Iterating it would give the names."""
+    rows = _plain_rows(keys)
+    if rows is keys:
+        return [_day_of(key) for key in keys.tolist()] if hasattr(keys, "tolist") else keys
+    missing = [name for name in columns if rows and name not in rows[0]]
+    if missing:
+        raise InvalidInput("keys", f"a table without {missing[0]}", f"a table with the columns {', '.join(columns)}")
+    return list(dict.fromkeys(tuple(row[name] for name in columns) for row in rows))
 
 
 def _key(key: Any, columns: Sequence[str]) -> tuple[Any, ...]:
@@ -112,13 +126,14 @@ def _given(value: Any, date: bool) -> Any:
 
 
 def public_table(rows: Any) -> PublicTable:
-    """A public table from a list of dicts, a dict of columns, or anything with ``to_pylist``.
+    """A public table from a list of dicts, a dict of columns, a pandas, Polars or Arrow table, or a file's name.
 
     >>> public_table([{"ward": "a", "floor": 1}]).columns
     (('ward', 'text'), ('floor', 'integer'))
     """
-    if hasattr(rows, "to_pylist"):
-        rows = rows.to_pylist()
+    if isinstance(rows, str | Path):
+        return read_public(rows)
+    rows = _plain_rows(rows)
     if isinstance(rows, dict):
         rows = [dict(zip(rows, values, strict=True)) for values in zip(*rows.values(), strict=True)]
     listed = list(rows)
@@ -134,6 +149,26 @@ def public_table(rows: Any) -> PublicTable:
         kinds.append(kind)
     columns = Schema.of(tuple(zip(names, kinds, strict=True))).columns
     return PublicTable(columns, tuple(tuple(row[name] for name in names) for row in listed))
+
+
+def _plain_rows(given: Any) -> Any:
+    """A data frame's rows as dicts of Python values, moments at midnight as days; anything else as it is."""
+    if hasattr(given, "to_pylist"):  # Arrow
+        rows = given.to_pylist()
+    elif hasattr(given, "to_dicts"):  # Polars
+        rows = given.to_dicts()
+    elif hasattr(given, "itertuples"):  # pandas
+        rows = given.to_dict("records")
+    elif hasattr(given, "toLocalIterator"):  # Spark
+        rows = [row.asDict() for row in given.toLocalIterator()]
+    else:
+        return given
+    return [{name: _day_of(value) for name, value in row.items()} for row in rows]
+
+
+def _day_of(value: Any) -> Any:
+    midnight = isinstance(value, datetime.datetime) and value.time() == datetime.time()
+    return value.date() if midnight else value
 
 
 def read_keys(path: str | Path, columns: Sequence[str], schema: Schema) -> list[tuple[Any, ...]]:
@@ -167,7 +202,9 @@ def _read(text: str | None, kind: str, name: str) -> Any:
 
 
 def read_public(path: str | Path) -> PublicTable:
-    """A public CSV file with a header; a column is of the first type that all its cells are, and text otherwise."""
+    """A public Parquet file, or a CSV file with a header whose columns are of the first type that all cells are."""
+    if Path(path).suffix.lower() in (".parquet", ".pq"):
+        return _read_parquet(path)
     try:
         with Path(path).open(newline="", encoding="utf-8-sig") as file:
             header, *lines = csv.reader(file)
@@ -177,6 +214,21 @@ def read_public(path: str | Path) -> PublicTable:
             "public", str(path), "a readable CSV file in UTF-8 with a header and rows of one length"
         ) from None
     return public_table({name: _typed(cells) for name, cells in columns.items()})
+
+
+def _read_parquet(path: str | Path) -> PublicTable:
+    import duckdb
+
+    if not Path(path).is_file():  # no pattern, and nothing that would be fetched
+        raise InvalidInput("public", str(path), "an existing file")
+    try:
+        with duckdb.connect(":memory:") as connection:
+            found = connection.execute("SELECT * FROM read_parquet(?)", [str(path)])
+            names = [str(column[0]) for column in found.description or ()]
+            rows = [dict(zip(names, map(_day_of, row), strict=True)) for row in found.fetchall()]
+    except duckdb.Error:
+        raise InvalidInput("public", str(path), "a readable Parquet file") from None
+    return public_table(rows)
 
 
 def _typed(cells: Sequence[str]) -> list[Any]:

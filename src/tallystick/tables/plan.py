@@ -207,6 +207,7 @@ RULES = (
     "of a CSV record with a quote that is not closed, the line on which it begins is dropped",
     "text is compared byte by byte, whatever collation a column has",
     "integers beyond 64 bits, and dates before the year 1 or after 9999, are missing",
+    "a moment in a column of timestamps counts as its day, in UTC",
     "numbers beyond 1e300 count as 1e300, those closer to 0 than 1e-300 as 0",
     "measures are rounded down to a public power-of-two step and added as integers",
     "a unit with more rows in a group than allowed keeps them all at a smaller weight, rounded down",

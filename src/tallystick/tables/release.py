@@ -98,6 +98,32 @@ class Columns:
             raise Unavailable("to_pandas needs pandas: pip install pandas") from None
         return pandas.DataFrame(self.data)
 
+    def to_polars(self) -> Any:
+        """A Polars data frame; polars is not part of the core."""
+        try:
+            import polars
+        except ImportError:
+            raise Unavailable("to_polars needs polars: pip install polars") from None
+        return polars.DataFrame(self.data)
+
+    def to_parquet(self, path: str | Path) -> Path:
+        """Write the table to a Parquet file."""
+        import duckdb
+
+        with duckdb.connect(":memory:") as connection:
+            connection.register("released", self.to_arrow())
+            connection.execute("COPY released TO ? (FORMAT parquet)", [str(path)])
+        return Path(path)
+
+    def to_arrow_file(self, path: str | Path) -> Path:
+        """Write the table to a file in Arrow's IPC format, which Feather is too."""
+        table = self.to_arrow()
+        import pyarrow
+
+        with pyarrow.OSFile(str(path), "wb") as file, pyarrow.ipc.new_file(file, table.schema) as writer:
+            writer.write_table(table)
+        return Path(path)
+
     def lines(self, most: int = 40) -> list[str]:
         """The table for a terminal: values with their intervals, the first ``most`` rows."""
         fields = [name for name in self.columns if not (name.endswith(("_lower", "_upper")) and name[:-6] in self.data)]

@@ -16,6 +16,7 @@ from tallystick.tables.keyset import PublicTable
 from tallystick.tables.parts import Binned, Integers, OfTable, Part
 from tallystick.tables.program import Program, compiled, taken
 from tallystick.tables.release import Release, answer_of
+from tallystick.tables.schema import UNSUPPORTED
 from tallystick.tables.sources import identity, open_engine, request
 from tallystick.tables.table import MOST_NUMBERS, UNITS, EachRow
 
@@ -65,7 +66,7 @@ class PlanRun:
         """Which data the ledger closes when this run fails; a table in memory is named by who pays for it."""
         table = self.plan.query.table
         name = identity(table.source, table.name)
-        return f"{name} of {self.account.name}" if table.source.kind == "memory" else name
+        return f"{name} of {self.account.name}" if table.source.unnamed else name
 
     def preflight(self) -> None:
         """The source is there and would run the plan."""
@@ -168,6 +169,8 @@ def same_columns(plan: Plan, engine: Engine) -> None:
     table = plan.query.table
     present = dict(engine.schema(table.name).columns)
     for column, kind in table.base.columns:
+        if kind == UNSUPPORTED:  # no question is about it, whatever an engine has learned to read since
+            continue
         if present.get(column) not in ((kind, "text") if table.source.castable else (kind,)):
             raise InvalidInput(
                 "source", table.source.place, f"a table with column {column!r} of type {kind}, as planned"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -23,7 +24,9 @@ _FAMILIES = {
     "number": ("float", "double", "real", "double precision", "float4", "float8", "decimal", "numeric"),
     "text": ("varchar", "text", "string", "char", "character varying", "character", "bpchar", "uuid"),
     "boolean": ("boolean", "bool"),
-    "date": ("date",),
+    # a moment counts as its day, in UTC
+    "date": ("date", "timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns", "timestamp with time zone",
+             "timestamp without time zone", "timestamptz", "timestamp_ntz", "timestamp_ltz", "datetime"),
 }  # fmt: skip
 _OF_NAME = {name: family for family, names in _FAMILIES.items() for name in names}
 
@@ -122,10 +125,10 @@ def all_different(names: Iterable[str]) -> bool:
 def family(engine_type: str) -> str:
     """Our type for a type of an engine.
 
-    >>> family("DECIMAL(18,3)"), family("VARCHAR"), family("STRUCT(a INTEGER)")
-    ('number', 'text', 'unsupported')
+    >>> family("DECIMAL(18,3)"), family("VARCHAR"), family("TIMESTAMP WITH TIME ZONE"), family("STRUCT(a INTEGER)")
+    ('number', 'text', 'date', 'unsupported')
     """
-    plain = engine_type.strip().lower()
+    plain = re.sub(r"\(\d+\)(?= with)", "", engine_type.strip().lower())  # PostgreSQL's precision of a moment
     if plain.startswith("enum"):
         return "text"
     if "[" in plain or plain.startswith(("struct", "map", "array", "list", "union")):

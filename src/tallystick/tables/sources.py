@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import SplitResult, parse_qs, parse_qsl, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qs, parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
 from tallystick.errors import InvalidInput, TallystickError, Unavailable
 
@@ -35,8 +35,9 @@ _SUFFIXES = {
 }
 _ALLOWED = (
     "a .parquet, .csv or .duckdb file, a postgresql:// URL, an Arrow, pandas or Polars table, a dict of such tables, "
-    "or a Spark session"
+    "or a Spark session or data frame"
 )
+FRAME = "spark data frame"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +56,23 @@ class Source:
     @property
     def one_table(self) -> bool:
         """Whether it holds exactly one table, so that no name is needed."""
-        return self.kind in ("parquet", "csv") or (self.kind == "memory" and len(self.handle or ()) == 1)
+        return self.kind in ("parquet", "csv") or (self.unnamed and self._tables == 1)
+
+    @property
+    def unnamed(self) -> bool:
+        """Whether these are tables of a program, which are known by who pays for them."""
+        return self.kind == "memory" or (self.kind == "spark" and self.place == FRAME)
+
+    @property
+    def _tables(self) -> int:
+        return 1 if self.kind == "spark" else len(self.handle or ())
 
     def to_data(self) -> dict[str, str]:
-        """As plain JSON data. A PostgreSQL URL loses its user and everything that is, or leads to, a password."""
+        """As plain JSON data. A PostgreSQL URL keeps its user and loses what is, or leads to, a password."""
         return {"kind": self.kind, "place": _public(self.place) if self.kind == "postgres" else self.place}
 
 
-_WRITTEN = ("host", "hostaddr", "port", "dbname", "options", "sslmode", "application_name", "connect_timeout")
+_WRITTEN = ("user", "host", "hostaddr", "port", "dbname", "options", "sslmode", "application_name", "connect_timeout")
 
 
 def without_user(url: str) -> SplitResult:
@@ -81,14 +91,17 @@ def without_user(url: str) -> SplitResult:
 
 
 def _public(url: str) -> str:
-    """The URL without user and password, wherever libpq would take them from.
+    """The URL without its password, wherever libpq would take it from: that comes from PGPASSWORD or ~/.pgpass.
 
     >>> _public("postgresql://ana:secret@db.example/clinic?password=secret&sslmode=require")
-    'postgresql://db.example/clinic?sslmode=require'
+    'postgresql://ana@db.example/clinic?sslmode=require'
     """
     parts = without_user(url)
+    user, at, _ = url.partition("://")[2].partition("@")
+    name = unquote(user.partition(":")[0]) if at and "/" not in user else ""
+    named = f"{quote(name, safe='')}@" if name else ""
     options = [(name, value) for name, value in parse_qsl(parts.query) if name in _WRITTEN]
-    return urlunsplit((parts.scheme, parts.netloc, parts.path, urlencode(options), ""))
+    return urlunsplit((parts.scheme, named + parts.netloc, parts.path, urlencode(options), ""))
 
 
 def source_of(given: Any) -> Source:
@@ -103,6 +116,8 @@ def source_of(given: Any) -> Source:
         return _of_place(str(given))
     if hasattr(given, "sparkContext"):
         return Source("spark", "spark", given)
+    if hasattr(given, "sparkSession") and hasattr(given, "createOrReplaceGlobalTempView"):
+        return Source("spark", FRAME, given)
     if isinstance(given, dict) and given and all(isinstance(name, str) and _tabular(t) for name, t in given.items()):
         return Source("memory", "memory", {name: _typed(table) for name, table in given.items()})
     if _tabular(given):
@@ -218,7 +233,7 @@ def identity(source: Source, table: str) -> str:
         return f"file {os.path.realpath(source.place)} {table.casefold().removeprefix('main.')}"
     if source.kind == "postgres":
         return f"postgres {_server(source.place, table)} {table.removeprefix('public.')}"
-    if source.kind == "spark":
+    if source.kind == "spark" and not source.unnamed:
         return f"spark {table.casefold().removeprefix('spark_catalog.').removeprefix('default.')}"
     return f"{source.kind} {table}"
 

@@ -102,6 +102,16 @@ class Table:
         if kind not in ("integer", "text"):
             raise Refused(f"unit column {unit!r} has type {kind}; a unit is identified by integers or text")
 
+    def __repr__(self) -> str:
+        from tallystick.tables.shown import line
+
+        return f"<Table {line(self)}>"
+
+    def _repr_html_(self) -> str:
+        from tallystick.tables.shown import page
+
+        return page(self)
+
     @property
     def base(self) -> Schema:
         """The columns of the stored table, before any step."""
@@ -304,6 +314,16 @@ class Grouped:
         """The aggregates of each group, by name."""
         return Query.of(self, measures)
 
+    def __repr__(self) -> str:
+        from tallystick.tables.shown import groups
+
+        return f"<Grouped {groups(self)}; ask it with .agg(n=ts.count())>"
+
+    def _repr_html_(self) -> str:
+        from tallystick.tables.shown import groups, page
+
+        return page(self.table, groups(self))
+
 
 each_row: Final = EACH_ROW
 """``unit=ts.each_row``: protect single rows. Weaker than protecting the people the rows are about."""
@@ -327,6 +347,17 @@ class Private:
         self.adjacency = check.adjacency(adjacency) if adjacency is not None else own or Adjacency.ADD_REMOVE
         if own is not None and own is not self.adjacency:
             raise AdjacencyMismatch(own, self.adjacency)
+
+    def __repr__(self) -> str:
+        from tallystick.tables.shown import place
+
+        payer = "nobody pays yet" if self.account is None else f"paid by {self.account.name}"
+        return f"<Private {place(self.source)}, {payer}; open a table of it with .table(unit=...)>"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"<p>{escape(repr(self)[1:-1])}</p>"
 
     def table(self, name: str | None = None, *, unit: str | EachRow, types: Mapping[str, str] | None = None) -> Table:
         """A table whose ``unit`` column says whom a row is about; reads its schema once, which is declared public.

@@ -65,7 +65,10 @@ def test_a_password_with_odd_characters_is_neither_written_nor_part_of_the_name(
     """Found from outside: libpq takes all up to the first @ for user and password."""
     for url in ("postgresql://ana:se#cret@db.example/clinic", "postgresql://ana:12?34@db.example:5432/clinic"):
         assert named(url) == "postgres db.example:5432/clinic visits"
-        assert source_of(url).to_data()["place"].startswith("postgresql://db.example")
+        assert source_of(url).to_data()["place"].startswith("postgresql://ana@db.example")
+    assert source_of("postgresql://:secret@db.example/clinic").to_data()["place"] == "postgresql://db.example/clinic"
+    kept = source_of("postgresql://db.example/clinic?user=ana&password=secret").to_data()["place"]
+    assert kept == "postgresql://db.example/clinic?user=ana"
     assert named("postgresql://ana:[x]@db.example/clinic") == "postgres db.example:5432/clinic visits"
     assert named("postgresql://[::1]:5433/clinic") == "postgres localhost:5433/clinic visits"
     assert named("postgresql://db.example:99999/clinic") == "postgres db.example:99999/clinic visits"

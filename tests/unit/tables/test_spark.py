@@ -113,6 +113,19 @@ def check(spark: Any, path: Path, asked: list[Plan]) -> None:
         agrees(plan, run.integers(moved), pq.read_table(path).to_pylist())
 
 
+def frames_are_sources(spark: Any) -> None:
+    """A data frame is asked and lists keys, and its moments are days."""
+    moment = datetime.datetime(2013, 1, 1, 12, tzinfo=datetime.UTC)
+    rows_of = [(1, "a", moment), (2, "b", moment), (3, "a", None)]
+    frame = spark.createDataFrame(rows_of, "who long, ward string, at timestamp")
+    rows = ts.Private(frame).table(unit="who").per_unit(max_groups=1, max_rows_per_group=1)
+    assert rows.schema.type_of("at") == "date"
+    keys = spark.createDataFrame([("a",), ("b",)], "ward string")
+    plan = rows.filter(ts.col("at") == datetime.date(2013, 1, 1)).group_by("ward", keys=keys).agg(n=ts.count())
+    (counts,) = run.integers(plan.plan(rho=1, caps_share=0)).numbers.values()
+    assert counts[:, 0].tolist() == [1, 1]
+
+
 def expressions_agree(spark: Any, folder: Path) -> None:
     """Every function of numbers means on Spark what it means on DuckDB, also where numbers are extreme."""
     values = [1.7e308, -1.7e308, 5e-324, math.nan, math.inf, -0.0, 3.0, None]
@@ -184,6 +197,7 @@ def test_spark_in_this_process_computes_the_same_integers_and_releases(
     try:
         check(spark, parquet, plans(parquet))
         expressions_agree(spark, tmp_path)
+        frames_are_sources(spark)
         check_old_days(spark, tmp_path)
         check_text(spark, tmp_path)
         check_regression(spark, parquet)

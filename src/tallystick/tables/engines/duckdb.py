@@ -55,6 +55,7 @@ class DuckEngine:
         for setting in ("autoinstall_known_extensions", "autoload_known_extensions"):
             self.connection.execute(f"SET {setting} = false")
         self.connection.execute("SET preserve_insertion_order = false")
+        self.connection.execute("SET TimeZone = 'UTC'")  # the day of a moment is the same on every machine
         self.scratch = Scratch()
         self.connection.execute("SET temp_directory = ?", [str(self.scratch.path)])
         if source.kind == "duckdb":

@@ -72,6 +72,7 @@ class PostgresEngine:
         for setting in (
             "statement_timeout = 0",
             "datestyle = 'ISO, YMD'",
+            "timezone = 'UTC'",
             "extra_float_digits = 3",
             "standard_conforming_strings = on",
             "jit = off",

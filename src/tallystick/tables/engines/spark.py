@@ -32,14 +32,16 @@ class SparkEngine:
     words: Words = SparkWords()
     in_shares = False  # Spark spills what does not fit
 
-    def __init__(self, session: Any) -> None:
-        self.given = session
+    def __init__(self, given: Any) -> None:
+        self.given = given
+        session = given.sparkSession if hasattr(given, "sparkSession") else given
         self.session = session.newSession()
         # Sums must not raise on data, text must mean what it says, and joins must not depend on statistics.
         for setting, value in (
             ("spark.sql.ansi.enabled", "false"),
             ("spark.sql.parser.escapedStringLiterals", "false"),
             ("spark.sql.caseSensitive", "true"),
+            ("spark.sql.session.timeZone", "UTC"),
         ):
             self.session.conf.set(setting, value)
         # A view of the user's is read as the user's session says. By default it raises at a day before 15 October 1582
@@ -62,6 +64,8 @@ class SparkEngine:
     def _of(self, table: str) -> Any:
         from pyspark.errors import AnalysisException
 
+        if hasattr(self.given, "sparkSession"):  # a data frame is the one table there is
+            return self.given
         try:
             return self.given.table(".".join(f"`{piece.replace('`', '``')}`" for piece in table.split(".")))
         except AnalysisException:

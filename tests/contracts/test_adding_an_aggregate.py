@@ -69,8 +69,9 @@ else:
 release = plan.release(why="test")
 assert abs(release.data["share"][0] - 0.25) < 0.01, release.data
 assert release.nonnegative()["share"] == release.data["share"]
-facts = {"price": "1", "left": "2", "population": "people", "error": plan.error(), "refused": None, "fits": True}
-assert any("share +-" in line and "1,000 rows" in line for line in plan_lines(facts, plan))
+facts = {"price": "1", "left": "2", "population": "people", "error": plan.error(),
+         "error_by_size": plan.error_by_size(), "price_epsilon": None, "refused": None, "fits": True}
+assert any("share in a group of" in line and "1,000 rows +-" in line for line in plan_lines(facts, plan))
 open("plan.json", "w").write(plan.to_json())
 print(plan.hash)
 """

@@ -168,23 +168,21 @@ def _protected(subject: Subject, facts: Mapping[str, Any]) -> dict[str, Any]:
 def _errors(plan: Plan | FitPlan) -> list[dict[str, Any]]:
     if isinstance(plan, FitPlan):  # coefficients have no error that is known beforehand
         return []
-    errors = plan.error()
-    return [
-        {
-            "column": name,
-            "error": errors[name],
-            "holds": _where(measure, plan.threshold),
-        }
-        for name, measure in plan.query.measures
-    ]
+    errors, by_size = plan.error(), plan.error_by_size()
+    lines: list[dict[str, Any]] = []
+    for name, measure in plan.query.measures:
+        if name in by_size:  # how many rows a group has is not known beforehand, so no size is assumed
+            sizes = by_size[name].items()
+            lines += [{"column": name, "error": e, "holds": f"in a group of {size:,g} rows"} for size, e in sizes]
+        else:
+            lines.append({"column": name, "error": errors[name], "holds": _where(measure, plan.threshold)})
+    return lines
 
 
 def _where(measure: Measure, threshold: int | None) -> str:
     """The groups in which the error of a measure is what is said."""
     from tallystick.tables.parts import Units
 
-    if measure.error_needs_size:
-        return "in a group of 1,000 rows"
     if threshold is None:
         return "in every group"
     return f"well above the threshold {threshold}" if Units() in measure.parts() else "in every group that is shown"

@@ -6,6 +6,7 @@
     positions(epsilons, ...)  epsilon of the record at step t against t, when the last iterate only is released
     samples(plans)            records against adaptive questions, one line per route
     noise(density, ...)       the noise that is added, with the interval that holds most of it
+    errors(plan)              how wrong a table will be, against the size of its groups
     burndown(account)         what is left of a budget, charge by charge
     recovery(shares, ...)     people reconstructed against noise/sqrt(n); the frontier is at 1
     guesses(found)            one person's bit guessed from two counts, under its ceiling
@@ -22,6 +23,7 @@ from __future__ import annotations
 from tallystick.plots.attacks import guesses, hits, linked, recovery, tradeoff_band
 from tallystick.plots.burndown import burndown
 from tallystick.plots.canvas import save
+from tallystick.plots.errors import errors
 from tallystick.plots.noise import noise
 from tallystick.plots.positions import positions
 from tallystick.plots.profile import profile
@@ -32,6 +34,7 @@ from tallystick.plots.tradeoff import tradeoff
 __all__ = [
     "Curve",
     "burndown",
+    "errors",
     "guesses",
     "hits",
     "linked",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -56,8 +56,14 @@ def price_of(plan: Plan, account: Account) -> Amount:
     return account.price(plan.privacy, delta=charged_delta(account, plan.delta))
 
 
-def plan_facts(plan: Plan, account: Account) -> dict[str, Any]:
-    """Price, error and whether it fits, as plain data."""
+def plan_facts(plan: Plan, account: Account, sizes: Sequence[int] = ()) -> dict[str, Any]:
+    """Price, error and whether it fits, as plain data; ``sizes`` are rows in a group, if somebody knows them.
+
+    The error of a measure that depends on the size is for the first of them, 1,000 rows where none is given, and
+    ``error_by_size`` has it for all.
+    """
+    from tallystick.tables.plan import GROUP_SIZES
+
     price, left = price_of(plan, account), account.remaining
     return {
         "hash": plan.hash,
@@ -70,7 +76,9 @@ def plan_facts(plan: Plan, account: Account) -> dict[str, Any]:
         "fits": price.fits(left),
         "would_fit": _would_fit(plan, price, account),
         "refused": _refusal(plan, price, account),
-        "error": plan.error(),
+        "error": plan.error(group_size=sizes[0] if sizes else 1_000),
+        "group_size": sizes[0] if sizes else 1_000,
+        "error_by_size": plan.error_by_size(sizes or GROUP_SIZES),
         "confidence": 0.95,
         "groups": plan.facts()["keys"],
     }
@@ -250,6 +258,7 @@ def release(job: Job, progress: Callable[[str], None] | None = None) -> dict[str
         "rows": _rows(made),
         "holds": made.holds,
         "left_out": made.left_out,
+        "widths": made.widths(),
         "removed": [asdict(each) for each in made.removed()],
         **written,
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from tallystick.tables.release import Release
 
 FORMAT = "tallystick/plan/1"
+GROUP_SIZES = (10, 100, 1_000, 10_000)
+"""Rows in a group for which errors are shown where they depend on that and nobody says how many there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,21 @@ class Plan:
         """
         size = check.positive("group_size", group_size)
         return errors(self.query, self.noises, check.inside("confidence", confidence), size)
+
+    def error_by_size(
+        self, sizes: Iterable[float] = GROUP_SIZES, *, confidence: float = 0.95
+    ) -> dict[str, dict[float, float]]:
+        """``error`` for each size of a group in rows, of the measures whose error depends on it.
+
+        >>> import pyarrow, tallystick as ts
+        >>> visits = ts.Private(pyarrow.table({"who": [1], "age": [40.0]})).table(unit="who")
+        >>> plan = visits.per_unit(max_rows_per_group=1).agg(n=ts.count(), age=ts.mean("age", 0, 100)).plan(rho=0.1)
+        >>> {name: list(by_size) for name, by_size in plan.error_by_size([50, 500]).items()}
+        {'age': [50, 500]}
+        """
+        needed = [name for name, measure in self.query.measures if measure.error_needs_size]
+        found = {size: self.error(confidence=confidence, group_size=size) for size in sizes} if needed else {}
+        return {name: {size: halves[name] for size, halves in found.items()} for name in needed}
 
     def explain(self) -> str:
         """Stages, sensitivities, noise and shares, in words."""
@@ -275,6 +292,17 @@ def chosen_groups(plan: Plan) -> str:
     )
 
 
+def error_words(plan: Plan, sizes: Iterable[float] = GROUP_SIZES) -> dict[str, str]:
+    """The error of each measure in words: one number, or one for each size of a group that is assumed."""
+    by_size = plan.error_by_size(sizes)
+    words = {name: f"+-{plain_up(half)}" for name, half in plan.error().items()}
+    for name, halves in by_size.items():
+        words[name] = "in a group of " + ", of ".join(
+            f"{size:,g} rows +-{plain_up(half)}" for size, half in halves.items()
+        )
+    return words
+
+
 def _removed(plan: Plan) -> list[dict[str, Any]]:
     """What will be told of the caps and bounds, and how exactly."""
     laws = {noise.part: noise.law.half_width(0.05) * noise.part.scale for noise in plan.noises}
@@ -291,6 +319,8 @@ def _keys(plan: Plan) -> dict[str, Any]:
 def _measure(plan: Plan, name: str) -> dict[str, Any]:
     measure = dict(plan.query.measures)[name]
     described = {"name": name, **measure.to_data(), "error": plan.error()[name]}
+    if measure.error_needs_size:
+        described["error_by_size"] = [list(pair) for pair in plan.error_by_size()[name].items()]
     described.pop("whole", None)
     return {key: list(value) if isinstance(value, tuple) else value for key, value in described.items()}
 
@@ -343,9 +373,8 @@ def explained(plan: Plan) -> str:
             f"  part     {part['part']}: {part['norm']} sensitivity {plain_up(part['sensitivity'])}, {part['noise']} "
             f"{part['scale']:,.6g}, {100 * part['share']:.1f}% of the budget"
         )
-    for measure in said["measures"]:
-        lines.append(f"  measure  {measure['name']}: {measure['kind']}, +-{plain_up(measure['error'])} at 95%")
-    lines.append("           (errors of means, variances and quantiles: for a group of 1000 rows)")
+    told = error_words(plan)
+    lines += [f"  measure  {m['name']}: {m['kind']}, {told[m['name']]} at 95%" for m in said["measures"]]
     lines += [f"  told     {each['what']}, +-{plain_up(each['error'])} at 95%" for each in said["removed"]]
     lines.append(f"  interval {said['intervals']}")
     lines.append("  rules    for missing values, bounds and malformed lines: on the card")

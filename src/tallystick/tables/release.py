@@ -222,6 +222,15 @@ class Release(Columns):
                 found.append(Removed(what, *(max(0, end) for end in (round(value), *ends))))
         return tuple(found)
 
+    def widths(self, *, confidence: float = CONFIDENCE) -> dict[str, dict[str, float]]:
+        """How wide the intervals of each column came out: ``median`` and ``largest`` over its groups."""
+        found = {}
+        for name, estimate in self.estimates(confidence=confidence).items():
+            wide = (estimate.upper - estimate.lower)[~np.isnan(estimate.upper - estimate.lower)]
+            if wide.size:
+                found[name] = {"median": float(np.median(wide)), "largest": float(wide.max())}
+        return found
+
     def answers(self, field: str, *, of: int | None = None) -> dict[tuple[Any, ...], Answer]:
         """The cells of one column for ``ts.inference``, by their groups: each with its own two intervals.
 

@@ -91,7 +91,16 @@ def test_plan_hash_head_and_answer_are_those_of_the_ledger(clinic) -> None:
 def test_every_measure_has_an_error_and_every_part_a_noise_with_its_scale(clinic) -> None:
     release = clinic.release()
     facts = card(release).facts
-    assert {each["column"]: each["error"] for each in facts["error"]["columns"]} == release.plan.error()
+    told = {(each["column"], each["holds"]): each["error"] for each in facts["error"]["columns"]}
+    (sized,) = release.plan.error_by_size()  # the mean; nobody said how large its groups are, so none is assumed
+    expected = {
+        (name, f"in a group of {size:,} rows"): half
+        for size in (10, 100, 1_000, 10_000)
+        for name, half in release.plan.error(group_size=size).items()
+        if name == sized
+    }
+    expected |= {(n, "in every group"): half for n, half in release.plan.error().items() if n != sized}
+    assert told == expected
     parts = [part["part"] for part in facts["mechanisms"]["parts"]]
     assert parts[:3] == ["rows", "total of age", "rows with age"]
     assert parts[3:] == [part.label for part in release.plan.query.removed]

@@ -120,3 +120,14 @@ def test_samples_has_one_named_line_per_route():
     other = ts.adaptive.plan(queries=10, tau=0.2, beta=0.05)
     with pytest.raises(InvalidInput, match="plans"):
         plots.samples([plans[0], other])
+
+
+def test_the_picture_of_errors_has_a_flat_line_for_counts_and_a_falling_one_for_means() -> None:
+    import pyarrow as pa
+
+    visits = ts.Private(pa.table({"who": [1], "age": [40.0]})).table(unit="who").per_unit(max_rows_per_group=1)
+    plan = visits.agg(n=ts.count(), age=ts.mean("age", 0, 100)).plan(rho=0.1)
+    count, mean = lines(plots.errors(plan))
+    assert set(count[:, 1]) == {plan.error()["n"]}
+    assert mean[-1, 1] == pytest.approx(plan.error(group_size=10_000)["age"])
+    assert (np.diff(mean[:, 1]) <= 0).all()

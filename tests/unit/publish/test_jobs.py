@@ -370,3 +370,29 @@ def test_a_release_tells_its_stages(run, planned, monkeypatch: pytest.MonkeyPatc
     assert run("publish", "run", "table1.plan.json", "--key", "t9", "--why", "report").code == 0
     assert told[0] == "cells"
     assert told[-3:] == ["totals", "units over", "outside"]
+
+
+def test_errors_are_shown_for_the_sizes_of_groups_that_were_named_or_for_several(run, here) -> None:
+    assert run(*ADD).code == 0
+    usual = run(*PLAN)
+    line = next(line for line in usual.out.splitlines() if line.startswith("error    mean_age"))
+    assert all(f"of {size} rows +-" in line for size in ("10", "100", "1,000", "10,000"))
+    named = found(run(*PLAN, "--group-size", "250,40", "--plot", "error.svg", "--json"))["plan"]
+    assert (named["group_size"], list(named["error_by_size"]["mean_age"])) == (250, ["250", "40"])
+    assert named["error"]["mean_age"] == named["error_by_size"]["mean_age"]["250"]
+    assert named["error_by_size"]["mean_age"]["40"] > 5 * named["error"]["mean_age"]
+    assert "count" not in named["error_by_size"]
+    assert (here / "error.svg").stat().st_size > 5_000
+    assert "mean_age for a group of 1,000 rows (--group-size)" in run(*PLAN, "--suggest").out
+    for wrong in ("0", "many", "5,", ""):
+        assert run(*PLAN, "--group-size", wrong).code == 2
+
+
+def test_after_a_release_the_widths_of_its_intervals_are_said(run, planned) -> None:
+    said = run(*RUN, "--out", "table1.csv").out
+    facts = found(run(*RUN, "--json"))
+    with (planned / "table1.csv").open(newline="") as file:
+        wide = sorted(float(row["mean_age_upper"]) - float(row["mean_age_lower"]) for row in csv.DictReader(file))
+    assert facts["widths"]["mean_age"]["median"] == pytest.approx((wide[1] + wide[2]) / 2, rel=1e-6)
+    assert facts["widths"]["mean_age"]["largest"] == pytest.approx(wide[-1], rel=1e-6)
+    assert "Released intervals are, in the middle group, so wide: count" in said

@@ -12,6 +12,7 @@ import typer
 from tallystick.cli import question as ask
 from tallystick.cli.failure import in_shell
 from tallystick.cli.output import Answer, DryRun, Json, Place, deliver, working
+from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
 from tallystick.printing import nearest, percent_up, plain_up, visible
 from tallystick.publish import datasets, jobs
@@ -42,6 +43,12 @@ def plan(
     error: ask.Error = None,
     caps_share: ask.CapsShare = None,
     caps_seen_to: ask.CapsSeenTo = None,
+    group_size: Annotated[
+        str | None, typer.Option("--group-size", help="Rows in a group, with commas, to say errors for (10 to 10,000).")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="Draw error against group size to this .svg or .png.")
+    ] = None,
     suggest: Annotated[bool, typer.Option("--suggest", help="Show three plans: cheaper, asked, more exact.")] = False,
     out: Annotated[Path | None, typer.Option("--out", help="Write the plan to this .json file.")] = None,
     ledger: Place = None,
@@ -51,6 +58,7 @@ def plan(
     budget = {"rho": rho, "epsilon": epsilon, "delta": delta, "error": error}
     caps = {"caps_share": caps_share, "caps_seen_to": caps_seen_to}
     question = ask.Question(measures, by, keys, private_keys, where, budget | caps, derive, join)
+    sizes = _sizes(group_size)
     with opened(ledger) as book:
         registered = datasets.find(dataset, book)
         account = book.open(registered.population)
@@ -58,15 +66,21 @@ def plan(
         query = question.query(registered.opened(account))
         plans = query.suggest(**question.price) if suggest else (query.plan(**question.price),)
         chosen = plans[len(plans) // 2]
-        facts = [jobs.plan_facts(each, account) for each in plans]
+        facts = [jobs.plan_facts(each, account, sizes) for each in plans]
     if out is not None:
         jobs.write(out, jobs.saved(dataset, chosen))
+    if plot is not None:
+        from tallystick import plots
+
+        plots.save(plots.errors(chosen, sizes), plot)
     result: dict[str, Any] = {"plan": facts[len(plans) // 2], "saved": None if out is None else str(out)}
     if suggest:
         result["suggestions"] = facts
 
     def say(console: Console) -> None:
         lines = suggestion_lines(facts) if suggest else plan_lines(facts[0], chosen)
+        if plot is not None:
+            lines += ["", str(plot)]
         if out is not None:
             lines += ["", str(out), f"next: tallystick publish run {out} --key NAME --why TEXT --out table.csv"]
         for line in lines:
@@ -121,12 +135,12 @@ def interruptible(work: Callable[[], Done]) -> Done:
 
 def plan_lines(facts: dict[str, Any], plan: Plan) -> list[str]:
     """A plan for people: price and error first, how it is made after that. No data was opened."""
-    holds = {
-        name: ", for a group of 1,000 rows" if measure.error_needs_size else "" for name, measure in plan.query.measures
-    }
+    from tallystick.tables.plan import error_words
+
+    sizes = next(iter(facts["error_by_size"].values()), ())
     lines = [
         f"price    {facts['price']}{beside(facts)}   (left {facts['left']}, population {facts['population']})",
-        *(f"error    {name} +-{plain_up(e)} in 95 of 100 cases{holds[name]}" for name, e in facts["error"].items()),
+        *(f"error    {name} {words} in 95 of 100 cases" for name, words in error_words(plan, sizes).items()),
         *(f"warning  {warning}" for warning in plan.facts()["warnings"]),
         "no data was opened",
     ]
@@ -155,7 +169,20 @@ def suggestion_lines(facts: list[dict[str, Any]]) -> list[str]:
         cells = (f"+-{plain_up(each['error'][name])}" for name in names)
         row = "".join(f"{cell:<{w}}" for cell, w in zip(cells, wide, strict=True))
         lines.append(f"{word:<13}{each['price']:<28}{share if each['fits'] else 'does not fit':<18}{row}".rstrip())
-    return [*lines, "errors hold in 95 of 100 cases; no data was opened"]
+    sized = ", ".join(facts[0]["error_by_size"])
+    assumed = f", of {sized} for a group of {facts[0]['group_size']:,} rows (--group-size)" if sized else ""
+    return [*lines, f"errors hold in 95 of 100 cases{assumed}; no data was opened"]
+
+
+def _sizes(text: str | None) -> list[int]:
+    """``50,500`` as numbers of rows."""
+    try:
+        sizes = [int(piece) for piece in text.split(",")] if text is not None else []
+    except ValueError:
+        sizes = [0]
+    if any(not 1 <= size <= 10**12 for size in sizes):
+        raise InvalidInput("--group-size", text, "rows in a group, such as 50,500")
+    return sizes
 
 
 def say_release(console: Console, facts: dict[str, Any]) -> None:
@@ -164,10 +191,18 @@ def say_release(console: Console, facts: dict[str, Any]) -> None:
     def say_table() -> None:
         if "out" not in facts:
             console.print(table(facts["columns"], facts["rows"]))
-        for line in filter(None, (facts["holds"], facts["left_out"])):
+        for line in filter(None, (facts["holds"], facts["left_out"], width_line(facts["widths"]))):
             console.print(line, markup=False)
 
     say_done(console, facts, say_table, same="bytes")
+
+
+def width_line(widths: dict[str, dict[str, float]]) -> str:
+    """How wide the released intervals are; that of a histogram has a column for each bin."""
+    shown = list(widths.items())[:8]
+    told = "; ".join(f"{visible(n)} {nearest(w['median'], 4)} (largest {nearest(w['largest'], 4)})" for n, w in shown)
+    more = f"; and {len(widths) - len(shown)} more columns" if len(widths) > len(shown) else ""
+    return f"Released intervals are, in the middle group, so wide: {told}{more}." if told else ""
 
 
 def say_done(console: Console, facts: dict[str, Any], say_result: Callable[[], None], *, same: str) -> None:

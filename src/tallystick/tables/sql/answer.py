@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tallystick.errors import IdempotencyConflict, InvalidInput, Refused
 from tallystick.ledger.chain import digest
 from tallystick.tables.keyset import PublicTable, public_table
+from tallystick.tables.plan import error_words
 from tallystick.tables.release import Columns, Release
 from tallystick.tables.sql.catalogue import Catalogue, Known
 from tallystick.tables.sql.statement import Statement, planned
@@ -98,7 +99,7 @@ class Explained:
     def __str__(self) -> str:
         plan, released = self.statement.plan, self.statement.released
         lines = [f"price    {self.paid}" + (f"   (left {self.left})" if self.left else "")]
-        lines += [f"error    {name} +-{half:.4g} in 95 of 100 cases" for name, half in plan.error().items()]
+        lines += [f"error    {name} {words} in 95 of 100 cases" for name, words in error_words(plan).items()]
         lines += [f"note     {note}" for note in self.statement.notes]
         lines += ["no data was opened and nothing was charged", "", *plan.explain().splitlines()]
         if not released.unchanged:

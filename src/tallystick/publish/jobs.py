@@ -258,6 +258,7 @@ def release(job: Job, progress: Callable[[str], None] | None = None) -> dict[str
         "rows": _rows(made),
         "holds": made.holds,
         "left_out": made.left_out,
+        "wide": made.wide,
         "widths": made.widths(),
         "removed": [asdict(each) for each in made.removed()],
         **written,

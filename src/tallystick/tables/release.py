@@ -318,6 +318,16 @@ class Release(Columns):
         told = "; ".join(map(str, self.removed()))
         return f"Left out: {told}. In brackets: {REMOVED}." if told else ""
 
+    @property
+    def wide(self) -> str:
+        """How wide the intervals came out, in a sentence; of at most eight columns, since each bin is one."""
+        shown, all_of_them = list(self.widths().items())[:8], len(self.widths())
+        told = "; ".join(
+            f"{visible(n)} {nearest(w['median'], 4)} (largest {nearest(w['largest'], 4)})" for n, w in shown
+        )
+        more = f"; and {all_of_them - len(shown)} more columns" if all_of_them > len(shown) else ""
+        return f"Released intervals are, in the middle group, so wide: {told}{more}." if told else ""
+
     def __str__(self) -> str:
         """The table for a terminal: values with their intervals, at most 40 groups."""
         return "\n".join([*self.lines(), self.holds, *filter(None, [self.left_out])])

@@ -191,18 +191,10 @@ def say_release(console: Console, facts: dict[str, Any]) -> None:
     def say_table() -> None:
         if "out" not in facts:
             console.print(table(facts["columns"], facts["rows"]))
-        for line in filter(None, (facts["holds"], facts["left_out"], width_line(facts["widths"]))):
+        for line in filter(None, (facts["holds"], facts["left_out"], facts["wide"])):
             console.print(line, markup=False)
 
     say_done(console, facts, say_table, same="bytes")
-
-
-def width_line(widths: dict[str, dict[str, float]]) -> str:
-    """How wide the released intervals are; that of a histogram has a column for each bin."""
-    shown = list(widths.items())[:8]
-    told = "; ".join(f"{visible(n)} {nearest(w['median'], 4)} (largest {nearest(w['largest'], 4)})" for n, w in shown)
-    more = f"; and {len(widths) - len(shown)} more columns" if len(widths) > len(shown) else ""
-    return f"Released intervals are, in the middle group, so wide: {told}{more}." if told else ""
 
 
 def say_done(console: Console, facts: dict[str, Any], say_result: Callable[[], None], *, same: str) -> None:

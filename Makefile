@@ -10,7 +10,7 @@ export OPENBLAS_NUM_THREADS = 1
 export MPLBACKEND = Agg
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help demo test check lint types layers format bench campaign campaign-accounting campaign-audit campaign-certificates campaign-inference campaign-ledger campaign-mechanisms campaign-tables campaign-theorems coverage-ledger pictures statements walks clean
+.PHONY: help demo test check lint types layers format bench campaign campaign-accounting campaign-audit campaign-certificates campaign-explorer campaign-inference campaign-ledger campaign-mechanisms campaign-tables campaign-theorems coverage-ledger pictures statements walks explorer clean
 
 help:
 	@echo "make demo      a table published privately, a denial, a privacy card; offline once installed"
@@ -18,11 +18,12 @@ help:
 	@echo "make check     ruff, mypy --strict and the import layers"
 	@echo "make format    let ruff rewrite what it can"
 	@echo "make bench     the benchmarks, against peers in their own environment"
-	@echo "make campaign  the long randomised sweeps (campaign-accounting, -audit, -certificates, -inference, -ledger, -mechanisms, -tables, -theorems)"
+	@echo "make campaign  the long randomised sweeps (campaign-accounting, -audit, -certificates, -explorer, -inference, -ledger, -mechanisms, -tables, -theorems)"
 	@echo "make coverage-ledger  branch coverage of the ledger from its own tests"
 	@echo "make statements  write the index of theorems, the heads of their pages and the table of cells from the code"
 	@echo "make walks     the files that four calls walk through, in order, and how many"
 	@echo "make pictures  draw the pictures of the documentation again"
+	@echo "make explorer  write docs/explorer.html; with GRID=1 also compute its grid of certified bounds again"
 	@echo "make clean     remove .venv and caches"
 
 $(BIN)/python:
@@ -62,7 +63,7 @@ format: $(VENV)/.installed-dev
 bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/run.py
 
-campaign: campaign-accounting campaign-audit campaign-certificates campaign-inference campaign-ledger campaign-mechanisms campaign-tables campaign-theorems
+campaign: campaign-accounting campaign-audit campaign-certificates campaign-explorer campaign-inference campaign-ledger campaign-mechanisms campaign-tables campaign-theorems
 	HYPOTHESIS_PROFILE=campaign $(BIN)/python -m pytest -n $(WORKERS) --durations=15 --quiet tests/laws
 
 campaign-accounting: $(VENV)/.installed-dev
@@ -75,6 +76,9 @@ campaign-audit: $(VENV)/.installed-dev
 
 campaign-certificates: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/certificates/campaign.py
+
+campaign-explorer: $(VENV)/.installed-dev  # needs node
+	$(BIN)/python tests/campaigns/explorer_points.py
 
 campaign-inference: $(VENV)/.installed-dev
 	$(BIN)/python tests/campaigns/inference_coverage.py
@@ -107,6 +111,9 @@ walks:  # installs nothing: with the environment if it is there, else with a Pyt
 statements: $(VENV)/.installed-dev
 	$(BIN)/python docs/statements.py
 	$(BIN)/python docs/cells.py
+
+explorer: $(VENV)/.installed-dev
+	$(BIN)/python docs/explorer.py $(if $(GRID),--grid)
 
 pictures: $(VENV)/.installed-demo
 	$(BIN)/python docs/images/draw.py

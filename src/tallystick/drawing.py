@@ -31,6 +31,17 @@ _ON_PAGES: Final = {
     "quiet-on-banner": "#B9CDE0",
 }
 
+_IN_THE_DARK: Final = {
+    "ink": "#E6EAF0",
+    "quiet": "#A3AEBB",
+    "line": "#3A4552",
+    "paper": "#151B23",
+    "mark": "#F08A5D",
+    "wash": "#1C2430",
+    "banner": "#DBE6F0",
+    "on-banner": "#17324D",
+}
+
 LETTERS: Final = ("Helvetica Neue", "Arial", "Liberation Sans", "DejaVu Sans")
 """The first of these that a reader has; matplotlib brings the last one along."""
 
@@ -58,6 +69,15 @@ def css_variables() -> str:
         name: ", ".join(f'"{font}"' if " " in font else font for font in fonts) for name, fonts in families.items()
     }
     return "; ".join(f"--{name}: {value}" for name, value in (_ON_PAGES | fonts).items())
+
+
+def dark_css_variables() -> str:
+    """The colours that differ for readers who asked for dark pages.
+
+    >>> dark_css_variables().split("; ")[0]
+    '--ink: #E6EAF0'
+    """
+    return "; ".join(f"--{name}: {value}" for name, value in _IN_THE_DARK.items())
 
 
 def svg(parts: Iterable[str], *, width: float, height: float, kind: str, label: str) -> str:

@@ -104,9 +104,8 @@ def test_the_picture_of_the_rooms_is_the_layer_contract() -> None:
 
 def test_colours_are_named_in_one_file() -> None:
     colour = re.compile(r"#(?:[0-9a-fA-F]{8}|[0-9a-fA-F]{6}|[0-9a-fA-F]{3,4})\b|\b(?:rgba?|hsla?)\(")
-    files = [
-        path for path in (ROOT / "src").rglob("*") if path.is_file() and path.suffix in {".py", ".j2", ".toml", ".sql"}
-    ]
+    texts = {".py", ".j2", ".toml", ".sql", ".css", ".js", ".html"}
+    files = [path for path in (ROOT / "src").rglob("*") if path.is_file() and path.suffix in texts]
     found = {path.name for path in files if colour.search(path.read_text(encoding="utf-8"))}
     assert found == {"drawing.py"}
 

@@ -33,6 +33,7 @@ _COMMANDS = (
     ("release", "release.release", "One private number, or a column's count, mean or quantile."),
     ("respond", "respond.respond", "Randomize answers locally, or estimate from reports."),
     ("plot", "plot.plot", "Draw a loss into an SVG or PNG file."),
+    ("explore", "explore.explore", "A page to play with: sliders for epsilon, rho, mu, DP-SGD."),
     ("theorem", "theorem.theorem", "A statement of the lecture notes, with a live number."),
     ("doctor", "doctor.doctor", "Versions, optional parts, self-check."),
     ("dataset", "dataset.app", ""),

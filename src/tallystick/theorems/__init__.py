@@ -22,9 +22,11 @@ from tallystick.theorems.amplification import sampling_rate_for as sampling_rate
 from tallystick.theorems.amplification import subsampled_approx_tradeoff as subsampled_approx_tradeoff
 from tallystick.theorems.amplification import subsampling_operator as subsampling_operator
 from tallystick.theorems.amplification import subset_pairs as subset_pairs
+from tallystick.theorems.amplification import survey_amplified as survey_amplified
 from tallystick.theorems.basics import central_rate as central_rate
 from tallystick.theorems.basics import clamped_sum_sensitivity as clamped_sum_sensitivity
 from tallystick.theorems.basics import counts_sensitivity as counts_sensitivity
+from tallystick.theorems.basics import effective_people as effective_people
 from tallystick.theorems.basics import histogram_sensitivity as histogram_sensitivity
 from tallystick.theorems.basics import laplace_proportion_variance as laplace_proportion_variance
 from tallystick.theorems.basics import laplace_scale as laplace_scale
@@ -33,6 +35,11 @@ from tallystick.theorems.basics import randomized_response_coin as randomized_re
 from tallystick.theorems.basics import randomized_response_epsilon as randomized_response_epsilon
 from tallystick.theorems.basics import randomized_response_variance as randomized_response_variance
 from tallystick.theorems.basics import regression_statistics as regression_statistics
+from tallystick.theorems.blackwell import Channel as Channel
+from tallystick.theorems.blackwell import SeparatingTest as SeparatingTest
+from tallystick.theorems.blackwell import TightPair as TightPair
+from tallystick.theorems.blackwell import blackwell_channel as blackwell_channel
+from tallystick.theorems.blackwell import tight_pair as tight_pair
 from tallystick.theorems.clt import GaussianLimit as GaussianLimit
 from tallystick.theorems.clt import LossBand as LossBand
 from tallystick.theorems.clt import LossMoments as LossMoments
@@ -43,6 +50,7 @@ from tallystick.theorems.clt import tradeoff_moments as tradeoff_moments
 from tallystick.theorems.composition import advanced_composition as advanced_composition
 from tallystick.theorems.composition import advanced_composition_quadratic as advanced_composition_quadratic
 from tallystick.theorems.composition import advanced_composition_tight_mean as advanced_composition_tight_mean
+from tallystick.theorems.composition import azuma_tail as azuma_tail
 from tallystick.theorems.composition import basic_composition as basic_composition
 from tallystick.theorems.composition import gdp_composition as gdp_composition
 from tallystick.theorems.composition import rdp_composition as rdp_composition
@@ -99,6 +107,7 @@ from tallystick.theorems.iteration import contraction_reduction as contraction_r
 from tallystick.theorems.iteration import noisy_gradient_descent as noisy_gradient_descent
 from tallystick.theorems.iteration import shift_reduction as shift_reduction
 from tallystick.theorems.iteration import shuffled_pass_delta as shuffled_pass_delta
+from tallystick.theorems.moments import advanced_noise as advanced_noise
 from tallystick.theorems.moments import gaussian_log_moment as gaussian_log_moment
 from tallystick.theorems.moments import log_moment as log_moment
 from tallystick.theorems.moments import moments_delta as moments_delta
@@ -149,6 +158,8 @@ from tallystick.theorems.renyi import gaussian_renyi as gaussian_renyi
 from tallystick.theorems.renyi import pure_to_renyi_printed as pure_to_renyi_printed
 from tallystick.theorems.renyi import randomized_response_renyi as randomized_response_renyi
 from tallystick.theorems.renyi import renyi_divergence as renyi_divergence
+from tallystick.theorems.renyi import renyi_of_joint as renyi_of_joint
+from tallystick.theorems.sampled_gaussian import SampledGaussianLoss as SampledGaussianLoss
 from tallystick.theorems.shifts import gaussian_shifted_renyi as gaussian_shifted_renyi
 from tallystick.theorems.shifts import noise_resistance as noise_resistance
 from tallystick.theorems.shifts import noisy_descent_excess_loss as noisy_descent_excess_loss

@@ -7,11 +7,12 @@ finite pairs on which they can be checked by hand.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
 
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput
-from tallystick.rounding import delta_down, delta_up, down, expm1, up
+from tallystick.rounding import TINY, delta_down, delta_up, double_above, down, exp, expm1, up
 from tallystick.theorems import require
 from tallystick.theorems.piecewise import (
     PiecewiseTradeoff,
@@ -23,6 +24,7 @@ from tallystick.theorems.require import Floats
 from tallystick.theorems.testing import least_type_two_error
 
 Pair = tuple[Floats, Floats]
+_MOST_STEPS, _MOST_TYPES = 1000, 100_000
 
 
 def amplified(*, epsilon: float, rate: float, delta: float = 0.0) -> tuple[float, float]:
@@ -42,6 +44,23 @@ def amplified(*, epsilon: float, rate: float, delta: float = 0.0) -> tuple[float
     # for large epsilon: log(1 + q (e^eps - 1)) = eps + log(q + (1 - q) e^-eps)
     value = math.log1p(q * math.expm1(e)) if e < 700.0 else e + math.log(q + (1.0 - q) * math.exp(-e)) + 1e-13
     return up(min(e, max(value, 0.0)), positive=e > 0.0), delta_up(q * d, positive=d > 0.0)
+
+
+def survey_amplified(*, epsilon: float, sample: int, population: int, delta: float = 0.0) -> tuple[float, float]:
+    """What a survey gains if nobody learns who was asked: amplification at the rate sample/population.
+
+    The second reading of Proposition 11.1 (Remark 11.2 of the lecture notes), for people who are included independently
+    of each other and whose inclusion stays secret, also from those who ask them; page ``theory/amplification.md``.
+    Rounded up.
+
+    >>> epsilon, _ = survey_amplified(epsilon=1.0, sample=1000, population=100_000)
+    >>> round(epsilon, 6)
+    0.017037
+    """
+    asked, people = require.steps("sample", sample), require.steps("population", population)
+    if asked > people:
+        raise InvalidInput("sample", sample, f"at most the population ({people})")
+    return amplified(epsilon=epsilon, rate=min(1.0, double_above(Fraction(asked, people))), delta=delta)
 
 
 def amplified_one_dp(*, rate: float) -> tuple[float, float, float]:
@@ -155,15 +174,46 @@ def subsampled_approx_tradeoff(*, alpha: float, epsilon: float, delta: float, ra
     return delta_down(max(outer, middle))
 
 
-def composed_directions_delta(pairs: Sequence[Pair], *, epsilon: float) -> float:
-    """max over directions of H_{e^eps} of composed pairs: right for add/remove only (section 14.5, erratum 4).
+def composed_directions_delta(pairs: Sequence[Pair], *, epsilon: float, steps: int = 1) -> float:
+    """max over directions of H_{e^eps} of pairs composed ``steps`` times: right for add/remove only (section 14.5).
 
-    A record is present or absent for the whole run, so each direction is composed on its own and the worse
-    one counts; page ``theory/poisson-sampling.md``. Rounded up.
+    A record is present or absent for the whole run, so each direction is composed on its own and the worse one counts
+    (erratum 4 is about replace); page ``theory/poisson-sampling.md``. Rounded up.
 
-    >>> round(composed_directions_delta(poisson_pairs([0.25, 0.75], [0.75, 0.25], rate=0.5), epsilon=0.1), 6)
-    0.223707
+    >>> both = poisson_pairs([0.25, 0.75], [0.75, 0.25], rate=0.5)
+    >>> [round(composed_directions_delta(both, epsilon=0.1, steps=k), 6) for k in (1, 10)]
+    [0.223707, 0.585924]
     """
+    e, k = check.nonnegative("epsilon", epsilon), require.steps("steps", steps, most=_MOST_STEPS)
     if not pairs:
         raise InvalidInput("pairs", pairs, "at least one (P, Q)")
-    return max(hockey_stick(p, q, epsilon=check.nonnegative("epsilon", epsilon)) for p, q in pairs)
+    if k == 1:
+        return max(hockey_stick(p, q, epsilon=e) for p, q in pairs)
+    return max(_repeated(*require.pair(p, q), e, k) for p, q in pairs)
+
+
+def _repeated(p: Floats, q: Floats, epsilon: float, steps: int) -> float:
+    """H_{e^eps} of k equal pairs: outcomes that were seen equally often are one outcome of the composition."""
+    if math.comb(steps + p.size - 1, p.size - 1) > _MOST_TYPES or p.size**steps > 10**300:
+        raise InvalidInput("steps", steps, f"at most {_MOST_TYPES} ways in which {p.size} outcomes can be counted")
+    # one ulp for every factor of a product, and for every power one for each time that its base was rounded
+    off = (2 * p.size + steps + 4) * 2.3e-16
+    ratio, total = exp(epsilon), []
+    for seen in _counts(steps, p.size):
+        times = float(math.factorial(steps) // math.prod(math.factorial(n) for n in seen))
+        masses = [times * math.prod(float(law[i]) ** n for i, n in enumerate(seen) if n) for law in (p, q)]
+        # a mass of P that vanished still counts, one of Q may be forgotten: both on the safe side
+        mine = masses[0] * (1.0 + off) + TINY * all(p[i] > 0.0 for i, n in enumerate(seen) if n)
+        theirs = masses[1] * (1.0 - off) * ratio if masses[1] > 0.0 else 0.0
+        total.append(max(0.0, mine - theirs))
+    return delta_up(math.fsum(total))
+
+
+def _counts(steps: int, outcomes: int) -> Iterator[tuple[int, ...]]:
+    """Every way in which ``steps`` outcomes can be counted."""
+    if outcomes == 1:
+        yield (steps,)
+        return
+    for first in range(steps + 1):
+        for rest in _counts(steps - first, outcomes - 1):
+            yield (first, *rest)

@@ -155,6 +155,21 @@ def central_rate(*, people: int, epsilon: float, moments: float = math.inf) -> f
     return 1.0 / n + exp(2.0 * (math.log(n) + math.log(e)) * (1.0 / k - 1.0))
 
 
+def effective_people(*, people: int, epsilon: float, moments: float = math.inf, local: bool = False) -> float:
+    """How many people without privacy would estimate a mean as well, up to a constant: 1 over the minimax rate.
+
+    Section 4.2.2 of the lecture notes: at k = 2 moments sqrt(n) eps of n people are left in the local model; with
+    bounded data n eps^2. An order of magnitude, not a bound; page ``theory/minimax-rates.md``.
+
+    >>> [round(effective_people(people=10_000, epsilon=1.0, moments=k, local=True)) for k in (2, math.inf)]
+    [100, 10000]
+    >>> round(effective_people(people=10_000, epsilon=1.0, moments=2))
+    5000
+    """
+    rate = (local_rate if local else central_rate)(people=people, epsilon=epsilon, moments=moments)
+    return 1.0 / max(rate, 1.0 / people)
+
+
 def _rate(people: int, epsilon: float, moments: float) -> tuple[int, float, float]:
     k = math.inf if moments == math.inf else check.positive("moments", moments)
     if k < 2.0:

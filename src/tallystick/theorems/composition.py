@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from fractions import Fraction
 
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput
@@ -135,6 +136,29 @@ def step_epsilon(*, total_epsilon: float, steps: int, delta_slack: float) -> flo
             break
         low, high = (middle, high) if spent(middle) <= total else (low, middle)
     return down(low)
+
+
+def azuma_tail(*, steps: int, bound: float, mean: float, threshold: float) -> float:
+    """Pr[Y_1 + ... + Y_k > threshold] where every |Y_i| <= bound and E[Y_i | the earlier ones] <= mean.
+
+    e^(-t^2/2) at threshold = k mean + t sqrt(k) bound: the lemma behind advanced composition, of the composition notes
+    (000); page ``theory/advanced-composition.md``. Rounded up.
+
+    >>> round(azuma_tail(steps=100, bound=0.1, mean=0.005, threshold=5.7565), 9)
+    1e-06
+    """
+    k, a = require.steps("steps", steps), Fraction(check.positive("bound", bound))
+    far = Fraction(check.finite("threshold", threshold))
+    excess = far - k * Fraction(check.finite("mean", mean))
+    if excess <= 0:
+        return 1.0
+    if far >= k * a:
+        return 0.0
+    try:
+        exponent = float(excess**2 / (2 * k * a * a))
+    except OverflowError:
+        return delta_up(0.0, positive=True)
+    return delta_up(math.exp(-exponent * (1.0 - 1e-15)), positive=True)
 
 
 def tv_composition(*, distances: Iterable[float]) -> float:

@@ -13,6 +13,9 @@ from tallystick.accounting import check
 from tallystick.errors import Refused
 from tallystick.rounding import delta_up, up
 from tallystick.theorems import require
+from tallystick.theorems.amplification import base_epsilon_for
+from tallystick.theorems.composition import step_epsilon
+from tallystick.theorems.gaussian import analytic_gaussian_sigma
 from tallystick.theorems.renyi import renyi_divergence
 from tallystick.theorems.require import Floats
 
@@ -142,3 +145,19 @@ def moments_noise(*, rate: float, steps: int, epsilon: float, delta: float) -> t
             break
         low, high = (low, middle) if middle > 1e-3 and met(middle) else (middle, high)
     return high, high * e / (q * math.sqrt(t * -math.log(d)))
+
+
+def advanced_noise(*, rate: float, steps: int, epsilon: float, delta: float) -> float:
+    """The sigma that advanced composition asks for in DP-SGD: of order q sqrt(T log(1/delta) log(T/delta))/eps.
+
+    What Theorem 11.3 of the lecture notes saves a logarithm against: the Gaussian mechanism amplified by the sampling,
+    T steps by advanced composition, half of delta for each; page ``theory/moments-accountant.md``. Rounded up.
+
+    >>> advanced = advanced_noise(rate=0.01, steps=10_000, epsilon=1.0, delta=1e-5)
+    >>> round(advanced, 3), round(moments_noise(rate=0.01, steps=10_000, epsilon=1.0, delta=1e-5)[0], 3)
+    (24.305, 4.974)
+    """
+    q, t = check.between("rate", rate, 1e-150, 1.0), require.steps("steps", steps)
+    e, d = check.between("epsilon", epsilon, 1e-100, 1e100), check.between("delta", delta, 1e-100, 1.0 - 1e-9)
+    each = base_epsilon_for(epsilon=step_epsilon(total_epsilon=e, steps=t, delta_slack=d / 2.0), rate=q)
+    return analytic_gaussian_sigma(epsilon=each, delta=min(0.5, d / 2.0 / t / q * (1.0 - 1e-12)))

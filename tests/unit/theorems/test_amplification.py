@@ -135,3 +135,18 @@ def test_the_worse_direction_counts(pair, rate, epsilon):
     pairs = theorems.poisson_pairs(*pair, rate=rate)
     worst = max(brute.hockey(*p, epsilon) for p in pairs)
     assert theorems.composed_directions_delta(pairs, epsilon=epsilon) == pytest.approx(worst, abs=1e-9)
+
+
+def test_a_secret_sample_is_worth_its_share_and_a_sample_of_everybody_nothing():
+    assert theorems.survey_amplified(epsilon=1.0, sample=10, population=1000, delta=1e-5) == theorems.amplified(
+        epsilon=1.0, rate=0.01, delta=1e-5
+    )
+    assert theorems.survey_amplified(epsilon=1.0, sample=7, population=7)[0] == pytest.approx(1.0)
+    with pytest.raises(InvalidInput, match="population"):
+        theorems.survey_amplified(epsilon=1.0, sample=8, population=7)
+
+
+def test_a_composition_that_cannot_be_counted_is_refused():
+    pair = ([0.2] * 5, [0.2] * 5)
+    with pytest.raises(InvalidInput, match="counted"):
+        theorems.composed_directions_delta([pair], epsilon=0.1, steps=500)

@@ -17,6 +17,7 @@ GOOD = {
     "alpha": 0.1,
     "base_epsilon": 2.0,
     "batch": 1,
+    "bound": 1.0,
     "coin": 0.5,
     "constant": 1.25,
     "covariates": 2,
@@ -32,18 +33,22 @@ GOOD = {
     "hidden": 1.0,
     "intercept": True,
     "larger_population": 10,
+    "local": True,
     "lower": 0.0,
+    "mean": 0.1,
     "moment": 2,
     "moments": 2.0,
     "mu": 1.0,
     "order": 2.0,
     "people": 100,
     "probability": 0.1,
+    "population": 1000,
     "proportion": 0.3,
     "queries": 5,
     "rate": 0.1,
     "records": 10,
     "rho": 0.5,
+    "sample": 10,
     "samples": 100,
     "sensitivity": 1.0,
     "shift": 1.0,
@@ -51,11 +56,12 @@ GOOD = {
     "size": 2,
     "steps": 5,
     "t": 0.5,
+    "threshold": 2.0,
     "total_delta": 1e-5,
     "total_epsilon": 0.9,
     "upper": 1.0,
 }
-SWITCHES = {"adjacency", "constant", "intercept"}
+SWITCHES = {"adjacency", "constant", "intercept", "local"}
 
 
 def plain_functions():
@@ -86,7 +92,7 @@ def test_good_numbers_give_numbers(name, good):
         assert not any(isinstance(x, float) and math.isnan(x) for x in flat)
 
 
-ANY_SIGN = {"lower", "upper", "t"}
+ANY_SIGN = {"lower", "mean", "threshold", "upper", "t"}
 
 
 @pytest.mark.parametrize(("name", "good", "argument"), CASES, ids=[f"{name}-{arg}" for name, _, arg in CASES])

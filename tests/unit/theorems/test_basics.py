@@ -95,3 +95,9 @@ def test_rates_agree_with_the_comparison_of_the_notes():
     assert theorems.local_rate(people=n, epsilon=eps, moments=1e9) == pytest.approx(1 / (n * eps**2), rel=1e-6)
     with pytest.raises(InvalidInput):
         theorems.local_rate(people=n, epsilon=eps, moments=1.5)
+
+
+def test_effective_people_is_the_inverse_rate_and_never_more_than_there_are():
+    assert theorems.effective_people(people=10_000, epsilon=1.0, moments=2, local=True) == pytest.approx(100)
+    assert theorems.effective_people(people=10_000, epsilon=9.0, local=True) == pytest.approx(10_000)
+    assert theorems.effective_people(people=10_000, epsilon=1.0) == pytest.approx(10_000 / (1 + 1e-4))

@@ -114,3 +114,18 @@ def test_gaussian_composition_is_pythagoras_by_quadrature_of_the_joint_test():
 
 def test_concentrated_privacy_adds():
     assert theorems.zcdp_composition(rhos=[0.5, 0.25]) == pytest.approx(0.75, rel=1e-11)
+
+
+def test_azuma_is_above_the_exact_tail_of_randomized_response():
+    epsilon, steps = 0.1, 100
+    mean = epsilon * math.tanh(epsilon / 2)
+    p = 1 / (1 + math.exp(-epsilon))
+    for threshold in (1.0, 2.0, 3.0, 5.0):
+        exact = sum(
+            math.comb(steps, i) * p**i * (1 - p) ** (steps - i)
+            for i in range(steps + 1)
+            if (2 * i - steps) * epsilon > threshold
+        )
+        found = theorems.azuma_tail(steps=steps, bound=epsilon, mean=mean, threshold=threshold)
+        assert exact <= found <= 1
+    assert theorems.azuma_tail(steps=steps, bound=epsilon, mean=mean, threshold=steps * epsilon + 1) == 0.0

@@ -107,3 +107,12 @@ def test_shifted_divergence_of_gaussians_is_the_divergence_at_the_shorter_distan
 def test_orders_below_one_are_refused(order):
     with pytest.raises(InvalidInput):
         theorems.renyi_divergence([0.5, 0.5], [0.5, 0.5], order=order)
+
+
+def test_the_chain_rule_is_an_equality_for_independent_parts():
+    p, q, one, other = [0.5, 0.5], [0.25, 0.75], [0.9, 0.1], [0.6, 0.4]
+    for order in (1.0, 1.5, 8.0, math.inf):
+        exact, chained = theorems.renyi_of_joint(p, q, p_given=[one, one], q_given=[other, other], order=order)
+        assert exact == pytest.approx(chained, rel=1e-9)
+    with pytest.raises(InvalidInput, match="2 outcomes"):
+        theorems.renyi_of_joint(p, q, p_given=[one], q_given=[other], order=2)

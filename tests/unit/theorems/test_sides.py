@@ -20,9 +20,10 @@ from tallystick.errors import TallystickError
 from unit.theorems import hostile
 from unit.theorems.truths import CLAIMS as NUMBERS
 from unit.theorems.truths import ESTIMATE, EXACT, LOWER, UPPER, Claim
+from unit.theorems.truths_of_books import CLAIMS as BOOKS
 from unit.theorems.truths_of_curves import CLAIMS as CURVES
 
-CLAIMS: dict[str, Claim] = NUMBERS | CURVES
+CLAIMS: dict[str, Claim] = NUMBERS | CURVES | BOOKS
 DRAWS = 60
 LARGEST = mp.mpf(1.7976931348623157e308)
 TINIEST = mp.mpf(10) ** -319

@@ -509,11 +509,6 @@ CLAIMS: dict[str, Claim] = {
         ),
         make=drawn_pair(epsilon=lambda rng: rng.choice([-1, 1]) * draw.size(rng)),
     ),
-    "composed_directions_delta": Claim(
-        UPPER,
-        met=lambda answer, pairs, epsilon: above(answer, max(stick(p, q, epsilon) for p, q in pairs)),
-        make=lambda rng: (([draw.pair(rng), draw.pair(rng)],), {"epsilon": 10 ** rng.uniform(-9, 2)}),
-    ),
     "loss_tail_delta": Claim(
         UPPER,
         met=lambda answer, p, q, epsilon: bool(

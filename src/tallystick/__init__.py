@@ -64,6 +64,15 @@ _HOMES = {
     "when": "tables.expressions",
     "missing": "tables.expressions",
     "private_keys": "tables.keyset",
+    "lag": "tables.unit_functions",
+    "lead": "tables.unit_functions",
+    "row_number": "tables.unit_functions",
+    "unit_count": "tables.unit_functions",
+    "unit_count_distinct": "tables.unit_functions",
+    "unit_max": "tables.unit_functions",
+    "unit_mean": "tables.unit_functions",
+    "unit_min": "tables.unit_functions",
+    "unit_sum": "tables.unit_functions",
     "count": "tables.measures",
     "count_units": "tables.measures",
     "sum": "tables.measures",
@@ -157,6 +166,15 @@ if TYPE_CHECKING:
     from tallystick.tables.measures import variance as variance
     from tallystick.tables.table import Private as Private
     from tallystick.tables.table import each_row as each_row
+    from tallystick.tables.unit_functions import lag as lag
+    from tallystick.tables.unit_functions import lead as lead
+    from tallystick.tables.unit_functions import row_number as row_number
+    from tallystick.tables.unit_functions import unit_count as unit_count
+    from tallystick.tables.unit_functions import unit_count_distinct as unit_count_distinct
+    from tallystick.tables.unit_functions import unit_max as unit_max
+    from tallystick.tables.unit_functions import unit_mean as unit_mean
+    from tallystick.tables.unit_functions import unit_min as unit_min
+    from tallystick.tables.unit_functions import unit_sum as unit_sum
     from tallystick.theorems.compare import compare as compare
 
 __getattr__, __dir__ = lazy.names(__name__, _HOMES, _ROOMS)

@@ -197,7 +197,8 @@ class RowsFit:
 
     def preflight(self) -> None:
         """The source is there, and its rows could be read: none is looked at."""
-        run.as_registered(self.plan, self.account.ledger.fixed_for(self.source))
+        run.as_registered(self.plan.query.table, self.account.ledger.fixed_for(self.source))
+        run.others_as_registered(self.plan, self.account)
         run.preflight(self.plan)
         run.rows(self.plan, empty=True)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +20,12 @@ from tallystick.tables.expressions import col
 from tallystick.tables.keyset import PrivateKeys, PublicTable
 from tallystick.tables.parts import ColumnPart
 from tallystick.tables.sources import source_of
-from tallystick.tables.table import LONGEST_TEXT, EachRow, Query, Step
+from tallystick.tables.table import LONGEST_TEXT, EachRow, Query, Step, Table
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
     from tallystick.ledger.account import Account
+    from tallystick.ledger.partition import Partition
     from tallystick.tables.release import Release
 
 FORMAT = "tallystick/plan/1"
@@ -232,6 +233,13 @@ RULES = (
 )
 
 
+LOCAL_RULES = (
+    "private tables meet on their unit alone; where a row could have several partners, each unit's first rows count",
+    "totals of a unit are of whole public steps, pulled between public bounds",
+    "rows of a unit that tie are put in the order of all their columns",
+)
+
+
 def facts(plan: Plan) -> dict[str, Any]:
     """JSON-able facts; nothing in them comes from data."""
     from tallystick import __version__
@@ -250,7 +258,7 @@ def facts(plan: Plan) -> dict[str, Any]:
         "group_by": list(query.columns),
         "keys": _keys(plan),
         "steps": [step.kind for step in table.steps],
-        "rules": list(RULES),
+        "rules": [*RULES, *(LOCAL_RULES if any(step.local for step in table.steps) else ())],
         "measures": [_measure(plan, name) for name in plan.measures],
         "parts": _parts(plan),
         "budget": dict(plan.budget),
@@ -390,8 +398,14 @@ def within_block(query: Query, payer: Account) -> Query:
     A population pays the largest of its blocks only, so a block that could ask about everybody would be asked once per
     block and paid for once.
     """
-    table, filters = query.table, []
-    for partition in payer.partitions():
+    partitions = payer.partitions()
+    return query.about(_within(query.table, payer, partitions)) if partitions else query
+
+
+def _within(table: Table, payer: Account, partitions: Sequence[Partition]) -> Table:
+    """A table, and every other that it meets, with the filters of the payer's block first."""
+    filters = []
+    for partition in partitions:
         if not partition.column:
             raise Refused(
                 f"account {payer.name!r} is a block of {partition.name!r} that does not say which rows are its own, so "
@@ -406,7 +420,11 @@ def within_block(query: Query, payer: Account) -> Query:
                 f"{table.base.type_of(partition.column)} here: two blocks could share rows"
             )
         filters.append(Step("filter", expression=condition))
+    steps = [
+        replace(step, local=step.local and step.local.with_other(lambda other: _within(other, payer, partitions)))
+        for step in table.steps
+    ]
     there = [step.to_data() for step in table.steps[: len(filters)]]
-    if same(there, [step.to_data() for step in filters]):  # 1 and 1.0 are equal to Python, and different filters
-        return query
-    return query.about(replace(table, stored=table.base, steps=(*filters, *table.steps)))
+    if not same(there, [step.to_data() for step in filters]):  # 1 and 1.0 are equal to Python, and different filters
+        steps = [*filters, *steps]
+    return replace(table, stored=table.base, steps=tuple(steps))

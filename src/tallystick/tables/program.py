@@ -11,7 +11,7 @@ removed  integers of the whole table, in one line: units and rows over the caps,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -34,6 +34,7 @@ from tallystick.tables.dialects import (
 from tallystick.tables.each_unit import one_row_each, schema_of
 from tallystick.tables.expressions import Call, Column, Expression
 from tallystick.tables.keyset import PublicTable, Upload
+from tallystick.tables.local import LocalStep, Side
 from tallystick.tables.parts import (
     WEIGHT_BITS,
     Added,
@@ -46,7 +47,7 @@ from tallystick.tables.parts import (
     UnitsOver,
 )
 from tallystick.tables.schema import UNSUPPORTED, Schema
-from tallystick.tables.table import EachRow, Query, Step
+from tallystick.tables.table import EachRow, Query, Step, Table
 
 ROWS, BIN, KEY = "_rows", "_bin", "_key"
 
@@ -66,16 +67,19 @@ class Program:
     removed: tuple[tuple[tuple[OfTable, ...], exp.Query], ...] = ()
 
 
-def compiled(query: Query, words: Words, stored: exp.Query, salt: str, share: tuple[int, int] = (0, 1)) -> Program:
+Stored = Mapping[str, exp.Query]
+"""The rows of every stored table, by its name; their columns are called as ``place`` says (see ``read_stored``)."""
+
+
+def compiled(query: Query, words: Words, stored: Stored, salt: str, share: tuple[int, int] = (0, 1)) -> Program:
     """The program of a question in one dialect. ``salt`` keys the hash that chooses groups.
 
-    ``stored`` are the rows of the stored table under the names that ``place`` gives (see ``read_stored``).
     ``share`` = (i, n) looks at the i-th of n disjoint sets of units only: all results are sums over units.
     """
     return _Compiler(query, words, stored, salt, share).program()
 
 
-def taken(query: Query, words: Words, stored: exp.Query) -> exp.Query:
+def taken(query: Query, words: Words, stored: Stored) -> exp.Query:
     """The rows that count, for what must read rows: the unit, unless each row is one, a constant, and the measured
     columns as doubles, in the order in which they are first measured.
     """
@@ -97,7 +101,7 @@ def read_stored(schema: Schema, words: Words, source: Tree, own: Mapping[str, st
 
 def text_of(query: Query, words: Words, salt: str) -> str:
     """The SQL for people and for snapshot tests; the stored table goes by its name."""
-    stored = read_stored(query.table.base, words, table(query.table.name))
+    stored = {leaf.name: read_stored(leaf.base, words, table(leaf.name)) for leaf in query.table.leaves()}
     program = compiled(query, words, stored, salt)
     lines = [f"-- stage {stage}\n{words.render(tree)};" for stage, tree in (*program.once, *program.stages)]
     lines.append(f"-- totals\n{words.render(program.totals)};")
@@ -107,7 +111,7 @@ def text_of(query: Query, words: Words, salt: str) -> str:
 
 
 class _Compiler:
-    def __init__(self, query: Query, words: Words, stored: exp.Query, salt: str, share: tuple[int, int]) -> None:
+    def __init__(self, query: Query, words: Words, stored: Stored, salt: str, share: tuple[int, int]) -> None:
         self.query, self.words, self.stored, self.salt, self.share = query, words, stored, salt, share
         self.rowwise = isinstance(query.table.unit, EachRow)
         parts = (*query.parts, *query.removed)
@@ -124,9 +128,7 @@ class _Compiler:
         self.again = bool(self.binned) or share[1] > 1 or (self.rowwise and bool(self.outside))
 
     def program(self) -> Program:
-        uploads = [
-            (f"_join{i}", _by_place(step.public)) for i, step in enumerate(self.query.table.steps) if step.public
-        ]
+        uploads = list(_joined(self.query.table))
         if self.public:
             indexed = tuple((*row, i) for i, row in enumerate(self.public.rows))
             columns = tuple((f"k{i}", kind) for i, (_, kind) in enumerate(self.public.columns))
@@ -163,18 +165,31 @@ class _Compiler:
         return here.subquery("_r")
 
     def _steps(self) -> tuple[exp.Query, Schema]:
-        """The stored table after filters, derived columns and public joins, and its columns by place."""
-        rows, schema = self.stored.copy(), self.query.table.base
-        for i, steps in together(self.query.table.steps):
+        """The stored table after its steps, and its columns by place."""
+        return self._rows_of(self.query.table, "_join")
+
+    def _rows_of(self, table: Table, mark: str) -> tuple[exp.Query, Schema]:
+        """The same of any table; ``mark`` begins the names of the public tables that it joins."""
+        rows, schema = self.stored[table.name].copy(), table.base
+        for i, steps in together(table.steps):
             if steps[0].public:
-                rows, schema = self._join(rows, schema, steps[0], i)
+                rows, schema = self._join(rows, schema, steps[0], f"{mark}{i}")
             elif steps[0].kind == "each_unit":
-                assert isinstance(self.query.table.unit, str)
-                made = schema_of(schema, self.query.table.unit, steps[0].by, steps[0].values)
+                made = schema_of(schema, str(table.unit), steps[0].by, steps[0].values)
                 rows, schema = one_row_each(rows, schema, made, steps[0].by, self.words, self.salt), made
+            elif steps[0].local:
+                rows, schema = self._of_unit(rows, schema, str(table.unit), steps[0].local, f"{mark}{i}_")
             else:
                 rows, schema = self._apply(rows, schema, steps)
         return rows, schema
+
+    def _of_unit(
+        self, rows: exp.Query, schema: Schema, unit: str, step: LocalStep, mark: str
+    ) -> tuple[exp.Query, Schema]:
+        """After a step that sees all rows of a unit; a column that an expression only passed through is dropped."""
+        left = Side(rows, schema, unit)
+        right = None if step.other is None else Side(*self._rows_of(step.other, mark), str(step.other.unit))
+        return step.rows(self.words, left, right)
 
     @staticmethod
     def _passed(rows: exp.Query, schema: Schema) -> exp.Select:
@@ -184,7 +199,7 @@ class _Compiler:
         chosen = exp.select(*(exp.alias_(name(c, "_t"), c, quoted=True) for c in kept))
         return chosen.from_(rows.subquery("_t", copy=False), copy=False)
 
-    def _join(self, rows: exp.Query, schema: Schema, step: Step, i: int) -> tuple[exp.Query, Schema]:
+    def _join(self, rows: exp.Query, schema: Schema, step: Step, uploaded: str) -> tuple[exp.Query, Schema]:
         assert step.public is not None
         joined, right = self._passed(rows, schema), Schema(step.public.columns)
         same = exp.EQ(
@@ -196,7 +211,7 @@ class _Compiler:
                 schema = schema.with_column(column, kind)
                 value = name(place(right, column), "_j")
                 joined.select(exp.alias_(value, place(schema, column), quoted=True), copy=False)
-        return joined.join(table(f"_join{i}", "_j"), on=same, join_type=step.how, copy=False), schema
+        return joined.join(table(uploaded, "_j"), on=same, join_type=step.how, copy=False), schema
 
     def _apply(self, rows: exp.Query, schema: Schema, steps: list[Step]) -> tuple[exp.Query, Schema]:
         """One filter, or derived columns that do not use each other."""
@@ -398,6 +413,15 @@ def names_in(expression: Expression) -> set[str]:
         return {expression.name}
     inner = expression.arguments if isinstance(expression, Call) else ()
     return set().union(*map(names_in, inner))
+
+
+def _joined(table: Table, mark: str = "_join") -> Iterator[tuple[str, Upload]]:
+    """The public tables that a table and those it meets are joined with, named as ``_rows_of`` names them."""
+    for i, step in enumerate(table.steps):
+        if step.public:
+            yield f"{mark}{i}", _by_place(step.public)
+        elif step.local and step.local.other:
+            yield from _joined(step.local.other, f"{mark}{i}_")
 
 
 def _by_place(public: PublicTable) -> Upload:

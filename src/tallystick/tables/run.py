@@ -18,7 +18,7 @@ from tallystick.tables.program import Program, compiled, taken
 from tallystick.tables.release import Release, answer_of
 from tallystick.tables.schema import UNSUPPORTED
 from tallystick.tables.sources import identity, open_engine, request
-from tallystick.tables.table import MOST_NUMBERS, UNITS, EachRow
+from tallystick.tables.table import MOST_NUMBERS, UNITS, EachRow, Query, Table
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -110,18 +110,40 @@ def rehearsed(plan: Plan, account: Account, *, why: str, key: str | None, datase
 def _allowed(run: PlanRun) -> PlanRun:
     """The run, if it is about the units that its data were registered with."""
     plan, account, dataset = run.plan, run.account, run.dataset
-    as_registered(plan, account.ledger.fixed_for(run.source))
+    as_registered(plan.query.table, account.ledger.fixed_for(run.source))
+    others_as_registered(plan, account)
     names = account.ledger.names_of(run.source)
     known = account.ledger.datasets() if names else {}
     if names and dataset is not None and dataset not in names:
         raise Refused(f"these data are registered as {', '.join(names)}, so they cannot answer for {dataset!r}")
-    same_identifiers(plan, [known[name] for name in names])
+    same_identifiers(plan.query.table, [known[name] for name in names])
     return run
 
 
-def as_registered(plan: Plan, fixed: Mapping[str, str | None] | None) -> None:
+def others_as_registered(plan: Plan, account: Account) -> None:
+    """The same for every other table that takes part, which must be registered where the first one is.
+
+    Their owner must be who pays, and their data open: what a plan tells of them is in its price too.
+    """
+    from tallystick.ledger.pay import charged_delta
+
+    first, *others = plan.query.table.leaves()
+    ledger, where = account.ledger, identity(first.source, first.name)
+    for other in others:
+        source = identity(first.source, other.name)  # all are read from the source of the first
+        if source == where:
+            continue
+        fixed = ledger.fixed_for(source)
+        if (fixed is None) != (ledger.fixed_for(where) is None):
+            raise Refused(f"of tables {first.name!r} and {other.name!r} only one is registered; register both")
+        as_registered(other, fixed)
+        known = ledger.datasets() if fixed else {}
+        same_identifiers(other, [known[name] for name in (ledger.names_of(source) if fixed else ())])
+        account.admit(account.price(plan.privacy, delta=charged_delta(account, plan.delta)), source=source)
+
+
+def as_registered(table: Table, fixed: Mapping[str, str | None] | None) -> None:
     """Refuse a plan about other units or neighbours than its data were registered with: those are whom it protects."""
-    table = plan.query.table
     unit = None if isinstance(table.unit, EachRow) else table.unit
     if fixed and dict(fixed) != {"unit": unit, "adjacency": table.adjacency.value}:
         raise Refused(
@@ -130,9 +152,8 @@ def as_registered(plan: Plan, fixed: Mapping[str, str | None] | None) -> None:
         )
 
 
-def same_identifiers(plan: Plan, registered: Iterable[Registered]) -> None:
+def same_identifiers(table: Table, registered: Iterable[Registered]) -> None:
     """Refuse a unit column read as another type than registered: 7 and 07 are one whole number and two texts."""
-    table = plan.query.table
     unit = table.unit
     if isinstance(unit, EachRow):
         return
@@ -154,8 +175,10 @@ def preflight(plan: Plan) -> None:
     query = plan.query
     with open_engine(query.table.source) as engine:
         same_columns(plan, engine)
-        engine.keep("_stored", engine.stored(query.table.name, query.table.base, rows=False))
-        stored = exp.select("*").from_(table("_stored"))
+        stored = {}
+        for i, (name, empty) in enumerate(_stored(query, engine, rows=False).items()):
+            engine.keep(f"_stored{i}", empty)
+            stored[name] = exp.select("*").from_(table(f"_stored{i}"))
         for shares in (1, 2) if _in_shares(plan, engine) else (1,):
             program = compiled(query, engine.words, stored, plan.salt, (0, shares))
             if shares == 1:
@@ -166,15 +189,20 @@ def preflight(plan: Plan) -> None:
 
 def same_columns(plan: Plan, engine: Engine) -> None:
     """The columns of the source are, by name, those the plan was made for; text may have been declared another type."""
-    table = plan.query.table
-    present = dict(engine.schema(table.name).columns)
-    for column, kind in table.base.columns:
-        if kind == UNSUPPORTED:  # no question is about it, whatever an engine has learned to read since
-            continue
-        if present.get(column) not in ((kind, "text") if table.source.castable else (kind,)):
-            raise InvalidInput(
-                "source", table.source.place, f"a table with column {column!r} of type {kind}, as planned"
-            )
+    source = plan.query.table.source
+    for leaf in plan.query.table.leaves():
+        present = dict(engine.schema(leaf.name).columns)
+        for column, kind in leaf.base.columns:
+            if kind == UNSUPPORTED:  # no question is about it, whatever an engine has learned to read since
+                continue
+            if present.get(column) not in ((kind, "text") if source.castable else (kind,)):
+                raise InvalidInput("source", source.place, f"a table with column {column!r} of type {kind}, as planned")
+
+
+def _stored(query: Query, engine: Engine, *, rows: bool = True) -> dict[str, exp.Query]:
+    """Every stored table that takes part, read once."""
+    bases = {leaf.name: leaf.base for leaf in query.table.leaves()}
+    return {name: engine.stored(name, base, rows=rows) for name, base in bases.items()}
 
 
 def integers(plan: Plan, progress: Progress = None) -> Exact:
@@ -182,7 +210,7 @@ def integers(plan: Plan, progress: Progress = None) -> Exact:
     query = plan.query
     with open_engine(query.table.source) as engine:
         same_columns(plan, engine)  # once more: it is another connection, and the table may be another
-        stored = engine.stored(query.table.name, query.table.base)
+        stored = _stored(query, engine)
         shares = engine.shares(query.table.name) if _in_shares(plan, engine) else 1
         total: Exact | None = None
         for i in range(shares):
@@ -205,7 +233,7 @@ def rows(plan: Plan, *, empty: bool = False) -> tuple[list[Any] | None, list[Any
     query = plan.query
     with open_engine(query.table.source) as engine:
         same_columns(plan, engine)
-        stored = engine.stored(query.table.name, query.table.base, rows=not empty)
+        stored = _stored(query, engine, rows=not empty)
         _upload(engine, compiled(query, engine.words, stored, plan.salt))
         columns = engine.collect(taken(query, engine.words, stored))
     if isinstance(query.table.unit, EachRow):

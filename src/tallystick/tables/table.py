@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,10 +11,11 @@ from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import AdjacencyMismatch, InvalidInput, Refused
 from tallystick.strict_json import read, written
-from tallystick.tables import each_unit, expressions
+from tallystick.tables import each_unit, expressions, local
 from tallystick.tables.aggregates import Measure, measure_from_data
 from tallystick.tables.expressions import Expression
 from tallystick.tables.keyset import GROUPABLE, PrivateKeys, PublicTable, private_keys, public_keys, public_table
+from tallystick.tables.local import LocalStep
 from tallystick.tables.parts import Caps, OfTable, Part, Units, bounds
 from tallystick.tables.schema import Schema, all_different, column_name, new_name
 from tallystick.tables.sources import Source, open_engine, source_from_data, source_of
@@ -44,7 +45,9 @@ EACH_ROW = EachRow()
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step between the stored table and the grouped rows: filter, derived column, public join, one row per unit."""
+    """One step between the stored table and the grouped rows: a filter, a derived column, a public join, one row per
+    unit, or another step that sees all rows of a unit (``local``).
+    """
 
     kind: str
     name: str = ""
@@ -53,6 +56,7 @@ class Step:
     how: str = "inner"
     by: tuple[str, ...] = ()
     values: tuple[str, ...] = ()
+    local: LocalStep | None = None
 
     def to_data(self) -> dict[str, Any]:
         """As plain JSON data."""
@@ -65,11 +69,15 @@ class Step:
             data |= {"public": self.public.to_data(), "how": self.how}
         if self.kind == "each_unit":
             data |= {"by": list(self.by), "values": list(self.values)}
+        if self.local is not None:
+            data |= self.local.to_data()
+            if self.local.other is not None:
+                data["other"] = self.local.other.as_other()
         return data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class Table(local.UnitSteps):
     """A table of rows about units. Each method returns a new table.
 
     Filters and derived columns see one row at a time. ``per_unit`` caps what one unit can contribute; without it
@@ -141,10 +149,13 @@ class Table:
     def join(self, public: Any, *, on: str, how: str = "inner") -> Table:
         """Add the columns of a **public** table; one row may match several, the caps still hold.
 
-        Joining two private tables is refused: a row of one unit could bring rows of another.
+        Private tables meet on their unit alone, ``join_on_unit``: otherwise a row of one could bring rows of another.
         """
         if isinstance(public, Table):
-            raise Refused("joins are with public tables only: a private table can link the rows of several units")
+            raise Refused(
+                "joins are with public tables only: a private table can link the rows of several units. "
+                "Two private tables meet on their unit: join_on_unit(other), with_units_in(other)"
+            )
         right = public if isinstance(public, PublicTable) else public_table(public)
         if how not in ("inner", "left"):
             raise InvalidInput("how", how, "'inner' or 'left'")
@@ -185,6 +196,27 @@ class Table:
         step = Step("each_unit", by=groups, values=columns)
         made = replace(self, stored=self.base, schema=schema, steps=(*self.steps, step), declared=())
         return made.bounds(**{name: (low, high) for name, low, high in self.declared if name in columns})
+
+    # -- steps that see all rows of a unit, and no others (local.py)
+
+    def _local(self, step: LocalStep) -> Table:
+        if isinstance(self.unit, EachRow):
+            raise Refused("where single rows are protected a unit has one row: name the column that says whose it is")
+        if step.other is not None:
+            local.related(self, step.other)
+        columns, limits = step.after(self)
+        schema = Schema.of(columns)
+        kept = {name: (low, high) for name, low, high in self.declared if name in schema.names} | limits
+        declared = tuple((name, *pair) for name, pair in sorted(kept.items()))
+        steps = (*self.steps, Step(step.kind, local=step))
+        return replace(self, stored=self.base, schema=schema, steps=steps, declared=declared)
+
+    def leaves(self) -> Iterator[Table]:
+        """Every stored table that takes part, this one first, as often as it is named."""
+        yield self
+        for step in self.steps:
+            if step.local is not None and step.local.other is not None:
+                yield from step.local.other.leaves()
 
     def bounds(self, **limits: tuple[float, float]) -> Table:
         """Declare public bounds of columns once, for every measure that names none."""
@@ -245,16 +277,22 @@ class Table:
     def to_data(self) -> dict[str, Any]:
         """As plain JSON data."""
         return {
+            **self.as_other(),
             "format": FORMAT,
             "source": self.source.to_data(),
-            "name": self.name,
-            "columns": [list(column) for column in self.base.columns],
-            "unit": None if isinstance(self.unit, EachRow) else self.unit,
             "adjacency": self.adjacency.value,
-            "steps": [step.to_data() for step in self.steps],
             "max_groups": self.max_groups,
             "max_rows": self.max_rows,
             "bounds": [list(line) for line in self.declared],
+        }
+
+    def as_other(self) -> dict[str, Any]:
+        """What a step says of its second table, whose source, neighbours and account are those of the first."""
+        return {
+            "name": self.name,
+            "columns": [list(column) for column in self.base.columns],
+            "unit": None if isinstance(self.unit, EachRow) else self.unit,
+            "steps": [step.to_data() for step in self.steps],
         }
 
     @classmethod
@@ -269,16 +307,8 @@ class Table:
         with written("table", FORMAT):
             if data["format"] != FORMAT:
                 raise InvalidInput("format", data["format"], FORMAT)
-            table = cls(
-                source=source_from_data(data["source"]),
-                name=data["name"],
-                schema=Schema.of(tuple((name, kind) for name, kind in data["columns"])),
-                unit=EACH_ROW if data["unit"] is None else data["unit"],
-                adjacency=check.adjacency(data["adjacency"]),
-                account=account,
-            )
-            for step in data["steps"]:
-                table = _again(table, step)
+            source, adjacency = source_from_data(data["source"]), check.adjacency(data["adjacency"])
+            table = _stepped(data, source, adjacency, account)
             table = table.per_unit(max_groups=data["max_groups"], max_rows_per_group=data["max_rows"])
             return table.bounds(**{name: (low, high) for name, low, high in data["bounds"]})
 
@@ -290,6 +320,21 @@ def table_name(name: Any) -> str:
     return name
 
 
+def _stepped(data: dict[str, Any], source: Source, adjacency: Adjacency, account: Account | None) -> Table:
+    """The table that ``as_other`` wrote."""
+    table = Table(
+        source=source,
+        name=data["name"],
+        schema=Schema.of(tuple((name, kind) for name, kind in data["columns"])),
+        unit=EACH_ROW if data["unit"] is None else data["unit"],
+        adjacency=adjacency,
+        account=account,
+    )
+    for step in data["steps"]:
+        table = _again(table, step)
+    return table
+
+
 def _again(table: Table, step: dict[str, Any]) -> Table:
     if step["kind"] == "filter":
         return table.filter(expressions.from_data(step["expression"]))
@@ -299,7 +344,11 @@ def _again(table: Table, step: dict[str, Any]) -> Table:
         return table.join(PublicTable.from_data(step["public"]), on=step["name"], how=step["how"])
     if step["kind"] == "each_unit":
         return table.each_unit(by=step["by"], values=step["values"])
-    raise InvalidInput("step", step["kind"], "filter, derive, join or each_unit")
+    if step["kind"] in local.KINDS:
+        there = "other" in step
+        other = _stepped(step["other"], table.source, table.adjacency, table.account) if there else None
+        return table._local(local.from_data(step, other))
+    raise InvalidInput("step", step["kind"], f"filter, derive, join, each_unit, {', '.join(local.KINDS)}")
 
 
 @dataclass(frozen=True, slots=True)

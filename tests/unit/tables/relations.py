@@ -2,24 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
+
+from sqlglot import exp
 
 import tallystick as ts
+from tallystick.tables import run
+from tallystick.tables.engines.base import Engine
+from tallystick.tables.keyset import Upload
 from tallystick.tables.program import _Compiler
+from tallystick.tables.schema import Schema
 from tallystick.tables.sources import open_engine
 from tallystick.tables.table import Table
 
 Row = tuple[Any, ...]
 
 
+class Compiled(NamedTuple):
+    """What a table is in SQL."""
+
+    rows: exp.Query
+    schema: Schema
+    uploads: tuple[tuple[str, Upload], ...]
+
+    @classmethod
+    def of(cls, table: Table, engine: Engine) -> Compiled:
+        query = table.per_unit(max_groups=1, max_rows_per_group=1).agg(n=ts.count_units())
+        compiler = _Compiler(query, engine.words, run._stored(query, engine), "", (0, 1))
+        return cls(*compiler._steps(), compiler.program().uploads)
+
+    def collected(self, engine: Engine, columns: list[str] | tuple[str, ...]) -> list[Row]:
+        """Those columns of every row, in any order of rows."""
+        for name, upload in self.uploads:
+            engine.forget(name)
+            engine.upload(name, upload)
+        found = engine.collect(self.rows)
+        shown = [name for name, kind in self.schema.columns if kind != "unsupported"]
+        return list(zip(*(found[shown.index(name)] for name in columns), strict=True))
+
+
 def rows_of(table: Table, columns: list[str] | None = None) -> list[Row]:
     """The columns of every row, in any order of rows."""
-    query = table.per_unit(max_groups=1, max_rows_per_group=1).agg(n=ts.count_units())
     with open_engine(table.source) as engine:
-        compiler = _Compiler(query, engine.words, engine.stored(table.name, table.base), "", (0, 1))
-        for name, upload in compiler.program().uploads:
-            engine.upload(name, upload)
-        rows, schema = compiler._steps()
-        found = engine.collect(rows)
-    places = [schema.names.index(name) for name in columns or schema.names]
-    return list(zip(*(found[place] for place in places), strict=True))
+        return Compiled.of(table, engine).collected(engine, columns or table.schema.names)

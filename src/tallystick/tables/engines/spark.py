@@ -50,11 +50,12 @@ class SparkEngine:
             if session.conf.get(setting, "EXCEPTION").upper() == "EXCEPTION":
                 session.conf.set(setting, "CORRECTED")
         self.kept: dict[str, Any] = {}
+        self.views: dict[str, str] = {}
         self.mark = uuid.uuid4().hex[:8]
 
     def stored(self, table: str, schema: Schema, *, rows: bool = True) -> exp.Query:
         # The user's temporary views live in the user's session; ours gets the same rows under a name of ours.
-        name = f"_stored_{self.mark}"
+        name = self.views.setdefault(table, f"_stored_{self.mark}_{len(self.views)}")
         self._of(table).createOrReplaceGlobalTempView(name)
         self.kept.setdefault(name, None)
         view = exp.Table(this=exp.to_identifier(name, quoted=True), db=exp.to_identifier("global_temp", quoted=True))

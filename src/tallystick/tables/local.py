@@ -1,0 +1,540 @@
+"""Steps that look at all rows of one unit at once, and never at another's: joins on the unit, totals, windows.
+
+A table stays unit-local: its rows are the union, over units u, of f(rows of u), each row with its u
+(docs/theory/unit-local.md). So caps, keys and noise hold for it as for a stored table. Every step here is a function
+of the unit's rows as a bag; rows without a unit are dropped first; orders are by all columns, so that ties are between
+equal rows; and a side that a join could multiply is cut to a public number of rows of each unit before it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+
+from sqlglot import exp
+
+from tallystick.accounting import check
+from tallystick.errors import InvalidInput, Refused
+from tallystick.tables.dialects import Tree, Words, case, compare, missing, name, place, whole
+from tallystick.tables.keyset import GROUPABLE
+from tallystick.tables.schema import UNSUPPORTED, Schema, all_different, column_name, new_name
+from tallystick.tables.unit_functions import Bounds, OfUnit, plain
+
+if TYPE_CHECKING:
+    from tallystick.tables.table import Table
+
+MOST_LINKED: Final = 100
+"""Rows of one unit on each side of a join."""
+
+MOST_TABLES: Final = 16
+"""Stored tables in one question, each as often as it is named."""
+
+MOST_MADE: Final = 100
+ASCENDING, DESCENDING = "asc", "desc"
+
+
+class Side(NamedTuple):
+    """Rows on their way through the steps: their SQL, their columns by place, and which of these is the unit."""
+
+    rows: exp.Query
+    schema: Schema
+    unit: str
+
+    @property
+    def kept(self) -> Schema:
+        """The columns that have a name: without those that hold parts of an expression."""
+        return Schema(tuple((c, kind) for c, kind in self.schema.columns if kind != UNSUPPORTED and c[0] != "\0"))
+
+    def at(self, column: str, of: str = "_t") -> exp.Column:
+        """A column of the rows called ``of``."""
+        return name(place(self.schema, column), of)
+
+    def chosen(self, of: str = "_t") -> exp.Select:
+        """All rows with a unit, and no column yet."""
+        there = exp.Not(this=missing(self.at(self.unit, of)))
+        return exp.select().from_(self.rows.subquery(of, copy=False), copy=False).where(there, copy=False)
+
+    def everything(self, of: str = "_t") -> exp.Select:
+        """All rows with a unit, and the columns that are kept, by their places among these."""
+        columns = [exp.alias_(self.at(c, of), place(self.kept, c), quoted=True) for c in self.kept.names]
+        return self.chosen(of).select(*columns, copy=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalStep(ABC):
+    """One step. ``other`` is the second private table, where there is one."""
+
+    kind: ClassVar[str]
+
+    @property
+    def other(self) -> Table | None:
+        """The second table."""
+        return None
+
+    def with_other(self, change: Callable[[Table], Table]) -> LocalStep:
+        """The same step with the second table changed."""
+        return self
+
+    @abstractmethod
+    def after(self, table: Table) -> tuple[tuple[tuple[str, str], ...], dict[str, Bounds]]:
+        """The columns of what this step makes of a table, and new bounds; refuses what does not fit it."""
+
+    @abstractmethod
+    def rows(self, words: Words, left: Side, right: Side | None) -> tuple[exp.Query, Schema]:
+        """The SQL, and the columns that it has by their places."""
+
+    @abstractmethod
+    def to_data(self) -> dict[str, Any]:
+        """As plain JSON data, ``other`` left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class TwoTables(LocalStep):
+    """A step with a second table."""
+
+    second: Table
+
+    @property
+    def other(self) -> Table | None:
+        return self.second
+
+    def with_other(self, change: Callable[[Table], Table]) -> LocalStep:
+        return replace(self, second=change(self.second))
+
+    def to_data(self) -> dict[str, Any]:
+        return {}
+
+
+# ---- units of another table
+
+
+@dataclass(frozen=True, slots=True)
+class WithUnits(TwoTables):
+    """The rows of units that have a row in the other table."""
+
+    kind: ClassVar[str] = "with_units"
+
+    def after(self, table: Table) -> tuple[tuple[tuple[str, str], ...], dict[str, Bounds]]:
+        return table.schema.columns, {}
+
+    def rows(self, words: Words, left: Side, right: Side | None) -> tuple[exp.Query, Schema]:
+        assert right is not None
+        theirs = right.chosen("_s").select(exp.alias_(right.at(right.unit, "_s"), "_other", quoted=True)).distinct()
+        same = exp.EQ(this=left.at(left.unit), expression=name("_other", "_o"))
+        how = "inner" if self.kind == "with_units" else "left"
+        joined = left.everything().join(theirs.subquery("_o"), on=same, join_type=how, copy=False)
+        if how == "left":
+            joined.where(missing(name("_other", "_o")), copy=False)
+        return joined, left.kept
+
+
+@dataclass(frozen=True, slots=True)
+class WithoutUnits(WithUnits):
+    """The rows of units that have no row in the other table."""
+
+    kind: ClassVar[str] = "without_units"
+
+
+# ---- joins
+
+
+@dataclass(frozen=True, slots=True)
+class JoinOnUnit(TwoTables):
+    """Pairs of rows of one unit, ``also`` alike in other columns; of each unit the first ``most`` rows on each side."""
+
+    kind: ClassVar[str] = "join_on_unit"
+    how: str = "inner"
+    also: tuple[str, ...] = ()
+    prefix: str = ""
+    most: int = MOST_LINKED
+
+    def after(self, table: Table) -> tuple[tuple[tuple[str, str], ...], dict[str, Bounds]]:
+        if self.how not in ("inner", "left"):
+            raise InvalidInput("how", self.how, "'inner' or 'left'")
+        check.count("max_rows", self.most, least=1, most=MOST_LINKED)
+        if not isinstance(self.prefix, str):
+            raise InvalidInput("prefix", self.prefix, "a text, put before the names of the other table's columns")
+        other = self.second
+        if len(set(self.also)) != len(self.also) or other.unit in self.also or table.unit in self.also:
+            raise InvalidInput("also", self.also, "different columns besides the unit")
+        for column in self.also:
+            kind = table.schema.type_of(column_name(column))
+            if kind not in GROUPABLE or other.schema.type_of(column) != kind:
+                raise InvalidInput("also", column, f"a column of both, of one type, {' or '.join(GROUPABLE)}")
+        schema = table.schema
+        limits: dict[str, Bounds] = {}
+        for column in self._brought():
+            schema = schema.with_column(new_name(f"{self.prefix}{column}"), other.schema.type_of(column))
+            limits |= {f"{self.prefix}{c}": (low, high) for c, low, high in other.declared if c == column}
+        return schema.columns, limits
+
+    def _brought(self) -> list[str]:
+        """The columns that the other table adds."""
+        left_out = (self.second.unit, *self.also)
+        return [c for c, kind in self.second.schema.columns if c not in left_out and kind != UNSUPPORTED]
+
+    def rows(self, words: Words, left: Side, right: Side | None) -> tuple[exp.Query, Schema]:
+        assert right is not None
+        unique = once_by(self.second)
+        if unique is None or not set(unique) <= set(self.also):  # otherwise no row of the left has two partners
+            left, right = cut(words, left, self.most), cut(words, right, self.most)
+        joined, schema, partners = left.everything(), left.kept, right.kept
+        for column in self._brought():
+            schema = schema.with_column(f"{self.prefix}{column}", partners.type_of(column))
+            value = name(place(partners, column), "_o")
+            joined.select(exp.alias_(value, place(schema, f"{self.prefix}{column}"), quoted=True), copy=False)
+        on = [(left.unit, right.unit), *((column, column) for column in self.also)]
+        same = [exp.EQ(this=left.at(one), expression=name(place(partners, two), "_o")) for one, two in on]
+        theirs = right.everything("_s").subquery("_o", copy=False)
+        return joined.join(theirs, on=exp.and_(*same), join_type=self.how, copy=False), schema
+
+    def to_data(self) -> dict[str, Any]:
+        return {"how": self.how, "also": list(self.also), "prefix": self.prefix, "most": self.most}
+
+
+def cut(words: Words, side: Side, most: int) -> Side:
+    """The first ``most`` rows of each unit, in the order of all columns: those that tie are equal."""
+    numbered = exp.Window(
+        this=exp.RowNumber(), partition_by=[side.at(side.unit)], order=exp.Order(expressions=_order(words, side, ()))
+    )
+    rows = side.everything().select(exp.alias_(numbered, "_n", quoted=True), copy=False)
+    columns = [name(place(side.kept, column), "_u") for column in side.kept.names]
+    few = compare(exp.LTE, name("_n", "_u"), whole(most))
+    kept = exp.select(*columns).from_(rows.subquery("_u", copy=False), copy=False).where(few, copy=False)
+    return Side(kept, side.kept, side.unit)
+
+
+def _order(words: Words, side: Side, first: Sequence[tuple[str, str]]) -> list[Tree]:
+    """By some columns, then by all others, missing values last: engines disagree on where these go."""
+    named = {column for column, _ in first}
+    ways = [*first, *((column, ASCENDING) for column in side.kept.names if column not in named)]
+    found: list[Tree] = []
+    for column, way in ways:
+        value = plain(words, side.schema, column, "_t")
+        absent = case([(missing(side.at(column)), whole(1))], whole(0))
+        found += [exp.Ordered(this=absent), exp.Ordered(this=value, desc=way == DESCENDING)]
+    return found
+
+
+def once_by(table: Table) -> tuple[str, ...] | None:
+    """Columns by which a table has at most one row of each unit, where that follows from its steps."""
+    for step in reversed(table.steps):
+        made = step.local
+        if step.kind == "each_unit":
+            return ()
+        if isinstance(made, PerUnitRows):
+            return made.by
+        if isinstance(made, Distinct):
+            return made.columns
+        fans_out = step.public is not None and step.public.most_matches(step.name) > 1
+        if fans_out or isinstance(made, JoinOnUnit | UnionAll):
+            return None
+    return None
+
+
+# ---- totals and windows of a unit
+
+
+@dataclass(frozen=True, slots=True)
+class PerUnitRows(LocalStep):
+    """One row for each unit, and each value of ``by`` that it has: functions of the rows there."""
+
+    kind: ClassVar[str] = "per_unit_rows"
+    by: tuple[str, ...]
+    made: tuple[tuple[str, OfUnit], ...]
+
+    def after(self, table: Table) -> tuple[tuple[tuple[str, str], ...], dict[str, Bounds]]:
+        schema = Schema(((_unit(table), table.schema.type_of(_unit(table))), *_grouping(table, self.by)))
+        for column, made in _named(self.made):
+            if made.ordered:
+                raise InvalidInput("per_unit_rows", made.kind, "window(..., order_by=[...]), which keeps the rows")
+            schema = schema.with_column(column, made.type_in(table.schema))
+        return schema.columns, _limits(table, self.made)
+
+    def rows(self, words: Words, left: Side, right: Side | None) -> tuple[exp.Query, Schema]:
+        keys = [left.unit, *self.by]
+        schema = Schema(tuple((column, left.schema.type_of(column)) for column in keys))
+        chosen = left.chosen().select(*(exp.alias_(left.at(c), place(schema, c), quoted=True) for c in keys))
+        for column, made in self.made:
+            schema = schema.with_column(column, made.type_in(left.schema))
+            value = made.sql(words, left.schema, None)
+            chosen.select(exp.alias_(value, place(schema, column), quoted=True), copy=False)
+        return chosen.group_by(*(left.at(c) for c in keys)), schema
+
+    def to_data(self) -> dict[str, Any]:
+        return {"by": list(self.by), "made": [[column, made.to_data()] for column, made in self.made]}
+
+
+@dataclass(frozen=True, slots=True)
+class Window(LocalStep):
+    """All rows with more columns: functions of the rows of the same unit and ``by``, in order of the earlier ones."""
+
+    kind: ClassVar[str] = "window"
+    by: tuple[str, ...]
+    order: tuple[tuple[str, str], ...]
+    made: tuple[tuple[str, OfUnit], ...]
+
+    def after(self, table: Table) -> tuple[tuple[tuple[str, str], ...], dict[str, Bounds]]:
+        _grouping(table, self.by)
+        for column, way in self.order:
+            if table.schema.type_of(column_name(column)) == UNSUPPORTED or way not in (ASCENDING, DESCENDING):
+                raise InvalidInput("order_by", (column, way), "columns, or pairs such as ('day', 'desc')")
+        schema = table.schema
+        for column, made in _named(self.made):
+            if made.ordered and not self.order:
+                raise InvalidInput("order_by", "none", f"order_by=[...], without which {made.kind} means nothing")
+            if made.kind == "count_distinct":
+                raise InvalidInput("window", made.kind, "per_unit_rows(...): no engine counts values in a window")
+            schema = schema.with_column(column, made.type_in(table.schema))
+        return schema.columns, _limits(table, self.made)
+
+    def rows(self, words: Words, left: Side, right: Side | None) -> tuple[exp.Query, Schema]:
+        chosen, schema = left.everything(), left.kept
+        over = exp.Window(partition_by=[left.at(c) for c in (left.unit, *self.by)])
+        if self.order:
+            over.set("order", exp.Order(expressions=_order(words, left, self.order)))
+        for column, made in self.made:
+            frame = over.copy()
+            if self.order and not made.ordered:  # rows up to this one
+                spec = {"kind": "ROWS", "start": "UNBOUNDED", "start_side": "PRECEDING", "end": "CURRENT ROW"}
+                frame.set("spec", exp.WindowSpec(**spec))
+            schema = schema.with_column(column, made.type_in(left.schema))
+            value = made.sql(words, left.schema, frame)
+            chosen.select(exp.alias_(value, place(schema, column), quoted=True), copy=False)
+        return chosen, schema
+
+    def to_data(self) -> dict[str, Any]:
+        made = [[column, made.to_data()] for column, made in self.made]
+        return {"by": list(self.by), "order": [list(pair) for pair in self.order], "made": made}
+
+
+def _unit(table: Table) -> str:
+    assert isinstance(table.unit, str)
+    return table.unit
+
+
+def _grouping(table: Table, by: tuple[str, ...]) -> list[tuple[str, str]]:
+    """The columns ``by`` with their types: different, none of them the unit, none a double."""
+    kinds = [(column, table.schema.type_of(column_name(column))) for column in by]
+    if len(set(by)) != len(by) or table.unit in by or not all(kind in GROUPABLE for _, kind in kinds):
+        raise InvalidInput("by", by, f"different columns besides the unit, of type {', '.join(GROUPABLE)}")
+    return kinds
+
+
+def _named(made: tuple[tuple[str, OfUnit], ...]) -> tuple[tuple[str, OfUnit], ...]:
+    if not 1 <= len(made) <= MOST_MADE or not all(isinstance(each, OfUnit) for _, each in made):
+        raise InvalidInput("columns", [column for column, _ in made], "1 to 100 columns such as n=ts.unit_count()")
+    return made
+
+
+def _limits(table: Table, made: tuple[tuple[str, OfUnit], ...]) -> dict[str, Bounds]:
+    declared = {column: (low, high) for column, low, high in table.declared}
+    found = ((column, each.bounds_in(declared)) for column, each in made)
+    return {column: limits for column, limits in found if limits is not None}
+
+
+# ---- sets of rows
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct(LocalStep):
+    """Different rows of the unit and some columns, all where none is named."""
+
+    kind: ClassVar[str] = "distinct"
+    columns: tuple[str, ...]
+
+    def after(self, table: Table) -> tuple[tuple[tuple[str, str], ...], dict[str, Bounds]]:
+        kinds = [(column, table.schema.type_of(column_name(column))) for column in (_unit(table), *self.columns)]
+        if not all_different(column for column, _ in kinds) or UNSUPPORTED in dict(kinds).values():
+            raise InvalidInput("distinct", self.columns, "different columns besides the unit")
+        return tuple(kinds), {}
+
+    def rows(self, words: Words, left: Side, right: Side | None) -> tuple[exp.Query, Schema]:
+        schema = Schema(tuple((column, left.schema.type_of(column)) for column in (left.unit, *self.columns)))
+        return _listed(words, left, left, schema).distinct(), schema
+
+    def to_data(self) -> dict[str, Any]:
+        return {"columns": list(self.columns)}
+
+
+@dataclass(frozen=True, slots=True)
+class UnionAll(TwoTables):
+    """The rows of both tables, each with the columns of the first."""
+
+    kind: ClassVar[str] = "union_all"
+
+    def after(self, table: Table) -> tuple[tuple[tuple[str, str], ...], dict[str, Bounds]]:
+        kept = {column: kind for column, kind in table.schema.columns if kind != UNSUPPORTED}
+        for column, kind in kept.items():
+            if column != table.unit and self.second.schema.type_of(column) != kind:
+                raise InvalidInput("other", column, f"a table whose column {column!r} is {kind}, too")
+        return tuple(kept.items()), {}
+
+    def rows(self, words: Words, left: Side, right: Side | None) -> tuple[exp.Query, Schema]:
+        assert right is not None
+        schema = left.kept
+        first, second = _listed(words, left, left, schema), _listed(words, left, right, schema)
+        if self.kind == "union_all":
+            return exp.union(first, second, distinct=False, copy=False), schema
+        made = exp.except_ if self.kind == "except" else exp.intersect
+        return made(first, second, distinct=True, copy=False), schema
+
+
+@dataclass(frozen=True, slots=True)
+class Except(UnionAll):
+    """The different rows of the first table that are not in the second."""
+
+    kind: ClassVar[str] = "except"
+
+
+@dataclass(frozen=True, slots=True)
+class Intersect(UnionAll):
+    """The different rows that both tables have."""
+
+    kind: ClassVar[str] = "intersect"
+
+
+def _listed(words: Words, left: Side, side: Side, schema: Schema) -> exp.Select:
+    """The columns of ``schema`` from a side whose unit may have another name, each value in its one form."""
+    chosen = side.chosen()
+    for column in schema.names:
+        own = side.unit if column == left.unit else column
+        chosen.select(exp.alias_(plain(words, side.schema, own, "_t"), place(schema, column), quoted=True), copy=False)
+    return chosen
+
+
+# ---- whether two tables may meet
+
+
+def related(table: Table, other: Any) -> Table:
+    """The other table, if both are about the same units by all that is public; refused otherwise."""
+    from tallystick.tables.table import Table
+
+    if not isinstance(other, Table):
+        raise InvalidInput("other", type(other).__name__, "a private table of the same source")
+    if not isinstance(table.unit, str) or not isinstance(other.unit, str):
+        raise Refused("where single rows are protected no two rows have the same unit, so tables cannot meet on it")
+    if table.source != other.source or table.source.handle is not other.source.handle:
+        raise Refused("the two tables are of different sources; tables meet inside one source, read by one engine")
+    if table.adjacency is not other.adjacency or not _same_payer(table, other):
+        raise Refused("the two tables have different neighbours or accounts, so no one price pays for both")
+    if table.base.type_of(table.unit) != other.base.type_of(other.unit):
+        raise Refused(f"units {table.unit!r} and {other.unit!r} are of different types, so none of them is the same")
+    leaves = [*table.leaves(), *other.leaves()]
+    if len(leaves) > MOST_TABLES:
+        raise Refused(f"this question names {len(leaves)} stored tables, at most {MOST_TABLES} are allowed")
+    for one in leaves:
+        for two in leaves:
+            if one.name == two.name and (one.base, one.unit) != (two.base, two.unit):
+                raise Refused(f"table {one.name!r} stands twice in this question, with different columns or units")
+    return other
+
+
+def _same_payer(table: Table, other: Table) -> bool:
+    one, two = table.account, other.account
+    if one is None or two is None:
+        return one is two
+    return one.name == two.name and one.ledger is two.ledger
+
+
+def pairs(order_by: Iterable[Any]) -> tuple[tuple[str, str], ...]:
+    """Columns as pairs of a name and a way: ``"day"`` is ``("day", "asc")``.
+
+    >>> pairs(["ward", ("day", "desc")])
+    (('ward', 'asc'), ('day', 'desc'))
+    """
+    given = [order_by] if isinstance(order_by, str) else list(order_by)
+    found = [(each, ASCENDING) if isinstance(each, str) else tuple(each) for each in given]
+    if not all(len(pair) == 2 for pair in found):
+        raise InvalidInput("order_by", given, "columns, or pairs such as ('day', 'desc')")
+    return tuple((str(column), str(way)) for column, way in found)
+
+
+def from_data(data: dict[str, Any], other: Table | None) -> LocalStep:
+    """The step that ``to_data`` wrote; what it may be is checked where it is applied."""
+    kind = data["kind"]
+    if kind in _OF_TWO:
+        if other is None:
+            raise InvalidInput("step", kind, "a step with its second table")
+        if kind == "join_on_unit":
+            how, also, prefix, most = (data[key] for key in ("how", "also", "prefix", "most"))
+            return JoinOnUnit(other, how, _texts(also), prefix, most)
+        return _OF_TWO[kind](other)
+    if kind == "distinct":
+        return Distinct(_texts(data["columns"]))
+    made = tuple((new_name(column), OfUnit.from_data(each)) for column, each in data["made"])
+    if kind == "per_unit_rows":
+        return PerUnitRows(_texts(data["by"]), made)
+    return Window(_texts(data["by"]), pairs(data["order"]), made)
+
+
+_OF_TWO: Final[dict[str, type[TwoTables]]] = {
+    step.kind: step for step in (WithUnits, WithoutUnits, JoinOnUnit, UnionAll, Except, Intersect)
+}
+KINDS: Final = (*_OF_TWO, "distinct", "per_unit_rows", "window")
+
+
+def _texts(data: Any) -> tuple[str, ...]:
+    if not isinstance(data, list) or not all(isinstance(each, str) for each in data):
+        raise InvalidInput("step", type(data).__name__, "lists of column names")
+    return tuple(data)
+
+
+class UnitSteps:
+    """The words for these steps; ``Table`` has them."""
+
+    __slots__ = ()
+    schema: Schema
+    unit: Any
+
+    def _local(self, step: LocalStep) -> Table:
+        raise NotImplementedError
+
+    def with_units_in(self, other: Table) -> Table:
+        """Keep the rows of units that have a row in another private table: ``unit IN (SELECT unit ...)``."""
+        return self._local(WithUnits(other))
+
+    def without_units_in(self, other: Table) -> Table:
+        """Keep the rows of units that have no row in another private table: NOT EXISTS."""
+        return self._local(WithoutUnits(other))
+
+    def join_on_unit(
+        self, other: Table, *, how: str = "inner", also: Iterable[str] = (), prefix: str = "", max_rows: int = 100
+    ) -> Table:
+        """Pair the rows of each unit in two private tables, ``also`` alike in other columns that both have.
+
+        Of each unit the first ``max_rows`` rows of both tables count, in the order of all their columns; all of them
+        where no row can have two partners. The other table's columns come with ``prefix`` before their names.
+        """
+        return self._local(JoinOnUnit(other, how, tuple(also), prefix, max_rows))
+
+    def per_unit_rows(self, *, by: Iterable[str] = (), **columns: OfUnit) -> Table:
+        """One row for each unit, and each value of ``by`` that it has: ``n=ts.unit_count()``, ``ts.unit_sum(...)``."""
+        return self._local(PerUnitRows(tuple(by), tuple(columns.items())))
+
+    def window(self, *, by: Iterable[str] = (), order_by: Iterable[Any] = (), **columns: OfUnit) -> Table:
+        """Add columns computed from the rows of the same unit (and ``by``): ``ts.row_number()``, ``ts.lag(...)``.
+
+        With ``order_by``, columns or pairs such as ``("day", "desc")``, totals are of the rows up to this one. Rows
+        that tie are put in the order of all their columns.
+        """
+        return self._local(Window(tuple(by), pairs(order_by), tuple(columns.items())))
+
+    def distinct(self, *columns: str) -> Table:
+        """The different rows of the unit and these columns, or of all columns."""
+        chosen = columns or tuple(column for column, kind in self.schema.columns if kind != UNSUPPORTED)
+        return self._local(Distinct(tuple(column for column in chosen if column != self.unit)))
+
+    def union_all(self, other: Table) -> Table:
+        """The rows of both private tables; the other has all columns of this one, its unit under any name."""
+        return self._local(UnionAll(other))
+
+    def except_rows(self, other: Table) -> Table:
+        """The different rows that another private table, with the same columns, has not."""
+        return self._local(Except(other))
+
+    def intersect_rows(self, other: Table) -> Table:
+        """The different rows that another private table, with the same columns, has too."""
+        return self._local(Intersect(other))

@@ -10,7 +10,7 @@ export OPENBLAS_NUM_THREADS = 1
 export MPLBACKEND = Agg
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help demo test check lint types layers format bench campaign campaign-accounting campaign-audit campaign-certificates campaign-explorer campaign-inference campaign-ledger campaign-mechanisms campaign-tables campaign-theorems coverage-ledger pictures statements walks explorer clean
+.PHONY: help demo test check lint types layers format bench campaign campaign-accounting campaign-audit campaign-certificates campaign-explorer campaign-inference campaign-ledger campaign-mechanisms campaign-sql campaign-tables campaign-theorems coverage-ledger pictures statements walks explorer clean
 
 help:
 	@echo "make demo      a table published privately, a denial, a privacy card; offline once installed"
@@ -18,7 +18,7 @@ help:
 	@echo "make check     ruff, mypy --strict and the import layers"
 	@echo "make format    let ruff rewrite what it can"
 	@echo "make bench     the benchmarks, against peers in their own environment"
-	@echo "make campaign  the long randomised sweeps (campaign-accounting, -audit, -certificates, -explorer, -inference, -ledger, -mechanisms, -tables, -theorems)"
+	@echo "make campaign  the long randomised sweeps (campaign-accounting, -audit, -certificates, -explorer, -inference, -ledger, -mechanisms, -sql, -tables, -theorems)"
 	@echo "make coverage-ledger  branch coverage of the ledger from its own tests"
 	@echo "make statements  write the index of theorems, the heads of their pages and the table of cells from the code"
 	@echo "make walks     the files that four calls walk through, in order, and how many"
@@ -63,7 +63,7 @@ format: $(VENV)/.installed-dev
 bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/run.py
 
-campaign: campaign-accounting campaign-audit campaign-certificates campaign-explorer campaign-inference campaign-ledger campaign-mechanisms campaign-tables campaign-theorems
+campaign: campaign-accounting campaign-audit campaign-certificates campaign-explorer campaign-inference campaign-ledger campaign-mechanisms campaign-sql campaign-tables campaign-theorems
 	HYPOTHESIS_PROFILE=campaign $(BIN)/python -m pytest -n $(WORKERS) --durations=15 --quiet tests/laws
 
 campaign-accounting: $(VENV)/.installed-dev
@@ -93,6 +93,9 @@ campaign-theorems: $(VENV)/.installed-dev
 campaign-mechanisms: $(VENV)/.installed-dev
 	$(BIN)/python tests/campaigns/mechanism_claims.py --afresh
 	$(BIN)/python tests/campaigns/sampler_laws.py --seconds 60
+
+campaign-sql: $(VENV)/.installed-dev
+	$(BIN)/python tests/campaigns/sql_statements.py
 
 campaign-tables: $(VENV)/.installed-dev
 	$(BIN)/python tests/campaigns/table_coverage.py

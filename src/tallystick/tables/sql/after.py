@@ -37,6 +37,7 @@ class Released:
     text: Text
     query: Query
     known: Known
+    uses: tuple[Known, ...]
     after: exp.Select
     names: tuple[str, ...]
     noisy: frozenset[str]

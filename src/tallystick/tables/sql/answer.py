@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -142,10 +143,13 @@ def answered(
     if why is None:
         raise Refused('a statement is asked for a reason, which is kept in the record: why="..."')
     known = statement.released.known
-    automatic = None if key is not None or known.version is None else key_of(statement, known.dataset, known.version)
+    automatic = key_of(statement) if key is None else None
     statement.released.rehearse()
     try:
-        made = statement.plan.release(why=why, key=key or automatic, dataset=known.dataset, progress=progress)
+        with warnings.catch_warnings():
+            if automatic is not None:  # whoever asks the same has a reason of their own
+                warnings.filterwarnings("ignore", "charge .* was made with the reason")
+            made = statement.plan.release(why=why, key=key or automatic, dataset=known.dataset, progress=progress)
     except IdempotencyConflict as problem:
         if automatic is None:
             raise
@@ -188,6 +192,9 @@ def asked_of(
     return answered(statement, account, why=why, key=key, progress=progress)
 
 
-def key_of(statement: Statement, dataset: str | None, version: str) -> str:
-    """The key of a question: its plan, whose data, and which declared version of them; never the data themselves."""
-    return f"sql-{digest(f'{statement.plan.hash} {dataset} {version}')[:32]}"
+def key_of(statement: Statement) -> str | None:
+    """The key of a question: its plan, whose data, and which declared versions of them; never the data themselves."""
+    uses = {(each.dataset, each.version) for each in statement.released.uses}
+    if any(version is None for _, version in uses):
+        return None
+    return f"sql-{digest(f'{statement.plan.hash} {sorted(uses, key=str)}')[:32]}"

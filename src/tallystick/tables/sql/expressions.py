@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 
 from sqlglot import exp
 
@@ -175,7 +176,10 @@ class RowReader:
         right = self._read(node.expression)
         if sign == "-" and {left.type_in(self.schema), right.type_in(self.schema)} == {"date"}:
             return left.days_since(right)
-        return Call(sign, (left, right))
+        return _folded(sign, left, right)
+
+    def _multiplied(self, node: exp.Expr) -> Expression:
+        return _folded("*", self._read(node.this), self._read(node.expression))
 
     def _moved(self, date: Expression, interval: exp.Interval, node: exp.Expr, sign: int) -> Expression:
         said, unit = str(interval.this.name), str(interval.args.get("unit") or "").upper().rstrip("S")
@@ -235,6 +239,16 @@ class RowReader:
         return self._read(node.this) % self._read(node.expression)
 
 
+def _folded(sign: str, left: Expression, right: Expression) -> Expression:
+    """Arithmetic; between constants in decimals, as they are written: 0.06 + 0.01 is 0.07."""
+    constants = [each.value for each in (left, right) if isinstance(each, Literal) and type(each.value) in (int, float)]
+    if len(constants) < 2:
+        return Call(sign, (left, right))
+    one, two = (Decimal(repr(value)) for value in constants)
+    made = one + two if sign == "+" else one - two if sign == "-" else one * two
+    return lift(int(made) if all(type(value) is int for value in constants) else float(made))
+
+
 def _null(node: exp.Expr | None) -> bool:
     return node is None or isinstance(node.unnest(), exp.Null)
 
@@ -285,7 +299,7 @@ _READERS: dict[type[exp.Expr], Callable[[RowReader, exp.Expr], Expression]] = {
     exp.Neg: RowReader._negative,
     exp.Add: RowReader._added,
     exp.Sub: RowReader._added,
-    exp.Mul: _plain("*"),
+    exp.Mul: RowReader._multiplied,
     exp.Div: _plain("/"),
     exp.Mod: RowReader._remainder,
     exp.And: _plain("and"),

@@ -14,9 +14,10 @@ from typing import Any
 from sqlglot import exp
 
 from tallystick.errors import Refused
-from tallystick.tables.expressions import Column, Expression
+from tallystick.tables.expressions import Column, Expression, when
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.schema import type_of_constant
+from tallystick.tables.sql import units
 from tallystick.tables.sql.after import Released
 from tallystick.tables.sql.catalogue import Catalogue
 from tallystick.tables.sql.expressions import conjuncts
@@ -175,13 +176,41 @@ class Sources:
         return joined
 
     def _join_private(self, left: Relation, right: Joined, pool: list[exp.Expr]) -> Relation:
-        assert isinstance(right.source, Relation)
-        if left.known.population != right.source.known.population:
+        """Two tables of people: the unit must equal the unit; other conditions come after, or with LEFT JOIN before."""
+        other = right.source
+        assert isinstance(other, Relation)
+        units.check_population(left, other, right.node)
+        conditions = list(right.conditions) if right.side else pool
+        sides = [(each, self._sides(left, other, each)) for each in conditions]
+        same = [
+            (each, found) for each, found in sides
+            if found is not None and left.is_unit(found[0]) and other.is_unit(found[1])
+        ]  # fmt: skip
+        if not same or right.side == "FULL":
+            unit = left.table.unit if isinstance(left.table.unit, str) else "unit"
             raise self.text.refused(
-                "a join of two populations", right.node, "tables of one population",
-                why=f"{left.known.population} and {right.source.known.population} number different people",
+                f"a {right.side} JOIN of people's rows".replace("a  ", "a "), right.node,
+                f"JOIN or LEFT JOIN ... ON a.{unit} = b.{unit} as a condition of its own",
+                why="joined on anything else, one person's rows meet another's",
             )  # fmt: skip
-        raise self.text.refused("a join of two private tables", right.node, "a join with a public table")
+        for each, _ in same:
+            conditions.remove(each)
+        alias = other.seen[0].owner if other.seen and other.seen[0].owner else "other"
+        if not right.side:
+            return units.joined(left, other, "inner", [], alias)[0]
+        for each in [each for each in conditions if other.knows(each) and not left.knows(each)]:
+            conditions.remove(each)
+            other = other.filter(each)
+        pairs = [found for each, found in sides if each in conditions and found is not None]
+        others = [each for each, found in sides if each in conditions and found is None]
+        if others and not units.one_row_each(other):
+            raise self.text.refused("this condition in ON of a LEFT JOIN", others[0], "the condition in WHERE")
+        relation, _ = units.joined(left, other, "left", pairs, alias)
+        for each in others:  # a unit has one row there: where the condition fails its columns are missing
+            holds, mine = relation.reader.condition(each), len(left.seen)
+            seen = [replace(one, value=when(holds, one.value)) for one in relation.seen[mine:]]
+            relation = replace(relation, seen=(*relation.seen[:mine], *seen))
+        return relation
 
     def _sides(self, left: Any, right: Any, node: exp.Expr) -> tuple[Expression, Expression] | None:
         """The two sides of an equality between two sources, the left one's first."""
@@ -286,12 +315,35 @@ class Sources:
         return replace(rows, table=rows.table.filter(~condition if negated else condition))
 
     def _semi_join_private(self, rows: Relation, node: exp.Expr, found: Relation, negated: bool) -> Relation:
-        raise self._refuse_in(node)
+        units.check_population(rows, found, node)
+        if len(found.seen) != 1 or not found.is_unit(found.seen[0].value):
+            raise self._refuse_in(node)
+        return units.only_units(rows, found, negated=negated)
 
     def _exists_private(
         self, rows: Relation, node: exp.Expr, found: Relation, pool: list[exp.Expr], negated: bool
     ) -> Relation:
-        raise self.text.refused("EXISTS over people", node, "EXISTS (SELECT 1 FROM a table WHERE its unit = the unit)")
+        """EXISTS with the unit: conditions inside are of the inner rows alone, or equalities with the outer row."""
+        units.check_population(rows, found, node)
+        pairs, linked = [], False
+        for each in pool:
+            sides = self._sides(rows, found, each)
+            if sides is not None and rows.is_unit(sides[0]) and found.is_unit(sides[1]):
+                linked = True
+            elif sides is not None:
+                pairs.append(sides)
+            elif found.knows(each):
+                found = found.filter(each)
+            else:
+                raise self.text.refused("this condition in EXISTS", each, "conditions of its own rows, or equalities")
+        if not linked:
+            raise self.text.refused(
+                "EXISTS over people", node, "EXISTS (SELECT 1 FROM a table WHERE its unit = the unit)",
+                why="it looks at other people's rows",
+            )  # fmt: skip
+        if pairs:
+            return units.only_alike(rows, found, pairs, negated=negated)
+        return units.only_units(rows, found, negated=negated)
 
 
 def replace_names(found: Source, name: str, columns: list[str]) -> Source:

@@ -119,7 +119,8 @@ def evaluated(rows: PublicTable, conditions: list[Expression], made: list[Expres
 class Relation(Named):
     """Rows of people: a private table, each row still with its unit.
 
-    ``values`` are public lists of what a column can be, ``origins`` says which columns came from one public table.
+    ``values`` are public lists of what a column can be, ``origins`` says which columns came from one public table, and
+    ``uses`` are all registered tables that it is made of.
     """
 
     table: Table
@@ -127,6 +128,7 @@ class Relation(Named):
     values: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     origins: Mapping[str, tuple[Public, str]] = field(default_factory=dict)
     spine: Public | None = None
+    uses: tuple[Known, ...] = ()
 
     @property
     def schema(self) -> Schema:
@@ -135,6 +137,10 @@ class Relation(Named):
     def is_unit(self, made: Expression) -> bool:
         """Whether an expression is the unit itself."""
         return isinstance(made, Column) and made.name == self.table.unit
+
+    def with_uses_of(self, other: Relation) -> Relation:
+        """The same, made of what the other is made of, too."""
+        return replace(self, uses=(*self.uses, *other.uses))
 
     def filter(self, node: exp.Expr) -> Relation:
         """Rows where a condition holds; a column that must be one of some constants has these for its values."""
@@ -151,11 +157,14 @@ class Relation(Named):
         if isinstance(made, Column):
             return self, made.name
         data = made.to_data()
-        for step in self.table.steps:
-            if step.kind == "derive" and step.expression is not None and step.expression.to_data() == data:
+        for step in reversed(self.table.steps):
+            if step.local is not None and step.kind in _NEW_ROWS:
+                break  # a name may mean something else before it
+            if step.expression is not None and step.kind == "derive" and step.expression.to_data() == data:
                 return self, step.name
-        name = free_name(wish, self.schema.names)
-        return replace(self, table=self.table.derive(**{name: made})), name
+        name, listed = free_name(wish, self.schema.names), self.list_of(made)
+        values = self.values if listed is None else {**self.values, name: listed}
+        return replace(self, table=self.table.derive(**{name: made}), values=values), name
 
     def list_of(self, made: Expression) -> tuple[Any, ...] | None:
         """Everything public that an expression can be, where it follows from public lists and constants."""
@@ -191,6 +200,7 @@ class Relation(Named):
         )
 
 
+_NEW_ROWS = ("per_unit_rows", "distinct", "union_all", "except", "intersect")
 _PARTS = {"month": range(1, 13), "quarter": range(1, 5), "weekday": range(1, 8)}
 
 
@@ -233,7 +243,7 @@ def of_table(text: Text, known: Known, alias: str) -> Relation:
     hidden = () if isinstance(table.unit, EachRow) else (table.unit,)
     seen = tuple(Seen(alias, name, col(name)) for name in table.schema.names)
     keys = {name: tuple(values) for name, values in known.keys.items() if name not in hidden}
-    return Relation(text, seen, table, known, keys)
+    return Relation(text, seen, table, known, keys, uses=(known,))
 
 
 def of_public(text: Text, rows: PublicTable, alias: str) -> Public:

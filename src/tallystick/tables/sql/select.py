@@ -89,24 +89,31 @@ class Aggregation:
         query = self._question()
         plain = {name: value.name for name, value in outputs if isinstance(value, exp.Column)}
         noisy = frozenset(name for name, value in outputs if _measured(value, self.measures))
-        return Released(self.text, query, self.relation.known, after, names, noisy, plain, tuple(self.notes))
+        return Released(
+            self.text, query, self.relation.known, self.relation.uses, after, names, noisy, plain, tuple(self.notes)
+        )
 
     # ---- GROUP BY
 
-    def _read_keys(self, select: exp.Select) -> None:
-        group = select.args.get("group")
+    def keys_of(self, select: exp.Select) -> list[tuple[Expression, str]]:
+        """What is grouped by, and the names that the select list has for it; constants group nothing."""
+        group, keys = select.args.get("group"), []
         for node in children(group, "expressions") if group is not None else ():
-            meant = self._meant(select, node)
-            wish = next((e.alias for e in select.expressions if e.alias and e.unalias() == meant.unalias()), "")
-            made, kind = self.relation.reader.typed(meant.unalias())
-            if isinstance(made, Literal):
-                continue
+            meant = self._meant(select, node).unalias()
+            wish = next((e.alias for e in select.expressions if e.alias and e.unalias() == meant), "")
+            made = self.relation.reader.read(meant)
+            if not isinstance(made, Literal):
+                keys.append((made, wish or meant.name or "key"))
+        return keys
+
+    def _read_keys(self, select: exp.Select) -> None:
+        for made, wish in self.keys_of(select):
             if self.relation.is_unit(made):
                 raise self.text.refused(
-                    f"GROUP BY {node.sql()}", node, "the unit in a subquery, and aggregates of its rows around it",
-                    why="it shows single units",
+                    f"GROUP BY {self.relation.table.unit}", select.args["group"],
+                    "the unit in a subquery, and aggregates of its rows around it", why="it shows single units",
                 )  # fmt: skip
-            self._add_key(made, kind, wish or meant.name or "key", node)
+            self._add_key(made, self.relation.reader.type_of(made, select), wish, select.args["group"])
 
     def _meant(self, select: exp.Select, node: exp.Expr) -> exp.Expr:
         """What a grouping names: the nth output, a column, or else an alias of the list."""
@@ -398,7 +405,6 @@ class Aggregation:
     def _listed(self, columns: list[str]) -> list[tuple[Any, ...]] | None:
         """All combinations of public lists; columns of one public table keep to its rows."""
         relation, lists = self.relation, list[tuple[list[str], list[tuple[Any, ...]]]]()
-        made = {step.name: step.expression for step in relation.table.steps if step.expression is not None}
         left = list(columns)
         for public in {id(origin): origin for origin, _ in relation.origins.values()}.values():
             own = [c for c in left if c in relation.origins and relation.origins[c][0] is public]
@@ -408,7 +414,7 @@ class Aggregation:
                 lists.append((own, list(dict.fromkeys(tuple(row[i] for i in at) for row in public.rows.rows))))
                 left = [c for c in left if c not in own]
         for column in left:
-            known = relation.list_of(made.get(column, col(column)))
+            known = relation.list_of(col(column))
             if known is None:
                 return None
             lists.append(([column], [(value,) for value in known]))

@@ -10,13 +10,14 @@ from sqlglot import exp
 
 from tallystick.errors import InvalidInput, Refused
 from tallystick.tables.plan import Plan
+from tallystick.tables.sql import units
 from tallystick.tables.sql.after import Released
 from tallystick.tables.sql.catalogue import Catalogue
 from tallystick.tables.sql.joins import Source, Sources
 from tallystick.tables.sql.options import Options, cut
 from tallystick.tables.sql.relations import Public, Relation, Seen
 from tallystick.tables.sql.select import AGGREGATES, Aggregation
-from tallystick.tables.sql.tree import Text, children, where
+from tallystick.tables.sql.tree import Text, children, spelled, where
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +70,12 @@ class Reader:
             return reader.query(node.this)
         if isinstance(node, exp.Select):
             return reader.select(node)
+        assert isinstance(node, exp.SetOperation)
+        left, right = (reader.query(each.unnest()) for each in (node.this, node.expression))
+        if isinstance(left, Relation) and isinstance(right, Relation) and not node.args.get("limit"):
+            return units.combined(left, right, node)
         raise self.text.refused(
-            node.key.upper(),
-            node,
-            "one statement for each side",
-            why="a set operation of aggregates is several releases",
+            spelled(node), node, "one statement for each side", why="a set operation of aggregates is several releases"
         )
 
     def _with(self, node: exp.Expr) -> Reader:
@@ -102,9 +104,13 @@ class Reader:
             return self._rows_of(found, node)
         if not added:
             self._no_limit(node)
-            if node.args.get("distinct") is not None:
-                raise self.text.refused("SELECT DISTINCT without an aggregate", node, "COUNT(*) with GROUP BY")
-            return self._rows_of(found, node)
+            rows = self._rows_of(found, node)
+            distinct = node.args.get("distinct") is not None and isinstance(rows, Relation)
+            return units.different(rows, node) if distinct else rows  # type: ignore[arg-type]
+        keys = Aggregation(self.text, found, self.options).keys_of(node)
+        if node is not self.whole and any(found.is_unit(made) for made, _ in keys):
+            self._no_limit(node)
+            return units.grouped_by_unit(found, node, keys)
         return Aggregation(self.text, found, self.options).released(node)
 
     def _no_limit(self, node: exp.Select) -> None:
@@ -120,6 +126,9 @@ class Reader:
     def _rows_of(self, found: Relation | Public, node: exp.Select) -> Source:
         """Rows with the columns of a select list."""
         seen: list[Seen] = []
+        reader = found.reader
+        if isinstance(found, Relation) and any(each.find(exp.Window) for each in node.expressions):
+            found, reader = units.with_windows(found, node)
         for each in node.expressions:
             value = each.unalias()
             if isinstance(value, exp.Star):
@@ -127,7 +136,7 @@ class Reader:
             elif isinstance(value, exp.Column) and isinstance(value.this, exp.Star):
                 seen += [one for one in found.seen if one.owner.casefold() == value.table.casefold()]
             else:
-                seen.append(Seen("", each.alias_or_name, found.reader.read(value)))
+                seen.append(Seen("", each.alias_or_name, reader.read(value)))
         return replace(found, seen=tuple(seen))
 
 

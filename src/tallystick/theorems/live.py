@@ -1,8 +1,7 @@
 """Numbers inside the texts of statements: ``"p = 0.5: epsilon = {randomized_response_epsilon(coin=0.5):.6f}"``.
 
 The braces hold a small closed language, read from its syntax tree and never handed to the interpreter: numbers, lists,
-mappings, arithmetic, the functions of ``ts.theorems``, dotted names under tallystick's rooms, and functions of one
-argument.
+mappings, arithmetic, the functions of ``ts.theorems``, dotted names under tallystick's rooms, and small functions.
 """
 
 from __future__ import annotations
@@ -90,8 +89,8 @@ def _value(node: ast.expr, given: Mapping[str, Any]) -> Any:
             return _member(of(whole), name)
         case ast.Call(func=function, args=parts, keywords=named):
             return of(function)(*map(of, parts), **{str(part.arg): of(part.value) for part in named})
-        case ast.Lambda(args=ast.arguments(args=[ast.arg(arg=name)]), body=body):
-            return lambda argument: _value(body, {**given, name: argument})
+        case ast.Lambda(args=ast.arguments(args=names), body=body):
+            return lambda *told: _value(body, {**given, **{n.arg: x for n, x in zip(names, told, strict=True)}})
     raise InvalidInput("live", ast.unparse(node), "numbers, lists, arithmetic, and calls of tallystick's functions")
 
 

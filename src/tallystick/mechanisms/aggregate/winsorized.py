@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
 
 _QUARTER = Fraction(1, 4)
+_QUARTILES = 2 * 0.6744897501960817  # the distance of a normal law's, in its deviations
 _WIDENING = 10.0
 _WIDEST = 2.0**49  # lattice steps of noise the exact samplers can make
 
@@ -157,6 +158,22 @@ def winsorized_mean(
         widening=float(widening),
         protects=Protects(Adjacency.REPLACE, unit),
     )
+
+
+def noise_over_sampling(
+    *, count: int, widening: float, epsilon: float | None = None, rho: float | None = None
+) -> float:
+    """The mean's noise over the deviation of one of ``count`` normal numbers over sqrt(count), if the bounds are wide.
+
+    The range is 8 k^{1/3 + eta} quartile distances, each 1.349 deviations: 30.5/epsilon k^{eta - 1/6} for Laplace and
+    10.8/sqrt(rho) k^{eta - 1/6} for Gaussian noise, which falls so slowly that it is large for every real number of
+    records.
+
+    >>> round(noise_over_sampling(count=251, widening=0.1, epsilon=1.0), 1)
+    21.1
+    """
+    unit = 8.0 * _QUARTILES * math.pow(count, widening - 1.0 / 6.0)
+    return unit * (2.0 * math.sqrt(2.0) / epsilon if epsilon is not None else 1.0 / math.sqrt(rho or math.inf))
 
 
 _EXPONENTS = (-960, 900)  # sizes outside these powers of two are counted at the end, so that ranges stay finite

@@ -1,6 +1,7 @@
 """Pictures of privacy: what an attacker can do, what a promise says at every epsilon, what composition costs.
 
     tradeoff(loss)            misses against false alarms, with the region no attacker can reach
+    tradeoffs(curves)         several trade-off functions on one sheet
     profile(loss)             delta against epsilon
     steps(curves)             epsilon against the number of steps, one line per accounting method
     positions(epsilons, ...)  epsilon of the record at step t against t, when the last iterate only is released
@@ -29,7 +30,7 @@ from tallystick.plots.positions import positions
 from tallystick.plots.profile import profile
 from tallystick.plots.samples import samples
 from tallystick.plots.steps import Curve, steps
-from tallystick.plots.tradeoff import tradeoff
+from tallystick.plots.tradeoff import tradeoff, tradeoffs
 
 __all__ = [
     "Curve",
@@ -47,4 +48,5 @@ __all__ = [
     "steps",
     "tradeoff",
     "tradeoff_band",
+    "tradeoffs",
 ]

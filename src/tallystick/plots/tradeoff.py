@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from fractions import Fraction
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tallystick.drawing import BLUE, INK, PAPER, QUIET, SHARE_LABELS, SHARES, VERMILLION
+from tallystick.drawing import BLUE, INK, PALETTE, PAPER, QUIET, SHARE_LABELS, SHARES, VERMILLION
+from tallystick.errors import InvalidInput
 from tallystick.plots.canvas import sheet
 from tallystick.printing import percent, percent_up
 
@@ -45,6 +49,35 @@ def tradeoff(loss: PrivacyLoss, *, title: str = "What the best attacker can do",
     axes.set_aspect("equal")
     axes.set_xticks(SHARES, SHARE_LABELS)
     axes.set_yticks(SHARES, SHARE_LABELS)
+    return figure
+
+
+def tradeoffs(
+    curves: Mapping[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]],
+    *,
+    title: str = "Which promise is harder to break?",
+) -> Figure:
+    """Several trade-off functions on one sheet, each with its name: the higher a curve, the more an attacker misses.
+
+    >>> from tallystick.theorems.piecewise import PiecewiseTradeoff
+    >>> figure = tradeoffs({"epsilon 1": PiecewiseTradeoff.of_approx_dp(epsilon=1.0)})
+    >>> figure.axes[0].get_legend_handles_labels()[1]
+    ['epsilon 1']
+    """
+    if not curves:
+        raise InvalidInput("curves", len(curves), "at least one trade-off function")
+    figure, axes = sheet(
+        title=title, across="false alarms", up="misses: share of people in the data who go unnoticed", height=5.8
+    )
+    alpha = np.linspace(0.0, 1.0, 401)
+    axes.plot([0, 1], [1, 0], color=QUIET, linewidth=1.2, linestyle=(0, (4, 3)))
+    for (name, misses), colour in zip(curves.items(), cycle(PALETTE)):
+        axes.plot(alpha, misses(alpha), color=colour, label=name)
+    axes.set(xlim=(0, 1), ylim=(0, 1.005))
+    axes.set_aspect("equal")
+    axes.set_xticks(SHARES, SHARE_LABELS)
+    axes.set_yticks(SHARES, SHARE_LABELS)
+    axes.legend(fontsize=9.5, loc="upper right")
     return figure
 
 

@@ -35,6 +35,12 @@ STORIES = {
     "reconstruct": "reconstruct_story",
     "differencing": "differencing_story",
     "linkage": "linkage_story",
+    "curves": "curves_story",
+    "race": "race_story",
+    "iterate": "iterate_story",
+    "local": "local_story",
+    "game": "game_story",
+    "six": "six_story",
 }
 """A story is a file beside this one, with a function of its name."""
 OWN_FILES = ("demo-ledger.db", "demo-ledger.db-wal", "demo-ledger.db-shm", "demo-ledger.db.datasets.json")
@@ -53,7 +59,10 @@ class StoryStep:
 def demo(
     story: Annotated[
         str | None,
-        typer.Argument(help="Another story: train, fool a holdout, attack.", metavar=f"[{'|'.join(STORIES)}]"),
+        typer.Argument(
+            help="Another story: train, fool a holdout, attack, play with what the theorems say.",
+            metavar=f"[{'|'.join(STORIES)}]",
+        ),
     ] = None,
     out: Annotated[Path, typer.Option("--out", help="The folder for the demo's files.")] = Path("tallystick-demo"),
     accounting: Annotated[

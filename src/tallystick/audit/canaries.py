@@ -59,15 +59,21 @@ class CanaryReport:
             "controls_hold": self.controls_hold,
         }
 
+    @property
+    def controls(self) -> tuple[str, str]:
+        """What the controls found, and what they had to find."""
+        return (
+            _control("without noise", "FALSIFIED", self.without_noise),
+            _control(f"{MORE_NOISE:g} times the noise", "NOT FALSIFIED", self.more_noise),
+        )
+
     def __str__(self) -> str:
-        lines = [str(self.evidence)]
-        for name, wanted, found in (
-            ("without noise", "FALSIFIED", self.without_noise),
-            (f"{MORE_NOISE:g} times the noise", "NOT FALSIFIED", self.more_noise),
-        ):
-            right = "as it must be" if found.verdict == wanted else f"but must be {wanted}: this audit shows nothing"
-            lines.append(f"Control, {name}: {found.verdict}, {right} ({found.attack}).")
-        return "\n".join(lines)
+        return "\n".join([str(self.evidence), *self.controls])
+
+
+def _control(name: str, wanted: str, found: OneRun) -> str:
+    right = "as it must be" if found.verdict == wanted else f"but must be {wanted}: this audit shows nothing"
+    return f"Control, {name}: {found.verdict}, {right} ({found.attack})."
 
 
 def canary_run(

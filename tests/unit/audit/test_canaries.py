@@ -11,6 +11,7 @@ import pytest
 
 import tallystick as ts
 from tallystick.audit.canaries import Recipe, canary_run, mislabelled, own_feature, trainer_recipe
+from tallystick.cards.evidence import page
 from tallystick.errors import InvalidInput
 
 STEPS, CANARIES = 16, 400
@@ -50,6 +51,8 @@ def test_our_trainer_keeps_its_promise_between_two_controls() -> None:
     assert not report.falsified
     assert "Control, without noise: FALSIFIED, as it must be" in str(report)
     assert report.to_dict()["controls_hold"] is True
+    assert page(report).count("Control, ") == 2
+    assert "Control, " not in page(report.evidence)
 
 
 def test_a_quarter_of_the_noise_is_falsified() -> None:

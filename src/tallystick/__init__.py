@@ -58,6 +58,8 @@ _HOMES = {
     "Private": "tables.table",
     "each_row": "tables.table",
     "linear_regression": "publish.models",
+    "made_up_rows": "publish.rehearse",
+    "rehearse": "publish.rehearse",
     "sql": "publish.sql",
     "suggest_caps": "publish.suggest",
     "col": "tables.expressions",
@@ -149,6 +151,8 @@ if TYPE_CHECKING:
     from tallystick.mechanisms import response as response
     from tallystick.mechanisms import select as select
     from tallystick.publish.models import linear_regression as linear_regression
+    from tallystick.publish.rehearse import made_up_rows as made_up_rows
+    from tallystick.publish.rehearse import rehearse as rehearse
     from tallystick.publish.sql import sql as sql
     from tallystick.publish.suggest import suggest_caps as suggest_caps
     from tallystick.tables.expressions import col as col

@@ -34,7 +34,7 @@ class PlanDraws:
         from tallystick.tables import run
 
         if id(table) not in self._known:
-            asked = self.plan.on(_made_up(self.plan, table))
+            asked = self.plan.on(made_up(self.plan, table))
             self._known[id(table)] = (table, asked, run.integers(asked))  # kept, so that its id stays its own
 
     def __call__(self, table: Any) -> Any:
@@ -47,8 +47,11 @@ class PlanDraws:
         return {"groups": answer["keys"], "numbers": answer["numbers"]}
 
 
-def _made_up(plan: Plan, table: Any) -> Any:
-    """The source, if it may be asked without a charge: small, not the plan's own data, and not registered."""
+def made_up(plan: Plan, table: Any, argument: str = "neighbours", *, public: bool = False) -> Any:
+    """The source, if it may be asked without a charge: small, not the plan's own data, and not registered.
+
+    ``public`` is somebody's word that the rows are public; then they may be many, and in a Parquet file.
+    """
     from tallystick.tables.sources import identity, source_of
 
     source, own = source_of(table), plan.query.table
@@ -56,24 +59,21 @@ def _made_up(plan: Plan, table: Any) -> Any:
         if own.source.kind == "memory" and any(
             one is two for one in source.handle.values() for two in own.source.handle.values()
         ):
-            raise InvalidInput("neighbours", "the plan's own data", SMALL)
+            raise InvalidInput(argument, "the plan's own data", SMALL)
         return source
-    if source.kind != "csv":
-        raise InvalidInput("neighbours", source.kind, SMALL)
+    if source.kind != "csv" and not (public and source.kind == "parquet"):
+        raise InvalidInput(argument, source.kind, SMALL)
     try:
         size = Path(source.place).stat().st_size
     except OSError as problem:
-        raise InvalidInput("neighbours", source.place, f"{SMALL} ({problem.strerror})") from None
-    if size > MOST_BYTES:
-        raise InvalidInput("neighbours", f"a file of {size} bytes", SMALL)
-    if (
-        own.source.kind == "csv"
-        and os.path.exists(own.source.place)
-        and os.path.samefile(own.source.place, source.place)
-    ):
-        raise InvalidInput("neighbours", "the plan's own data", SMALL)
+        raise InvalidInput(argument, source.place, f"{SMALL} ({problem.strerror})") from None
+    if size > MOST_BYTES and not public:
+        raise InvalidInput(argument, f"a file of {size} bytes", SMALL)
+    there = own.source.kind in ("csv", "parquet", "duckdb") and os.path.exists(own.source.place)
+    if there and os.path.samefile(own.source.place, source.place):
+        raise InvalidInput(argument, "the plan's own data", SMALL)
     if plan.account is not None and (names := plan.account.ledger.names_of(identity(source, own.name))):
-        raise InvalidInput("neighbours", f"the registered data set {names[0]}", SMALL)
+        raise InvalidInput(argument, f"the registered data set {names[0]}", SMALL)
     return source
 
 

@@ -8,6 +8,7 @@
     samples(plans)            records against adaptive questions, one line per route
     noise(density, ...)       the noise that is added, with the interval that holds most of it
     errors(plan)              how wrong a table will be, against the size of its groups
+    rehearsed(lines, ...)     error from noise, caps and clamping for several caps
     burndown(account)         what is left of a budget, charge by charge
     recovery(shares, ...)     people reconstructed against noise/sqrt(n); the frontier is at 1
     guesses(found)            one person's bit guessed from two counts, under its ceiling
@@ -28,6 +29,7 @@ from tallystick.plots.errors import errors
 from tallystick.plots.noise import noise
 from tallystick.plots.positions import positions
 from tallystick.plots.profile import profile
+from tallystick.plots.rehearsed import rehearsed
 from tallystick.plots.samples import samples
 from tallystick.plots.steps import Curve, steps
 from tallystick.plots.tradeoff import tradeoff, tradeoffs
@@ -43,6 +45,7 @@ __all__ = [
     "positions",
     "profile",
     "recovery",
+    "rehearsed",
     "samples",
     "save",
     "steps",

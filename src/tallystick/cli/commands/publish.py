@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from tallystick.cli import question as ask
+from tallystick.cli.commands.rehearse import rehearse
 from tallystick.cli.failure import in_shell
 from tallystick.cli.output import Answer, DryRun, Json, Place, deliver, working
 from tallystick.errors import InvalidInput
@@ -113,6 +114,9 @@ def run(
         facts = done(job, tell, dry_run=dry_run)
     about = {"ledger": place_of(ledger), "plan": str(plan), "why": why, "dry_run": dry_run}
     deliver(Answer("publish.run", about, facts, lambda console: say_release(console, facts)), as_json=as_json)
+
+
+app.command()(rehearse)
 
 
 # How ``publish`` and ``query`` say what a plan costs and what a release found.

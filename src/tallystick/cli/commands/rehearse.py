@@ -1,0 +1,79 @@
+"""``tallystick publish rehearse``: what noise, caps and bounds would do, on rows that are public or made up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tallystick.cli.output import Answer, Json, Place, deliver, working
+from tallystick.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def rehearse(
+    plan: Annotated[Path, typer.Argument(help="A plan that 'publish plan --out' wrote.")],
+    rows: Annotated[
+        Path | None, typer.Option("--rows", help="A CSV file of public or made-up rows with the same columns.")
+    ] = None,
+    synthetic: Annotated[bool, typer.Option("--synthetic", help="Make rows up from what the plan says.")] = False,
+    units: Annotated[int, typer.Option("--units", help="With --synthetic: how many units.")] = 2_000,
+    rows_per_unit: Annotated[
+        float, typer.Option("--rows-per-unit", help="With --synthetic: rows of a unit, about; a few have many more.")
+    ] = 5.0,
+    caps: Annotated[
+        str | None, typer.Option("--caps", metavar="GROUPSxROWS,...", help="Which caps to try, such as 1x1,2x5.")
+    ] = None,
+    public: Annotated[
+        bool, typer.Option("--public", help="The rows are public: they may be over 1 MB, or in a Parquet file.")
+    ] = False,
+    plot: Annotated[Path | None, typer.Option("--plot", help="Draw the errors to this .svg or .png file.")] = None,
+    column: Annotated[str | None, typer.Option("--column", help="Which column to draw (default: the first).")] = None,
+    place: Place = None,
+    as_json: Json = False,
+) -> None:
+    """Error from noise, caps and clamping side by side, for several caps. Charges nothing, takes no registered data."""
+    from tallystick.publish import rehearse as room
+    from tallystick.publish.datasets import refuse_registered
+    from tallystick.publish.jobs import read_saved
+    from tallystick.tables.plan import Plan
+
+    asked, tried = Plan.from_json(read_saved(plan)[1]), _caps(caps)
+    if (rows is None) != synthetic:
+        raise InvalidInput("--rows", rows and str(rows), "either --rows FILE or --synthetic")
+    if rows is not None:
+        refuse_registered({"--rows": rows}, place)
+    with working("rehearsing"):
+        used: Any = room.made_up_rows(asked, units=units, rows_per_unit=rows_per_unit) if rows is None else rows
+        used = used if rows is None else str(rows.absolute())
+        found = room.rehearse(asked, used, caps=tried, public=public)
+    facts = {**found.to_data(), "charged": False, "plot": None if plot is None else str(plot)}
+    if plot is not None:
+        from tallystick import plots
+
+        drawn = column or found.columns[0]
+        plots.save(plots.rehearsed(found.bars(drawn), column=drawn), plot)
+
+    def say(console: Console) -> None:
+        whose = f"{rows}" if rows is not None else f"made-up rows of {units:,} units"
+        for line in [*str(found).splitlines(), "", f"on {whose}; nothing was charged and no registered data was read"]:
+            console.print(line, soft_wrap=True, markup=False)
+        if plot is not None:
+            console.print(str(plot), soft_wrap=True, markup=False)
+
+    about = {"plan": str(plan), "rows": rows and str(rows), "synthetic": synthetic, "caps": caps}
+    deliver(Answer("publish.rehearse", about, facts, say), as_json=as_json)
+
+
+def _caps(text: str | None) -> list[tuple[int, int]] | None:
+    """``1x1,2x5`` as pairs of groups and rows."""
+    if text is None:
+        return None
+    try:
+        pairs = [(int(groups), int(rows)) for groups, rows in (piece.split("x") for piece in text.split(","))]
+    except ValueError:
+        raise InvalidInput("--caps", text, "GROUPSxROWS with commas, such as 1x1,2x5") from None
+    return pairs

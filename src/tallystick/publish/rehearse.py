@@ -1,0 +1,322 @@
+"""A rehearsal: what noise, caps and bounds would each do to a table, on rows that are public or made up.
+
+    found = rehearse(plan, rows)        rows of the same shape: a data frame, a small CSV file, or made_up_rows(plan)
+    print(found)
+
+Nothing is charged, and the numbers are exact, so registered data have no place here. For each pair of caps the plan is
+computed without its noise, and compared with the same table without caps (every row counts) and without bounds. The
+noise is that of the plan at its own price, so one sees where more rows kept stop paying for the noise they need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tallystick.accounting import check
+from tallystick.audit.plans import made_up
+from tallystick.errors import InvalidInput, Refused
+from tallystick.printing import given, nearest, visible
+from tallystick.publish.datasets import refuse_registered
+from tallystick.tables import run
+from tallystick.tables.aggregates import ColumnMeasure, Estimate, Measure, Noisy, Quantile
+from tallystick.tables.keyset import PublicTable
+from tallystick.tables.parts import LARGEST_BOUND, MOST_BINS, ColumnPart
+from tallystick.tables.plan import make_plan
+from tallystick.tables.sources import source_of
+from tallystick.tables.table import EACH_ROW, MOST_GROUPS, MOST_ROWS, UNITS, EachRow, Query
+
+if TYPE_CHECKING:
+    from tallystick.tables.plan import Plan
+    from tallystick.tables.table import Table
+
+ANY = {"rho": 1.0, "caps_share": 0}
+"""The price of a plan whose noise is not looked at."""
+Found = dict[str, dict[Any, tuple[float, float]]]
+"""By column and group: the value, and half the width of its interval."""
+
+
+CAUSES = ("noise", "caps", "clamping", "together")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """How wrong one column is under a pair of caps: what its middle group is off by, from each cause and in all."""
+
+    column: str
+    max_groups: int
+    max_rows_per_group: int
+    noise: float
+    """Half the 95 % interval of the privacy noise."""
+    caps: float
+    clamping: float
+    together: float
+    """Noise, and how far caps and bounds together move the value; they may cancel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """Errors under several caps, side by side."""
+
+    lines: tuple[Line, ...]
+    groups: int
+    price: str
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the table."""
+        return tuple(dict.fromkeys(line.column for line in self.lines))
+
+    def of(self, column: str) -> tuple[Line, ...]:
+        """The lines of one column, in the order of their caps."""
+        found = tuple(line for line in self.lines if line.column == column)
+        if not found:
+            raise InvalidInput("column", column, f"one of {', '.join(self.columns[:8])}")
+        return found
+
+    def best(self, column: str) -> Line:
+        """The caps under which it is least wrong."""
+        return min(self.of(column), key=lambda line: line.together)
+
+    def bars(self, column: str) -> list[tuple[str, float, float, float, float]]:
+        """The lines of one column for ``ts.plots.rehearsed``."""
+        return [
+            (f"{x.max_groups} x {x.max_rows_per_group}", x.noise, x.caps, x.clamping, x.together)
+            for x in self.of(column)
+        ]
+
+    def to_data(self) -> dict[str, Any]:
+        """As plain JSON data."""
+        return {"groups": self.groups, "price": self.price, "lines": [asdict(line) for line in self.lines]}
+
+    def __str__(self) -> str:
+        said = [
+            f"How far the middle one of {self.groups:,} groups is off, at {self.price}: by noise (half an interval),",
+            "by what the caps leave out, by what the bounds clamp, and by all of that together.",
+        ]
+        for column in self.columns:
+            said += ["", f"{visible(column):<20}" + "".join(f"{word:>12}" for word in CAUSES)]
+            said += [f"  {'groups':>6}{'rows':>6}"]
+            for line in self.of(column):
+                cells = (_plain(v) for v in (line.noise, line.caps, line.clamping, line.together))
+                mark = "  least" if line == self.best(column) else ""
+                caps = f"  {line.max_groups:>6}{line.max_rows_per_group:>6}      "
+                said.append(caps + "".join(f"{cell:>12}" for cell in cells) + mark)
+        return "\n".join(said)
+
+
+def _plain(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1_000 else nearest(value, 3)
+
+
+def rehearse(
+    plan: Plan, rows: Any, *, caps: Iterable[tuple[int, int]] | None = None, public: bool = False
+) -> Rehearsal:
+    """Error from noise, from caps and from clamping for several (max_groups, max_rows_per_group), on ``rows``.
+
+    ``rows`` have the columns of the plan's table: a data frame, or a CSV file of at most 1 MB that is not registered.
+    ``public=True`` says that they are public; then they may be many.
+
+    >>> import pyarrow, tallystick as ts
+    >>> visits = ts.Private(pyarrow.table({"who": [1], "age": [40]})).table(unit="who").per_unit(max_rows_per_group=1)
+    >>> plan = visits.agg(n=ts.count()).plan(rho=0.5)
+    >>> found = ts.rehearse(plan, pyarrow.table({"who": [1, 1, 2, 3], "age": [7, 8, 40, 99]}), caps=[(1, 1), (1, 2)])
+    >>> [(line.max_rows_per_group, line.caps) for line in found.of("n")]
+    [(1, 1.0), (2, 0.0)]
+    """
+    query = plan.query
+    if isinstance(query.table.unit, EachRow):
+        raise Refused("where single rows are protected there are no caps to choose")
+    if any(step.kind == "each_unit" for step in query.table.steps):
+        raise Refused("a plan about one row of each unit has no caps to choose")
+    if isinstance(rows, str | Path):
+        refuse_registered({"rows": Path(rows)}, None)
+    source = made_up(plan, rows, "rows", public=public)
+    if source.kind == "memory" and len(source.handle) == 1:  # whatever it is called, it is the table
+        source = source_of({query.table.name: next(iter(source.handle.values()))})
+    table = replace(query.table, source=source, account=None)
+    chosen = tuple(caps) if caps is not None else usual_caps(query)
+    whole = _whole(query, table)
+    clamped, truth = (_exact(each, ANY) for each in (whole, [_unbounded(each) for each in whole]))
+    many = max((len(groups) for groups in truth.values()), default=0)
+    if not many:
+        raise InvalidInput("rows", "rows of which none counts", "rows that the plan's filters and keys keep")
+    for name, measure in query.measures:
+        if isinstance(measure, Quantile):  # bounds move a quantile only if it is beyond them
+            low, high = measure.limits
+            truth[name] |= {g: clamped[name][g] for g, (value, _) in truth[name].items() if low <= value <= high}
+    priced = ", ".join(f"{w} {given(plan.budget[w])}" for w in ("rho", "epsilon", "delta") if w in plan.budget)
+    lines = []
+    for groups, each in chosen:
+        capped = table.per_unit(max_groups=groups, max_rows_per_group=each)
+        under = _exact([_asked(query, capped, dict(query.measures))], plan.budget)
+        caps_of = (groups, each)
+        lines += [_line(name, caps_of, under[name], clamped[name], truth[name]) for name in under if truth[name]]
+    return Rehearsal(tuple(sorted(lines, key=lambda line: list(under).index(line.column))), many, priced)
+
+
+def usual_caps(query: Query) -> tuple[tuple[int, int], ...]:
+    """The plan's own caps, with a quarter, half, twice and four times the rows, and with half and twice the groups."""
+    groups, rows = query.caps.max_groups, query.caps.max_rows
+    tried = [(groups, max(1, min(MOST_ROWS, round(rows * times)))) for times in (0.25, 0.5, 1, 2, 4)]
+    if query.columns:
+        tried += [(max(1, min(MOST_GROUPS, round(groups * times))), rows) for times in (0.5, 2)]
+    return tuple(sorted(set(tried)))
+
+
+def _asked(query: Query, table: Table, measures: Mapping[str, Measure]) -> Query:
+    keys: Any = query.keys
+    return table.group_by(*query.columns, keys=keys).agg(**measures)
+
+
+def _whole(query: Query, table: Table) -> list[Query]:
+    """Questions without caps: of rows, each of which counts; and of units, which only the cap on groups could drop."""
+    units = {name: one for name, one in query.measures if set(one.parts()) == {UNITS}}
+    rows = {name: one for name, one in query.measures if name not in units}
+    every = table.per_unit(max_groups=MOST_GROUPS, max_rows_per_group=1)
+    sides = ((replace(every, unit=EACH_ROW), rows), (every, units))
+    return [_asked(query, side, measures) for side, measures in sides if measures]
+
+
+def _unbounded(query: Query) -> Query:
+    """The same question with bounds that hold every value there is."""
+    doubles = dict.fromkeys((part.column, part.missing) for part in query.parts if isinstance(part, ColumnPart))
+    values: dict[str, list[float]] = {column: [] for column, _ in doubles}
+    if doubles:
+        for (column, _), found in zip(doubles, run.rows(make_plan(query, ANY))[1], strict=True):
+            known = _floats(found)
+            known = known[~np.isnan(known)]
+            values[column] += [float(known.min()), float(known.max())] if known.size else []
+    return _asked(query, query.table, {name: _wide(one, values) for name, one in query.measures})
+
+
+def _floats(column: Any) -> Any:
+    return np.array([np.nan if value is None else value for value in column], dtype=np.float64)
+
+
+def _wide(measure: Measure, values: Mapping[str, list[float]]) -> Measure:
+    if not isinstance(measure, ColumnMeasure):
+        return measure
+    low, high = measure.limits
+    seen = [low, high, *values[measure.column]]
+    ends = max(-LARGEST_BOUND, min(seen)), min(LARGEST_BOUND, max(seen))
+    if ends == (low, high):
+        return measure
+    finer: dict[str, Any] = {"bins": MOST_BINS} if isinstance(measure, Quantile) else {}
+    return replace(measure, lower=ends[0], upper=ends[1], **finer)
+
+
+def _exact(asked: Iterable[Query], budget: Mapping[str, Any]) -> Found:
+    """The table before its noise, with the intervals that the noise of this budget would have."""
+    found: Found = {}
+    for query in asked:
+        plan = make_plan(query, budget)
+        exact = run.integers(plan)
+        laws = [noise for noise in plan.noises if noise.part in exact.numbers]
+        numbers = {noise.part: Noisy(exact.numbers[noise.part], noise.law, noise.part.scale) for noise in laws}
+        groups = exact.keys or (list(query.keys.rows) if isinstance(query.keys, PublicTable) else [()])
+        for name, measure in query.measures:
+            for field, estimate in zip(measure.fields(name), measure.read(numbers, 0.95), strict=True):
+                found[field] = _by_group(groups, estimate)
+    return found
+
+
+def _by_group(groups: list[Any], estimate: Estimate) -> dict[Any, tuple[float, float]]:
+    halves = (estimate.upper - estimate.lower) / 2.0
+    return {
+        group: (float(value), float(half))
+        for group, value, half in zip(groups, estimate.value, halves, strict=True)
+        if not (np.isnan(value) or np.isnan(half))
+    }
+
+
+def _line(
+    column: str,
+    caps: tuple[int, int],
+    under: dict[Any, tuple[float, float]],
+    clamped: dict[Any, tuple[float, float]],
+    truth: dict[Any, tuple[float, float]],
+) -> Line:
+    """The middle group's errors; a group that the caps leave nothing of counts as 0."""
+    nothing = (0.0, 0.0)
+    both = [(under.get(group, nothing), clamped.get(group, nothing), truth[group]) for group in truth]
+    noise, by_caps, by_bounds, together = zip(
+        *(
+            (half, abs(value - mid), abs(mid - true), half + abs(value - true))
+            for (value, half), (mid, _), (true, _) in both
+        ),
+        strict=True,
+    )
+    middle = (float(np.median(each)) for each in (noise, by_caps, by_bounds, together))
+    return Line(column, *caps, *middle)
+
+
+# Rows of the same shape, for whoever has none that are public.
+
+
+def made_up_rows(
+    plan: Plan, *, units: int = 2_000, rows_per_unit: float = 5.0, beyond: float = 0.02, seed: int = 0
+) -> Any:
+    """Rows with the columns of the plan's table, from what is public about it and what is assumed here; an Arrow table.
+
+    Units have rows in a long tail around ``rows_per_unit``, groups are the plan's keys (private ones: ten of them) with
+    the first the most frequent, and of a measured column a share ``beyond`` lies above its upper bound. It is a made-up
+    world: what it says is how errors change with caps there.
+    """
+    import pyarrow
+
+    count = check.count("units", units, least=1, most=1_000_000)
+    mean = check.positive("rows_per_unit", rows_per_unit)
+    if count * mean > 5_000_000:
+        raise InvalidInput("rows_per_unit", rows_per_unit, "at most 5,000,000 rows in all")
+    share = check.inside("beyond", beyond)
+    draw, table = np.random.default_rng(seed), plan.query.table
+    sizes = np.minimum(np.maximum(1, draw.lognormal(np.log(mean) - 0.5, 1.0, count).astype(int)), 100_000)
+    who, total = np.repeat(np.arange(count), sizes), int(sizes.sum())
+    columns = _groups(plan, draw, total)
+    limits = {one.column: one for _, one in plan.query.measures if isinstance(one, ColumnMeasure)}
+    for name, kind in table.base.columns:
+        if name == table.unit:
+            columns[name] = who if kind == "integer" else np.char.add("u", who.astype(str))
+        elif name not in columns:
+            columns[name] = _values(draw, total, kind, limits.get(name), share)
+    return pyarrow.table({name: columns[name] for name in table.base.names if columns[name] is not None})
+
+
+def _groups(plan: Plan, draw: Any, total: int) -> dict[str, Any]:
+    """Key columns from public keys, and the columns of public joins from their own values."""
+    query, made = plan.query, dict[str, Any]()
+    for step in query.table.steps:
+        if step.public is not None:
+            at = [name for name, _ in step.public.columns].index(step.name)
+            made[step.name] = draw.choice(_listed([row[at] for row in step.public.rows]), total)
+    if isinstance(query.keys, PublicTable):
+        weights = 1.0 / np.arange(1, len(query.keys.rows) + 1)
+        places = draw.choice(len(query.keys.rows), total, p=weights / weights.sum())
+        for i, name in enumerate(query.columns):
+            made.setdefault(name, _listed([row[i] for row in query.keys.rows])[places])
+    return {name: values for name, values in made.items() if name in query.table.base.names}
+
+
+def _listed(values: list[Any]) -> Any:
+    held = np.empty(len(values), dtype=object)
+    held[:] = values
+    return held
+
+
+def _values(draw: Any, total: int, kind: str, limits: Any, beyond: float) -> Any:
+    """Values of one column: measured ones in a long tail over their bounds, others from ten small values."""
+    ten = np.minimum(draw.geometric(0.3, total), 10)
+    if kind in ("integer", "number"):
+        low, high = (0.0, 10.0) if limits is None or limits.lower is None else (limits.lower, limits.upper)
+        values = low + (high - low) * draw.exponential(1.0, total) / -np.log(beyond)
+        return np.rint(values).astype(np.int64) if kind == "integer" else values
+    if kind == "text":
+        return np.char.add("g", ten.astype(str))
+    if kind == "boolean":
+        return ten > 2
+    return np.datetime64("2026-01-01") + (ten - 1).astype("timedelta64[D]") if kind == "date" else None

@@ -1,0 +1,146 @@
+"""A rehearsal tells noise, caps and clamping apart, charges nothing, and takes no registered data."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import tallystick as ts
+from tallystick.audit import plans
+from tallystick.errors import InvalidInput, Refused
+
+# Anna has four visits in ward a and one in b; the others one each. One cost is far above the bound.
+ROWS = pa.table(
+    {
+        "who": [1, 1, 1, 1, 1, 2, 3, 4],
+        "ward": ["a", "a", "a", "a", "b", "a", "a", "b"],
+        "cost": [10.0, 10.0, 10.0, 10.0, 20.0, 40.0, 900.0, 20.0],
+    }
+)
+
+
+def asked(rows: Any = ROWS, **budget: Any) -> Any:
+    visits = ts.Private(rows.slice(0, 1)).table(unit="who").per_unit(max_groups=2, max_rows_per_group=2)
+    measures = {"n": ts.count(), "u": ts.count_units(), "cost": ts.sum("cost", 0, 100)}
+    return visits.group_by("ward", keys=["a", "b"]).agg(**measures).plan(**(budget or {"rho": 0.5}))
+
+
+def test_each_cause_is_what_it_is_by_hand() -> None:
+    found = ts.rehearse(asked(), ROWS, caps=[(1, 1), (2, 1), (2, 4)])
+    assert (found.groups, found.columns) == (2, ("n", "u", "cost"))
+    by_caps = {(line.max_groups, line.max_rows_per_group): line for line in found.of("n")}
+    # ward a counts 6 rows, and 3 under a cap of one; ward b counts 2 and loses none: the middle of 3 and 0
+    assert by_caps[2, 1].caps == 1.5
+    assert by_caps[2, 4].caps == 0.0
+    assert (
+        by_caps[2, 4].noise
+        == asked()
+        .query.table.per_unit(max_groups=2, max_rows_per_group=4)
+        .group_by("ward", keys=["a", "b"])
+        .agg(**dict(asked().query.measures))
+        .plan(rho=0.5)
+        .error()["n"]
+    )
+    assert by_caps[2, 1].noise < by_caps[2, 4].noise
+    assert [line.caps for line in found.of("u")] == [0.5, 0.0, 0.0]  # Anna counts in one ward of two
+    # 900 counts as 100, in ward a only; the caps change what Anna's 40 in ward a count: 10 of them, or all
+    assert {line.clamping for line in found.of("cost")} == {400.0}
+    assert [line.caps for line in found.of("cost")][1:] == [15.0, pytest.approx(0.0, abs=1e-4)]
+    line = found.of("cost")[1]
+    assert line.together == pytest.approx(line.noise + (830.0 + 0.0) / 2)
+    assert found.best("u").max_groups == 1  # half a ward is less than the noise of another
+    assert "least" in str(found)
+
+
+def test_a_quantile_inside_its_bounds_is_not_clamped() -> None:
+    visits = ts.Private(ROWS.slice(0, 1)).table(unit="who").per_unit(max_rows_per_group=4)
+    plan = visits.agg(low=ts.median("cost", 0, 100), high=ts.quantile("cost", 0.99, 0, 100)).plan(rho=0.5)
+    found = ts.rehearse(plan, ROWS, caps=[(1, 4)])
+    assert found.of("low")[0].clamping == 0
+    assert 790 < found.of("high")[0].clamping < 810
+
+
+@pytest.mark.parametrize("keys", [["a", "b", "c"], "private"])
+def test_rows_can_be_made_up_from_a_plan(keys: Any) -> None:
+    visits = ts.Private(ROWS.slice(0, 1)).table(unit="who").per_unit(max_groups=2, max_rows_per_group=2)
+    chosen = ts.private_keys(delta=1e-6) if keys == "private" else keys
+    plan = visits.group_by("ward", keys=chosen).agg(n=ts.count(), cost=ts.mean("cost", 0, 100)).plan(rho=0.1)
+    rows = ts.made_up_rows(plan, units=300)
+    assert len(set(rows.column("who").to_pylist())) == 300
+    above = [value > 100 for value in rows.column("cost").to_pylist()]
+    assert 0.005 < sum(above) / len(above) < 0.05
+    assert rows.equals(ts.made_up_rows(plan, units=300))
+    found = ts.rehearse(plan, rows)
+    noises = [line.noise for line in found.of("n") if line.max_groups == 2]
+    lost = [line.caps for line in found.of("n") if line.max_groups == 2]
+    assert noises == sorted(noises)
+    assert lost[0] > lost[-1]  # which groups a unit keeps goes by the hash of each plan, so nearly in this order
+
+
+def test_data_that_are_not_made_up_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = asked()
+    own = next(iter(plan.query.table.source.handle.values()))
+    with pytest.raises(InvalidInput, match="own data"):
+        ts.rehearse(plan, own)
+    pq.write_table(ROWS, tmp_path / "rows.parquet")
+    with pytest.raises(InvalidInput, match="made up"):
+        ts.rehearse(plan, tmp_path / "rows.parquet")
+    assert ts.rehearse(plan, tmp_path / "rows.parquet", public=True).groups == 2
+    monkeypatch.setattr(plans, "MOST_BYTES", 10)
+    (tmp_path / "rows.csv").write_text("who,ward,cost\n1,a,5\n")
+    with pytest.raises(InvalidInput, match="made up"):
+        ts.rehearse(plan, tmp_path / "rows.csv")
+    with pytest.raises(Refused, match="no caps"):
+        ts.rehearse(ts.Private(ROWS).table(unit=ts.each_row).agg(n=ts.count()).plan(rho=1), ROWS.slice(0, 3))
+    with pytest.raises(InvalidInput, match="filters and keys"):
+        ts.rehearse(plan, ROWS.slice(0, 0))
+
+
+# From the shell
+
+REHEARSE = "publish rehearse p.json".split()
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Any) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TALLYSTICK_LEDGER", raising=False)
+    lines = "".join(f"p{i % 90},{'nesw'[i % 4]},{20 + i % 60}\n" for i in range(300))
+    (tmp_path / "visits.csv").write_text("patient_id,region,age\n" + lines)
+    (tmp_path / "public.csv").write_text("patient_id,region,age\n" + lines)
+    (tmp_path / "regions.csv").write_text("region\nn\ne\ns\nw\n")
+    caps = "--max-groups 2 --max-rows-per-group 2 --bounds age=0:110 --limit rho=0.5"
+    assert run(*f"dataset add visits.csv --population people --unit patient_id {caps}".split()).code == 0
+    plan = "publish plan visits --by region --keys regions.csv --measures count,mean(age) --rho 0.05 --out p.json"
+    assert run(*plan.split()).code == 0
+    return tmp_path
+
+
+def test_rehearse_shows_a_table_and_a_picture_and_charges_nothing(run: Any, here: Path) -> None:
+    made = run(*REHEARSE, "--synthetic", "--units", "200", "--plot", "errors.svg", "--column", "mean_age")
+    assert made.code == 0, made.errors
+    assert "made-up rows of 200 units; nothing was charged" in made.out
+    assert (here / "errors.svg").stat().st_size > 5_000
+    found = run(*REHEARSE, "--rows", "public.csv", "--caps", "1x1,4x4", "--json").document["found"]
+    assert [line["column"] for line in found["lines"]] == ["count", "count", "mean_age", "mean_age"]
+    assert found["lines"][1]["caps"] == 0
+    assert found["charged"] is False
+    assert run("budget", "--json").document["found"]["used"]["rho"] == 0
+
+
+def test_rehearse_refuses_registered_data_under_any_name(run: Any, here: Path) -> None:
+    (here / "other.csv").symlink_to(here / "visits.csv")
+    for name in ("visits.csv", "other.csv"):
+        outcome = run(*REHEARSE, "--rows", name, "--public")
+        assert outcome.code == 2
+        assert "registered" in outcome.errors
+    shutil.copy(here / "p.json", here / "elsewhere.json")
+    for wrong in ([], ["--rows", "public.csv", "--synthetic"], ["--rows", "missing.csv"], ["--rows", "regions.csv"]):
+        assert run(*REHEARSE, *wrong).code != 0
+    for wrong in ("2", "2x", "0x1", "x"):
+        assert run(*REHEARSE, "--synthetic", "--caps", wrong).code == 2

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tallystick.accounting import check
-from tallystick.audit.plans import made_up
 from tallystick.errors import InvalidInput, Refused
 from tallystick.printing import given, nearest, visible
 from tallystick.publish.datasets import refuse_registered
 from tallystick.tables import run
 from tallystick.tables.aggregates import ColumnMeasure, Estimate, Measure, Noisy, Quantile
 from tallystick.tables.keyset import PublicTable
+from tallystick.tables.measures import count
 from tallystick.tables.parts import LARGEST_BOUND, MOST_BINS, ColumnPart
 from tallystick.tables.plan import make_plan
 from tallystick.tables.sources import source_of
@@ -128,6 +128,8 @@ def rehearse(
     >>> [(line.max_rows_per_group, line.caps) for line in found.of("n")]
     [(1, 1.0), (2, 0.0)]
     """
+    from tallystick.audit.plans import made_up
+
     query = plan.query
     if isinstance(query.table.unit, EachRow):
         raise Refused("where single rows are protected there are no caps to choose")
@@ -142,8 +144,9 @@ def rehearse(
     chosen = tuple(caps) if caps is not None else usual_caps(query)
     whole = _whole(query, table)
     clamped, truth = (_exact(each, ANY) for each in (whole, [_unbounded(each) for each in whole]))
-    many = max((len(groups) for groups in truth.values()), default=0)
-    if not many:
+    there = _with_rows(query, table)
+    truth = {name: {g: found for g, found in by_group.items() if g in there} for name, by_group in truth.items()}
+    if not there:
         raise InvalidInput("rows", "rows of which none counts", "rows that the plan's filters and keys keep")
     for name, measure in query.measures:
         if isinstance(measure, Quantile):  # bounds move a quantile only if it is beyond them
@@ -156,7 +159,7 @@ def rehearse(
         under = _exact([_asked(query, capped, dict(query.measures))], plan.budget)
         caps_of = (groups, each)
         lines += [_line(name, caps_of, under[name], clamped[name], truth[name]) for name in under if truth[name]]
-    return Rehearsal(tuple(sorted(lines, key=lambda line: list(under).index(line.column))), many, priced)
+    return Rehearsal(tuple(sorted(lines, key=lambda line: list(under).index(line.column))), len(there), priced)
 
 
 def usual_caps(query: Query) -> tuple[tuple[int, int], ...]:
@@ -180,6 +183,12 @@ def _whole(query: Query, table: Table) -> list[Query]:
     every = table.per_unit(max_groups=MOST_GROUPS, max_rows_per_group=1)
     sides = ((replace(every, unit=EACH_ROW), rows), (every, units))
     return [_asked(query, side, measures) for side, measures in sides if measures]
+
+
+def _with_rows(query: Query, table: Table) -> set[Any]:
+    """The groups that have rows: a public key may have none."""
+    [counts] = _exact([_asked(query, replace(table, unit=EACH_ROW), {"rows that count": count()})], ANY).values()
+    return {group for group, (rows, _) in counts.items() if rows > 0}
 
 
 def _unbounded(query: Query) -> Query:
@@ -269,14 +278,14 @@ def made_up_rows(
     """
     import pyarrow
 
-    count = check.count("units", units, least=1, most=1_000_000)
+    many = check.count("units", units, least=1, most=1_000_000)
     mean = check.positive("rows_per_unit", rows_per_unit)
-    if count * mean > 5_000_000:
+    if many * mean > 5_000_000:
         raise InvalidInput("rows_per_unit", rows_per_unit, "at most 5,000,000 rows in all")
     share = check.inside("beyond", beyond)
     draw, table = np.random.default_rng(seed), plan.query.table
-    sizes = np.minimum(np.maximum(1, draw.lognormal(np.log(mean) - 0.5, 1.0, count).astype(int)), 100_000)
-    who, total = np.repeat(np.arange(count), sizes), int(sizes.sum())
+    sizes = np.minimum(np.maximum(1, draw.lognormal(np.log(mean) - 0.5, 1.0, many).astype(int)), 100_000)
+    who, total = np.repeat(np.arange(many), sizes), int(sizes.sum())
     columns = _groups(plan, draw, total)
     limits = {one.column: one for _, one in plan.query.measures if isinstance(one, ColumnMeasure)}
     for name, kind in table.base.columns:

@@ -1,4 +1,4 @@
-"""Errata 13, 19, 35 and 49: who the neighbours are, and what is released."""
+"""Errata 13, 19, 35, 49, 58 and 63 to 65: who the neighbours are, and what is released."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 import tallystick as ts
 import tallystick.theorems as theorems
 from tallystick.accounting.adjacency import Adjacency
+from tallystick.audit.reconstruction import wrong_entries_polynomial
 from tallystick.errors import InvalidInput, Refused
 
 
@@ -66,3 +67,30 @@ def test_erratum_49_a_split_that_looks_at_the_whole_table_breaks_parallel_compos
     assert worst * epsilon > 3 * epsilon
     with pytest.raises(Refused):
         theorems.parallel_composition(epsilons=[epsilon, epsilon], split_by_record=False)
+
+
+def test_erratum_63_data_sets_of_one_size_have_no_neighbours_by_adding_or_removing():
+    everybody = ["a", "b", "c"]
+    neighbours = [everybody[:i] + everybody[i + 1 :] for i in range(3)] + [[*everybody, "d"]]
+    assert all(len(one) != len(everybody) for one in neighbours)  # as printed, M on X^n sees none of them
+    assert theorems.replace_from_add_remove(epsilon=0.5)[0] == pytest.approx(1.0)  # through X^(n - 1)
+
+
+def test_erratum_64_given_later_reports_the_definition_says_nothing():
+    # the first person tells the truth, the second repeats it; given the second report the first one is certain
+    joint = {bit: {(bit, bit): 1.0} for bit in (0, 1)}
+    for later in (0, 1):
+        given = [{z: mass for (z, last), mass in law.items() if last == later} for law in joint.values()]
+        assert all(law in ({}, {later: 1.0}) for law in given)  # no ratio above one: private, as printed
+    outcomes = [(0, 0), (1, 1)]
+    p, q = ([law.get(outcome, 0.0) for outcome in outcomes] for law in joint.values())
+    assert theorems.hockey_stick(p, q, epsilon=10.0) == 1.0  # and nothing is private
+
+
+def test_erratum_65_misprints_that_a_reader_might_copy():
+    eta = 0.1
+    assert 0.5 + eta < 1  # "1/2 + eta questions": it is a fraction of them
+    assert wrong_entries_polynomial(error=1.0, advantage=eta) == pytest.approx((2 / eta) ** 2)
+    scores, draws = np.array([0.0, 5.0]), np.abs(np.random.default_rng(6).laplace(size=(2000, 2)))
+    assert scores.max() == 5.0  # "E max f_i(X)" is a constant of the data; the proof bounds the noise, E max X_i
+    assert 1.0 < draws.max(axis=1).mean() < 2.0

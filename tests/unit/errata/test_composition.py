@@ -1,4 +1,4 @@
-"""Errata 17 and 18 of the composition notes: the printed line and the printed calibration overspend."""
+"""Errata 17, 18, 51 and 52: the printed line and the printed calibration overspend."""
 
 from __future__ import annotations
 
@@ -40,3 +40,19 @@ def test_erratum_18_the_total_of_the_printed_calibration_is_what_the_erratum_say
     total, _ = theorems.advanced_composition_quadratic(epsilon=step, steps=steps, delta_slack=delta)
     assert total == pytest.approx(epsilon + epsilon**2 / (4 * math.log(1 / delta)), rel=1e-9)
     assert total > epsilon
+
+
+def test_erratum_51_randomized_response_pays_for_epsilon_and_not_for_its_root():
+    people, epsilon = 10_000, 0.01
+    exact = math.sqrt(theorems.randomized_response_variance(epsilon=epsilon, people=people, proportion=0.5))
+    assert exact == pytest.approx(1.0, abs=0.001)
+    assert 1 / math.sqrt(people * epsilon) == pytest.approx(0.1)  # the printed rate
+    assert 1 / (epsilon * math.sqrt(people)) == pytest.approx(exact, rel=0.001)
+
+
+def test_erratum_52_the_variance_of_many_queries_falls_by_k_and_not_by_its_root():
+    queries, delta = 10**6, 1e-6
+    basic = theorems.laplace_variance_basic(epsilon=1, queries=queries)
+    ratio = basic / theorems.laplace_variance_advanced(epsilon=1, delta=delta, queries=queries)
+    assert ratio > 30 * math.sqrt(queries)
+    assert ratio == pytest.approx(queries / (2 * math.log(1 / delta)), rel=0.05)

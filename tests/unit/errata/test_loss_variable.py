@@ -1,4 +1,4 @@
-"""Errata 5, 6, 28, 32 and 33: the privacy loss variable as printed returns perfect privacy, or nonsense."""
+"""Errata 5, 6, 28, 32, 33 and 50: the privacy loss variable as printed returns perfect privacy, or nonsense."""
 
 from __future__ import annotations
 
@@ -107,3 +107,11 @@ def test_erratum_33_the_pair_of_a_function_has_density_minus_its_slope():
     assert f.pair()[1].sum() == pytest.approx(1.0)
     again = PiecewiseTradeoff.of_pair(*f.pair())
     assert np.allclose(again(np.linspace(0, 1, 21)), f(np.linspace(0, 1, 21)))
+
+
+def test_erratum_50_mass_that_the_other_law_does_not_have_is_not_lost():
+    p, q, epsilon = np.array([0.5, 0.5]), np.array([1.0, 0.0]), 0.7
+    shown = q > 0
+    printed = float(np.sum(q[shown] * np.maximum(p[shown] / q[shown] - math.exp(epsilon), 0.0)))
+    assert printed == 0.0
+    assert theorems.hockey_stick(p, q, epsilon=epsilon) == pytest.approx(0.5)

@@ -1,4 +1,4 @@
-"""Errata 15, 16, 47 and 48: Renyi divergence in the notes."""
+"""Errata 15, 16, 47, 48 and 59: Renyi divergence in the notes."""
 
 from __future__ import annotations
 
@@ -57,3 +57,18 @@ def test_erratum_47_the_printed_shifted_divergence_is_zero():
 
 def test_erratum_48_the_sensitivity_function_depends_on_the_shift():
     assert theorems.gaussian_renyi(order=3.0, sigma=2.0, sensitivity=0.5) == pytest.approx(3.0 * 0.25 / 8)
+
+
+def test_erratum_59_the_sign_in_the_proof_for_gaussians():
+    order, mu = 2.0, 1.0
+
+    def line(sign):
+        return quad(
+            lambda x: math.exp(-order * x * x / 2 + sign * (1 - order) * (x - mu) ** 2 / 2) / math.sqrt(2 * math.pi),
+            -30,
+            30,
+        )[0]
+
+    assert math.log(line(+1)) / (order - 1) == pytest.approx(-0.883, abs=1e-3)  # a negative divergence
+    ours = theorems.gaussian_renyi(order=order, sigma=1.0, sensitivity=mu)
+    assert math.log(line(-1)) / (order - 1) == pytest.approx(ours)

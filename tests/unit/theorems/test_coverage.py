@@ -9,6 +9,8 @@ from __future__ import annotations
 import ast
 import csv
 import dataclasses
+import importlib.util
+import re
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,12 @@ from tallystick.errors import InvalidInput
 from tallystick.theorems import Statement, all_statements, lookup
 from tallystick.theorems.live import resolve
 
+ROOT = Path(__file__).resolve().parents[3]
+SPEC = importlib.util.spec_from_file_location("statements_script", ROOT / "docs" / "statements.py")
+assert SPEC is not None
+assert SPEC.loader is not None
+SCRIPT = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(SCRIPT)
 ROWS = tuple(csv.DictReader((Path(__file__).parent / "coverage.csv").read_text(encoding="utf-8").splitlines()))
 
 MISSING: frozenset[tuple[str, str]] = frozenset(
@@ -120,3 +128,11 @@ def test_every_number_of_the_large_notes_is_answered() -> None:
         except InvalidInput:
             unanswered.append(number)
     assert unanswered == [number for number in numbers() if number in UNANSWERED]
+
+
+def test_the_index_shows_the_errata_and_each_has_its_test() -> None:
+    shown = {int(n) for statement in all_statements() for n in SCRIPT.errata(statement)}
+    assert set(range(50, 67)) <= shown
+    tests = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests/unit/errata").glob("test_*.py"))
+    tested = {int(n) for name in re.findall(r"def test_errat\w+", tests) for n in re.findall(r"_(\d+)(?=_)", name)}
+    assert set(range(50, 67)) <= tested

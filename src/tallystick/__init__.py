@@ -95,7 +95,9 @@ _ROOMS = {
     "learn": "learn",
     "noise": "mechanisms.noise",
     "response": "mechanisms.response",
+    "plots": "plots",
     "select": "mechanisms.select",
+    "testing": "testing",
 }
 
 __all__ = ["__version__", "errors", *_HOMES, *_ROOMS]
@@ -105,6 +107,8 @@ if TYPE_CHECKING:
     from tallystick import audit as audit
     from tallystick import inference as inference
     from tallystick import learn as learn
+    from tallystick import plots as plots
+    from tallystick import testing as testing
     from tallystick import theorems as theorems
     from tallystick.accounting.adjacency import Adjacency as Adjacency
     from tallystick.accounting.adjacency import Direction as Direction

@@ -5,9 +5,9 @@ Privacy cards, notebooks, web pages and the pictures of ``plots`` take them from
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from typing import Final
+from typing import Any, Final
 
 # Okabe and Ito's colours, with a vermillion and a yellow dark enough to be read on white paper, and a brown:
 # distinguishable with every common kind of colour vision.
@@ -127,3 +127,41 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     head = "".join(f"<th style='{_CELL}'>{escape(cell)}</th>" for cell in header)
     body = "".join("<tr>" + "".join(f"<td style='{_CELL}'>{escape(c)}</td>" for c in row) + "</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+_LEFT, _WIDE, _ROW = 170.0, 380.0, 24.0
+
+
+def bars(chart: Mapping[str, Any]) -> str:
+    """A bar from 0 to each value and a line along its interval; a group without a value has neither.
+
+    >>> chart = {"field": "n", "groups": ["a"], "shown": ["3"], "value": [3], "lower": [1], "upper": [5], "more": 0}
+    >>> bars(chart).count("<rect")
+    1
+    """
+    known = [v for end in ("value", "lower", "upper") for v in chart[end] if v is not None]
+    low, high = min([0.0, *known]), max([0.0, *known])
+    count, more = len(chart["groups"]), chart["more"]
+
+    def at(value: float) -> float:
+        return round(_LEFT + _WIDE * float((value - low) / ((high - low) or 1.0)), 2)
+
+    parts = [text(_LEFT, 12, str(chart["field"])), stroke(f"M{at(0)},18 V{22 + _ROW * count:g}", QUIET)]
+    lines = zip(*(chart[name] for name in ("groups", "shown", "value", "lower", "upper")), strict=True)
+    for i, (group, shown, value, lower, upper) in enumerate(lines):
+        y = 18 + _ROW * i
+        name = group if len(group) <= 24 else f"{group[:23]}\u2026"
+        parts.append(text(_LEFT - 8, y + 16, name, anchor="end"))
+        if value is None or lower is None or upper is None:
+            parts.append(text(at(0) + 6, y + 16, "no value"))
+            continue
+        left, right = sorted((at(0), at(value)))
+        where = f'x="{left:g}" y="{y + 5:g}" width="{right - left:g}" height="14"'
+        parts.append(f'<rect {where} fill="{BLUE}" fill-opacity="0.35"/>')
+        edges = f"M{at(lower)},{y + 7:g} v10 m0,-5 H{at(upper)} M{at(upper)},{y + 7:g} v10"
+        parts.append(stroke(edges, INK, width=1.4))
+        parts.append(text(max(right, at(upper)) + 8, y + 16, shown))
+    parts += [text(_LEFT - 8, 36 + _ROW * count, f"and {more:,} more", anchor="end")] if more else []
+    height = 30 + _ROW * (count + bool(more))
+    label = f"{chart['field']} of each group with its interval"
+    return svg(parts, width=_LEFT + _WIDE + 110, height=height, kind="chart", label=label)

@@ -61,14 +61,14 @@ def plain(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
-def plain_up(value: float) -> str:
+def plain_up(value: float | str) -> str:
     """An error or another upper bound for reading, four significant digits, thousands set apart, never below it.
 
     >>> plain_up(13147.2), plain_up(0.12341), plain_up(1557.6)
     ('13,150', '0.1235', '1,558')
     """
     shown = up(value, 4)
-    return f"{int(float(shown)):,}" if 1000 <= value < 1e15 else shown
+    return f"{int(float(shown)):,}" if 1000 <= float(value) < 1e15 else shown
 
 
 def percent(share: float) -> str:

@@ -31,7 +31,7 @@ try:
     from tallystick.numerics.rigorous.sketch import KNOTS, LEFT_OUT, Sketch, sketched, tilt_and_period
 except ImportError as problem:
     raise Unavailable(
-        "certificates need ball arithmetic, which is not installed: pip install tallystick[rigorous]"
+        "certificates need ball arithmetic, which is not installed: pip install '.[rigorous]'"
     ) from problem
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ try:
     from tallystick.numerics.rigorous.readout import BallSum
 except ImportError as problem:
     raise Unavailable(
-        "rigorous=True needs ball arithmetic, which is not installed: pip install tallystick[rigorous]"
+        "rigorous=True needs ball arithmetic, which is not installed: pip install '.[rigorous]'"
     ) from problem
 
 if TYPE_CHECKING:

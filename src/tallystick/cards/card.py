@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from tallystick.drawing import (
     SHARE_LABELS,
     SHARES,
     VERMILLION,
+    bars,
     css_variables,
     stroke,
     svg,
@@ -29,7 +30,7 @@ from tallystick.drawing import (
 )
 from tallystick.errors import InvalidInput, Refused, TallystickError
 from tallystick.ledger.pay import request_digest
-from tallystick.printing import given, percent_up, plain, up
+from tallystick.printing import given, percent_up, plain, plain_up
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -100,8 +101,8 @@ def card(
     proof = None if certificate is None else certificate.text
     if certificate is not None and (problem := uncertified(certificate, release.plan.privacy)):
         raise Refused(problem)
-    said, removed = dict(about or {}), release.removed()
-    subject = Subject(release.plan, account, account.limit, receipt, entry["why"], name, said, proof, removed)
+    said = dict(about or {})
+    subject = Subject(release.plan, account, account.limit, receipt, entry["why"], name, said, proof, release)
     return card_of(subject)
 
 
@@ -194,11 +195,33 @@ def page(facts: Mapping[str, Any], embedded: str) -> str:
         limit=limit,
         table=facts["words"]["table"],
         curve=Markup(tradeoff_svg(curve["alpha"], curve["limit"], curve["table"])),
-        without=Markup(icons_svg(without, label=f"{without} of 100 people marked")),
-        within=Markup(icons_svg(within, label=f"{within} of 100 people marked")),
+        without=Markup(icons_svg(without, label=f"{without} of 100 marked")),
+        within=Markup(icons_svg(within, label=f"{within} of 100 marked")),
+        who=facts["protected"]["spoken_of"],
+        charts=[Markup(bars(each)) for each in facts["chart"]],
+        answers=[(label, facts["decisions"][name]) for name, label in LABELS.items()],
         counts={"without": without, "within": within},
         embedded=Markup(embedded),
     )
+
+
+LABELS = {
+    "purpose": "purpose",
+    "limit_reason": "why this limit",
+    "decided_by": "decided by",
+    "contact": "contact",
+    "curators": "published by",
+    "region": "region",
+    "product_type": "kind of product",
+    "invariants": "published without noise",
+    "release_type": "how often",
+    "refresh": "released again",
+    "looked_before": "looked at before",
+    "timing": "against timing",
+    "adversarial_tests": "attacks tried",
+    "re_evaluation": "looked at again on",
+}
+"""What a card calls the answers of people, in its order."""
 
 
 @cache
@@ -213,7 +236,7 @@ def template(name: str) -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    room.filters |= {"up": partial(up, digits=4), "percent_up": percent_up, "number": plain, "given": given}
+    room.filters |= {"up": plain_up, "percent_up": percent_up, "number": plain, "given": given}
     return room.get_template(name)
 
 
@@ -239,8 +262,8 @@ def tradeoff_svg(alpha: Sequence[float], limit: Sequence[float], table: Sequence
     for row, (words, misses, colour, dashes) in enumerate(lines):
         width, y = 2.0 if dashes else 2.6, _TOP + 18 + 19 * row
         parts.append(stroke(f"M{_points(alpha, misses)}", colour, width=width, dashes=dashes))
-        parts.append(stroke(f"M{_RIGHT - 196},{y - 4} h24", colour, width=width, dashes=dashes))
-        parts.append(text(_RIGHT - 166, y, words))
+        parts.append(stroke(f"M{_RIGHT - 216},{y - 4} h24", colour, width=width, dashes=dashes))
+        parts.append(text(_RIGHT - 186, y, words))
     return svg(
         [*parts, *_names_of_axes()],
         width=_RIGHT + 22,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tallystick.ledger.book import Ledger
     from tallystick.ledger.registry import Registered
     from tallystick.tables.plan import Plan
-    from tallystick.tables.release import Removed
+    from tallystick.tables.release import Release
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,18 +189,18 @@ def _made_again(
     from tallystick.tables.release import Release
 
     plan: Plan | FitPlan
-    removed: tuple[Removed, ...] = ()
+    made: Release | None = None
     try:
         if _is_fit(facts):
             plan = FitPlan.from_data(json.loads(json.dumps(facts["again"]["plan"])))
         else:
             plan = _planned(facts, account)
-            removed = Release(plan, answer).removed()
+            made = Release(plan, answer)
     except (TallystickError, InvalidInput) as error:
         return f"its plan cannot be priced again: {error}"
     proof = facts["evidence"].get("certificate", {}).get("text")
     named = facts["released"]["dataset"]
-    subject = Subject(plan, account, limit, receipt, purpose, named, facts["again"]["about"], proof, removed)
+    subject = Subject(plan, account, limit, receipt, purpose, named, facts["again"]["about"], proof, made)
     fresh = json.loads(card_of(subject).to_json())
     different = [name for name in fresh if not _same(fresh[name], facts.get(name))]
     extra = sorted(set(facts) - set(fresh))

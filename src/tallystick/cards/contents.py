@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tallystick.cards.fits import FitPlan
-from tallystick.cards.meaning import meaning
+from tallystick.cards.meaning import is_somebody, meaning
+from tallystick.errors import InvalidInput
 from tallystick.ledger.filters import USUAL_DELTA, WHAT_RHO_IS
-from tallystick.printing import given, up
+from tallystick.printing import given, one_of, up
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from tallystick.ledger.pay import Receipt
     from tallystick.tables.aggregates import Measure
     from tallystick.tables.plan import Plan
-    from tallystick.tables.release import Removed
+    from tallystick.tables.release import Release
 
 SCHEMA, VERSION = "tallystick/card", 1
 _POINTS = 81
@@ -40,8 +41,8 @@ class Subject:
     about: Mapping[str, str] = field(default_factory=dict)
     certificate: str | None = None
     """The text of a certificate about the plan's loss."""
-    removed: tuple[Removed, ...] = ()
-    """What was released about the caps."""
+    release: Release | None = None
+    """What was released, where it is a table."""
 
     @property
     def price(self) -> Amount:
@@ -71,8 +72,8 @@ def contents(subject: Subject) -> dict[str, Any]:
     facts = plan.facts()
     limit, table = subject.loss_of(subject.limit), subject.loss_of(subject.price)
     words = {
-        "limit": _legal(meaning(limit, delta=subject.quoted_delta).to_dict()),
-        "table": _legal(meaning(table, delta=subject.quoted_delta).to_dict()),
+        "limit": _legal(meaning(limit, delta=subject.quoted_delta).to_dict(account.unit)),
+        "table": _legal(meaning(table, delta=subject.quoted_delta).to_dict(account.unit)),
     }
     return {
         "schema": SCHEMA,
@@ -99,6 +100,7 @@ def contents(subject: Subject) -> dict[str, Any]:
         },
         "error": {"confidence": 0.95, "columns": _errors(plan), "intervals": facts["intervals"]},
         "left_out": _left_out(subject, facts),
+        "chart": [] if subject.release is None else subject.release.bars(),
         "evidence": _evidence(receipt) | _certified(subject.certificate),
         "words": words,
         "decisions": {
@@ -154,6 +156,7 @@ def _protected(subject: Subject, facts: Mapping[str, Any]) -> dict[str, Any]:
         lifetime += f"; with all its other blocks, at most {parent.limit} ({parent.name})"
     return {
         "unit": account.unit,
+        "spoken_of": _spoken_of(account.unit),
         "unit_column": facts["unit"],
         "row_level": facts["row_level"],
         "adjacency": facts["adjacency"],
@@ -163,6 +166,16 @@ def _protected(subject: Subject, facts: Mapping[str, Any]) -> dict[str, Any]:
         "window": subject.about.get("window", NOT_STATED),
         "lifetime": lifetime,
     }
+
+
+def _spoken_of(unit: str) -> dict[str, str]:
+    """How one unit is spoken of: somebody as "you", anything else by its name."""
+    if is_somebody(unit):
+        return {"one": "You", "is": "are", "it": "you", "with": "with you", "out": "without you", "them": "people"}
+    from tallystick.ledger.denial import plural
+
+    one = {"one": f"One {unit}", "is": "is", "it": "it", "with": f"with one {unit}", "out": "without it"}
+    return {**one, "them": plural(unit)}
 
 
 def _errors(plan: Plan | FitPlan) -> list[dict[str, Any]]:
@@ -191,7 +204,8 @@ def _where(measure: Measure, threshold: int | None) -> str:
 def _left_out(subject: Subject, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
     """What is told of the caps and bounds: how exactly, and what was released."""
     told = [dict(each) for each in facts.get("removed", ())]
-    for line, found in zip(told, subject.removed, strict=False):
+    removed = () if subject.release is None else subject.release.removed()
+    for line, found in zip(told, removed, strict=False):
         line |= {"value": found.value, "lower": found.lower, "upper": found.upper}
     return told
 
@@ -257,12 +271,41 @@ FIELDS: Final = {
     "limit_reason": "why the limit is what it is",
     "decided_by": "who decided on limit and unit",
     "contact": "whom to ask",
+    "title": "what the table is called on its card",
+    "curators": "who publishes it; several with semicolons",
+    "region": "which region the data are about, or whose laws apply",
+    "product_type": "what it is: Summary statistics, Dataset, Synthetic data, Machine learning model, ...",
+    "invariants": "what is published about these data without noise",
+    "release_type": "One release or Many releases",
+    "refresh": "how often it is released again, and when the budget begins anew",
+    "looked_before": "whether anybody looked at the data to plan this, and whether that was paid for",
+    "timing": "what is done against somebody who watches how long an answer takes",
+    "adversarial_tests": "which attacks were tried on it",
+    "re_evaluation": "on which date limit and unit are looked at again",
 }
+CHOICES: Final = {
+    "product_type": (
+        "Summary statistics", "Machine learning model", "Dataset", "Synthetic data", "Interactive API", "SQL queries",
+    ),
+    "release_type": ("One release", "Many releases"),
+}  # fmt: skip
+"""The answers that the registry of deployments knows; other fields are free text."""
+
+
+def check_answers(answers: Mapping[str, str], *, option: str = "about") -> None:
+    """Raise where a decision is about nothing a card knows, or is none of the answers there are."""
+    for name, text in answers.items():
+        if name not in FIELDS:
+            raise InvalidInput(option, name, f"one of: {one_of(name, FIELDS, most=len(FIELDS))}")
+        if text not in CHOICES.get(name, (text,)):
+            raise InvalidInput(f"{option} {name}", text, f"one of: {one_of(text, CHOICES[name])}")
+
+
 NOT_STATED: Final = "not stated"
 
 GROUPS: Final = (
-    "Groups of people who share something. For k of them together the odds grow with the k-th power of those for one, "
-    "or faster."
+    "Groups that share something, such as a family. For k of them together the odds grow with the k-th power of those "
+    "for one, or faster."
 )
 TIMING: Final = (
     "Timing. When the work was done, how long it took and what the machine did meanwhile is not hidden from those who "

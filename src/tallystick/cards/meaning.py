@@ -60,13 +60,21 @@ class Meaning:
             f"you are. If you are, about {within} of {out_of} would."
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def sentence_about(self, unit: str) -> str:
+        """The same sentence about a unit that is nobody, such as an aircraft."""
+        without, within, out_of = _frequencies(self.false_alarm, self.hit)
+        return (
+            f"If one {unit} is not in the data, about {without} of {out_of} possible results would make an attacker "
+            f"think it is. If it is, about {within} of {out_of} would."
+        )
+
+    def to_dict(self, unit: str = "person") -> dict[str, Any]:
         """The same numbers for machines."""
         return {
             "epsilon": self.epsilon,
             "delta": self.delta,
             "odds_factor": self.odds_factor,
-            "sentence": self.plain_sentence,
+            "sentence": self.plain_sentence if is_somebody(unit) else self.sentence_about(unit),
             "false_alarm": self.false_alarm,
             "hit": self.hit,
             "guess_accuracy": self.guess_accuracy,
@@ -74,6 +82,21 @@ class Meaning:
             "belief_from_prior": {f"{prior:g}": belief for prior, belief in self.beliefs.items()},
             "belief_exceptions": self.exceptions,
         }
+
+
+SOMEBODY = frozenset(
+    "person people individual human patient client customer user member student pupil employee worker resident citizen "
+    "respondent participant subject voter subscriber visitor passenger driver donor inmate child adult".split()
+)
+
+
+def is_somebody(unit: str) -> bool:
+    """Whether a unit's name is a word for somebody, who can be spoken to.
+
+    >>> is_somebody("patient_id"), is_somebody("aircraft")
+    (True, False)
+    """
+    return unit.lower().removesuffix("_id").removesuffix("s") in SOMEBODY
 
 
 def meaning(loss: PrivacyLoss, *, delta: float | None = None) -> Meaning:

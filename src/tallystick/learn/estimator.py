@@ -31,7 +31,7 @@ try:
     from sklearn.exceptions import DataConversionWarning
     from sklearn.utils.validation import check_is_fitted
 except ImportError:
-    raise Unavailable("estimators need scikit-learn; works: pip install 'tallystick[learn]'") from None
+    raise Unavailable("estimators need scikit-learn; works: pip install '.[learn]'") from None
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss

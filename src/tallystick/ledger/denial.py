@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from tallystick.errors import BudgetExceeded, Refused, TallystickError
-from tallystick.ledger.filters import LARGEST, UNITS_0, UNITS_1, Amount, Filter
+from tallystick.ledger.filters import LARGEST, UNITS_0, UNITS_1, USUAL_DELTA, Amount, Filter
 from tallystick.printing import amount, down, given
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 NORMAL_95, LAPLACE_95 = 1.959964, math.log(20)
 """Two-sided 95 % error of a release with standard deviation, or scale, 1."""
 ERRORS = (3, 12, 50)
-USUAL_DELTA = 1e-6
 
 
 def denied(account: AccountRow, a0: int, a1: int) -> TallystickError:

@@ -205,7 +205,7 @@ class PostgresStore:
         try:
             import psycopg
         except ImportError:
-            raise Unavailable("PostgreSQL needs psycopg; works: pip install 'tallystick[team]'") from None
+            raise Unavailable("PostgreSQL needs psycopg; works: pip install '.[team]'") from None
         try:
             yield
         except TallystickError:

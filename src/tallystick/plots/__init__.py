@@ -9,6 +9,7 @@
     noise(density, ...)       the noise that is added, with the interval that holds most of it
     errors(plan)              how wrong a table will be, against the size of its groups
     rehearsed(lines, ...)     error from noise, caps and clamping for several caps
+    released(table)           a released table: values as bars, with their intervals
     burndown(account)         what is left of a budget, charge by charge
     recovery(shares, ...)     people reconstructed against noise/sqrt(n); the frontier is at 1
     guesses(found)            one person's bit guessed from two counts, under its ceiling
@@ -30,6 +31,7 @@ from tallystick.plots.noise import noise
 from tallystick.plots.positions import positions
 from tallystick.plots.profile import profile
 from tallystick.plots.rehearsed import rehearsed
+from tallystick.plots.released import released
 from tallystick.plots.samples import samples
 from tallystick.plots.steps import Curve, steps
 from tallystick.plots.tradeoff import tradeoff, tradeoffs
@@ -46,6 +48,7 @@ __all__ = [
     "profile",
     "recovery",
     "rehearsed",
+    "released",
     "samples",
     "save",
     "steps",

@@ -48,9 +48,7 @@ def sheet(*, title: str, across: str, up: str, width: float = 7.2, height: float
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise Unavailable(
-            "pictures need matplotlib, which is not installed; works: pip install 'tallystick[plots]'"
-        ) from error
+        raise Unavailable("pictures need matplotlib, which is not installed; works: pip install '.[plots]'") from error
     with rc_context(_SETTINGS):
         figure = Figure(figsize=(width, height), layout="constrained", facecolor=PAPER)
         FigureCanvasAgg(figure)  # draws without a display, and leaves pyplot's global state alone

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tallystick.accounting import check
-from tallystick.drawing import table
+from tallystick.drawing import bars, table
 from tallystick.errors import LedgerIntegrity, Unavailable
 from tallystick.printing import inert, nearest, visible
 from tallystick.tables.aggregates import Estimate, Noisy
@@ -137,6 +137,27 @@ class Columns:
             "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
         ]
         return [*shown, *([f"... and {len(rows) - most} more groups"] if len(rows) > most else [])]
+
+    def bars(self, *, fields: int = 3, groups: int = 20) -> list[dict[str, Any]]:
+        """The first columns with intervals, each with its first groups, as a chart draws them."""
+        data = self.data
+        named = [name for name in data if f"{name}_lower" in data]
+        ends = {f"{name}{end}" for name in named for end in ("_lower", "_upper")}
+        keys = [name for name in data if name not in named and name not in ends]
+        count = len(data[named[0]]) if named else 0
+        labels = [visible(", ".join(_shown(data[key][i]) for key in keys)) or "all" for i in range(min(count, groups))]
+        return [
+            {
+                "field": visible(name),
+                "groups": labels,
+                "shown": [_with_interval(value, None, None) for value in data[name][:groups]],
+                "value": data[name][:groups],
+                "lower": data[f"{name}_lower"][:groups],
+                "upper": data[f"{name}_upper"][:groups],
+                "more": count - len(labels),
+            }
+            for name in named[:fields]
+        ]
 
     def html(self) -> str:
         """The first 50 rows as a table for a notebook."""
@@ -337,7 +358,8 @@ class Release(Columns):
 
     def _repr_html_(self) -> str:
         told = "".join(f"<p><small>{escape(line)}</small></p>" for line in (self.holds, self.left_out) if line)
-        return f"{self.html()}{told}<small>{len(self)} groups; plan {self.plan.hash[:12]}</small>"
+        charts = "".join(f"<div style='max-width:640px'>{bars(each)}</div>" for each in self.bars(fields=2))
+        return f"{self.html()}{charts}{told}<small>{len(self)} groups; plan {self.plan.hash[:12]}</small>"
 
 
 def _with_interval(value: Any, lower: Any, upper: Any) -> str:

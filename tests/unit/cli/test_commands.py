@@ -134,7 +134,7 @@ def test_doctor_names_a_missing_part_and_how_to_get_it(run, monkeypatch: pytest.
 
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "matplotlib" else find(name))
-    assert "pictures: absent: pip install 'tallystick[plots]'" in run("doctor").out
+    assert "pictures: absent: pip install '.[plots]'" in run("doctor").out
 
 
 def test_calibrate_dpsgd_and_train_plan_mean_the_same_run(run) -> None:

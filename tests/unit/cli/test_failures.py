@@ -139,7 +139,7 @@ def test_a_picture_without_matplotlib_says_what_to_install(run, monkeypatch, tmp
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     outcome = run("plot", "gdp(mu=1)", "--out", str(tmp_path / "picture.svg"))
     assert outcome.code == 9
-    assert "pip install 'tallystick[plots]'" in outcome.errors
+    assert "pip install '.[plots]'" in outcome.errors
 
 
 def test_a_reader_that_leaves_early_is_not_an_error(monkeypatch) -> None:

@@ -73,6 +73,6 @@ def test_without_torch_the_demo_says_what_is_missing(run, tmp_path: Path, monkey
     monkeypatch.setitem(sys.modules, "torch", None)
     outcome = run("demo", "learn")
     assert outcome.code == 9
-    assert "pip install 'tallystick[torch,learn]'" in outcome.errors
+    assert "pip install '.[torch,learn]'" in outcome.errors
     assert "missing: torch" in outcome.errors
     assert not (tmp_path / "tallystick-demo").exists()

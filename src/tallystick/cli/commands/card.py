@@ -73,6 +73,41 @@ def _lines(facts: Mapping[str, Any]) -> list[str]:
 
 
 @app.command()
+def export(
+    file: File,
+    out: Annotated[Path, typer.Option("--out", help="Write the record to this .yaml file.")],
+    to: Annotated[str, typer.Option("--to", help="For whom: registry (of DP deployments).")] = "registry",
+    as_json: Json = False,
+) -> None:
+    """Write a card as the record that the public registry of deployments asks for."""
+    from tallystick.cards import read_card
+    from tallystick.cards.registry import SCHEMA, registry_record, registry_text
+
+    if to != "registry":
+        raise InvalidInput("--to", to, "registry")
+    if out.suffix.lower() not in (".yaml", ".yml"):
+        raise InvalidInput("--out", str(out), "a file name that ends in .yaml")
+    if out.exists():
+        raise InvalidInput("--out", str(out), "a new file: this one is there already")
+    facts = read_card(file)[0].facts
+    try:
+        text, record = registry_text(facts), registry_record(facts)
+    except (LookupError, TypeError, AttributeError):
+        raise InvalidInput("card", str(file), "a privacy card with all its parts, made by this version") from None
+    try:
+        out.write_text(text, encoding="utf-8", newline="")
+    except OSError as error:
+        raise InvalidInput("--out", str(out), f"a file that can be written ({error.strerror})") from None
+
+    def say(console: Console) -> None:
+        console.print(str(out), soft_wrap=True, markup=False)
+        console.print(f"for {SCHEMA}; look through it, then offer it to the registry", soft_wrap=True, markup=False)
+
+    found = {"file": str(out), "schema": SCHEMA, "record": record}
+    deliver(Answer("card.export", {"file": str(file), "to": to}, found, say), as_json=as_json)
+
+
+@app.command()
 def verify(file: File, ledger: Place = None, table: Table = None, as_json: Json = False) -> None:
     """Compare a card with the ledger: chain, head, charge, plan, limit and every number. Exit 6 when they differ."""
     from tallystick.cards import check_card, read_card

@@ -130,19 +130,22 @@ def _price(option: str, text: str | None) -> dict[str, float]:
 
 def _decisions(given: Repeated, *, ask: bool) -> dict[str, str]:
     """What a person must say, asked for once when there is somebody to ask."""
-    from tallystick.cards.contents import FIELDS
+    from tallystick.cards.contents import FIELDS, check_answers
 
     decisions = {}
     for line in given or ():  # commas belong to the text here
         name, equals, text = line.partition("=")
-        if name.strip() not in FIELDS or not equals or not text.strip():
+        if not equals or not text.strip():
             raise InvalidInput("--about", line, f"FIELD=TEXT with FIELD one of {', '.join(FIELDS)}")
+        check_answers({name.strip(): text.strip()}, option="--about")
         decisions[name.strip()] = text.strip()
     if ask and sys.stdin.isatty() and sys.stdout.isatty():
         for name, question in FIELDS.items():
             if name not in decisions:
                 answer = typer.prompt(f"{question} (for the card; empty to leave out)", default="", show_default=False)
-                decisions |= {name: answer.strip()} if answer.strip() else {}
+                said = {name: answer.strip()} if answer.strip() else {}
+                check_answers(said, option="--about")
+                decisions |= said
     return decisions
 
 

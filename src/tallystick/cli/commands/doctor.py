@@ -56,6 +56,8 @@ def _say(out: Console, facts: dict[str, Any]) -> None:
     for purpose, part in facts["optional"].items():
         state = f"present ({part['package']} {part['version']})" if part["present"] else f"absent: {part['install']}"
         out.print(f"optional   {purpose}: {state}", markup=False)
+    if not all(part["present"] for part in facts["optional"].values()):
+        out.print("           (in the folder of tallystick's source, as its README says)", markup=False)
     out.print(
         "self-check passed: 100 * gaussian(sigma=10) has epsilon "
         f"{up(facts['self_check']['epsilon'], 9)} at delta 1e-05"
@@ -64,7 +66,7 @@ def _say(out: Console, facts: dict[str, Any]) -> None:
 
 def _optional_part(module: str, package: str, extra: str) -> dict[str, Any]:
     present = importlib.util.find_spec(module) is not None
-    install = f"pip install 'tallystick[{extra}]'"
+    install = f"pip install '.[{extra}]'"
     return {"package": package, "present": present, "version": _version(package), "install": install}
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tallystick.ledger.account import Account
 
 EPSILON, DELTA, EXAMPLES, STEPS = 1.0, 1e-5, 1437, 100
-NEEDS = "the learning demo needs torch and scikit-learn (its digits); works: pip install 'tallystick[torch,learn]'"
+NEEDS = "the learning demo needs torch and scikit-learn (its digits); works: pip install '.[torch,learn]'"
 
 
 def learning_story(folder: Path, *, as_json: bool) -> None:

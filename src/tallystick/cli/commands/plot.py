@@ -39,13 +39,22 @@ def plot(
     delta: Annotated[
         float, typer.Option("--delta", help="All but tradeoff: the delta whose epsilon is written out.")
     ] = 1e-5,
+    field: Annotated[str | None, typer.Option("--field", help="Of a table: which column (default: the first).")] = None,
     as_json: Json = False,
 ) -> None:
-    """Draw a loss: trade-off curve, privacy profile, or epsilon against the number of steps."""
+    """Draw a loss (trade-off, profile, epsilon against steps), or a released table with its intervals (.csv, .json)."""
     from tallystick.accounting import check
     from tallystick.accounting.expression import read_loss
-    from tallystick.plots import save
+    from tallystick.plots import released, save
+    from tallystick.plots.released import read_table
 
+    if expression.lower().endswith((".csv", ".json")):
+        written = save(released(read_table(expression), field), out)
+        told = {"file": str(written), "kind": "released"}
+        line = str(written)
+        asked_for = {"table": expression, "field": field}
+        deliver(Answer("plot", asked_for, told, lambda console: console.print(line, markup=False)), as_json=as_json)
+        return
     loss = read_loss(expression)
     check.probability("--delta", delta)
     with working("drawing"):

@@ -18,7 +18,7 @@ from tallystick.errors import Unavailable
 try:
     import torch as _torch  # noqa: F401
 except ImportError:
-    raise Unavailable("private training needs torch; works: pip install 'tallystick[torch]'") from None
+    raise Unavailable("private training needs torch; works: pip install '.[torch]'") from None
 
 _HOMES: dict[str, str] = {
     "Attention": "replacements",

@@ -44,7 +44,7 @@ def connect(source: Source) -> PostgresEngine:
     try:
         import psycopg
     except ImportError:
-        raise Unavailable("PostgreSQL needs psycopg: pip install 'tallystick[team]'") from None
+        raise Unavailable("PostgreSQL needs psycopg: pip install '.[team]'") from None
     try:
         return PostgresEngine(psycopg.connect(source.place, connect_timeout=10))
     except psycopg.Error:

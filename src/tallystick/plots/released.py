@@ -1,0 +1,92 @@
+"""A released table: its values as bars, with their intervals."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tallystick import strict_json
+from tallystick.drawing import BLUE, INK
+from tallystick.errors import InvalidInput
+from tallystick.plots.canvas import sheet
+from tallystick.printing import one_of
+from tallystick.tables.release import Columns
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MOST = 60
+"""Groups in one picture; beyond that nobody can read it."""
+
+
+@dataclass(frozen=True)
+class Table(Columns):
+    """The columns of a table that was published as a file."""
+
+    held: Mapping[str, list[Any]]
+
+    @property
+    def data(self) -> dict[str, list[Any]]:
+        """The columns."""
+        return dict(self.held)
+
+
+def released(table: Columns | Mapping[str, list[Any]], field: str | None = None, *, groups: int = MOST) -> Figure:
+    """One column of a released table, by default the first that has intervals.
+
+    >>> table = {"ward": ["a", "b"], "n": [10, 20], "n_lower": [8, 18], "n_upper": [12, 22]}
+    >>> released(table).axes[0].get_xlabel()
+    'n, with its interval'
+    """
+    columns = table if isinstance(table, Columns) else Table(table)
+    charts = {chart["field"]: chart for chart in columns.bars(fields=1000, groups=groups)}
+    if not charts or (field is not None and field not in charts):
+        known = one_of(field, charts) or "none: the table has no column with _lower and _upper"
+        raise InvalidInput("field", field, f"a column with an interval: {known}")
+    chart = charts[field] if field is not None else next(iter(charts.values()))
+    present = [i for i, value in enumerate(chart["value"]) if value is not None]
+    values = [chart["value"][i] for i in present]
+    below = [chart["value"][i] - chart["lower"][i] for i in present]
+    above = [chart["upper"][i] - chart["value"][i] for i in present]
+    more = f" (and {chart['more']:,} more groups)" if chart["more"] else ""
+    name = _literal(chart["field"])
+    figure, axes = sheet(title=f"{name}{more}", across=f"{name}, with its interval", up="")
+    figure.set_figheight(1.6 + 0.3 * max(3, len(chart["groups"])))
+    axes.barh(present, values, color=BLUE, alpha=0.35)
+    axes.errorbar(values, present, xerr=[below, above], fmt="none", ecolor=INK, capsize=3)
+    axes.set_yticks(range(len(chart["groups"])), [_literal(group) for group in chart["groups"]])
+    axes.invert_yaxis()
+    return figure
+
+
+def _literal(text: str) -> str:
+    """Text as it is: matplotlib would read what stands between dollars as a formula."""
+    return text.replace("$", r"\$")
+
+
+def read_table(path: str | Path) -> Table:
+    """The table in a CSV or JSON file that a release wrote."""
+    allowed = "a .csv or .json file that a release wrote"
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        if Path(path).suffix.lower() == ".json":
+            rows = strict_json.read(text, name="table", allowed=allowed, longest=200_000_000)["rows"]
+        else:
+            rows = list(csv.DictReader(io.StringIO(text), strict=True))
+        names = list(rows[0])
+        named = [name for name in names if f"{name}_lower" in names and f"{name}_upper" in names]
+        numbers = {f"{name}{end}" for name in named for end in ("", "_lower", "_upper")}
+        return Table({name: [_number(row[name]) if name in numbers else row[name] for row in rows] for name in names})
+    except (OSError, UnicodeDecodeError, csv.Error, LookupError, TypeError, ValueError):
+        raise InvalidInput("table", str(path), allowed) from None
+
+
+def _number(cell: Any) -> float | int | None:
+    if cell in ("", None):
+        return None
+    value = float(cell)
+    return int(value) if value.is_integer() else value

@@ -1,0 +1,42 @@
+"""A released table as a picture: from Python, from its file, and whatever its groups are called."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import tallystick as ts
+from tallystick.cli.app import run
+from tallystick.errors import InvalidInput
+from tallystick.plots.released import read_table
+
+TABLE = {"ward": ["a$b$", "c"], "n": [10, None], "n_lower": [8, None], "n_upper": [12, None]} | {
+    "age": [1.5, 2], "age_lower": [1, 1], "age_upper": [2, 3]
+}  # fmt: skip
+
+
+def test_bars_have_the_values_and_lines_the_intervals():
+    axes = ts.plots.released(TABLE).axes[0]
+    assert [bar.get_width() for bar in axes.patches] == [10]
+    (line,) = axes.containers[1].lines[2]
+    assert line.get_segments()[0][:, 0].tolist() == [8, 12]
+    assert ts.plots.released(TABLE, "age").axes[0].get_xlabel() == "age, with its interval"
+
+
+def test_a_column_without_interval_is_refused_by_name():
+    with pytest.raises(InvalidInput, match=r"age \(did you mean this\?\)"):
+        ts.plots.released(TABLE, "agee")
+    with pytest.raises(InvalidInput, match="no column with _lower"):
+        ts.plots.released({"ward": ["a"]})
+
+
+def test_the_shell_draws_a_published_file(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("t.csv").write_text("ward,n,n_lower,n_upper\na$b$,10,8,12\nc,,,\n")
+    assert read_table("t.csv").data["n"] == [10, None]
+    assert run(["plot", "t.csv", "--out", "t.svg"]) == 0
+    assert "<svg" in Path("t.svg").read_text()
+    assert run(["plot", "nothing.csv", "--out", "t.svg"]) == 2
+    assert run(["plot", "t.csv", "--field", "m", "--out", "t.svg"]) == 2
+    assert "n" in capsys.readouterr().err

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow
 import pytest
 
@@ -130,6 +131,36 @@ def test_the_shell_answers_refuses_and_explains(ledger: str, capsys: pytest.Capt
     assert "patient at 1:8" in capsys.readouterr().err
     assert shell("sql", "SELECT COUNT(*) FROM visits WHERE agge > 1", "--why", "x", "--ledger", ledger) == 2
     assert shell("sql", "SELECT FROM WHERE", "--why", "x", "--ledger", ledger) == 2
+
+
+def test_two_registered_tables_of_one_population_meet_on_their_unit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with duckdb.connect("clinic.duckdb") as source:
+        source.execute(
+            "CREATE TABLE patients AS SELECT i AS patient, 'ns'[1 + i % 2] AS region FROM range(400) AS t(i)"
+        )
+        source.execute("CREATE TABLE visits AS SELECT i // 2 AS patient, i % 50 AS cost FROM range(600) AS t(i)")
+        source.execute("CREATE TABLE staff AS SELECT i AS patient FROM range(9) AS t(i)")
+    caps = ("--max-groups", "1", "--max-rows-per-group", "2", "--unit", "patient", "--ledger", "budget.db")
+    for table, population in (("patients", "clinic"), ("visits", "clinic"), ("staff", "house")):
+        options = ("--population", population, "--limit", "rho=5,delta=1e-6", "--name", table, "--table", table)
+        bounds = ("--bounds", "cost=0:50") if table == "visits" else ()
+        assert shell("dataset", "add", "clinic.duckdb", *options, *bounds, *caps, "--version", "1") == 0
+    regions = "(VALUES ('n'), ('s')) AS r(region) LEFT JOIN"
+    joined = "SELECT AVG(v.cost) AS cost, COUNT(DISTINCT p.patient) AS n FROM patients p JOIN visits v USING (patient)"
+    answer = ts.sql(joined, ledger="budget.db", rho=2, why="x")
+    assert abs(answer.rows[0]["n"] - 300) < 30
+    assert not ts.sql(joined, ledger="budget.db", rho=2, why="x").fresh
+    seen = f"SELECT r.region, COUNT(p.patient) AS n FROM {regions} patients p ON p.region = r.region GROUP BY r.region"
+    assert [row["region"] for row in ts.sql(seen, ledger="budget.db", rho=0.5, why="x").rows] == ["n", "s"]
+    lost = "SELECT COUNT(*) AS n FROM patients WHERE patient NOT IN (SELECT patient FROM visits)"
+    assert abs(ts.sql(lost, ledger="budget.db", rho=2, why="x").rows[0]["n"] - 100) < 30
+    with pytest.raises(Refused, match="population"):
+        ts.sql(
+            "SELECT COUNT(*) FROM patients p JOIN staff s ON s.patient = p.patient", ledger="budget.db", rho=1, why="x"
+        )
 
 
 def test_a_source_in_hand_is_asked_in_sql(tmp_path: Path) -> None:

@@ -78,85 +78,70 @@ class Released:
         self._check_groups(tree)
         tree.set("from_", exp.From(this=exp.alias_(exp.Subquery(this=self.after.copy()), RELEASED, table=True)))
         names = named_outputs(tree, self.names)
-        noisy = frozenset(names) if self.noisy else frozenset[str]()
+        made = zip(names, tree.expressions, strict=True)
+        noisy = frozenset(name for name, value in made if value.find(exp.AggFunc) or self._noisy(value))
         return replace(self, after=tree, names=names, noisy=noisy, plain={})
 
     def _check_groups(self, tree: exp.Select) -> None:
         group = tree.args.get("group")
         for key in children(group, "expressions") if group is not None else ():
             for column in key.find_all(exp.Column):
-                if column.name.casefold() in {name.casefold() for name in self.noisy}:
+                if self._noisy(column):
                     raise self.text.refused(
                         f"GROUP BY {column.name}", column,
                         f"{self.query.table.unit} in the inner GROUP BY, so that one unit's rows are added up",
                         why="it is a noisy number, and nearly every row would be a group of its own",
                     )  # fmt: skip
 
+    def _noisy(self, value: exp.Expr) -> bool:
+        names = {name.casefold() for name in self.noisy}
+        return any(column.name.casefold() in names for column in value.find_all(exp.Column))
+
     @property
     def unchanged(self) -> bool:
         """Whether it only picks columns of the release."""
-        return len(self.plain) == len(self.names) and set(self.after.args) >= {"from_"} and not any(
-            self.after.args.get(key) for key in ("where", "order", "limit", "offset", "distinct", "group")
-        )  # fmt: skip
+        steps = ("where", "order", "limit", "offset", "distinct", "group")
+        return len(self.plain) == len(self.names) and not any(self.after.args.get(step) for step in steps)
 
     def rows(self, release: Release) -> tuple[list[str], list[tuple[Any, ...]]]:
         """The answer; columns of the release that are left as they are have their intervals beside them."""
-        data = release.data
-        shown = self._with_intervals()
+        data, ends = release.data, self._ends()
         if self.unchanged:
-            columns = [data[column] for _, column in shown]
-            return [name for name, _ in shown], list(zip(*columns, strict=True))
-        kinds = dict(self.query.table.schema.columns)
-        keys = self.query.columns
-        stored = [(name, kinds[name] if name in keys else "number") for name in data]
-        tree = self.after
-        if shown and not self.after.args.get("distinct") and self.plain:
-            tree = self.after.copy()
-            order = dict(shown)
-            have = set(self.names)
-            for name, column in order.items():
-                if name not in have:
-                    tree = tree.select(exp.alias_(exp.column(column, quoted=True), name, quoted=True), copy=False)
+            shown = {name: column for own in self.names for name, column in {own: self.plain[own], **ends[own]}.items()}
+            return list(shown), list(zip(*(data[column] for column in shown.values()), strict=True))
+        tree = self.after.copy()
+        for pair in ends.values():
+            for name, column in pair.items():
+                tree.select(exp.alias_(exp.column(column, quoted=True), name, quoted=True), copy=False)
+        kinds = {name: self.query.table.schema.type_of(name) for name in self.query.columns}
+        stored = [(name, kinds.get(name, "number")) for name in data]
         with Outside({RELEASED: (stored, zip(*data.values(), strict=True))}) as outside:
             names, rows = outside.rows(tree)
-        wanted = _interleaved(self.names, names)
-        places = [names.index(name) for name in wanted]
-        return wanted, [tuple(_whole(row[i]) for i in places) for row in rows]
+        order = [name for own in self.names for name in (own, *ends[own])]
+        places = [names.index(name) for name in order]
+        return order, [tuple(_whole(row[i]) for i in places) for row in rows]
 
     def rehearse(self) -> None:
         """Before anything is charged: what is done afterwards fits a released table, here one without rows."""
         if self.unchanged:
             return
-        kinds = dict(self.query.table.schema.columns)
-        fields = [field for name, measure in self.query.measures for field in measure.fields(name)]
-        stored = [(name, kinds[name]) for name in self.query.columns]
-        stored += [(f"{name}{end}", "number") for name in fields for end in ("", "_lower", "_upper")]
+        stored = [(name, self.query.table.schema.type_of(name)) for name in self.query.columns]
+        stored += [(f"{field}{end}", "number") for field in self._fields() for end in ("", "_lower", "_upper")]
         with Outside({RELEASED: (stored, ())}) as outside:
             outside.rows(self.after)
 
-    def _with_intervals(self) -> list[tuple[str, str]]:
-        """Output columns with the columns of the release they are, intervals behind their values."""
-        fields = {field for name, measure in self.query.measures for field in measure.fields(name)}
-        shown = []
-        for name in self.names:
-            if name in self.plain:
-                column = self.plain[name]
-                ends = ("", "_lower", "_upper") if column in fields else ("",)
-                shown += [(f"{name}{end}", f"{column}{end}") for end in ends]
-        taken = [name for name, _ in shown]
-        return (
-            shown
-            if len({name.casefold() for name in taken}) == len(taken)
-            else [(n, self.plain[n]) for n in self.plain]
-        )
+    def _fields(self) -> list[str]:
+        return [field for name, measure in self.query.measures for field in measure.fields(name)]
 
-
-def _interleaved(names: tuple[str, ...], there: list[str]) -> list[str]:
-    extra = [name for name in there if name not in names]
-    shown: list[str] = []
-    for name in names:
-        shown += [name, *(each for each in extra if each in (f"{name}_lower", f"{name}_upper"))]
-    return shown
+    def _ends(self) -> dict[str, dict[str, str]]:
+        """For each output the names of its interval and their columns in the release; none where rows are merged."""
+        fields, taken = self._fields(), {name.casefold() for name in self.names}
+        found: dict[str, dict[str, str]] = {name: {} for name in self.names}
+        for name, column in self.plain.items():
+            pair = {f"{name}{end}": f"{column}{end}" for end in ("_lower", "_upper")}
+            if column in fields and not self.after.args.get("distinct") and not taken & {n.casefold() for n in pair}:
+                found[name] = pair
+        return found
 
 
 def _whole(value: Any) -> Any:

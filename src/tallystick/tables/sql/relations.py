@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import operator
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -100,10 +101,10 @@ class Public(Named):
 
 def evaluated(rows: PublicTable, conditions: list[Expression], made: list[Expression]) -> list[tuple[Any, ...]]:
     """Expressions of the public rows where conditions hold."""
-    if not conditions and all(isinstance(each, Column) for each in made):
-        names = [name for name, _ in rows.columns]
-        places = [names.index(each.name) for each in made if isinstance(each, Column)]
-        return [tuple(row[i] for i in places) for row in rows.rows]
+    if all(_plain(each) for each in (*conditions, *made)):
+        named = [dict(zip((name for name, _ in rows.columns), row, strict=True)) for row in rows.rows]
+        kept = [row for row in named if all(_computed(each, row) for each in conditions)]
+        return [tuple(_computed(each, row) for each in made) for row in kept]
     schema, words = Schema(rows.columns), DIALECTS["duckdb"]
     stored = [(place(schema, name), kind) for name, kind in rows.columns]
     tree = exp.select(*(row_value(each, schema, words, "_r") for each in made)).from_(
@@ -113,6 +114,29 @@ def evaluated(rows: PublicTable, conditions: list[Expression], made: list[Expres
         tree = tree.where(row_value(condition, schema, words, "_r"))
     with Outside({"_rows": (stored, rows.rows)}) as outside:
         return outside.rows(tree)[1]
+
+
+_IN_PYTHON: dict[str, Callable[..., bool]] = {
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+    "and": lambda a, b: a and b, "or": lambda a, b: a or b, "not": operator.not_,
+    "in": lambda value, *listed: value in listed,
+}  # fmt: skip
+"""Public rows miss no value, so these mean in Python what they mean in SQL, and no engine has to be started."""
+
+
+def _plain(made: Expression) -> bool:
+    if isinstance(made, Call):
+        return made.name in _IN_PYTHON and all(_plain(each) for each in made.arguments)
+    return not isinstance(made, Missing)
+
+
+def _computed(made: Expression, row: Mapping[str, Any]) -> Any:
+    if isinstance(made, Column):
+        return row[made.name]
+    if isinstance(made, Call):
+        return _IN_PYTHON[made.name](*(_computed(each, row) for each in made.arguments))
+    assert isinstance(made, Literal)
+    return made.value
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
 import tallystick as ts
-from tallystick import plots
+from tallystick import plots, theorems
 from tallystick.accounting.leaves.last_iterate import iteration_of
+from tallystick.mechanisms.select.noisy_law import pumpkin_prices
 from tallystick.plots.steps import curves_of
+
+Floats = NDArray[np.float64]
 
 HERE = Path(__file__).parent
 
@@ -35,6 +43,63 @@ def main() -> None:
     print(plots.save(record, HERE / "positions.svg"))
     plans = [ts.adaptive.plan(queries=k, tau=0.1, beta=0.05) for k in (1, 3, 10, 30, 100, 1000, 10_000, 100_000)]
     print(plots.save(plots.samples(plans), HERE / "samples.svg"))
+    for name, figure in figures_of_the_notes():
+        print(plots.save(figure, HERE / f"{name}.svg"))
+
+
+def figures_of_the_notes() -> Iterator[tuple[str, Figure]]:
+    """What the lecture notes draw or describe."""
+
+    def bell(centre: float) -> Callable[[Floats], Floats]:
+        return lambda x: np.exp(-((x - centre) ** 2) / 2) / math.sqrt(2 * math.pi)
+
+    yield "two-densities", plots.pair(bell(1), bell(0), epsilon=0.5, between=(-4, 5))
+    lopsided = theorems.PiecewiseTradeoff.of_pair([0.9, 0.1], [0.5, 0.5])
+    yield (
+        "symmetrised",
+        plots.tradeoffs(
+            {"f": lopsided, "its inverse": lopsided.inverse(), "both, symmetrised": theorems.symmetrised(lopsided)},
+            title="What do both directions promise together?",
+        ),
+    )
+    whole = theorems.PiecewiseTradeoff.of_approx_dp(epsilon=2.0)
+    mixed = theorems.mixed_with_identity(whole, rate=0.3)
+    named = {"f": whole, "f_p": mixed, "its inverse": mixed.inverse()}
+    named["hull of both: C_p(f)"] = theorems.subsampling_operator(whole, rate=0.3)
+    yield "subsampling", plots.tradeoffs(named, title="What does hiding 70 % of the people bring?")
+    step = theorems.tradeoff_moments(theorems.PiecewiseTradeoff.of_approx_dp(epsilon=0.1))
+    band = theorems.gaussian_limit([step] * 400)
+    exact = (400 * ts.pure_dp(epsilon=0.1)).tradeoff
+    yield (
+        "limit-band",
+        plots.tradeoffs(
+            {
+                "400 steps of 0.1, exactly": lambda a: np.asarray(exact(alpha=a)),
+                "limit": lambda a: np.array([theorems.gaussian_tradeoff(mu=band.mu, alpha=x) for x in a]),
+                "lower end of the band": lambda a: np.array(
+                    [
+                        max(0.0, theorems.gaussian_tradeoff(mu=band.mu, alpha=min(1.0, x + band.gamma)) - band.gamma)
+                        for x in a
+                    ]
+                ),
+            },
+            title="How close is the central limit theorem?",
+        ),
+    )
+    yield "supporting-lines", plots.supporting_lines([(0.0, 0.3), (1.0, 0.05), (2.0, 0.0)])
+    yield "tangent", plots.tangent(lambda a: np.asarray(ts.gdp(mu=1).tradeoff(alpha=a)), epsilon=1.0)
+    counts = [1, 3, 10, 29, 100, 300, 1000]
+    variances = {
+        "basic": [theorems.laplace_variance_basic(epsilon=1, queries=k) for k in counts],
+        "advanced": [theorems.laplace_variance_advanced(epsilon=1, delta=1e-6, queries=k) for k in counts],
+        "Gaussian": [theorems.gaussian_variance_tight(epsilon=1, delta=1e-6, queries=k) for k in counts],
+    }
+    yield "noise-for-queries", plots.noise_for_queries(variances, queries=counts)
+    yield (
+        "tilted",
+        plots.tilted(lambda x: np.log1p(np.exp(-3 * x)) + 0.4 * x**2, tilts=[-0.5, 0.3, 0.7], between=(-2, 3)),
+    )
+    yield "revenue", plots.revenue(pumpkin_prices([1.0, 1.0, 1.0, 4.01] * 25, epsilon=1.0))
 
 
 def iterations() -> Iterator[plots.Curve]:

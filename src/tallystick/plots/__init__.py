@@ -15,6 +15,14 @@
     guesses(found)            one person's bit guessed from two counts, under its ceiling
     linked(shares)            people found behind rows without names
     hits(rates, claim=...)    members found against false alarms, under the ceiling 1 - f
+    pair(first, second, ...)  two densities, and delta above e^epsilon of one of them
+    supporting_lines(...)     several (epsilon, delta) promises as lines, and the curve they hold up
+    tangent(curve, ...)       delta read off the tangent of slope -e^epsilon
+    noise_for_queries(...)    variance against the number of questions
+    tilted(objective, ...)    an objective, its tilts, and their minima
+    staircase(values, ...)    data as a counting staircase with the law of a private quantile
+    densities(named, ...)     a law as n grows, beside its limit
+    revenue(sale)             pumpkins: revenue against the price, and two private ways to choose it
     tradeoff_band(band)       a measured trade-off with its confidence band, against the claimed one
 
 Each returns a matplotlib figure; ``save(figure, path)`` writes SVG or PNG. matplotlib is the extra ``plots`` and
@@ -28,6 +36,16 @@ from tallystick.plots.burndown import burndown
 from tallystick.plots.canvas import save
 from tallystick.plots.errors import errors
 from tallystick.plots.noise import noise
+from tallystick.plots.notes import (
+    densities,
+    noise_for_queries,
+    pair,
+    revenue,
+    staircase,
+    supporting_lines,
+    tangent,
+    tilted,
+)
 from tallystick.plots.positions import positions
 from tallystick.plots.profile import profile
 from tallystick.plots.rehearsed import rehearsed
@@ -39,19 +57,27 @@ from tallystick.plots.tradeoff import tradeoff, tradeoffs
 __all__ = [
     "Curve",
     "burndown",
+    "densities",
     "errors",
     "guesses",
     "hits",
     "linked",
     "noise",
+    "noise_for_queries",
+    "pair",
     "positions",
     "profile",
     "recovery",
     "rehearsed",
     "released",
+    "revenue",
     "samples",
     "save",
+    "staircase",
     "steps",
+    "supporting_lines",
+    "tangent",
+    "tilted",
     "tradeoff",
     "tradeoff_band",
     "tradeoffs",

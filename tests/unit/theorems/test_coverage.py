@@ -29,20 +29,9 @@ ROWS = tuple(csv.DictReader((Path(__file__).parent / "coverage.csv").read_text(e
 
 MISSING: frozenset[tuple[str, str]] = frozenset(
     {
-        ("002 ch. 3", "Fig. 1"),
-        ("002 ch. 6", "Fig. 2, Rem 6.2"),
-        ("002 ch. 7", "Rem 7.2 + figure"),
-        ("002 ch. 7", "§7.4.3"),
         ("002 ch. 7", "Rem 7.7"),
         ("002 ch. 11", "Alg 6"),
         ("002 ch. 11", "§11.2 where to put the noise"),
-        ("002 ch. 13", "figure of Prop 13.2"),
-        ("002 ch. 13", "figure of Prop 13.8"),
-        ("002 ch. 13", "figure of Thm 13.5"),
-        ("002 ch. 13", "figures of Thm 13.7"),
-        ("002 ch. 13", "figure of Cor 13.2"),
-        ("002 ch. 14", "figure of Rem 14.4"),
-        ("000", "comparison, picture"),
     }
 )
 SILENT: frozenset[str] = frozenset()

@@ -51,19 +51,22 @@ class Tally:
         self.wrong += other.wrong
 
 
-def trial(host: Host, seed: int, count: int, tally: Tally, *, plain: float = 0.3) -> None:
-    """Draw tables and a question, put them on an engine, and judge; the same seed is the same trial for ever."""
-    draw = random.Random(f"{host.name} {seed}")
-    by_row, replace = draw.random() < 0.25, draw.random() < 0.35
+def trial(host: Host, seed: int, count: int, tally: Tally, *, plain: float = 0.3, local: bool = False) -> None:
+    """Draw tables and a question, put them on an engine, and judge; the same seed is the same trial for ever.
+
+    With ``local`` the question has a step that sees all rows of a unit.
+    """
+    draw = random.Random(f"{host.name} {seed}{' local' if local else ''}")
+    by_row, replace = draw.random() < 0.25 and not local, draw.random() < 0.35
     worlds = drawn(draw, count, by_row=by_row, replace=replace, plain=draw.random() < plain)
     places = host.places(worlds, draw)
     for _ in range(ATTEMPTS):
         try:
-            plan = questions.asked(places, worlds, draw, by_row=by_row, replace=replace)
+            plan = questions.asked(places, worlds, draw, by_row=by_row, replace=replace, local=local)
         except TallystickError as refusal:
             tally.refused[_reason(refusal)] += 1
             continue
-        if judge(plan, places, count, tally, f"{host.name} seed {seed}"):
+        if judge(plan, places, count, tally, f"{host.name} seed {seed}{' local' if local else ''}"):
             shape = "each_row" if by_row else f"{worlds.unit} unit"
             _count(tally, plan, host.name, f"{host.name}, {places.kind}", shape, count)
         return

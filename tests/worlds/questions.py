@@ -14,15 +14,21 @@ from worlds.tables import DAYS, INTEGERS, KEYS, TEXTS, Worlds
 NUMBERS = ("i", "x", "d", "f", "n", "Small")
 LIMITS = [(0.0, 1.0), (-7.0, 5000.5), (0.0, 1e15), (-1e15, 1e15), (-1e-3, 1e-3), (3.0, 4.0), (-128.0, 127.0), (0, 100)]
 ODD_LIMITS = [(-1e300, 1e300), (0.0, 2.0**62), (0.0, 1e-12)]
+_SETS = ("with_units_in", "without_units_in", "union_all", "except_rows", "intersect_rows")
 CONSTANTS = (0, 1.5, 2**53 + 1, 2**63 - 1, 1e308, -1e300)
 
 
-def asked(places: Places, worlds: Worlds, draw: random.Random, *, by_row: bool, replace: bool) -> Plan:
-    """One plan; whatever the surface refuses raises a tallystick error and is counted as refused."""
+def asked(
+    places: Places, worlds: Worlds, draw: random.Random, *, by_row: bool, replace: bool, local: bool = False
+) -> Plan:
+    """One plan; whatever the surface refuses raises a tallystick error and is counted as refused.
+
+    With ``local`` it has a step that sees all rows of a unit.
+    """
     private = ts.Private(places.one, adjacency="replace" if replace else None)
     types = worlds.types if places.kind == "csv" else None
     table = private.table(TABLE, unit=ts.each_row if by_row else worlds.names["u"], types=types)
-    return Question(table, worlds, draw, by_row=by_row).plan()
+    return Question(table, worlds, draw, by_row=by_row).plan(local=local)
 
 
 class Question:
@@ -38,10 +44,12 @@ class Question:
             worlds.names["t"]: TEXTS[:8],
         }
 
-    def plan(self) -> Plan:
+    def plan(self, *, local: bool = False) -> Plan:
         draw = self.draw
         for step in range(draw.choice((0, 0, 1, 1, 2, 3))):
             self.table = self._stepped(step)
+        if local:
+            self.table = self._of_unit()
         if not self.by_row or draw.random() < 0.3:
             self.table = self.table.per_unit(
                 max_groups=draw.choice((1, 1, 2, 3)), max_rows_per_group=draw.choice((1, 1, 2, 4))
@@ -59,7 +67,7 @@ class Question:
         draw, world = self.draw, self.worlds.names["w"]
         if self.worlds.count == 1 and draw.random() < 0.5:
             return self.table.group_by()
-        columns = draw.sample(list(self.keys), draw.choice((0, 1, 1, 1, 1, 2)))
+        columns = draw.sample(list(self.keys), min(len(self.keys), draw.choice((0, 1, 1, 1, 1, 2))))
         if draw.random() < 0.5:
             return self.table.group_by(world, *columns, keys=ts.private_keys(delta=1e-6))
         rows: list[tuple[Any, ...]] = [()]
@@ -107,6 +115,46 @@ class Question:
         self.numbers.append(f"joined{step}")
         self.keys[f"land{step}"] = ["a", "A", "á"]
         return self.table.join(public, on=self.worlds.names[on], how=draw.choice(("inner", "left")))
+
+    def _of_unit(self) -> Any:
+        """A step that sees all rows of a unit; the second table is the first one again, with fewer rows."""
+        draw, table, names = self.draw, self.table, self.worlds.names
+        other = table.filter(self._truth(1))
+        way = draw.choice((*_SETS, "join", "join", "per unit", "per unit", "window", "window", "distinct"))
+        if way in _SETS:
+            return getattr(table, way)(other)
+        if way == "join":
+            brought = [names[column] for column in draw.sample(("k", "i", "x", "day", "b"), 3)]
+            also = draw.sample([column for column in brought if column != names["i"] and column != names["x"]], 1)
+            self.numbers += [f"o {column}" for column in brought if column in (names["i"], names["x"])]
+            return table.join_on_unit(
+                other.distinct(*brought), how=draw.choice(("inner", "left")), prefix="o ",
+                also=also if draw.random() < 0.3 else (), max_rows=draw.choice((1, 2, 5, 100)),
+            )  # fmt: skip
+        if way == "distinct":
+            self.numbers = [names[column] for column in ("i", "x")]
+            self.keys = {names["k"]: self.keys[names["k"]], names["b"]: [True, False]}
+            return table.distinct(names["w"], *self.keys, *self.numbers)
+        made = {
+            "all": ts.unit_count(most=draw.choice((1, 3, 1000))),
+            "filled": ts.unit_count(draw.choice(self.numbers)),
+            "sum up": ts.unit_sum(draw.choice(self.numbers), *draw.choice(LIMITS)),
+            "on average": ts.unit_mean(draw.choice(self.numbers), *draw.choice(LIMITS)),
+            "largest": ts.unit_max(draw.choice(self.numbers)),
+        }
+        if way == "per unit":
+            self.numbers, by = list(made), draw.sample(list(self.keys), draw.choice((0, 1, 1)))
+            self.keys = {column: self.keys[column] for column in by}
+            return table.per_unit_rows(by=[names["w"], *by], **made)
+        before = {"place": ts.row_number(), "before": ts.lag(draw.choice(self.numbers), draw.choice((1, 2)))}
+        self.numbers += list(made)
+        if draw.random() < 0.3:
+            return table.window(by=[names["k"]], **made)
+        self.numbers += list(before)
+        self.keys["place"] = [1, 2, 3]
+        ordered = [(names[column], draw.choice(("asc", "desc"))) for column in draw.sample(("x", "t", "day", "i"), 2)]
+        numbered = table.window(order_by=ordered, **made, **before)
+        return numbered.filter(ts.col("place") <= 2) if draw.random() < 0.5 else numbered
 
     def _number(self, depth: int) -> Any:
         draw = self.draw

@@ -15,6 +15,7 @@ import pytest
 
 import tallystick as ts
 from tallystick.tables.each_unit import MOST_ROWS
+from tallystick.tables.local import KINDS
 from worlds import twins
 from worlds.engines import TABLE, Files, Postgres, Spark, spark_session
 from worlds.judge import Tally, judge, trial
@@ -65,6 +66,16 @@ def test_no_unit_is_worth_more_than_it_pays_where_each_has_one_row(tmp_path: Pat
     assert {kind for kind, share in tally.fullest.items() if share == 1.0} >= {"rows", "bins"}, tally.fullest
 
 
+def test_no_unit_is_worth_more_than_it_pays_after_steps_that_see_all_its_rows(tmp_path: Path) -> None:
+    tally, host = Tally(), Files(tmp_path)
+    for seed in range(12):
+        trial(host, seed, 60, tally, local=True)
+    assert not tally.wrong, tally.wrong
+    assert tally.pairs >= 400
+    assert tally.moved > tally.pairs / 4
+    assert len(tally.pairs_by["step"].keys() & set(KINDS)) >= 5
+
+
 @pytest.fixture
 def database(postgres: str, tmp_path: Path) -> Iterator[Postgres]:
     pytest.importorskip("psycopg")
@@ -82,6 +93,9 @@ def test_no_unit_is_worth_more_than_it_pays_on_postgresql(database: Postgres) ->
     assert tally.pairs >= 320
     assert tally.moved > tally.pairs / 4
     assert tally.compared  # with DuckDB
+    for seed in range(6):
+        trial(database, seed, 40, tally, plain=0.5, local=True)
+    assert not tally.wrong, tally.wrong
 
 
 @pytest.mark.xdist_group("spark")
@@ -91,6 +105,7 @@ def test_no_unit_is_worth_more_than_it_pays_on_spark(tmp_path: Path) -> None:
     with spark_session(tmp_path) as session:
         for seed in (1, 2):
             trial(Spark(session, tmp_path), seed, 30, tally, plain=0.5)
+        trial(Spark(session, tmp_path), 3, 30, tally, plain=1, local=True)
     assert not tally.wrong, tally.wrong
     assert tally.moved > tally.pairs / 4
 

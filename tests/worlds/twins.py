@@ -16,7 +16,7 @@ from unittest.mock import patch
 from sqlglot import exp
 
 import tallystick as ts
-from tallystick.tables import dialects, parts, run
+from tallystick.tables import dialects, local, parts, run
 from tallystick.tables.engines import csvfile, postgres
 from tallystick.tables.plan import Plan
 from worlds.engines import TABLE, Files, Host, Places, csv_of
@@ -224,7 +224,19 @@ def _one_odd_row(folder: Path) -> Scene:
     return Scene(_asked(places, worlds, _converted), places)
 
 
+def _met(table: Any) -> Any:
+    met = table.join_on_unit(table.filter(ts.col("Small") == 127).distinct("w"), also=["w"])
+    return _capped(met).group_by("w", keys=list(range(COUNT))).agg(rows=ts.count())
+
+
+def _without_the_unit(step: Any, unit: str, other: str) -> list[tuple[str, str]]:
+    return [(column, column) for column in step.also]
+
+
 TWINS = [
+    Twin(
+        "private tables joined without the unit", _scene(_met), _with((local.JoinOnUnit, "_alike", _without_the_unit))
+    ),
     Twin("no cap on groups", _scene(grouped), _with_caps(max_groups=10_000)),
     Twin("no cap on rows", _scene(grouped), _with_caps(max_rows=1_024)),
     Twin("no clamping", _scene(_clamped), _with((parts, "_clamped", _never_clamped))),

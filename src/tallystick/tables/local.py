@@ -170,6 +170,10 @@ class JoinOnUnit(TwoTables):
             limits |= {f"{self.prefix}{c}": (low, high) for c, low, high in other.declared if c == column}
         return schema.columns, limits
 
+    def _alike(self, unit: str, other: str) -> list[tuple[str, str]]:
+        """Columns of the two sides that must be equal: the units first of all."""
+        return [(unit, other), *((column, column) for column in self.also)]
+
     def _brought(self) -> list[str]:
         """The columns that the other table adds."""
         left_out = (self.second.unit, *self.also)
@@ -185,8 +189,10 @@ class JoinOnUnit(TwoTables):
             schema = schema.with_column(f"{self.prefix}{column}", partners.type_of(column))
             value = name(place(partners, column), "_o")
             joined.select(exp.alias_(value, place(schema, f"{self.prefix}{column}"), quoted=True), copy=False)
-        on = [(left.unit, right.unit), *((column, column) for column in self.also)]
-        same = [exp.EQ(this=left.at(one), expression=name(place(partners, two), "_o")) for one, two in on]
+        same = [
+            exp.EQ(this=left.at(one), expression=name(place(partners, two), "_o"))
+            for one, two in self._alike(left.unit, right.unit)
+        ]
         theirs = right.everything("_s").subquery("_o", copy=False)
         return joined.join(theirs, on=exp.and_(*same), join_type=self.how, copy=False), schema
 

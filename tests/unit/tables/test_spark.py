@@ -24,7 +24,7 @@ from tallystick.ledger import Account
 from tallystick.tables import run
 from tallystick.tables.parts import Rows
 from tallystick.tables.plan import Plan
-from unit.tables import test_functions
+from unit.tables import test_functions, test_local
 from unit.tables.tables import awkward
 from unit.tables.test_each_unit import asked as one_of_each
 from unit.tables.test_each_unit import one_row_each
@@ -147,6 +147,16 @@ def expressions_agree(spark: Any, folder: Path) -> None:
     test_functions.functions_mean(ts.Private(spark).table("functions", unit="u"))
 
 
+def steps_agree(spark: Any, folder: Path) -> None:
+    """Steps that see all rows of a unit make the same rows on Spark as on DuckDB."""
+    pair = test_local.hostile()
+    for name, rows, kinds in zip(("visits", "cases"), pair, (test_local.VISITS, test_local.CASES), strict=True):
+        pq.write_table(pa.Table.from_pylist(rows, pa.schema(kinds)), folder / f"{name}.parquet")
+        spark.read.parquet(str(folder / f"{name}.parquet")).createOrReplaceTempView(name)
+    source = ts.Private(spark)
+    test_local.steps_agree((source.table("visits", unit="u"), source.table("cases", unit="who")), pair)
+
+
 def check_old_days(spark: Any, folder: Path) -> None:
     """A day before 15 October 1582 in a Parquet file is a day: by default Spark raises at it, and so tells of it."""
     days = [datetime.date(1582, 10, 10), datetime.date(1, 1, 1), datetime.date(2024, 1, 1)]
@@ -198,6 +208,7 @@ def test_spark_in_this_process_computes_the_same_integers_and_releases(
         check(spark, parquet, plans(parquet))
         expressions_agree(spark, tmp_path)
         frames_are_sources(spark)
+        steps_agree(spark, tmp_path)
         check_old_days(spark, tmp_path)
         check_text(spark, tmp_path)
         check_regression(spark, parquet)

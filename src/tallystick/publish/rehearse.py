@@ -133,8 +133,8 @@ def rehearse(
     query = plan.query
     if isinstance(query.table.unit, EachRow):
         raise Refused("where single rows are protected there are no caps to choose")
-    if any(step.kind == "each_unit" for step in query.table.steps):
-        raise Refused("a plan about one row of each unit has no caps to choose")
+    if any(step.local is not None for step in query.table.steps):
+        raise Refused("a plan with steps over all rows of a unit is not rehearsed: without a unit they mean nothing")
     if isinstance(rows, str | Path):
         refuse_registered({"rows": Path(rows)}, None)
     source = made_up(plan, rows, "rows", public=public)

@@ -11,23 +11,79 @@ choose the same.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from sqlglot import exp
 
 from tallystick.errors import InvalidInput, Refused
 from tallystick.tables.dialects import Tree, Words, case, compare, missing, name, place, whole
 from tallystick.tables.keyset import GROUPABLE
+from tallystick.tables.local import LocalStep, Side
 from tallystick.tables.schema import Schema
+
+if TYPE_CHECKING:
+    from tallystick.tables.table import Table
+    from tallystick.tables.unit_functions import Bounds
 
 MOST_ROWS = "most rows in a group"
 GROUPS = "groups"
-"""The columns that say how much of the table a unit has; in a table that has such columns they are refused."""
+"""The columns that say how much of the table a unit has; a column with such a name cannot be asked for."""
 
+SALT = "each_unit"
 _CELL, _FIRST, _DIGEST = "_cell", "_first", "_md5"
 
 
-def schema_of(schema: Schema, unit: str, by: Sequence[str], values: Sequence[str]) -> Schema:
+@dataclass(frozen=True, slots=True)
+class EachUnit(LocalStep):
+    """One row for each unit, with one value of each of ``values``; groups are those of ``by``."""
+
+    kind: ClassVar[str] = "each_unit"
+    by: tuple[str, ...]
+    values: tuple[str, ...]
+
+    def after(self, table: Table) -> tuple[tuple[tuple[str, str], ...], dict[str, Bounds]]:
+        return _columns(table.schema, str(table.unit), self.by, self.values), {}
+
+    def to_data(self) -> dict[str, Any]:
+        return {"by": list(self.by), "values": list(self.values)}
+
+    def rows(self, words: Words, left: Side, right: Side | None) -> tuple[exp.Query, Schema]:
+        made = Schema(_columns(left.schema, left.unit, self.by, self.values))
+        chosen = exp.select(exp.alias_(name("_unit", "_w"), place(made, left.unit), quoted=True))
+        totals = {MOST_ROWS: exp.Max(this=name(_CELL, "_w")), GROUPS: exp.Sum(this=name(_FIRST, "_w"))}
+        for column, total in totals.items():
+            chosen.select(exp.alias_(words.cast(total, "integer"), place(made, column), quoted=True), copy=False)
+        for i, column in enumerate(self.values):
+            chosen.select(exp.alias_(_chosen(words, i), place(made, column), quoted=True), copy=False)
+        inner = self._numbered(words, left).subquery("_w")
+        return words.apart(chosen.from_(inner, copy=False).group_by(name("_unit", "_w"), copy=False)), made
+
+    def _numbered(self, words: Words, left: Side) -> exp.Select:
+        """Every row with the size of its cell, and its place among the unit's values of each column."""
+        who, keys = left.at(left.unit), [left.at(column) for column in self.by]
+        # a row without a group counts in none, as in every table
+        lost = exp.or_(*(missing(key) for key in keys)) if keys else exp.false()
+        size = _over(exp.Count(this=exp.Star()), [who, *keys])
+        first = compare(exp.EQ, _over(exp.RowNumber(), [who, *keys], order=who), whole(1))
+        columns: list[tuple[str, Tree]] = [
+            ("_unit", who),
+            (_CELL, case([(lost, exp.Null())], size)),
+            (_FIRST, case([(lost.copy(), whole(0)), (first, whole(1))], whole(0))),
+            (_DIGEST, words.digest(SALT, [(who, left.schema.type_of(left.unit))])),
+        ]
+        for i, column in enumerate(self.values):
+            value = left.at(column)
+            columns += [
+                (f"_v{i}", value),
+                (f"_n{i}", _over(exp.Count(this=value.copy()), [who])),
+                (f"_o{i}", _over(exp.RowNumber(), [who], order=value)),
+            ]
+        chosen = left.chosen()
+        return chosen.select(*(exp.alias_(tree, column, quoted=True) for column, tree in columns), copy=False)
+
+
+def _columns(schema: Schema, unit: str, by: tuple[str, ...], values: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     """The columns of a table with one row per unit; what cannot be counted or chosen is refused."""
     for column in by:
         if schema.type_of(column) not in GROUPABLE:
@@ -38,43 +94,7 @@ def schema_of(schema: Schema, unit: str, by: Sequence[str], values: Sequence[str
     if unit in (*by, *values) or len(set(by)) != len(by):
         raise Refused("rows of one unit are counted by other columns than the unit, each named once")
     own = ((unit, schema.type_of(unit)), (MOST_ROWS, "integer"), (GROUPS, "integer"))
-    return Schema.of((*own, *((column, schema.type_of(column)) for column in values)))
-
-
-def one_row_each(
-    rows: exp.Query, schema: Schema, made: Schema, by: Sequence[str], words: Words, salt: str
-) -> exp.Select:
-    """The table ``made`` from rows with the columns of ``schema``; its first column is the unit."""
-    (unit, kind), *_ = made.columns
-    values = made.names[3:]
-    who = name(place(schema, unit), "_t")
-    keys = [name(place(schema, column), "_t") for column in by]
-    inner = exp.select(exp.alias_(who, "_unit", quoted=True)).from_(rows.subquery("_t", copy=False), copy=False)
-    inner.where(exp.Not(this=missing(who)), copy=False)
-    # a row without a group counts in none, as in every table
-    lost = exp.or_(*(missing(key) for key in keys)) if keys else exp.false()
-    size = _over(exp.Count(this=exp.Star()), [who, *keys])
-    first = compare(exp.EQ, _over(exp.RowNumber(), [who, *keys], order=who), whole(1))
-    digest = words.digest(f"{salt}:row", [(who, kind)])
-    for column, tree in (
-        (_CELL, case([(lost, exp.Null())], size)),
-        (_FIRST, case([(lost.copy(), whole(0)), (first, whole(1))], whole(0))),
-        (_DIGEST, digest),
-    ):
-        inner.select(exp.alias_(tree, column, quoted=True), copy=False)
-    for i, column in enumerate(values):
-        value = name(place(schema, column), "_t")
-        inner.select(exp.alias_(value, f"_v{i}", quoted=True), copy=False)
-        inner.select(exp.alias_(_over(exp.Count(this=value.copy()), [who]), f"_n{i}", quoted=True), copy=False)
-        order = _over(exp.RowNumber(), [who], order=value)
-        inner.select(exp.alias_(order, f"_o{i}", quoted=True), copy=False)
-    chosen = exp.select(exp.alias_(name("_unit", "_w"), place(made, unit), quoted=True))
-    totals = {MOST_ROWS: exp.Max(this=name(_CELL, "_w")), GROUPS: exp.Sum(this=name(_FIRST, "_w"))}
-    for column, total in totals.items():
-        chosen.select(exp.alias_(words.cast(total, "integer"), place(made, column), quoted=True), copy=False)
-    for i, column in enumerate(values):
-        chosen.select(exp.alias_(_chosen(words, i), place(made, column), quoted=True), copy=False)
-    return words.apart(chosen.from_(inner.subquery("_w"), copy=False).group_by(name("_unit", "_w"), copy=False))
+    return Schema.of((*own, *((column, schema.type_of(column)) for column in values))).columns
 
 
 def _chosen(words: Words, i: int) -> Tree:

@@ -31,7 +31,6 @@ from tallystick.tables.dialects import (
     table,
     whole,
 )
-from tallystick.tables.each_unit import one_row_each, schema_of
 from tallystick.tables.expressions import Call, Column, Expression
 from tallystick.tables.keyset import PublicTable, Upload
 from tallystick.tables.local import LocalStep, Side
@@ -174,9 +173,6 @@ class _Compiler:
         for i, steps in together(table.steps):
             if steps[0].public:
                 rows, schema = self._join(rows, schema, steps[0], f"{mark}{i}")
-            elif steps[0].kind == "each_unit":
-                made = schema_of(schema, str(table.unit), steps[0].by, steps[0].values)
-                rows, schema = one_row_each(rows, schema, made, steps[0].by, self.words, self.salt), made
             elif steps[0].local:
                 rows, schema = self._of_unit(rows, schema, str(table.unit), steps[0].local, f"{mark}{i}_")
             else:

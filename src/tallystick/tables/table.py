@@ -11,8 +11,9 @@ from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import AdjacencyMismatch, InvalidInput, Refused
 from tallystick.strict_json import read, written
-from tallystick.tables import each_unit, expressions, local
+from tallystick.tables import expressions, local
 from tallystick.tables.aggregates import Measure, measure_from_data
+from tallystick.tables.each_unit import EachUnit
 from tallystick.tables.expressions import Expression
 from tallystick.tables.keyset import GROUPABLE, PrivateKeys, PublicTable, private_keys, public_keys, public_table
 from tallystick.tables.local import LocalStep
@@ -45,8 +46,8 @@ EACH_ROW = EachRow()
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step between the stored table and the grouped rows: a filter, a derived column, a public join, one row per
-    unit, or another step that sees all rows of a unit (``local``).
+    """One step between the stored table and the grouped rows: a filter, a derived column, a public join, or one that
+    sees all rows of a unit (``local``).
     """
 
     kind: str
@@ -54,8 +55,6 @@ class Step:
     expression: Expression | None = field(default=None, compare=False)
     public: PublicTable | None = None
     how: str = "inner"
-    by: tuple[str, ...] = ()
-    values: tuple[str, ...] = ()
     local: LocalStep | None = None
 
     def to_data(self) -> dict[str, Any]:
@@ -67,8 +66,6 @@ class Step:
             data["name"] = self.name
         if self.public is not None:
             data |= {"public": self.public.to_data(), "how": self.how}
-        if self.kind == "each_unit":
-            data |= {"by": list(self.by), "values": list(self.values)}
         if self.local is not None:
             data |= self.local.to_data()
             if self.local.other is not None:
@@ -189,13 +186,7 @@ class Table(local.UnitSteps):
         The value is that of one of its rows, chosen by the unit's keyed hash. A unit that is in the table has one row
         in this one, so ``per_unit(max_groups=1, max_rows_per_group=1)`` leaves nothing out.
         """
-        if isinstance(self.unit, EachRow):
-            raise Refused("where single rows are protected every unit has one row already")
-        groups, columns = tuple(by), tuple(values)
-        schema = each_unit.schema_of(self.schema, self.unit, groups, columns)
-        step = Step("each_unit", by=groups, values=columns)
-        made = replace(self, stored=self.base, schema=schema, steps=(*self.steps, step), declared=())
-        return made.bounds(**{name: (low, high) for name, low, high in self.declared if name in columns})
+        return self._local(EachUnit(tuple(by), tuple(values)))
 
     # -- steps that see all rows of a unit, and no others (local.py)
 

@@ -56,7 +56,7 @@ def one_row_each(plan: Plan, rows: list[dict[str, Any]]) -> list[dict[str, Any]]
                 for row in mine
                 if row[column] is not None and not math.isnan(row[column])
             )
-            at = int(md5_of(f"{plan.salt}:row", unit)[:8], 16)
+            at = int(md5_of("each_unit", unit)[:8], 16)
             line[column] = values[at % len(values)] if values else None
         made.append(line)
     return made
@@ -137,7 +137,7 @@ def test_what_cannot_be_counted_or_chosen_is_refused() -> None:
         visits.each_unit(values=["ward"])
     with pytest.raises(Refused, match="each named once"):
         visits.each_unit(by=["ward", "ward"])
-    with pytest.raises(Refused, match="one row already"):
+    with pytest.raises(Refused, match="a unit has one row"):
         ts.Private(awkward(90)).table(unit=ts.each_row).each_unit()
     odd = ts.Private(pa.table({"who": [1], "Groups": [1.0]})).table(unit="who")
     with pytest.raises(InvalidInput, match="differ"):

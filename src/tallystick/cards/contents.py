@@ -63,7 +63,7 @@ class Subject:
         spent = float(self.limit.delta)
         if self.limit.filter.kind == "approx":
             return spent
-        return max(USUAL_DELTA, 10 * spent)
+        return max(USUAL_DELTA, float(10 * self.limit.delta))
 
 
 def contents(subject: Subject) -> dict[str, Any]:

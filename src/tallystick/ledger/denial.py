@@ -215,7 +215,9 @@ def _up(value: float) -> float:
 def plural(unit: str) -> str:
     """The unit's name for several of them.
 
-    >>> plural("person"), plural("patient")
-    ('people', 'patients')
+    >>> plural("person"), plural("patient"), plural("aircraft"), plural("company")
+    ('people', 'patients', 'aircraft', 'companies')
     """
-    return {"person": "people", "household": "households"}.get(unit, unit if unit.endswith("s") else unit + "s")
+    odd = {"person": "people", "child": "children", "aircraft": "aircraft"}
+    usual = f"{unit[:-1]}ies" if unit.endswith("y") and unit[-2:-1] not in "aeiou" else f"{unit}s"
+    return odd.get(unit, unit if unit.endswith("s") else usual)

@@ -232,7 +232,7 @@ class Amount:
         """
         if self.filter.kind == "approx" or self.a0 <= 0:
             return ""
-        delta = max(USUAL_DELTA, 10 * float(self.delta))
+        delta = max(USUAL_DELTA, float(10 * self.delta))
         from tallystick.accounting.adjacency import Protects
 
         loss = self.filter.guarantee(self.a0, self.a1, Protects())

@@ -67,7 +67,7 @@ def say(out: Console, account: Account, events: list[Event], fits: list[tuple[in
             break
     lines += recent[::-1] or ["no charges yet"]
     who = plural(account.unit)
-    lines += [f"fits: about {number} more counts with +-{error} {who} (95 %)" for number, error in fits if number]
+    lines += [f"fits: about {n:,} more count{'s' * (n > 1)} with +-{error} {who} (95 %)" for n, error in fits if n]
     if not any(number for number, _ in fits):
         lines.append("fits: nothing that would be useful; raise the limit: tallystick account raise ...")
     lines += [WHAT_RHO_IS] if account.currency.kind == "zcdp" else []

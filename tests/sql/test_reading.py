@@ -49,6 +49,33 @@ def test_a_refusal_names_the_construct_its_position_and_a_way_out(sql: str, what
     assert "; works: " in said
 
 
+@pytest.mark.parametrize(
+    ("rows", "what"),
+    [
+        ("(SELECT patient, SUM(cost CLAMPED BETWEEN 0 AND 9) AS s FROM visits GROUP BY patient) AS t", "CLAMPED"),
+        ("visits WHERE ward IN (SELECT ward FROM wards ORDER BY beds LIMIT 2)", "LIMIT"),
+        ("(SELECT patient FROM visits HAVING urgent) AS t", "HAVING"),
+        ("(SELECT patient FROM visits UNION ALL SELECT patient FROM visits OFFSET 3) AS t", "UNION"),
+        ("visits v WHERE EXISTS (SELECT COUNT(*) FROM patients p WHERE p.patient = v.patient)", "EXISTS"),
+        ("visits WHERE CAST(cost AS DECIMAL(10, 0)) > 3", "DECIMAL"),
+        ("visits AS v(a, b, c, d, e, f, g, h, i, j, k, l, m)", "13 names"),
+        ("(SELECT ROW_NUMBER() OVER (PARTITION BY patient ORDER BY cost NULLS FIRST) FROM visits) AS t", "NULLS FIRST"),
+    ],
+)
+def test_nothing_that_changes_the_meaning_is_passed_over(rows: str, what: str) -> None:
+    assert what in refusal(f"SELECT COUNT(*) FROM {rows}")
+
+
+def test_distinct_counts_where_it_stands() -> None:
+    rows = "SELECT DISTINCT patient FROM visits GROUP BY patient, ward"
+    kinds = [step.kind for step in planned(f"SELECT COUNT(*) FROM ({rows}) AS t", catalogue()).plan.query.table.steps]
+    assert kinds == ["per_unit_rows", "per_unit_rows"]
+    joined = "SELECT COUNT(*) FROM visits v JOIN (SELECT DISTINCT year FROM calendar) AS y ON y.year = v.severity"
+    public = planned(joined, catalogue()).plan.query.table.steps[0].public
+    assert public is not None
+    assert len(public.rows) == 1
+
+
 def test_what_the_parser_knows_and_the_list_does_not_is_refused() -> None:
     """An argument that a later parser adds to a node must not be ignored."""
     text = Text("SELECT COUNT(*) FROM visits")

@@ -49,6 +49,8 @@ class Released:
         """The same under an alias, with new names for the first columns where given."""
         if not columns:
             return replace(self, alias=alias)
+        if len(columns) > len(self.names):
+            raise self.text.wrong(f"{alias} with {len(columns)} names", 0, f"at most {len(self.names)}, one a column")
         names = (*columns, *self.names[len(columns) :])
         inner = exp.alias_(exp.Subquery(this=self.after.copy()), "_r", table=["_r", *names])
         renamed = dict(zip(self.names, names, strict=True))

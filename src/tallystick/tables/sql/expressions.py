@@ -155,7 +155,7 @@ class RowReader:
     def _cast(self, node: exp.Expr) -> Expression:
         inner, wanted = self._read(node.this), node.args["to"]
         kind = _TYPES.get(wanted.this.value)
-        if kind is None:
+        if kind is None or wanted.expressions:
             raise self.text.refused(f"CAST to {wanted.sql()}", node, "INTEGER, DOUBLE PRECISION, TEXT or DATE")
         if kind == "date" and isinstance(inner, Literal) and isinstance(inner.value, str):
             return lift(day(inner.value))

@@ -289,6 +289,7 @@ class Sources:
         plain = start is not None and not any(
             select.args.get(key) for key in ("joins", "group", "having", "limit", "offset", "with_", "distinct")
         )
+        plain = plain and not any(select.find_all(exp.AggFunc))  # an aggregate has a row, whether there are any or not
         found = self.source(start.this) if start is not None and plain else None
         if not isinstance(found, Public | Relation):
             raise self.text.refused("EXISTS", node, "EXISTS (SELECT 1 FROM a table WHERE its unit = the unit)")

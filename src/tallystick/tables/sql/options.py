@@ -33,6 +33,13 @@ class Options:
     given: Mapping[str, Any] = field(default_factory=dict)
     clamps: Mapping[int, tuple[float, float]] = field(default_factory=dict)
     explain: bool = False
+    heard: set[int] = field(default_factory=set)
+    """The clamps that an aggregate took; one that nobody took must not be passed over."""
+
+    def clamp_of(self, start: int) -> tuple[float, float] | None:
+        """The bounds that stand inside the aggregate whose name begins there."""
+        self.heard.add(start)
+        return self.clamps.get(start)
 
     @property
     def price(self) -> dict[str, Any]:

@@ -68,6 +68,8 @@ class Named:
 
     def called(self, alias: str, columns: list[str]) -> tuple[Seen, ...]:
         """The same names under an alias of the whole, and with new names for the first columns where given."""
+        if len(columns) > len(self.seen):
+            raise self.text.wrong(f"{alias} with {len(columns)} names", 0, f"at most {len(self.seen)}, one a column")
         names = [*columns, *(seen.name for seen in self.seen[len(columns) :])]
         return tuple(Seen(alias, name, seen.value) for name, seen in zip(names, self.seen, strict=True))
 
@@ -93,6 +95,14 @@ class Public(Named):
                 "a condition on a public table that no row meets", 0, "a condition that some row meets"
             )
         return replace(self, rows=PublicTable(self.rows.columns, tuple(kept)))
+
+    def different(self) -> Public:
+        """The different rows of what is seen."""
+        made = [each.value for each in self.seen]
+        columns = tuple((f"column{i + 1}", value.type_in(self.schema)) for i, value in enumerate(made))
+        rows = [row for row in evaluated(self.rows, [], made) if None not in row]
+        seen = tuple(replace(each, value=col(name)) for each, (name, _) in zip(self.seen, columns, strict=True))
+        return replace(self, seen=seen, rows=PublicTable(columns, tuple(dict.fromkeys(rows))))
 
     def values(self, made: Expression) -> list[Any]:
         """The different values of an expression, none for missing."""

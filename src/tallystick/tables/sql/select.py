@@ -344,7 +344,7 @@ class Aggregation:
     def _limits(self, node: exp.Expr, made: Expression) -> tuple[float, float] | tuple[()]:
         """Bounds of an aggregate: those of its column or of its expression, and narrower ones where it says so."""
         known = range_of(made, self._declared(), self.relation.schema)
-        said = self.options.clamps.get(node.meta.get("start", -1))
+        said = self.options.clamp_of(node.meta.get("start", -1))
         if said is not None and said[0] >= said[1]:
             raise self.text.wrong("CLAMPED BETWEEN", node, "a lower bound below the upper bound")
         if said is not None and known is not None and not known[0] <= said[0] < said[1] <= known[1]:

@@ -43,9 +43,14 @@ def planned(text: str, catalogue: Catalogue, **budget: Any) -> Statement:
     read = Text(text)
     tokens, options = cut(read)
     tree = read.tree(tokens)
-    found = Reader(read, catalogue, options, tree, {}).query(tree)
+    try:
+        found = Reader(read, catalogue, options, tree, {}).query(tree)
+    except RecursionError:
+        raise InvalidInput("sql", "nesting this deep", "fewer subqueries inside each other") from None
     if not isinstance(found, Released):
         raise rows_refused(read, tree, found)
+    for start in sorted(set(options.clamps) - options.heard):
+        raise read.refused("CLAMPED BETWEEN here", start, "bounds in an aggregate of the outermost SELECT")
     price, own = _price(options, budget, found.known.price)
     plan = found.query.plan(**price)
     if own:
@@ -72,7 +77,11 @@ class Reader:
             return reader.select(node)
         assert isinstance(node, exp.SetOperation)
         left, right = (reader.query(each.unnest()) for each in (node.this, node.expression))
-        if isinstance(left, Relation) and isinstance(right, Relation) and not node.args.get("limit"):
+        if (
+            isinstance(left, Relation)
+            and isinstance(right, Relation)
+            and not any(node.args.get(name) for name in ("limit", "offset"))
+        ):
             return units.combined(left, right, node)
         raise self.text.refused(
             spelled(node), node, "one statement for each side", why="a set operation of aggregates is several releases"
@@ -101,19 +110,22 @@ class Reader:
         if isinstance(found, Public) or (node is self.whole and not added):
             if node is self.whole or added:
                 raise rows_refused(self.text, node, found)
-            return self._rows_of(found, node)
+            rows = self._rows_of(found, node)
+            return rows.different() if node.args.get("distinct") is not None and isinstance(rows, Public) else rows
         if not added:
-            self._no_limit(node)
             rows = self._rows_of(found, node)
             distinct = node.args.get("distinct") is not None and isinstance(rows, Relation)
             return units.different(rows, node) if distinct else rows  # type: ignore[arg-type]
         keys = Aggregation(self.text, found, self.options).keys_of(node)
         if node is not self.whole and any(found.is_unit(made) for made, _ in keys):
             self._no_limit(node)
-            return units.grouped_by_unit(found, node, keys)
+            rows = units.grouped_by_unit(found, node, keys)
+            return units.different(rows, node) if node.args.get("distinct") is not None else rows
         return Aggregation(self.text, found, self.options).released(node)
 
     def _no_limit(self, node: exp.Select) -> None:
+        if node.args.get("having") is not None and node.args.get("group") is None:
+            raise self.text.refused("HAVING without GROUP BY", node.args["having"], "WHERE")
         for name in ("limit", "offset"):
             if node.args.get(name) is not None:
                 raise self.text.refused(
@@ -125,6 +137,7 @@ class Reader:
 
     def _rows_of(self, found: Relation | Public, node: exp.Select) -> Source:
         """Rows with the columns of a select list."""
+        self._no_limit(node)
         seen: list[Seen] = []
         reader = found.reader
         if isinstance(found, Relation) and any(each.find(exp.Window) for each in node.expressions):

@@ -213,6 +213,8 @@ def _window(relation: Relation, node: exp.Window, name: str) -> tuple[Relation, 
             by.append(column)
     order: list[tuple[str, str]] = []
     for each in children(node.args["order"], "expressions") if node.args.get("order") is not None else ():
+        if each.args.get("nulls_first") and not each.args.get("desc"):
+            raise text.refused("NULLS FIRST", each, "missing values last, as they are")
         relation, column = relation.derived(relation.reader.read(each.this), "order")
         order.append((column, "desc" if each.args.get("desc") else "asc"))
     inner, spec = node.this, node.args.get("spec")

@@ -15,8 +15,10 @@ import pytest
 import tallystick as ts
 from tallystick.errors import InvalidInput
 from tallystick.ledger import Account, Ledger
+from tallystick.mechanisms.exact.randomness import SeededSource
 from tallystick.publish.suggest import CANDIDATES, friendly
 from tallystick.tables import run
+from tallystick.tables.release import Release
 
 SUGGEST = "dataset suggest visits --by region --range age=0:150 --rho 0.05".split()
 WHY = ["--why", "choose caps"]
@@ -85,6 +87,42 @@ def test_one_unit_more_moves_what_is_asked_by_no_more_than_it_pays(account: Acco
     for part, numbers in whole.numbers.items():
         moved = (numbers - less.numbers[part]).astype(float)
         assert (moved**2).sum() == part.l2_squared(plan.query.caps, plan.query.table.adjacency)
+
+
+def drawn(asked: Any, exact: Any, seed: int) -> Any:
+    """The suggestion of one draw of the noise; nothing is charged."""
+    return asked.read(Release(asked.plan, run.noisy(asked.plan, exact, SeededSource(seed))))
+
+
+def test_the_caps_that_the_noise_leaves_hold_the_true_one() -> None:
+    table = made_up(600, seed=4)
+    asked = ts.suggest_caps(ts.Private(table).table(unit="who"), by=["ward"], rho=0.02)
+    exact = run.integers(asked.plan)
+    cells, counts = _cells(table)
+    groups, most = np.zeros(600, dtype=int), np.zeros(600, dtype=int)
+    for (who, _), n in zip(cells, counts, strict=True):
+        groups[who] += 1
+        most[who] = max(most[who], n)
+    truths = [next(c for c in CANDIDATES if np.mean(own <= c) >= 0.95) for own in (groups, most)]
+    draws = [drawn(asked, exact, seed).caps for seed in range(400)]
+    for i, truth in enumerate(truths):
+        held = np.mean([caps[i].lower <= truth <= caps[i].upper for caps in draws])
+        assert held >= 0.95 - 3 * np.sqrt(0.05 * 0.95 / 400)
+        assert np.mean([caps[i].value == truth for caps in draws]) < 0.9  # otherwise the test could not fail
+
+
+def test_no_noise_makes_a_suggestion_fail() -> None:
+    """Three units and next to no budget: counts may add up to less than nothing, and the bounds stay bounds."""
+    asked = ts.suggest_caps(
+        ts.Private(made_up(3).slice(0, 9)).table(unit="who"), by=["ward"], ranges={"cost": (0, 10)}, rho=1e-6
+    )
+    exact = run.integers(asked.plan)
+    for seed in range(60):
+        found = drawn(asked, exact, seed)
+        (bound,) = found.bounds
+        assert 0 <= bound.lower < bound.upper <= 10
+        assert all(cap.lower <= cap.value <= cap.upper and cap.value in CANDIDATES for cap in found.caps)
+        assert "nan" not in str(found)
 
 
 def test_bounds_where_single_rows_are_protected(tmp_path: Path) -> None:

@@ -188,6 +188,7 @@ def page(facts: Mapping[str, Any], embedded: str) -> str:
     from markupsafe import Markup
 
     limit, curve = facts["words"]["limit"], facts["promise"]["tradeoff"]
+    people = facts["protected"]["spoken_of"]["it"] == "you"
     without, within = (min(100, max(0, round(100 * limit[name]))) for name in ("false_alarm", "hit"))
     return template("card.html.j2").render(
         look=Markup(css_variables()),
@@ -195,8 +196,8 @@ def page(facts: Mapping[str, Any], embedded: str) -> str:
         limit=limit,
         table=facts["words"]["table"],
         curve=Markup(tradeoff_svg(curve["alpha"], curve["limit"], curve["table"])),
-        without=Markup(icons_svg(without, label=f"{without} of 100 marked")),
-        within=Markup(icons_svg(within, label=f"{within} of 100 marked")),
+        without=Markup(icons_svg(without, label=f"{without} of 100 marked", people=people)),
+        within=Markup(icons_svg(within, label=f"{within} of 100 marked", people=people)),
         who=facts["protected"]["spoken_of"],
         charts=[Markup(bars(each)) for each in facts["chart"]],
         answers=[(label, facts["decisions"][name]) for name, label in LABELS.items()],
@@ -290,23 +291,26 @@ def _grid() -> list[str]:
     return parts
 
 
-def icons_svg(marked: int, *, label: str) -> str:
-    """A hundred people in ten rows, this many of them marked, by colour and by filling.
+_PERSON = '<circle cx="10" cy="5.6" r="3.1"/><path d="M4.6 17.5 v-3.2 a4 4 0 0 1 4-4 h2.8 a4 4 0 0 1 4 4 v3.2 z"/>'
+_THING = '<circle cx="10" cy="10" r="6.4"/>'
+
+
+def icons_svg(marked: int, *, label: str, people: bool = True) -> str:
+    """A hundred people, or dots, in ten rows, this many of them marked, by colour and by filling.
 
     >>> icons_svg(27, label="27 of 100").count('class="on"')
     27
     """
-    step, people = 21, []
+    step, icons = 21, []
     for index in range(100):
         x, y = step * (index % 10), step * (index // 10)
         inside = index < marked
         fill = f'fill="{VERMILLION}" stroke="{VERMILLION}"' if inside else f'fill="{PAPER}" stroke="{QUIET}"'
-        people.append(
+        icons.append(
             f'<g class="{"on" if inside else "off"}" transform="translate({x} {y})" {fill} stroke-width="1.1">'
-            '<circle cx="10" cy="5.6" r="3.1"/>'
-            '<path d="M4.6 17.5 v-3.2 a4 4 0 0 1 4-4 h2.8 a4 4 0 0 1 4 4 v3.2 z"/></g>'
+            f"{_PERSON if people else _THING}</g>"
         )
-    return svg(people, width=10 * step, height=10 * step, kind="icons", label=label)
+    return svg(icons, width=10 * step, height=10 * step, kind="icons", label=label)
 
 
 def _x(share: float) -> float:

@@ -327,10 +327,7 @@ def not_protected(facts: Mapping[str, Any], *, population: str, unit: str) -> tu
             "they have."
         )
     sentences += [
-        (
-            "What is true of many. If the table shows that two things go together, it says so about you too, whether "
-            f"or not you are in the data. The promise is about what your being in it adds (one {unit})."
-        ),
+        _true_of_many(unit),
         _about_groups(facts["keys"]),
         (
             f"Whatever was or will be told elsewhere. The promise counts what the account {population} paid for; row "
@@ -348,6 +345,18 @@ def not_protected(facts: Mapping[str, Any], *, population: str, unit: str) -> tu
             f"How many {unit} records there are: the promise is about replacing one, not about its presence."
         )
     return tuple(sentences)
+
+
+def _true_of_many(unit: str) -> str:
+    if is_somebody(unit):
+        return (
+            "What is true of many. If the table shows that two things go together, it says so about you too, whether "
+            f"or not you are in the data. The promise is about what your being in it adds (one {unit})."
+        )
+    return (
+        f"What is true of many. If the table shows that two things go together, it says so about every {unit}, whether "
+        f"or not it is in the data. The promise is about what one {unit} in it adds."
+    )
 
 
 def _about_groups(keys: Mapping[str, Any]) -> str:

@@ -19,6 +19,7 @@ from tallystick.tables.release import Columns
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+ABOUT = ", capped, with its 95 % interval (privacy noise only)"
 MOST = 60
 """Groups in one picture; beyond that nobody can read it."""
 
@@ -40,7 +41,7 @@ def released(table: Columns | Mapping[str, list[Any]], field: str | None = None,
 
     >>> table = {"ward": ["a", "b"], "n": [10, 20], "n_lower": [8, 18], "n_upper": [12, 22]}
     >>> released(table).axes[0].get_xlabel()
-    'n, with its interval'
+    'n, capped, with its 95 % interval (privacy noise only)'
     """
     columns = table if isinstance(table, Columns) else Table(table)
     charts = {chart["field"]: chart for chart in columns.bars(fields=1000, groups=groups)}
@@ -54,7 +55,7 @@ def released(table: Columns | Mapping[str, list[Any]], field: str | None = None,
     above = [chart["upper"][i] - chart["value"][i] for i in present]
     more = f" (and {chart['more']:,} more groups)" if chart["more"] else ""
     name = _literal(chart["field"])
-    figure, axes = sheet(title=f"{name}{more}", across=f"{name}, with its interval", up="")
+    figure, axes = sheet(title=f"{name}{more}", across=f"{name}{ABOUT}", up="")
     figure.set_figheight(1.6 + 0.3 * max(3, len(chart["groups"])))
     axes.barh(present, values, color=BLUE, alpha=0.35)
     axes.errorbar(values, present, xerr=[below, above], fmt="none", ecolor=INK, capsize=3)

@@ -52,4 +52,7 @@ class Catalogue:
                     return table
         names = [*self.private, *self.public]
         near = get_close_matches(node.name, names, n=3) or names[:8]
-        raise text.wrong(f"table {node.name}", node, f"one of: {', '.join(near) or 'none is registered'}")
+        raise text.wrong(
+            f"table {node.name}", node,
+            f"one of: {', '.join(near) or 'none is registered'}; public tables come with public= or --public NAME=FILE",
+        )  # fmt: skip

@@ -62,6 +62,7 @@ class Aggregation:
     measures: dict[str, Measure] = field(default_factory=dict)
     read_as: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    read_already: dict[int, exp.Expr] = field(default_factory=dict)
 
     def released(self, select: exp.Select) -> Released:
         """The question and what comes after it."""
@@ -73,7 +74,7 @@ class Aggregation:
         after = exp.select(*(exp.alias_(value, name, quoted=True) for name, value in outputs)).from_(
             exp.to_table(f'"{RELEASED}"')
         )
-        self._after(tree, after, names)
+        self._after(tree, after, dict(outputs))
         if not self.measures:
             raise self.text.refused(
                 "a SELECT without an aggregate", where(select), "COUNT(*) or another aggregate beside the columns"
@@ -161,6 +162,8 @@ class Aggregation:
 
     def _rewritten(self, node: exp.Expr, wish: str = "") -> exp.Expr:
         """The expression over the released table: measures and keys become its columns."""
+        if id(node) in self.read_already:
+            return node
         if isinstance(node, exp.Window):
             return self._window(node)
         if isinstance(node, AGGREGATES):
@@ -212,10 +215,10 @@ class Aggregation:
             return None
         return next((key for key in self.keys if key.data == data), None)
 
-    def _after(self, tree: exp.Select, after: exp.Select, names: tuple[str, ...]) -> None:
-        having = tree.args.get("having")
+    def _after(self, tree: exp.Select, after: exp.Select, outputs: dict[str, exp.Expr]) -> None:
+        names, having = tuple(outputs), tree.args.get("having")
         if having is not None:
-            after.where(self._rewritten(having.this), copy=False)
+            after.where(self._rewritten(self._unaliased(having.this, outputs)), copy=False)
         order = tree.args.get("order")
         if order is not None:
             for each in children(order, "expressions"):
@@ -227,6 +230,20 @@ class Aggregation:
                 after.set(name, _counted(self.text, value))
         if tree.args.get("distinct") is not None:
             after.set("distinct", exp.Distinct())
+
+    def _unaliased(self, node: exp.Expr, outputs: dict[str, exp.Expr]) -> exp.Expr:
+        """HAVING may name an output that is no column of the table: what that is was read already."""
+        known = {name.casefold(): value for name, value in outputs.items()}
+
+        def meant(one: exp.Expr) -> exp.Expr:
+            alias = isinstance(one, exp.Column) and not one.table and not self.relation.matches(one)
+            if alias and one.name.casefold() in known:
+                found = known[one.name.casefold()].copy()
+                self.read_already[id(found)] = found
+                return found
+            return one
+
+        return node.transform(meant, copy=False)
 
     def _ordered(self, node: exp.Expr, names: tuple[str, ...]) -> exp.Expr:
         """An output by its name or number, or an expression of its own."""

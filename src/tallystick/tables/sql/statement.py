@@ -203,8 +203,9 @@ def _price(options: Options, budget: Mapping[str, Any], default: Mapping[str, fl
 def _check_most(text: Text, price: Mapping[str, Any], plan: Plan, most: Mapping[str, float]) -> None:
     """Refuse a price above what the owner lets one statement cost, in whatever words it is given."""
     for word, limit in most.items():
-        if price.get(word, 0) > limit:
-            raise text.refused(f"{word} = {price[word]:g}", 0, f"at most {limit:g} a statement, which is registered")
+        asked = max(price.get(word, 0), plan.budget.get(word) or 0)  # a price may also follow from a wished error
+        if asked > limit:
+            raise text.refused(f"{word} = {asked:g}", 0, f"at most {limit:g} a statement, which is registered")
     unsaid = "epsilon" in most and "epsilon" not in price
     if unsaid and plan.privacy.epsilon(delta=most.get("delta", 0.0)) > most["epsilon"]:
         raise text.refused("this price", 0, f"at most epsilon = {most['epsilon']:g} a statement, which is registered")

@@ -20,7 +20,7 @@ from tallystick.tables.sql.ranges import range_of
 from tallystick.tables.sql.relations import Relation, Seen, free_name
 from tallystick.tables.sql.tree import children, spelled
 from tallystick.tables.table import EachRow, Table
-from tallystick.tables.unit_functions import OfUnit
+from tallystick.tables.unit_functions import MOST_COUNTED, OfUnit
 
 ROWS_OF_A_UNIT: Final = 100
 """Rows of one unit that a total counts where no caps are registered."""
@@ -130,10 +130,13 @@ def _count_of(relation: Relation, node: exp.Count, condition: Expression | None)
         value = relation.reader.read(listed[0])
         value = value if condition is None else when(condition, value)
     values = tuple(range(most + 1)) if most <= MOST_LISTED else None
+    # A condition may be about every count; only where counts are measured are they clamped, and that is told.
+    limits = (0.0, float(most))
     if value is None:
-        return relation, Function(OfUnit("count", most=most), values)
+        return relation, Function(OfUnit("count", most=MOST_COUNTED), values, limits)
     relation, column = relation.derived(value, "count_of")
-    return relation, Function(OfUnit("count_distinct" if distinct else "count", column, most=most), values)
+    made = OfUnit("count_distinct" if distinct else "count", column, most=MOST_COUNTED)
+    return relation, Function(made, values, limits)
 
 
 def grouped_by_unit(relation: Relation, select: exp.Select, keys: list[tuple[Expression, str]]) -> Relation:

@@ -1,0 +1,55 @@
+"""What an outsider found in an hour of asking in SQL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import tallystick as ts
+from tallystick.errors import Refused
+from tallystick.tables.sql.catalogue import Catalogue, Known
+from tallystick.tables.sql.statement import planned
+
+
+@pytest.fixture
+def visits(tmp_path: Path):
+    people = [person for person in range(120) for _ in range(1 + person % 60)]
+    rows = {
+        "p": people,
+        "g": ["ab"[i % 2] for i in range(len(people))],
+        "x": [float(i % 100) for i in range(len(people))],
+    }
+    with ts.Ledger(tmp_path / "budget.db", config=tmp_path) as ledger:
+        account = ledger.open("people", budget=ts.zcdp(rho=1e6, delta=1e-6), unit="p")
+        private = ts.Private(pa.table(rows), account=account)
+        table = private.table(unit="p").per_unit(max_groups=2, max_rows_per_group=10).bounds(x=(0, 100))
+        yield lambda text: private.sql(text, table, keys={"g": ["a", "b"]}, rho=1e3, why="test")
+
+
+def test_a_condition_sees_every_count_of_a_unit_and_a_mean_says_what_it_clamped(visits):
+    """Counts stopped at the caps, 2 x 10, in silence: nobody had more than 40 rows."""
+    inner = '(SELECT p, COUNT(*) AS n FROM "table" GROUP BY p) t'
+    assert visits(f"SELECT COUNT(*) AS many FROM {inner} WHERE n > 40").data["many"] == [40]
+    mean = visits(f"SELECT AVG(n) AS mean FROM {inner}")
+    above = next(each for each in mean.release.removed() if each.what == "values of n above 20")
+    assert above.lower <= 80 <= above.upper
+
+
+def test_having_may_name_an_output(visits):
+    text = 'SELECT g, COUNT(*) AS n, AVG(x) AS m FROM "table" GROUP BY g HAVING n > {} AND m > 10 ORDER BY n'
+    assert len(visits(text.format(5))) == 2
+    assert len(visits(text.format(10**6))) == 0
+
+
+def test_a_wished_error_does_not_walk_around_the_most_a_statement_may_cost():
+    table = ts.Private(pa.table({"p": [1], "g": ["a"]})).table(unit="p").per_unit(max_groups=1, max_rows_per_group=1)
+    known = Catalogue({"visits": Known(table, keys={"g": ("a", "b")}, most={"rho": 2.0})})
+    assert planned("SELECT COUNT(*) FROM visits", known, error=50.0).plan.budget["rho"] < 2.0
+    for text in (
+        "SELECT COUNT(*) FROM visits",
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(error=0.001) COUNT(*) FROM visits",
+    ):
+        with pytest.raises(Refused, match="at most 2 a statement"):
+            planned(text, known, error=0.001)

@@ -2,6 +2,9 @@
 
     tradeoff(loss)            misses against false alarms, with the region no attacker can reach
     tradeoffs(curves)         several trade-off functions on one sheet
+    symmetry(curve)           f, its inverse and the larger of both
+    sampling(curve, rate=)    the subsampling operator: f, f_p, its inverse and the hull under both
+    limit_band(...)           many small losses, their Gaussian limit and its band
     profile(loss)             delta against epsilon
     steps(curves)             epsilon against the number of steps, one line per accounting method
     positions(epsilons, ...)  epsilon of the record at step t against t, when the last iterate only is released
@@ -46,6 +49,7 @@ from tallystick.plots.notes import (
     tangent,
     tilted,
 )
+from tallystick.plots.operators import limit_band, sampling, symmetry
 from tallystick.plots.positions import positions
 from tallystick.plots.profile import profile
 from tallystick.plots.rehearsed import rehearsed
@@ -61,6 +65,7 @@ __all__ = [
     "errors",
     "guesses",
     "hits",
+    "limit_band",
     "linked",
     "noise",
     "noise_for_queries",
@@ -72,10 +77,12 @@ __all__ = [
     "released",
     "revenue",
     "samples",
+    "sampling",
     "save",
     "staircase",
     "steps",
     "supporting_lines",
+    "symmetry",
     "tangent",
     "tilted",
     "tradeoff",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -61,7 +62,14 @@ class Expression:
         return Expression(f"{self.text}.for_groups({size})", lambda: chains.grouped(self.truth, size), self.replaced)
 
     def as_replace(self) -> Expression:
-        return Expression(f"{self.text}.as_replace()", lambda: chains.replaced(self.truth), True)
+        """A walk in a bounded domain knows more than its add/remove claim: there the chain is no real mechanism."""
+
+        def truth() -> Truth:
+            found = chains.replaced(self.truth)
+            bounded = re.search(r"diameter=(?!None)", self.text) is not None
+            return replace(found, variants=[((), ())]) if bounded else found
+
+        return Expression(f"{self.text}.as_replace()", truth, True)
 
     def worst(self, other: Expression) -> Expression:
         return Expression(f"ts.worst({self.text}, {other.text})", lambda: worlds.worst([self.truth, other.truth]))

@@ -20,6 +20,7 @@ from tallystick.errors import InvalidInput, Refused
 from tallystick.tables.dialects import Tree, Words, case, compare, missing, name, place, whole
 from tallystick.tables.keyset import GROUPABLE
 from tallystick.tables.schema import UNSUPPORTED, Schema, all_different, column_name, new_name
+from tallystick.tables.sources import identity
 from tallystick.tables.unit_functions import Bounds, OfUnit, plain
 
 if TYPE_CHECKING:
@@ -431,10 +432,11 @@ def related(table: Table, other: Any) -> Table:
     leaves = [*table.leaves(), *other.leaves()]
     if len(leaves) > MOST_TABLES:
         raise Refused(f"this question names {len(leaves)} stored tables, at most {MOST_TABLES} are allowed")
-    for one in leaves:
-        for two in leaves:
-            if one.name == two.name and (one.base, one.unit) != (two.base, two.unit):
-                raise Refused(f"table {one.name!r} stands twice in this question, with different columns or units")
+    known: dict[str, Table] = {}
+    for leaf in leaves:  # engines have several names for one table
+        first = known.setdefault(identity(table.source, leaf.name), leaf)
+        if (first.name, first.base, first.unit) != (leaf.name, leaf.base, leaf.unit):
+            raise Refused(f"table {leaf.name!r} stands twice in this question, with different columns, units or names")
     return other
 
 

@@ -240,6 +240,13 @@ LOCAL_RULES = (
 )
 
 
+def _local_rules(table: Table) -> tuple[str, ...]:
+    """What steps that see all rows of a unit do, and which other tables take part."""
+    others = sorted({leaf.name for leaf in table.leaves()} - {table.name})
+    named = (f"other private tables that take part: {', '.join(others)}",) if others else ()
+    return (*LOCAL_RULES, *named) if any(step.local for step in table.steps) else ()
+
+
 def facts(plan: Plan) -> dict[str, Any]:
     """JSON-able facts; nothing in them comes from data."""
     from tallystick import __version__
@@ -258,7 +265,7 @@ def facts(plan: Plan) -> dict[str, Any]:
         "group_by": list(query.columns),
         "keys": _keys(plan),
         "steps": [step.kind for step in table.steps],
-        "rules": [*RULES, *(LOCAL_RULES if any(step.local for step in table.steps) else ())],
+        "rules": [*RULES, *_local_rules(table)],
         "measures": [_measure(plan, name) for name in plan.measures],
         "parts": _parts(plan),
         "budget": dict(plan.budget),

@@ -131,8 +131,6 @@ def others_as_registered(plan: Plan, account: Account) -> None:
     ledger, where = account.ledger, identity(first.source, first.name)
     for other in others:
         source = identity(first.source, other.name)  # all are read from the source of the first
-        if source == where:
-            continue
         fixed = ledger.fixed_for(source)
         if (fixed is None) != (ledger.fixed_for(where) is None):
             raise Refused(f"of tables {first.name!r} and {other.name!r} only one is registered; register both")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from sqlglot import exp
@@ -31,17 +32,23 @@ class Compiled(NamedTuple):
         compiler = _Compiler(query, engine.words, run._stored(query, engine), "", (0, 1))
         return cls(*compiler._steps(), compiler.program().uploads)
 
-    def collected(self, engine: Engine, columns: list[str] | tuple[str, ...]) -> list[Row]:
-        """Those columns of every row, in any order of rows."""
+    def upload(self, engine: Engine) -> None:
+        """The public tables that it is joined with."""
         for name, upload in self.uploads:
             engine.forget(name)
             engine.upload(name, upload)
-        found = engine.collect(self.rows)
-        shown = [name for name, kind in self.schema.columns if kind != "unsupported"]
-        return list(zip(*(found[shown.index(name)] for name in columns), strict=True))
+
+    def shown(self, rows: list[Row], columns: Sequence[str]) -> list[Row]:
+        """Those columns of every row."""
+        known = [name for name, kind in self.schema.columns if kind != "unsupported"]
+        places = [known.index(name) for name in columns]
+        return [tuple(row[place] for place in places) for row in rows]
 
 
 def rows_of(table: Table, columns: list[str] | None = None) -> list[Row]:
     """The columns of every row, in any order of rows."""
     with open_engine(table.source) as engine:
-        return Compiled.of(table, engine).collected(engine, columns or table.schema.names)
+        compiled = Compiled.of(table, engine)
+        compiled.upload(engine)
+        rows = list(zip(*engine.collect(compiled.rows), strict=True))
+    return compiled.shown(rows, columns or table.schema.names)

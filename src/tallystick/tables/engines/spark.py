@@ -41,6 +41,8 @@ class SparkEngine:
             ("spark.sql.ansi.enabled", "false"),
             ("spark.sql.parser.escapedStringLiterals", "false"),
             ("spark.sql.caseSensitive", "true"),
+            # it turns CASE ... END * 0 into a CASE whose third branch holds a condition for a value, and fails on rows
+            ("spark.sql.optimizer.excludedRules", "org.apache.spark.sql.catalyst.optimizer.PushFoldableIntoBranches"),
             ("spark.sql.session.timeZone", "UTC"),
         ):
             self.session.conf.set(setting, value)

@@ -249,6 +249,14 @@ def means() -> Iterator[Case]:
         yield Case(
             f"blocks at a bound, {budget}", split, worse, data, lambda out, e=error: abs(out[0] - 99.9) <= e, 100
         )
+    every, blurred = (
+        aggregate.sampled(noise.add_laplace(epsilon=e, sensitivity=99.9), rate=1.0, total=noise.clamp(0.1, 99.9))
+        for e in (2.0, 0.02)
+    )
+    for data in (np.full(40, 99.9), np.full(40, 0.1), np.array([])):
+        truth, error = float(np.sum(data)), every.error(confidence=LEVEL)
+        name = f"a sample of everybody, {data.size} at {data[:1]}"
+        yield Case(name, every, blurred, data, lambda out, t=truth, e=error: abs(out - t) <= e)
     unknown, vague = (aggregate.unbounded_winsorized_mean(epsilon=e, delta=0.1) for e in (8.0, 0.25))
     for value in (1e6, -1e-200, 1e270, 0.0):
         bins = 2.0 ** (np.frexp(value)[1] - 39) if value else 2.0**-959

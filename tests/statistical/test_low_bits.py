@@ -60,6 +60,7 @@ REAL = [
         draws=700,
     ),
     Case("local Laplace", response.laplace(epsilon=1.0, **LATTICE), 0.0, 1.0, batches.people),
+    Case("sample", aggregate.sampled(select.median(epsilon=1.0, **LATTICE), rate=0.5), FEWER, MORE, draws=700),
     Case("winsorised mean", aggregate.winsorized_mean(**DIVIDED), SIX, OTHER, draws=700),
     Case(
         "subsample and aggregate",

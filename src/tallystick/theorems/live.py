@@ -17,7 +17,7 @@ from typing import Any
 
 from tallystick.errors import InvalidInput
 
-_ROOMS = frozenset({"accounting", "adaptive", "audit", "inference", "learn", "mechanisms", "plots", "theorems"})
+_ROOMS = frozenset({"accounting", "adaptive", "audit", "cli", "inference", "learn", "mechanisms", "plots", "theorems"})
 _NAMES: dict[str, Any] = {
     "Fraction": Fraction,
     "abs": abs,
@@ -25,6 +25,7 @@ _NAMES: dict[str, Any] = {
     "float": float,
     "inf": math.inf,
     "len": len,
+    "round": round,
     "sum": sum,
 }
 _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {

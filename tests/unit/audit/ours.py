@@ -46,6 +46,7 @@ OF_VERBS: dict[str, Pair] = {
     "response.randomize": ([0, 1, 2], [1, 1, 2]),
     "response.unary_encoding": ([0, 1, 2], [1, 1, 2]),
     "response.laplace": ([0.0, 2.0], [8.0, 2.0]),
+    "aggregate.sampled": ADDED,
     "aggregate.winsorized_mean": ([1.0, 2.0, 5.0], [8.0, 2.0, 5.0]),
     "aggregate.subsample_and_aggregate": ([1.0, 2.0, 5.0, 5.0, 6.0], [8.0, 2.0, 5.0, 5.0, 6.0]),
     "aggregate.unbounded_winsorized_mean": ([*MANY, -900.0], [*MANY, 900.0]),

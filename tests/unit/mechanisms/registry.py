@@ -168,6 +168,13 @@ VERBS = [
         {"error": {"confidence": 0.95, "count": 3, "width": 2.0}},
     ),
     Verb(
+        "aggregate.sampled",
+        aggregate.sampled,
+        {"mechanism": select.median(epsilon=1.0, **BOUNDS), "rate": 0.5},
+        [1.0, 2.0, 5.0],
+        {"error": {"confidence": 0.95}},
+    ),
+    Verb(
         "aggregate.subsample_and_aggregate",
         aggregate.subsample_and_aggregate,
         {"statistic": len, "blocks": 4, "rho": 1.0, **BOUNDS},

@@ -19,7 +19,7 @@
   const NOTIONS = [
     { name: "ε", wants: ["epsilon"], about: "Pure differential privacy: no result becomes likelier by more than the factor e^ε because one person is in the data.",
       promise: (v) => bounds.approximate(v.epsilon, 0), call: (v) => `pure_dp(epsilon=${v.epsilon})` },
-    { name: "ε and δ", wants: ["epsilon", "delta"], about: "The same, but δ of all probability may be given away.",
+    { name: "ε and δ", wants: ["epsilon", "delta"], about: "Approximate differential privacy: the factor e^ε again, but for δ of all probability, which may be given away.",
       promise: (v) => bounds.approximate(v.epsilon, v.delta), call: (v) => `approx_dp(epsilon=${v.epsilon}, delta=${v.delta})` },
     { name: "ρ-zCDP", wants: ["rho"], about: "Zero-concentrated: the Rényi divergence of every order is at most ρ times the order. What budgets of tables are written in.",
       promise: (v) => bounds.concentrated(v.rho), call: (v) => `zcdp(rho=${v.rho})` },
@@ -77,7 +77,7 @@
     const least = Math.floor(size * a), most = Math.ceil(size * (1 - a));
     $("sentence").textContent = least < 1
       ? "Fewer than 1 of 1,000,000 possible results need to mislead the attacker: nearly every result gives the answer away."
-      : `The best attacker who errs equally often either way: if you are not in the data, ${grouped(least)} of ${grouped(size)} possible results make them think you are. If you are, at most ${grouped(most)} of ${grouped(size)} do.`;
+      : `The best attacker who errs equally often either way: if you are not in the data, as few as ${grouped(least)} of ${grouped(size)} possible results make them think you are. If you are, at most ${grouped(most)} of ${grouped(size)} do.`;
   }
 
   function drawNumbers() {

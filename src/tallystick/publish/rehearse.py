@@ -10,7 +10,8 @@ noise is that of the plan at its own price, so one sees where more rows kept sto
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import datetime
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,7 @@ from tallystick.tables.keyset import PublicTable
 from tallystick.tables.measures import count
 from tallystick.tables.parts import LARGEST_BOUND, MOST_BINS, ColumnPart
 from tallystick.tables.plan import make_plan
+from tallystick.tables.schema import UNSUPPORTED
 from tallystick.tables.sources import source_of
 from tallystick.tables.table import EACH_ROW, MOST_GROUPS, MOST_ROWS, UNITS, EachRow, Query
 
@@ -268,13 +270,19 @@ def _line(
 
 
 def made_up_rows(
-    plan: Plan, *, units: int = 2_000, rows_per_unit: float = 5.0, beyond: float = 0.02, seed: int = 0
+    plan: Plan,
+    *,
+    units: int = 2_000,
+    rows_per_unit: float = 5.0,
+    groups_per_unit: float = 2.0,
+    beyond: float = 0.02,
+    seed: int = 0,
 ) -> Any:
     """Rows with the columns of the plan's table, from what is public about it and what is assumed here; an Arrow table.
 
-    Units have rows in a long tail around ``rows_per_unit``, groups are the plan's keys (private ones: ten of them) with
-    the first the most frequent, and of a measured column a share ``beyond`` lies above its upper bound. It is a made-up
-    world: what it says is how errors change with caps there.
+    Units have rows in a long tail around ``rows_per_unit``, in about ``groups_per_unit`` of the plan's groups (of
+    private ones: of ten) with the first the most frequent, and of a measured column a share ``beyond`` lies above its
+    upper bound. It is a made-up world: what it says is how errors change with caps there.
     """
     import pyarrow
 
@@ -283,10 +291,13 @@ def made_up_rows(
     if many * mean > 5_000_000:
         raise InvalidInput("rows_per_unit", rows_per_unit, "at most 5,000,000 rows in all")
     share = check.inside("beyond", beyond)
+    homes = check.finite("groups_per_unit", groups_per_unit)
+    if not 1 <= homes <= 1_000:
+        raise InvalidInput("groups_per_unit", groups_per_unit, "a number from 1 to 1,000")
     draw, table = np.random.default_rng(seed), plan.query.table
     sizes = np.minimum(np.maximum(1, draw.lognormal(np.log(mean) - 0.5, 1.0, many).astype(int)), 100_000)
     who, total = np.repeat(np.arange(many), sizes), int(sizes.sum())
-    columns = _groups(plan, draw, total)
+    columns = _groups(plan, draw, who, homes)
     limits = {one.column: one for _, one in plan.query.measures if isinstance(one, ColumnMeasure)}
     for name, kind in table.base.columns:
         if name == table.unit:
@@ -296,19 +307,35 @@ def made_up_rows(
     return pyarrow.table({name: columns[name] for name in table.base.names if columns[name] is not None})
 
 
-def _groups(plan: Plan, draw: Any, total: int) -> dict[str, Any]:
-    """Key columns from public keys, and the columns of public joins from their own values."""
+def _groups(plan: Plan, draw: Any, who: Any, homes: float) -> dict[str, Any]:
+    """Key columns, where each unit has groups of its own, and the columns of public joins from their own values."""
     query, made = plan.query, dict[str, Any]()
     for step in query.table.steps:
         if step.public is not None:
             at = [name for name, _ in step.public.columns].index(step.name)
-            made[step.name] = draw.choice(_listed([row[at] for row in step.public.rows]), total)
-    if isinstance(query.keys, PublicTable):
-        weights = 1.0 / np.arange(1, len(query.keys.rows) + 1)
-        places = draw.choice(len(query.keys.rows), total, p=weights / weights.sum())
+            made[step.name] = draw.choice(_listed([row[at] for row in step.public.rows]), len(who))
+    if query.columns:
+        kinds = [query.table.schema.type_of(name) for name in query.columns]
+        listed = query.keys.rows if isinstance(query.keys, PublicTable) else list(zip(*map(_ten, kinds), strict=True))
+        weights = 1.0 / np.arange(1, len(listed) + 1)
+        own = 1 + draw.poisson(homes - 1.0, int(who[-1]) + 1)  # how many groups each unit has, and which
+        first = np.concatenate([[0], np.cumsum(own)])
+        places = draw.choice(len(listed), int(first[-1]), p=weights / weights.sum())
+        here = places[first[who] + (draw.random(len(who)) * own[who]).astype(int)]
         for i, name in enumerate(query.columns):
-            made.setdefault(name, _listed([row[i] for row in query.keys.rows])[places])
+            made.setdefault(name, _listed([row[i] for row in listed])[here])
     return {name: values for name, values in made.items() if name in query.table.base.names}
+
+
+def _ten(kind: str) -> list[Any]:
+    """Ten values of a type that groups can have."""
+    made: dict[str, Callable[[int], Any]] = {
+        "integer": int,
+        "text": lambda i: f"g{i}",
+        "boolean": lambda i: i % 2 == 1,
+        "date": lambda i: datetime.date(2026, 1, i),
+    }
+    return [made[kind](i) for i in range(1, 11)]
 
 
 def _listed(values: list[Any]) -> Any:
@@ -318,14 +345,9 @@ def _listed(values: list[Any]) -> Any:
 
 
 def _values(draw: Any, total: int, kind: str, limits: Any, beyond: float) -> Any:
-    """Values of one column: measured ones in a long tail over their bounds, others from ten small values."""
-    ten = np.minimum(draw.geometric(0.3, total), 10)
+    """Values of one column: measured ones in a long tail over their bounds, others from ten values."""
     if kind in ("integer", "number"):
         low, high = (0.0, 10.0) if limits is None or limits.lower is None else (limits.lower, limits.upper)
         values = low + (high - low) * draw.exponential(1.0, total) / -np.log(beyond)
         return np.rint(values).astype(np.int64) if kind == "integer" else values
-    if kind == "text":
-        return np.char.add("g", ten.astype(str))
-    if kind == "boolean":
-        return ten > 2
-    return np.datetime64("2026-01-01") + (ten - 1).astype("timedelta64[D]") if kind == "date" else None
+    return None if kind == UNSUPPORTED else _listed(_ten(kind))[draw.integers(0, 10, total)]

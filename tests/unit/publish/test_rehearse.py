@@ -75,6 +75,10 @@ def test_rows_can_be_made_up_from_a_plan(keys: Any) -> None:
     above = [value > 100 for value in rows.column("cost").to_pylist()]
     assert 0.005 < sum(above) / len(above) < 0.05
     assert rows.equals(ts.made_up_rows(plan, units=300))
+    alone = ts.made_up_rows(plan, units=300, groups_per_unit=1)
+    assert len(set(zip(*(alone.column(c).to_pylist() for c in ("who", "ward")), strict=True))) == 300
+    with pytest.raises(InvalidInput):
+        ts.made_up_rows(plan, groups_per_unit=0.5)
     found = ts.rehearse(plan, rows)
     noises = [line.noise for line in found.of("n") if line.max_groups == 2]
     lost = [line.caps for line in found.of("n") if line.max_groups == 2]

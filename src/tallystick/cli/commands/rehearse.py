@@ -24,6 +24,9 @@ def rehearse(
     rows_per_unit: Annotated[
         float, typer.Option("--rows-per-unit", help="With --synthetic: rows of a unit, about; a few have many more.")
     ] = 5.0,
+    groups_per_unit: Annotated[
+        float, typer.Option("--groups-per-unit", help="With --synthetic: groups that a unit is in, about.")
+    ] = 2.0,
     caps: Annotated[
         str | None, typer.Option("--caps", metavar="GROUPSxROWS,...", help="Which caps to try, such as 1x1,2x5.")
     ] = None,
@@ -47,8 +50,8 @@ def rehearse(
     if rows is not None:
         refuse_registered({"--rows": rows}, place)
     with working("rehearsing"):
-        used: Any = room.made_up_rows(asked, units=units, rows_per_unit=rows_per_unit) if rows is None else rows
-        used = used if rows is None else str(rows.absolute())
+        shape = {"units": units, "rows_per_unit": rows_per_unit, "groups_per_unit": groups_per_unit}
+        used: Any = room.made_up_rows(asked, **shape) if rows is None else str(rows.absolute())  # type: ignore[arg-type]
         found = room.rehearse(asked, used, caps=tried, public=public)
     facts = {**found.to_data(), "charged": False, "plot": None if plot is None else str(plot)}
     if plot is not None:

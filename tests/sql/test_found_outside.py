@@ -53,3 +53,14 @@ def test_a_wished_error_does_not_walk_around_the_most_a_statement_may_cost():
     ):
         with pytest.raises(Refused, match="at most 2 a statement"):
             planned(text, known, error=0.001)
+
+
+def test_the_dearest_price_is_that_of_every_table_in_the_statement():
+    """Only the first table's owner was asked."""
+    private = ts.Private(pa.table({"p": [1], "g": ["a"]}))
+    table = private.table(unit="p").per_unit(max_groups=1, max_rows_per_group=1)
+    known = Catalogue({"planes": Known(table), "flights": Known(table, most={"rho": 2.0})})
+    text = "SELECT COUNT(*) FROM planes WHERE p IN (SELECT p FROM flights WHERE g = 'a')"
+    assert planned(text, known, rho=1.0).plan.budget["rho"] == 1.0
+    with pytest.raises(Refused, match="at most 2 a statement"):
+        planned(text, known, rho=3.0)

@@ -50,7 +50,8 @@ def check_card(card: Card, ledger: Ledger, *, page: str | None = None, table: st
     try:
         return tuple(_findings(card, ledger, page, table))
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError) as error:
-        return (Finding("the card can be read", f"it lacks something ({type(error).__name__})"),)
+        lacks = f"it lacks something that this version writes ({type(error).__name__}); where another made it, ask that"
+        return (Finding("the card can be read", lacks),)
 
 
 def _findings(card: Card, ledger: Ledger, page: str | None, table: str | None) -> Iterator[Finding]:

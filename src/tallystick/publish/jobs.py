@@ -184,6 +184,19 @@ def check_targets(out: Path | None, card: Path | None, *inputs: Path | str | Non
         raise InvalidInput("--out", str(out), "another name than the card's files")
 
 
+def check_plan_file(out: Path | None) -> None:
+    """A plan is written to a new .json file, or over another plan; over nothing else."""
+    if out is None:
+        return
+    if out.suffix.lower() != ".json" or out.is_dir() or not out.absolute().parent.is_dir():
+        raise InvalidInput("--out", str(out), "a file name that ends in .json, in a folder that exists")
+    if out.exists():
+        try:
+            read_saved(out)
+        except InvalidInput:
+            raise InvalidInput("--out", str(out), "another name: this file is no plan, and would be lost") from None
+
+
 def _about(out: Path) -> Path:
     from tallystick.tables.release import beside
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 import tallystick as ts
-from tallystick.errors import Refused
+from tallystick.errors import InvalidInput, Refused
+from tallystick.publish import jobs
 
 REGIONS = ("north", "east", "south", "west")
 ADD = (
@@ -396,3 +397,15 @@ def test_after_a_release_the_widths_of_its_intervals_are_said(run, planned) -> N
     assert facts["widths"]["mean_age"]["median"] == pytest.approx((wide[1] + wide[2]) / 2, rel=1e-6)
     assert facts["widths"]["mean_age"]["largest"] == pytest.approx(wide[-1], rel=1e-6)
     assert "Released intervals are, in the middle group, so wide: count" in said
+
+
+def test_a_plan_is_written_over_nothing_but_a_plan(tmp_path: Path) -> None:
+    """Found from outside: `publish plan --out penguins.csv` wrote over the registered data."""
+    data = tmp_path / "penguins.csv"
+    data.write_text("a\n1\n")
+    other = tmp_path / "notes.json"
+    other.write_text("{}")
+    for out in (data, other, tmp_path, tmp_path / "nowhere" / "plan.json"):
+        with pytest.raises(InvalidInput, match="--out"):
+            jobs.check_plan_file(out)
+    jobs.check_plan_file(tmp_path / "plan.json")

@@ -60,6 +60,7 @@ def plan(
     caps = {"caps_share": caps_share, "caps_seen_to": caps_seen_to}
     question = ask.Question(measures, by, keys, private_keys, where, budget | caps, derive, join)
     sizes = _sizes(group_size)
+    jobs.check_plan_file(out)
     with opened(ledger) as book:
         registered = datasets.find(dataset, book)
         account = book.open(registered.population)

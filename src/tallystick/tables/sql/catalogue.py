@@ -56,3 +56,12 @@ class Catalogue:
             f"table {node.name}", node,
             f"one of: {', '.join(near) or 'none is registered'}; public tables come with public= or --public NAME=FILE",
         )  # fmt: skip
+
+    def most_of(self, tree: exp.Expr) -> dict[str, float]:
+        """The least of what the owners of all private tables that a statement names let one statement cost."""
+        named = {node.name.casefold() for node in tree.find_all(exp.Table)}
+        most: dict[str, float] = {}
+        for name, known in self.private.items():
+            if name.casefold() in named:
+                most |= {word: min(limit, most.get(word, limit)) for word, limit in known.most.items()}
+        return most

@@ -54,7 +54,7 @@ def planned(text: str, catalogue: Catalogue, **budget: Any) -> Statement:
     price, own = _price(options, budget, found.known.price)
     plan = found.query.plan(**price)
     if own:
-        _check_most(read, price, plan, found.known.most)
+        _check_most(read, price, plan, catalogue.most_of(tree))
     return Statement(text, plan, found, options)
 
 

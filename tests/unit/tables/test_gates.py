@@ -744,3 +744,18 @@ def test_a_file_registered_by_its_path_belongs_to_its_population(tmp_path: Path)
         asked = ts.Private(str(file), account=other).table(unit="p").per_unit(max_rows_per_group=1).agg(n=ts.count())
         with pytest.raises(Refused, match="belongs to population 'clinic'"):
             asked.plan(rho=0.1).release(why="x")
+
+
+def test_moments_of_postgresql_are_days_in_utc_whatever_the_url_says(
+    postgres: str, database: Callable[..., str]
+) -> None:
+    rows = ("1, '2013-01-01 23:30+00', '2013-01-01 23:30'", "2, '2013-01-02 00:30+00', 'infinity'", "3, NULL, NULL")
+    name = database("who bigint, at timestamptz, there timestamp(3)", *rows)
+    mark = "&" if "?" in postgres else "?"
+    table = ts.Private(f"{postgres}{mark}options=-c%20timezone%3DAsia/Tokyo").table(name, unit="who")
+    assert (table.schema.type_of("at"), table.schema.type_of("there")) == ("date", "date")
+    days = [datetime.date(2013, 1, 1), datetime.date(2013, 1, 2)]
+    for column, wanted in (("at", [1, 1]), ("there", [1, 0])):
+        grouped = table.per_unit(max_groups=1, max_rows_per_group=1).group_by(column, keys=days)
+        (counts,) = run.integers(grouped.agg(n=ts.count()).plan(rho=1, caps_share=0)).numbers.values()
+        assert counts[:, 0].tolist() == wanted

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 import tallystick as ts
+from tallystick.cli import main
 from tallystick.errors import Refused
 from tallystick.tables.sql.catalogue import Catalogue, Known
 from tallystick.tables.sql.statement import planned
@@ -64,3 +65,22 @@ def test_the_dearest_price_is_that_of_every_table_in_the_statement():
     assert planned(text, known, rho=1.0).plan.budget["rho"] == 1.0
     with pytest.raises(Refused, match="at most 2 a statement"):
         planned(text, known, rho=3.0)
+
+
+def test_no_output_is_called_like_an_end_of_an_interval(visits):
+    with pytest.raises(Refused, match="interval of n"):
+        visits('SELECT COUNT(*) AS n, COUNT(DISTINCT p) AS N_lower FROM "table"')
+
+
+def test_an_answer_overwrites_neither_data_nor_ledger(tmp_path, capsys):
+    data, ledger = tmp_path / "flights.csv", tmp_path / "budget.db"
+    data.write_text("p,g\n1,a\n2,b\n")
+    options = ["--population", "people", "--unit", "p", "--max-groups", "1", "--max-rows-per-group", "1"]
+    assert main(["dataset", "add", str(data), *options, "--limit", "rho=5", "--ledger", str(ledger)]) == 0
+    (tmp_path / "led.csv").symlink_to(ledger)
+    for out in (data, tmp_path / "led.csv"):
+        asked = ["sql", "SELECT COUNT(*) FROM flights", "--rho", "1", "--why", "x", "--ledger", str(ledger)]
+        assert main([*asked, "--out", str(out)]) == 2
+    assert data.read_text() == "p,g\n1,a\n2,b\n"
+    assert ledger.read_bytes().startswith(b"SQLite format 3")
+    capsys.readouterr()

@@ -19,6 +19,7 @@ from tallystick.publish.datasets import known, same_file
 
 if TYPE_CHECKING:
     from tallystick.ledger import Account, Amount
+    from tallystick.ledger.book import Ledger
     from tallystick.publish.datasets import Dataset
     from tallystick.publish.models import LinearModel
     from tallystick.tables.plan import Plan
@@ -205,8 +206,12 @@ def _about(out: Path) -> Path:
 
 def check_files(out: Path | None, card: Path | None, table: Table, account: Account) -> None:
     """``check_targets`` for everything the release reads: its data, the ledger, and every registered file."""
-    registered = [str(each.table["source"]["place"]) for each in known(account.ledger).values()]
-    check_targets(out, card, table.source.place, account.ledger.store.url, *registered)
+    check_targets(out, card, table.source.place, *in_use(account.ledger))
+
+
+def in_use(book: Ledger) -> list[str]:
+    """The ledger's own place, and that of every registered data set: nothing may be written there."""
+    return [book.store.url, *(str(each.table["source"]["place"]) for each in known(book).values())]
 
 
 def rehearse(account: Account, price: Amount, source: str) -> None:

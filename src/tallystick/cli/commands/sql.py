@@ -48,6 +48,7 @@ def sql(
     jobs.check_targets(out, None, *files.values())
     price = {"rho": rho, "epsilon": epsilon, "delta": delta, "error": error}
     with opened(ledger) as book, working("asking") as tell:
+        jobs.check_targets(out, None, *jobs.in_use(book))
         rows = {name: read_public(path) for name, path in files.items()}
         answer = interruptible(
             lambda: asked(text, ledger=book, why=why, key=key, public=rows, explain=explain, progress=tell, **price)

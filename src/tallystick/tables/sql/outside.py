@@ -60,7 +60,8 @@ class Outside:
             return [str(column[0]) for column in answer.description or []], answer.fetchall()
         except duckdb.Error:
             raise Refused(
-                "what the statement does after the noise does not fit the released table (a type or a function); "
+                "what the statement does after the noise does not fit the released table (a type, a function, a "
+                "number too large); where it was charged it stays so, and the same aggregates alone cost no more; "
                 "works: the aggregates alone, and the rest in your own program"
             ) from None
 

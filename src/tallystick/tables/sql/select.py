@@ -70,6 +70,12 @@ class Aggregation:
         self._read_keys(select)
         outputs = self._outputs(tree)
         names = tuple(name for name, _ in outputs)
+        taken = {name.casefold() for name in names}
+        for name in names:
+            if taken & {f"{name}_lower".casefold(), f"{name}_upper".casefold()}:
+                raise self.text.refused(
+                    f"an output that is called like an end of the interval of {name}", where(select), "another name"
+                )
         said = len(self.measures)
         after = exp.select(*(exp.alias_(value, name, quoted=True) for name, value in outputs)).from_(
             exp.to_table(f'"{RELEASED}"')

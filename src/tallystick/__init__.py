@@ -42,6 +42,7 @@ _HOMES = {
     "randomized_response": "accounting.leaves.response",
     "renyi_dp": "accounting.leaves.renyi",
     "zcdp": "accounting.leaves.renyi",
+    "sampled": "mechanisms.aggregate.sampled",
     "selected": "accounting.leaves.selected",
     "shift_walk": "accounting.leaves.last_iterate",
     "shuffled": "accounting.leaves.last_iterate",
@@ -154,6 +155,7 @@ if TYPE_CHECKING:
     from tallystick.mechanisms import noise as noise
     from tallystick.mechanisms import response as response
     from tallystick.mechanisms import select as select
+    from tallystick.mechanisms.aggregate.sampled import sampled as sampled
     from tallystick.publish.models import linear_regression as linear_regression
     from tallystick.publish.rehearse import made_up_rows as made_up_rows
     from tallystick.publish.rehearse import rehearse as rehearse

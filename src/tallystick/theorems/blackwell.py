@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
-from scipy.optimize import linprog
 
 from tallystick.errors import InvalidInput
 from tallystick.theorems import require
@@ -76,6 +75,8 @@ def blackwell_channel(
 
 def _channel(p: Floats, q: Floats, to_p: Floats, to_q: Floats) -> Channel:
     """The channel whose images are nearest; outcomes that neither law shows go anywhere."""
+    from scipy.optimize import linprog
+
     n, m = p.size, to_p.size
     # variables: the n m entries row by row, then the distance t
     images = np.vstack([np.kron(law, np.eye(m)) for law in (p, q)])

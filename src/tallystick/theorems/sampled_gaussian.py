@@ -7,8 +7,6 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
-from scipy.integrate import quad
-
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput
 from tallystick.theorems.normal import cdf
@@ -74,6 +72,8 @@ class SampledGaussianLoss:
 
     def characteristic_function(self, t: float) -> complex:
         """E[e^(i t L)] by quadrature."""
+        from scipy.integrate import quad
+
         s, q = self.sigma, self.rate if self.way == Way.REMOVE else 0.0
 
         def part(x: float) -> complex:

@@ -167,7 +167,7 @@ def suggest_caps(
     >>> visits = ts.Private(pyarrow.table({"who": [1, 1, 2], "ward": ["a", "b", "a"], "age": [40, 40, 7]}))
     >>> asked = ts.suggest_caps(visits.table(unit="who"), by=["ward"], ranges={"age": (0, 150)}, rho=0.01)
     >>> asked.plan.privacy
-    zcdp(rho=0.01)
+    <PrivacyLoss zcdp(rho=0.01, delta=0) [add_remove]>
     """
     inside = {column: bounds(*pair) for column, pair in dict(ranges or {}).items()}
     share = check.inside("within", within)
@@ -241,7 +241,7 @@ def friendly(low: float, high: float, declared: tuple[float, float]) -> tuple[fl
     >>> friendly(0.0, 4183.0, (0, 100_000))
     (0.0, 4200.0)
     """
-    first, last = declared
+    first, last = (float(end) for end in declared)
     distance = high - low if high > low else (last - first) / 100.0
     power = 10.0 ** math.floor(math.log10(distance / 10.0))
     step = max(power * times for times in (1, 2, 5) if power * times <= distance / 10.0 * (1 + 1e-9))
@@ -250,7 +250,7 @@ def friendly(low: float, high: float, declared: tuple[float, float]) -> tuple[fl
     if lower == upper:
         upper += step
     lower, upper = round(max(first, lower), digits), round(min(last, upper), digits)
-    return (lower, upper) if lower < upper else declared
+    return (lower, upper) if lower < upper else (first, last)
 
 
 def lines(found: Suggestion) -> list[str]:

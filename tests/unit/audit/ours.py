@@ -142,7 +142,7 @@ TABLES: Pair = (small(True), small(False))
 
 
 def plan(measure: str, **budget: float) -> Any:
-    visits = ts.Private(TABLES[0]).table(unit="u").per_unit(max_groups=1, max_rows_per_group=2)
+    visits = ts.Private(small(heavy=True)).table(unit="u").per_unit(max_groups=1, max_rows_per_group=2)
     asked = visits.group_by("g", keys=["a", "b"])
     return asked.agg(found=MEASURES[measure]()).plan(**budget)
 
@@ -153,6 +153,6 @@ def plans() -> Iterator[Attack]:
         yield Attack(f"plan of {measure}", made, TABLES, made.privacy)
     made = plan("count", epsilon=1.0)
     yield Attack("plan of count, pure", made, TABLES, made.privacy)
-    visits = ts.Private(TABLES[0]).table(unit="u").per_unit(max_groups=1, max_rows_per_group=2)
+    visits = ts.Private(small(heavy=True)).table(unit="u").per_unit(max_groups=1, max_rows_per_group=2)
     learned = visits.group_by("g", keys=ts.private_keys(delta=1e-3)).agg(n=ts.count()).plan(epsilon=1.0)
     yield Attack("plan with groups from the data", learned, TABLES, learned.privacy)

@@ -42,6 +42,7 @@ from tallystick.errors import TallystickError
 from tallystick.ledger import Ledger
 from tallystick.ledger.pay import CHARGING, FAILED, INTERRUPTED, LEASE
 from tallystick.tables import measures
+from tallystick.tables.engines.duckdb import close_waiting
 from tallystick.tables.plan import Plan
 from tallystick.tables.run import PlanRun
 from tallystick.tables.table import Private
@@ -151,6 +152,7 @@ def prepare(desk: Desk) -> tuple[list[str], float]:
     desk.fresh_source()
     with desk.ledger() as ledger:  # what is imported and remembered here need not be in every child
         desk.plan(ledger).release(why="first", key="first")
+    close_waiting()  # as every fork does
     assert len(os.listdir("/proc/self/task")) == 1, "DuckDB is still at work, and would not survive a fork"
     lasted, found = [], []
     for desk.kind in KINDS:

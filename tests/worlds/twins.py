@@ -52,7 +52,8 @@ class Twin:
         scene = self.scene(folder)
         honest, broken = Tally(), Tally()
         judge(scene.plan, scene.places, COUNT, honest, self.name)
-        with self.broken(scene) as worse:
+        # SQL that the true system wrote is not used again
+        with patch.dict(run._programs, clear=True), patch.dict(run._rehearsed, clear=True), self.broken(scene) as worse:
             judge(worse.plan, worse.places, COUNT, broken, self.name, worse.answered)
         return honest, broken
 

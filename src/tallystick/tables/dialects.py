@@ -49,9 +49,14 @@ def place(schema: Schema, column: str) -> str:
     return f"c{schema.place_of(column)}"
 
 
+def fresh(tree: Tree) -> Tree:
+    """The tree, or a copy of it where it already stands in another: what is built so is copied where it must be."""
+    return tree if tree.parent is None else tree.copy()
+
+
 def both(left: Tree, right: Tree) -> Tree:
     """Two conditions at once, in brackets."""
-    return exp.Paren(this=exp.And(this=left.copy(), expression=right.copy()))
+    return exp.Paren(this=exp.And(this=fresh(left), expression=fresh(right)))
 
 
 def whole(value: int) -> Tree:
@@ -61,18 +66,18 @@ def whole(value: int) -> Tree:
 
 def case(branches: Sequence[tuple[Tree, Tree]], otherwise: Tree) -> exp.Case:
     """CASE WHEN ... THEN ... ELSE ... END."""
-    ifs = [exp.If(this=condition, true=value) for condition, value in branches]
-    return exp.Case(ifs=ifs, default=otherwise)
+    ifs = [exp.If(this=fresh(condition), true=fresh(value)) for condition, value in branches]
+    return exp.Case(ifs=ifs, default=fresh(otherwise))
 
 
 def compare(kind: type[exp.Binary], left: Tree, right: Tree) -> Tree:
     """A comparison or arithmetic operation in brackets."""
-    return exp.Paren(this=kind(this=left.copy(), expression=right.copy()))
+    return exp.Paren(this=kind(this=fresh(left), expression=fresh(right)))
 
 
 def missing(value: Tree) -> Tree:
     """value IS NULL."""
-    return exp.Paren(this=exp.Is(this=value.copy(), expression=exp.Null()))
+    return exp.Paren(this=exp.Is(this=fresh(value), expression=exp.Null()))
 
 
 _TYPES: Final = {
@@ -85,6 +90,13 @@ _TYPES: Final = {
 }
 
 
+def _type(written: str) -> exp.DataType:
+    return _parsed(written).copy()
+
+
+_parsed: Final = functools.cache(exp.DataType.build)
+
+
 @dataclass(frozen=True, slots=True)
 class Words:
     """One dialect. A subclass overrides what its dialect says differently."""
@@ -94,7 +106,7 @@ class Words:
 
     def cast(self, value: Tree, kind: str) -> Tree:
         """CAST to integer (64 bits), small (32 bits), number (double), text, boolean or date."""
-        return exp.Cast(this=value.copy(), to=exp.DataType.build(_TYPES[kind]))
+        return exp.Cast(this=fresh(value), to=_type(_TYPES[kind]))
 
     def try_cast(self, value: Tree, kind: str) -> Tree:
         """CAST that gives NULL where it fails."""
@@ -113,7 +125,7 @@ class Words:
 
     def nan(self, value: Tree) -> Tree:
         """Whether a double is NaN."""
-        return exp.Anonymous(this="ISNAN", expressions=[value.copy()])
+        return exp.Anonymous(this="ISNAN", expressions=[fresh(value)])
 
     def number(self, value: Tree, kind: str) -> Tree:
         """A value of type ``kind`` (integer or number) as a double."""
@@ -135,7 +147,7 @@ class Words:
 
     def _pulled_in(self, value: Tree, nan: Callable[[Tree], Tree], number: Callable[[float], Tree]) -> Tree:
         """A double between -LARGE and LARGE, NaN as NULL; the cast happens where nothing is out of range."""
-        absolute = exp.Anonymous(this="ABS", expressions=[value.copy()])
+        absolute = exp.Anonymous(this="ABS", expressions=[fresh(value)])
         usual = both(compare(exp.GTE, absolute, number(1 / LARGE)), compare(exp.LTE, absolute, number(LARGE)))
         return case(
             [
@@ -149,14 +161,14 @@ class Words:
 
     def divide(self, left: Tree, right: Tree) -> Tree:
         """Integer division of non-negative 64-bit integers."""
-        return exp.Paren(this=exp.IntDiv(this=left.copy(), expression=right.copy()))
+        return exp.Paren(this=exp.IntDiv(this=fresh(left), expression=fresh(right)))
 
     def matches(self, text: Tree, pattern: str) -> Tree:
         """Whether all of a text fits a regular expression of sets, counts and choices, which mean the same everywhere.
 
         No wonder of an engine's: no backslash, no dot, no dollar.
         """
-        return exp.Anonymous(this="REGEXP_FULL_MATCH", expressions=[text.copy(), exp.Literal.string(pattern)])
+        return exp.Anonymous(this="REGEXP_FULL_MATCH", expressions=[fresh(text), exp.Literal.string(pattern)])
 
     def days_between(self, last: Tree, first: Tree) -> Tree:
         """Days from the first date to the last."""
@@ -168,7 +180,7 @@ class Words:
 
     def first_day(self, date: Tree, unit: str) -> Tree:
         """The first day of a date's year, quarter, month or week."""
-        day = exp.Cast(this=date.copy(), to=exp.DataType.build("TIMESTAMP"))
+        day = exp.Cast(this=fresh(date), to=_type("TIMESTAMP"))
         return self.cast(exp.Anonymous(this="DATE_TRUNC", expressions=[exp.Literal.string(unit), day]), "date")
 
     def digest(self, salt: str, pieces: Sequence[tuple[Tree, str]]) -> Tree:
@@ -198,24 +210,23 @@ class Words:
 
     def sum(self, value: Tree, most: int, peak: int) -> Tree:
         """A 64-bit sum of values up to ``peak`` (in size) that stops at ``most`` and is 0 for no rows."""
-        total: Tree = exp.Sum(this=value.copy())
-        capped = case([(compare(exp.GT, total, whole(most)), whole(most))], total.copy())
-        return exp.Coalesce(this=self.cast(capped, "integer"), expressions=[whole(0)])
+        total = exp.Coalesce(this=exp.Sum(this=fresh(value)), expressions=[whole(0)])
+        return self.cast(exp.Anonymous(this="LEAST", expressions=[total, whole(most)]), "integer")
 
     def render(self, tree: Tree) -> str:
-        """The SQL text."""
-        return tree.sql(dialect=self.name)
+        """The SQL text; what was written may have been changed by that, and is not written again."""
+        return tree.sql(dialect=self.name, copy=False)
 
 
 def _eight(digest: Tree, start: int) -> Tree:
-    return exp.Anonymous(this="SUBSTR", expressions=[digest.copy(), whole(start + 1), whole(8)])
+    return exp.Anonymous(this="SUBSTR", expressions=[fresh(digest), whole(start + 1), whole(8)])
 
 
 def _unambiguous(words: Words, salt: str, pieces: Sequence[tuple[Tree, str]]) -> list[Tree]:
     written: list[Tree] = [exp.Literal.string(f"{salt}:")]
     for piece, kind in pieces:
         text, colon = words.cast(piece, "text"), exp.Literal.string(":")
-        length = words.cast(exp.Anonymous(this="LENGTH", expressions=[text.copy()]), "text")
+        length = words.cast(exp.Anonymous(this="LENGTH", expressions=[fresh(text)]), "text")
         written += [length, colon, text] if kind == "text" else [text, colon]
     return written
 
@@ -232,7 +243,7 @@ class DuckWords(Words):
         return _byte_by_byte(tree) if kind == "text" else tree
 
     def kth_smallest(self, value: Tree, k: int) -> Tree:
-        listed = exp.Anonymous(this="MIN", expressions=[value.copy(), whole(k)])
+        listed = exp.Anonymous(this="MIN", expressions=[fresh(value), whole(k)])
         return exp.Anonymous(this="LIST_EXTRACT", expressions=[listed, whole(k)])
 
     def apart(self, rows: exp.Select) -> exp.Select:
@@ -241,7 +252,7 @@ class DuckWords(Words):
 
     def in_share(self, unit: Tree, i: int, n: int) -> Tree:
         # two arguments: the hash of the unit alone is what the engine's own hash tables use
-        mixed = exp.Anonymous(this="HASH", expressions=[unit.copy(), whole(n)])
+        mixed = exp.Anonymous(this="HASH", expressions=[fresh(unit), whole(n)])
         return exp.EQ(this=exp.Mod(this=mixed, expression=whole(n)), expression=whole(i))
 
 
@@ -255,26 +266,26 @@ class SparkWords(Words):
         if kind != "text":
             return tree
         # Spark keeps bytes that are not UTF-8, tells texts apart by them, and then hands them out as one
-        spelled = exp.Anonymous(this="ENCODE", expressions=[tree.copy(), exp.Literal.string("UTF-8")])
-        stored = exp.Cast(this=tree.copy(), to=exp.DataType.build("BINARY"))
+        spelled = exp.Anonymous(this="ENCODE", expressions=[fresh(tree), exp.Literal.string("UTF-8")])
+        stored = exp.Cast(this=fresh(tree), to=_type("BINARY"))
         return case([(compare(exp.EQ, spelled, stored), tree)], exp.Null())
 
     def matches(self, text: Tree, pattern: str) -> Tree:
         # a dollar also matches before a last line end, so nothing may come behind it
         whole_text = exp.Literal.string(f"(?s)^(?:{pattern})$(?!.)")
-        return exp.Paren(this=exp.RegexpLike(this=text.copy(), expression=whole_text))
+        return exp.Paren(this=exp.RegexpLike(this=fresh(text), expression=whole_text))
 
     def days_between(self, last: Tree, first: Tree) -> Tree:
-        return self.cast(exp.Anonymous(this="DATEDIFF", expressions=[last.copy(), first.copy()]), "integer")
+        return self.cast(exp.Anonymous(this="DATEDIFF", expressions=[fresh(last), fresh(first)]), "integer")
 
     def days_later(self, date: Tree, days: Tree) -> Tree:
-        return exp.Anonymous(this="DATE_ADD", expressions=[date.copy(), self.cast(days, "small")])
+        return exp.Anonymous(this="DATE_ADD", expressions=[fresh(date), self.cast(days, "small")])
 
     def first_day(self, date: Tree, unit: str) -> Tree:
-        return exp.Anonymous(this="TRUNC", expressions=[date.copy(), exp.Literal.string(unit)])
+        return exp.Anonymous(this="TRUNC", expressions=[fresh(date), exp.Literal.string(unit)])
 
     def kth_smallest(self, value: Tree, k: int) -> Tree:
-        gathered = exp.Anonymous(this="COLLECT_LIST", expressions=[value.copy()])
+        gathered = exp.Anonymous(this="COLLECT_LIST", expressions=[fresh(value)])
         ordered = exp.Anonymous(this="SORT_ARRAY", expressions=[gathered])
         return exp.Anonymous(this="ELEMENT_AT", expressions=[ordered, whole(k)])
 
@@ -285,7 +296,7 @@ class SparkWords(Words):
     def sum(self, value: Tree, most: int, peak: int) -> Tree:
         # A 64-bit sum would wrap around silently; it cannot with fewer than 2^35 cells, four for everybody on Earth.
         if peak > 1 << 27:
-            value = exp.Cast(this=value.copy(), to=exp.DataType.build("DECIMAL(20, 0)"))
+            value = exp.Cast(this=fresh(value), to=_type("DECIMAL(20, 0)"))
         return Words.sum(self, value, most, peak)
 
 
@@ -315,7 +326,7 @@ class PostgresWords(Words):
         return self._pulled_in(value, lambda _: not_a_number, lambda x: _numeric(exp.Literal.string(repr(x))))
 
     def matches(self, text: Tree, pattern: str) -> Tree:
-        return exp.Paren(this=exp.RegexpLike(this=text.copy(), expression=exp.Literal.string(f"^(?:{pattern})$")))
+        return exp.Paren(this=exp.RegexpLike(this=fresh(text), expression=exp.Literal.string(f"^(?:{pattern})$")))
 
     def apart(self, rows: exp.Select) -> exp.Select:
         # without it the planner writes columns out wherever they are used, again and again where steps are nested
@@ -323,11 +334,11 @@ class PostgresWords(Words):
 
     def divide(self, left: Tree, right: Tree) -> Tree:
         # on bigint the plain operator truncates, which is the floor for non-negative numbers
-        division = exp.Anonymous(this="DIV", expressions=[left.copy(), right.copy()])
+        division = exp.Anonymous(this="DIV", expressions=[fresh(left), fresh(right)])
         return self.cast(division, "integer")
 
     def kth_smallest(self, value: Tree, k: int) -> Tree:
-        ordered = exp.Order(this=value.copy(), expressions=[exp.Ordered(this=value.copy(), nulls_first=False)])
+        ordered = exp.Order(this=fresh(value), expressions=[exp.Ordered(this=fresh(value), nulls_first=False)])
         gathered = exp.Paren(this=exp.ArrayAgg(this=ordered))
         return exp.Bracket(this=gathered, expressions=[whole(k)], offset=1)
 
@@ -338,11 +349,11 @@ class PostgresWords(Words):
 
 def _byte_by_byte(text: Tree) -> Tree:
     """Text under the one order and equality that all engines have; a column may carry one that merges what differs."""
-    return exp.Paren(this=exp.Collate(this=text.copy(), expression=exp.to_identifier("C", quoted=True)))
+    return exp.Paren(this=exp.Collate(this=fresh(text), expression=exp.to_identifier("C", quoted=True)))
 
 
 def _numeric(value: Tree) -> Tree:
-    return exp.Cast(this=value, to=exp.DataType.build("DECIMAL"))
+    return exp.Cast(this=value, to=_type("DECIMAL"))
 
 
 _CHECK: Final = ("ENCODE", "DECODE", "TRY")
@@ -411,7 +422,7 @@ def constant(value: Any, words: Words) -> Tree:
 def _operand(words: Words, value: Tree, kind: str) -> Tree:
     """A number that arithmetic cannot overflow with."""
     number = words.number(value, kind)
-    absolute = exp.Anonymous(this="ABS", expressions=[number.copy()])
+    absolute = exp.Anonymous(this="ABS", expressions=[fresh(number)])
     return case(
         [
             (compare(exp.GT, number, words.double(HUGE)), words.double(HUGE)),

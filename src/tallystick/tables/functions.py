@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from sqlglot import exp
 
-from tallystick.tables.dialects import Tree, Words, alike, both, case, compare, constant, missing, whole
+from tallystick.tables.dialects import Tree, Words, alike, both, case, compare, constant, fresh, missing, whole
 from tallystick.tables.expressions import LONGEST_MADE, Call, Literal
 
 _LONGEST_SPAN: Final = (datetime.date.max - datetime.date.min).days
@@ -44,12 +44,12 @@ def called(call: Call, words: Words, values: list[Tree], kinds: list[str]) -> Tr
 
 
 def _function(name: str, *arguments: Tree) -> Tree:
-    return exp.Anonymous(this=name, expressions=[argument.copy() for argument in arguments])
+    return exp.Anonymous(this=name, expressions=[fresh(argument) for argument in arguments])
 
 
 def _plain(words: Words, value: Tree) -> Tree:
     """A double, with one zero instead of two."""
-    return case([(compare(exp.EQ, value, words.double(0.0)), words.double(0.0))], value.copy())
+    return case([(compare(exp.EQ, value, words.double(0.0)), words.double(0.0))], fresh(value))
 
 
 # ---- numbers
@@ -58,7 +58,7 @@ def _plain(words: Words, value: Tree) -> Tree:
 def _floor(words: Words, value: Tree) -> Tree:
     # Spark's FLOOR gives a 64-bit integer, so large numbers keep away from it
     small = compare(exp.LT, _function("ABS", value), words.double(_ALL_WHOLE))
-    return case([(small, words.cast(_function("FLOOR", value), "number"))], value.copy())
+    return case([(small, words.cast(_function("FLOOR", value), "number"))], fresh(value))
 
 
 def _negative(words: Words, value: Tree) -> Tree:
@@ -75,7 +75,7 @@ def _round(words: Words, value: Tree) -> Tree:
     below = _floor(words, size)
     half = compare(exp.GTE, compare(exp.Sub, size, below), words.double(0.5))
     nearest = case([(half, compare(exp.Add, below, words.double(1.0)))], below)
-    return case([(compare(exp.LT, value, words.double(0.0)), _negative(words, nearest))], nearest.copy())
+    return case([(compare(exp.LT, value, words.double(0.0)), _negative(words, nearest))], fresh(nearest))
 
 
 def _to_whole(rounded: Callable[[Words, Tree], Tree]) -> Any:
@@ -127,7 +127,7 @@ def _cast(words: Words, value: Tree, own: str, wanted: str) -> Tree:
         truth = constant("true", words), constant("false", words)
         if wanted == "integer":
             truth = words.cast(whole(1), "integer"), words.cast(whole(0), "integer")
-        return case([(missing(value), exp.Null()), (value.copy(), truth[0])], truth[1])
+        return case([(missing(value), exp.Null()), (fresh(value), truth[0])], truth[1])
     if own == "number" and wanted == "integer":
         inside = compare(exp.LT, _function("ABS", value), words.double(2.0**63))
         return case([(inside, words.cast(_round(words, value), "integer"))], exp.Null())
@@ -188,7 +188,7 @@ def _concat(words: Words, values: list[Tree], kinds: list[str]) -> Tree:
 def _like(words: Words, value: Tree, own: str, pattern: str) -> Tree:
     # ! is escaped and escapes, since a backslash means something of its own to Spark and PostgreSQL
     written = pattern.replace("!", "!!").replace("\\\\", "\0").replace("\\", "!").replace("\0", "\\")
-    like = exp.Like(this=value.copy(), expression=words.text(written))
+    like = exp.Like(this=fresh(value), expression=words.text(written))
     return exp.Paren(this=exp.Escape(this=like, expression=exp.Literal.string("!")))
 
 

@@ -24,7 +24,7 @@ from sqlglot import exp
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput
-from tallystick.tables.dialects import SATURATED_CELL, Words, case, compare, missing, whole
+from tallystick.tables.dialects import SATURATED_CELL, Words, case, compare, fresh, missing, whole
 
 Integers = NDArray[np.int64]
 
@@ -276,7 +276,7 @@ class Binned(ColumnPart, Fine):
             return words.cast(case(branches, whole(last)), "integer")
         lower, upper = bins.edges[0], bins.edges[-2 if bins.whole else -1]
         floor = _steps(words, value, lower, 1.0 if bins.whole else bins.count / (upper - lower))
-        inside = case([(compare(exp.GT, floor, whole(last)), whole(last))], floor.copy())
+        inside = case([(compare(exp.GT, floor, whole(last)), whole(last))], fresh(floor))
         return _clamped(words, value, (lower, upper), last, inside)
 
     def numbers(self, leaves: Integers) -> Integers:

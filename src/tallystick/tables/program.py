@@ -23,6 +23,7 @@ from tallystick.tables.dialects import (
     case,
     compare,
     exchanged,
+    fresh,
     missing,
     name,
     nested,
@@ -49,40 +50,69 @@ from tallystick.tables.schema import UNSUPPORTED, Schema
 from tallystick.tables.table import EachRow, Query, Step, Table
 
 ROWS, BIN, KEY = "_rows", "_bin", "_key"
+STORED, TAKEN, HERE = "_stored", "_taken", "_here"
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Public tables to upload, stages to keep, and the queries whose results come back.
+    """SQL: which of the stored rows are taken, stages to keep, and the queries whose results come back.
 
-    ``once`` is the same for all shares of units; ``stages`` are computed for each.
+    Stored rows go by the name ``STORED``, and the rows taken, or one share of them, by ``HERE``. Both are views, so one
+    text does for an empty table and for the data, for all units and for some.
     """
 
-    uploads: tuple[tuple[str, Upload], ...]
-    once: tuple[tuple[str, exp.Query], ...]
-    stages: tuple[tuple[str, exp.Query], ...]
-    totals: exp.Query
-    bins: tuple[tuple[Binned, exp.Query], ...]
-    removed: tuple[tuple[tuple[OfTable, ...], exp.Query], ...] = ()
+    taken: str
+    again: bool
+    """Whether the rows taken are needed more than once."""
+    stages: tuple[tuple[str, str], ...]
+    totals: str
+    bins: tuple[tuple[Binned, str], ...]
+    removed: tuple[tuple[tuple[OfTable, ...], str], ...] = ()
+
+    @property
+    def texts(self) -> list[str]:
+        """All of its SQL."""
+        stages = [sql for _, sql in self.stages]
+        return [self.taken, *stages, self.totals, *(sql for _, sql in (*self.bins, *self.removed))]
 
 
 Stored = Mapping[str, exp.Query]
 """The rows of every stored table, by its name; their columns are called as ``place`` says (see ``read_stored``)."""
 
 
-def compiled(query: Query, words: Words, stored: Stored, salt: str, share: tuple[int, int] = (0, 1)) -> Program:
-    """The program of a question in one dialect. ``salt`` keys the hash that chooses groups.
+def compiled(query: Query, words: Words, salt: str) -> Program:
+    """The program of a question in one dialect. ``salt`` keys the hash that chooses groups."""
+    stored = {leaf: _select("*").from_(table(view), copy=False) for leaf, view in views(query).items()}
+    return _Compiler(query, words, stored, salt).program()
 
-    ``share`` = (i, n) looks at the i-th of n disjoint sets of units only: all results are sums over units.
-    """
-    return _Compiler(query, words, stored, salt, share).program()
+
+def views(query: Query) -> dict[str, str]:
+    """What the rows of every stored table are called, by its name."""
+    leaves = dict.fromkeys(leaf.name for leaf in query.table.leaves())
+    return {leaf: f"{STORED}{i}" for i, leaf in enumerate(leaves)}
 
 
 def taken(query: Query, words: Words, stored: Stored) -> exp.Query:
     """The rows that count, for what must read rows: the unit, unless each row is one, a constant, and the measured
     columns as doubles, in the order in which they are first measured.
     """
-    return _Compiler(query, words, stored, "", (0, 1))._taken()
+    return _Compiler(query, words, stored, "")._taken()
+
+
+def share_of(words: Words, i: int, n: int) -> str:
+    """The rows taken of the i-th of n disjoint sets of units: all results are sums over units."""
+    here = _select("*").from_(table(TAKEN), copy=False)
+    return words.render(here if n == 1 else here.where(words.in_share(name(UNIT), i, n), copy=False))
+
+
+def uploads(query: Query) -> list[tuple[str, Upload]]:
+    """The public tables that a question reads."""
+    tables = list(_joined(query.table))
+    if isinstance(query.keys, PublicTable):
+        indexed = tuple((*row, i) for i, row in enumerate(query.keys.rows))
+        columns = tuple((f"k{i}", kind) for i, (_, kind) in enumerate(query.keys.columns))
+        tables.append(("_keys", Upload((*columns, ("position", "integer")), indexed)))
+    return tables
 
 
 def read_stored(schema: Schema, words: Words, source: Tree, own: Mapping[str, str] | None = None) -> exp.Query:
@@ -100,18 +130,26 @@ def read_stored(schema: Schema, words: Words, source: Tree, own: Mapping[str, st
 
 def text_of(query: Query, words: Words, salt: str) -> str:
     """The SQL for people and for snapshot tests; the stored table goes by its name."""
-    stored = {leaf.name: read_stored(leaf.base, words, table(leaf.name)) for leaf in query.table.leaves()}
-    program = compiled(query, words, stored, salt)
-    lines = [f"-- stage {stage}\n{words.render(tree)};" for stage, tree in (*program.once, *program.stages)]
-    lines.append(f"-- totals\n{words.render(program.totals)};")
-    lines += [f"-- {part.label}\n{words.render(tree)};" for part, tree in program.bins]
-    lines += [f"-- {', '.join(part.label for part in parts)}\n{words.render(tree)};" for parts, tree in program.removed]
+    bases = {leaf.name: leaf.base for leaf in query.table.leaves()}
+    program = compiled(query, words, salt)
+    lines = [
+        f"-- view {view}\n{words.render(read_stored(bases[leaf], words, table(leaf)))};"
+        for leaf, view in views(query).items()
+    ]
+    if program.again:
+        lines += [f"-- stage {TAKEN}\n{program.taken};", f"-- view {HERE}\n{share_of(words, 0, 1)};"]
+    else:
+        lines += [f"-- view {HERE}\n{program.taken};"]
+    lines += [f"-- stage {stage}\n{sql};" for stage, sql in program.stages]
+    lines.append(f"-- totals\n{program.totals};")
+    lines += [f"-- {part.label}\n{sql};" for part, sql in program.bins]
+    lines += [f"-- {', '.join(part.label for part in parts)}\n{sql};" for parts, sql in program.removed]
     return "\n".join(lines) + "\n"
 
 
 class _Compiler:
-    def __init__(self, query: Query, words: Words, stored: Stored, salt: str, share: tuple[int, int]) -> None:
-        self.query, self.words, self.stored, self.salt, self.share = query, words, stored, salt, share
+    def __init__(self, query: Query, words: Words, stored: Stored, salt: str) -> None:
+        self.query, self.words, self.stored, self.salt = query, words, stored, salt
         self.rowwise = isinstance(query.table.unit, EachRow)
         parts = (*query.parts, *query.removed)
         self.flat = [part for part in parts if isinstance(part, Added)]
@@ -123,18 +161,9 @@ class _Compiler:
         self.public = query.keys if isinstance(query.keys, PublicTable) else None
         count = 1 if self.public or not query.columns else len(query.columns)
         self.group_names = [f"{KEY}{i}" for i in range(count)]
-        # rows are needed more than once
-        self.again = bool(self.binned) or share[1] > 1 or (self.rowwise and bool(self.outside))
+        self.rows = table(HERE, "_r")
 
     def program(self) -> Program:
-        uploads = list(_joined(self.query.table))
-        if self.public:
-            indexed = tuple((*row, i) for i, row in enumerate(self.public.rows))
-            columns = tuple((f"k{i}", kind) for i, (_, kind) in enumerate(self.public.columns))
-            uploads.append(("_keys", Upload((*columns, ("position", "integer")), indexed)))
-        taken = self._taken()
-        once = (("_taken", taken),) if self.again else ()
-        self.rows: Tree = self._shared() if self.again else taken.subquery("_r", copy=False)
         stages: list[tuple[str, exp.Query]] = []
         if self.rowwise:
             cells: Tree = self._cells().subquery("_c")
@@ -149,19 +178,19 @@ class _Compiler:
                     cells = table("_kept")
                 else:
                     cells, self.signed = capping.less_dropped().subquery("_c"), True
-        bins = tuple((part, self._bins(part, cells)) for part in self.binned)
         removed = [(self.over, self._over())] if self.over else []
         removed += [(self.outside, self._outside(cells))] if self.outside else []
-        return Program(tuple(uploads), once, tuple(stages), self._totals(cells), bins, tuple(removed))
+        written = self.words.render
+        return Program(
+            taken=written(self._taken()),
+            again=bool(self.binned) or (self.rowwise and bool(self.outside)),
+            stages=tuple((stage, written(tree)) for stage, tree in stages),
+            totals=written(self._totals(cells)),
+            bins=tuple((part, written(self._bins(part, cells))) for part in self.binned),
+            removed=tuple((parts, written(tree)) for parts, tree in removed),
+        )
 
     # -- rows
-
-    def _shared(self) -> Tree:
-        """The rows taken, of this share of the units."""
-        if self.share[1] == 1:
-            return table("_taken", "_r")
-        here = exp.select("*").from_(table("_taken")).where(self.words.in_share(name(UNIT), *self.share))
-        return here.subquery("_r")
 
     def _steps(self) -> tuple[exp.Query, Schema]:
         """The stored table after its steps, and its columns by place."""
@@ -192,7 +221,7 @@ class _Compiler:
         """All columns so far, from rows that go by ``_t``."""
         kept = [place(schema, column) for column, kind in schema.columns if kind != UNSUPPORTED]
         # not copied: steps are nested, and copying at each would take the square of their number
-        chosen = exp.select(*(exp.alias_(name(c, "_t"), c, quoted=True) for c in kept))
+        chosen = _select(*(_as(name(c, "_t"), c) for c in kept))
         return chosen.from_(rows.subquery("_t", copy=False), copy=False)
 
     def _join(self, rows: exp.Query, schema: Schema, step: Step, uploaded: str) -> tuple[exp.Query, Schema]:
@@ -206,7 +235,7 @@ class _Compiler:
             if column != step.name:
                 schema = schema.with_column(column, kind)
                 value = name(place(right, column), "_j")
-                joined.select(exp.alias_(value, place(schema, column), quoted=True), copy=False)
+                joined.select(_as(value, place(schema, column)), copy=False)
         return joined.join(table(uploaded, "_j"), on=same, join_type=step.how, copy=False), schema
 
     def _apply(self, rows: exp.Query, schema: Schema, steps: list[Step]) -> tuple[exp.Query, Schema]:
@@ -226,23 +255,23 @@ class _Compiler:
         for column, expression in made:
             schema = Schema((*schema.columns, (column, expression.type_in(before))))
             value = row_value(expression, before, self.words, "_t")
-            chosen.select(exp.alias_(value, place(schema, column), quoted=True), copy=False)
+            chosen.select(_as(value, place(schema, column)), copy=False)
         return self.words.apart(chosen), schema
 
     def _taken(self) -> exp.Select:
         """Grouped rows: unit, group, and the measured doubles; rows without unit or group are dropped."""
         query = self.query
         rows, schema = self._steps()
-        chosen = exp.select().from_(rows.subquery("_t", copy=False), copy=False)
+        chosen = _select().from_(rows.subquery("_t", copy=False), copy=False)
         if not self.rowwise:
             assert isinstance(query.table.unit, str)
             unit = name(place(schema, query.table.unit), "_t")
-            chosen.select(exp.alias_(unit, UNIT, quoted=True), copy=False).where(self._there(unit), copy=False)
+            chosen.select(_as(unit, UNIT), copy=False).where(self._there(unit), copy=False)
         keys = [name(place(schema, column), "_t") for column in query.columns]
         for column, tree in self._groups(keys):
-            chosen.select(exp.alias_(tree, column, quoted=True), copy=False)
+            chosen.select(_as(tree, column), copy=False)
         if self.public:
-            on = [exp.EQ(this=key, expression=name(f"k{i}", "_k")) for i, key in enumerate(keys)]
+            on = [exp.EQ(this=fresh(key), expression=name(f"k{i}", "_k")) for i, key in enumerate(keys)]
             chosen.join(table("_keys", "_k"), on=exp.and_(*on), copy=False)
         for key in keys:
             chosen.where(self._there(key), copy=False)
@@ -250,7 +279,7 @@ class _Compiler:
             value = self.words.number(name(place(schema, measured), "_t"), schema.type_of(measured))
             if stand_in is not None:
                 value = exp.Coalesce(this=value, expressions=[self.words.double(stand_in)])
-            chosen.select(exp.alias_(value, f"_n{i}", quoted=True), copy=False)
+            chosen.select(_as(value, f"_n{i}"), copy=False)
         return chosen
 
     def _double(self, part: ColumnPart) -> exp.Column:
@@ -272,16 +301,16 @@ class _Compiler:
 
     def _cells(self) -> exp.Query:
         keys = [name(column, "_r") for column in self._keys()]
-        cells = exp.select(*keys).from_(self.rows.copy(), copy=False)
+        cells = _select(*keys).from_(self.rows.copy(), copy=False)
         if self.rowwise:
             one: Tree = self.words.cast(whole(1), "integer")
-            cells.select(exp.alias_(one, ROWS, quoted=True), copy=False)
+            cells.select(_as(one, ROWS), copy=False)
         else:
-            cells.select(exp.alias_(exp.Count(this=exp.Star()), ROWS, quoted=True), copy=False)
+            cells.select(_as(exp.Count(this=exp.Star()), ROWS), copy=False)
             cells.group_by(*(key.copy() for key in keys), copy=False)
         for i, part in enumerate(self.flat):
             value = (part.in_row if self.rowwise else part.in_cell)(self.words, self._double(part))
-            cells.select(exp.alias_(value, f"_s{i}", quoted=True), copy=False)
+            cells.select(_as(value, f"_s{i}"), copy=False)
         return cells
 
     def _keys(self) -> list[str]:
@@ -304,7 +333,7 @@ class _Compiler:
     def _totals(self, cells: Tree) -> exp.Query:
         most = self.query.caps.max_rows
         keys = [name(column) for column in self.group_names]
-        chosen = exp.select(*keys).from_(cells.copy()).group_by(*(key.copy() for key in keys))
+        chosen = _select(*keys).from_(cells.copy()).group_by(*(key.copy() for key in keys))
         places: dict[Part, str] = {part: f"_s{i}" for i, part in enumerate(self.flat)}
         for part in self.query.parts:
             if not isinstance(part, Binned):
@@ -332,7 +361,7 @@ class _Compiler:
             kept = case([(more, most.copy())], name(ROWS))
             lost.append(_lines(whole(1), whole(0), kept).from_(table("_dropped")))
         lines = lost[0] if len(lost) == 1 else exp.union(lost[0], lost[1], distinct=False)
-        units, total = exp.select().from_(lines.subquery("_l")).group_by(name(UNIT)), exp.select()
+        units, total = _select().from_(lines.subquery("_l")).group_by(name(UNIT)), _select()
         for i, part in enumerate(self.over):
             # a sum of rows that there are: no engine's integers are too small for it
             value = (
@@ -340,7 +369,7 @@ class _Compiler:
                 if isinstance(part, RowsOver)
                 else exp.Max(this=name("_wide" if part == wide else "_long"))
             )
-            units = units.select(exp.alias_(value, f"_o{i}", quoted=True))
+            units = units.select(_as(value, f"_o{i}"))
             fine = compare(exp.Mul, name(f"_o{i}"), whole(1 << WEIGHT_BITS))
             total = total.select(self.words.sum(fine, SATURATED_TOTAL, part.peak(caps)))
         return total.from_(units.subquery("_u"))
@@ -348,7 +377,7 @@ class _Compiler:
     def _outside(self, cells: Tree) -> exp.Query:
         """Values beyond the bounds, at the weight that the caps leave their rows; few cells have any."""
         most, caps = self.query.caps.max_rows, self.query.caps
-        chosen, some = exp.select().from_(cells.copy()), []
+        chosen, some = _select().from_(cells.copy()), []
         for part in self.outside:
             packed = name(f"_s{self.flat.index(part)}")
             some.append(compare(exp.GT, packed, whole(0)))
@@ -359,32 +388,41 @@ class _Compiler:
         return chosen.where(exp.or_(*some))
 
     def _bins(self, part: Binned, cells: Tree) -> exp.Query:
-        bin_column = exp.alias_(part.bin_of(self.words, self._double(part)), BIN, quoted=True)
-        binned = exp.select(*(name(c, "_r") for c in self._keys()), bin_column)
+        bin_column = _as(part.bin_of(self.words, self._double(part)), BIN)
+        binned = _select(*(name(c, "_r") for c in self._keys()), bin_column)
         rows = binned.from_(self.rows.copy()).subquery("_r")
         keys = [name(column, "_r") for column in self._keys()]
-        inside = exp.select(*keys, name(BIN, "_r")).from_(rows).where(self._there(name(BIN, "_r")))
+        inside = _select(*keys, name(BIN, "_r")).from_(rows).where(self._there(name(BIN, "_r")))
         groups = [name(column, "_b") for column in self.group_names]
         out: exp.Select
         if self.rowwise:
-            out = exp.select(*groups, name(BIN, "_b")).from_(inside.subquery("_b"))
+            out = _select(*groups, name(BIN, "_b")).from_(inside.subquery("_b"))
             return out.select(self.words.sum(whole(1 << WEIGHT_BITS), SATURATED_TOTAL, 1 << WEIGHT_BITS)).group_by(
                 *groups, name(BIN, "_b")
             )
-        inside = inside.select(exp.alias_(exp.Count(this=exp.Star()), "_in", quoted=True))
+        inside = inside.select(_as(exp.Count(this=exp.Star()), "_in"))
         inside = inside.group_by(*(key.copy() for key in keys), name(BIN, "_r"))
         same = [exp.EQ(this=name(c, "_b"), expression=name(c, "_c")) for c in self._keys()]
         caps = self.query.caps
         weight = part.contribution(self.words, name("_in", "_b"), name(ROWS, "_c"), caps.max_rows)
         kept = exp.alias_(cells.copy(), "_c", table=True)
-        out = exp.select(*groups, name(BIN, "_b")).from_(inside.subquery("_b")).join(kept, on=exp.and_(*same))
+        out = _select(*groups, name(BIN, "_b")).from_(inside.subquery("_b")).join(kept, on=exp.and_(*same))
         return out.select(self.words.sum(weight, SATURATED_TOTAL, part.peak(caps))).group_by(*groups, name(BIN, "_b"))
+
+
+def _select(*columns: Tree | str) -> exp.Select:
+    """A query that takes what it is given: nothing is copied."""
+    return exp.select(*columns, copy=False)
+
+
+def _as(value: Tree, column: str) -> Tree:
+    return exp.alias_(fresh(value), column, quoted=True, copy=False)
 
 
 def _lines(wide: Tree, long: Tree, lost: Tree) -> exp.Select:
     """Lines of units: whether they say that a unit has too many groups, or too many rows in one, and rows it loses."""
     named = ((wide, "_wide"), (long, "_long"), (lost, "_lost"))
-    return exp.select(name(UNIT), *(exp.alias_(value, column, quoted=True) for value, column in named))
+    return _select(name(UNIT), *(_as(value, column) for value, column in named))
 
 
 def together(steps: Sequence[Step]) -> list[tuple[int, list[Step]]]:
@@ -466,8 +504,8 @@ class Capping:
     def kept(self) -> exp.Query:
         """Cells of units under the cap, and of the others those below their cut."""
         columns = [UNIT, *self._keys(), *self.numbers]
-        over = exp.Subquery(this=exp.select(name(UNIT)).from_(table("_over")))
-        under = exp.select(*(name(c) for c in columns)).from_(table("_cells"))
+        over = exp.Subquery(this=_select(name(UNIT)).from_(table("_over")))
+        under = _select(*(name(c) for c in columns)).from_(table("_cells"))
         # units are never NULL here, so NOT IN means what it says
         under = under.where(exp.Not(this=exp.In(this=name(UNIT), query=over)))
         below = exp.LT(this=name(PLACE, "_r"), expression=name(CUT, "_x"))
@@ -479,8 +517,8 @@ class Capping:
         Totals are exact integers, so adding and taking away again is the same as not adding.
         """
         columns = [*self._keys(), *self.numbers]
-        whole_table = exp.select(*(name(c) for c in columns), _signed(1)).from_(table("_cells"))
-        dropped = exp.select(*(name(c) for c in columns), _signed(-1)).from_(table("_dropped"))
+        whole_table = _select(*(name(c) for c in columns), _signed(1)).from_(table("_cells"))
+        dropped = _select(*(name(c) for c in columns), _signed(-1)).from_(table("_dropped"))
         return exp.union(whole_table, dropped, distinct=False)
 
     def dropped(self) -> exp.Select:
@@ -493,45 +531,45 @@ class Capping:
 
     def _over(self) -> exp.Query:
         more = compare(exp.GT, exp.Count(this=exp.Star()), whole(self.most))
-        units = exp.select(name(UNIT)).from_(table("_cells")).group_by(name(UNIT)).having(more)
+        units = _select(name(UNIT)).from_(table("_cells")).group_by(name(UNIT)).having(more)
         digest = self.words.digest(f"{self.salt}:unit", [(name(UNIT), self.unit_kind)])
-        hashed = exp.select(name(UNIT), exp.alias_(digest, "_md5", quoted=True)).from_(units.subquery("_u"))
+        hashed = _select(name(UNIT), _as(digest, "_md5")).from_(units.subquery("_u"))
         slope = exp.Mod(this=self.words.digits(name("_md5"), 0), expression=whole(PRIME - 1))
         shift = exp.Mod(this=self.words.digits(name("_md5"), 8), expression=whole(PRIME))
         line = (
-            exp.alias_(compare(exp.Add, slope, whole(1)), SLOPE, quoted=True),
-            exp.alias_(shift, SHIFT, quoted=True),
+            _as(compare(exp.Add, slope, whole(1)), SLOPE),
+            _as(shift, SHIFT),
         )
-        return exp.select(name(UNIT), *line).from_(hashed.subquery("_h"))
+        return _select(name(UNIT), *line).from_(hashed.subquery("_h"))
 
     def _groups(self) -> exp.Query:
         keys = [name(column) for column in self._keys()]
-        groups = exp.select(*keys).from_(table("_cells")).group_by(*(key.copy() for key in keys))
+        groups = _select(*keys).from_(table("_cells")).group_by(*(key.copy() for key in keys))
         digest = self.words.digest(f"{self.salt}:group", [_canonical(*group) for group in self.groups])
         point = exp.Mod(this=self.words.digits(digest, 0), expression=whole(PRIME))
-        query = exp.select(*(key.copy() for key in keys), exp.alias_(point, POINT, quoted=True))
+        query = _select(*(key.copy() for key in keys), _as(point, POINT))
         return query.from_(groups.subquery("_g"))
 
     def _ranked(self) -> exp.Query:
         line = compare(exp.Add, compare(exp.Mul, name(SLOPE, "_o"), name(POINT, "_g")), name(SHIFT, "_o"))
         rank = exp.Mod(this=line, expression=whole(PRIME))
         columns = [UNIT, *self._keys(), *self.numbers]
-        cells = exp.select(*(exp.alias_(name(c, "_c"), c, quoted=True) for c in columns)).from_(table("_cells", "_c"))
+        cells = _select(*(_as(name(c, "_c"), c) for c in columns)).from_(table("_cells", "_c"))
         same = [exp.EQ(this=name(c, "_c"), expression=name(c, "_g")) for c in self._keys()]
         return (
-            cells.select(exp.alias_(rank, PLACE, quoted=True))
+            cells.select(_as(rank, PLACE))
             .join(table("_over", "_o"), on=exp.EQ(this=name(UNIT, "_c"), expression=name(UNIT, "_o")))
             .join(table("_groups", "_g"), on=exp.and_(*same))
         )
 
     def _cuts(self) -> exp.Query:
         cut = self.words.kth_smallest(name(PLACE), self.most + 1)
-        chosen = exp.select(name(UNIT), exp.alias_(cut, CUT, quoted=True))
+        chosen = _select(name(UNIT), _as(cut, CUT))
         return chosen.from_(table("_ranked")).group_by(name(UNIT))
 
     def _over_cells(self, columns: list[str]) -> exp.Select:
         same = exp.EQ(this=name(UNIT, "_r"), expression=name(UNIT, "_x"))
-        cells = exp.select(*(exp.alias_(name(c, "_r"), c, quoted=True) for c in columns)).from_(table("_ranked", "_r"))
+        cells = _select(*(_as(name(c, "_r"), c) for c in columns)).from_(table("_ranked", "_r"))
         return cells.join(table("_cuts", "_x"), on=same)
 
 
@@ -542,4 +580,4 @@ def _canonical(column: str, kind: str) -> tuple[Tree, str]:
 
 
 def _signed(sign: int) -> Tree:
-    return exp.alias_(whole(sign), SIGN, quoted=True)
+    return _as(whole(sign), SIGN)

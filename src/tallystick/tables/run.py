@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sqlglot import exp
 
 from tallystick.errors import BudgetExceeded, InvalidInput, Refused
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
-from tallystick.tables.dialects import SATURATED_TOTAL, table
+from tallystick.tables.dialects import SATURATED_TOTAL
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.parts import Binned, Integers, OfTable, Part
-from tallystick.tables.program import Program, compiled, taken
+from tallystick.tables.program import HERE, TAKEN, Program, compiled, share_of, taken, uploads, views
 from tallystick.tables.release import Release, answer_of
 from tallystick.tables.schema import UNSUPPORTED
 from tallystick.tables.sources import identity, open_engine, request
 from tallystick.tables.table import MOST_NUMBERS, UNITS, EachRow, Query, Table
 
 if TYPE_CHECKING:
+    from sqlglot import exp
+
     from tallystick.accounting.loss import PrivacyLoss
     from tallystick.ledger.account import Account
     from tallystick.ledger.pay import Receipt
@@ -168,21 +170,55 @@ def preflight(plan: Plan) -> None:
     """Before anything is charged: the source is there, its public schema is that of the plan, and everything runs.
 
     Every stage runs on an empty table with the columns of the source, in the engine of the source: what always fails
-    fails here, and no row is looked at.
+    fails here, and no row is looked at. What ran once on columns of the same types is not run again.
     """
     query = plan.query
     with open_engine(query.table.source) as engine:
         same_columns(plan, engine)
-        stored = {}
-        for i, (name, empty) in enumerate(_stored(query, engine, rows=False).items()):
-            engine.keep(f"_stored{i}", empty)
-            stored[name] = exp.select("*").from_(table(f"_stored{i}"))
+        for leaf, empty in _stored(query, engine, rows=False).items():
+            engine.keep(views(query)[leaf], engine.words.render(empty))
+        like = engine.like([*views(query)])
+        if like is not None and _known(plan, like) in _rehearsed:
+            return
+        program = _program(plan, engine)
+        _upload(engine, plan)
         for shares in (1, 2) if _in_shares(plan, engine) else (1,):
-            program = compiled(query, engine.words, stored, plan.salt, (0, shares))
-            if shares == 1:
-                _upload(engine, program)
-            _collected(plan, engine, program, None, first=True)
-            _forget(engine, (*program.once, *program.stages))
+            _collected(plan, engine, program, None, (0, shares))
+            if shares == 1 and _in_shares(plan, engine):
+                _forget(engine, (TAKEN, *(name for name, _ in program.stages)))
+        if like is not None:
+            _remember(_rehearsed, _known(plan, like), True)
+
+
+# What does not depend on data is done once for a plan: its SQL is written once for a dialect, and it has to run on an
+# empty table once for the same columns of the same engine. A few of both are remembered while the process lives.
+
+_MOST_REMEMBERED, _LONGEST_REMEMBERED = 256, 1 << 20
+_programs: dict[tuple[Any, ...], Program] = {}
+_rehearsed: dict[tuple[Any, ...], bool] = {}
+_lock = threading.Lock()
+
+
+def _known(plan: Plan, where: str) -> tuple[Any, ...]:
+    """What SQL is made of; for plans that ``make_plan`` made the hash alone says it all."""
+    return (plan.hash, where, plan.query.caps, plan.query.parts, plan.query.removed)
+
+
+def _remember(kept: dict[tuple[Any, ...], Any], key: tuple[Any, ...], value: Any) -> None:
+    with _lock:
+        if len(kept) >= _MOST_REMEMBERED:
+            kept.pop(next(iter(kept)))
+        kept[key] = value
+
+
+def _program(plan: Plan, engine: Engine) -> Program:
+    key = _known(plan, engine.words.name)
+    program = _programs.get(key)
+    if program is None:
+        program = compiled(plan.query, engine.words, plan.salt)
+        if sum(map(len, program.texts)) <= _LONGEST_REMEMBERED:
+            _remember(_programs, key, program)
+    return program
 
 
 def same_columns(plan: Plan, engine: Engine) -> None:
@@ -208,17 +244,18 @@ def integers(plan: Plan, progress: Progress = None) -> Exact:
     query = plan.query
     with open_engine(query.table.source) as engine:
         same_columns(plan, engine)  # once more: it is another connection, and the table may be another
-        stored = _stored(query, engine)
+        for leaf, stored in _stored(query, engine).items():
+            engine.show(views(query)[leaf], engine.words.render(stored))
         shares = engine.shares(query.table.name) if _in_shares(plan, engine) else 1
+        program = _program(plan, engine)
+        _upload(engine, plan)
         total: Exact | None = None
         for i in range(shares):
-            program = compiled(query, engine.words, stored, plan.salt, (i, shares))
-            if i == 0:
-                _upload(engine, program)
             # how many shares there are depends on the data, so only the first one is told of
-            here = _collected(plan, engine, program, progress if i == 0 else None, first=i == 0)
+            here = _collected(plan, engine, program, progress if i == 0 else None, (i, shares))
             total = here if total is None else together(total, here)
-            _forget(engine, program.stages)
+            if shares > 1:
+                _forget(engine, [name for name, _ in program.stages])
         assert total is not None
         return total
 
@@ -232,8 +269,8 @@ def rows(plan: Plan, *, empty: bool = False) -> tuple[list[Any] | None, list[Any
     with open_engine(query.table.source) as engine:
         same_columns(plan, engine)
         stored = _stored(query, engine, rows=not empty)
-        _upload(engine, compiled(query, engine.words, stored, plan.salt))
-        columns = engine.collect(taken(query, engine.words, stored))
+        _upload(engine, plan)
+        columns = engine.collect(engine.words.render(taken(query, engine.words, stored)))
     if isinstance(query.table.unit, EachRow):
         return None, list(columns[1:])
     return list(columns[0]), list(columns[2:])
@@ -243,13 +280,13 @@ def _in_shares(plan: Plan, engine: Engine) -> bool:
     return engine.in_shares and not isinstance(plan.query.table.unit, EachRow)
 
 
-def _upload(engine: Engine, program: Program) -> None:
-    for name, public in program.uploads:
+def _upload(engine: Engine, plan: Plan) -> None:
+    for name, public in uploads(plan.query):
         engine.upload(name, public)
 
 
-def _forget(engine: Engine, stages: Iterable[tuple[str, exp.Query]]) -> None:
-    for name, _ in stages:
+def _forget(engine: Engine, stages: Iterable[str]) -> None:
+    for name in stages:
         engine.forget(name)
 
 
@@ -274,10 +311,15 @@ def _added(a: Integers, b: Integers) -> Integers:
     return a + np.minimum(b, SATURATED_TOTAL - a)
 
 
-def _collected(plan: Plan, engine: Engine, program: Program, progress: Progress, *, first: bool) -> Exact:
+def _collected(plan: Plan, engine: Engine, program: Program, progress: Progress, share: tuple[int, int]) -> Exact:
     query = plan.query
     tell = progress or (lambda stage: None)
-    for name, stage in (*(program.once if first else ()), *program.stages):
+    again = program.again or share[1] > 1
+    if again and share[0] == 0:
+        tell(TAKEN.strip("_"))
+        engine.keep(TAKEN, program.taken)
+    engine.show(HERE, share_of(engine.words, *share) if again else program.taken)
+    for name, stage in program.stages:
         tell(name.strip("_"))
         engine.keep(name, stage)
     tell("totals")
@@ -298,13 +340,13 @@ def _collected(plan: Plan, engine: Engine, program: Program, progress: Progress,
             sums = np.zeros((count, 1), dtype=np.int64)
             sums[places, 0] = np.asarray(next(flat), dtype=np.int64)
             numbers[part] = sums
-    for part, tree in program.bins:
+    for part, sql in program.bins:
         tell(part.label)
-        numbers[part] = _binned(part, engine.collect(tree), count, keys, width)
+        numbers[part] = _binned(part, engine.collect(sql), count, keys, width)
     removed: dict[OfTable, Integers] = {}
-    for parts, tree in program.removed:
+    for parts, sql in program.removed:
         tell(parts[0].kind)
-        line = iter([int(value) for [value] in engine.collect(tree)])
+        line = iter([int(value) for [value] in engine.collect(sql)])
         removed |= {part: np.array([[next(line) for _ in range(part.width)]], dtype=np.int64) for part in parts}
     return Exact(keys, numbers, removed)
 

@@ -11,7 +11,7 @@ import tallystick as ts
 from tallystick.tables import run
 from tallystick.tables.engines.base import Engine
 from tallystick.tables.keyset import Upload
-from tallystick.tables.program import _Compiler
+from tallystick.tables.program import _Compiler, uploads
 from tallystick.tables.schema import Schema
 from tallystick.tables.sources import open_engine
 from tallystick.tables.table import Table
@@ -29,8 +29,8 @@ class Compiled(NamedTuple):
     @classmethod
     def of(cls, table: Table, engine: Engine) -> Compiled:
         query = table.per_unit(max_groups=1, max_rows_per_group=1).agg(n=ts.count_units())
-        compiler = _Compiler(query, engine.words, run._stored(query, engine), "", (0, 1))
-        return cls(*compiler._steps(), compiler.program().uploads)
+        compiler = _Compiler(query, engine.words, run._stored(query, engine), "")
+        return cls(*compiler._steps(), tuple(uploads(query)))
 
     def upload(self, engine: Engine) -> None:
         """The public tables that it is joined with."""
@@ -50,5 +50,5 @@ def rows_of(table: Table, columns: list[str] | None = None) -> list[Row]:
     with open_engine(table.source) as engine:
         compiled = Compiled.of(table, engine)
         compiled.upload(engine)
-        rows = list(zip(*engine.collect(compiled.rows), strict=True))
+        rows = list(zip(*engine.collect(engine.words.render(compiled.rows)), strict=True))
     return compiled.shown(rows, columns or table.schema.names)

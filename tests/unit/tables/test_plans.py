@@ -174,10 +174,13 @@ def test_keys_are_read_from_a_public_file(tmp_path: Path, visits: Table) -> None
 
 
 SQL = """\
+-- view _stored0
+SELECT @READ_U AS "c0", @READ_G AS "c1" FROM "table" AS _t;
+-- view _here
+SELECT _t."c0" AS "_unit", _t."c1" AS "_key0" FROM (SELECT * FROM "_stored0") AS _t \
+WHERE NOT (_t."c0" IS NULL) AND NOT (_t."c1" IS NULL);
 -- stage _cells
-SELECT _r."_unit", _r."_key0", COUNT(*) AS "_rows" FROM (SELECT _t."c0" AS "_unit", _t."c1" AS "_key0" FROM \
-(SELECT @READ_U AS "c0", @READ_G AS "c1" FROM "table" AS _t) AS _t \
-WHERE NOT (_t."c0" IS NULL) AND NOT (_t."c1" IS NULL)) AS _r GROUP BY _r."_unit", _r."_key0";
+SELECT _r."_unit", _r."_key0", COUNT(*) AS "_rows" FROM "_here" AS _r GROUP BY _r."_unit", _r."_key0";
 -- stage _over
 SELECT "_unit", (@HEX("_md5", 1) % 2147483646 + 1) AS "_a", @HEX("_md5", 9) % 2147483647 AS "_b" FROM \
 (SELECT "_unit", MD5('SALT:unit:' || CAST("_unit" AS TEXT) || ':') AS "_md5" FROM \
@@ -195,12 +198,12 @@ SELECT "_unit", @CUT AS "_cut" FROM "_ranked" GROUP BY "_unit";
 SELECT _r."_unit" AS "_unit", _r."_key0" AS "_key0", _r."_rows" AS "_rows" FROM "_ranked" AS _r JOIN "_cuts" AS _x \
 ON _r."_unit" = _x."_unit" WHERE _r."_place" >= _x."_cut";
 -- totals
-SELECT "_key0", COALESCE(CAST(CASE WHEN (SUM((1 * "_sign")) > 4611686018427387904) THEN 4611686018427387904 \
-ELSE SUM((1 * "_sign")) END AS BIGINT), 0) FROM (SELECT "_key0", "_rows", 1 AS "_sign" FROM "_cells" UNION ALL \
+SELECT "_key0", CAST(LEAST(COALESCE(SUM((1 * "_sign")), 0), 4611686018427387904) AS BIGINT) FROM \
+(SELECT "_key0", "_rows", 1 AS "_sign" FROM "_cells" UNION ALL \
 SELECT "_key0", "_rows", -1 AS "_sign" FROM "_dropped") AS _c GROUP BY "_key0" HAVING (SUM("_sign") > 0);
 -- units with more than 2 groups
-SELECT COALESCE(CAST(CASE WHEN (SUM(("_o0" * 256)) > 4611686018427387904) THEN 4611686018427387904 \
-ELSE SUM(("_o0" * 256)) END AS BIGINT), 0) FROM (SELECT MAX("_wide") AS "_o0" FROM \
+SELECT CAST(LEAST(COALESCE(SUM(("_o0" * 256)), 0), 4611686018427387904) AS BIGINT) FROM \
+(SELECT MAX("_wide") AS "_o0" FROM \
 (SELECT "_unit", 1 AS "_wide", 0 AS "_long", CASE WHEN ("_rows" > 1) THEN 1 ELSE "_rows" END AS "_lost" \
 FROM "_dropped") AS _l GROUP BY "_unit") AS _u;
 """

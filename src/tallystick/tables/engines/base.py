@@ -33,13 +33,19 @@ class Engine(Protocol):
     def shares(self, table: str) -> int:
         """In how many sets of units the table is best worked through; asked only where ``in_shares``."""
 
-    def keep(self, name: str, query: exp.Query) -> None:
+    def like(self, tables: Sequence[str]) -> str | None:
+        """What decides how SQL over no rows of these tables fares here, besides its text; None if that is unknown."""
+
+    def show(self, name: str, sql: str) -> None:
+        """Give a query a name; it is computed wherever the name is used."""
+
+    def keep(self, name: str, sql: str) -> None:
         """Compute a stage once and keep it under a name."""
 
     def forget(self, name: str) -> None:
         """Let go of a stage."""
 
-    def collect(self, query: exp.Query) -> list[Sequence[Any]]:
+    def collect(self, sql: str) -> list[Sequence[Any]]:
         """Run a query and return its columns as sequences."""
 
     def close(self) -> None:

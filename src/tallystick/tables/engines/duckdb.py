@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import datetime
+import os
 import re
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,7 +46,7 @@ def connect(source: Source) -> DuckEngine:
 
 
 class DuckEngine:
-    """One private in-memory database per release; it disappears with the connection."""
+    """A connection of our own to a private in-memory database; tables that it made disappear with it."""
 
     words: Words = DuckWords()
     in_shares = True
@@ -50,19 +54,22 @@ class DuckEngine:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.csv_names: list[str] | None = None
-        self.connection = duckdb.connect(":memory:")
-        # A private job never installs or loads extensions, and never reads settings from the machine.
-        for setting in ("autoinstall_known_extensions", "autoload_known_extensions"):
-            self.connection.execute(f"SET {setting} = false")
-        self.connection.execute("SET preserve_insertion_order = false")
-        self.connection.execute("SET TimeZone = 'UTC'")  # the day of a moment is the same on every machine
         self.scratch = Scratch()
+        self.database = _lent()
+        self.connection = self.database.cursor()
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self) -> None:
         self.connection.execute("SET temp_directory = ?", [str(self.scratch.path)])
-        if source.kind == "duckdb":
-            path = self.words.render(exp.Literal.string(source.place))
+        if self.source.kind == "duckdb":
+            path = self.words.render(exp.Literal.string(self.source.place))
             self.connection.execute(f"ATTACH {path} AS source (READ_ONLY)")
-        if source.kind == "memory":
-            for i, content in enumerate((source.handle or {}).values()):
+        if self.source.kind == "memory":
+            for i, content in enumerate((self.source.handle or {}).values()):
                 self.connection.register(f"_memory{i}", content)
 
     def stored(self, table: str, schema: Schema, *, rows: bool = True) -> exp.Query:
@@ -123,8 +130,16 @@ class DuckEngine:
         return exp.Table(this=exp.Anonymous(this="READ_CSV", expressions=arguments))
 
     def schema(self, table: str) -> Schema:
+        columns = self._columns(table)
+        return Schema.of(tuple((column, family(kind)) for column, kind in columns))
+
+    def like(self, tables: Sequence[str]) -> str | None:
+        return repr((self.source.kind, [(table, self._columns(table)) for table in tables]))
+
+    def _columns(self, table: str) -> list[tuple[str, str]]:
+        """The names of a table's columns and their types in DuckDB."""
         if self.source.kind == "csv":
-            return Schema.of(tuple((column, "text") for column in csvfile.header(self.source.place)))
+            return [(column, "VARCHAR") for column in csvfile.header(self.source.place)]
         try:
             shown = exp.select("*").from_(self._stored(table)).limit(0)
             described = self.connection.execute(self.words.render(shown)).description or []
@@ -132,7 +147,7 @@ class DuckEngine:
             raise InvalidInput("table", table, "a table of this source") from None
         except duckdb.Error:
             raise InvalidInput("source", self.source.place, f"a readable {self.source.kind} file") from None
-        return Schema.of(tuple((str(column[0]), family(str(column[1]))) for column in described))
+        return [(str(column[0]), str(column[1])) for column in described]
 
     def upload(self, name: str, public: Upload) -> None:
         columns = {
@@ -141,7 +156,8 @@ class DuckEngine:
         }
         self.connection.register(f"{name}_given", columns)
         casts = [exp.alias_(self.words.cast(_column(c), kind), c, quoted=True) for c, kind in public.columns]
-        self.keep(name, exp.select(*casts).from_(exp.Table(this=exp.to_identifier(f"{name}_given", quoted=True))))
+        given = exp.Table(this=exp.to_identifier(f"{name}_given", quoted=True))
+        self.keep(name, self.words.render(exp.select(*casts).from_(given)))
 
     def shares(self, table: str) -> int:
         if self.source.kind == "csv":  # reading it is most of the work
@@ -150,20 +166,24 @@ class DuckEngine:
         [(rows,)] = self.connection.execute(self.words.render(counted)).fetchall()
         return max(1, -(-int(rows) // ROWS_PER_SHARE))
 
-    def keep(self, name: str, query: exp.Query) -> None:
-        self.connection.execute(f"CREATE TEMP TABLE {_quoted(name)} AS {self.words.render(query)}")
+    def show(self, name: str, sql: str) -> None:
+        self.connection.execute(f"CREATE OR REPLACE TEMP VIEW {_quoted(name)} AS {sql}")
+
+    def keep(self, name: str, sql: str) -> None:
+        self.connection.execute(f"CREATE TEMP TABLE {_quoted(name)} AS {sql}")
 
     def forget(self, name: str) -> None:
         self.connection.execute(f"DROP TABLE IF EXISTS {_quoted(name)}")
 
-    def collect(self, query: exp.Query) -> list[Sequence[Any]]:
-        answer = self.connection.execute(self.words.render(query))
+    def collect(self, sql: str) -> list[Sequence[Any]]:
+        answer = self.connection.execute(sql)
         width = len(answer.description or [])
         rows = answer.fetchall()
         return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]
 
     def close(self) -> None:
         self.connection.close()
+        _given_back(self.database)
         self.scratch.close()
 
 
@@ -176,3 +196,60 @@ def _handed(value: Any) -> Any:
 
 def _quoted(text: str) -> str:
     return exp.to_identifier(text, quoted=True).sql(dialect="duckdb")
+
+
+# An empty in-memory database takes longer to open and close than a small release takes to compute. So one that a
+# release is done with waits for the next: for one release at a time, without the source (a file is opened anew by each
+# release: it may be another by then, and nobody else is kept from writing it), and with nothing of the last one in it.
+
+_MOST_WAITING = 4
+_waiting: list[duckdb.DuckDBPyConnection] = []
+_lock = threading.RLock()
+
+
+def _lent() -> duckdb.DuckDBPyConnection:
+    with _lock:
+        if _waiting:
+            return _waiting.pop()
+    database = duckdb.connect(":memory:")
+    # A private job never installs or loads extensions, and never reads settings from the machine. What it read of a
+    # file is not kept: the file may change.
+    for setting in ("autoinstall_known_extensions", "autoload_known_extensions", "enable_external_file_cache"):
+        database.execute(f"SET {setting} = false")
+    database.execute("SET preserve_insertion_order = false")
+    database.execute("SET GLOBAL TimeZone = 'UTC'")  # the day of a moment is the same on every machine
+    return database
+
+
+def _given_back(database: duckdb.DuckDBPyConnection) -> None:
+    """Keep a database that is empty again for the next release, and close any other."""
+    try:
+        attached = "SELECT database_name FROM duckdb_databases() WHERE NOT internal AND database_name <> 'memory'"
+        for [other] in database.execute(attached).fetchall():
+            database.execute(f"DETACH {_quoted(other)}")
+        database.execute("SET temp_directory = ''")  # refused where something was written to it
+    except duckdb.Error:
+        database.close()
+        return
+    with _lock:
+        if len(_waiting) < _MOST_WAITING:
+            _waiting.append(database)
+            return
+    database.close()
+
+
+def close_waiting() -> None:
+    """Close the databases that wait for a release."""
+    with _lock:
+        while _waiting:
+            with contextlib.suppress(duckdb.Error):
+                _waiting.pop().close()
+
+
+def _before_fork() -> None:
+    _lock.acquire()
+    close_waiting()  # a child would have their memory without their threads
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_lock.release, after_in_child=_lock.release)
+atexit.register(close_waiting)

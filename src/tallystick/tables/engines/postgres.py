@@ -111,15 +111,21 @@ class PostgresEngine:
     def shares(self, table: str) -> int:
         return 1
 
-    def keep(self, name: str, query: exp.Query) -> None:
-        self.connection.execute(f"CREATE TEMP TABLE {_quoted(name)} ON COMMIT DROP AS {self.words.render(query)}")
+    def like(self, tables: Sequence[str]) -> str | None:
+        return None  # another server may stand at the address by now
+
+    def show(self, name: str, sql: str) -> None:
+        self.connection.execute(f"CREATE TEMP VIEW {_quoted(name)} AS {sql}")
+
+    def keep(self, name: str, sql: str) -> None:
+        self.connection.execute(f"CREATE TEMP TABLE {_quoted(name)} ON COMMIT DROP AS {sql}")
         self.connection.execute(f"ANALYZE {_quoted(name)}")
 
     def forget(self, name: str) -> None:
         self.connection.execute(f"DROP TABLE IF EXISTS {_quoted(name)}")
 
-    def collect(self, query: exp.Query) -> list[Sequence[Any]]:
-        answer = self.connection.execute(self.words.render(query))
+    def collect(self, sql: str) -> list[Sequence[Any]]:
+        answer = self.connection.execute(sql)
         width = len(answer.description or [])
         rows = answer.fetchall()
         return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]

@@ -86,9 +86,15 @@ class SparkEngine:
     def shares(self, table: str) -> int:
         return 1
 
-    def keep(self, name: str, query: exp.Query) -> None:
+    def like(self, tables: Sequence[str]) -> str | None:
+        return None  # the session's settings may be others by now
+
+    def show(self, name: str, sql: str) -> None:
+        self.session.sql(sql).createOrReplaceTempView(name)
+
+    def keep(self, name: str, sql: str) -> None:
         # a checkpoint, not a cache: what a cache loses is computed again from a source that may have changed
-        frame = self.session.sql(self.words.render(query)).localCheckpoint(eager=True)
+        frame = self.session.sql(sql).localCheckpoint(eager=True)
         # the same names, but new columns: Spark cannot join a stage with what it was made of while they share columns
         frame = frame.toDF(*frame.columns)
         frame.createOrReplaceTempView(name)
@@ -99,8 +105,8 @@ class SparkEngine:
         if frame is not None:
             self.session.catalog.dropTempView(name)
 
-    def collect(self, query: exp.Query) -> list[Sequence[Any]]:
-        frame = self.session.sql(self.words.render(query))
+    def collect(self, sql: str) -> list[Sequence[Any]]:
+        frame = self.session.sql(sql)
         width = len(frame.columns)
         rows = frame.collect()
         return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]

@@ -184,7 +184,7 @@ def test_registered_bounds_apply_and_a_column_without_a_type_says_where_to_decla
     assert run(*[word.replace("age=0:110,", "") for word in ADD]).code == 0
     untyped = run(*FIT, "--bounds", "age=18:90")
     assert untyped.code == 2
-    assert "dataset add --type age=number" in untyped.errors
+    assert "--type age=number of dataset add" in untyped.errors
     refused = run(*FIT, "--features", "days", "--bounds", "days=0:90")
     assert refused.code == 2
     assert "declared within [0, 60]" in refused.errors

@@ -336,7 +336,11 @@ class Charge:
 
         if len(self._terms.lines) != 1 or not self._terms.plan or self._terms.lines[0][0].parent is not None:
             return problem
-        account, loss = self._terms.lines[0][0], PrivacyLoss.from_json(self._terms.plan)
+        account = self._terms.lines[0][0]
+        try:
+            loss = PrivacyLoss.from_json(self._terms.plan)
+        except InvalidInput:  # charged by exact amounts, for a plan that is a text of somebody's own
+            return problem
         row = self._ledger.account_row(account.name)
         return with_delta(problem, row, lambda delta: account.price(loss, delta=delta))
 

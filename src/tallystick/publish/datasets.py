@@ -111,6 +111,9 @@ def payer(dataset: Dataset, book: Ledger, name: str | None) -> Account:
     return account
 
 
+CHANGED = "(caps or bounds were changed since, without a reason given)"
+
+
 def updated(dataset: Dataset, book: Ledger) -> Dataset:
     """The data set with what its registration already says and this one does not: caps, bounds and decisions."""
     known_as = known(book).get(dataset.name)
@@ -124,6 +127,10 @@ def updated(dataset: Dataset, book: Ledger) -> Dataset:
     kinds = dict(old["columns"])  # a CSV column is text until somebody says otherwise
     new["columns"] = [[column, kinds.get(column, kind) if kind == "text" else kind] for column, kind in new["columns"]]
     about, asking = {**known_as.about, **dataset.about}, {**known_as.asking, **dataset.asking}
+    changed = any(old[key] != new[key] for key in ("max_groups", "max_rows", "bounds"))
+    reason = about.get("bounds_from")
+    if changed and reason and "bounds_from" not in dataset.about and CHANGED not in reason:
+        about["bounds_from"] = f"{reason} {CHANGED}"  # a reason for others than those that hold now
     return replace(dataset, table=new, about=about, asking=asking)
 
 

@@ -13,9 +13,11 @@ import pyarrow.compute as pc
 import pytest
 
 import tallystick as ts
+from tallystick.cli import main
 from tallystick.errors import InvalidInput
 from tallystick.ledger import Account, Ledger
 from tallystick.mechanisms.exact.randomness import SeededSource
+from tallystick.publish.datasets import find
 from tallystick.publish.suggest import CANDIDATES, friendly
 from tallystick.tables import run
 from tallystick.tables.release import Release
@@ -204,3 +206,20 @@ def test_what_is_refused_charges_nothing(run: Any, here: Path) -> None:
     assert run(*SUGGEST, *WHY, "--key", "k", "--beyond", "0.05").code == 8
     assert run(*SUGGEST, *WHY, "--key", "k", "--within", "0.8").code == 0  # another reading of what was paid for
     assert run("budget", "--json").document["found"]["used"]["rho"] == 0.05
+
+
+def test_a_reason_does_not_outlive_the_bounds_it_speaks_of(tmp_path: Path) -> None:
+    """Found from outside: caps that were changed by hand were still said to come from private quantiles."""
+    data, ledger = tmp_path / "visits.csv", str(tmp_path / "budget.db")
+    data.write_text("p,g\n1,a\n2,b\n")
+    add = ["dataset", "add", str(data), "--population", "people", "--unit", "p", "--max-groups", "2"]
+    add += ["--max-rows-per-group", "3", "--limit", "rho=5", "--ledger", ledger]
+    assert main([*add, "--about", "bounds_from=private quantiles (charge 6)"]) == 0
+    assert main([*add, "--update"]) == 0
+    with ts.Ledger(ledger) as book:
+        assert find("visits", book).about["bounds_from"] == "private quantiles (charge 6)"
+    add[add.index("--max-groups") + 1] = "1"
+    for _ in range(2):
+        assert main([*add, "--update"]) == 0
+    with ts.Ledger(ledger) as book:
+        assert find("visits", book).about["bounds_from"].count("changed since") == 1

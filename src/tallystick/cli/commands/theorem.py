@@ -61,7 +61,7 @@ def _say(out: Console, facts: dict[str, Any]) -> None:
     shown = {
         "source": facts["source"],
         "erratum": facts["erratum"],
-        "now": facts["live"],
+        "now": facts["live"] and f"{facts['live']}  (to the nearest digit shown; the code rounds bounds outward)",
         "code": ", ".join(facts["functions"]),
         "picture": ", ".join(facts["pictures"]),
         "page": facts["page"],

@@ -87,7 +87,8 @@
       ["found, if 1 % of the others are accused", `at most ${percent(promise.hits(0.01), 1)}`],
       ["found, if 0.1 % of the others are accused", `at most ${percent(promise.hits(0.001), 1)}`],
       ["right about a coin flip (50 % is guessing)", `at most ${percent(bounds.accuracy(promise), 1)}`],
-      ...(quoted.length ? [] : [["one result likelier by a factor of", `at most ${factor(values.epsilon)}`]]),
+      // With a delta a single result may be likelier by any factor, with that probability.
+      ...(quoted.length || notion.wants.includes("delta") ? [] : [["one result likelier by a factor of", `at most ${factor(values.epsilon)}`]]),
       ...quoted.map((d) => [`epsilon at delta ${d.toExponential().replace("-", "\u2011")}`, `at most ${text(promise.epsilon(d), 4, 1)}`]),
     ];
     $("numbers").innerHTML = rows.map(([name, value]) => `<tr><th scope="row">${name}</th><td>${value}</td></tr>`).join("");

@@ -126,8 +126,9 @@ def linkage(
     if not len(released):
         raise InvalidInput("released", 0, "at least one row")
     near = {name: check.nonnegative(f"tolerance[{name!r}]", value) for name, value in (tolerance or {}).items()}
-    _check_columns("on", on, released)
-    _check_columns("on", on, public)
+    _check_columns("on", on, [*released, *public])
+    if not all(any(name in row for row in rows for name in on) for rows in (released, public) if rows):
+        raise InvalidInput("on", list(on), "columns of which both tables have some")
     for name in near:
         if not all(isinstance(row.get(name), int | float | None) for row in (*released, *public)):
             raise InvalidInput("tolerance", name, "a column of numbers")

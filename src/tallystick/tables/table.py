@@ -431,8 +431,8 @@ class Private:
         >>> visits = source.table("visits", unit="patient").per_unit(max_groups=2, max_rows_per_group=1)
         >>> wards = {"ward": ["a", "b"]}
         >>> print(source.sql("EXPLAIN SELECT ward, COUNT(*) FROM visits GROUP BY ward", visits, keys=wards, rho=0.1))
-        price    zcdp(rho=0.1)
-        error    count +-8 in 95 of 100 cases
+        price    zcdp(rho=0.1, delta=0)
+        error    count +-6 in 95 of 100 cases
         ...
         """
         from tallystick.tables.sql.answer import asked_of

@@ -80,7 +80,7 @@ def noisy_max_law(scores: Sequence[float], *, noise: str | Law = "laplace", scal
     density = np.asarray(law.pdf(own), dtype=np.float64)
     chances = weights @ np.where(below > 0, density * others, 0.0)
     total = float(chances @ counts)
-    if not 0.999 < total < 1.001:
+    if not abs(total - 1.0) < 1e-7:  # what is promised, and more is not hidden by dividing by it
         raise InvalidInput(
             "noise", "a law", "a continuous one with tails no heavier than exponential: pdf and cdf agree"
         )
@@ -103,6 +103,9 @@ def noisy_max_gap(*, candidates: int, scale: float, noise: str | Law = "laplace"
     step, law = check.positive("scale", scale), _law(noise)
     if isinstance(noise, str) and noise in ("gumbel", "exponential"):
         raise InvalidInput("noise", noise, "symmetric noise: 'laplace', 'gaussian', or a law with pdf and cdf")
+    sizes = np.geomspace(1e-3, 1e3, 61)
+    if not np.allclose(np.asarray(law.cdf(sizes)) + np.asarray(law.cdf(-sizes)), 1.0, atol=1e-9):
+        raise InvalidInput("noise", "a law that is not symmetric around 0", "symmetric noise")
     if count == 1:
         return 0.0
     return up(step * (_mean_largest_size(law, 1) + _mean_largest_size(law, count - 1)), slack=1e-9)

@@ -105,3 +105,10 @@ def test_pumpkins_noise_falls_off_the_cliff() -> None:
 def test_what_has_no_answer_is_refused(call) -> None:
     with pytest.raises(InvalidInput):
         call()
+
+
+def test_only_symmetric_noise_has_this_bound():
+    """Found from outside: noise around 5 was said to lose next to nothing."""
+    for law in (stats.norm(5, 1), stats.expon()):
+        with pytest.raises(InvalidInput, match="symmetric"):
+            noisy_law.noisy_max_gap(candidates=5, scale=1.0, noise=law)

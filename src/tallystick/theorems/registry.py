@@ -41,7 +41,7 @@ def lookup(number: str) -> Statement:
     found = _meant(number)
     if found:
         return found[0][1]
-    near = _near(_spelled(number))
+    near = _near(_spelled(number)) or _titled(number)
     allowed = "a statement's number" + (f"; near: {', '.join(near)}" if near else " such as '13.5' or '000 kl'")
     raise InvalidInput("number", number, allowed)
 
@@ -58,6 +58,12 @@ def _near(name: str) -> list[str]:
     ]
 
 
+def _titled(words: str) -> list[str]:
+    """Statements whose titles have these words."""
+    wanted = set(words.lower().split())
+    return [each.number for each in all_statements() if wanted <= set(re.findall(r"[\w-]+", each.title.lower()))][:4]
+
+
 def namesakes(number: str) -> tuple[str, ...]:
     """What else a bare number may mean: sections, remarks and theorems are counted apart in the notes.
 
@@ -72,7 +78,10 @@ def namesakes(number: str) -> tuple[str, ...]:
 def _meant(number: str) -> list[tuple[str, Statement]]:
     """The names that a text may stand for, the likeliest first, with their statements."""
     known = _known()
-    for name in (" ".join(number.lower().split()), _spelled(number)):
+    number = re.sub(r"(?<=\d),(?=\d)", ".", number.strip().rstrip(".:;,"))
+    spelled = _spelled(number)
+    # The short notes are counted from 0 and 1 again: where the large ones have no such number, theirs is meant.
+    for name in (" ".join(number.lower().split()), spelled, *(f"{notes} {spelled}" for notes in ("003", "004", "000"))):
         if name in known:
             return [(name, known[name])]
     notes, _, rest = _spelled(number).rpartition(" ")

@@ -38,9 +38,8 @@ class SubsampleNoise:
         return self.noise / self.sampling
 
     def __str__(self) -> str:
-        return (
-            f"noise {self.noise:.3g}, sampling error {self.sampling:.3g}: {self.ratio:.3g} times; "
-            f"equal from 10^{self.equal_at:.1f} records on"
+        return f"noise {self.noise:.3g}, sampling error {self.sampling:.3g}: {self.ratio:.3g} times; " + (
+            f"equal from 10^{self.equal_at:.1f} records on" if math.isfinite(self.equal_at) else "never equal"
         )
 
 
@@ -71,7 +70,7 @@ def subsample_noise(
     """
     n, e = check.count("records", records, least=1), check.positive("epsilon", epsilon)
     eta, spread = _widening(widening), check.positive("deviation", deviation)
-    k = blocks_for(n, widening=eta) if blocks is None else check.count("blocks", blocks, least=4)
+    k = blocks_for(n, widening=eta) if blocks is None else check.count("blocks", blocks, least=4, most=max(4, n))
     sampling = spread / math.sqrt(n)
     at_one = noise_over_sampling(count=1, widening=eta, epsilon=e)
     equal = math.log10(at_one) / (_NEVER - eta) / (0.5 - eta) if eta < _NEVER else math.inf

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from flint import arb, ctx
 
 from tallystick.accounting.leaves.nested import Composed
+from tallystick.errors import NotComputable
 from tallystick.numerics.rigorous import laws as ball_laws
 from tallystick.numerics.rigorous.allocation import allocated, finer
 from tallystick.numerics.rigorous.continuous import gaussian_law, sampled_profile
@@ -136,6 +137,8 @@ class Ask:
     def through(self, levels: Sequence[Ball], heights: Sequence[Ball]) -> Law:
         """The pair whose H are chords from (0, 1) through these knots."""
         masses, only_p = masses_above(heights, [x.exp() for x in levels], arb(1))
+        if any(mass < 0 for mass in masses):  # of no pair, and sums of such would bound nothing
+            raise NotComputable("knots that are not convex")
         points = [(x, p, p * (-x).exp()) for x, p in zip(levels, masses, strict=True) if not p.is_zero()]
         return self.discrete(ball_laws.Base(points, only_p, 1 - sum((q for _, _, q in points), arb(0))))
 

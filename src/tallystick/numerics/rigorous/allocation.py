@@ -62,8 +62,9 @@ class Sums:
             raise NotComputable("a level beyond the knots of random allocation")
         place = min(self.size, max(0, math.ceil(float(a / self.width)) + 1))
         while place > 0 and not self.width * (place - 1) <= a:
-            place -= 1  # surely above the level
-        return a * self.chances[place] - self.width * self.means[place]
+            place -= 1  # not surely at or below the level
+        # A knot inside the ball of the level may be left out, or lie above it: by twice its radius at most.
+        return a * self.chances[place] - self.width * self.means[place] + arb(0).union(2 * arb(a.rad()))
 
 
 def allocated(remove: Height, add: Height, steps: int) -> tuple[Height, Height]:

@@ -48,7 +48,8 @@ def selected(ahead: Height, behind: Height, weight: Callable[[Ball], Ball], rank
     values[-1] = 0.0
     levels = [arb(float(z)) for z in knots]
     shares, _ = masses_above([arb(max(0.0, v)) for v in values], levels, weight(arb(0)))
-    parts = [(share, z.log()) for share, z in zip(shares, levels, strict=True) if not share.is_zero()]
+    # A knot that rounding raised above its neighbours' chord has less than nothing, and H may be known from above only.
+    parts = [(share.max(arb(0)), z.log()) for share, z in zip(shares, levels, strict=True) if not share <= 0]
 
     def height(x: Ball) -> Ball:
         work(0.3 * len(parts) * point_work())

@@ -67,6 +67,27 @@ def test_the_dearest_price_is_that_of_every_table_in_the_statement():
         planned(text, known, rho=3.0)
 
 
+def test_a_delta_beside_the_default_price_is_the_askers_own_price():
+    """OPTIONS(delta=0.4) alone was answered where OPTIONS(rho=0.02, delta=0.4) was refused."""
+    table = ts.Private(pa.table({"p": [1], "g": ["a"]})).table(unit="p").per_unit(max_groups=1, max_rows_per_group=1)
+    asking = Known(table, key_delta=1e-8, price={"rho": 0.02}, most={"rho": 0.2, "delta": 1e-7})
+    known = Catalogue({"visits": asking})
+    assert planned("SELECT COUNT(*) FROM visits", known).plan.budget["rho"] == 0.02
+    with pytest.raises(Refused, match="at most 1e-07 a statement"):
+        planned("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(delta=0.4) g, COUNT(*) FROM visits GROUP BY g", known)
+    with pytest.raises(Refused, match="at most 1e-07 a statement"):
+        planned("SELECT g, COUNT(*) FROM visits GROUP BY g", known, delta=0.4)
+
+
+def test_the_default_price_of_one_table_is_not_above_the_dearest_of_another():
+    private = ts.Private(pa.table({"p": [1], "g": ["a"]}))
+    table = private.table(unit="p").per_unit(max_groups=1, max_rows_per_group=1)
+    known = Catalogue({"planes": Known(table, price={"rho": 1.0}), "flights": Known(table, most={"rho": 0.1})})
+    assert planned("SELECT COUNT(*) FROM planes", known).plan.budget["rho"] == 1.0
+    with pytest.raises(Refused, match=r"at most 0\.1 a statement"):
+        planned("SELECT COUNT(*) FROM planes WHERE p IN (SELECT p FROM flights)", known)
+
+
 def test_no_output_is_called_like_an_end_of_an_interval(visits):
     with pytest.raises(Refused, match="interval of n"):
         visits('SELECT COUNT(*) AS n, COUNT(DISTINCT p) AS N_lower FROM "table"')

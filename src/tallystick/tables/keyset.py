@@ -223,7 +223,7 @@ def _read_parquet(path: str | Path) -> PublicTable:
         raise InvalidInput("public", str(path), "an existing file")
     try:
         with duckdb.connect(":memory:") as connection:
-            found = connection.execute("SELECT * FROM read_parquet(?)", [str(path)])
+            found = connection.execute("SELECT * FROM read_parquet(?, hive_partitioning = false)", [str(path)])
             names = [str(column[0]) for column in found.description or ()]
             rows = [dict(zip(names, map(_day_of, row), strict=True)) for row in found.fetchall()]
     except duckdb.Error:

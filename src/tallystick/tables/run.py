@@ -316,7 +316,8 @@ def _collected(plan: Plan, engine: Engine, program: Program, progress: Progress,
     tell = progress or (lambda stage: None)
     again = program.again or share[1] > 1
     if again and share[0] == 0:
-        tell(TAKEN.strip("_"))
+        if program.again:  # otherwise it is kept because the table is large, which nobody is told
+            tell(TAKEN.strip("_"))
         engine.keep(TAKEN, program.taken)
     engine.show(HERE, share_of(engine.words, *share) if again else program.taken)
     for name, stage in program.stages:

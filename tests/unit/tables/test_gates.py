@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import tallystick as ts
@@ -21,7 +22,7 @@ from tallystick.errors import InvalidInput, Refused, TallystickError
 from tallystick.ledger import Account
 from tallystick.tables import expressions, run
 from tallystick.tables.engines.duckdb import DuckEngine
-from tallystick.tables.keyset import PublicTable
+from tallystick.tables.keyset import PublicTable, read_public
 from tallystick.tables.parts import Rows, Total
 from tallystick.tables.plan import Plan
 from tallystick.tables.sources import Scratch
@@ -49,6 +50,21 @@ def test_where_rows_are_the_unit_a_join_may_not_multiply_them() -> None:
         rows.join([{"g": "a", "x": i} for i in range(100)], on="g")
     joined = rows.join([{"g": "a", "x": 1}, {"g": "b", "x": 2}], on="g")
     assert totals(joined.group_by("x", keys=[1, 2]).agg(n=ts.count()).plan(rho=1))["rows"] == [1, 1]
+
+
+def test_a_folder_says_nothing_about_the_rows_of_a_file(tmp_path: Path) -> None:
+    """A link in a folder called g=a made every row one of block a, and one in p=7 every person number 7."""
+    pq.write_table(pa.table({"p": [1, 1, 2], "g": ["a", "b", "b"]}), tmp_path / "visits.parquet")
+    for folder in ("g=a", "p=7", "new=1"):
+        (tmp_path / folder).mkdir()
+        link = tmp_path / folder / "visits.parquet"
+        link.symlink_to(tmp_path / "visits.parquet")
+        table = ts.Private(str(link)).table(unit="p")
+        assert table.schema.names == ("p", "g")
+        assert counts(table, ["a", "b"]) == counts(
+            ts.Private(str(tmp_path / "visits.parquet")).table(unit="p"), ["a", "b"]
+        )
+        assert read_public(link).rows == ((1, "a"), (1, "b"), (2, "b"))
 
 
 def test_public_keys_are_unique_and_typed_wherever_they_come_from() -> None:

@@ -126,6 +126,15 @@ def test_stages_are_told_as_they_begin(account: Account) -> None:
     assert told == ["cells", "over", "groups", "ranked", "cuts", "dropped", "totals", "units over", "outside"]
 
 
+def test_stages_do_not_tell_how_large_a_table_is(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[list[str]] = []
+    for most in (10**7, 400):
+        monkeypatch.setattr("tallystick.tables.engines.duckdb.ROWS_PER_SHARE", most)
+        told.append([])
+        plan_for(account, awkward()).release(why="report", progress=told[-1].append)
+    assert told[0] == told[1]
+
+
 def test_what_the_engine_would_not_run_costs_nothing(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plan_for(account, awkward())
     monkeypatch.setattr(DuckWords, "nan", lambda self, value: exp.Anonymous(this="NO_SUCH_WORD", expressions=[value]))

@@ -8,7 +8,7 @@ import datetime
 import os
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,13 @@ if TYPE_CHECKING:
 ROWS_PER_SHARE = 10_000_000
 """Cells of this many rows take about a gigabyte; larger tables are read once per share, which costs little."""
 
+_PARQUET: dict[str, Callable[[], exp.Expression]] = {
+    # a byte that is not UTF-8 reads as a question mark; by default it would end the scan, after the charge
+    "utf8_validation": lambda: exp.Literal.string("replace"),
+    # rows are what the file holds: by default a folder called ward=north would say so of every row, whatever it holds
+    "hive_partitioning": exp.false,
+    "union_by_name": exp.false,
+}
 _TYPES: dict[str, Any] = {
     "integer": np.int64,
     "number": np.float64,
@@ -82,9 +89,9 @@ class DuckEngine:
         if self.source.kind == "parquet":
             # A file of this very name: files that match it would be a source of another name for the same people.
             place = re.sub(r"([*?\[])", r"[\1]", self.source.place)
-            # A byte that is not UTF-8 reads as a question mark; by default it would end the scan, after the charge.
-            total = exp.PropertyEQ(this=exp.to_identifier("utf8_validation"), expression=exp.Literal.string("replace"))
-            reader = exp.Anonymous(this="READ_PARQUET", expressions=[exp.Literal.string(place), total])
+            arguments: list[exp.Expression] = [exp.Literal.string(place)]
+            arguments += [exp.PropertyEQ(this=exp.to_identifier(key), expression=v()) for key, v in _PARQUET.items()]
+            reader = exp.Anonymous(this="READ_PARQUET", expressions=arguments)
             return exp.Table(this=reader)
         if self.source.kind == "memory":
             names = list(self.source.handle or {})

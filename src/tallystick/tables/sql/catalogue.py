@@ -57,11 +57,11 @@ class Catalogue:
             f"one of: {', '.join(near) or 'none is registered'}; public tables come with public= or --public NAME=FILE",
         )  # fmt: skip
 
-    def most_of(self, tree: exp.Expr) -> dict[str, float]:
-        """The least of what the owners of all private tables that a statement names let one statement cost."""
+    def most_of(self, tree: exp.Expr, *, but: Known | None = None) -> dict[str, float]:
+        """The least of what the owners of all private tables that a statement names, ``but`` one, let it cost."""
         named = {node.name.casefold() for node in tree.find_all(exp.Table)}
         most: dict[str, float] = {}
         for name, known in self.private.items():
-            if name.casefold() in named:
+            if name.casefold() in named and known is not but:
                 most |= {word: min(limit, most.get(word, limit)) for word, limit in known.most.items()}
         return most

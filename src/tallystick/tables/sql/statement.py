@@ -53,8 +53,8 @@ def planned(text: str, catalogue: Catalogue, **budget: Any) -> Statement:
         raise read.refused("CLAMPED BETWEEN here", start, "bounds in an aggregate of the outermost SELECT")
     price, own = _price(options, budget, found.known.price)
     plan = found.query.plan(**price)
-    if own:
-        _check_most(read, price, plan, catalogue.most_of(tree))
+    # a table's own default was allowed by its owner; that of one table says nothing about the others
+    _check_most(read, price, plan, catalogue.most_of(tree, but=None if own else found.known))
     return Statement(text, plan, found, options)
 
 
@@ -196,7 +196,7 @@ def _price(options: Options, budget: Mapping[str, Any], default: Mapping[str, fl
     for price in (options.price, given, dict(default)):
         if any(word in price for word in ("rho", "epsilon", "error")):
             delta = {name: each["delta"] for each in (given, options.price) for name in ("delta",) if name in each}
-            return {**delta, **price}, price is not default and price != dict(default)
+            return {**delta, **price}, {**delta, **price} != dict(default)
     raise InvalidInput("price", "nothing", "rho=0.01, epsilon= and delta=, or a price registered with --per-query")
 
 

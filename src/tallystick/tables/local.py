@@ -166,7 +166,7 @@ class JoinOnUnit(TwoTables):
                 raise InvalidInput("also", column, f"a column of both, of one type, {' or '.join(GROUPABLE)}")
         schema = table.schema
         limits: dict[str, Bounds] = {}
-        for column in self._brought():
+        for column in self.brought():
             schema = schema.with_column(new_name(f"{self.prefix}{column}"), other.schema.type_of(column))
             limits |= {f"{self.prefix}{c}": (low, high) for c, low, high in other.declared if c == column}
         return schema.columns, limits
@@ -175,7 +175,7 @@ class JoinOnUnit(TwoTables):
         """Columns of the two sides that must be equal: the units first of all."""
         return [(unit, other), *((column, column) for column in self.also)]
 
-    def _brought(self) -> list[str]:
+    def brought(self) -> list[str]:
         """The columns that the other table adds."""
         left_out = (self.second.unit, *self.also)
         return [c for c, kind in self.second.schema.columns if c not in left_out and kind != UNSUPPORTED]
@@ -186,7 +186,7 @@ class JoinOnUnit(TwoTables):
         if unique is None or not set(unique) <= set(self.also):  # otherwise no row of the left has two partners
             left, right = cut(words, left, self.most), cut(words, right, self.most)
         joined, schema, partners = left.everything(), left.kept, right.kept
-        for column in self._brought():
+        for column in self.brought():
             schema = schema.with_column(f"{self.prefix}{column}", partners.type_of(column))
             value = name(place(partners, column), "_o")
             joined.select(exp.alias_(value, place(schema, f"{self.prefix}{column}"), quoted=True), copy=False)

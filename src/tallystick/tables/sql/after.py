@@ -18,7 +18,7 @@ from tallystick.tables.sql.tree import Text, children
 from tallystick.tables.table import Query
 
 if TYPE_CHECKING:
-    from tallystick.tables.release import Release
+    from tallystick.tables.release import Columns
 
 RELEASED: Final = "released"
 
@@ -105,7 +105,7 @@ class Released:
         steps = ("where", "order", "limit", "offset", "distinct", "group")
         return len(self.plain) == len(self.names) and not any(self.after.args.get(step) for step in steps)
 
-    def rows(self, release: Release) -> tuple[list[str], list[tuple[Any, ...]]]:
+    def rows(self, release: Columns) -> tuple[list[str], list[tuple[Any, ...]]]:
         """The answer; columns of the release that are left as they are have their intervals beside them."""
         data, ends = release.data, self._ends()
         if self.unchanged:

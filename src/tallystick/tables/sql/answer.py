@@ -17,6 +17,7 @@ from tallystick.tables.keyset import PublicTable, public_table
 from tallystick.tables.plan import error_words
 from tallystick.tables.release import Columns, Release
 from tallystick.tables.sql.catalogue import Catalogue, Known
+from tallystick.tables.sql.one_form import OneForm, one_form
 from tallystick.tables.sql.statement import Statement, planned
 from tallystick.tables.table import Table
 
@@ -29,18 +30,21 @@ class Answered(Columns):
     """The table that a statement asked for.
 
     A column that is an aggregate as it is has ``_lower`` and ``_upper`` beside it, which hold its capped value in 95 of
-    100 releases. ``release`` is what was paid for: the noisy numbers before HAVING, ORDER BY and arithmetic.
+    100 releases. ``release`` is what was paid for: the noisy numbers before HAVING, ORDER BY, arithmetic and names.
     """
 
     statement: Statement
     release: Release
     paid: str
     left: str
+    form: OneForm | None = None
+    """Where an automatic key was used: the form of the question that was released, whose names ``release`` has."""
 
     @cached_property
     def data(self) -> dict[str, list[Any]]:
         """The table as columns."""
-        names, rows = self.statement.released.rows(self.release)
+        shown = self.release if self.form is None else self.form.shown(self.release)
+        names, rows = self.statement.released.rows(shown)
         columns = list(zip(*rows, strict=True)) if rows else [() for _ in names]
         return {name: list(column) for name, column in zip(names, columns, strict=True)}
 
@@ -91,6 +95,8 @@ class Explained:
     statement: Statement
     paid: str
     left: str
+    recorded: str = ""
+    """The hash of the plan in the record, where an automatic key makes one record of every form of the question."""
 
     @property
     def plan(self) -> Any:
@@ -102,6 +108,8 @@ class Explained:
         lines = [f"price    {self.paid}" + (f"   (left {self.left})" if self.left else "")]
         lines += [f"error    {name} {words} in 95 of 100 cases" for name, words in error_words(plan).items()]
         lines += [f"note     {note}" for note in self.statement.notes]
+        if self.recorded:
+            lines += [f"record   plan {self.recorded[:16]}, also of statements that ask the same in other words"]
         lines += ["no data was opened and nothing was charged", "", *plan.explain().splitlines()]
         if not released.unchanged:
             lines += ["  after    the noise, on the released table: " + released.after.sql(dialect="duckdb")]
@@ -118,11 +126,12 @@ def explained(statement: Statement, account: Account | None) -> Explained:
     """The price in the account's currency, where there is an account."""
     from tallystick.ledger.pay import charged_delta
 
-    plan = statement.plan
+    plan, form = statement.plan, form_of(statement)
+    recorded = "" if form is None else form.plan.hash
     if account is None:
-        return Explained(statement, str(plan.privacy), "")
+        return Explained(statement, str(plan.privacy), "", recorded)
     price = account.price(plan.privacy, delta=charged_delta(account, plan.delta))
-    return Explained(statement, str(price), account.remaining.text(upward=False))
+    return Explained(statement, str(price), account.remaining.text(upward=False), recorded)
 
 
 def answered(
@@ -135,7 +144,8 @@ def answered(
 ) -> Answered:
     """Pay for the statement and answer it.
 
-    Without a key, a declared version of the data makes one: whoever asks the same of it gets the same bytes.
+    Without a key, a declared version of the data makes one: whoever asks the same of it, in whatever words, gets the
+    same bytes under the names that the statement has for them.
     """
     if account is None:
         raise Refused("no account pays for this statement: ts.Private(source, account=...)")
@@ -143,13 +153,15 @@ def answered(
     if why is None:
         raise Refused('a statement is asked for a reason, which is kept in the record: why="..."')
     known = statement.released.known
-    automatic = key_of(statement) if key is None else None
+    form = form_of(statement) if key is None else None
+    automatic = None if form is None else key_of(statement, form)
+    plan = statement.plan if form is None else form.plan
     statement.released.rehearse()
     try:
         with warnings.catch_warnings():
             if automatic is not None:  # whoever asks the same has a reason of their own
                 warnings.filterwarnings("ignore", "charge .* was made with the reason")
-            made = statement.plan.release(why=why, key=key or automatic, dataset=known.dataset, progress=progress)
+            made = plan.release(why=why, key=key or automatic, dataset=known.dataset, progress=progress)
     except IdempotencyConflict as problem:
         if automatic is None:
             raise
@@ -158,7 +170,7 @@ def answered(
             "own, OPTIONS(key='again') or key="
         ) from None
     assert made.receipt is not None
-    return Answered(statement, made, str(account.paid(made.receipt)), account.remaining.text(upward=False))
+    return Answered(statement, made, str(account.paid(made.receipt)), account.remaining.text(upward=False), form)
 
 
 def asked_of(
@@ -192,9 +204,14 @@ def asked_of(
     return answered(statement, account, why=why, key=key, progress=progress)
 
 
-def key_of(statement: Statement) -> str | None:
-    """The key of a question: its plan, whose data, and which declared versions of them; never the data themselves."""
-    uses = {(each.dataset, each.version) for each in statement.released.uses}
-    if any(version is None for _, version in uses):
+def form_of(statement: Statement) -> OneForm | None:
+    """The one form of a question about data with declared versions; without them every asking is a release."""
+    if any(each.version is None for each in statement.released.uses):
         return None
-    return f"sql-{digest(f'{statement.plan.hash} {sorted(uses, key=str)}')[:32]}"
+    return one_form(statement.plan, statement.released.query)
+
+
+def key_of(statement: Statement, form: OneForm) -> str:
+    """The key of a question: its one form, whose data, and which declared versions of them; never the data."""
+    uses = {(each.dataset, each.version) for each in statement.released.uses}
+    return f"sql-{digest(f'{form.plan.hash} {sorted(uses, key=str)}')[:32]}"

@@ -26,6 +26,9 @@ LARGE: Final = 1e300
 HUGE: Final = 1e100
 """Operands of arithmetic are pulled into [-HUGE, HUGE] and tiny ones to 0, so that no engine can overflow."""
 
+LONGEST_TEXT: Final = 1 << 20
+"""Bytes of a text. Engines fail on what they make of longer ones: PostgreSQL on the lower case of 256 MiB."""
+
 UNCHECKED: Final = "unchecked"
 """The engine's type of a text that nobody has looked at: it may hold bytes that are not text."""
 
@@ -103,6 +106,7 @@ class Words:
 
     name: ClassVar[str]
     hexadecimal: ClassVar[str] = "0x"
+    bytes_of: ClassVar[str] = "OCTET_LENGTH"
 
     def cast(self, value: Tree, kind: str) -> Tree:
         """CAST to integer (64 bits), small (32 bits), number (double), text, boolean or date."""
@@ -140,7 +144,15 @@ class Words:
             first, last = (constant(day, self) for day in (datetime.date.min, datetime.date.max))
             inside = both(compare(exp.GTE, days, first), compare(exp.LTE, days, last))
             return case([(inside, days)], exp.Null())
-        return self.try_cast(value, kind)
+        tree = self.try_cast(value, kind)
+        if kind != "text":
+            return tree
+        return case([(self._is_text(tree), tree)], exp.Null())
+
+    def _is_text(self, value: Tree) -> Tree:
+        """Whether a text is one that every engine can work with."""
+        size = exp.Anonymous(this=self.bytes_of, expressions=[fresh(value)])
+        return compare(exp.LTE, size, whole(LONGEST_TEXT))
 
     def _read_number(self, value: Tree, own: str) -> Tree:
         return self._pulled_in(self.try_cast(value, "number"), self.nan, self.double)
@@ -235,6 +247,7 @@ class DuckWords(Words):
     """DuckDB."""
 
     name = "duckdb"
+    bytes_of = "STRLEN"
 
     def read(self, value: Tree, kind: str, own: str = "") -> Tree:
         tree = Words.read(self, value, kind, own)
@@ -261,14 +274,11 @@ class SparkWords(Words):
 
     name = "spark"
 
-    def read(self, value: Tree, kind: str, own: str = "") -> Tree:
-        tree = Words.read(self, value, kind, own)
-        if kind != "text":
-            return tree
+    def _is_text(self, value: Tree) -> Tree:
         # Spark keeps bytes that are not UTF-8, tells texts apart by them, and then hands them out as one
-        spelled = exp.Anonymous(this="ENCODE", expressions=[fresh(tree), exp.Literal.string("UTF-8")])
-        stored = exp.Cast(this=fresh(tree), to=_type("BINARY"))
-        return case([(compare(exp.EQ, spelled, stored), tree)], exp.Null())
+        spelled = exp.Anonymous(this="ENCODE", expressions=[fresh(value), exp.Literal.string("UTF-8")])
+        stored = exp.Cast(this=fresh(value), to=_type("BINARY"))
+        return both(Words._is_text(self, value), compare(exp.EQ, spelled, stored))
 
     def matches(self, text: Tree, pattern: str) -> Tree:
         # a dollar also matches before a last line end, so nothing may come behind it

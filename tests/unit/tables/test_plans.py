@@ -210,19 +210,22 @@ FROM "_dropped") AS _l GROUP BY "_unit") AS _u;
 WORDS = {
     "duckdb": {
         "@READ_U": 'TRY_CAST(_t."u" AS BIGINT)',
-        "@READ_G": '(TRY_CAST(_t."g" AS TEXT) COLLATE "C")',
+        "@READ_G": '(CASE WHEN (STRLEN(TRY_CAST(_t."g" AS TEXT)) <= 1048576) '
+        'THEN TRY_CAST(_t."g" AS TEXT) ELSE NULL END COLLATE "C")',
         "@CUT": 'LIST_EXTRACT(MIN("_place", 3), 3)',
         "@HEX": r"CAST('0x' || SUBSTR(\1, \2, 8) AS BIGINT)",
     },
     "postgres": {
         "@READ_U": 'CAST(_t."u" AS BIGINT)',
-        "@READ_G": '(CAST(_t."g" AS TEXT) COLLATE "C")',
+        "@READ_G": '(CASE WHEN (OCTET_LENGTH(CAST(_t."g" AS TEXT)) <= 1048576) '
+        'THEN CAST(_t."g" AS TEXT) ELSE NULL END COLLATE "C")',
         "@CUT": '(ARRAY_AGG("_place" ORDER BY "_place"))[3]',
         "@HEX": r"CAST(CAST(('x' || SUBSTR(\1, \2, 8)) AS BIT(32)) AS BIGINT)",
     },
     "spark": {
         "@READ_U": 'CAST(_t."u" AS BIGINT)',
-        "@READ_G": """CASE WHEN (ENCODE(CAST(_t."g" AS TEXT), 'UTF-8') = CAST(CAST(_t."g" AS TEXT) AS BINARY)) """
+        "@READ_G": 'CASE WHEN ((OCTET_LENGTH(CAST(_t."g" AS TEXT)) <= 1048576) AND '
+        """(ENCODE(CAST(_t."g" AS TEXT), 'UTF-8') = CAST(CAST(_t."g" AS TEXT) AS BINARY))) """
         'THEN CAST(_t."g" AS TEXT) ELSE NULL END',
         "@CUT": 'ELEMENT_AT(SORT_ARRAY(COLLECT_LIST("_place")), 3)',
         "@HEX": r"CAST(CONV(SUBSTR(\1, \2, 8), 16, 10) AS BIGINT)",

@@ -85,6 +85,8 @@ _HOMES = {
     "median": "tables.measures",
     "quantile": "tables.measures",
     "histogram": "tables.measures",
+    "rows_over_cap": "tables.measures",
+    "units_over_cap": "tables.measures",
 }
 _ROOMS = {
     "theorems": "theorems",
@@ -171,8 +173,10 @@ if TYPE_CHECKING:
     from tallystick.tables.measures import mean as mean
     from tallystick.tables.measures import median as median
     from tallystick.tables.measures import quantile as quantile
+    from tallystick.tables.measures import rows_over_cap as rows_over_cap
     from tallystick.tables.measures import standard_deviation as standard_deviation
     from tallystick.tables.measures import sum as sum
+    from tallystick.tables.measures import units_over_cap as units_over_cap
     from tallystick.tables.measures import variance as variance
     from tallystick.tables.table import Private as Private
     from tallystick.tables.table import each_row as each_row

@@ -80,22 +80,22 @@ def percent(share: float) -> str:
     return f"{nearest(100 * share, 6)} %"
 
 
-def percent_up(share: float | Fraction) -> str:
+def percent_up(share: float | Fraction, digits: int = 4) -> str:
     """A share that is an upper bound, in per cent of four significant digits, not below it.
 
     >>> percent_up(0.7310585), percent_up(0.99999999), percent_up(0.0)
     ('73.11 %', '100 %', '0 %')
     """
-    return f"{up(100 * share, 4)} %"
+    return f"{up(100 * share, digits)} %"
 
 
-def percent_down(share: float | Fraction) -> str:
+def percent_down(share: float | Fraction, digits: int = 4) -> str:
     """A share that is a lower bound, in per cent of four significant digits, not above it.
 
     >>> percent_down(Fraction(2, 3))
     '66.66 %'
     """
-    return f"{down(100 * share, 4)} %"
+    return f"{down(100 * share, digits)} %"
 
 
 def amount(value: Fraction, *, upward: bool = True) -> str:

@@ -210,6 +210,8 @@ class Question:
         choices = {
             "rows_of": lambda: ts.count(),
             "people": lambda: ts.count_units(),
+            "over": lambda: ts.units_over_cap(),
+            "more": lambda: ts.rows_over_cap(draw.choice((1, 3, 1000))),
             "total": lambda: bounded(ts.sum),
             "middle": lambda: bounded(ts.mean),
             "spread": lambda: bounded(ts.variance),

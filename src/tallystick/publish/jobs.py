@@ -6,7 +6,7 @@ import datetime
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -278,7 +278,7 @@ def release(job: Job, progress: Callable[[str], None] | None = None) -> dict[str
         "left_out": made.left_out,
         "wide": made.wide,
         "widths": made.widths(),
-        "removed": [asdict(each) for each in made.removed()],
+        "removed": [each.to_data() for each in made.removed()],
         **written,
     }
 

@@ -26,6 +26,7 @@ from tallystick.printing import down, up
 from tallystick.tables.aggregates import Noisy
 from tallystick.tables.keyset import PrivateKeys
 from tallystick.tables.parts import OfTable, Part, RowsOver, UnitsOver
+from tallystick.tables.seen import RowsCounted, UnitsSeen
 from tallystick.tables.table import UNITS, Query
 
 if TYPE_CHECKING:
@@ -74,24 +75,33 @@ def shares(query: Query, law: type[NoiseLaw], budget: Mapping[str, Any]) -> dict
     return found
 
 
-def removed_parts(query: Query, seen_to: int) -> tuple[OfTable, ...]:
-    """What may be left out, by what is public alone: units over each cap, rows, and values beyond each bound."""
+def removed_parts(query: Query, seen_to: int, totals: bool) -> tuple[OfTable, ...]:
+    """What may be left out, by what is public alone: units over each cap, rows, and values beyond each bound.
+
+    With ``totals`` also of how many: units in all, and rows that count.
+    """
     groups, rows = query.can_leave_out
     over: list[OfTable] = [UnitsOver(query.caps.max_groups, groups=True)] if groups else []
     over += [UnitsOver(query.caps.max_rows, groups=False), RowsOver(seen_to)] if rows else []
-    return tuple(dict.fromkeys([*over, *(one.outside for _, one in query.measures if one.outside is not None)]))
+    outside = [one.outside for _, one in query.measures if one.outside is not None]
+    of_units: list[OfTable] = [UnitsSeen()] if over and totals else []
+    of_rows: list[OfTable] = [RowsCounted()] if (rows or outside) and totals else []
+    return tuple(dict.fromkeys([*over, *outside, *of_units, *of_rows]))
 
 
 def with_removed(query: Query, budget: dict[str, Any]) -> Query:
     """The question with what is told of its caps; the words of the budget become those that are needed for it."""
     share, seen_to = budget.pop("caps_share", 0.0), budget.pop("caps_seen_to", None)
+    totals = budget.pop("caps_totals", False)
+    if not isinstance(totals, bool):
+        raise InvalidInput("caps_totals", totals, "True, or False: no totals that what is left out is a share of")
     if share != 0 and not 0.001 <= check.finite("caps_share", share) <= 0.5:
         raise InvalidInput("caps_share", share, "a share of the budget from 0.001 to 0.5, or 0: nothing about the caps")
     usual = max(LEAST_SEEN, query.caps.max_groups * query.caps.max_rows)
     seen_to = check.count("caps_seen_to", usual if seen_to is None else seen_to, least=1, most=MOST_SEEN)
-    removed = removed_parts(query, seen_to) if share else ()
+    removed = removed_parts(query, seen_to, totals) if share else ()
     if removed:
-        budget["caps_share"] = float(share)
+        budget |= {"caps_share": float(share), **({"caps_totals": True} if totals else {})}
     if any(isinstance(part, RowsOver) for part in removed):
         budget["caps_seen_to"] = seen_to
     return replace(query, removed=removed)
@@ -161,7 +171,7 @@ def lone_probability(query: Query, noises: tuple[PartNoise, ...], tau: int) -> f
 
 
 ALLOWED = "rho= (and delta=), epsilon= and delta=, epsilon= alone, or error="
-_WORDS = ("rho", "epsilon", "delta", "error", "confidence", "weights", "caps_share", "caps_seen_to")
+_WORDS = ("rho", "epsilon", "delta", "error", "confidence", "weights", "caps_share", "caps_seen_to", "caps_totals")
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,7 +325,7 @@ def _by_error(query: Query, budget: dict[str, Any], protects: Protects) -> Price
     return _by_rho(query, {"rho": rho, **kept}, protects)
 
 
-KEPT = ("delta", "weights", "caps_share", "caps_seen_to")
+KEPT = ("delta", "weights", "caps_share", "caps_seen_to", "caps_totals")
 
 
 def errors(query: Query, noises: tuple[PartNoise, ...], confidence: float, group_size: float) -> dict[str, float]:

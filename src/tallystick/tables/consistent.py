@@ -16,12 +16,16 @@ import numpy as np
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput, Refused
 from tallystick.tables.keyset import PrivateKeys
+from tallystick.tables.over_cap import CellsOver
 from tallystick.tables.parts import Total, Units
 from tallystick.tables.release import Columns, Release
+from tallystick.tables.units_with import UnitsWith
 
 if TYPE_CHECKING:
     from tallystick.tables.aggregates import Floats, Noisy
 
+OF_UNITS = (Units, UnitsWith, CellsOver)
+"""Numbers of units: not those of a sum of groups."""
 SAID = (
     "values were moved to add up, and are biased where cells are near 0; an interval is that of the number before it "
     "was moved, widened to hold the new one, so it holds the capped and clamped table's own value at least as often"
@@ -91,7 +95,9 @@ def consistent(release: Release, field: str, confidence: float) -> Consistent:
         for name, measure in query.measures
         for i, one in enumerate(measure.fields(name))
         # a unit in two groups counts in both, and once in their sum
-        if measure.never_negative and len(measure.parts()) == 1 and (once or measure.parts()[0] != Units())
+        if measure.never_negative
+        and len(measure.parts()) == 1
+        and (once or not isinstance(measure.parts()[0], OF_UNITS))
     }
     if field not in adding:
         works = ", ".join(adding) or "none here"

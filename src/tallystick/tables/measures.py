@@ -21,6 +21,7 @@ from tallystick.tables.aggregates import (
     Variance,
     word,
 )
+from tallystick.tables.over_cap import RowsOverCap, UnitsOverCap
 from tallystick.tables.parts import bounds, histogram_bins
 from tallystick.tables.schema import column_name
 from tallystick.tables.units_with import CountUnitsWith
@@ -44,6 +45,28 @@ def count_units(column: str | None = None) -> Measure:
     {'kind': 'count_units_with', 'column': 'bought'}
     """
     return CountUnits() if column is None else CountUnitsWith(column_name(column))
+
+
+@word
+def units_over_cap() -> Measure:
+    """How many units have more rows in a group than count there.
+
+    >>> units_over_cap().to_data()
+    {'kind': 'units_over_cap'}
+    """
+    return UnitsOverCap()
+
+
+@word
+def rows_over_cap(most: int = 10) -> Measure:
+    """How many rows of a group are over the cap on rows, of each unit up to ``most``.
+
+    Of units that count in the group; more than ``most`` rows of one are not told, and a larger number has more noise.
+
+    >>> rows_over_cap(20).to_data()
+    {'kind': 'rows_over_cap', 'most': 20}
+    """
+    return RowsOverCap(check.count("most", most, least=1))
 
 
 @word
@@ -142,11 +165,12 @@ def parse(text: str) -> dict[str, Measure]:
         if said not in WORDS:
             raise InvalidInput("measures", said, f"one of: {one_of(said, WORDS)}")
         arguments = [piece.strip() for piece in inside.split(",")] if inside.strip() else []
-        numbers = [_number(piece) for piece in arguments[1:]]
+        named = "column" in signature(WORDS[said]).parameters  # which comes first
+        values = [piece if named and i == 0 else _number(piece) for i, piece in enumerate(arguments)]
         needed = [one for one in signature(WORDS[said]).parameters.values() if one.default is one.empty]
         name = "_".join([said, *arguments[: len(needed)]])
         try:
-            measures[name] = WORDS[said](*arguments[:1], *numbers)
+            measures[name] = WORDS[said](*values)
         except TypeError:
             raise InvalidInput("measures", f"{said}({inside})", f"{said} with the arguments it takes") from None
     if not measures or re.sub(r"\s*([a-z_]+)\s*(\(([^()]*)\))?\s*(?:,|$)", "", text).strip():

@@ -6,7 +6,7 @@ cells    one line per (unit, group): rows, and per measured column total, square
 over, groups, ranked, cuts, kept                    see ``Capping``: at most K groups per unit
 totals   integers per group; a cell of c > L rows keeps weight L/c, rounded down
 bins     integers per group and bin, weighted the same way
-removed  integers of the whole table, in one line: units and rows over the caps, values beyond the bounds
+removed  integers of the whole table, each in one line: units and rows over the caps, values beyond the bounds, totals
 """
 
 from __future__ import annotations
@@ -47,9 +47,10 @@ from tallystick.tables.parts import (
     UnitsOver,
 )
 from tallystick.tables.schema import UNSUPPORTED, Schema
+from tallystick.tables.seen import ROWS, SIGN, UNIT, Seen
 from tallystick.tables.table import EachRow, Query, Step, Table
 
-ROWS, BIN, KEY = "_rows", "_bin", "_key"
+BIN, KEY = "_bin", "_key"
 STORED, TAKEN, HERE = "_stored", "_taken", "_here"
 
 
@@ -154,7 +155,7 @@ class _Compiler:
         parts = (*query.parts, *query.removed)
         self.flat = [part for part in parts if isinstance(part, Added)]
         self.binned = [part for part in parts if isinstance(part, Binned)]
-        self.over = tuple(part for part in query.removed if not isinstance(part, Outside))
+        self.over = tuple(part for part in query.removed if isinstance(part, UnitsOver | RowsOver))
         self.outside = tuple(part for part in query.removed if isinstance(part, Outside))
         self.doubles = list(dict.fromkeys((p.column, p.missing) for p in parts if isinstance(p, ColumnPart)))
         self.signed = False
@@ -178,8 +179,10 @@ class _Compiler:
                     cells = table("_kept")
                 else:
                     cells, self.signed = capping.less_dropped().subquery("_c"), True
-        removed = [(self.over, self._over())] if self.over else []
+        removed: list[tuple[tuple[OfTable, ...], exp.Query]] = [(self.over, self._over())] if self.over else []
         removed += [(self.outside, self._outside(cells))] if self.outside else []
+        seen = (part for part in self.query.removed if isinstance(part, Seen))
+        removed += [((part,), part.asked(self.words, cells, self.signed, self.query.caps)) for part in seen]
         written = self.words.render
         return Program(
             taken=written(self._taken()),
@@ -475,7 +478,6 @@ def _by_place(public: PublicTable) -> Upload:
 # on how random it is. That no group is favoured is a matter of fairness: random lines modulo a prime put the points of
 # a set in near random order, at one digest per unit and one per group instead of one per cell.
 
-UNIT, SIGN = "_unit", "_sign"
 SLOPE, SHIFT, POINT, PLACE, CUT = "_a", "_b", "_x", "_place", "_cut"
 PRIME = (1 << 31) - 1
 """Products of two numbers below it stay below 2^62: plain 64-bit integers do, and all engines agree."""

@@ -6,7 +6,7 @@ import datetime
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tallystick.accounting import check
 from tallystick.drawing import bars, table
 from tallystick.errors import LedgerIntegrity, Unavailable
 from tallystick.printing import inert, nearest, visible
 from tallystick.tables.aggregates import Estimate, Noisy
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.plan import intervals_about
+from tallystick.tables.removed import ABOUT as ABOUT_REMOVED
+from tallystick.tables.removed import Removed, removed_of
 from tallystick.tables.table import UNITS, EachRow
 
 if TYPE_CHECKING:
@@ -32,10 +33,6 @@ if TYPE_CHECKING:
 
 FORMAT = "tallystick/release/1"
 CONFIDENCE = 0.95
-REMOVED = (
-    "95 % interval for this number of the table itself (privacy noise only); where a unit's rows are counted up to a "
-    "limit, it may have lost more"
-)
 
 
 def answer_of(plan: Plan, keys: list[tuple[Any, ...]] | None, numbers: list[Any]) -> dict[str, Any]:
@@ -164,22 +161,6 @@ class Columns:
         return table(self.columns, ([_shown(value) for value in row.values()] for row in self.rows[:50]))
 
 
-@dataclass(frozen=True, slots=True)
-class Removed:
-    """How many units, rows or values a cap or a bound touched; the interval is over the privacy noise alone.
-
-    A unit whose rows are counted up to a limit may have lost more, which no interval here knows of.
-    """
-
-    what: str
-    value: int
-    lower: int
-    upper: int
-
-    def __str__(self) -> str:
-        return f"{self.value:,} [{self.lower:,}, {self.upper:,}] {visible(self.what)}"
-
-
 @dataclass(frozen=True)
 class Release(Columns):
     """The published table. Equal answers give equal bytes.
@@ -232,16 +213,10 @@ class Release(Columns):
     def removed(self, *, confidence: float = CONFIDENCE) -> tuple[Removed, ...]:
         """What the caps and bounds left out of the whole table, as far as the plan paid for it; whole numbers.
 
-        Units over each cap, rows over the caps (of each unit up to a limit), values beyond each bound. The last are
-        of rows that count, at the weight that the caps leave them.
+        Units over each cap, rows over the caps (of each unit up to a limit), values beyond each bound, each with of how
+        many and which share. Values are of rows that count, each counted as much as its row.
         """
-        numbers, found = self.numbers, []
-        for part in self.plan.query.removed:
-            half = numbers[part].half_width(1.0 - check.inside("confidence", confidence))
-            for what, value in zip(part.told, numbers[part].table[0].tolist(), strict=True):
-                ends = math.floor(value - half), math.ceil(value + half)
-                found.append(Removed(what, *(max(0, end) for end in (round(value), *ends))))
-        return tuple(found)
+        return removed_of(self.plan.query.removed, self.numbers, confidence)
 
     def widths(self, *, confidence: float = CONFIDENCE) -> dict[str, dict[str, float]]:
         """How wide the intervals of each column came out: ``median`` and ``largest`` over its groups."""
@@ -307,15 +282,20 @@ class Release(Columns):
 
     def about_csv(self) -> str:
         """What the intervals are about and what the caps left out, as CSV text: ``table.about.csv`` beside a table."""
-        lines: list[list[Any]] = [["every _lower and _upper", None, None, None, intervals_about(self.plan)]]
-        lines += [[each.what, each.value, each.lower, each.upper, REMOVED] for each in self.removed()]
-        return _csv(["what", "value", "lower", "upper", "about"], lines)
+        totals = ("of", "total", "total_lower", "total_upper", "share", "share_lower", "share_upper")
+        lines: list[list[Any]] = [
+            ["every _lower and _upper", None, None, None, intervals_about(self.plan), *[None] * len(totals)]
+        ]
+        for each in self.removed():
+            said = f"{each}: {ABOUT_REMOVED}"
+            lines.append([each.what, each.value, each.lower, each.upper, said, *(getattr(each, n) for n in totals)])
+        return _csv(["what", "value", "lower", "upper", "about", *totals], lines)
 
     def to_json(self) -> str:
         """Rows, plan hash and receipt as JSON text."""
         rows = [{k: v.isoformat() if isinstance(v, datetime.date) else v for k, v in row.items()} for row in self.rows]
         receipt = None if self.receipt is None else json.loads(self.receipt.to_json())
-        about = {"intervals": intervals_about(self.plan), "removed": [asdict(each) for each in self.removed()]}
+        about = {"intervals": intervals_about(self.plan), "removed": [each.to_data() for each in self.removed()]}
         told = {"format": FORMAT, "plan": self.plan.hash, "rows": rows, **about, "receipt": receipt}
         return json.dumps(told, indent=1)
 
@@ -337,7 +317,7 @@ class Release(Columns):
     def left_out(self) -> str:
         """What the caps and bounds left out, in a sentence to print beside the table; empty where it was not asked."""
         told = "; ".join(map(str, self.removed()))
-        return f"Left out: {told}. In brackets: {REMOVED}." if told else ""
+        return f"Left out: {told}. In brackets: {ABOUT_REMOVED}." if told else ""
 
     @property
     def wide(self) -> str:

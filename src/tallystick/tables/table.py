@@ -522,7 +522,14 @@ class Query:
         """Noisy numbers per group."""
         return sum(part.width for part in self.parts)
 
-    def plan(self, *, caps_share: float = CAPS_SHARE, caps_seen_to: int | None = None, **budget: Any) -> Plan:
+    def plan(
+        self,
+        *,
+        caps_share: float = CAPS_SHARE,
+        caps_seen_to: int | None = None,
+        caps_totals: bool = True,
+        **budget: Any,
+    ) -> Plan:
         """Price it: ``rho=`` (and ``delta=``), ``epsilon=`` and ``delta=``, ``epsilon=`` alone, or ``error=``.
 
         The budget is the total charged, the delta of private keys included. ``error=20`` asks for +-20 at
@@ -532,10 +539,12 @@ class Query:
         ``caps_share`` of it pays for saying what the caps and bounds leave out: units over each cap, rows, values
         beyond each bound. Rows left out are counted up to ``caps_seen_to`` of each unit, by default as many as it may
         keep, at least 10; a larger limit costs more noise. 0 says nothing, nor does a plan that can leave nothing out.
+        ``caps_totals=False`` leaves out of how many units and rows that is.
         """
         from tallystick.tables.plan import make_plan
 
-        return make_plan(self, {**budget, "caps_share": caps_share, "caps_seen_to": caps_seen_to})
+        caps = {"caps_share": caps_share, "caps_seen_to": caps_seen_to, "caps_totals": caps_totals}
+        return make_plan(self, {**budget, **caps})
 
     def suggest(self, **budget: Any) -> tuple[Plan, ...]:
         """Three plans on the frontier of price and error: a quarter of the budget, the budget, four times it."""

@@ -122,6 +122,8 @@ MEASURES: dict[str, Any] = {
     "count": ts.count,
     "count_units": ts.count_units,
     "count_units_with": lambda: ts.count_units("v"),
+    "units_over_cap": ts.units_over_cap,
+    "rows_over_cap": lambda: ts.rows_over_cap(3),
     "sum": lambda: ts.sum("v", 0, 16),
     "mean": lambda: ts.mean("v", 0, 16),
     "variance": lambda: ts.variance("v", 0, 16),

@@ -107,13 +107,26 @@ def removed(draws: int, seed: int) -> dict[str, float]:
     visits = ts.Private(table).table(unit="u").per_unit(max_groups=2, max_rows_per_group=1)
     plan = visits.group_by("g", keys=list(range(10))).agg(n=ts.count(), mean=ts.mean("x", 5, TOP)).plan(rho=0.5)
     exact, source = run.integers(plan), SeededSource(seed)
-    told = [what for part in plan.query.removed for what in part.told]
-    truth = [float(value) / 256 for part in plan.query.removed for value in exact.removed[part][0]]
-    held = np.zeros(len(truth))
+    own = Release(
+        plan, answer_of(plan, None, [{**exact.numbers, **exact.removed}[n.part] for n in plan.noises])
+    ).removed()
+    held: dict[str, list[bool]] = {}
     for _ in range(draws):
-        lines = Release(plan, run.noisy(plan, exact, source)).removed()
-        held += [line.lower <= value <= line.upper for line, value in zip(lines, truth, strict=True)]
-    return {f"removed, {what}": share for what, share in zip(told, (held / draws).tolist(), strict=True)}
+        for line, true in zip(Release(plan, run.noisy(plan, exact, source)).removed(), own, strict=True):
+            for name, kept in _holds(line, true).items():
+                held.setdefault(f"{name}, {line.what}", []).append(kept)
+    return {name: _share(iter(kept)) for name, kept in sorted(held.items())}
+
+
+def _holds(line: Any, true: Any) -> dict[str, bool]:
+    """Whether the intervals of one line hold what a release without noise says."""
+    guessed = [end / max(1, line.total) for end in (line.lower, line.upper)]
+    return {
+        "removed": line.lower <= true.value <= line.upper,
+        "removed, of how many": line.total_lower <= true.total <= line.total_upper,
+        "removed, share": line.share_lower <= true.share <= line.share_upper,
+        "naive: share of a total taken for exact": guessed[0] <= true.share <= guessed[1],
+    }
 
 
 def _share(held: Iterator[Any]) -> float:

@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tallystick.tables.over_cap import CellRowsOver, CellsOver
 from tallystick.tables.parts import Binned, ColumnPart, Gridded, Outside, Part, Rows, Total, UnitsOver
 from tallystick.tables.plan import Plan
+from tallystick.tables.seen import RowsCounted, UnitsSeen
 
 WARDS = ["a", "b'x", "c\\d", "ü;--"]
 
@@ -79,6 +81,10 @@ def removed(plan: Plan, rows: list[dict[str, Any]]) -> dict[Part, list[int]]:
         elif isinstance(part, UnitsOver):
             sizes = [len(groups) if part.groups else max(map(len, groups.values())) for groups in cells.values()]
             found[part] = [256 * sum(size > part.cap for size in sizes)]
+        elif isinstance(part, UnitsSeen):
+            found[part] = [256 * len(cells)]
+        elif isinstance(part, RowsCounted):
+            found[part] = [256 * sum(min(most, len(own)) for _, _, own in kept)]
         else:
             counted = {unit: sum(min(most, len(own)) for u, _, own in kept if u == unit) for unit in cells}
             lost = [sum(map(len, groups.values())) - counted[unit] for unit, groups in cells.items()]
@@ -124,6 +130,10 @@ def _total(part: Part, kept: list[tuple[Any, Any, list[dict[str, Any]]]], most: 
                 found[group][place] += number * most * 256 // count if count > most else number * 256
             continue
         number = min(count, most) if isinstance(part, Rows) else 1
+        if isinstance(part, CellsOver):
+            number = int(count > most)
+        elif isinstance(part, CellRowsOver):
+            number = min(part.seen_to, max(0, count - most))
         if isinstance(part, ColumnPart):
             number = sum(_integer(part, _value(part, row)) for row in rows)
             number = number * most // count if count > most else number

@@ -24,5 +24,5 @@ def test_intervals_hold_what_they_are_about_and_the_usual_mistakes_do_not(world:
 
 def test_intervals_hold_what_caps_removed() -> None:
     found = coverage.removed(300, seed=3)
-    assert len(found) == 5
-    assert not {name: share for name, share in found.items() if share < LEAST}
+    assert len(found) == 4 * 5
+    assert not {name: share for name, share in found.items() if not name.startswith("naive") and share < LEAST}

@@ -96,4 +96,7 @@ def test_a_printed_release_is_its_table(account: Account) -> None:
     assert holds.startswith("Capped: one p counts in at most 1 group")
     assert holds.endswith(f"{INTERVALS}.")
     assert left_out.startswith("Left out: ")
-    assert all(words in left_out for words in ("units with more than 1 group;", "rows over the caps", "of v below 0"))
+    assert all(
+        words in left_out
+        for words in ("units had more than 1 group", "rows were over the caps", "had a value of v below 0")
+    )

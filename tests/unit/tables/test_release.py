@@ -123,7 +123,19 @@ def test_a_missing_file_or_column_costs_nothing(account: Account, tmp_path: Path
 def test_stages_are_told_as_they_begin(account: Account) -> None:
     told: list[str] = []
     plan_for(account, awkward()).release(why="report", progress=told.append)
-    assert told == ["cells", "over", "groups", "ranked", "cuts", "dropped", "totals", "units over", "outside"]
+    assert told == [
+        "cells",
+        "over",
+        "groups",
+        "ranked",
+        "cuts",
+        "dropped",
+        "totals",
+        "units over",
+        "outside",
+        "units seen",
+        "rows counted",
+    ]
 
 
 def test_stages_do_not_tell_how_large_a_table_is(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,17 +33,23 @@ def visits() -> Table:
 
 
 CASES: list[tuple[Callable[[Table], Any], list[str]]] = [
-    (lambda t: t.group_by("ward", keys=WARDS).agg(n=ts.count()), ["units over", "units over", "rows over"]),
+    (
+        lambda t: t.group_by("ward", keys=WARDS).agg(n=ts.count()),
+        ["units over", "units over", "rows over", "units seen", "rows counted"],
+    ),
     (
         lambda t: t.group_by("ward", keys=WARDS[:2]).agg(n=ts.count()),
-        ["units over", "rows over"],
+        ["units over", "rows over", "units seen", "rows counted"],
     ),  # no more than K keys
-    (lambda t: t.agg(n=ts.count()), ["units over", "rows over"]),
-    (lambda t: t.group_by("ward", keys=WARDS).agg(people=ts.count_units()), ["units over"]),
+    (lambda t: t.agg(n=ts.count()), ["units over", "rows over", "units seen", "rows counted"]),
+    (lambda t: t.group_by("ward", keys=WARDS).agg(people=ts.count_units()), ["units over", "units seen"]),
     (lambda t: t.agg(people=ts.count_units()), []),
-    (lambda t: t.agg(a=ts.sum("cost", 0, 9), b=ts.mean("cost", 0, 9)), ["units over", "rows over", "outside"]),
+    (
+        lambda t: t.agg(a=ts.sum("cost", 0, 9), b=ts.mean("cost", 0, 9)),
+        ["units over", "rows over", "outside", "units seen", "rows counted"],
+    ),
     (lambda t: replace(t, unit=ts.each_row).agg(n=ts.count()), []),
-    (lambda t: replace(t, unit=ts.each_row).agg(h=ts.histogram("cost", [0, 1, 2])), ["outside"]),
+    (lambda t: replace(t, unit=ts.each_row).agg(h=ts.histogram("cost", [0, 1, 2])), ["outside", "rows counted"]),
 ]
 
 
@@ -56,20 +62,31 @@ def test_what_is_told_follows_from_what_is_public(visits: Table, ask: Callable[[
         0.05 if kinds else 0.0
     )
     assert Plan.from_json(plan.to_json(), source=awkward()).hash == plan.hash
+    bare = ask(visits).plan(rho=0.1, caps_totals=False)
+    assert [part.kind for part in bare.query.removed] == [kind for kind in kinds if kind not in TOTALS]
+    assert Plan.from_json(bare.to_json(), source=awkward()).hash == bare.hash
+
+
+TOTALS = ("units seen", "rows counted")
 
 
 def test_a_plan_of_before_is_read_as_it_was() -> None:
     table = ts.Private(pa.table({"u": [1], "g": ["a"], "x": [1.0]})).table(unit="u")
     asked = table.per_unit(max_groups=2, max_rows_per_group=3).group_by("g", keys=["a", "b", "c"])
-    plan = asked.agg(n=ts.count(), m=ts.mean("x", 0, 10)).plan(rho=0.1, caps_share=0)
+    asked = asked.agg(n=ts.count(), m=ts.mean("x", 0, 10))
+    plan = asked.plan(rho=0.1, caps_share=0)
     assert plan.hash == OLD
     assert "caps_share" not in json.loads(plan.to_json())["budget"]
+    assert asked.plan(rho=0.1, caps_totals=False).hash == NO_TOTALS
 
 
 OLD = "0cefe13102ea2e687199b7cf4f36883817722497ff1ea12a1244a69882811b4e"
+NO_TOTALS = "0a98c7c5120eb01641e576838df86d3b14555dea2feb530b39f801e8710ec008"
 
 
-@pytest.mark.parametrize("words", [{"caps_share": 0.6}, {"caps_share": -1}, {"caps_share": 1e-9}, {"caps_seen_to": 0}])
+@pytest.mark.parametrize(
+    "words", [{"caps_share": 0.6}, {"caps_share": -1}, {"caps_share": 1e-9}, {"caps_seen_to": 0}, {"caps_totals": 1}]
+)
 def test_absurd_shares_and_limits_are_refused(visits: Table, words: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match=next(iter(words))):
         visits.agg(n=ts.count()).plan(rho=0.1, **words)
@@ -107,19 +124,35 @@ def test_the_intervals_hold_what_was_left_out_and_narrower_ones_do_not(visits: T
     table = awkward()
     plan = visits.agg(n=ts.count(), c=ts.mean("cost", 100, 900)).plan(rho=0.5)
     exact, truth = run.integers(plan.on(table)), removed(plan, table.to_pylist())
-    wanted = [number / 256 for part in plan.query.removed for number in truth[part]]
+    wanted = [number / 256 for part in plan.query.removed if part.kind not in TOTALS for number in truth[part]]
     draws = [_released(plan, exact, seed) for seed in range(300)]
 
-    def covered(confidence: float) -> float:
-        told = [each.removed(confidence=confidence) for each in draws]
-        return float(
-            np.mean([low.lower <= w <= low.upper for each in told for low, w in zip(each, wanted, strict=True)])
-        )
+    totals = [whole / 256 for whole in _totals(plan, truth)]
 
-    assert covered(0.95) > 0.935
-    assert covered(0.6) < 0.75  # intervals of less confidence are found out
+    def covered(confidence: float) -> list[float]:
+        """Of the numbers, of what they are of, and of the shares."""
+        told = [
+            line for each in draws for line in zip(each.removed(confidence=confidence), wanted, totals, strict=True)
+        ]
+        held = [
+            [low.lower <= w <= low.upper for low, w, _ in told],
+            [low.total_lower <= t <= low.total_upper for low, _, t in told],
+            [low.share_lower <= w / t <= low.share_upper for low, w, t in told],
+        ]
+        return [float(np.mean(each)) for each in held]
+
+    assert min(covered(0.95)) > 0.935
+    assert max(covered(0.6)) < 0.75  # intervals of less confidence are found out
     counted = np.array([each.estimates()["n"].upper[0] for each in draws])
     assert np.mean(counted >= 1450) < 0.01  # and the interval of the table does not hold what the caps left out
+
+
+def _totals(plan: Plan, truth: dict[Any, list[int]]) -> list[int]:
+    """What each number is a part of, from a plain reading of the rules."""
+    named = {part.kind: numbers[0] for part, numbers in truth.items()}
+    of = {"units over": named["units seen"], "rows over": named["rows over"] + named["rows counted"]}
+    parts = [part for part in plan.query.removed if part.kind not in TOTALS]
+    return [of.get(part.kind, named["rows counted"]) for part in parts for _ in part.told]
 
 
 def test_a_release_says_what_its_intervals_are_about_wherever_it_is_shown(account: Account, tmp_path: Path) -> None:
@@ -129,8 +162,8 @@ def test_a_release_says_what_its_intervals_are_about_wherever_it_is_shown(accoun
     assert all(0 <= each.lower <= each.value <= each.upper for each in made.removed())
     for shown in (str(made), made._repr_html_().replace("&#x27;", "'"), made.to_json(), made.about_csv()):
         assert INTERVALS in shown
-        assert "rows over the caps, of each unit up to 10" in shown
-        assert "values of cost above 10" in shown
+        assert "rows were over the caps (of each unit up to 10 such rows are counted)" in shown
+        assert "had a value of cost above 10" in shown
     made.to_csv(tmp_path / "t.csv")
     [first, *rest] = csv.DictReader(io.StringIO(beside(tmp_path / "t.csv").read_text()))
     assert first["about"] == INTERVALS

@@ -32,6 +32,8 @@ def questions(visits: Table) -> Iterator[Plan]:
         .agg(
             n=ts.count(),
             people=ts.count_units(),
+            over=ts.units_over_cap(),
+            more=ts.rows_over_cap(2),
             cost=ts.sum("cost", -7, 5000.5),
             stay=ts.mean("days", 0, 50),
             spread=ts.variance("days", 0, 50),

@@ -1,0 +1,90 @@
+"""What the cap on rows left out of each group: units with more rows there than count, and those rows.
+
+Of the cells of a unit that count, so at most max_groups of them: what one cell adds is bounded, and noise is that of a
+count (docs/theory/query-removed.md). What the cap on groups left out of a group cannot be bounded, and is not told.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from sqlglot import exp
+
+from tallystick.accounting import check
+from tallystick.inference.released import Answer
+from tallystick.tables.aggregates import Bounds, Count, Measure, Numbers
+from tallystick.tables.answers import Cell
+from tallystick.tables.dialects import Words, case, compare, whole
+from tallystick.tables.parts import Caps, Part
+from tallystick.tables.schema import Schema
+
+MOST_SEEN = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class CellsOver(Part):
+    """Units with more rows in the group than count."""
+
+    kind: ClassVar[str] = "units over here"
+
+    @property
+    def label(self) -> str:
+        return "units over the cap on rows, in each group"
+
+    def peak(self, caps: Caps) -> int:
+        return 1
+
+    def contribution(self, words: Words, value: exp.Expr, rows: exp.Expr, most: int) -> exp.Expr:
+        return case([(compare(exp.GT, rows, whole(most)), whole(1))], whole(0))
+
+
+@dataclass(frozen=True, slots=True)
+class CellRowsOver(Part):
+    """Rows of the group over the cap on rows, of each unit up to ``seen_to``."""
+
+    kind: ClassVar[str] = "rows over here"
+    reference: ClassVar[float] = 2.0
+    seen_to: int
+
+    @property
+    def label(self) -> str:
+        return f"rows over the cap on rows, in each group, of each unit up to {self.seen_to}"
+
+    def peak(self, caps: Caps) -> int:
+        return self.seen_to
+
+    def contribution(self, words: Words, value: exp.Expr, rows: exp.Expr, most: int) -> exp.Expr:
+        far = compare(exp.GT, rows, whole(most + self.seen_to))
+        over = compare(exp.Sub, rows, whole(most))
+        return case([(far, whole(self.seen_to)), (compare(exp.GT, rows, whole(most)), over)], whole(0))
+
+
+@dataclass(frozen=True, slots=True)
+class UnitsOverCap(Count):
+    """Units of a group with more rows in it than count."""
+
+    kind: ClassVar[str] = "units_over_cap"
+
+    def parts(self) -> tuple[Part, ...]:
+        return (CellsOver(),)
+
+    def answer(self, numbers: Numbers, cell: Cell) -> Answer:
+        return cell.count(numbers[CellsOver()])
+
+
+@dataclass(frozen=True, slots=True)
+class RowsOverCap(Count):
+    """Rows of a group that the cap on rows leaves out, of each unit up to ``most``."""
+
+    kind: ClassVar[str] = "rows_over_cap"
+    most: int
+
+    def bound(self, schema: Schema, declared: Bounds) -> Measure:
+        return replace(self, most=check.count("most", self.most, least=1, most=MOST_SEEN))
+
+    def parts(self) -> tuple[Part, ...]:
+        return (CellRowsOver(self.most),)
+
+    def answer(self, numbers: Numbers, cell: Cell) -> Answer:
+        return cell.total(numbers[CellRowsOver(self.most)])

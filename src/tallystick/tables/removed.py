@@ -1,0 +1,119 @@
+"""What caps and bounds left out of a table: how much, of how much, and which share; read from the noisy integers.
+
+Reading is post-processing. A share is a ratio of two noisy numbers, with the interval of Fieller that ``ratio`` gives.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tallystick.accounting import check
+from tallystick.printing import percent_down, percent_up, visible
+from tallystick.tables.aggregates import Estimate, Noisy, ratio
+from tallystick.tables.parts import OfTable, Part, RowsOver, UnitsOver
+from tallystick.tables.seen import RowsCounted, Seen, UnitsSeen
+
+ABOUT = (
+    "95 % interval for this number of the table itself (privacy noise only); where a unit's rows are counted up to a "
+    "limit, it may have lost more"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """How many units, rows or values a cap or a bound touched; the intervals are over the privacy noise alone.
+
+    ``of`` says what ``total`` and ``share`` are of, and is empty where that was not asked. A unit whose rows are
+    counted up to a limit may have lost more, which no interval here knows of.
+    """
+
+    what: str
+    value: int
+    lower: int
+    upper: int
+    did: str = ""
+    of: str = ""
+    total: int | None = None
+    total_lower: int | None = None
+    total_upper: int | None = None
+    share: float | None = None
+    share_lower: float | None = None
+    share_upper: float | None = None
+
+    def to_data(self) -> dict[str, Any]:
+        """As plain JSON data, with its sentence."""
+        return {**asdict(self), "said": str(self)}
+
+    def __str__(self) -> str:
+        half = max(self.value - self.lower, self.upper - self.value)
+        number = f"about {self.value:,} +-{half:,}" if self.lower > 0 else f"at most {self.upper:,}"
+        if self.total is None or self.share_lower is None or self.share_upper is None:
+            return f"{number} {visible(self.what)}"
+        between = f"{percent_down(self.share_lower, 3)} to {percent_up(self.share_upper, 3)}"
+        return f"{number} of about {self.total:,} {self.of} {visible(self.did)} ({between})"
+
+
+def removed_of(parts: Sequence[OfTable], numbers: Mapping[Part, Noisy], confidence: float) -> tuple[Removed, ...]:
+    """Everything that was told, in the order of its parts."""
+    check.inside("confidence", confidence)
+    told = (part for part in parts if not isinstance(part, Seen))
+    return tuple(each for part in told for each in _with_totals(part, numbers, confidence))
+
+
+def _with_totals(part: OfTable, numbers: Mapping[Part, Noisy], confidence: float) -> Iterator[Removed]:
+    noisy, whole = numbers[part], numbers.get(UnitsSeen() if isinstance(part, UnitsOver) else RowsCounted())
+    half = noisy.half_width(1.0 - confidence)
+    for place, (what, (of, did)) in enumerate(zip(part.told, _words(part), strict=True)):
+        number = replace(noisy, values=noisy.values[:, place : place + 1])
+        value = float(number.column[0])
+        told = Removed(what, *_whole(value, value - half, value + half))
+        if whole is None:
+            yield told
+            continue
+        total, share = (_of_both if isinstance(part, RowsOver) else _of_one)(number, whole, confidence)
+        middle, least, most = _whole(*(float(end[0]) for end in (total.value, total.lower, total.upper)))
+        yield replace(
+            told,
+            did=did,
+            of=of,
+            total=middle,
+            total_lower=least,
+            total_upper=most,
+            share=None if np.isnan(share.value[0]) else float(share.value[0]),
+            share_lower=float(share.lower[0]),
+            share_upper=float(share.upper[0]),
+        )
+
+
+def _of_one(number: Noisy, whole: Noisy, confidence: float) -> tuple[Estimate, Estimate]:
+    """A number that is part of the total."""
+    half = whole.half_width(1.0 - confidence)
+    return Estimate(whole.column, whole.column - half, whole.column + half), ratio(number, whole, 1.0, confidence)
+
+
+def _of_both(over: Noisy, counted: Noisy, confidence: float) -> tuple[Estimate, Estimate]:
+    """A number beside the total's other part: their sum, and the share from their ratio q as q / (1 + q)."""
+    value = over.column + counted.column
+    half = over.law.deviations(confidence) * math.hypot(over.deviation, counted.deviation) + over.scale
+    odds = ratio(over, counted, math.inf, confidence)
+    share = Estimate(*(1.0 - 1.0 / (1.0 + q) for q in (odds.value, odds.lower, odds.upper)))
+    return Estimate(value, value - half, value + half), share
+
+
+def _whole(value: float, lower: float, upper: float) -> tuple[int, int, int]:
+    """Whole numbers, none negative, the interval rounded outward."""
+    return max(0, round(value)), max(0, math.floor(lower)), max(0, math.ceil(upper))
+
+
+def _words(part: OfTable) -> tuple[tuple[str, str], ...]:
+    """Of what each number is a share, and what is true of that share."""
+    if isinstance(part, UnitsOver):
+        return (("units", part.label.replace("units with", "had")),)
+    if isinstance(part, RowsOver):
+        return (("rows", f"were over the caps (of each unit up to {part.seen_to:,} such rows are counted)"),)
+    return tuple(("rows that count", what.replace("values", "had a value", 1)) for what in part.told)

@@ -1,0 +1,68 @@
+"""How many units and rows a table has in all: what the numbers that caps leave out are a share of.
+
+Each is a number of the whole table with a noise of its own (docs/theory/query-removed.md). A part knows its SQL.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+from sqlglot import exp
+
+from tallystick.tables.dialects import SATURATED_TOTAL, Tree, Words, compare, name, table, whole
+from tallystick.tables.parts import WEIGHT_BITS, Caps, OfTable, Rows
+
+UNIT, ROWS, SIGN = "_unit", "_rows", "_sign"
+"""Columns of the cells: whose they are, how many rows they have, and 1, or -1 where they are taken away again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen(OfTable):
+    """A total of the whole table."""
+
+    @abstractmethod
+    def asked(self, words: Words, cells: Tree, signed: bool, caps: Caps) -> exp.Query:
+        """Its number in one line; ``cells`` are those that count, with a sign where some are taken away again."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnitsSeen(Seen):
+    """Units with a row in some group, kept or not: each adds 1."""
+
+    kind: ClassVar[str] = "units seen"
+
+    @property
+    def label(self) -> str:
+        return "units in all"
+
+    def peak(self, caps: Caps) -> int:
+        return 1 << WEIGHT_BITS
+
+    def asked(self, words: Words, cells: Tree, signed: bool, caps: Caps) -> exp.Query:
+        units = exp.select(name(UNIT)).from_(table("_cells")).group_by(name(UNIT))
+        return exp.select(_total(words, whole(1), self.peak(caps))).from_(units.subquery("_u"))
+
+
+@dataclass(frozen=True, slots=True)
+class RowsCounted(Seen):
+    """Rows that count after both caps: of each unit at most K groups with L rows in each."""
+
+    kind: ClassVar[str] = "rows counted"
+
+    @property
+    def label(self) -> str:
+        return "rows that count"
+
+    def peak(self, caps: Caps) -> int:
+        return caps.max_groups * caps.max_rows << WEIGHT_BITS
+
+    def asked(self, words: Words, cells: Tree, signed: bool, caps: Caps) -> exp.Query:
+        counted = Rows().contribution(words, name(ROWS), name(ROWS), caps.max_rows)
+        value = compare(exp.Mul, counted, name(SIGN)) if signed else counted
+        return exp.select(_total(words, value, self.peak(caps))).from_(cells.copy())
+
+
+def _total(words: Words, value: Tree, peak: int) -> Tree:
+    return words.sum(compare(exp.Mul, value, whole(1 << WEIGHT_BITS)), SATURATED_TOTAL, peak)

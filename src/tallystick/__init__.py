@@ -70,6 +70,8 @@ _HOMES = {
     "lag": "tables.unit_functions",
     "lead": "tables.unit_functions",
     "row_number": "tables.unit_functions",
+    "rank": "tables.unit_functions",
+    "dense_rank": "tables.unit_functions",
     "unit_count": "tables.unit_functions",
     "unit_count_distinct": "tables.unit_functions",
     "unit_max": "tables.unit_functions",
@@ -180,8 +182,10 @@ if TYPE_CHECKING:
     from tallystick.tables.measures import variance as variance
     from tallystick.tables.table import Private as Private
     from tallystick.tables.table import each_row as each_row
+    from tallystick.tables.unit_functions import dense_rank as dense_rank
     from tallystick.tables.unit_functions import lag as lag
     from tallystick.tables.unit_functions import lead as lead
+    from tallystick.tables.unit_functions import rank as rank
     from tallystick.tables.unit_functions import row_number as row_number
     from tallystick.tables.unit_functions import unit_count as unit_count
     from tallystick.tables.unit_functions import unit_count_distinct as unit_count_distinct

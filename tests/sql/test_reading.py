@@ -52,7 +52,7 @@ def test_a_refusal_names_the_construct_its_position_and_a_way_out(sql: str, what
 @pytest.mark.parametrize(
     ("rows", "what"),
     [
-        ("(SELECT patient, SUM(cost CLAMPED BETWEEN 0 AND 9) AS s FROM visits GROUP BY patient) AS t", "CLAMPED"),
+        ("(SELECT patient, COUNT(cost CLAMPED BETWEEN 0 AND 9) AS s FROM visits GROUP BY patient) AS t", "CLAMPED"),
         ("visits WHERE ward IN (SELECT ward FROM wards ORDER BY beds LIMIT 2)", "LIMIT"),
         ("(SELECT patient FROM visits HAVING urgent) AS t", "HAVING"),
         ("(SELECT patient FROM visits UNION ALL SELECT patient FROM visits OFFSET 3) AS t", "UNION"),

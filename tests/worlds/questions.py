@@ -128,7 +128,7 @@ class Question:
             also = draw.sample([column for column in brought if column != names["i"] and column != names["x"]], 1)
             self.numbers += [f"o {column}" for column in brought if column in (names["i"], names["x"])]
             return table.join_on_unit(
-                other.distinct(*brought), how=draw.choice(("inner", "left")), prefix="o ",
+                other.distinct(*brought), how=draw.choice(("inner", "left", "full")), prefix="o ",
                 also=also if draw.random() < 0.3 else (), max_rows=draw.choice((1, 2, 5, 100)),
             )  # fmt: skip
         if way == "distinct":

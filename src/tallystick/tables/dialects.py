@@ -190,6 +190,15 @@ class Words:
         """A date some days later; the days fit in 32 bits."""
         return compare(exp.Add, date, self.cast(days, "small"))
 
+    def months_later(self, date: Tree, months: int) -> Tree:
+        """A date some months later, which is in the calendar; the last day where the month is too short."""
+        step = exp.Interval(this=exp.Literal.string(str(months)), unit=exp.var("MONTH"))
+        return self.cast(compare(exp.Add, date, step), "date")
+
+    def trimmed(self, text: Tree, function: str) -> Tree:
+        """Text without the spaces at its start (LTRIM) or its end (RTRIM)."""
+        return exp.Anonymous(this=function, expressions=[fresh(text)])
+
     def first_day(self, date: Tree, unit: str) -> Tree:
         """The first day of a date's year, quarter, month or week."""
         day = exp.Cast(this=fresh(date), to=_type("TIMESTAMP"))
@@ -255,6 +264,10 @@ class DuckWords(Words):
             tree = functools.reduce(lambda inner, word: exp.Anonymous(this=word, expressions=[inner]), _CHECK, tree)
         return _byte_by_byte(tree) if kind == "text" else tree
 
+    def trimmed(self, text: Tree, function: str) -> Tree:
+        # without the second argument every blank of Unicode goes
+        return exp.Anonymous(this=function, expressions=[fresh(text), exp.Literal.string(" ")])
+
     def kth_smallest(self, value: Tree, k: int) -> Tree:
         listed = exp.Anonymous(this="MIN", expressions=[fresh(value), whole(k)])
         return exp.Anonymous(this="LIST_EXTRACT", expressions=[listed, whole(k)])
@@ -290,6 +303,9 @@ class SparkWords(Words):
 
     def days_later(self, date: Tree, days: Tree) -> Tree:
         return exp.Anonymous(this="DATE_ADD", expressions=[fresh(date), self.cast(days, "small")])
+
+    def months_later(self, date: Tree, months: int) -> Tree:
+        return exp.Anonymous(this="ADD_MONTHS", expressions=[fresh(date), whole(months)])
 
     def first_day(self, date: Tree, unit: str) -> Tree:
         return exp.Anonymous(this="TRUNC", expressions=[fresh(date), exp.Literal.string(unit)])
@@ -494,7 +510,7 @@ def _when(words: Words, values: list[Tree], kinds: list[str]) -> Tree:
 
 _ONCE: Final = (
     "<", "<=", ">", ">=", "==", "!=", "and", "or", "not", "missing", "in", "year", "month", "day", "quarter",
-    "when", "lower", "upper", "length", "substr", "like", "ilike", "days_since", "date_trunc", "coalesce",
+    "when", "lower", "upper", "length", "trim", "substr", "like", "ilike", "days_since", "date_trunc", "coalesce",
     "least", "greatest",
 )  # fmt: skip
 """Calls that write each argument down once; all others repeat some."""

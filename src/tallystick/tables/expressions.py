@@ -144,6 +144,14 @@ class Expression:
         """The date that many whole days later; missing outside the years 1 to 9999."""
         return self._op("add_days", days)
 
+    def add_months(self, months: int) -> Expression:
+        """The date that many months later, on the last day of a month that is too short; missing beyond 1 to 9999.
+
+        >>> col("day").add_months(-3).to_data()
+        ['add_months', ['col', 'day'], ['lit', -3]]
+        """
+        return self._op("add_months", months)
+
     def days_since(self, other: Any) -> Expression:
         """Whole days from another date to this one; negative where this one is earlier."""
         return self._op("days_since", other)
@@ -202,6 +210,10 @@ class Expression:
     def upper(self) -> Expression:
         """Text with a to z as A to Z; other letters stay as they are."""
         return self._op("upper")
+
+    def trim(self, side: str = "both") -> Expression:
+        """Text without the spaces (no other blanks) at its "start", its "end" or "both"."""
+        return self._op("trim", side)
 
     def length(self) -> Expression:
         """How many characters (code points) a text has."""
@@ -357,6 +369,7 @@ def result_type(name: str, types: list[str]) -> str:
         "mod": (types == ["integer", "integer"], "integer"),
         "date_trunc": (types == ["date", "text"], "date"),
         "add_days": (types == ["date", "integer"], "date"),
+        "add_months": (types == ["date", "integer"], "date"),
         "days_since": (types == ["date", "date"], "integer"),
         "text": (set(types) == {"text"}, "text"),
         "length": (types == ["text"], "integer"),
@@ -410,7 +423,8 @@ KINDS = {
     **dict.fromkeys(("least", "greatest"), "extreme"),
     **dict.fromkeys(("abs", "floor", "ceil", "round"), "whole"),
     **{name: name for name in ("mod", "date_trunc", "add_days", "days_since", "length", "substr", "cast")},
-    **dict.fromkeys(("lower", "upper", "concat"), "text"),
+    "add_months": "add_months",
+    **dict.fromkeys(("lower", "upper", "concat", "trim"), "text"),
     **dict.fromkeys(("like", "ilike"), "like"),
 }
 
@@ -418,6 +432,8 @@ KINDS = {
 _MOST = {"in": 10_001, "cut": 1_001, "coalesce": 101, "least": 101, "greatest": 101, "concat": 101}
 _ONE = ("not", "lower", "upper", "length")
 _BY_KIND = {"missing": 1, "part": 1, "whole": 1, "substr": 3}
+MOST_MONTHS = 12 * 9999
+SIDES = ("both", "start", "end")
 UNITS_OF_TIME = ("year", "quarter", "month", "week", "day")
 
 
@@ -462,6 +478,11 @@ def _is_piece(start: Any, length: Any) -> bool:
 _PATTERN = (_is_pattern, "a public pattern; a backslash stands before %, _ or a backslash")
 _PUBLIC: dict[str, tuple[Callable[..., bool], str]] = {
     "cast": (lambda kind: kind in TYPES, f"one of {', '.join(TYPES)}"),
+    "add_months": (
+        lambda months: type(months) is int and abs(months) <= MOST_MONTHS,
+        f"a whole public number of months, at most {MOST_MONTHS} either way",
+    ),
+    "trim": (lambda side: side in SIDES, f"one of {', '.join(SIDES)}"),
     "date_trunc": (lambda unit: unit in UNITS_OF_TIME, f"one of {', '.join(UNITS_OF_TIME)}"),
     "like": _PATTERN,
     "ilike": _PATTERN,

@@ -163,7 +163,21 @@ def _add_days(words: Words, values: list[Tree], kinds: list[str]) -> Tree:
     return case([(inside, later)], exp.Null())
 
 
+def _add_months(words: Words, value: Tree, own: str, months: int) -> Tree:
+    """Only dates whose month stays within the calendar are moved: beyond it engines raise."""
+    year, month = (exp.Extract(this=exp.var(part), expression=fresh(value)) for part in ("YEAR", "MONTH"))
+    count = words.cast(compare(exp.Add, compare(exp.Mul, year, whole(12)), month), "integer")
+    inside = both(compare(exp.GTE, count, whole(13 - months)), compare(exp.LTE, count, whole(12 * 10_000 - months)))
+    return words.months_later(case([(inside, value)], exp.Null()), months)
+
+
 # ---- text
+
+
+def _trim(words: Words, value: Tree, own: str, side: str) -> Tree:
+    for name, where in (("LTRIM", "start"), ("RTRIM", "end")):
+        value = words.trimmed(value, name) if side in (where, "both") else value
+    return value
 
 
 def _letters(given: str, wanted: str) -> Any:
@@ -200,6 +214,8 @@ def _ilike(words: Words, value: Tree, own: str, pattern: str) -> Tree:
 _OF_CONSTANTS: Final[dict[str, Any]] = {
     "cast": _cast,
     "date_trunc": _date_trunc,
+    "add_months": _add_months,
+    "trim": _trim,
     "substr": _substr,
     "like": _like,
     "ilike": _ilike,

@@ -21,7 +21,7 @@ from tallystick.tables.dialects import Tree, Words, case, compare, missing, name
 from tallystick.tables.keyset import GROUPABLE
 from tallystick.tables.schema import UNSUPPORTED, Schema, all_different, column_name, new_name
 from tallystick.tables.sources import identity
-from tallystick.tables.unit_functions import Bounds, OfUnit, plain
+from tallystick.tables.unit_functions import RANKS, Bounds, OfUnit, plain
 
 if TYPE_CHECKING:
     from tallystick.tables.table import Table
@@ -143,7 +143,10 @@ class WithoutUnits(WithUnits):
 
 @dataclass(frozen=True, slots=True)
 class JoinOnUnit(TwoTables):
-    """Pairs of rows of one unit, ``also`` alike in other columns; of each unit the first ``most`` rows on each side."""
+    """Pairs of rows of one unit, ``also`` alike in other columns; of each unit the first ``most`` rows on each side.
+
+    With ``full`` rows without a partner stay on both sides; unit and ``also`` are those of the side that is there.
+    """
 
     kind: ClassVar[str] = "join_on_unit"
     how: str = "inner"
@@ -152,8 +155,8 @@ class JoinOnUnit(TwoTables):
     most: int = MOST_LINKED
 
     def after(self, table: Table) -> tuple[tuple[tuple[str, str], ...], dict[str, Bounds]]:
-        if self.how not in ("inner", "left"):
-            raise InvalidInput("how", self.how, "'inner' or 'left'")
+        if self.how not in ("inner", "left", "full"):
+            raise InvalidInput("how", self.how, "'inner', 'left' or 'full'")
         check.count("max_rows", self.most, least=1, most=MOST_LINKED)
         if not isinstance(self.prefix, str):
             raise InvalidInput("prefix", self.prefix, "a text, put before the names of the other table's columns")
@@ -186,6 +189,8 @@ class JoinOnUnit(TwoTables):
         if unique is None or not set(unique) <= set(self.also):  # otherwise no row of the left has two partners
             left, right = cut(words, left, self.most), cut(words, right, self.most)
         joined, schema, partners = left.everything(), left.kept, right.kept
+        if self.how == "full":
+            left, joined = self._either(left, right)
         for column in self.brought():
             schema = schema.with_column(f"{self.prefix}{column}", partners.type_of(column))
             value = name(place(partners, column), "_o")
@@ -196,6 +201,18 @@ class JoinOnUnit(TwoTables):
         ]
         theirs = right.everything("_s").subquery("_o", copy=False)
         return joined.join(theirs, on=exp.and_(*same), join_type=self.how, copy=False), schema
+
+    def _either(self, left: Side, right: Side) -> tuple[Side, exp.Select]:
+        """The left side with all its rows that have a unit, and its columns, the shared ones from whoever has them."""
+        left = Side(left.everything(), left.kept, left.unit)
+        shared = dict(self._alike(left.unit, right.unit))
+        chosen = exp.select().from_(left.rows.subquery("_t", copy=False), copy=False)
+        for column in left.kept.names:
+            value: Tree = left.at(column)
+            if column in shared:
+                value = exp.Coalesce(this=value, expressions=[name(place(right.kept, shared[column]), "_o")])
+            chosen.select(exp.alias_(value, place(left.kept, column), quoted=True), copy=False)
+        return left, chosen
 
     def to_data(self) -> dict[str, Any]:
         return {"how": self.how, "also": list(self.also), "prefix": self.prefix, "most": self.most}
@@ -213,10 +230,10 @@ def cut(words: Words, side: Side, most: int) -> Side:
     return Side(kept, side.kept, side.unit)
 
 
-def _order(words: Words, side: Side, first: Sequence[tuple[str, str]]) -> list[Tree]:
+def _order(words: Words, side: Side, first: Sequence[tuple[str, str]], *, then_all: bool = True) -> list[Tree]:
     """By some columns, then by all others, missing values last: engines disagree on where these go."""
     named = {column for column, _ in first}
-    ways = [*first, *((column, ASCENDING) for column in side.kept.names if column not in named)]
+    ways = [*first, *((column, ASCENDING) for column in side.kept.names if then_all and column not in named)]
     found: list[Tree] = []
     for column, way in ways:
         value = plain(words, side.schema, column, "_t")
@@ -304,7 +321,9 @@ class Window(LocalStep):
             over.set("order", exp.Order(expressions=_order(words, left, self.order)))
         for column, made in self.made:
             frame = over.copy()
-            if self.order and not made.ordered:  # rows up to this one
+            if made.kind in RANKS:  # those that tie have one rank, so no other column may tell them apart
+                frame.set("order", exp.Order(expressions=_order(words, left, self.order, then_all=False)))
+            elif self.order and not made.ordered:  # rows up to this one
                 spec = {"kind": "ROWS", "start": "UNBOUNDED", "start_side": "PRECEDING", "end": "CURRENT ROW"}
                 frame.set("spec", exp.WindowSpec(**spec))
             schema = schema.with_column(column, made.type_in(left.schema))
@@ -515,6 +534,7 @@ class UnitSteps:
 
         Of each unit the first ``max_rows`` rows of both tables count, in the order of all their columns; all of them
         where no row can have two partners. The other table's columns come with ``prefix`` before their names.
+        ``how`` is "inner", "left" (rows without a partner stay) or "full" (those of the other table, too).
         """
         return self._local(JoinOnUnit(other, how, tuple(also), prefix, max_rows))
 

@@ -24,6 +24,9 @@ MOST_APART: Final = 1_000
 GRID_BITS: Final = 40
 """Steps from 0 to the larger bound of a sum: a row loses at most one of them, 2^-40 of that bound."""
 
+RANKS: Final = ("rank", "dense_rank")
+"""Places that rows which tie in the order share."""
+
 Bounds = tuple[float, float]
 
 
@@ -58,7 +61,7 @@ class OfUnit:
     @property
     def ordered(self) -> bool:
         """Whether it means nothing without an order of the rows."""
-        return self.kind in ("row_number", "lag", "lead")
+        return self.kind in ("row_number", "lag", "lead", *RANKS)
 
     def to_data(self) -> dict[str, Any]:
         """As plain JSON data."""
@@ -84,7 +87,8 @@ class OfUnit:
             assert kind is not None
             return kind
         exact = self.kind == "sum" and kind == "integer" and self._exponent(schema) == 0
-        return "integer" if exact or self.kind in ("count", "count_distinct", "row_number") else "number"
+        counts = ("count", "count_distinct", "row_number", *RANKS)
+        return "integer" if exact or self.kind in counts else "number"
 
     def bounds_in(self, declared: dict[str, Bounds]) -> Bounds | None:
         """Public bounds of its values, where they follow."""
@@ -108,8 +112,8 @@ class OfUnit:
             return window
 
         value = None if self.column is None else plain(words, schema, self.column, "_t")
-        if self.kind == "row_number":
-            return words.cast(within(exp.RowNumber()), "integer")
+        if self.kind == "row_number" or self.kind in RANKS:
+            return words.cast(within(exp.Anonymous(this=self.kind.upper())), "integer")
         if self.kind in ("lag", "lead"):
             assert value is not None
             assert self.most is not None
@@ -175,6 +179,8 @@ _ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
     "min": ("column",),
     "max": ("column",),
     "row_number": (),
+    "rank": (),
+    "dense_rank": (),
     "lag": ("column", "most"),
     "lead": ("column", "most"),
 }
@@ -248,6 +254,20 @@ def unit_max(column: str) -> OfUnit:
 def row_number() -> OfUnit:
     """The place of a row among its unit's, from 1."""
     return OfUnit("row_number")
+
+
+def rank() -> OfUnit:
+    """One more than the rows of the unit that come before; rows that tie in ``order_by`` have one rank.
+
+    >>> rank().to_data()
+    {'kind': 'rank'}
+    """
+    return OfUnit("rank")
+
+
+def dense_rank() -> OfUnit:
+    """One more than the different places before: rows that tie have one rank, and none is left out."""
+    return OfUnit("dense_rank")
 
 
 def lag(column: str, rows: int = 1) -> OfUnit:

@@ -27,7 +27,7 @@ WRITTEN = [
     "0" * 250 + "1", "9" * 200, "9" * 201, "1" * 20, "0.1", "-0.0", "123456789.123456789",
     "2024-02-29", "2023-02-29", "1900-02-29", "2000-02-29", "0000-01-01", "0001-01-01", "9999-12-31", "2024-04-31",
     "2024-13-01", "2024-1-1", "2024-01-01 00:00", " 2024-12-31 ", "2024-01-01\n", "20240101", "today", "a%b", "a_b",
-    "a!b", "A\\%", "Straße", "ÀÉ", "ababab",
+    "  a ", "\u00a0b\u2003 ", " \t", "\u3000", "a!b", "A\\%", "Straße", "ÀÉ", "ababab",
 ]  # fmt: skip
 NUMBERS = [
     0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -2.5, 0.49999999999999994, -0.49999999999999994, 4503599627370495.5, 2.0**53,
@@ -99,6 +99,17 @@ def _later(day: datetime.date, days: int) -> datetime.date | None:
         return None
 
 
+def _months_later(day: datetime.date, months: int) -> datetime.date | None:
+    """Day by day back from the 31st until the month has it."""
+    year, month = divmod(12 * day.year + day.month - 1 + months, 12)
+    for last in range(day.day, 0, -1):
+        try:
+            return datetime.date(year, month + 1, last)
+        except ValueError:
+            continue
+    return None
+
+
 def _first(day: datetime.date, unit: str) -> datetime.date:
     if unit == "week":
         return day - datetime.timedelta(days=day.weekday())
@@ -163,6 +174,10 @@ MEANINGS: list[tuple[expressions.Expression, str, Rule]] = [
     (d.days_since(e), "de", lambda d, e: (d - e).days),
     (d.add_days(i), "di", _later),
     (d.add_days(-400), "d", lambda d: _later(d, -400)),
+    *((d.add_months(m), "d", lambda d, m=m: _months_later(d, m)) for m in (0, 1, -1, 11, -13, 600, 119_987, -119_988)),
+    (t.trim(), "t", lambda t: t.strip(" ")),
+    (t.trim("start"), "t", lambda t: t.lstrip(" ")),
+    (t.concat("  ", s, " \t ").trim("end"), "ts", lambda t, s: f"{t}  {s} \t"),
 ]
 OF_MISSING: list[tuple[expressions.Expression, str, Rule]] = [
     (t.fill_missing(s, "none"), "ts", lambda t, s: t if t is not None else s if s is not None else "none"),
@@ -261,6 +276,10 @@ def test_texts_put_together_stay_short() -> None:
         lambda: t.substr(1, -1),
         lambda: t.substr(1, 10_001),
         lambda: d.date_trunc("hour"),
+        lambda: d.add_months(1.0),
+        lambda: d.add_months(119_989),
+        lambda: t.trim("x"),
+        lambda: expressions.Call("add_months", (d, i)),
         lambda: x.cast("double"),
         lambda: ts.missing("bytes"),
         lambda: x.round(16),
@@ -280,7 +299,8 @@ def test_what_no_function_takes_is_refused(made: Callable[[], Any]) -> None:
 @pytest.mark.parametrize(
     "made",
     [
-        x % 2, t.floor(), abs(t), t.add_days(1), d.add_days(x), d.days_since(t), i.lower(), t.fill_missing(1),
+        x % 2, t.add_months(1), d.trim(),
+        t.floor(), abs(t), t.add_days(1), d.add_days(x), d.days_since(t), i.lower(), t.fill_missing(1),
         x.cast("text"), i.cast("boolean"), d.cast("integer"), b.least(True), t.concat(i), t.year(), i.like("1%"),
         ts.when(b, t, 1), x.null_if("a"),
     ],

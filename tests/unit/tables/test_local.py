@@ -66,6 +66,11 @@ STEPS: dict[str, Step] = {
     "join": lambda v, c: v.join_on_unit(c, prefix="c_", max_rows=3),
     "join also": lambda v, c: v.join_on_unit(c, also=["g"], how="left", prefix="c_", max_rows=4),
     "left join": lambda v, c: v.join_on_unit(c, how="left", prefix="c_", max_rows=1),
+    "full join": lambda v, c: v.join_on_unit(c, how="full", prefix="c_", max_rows=3),
+    "full join also": lambda v, c: v.join_on_unit(c, how="full", also=["g", "d"], prefix="c_", max_rows=6),
+    "full join of totals": lambda v, c: c.join_on_unit(v.per_unit_rows(k=ts.unit_count()), how="full").derive(
+        u=ts.col("who")
+    ),
     "self join": lambda v, c: v.join_on_unit(v, prefix="o_", max_rows=5).filter(n < ts.col("o_n")),
     "join of totals": lambda v, c: v.join_on_unit(c.per_unit_rows(k=ts.unit_count(), m=ts.unit_max("y")), how="left"),
     "totals": lambda v, c: v.per_unit_rows(
@@ -75,6 +80,9 @@ STEPS: dict[str, Step] = {
     ),
     "totals by": lambda v, c: v.per_unit_rows(by=["g", "b"], s=ts.unit_sum("x", 0, 9.5), hi=ts.unit_max("n")),
     "derived totals": lambda v, c: v.derive(z=-1 * x * n).per_unit_rows(s=ts.unit_sum("z", -9, 9), lo=ts.unit_min("z")),
+    "ranks": lambda v, c: v.window(order_by=["g", ("x", "desc")], r=ts.rank(), k=ts.dense_rank()).window(
+        by=["b"], order_by=["d"], rb=ts.rank()
+    ),
     "numbered": lambda v, c: v.window(order_by=["d", ("n", "desc")], r=ts.row_number()).filter(ts.col("r") <= 2),
     "window": lambda v, c: v.window(
         order_by=[("x", "desc")], before=ts.lag("n"), later=ts.lead("g", 2), s=ts.unit_sum("x", -3, 900),
@@ -303,7 +311,7 @@ REFUSED: dict[str, Callable[[Table, Table], Any]] = {
     "a join on a number": lambda v, c: v.derive(y=x).join_on_unit(c, also=["y"]),
     "a join on the unit twice": lambda v, c: v.join_on_unit(v, also=["u"], prefix="o_"),
     "names that collide": lambda v, c: v.join_on_unit(c),
-    "an outer join": lambda v, c: v.join_on_unit(c, how="full", prefix="c_"),
+    "another join": lambda v, c: v.join_on_unit(c, how="right", prefix="c_"),
     "too many rows": lambda v, c: v.join_on_unit(c, prefix="c_", max_rows=101),
     "by a number": lambda v, c: v.per_unit_rows(by=["x"], k=ts.unit_count()),
     "by the unit": lambda v, c: v.per_unit_rows(by=["u"], k=ts.unit_count()),
@@ -312,6 +320,8 @@ REFUSED: dict[str, Callable[[Table, Table], Any]] = {
     "a name that is there": lambda v, c: v.per_unit_rows(by=["g"], G=ts.unit_count()),
     "order in totals": lambda v, c: v.per_unit_rows(r=ts.row_number()),
     "no order": lambda v, c: v.window(r=ts.row_number()),
+    "a rank without order": lambda v, c: v.window(r=ts.rank()),
+    "ranks in totals": lambda v, c: v.per_unit_rows(r=ts.dense_rank()),
     "another order": lambda v, c: v.window(order_by=[("n", "up")], r=ts.row_number()),
     "values in a window": lambda v, c: v.window(k=ts.unit_count_distinct("g")),
     "a sum of text": lambda v, c: v.per_unit_rows(s=ts.unit_sum("g", 0, 1)),
@@ -335,7 +345,7 @@ def test_tables_that_may_not_meet_and_functions_that_do_not_fit_are_refused(aske
     ("path", "value"),
     [
         (("most",), 10**6),
-        (("how",), "full"),
+        (("how",), "right"),
         (("also",), ["x"]),
         (("also",), "g"),
         (("other", "unit"), "g"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
@@ -33,6 +33,16 @@ class Known:
     version: str | None = None
 
 
+def default_price(tables: Iterable[Known]) -> dict[str, float]:
+    """What a statement about these tables costs that does not say: the least of their defaults, in one currency."""
+    prices = [dict(known.price) for known in tables if known.price]
+    words = {"rho" if "rho" in price else "epsilon" for price in prices}
+    if len(words) != 1:
+        return {}
+    [word] = words
+    return min(prices, key=lambda price: price[word])
+
+
 @dataclass(frozen=True, slots=True)
 class Catalogue:
     """Tables by the names that statements use; case does not count."""
@@ -57,11 +67,14 @@ class Catalogue:
             f"one of: {', '.join(near) or 'none is registered'}; public tables come with public= or --public NAME=FILE",
         )  # fmt: skip
 
-    def most_of(self, tree: exp.Expr, *, but: Known | None = None) -> dict[str, float]:
-        """The least of what the owners of all private tables that a statement names, ``but`` one, let it cost."""
+    def most_of(self, tree: exp.Expr, price: Mapping[str, Any]) -> dict[str, float]:
+        """The least of what the owners of all private tables that a statement names let it cost.
+
+        An owner whose own default this price is has allowed it.
+        """
         named = {node.name.casefold() for node in tree.find_all(exp.Table)}
         most: dict[str, float] = {}
         for name, known in self.private.items():
-            if name.casefold() in named and known is not but:
+            if name.casefold() in named and dict(known.price) != price:
                 most |= {word: min(limit, most.get(word, limit)) for word, limit in known.most.items()}
         return most

@@ -191,16 +191,57 @@ class RowReader:
         number = sign * int(said) * times
         if isinstance(date, Literal) and isinstance(date.value, datetime.date):
             return lift(_shifted(date.value, number, months=months))
-        if months:
-            raise self.text.refused(f"INTERVAL {said} {unit} after a column", interval, "a number of days or weeks")
-        return date.add_days(number)
+        return date.add_months(number) if months else date.add_days(number)
+
+    def _moved_by(self, node: exp.Expr) -> Expression:
+        """DATE_ADD(date, INTERVAL 1 MONTH) and DATE_SUB."""
+        step = node.expression.unnest()
+        if not isinstance(step, exp.Interval):
+            raise self.text.refused(spelled(node), node, "date + INTERVAL '1' MONTH")
+        return self._moved(self._read(node.this), step, node, -1 if isinstance(node, exp.DateSub) else 1)
+
+    def _apart(self, node: exp.Expr) -> Expression:
+        """DATE_DIFF: how often a new day, month, quarter or year begins on the way from the one to the other."""
+        last, first = (self._dated_text(self._read(node.args[key])) for key in ("this", "expression"))
+        unit = node.args["unit"].name.lower()
+        if unit == "day":
+            return last.days_since(first)
+        steps = {"month": 12, "quarter": 4, "year": 1}
+        if unit not in steps:
+            raise self.text.refused(f"DATE_DIFF by {unit}", node, "day, month, quarter or year; weeks as days / 7")
+        years = (last.year() - first.year()) * steps[unit]
+        made = years if unit == "year" else years + (Call(unit, (last,)) - Call(unit, (first,)))
+        return made.cast("integer")
+
+    def _dated_text(self, value: Expression) -> Expression:
+        """A text constant where a date must stand."""
+        text = isinstance(value, Literal) and isinstance(value.value, str)
+        return lift(day(value.value)) if text else value  # type: ignore[attr-defined]
+
+    def _trimmed(self, node: exp.Expr) -> Expression:
+        sides = {"LEADING": "start", "TRAILING": "end"}
+        return self._read(node.this).trim(sides.get(str(node.args.get("position") or "").upper(), "both"))
+
+    def _first_letters(self, node: exp.Expr) -> Expression:
+        number = self._read(node.expression)
+        if not isinstance(number, Literal) or type(number.value) is not int or number.value < 0:
+            raise self.text.refused("LEFT", node, "LEFT(column, 3) with a constant that is not negative")
+        return self._read(node.this).substr(1, number.value)
 
     def _extract(self, node: exp.Expr) -> Expression:
-        part, date = str(node.this.name).lower(), self.read(node.expression)
+        return self._part_of_date(str(node.this.name).lower(), node.expression, node)
+
+    def _part_of_date(self, part: str, of: exp.Expr, node: exp.Expr) -> Expression:
+        date = self.read(of)
         if part == "dow":  # PostgreSQL's week begins with Sunday as 0
             return date.weekday() % 7
+        if part == "doy":
+            return (date.days_since(date.date_trunc("year")) + 1).cast("integer")
+        if part == "week":  # of ISO: that of its Thursday, counted in the Thursday's year
+            thursday = date.date_trunc("week").add_days(3)
+            return ((thursday.days_since(thursday.date_trunc("year")) / 7).floor() + 1).cast("integer")
         if part not in _PARTS:
-            raise self.text.refused(f"EXTRACT({part})", node, f"one of {', '.join(_PARTS)}, dow")
+            raise self.text.refused(f"EXTRACT({part})", node, f"one of {', '.join(_PARTS)}, dow, doy, week")
         return Call(_PARTS[part], (date,))
 
     def _truncated(self, node: exp.Expr) -> Expression:
@@ -318,6 +359,15 @@ _READERS: dict[type[exp.Expr], Callable[[RowReader, exp.Expr], Expression]] = {
     exp.Cast: RowReader._cast,
     exp.Extract: RowReader._extract,
     exp.TimestampTrunc: RowReader._truncated,
+    exp.DateDiff: RowReader._apart,
+    **dict.fromkeys((exp.DateAdd, exp.DateSub), RowReader._moved_by),
+    exp.Year: _plain("year"),
+    exp.Quarter: _plain("quarter"),
+    exp.Month: _plain("month"),
+    exp.Day: _plain("day"),
+    exp.DayOfYear: lambda reader, node: reader._part_of_date("doy", node.this, node),
+    exp.Trim: RowReader._trimmed,
+    exp.Left: RowReader._first_letters,
     exp.WidthBucket: RowReader._bucket,
     exp.Like: RowReader._matched,
     exp.ILike: RowReader._matched,

@@ -14,7 +14,7 @@ from typing import Any
 from sqlglot import exp
 
 from tallystick.errors import Refused
-from tallystick.tables.expressions import Column, Expression, when
+from tallystick.tables.expressions import Call, Column, Expression, when
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.schema import type_of_constant
 from tallystick.tables.sql import units
@@ -154,6 +154,11 @@ class Sources:
         if isinstance(right.source, Relation):
             return self._join_private(left, right, pool)
         assert isinstance(right.source, Public)
+        if right.side == "FULL":
+            raise self.text.refused(
+                "FULL JOIN with a public table", right.node, "the public table LEFT JOIN the private one",
+                why="a row of nobody appears or vanishes with one person",
+            )  # fmt: skip
         public, others = right.source, list(right.conditions)
         if right.side == "LEFT":
             for each in [each for each in others if public.knows(each)]:
@@ -186,18 +191,20 @@ class Sources:
             (each, found) for each, found in sides
             if found is not None and left.is_unit(found[0]) and other.is_unit(found[1])
         ]  # fmt: skip
-        if not same or right.side == "FULL":
+        if not same:
             unit = left.table.unit if isinstance(left.table.unit, str) else "unit"
             raise self.text.refused(
                 f"a {right.side} JOIN of people's rows".replace("a  ", "a "), right.node,
-                f"JOIN or LEFT JOIN ... ON a.{unit} = b.{unit} as a condition of its own",
+                f"JOIN, LEFT JOIN or FULL JOIN ... ON a.{unit} = b.{unit} as a condition of its own",
                 why="joined on anything else, one person's rows meet another's",
             )  # fmt: skip
         for each, _ in same:
             conditions.remove(each)
-        alias = other.seen[0].owner if other.seen and other.seen[0].owner else "other"
+        alias = _alias(other)
         if not right.side:
-            return units.joined(left, other, "inner", [], alias)[0]
+            return _merged(units.joined(left, other, "inner", [], alias)[0], right, len(left.seen))
+        if right.side == "FULL":
+            return self._full(left, other, right, [found for each, found in sides if each in conditions])
         for each in [each for each in conditions if other.knows(each) and not left.knows(each)]:
             conditions.remove(each)
             other = other.filter(each)
@@ -210,7 +217,16 @@ class Sources:
             holds, mine = relation.reader.condition(each), len(left.seen)
             seen = [replace(one, value=when(holds, one.value)) for one in relation.seen[mine:]]
             relation = replace(relation, seen=(*relation.seen[:mine], *seen))
-        return relation
+        return _merged(relation, right, len(left.seen))
+
+    def _full(
+        self, left: Relation, other: Relation, right: Joined, pairs: list[tuple[Expression, Expression] | None]
+    ) -> Relation:
+        """FULL JOIN: the unit is that of the side that has a row."""
+        alike = [pair for pair in pairs if pair is not None]
+        if len(alike) < len(pairs):
+            raise self.text.refused("this condition in ON of a FULL JOIN", right.node, "equalities of the two tables")
+        return _merged(units.joined(left, other, "full", alike, _alias(other))[0], right, len(left.seen))
 
     def _sides(self, left: Any, right: Any, node: exp.Expr) -> tuple[Expression, Expression] | None:
         """The two sides of an equality between two sources, the left one's first."""
@@ -345,6 +361,27 @@ class Sources:
         if pairs:
             return units.only_alike(rows, found, pairs, negated=negated)
         return units.only_units(rows, found, negated=negated)
+
+
+def _alias(source: Relation) -> str:
+    return source.seen[0].owner if source.seen and source.seen[0].owner else "other"
+
+
+def _merged(relation: Relation, right: Joined, mine: int) -> Relation:
+    """A column in USING stands for both sides: for the left one, in a FULL JOIN for the side that has a row."""
+    using = {name.name.casefold() for name in children(right.node, "using")}
+    full, seen = right.side == "FULL", list[Seen]()
+    for i, each in enumerate(relation.seen):
+        shared = each.name.casefold() in using
+        if shared and full and i < mine:
+            seen.append(Seen("", each.name, _of_either(each.value)))
+        seen.append(replace(each, named_fully=shared and (full or i >= mine)))
+    return replace(relation, seen=tuple(seen))
+
+
+def _of_either(value: Expression) -> Expression:
+    """The column itself of "the column, where this side has a row"."""
+    return value.arguments[1] if isinstance(value, Call) and value.name == "when" else value
 
 
 def replace_names(found: Source, name: str, columns: list[str]) -> Source:

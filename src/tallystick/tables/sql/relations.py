@@ -27,6 +27,8 @@ class Seen:
     owner: str
     name: str
     value: Expression
+    named_fully: bool = False
+    """Meant only with its owner's name: the same column of the other side of USING stands for both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,8 @@ class Named:
     def matches(self, node: exp.Column) -> list[Seen]:
         """Everything that a name could mean here."""
         owner, name = node.table.casefold(), node.name.casefold()
-        return [s for s in self.seen if s.name.casefold() == name and owner in ("", s.owner.casefold())]
+        found = [s for s in self.seen if s.name.casefold() == name and owner in ("", s.owner.casefold())]
+        return found if owner else [s for s in found if not s.named_fully]
 
     def knows(self, node: exp.Expr) -> bool:
         """Whether every column of an expression is one of these."""
@@ -154,7 +157,8 @@ class Relation(Named):
     """Rows of people: a private table, each row still with its unit.
 
     ``values`` are public lists of what a column can be, ``origins`` says which columns came from one public table, and
-    ``uses`` are all registered tables that it is made of.
+    ``uses`` are all registered tables that it is made of, ``capped_by`` those whose caps it has, of several the larger,
+    and ``unit_also`` the expressions that are the unit besides its column.
     """
 
     table: Table
@@ -163,6 +167,8 @@ class Relation(Named):
     origins: Mapping[str, tuple[Public, str]] = field(default_factory=dict)
     spine: Public | None = None
     uses: tuple[Known, ...] = ()
+    capped_by: tuple[str, ...] = ()
+    unit_also: frozenset[str] = frozenset()
 
     @property
     def schema(self) -> Schema:
@@ -170,7 +176,8 @@ class Relation(Named):
 
     def is_unit(self, made: Expression) -> bool:
         """Whether an expression is the unit itself."""
-        return isinstance(made, Column) and made.name == self.table.unit
+        own = isinstance(made, Column) and made.name == self.table.unit
+        return own or (bool(self.unit_also) and str(made.to_data()) in self.unit_also)
 
     def with_uses_of(self, other: Relation) -> Relation:
         """The same, made of what the other is made of, too."""
@@ -277,7 +284,7 @@ def of_table(text: Text, known: Known, alias: str) -> Relation:
     hidden = () if isinstance(table.unit, EachRow) else (table.unit,)
     seen = tuple(Seen(alias, name, col(name)) for name in table.schema.names)
     keys = {name: tuple(values) for name, values in known.keys.items() if name not in hidden}
-    return Relation(text, seen, table, known, keys, uses=(known,))
+    return Relation(text, seen, table, known, keys, uses=(known,), capped_by=(table.name,))
 
 
 def of_public(text: Text, rows: PublicTable, alias: str) -> Public:

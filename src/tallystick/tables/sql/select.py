@@ -17,11 +17,12 @@ from tallystick.errors import InvalidInput, Refused, TallystickError
 from tallystick.tables.aggregates import Measure
 from tallystick.tables.expressions import Call, Column, Expression, Literal, col, when
 from tallystick.tables.keyset import GROUPABLE, PrivateKeys, private_keys
+from tallystick.tables.local import MOST_LINKED
 from tallystick.tables.measures import count, count_units, mean, quantile, standard_deviation, sum, variance
 from tallystick.tables.schema import Schema
 from tallystick.tables.sql.after import RELEASED, Released, copied, finished
+from tallystick.tables.sql.bounds import limits_of, no_bounds
 from tallystick.tables.sql.options import Options
-from tallystick.tables.sql.ranges import range_of
 from tallystick.tables.sql.relations import Relation, free_name
 from tallystick.tables.sql.tree import Text, children, spelled, where
 from tallystick.tables.table import EachRow
@@ -297,7 +298,7 @@ class Aggregation:
         made, kind = self.relation.reader.typed(value)
         if kind not in ("integer", "number"):
             raise self.text.wrong(f"{spelled(node)} of type {kind}", node, "a column or expression of numbers")
-        limits = self._limits(node, made)
+        limits: tuple[float, float] | tuple[()] = self._limits(node, made)
         if condition is not None:
             made = when(condition, made)
         if isinstance(made, Column) and limits == self._declared().get(made.name):
@@ -364,24 +365,11 @@ class Aggregation:
     def _declared(self) -> dict[str, tuple[float, float]]:
         return {name: (low, high) for name, low, high in self.relation.table.declared}
 
-    def _limits(self, node: exp.Expr, made: Expression) -> tuple[float, float] | tuple[()]:
+    def _limits(self, node: exp.Expr, made: Expression) -> tuple[float, float]:
         """Bounds of an aggregate: those of its column or of its expression, and narrower ones where it says so."""
-        known = range_of(made, self._declared(), self.relation.schema)
-        said = self.options.clamp_of(node.meta.get("start", -1))
-        if said is not None and said[0] >= said[1]:
-            raise self.text.wrong("CLAMPED BETWEEN", node, "a lower bound below the upper bound")
-        if said is not None and known is not None and not known[0] <= said[0] < said[1] <= known[1]:
-            raise self.text.refused(
-                f"bounds {said[0]:g} to {said[1]:g}",
-                node,
-                f"bounds within {known[0]:g} to {known[1]:g}, which are registered",
-            )
-        limits = said or known
+        limits = limits_of(self.relation, node, made, self.options)
         if limits is None:
-            raise self.text.refused(
-                f"{spelled(node)} without bounds", node,
-                f"{spelled(node)}(... CLAMPED BETWEEN 0 AND 100), or bounds registered for the column",
-            )  # fmt: skip
+            raise no_bounds(self.relation, node)
         return limits if limits[0] < limits[1] else (limits[0], limits[0] + 1)  # what is always the same is in between
 
     def _refuse_aggregate(self, node: exp.Expr) -> Refused:
@@ -403,6 +391,8 @@ class Aggregation:
         """The question, with the groups it may have."""
         columns = [key.column for key in self.keys]
         table = _capped(self.text, self.relation, self.options)
+        if len(self.relation.capped_by) > 1:
+            self.notes.append(_said_of_caps(table, self.relation.capped_by))
         keys = self._groups(columns) if columns else None
         grouped = table.group_by(*columns, keys=keys)
         try:
@@ -479,6 +469,14 @@ def _capped(text: Text, relation: Relation, options: Options) -> Any:
     if isinstance(table.unit, EachRow):
         return table
     return table.per_unit(max_groups=caps["max_groups_contributed"], max_rows_per_group=caps["max_rows_per_group"])
+
+
+def _said_of_caps(table: Any, tables: tuple[str, ...]) -> str:
+    return (
+        f"{' and '.join(tables)} together: one {table.unit} counts in at most {table.max_groups} groups with "
+        f"{table.max_rows} rows in each, by the larger caps of these tables or what OPTIONS(max_groups_contributed=, "
+        f"max_rows_per_group=) say; in a join the first {MOST_LINKED} rows of a unit meet"
+    )
 
 
 def _measured(value: exp.Expr, measures: dict[str, Measure]) -> bool:

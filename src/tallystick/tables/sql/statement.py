@@ -12,7 +12,7 @@ from tallystick.errors import InvalidInput, Refused
 from tallystick.tables.plan import Plan
 from tallystick.tables.sql import units
 from tallystick.tables.sql.after import Released
-from tallystick.tables.sql.catalogue import Catalogue
+from tallystick.tables.sql.catalogue import Catalogue, default_price
 from tallystick.tables.sql.joins import Source, Sources
 from tallystick.tables.sql.options import Options, cut
 from tallystick.tables.sql.relations import Public, Relation, Seen
@@ -50,11 +50,10 @@ def planned(text: str, catalogue: Catalogue, **budget: Any) -> Statement:
     if not isinstance(found, Released):
         raise rows_refused(read, tree, found)
     for start in sorted(set(options.clamps) - options.heard):
-        raise read.refused("CLAMPED BETWEEN here", start, "bounds in an aggregate of the outermost SELECT")
-    price, own = _price(options, budget, found.known.price)
+        raise read.refused("CLAMPED BETWEEN here", start, "bounds inside the brackets of an aggregate of numbers")
+    price = _price(options, budget, default_price(found.uses))
     plan = found.query.plan(**price)
-    # a table's own default was allowed by its owner; that of one table says nothing about the others
-    _check_most(read, price, plan, catalogue.most_of(tree, but=None if own else found.known))
+    _check_most(read, price, plan, catalogue.most_of(tree, price))
     return Statement(text, plan, found, options)
 
 
@@ -119,7 +118,7 @@ class Reader:
         keys = Aggregation(self.text, found, self.options).keys_of(node)
         if node is not self.whole and any(found.is_unit(made) for made, _ in keys):
             self._no_limit(node)
-            rows = units.grouped_by_unit(found, node, keys)
+            rows = units.grouped_by_unit(found, node, keys, self.options)
             return units.different(rows, node) if node.args.get("distinct") is not None else rows
         return Aggregation(self.text, found, self.options).released(node)
 
@@ -141,7 +140,7 @@ class Reader:
         seen: list[Seen] = []
         reader = found.reader
         if isinstance(found, Relation) and any(each.find(exp.Window) for each in node.expressions):
-            found, reader = units.with_windows(found, node)
+            found, reader = units.with_windows(found, node, self.options)
         for each in node.expressions:
             value = each.unalias()
             if isinstance(value, exp.Star):
@@ -190,13 +189,13 @@ def rows_refused(text: Text, tree: exp.Expr, found: Relation | Public) -> Refuse
     return text.refused("a statement without an aggregate", 0, "COUNT(*), SUM, AVG, ...")
 
 
-def _price(options: Options, budget: Mapping[str, Any], default: Mapping[str, float]) -> tuple[dict[str, Any], bool]:
-    """The words of the price, and whether the asker chose them: the statement's own, those beside it, or registered."""
+def _price(options: Options, budget: Mapping[str, Any], default: Mapping[str, float]) -> dict[str, Any]:
+    """The words of the price: the statement's own, those beside it, or the registered ones."""
     given = {name: value for name, value in budget.items() if value is not None}
     for price in (options.price, given, dict(default)):
         if any(word in price for word in ("rho", "epsilon", "error")):
             delta = {name: each["delta"] for each in (given, options.price) for name in ("delta",) if name in each}
-            return {**delta, **price}, {**delta, **price} != dict(default)
+            return {**delta, **price}
     raise InvalidInput("price", "nothing", "rho=0.01, epsilon= and delta=, or a price registered with --per-query")
 
 

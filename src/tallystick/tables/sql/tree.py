@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from sqlglot import exp
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.errors import SqlglotError
+from sqlglot.parsers.postgres import PostgresParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from tallystick.errors import InvalidInput, Refused
@@ -28,6 +29,35 @@ class Reading(Postgres):
 
     class Tokenizer(Postgres.Tokenizer):
         COMMANDS: ClassVar[set[TokenType]] = set()
+
+    class Parser(PostgresParser):
+        FUNCTIONS: ClassVar[dict[str, Any]] = {
+            **PostgresParser.FUNCTIONS,
+            "DATE_TRUNC": lambda args: _of_unit(exp.TimestampTrunc, args, ("this",)),
+            **dict.fromkeys(
+                ("DATE_DIFF", "DATEDIFF"), lambda args: _of_unit(exp.DateDiff, args, ("expression", "this"))
+            ),
+        }
+
+
+UNITS_OF_TIME = ("year", "quarter", "month", "week", "day")
+
+
+def _of_unit(kind: type[exp.Func], args: list[exp.Expr], keys: tuple[str, ...]) -> exp.Expr:
+    """A function of dates and a unit: the unit first, as DuckDB and Snowflake have it, or last, as BigQuery has it.
+
+    BigQuery also turns the dates round, and so does MySQL, which counts days and names no unit.
+    """
+    words = [each.name.lower() in UNITS_OF_TIME for each in args]
+    if len(args) == 2 and kind is exp.DateDiff:
+        unit, dates = exp.Literal.string("day"), args[::-1]
+    elif len(args) != len(keys) + 1:
+        return exp.Anonymous(this=kind.sql_name(), expressions=args)
+    elif args[0].is_string or (words[0] and not words[-1]):
+        unit, dates = exp.Literal.string(args[0].name), args[1:]
+    else:
+        unit, dates = exp.Literal.string(args[-1].name), args[-2::-1]
+    return kind(**dict(zip(keys, dates, strict=True)), unit=unit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,8 +248,9 @@ ALLOWED: dict[type[exp.Expr], frozenset[str]] = {
     exp.ILike: _TWO,
     exp.Exists: _ONE,
     # values
-    **dict.fromkeys((exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.DPipe), _TWO),
+    **dict.fromkeys((exp.Add, exp.Sub, exp.Mul, exp.Mod), _TWO),
     exp.Div: frozenset(("this", "expression", "typed", "safe")),
+    exp.DPipe: frozenset(("this", "expression", "safe")),
     exp.Neg: _ONE,
     exp.Case: frozenset(("ifs", "default", "this")),
     exp.If: frozenset(("this", "true", "false")),
@@ -228,7 +259,12 @@ ALLOWED: dict[type[exp.Expr], frozenset[str]] = {
     exp.Nullif: _TWO,
     exp.Greatest: frozenset(("this", "expressions", "ignore_nulls")),
     exp.Least: frozenset(("this", "expressions", "ignore_nulls")),
-    **dict.fromkeys((exp.Abs, exp.Floor, exp.Ceil, exp.Lower, exp.Upper, exp.Trim, exp.Length), _ONE),
+    **dict.fromkeys((exp.Abs, exp.Floor, exp.Ceil, exp.Lower, exp.Upper, exp.Length), _ONE),
+    exp.Trim: frozenset(("this", "position")),
+    exp.Left: _TWO,
+    **dict.fromkeys((exp.Year, exp.Month, exp.Day, exp.Quarter, exp.DayOfYear), _ONE),
+    exp.DateDiff: frozenset(("this", "expression", "unit")),
+    **dict.fromkeys((exp.DateAdd, exp.DateSub), _TWO),
     **dict.fromkeys((exp.Sqrt, exp.Ln, exp.Exp, exp.Sign), _ONE),
     exp.Pow: _TWO,
     exp.Pi: frozenset(),

@@ -15,7 +15,9 @@ from sqlglot import exp
 from tallystick.tables.expressions import Call, Column, Expression, col, lift, missing, when
 from tallystick.tables.local import once_by
 from tallystick.tables.schema import UNSUPPORTED
+from tallystick.tables.sql.bounds import limits_of, no_bounds
 from tallystick.tables.sql.expressions import RowReader
+from tallystick.tables.sql.options import Options
 from tallystick.tables.sql.ranges import range_of
 from tallystick.tables.sql.relations import Relation, Seen, free_name
 from tallystick.tables.sql.tree import children, spelled
@@ -26,6 +28,7 @@ ROWS_OF_A_UNIT: Final = 100
 """Rows of one unit that a total counts where no caps are registered."""
 
 MOST_LISTED: Final = 1_000
+_PLACES: Final = (exp.RowNumber, exp.Rank, exp.DenseRank)
 
 
 def unit_of(relation: Relation) -> str:
@@ -84,8 +87,12 @@ class Function:
         return shown
 
 
-def function_of(relation: Relation, node: exp.Expr) -> tuple[Relation, Function]:
-    """An aggregate of a unit's rows, and the relation with the column it is about."""
+def function_of(relation: Relation, node: exp.Expr, options: Options) -> tuple[Relation, Function]:
+    """An aggregate of a unit's rows, and the relation with the column it is about.
+
+    A value beyond its bounds counts as the nearest bound, before it is added up, averaged or compared: one rule for
+    SUM, AVG, MIN and MAX, that of aggregates of everybody.
+    """
     text, condition = relation.text, None
     if isinstance(node, exp.Filter):
         condition, node = relation.reader.condition(node.expression.this), node.this
@@ -101,8 +108,10 @@ def function_of(relation: Relation, node: exp.Expr) -> tuple[Relation, Function]
     flag = isinstance(node, exp.LogicalOr | exp.LogicalAnd)
     if flag:
         value = when(value, 1, when(~value, 0))  # missing where it is neither
-    limits = range_of(value, {n: (low, high) for n, low, high in relation.table.declared}, relation.schema)
+    limits = (0.0, 1.0) if flag else limits_of(relation, node, value, options)
     values = relation.list_of(value)
+    if limits is not None and not flag and kind != "mean":  # a mean clamps its values itself
+        value = clamped(value, limits, relation.reader.type_of(value, node))
     if condition is not None:
         value = when(condition, value)
     relation, column = relation.derived(value, f"{node.key}_of")
@@ -110,12 +119,19 @@ def function_of(relation: Relation, node: exp.Expr) -> tuple[Relation, Function]
         limits = None if limits is None or limits[0] >= limits[1] else limits
         return relation, Function(OfUnit(kind, column), values, limits, flag)
     if limits is None:
-        raise text.refused(f"{spelled(node)} without bounds", node, "bounds registered for the column")
+        raise no_bounds(relation, node)
     low, high = limits if limits[0] < limits[1] else (limits[0], limits[0] + 1)
     if kind == "sum":
         most = rows_of(relation.table)
         low, high = min(0.0, low * most), max(0.0, high * most)
     return relation, Function(OfUnit(kind, column, low, high))
+
+
+def clamped(value: Expression, limits: tuple[float, float], kind: str) -> Expression:
+    """The nearest value within the limits; missing stays missing, and whole numbers stay whole where limits are."""
+    whole = kind == "integer" and all(end == int(end) and abs(end) < 2**63 for end in limits)
+    low, high = (int(end) if whole else float(end) for end in limits)
+    return when(value < low, low, when(value > high, high, value))
 
 
 def _count_of(relation: Relation, node: exp.Count, condition: Expression | None) -> tuple[Relation, Function]:
@@ -139,7 +155,9 @@ def _count_of(relation: Relation, node: exp.Count, condition: Expression | None)
     return relation, Function(made, values, limits)
 
 
-def grouped_by_unit(relation: Relation, select: exp.Select, keys: list[tuple[Expression, str]]) -> Relation:
+def grouped_by_unit(
+    relation: Relation, select: exp.Select, keys: list[tuple[Expression, str]], options: Options
+) -> Relation:
     """SELECT ... GROUP BY unit and other columns: one row for each unit and values of these."""
     unit, text, before = unit_of(relation), relation.text, relation
     by: list[str] = []
@@ -155,7 +173,7 @@ def grouped_by_unit(relation: Relation, select: exp.Select, keys: list[tuple[Exp
     for node in _outermost(places, (exp.AggFunc, exp.Filter)):
         if node in known:
             continue
-        relation, function = function_of(relation, node)
+        relation, function = function_of(relation, node, options)
         name = free_name(_wish(select, node), [unit, *by, *functions])
         functions[name] = function
         known[node] = function.seen_as(name)
@@ -166,19 +184,19 @@ def grouped_by_unit(relation: Relation, select: exp.Select, keys: list[tuple[Exp
     values |= {name: each.values for name, each in functions.items() if each.values is not None}
     if not by:  # every unit has one row now, so tighter caps lose nothing
         table = table.per_unit(max_groups=1, max_rows_per_group=1)
+        relation = replace(relation, capped_by=())
     data = {str(made.to_data()): col(unit) if before.is_unit(made) else None for made, _ in keys}
     data |= dict(zip([key for key, value in data.items() if value is None], map(col, by), strict=True))
 
     def key_of(node: exp.Expr) -> Expression | None:
-        found = (
-            data.get(str(before.reader.read(node).to_data())) if before.knows(node) and node.find(exp.Column) else None
-        )
+        of_rows = before.knows(node) and node.find(exp.Column) and not node.find(exp.AggFunc)
+        found = data.get(str(before.reader.read(node).to_data())) if of_rows else None
         if found is None and isinstance(node, exp.Column):
             raise text.refused(f"column {node.name}", node, "the column in GROUP BY, or inside an aggregate")
         return found
 
     origins = {name: origin for name, origin in relation.origins.items() if name in by}
-    made_of = replace(relation, table=table, values=values, origins=origins)
+    made_of = replace(relation, table=table, values=values, origins=origins, unit_also=frozenset())
     reader = Made(text, table.schema, made_of.find, known, key_of)
     seen = tuple(Seen("", each.alias_or_name, reader.read(each.unalias())) for each in select.expressions)
     if having is not None:
@@ -186,7 +204,7 @@ def grouped_by_unit(relation: Relation, select: exp.Select, keys: list[tuple[Exp
     return replace(made_of, seen=seen)
 
 
-def with_windows(relation: Relation, select: exp.Select) -> tuple[Relation, RowReader]:
+def with_windows(relation: Relation, select: exp.Select, options: Options) -> tuple[Relation, RowReader]:
     """The relation with a column for every window of a select list, and a reader that knows them."""
     known: dict[exp.Expr, Expression] = {}
     values = dict(relation.values)
@@ -194,7 +212,7 @@ def with_windows(relation: Relation, select: exp.Select) -> tuple[Relation, RowR
         if node in known or not isinstance(node, exp.Window):
             continue
         name = free_name(_wish(select, node), relation.schema.names)
-        relation, function = _window(replace(relation, values=values), node, name)
+        relation, function = _window(replace(relation, values=values), node, name, options)
         known[node] = function.seen_as(name)
         if function.values is not None:
             values[name] = function.values
@@ -202,7 +220,7 @@ def with_windows(relation: Relation, select: exp.Select) -> tuple[Relation, RowR
     return relation, Made(relation.text, relation.schema, relation.find, known, lambda node: None)
 
 
-def _window(relation: Relation, node: exp.Window, name: str) -> tuple[Relation, Function]:
+def _window(relation: Relation, node: exp.Window, name: str, options: Options) -> tuple[Relation, Function]:
     text, unit = relation.text, unit_of(relation)
     parts = [relation.reader.read(each) for each in children(node, "partition_by")]
     if not any(relation.is_unit(part) for part in parts):
@@ -221,7 +239,9 @@ def _window(relation: Relation, node: exp.Window, name: str) -> tuple[Relation, 
         relation, column = relation.derived(relation.reader.read(each.this), "order")
         order.append((column, "desc" if each.args.get("desc") else "asc"))
     inner, spec = node.this, node.args.get("spec")
-    ordered = isinstance(inner, exp.RowNumber | exp.Lag | exp.Lead)
+    ordered = isinstance(inner, (*_PLACES, exp.Lag, exp.Lead))
+    if ordered and not order:
+        raise text.refused(f"{spelled(inner)} without ORDER BY", node, f"{spelled(inner)} OVER (... ORDER BY a column)")
     running = spec is not None and (spec.args.get("kind"), spec.args.get("start"), spec.args.get("end")) == (
         "ROWS", "UNBOUNDED", "CURRENT ROW",
     )  # fmt: skip
@@ -229,8 +249,8 @@ def _window(relation: Relation, node: exp.Window, name: str) -> tuple[Relation, 
         raise text.refused(
             "this frame of a window", node, "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW, or no ORDER BY"
         )
-    if isinstance(inner, exp.RowNumber):
-        function = Function(OfUnit("row_number"))
+    if isinstance(inner, _PLACES):
+        function = Function(OfUnit(spelled(inner).lower()))
     elif isinstance(inner, exp.Lag | exp.Lead):
         relation, column = relation.derived(relation.reader.read(inner.this), "value")
         distance = inner.args.get("offset")
@@ -238,7 +258,7 @@ def _window(relation: Relation, node: exp.Window, name: str) -> tuple[Relation, 
             raise text.refused(spelled(inner), inner, "LAG(column, 1)")
         function = Function(OfUnit(inner.key, column, most=1 if distance is None else int(distance.this)))
     else:
-        relation, function = function_of(relation, inner)
+        relation, function = function_of(relation, inner, options)
     table = relation.table.window(by=by, order_by=order, **{name: function.made})
     if function.limits is not None:
         table = table.bounds(**{name: function.limits})
@@ -281,34 +301,68 @@ def joined(
         left = replace(left, table=left.table.derive(**{name: mine}))
         right = replace(right, table=right.table.derive(**{name: yours}))
         linked.append(name)
-    mark = free_name("there", [*left.schema.names, *right.schema.names])
-    if how == "left":
-        right = replace(right, table=right.table.derive(**{mark: lift(1)}))
+    marks = [free_name(word, [*left.schema.names, *right.schema.names]) for word in ("here", "there")]
+    if how == "full":
+        left = replace(left, table=left.table.derive(**{marks[0]: lift(1)}))
+    if how != "inner":
+        right = replace(right, table=right.table.derive(**{marks[1]: lift(1)}))
     brought = [c for c, kind in right.schema.columns if c not in (right.table.unit, *linked) and kind != UNSUPPORTED]
     prefix = next(p for p in _prefixes(alias) if all(free_name(p + c, left.schema.names) == p + c for c in brought))
     table = left.table.join_on_unit(right.table, how=how, also=linked, prefix=prefix)
-    caps = [max(filter(None, pair), default=None) for pair in zip(_caps(left.table), _caps(right.table), strict=True)]
-    table = table.per_unit(max_groups=caps[0], max_rows_per_group=caps[1])
-    there = ~col(f"{prefix}{mark}").is_missing()
+    table = with_larger_caps(table, left.table, right.table)
     shared: dict[str, Expression] = {str(right.table.unit): col(str(left.table.unit)), **{c: col(c) for c in linked}}
-    if how == "left":
-        shared = {name: when(there, value) for name, value in shared.items()}
     now: dict[str, Expression] = {**{c: col(prefix + c) for c in brought}, **shared}
-    seen = [replace(each, value=standing(each.value, now)) for each in right.seen if _there(each.value, now)]
+    own: tuple[Seen, ...] = left.seen
+    seen = tuple(replace(each, value=standing(each.value, now)) for each in right.seen if _there(each.value, now))
+    if how != "inner":
+        seen = _where_there(seen, col(f"{prefix}{marks[1]}"), shared)
+    if how == "full":
+        own = _where_there(own, col(marks[0]), shared)
     values = {prefix + c: listed for c, listed in right.values.items() if c in brought}
     origins = {prefix + c: origin for c, origin in right.origins.items() if c in brought}
     relation = replace(
         left,
         table=table,
-        seen=(*left.seen, *seen),
+        seen=(*own, *seen),
+        unit_also=_unit_of_either(own, seen, str(left.table.unit)) if how == "full" else left.unit_also,
         values={**left.values, **values},
         origins={**left.origins, **origins},
+        capped_by=_both(left.capped_by, right.capped_by),
     )
     return relation.with_uses_of(right), now
 
 
-def _caps(table: Table) -> tuple[int | None, int | None]:
-    return table.max_groups, table.max_rows
+def _where_there(seen: tuple[Seen, ...], mark: Expression, shared: Mapping[str, Expression]) -> tuple[Seen, ...]:
+    """What a side shows where it has a row, and nothing where it has none: its own columns are missing there anyway."""
+    names = {each.name for each in shared.values() if isinstance(each, Column)}
+    there = ~mark.is_missing()
+    return tuple(
+        each
+        if isinstance(each.value, Column) and each.value.name not in names
+        else replace(each, value=when(there, each.value))
+        for each in seen
+    )
+
+
+def _unit_of_either(mine: tuple[Seen, ...], yours: tuple[Seen, ...], unit: str) -> frozenset[str]:
+    """COALESCE of the two sides' units, either way round, is the unit."""
+
+    def units(seen: tuple[Seen, ...]) -> list[Expression]:
+        values = [each.value for each in seen if isinstance(each.value, Call) and each.value.name == "when"]
+        return [each for each in values if each.arguments[1].to_data() == ["col", unit]]
+
+    pairs = [(a, b) for a in units(mine) for b in units(yours)]
+    return frozenset(str(one.fill_missing(two).to_data()) for pair in pairs for one, two in (pair, pair[::-1]))
+
+
+def with_larger_caps(table: Table, left: Table, right: Table) -> Table:
+    """What two tables make together has the larger cap of the two, of groups and of rows: a public rule.
+
+    No unit counts for more than it could in one of them, and one whose rows are multiplied counts with less weight.
+    """
+    pairs = ((left.max_groups, right.max_groups), (left.max_rows, right.max_rows))
+    groups, rows = (max((cap for cap in pair if cap is not None), default=None) for pair in pairs)
+    return table.per_unit(max_groups=groups, max_rows_per_group=rows)
 
 
 def _prefixes(alias: str) -> Any:
@@ -364,7 +418,8 @@ def only_alike(
     if negated:
         relation = replace(relation, table=relation.table.filter(now[mark].is_missing()))
     return replace(relation, table=relation.table.per_unit(
-        max_groups=left.table.max_groups, max_rows_per_group=left.table.max_rows), seen=left.seen)  # fmt: skip
+        max_groups=left.table.max_groups, max_rows_per_group=left.table.max_rows),
+        seen=left.seen, capped_by=left.capped_by)  # fmt: skip
 
 
 # ---- sets of rows
@@ -412,24 +467,27 @@ def combined(left: Relation, right: Relation, node: exp.SetOperation) -> Relatio
     if not any(left.is_unit(each.value) for each in left.seen):
         raise text.refused(f"{node.key.upper()} without the unit", node, f"{unit} among the columns of both sides")
     names = [each.name for each in left.seen]
-    lists = [_both(left.list_of(a.value), right.list_of(b.value)) for a, b in zip(left.seen, right.seen, strict=True)]
+    lists = [_listed(left.list_of(a.value), right.list_of(b.value)) for a, b in zip(left.seen, right.seen, strict=True)]
     fresh = [free_name(name, [*left.schema.names, *right.schema.names]) for name in names]
     columns = [unit if left.is_unit(s.value) else name for s, name in zip(left.seen, fresh, strict=True)]
     tables = [_only(side, fresh) for side in (left, right)]
     if isinstance(node, exp.Union) and not node.args.get("distinct"):
         table = tables[0].union_all(_padded(tables[1], tables[0], text, node))
+        table = with_larger_caps(table, *tables)
     else:
         kept = [column for column in columns if column != unit]
         first, second = (_different(each, kept) for each in tables)
         table = (
-            _different(first.union_all(second), kept) if isinstance(node, exp.Union)
+            _different(with_larger_caps(first.union_all(second), first, second), kept)
+            if isinstance(node, exp.Union)
             else first.except_rows(second) if isinstance(node, exp.Except) else first.intersect_rows(second)
         )  # fmt: skip
     limits = [_within(_range(left, a), _range(right, b)) for a, b in zip(left.seen, right.seen, strict=True)]
     table = _bounded(table, columns, limits)
     seen = tuple(Seen("", name, col(column)) for name, column in zip(names, columns, strict=True))
     values = {c: listed for c, listed in zip(columns, lists, strict=True) if listed is not None and c != unit}
-    return replace(left, table=table, seen=seen, values=values, origins={}).with_uses_of(right)
+    capped_by = _both(left.capped_by, right.capped_by) if isinstance(node, exp.Union) else left.capped_by
+    return replace(left, table=table, seen=seen, values=values, origins={}, capped_by=capped_by).with_uses_of(right)
 
 
 def _only(side: Relation, names: list[str]) -> Table:
@@ -470,5 +528,9 @@ def _bounded(table: Table, columns: list[str], limits: list[tuple[float, float] 
     return table.bounds(**{c: (low, high if low < high else low + 1) for c, (low, high) in known.items()})
 
 
-def _both(one: tuple[Any, ...] | None, two: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
-    return None if one is None or two is None else tuple(dict.fromkeys((*one, *two)))
+def _listed(one: tuple[Any, ...] | None, two: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
+    return None if one is None or two is None else _both(one, two)
+
+
+def _both(one: tuple[Any, ...], two: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(dict.fromkeys((*one, *two)))

@@ -197,8 +197,7 @@ class RowsFit:
 
     def preflight(self) -> None:
         """The source is there, and its rows could be read: none is looked at."""
-        run.as_registered(self.plan.query.table, self.account.ledger.fixed_for(self.source))
-        run.others_as_registered(self.plan, self.account)
+        run.allowed(run.PlanRun(self.plan, self.account, None, self.dataset))
         run.preflight(self.plan)
         run.rows(self.plan, empty=True)
 

@@ -86,7 +86,7 @@ def release(
     from tallystick.ledger.pay import charged_delta, pay
     from tallystick.tables.denial import with_plans
 
-    run = _allowed(PlanRun(plan, account, progress, dataset))
+    run = allowed(PlanRun(plan, account, progress, dataset))
     try:
         paid = pay(run, account, why=why, key=key, delta=charged_delta(account, plan.delta))
     except BudgetExceeded as problem:
@@ -98,7 +98,7 @@ def rehearsed(plan: Plan, account: Account, *, why: str, key: str | None, datase
     """Raise what ``release`` would before it charges; the receipt where the key has its answer. No row is read."""
     from tallystick.ledger.pay import charged_delta
 
-    run = _allowed(PlanRun(plan, account, None, dataset))
+    run = allowed(PlanRun(plan, account, None, dataset))
     charge = account.ledger.charge(
         run.privacy, accounts=(account,), why=why, key=key, delta=charged_delta(account, plan.delta),
         request=run.request, source=run.source,
@@ -109,7 +109,7 @@ def rehearsed(plan: Plan, account: Account, *, why: str, key: str | None, datase
     return None
 
 
-def _allowed(run: PlanRun) -> PlanRun:
+def allowed(run: PlanRun) -> PlanRun:
     """The run, if it is about the units that its data were registered with."""
     plan, account, dataset = run.plan, run.account, run.dataset
     as_registered(plan.query.table, account.ledger.fixed_for(run.source))

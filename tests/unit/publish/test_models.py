@@ -11,7 +11,7 @@ import pytest
 
 import tallystick as ts
 from tallystick.accounting.adjacency import Adjacency
-from tallystick.errors import InvalidInput
+from tallystick.errors import InvalidInput, Refused
 from tallystick.learn.records import Given
 from tallystick.mechanisms.exact.randomness import SYSTEM
 from tallystick.publish import rows
@@ -277,6 +277,24 @@ def test_fit_logistic_is_charged_once_and_finds_the_slope(run, ill):
         assert denied.code == 3
         assert "fits: epsilon 1, or a higher limit" in denied.errors
         assert "laplace(" not in denied.errors
+
+
+def test_a_fit_of_rows_is_about_the_registered_people_and_name(run, ill):
+    """A unit registered as a number was fitted as a text, in which 7 and 07 are two people."""
+    (ill / "ill.csv").write_text("who,age,ill\n7,40,no\n07,60,yes\n")
+    assert run(*ADD_ILL, "--type", "who=integer").code == 0
+    with ts.Ledger(ill / "tallystick.db") as ledger:
+        account = ledger.open("people")
+        for kind, name, problem in (
+            ("text", "ill", "registered as integer"),
+            ("integer", "other", "registered as ill"),
+        ):
+            table = ts.Private("ill.csv", account=account).table(unit="who", types={"age": "number", "who": kind})
+            table = table.per_unit(max_rows_per_group=1).bounds(age=(0, 110))
+            asked = rows.logistic_regression(table, target="ill", features=["age"], labels=["no", "yes"], epsilon=1.0)
+            with pytest.raises(Refused, match=problem):
+                rows.fit_rows(rows.ready(asked, account, name), why="triage", key="k")
+        assert account.history() == []
 
 
 @pytest.mark.parametrize("words", [["--out", "book.json"], ["--card", "book.html"], ["--out", "extra.json"]])

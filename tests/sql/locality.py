@@ -58,7 +58,6 @@ def differs(text: str, databases: int = 1, first: int = 0, *, outermost: bool = 
 def engine() -> duckdb.DuckDBPyConnection:
     """Small random databases, each whole (d0) and cut to one unit's rows (d0_3), under the names of the catalogue."""
     connection = duckdb.connect(config={"threads": 1})
-    connection.execute("SET default_null_order = 'nulls_last_on_asc_first_on_desc'")
     connection.execute("PRAGMA disable_optimizer")  # a handful of rows need none, and DuckDB 2.0's stumbles over some
     for number in range(DATABASES):
         rows = plain(random.Random(f"database {number}"))

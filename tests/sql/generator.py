@@ -438,7 +438,7 @@ FUNCTIONS = tuple(dict.fromkeys(name for each in _ROWS for name, _ in each))
 """Functions of one row."""
 
 AWAITED = (
-    "full join", "window RANK", "window DENSE_RANK", "window FIRST_VALUE", "window LAST_VALUE", "per unit HAVING",
+    "window RANK", "window DENSE_RANK", "window FIRST_VALUE", "window LAST_VALUE", "per unit HAVING",
     "TRIM", "||", "NOT LIKE", "interval of months",
 )  # fmt: skip
 """What the reader does not know yet: written on its own, and not inside others, which it would only get refused."""

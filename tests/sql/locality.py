@@ -40,11 +40,12 @@ def differs(text: str, databases: int = 1, first: int = 0, *, outermost: bool = 
     With ``outermost``, the rows of the outermost SELECT, as if nothing inside were an answer.
     """
     query = rows_of(text, outermost=outermost).sql(dialect="duckdb")
+    engine().execute(f"PREPARE rows_asked AS {query}")
     for number in range(first, first + databases):
-        whole = _bag(query, f"d{number % DATABASES}")
-        alone: Counter[tuple[Any, ...]] = Counter()
+        mark = f"d{number % DATABASES}"
+        whole, alone = Counter(run("EXECUTE rows_asked", mark)), Counter[tuple[Any, ...]]()
         for unit in range(UNITS):
-            alone += _bag(query, f"d{number % DATABASES}_{unit}")
+            alone.update(run("EXECUTE rows_asked", f"{mark}_{unit}"))
         if whole != alone:
             more, less = whole - alone, alone - whole
             return f"{sum(more.values())} rows only of the whole, {sum(less.values())} only of single units: {query}"
@@ -56,54 +57,56 @@ def differs(text: str, databases: int = 1, first: int = 0, *, outermost: bool = 
 
 @functools.cache
 def engine() -> duckdb.DuckDBPyConnection:
-    """Small random databases, each whole (d0) and cut to one unit's rows (d0_3), under the names of the catalogue."""
+    """Small random databases, each whole (d0) and cut to one unit's rows (d0_3), under the names of the catalogue.
+
+    All of them lie in one table with a mark, and a view shows the rows that have the mark of the hour: so that a query
+    is bound once, whatever it is asked about.
+    """
     connection = duckdb.connect(config={"threads": 1})
     connection.execute("PRAGMA disable_optimizer")  # a handful of rows need none, and DuckDB 2.0's stumbles over some
-    for number in range(DATABASES):
-        rows = plain(random.Random(f"database {number}"))
-        fill(connection, f"d{number}", arrow(rows))
-        for unit in range(UNITS):
-            own = {name: [row for row in each if row["unit"] == unit] for name, each in rows.items()}
-            fill(connection, f"d{number}_{unit}", arrow(own))
-    return connection
-
-
-def fill(connection: duckdb.DuckDBPyConnection, name: str, tables: Mapping[str, Any]) -> None:
-    """A database of its own, so that public.t means the table there."""
-    connection.execute(f"ATTACH ':memory:' AS {name}; CREATE SCHEMA {name}.public; USE {name}.public")
-    for table, found in tables.items():
-        connection.register("given", found)
-        connection.execute(f"CREATE TABLE {table} AS SELECT * FROM given")
-    for table, public in PUBLIC.items():
+    connection.execute("CREATE SCHEMA public; USE public; CREATE TABLE main.asked (mark VARCHAR)")
+    connection.execute("INSERT INTO main.asked VALUES ('d0')")
+    drawn = {f"d{number}": plain(random.Random(f"database {number}")) for number in range(DATABASES)}
+    for name, columns in (("t", COLUMNS), ("u", OTHERS)):
+        for mark, rows in drawn.items():
+            connection.register("given", arrow(rows)[name])
+            marked = f"SELECT *, '{mark}' AS mark FROM given UNION ALL SELECT *, '{mark}_' || unit AS mark FROM given"
+            new = "CREATE TABLE IF NOT EXISTS" if mark == "d0" else "INSERT INTO"
+            connection.execute(f"{new} main.every_{name} {'AS ' if mark == 'd0' else ''}{marked}")
+        seen = f"SELECT {', '.join(columns)} FROM main.every_{name} WHERE mark = (SELECT mark FROM main.asked)"
+        connection.execute(f"CREATE VIEW {name} AS {seen}")
+    for name, public in PUBLIC.items():
         kinds = {"text": "VARCHAR", "integer": "BIGINT"}
-        connection.execute(f"CREATE TABLE {table} ({', '.join(f'{c} {kinds[k]}' for c, k in public.columns)})")
-        connection.executemany(
-            f"INSERT INTO {table} VALUES ({', '.join('?' * len(public.columns))})", [list(row) for row in public.rows]
-        )
+        connection.execute(f"CREATE TABLE {name} ({', '.join(f'{c} {kinds[k]}' for c, k in public.columns)})")
+        places = ", ".join("?" * len(public.columns))
+        connection.executemany(f"INSERT INTO {name} VALUES ({places})", [list(row) for row in public.rows])
+    return connection
 
 
 def run(query: str, database: str) -> list[tuple[Any, ...]]:
     """What plain SQL says in one of the databases."""
-    engine().execute(f"USE {database}.public")
+    engine().execute("UPDATE main.asked SET mark = ?", [database])
     return engine().execute(query).fetchall()
-
-
-def _bag(query: str, database: str) -> Counter[tuple[Any, ...]]:
-    return Counter(run(query, database))
 
 
 # ---- which rows a statement adds up
 
 
+@functools.lru_cache(maxsize=4)
+def _parsed(text: str) -> exp.Expr:
+    """The tree, which nobody here changes."""
+    return parse_one(without_our_words(text), read="duckdb")
+
+
 def groups_of(text: str) -> int:
     """By how many columns the answer is grouped whose rows are judged; a plan must group by as many."""
-    group = _adding(parse_one(without_our_words(text), read="duckdb"), {})[0].args.get("group")
+    group = _adding(_parsed(text), {})[0].args.get("group")
     return len(group.expressions) if group is not None else 0
 
 
 def rows_of(text: str, *, outermost: bool = False) -> exp.Expr:
     """The query for the rows that go into the innermost aggregates of many units' rows."""
-    tree = parse_one(without_our_words(text), read="duckdb")
+    tree = _parsed(text)
     found, named = (tree, _names(tree, {})) if outermost else _adding(tree, {})
     if not isinstance(found, exp.Select):
         raise ValueError("a set operation is no answer")

@@ -20,8 +20,13 @@ RELATIONS = TEMPLATES["hostile"]
 ADDED_UP = ("alias that hides the unit", "unit that may be missing", "grouped without the unit", "nested aggregates")
 """Among these are groups of many units' rows: no rows to go on with, but an answer, which is what is judged then."""
 
-LOCAL_BUT_REFUSED = ("unit IS NOT DISTINCT FROM",)
-"""The small tables miss no unit, so these are unit-local there."""
+LOCAL_BUT_REFUSED = (
+    "unit IS NOT DISTINCT FROM",
+    "FIRST_VALUE and LAST_VALUE",
+    "other frames of a window",
+    "unit in IN or EXISTS under OR",
+)
+"""These are unit-local in the small tables, which miss no unit, and are not read all the same."""
 
 OUTPUTS = TEMPLATES["outputs"]
 """Outputs that show rows or compare people."""

@@ -39,7 +39,7 @@ def differs(text: str, databases: int = 1, first: int = 0, *, outermost: bool = 
 
     With ``outermost``, the rows of the outermost SELECT, as if nothing inside were an answer.
     """
-    query = rows_of(text, outermost=outermost).sql(dialect="duckdb")
+    query, _ = rows_of(text, outermost=outermost)
     engine().execute(f"PREPARE rows_asked AS {query}")
     for number in range(first, first + databases):
         mark = f"d{number % DATABASES}"
@@ -93,53 +93,42 @@ def run(query: str, database: str) -> list[tuple[Any, ...]]:
 
 
 @functools.lru_cache(maxsize=4)
-def _parsed(text: str) -> exp.Expr:
-    """The tree, which nobody here changes."""
-    return parse_one(without_our_words(text), read="duckdb")
-
-
-def groups_of(text: str) -> int:
-    """By how many columns the answer is grouped whose rows are judged; a plan must group by as many."""
-    group = _adding(_parsed(text), {})[0].args.get("group")
-    return len(group.expressions) if group is not None else 0
-
-
-def rows_of(text: str, *, outermost: bool = False) -> exp.Expr:
-    """The query for the rows that go into the innermost aggregates of many units' rows."""
-    tree = _parsed(text)
+def rows_of(text: str, *, outermost: bool = False) -> tuple[str, int]:
+    """The query for the rows that go into the innermost aggregates of many units' rows, and by how many columns these
+    are grouped; a plan must group by as many.
+    """
+    tree = parse_one(without_our_words(text), read="duckdb")
     found, named = (tree, _names(tree, {})) if outermost else _adding(tree, {})
     if not isinstance(found, exp.Select):
         raise ValueError("a set operation is no answer")
-    measures = [each.copy() for each in _aggregates(found)]
-    values = [exp.alias_(_value(each), f"m{i}_") for i, each in enumerate(measures)]
-    query = found.copy()
+    group = found.args.get("group")
+    groups = len(group.expressions) if group is not None else 0
+    values = [exp.alias_(_value(each), f"m{i}_") for i, each in enumerate(_aggregates(found))]
+    public_first = _public_first(found, named)
+    before = _before(found)
     for part in ("group", "having", "order", "limit", "offset", "distinct", "qualify", "with_"):
-        query.set(part, None)
-    query.set("expressions", [exp.Star(), *values])
-    if _public_first(query, named) and values:  # a public row without a partner counts only where something is counted
-        names = [exp.column(f"m{i}_") for i in range(len(values))]
-        query = (
-            exp.select("*").from_(query.subquery("rows_")).where(exp.or_(*(~name.is_(exp.null()) for name in names)))
-        )
-    return _with(query, found)
+        found.set(part, None)
+    found.set("expressions", [exp.Star(), *values])
+    query = found.sql(dialect="duckdb")
+    if public_first and values:  # a public row without a partner counts only where something is counted
+        counted = " OR ".join(f"m{i}_ IS NOT NULL" for i in range(len(values)))
+        query = f"SELECT * FROM ({query}) AS rows_ WHERE {counted}"
+    for each in before:
+        query = f"WITH {', '.join(each)} SELECT * FROM ({query}) AS rows_"
+    return query, groups
 
 
-def _with(query: exp.Select, found: exp.Expr) -> exp.Expr:
-    """The query under the WITH queries that its place in the statement sees, the nearest last."""
-    outer: exp.Expr = query
+def _before(found: exp.Expr) -> list[list[str]]:
+    """The WITH queries that a place in the statement sees, the nearest first."""
+    levels: list[list[str]] = []
     node: exp.Expr | None = found
     while node is not None:
         before = node.args.get("with_")
         if before is not None:
             cut = next((i for i, each in enumerate(before.expressions) if _within(found, each)), None)
-            seen = before.expressions[:cut]
-            if seen:
-                outer = exp.select("*").from_(
-                    exp.Subquery(this=outer, alias=exp.TableAlias(this=exp.to_identifier("o_")))
-                )
-                outer.set("with_", exp.With(expressions=[each.copy() for each in seen]))
+            levels.append([each.sql(dialect="duckdb") for each in before.expressions[:cut]])
         node = node.parent
-    return outer
+    return [each for each in levels if each]
 
 
 def _within(node: exp.Expr, ancestor: exp.Expr) -> bool:

@@ -37,7 +37,7 @@ PUBLIC = {
 }
 """``q`` has two rows for one h, so that a join with it multiplies rows."""
 
-UNITS = 4
+UNITS = 3
 """Units of a plain database: enough for rows of one to meet another's."""
 
 

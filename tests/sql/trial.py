@@ -74,7 +74,7 @@ class Trial:
         """The unit-local oracle, and whether the plan's noise is where the oracle looked."""
         try:
             unlike = locality.differs(one.text, 3 if one.hostile else 1, first=self.counts["planned"])
-            groups = locality.groups_of(one.text)
+            _, groups = locality.rows_of(one.text)
         except NOT_RUN as problem:
             self.counts["planned, but no SQL of DuckDB's"] += 1
             if not one.hostile:

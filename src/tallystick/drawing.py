@@ -129,7 +129,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-_LEFT, _WIDE, _ROW = 170.0, 380.0, 24.0
+_WIDE, _ROW, _LONGEST = 300.0, 24.0, 24
 
 
 def bars(chart: Mapping[str, Any]) -> str:
@@ -142,26 +142,28 @@ def bars(chart: Mapping[str, Any]) -> str:
     known = [v for end in ("value", "lower", "upper") for v in chart[end] if v is not None]
     low, high = min([0.0, *known]), max([0.0, *known])
     count, more = len(chart["groups"]), chart["more"]
+    names = [group if len(group) <= _LONGEST else f"{group[: _LONGEST - 1]}\u2026" for group in chart["groups"]]
+    rest = [f"and {more:,} more"] if more else []
+    left = 24.0 + 7.2 * max(map(len, [*names, *rest]), default=0)  # no wider than it must be: telephones are narrow
 
     def at(value: float) -> float:
-        return round(_LEFT + _WIDE * float((value - low) / ((high - low) or 1.0)), 2)
+        return round(left + _WIDE * float((value - low) / ((high - low) or 1.0)), 2)
 
-    parts = [text(_LEFT, 12, str(chart["field"])), stroke(f"M{at(0)},18 V{22 + _ROW * count:g}", QUIET)]
-    lines = zip(*(chart[name] for name in ("groups", "shown", "value", "lower", "upper")), strict=True)
-    for i, (group, shown, value, lower, upper) in enumerate(lines):
+    parts = [text(left, 12, str(chart["field"])), stroke(f"M{at(0)},18 V{22 + _ROW * count:g}", QUIET)]
+    lines = zip(names, *(chart[name] for name in ("shown", "value", "lower", "upper")), strict=True)
+    for i, (name, shown, value, lower, upper) in enumerate(lines):
         y = 18 + _ROW * i
-        name = group if len(group) <= 24 else f"{group[:23]}\u2026"
-        parts.append(text(_LEFT - 8, y + 16, name, anchor="end"))
+        parts.append(text(left - 8, y + 16, name, anchor="end"))
         if value is None or lower is None or upper is None:
             parts.append(text(at(0) + 6, y + 16, "no value"))
             continue
-        left, right = sorted((at(0), at(value)))
-        where = f'x="{left:g}" y="{y + 5:g}" width="{right - left:g}" height="14"'
+        start, end = sorted((at(0), at(value)))
+        where = f'x="{start:g}" y="{y + 5:g}" width="{end - start:g}" height="14"'
         parts.append(f'<rect {where} fill="{BLUE}" fill-opacity="0.35"/>')
         edges = f"M{at(lower)},{y + 7:g} v10 m0,-5 H{at(upper)} M{at(upper)},{y + 7:g} v10"
         parts.append(stroke(edges, INK, width=1.4))
-        parts.append(text(max(right, at(upper)) + 8, y + 16, shown))
-    parts += [text(_LEFT - 8, 36 + _ROW * count, f"and {more:,} more", anchor="end")] if more else []
+        parts.append(text(max(end, at(upper)) + 8, y + 16, shown))
+    parts += [text(left - 8, 36 + _ROW * count, words, anchor="end") for words in rest]
     height = 30 + _ROW * (count + bool(more))
     label = f"{chart['field']} of each group with its interval"
-    return svg(parts, width=_LEFT + _WIDE + 110, height=height, kind="chart", label=label)
+    return svg(parts, width=left + _WIDE + 110, height=height, kind="chart", label=label)

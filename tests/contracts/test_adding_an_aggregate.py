@@ -14,7 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tallystick.tables.aggregates import Estimate, Measure, Numbers, ratio, word
+from tallystick.tables.aggregates import Measure, Numbers, word
+from tallystick.tables.estimates import Estimate, ratio
 from tallystick.tables.parts import Part, Present, Rows
 from tallystick.tables.schema import column_name
 

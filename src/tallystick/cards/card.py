@@ -199,7 +199,7 @@ def page(facts: Mapping[str, Any], embedded: str) -> str:
         without=Markup(icons_svg(without, label=f"{without} of 100 marked", people=people)),
         within=Markup(icons_svg(within, label=f"{within} of 100 marked", people=people)),
         who=facts["protected"]["spoken_of"],
-        charts=[Markup(bars(each)) for each in facts["chart"]],
+        charts=[{**each, "drawn": Markup(bars(each))} for each in facts["chart"]],
         answers=[(label, facts["decisions"][name]) for name, label in LABELS.items()],
         counts={"without": without, "within": within},
         embedded=Markup(embedded),

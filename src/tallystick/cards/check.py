@@ -205,7 +205,13 @@ def _made_again(
     fresh = json.loads(card_of(subject).to_json())
     different = [name for name in fresh if not _same(fresh[name], facts.get(name))]
     extra = sorted(set(facts) - set(fresh))
-    return f"changed: {', '.join(different + extra)}" if different or extra else ""
+    return f"changed: {', '.join(different + extra)}; {_OTHER_VERSION}" if different or extra else ""
+
+
+_OTHER_VERSION = (
+    "or another version of tallystick made this card, and says it in other words: run the same publish with the same "
+    "key again, which charges nothing, and verify the card that this version makes"
+)
 
 
 def _same(fresh: Any, stated: Any) -> bool:

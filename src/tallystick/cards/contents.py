@@ -80,7 +80,7 @@ def contents(subject: Subject) -> dict[str, Any]:
         "version": VERSION,
         "released": _released(subject, facts),
         "promise": _promise(subject, words, limit, table),
-        "protected": _protected(subject, facts),
+        "protected": _protected(subject, facts, words["limit"]),
         "not_protected": list(not_protected(facts, population=account.name, unit=account.unit)),
         "trust": list(TRUST),
         "accounting": {
@@ -98,7 +98,12 @@ def contents(subject: Subject) -> dict[str, Any]:
             "rules": facts["rules"],
             "bounds_from": subject.about.get("bounds_from", NOT_STATED),
         },
-        "error": {"confidence": 0.95, "columns": _errors(plan), "intervals": facts["intervals"]},
+        "error": {
+            "confidence": 0.95,
+            "columns": _errors(plan),
+            "released": _widths(subject.release),
+            "intervals": facts["intervals"],
+        },
         "left_out": _left_out(subject, facts),
         "chart": [] if subject.release is None else subject.release.bars(),
         "evidence": _evidence(receipt) | _certified(subject.certificate),
@@ -149,9 +154,11 @@ def _promise(
     }
 
 
-def _protected(subject: Subject, facts: Mapping[str, Any]) -> dict[str, Any]:
+def _protected(subject: Subject, facts: Mapping[str, Any], promised: Mapping[str, Any]) -> dict[str, Any]:
     account, parent = subject.account, subject.account.parent
     lifetime = f"the account {account.name}, for as long as it is used: at most {subject.limit} in all"
+    if account.currency.kind != "approx" and promised["epsilon"] != "inf":
+        lifetime += f" (epsilon {up(promised['epsilon'], 4)} at delta {given(promised['delta'])})"
     if parent is not None:
         lifetime += f"; with all its other blocks, at most {parent.limit} ({parent.name})"
     return {
@@ -163,9 +170,20 @@ def _protected(subject: Subject, facts: Mapping[str, Any]) -> dict[str, Any]:
         "neighbours": NEIGHBOURS[facts["adjacency"]].format(unit=account.unit),
         "max_groups": facts["max_groups"],
         "max_rows_per_group": facts["max_rows_per_group"],
+        "counts": _counts(subject, facts),
         "window": subject.about.get("window", NOT_STATED),
         "lifetime": lifetime,
     }
+
+
+def _counts(subject: Subject, facts: Mapping[str, Any]) -> str:
+    """How much of one unit counts, in words."""
+    from tallystick.tables.shown import capped
+
+    if not isinstance(subject.plan, FitPlan):
+        return capped(subject.plan.query, subject.account.unit)
+    rows, unit = facts["max_rows_per_group"], subject.account.unit
+    return "every row counts once" if facts["row_level"] else f"rows of one {unit} beyond {rows:,} are left out"
 
 
 def _spoken_of(unit: str) -> dict[str, str]:
@@ -192,6 +210,12 @@ def _errors(plan: Plan | FitPlan) -> list[dict[str, Any]]:
     return lines
 
 
+def _widths(release: Release | None) -> list[dict[str, Any]]:
+    """How far the released intervals reach to either side: in the middle group, and at most."""
+    widths = {} if release is None else release.widths()
+    return [{"column": name, "middle": w["median"] / 2, "largest": w["largest"] / 2} for name, w in widths.items()]
+
+
 def _where(measure: Measure, threshold: int | None) -> str:
     """The groups in which the error of a measure is what is said."""
     from tallystick.tables.parts import Units
@@ -204,10 +228,10 @@ def _where(measure: Measure, threshold: int | None) -> str:
 def _left_out(subject: Subject, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
     """What is told of the caps and bounds: how exactly, and what was released."""
     told = [dict(each) for each in facts.get("removed", ())]
-    removed = () if subject.release is None else subject.release.removed()
-    for line, found in zip(told, removed, strict=False):
-        line |= {"value": found.value, "lower": found.lower, "upper": found.upper}
-    return told
+    if subject.release is None:
+        return told
+    removed = {each.what: each.to_data() for each in subject.release.removed()}  # totals are told with their parts
+    return [line | removed[line["what"]] for line in told if line["what"] in removed]
 
 
 def _evidence(receipt: Receipt | None) -> dict[str, Any]:

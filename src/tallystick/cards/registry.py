@@ -140,8 +140,7 @@ def _loss(facts: Mapping[str, Any]) -> dict[str, Any]:
         "privacy_unit": protected["unit"],
         "privacy_unit_details": (
             f"Adjacent data sets: the data {protected['neighbours']} ({protected['adjacency']}; column "
-            f"{protected['unit_column']}). One {protected['unit']} counts in at most {protected['max_groups']} groups, "
-            f"in each with a weight of at most {protected['max_rows_per_group']} rows."
+            f"{protected['unit_column']}). Caps: {protected['counts']}."
         ),
         "privacy_parameters": number | ({"delta": _at_least(limit.delta)} if limit.a1 else {}),
         "privacy_parameters_details": details,

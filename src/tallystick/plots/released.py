@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from tallystick.tables.release import Columns
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ABOUT = ", capped, with its 95 % interval (privacy noise only)"
+ABOUT = ", capped and clamped, with its 95 % interval (privacy noise only)"
 MOST = 60
 """Groups in one picture; beyond that nobody can read it."""
 
@@ -41,7 +42,7 @@ def released(table: Columns | Mapping[str, list[Any]], field: str | None = None,
 
     >>> table = {"ward": ["a", "b"], "n": [10, 20], "n_lower": [8, 18], "n_upper": [12, 22]}
     >>> released(table).axes[0].get_xlabel()
-    'n, capped, with its 95 % interval (privacy noise only)'
+    'n, capped and clamped, with its 95 % interval (privacy noise only)'
     """
     columns = table if isinstance(table, Columns) else Table(table)
     charts = {chart["field"]: chart for chart in columns.bars(fields=1000, groups=groups)}
@@ -55,7 +56,8 @@ def released(table: Columns | Mapping[str, list[Any]], field: str | None = None,
     above = [chart["upper"][i] - chart["value"][i] for i in present]
     more = f" (and {chart['more']:,} more groups)" if chart["more"] else ""
     name = _literal(chart["field"])
-    figure, axes = sheet(title=f"{name}{more}", across=f"{name}{ABOUT}", up="")
+    said = f": {_literal(textwrap.shorten(chart['about'], 70))}" if chart["about"] else ""
+    figure, axes = sheet(title=f"{name}{said}{more}", across=f"{name}{ABOUT}", up="")
     figure.set_figheight(1.6 + 0.3 * max(3, len(chart["groups"])))
     axes.barh(present, values, color=BLUE, alpha=0.35)
     axes.errorbar(values, present, xerr=[below, above], fmt="none", ecolor=INK, capsize=3)

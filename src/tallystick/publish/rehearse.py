@@ -23,7 +23,8 @@ from tallystick.errors import InvalidInput, Refused
 from tallystick.printing import given, nearest, visible
 from tallystick.publish.datasets import refuse_registered
 from tallystick.tables import run
-from tallystick.tables.aggregates import ColumnMeasure, Estimate, Measure, Noisy, Quantile
+from tallystick.tables.aggregates import ColumnMeasure, Measure, Quantile
+from tallystick.tables.estimates import Estimate, Noisy
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.measures import count
 from tallystick.tables.parts import LARGEST_BOUND, MOST_BINS, ColumnPart

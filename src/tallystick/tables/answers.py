@@ -15,7 +15,7 @@ from tallystick.inference.noise import Noise
 from tallystick.inference.released import SELECTED, Answer, Released
 
 if TYPE_CHECKING:
-    from tallystick.tables.aggregates import Noisy
+    from tallystick.tables.estimates import Noisy
     from tallystick.tables.release import Release
 
 

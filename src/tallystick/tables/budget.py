@@ -23,7 +23,7 @@ from tallystick.mechanisms.noise.laplace import DiscreteLaplace
 from tallystick.mechanisms.noise.law import NoiseLaw
 from tallystick.numerics.search import first_where
 from tallystick.printing import down, up
-from tallystick.tables.aggregates import Noisy
+from tallystick.tables.estimates import Noisy
 from tallystick.tables.keyset import PrivateKeys
 from tallystick.tables.parts import OfTable, Part, RowsOver, UnitsOver
 from tallystick.tables.seen import RowsCounted, UnitsSeen

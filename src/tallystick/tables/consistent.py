@@ -22,7 +22,7 @@ from tallystick.tables.release import Columns, Release
 from tallystick.tables.units_with import UnitsWith
 
 if TYPE_CHECKING:
-    from tallystick.tables.aggregates import Floats, Noisy
+    from tallystick.tables.estimates import Floats, Noisy
 
 OF_UNITS = (Units, UnitsWith, CellsOver)
 """Numbers of units: not those of a sum of groups."""

@@ -66,6 +66,14 @@ class UnitsOverCap(Count):
 
     kind: ClassVar[str] = "units_over_cap"
 
+    @property
+    def said(self) -> str:
+        return "number of units with more rows in the group than count in full"
+
+    @property
+    def by_rows(self) -> bool:
+        return False
+
     def parts(self) -> tuple[Part, ...]:
         return (CellsOver(),)
 
@@ -79,6 +87,14 @@ class RowsOverCap(Count):
 
     kind: ClassVar[str] = "rows_over_cap"
     most: int
+
+    @property
+    def said(self) -> str:
+        return f"number of rows beyond those that count in full, of each unit up to {self.most:,}"
+
+    @property
+    def by_rows(self) -> bool:
+        return False
 
     def bound(self, schema: Schema, declared: Bounds) -> Measure:
         return replace(self, most=check.count("most", self.most, least=1, most=MOST_SEEN))

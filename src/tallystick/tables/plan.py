@@ -14,11 +14,12 @@ from tallystick.errors import AdjacencyMismatch, InvalidInput, Refused
 from tallystick.ledger.filters import USUAL_DELTA, WHAT_RHO_IS
 from tallystick.printing import given, plain_up, up
 from tallystick.strict_json import read, same, written
-from tallystick.tables.aggregates import INTERVALS
 from tallystick.tables.budget import PartNoise, errors, for_gaussian_account, lone_probability, priced, threshold
+from tallystick.tables.estimates import INTERVALS
 from tallystick.tables.expressions import col
 from tallystick.tables.keyset import PrivateKeys, PublicTable
 from tallystick.tables.parts import ColumnPart
+from tallystick.tables.shown import capped
 from tallystick.tables.sources import source_of
 from tallystick.tables.table import LONGEST_TEXT, EachRow, Query, Step, Table
 
@@ -334,7 +335,7 @@ def _keys(plan: Plan) -> dict[str, Any]:
 
 def _measure(plan: Plan, name: str) -> dict[str, Any]:
     measure = dict(plan.query.measures)[name]
-    described = {"name": name, **measure.to_data(), "error": plan.error()[name]}
+    described = {"name": name, **measure.to_data(), "said": measure.said, "error": plan.error()[name]}
     if measure.error_needs_size:
         described["error_by_size"] = [list(pair) for pair in plan.error_by_size()[name].items()]
     described.pop("whole", None)
@@ -366,10 +367,7 @@ def explained(plan: Plan) -> str:
     said = facts(plan)
     unit, keys = said["unit"], said["keys"]
     lines = [f"plan {plan.hash[:16]} of table {said['table']!r}, {said['privacy']} ({said['adjacency']})"]
-    lines.append(
-        f"  caps     one {unit}: at most {said['max_groups']} groups, "
-        f"in each a weight of {said['max_rows_per_group']} rows"
-    )
+    lines.append(f"  caps     {capped(plan.query, unit)}")
     if "rho" in plan.budget:
         at = max(USUAL_DELTA, 10 * (plan.delta or 0.0))
         known = f"epsilon {up(plan.privacy.epsilon(delta=at), 3)} at delta {given(at)}"
@@ -390,7 +388,7 @@ def explained(plan: Plan) -> str:
             f"{part['scale']:,.6g}, {100 * part['share']:.1f}% of the budget"
         )
     told = error_words(plan)
-    lines += [f"  measure  {m['name']}: {m['kind']}, {told[m['name']]} at 95%" for m in said["measures"]]
+    lines += [f"  measure  {m['name']}: {m['said']}; {told[m['name']]} at 95%" for m in said["measures"]]
     lines += [f"  told     {each['what']}, +-{plain_up(each['error'])} at 95%" for each in said["removed"]]
     lines.append(f"  interval {said['intervals']}")
     lines.append("  rules    for missing values, bounds and malformed lines: on the card")

@@ -17,11 +17,12 @@ import numpy as np
 from tallystick.drawing import bars, table
 from tallystick.errors import LedgerIntegrity, Unavailable
 from tallystick.printing import inert, nearest, visible
-from tallystick.tables.aggregates import Estimate, Noisy
+from tallystick.tables.estimates import Estimate, Noisy
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.plan import intervals_about
 from tallystick.tables.removed import ABOUT as ABOUT_REMOVED
 from tallystick.tables.removed import Removed, removed_of
+from tallystick.tables.shown import capped, measured
 from tallystick.tables.table import UNITS, EachRow
 
 if TYPE_CHECKING:
@@ -146,6 +147,7 @@ class Columns:
         return [
             {
                 "field": visible(name),
+                "about": self.about(name),
                 "groups": labels,
                 "shown": [_with_interval(value, None, None) for value in data[name][:groups]],
                 "value": data[name][:groups],
@@ -155,6 +157,10 @@ class Columns:
             }
             for name in named[:fields]
         ]
+
+    def about(self, field: str) -> str:
+        """What a column is and what was done to its values, where that is known."""
+        return ""
 
     def html(self) -> str:
         """The first 50 rows as a table for a notebook."""
@@ -286,6 +292,8 @@ class Release(Columns):
         lines: list[list[Any]] = [
             ["every _lower and _upper", None, None, None, intervals_about(self.plan), *[None] * len(totals)]
         ]
+        for name, said in measured(self.plan.query, self.who).items():
+            lines.append([name, None, None, None, said, *[None] * len(totals)])
         for each in self.removed():
             said = f"{each}: {ABOUT_REMOVED}"
             lines.append([each.what, each.value, each.lower, each.upper, said, *(getattr(each, n) for n in totals)])
@@ -295,29 +303,40 @@ class Release(Columns):
         """Rows, plan hash and receipt as JSON text."""
         rows = [{k: v.isoformat() if isinstance(v, datetime.date) else v for k, v in row.items()} for row in self.rows]
         receipt = None if self.receipt is None else json.loads(self.receipt.to_json())
-        about = {"intervals": intervals_about(self.plan), "removed": [each.to_data() for each in self.removed()]}
+        about = {
+            "intervals": intervals_about(self.plan),
+            "measures": measured(self.plan.query, self.who),
+            "removed": [each.to_data() for each in self.removed()],
+        }
         told = {"format": FORMAT, "plan": self.plan.hash, "rows": rows, **about, "receipt": receipt}
         return json.dumps(told, indent=1)
 
     def __len__(self) -> int:
         return len(self.keys)
 
+    def about(self, field: str) -> str:
+        """What a column is and what was done to its values."""
+        known = {one: measure.said for name, measure in self.plan.query.measures for one in measure.fields(name)}
+        return visible(known.get(field, ""))
+
     @property
     def holds(self) -> str:
         """What the numbers and their intervals are about, in a sentence to print beside them."""
-        table, caps = self.plan.query.table, self.plan.query.caps
-        who = "row" if isinstance(table.unit, EachRow) else visible(table.unit)
-        return (
-            f"Capped: one {who} counts in at most {caps.max_groups} group{'s' * (caps.max_groups > 1)}, with at most "
-            f"{caps.max_rows} row{'s' * (caps.max_rows > 1)} in each; values are clamped to their bounds. In brackets: "
-            f"{intervals_about(self.plan)}."
-        )
+        query = self.plan.query
+        columns = "; ".join(f"{visible(name)}: {visible(measure.said)}" for name, measure in query.measures)
+        return f"Capped: {capped(query, self.who)}. {columns}. In brackets: {intervals_about(self.plan)}."
+
+    @property
+    def who(self) -> str:
+        """What one unit is called here: the column that tells units apart."""
+        unit = self.plan.query.table.unit
+        return "row" if isinstance(unit, EachRow) else visible(unit)
 
     @property
     def left_out(self) -> str:
         """What the caps and bounds left out, in a sentence to print beside the table; empty where it was not asked."""
         told = "; ".join(map(str, self.removed()))
-        return f"Left out: {told}. In brackets: {ABOUT_REMOVED}." if told else ""
+        return f"Left out (a unit is one {self.who}): {told}. Each is a {ABOUT_REMOVED}." if told else ""
 
     @property
     def wide(self) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 
 from tallystick.accounting import check
 from tallystick.printing import percent_down, percent_up, visible
-from tallystick.tables.aggregates import Estimate, Noisy, ratio
+from tallystick.tables.estimates import Estimate, Noisy, ratio
 from tallystick.tables.parts import OfTable, Part, RowsOver, UnitsOver
 from tallystick.tables.seen import RowsCounted, Seen, UnitsSeen
 
@@ -55,7 +55,7 @@ class Removed:
         if self.total is None or self.share_lower is None or self.share_upper is None:
             return f"{number} {visible(self.what)}"
         between = f"{percent_down(self.share_lower, 3)} to {percent_up(self.share_upper, 3)}"
-        return f"{number} of about {self.total:,} {self.of} {visible(self.did)} ({between})"
+        return f"{number} of about {self.total:,} {self.of} ({between}) {visible(self.did)}"
 
 
 def removed_of(parts: Sequence[OfTable], numbers: Mapping[Part, Noisy], confidence: float) -> tuple[Removed, ...]:
@@ -115,5 +115,5 @@ def _words(part: OfTable) -> tuple[tuple[str, str], ...]:
     if isinstance(part, UnitsOver):
         return (("units", part.label.replace("units with", "had")),)
     if isinstance(part, RowsOver):
-        return (("rows", f"were over the caps (of each unit up to {part.seen_to:,} such rows are counted)"),)
+        return (("rows", f"were over the caps, counting up to {part.seen_to:,} such rows of each unit"),)
     return tuple(("rows that count", what.replace("values", "had a value", 1)) for what in part.told)

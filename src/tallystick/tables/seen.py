@@ -42,7 +42,9 @@ class UnitsSeen(Seen):
 
     def asked(self, words: Words, cells: Tree, signed: bool, caps: Caps) -> exp.Query:
         units = exp.select(name(UNIT)).from_(table("_cells")).group_by(name(UNIT))
-        return exp.select(_total(words, whole(1), self.peak(caps))).from_(units.subquery("_u"))
+        return exp.select(words.sum(whole(self.peak(caps)), SATURATED_TOTAL, self.peak(caps))).from_(
+            units.subquery("_u")
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +63,5 @@ class RowsCounted(Seen):
     def asked(self, words: Words, cells: Tree, signed: bool, caps: Caps) -> exp.Query:
         counted = Rows().contribution(words, name(ROWS), name(ROWS), caps.max_rows)
         value = compare(exp.Mul, counted, name(SIGN)) if signed else counted
-        return exp.select(_total(words, value, self.peak(caps))).from_(cells.copy())
-
-
-def _total(words: Words, value: Tree, peak: int) -> Tree:
-    return words.sum(compare(exp.Mul, value, whole(1 << WEIGHT_BITS)), SATURATED_TOTAL, peak)
+        fine = compare(exp.Mul, value, whole(1 << WEIGHT_BITS))
+        return exp.select(words.sum(fine, SATURATED_TOTAL, self.peak(caps))).from_(cells.copy())

@@ -14,7 +14,7 @@ from tallystick.tables.table import EachRow
 
 if TYPE_CHECKING:
     from tallystick.tables.sources import Source
-    from tallystick.tables.table import Grouped, Table
+    from tallystick.tables.table import Grouped, Query, Table
 
 
 def place(source: Source) -> str:
@@ -57,3 +57,36 @@ def page(table: Table, said: str | None = None) -> str:
     bounds = {name: f"{plain(low)} to {plain(high)}" for name, low, high in table.declared}
     rows = [[visible(name), kind, bounds.get(name, "")] for name, kind in table.schema.columns]
     return f"<p>{escape(said or line(table))}</p>{drawn(['column', 'type', 'bounds'], rows)}"
+
+
+def capped(query: Query, who: str) -> str:
+    """How much of one unit counts, for somebody who has never heard of caps."""
+    if isinstance(query.table.unit, EachRow):
+        return "every row counts once"
+    rows = query.caps.max_rows if any(measure.by_rows for _, measure in query.measures) else None
+    return counts(who, groups=query.caps.max_groups if query.columns else None, rows=rows)
+
+
+def counts(who: str, *, groups: int | None, rows: int | None) -> str:
+    """The same from the caps; None is no such cap.
+
+    >>> counts("patient", groups=2, rows=None)
+    'one patient counts in at most 2 groups'
+    >>> counts("patient", groups=None, rows=5)
+    'at most 5 rows of one patient count in full (if there are more, each counts less, and all together as 5)'
+    """
+    inside, one = "" if groups is None else " in a group", rows == 1
+    in_groups = f"one {who} counts in at most {groups:,} group{'s' * (groups > 1)}" if groups is not None else ""
+    in_full = (
+        f"at most {rows:,} row{'s' * (not one)} of one {who}{inside} count{'s' * one} in full (if there are more, each "
+        f"counts less, and all together as {rows:,})"
+        if rows is not None
+        else ""
+    )
+    return "; ".join(filter(None, (in_groups, in_full))) or f"every {who} counts once"
+
+
+def measured(query: Query, who: str) -> dict[str, str]:
+    """By name of measure: what it is, what is done to its values, and which rows count."""
+    caps = capped(query, who)
+    return {name: f"{one.said}; {caps}" for name, one in query.measures}

@@ -222,10 +222,10 @@ class Table(local.UnitSteps):
         return replace(self, declared=tuple((name, *pair) for name, pair in sorted(kept.items())))
 
     def per_unit(self, *, max_groups: int | None = None, max_rows_per_group: int | None = None) -> Table:
-        """Cap what one unit contributes: at most this many groups, and in each a total weight of this many rows.
+        """Cap what one unit contributes: at most this many groups, and in each as much as this many rows.
 
-        A unit with more rows in a group keeps them all at a smaller weight; one with more groups keeps those whose
-        keyed hash is smallest. Both depend on the unit's own rows alone.
+        If a unit has more rows in a group, each counts less, and all together as that many; one with more groups keeps
+        those whose keyed hash is smallest. Both depend on the unit's own rows alone.
         """
         groups = None if max_groups is None else check.count("max_groups", max_groups, least=1, most=MOST_GROUPS)
         rows = (

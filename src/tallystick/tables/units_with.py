@@ -45,6 +45,14 @@ class CountUnitsWith(Count):
             raise InvalidInput("column", self.column, "a numeric column, such as derive(c=ts.when(condition, 1))")
         return self
 
+    @property
+    def said(self) -> str:
+        return f"number of units with a value of {self.column} in some row, each counted once in a group"
+
+    @property
+    def by_rows(self) -> bool:
+        return False
+
     def parts(self) -> tuple[Part, ...]:
         return (UnitsWith(self.column),)
 

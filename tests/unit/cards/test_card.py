@@ -16,7 +16,7 @@ from tallystick.cards.card import icons_svg
 from tallystick.cards.contents import not_protected
 from tallystick.errors import InvalidInput, Refused
 from tallystick.printing import up
-from tallystick.tables.aggregates import INTERVALS
+from tallystick.tables.estimates import INTERVALS
 from tallystick.tables.keyset import PrivateKeys
 from tallystick.tables.measures import parse
 from tallystick.tables.table import each_row
@@ -251,12 +251,35 @@ def test_a_card_shows_what_the_caps_left_out_and_a_preview_how_exactly_it_will_b
     told = [(line["what"], line["value"], line["lower"], line["upper"]) for line in made.facts["left_out"]]
     assert told == [(each.what, each.value, each.lower, each.upper) for each in release.removed()]
     page = made.to_html()
-    assert "left out by the caps" in page
+    assert "What the caps left out" in page
+    assert all(str(each).replace("+-", "±") in page for each in release.removed())
     assert INTERVALS in page.replace("&#39;", "'")
     before = preview(clinic.plan(), clinic.account, why="x")
-    assert [line["what"] for line in before.facts["left_out"]] == [line[0] for line in told]
+    totals = ["units in all", "rows that count"]
+    assert [line["what"] for line in before.facts["left_out"]] == [*(line[0] for line in told), *totals]
     assert all("value" not in line and line["error"] > 0 for line in before.facts["left_out"])
-    assert "will be told to" in before.to_html()
+    assert "will be told of the caps and bounds" in before.to_html()
+
+
+def test_a_card_says_of_every_column_what_was_done_to_its_values_and_how_much_of_one_counts(clinic) -> None:
+    made = card(clinic.plan("count,mean(age,0,110)").release(why="x"))
+    text = Elements(made.to_html().split("<script")[0]).text
+    assert "mean of age, each clamped to 0..110 (below counts as 0, above as 110); missing values are left out" in text
+    counts = made.facts["protected"]["counts"]
+    assert counts in text
+    assert "of one patient" in counts
+    assert "if there are more, each counts less" in counts
+    assert "weight of" not in text
+
+
+def test_a_card_of_another_version_is_told_apart_from_an_edited_one_by_what_to_do(clinic) -> None:
+    made = card(clinic.release())
+    older = json.loads(made.to_json())
+    del older["protected"]["counts"]
+    [wrong] = [each for each in check_card(Card(older), clinic.ledger) if not each.holds]
+    assert "changed: protected" in wrong.problem
+    assert "another version of tallystick" in wrong.problem
+    assert "charges nothing" in wrong.problem
 
 
 def test_a_card_of_things_speaks_of_things_and_sets_thousands_apart(clinic) -> None:

@@ -13,7 +13,7 @@ import pytest
 import tallystick as ts
 from tallystick.cli import main
 from tallystick.ledger import Account
-from tallystick.tables.aggregates import INTERVALS
+from tallystick.tables.estimates import INTERVALS
 from tallystick.tables.release import Release
 
 HOSTILE = [
@@ -93,10 +93,9 @@ def test_a_printed_release_is_its_table(account: Account) -> None:
     assert first.startswith("a ")
     assert second.startswith(r"b\x1b[2J ")
     assert first.count("[") == 2
-    assert holds.startswith("Capped: one p counts in at most 1 group")
+    assert holds.startswith("Capped: one p counts in at most 1 group; at most 1 row of one p in a group counts in full")
     assert holds.endswith(f"{INTERVALS}.")
-    assert left_out.startswith("Left out: ")
+    assert left_out.startswith("Left out (a unit is one p): ")
     assert all(
-        words in left_out
-        for words in ("units had more than 1 group", "rows were over the caps", "had a value of v below 0")
+        words in left_out for words in ("had more than 1 group", "were over the caps", "had a value of v below 0")
     )

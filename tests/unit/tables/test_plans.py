@@ -206,6 +206,9 @@ SELECT CAST(LEAST(COALESCE(SUM(("_o0" * 256)), 0), 4611686018427387904) AS BIGIN
 (SELECT MAX("_wide") AS "_o0" FROM \
 (SELECT "_unit", 1 AS "_wide", 0 AS "_long", CASE WHEN ("_rows" > 1) THEN 1 ELSE "_rows" END AS "_lost" \
 FROM "_dropped") AS _l GROUP BY "_unit") AS _u;
+-- units in all
+SELECT CAST(LEAST(COALESCE(SUM(256), 0), 4611686018427387904) AS BIGINT) FROM \
+(SELECT "_unit" FROM "_cells" GROUP BY "_unit") AS _u;
 """
 WORDS = {
     "duckdb": {

@@ -19,7 +19,7 @@ from tallystick.errors import InvalidInput
 from tallystick.ledger import Account
 from tallystick.mechanisms.exact.randomness import SeededSource
 from tallystick.tables import run
-from tallystick.tables.aggregates import INTERVALS
+from tallystick.tables.estimates import INTERVALS
 from tallystick.tables.parts import RowsOver
 from tallystick.tables.plan import Plan
 from tallystick.tables.release import Release, beside
@@ -162,11 +162,13 @@ def test_a_release_says_what_its_intervals_are_about_wherever_it_is_shown(accoun
     assert all(0 <= each.lower <= each.value <= each.upper for each in made.removed())
     for shown in (str(made), made._repr_html_().replace("&#x27;", "'"), made.to_json(), made.about_csv()):
         assert INTERVALS in shown
-        assert "rows were over the caps (of each unit up to 10 such rows are counted)" in shown
+        assert "were over the caps, counting up to 10 such rows of each unit" in shown
         assert "had a value of cost above 10" in shown
     made.to_csv(tmp_path / "t.csv")
-    [first, *rest] = csv.DictReader(io.StringIO(beside(tmp_path / "t.csv").read_text()))
+    [first, n, c, *rest] = csv.DictReader(io.StringIO(beside(tmp_path / "t.csv").read_text()))
     assert first["about"] == INTERVALS
+    assert n["about"].startswith("number of rows; at most 1 row of one pid counts in full")
+    assert "total of cost, each clamped to 0..10 (below counts as 0, above as 10)" in c["about"]
     assert [(line["what"], line["value"]) for line in rest] == [(each.what, str(each.value)) for each in made.removed()]
 
 

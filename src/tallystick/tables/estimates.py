@@ -1,0 +1,162 @@
+"""Values with intervals from noisy integers. Everything here is post-processing and costs nothing.
+
+Quantiles are read from a noisy binary tree of counts along a line, which has levels of 2, 4, ..., 2^h nodes, all with
+the same noise. Least squares makes parents equal the sum of their children (Hay, Rastogi, Miklau and Suciu 2010); by
+Gauss and Markov no unbiased estimate of a prefix count has a smaller variance, in particular not the sum of at most h
+nodes, so h times the variance of a node bounds it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tallystick.inference.noise import Noise
+from tallystick.inference.suppressed import kept_values
+from tallystick.mechanisms.noise.law import NoiseLaw
+from tallystick.tables.parts import Integers, level_sizes
+
+Floats = NDArray[np.float64]
+
+INTERVALS = (
+    "95 % interval for the capped and clamped table's own value (privacy noise only; not the caps' bias, not sampling)"
+)
+"""What every interval of a table is about; whatever shows one shows this too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Noisy:
+    """Noisy integers of one part (groups x width), their law, and the size of one step.
+
+    ``shown_from`` is the least of them that was published, where they decided themselves which groups are shown.
+    """
+
+    values: NDArray[np.int64]
+    law: NoiseLaw
+    scale: float
+    shown_from: int | None = None
+
+    @property
+    def table(self) -> Floats:
+        """All numbers of each group, in the units of the data."""
+        return self.values.astype(np.float64) * self.scale
+
+    @property
+    def column(self) -> Floats:
+        """The only number of each group, in the units of the data."""
+        return self.table[:, 0]
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of one number, in the units of the data."""
+        return math.sqrt(self.law.variance) * self.scale
+
+    def half_width(self, miss: float) -> float:
+        """P(|noise| > this) <= miss, in the units of the data."""
+        return self.law.half_width(miss) * self.scale
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A column of the release: value and interval per group. NaN is "no value"."""
+
+    value: Floats
+    lower: Floats
+    upper: Floats
+
+    def clipped(self, low: float, high: float) -> Estimate:
+        """The same, pulled into a public range."""
+        return Estimate(*(np.clip(a, low, high) for a in (self.value, self.lower, self.upper)))
+
+
+def plain(noisy: Noisy, confidence: float) -> Estimate:
+    """One noisy number and its own interval; where only large ones are shown, that of the law given that."""
+    if noisy.shown_from is not None:
+        return _survivors(noisy, noisy.shown_from, 1.0 - confidence)
+    half = noisy.half_width(1.0 - confidence)
+    return Estimate(noisy.column, noisy.column - half, noisy.column + half)
+
+
+def _survivors(noisy: Noisy, shown_from: int, miss: float) -> Estimate:
+    """Counts that were shown because they reached the threshold: their noise is likelier to be positive than not."""
+    seen, groups = np.unique(noisy.column, return_inverse=True)
+    low, high = kept_values(seen, Noise(noisy.law, noisy.scale), shown_from, miss)
+    # What is counted is a whole number and at least 0.
+    lower, upper = np.ceil(np.maximum(low, 0.0) - 1e-9), np.floor(high + 1e-9)
+    return Estimate(noisy.column, np.minimum(lower, seen)[groups], np.maximum(upper, seen)[groups])
+
+
+def shifted_total(total: Noisy, present: Noisy, lower: float, confidence: float) -> Estimate:
+    """Total of shifted values plus lower bound times the noisy count (the exact count would leak)."""
+    value = total.column + lower * present.column
+    spread = math.hypot(total.deviation, lower * present.deviation)
+    half = total.law.deviations(confidence) * spread + 0.5 * (total.scale + abs(lower) * present.scale)
+    return Estimate(value, value - half, value + half)
+
+
+def ratio(top: Noisy, bottom: Noisy, most: float, confidence: float) -> Estimate:
+    """top / bottom in [0, most] with the joint interval of Fieller (1954): all r with |top - r bottom| small.
+
+    Where the denominator may be zero the interval is everything, and without a positive denominator there is no value.
+    """
+    a, b = top.column, bottom.column
+    z = top.law.deviations(confidence)
+    lead = b**2 - (z * bottom.deviation) ** 2
+    inside = a**2 * b**2 - lead * (a**2 - (z * top.deviation) ** 2)
+    known = (lead > 0) & (b > 0) & (inside >= 0)
+    safe = np.where(known, lead, 1.0)
+    root = np.sqrt(np.where(known, inside, 0.0))
+    lower = np.where(known, (a * b - root) / safe, 0.0)
+    upper = np.where(known, (a * b + root) / safe, most)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = np.where(b > 0, a / np.where(b > 0, b, 1.0), np.nan)
+    return Estimate(value, lower, upper).clipped(0.0, most)
+
+
+def consistent(nodes: Floats, height: int) -> Floats:
+    """Least-squares leaf counts from noisy levels of equal variance.
+
+    >>> consistent(np.array([[3.0, 3.0, 1.0, 2.0, 3.0, 0.0]]), 2).tolist()
+    [[1.0, 2.0, 3.0, 0.0]]
+    """
+    sizes = level_sizes(height)
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    levels = [nodes[:, starts[i] : starts[i + 1]] for i in range(height)]
+    # Upwards: the best estimate of a node from itself and its subtree; k levels below and with it.
+    best = [levels[-1]]
+    for i in range(height - 2, -1, -1):
+        k = height - i
+        children = best[0][:, 0::2] + best[0][:, 1::2]
+        own = (2.0**k - 2.0 ** (k - 1)) / (2.0**k - 1.0)
+        best.insert(0, own * levels[i] + (1.0 - own) * children)
+    # Downwards: what the parent knows better is shared by its two children. There is no noisy root above level 0.
+    settled = best[0]
+    for i in range(1, height):
+        gap = settled - (best[i][:, 0::2] + best[i][:, 1::2])
+        settled = best[i] + np.repeat(gap, 2, axis=1) / 2.0
+    return settled
+
+
+def quantile_positions(leaves: Floats, p: float, margin: float) -> tuple[NDArray[np.int64], Integers, Integers]:
+    """For each group the first leaf at which a share ``p`` is reached, and the first and last that noise allows.
+
+    The first leaf whose running count reaches p * total is monotone in p. ``margin`` is the half-width of
+    running count - p * total; true leaves have it >= 0 at the leaf and < 0 before, hence the two ends.
+    """
+    running = np.cumsum(leaves, axis=1)
+    total = running[:, -1:]
+    rest = running - p * total
+    last = leaves.shape[1] - 1
+
+    def first(holds: NDArray[np.bool_]) -> Integers:
+        leaf: Integers = np.where(holds.any(axis=1), holds.argmax(axis=1), last).astype(np.int64)
+        return leaf
+
+    reached = first(rest >= 0)
+    lower = first(rest > -margin)
+    before = np.concatenate([np.full((len(leaves), 1), -np.inf), rest[:, :-1]], axis=1)
+    upper = last - first((before < margin)[:, ::-1])
+    return reached, np.minimum(lower, reached), np.maximum(upper, reached)

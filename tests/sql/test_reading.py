@@ -31,14 +31,14 @@ def refusal(sql: str, **budget: float) -> str:
         ("SELECT COUNT(*) FROM visits FOR UPDATE", "FOR UPDATE", "1:1"),
         ("SELECT COUNT(*) FROM visits, LATERAL (SELECT 1) AS x", "LATERAL", "1:30"),
         ("SELECT COUNT(*) FROM read_csv('/etc/passwd')", "READ_CSV", "1:22"),
-        ("SELECT DISTINCT ON (ward) ward, COUNT(*) FROM visits GROUP BY ward", "ON in DISTINCT", "1:21"),
+        ("SELECT DISTINCT ON (ward) ward, COUNT(*) FROM visits GROUP BY ward", "DISTINCT ON", "1:21"),
         ("SELECT SUM(DISTINCT cost) FROM visits", "DISTINCT", "1:12"),
         ("SELECT COUNT(*) FROM visits; DELETE FROM visits", "several statements", "1:28"),
         ("COPY visits TO 'x'", "COPY", "1:1"),
         ("PRAGMA database_list", "PRAGMA", "1:1"),
         ("SELECT ward, COUNT(*) FROM visits GROUP BY CUBE (ward)", "CUBE", "1:44"),
         ("SELECT COUNT(*) FROM visits WHERE ward = :ward", ":", "1:42"),
-        ("SELECT COUNT(*) FROM visits WHERE ward ~ 'a.*'", "REGEXP_LIKE", "1:35"),
+        ("SELECT COUNT(*) FROM visits WHERE ward ~ 'a.*'", "a regular expression", "1:35"),
         ("SELECT COUNT(*) OVER () FROM visits", "window", "1:8"),
     ],
 )
@@ -82,7 +82,7 @@ def test_what_the_parser_knows_and_the_list_does_not_is_refused() -> None:
     tokens, _ = cut(text)
     tree = text.tree(tokens)
     tree.set("something_new", exp.Literal.number(1))
-    with pytest.raises(Refused, match="SOMETHING NEW in SELECT"):
+    with pytest.raises(Refused, match=r"a part of SELECT .something new."):
         text.check_node(tree)
     assert exp.Anonymous not in ALLOWED
     assert exp.Command not in ALLOWED

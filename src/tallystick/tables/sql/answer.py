@@ -151,7 +151,7 @@ def answered(
         raise Refused("no account pays for this statement: ts.Private(source, account=...)")
     why, key = statement.options.given.get("why", why), statement.options.given.get("key", key)
     if why is None:
-        raise Refused('a statement is asked for a reason, which is kept in the record: why="..."')
+        raise Refused('a statement has a reason, which is kept in the record: why="...", in the shell --why "..."')
     known = statement.released.known
     form = form_of(statement) if key is None else None
     automatic = None if form is None else key_of(statement, form)

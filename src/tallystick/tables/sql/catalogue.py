@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any
 
 from sqlglot import exp
 
+from tallystick.printing import one_of
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.sql.tree import Text
 from tallystick.tables.table import Table
@@ -61,11 +61,10 @@ class Catalogue:
                 if known.casefold() == name:
                     return table
         names = [*self.private, *self.public]
-        near = get_close_matches(node.name, names, n=3) or names[:8]
+        known = one_of(node.name, names) or "none is registered"
         raise text.wrong(
-            f"table {node.name}", node,
-            f"one of: {', '.join(near) or 'none is registered'}; public tables come with public= or --public NAME=FILE",
-        )  # fmt: skip
+            f"table {node.name}", node, f"one of: {known}; public tables come with public= or --public NAME=FILE"
+        )
 
     def most_of(self, tree: exp.Expr, price: Mapping[str, Any]) -> dict[str, float]:
         """The least of what the owners of all private tables that a statement names let it cost.

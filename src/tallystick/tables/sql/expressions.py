@@ -46,7 +46,19 @@ class RowReader:
         try:
             return made.type_in(self.schema)
         except InvalidInput as problem:
-            raise self.text.wrong(f"{problem.argument} {problem.value}", node, problem.allowed) from None
+            raise self._misfit(problem, node) from None
+
+    def _misfit(self, problem: InvalidInput, node: exp.Expr) -> InvalidInput:
+        """What does not fit a function, in words of SQL."""
+        if not problem.argument.startswith("arguments of "):
+            return self.text.wrong(f"{problem.argument} {problem.value}", node, problem.allowed)
+        name = problem.argument.removeprefix("arguments of ")
+        word, allowed = _SIGNS.get(name, name.upper()), str(problem.allowed)
+        if "fit each other" in allowed:
+            allowed = "values of one type: a text in single quotes, a number without, DATE '2026-02-28', or CAST"
+        several = isinstance(problem.value, list | tuple)
+        given = ", ".join(map(str, problem.value)) if several else problem.value  # type: ignore[call-overload]
+        return self.text.wrong(f"{word} of {given}", node, allowed)
 
     def _read(self, node: exp.Expr) -> Expression:
         reader = _READERS.get(type(node))
@@ -57,7 +69,7 @@ class RowReader:
         except InvalidInput as problem:
             if problem.argument == "sql":
                 raise
-            raise self.text.wrong(f"{problem.argument} {problem.value}", node, problem.allowed) from None
+            raise self._misfit(problem, node) from None
 
     def _refuse(self, node: exp.Expr) -> Refused:
         said = spelled(node)
@@ -73,6 +85,13 @@ class RowReader:
         if isinstance(node, exp.AggFunc | exp.Filter | exp.WithinGroup):
             return self.text.refused(
                 f"the aggregate {said} inside a row or another aggregate", node, "an aggregate of its own in SELECT"
+            )
+        if isinstance(node, exp.Interval):
+            return self.text.refused("INTERVAL alone", node, "a date + INTERVAL, or a date - INTERVAL")
+        if isinstance(node, exp.Distinct):
+            inside = f" in {spelled(node.parent)}" if isinstance(node.parent, exp.Func) else ""
+            return self.text.refused(
+                f"DISTINCT{inside}", node, "all values, or SELECT DISTINCT with the unit in a subquery"
             )
         if isinstance(node, exp.Star):
             return self.text.refused("*", node, "aggregates such as COUNT(*)", why="it shows rows of people")
@@ -269,6 +288,22 @@ class RowReader:
             raise self.text.refused("LIKE with what is not a constant", node, "LIKE 'pattern'")
         return self._read(node.this).like(pattern.value, ignore_case=isinstance(node, exp.ILike))
 
+    def _escaped(self, node: exp.Expr) -> Expression:
+        """LIKE ... ESCAPE."""
+        like, escape = node.this, node.expression
+        if not isinstance(like, exp.Like | exp.ILike) or not escape.is_string:
+            raise self.text.refused("ESCAPE", node, "LIKE 'pattern' ESCAPE '!'")
+        pattern = self._read(like.expression)
+        if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
+            raise self.text.refused("LIKE with what is not a constant", node, "LIKE 'pattern'")
+        ignore_case = isinstance(like, exp.ILike)
+        return self._read(like.this).like(pattern.value, escape=escape.name or None, ignore_case=ignore_case)
+
+    def _put_together(self, node: exp.Expr) -> Expression:
+        """CONCAT, which passes over what is missing."""
+        pieces = [self._read(each).fill_missing("") for each in children(node, "expressions")]
+        return pieces[0].concat(*pieces[1:]) if len(pieces) > 1 else pieces[0]
+
     def _part_of_text(self, node: exp.Expr) -> Expression:
         ends = [self._read(node.args[key]) for key in ("start", "length") if node.args.get(key) is not None]
         numbers = [end.value for end in ends if isinstance(end, Literal) and type(end.value) is int]
@@ -306,6 +341,7 @@ def _shifted(date: datetime.date, number: int, *, months: bool) -> datetime.date
         raise InvalidInput("interval", number, "dates of the years 1 to 9999") from None
 
 
+_SIGNS = {"==": "=", "!=": "<>", "and": "AND", "or": "OR", "not": "NOT", "concat": "||", "mod": "%", "when": "CASE"}
 _STEPS = {"DAY": (False, 1), "WEEK": (False, 7), "MONTH": (True, 1), "YEAR": (True, 12)}
 _PARTS = {**{part: part for part in ("year", "quarter", "month", "day")}, "isodow": "weekday"}
 _TYPES = {
@@ -356,6 +392,11 @@ _READERS: dict[type[exp.Expr], Callable[[RowReader, exp.Expr], Expression]] = {
     exp.Between: RowReader._between,
     exp.Is: RowReader._is,
     exp.Case: RowReader._case,
+    exp.If: lambda reader, node: reader._case(
+        exp.Case(ifs=[exp.If(this=node.this, true=node.args["true"])], default=node.args.get("false"))
+    ),
+    exp.Escape: RowReader._escaped,
+    exp.Concat: RowReader._put_together,
     exp.Cast: RowReader._cast,
     exp.Extract: RowReader._extract,
     exp.TimestampTrunc: RowReader._truncated,

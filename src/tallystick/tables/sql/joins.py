@@ -103,7 +103,10 @@ class Sources:
     def _joined(self, join: exp.Join) -> Joined:
         side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
         if kind not in ("", "INNER", "CROSS", "OUTER") or side not in ("", "LEFT", "FULL"):
-            raise self.text.refused(f"{side} {kind} JOIN".strip(), join, "JOIN or LEFT JOIN")
+            fix = (
+                "the tables the other way round, with LEFT JOIN" if side == "RIGHT" else "JOIN, LEFT JOIN or FULL JOIN"
+            )
+            raise self.text.refused(" ".join(filter(None, (side, kind, "JOIN"))), join, fix)
         found = self.source(join.this)
         on = tuple(conjuncts(join.args.get("on")))
         for name in children(join, "using"):

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any
 
 from sqlglot.tokenizer_core import Token, TokenType
 
+from tallystick.printing import one_of
 from tallystick.tables.sql.tree import Text
 
 NUMBERS = ("epsilon", "delta", "rho", "error", "confidence", "max_groups_contributed", "max_rows_per_group")
@@ -54,8 +56,11 @@ def cut(text: Text) -> tuple[list[Token], Options]:
     tokens = tokens[1:] if explain else tokens
     first = tokens[0].text.upper() if tokens else ""
     if first not in ("SELECT", "WITH", "("):
+        meant = bool(get_close_matches(first, ("SELECT", "WITH"), n=1))
         raise text.refused(
-            f"the statement {first or 'EXPLAIN'}", tokens[0].start if tokens else 0, "a SELECT statement"
+            f"the statement {first or 'EXPLAIN'}",
+            tokens[0].start if tokens else 0,
+            "SELECT (did you mean this?)" if meant else "a SELECT statement",
         )
     tokens, given = _without_clause(text, tokens)
     tokens, clamps = _without_clamps(text, tokens)
@@ -86,7 +91,7 @@ def _read(text: Text, inside: list[Token]) -> dict[str, Any]:
             )
         name, value = piece[0].text.lower(), piece[2:]
         if name not in (*NUMBERS, *WORDS) or name in given:
-            fix = _ELSEWHERE.get(name, f"each once of {', '.join((*NUMBERS, *WORDS))}")
+            fix = _ELSEWHERE.get(name) or f"each once of {one_of(name, (*NUMBERS, *WORDS))}"
             raise text.refused(f"option {name}", piece[0].start, fix)
         if name in NUMBERS:
             given[name] = _number(text, value)

@@ -9,6 +9,8 @@ from typing import Any
 
 from sqlglot import exp
 
+from tallystick.errors import InvalidInput
+from tallystick.printing import one_of
 from tallystick.tables.dialects import DIALECTS, place, row_value
 from tallystick.tables.expressions import Call, Column, Expression, Literal, Missing, col
 from tallystick.tables.keyset import PublicTable
@@ -52,12 +54,21 @@ class Named:
         """What a column's name means; one that is unknown or means several things is refused with its position."""
         found = self.matches(node)
         if not found:
-            names = ", ".join(dict.fromkeys(seen.name for seen in self.seen)) or "none"
-            raise self.text.wrong(f"column {node.name}", node, f"one of: {names[:300]}")
+            raise self._unknown(node)
         if len({str(seen.value.to_data()) for seen in found}) > 1:
             owners = " or ".join(f"{seen.owner}.{seen.name}" for seen in found)
             raise self.text.wrong(f"column {node.name}, of several tables,", node, owners)
         return found[0].value
+
+    def _unknown(self, node: exp.Column) -> InvalidInput:
+        owners = list(dict.fromkeys(seen.owner for seen in self.seen if seen.owner))
+        if node.table and node.table.casefold() not in [owner.casefold() for owner in owners]:
+            return self.text.wrong(
+                f"{node.table} before column {node.name}", node, f"one of: {one_of(node.table, owners)}, or nothing"
+            )
+        listed = one_of(node.name, dict.fromkeys(seen.name for seen in self.seen), most=40) or "none"
+        text = f"; a text stands in single quotes, '{node.name}'" if node.this.args.get("quoted") else ""
+        return self.text.wrong(f"column {node.name}", node, f"one of: {listed[:400]}{text}")
 
     def matches(self, node: exp.Column) -> list[Seen]:
         """Everything that a name could mean here."""

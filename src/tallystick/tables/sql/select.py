@@ -106,6 +106,8 @@ class Aggregation:
     def keys_of(self, select: exp.Select) -> list[tuple[Expression, str]]:
         """What is grouped by, and the names that the select list has for it; constants group nothing."""
         group, keys = select.args.get("group"), []
+        if group is not None and not children(group, "expressions"):
+            raise self.text.wrong("GROUP BY with nothing behind it", group, "the columns to group by")
         for node in children(group, "expressions") if group is not None else ():
             meant = self._meant(select, node).unalias()
             wish = next((e.alias for e in select.expressions if e.alias and e.unalias() == meant), "")
@@ -285,6 +287,9 @@ class Aggregation:
         level, value = 0.5, node.this
         if isinstance(node, exp.WithinGroup):
             level, value = self._level(node)
+        elif isinstance(node, exp.CountIf):
+            own = self.relation.reader.condition(node.this)
+            return self._count(exp.Count(this=exp.Star()), own if condition is None else own & condition)
         elif isinstance(node, exp.Count):
             return self._count(node, condition)
         elif not isinstance(node, (*_OF_COLUMN, exp.Median)):

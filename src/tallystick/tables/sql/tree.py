@@ -6,8 +6,10 @@ name is refused with its name, its position and what works instead.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, ClassVar
 
 from sqlglot import exp
@@ -17,6 +19,8 @@ from sqlglot.parsers.postgres import PostgresParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from tallystick.errors import InvalidInput, Refused
+from tallystick.tables.sql.refusals import FIXES, FIXES_BY_NAME, WORDS_OF, of_argument
+from tallystick.tables.sql.refusals import spelled as spelled
 
 LONGEST_TEXT = 100_000
 MOST_TOKENS = 10_000
@@ -76,13 +80,18 @@ class Text:
         try:
             found: list[Token] = Reading().tokenize(self.text)
         except SqlglotError:
-            raise InvalidInput("sql", self.text[:60], "SQL; a quote or a comment is not closed") from None
+            raise self.wrong("a quote or a comment", self._left_open(), "one that is closed again") from None
         if len(found) > MOST_TOKENS:
             raise InvalidInput("sql", f"{len(found)} words", f"at most {MOST_TOKENS}")
         while found and found[-1].token_type is TokenType.SEMICOLON:
             found.pop()
         self._check_words(found)
         return found
+
+    def _left_open(self) -> int:
+        """Where the quote or comment begins that nothing closes."""
+        pieces = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|('|\"|/\*)|.", re.DOTALL)
+        return next((found.start() for found in pieces.finditer(self.text) if found[1]), 0)
 
     def _check_words(self, tokens: list[Token]) -> None:
         depth = run = 0
@@ -104,17 +113,40 @@ class Text:
         try:
             trees = Reading().parser(max_errors=1).parse(tokens, self.text)
         except SqlglotError as error:
-            first = (getattr(error, "errors", None) or [{}])[0]
-            said = str(first.get("highlight") or "") or "this"
-            at = f"{first.get('line', 1)}:{max(1, first.get('col', 1) - len(said) + 1)}"
-            known = next((fix for word, fix in _FOREIGN.items() if word in self.text.upper()), "a SELECT statement")
-            raise InvalidInput("sql", f"{said} at {at}", known) from None
+            raise self._unread(tokens, (getattr(error, "errors", None) or [{}])[0]) from None
         except RecursionError:
             raise InvalidInput("sql", "nesting this deep", f"at most {DEEPEST_TOKENS} levels") from None
         if len(trees) != 1 or not isinstance(trees[0], exp.Query):
             raise self.refused("what is not a SELECT", 0, "a SELECT statement")
         self._check_nodes(trees[0])
         return trees[0]
+
+    def _unread(self, tokens: list[Token], first: Mapping[str, Any]) -> InvalidInput:
+        """What to raise where words are no statement: the one that does not fit, and what may be wrong before it."""
+        said = str(first.get("highlight") or "") or "this"
+        line, column = first.get("line", 1), max(1, first.get("col", 1) - len(said) + 1)
+        foreign = next((fix for word, fix in _FOREIGN.items() if word in self.text.upper()), None)
+        opened: list[Token] = []
+        for token in tokens:
+            opened += [token] if token.token_type is TokenType.L_PAREN else []
+            del opened[len(opened) - (token.token_type is TokenType.R_PAREN) :]
+        before = [
+            t.text for t in tokens if t.token_type is TokenType.VAR and (t.line, t.col) <= (line, column + len(said))
+        ]
+        near = [
+            (word, match) for word in before for match in get_close_matches(word.upper(), KEYWORDS, n=1, cutoff=0.7)
+        ]
+        if foreign is not None:
+            allowed = foreign
+        elif near:
+            allowed = (
+                f"{near[-1][1]} in place of {near[-1][0]}, if that was meant, or a SELECT statement in which it fits"
+            )
+        elif opened:
+            allowed = f"a bracket that closes the one at {self.position(opened[-1].start)}"
+        else:
+            allowed = "a SELECT statement in which it fits: a word, a comma or a bracket before it may be missing"
+        return InvalidInput("sql", f"{said} at {line}:{column}", allowed)
 
     def _check_nodes(self, root: exp.Expr) -> None:
         level = [root]
@@ -132,14 +164,21 @@ class Text:
         """Refuse a node, or an argument of a node, that is not on the list."""
         kind = type(node)
         if kind not in ALLOWED:
-            word = spelled(node)
-            raise self.refused(word, node, FIXES.get(kind) or FIXES_BY_NAME.get(word, NO_SUCH))
+            word = self._typed(node)
+            raise self.refused(word, node, FIXES.get(kind) or FIXES_BY_NAME.get(word) or self._functions(node, word))
         for key, value in node.args.items():
             if value and key not in ALLOWED[kind]:
-                word = ARGUMENT_WORDS.get(key, key.strip("_").upper().replace("_", " "))
-                within = "" if key in FIXES_OF_ARGUMENTS else f" in {spelled(node)}"
-                at = value if isinstance(value, exp.Expr) else node
-                raise self.refused(f"{word}{within}", at, FIXES_OF_ARGUMENTS.get(key, "the statement without it"))
+                word, fix = of_argument(node, key)
+                raise self.refused(word, value if isinstance(value, exp.Expr) else node, fix)
+
+    def _typed(self, node: exp.Expr) -> str:
+        """The word as it stands in the text, where it is a function's name; parsers have names of their own."""
+        found = re.match(r"[A-Za-z_]\w*(?=\s*\()", self.text[node.meta["start"] :]) if "start" in node.meta else None
+        return spelled(node) if found is None or type(node) in WORDS_OF else found[0].upper()
+
+    def _functions(self, node: exp.Expr, word: str) -> str:
+        near = get_close_matches(word, FUNCTIONS, n=1, cutoff=0.7) if isinstance(node, exp.Func) else []
+        return f"{near[0]} (did you mean this?), or {NO_SUCH}" if near else NO_SUCH
 
     def refused(self, what: str, at: int | exp.Expr, fix: str, *, why: str = "") -> Refused:
         """What to raise to say what cannot be answered, where it stands, and what works."""
@@ -168,14 +207,6 @@ class Text:
 def where(node: exp.Expr) -> int:
     """Where a node begins in the text, or else the first of its children that knows."""
     return min((each.meta["start"] for each in _few(node) if "start" in each.meta), default=0)
-
-
-def spelled(node: exp.Expr) -> str:
-    """The word of SQL that a node stands for."""
-    if isinstance(node, exp.Anonymous):
-        return str(node.name).upper()
-    kind = type(node)
-    return WORDS_OF.get(kind) or (kind.sql_name() if issubclass(kind, exp.Func) else kind.key.upper())
 
 
 def _few(node: exp.Expr) -> Iterator[exp.Expr]:
@@ -264,6 +295,8 @@ ALLOWED: dict[type[exp.Expr], frozenset[str]] = {
     exp.Left: _TWO,
     **dict.fromkeys((exp.Year, exp.Month, exp.Day, exp.Quarter, exp.DayOfYear), _ONE),
     exp.DateDiff: frozenset(("this", "expression", "unit")),
+    exp.Escape: _TWO,
+    exp.Concat: frozenset(("expressions", "safe", "coalesce")),
     **dict.fromkeys((exp.DateAdd, exp.DateSub), _TWO),
     **dict.fromkeys((exp.Sqrt, exp.Ln, exp.Exp, exp.Sign), _ONE),
     exp.Pow: _TWO,
@@ -277,7 +310,7 @@ ALLOWED: dict[type[exp.Expr], frozenset[str]] = {
     exp.Count: frozenset(("this", "big_int")),
     **dict.fromkeys(
         (exp.Sum, exp.Avg, exp.Median, exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevSamp, exp.StddevPop,
-         exp.Min, exp.Max, exp.LogicalOr, exp.LogicalAnd, exp.PercentileCont), _ONE),
+         exp.Min, exp.Max, exp.LogicalOr, exp.LogicalAnd, exp.PercentileCont, exp.CountIf), _ONE),
     exp.Filter: _TWO,
     exp.WithinGroup: _TWO,
     exp.Window: frozenset(("this", "partition_by", "order", "over", "spec")),
@@ -289,49 +322,26 @@ ALLOWED: dict[type[exp.Expr], frozenset[str]] = {
 """Every node that is read, with the arguments that are looked at."""
 
 NO_SUCH = "the functions listed in the guide 'Ask in SQL'"
-WORDS_OF: dict[type[exp.Expr], str] = {
-    exp.Rand: "RANDOM",
-    exp.GroupConcat: "STRING_AGG",
-    exp.CurrentTimestamp: "NOW",
-    exp.CurrentDate: "CURRENT_DATE",
-    exp.ExplodingGenerateSeries: "GENERATE_SERIES",
-    exp.GenerateSeries: "GENERATE_SERIES",
-    exp.GroupingSets: "GROUPING SETS",
-    exp.TimestampTrunc: "DATE_TRUNC",
-    exp.LogicalOr: "BOOL_OR",
-    exp.LogicalAnd: "BOOL_AND",
-    exp.CountIf: "COUNT_IF",
-}
-_A_DATE = "a date that is written down, such as DATE '2026-11-16': what is asked must not change while it waits"
-FIXES: dict[type[exp.Expr], str] = {
-    exp.Rand: "the same without a random value",
-    exp.CurrentTimestamp: _A_DATE,
-    exp.CurrentDate: _A_DATE,
-    exp.GroupConcat: "COUNT(*) by the column: a list of values shows rows of people",
-    exp.ExplodingGenerateSeries: "(VALUES (...), (...)) AS k(day), or a public table of days",
-    **dict.fromkeys(
-        (exp.Rollup, exp.Cube, exp.GroupingSets),
-        "one statement for each level, or the finest level and sums of its released rows",
-    ),
-    exp.Corr: "AVG of the products and of the two columns",
-    exp.Qualify: "the window in a subquery, and WHERE around it",
-    exp.Ntile: "fixed limits with CASE or WIDTH_BUCKET; a global window compares people, and only "
-    "PARTITION BY the unit is private",
-}
-FIXES_BY_NAME = {
-    "DP_INTERVAL_LOW": "the aggregate alone: its _lower and _upper columns come with it",
-    "DP_INTERVAL_HIGH": "the aggregate alone: its _lower and _upper columns come with it",
-}
-ARGUMENT_WORDS = {"qualify": "QUALIFY", "sample": "TABLESAMPLE", "all": "GROUP BY ALL", "locks": "FOR UPDATE"}
-FIXES_OF_ARGUMENTS = {
-    "qualify": "the window in a subquery, and WHERE around it",
-    "sample": "the whole table: a sample has no smaller price here",
-    "all": "GROUP BY with the columns named",
-    "recursive": "WITH without RECURSIVE",
-    "laterals": "a join",
-    "locks": "the statement without FOR",
-    "into": "SELECT without INTO",
-}
+FUNCTIONS = sorted(
+    {WORDS_OF.get(kind) or kind.sql_name() for kind in ALLOWED if issubclass(kind, exp.Func)}
+    - {"AND", "OR", "CASE", "CAST"}
+)
+"""What a misspelt function is compared with."""
+
+KEYWORDS = (
+    "SELECT",
+    "FROM",
+    "WHERE",
+    "GROUP",
+    "HAVING",
+    "ORDER",
+    "LIMIT",
+    "JOIN",
+    "UNION",
+    "BETWEEN",
+    "EXPLAIN",
+    "WITH",
+)
 
 
 def children(node: exp.Expr, key: str) -> list[Any]:

@@ -96,6 +96,9 @@ def function_of(relation: Relation, node: exp.Expr, options: Options) -> tuple[R
     text, condition = relation.text, None
     if isinstance(node, exp.Filter):
         condition, node = relation.reader.condition(node.expression.this), node.this
+    if isinstance(node, exp.CountIf):
+        own = relation.reader.condition(node.this)
+        node, condition = exp.Count(this=exp.Star()), own if condition is None else own & condition
     if isinstance(node, exp.Count):
         return _count_of(relation, node, condition)
     kinds: dict[type[exp.Expr], str] = {
@@ -239,6 +242,8 @@ def _window(relation: Relation, node: exp.Window, name: str, options: Options) -
         relation, column = relation.derived(relation.reader.read(each.this), "order")
         order.append((column, "desc" if each.args.get("desc") else "asc"))
     inner, spec = node.this, node.args.get("spec")
+    if isinstance(inner, exp.FirstValue | exp.LastValue):
+        raise text.refused(spelled(inner), node, "ROW_NUMBER() OVER (PARTITION BY the unit ORDER BY ...) = 1 around it")
     ordered = isinstance(inner, (*_PLACES, exp.Lag, exp.Lead))
     if ordered and not order:
         raise text.refused(f"{spelled(inner)} without ORDER BY", node, f"{spelled(inner)} OVER (... ORDER BY a column)")

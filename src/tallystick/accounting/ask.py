@@ -236,7 +236,7 @@ class Ask:
         )
 
     def selected(self, base: Leaf, weight: Callable[[Ball], Ball], ranks: Any) -> Law:
-        """The best of several runs."""
+        """The best of several runs; if there is none, nothing is told, which is a part of H only below zero."""
         remove, add = self.inside(base)
         heights, tops = [], []
         for ahead, behind in ((remove, add), (add, remove)):
@@ -245,7 +245,8 @@ class Ask:
             tops.append(None if ahead.highest is None else ahead.highest + longer)
         mean = weight(arb(0))
         gone = tuple((mean * law.infinite).min(arb(1)) for law in (remove, add))
-        return self.known_by(heights[0], heights[1], infinite=gone, highest=(tops[0], tops[1]))
+        sides = mirrored(heights[0], heights[1]), mirrored(heights[1], heights[0])
+        return self.known_by(*sides, infinite=gone, highest=(tops[0], tops[1]))
 
     @staticmethod
     def tail(trials: int, chance: Ball, least: int) -> Ball:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -44,19 +45,21 @@ class RigorousReader:
     def _worst(self, read: Callable[[BallSum], tuple[float, float]]) -> Bounds:
         if not self.loss.terms:
             return Bounds(0.0, 0.0)
-        sides = [self._bounded(read, way, True) for way in self._ways]
+        start = time.thread_time()
+        sides = [self._bounded(read, way, start) for way in self._ways]
         upper = max(pair[1] for pair in sides)
         if self._bracketed:
             try:
-                sides = [self._bounded(read, way, False) for way in self._ways]
+                sides = [self._bounded(read, way, start, upper=False) for way in self._ways]
             except NotComputable:
                 return Bounds(0.0, upper)  # proved from above; nothing is claimed from below
         return Bounds(min(upper, max(pair[0] for pair in sides)), upper)
 
     def _bounded(
-        self, read: Callable[[BallSum], tuple[float, float]], way: Direction, upper: bool
+        self, read: Callable[[BallSum], tuple[float, float]], way: Direction, start: float, *, upper: bool = True
     ) -> tuple[float, float]:
-        with ball_laws.bounded_work((1.0 if upper else 0.5) / len(self._ways)):
+        share, patience = (1.0, ball_laws.PATIENCE[0]) if upper else (0.5, ball_laws.PATIENCE[1])
+        with ball_laws.bounded_work(share / len(self._ways), start + patience):
             return read(self._side(way, upper))
 
     @property

@@ -24,6 +24,9 @@ SPACING = 0.02
 LOUD = 5
 """Levels beyond two to this power are seldom asked for, and get a quarter of the knots."""
 
+FAINTEST = 2.0**-1000
+"""Levels beyond this, or its inverse, are no doubles to choose a lattice with."""
+
 
 def finer(bits: int) -> int:
     """Bits for a step and for the transform, so that undoing its damping leaves enough."""
@@ -72,6 +75,8 @@ def allocated(remove: Height, add: Height, steps: int) -> tuple[Height, Height]:
     tables: dict[int, Sums] = {}
 
     def below(a: Ball) -> Ball:
+        if not FAINTEST < float(a) < 1.0 / FAINTEST:
+            return a  # B is not negative; there a step's own H is what is left to say
         octave = math.ceil(math.log2(float(a)) + 0.01)  # so that a is below the last knot, of 1024 or more
         if octave not in tables:
             wanted = 2 ** math.ceil(math.log2(steps / SPACING) + octave)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+import numpy as np
 from flint import acb, arb, arb_poly, fmpq
 
 from tallystick.errors import NotComputable
@@ -22,6 +23,8 @@ from tallystick.numerics.rigorous.sketch import LEFT_OUT, Height, Sketch, sketch
 
 SIZES = (2**12, 2**11)
 """Points of a period: the first that is affordable."""
+FAINT = 1e-9
+"""Share of a tilted law at either end around which a long lattice has fewer knots."""
 STEEPS = (0.5, 1.5, 3.0, 6.0)
 """Tilts that bound what lies outside of a period differ by these, over the standard deviation; the best is taken."""
 
@@ -122,12 +125,13 @@ def _sums(
     for (height, total, count), sketch in zip(terms, sketches, strict=True):
         low = Fraction(sketch.low)
         knots = math.ceil((Fraction(sketch.high) - low) / step) + 2
-        levels = [_ball(low + n * step) for n in range(knots)]
+        places = chosen_knots(sketch, float(step), knots, float(tilt), size)
+        levels = [_ball(low + n * step) for n in places]
         heights, ratios = [height(x) for x in levels], [x.exp() for x in levels]
         masses, infinite = masses_above(heights, ratios, total)
-        sides[0].add(levels, masses, count)
+        sides[0].add(places, levels, masses, count)
         if not only:
-            sides[1].add(levels, masses_below(heights, ratios, total), count)
+            sides[1].add(places, levels, masses_below(heights, ratios, total), count)
         start, last = start + count * low, last + count * (knots - 1)
         kept, whole = kept + count * (-infinite / total).log1p(), whole * total**count
     given = (-kept.expm1() * whole, arb(0))
@@ -136,6 +140,20 @@ def _sums(
         for side, infinite in zip(sides, given, strict=False)
     ]
     return found[0], None if only else found[1]
+
+
+def chosen_knots(sketch: Sketch, step: float, knots: int, tilt: float, size: int) -> list[int]:
+    """All points of a lattice, or of a long one those where the tilted law is and some of the others.
+
+    Chords between any of them are a bound, and those of few matter only where the tilted law has mass.
+    """
+    if knots <= 2 * size:
+        return list(range(knots))
+    below = sketch.tilted(tilt)[3]
+    ends = np.interp([FAINT, 1.0 - FAINT], below, sketch.losses)
+    first, last = ((ends - sketch.low) / step).astype(int)
+    near = range(max(0, first - 2), min(knots, last + 3))
+    return sorted({*range(0, knots, knots // size), *near, knots - 1})
 
 
 class Spectrum:
@@ -148,14 +166,14 @@ class Spectrum:
         self.spectrum = [acb(1)] * (size // 2 + 1)
         self.size = size
 
-    def add(self, levels: list[Ball], masses: list[Ball], count: int) -> None:
+    def add(self, places: Sequence[int], levels: list[Ball], masses: list[Ball], count: int) -> None:
         weighted = [[mass * (t * x).exp() for x, mass in zip(levels, masses, strict=True)] for t in self.tilts]
         sums = [sum(row, arb(0)) for row in weighted]
         if not all(total > 0 for total in sums):
             raise NotComputable("the masses of a lattice are lost in rounding")
         self.moments = [old + count * total.log() for old, total in zip(self.moments, sums, strict=True)]
         fold = [arb(0)] * self.size
-        for n, mass in enumerate(weighted[0]):
+        for n, mass in zip(places, weighted[0], strict=True):
             fold[n % self.size] += mass
         found = acb.dft([acb(mass / sums[0]) for mass in fold])
         self.spectrum = [old * new**count for old, new in zip(self.spectrum, found, strict=False)]

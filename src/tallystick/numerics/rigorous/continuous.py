@@ -33,6 +33,7 @@ RHO = 4
 
 def normal_tail(x: Ball) -> Ball:
     """P(N(0, 1) > x)."""
+    work(0.0)  # counted where it is asked for; this looks at the clock
     return (x / arb(2).sqrt()).erfc() / 2
 
 

@@ -90,10 +90,18 @@ def _lattice_power(law: BallLaw, count: int, log_tiny: float) -> States:
     row = [arb(0)] * (high - low + 1)
     for i, (_, mass) in zip(index, law.atoms, strict=True):
         row[i - low] += mass
+    work(_power_work(row, count))
     start = (offset + step * low) * count
     raised = (arb_poly(row) ** count).coeffs()
     kept, lost = _pruned([(start + step * k, m) for k, m in enumerate(raised)], log_tiny)
     return States(kept, lost)
+
+
+def _power_work(row: list[Ball], count: int) -> float:
+    """Balls of very unlike sizes are multiplied in blocks, as many as their bits, over the length of the power."""
+    sizes = [float(abs(mass).log()) for mass in row if mass > 0]
+    spread = 1.5 * count * (max(sizes, default=0.0) - min(sizes, default=0.0)) + ctx.prec
+    return 4e-9 * spread * count * len(row) * (1.0 + ctx.prec / 1e3)
 
 
 def _merged(points: object, distinct: bool) -> list[Point]:

@@ -101,7 +101,7 @@ def _on_lattice(
         levels = [_ball(first + n * step) for n in range(knots)]
         heights, ratios = [height(x) for x in levels], [x.exp() for x in levels]  # type: ignore[operator]
         masses = masses_above(heights, ratios, arb(1))[0] if upper else masses_below(heights, ratios, arb(1))
-        side.add(levels, masses, count)
+        side.add(range(knots), levels, masses, count)
         start, reach = start + count * first, reach + count * (knots - 1)
         kept *= sum(masses, arb(0)) ** count
     begin = 0 if reach < size else max(0, math.floor((Fraction(low) - start) / step) - 2)

@@ -80,14 +80,18 @@ def known_by(
     return BallLaw(infinite=rest, highest=highest, profile=profile, sketch=chosen, above_only=True)
 
 
-def mirrored(height: Height) -> Height:
-    """A pair that is its own swap, from its H at x >= 0: H(-x) = 1 - e^-x + e^-x H(x)."""
+def mirrored(height: Height, swapped: Height | None = None) -> Height:
+    """H at every x from what is known at x >= 0, of the pair and of its swap: H(-x) = 1 - e^-x + e^-x H'(x).
+
+    Without ``swapped`` the pair is its own swap.
+    """
+    other = height if swapped is None else swapped
 
     def both(x: Ball) -> Ball:
         if x >= 0:
             return height(x)
         if x < 0:
-            return -x.expm1() + x.exp() * height(-x)
+            return -x.expm1() + x.exp() * other(-x)
         return both(arb(x.lower())).union(both(arb(x.upper())))  # H does not rise
 
     return both
@@ -128,16 +132,18 @@ class Ladder:
         a = np.exp(np.minimum(self.x, 690.0))
         h = np.array([float(height(arb(float(x))).upper()) for x in self.x])
         falls = np.concatenate([[1.0], -np.diff(h) / np.maximum(np.diff(a), 1e-300), [0.0]])
-        self.falls = np.minimum.accumulate(np.clip(falls, 0.0, 1.0))  # under Q above each cell, from left to right
-        self.h, self.a = h, a
+        falls = np.minimum.accumulate(np.clip(falls, 0.0, 1.0))  # under Q above each cell, from left to right
+        self._rising: list[float] = (-falls[1:]).tolist()
+        self._h: list[float] = h.tolist()
+        self._a: list[float] = a.tolist()
 
     def threshold(self, level: float) -> int:
         """The knot whose test has this many false alarms."""
-        return min(int(np.searchsorted(-self.falls[1:], -level)), self.x.size - 1)
+        return min(bisect_left(self._rising, -level), self.x.size - 1)
 
     def hits(self, level: float, index: int) -> float:
         """What that test finds."""
-        return float(min(1.0, self.h[index] + self.a[index] * level))
+        return min(1.0, self._h[index] + self._a[index] * level)
 
 
 def chained(heights: Sequence[Height], kinks: Sequence[Sequence[float]]) -> Height:
@@ -167,7 +173,7 @@ def chained(heights: Sequence[Height], kinks: Sequence[Sequence[float]]) -> Heig
         return found
 
     def chain(x: Ball) -> Ball:
-        work(8.0 * len(heights) * point_work())
+        work(20.0 * len(heights) * point_work())
         at = float(x)
         low, high = -700.0, 0.0  # logarithms of levels: fewer false alarms, higher thresholds
         for _ in range(60):

@@ -7,6 +7,7 @@ is proved in docs/theory/rigorous.md. Imported only where ``rigorous=True`` asks
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -103,29 +104,34 @@ def bits() -> int:
     return int(ctx.prec)
 
 
-# A read-out answers or refuses in a few seconds. Work is counted, not timed, so that an answer depends on no machine.
+# A read-out answers or refuses in a few seconds. Work is counted before it is done, so that an answer hardly depends on
+# the machine; the clock is for what was counted too low, and for slow machines.
 
 MOST_WORK = 6.0
-"""Work of one read-out, all its directions together: about half-seconds."""
+"""Work of one read-out from above, all its directions together (from below half as much): about half-seconds."""
+PATIENCE = (3.0, 4.0)
+"""Processor seconds after which a read-out from above is given up, and the one from below that follows it."""
 
 _left: ContextVar[list[float] | None] = ContextVar("rigorous work", default=None)
+_until: ContextVar[float] = ContextVar("rigorous deadline", default=math.inf)
 
 
 @contextmanager
-def bounded_work(share: float) -> Iterator[None]:
-    """What is read inside takes no more than this share of MOST_WORK, or is not computable."""
-    token = _left.set([share * MOST_WORK])
+def bounded_work(share: float, until: float = math.inf) -> Iterator[None]:
+    """What is read inside takes no more than this share of MOST_WORK, and ends by that time, or is not computable."""
+    tokens = _left.set([share * MOST_WORK]), _until.set(until)
     try:
         yield
     finally:
-        _left.reset(token)
+        _left.reset(tokens[0])
+        _until.reset(tokens[1])
 
 
 def work(amount: float) -> None:
     """Count work before it is done."""
     left = _left.get()
     if left is not None:
-        if amount > left[0]:  # nothing is spent: a smaller piece of work may still fit
+        if amount > left[0] or time.thread_time() > _until.get():  # nothing is spent: a smaller piece may still fit
             raise NotComputable("a rigorous read-out of this composition takes too long")
         left[0] -= amount
 

@@ -38,7 +38,7 @@ def mixture(shifts: Sequence[Ball], shares: Sequence[Ball], slack: float) -> tup
     def threshold(x: Ball) -> Ball:
         """A ball around the t at which the ratio is e^x: doubles, then Newton, then a proof at both ends."""
         level, t = x.exp(), arb(_nearly(rough, float(x)))
-        for _ in range(4):
+        for _ in range(1 + math.ceil(math.log2(ctx.prec / 40))):  # each doubles the digits of a double
             ratio, slope = moments(t)
             t = (t + (level - ratio) / slope).mid()
         radius = arb(2) ** (16 - int(ctx.prec)) * (1 + abs(t))
@@ -49,13 +49,13 @@ def mixture(shifts: Sequence[Ball], shares: Sequence[Ball], slack: float) -> tup
         raise NotComputable("a mixture whose losses are too far apart")
 
     def remove(x: Ball) -> Ball:
-        work(1.5 * len(parts) * point_work())
+        work(3.0 * len(parts) * point_work())
         t = threshold(x)
         above = sum((share * normal_tail(t - mu) for mu, share in parts), arb(0))
         return above * (1 + arb(slack)) - x.exp() * normal_tail(t)
 
     def add(x: Ball) -> Ball:
-        work(1.5 * len(parts) * point_work())
+        work(3.0 * len(parts) * point_work())
         t = threshold(-x)
         below = sum((share * normal_tail(mu - t) for mu, share in parts), arb(0))
         return normal_tail(-t) - x.exp() * below * (1 - arb(slack))
@@ -64,13 +64,20 @@ def mixture(shifts: Sequence[Ball], shares: Sequence[Ball], slack: float) -> tup
 
 
 def _nearly(parts: Sequence[tuple[float, float]], x: float) -> float:
-    """About the t at which the sum of p_i e^{mu_i t - mu_i^2/2} is e^x: no part exceeds it, and one has its share."""
-    high = min((x - log) / mu + 0.5 * mu for mu, log in parts)
-    low = min((x - log - math.log(len(parts))) / mu + 0.5 * mu for mu, log in parts)
+    """About the t at which the sum of p_i e^{mu_i t - mu_i^2/2} is e^x: Newton on its logarithm, which is convex.
+
+    The first t is one at which some part alone is e^x, so that the steps go down to the root and never past it.
+    """
+    t = min((x - log) / mu + 0.5 * mu for mu, log in parts)
     for _ in range(60):
-        t = 0.5 * (low + high)
         exponents = [log + mu * (t - 0.5 * mu) for mu, log in parts]
         top = max(exponents)
-        over = top + math.log(sum(math.exp(one - top) for one in exponents)) > x
-        low, high = (low, t) if over else (t, high)
-    return 0.5 * (low + high)
+        weights = [math.exp(one - top) for one in exponents]
+        total = math.fsum(weights)
+        step = (
+            (top + math.log(total) - x) * total / math.fsum(w * mu for w, (mu, _) in zip(weights, parts, strict=True))
+        )
+        t -= step
+        if abs(step) <= 1e-14 * (1.0 + abs(t)):
+            break
+    return t

@@ -31,10 +31,16 @@ def converted(log_moment: LogMoment, most: float, listed: Sequence[float] = ()) 
         return log_moment(at) - at * x + log_factor(at)
 
     def profile(x: Ball) -> Ball:
-        work(15.0 * point_work())
+        work(40.0 * point_work())
+        at = float(x)
 
         def size(theta: float) -> float:
-            return float(exponent(theta, x)) if 0.0 < theta <= most else math.inf
+            """In doubles beside the moment itself: it only chooses."""
+            if not 0.0 < theta <= most:
+                return math.inf
+            return (
+                float(log_moment(arb(theta))) - theta * at + theta * math.log(theta) - (1 + theta) * math.log1p(theta)
+            )
 
         tried = [theta for theta in (smallest(size), most if most < FARTHEST else 1.0, *listed) if 0.0 < theta <= most]
         best = min(tried, key=size)

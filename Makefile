@@ -68,7 +68,7 @@ campaign: campaign-accounting campaign-audit campaign-certificates campaign-expl
 
 campaign-accounting: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/accounting/sweep.py --workers $(WORKERS)
-	$(BIN)/python tests/referee/campaign.py --afresh --workers $(WORKERS) $(if $(MINUTES),--minutes $(MINUTES))
+	$(BIN)/python tests/referee/campaign.py $(if $(AFRESH),--afresh) --workers $(WORKERS) $(if $(MINUTES),--minutes $(MINUTES))
 
 campaign-audit: $(VENV)/.installed-dev
 	$(BIN)/python tests/campaigns/audit_twins.py

@@ -6,6 +6,7 @@
 
 A draw is named by (seed, leaf, transformation, number) and is the same for ever.  Each worker has a seed of its own and
 a shard, a file of JSON lines that survives a stop: started again, it goes on where it was (``--afresh`` forgets it).
+A run of all rows also keeps its lines beside the page, where a later one on another machine finds them.
 Rows take turns, one draw each, so that every cell has its first numbers early; a cell is asked until it has thirty
 over all shards of the folder.  What no oracle decides is counted and listed, never drawn again.  ``--again`` asks the
 expressions that failed once more, with all their questions: that is how a mended number shows that it is mended, and
@@ -39,7 +40,7 @@ from referee import matrix
 from referee.asking import FAILURES, ask_all
 from referee.draws import MAKERS, TRANSFORMATIONS, drawn
 from referee.page import page
-from referee.shards import ENOUGH, JUDGED, Asked, Row, rows_of
+from referee.shards import ENOUGH, JUDGED, Asked, Row, pack, rows_of, unpack
 
 MOST_DRAWS = 60
 MEMORY = 6 * 2**30
@@ -47,6 +48,8 @@ EXPRESSIONS = 80  # in the life of one process
 UNFINISHED = 75  # its exit code when there is more to do
 EVERY = 20.0  # seconds between lines of progress
 RESULTS = ROOT / "benchmarks" / "results" / "referee.md"
+RECORD = RESULTS.with_suffix(".jsonl.xz")
+"""Every expression that the page speaks of, with its verdicts: a campaign takes longer than machines are kept."""
 
 
 def commit() -> str:
@@ -190,12 +193,16 @@ def main() -> int:
         options.shards if whole else options.shards / "-".join(filter(None, (options.leaf, options.transformation)))
     )
     folder.mkdir(parents=True, exist_ok=True)
+    if whole and not options.afresh and not shards_of(folder) and RECORD.exists():
+        unpack(RECORD, folder)
     if not options.page_only:
         run(options, folder)
     rows = [row for row in rows_of(shards_of(folder)) if chosen(row, options)]
     target = options.page or (RESULTS if whole else None)
     if target is not None:
         target.write_text(page(rows), encoding="utf-8")
+    if target == RESULTS:
+        pack(shards_of(folder), RECORD)
     failures = [record for row in rows for _, record in row.told(*FAILURES)]
     for record in failures[:60]:
         print(f"{record.verdict} {record.asked}")

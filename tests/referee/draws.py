@@ -375,6 +375,14 @@ TRANSFORMATIONS: dict[str, Callable[[random.Random, str], Expression]] = {
 }
 
 
+SUMMED = 4
+"""Of every so many draws the last is a part of a sum: what is known of a law above zero alone is not enough there."""
+
+
 def drawn(seed: int, name: str, transformation: str, index: int) -> Expression:
     """The draw of that number: the same for ever."""
-    return TRANSFORMATIONS[transformation](random.Random(f"{seed}/{name}/{transformation}/{index}"), name)
+    rng = random.Random(f"{seed}/{name}/{transformation}/{index}")
+    made = TRANSFORMATIONS[transformation](rng, name)
+    if index % SUMMED != SUMMED - 1 or transformation in ("identity", "times", "plus"):
+        return made
+    return made.plus(another(rng, made.replaced))

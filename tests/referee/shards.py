@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
@@ -147,6 +148,21 @@ class Row:
             for cell in matrix.CELLS
             if self.answered(cell) < ENOUGH and not matrix.impossible(self.leaf, self.transformation, cell)
         ]
+
+
+def pack(shards: Iterable[Path], record: Path) -> None:
+    """All lines of the shards as one file that can be kept in the repository."""
+    lines = "".join(shard.read_text(encoding="utf-8") for shard in shards)
+    record.write_bytes(lzma.compress(lines.encode(), preset=6))
+
+
+def unpack(record: Path, folder: Path) -> None:
+    """The shards again, so that a campaign goes on where another machine ended."""
+    found: dict[int, list[str]] = defaultdict(list)
+    for line in lzma.decompress(record.read_bytes()).decode().splitlines(keepends=True):
+        found[Asked.read(line).seed].append(line)
+    for seed, lines in found.items():
+        (folder / f"seed-{seed}.jsonl").write_text("".join(lines), encoding="utf-8")
 
 
 def rows_of(shards: Iterable[Path]) -> list[Row]:

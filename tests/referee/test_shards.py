@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from referee.asking import Record
-from referee.shards import Asked, Row, rows_of
+from referee.shards import Asked, Row, pack, rows_of, unpack
 
 
 def test_a_shard_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -13,6 +13,9 @@ def test_a_shard_is_read_as_it_was_written(tmp_path: Path) -> None:
     for draw, verdict in enumerate(("ok", "WRONG", "undecided")):
         row.take(Asked.of(1, row, draw, "abc", "ts.laplace(scale=1)", [Record("epsilon", "asked", "1", verdict)], 0.5))
     shard.write_text("".join(asked.line() for asked in row.asked), encoding="utf-8")
+    pack([shard], tmp_path / "kept.xz")
+    shard.unlink()
+    unpack(tmp_path / "kept.xz", tmp_path)
     read = next(r for r in rows_of([shard]) if (r.leaf, r.transformation) == ("laplace", "times"))
     assert read.asked == row.asked
     assert read.judged("epsilon") == 2

@@ -224,14 +224,21 @@ class Ask:
         return self.known_by(both, both, infinite=(gone, gone))
 
     def allocated(self, base: Leaf, steps: int) -> Law:
-        """An epoch in which the base is used once, at random; contours are chosen as if it were a sample."""
+        """An epoch in which the base is used once, at random; contours are chosen as if it were a sample.
+
+        Adding, B is zero, and all is given away, where every step's ratio V is; where only some can be, the least other
+        B is that of a single step that is not, over their number.
+        """
         with ctx.workprec(finer(int(ctx.prec))):
             remove, add = self.inside(base)
         sample = sampled_profile(whole(remove if self.removing else add), arb(1) / steps, self.removing)
+        least = add.highest
+        if least is not None and not add.infinite.is_zero():
+            least += arb(steps).log()
         return self.known_by(
             *allocated(whole(remove), whole(add), steps),
-            infinite=(remove.infinite, None),
-            highest=(remove.highest, add.highest),
+            infinite=(remove.infinite, add.infinite**steps),
+            highest=(remove.highest, least),
             like=known_by(sample, infinite=remove.infinite / steps if self.removing else None),
         )
 

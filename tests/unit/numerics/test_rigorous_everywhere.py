@@ -68,6 +68,10 @@ CASES: dict[str, tuple[Expression, float]] = {
     "an epoch of answers": (PURE.allocated(3), 1e-3),
     "the best of several": (PURE.selected(eta=1.0, gamma=0.1), 1e-2),
     "the best of a Poisson number": (LAPLACE.selected(poisson=3.0), 1e-2),
+    "an epoch that may tell all, beside others": (
+        leaf("approx_dp", epsilon=0.1, delta=0.3).allocated(2).plus(leaf("pure_dp", epsilon=2.0)),
+        1e-2,
+    ),
     "seldom any run, beside others": (PURE.selected(poisson=0.001).plus(leaf("pure_dp", epsilon=2.0)), 1e-2),
     "objective perturbation": (leaf("objective_perturbation", sigma=4.3, ridge=0.3), 1e-6),
     "not private": (leaf("not_private", why="names").sampled(0.5), 1e-9),
@@ -102,6 +106,24 @@ def test_no_law_forgets_that_all_outcomes_are_an_event(name: str) -> None:
                     continue  # known in other ways than by its H
                 for x in (-3.0, -0.5, -0.01):
                     assert not height(arb(x)) < -arb(x).expm1() - arb(2) ** -60
+
+
+def test_an_epoch_beside_a_release_keeps_the_losses_of_steps_that_tell_all() -> None:
+    """Adding: a ratio of 0 in one step and not in the other halves the mean, so losses reach log 2 further."""
+    likely = math.exp(0.1) / (1 + math.exp(0.1))
+    step = [(0.7 * likely, 0.7 * (1 - likely)), (0.7 * (1 - likely), 0.7 * likely), (0.3, 0.0), (0.0, 0.3)]
+    coin = [(c / (1 + math.exp(2)), d / (1 + math.exp(2))) for c, d in ((math.exp(2), 1), (1, math.exp(2)))]
+    outcomes = [
+        ((p[0] * q[1] + p[1] * q[0]) / 2 * one, p[1] * q[1] * two) for p in step for q in step for one, two in coin
+    ]
+    made = ts.approx_dp(epsilon=0.1, delta=0.3).allocated(steps=2) + ts.pure_dp(epsilon=2)
+    for epsilon in (0.0, 0.5, 1.3, 2.2, 2.6):
+        truth = max(
+            math.fsum(max(0.0, a - math.exp(epsilon) * b) for a, b in pairs)
+            for pairs in (outcomes, [(b, a) for a, b in outcomes])
+        )
+        upper = made.delta_bounds(epsilon=epsilon, rigorous=True).upper
+        assert truth * (1 - 1e-12) <= upper <= truth * 1.01 + 1e-9
 
 
 @pytest.mark.parametrize("mean", [1e-3, 0.5])

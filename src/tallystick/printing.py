@@ -61,6 +61,17 @@ def plain(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
+def cell(value: float) -> str:
+    """A number in a table: five significant digits or more, thousands set apart.
+
+    >>> cell(231342.77), cell(1234.567), cell(0.012345678), cell(1e20)
+    ('231,343', '1,234.6', '0.012346', '1e+20')
+    """
+    if 1000 <= abs(value) < 1e15:
+        return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:,.1f}"
+    return nearest(value, 5)
+
+
 def plain_up(value: float | str) -> str:
     """An error or another upper bound for reading, four significant digits, thousands set apart, never below it.
 

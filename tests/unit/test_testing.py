@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pyarrow
 import pytest
 
@@ -56,3 +58,20 @@ def test_a_mechanism_repeats_itself():
     assert noisy(10) == noisy(10)
     with pytest.raises(InvalidInput):
         ts.testing.deterministic(ts.noise.add_laplace(epsilon=1, sensitivity=1), seed=-1)
+
+
+def test_no_account_and_no_card_is_talked_into_it(tmp_path):
+    noisy = ts.testing.deterministic(ts.noise.add_gaussian(sigma=3, sensitivity=1), seed=1)
+    with ts.Ledger(tmp_path / "budget.db") as ledger:
+        account = ledger.open("clinic", budget=ts.zcdp(rho=1), unit="person")
+        with pytest.raises(InvalidInput, match="a mechanism"):
+            account.release(noisy.__call__, 100, why="by mistake")
+        with pytest.raises(Refused, match="no account pays"):
+            account.charge(noisy.privacy, why="by mistake")
+        assert account.used.a0 == 0
+        paid = plan(account=account).release(why="a release", key="k")
+        for made in (paid, plan(account=account).release(why="a release", key="k")):
+            assert card(made)
+        swapped = dataclasses.replace(paid, answer=ts.testing.released(plan(), seed=1).answer)
+        with pytest.raises(Refused, match="not the numbers that were paid for"):
+            card(swapped)

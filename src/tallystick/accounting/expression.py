@@ -19,6 +19,7 @@ from typing import Any
 from tallystick.accounting import losses as losses  # defines the words
 from tallystick.accounting.loss import CONSTRUCTORS, PrivacyLoss
 from tallystick.errors import ExpressionError
+from tallystick.printing import one_of
 
 METHODS = ("sampled", "subset", "for_groups", "as_replace", "allocated")
 LONGEST_TEXT = 200_000
@@ -177,8 +178,12 @@ class _Reader:
             options[keyword.arg] = self.option(function, keyword.arg, keyword.value, depth)
         try:
             inspect.signature(function).bind(*arguments, **options)
-        except TypeError as error:
-            raise _refused(node, f"{_signature(function)} ({error})") from None
+        except TypeError:
+            known = inspect.signature(function).parameters
+            wrong = [f"it has no {name}" for name in options if name not in known]
+            needed = [f"it needs {name}" for name, each in known.items() if each.default is each.empty]
+            why = next(iter([*wrong, *needed]), "each argument once")
+            raise _refused(node, f"{_signature(function)} ({why})") from None
         return function(*arguments, **options)
 
     def option(self, function: Callable[..., Value], name: str, node: ast.expr, depth: int) -> Value:
@@ -197,7 +202,7 @@ class _Reader:
             return getattr(owner, node.attr)  # type: ignore[no-any-return]
         name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
         if name not in CONSTRUCTORS:
-            raise _refused(node, _NAMES)
+            raise _refused(node, f"one of {one_of(name, sorted(CONSTRUCTORS), most=len(CONSTRUCTORS))}")
         return CONSTRUCTORS[name]
 
     def listing(self, node: ast.List | ast.Tuple, depth: int) -> list[Value]:

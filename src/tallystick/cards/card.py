@@ -29,6 +29,7 @@ from tallystick.drawing import (
     text,
 )
 from tallystick.errors import InvalidInput, Refused, TallystickError
+from tallystick.ledger.chain import digest, encode_answer
 from tallystick.ledger.pay import request_digest
 from tallystick.printing import given, percent_up, plain, plain_up
 
@@ -96,6 +97,8 @@ def card(
     account, receipt = release.plan.account, release.receipt
     if account is None or receipt is None:
         raise Refused("this release was not paid by an account, so there is nothing that a card could promise")
+    if digest(encode_answer(release.answer)) != receipt.answer_hash:
+        raise Refused("these are not the numbers that were paid for, so a card would promise something about others")
     _, entry = account.ledger.charge_row(receipt.charge)
     name = dataset or release.plan.query.table.name
     proof = None if certificate is None else certificate.text

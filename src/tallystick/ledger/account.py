@@ -9,10 +9,11 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tallystick.accounting.adjacency import Adjacency, Protects
+from tallystick.errors import InvalidInput
 from tallystick.ledger import opening, registry, views
 from tallystick.ledger.chain import digest
 from tallystick.ledger.filters import Amount, Filter
-from tallystick.ledger.journal import AccountRow, ChargeRow, Line, admit
+from tallystick.ledger.journal import AccountRow, ChargeRow, Line, admit, would_spend
 from tallystick.ledger.milestones import SpendingStatement, so_far
 from tallystick.ledger.partition import Partition
 from tallystick.ledger.pay import CHARGE_LEASE, LEASE, Charge, Receipt, Valued, pay
@@ -180,6 +181,8 @@ class Account:
         input is a function, such as ``select.by_rejection``, gets the function). Type and shape are checked first and
         cost nothing; any failure after that keeps the charge.
         """
+        if not hasattr(mechanism, "privacy"):
+            raise InvalidInput("mechanism", type(mechanism).__name__, "a mechanism, such as ts.noise.add_gaussian(...)")
         release = Valued(mechanism, value, *self._terms_of(mechanism))
         return pay(release, self, why=why, key=key, delta=delta, also=also, lease=lease).answer
 
@@ -248,6 +251,12 @@ class Account:
         """Raise the refusal that a plan of that price on that source would get: closed, or below the least price."""
         with self.ledger.store.read() as transaction:
             admit(transaction, digest(source), (Line(self.id, price.a0, price.a1, self.path),))
+
+    def rehearse(self, price: Amount, *, source: str = "") -> None:
+        """Raise the refusal or the denial that a charge of that price would meet, here or above; charges nothing."""
+        self.admit(price, source=source)
+        with self.ledger.store.read() as transaction:
+            would_spend(transaction, Line(self.id, price.a0, price.a1, self.path))
 
     def failures(self) -> list[int]:
         """The failed charges that keep the population's data closed."""

@@ -207,6 +207,17 @@ def spend(transaction: Transaction, line: Line) -> None:
         own0 = own1 = 0
 
 
+def would_spend(transaction: Transaction, line: Line) -> None:
+    """Raise the denial that ``spend`` would, of this account or of one above it; nothing is written."""
+    more = line.a0, line.a1
+    for account_id, parent_id, partition in line.path:
+        row = account_row(transaction, account_id)
+        if row.state != "open" or row.used0 + more[0] > row.limit0 or row.used1 + more[1] > row.limit1:
+            raise denied(row, *more)
+        if partition is not None:
+            more = _rise(transaction, account_id, parent_id, partition, (row.used0, row.used1), more)
+
+
 def _rise(
     transaction: Transaction,
     account_id: int,

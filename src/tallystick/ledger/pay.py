@@ -119,7 +119,7 @@ def pay(
     )  # fmt: skip
     stored = charge.stored()
     if stored is not None:
-        _say_first_reason(account.ledger, stored[1], why)
+        say_first_reason(account.ledger, stored[1], why)
         return Paid(*stored, fresh=False)
     release.preflight()
     try:
@@ -144,7 +144,24 @@ def pay(
     raise KeyboardInterrupt(INTERRUPTED) if issubclass(problem, KeyboardInterrupt) else Unavailable(FAILED)
 
 
-def _say_first_reason(ledger: Ledger, receipt: Receipt, why: str) -> None:
+def rehearse(
+    release: Payable, account: Account, *, why: str, key: str | None = None, delta: float | None = None
+) -> Receipt | None:
+    """Raise what ``pay`` would before it draws; the receipt where the key has its answer. Nothing is charged."""
+    charge = account.ledger.charge(
+        release.privacy, accounts=(account,), why=why, key=key, delta=delta,
+        request=release.request, source=release.source,
+    )  # fmt: skip
+    stored = charge.stored()
+    if stored is not None:
+        say_first_reason(account.ledger, stored[1], why)
+        return stored[1]
+    release.preflight()
+    charge.rehearse()
+    return None
+
+
+def say_first_reason(ledger: Ledger, receipt: Receipt, why: str) -> None:
     """A release has one reason, that of its charge; whoever asks again with another one is told."""
     first = ledger.charge_row(receipt.charge)[1]["why"]
     if first != why:
@@ -328,6 +345,18 @@ class Charge:
             raise occupied(ledger, claim.charge)
         self._row = claim.charge
         return self
+
+    def rehearse(self) -> None:
+        """Raise the refusal or the denial that taking the amount would meet; nothing is taken."""
+        terms = self._terms
+        try:
+            with self._ledger.store.read() as transaction:
+                if terms.source is not None:
+                    journal.admit(transaction, terms.source, terms.asked)
+                for line in terms.asked:
+                    journal.would_spend(transaction, line)
+        except BudgetExceeded as problem:
+            raise self._with_delta(problem) from None
 
     def _with_delta(self, problem: BudgetExceeded) -> BudgetExceeded:
         """A denial of one payer, with what the same loss would cost where a delta may be used."""

@@ -71,6 +71,16 @@ class Registered:
                 continue
         return found
 
+    def places(self) -> list[str]:
+        """Where the rows are and have been, by every note about a table."""
+        found = []
+        for note in self.notes:
+            try:
+                found.append(str(json.loads(note)["table"]["source"]["place"]))
+            except (ValueError, LookupError, TypeError, RecursionError):
+                continue
+        return found
+
 
 def register(
     account: Account,

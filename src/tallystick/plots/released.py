@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tallystick import strict_json
 from tallystick.drawing import BLUE, INK
-from tallystick.errors import InvalidInput
+from tallystick.errors import InvalidInput, Unavailable
 from tallystick.plots.canvas import sheet
 from tallystick.printing import one_of
 from tallystick.tables.release import Columns
@@ -71,9 +71,14 @@ def _literal(text: str) -> str:
     return text.replace("$", r"\$")
 
 
+ENDINGS = (".csv", ".json", ".parquet", ".arrow")
+
+
 def read_table(path: str | Path) -> Table:
-    """The table in a CSV or JSON file that a release wrote."""
-    allowed = "a .csv or .json file that a release wrote"
+    """The table in a CSV, JSON, Parquet or Arrow file that a release wrote."""
+    allowed = f"a {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]} file that a release wrote"
+    if Path(path).suffix.lower() in (".parquet", ".arrow"):
+        return _columns(path, allowed)
     try:
         text = Path(path).read_text(encoding="utf-8")
         if Path(path).suffix.lower() == ".json":
@@ -86,6 +91,20 @@ def read_table(path: str | Path) -> Table:
         return Table({name: [_number(row[name]) if name in numbers else row[name] for row in rows] for name in names})
     except (OSError, UnicodeDecodeError, csv.Error, LookupError, TypeError, ValueError):
         raise InvalidInput("table", str(path), allowed) from None
+
+
+def _columns(path: str | Path, allowed: str) -> Table:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+
+        arrow = Path(path).suffix.lower() == ".arrow"
+        table = pyarrow.ipc.open_file(str(path)).read_all() if arrow else pyarrow.parquet.read_table(str(path))
+    except ImportError:
+        raise Unavailable(f"{Path(path).name} needs pyarrow: pip install pyarrow") from None
+    except (OSError, ValueError):  # pyarrow's own errors are of these
+        raise InvalidInput("table", str(path), allowed) from None
+    return Table(table.to_pydict())
 
 
 def _number(cell: Any) -> float | int | None:

@@ -7,7 +7,6 @@ to what only a person can say; no data and no password.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from tallystick.errors import InvalidInput, LedgerIntegrity, Refused
 from tallystick.ledger.book import opened, opened_if_there
 from tallystick.ledger.registry import NOTE_FORMAT
 from tallystick.printing import one_of
+from tallystick.tables.sources import same_file
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -168,7 +168,7 @@ def _same_place(one: Table, two: Table) -> bool:
     return one.name == two.name and files and same_file(one.source.place, two.source.place)
 
 
-def refuse_registered(files: Mapping[str, Path], place: str | None) -> None:
+def refuse_registered(files: Mapping[str, Path], place: str | None, works: str = "a table that was made up") -> None:
     """Nothing is charged for what is asked of these files, so none may be registered in the ledger in use."""
     book = opened_if_there(place)
     if book is None:
@@ -177,15 +177,7 @@ def refuse_registered(files: Mapping[str, Path], place: str | None) -> None:
         for dataset in known(book).values():
             for option, path in files.items():
                 if same_file(str(dataset.table["source"]["place"]), path):
-                    raise InvalidInput(option, f"the registered data set {dataset.name}", "a table that was made up")
-
-
-def same_file(one: Path | str, two: Path | str) -> bool:
-    """Whether two names lead to one file, through links of either kind; a URL leads to none."""
-    try:
-        return os.path.samefile(one, two)
-    except OSError:  # one of them is not there
-        return os.path.realpath(one) == os.path.realpath(two)
+                    raise InvalidInput(option, f"the registered data set {dataset.name}", works)
 
 
 def register(
@@ -224,7 +216,12 @@ def read_table(
     place = source if "://" in source else str(Path(source).absolute())
     private = Private(place, adjacency=Adjacency(adjacency))
     kinds = {**dict.fromkeys(bounds, "number"), **types} if private.source.kind == "csv" else dict(types)
-    return private.table(table, unit=each_row if unit is None else unit, types=kinds)
+    read = private.table(table, unit=each_row, types=kinds)
+    if unit is None:
+        return read
+    if unit not in read.schema.names:
+        raise InvalidInput("--unit", unit, f"a column of the table: {one_of(unit, read.schema.names)}, or each-row")
+    return replace(read, unit=unit)
 
 
 def rehearse(

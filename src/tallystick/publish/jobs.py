@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -15,7 +16,8 @@ from tallystick import strict_json
 from tallystick.errors import BudgetExceeded, InvalidInput, Refused, Unavailable
 from tallystick.ledger.chain import digest
 from tallystick.ledger.pay import Receipt, charged_delta
-from tallystick.publish.datasets import known, same_file
+from tallystick.publish.datasets import find, known
+from tallystick.tables.sources import same_file
 
 if TYPE_CHECKING:
     from tallystick.ledger import Account, Amount
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from tallystick.publish.models import LinearModel
     from tallystick.tables.plan import Plan
     from tallystick.tables.release import Release
+    from tallystick.tables.sql.answer import Answered
+    from tallystick.tables.sql.statement import Statement
     from tallystick.tables.table import Table
 
 SCHEMA, VERSION = "tallystick/publish-plan", 1
@@ -90,7 +94,7 @@ def _would_fit(plan: Plan, price: Amount, account: Account) -> str | None:
     from tallystick.tables.denial import with_plans
 
     try:
-        rehearse(account, price, "")
+        account.rehearse(price)
     except BudgetExceeded as problem:
         return ", or ".join(with_plans(plan, problem).fits)
     except Refused as problem:
@@ -206,7 +210,7 @@ def _about(out: Path) -> Path:
 
 def check_files(out: Path | None, card: Path | None, table: Table, account: Account) -> None:
     """``check_targets`` for everything the release reads: its data, the ledger, and every registered file."""
-    check_targets(out, card, table.source.place, *in_use(account.ledger))
+    check_targets(out, card, *table.source.paths, *in_use(account.ledger))
 
 
 def in_use(book: Ledger) -> list[str]:
@@ -214,32 +218,38 @@ def in_use(book: Ledger) -> list[str]:
     return [book.store.url, *(str(each.table["source"]["place"]) for each in known(book).values())]
 
 
-def rehearse(account: Account, price: Amount, source: str) -> None:
-    """Raise the refusal or the denial that a charge of this price would meet; charges nothing."""
-    from tallystick.ledger.denial import denied
-
-    account.admit(price, source=source)
-    if not price.fits(account.remaining):
-        raise denied(account.ledger.account_row(account.name), price.a0, price.a1)
-
-
 def dry(job: Job) -> dict[str, Any]:
     """What the release itself would say: a refusal, a denial, the price, or that the key has its answer already.
 
     No row is read and nothing is charged; the source must be there, with the columns of the plan.
     """
-    from tallystick.tables.denial import with_plans
     from tallystick.tables.run import rehearsed
 
     check_files(job.out, job.card, job.plan.query.table, job.account)
-    earlier = rehearsed(job.plan, job.account, why=job.why, key=job.name, dataset=job.dataset.name)
+    try:
+        earlier = rehearsed(job.plan, job.account, why=job.why, key=job.name, dataset=job.dataset.name)
+    except BudgetExceeded as problem:
+        raise _told(job, problem) from None
     if earlier is not None:
         return {"dry_run": True, "key": job.name, "again": True, **paid_facts(job.account, earlier, fresh=False)}
-    try:
-        rehearse(job.account, price_of(job.plan, job.account), job.dataset.source)
-    except BudgetExceeded as problem:
-        raise _told(job, with_plans(job.plan, problem)) from None
     return {"dry_run": True, "key": job.name, "again": False, "plan": plan_facts(job.plan, job.account)}
+
+
+def dry_statement(
+    statement: Statement, book: Ledger, *, why: str | None, key: str | None, out: Path | None
+) -> dict[str, Any]:
+    """``dry`` for a statement in SQL."""
+    from tallystick.tables.sql.answer import form_of, key_of, reason_of
+
+    said, account = statement.options.given, statement.plan.account
+    assert account is not None
+    statement.released.rehearse()
+    given = said.get("key", key)
+    form = form_of(statement) if given is None else None
+    name = given or (f"sql-{uuid.uuid4().hex[:16]}" if form is None else key_of(statement, form))
+    plan = statement.plan if form is None else form.plan
+    dataset = find(statement.released.known.dataset, book)
+    return dry(Job(plan, account, dataset, reason_of(statement, why), name, out, None))
 
 
 def _told(job: Job, problem: BudgetExceeded) -> BudgetExceeded:
@@ -261,9 +271,7 @@ def release(job: Job, progress: Callable[[str], None] | None = None) -> dict[str
     model = None if job.reader is None else job.reader(made)
     written: dict[str, Any] = {} if model is None else {"model": model.to_data()}
     if job.out is not None:
-        written["out"] = str(_write_table(job.out, made, model))
-        if job.out.suffix.lower() != ".json":
-            written["about"] = str(write(_about(job.out), made.about_csv()))
+        written |= write_table(job.out, made, made, model)
     if job.card is not None:
         drawn = card(made, dataset=job.dataset.name, about=job.dataset.about)
         written["card"] = str(drawn.save(job.card)[0])
@@ -283,15 +291,24 @@ def release(job: Job, progress: Callable[[str], None] | None = None) -> dict[str
     }
 
 
-def _write_table(out: Path, made: Release, model: LinearModel | None) -> Path:
-    """The table in the format that the file's name asks for."""
+def write_table(
+    out: Path, table: Release | Answered, made: Release, model: LinearModel | None = None
+) -> dict[str, str]:
+    """The table in the format that the file's name asks for, and beside it what is to be known of its release.
+
+    JSON says that itself. Returns the paths.
+    """
     ending = out.suffix.lower()
-    if ending in (".parquet", ".arrow"):
+    if ending == ".json":
+        return {"out": str(write(out, (model or table).to_json() + "\n"))}
+    if ending == ".csv":
+        write(out, table.to_csv())
+    else:
         try:
-            return made.to_parquet(out) if ending == ".parquet" else made.to_arrow_file(out)
+            (table.to_parquet if ending == ".parquet" else table.to_arrow_file)(out)
         except OSError as error:
             raise InvalidInput("--out", str(out), f"a file that can be written ({error.strerror})") from None
-    return write(out, (model or made).to_json() + "\n" if ending == ".json" else made.to_csv())
+    return {"out": str(out), "about": str(write(_about(out), made.about_csv()))}
 
 
 def paid_facts(account: Account, receipt: Receipt, *, fresh: bool) -> dict[str, Any]:

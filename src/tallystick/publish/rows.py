@@ -26,7 +26,7 @@ from tallystick.errors import InvalidInput
 from tallystick.learn.records import Given
 from tallystick.ledger.chain import digest
 from tallystick.ledger.denial import offering_epsilon
-from tallystick.ledger.pay import Paid, charged_delta, pay
+from tallystick.ledger.pay import Paid, charged_delta, pay, rehearse
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 from tallystick.publish import jobs
 from tallystick.publish.models import Regression, bounded
@@ -280,14 +280,21 @@ class RowsJob:
 
 
 def dry(job: RowsJob) -> dict[str, Any]:
-    """What would happen: the price, and a denial where there would be one. Opens no data, charges nothing."""
+    """What the fit itself would say: a refusal, a denial, the price, or that the key has its answer already.
+
+    No row is read and nothing is charged; the source must be there.
+    """
     fit, account = job.fit, job.fit.account
     jobs.check_files(job.out, job.card, fit.asked.table, account)
-    price = account.price(fit.privacy, delta=charged_delta(account, fit.asked.delta))
+    delta = charged_delta(account, fit.asked.delta)
     with _offering(fit):
-        jobs.rehearse(account, price, fit.source)
-    facts = {"price": str(price), "left": account.remaining.text(upward=False), "population": account.name}
-    return {"dry_run": True, "key": job.name, "plan": facts}
+        earlier = rehearse(fit, account, why=job.why, key=job.name, delta=delta)
+    if earlier is not None:
+        return {"dry_run": True, "key": job.name, "again": True, **jobs.paid_facts(account, earlier, fresh=False)}
+    price = account.price(fit.privacy, delta=delta)
+    left = {"left": account.remaining.text(upward=False), "population": account.name}
+    plan = {"price": str(price), "price_epsilon": price.as_epsilon, **left}
+    return {"dry_run": True, "key": job.name, "again": False, "plan": plan}
 
 
 def release(job: RowsJob, progress: Callable[[str], None] | None = None) -> dict[str, Any]:

@@ -55,6 +55,8 @@ class DataOptions:
             raise InvalidInput(
                 "--lower", None, "--lower and --upper: public bounds, chosen without looking at the data"
             )
+        if not self.lower < self.upper:
+            raise InvalidInput("--lower", self.lower, f"a bound below --upper {self.upper:g}")
         return self.lower, self.upper
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallystick.accounting import check
@@ -11,6 +12,7 @@ from tallystick.errors import InvalidInput
 from tallystick.ledger.book import Ledger, opened
 from tallystick.publish import datasets
 from tallystick.tables.keyset import PublicTable, public_keys, public_table
+from tallystick.tables.sources import JOINED, refuse_private
 from tallystick.tables.sql.answer import Answered, Explained, answered, explained
 from tallystick.tables.sql.catalogue import Catalogue, Known
 from tallystick.tables.sql.statement import Statement, planned
@@ -58,6 +60,9 @@ def catalogue(book: Ledger, public: Mapping[str, Any]) -> Catalogue:
     for name, dataset in datasets.known(book).items():
         account = book.open(dataset.population)
         private[name] = known_of(dataset, dataset.opened(account))
+    for rows in public.values():
+        if isinstance(rows, str | Path):
+            refuse_private(rows, JOINED, None, book)
     tables = {name: rows if isinstance(rows, PublicTable) else public_table(rows) for name, rows in public.items()}
     for name in tables:
         if name.casefold() in {each.casefold() for each in private}:

@@ -65,8 +65,9 @@ class PublicTable:
             if type(row) is not tuple or len(row) != len(names):
                 raise InvalidInput("public table", f"a row of {len(row)} values", f"{len(names)} values in each row")
             for value, name, kind in zip(row, names, kinds, strict=True):
-                if type_of_constant(constant(value)) not in _FITTING.get(kind, (kind,)):
-                    raise InvalidInput(f"public column {name}", value, f"values of type {kind}")
+                if (own := type_of_constant(constant(value))) not in _FITTING.get(kind, (kind,)):
+                    declared = f", or a column that is declared: types={{{name!r}: {own!r}}}" if kind == "text" else ""
+                    raise InvalidInput(f"public column {name}", value, f"values of type {kind}{declared}")
 
     def most_matches(self, column: str) -> int:
         """In how many rows the most frequent value of a column stands."""

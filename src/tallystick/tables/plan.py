@@ -284,7 +284,7 @@ def warnings(plan: Plan) -> list[str]:
     """What a person should know before this plan is paid for, by what is public alone."""
     table = plan.query.table
     numbers = {part.column for part in plan.query.parts if isinstance(part, ColumnPart)} & set(table.base.names)
-    if table.source.kind != "csv" or not numbers:
+    if table.source.member(table.name)[0].kind != "csv" or not numbers:
         return []
     return [
         (

@@ -16,7 +16,7 @@ import numpy as np
 
 from tallystick.drawing import bars, table
 from tallystick.errors import LedgerIntegrity, Unavailable
-from tallystick.printing import inert, nearest, visible
+from tallystick.printing import cell, inert, nearest, plain, visible
 from tallystick.tables.estimates import Estimate, Noisy
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.plan import intervals_about
@@ -342,9 +342,7 @@ class Release(Columns):
     def wide(self) -> str:
         """How wide the intervals came out, in a sentence; of at most eight columns, since each bin is one."""
         shown, all_of_them = list(self.widths().items())[:8], len(self.widths())
-        told = "; ".join(
-            f"{visible(n)} {nearest(w['median'], 4)} (largest {nearest(w['largest'], 4)})" for n, w in shown
-        )
+        told = "; ".join(f"{visible(n)} {plain(w['median'])} (largest {plain(w['largest'])})" for n, w in shown)
         more = f"; and {all_of_them - len(shown)} more columns" if all_of_them > len(shown) else ""
         return f"Released intervals are, in the middle group, so wide: {told}{more}." if told else ""
 
@@ -364,7 +362,7 @@ class Release(Columns):
 def _with_interval(value: Any, lower: Any, upper: Any) -> str:
     def shown(number: Any) -> str:
         if isinstance(number, float):
-            return nearest(number, 5)
+            return cell(number)
         return f"{number:,}" if isinstance(number, int) and not isinstance(number, bool) else visible(_shown(number))
 
     return shown(value) if lower is None else f"{shown(value)} [{shown(lower)}, {shown(upper)}]"

@@ -17,7 +17,7 @@ from tallystick.tables.parts import Binned, Integers, OfTable, Part
 from tallystick.tables.program import HERE, TAKEN, Program, compiled, share_of, taken, uploads, views
 from tallystick.tables.release import Release, answer_of
 from tallystick.tables.schema import UNSUPPORTED
-from tallystick.tables.sources import identity, open_engine, request
+from tallystick.tables.sources import BESIDE, identity, open_engine, request
 from tallystick.tables.table import MOST_NUMBERS, UNITS, EachRow, Query, Table
 
 if TYPE_CHECKING:
@@ -61,7 +61,15 @@ class PlanRun:
     def request(self) -> str:
         """The plan and its data: under one key, the same question of other data is another request."""
         data = f"source {self.source}" if self.dataset is None else f"dataset {self.dataset}"
-        return request(self.plan.hash, self.plan.query.table.name, data)
+        return request(self.plan.hash, self.plan.query.table.name, data + self._beside())
+
+    def _beside(self) -> str:
+        """The data of the other tables, where they are in files of their own: the plan does not name those."""
+        first, *others = self.plan.query.table.leaves()
+        if first.source.kind != BESIDE:
+            return ""
+        places = dict.fromkeys(identity(first.source, other.name) for other in others)
+        return "".join(f" and {self.account.ledger.names_of(place) or place}" for place in places)
 
     @property
     def source(self) -> str:
@@ -96,17 +104,14 @@ def release(
 
 def rehearsed(plan: Plan, account: Account, *, why: str, key: str | None, dataset: str | None) -> Receipt | None:
     """Raise what ``release`` would before it charges; the receipt where the key has its answer. No row is read."""
-    from tallystick.ledger.pay import charged_delta
+    from tallystick.ledger.pay import charged_delta, rehearse
+    from tallystick.tables.denial import with_plans
 
     run = allowed(PlanRun(plan, account, None, dataset))
-    charge = account.ledger.charge(
-        run.privacy, accounts=(account,), why=why, key=key, delta=charged_delta(account, plan.delta),
-        request=run.request, source=run.source,
-    )  # fmt: skip
-    if (stored := charge.stored()) is not None:
-        return stored[1]
-    run.preflight()
-    return None
+    try:
+        return rehearse(run, account, why=why, key=key, delta=charged_delta(account, plan.delta))
+    except BudgetExceeded as problem:
+        raise with_plans(plan, problem) from None
 
 
 def allowed(run: PlanRun) -> PlanRun:

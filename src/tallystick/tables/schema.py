@@ -26,7 +26,8 @@ _FAMILIES = {
     "boolean": ("boolean", "bool"),
     # a moment counts as its day, in UTC
     "date": ("date", "timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns", "timestamp with time zone",
-             "timestamp without time zone", "timestamptz", "timestamp_ntz", "timestamp_ltz", "datetime"),
+             "timestamp without time zone", "timestamptz", "timestamptz_ns", "timestamp_ntz", "timestamp_ltz",
+             "datetime"),
 }  # fmt: skip
 _OF_NAME = {name: family for family, names in _FAMILIES.items() for name in names}
 

@@ -24,8 +24,8 @@ def place(source: Source) -> str:
     >>> place(source_of("/data/visits.csv"))
     'visits.csv'
     """
-    where = source.to_data()["place"]
-    return visible(PurePath(where).name if source.kind in ("csv", "parquet", "duckdb") else where)
+    names = ", ".join(PurePath(path).name for path in source.paths)
+    return visible(names or source.to_data()["place"])
 
 
 def line(table: Table) -> str:

@@ -8,6 +8,7 @@ import contextlib
 import datetime
 import fcntl
 import importlib
+import json
 import numbers
 import os
 import shutil
@@ -16,12 +17,14 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import SplitResult, parse_qs, parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
-from tallystick.errors import InvalidInput, TallystickError, Unavailable
+from tallystick.errors import InvalidInput, Refused, TallystickError, Unavailable
+from tallystick.strict_json import read
 
 if TYPE_CHECKING:
+    from tallystick.ledger.book import Ledger
     from tallystick.tables.engines.base import Engine
 
 _SUFFIXES = {
@@ -34,15 +37,22 @@ _SUFFIXES = {
     ".db": "duckdb",
 }
 _ALLOWED = (
-    "a .parquet, .csv or .duckdb file, a postgresql:// URL, an Arrow, pandas or Polars table, a dict of such tables, "
-    "or a Spark session or data frame"
+    "a .parquet, .csv or .duckdb file, a postgresql:// URL, an Arrow, pandas or Polars table, a dict of such tables "
+    "or of such files, or a Spark session or data frame"
 )
 FRAME = "spark data frame"
+FILES: Final = ("csv", "parquet", "duckdb")
+BESIDE: Final = "files"
+"""Several files that one engine reads, so that their tables can meet."""
+MOST_FILES: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """``kind`` is parquet, csv, duckdb, postgres, memory or spark; ``place`` is its path or URL."""
+    """``kind`` is parquet, csv, duckdb, postgres, memory or spark; ``place`` is its path or URL.
+
+    Of several ``files`` beside each other the place is JSON: for each table its kind, path and name there.
+    """
 
     kind: str
     place: str
@@ -51,7 +61,24 @@ class Source:
     @property
     def castable(self) -> bool:
         """Whether text may be declared to be of another type: a CSV file and objects in memory have no other."""
-        return self.kind in ("csv", "memory")
+        return self.kind in ("csv", "memory", BESIDE)
+
+    def member(self, table: str) -> tuple[Source, str]:
+        """The source that holds a table, and its name there; another than this one where there are several files."""
+        if self.kind != BESIDE:
+            return self, table
+        members = json.loads(self.place)
+        if table not in members:
+            raise InvalidInput("table", table, f"one of {', '.join(members)}")
+        kind, place, name = members[table]
+        return Source(kind, place), name
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The files of this source."""
+        if self.kind == BESIDE:
+            return tuple(dict.fromkeys(place for _, place, _ in json.loads(self.place).values()))
+        return (self.place,) if self.kind in FILES else ()
 
     @property
     def one_table(self) -> bool:
@@ -118,6 +145,8 @@ def source_of(given: Any) -> Source:
         return Source("spark", "spark", given)
     if hasattr(given, "sparkSession") and hasattr(given, "createOrReplaceGlobalTempView"):
         return Source("spark", FRAME, given)
+    if isinstance(given, dict) and given and all(isinstance(each, str | Path) for each in given.values()):
+        return _of_places(given)
     if isinstance(given, dict) and given and all(isinstance(name, str) and _tabular(t) for name, t in given.items()):
         return Source("memory", "memory", {name: _typed(table) for name, table in given.items()})
     if _tabular(given):
@@ -170,9 +199,45 @@ def _of_place(text: str) -> Source:
     return Source(kind, text)
 
 
+def _of_places(given: dict[Any, str | Path]) -> Source:
+    """Files by the names of their tables; in a DuckDB file the table is called so, too."""
+    members = {}
+    for name, place in given.items():
+        source = _of_place(str(place))
+        if source.kind not in FILES or not isinstance(name, str):
+            raise InvalidInput("source", name, "files by the names of their tables: {'visits': 'visits.csv', ...}")
+        members[name] = (source, name if source.kind == "duckdb" else "table")
+    return beside(members)
+
+
+def beside(members: dict[str, tuple[Source, str]]) -> Source:
+    """Several files as one source: for each table its file and its name there.
+
+    >>> source_of({"visits": "visits.csv", "costs": "costs.parquet"}).member("costs")
+    (Source(kind='parquet', place='costs.parquet'), 'table')
+    """
+    if not 1 <= len(members) <= MOST_FILES:
+        raise InvalidInput("source", f"{len(members)} files", f"1 to {MOST_FILES} files")
+    place = {name: [source.kind, source.place, table] for name, (source, table) in members.items()}
+    return Source(BESIDE, json.dumps(place, sort_keys=True))
+
+
+def _again_beside(place: str) -> Source:
+    """Files beside each other as a plan in a file names them: an analyst's word, so all of it is looked at."""
+    members, given = {}, read(place, name="source")
+    for name, member in (given if isinstance(given, dict) else {}).items():
+        kind, path, table = member if isinstance(member, list) and len(member) == 3 else (None, None, None)
+        if not isinstance(path, str) or not isinstance(table, str) or _of_place(path).kind != kind or kind not in FILES:
+            raise InvalidInput("source", BESIDE, "for each table the kind of its file, its path and its name there")
+        members[name] = (Source(kind, path), table)
+    return beside(members)
+
+
 def source_from_data(data: Any) -> Source:
     """The source that ``to_data`` wrote; a table in memory must be given again with ``plan.on(table)``."""
     kind, place = str(data["kind"]), str(data["place"])
+    if kind == BESIDE:
+        return _again_beside(place)
     if kind not in ("parquet", "csv", "duckdb", "postgres", "memory", "spark"):
         raise InvalidInput("source", kind, _ALLOWED)
     return Source(kind, place)
@@ -182,6 +247,7 @@ _ENGINES = {
     "parquet": "duckdb",
     "csv": "duckdb",
     "duckdb": "duckdb",
+    BESIDE: "duckdb",
     "memory": "duckdb",
     "spark": "spark",
     "postgres": "postgres",
@@ -226,6 +292,7 @@ def identity(source: Source, table: str) -> str:
     >>> identity(source_of("postgresql://ana:secret@DB.example/clinic"), "visits")
     'postgres db.example:5432/clinic visits'
     """
+    source, table = source.member(table)
     if source.kind in ("csv", "parquet"):
         return f"file {os.path.realpath(source.place)}"
     if source.kind == "duckdb":
@@ -236,6 +303,33 @@ def identity(source: Source, table: str) -> str:
     if source.kind == "spark" and not source.unnamed:
         return f"spark {table.casefold().removeprefix('spark_catalog.').removeprefix('default.')}"
     return f"{source.kind} {table}"
+
+
+def same_file(one: Path | str, two: Path | str) -> bool:
+    """Whether two names lead to one file, through links of either kind; a URL leads to none."""
+    try:
+        return os.path.samefile(one, two)
+    except (OSError, ValueError):  # one of them is not there
+        return os.path.realpath(one) == os.path.realpath(two)
+
+
+LISTED: Final = "a list of groups that everybody may know, or keys=ts.private_keys(delta=1e-8)"
+JOINED: Final = "a table that everybody may see; private tables meet on their unit, in SQL or with join_on_unit"
+
+
+def refuse_private(path: Path | str, works: str, source: Source | None, ledger: Ledger | None) -> None:
+    """What is read as public may be no file of the question's own source and none that the ledger has registered.
+
+    Under whatever name: links of both kinds are followed, and places that a data set had before count. A copy is
+    another file, and whose it is nobody can see.
+    """
+    own = () if source is None else source.paths
+    whose = "the very rows that are asked" if any(same_file(path, each) for each in own) else None
+    for name, dataset in ({} if ledger is None else ledger.datasets()).items():
+        if any(same_file(path, place) for place in dataset.places()):
+            whose = f"the private data set {name!r}"
+    if whose is not None:
+        raise Refused(f"{path} holds {whose}: what is in it is not public. Works: {works}")
 
 
 def request(plan: str, table: str, data: str) -> str:

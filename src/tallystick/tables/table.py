@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tallystick.accounting import check
@@ -19,7 +20,15 @@ from tallystick.tables.keyset import GROUPABLE, PrivateKeys, PublicTable, privat
 from tallystick.tables.local import LocalStep
 from tallystick.tables.parts import Caps, OfTable, Part, Units, bounds
 from tallystick.tables.schema import Schema, all_different, column_name, new_name
-from tallystick.tables.sources import Source, open_engine, source_from_data, source_of
+from tallystick.tables.sources import (
+    JOINED,
+    LISTED,
+    Source,
+    open_engine,
+    refuse_private,
+    source_from_data,
+    source_of,
+)
 
 if TYPE_CHECKING:
     from tallystick.ledger.account import Account
@@ -153,6 +162,7 @@ class Table(local.UnitSteps):
                 "joins are with public tables only: a private table can link the rows of several units. "
                 "Two private tables meet on their unit: join_on_unit(other), with_units_in(other)"
             )
+        self._check_public(public, JOINED)
         right = public if isinstance(public, PublicTable) else public_table(public)
         if how not in ("inner", "left"):
             raise InvalidInput("how", how, "'inner' or 'left'")
@@ -180,6 +190,11 @@ class Table(local.UnitSteps):
         step = Step("join", name=on, public=right, how=how)
         return replace(self, stored=self.base, schema=schema, steps=(*self.steps, step))
 
+    def _check_public(self, given: Any, works: str) -> None:
+        """A file that is named as public is not one of the private files that are known here."""
+        if isinstance(given, str | Path):
+            refuse_private(given, works, self.source, None if self.account is None else self.account.ledger)
+
     def each_unit(self, *, by: Iterable[str] = (), values: Iterable[str] = ()) -> Table:
         """One row for each unit: its ``most rows in a group`` of ``by``, its ``groups``, and a value of each column.
 
@@ -193,14 +208,16 @@ class Table(local.UnitSteps):
     def _local(self, step: LocalStep) -> Table:
         if isinstance(self.unit, EachRow):
             raise Refused("where single rows are protected a unit has one row: name the column that says whose it is")
+        table = self
         if step.other is not None:
-            local.related(self, step.other)
-        columns, limits = step.after(self)
+            table, other = local.related(self, step.other)
+            step = step.with_other(lambda _: other)
+        columns, limits = step.after(table)
         schema = Schema.of(columns)
-        kept = {name: (low, high) for name, low, high in self.declared if name in schema.names} | limits
+        kept = {name: (low, high) for name, low, high in table.declared if name in schema.names} | limits
         declared = tuple((name, *pair) for name, pair in sorted(kept.items()))
-        steps = (*self.steps, Step(step.kind, local=step))
-        return replace(self, stored=self.base, schema=schema, steps=steps, declared=declared)
+        steps = (*table.steps, Step(step.kind, local=step))
+        return replace(table, stored=table.base, schema=schema, steps=steps, declared=declared)
 
     def leaves(self) -> Iterator[Table]:
         """Every stored table that takes part, this one first, as often as it is named."""
@@ -252,6 +269,7 @@ class Table(local.UnitSteps):
                 "which groups appear can itself reveal someone: give keys=[...] that are public knowledge, "
                 "or keys=ts.private_keys(delta=1e-8)"
             )
+        self._check_public(keys, LISTED)
         chosen = (
             private_keys(delta=keys.delta) if isinstance(keys, PrivateKeys) else public_keys(keys, columns, self.schema)
         )
@@ -413,7 +431,7 @@ class Private:
         return Table(
             source=self.source,
             name=name,
-            schema=_declared(schema, types or {}, castable=self.source.castable),
+            schema=_declared(schema, types or {}, castable=self.source.member(name)[0].castable),
             unit=unit,
             adjacency=self.adjacency,
             account=self.account,

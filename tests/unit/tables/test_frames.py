@@ -108,3 +108,18 @@ def test_tables_show_themselves_in_a_line_and_a_small_page():
         assert len(repr(shown)) < 160
         assert "<b>" not in shown._repr_html_()
     assert "0 to 2,000" in rows._repr_html_()
+
+
+def test_moments_of_parquet_are_days_in_utc_whatever_their_zone_and_precision(tmp_path):
+    late = datetime.datetime(2026, 1, 31, 23, 30, tzinfo=datetime.UTC)
+    columns = {"who": [1]}
+    for unit in ("s", "ms", "us", "ns"):
+        columns[unit] = pyarrow.array([late.replace(tzinfo=None)], pyarrow.timestamp(unit))
+        columns[f"{unit} zone"] = pyarrow.array([late], pyarrow.timestamp(unit, "Asia/Tokyo"))
+    pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "moments.parquet")
+    table = ts.Private(str(tmp_path / "moments.parquet")).table(unit="who").per_unit(max_groups=1, max_rows_per_group=1)
+    for name in list(columns)[1:]:
+        assert table.schema.type_of(name) == "date"
+        plan = table.group_by(name, keys=[late.date()]).agg(n=ts.count()).plan(rho=1, caps_share=0)
+        [counts] = integers(plan).numbers.values()
+        assert counts.tolist() == [[1]], name

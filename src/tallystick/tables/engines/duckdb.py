@@ -21,7 +21,7 @@ from tallystick.tables.dialects import UNCHECKED, DuckWords, Words, name
 from tallystick.tables.engines import csvfile
 from tallystick.tables.program import read_stored
 from tallystick.tables.schema import Schema, family
-from tallystick.tables.sources import Scratch, Source
+from tallystick.tables.sources import Scratch, Source, source_of
 
 if TYPE_CHECKING:
     from tallystick.tables.keyset import Upload
@@ -47,8 +47,9 @@ _TYPES: dict[str, Any] = {
 
 def connect(source: Source) -> DuckEngine:
     """A fresh in-process database beside the source; files are opened read-only."""
-    if source.kind in ("parquet", "csv", "duckdb") and not Path(source.place).is_file():  # a pipe would be waited for
-        raise InvalidInput("source", source.place, "an existing file; patterns such as *.parquet are not read")
+    for place in source.paths:
+        if not Path(place).is_file():  # a pipe would be waited for
+            raise InvalidInput("source", place, "an existing file; patterns such as *.parquet are not read")
     return DuckEngine(source)
 
 
@@ -60,7 +61,7 @@ class DuckEngine:
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self.csv_names: list[str] | None = None
+        self.csv_names: dict[str, list[str]] = {}
         self.scratch = Scratch()
         self.database = _lent()
         self.connection = self.database.cursor()
@@ -72,28 +73,37 @@ class DuckEngine:
 
     def _open(self) -> None:
         self.connection.execute("SET temp_directory = ?", [str(self.scratch.path)])
-        if self.source.kind == "duckdb":
-            path = self.words.render(exp.Literal.string(self.source.place))
-            self.connection.execute(f"ATTACH {path} AS source (READ_ONLY)")
+        for place, catalog in self._attached().items():
+            path = self.words.render(exp.Literal.string(place))
+            self.connection.execute(f"ATTACH {path} AS {catalog} (READ_ONLY)")
         if self.source.kind == "memory":
             for i, content in enumerate((self.source.handle or {}).values()):
                 self.connection.register(f"_memory{i}", content)
 
+    def _attached(self) -> dict[str, str]:
+        """DuckDB files, by place, and what each is called here."""
+        if self.source.kind == "duckdb":
+            return {self.source.place: "source"}
+        files = [place for place in self.source.paths if source_of(place).kind == "duckdb"]
+        return {place: f"source{i}" for i, place in enumerate(files)}
+
     def stored(self, table: str, schema: Schema, *, rows: bool = True) -> exp.Query:
-        source = self._csv(rows=rows) if self.source.kind == "csv" else self._stored(table)
+        own, _ = self.source.member(table)
+        source = self._csv(own.place, rows=rows) if own.kind == "csv" else self._stored(table)
         unchecked = schema.names if self.source.kind == "memory" else ()  # Arrow's text may be no text
         query = read_stored(schema, self.words, source, dict.fromkeys(unchecked, UNCHECKED))
         return query if rows else query.where(exp.false())
 
     def _stored(self, table: str) -> exp.Expression:
-        if self.source.kind == "parquet":
+        own, table = self.source.member(table)
+        if own.kind == "parquet":
             # A file of this very name: files that match it would be a source of another name for the same people.
-            place = re.sub(r"([*?\[])", r"[\1]", self.source.place)
+            place = re.sub(r"([*?\[])", r"[\1]", own.place)
             arguments: list[exp.Expression] = [exp.Literal.string(place)]
             arguments += [exp.PropertyEQ(this=exp.to_identifier(key), expression=v()) for key, v in _PARQUET.items()]
             reader = exp.Anonymous(this="READ_PARQUET", expressions=arguments)
             return exp.Table(this=reader)
-        if self.source.kind == "memory":
+        if own.kind == "memory":
             names = list(self.source.handle or {})
             if table not in names:
                 raise InvalidInput("table", table, f"one of {', '.join(names)}")
@@ -102,19 +112,19 @@ class DuckEngine:
         return exp.Table(
             this=exp.to_identifier(plain, quoted=True),
             db=exp.to_identifier(schema or "main", quoted=True),
-            catalog=exp.to_identifier("source", quoted=True),
+            catalog=exp.to_identifier(self._attached()[own.place], quoted=True),
         )
 
-    def _csv(self, *, rows: bool) -> exp.Expression:
+    def _csv(self, place: str, *, rows: bool) -> exp.Expression:
         """Every cell is text; a cell not of its declared type is missing, a line with too few is dropped."""
-        copy = self.scratch.path / "rows.csv"
+        copy = self.scratch.path / f"rows{self.source.paths.index(place)}.csv"
         if not rows:
-            names = csvfile.header(self.source.place)
+            names = csvfile.header(place)
             copy.touch(mode=0o600)
-        elif self.csv_names is None:
-            names = self.csv_names = csvfile.private_copy(self.source.place, copy)
         else:
-            names = self.csv_names
+            if place not in self.csv_names:
+                self.csv_names[place] = csvfile.private_copy(place, copy)
+            names = self.csv_names[place]
         columns = [
             exp.PropertyEQ(this=exp.to_identifier(column, quoted=True), expression=exp.Literal.string("VARCHAR"))
             for column in names
@@ -123,7 +133,7 @@ class DuckEngine:
             "auto_detect": exp.false(),
             "parallel": exp.false(),  # two threads disagree on where a line begins inside a long quoted cell
             "header": exp.false(),
-            "delim": exp.Literal.string(csvfile.delimiter(self.source.place)),
+            "delim": exp.Literal.string(csvfile.delimiter(place)),
             "quote": exp.Literal.string('"'),
             "escape": exp.Literal.string('"'),
             "ignore_errors": exp.true(),
@@ -141,19 +151,20 @@ class DuckEngine:
         return Schema.of(tuple((column, family(kind)) for column, kind in columns))
 
     def like(self, tables: Sequence[str]) -> str | None:
-        return repr((self.source.kind, [(table, self._columns(table)) for table in tables]))
+        return repr([(self.source.member(table)[0].kind, table, self._columns(table)) for table in tables])
 
     def _columns(self, table: str) -> list[tuple[str, str]]:
         """The names of a table's columns and their types in DuckDB."""
-        if self.source.kind == "csv":
-            return [(column, "VARCHAR") for column in csvfile.header(self.source.place)]
+        own, _ = self.source.member(table)
+        if own.kind == "csv":
+            return [(column, "VARCHAR") for column in csvfile.header(own.place)]
         try:
             shown = exp.select("*").from_(self._stored(table)).limit(0)
             described = self.connection.execute(self.words.render(shown)).description or []
         except duckdb.CatalogException:
             raise InvalidInput("table", table, "a table of this source") from None
         except duckdb.Error:
-            raise InvalidInput("source", self.source.place, f"a readable {self.source.kind} file") from None
+            raise InvalidInput("source", own.place, f"a readable {own.kind} file") from None
         return [(str(column[0]), str(column[1])) for column in described]
 
     def upload(self, name: str, public: Upload) -> None:
@@ -167,7 +178,7 @@ class DuckEngine:
         self.keep(name, self.words.render(exp.select(*casts).from_(given)))
 
     def shares(self, table: str) -> int:
-        if self.source.kind == "csv":  # reading it is most of the work
+        if self.source.member(table)[0].kind == "csv":  # reading it is most of the work
             return 1
         counted = exp.select(exp.Count(this=exp.Star())).from_(self._stored(table))
         [(rows,)] = self.connection.execute(self.words.render(counted)).fetchall()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallystick.errors import IdempotencyConflict, InvalidInput, Refused
@@ -16,6 +17,7 @@ from tallystick.ledger.chain import digest
 from tallystick.tables.keyset import PublicTable, public_table
 from tallystick.tables.plan import error_words
 from tallystick.tables.release import Columns, Release
+from tallystick.tables.sources import JOINED, refuse_private
 from tallystick.tables.sql.catalogue import Catalogue, Known
 from tallystick.tables.sql.one_form import OneForm, one_form
 from tallystick.tables.sql.statement import Statement, planned
@@ -149,9 +151,7 @@ def answered(
     """
     if account is None:
         raise Refused("no account pays for this statement: ts.Private(source, account=...)")
-    why, key = statement.options.given.get("why", why), statement.options.given.get("key", key)
-    if why is None:
-        raise Refused('a statement has a reason, which is kept in the record: why="...", in the shell --why "..."')
+    why, key = reason_of(statement, why), statement.options.given.get("key", key)
     known = statement.released.known
     form = form_of(statement) if key is None else None
     automatic = None if form is None else key_of(statement, form)
@@ -171,6 +171,14 @@ def answered(
         ) from None
     assert made.receipt is not None
     return Answered(statement, made, str(account.paid(made.receipt)), account.remaining.text(upward=False), form)
+
+
+def reason_of(statement: Statement, why: str | None) -> str:
+    """Why it is asked: the statement's own word, or the one beside it."""
+    said = statement.options.given.get("why", why)
+    if said is None:
+        raise Refused('a statement has a reason, which is kept in the record: why="...", in the shell --why "..."')
+    return str(said)
 
 
 def asked_of(
@@ -195,6 +203,9 @@ def asked_of(
     for table in tables:
         own = {name: values for name, values in listed.items() if name in table.schema.names}
         private[table.name] = Known(table, "", own, key_delta, version=version)
+    for given in (public or {}).values():
+        if isinstance(given, str | Path):
+            refuse_private(given, JOINED, tables[0].source, None if account is None else account.ledger)
     rows = {
         name: given if isinstance(given, PublicTable) else public_table(given) for name, given in (public or {}).items()
     }

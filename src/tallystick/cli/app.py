@@ -12,6 +12,7 @@ from importlib import import_module
 import typer
 
 from tallystick.cli import failure
+from tallystick.cli.once import once_each
 from tallystick.errors import TallystickError
 
 app = typer.Typer(
@@ -56,9 +57,10 @@ for _name, _place, _about in _COMMANDS:
     _module, _, _function = _place.partition(".")
     _found = getattr(import_module(f"tallystick.cli.commands.{_module}"), _function)
     if isinstance(_found, typer.Typer):
-        app.add_typer(_found, name=_name)
+        app.add_typer(once_each(_found), name=_name)
     else:
         app.command(_name, short_help=_about)(_found)
+once_each(app)
 
 
 def _version(wanted: bool) -> None:
@@ -93,7 +95,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
             raise KeyboardInterrupt
         return code if isinstance(code, int) else 0
     except TallystickError as error:
-        return failure.from_error(error).report(as_json=as_json)
+        return failure.from_error(error, given).report(as_json=as_json)
     except (KeyboardInterrupt, typer.Abort):
         return failure.Failure("Interrupted", failure.INTERRUPTED, ("stopped at your request",)).report(as_json=as_json)
     except typer.Exit as leave:

@@ -67,10 +67,18 @@ SHELL_WORDS = (
     ("open it without budget=, or raise its limit", "leave its limit out, or raise it: tallystick account raise"),
     ("give delta=, the part", "give --delta, the part"),
     ("(delta= or --delta)", "(--delta)"),
+    ("rho=0.01, epsilon= and delta=, or a price", "--rho 0.01, --epsilon with --delta, or a price"),
+    ("public tables come with public= or --public", "public tables come with --public"),
+    ("a file written by Coins.save", "a file that 'tallystick audit coins' wrote"),
+    ('kept in the record: why="..."', 'kept in the record: --why "..."'),
+    (", in SQL or with join_on_unit", ": tallystick sql 'SELECT ... FROM a JOIN b ON a.unit = b.unit'"),
 )
 """What messages say in Python, as it stands in the source, and in the shell."""
 SHELL_PATTERNS = (
     (r" or \.bounds\(.*?=\(0, 100\)\)", " of dataset add ... --update"),
+    (r", tables of one database, or data frames in one ts\.Private\(.*?\}\)", ", or tables of one database"),
+    (r", an Arrow, pandas or Polars table, .*data frame$", ""),
+    (r", or a column that is declared: types=\{'(.*?)': '(.*?)'\}", r", or dataset add ... --update --type \1=\2"),
     (r" or types=\{.*?: 'number'\}", " of dataset add ... --update"),
 )
 
@@ -88,14 +96,42 @@ def in_shell(text: str) -> str:
     return text
 
 
+_OFFERS = (
+    (r"(^|fits: |, or |alone: )(rho|epsilon)=([0-9.e+-]+)", r"\1--\2 \3"),
+    (r"(^|fits: |, or )max_groups=([0-9]+)", r"\1dataset add ... --update --max-groups \2"),
+)
+
+
+def offers_in_shell(text: str) -> str:
+    """What a denial offers, as options.
+
+    >>> offers_in_shell("fits: rho=0.04 (n +-9 instead of +-3 at 95%), or max_groups=2 (fewer groups per unit)")
+    'fits: --rho 0.04 (n +-9 instead of +-3 at 95%), or dataset add ... --update --max-groups 2 (fewer groups per unit)'
+    """
+    for pattern, shell in _OFFERS:
+        text = re.sub(pattern, shell, text, flags=re.MULTILINE)
+    return in_shell(text)
+
+
 _OPTIONS = {"keys": "--keys", "measures": "--measures", "source": "the source", "group_by": "--by"}
 
 
-def from_error(error: TallystickError) -> Failure:
+def _as_option(argument: str, given: Sequence[str]) -> str:
+    """The option that an argument of ours came from, if there is one of its name on the command line.
+
+    >>> _as_option("max_groups", ["dataset", "add", "--max-groups", "0"]), _as_option("types['age']", ["--type", "a=b"])
+    ('--max-groups', '--type')
+    """
+    option = "--type" if argument.startswith("types[") else "--" + argument.split()[0].replace("_", "-")
+    there = any(word == option or word.startswith(f"{option}=") for word in given)
+    return option if there else _OPTIONS.get(argument, argument)
+
+
+def from_error(error: TallystickError, given: Sequence[str] = ()) -> Failure:
     """A failure tallystick raised on purpose; its message already names the way out."""
     kind, code = type(error).__name__, error.exit_code
     if isinstance(error, InvalidInput):
-        asked, allowed = _OPTIONS.get(error.argument, error.argument), in_shell(error.allowed)
+        asked, allowed = _as_option(error.argument, given), in_shell(error.allowed)
         found = "nothing" if error.value is None else _short(error.value)
         details = {"argument": error.argument, "found": _short(error.value), "allowed": allowed}
         return Failure(kind, code, (f"asked  {asked}", f"found  {found}", f"works  {allowed}"), details)
@@ -103,11 +139,13 @@ def from_error(error: TallystickError) -> Failure:
         amounts = {"asked": error.asked, "left": error.left, "limit": error.limit}
         details = {name: str(amount) for name, amount in amounts.items() if amount is not None}
         shown = "   ".join(f"{name} {amount}" for name, amount in details.items())
+        offers = [offers_in_shell(line) for line in error.fits]
         if "\n" in str(error):  # a ledger's denial already says all of it, in words
-            return Failure(kind, code, tuple(in_shell(str(error)).splitlines()), {**details, "fits": list(error.fits)})
+            lines = tuple(offers_in_shell(str(error)).splitlines())
+            return Failure(kind, code, lines, {**details, "fits": offers})
         said = (str(error), *([shown] if shown else []), "nothing was charged and no data was read")
-        fits = (f"fits: {', or '.join(error.fits)}",) if error.fits else ()
-        return Failure(kind, code, (*said, *fits), {**details, "fits": list(error.fits)})
+        fits = (f"fits: {', or '.join(offers)}",) if offers else ()
+        return Failure(kind, code, (*said, *fits), {**details, "fits": offers})
     return Failure(kind, code, tuple(in_shell(str(error)).splitlines()) or (kind,))
 
 
@@ -116,19 +154,37 @@ def note(message: Warning | str, *_: object, **__: object) -> None:
     print(f"note: {visible(str(message))}", file=sys.stderr)
 
 
+_PARSED = (
+    (r"Invalid value for '(?P<asked>[^']+)': '(?P<found>.*)' is not a valid int(eger)?\.", "a whole number"),
+    (r"Invalid value for '(?P<asked>[^']+)': '(?P<found>.*)' is not a valid float\.", "a number"),
+    (r"Invalid value for '(?P<asked>[^']+)': '(?P<found>.*)' is not one of (?P<works>.*)\.", "one of {works}"),
+    (r"Missing (argument|option|parameter) '(?P<asked>[^']+)'.*", "a value for it"),
+    (r"Option '(?P<asked>[^']+)' requires an argument\.", "a value after it"),
+    (r"No such option: (?P<found>\S+)( \(Possible options: (?P<works>.*)\)| Did you mean (?P<near>.*)\?)?", ""),
+    (r"No such command '(?P<found>.*?)'\.( Did you mean (?P<near>.*)\?)?", ""),
+    (r"Got unexpected extra arguments?( ?\(s\))? \((?P<found>.*)\)", "nothing more than the command takes"),
+)
+"""What the argument parser says, and what works instead."""
+
+
 def from_usage(error: Exception, arguments: Sequence[str]) -> Failure:
-    """A command line that could not be read: the parser's own words, and where to look."""
+    """A command line that could not be read: what of it, what would work, and where to look."""
     message = str(getattr(error, "format_message", lambda: error)())
     if "\n" in message:  # a command without its subcommand: the parser shows all its help
         return Failure("UsageError", USAGE, tuple(message.splitlines()), {"found": message})
     context = getattr(error, "ctx", None)
     command = getattr(context, "command_path", None) or "tallystick"
-    lines = (
-        f"asked  tallystick {_short(' '.join(arguments))}".rstrip(),
-        f"found  {message}",
-        f"works  {command} --help",
-    )
-    return Failure("UsageError", USAGE, lines, {"found": message})
+    asked, found, works = f"tallystick {_short(' '.join(arguments))}".rstrip(), message, ""
+    for pattern, words in _PARSED:
+        if parsed := re.fullmatch(pattern, message):
+            parts = {name: text for name, text in parsed.groupdict().items() if text}
+            asked, found = parts.get("asked", asked), parts.get("found", "nothing")
+            near = parts.get("near") or ("" if words else parts.get("works"))
+            works = words.format(**parts) or (f"{near} (did you mean this?)" if near else "")
+            works = works.replace("'", "")
+    help_line = f"{command} --help"
+    lines = (f"asked  {asked}", f"found  {found}", f"works  {works}{'; see ' * bool(works)}{help_line}")
+    return Failure("UsageError", USAGE, lines, {"asked": asked, "found": found, "works": works or help_line})
 
 
 def from_bug(error: BaseException) -> Failure:
@@ -138,6 +194,8 @@ def from_bug(error: BaseException) -> Failure:
 
 
 def _short(value: object) -> str:
+    if isinstance(value, list | tuple):
+        value = ", ".join(str(each) for each in value)
     text = value if isinstance(value, str) else repr(value)
     text = " ".join(text.split())
     return text if len(text) <= 200 else text[:197] + "..."

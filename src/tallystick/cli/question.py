@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,10 +22,10 @@ if TYPE_CHECKING:
 
 Name = Annotated[str, typer.Argument(help="The data set's name.")]
 Measures = Annotated[
-    str,
+    list[str],
     typer.Option("--measures", help='What to compute: "count,mean(age)", or SQL: "avg(age), count(*) filter (...)".'),
 ]
-By = Annotated[str | None, typer.Option("--by", help="The columns to group by, with commas.")]
+By = Annotated[list[str] | None, typer.Option("--by", metavar="COLUMN,...", help="The columns to group by.")]
 Keys = Annotated[Path | None, typer.Option("--keys", help="A public CSV file that lists the groups.")]
 PrivateKeys = Annotated[
     float | None, typer.Option("--private-keys", help="Find the groups in the data, at this delta; instead of --keys.")
@@ -37,7 +40,10 @@ Derive = Annotated[
     list[str] | None,
     typer.Option("--derive", metavar="NAME=EXPR", help='A new column: "net = price * (1 - discount)".'),
 ]
-Join = Annotated[Path | None, typer.Option("--join", help="A public CSV file to join by the column that both have.")]
+Join = Annotated[
+    list[Path] | None,
+    typer.Option("--join", metavar="FILE", help="A public CSV or Parquet file to join by the column that both have."),
+]
 Rho = Annotated[float | None, typer.Option("--rho", help="The price, in zCDP.")]
 Epsilon = Annotated[float | None, typer.Option("--epsilon", help="The price, as epsilon (with --delta, or pure).")]
 Delta = Annotated[float | None, typer.Option("--delta", help="The delta that goes with the price.")]
@@ -68,36 +74,40 @@ CardFile = Annotated[Path | None, typer.Option("--card", help="Write the privacy
 class Question:
     """What was asked on the command line."""
 
-    measures: str
-    by: str | None
+    measures: list[str]
+    by: list[str] | None
     keys: Path | None
     private_keys: float | None
     where: list[str] | None
     budget: dict[str, Any]
     derive: list[str] | None = None
-    join: Path | None = None
+    join: list[Path] | None = None
 
     def query(self, table: Table) -> Query:
         """The question, checked; nothing private is opened (a keys file is public)."""
+        from tallystick.accounting import check
         from tallystick.tables.keyset import PrivateKeys as Found
         from tallystick.tables.keyset import read_keys
+        from tallystick.tables.sources import LISTED, refuse_private
 
-        table = joined(table, self.join) if self.join is not None else table
+        for path in self.join or ():
+            table = joined(table, path)
         for column in self.derive or ():
             table = derived(column, table)
         for condition in self.where or ():
             table = table.filter(where(condition, table))
-        columns = [name.strip() for name in (self.by or "").split(",") if name.strip()]
+        columns = listed(self.by)
         for name in columns:
-            table.schema.type_of(name)
+            known("--by", name, table)
         if self.keys is not None and self.private_keys is not None:
             raise InvalidInput("--keys", str(self.keys), "either --keys or --private-keys")
         chosen: Any = None
         if self.keys is not None:
+            refuse_private(self.keys, LISTED, table.source, table.account and table.account.ledger)
             chosen = read_keys(self.keys, columns, table.schema)
         elif self.private_keys is not None:
-            chosen = Found(self.private_keys)
-        table, measures = asked(self.measures, table)
+            chosen = Found(check.inside("--private-keys", self.private_keys))
+        table, measures = asked(", ".join(self.measures), table)
         return table.group_by(*columns, keys=chosen).agg(**measures)
 
     @property
@@ -120,15 +130,23 @@ class Question:
         """As plain data, for --json."""
         keys = None if self.keys is None else str(self.keys)
         return {
-            "measures": self.measures,
-            "by": self.by,
+            "measures": ", ".join(self.measures),
+            "by": listed(self.by),
             "keys": keys,
             "private_keys": self.private_keys,
             "where": list(self.where or ()),
             "derive": list(self.derive or ()),
-            "join": None if self.join is None else str(self.join),
+            "join": [str(path) for path in self.join or ()],
             **self.price,
         }
+
+
+def known(option: str, name: str, table: Table) -> None:
+    """A column of the table, or a refusal that names the option."""
+    try:
+        table.schema.type_of(name)
+    except InvalidInput as problem:
+        raise InvalidInput(option, name, problem.allowed) from None
 
 
 def asked(text: str, table: Table) -> tuple[Table, dict[str, Measure]]:
@@ -148,7 +166,9 @@ def asked(text: str, table: Table) -> tuple[Table, dict[str, Measure]]:
 def joined(table: Table, path: Path) -> Table:
     """The table with the columns of a public file, by the one column that both have."""
     from tallystick.tables.keyset import read_public
+    from tallystick.tables.sources import JOINED, refuse_private
 
+    refuse_private(path, JOINED, table.source, table.account and table.account.ledger)
     public = read_public(path)
     shared = [name for name, _ in public.columns if name in table.schema.names]
     if len(shared) != 1:
@@ -162,7 +182,22 @@ def derived(text: str, table: Table) -> Table:
 
     if "=" not in text:
         raise InvalidInput("--derive", text, "NAME = EXPRESSION")
-    return pieces.derived(text, table)
+    with _of_option("--derive", text, table):
+        return pieces.derived(text, table)
+
+
+@contextmanager
+def _of_option(option: str, text: str, table: Table) -> Iterator[None]:
+    """A piece of SQL that cannot be read is named by its option; a text column in it may be of another type."""
+    try:
+        yield
+    except InvalidInput as problem:
+        words = set(re.findall(r"\w+", text))
+        texts = [name for name, kind in table.schema.columns if kind == "text" and name in words]
+        hint = ""
+        if texts and table.source.castable and "types that fit" in problem.allowed:
+            hint = f"; {texts[0]} is text: if it holds numbers, dataset add ... --update --type {texts[0]}=number"
+        raise InvalidInput(option, problem.value, problem.allowed + hint) from None
 
 
 def where(text: str, table: Table) -> Expression:
@@ -171,7 +206,8 @@ def where(text: str, table: Table) -> Expression:
     from tallystick.tables.sql import pieces
 
     try:
-        return pieces.condition(text, table)
+        with _of_option("--where", text, table):
+            return pieces.condition(text, table)
     except InvalidInput:
         name, equals, value = text.partition("=")
         name, value = name.strip(), value.strip()
@@ -199,19 +235,29 @@ def typed(option: str, value: str, kind: str, given: str | None = None) -> Any:
 EXAMPLES = {"integer": "7", "number": "0.5", "boolean": "true or false", "date": "2026-02-28"}
 
 
+def listed(given: list[str] | None) -> list[str]:
+    """Repeated or comma-separated names.
+
+    >>> listed(["ward, sex", "year"])
+    ['ward', 'sex', 'year']
+    """
+    return [name for text in given or () for piece in text.split(",") if (name := piece.strip())]
+
+
 def pairs(option: str, given: list[str] | None, shape: str) -> dict[str, str]:
     """Repeated or comma-separated ``name=text`` options.
 
     >>> pairs("--bounds", ["age=0:110", "cost=0:9,days=0:60"], "COLUMN=LOW:HIGH")
     {'age': '0:110', 'cost': '0:9', 'days': '0:60'}
     """
-    named = {}
+    named: dict[str, str] = {}
     for line in given or ():
         for piece in line.split(","):
             name, equals, value = piece.partition("=")
             if not equals or not name.strip() or not value.strip():
                 raise InvalidInput(option, line, shape)
-            named[name.strip()] = value.strip()
+            if named.setdefault(name.strip(), value.strip()) != value.strip():
+                raise InvalidInput(option, f"{name.strip()} twice", "one value for each name")
     return named
 
 
@@ -228,6 +274,8 @@ def intervals(option: str, given: list[str] | None) -> dict[str, tuple[float, fl
             bounds[column] = (_number(low), _number(high if colon else ""))
         except ValueError:
             raise InvalidInput(option, f"{column}={text}", shape) from None
+        if not bounds[column][0] < bounds[column][1]:
+            raise InvalidInput(option, f"{column}={text}", "a lower bound below the upper one")
     return bounds
 
 

@@ -155,7 +155,7 @@ def test_a_second_query_is_denied_in_words_with_what_would_fit(run, planned, dry
     assert lines[0] == "Denied: budget (exit 3)"
     assert lines[1] == "  asked rho 0.0600   left 0.0400   limit 0.1000   (population patients-2026, zCDP filter)"
     assert lines[2] == "  nothing was charged and no data was read"
-    assert lines[3].startswith("  fits: rho=0.04 (count +-")
+    assert lines[3].startswith("  fits: --rho 0.04 (count +-")
     assert denied.out == ""
     assert run(*words, *dry, "--json").document["error"]["exit_code"] == 3
     assert found(run("budget", "--json"))["used"]["rho"] == 0.06
@@ -385,7 +385,7 @@ def test_errors_are_shown_for_the_sizes_of_groups_that_were_named_or_for_several
     assert "count" not in named["error_by_size"]
     assert (here / "error.svg").stat().st_size > 5_000
     assert "mean_age for a group of 1,000 rows (--group-size)" in run(*PLAN, "--suggest").out
-    for wrong in ("0", "many", "5,", ""):
+    for wrong in ("0", "many", "5,x", ""):
         assert run(*PLAN, "--group-size", wrong).code == 2
 
 

@@ -197,7 +197,7 @@ def test_suggest_says_its_price_charges_once_and_registers_with_its_reason(run: 
 
 
 def test_what_is_refused_charges_nothing(run: Any, here: Path) -> None:
-    assert run(*SUGGEST, *WHY, "--rho", "0.6").code == 3
+    assert run(*SUGGEST[:-1], "0.6", *WHY).code == 3
     assert run(*SUGGEST[:-2], *WHY).code == 2
     assert run("dataset", "suggest", "visits", "--range", "region=0:5", "--rho", "0.1", *WHY).code == 2
     outcome = run("dataset", "suggest", "visits", "--range", "patient_id=0:5", "--rho", "0.1", *WHY)

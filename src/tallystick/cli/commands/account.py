@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver
+from tallystick.cli.question import listed
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
 from tallystick.ledger.filters import WHAT_RHO_IS
@@ -43,7 +44,8 @@ def open_(
         typer.Option("--where", metavar="COLUMN=VALUE", help="With --partition: the rows of this block; repeatable."),
     ] = None,
     milestone: Annotated[
-        list[float] | None, typer.Option("--milestone", help="Declare a milestone for 'so far' statements.")
+        list[str] | None,
+        typer.Option("--milestone", metavar="AMOUNT,...", help="Declare milestones for 'so far' statements."),
     ] = None,
     dry_run: DryRun = False,
     ledger: Place = None,
@@ -53,7 +55,7 @@ def open_(
     from tallystick.accounting.expression import read_loss
     from tallystick.ledger import Budget, Partition
 
-    loss = read_loss(budget)
+    loss, steps = read_loss(budget), _milestones(milestone)
     split: Partition | None = None
     if where and not partition:
         raise InvalidInput("--where", where, "--partition NAME beside it: rows are a block's own only in a partition")
@@ -68,10 +70,22 @@ def open_(
         _deliver("account.open", name, {**facts, "dry_run": True}, ledger, as_json, f"would open {name}: {budget}")
         return
     with opened(ledger, create=True) as book:
-        account = book.open(
-            name, budget=loss, unit=unit, parent=parent, partition=split, milestones=tuple(milestone or ())
-        )
-        _deliver("account.open", name, {**account.to_dict(), "dry_run": False}, ledger, as_json, repr(account))
+        account = book.open(name, budget=loss, unit=unit, parent=parent, partition=split, milestones=steps)
+        _deliver("account.open", name, {**account.to_dict(), "dry_run": False}, ledger, as_json, _opened(account))
+
+
+def _opened(account: Account) -> str:
+    used = f", used {account.used}" if account.used.a0 or account.used.a1 else ""
+    return (
+        f"{account.name} is open: never more than {account.limit} per {account.unit} ({account.currency.title}){used}"
+    )
+
+
+def _milestones(given: list[str] | None) -> tuple[float, ...]:
+    try:
+        return tuple(float(piece) for piece in listed(given))
+    except ValueError:
+        raise InvalidInput("--milestone", ",".join(given or ()), "amounts, such as 0.1,0.2") from None
 
 
 def _predicate(where: list[str] | None) -> tuple[str, tuple[str | int, ...]]:

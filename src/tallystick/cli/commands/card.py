@@ -142,5 +142,5 @@ def _text_of(table: Path) -> str:
     try:
         with table.open(encoding="utf-8", newline="") as file:
             return file.read()
-    except (OSError, UnicodeDecodeError) as problem:
-        raise InvalidInput("table", str(table), f"a CSV file that can be read ({type(problem).__name__})") from None
+    except (OSError, UnicodeDecodeError):
+        raise InvalidInput("table", str(table), "the .csv file that was written with the card") from None

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallystick.cli.output import Answer, Expression, Json, Place, Why, deliver
+from tallystick.cli.output import Answer, DryRun, Expression, Json, Place, Why, deliver
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
-from tallystick.ledger.pay import settle
+from tallystick.ledger.pay import say_first_reason, settle
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -57,6 +57,7 @@ def add(
     account: Annotated[str | None, typer.Option("--account", help="Who pays (default: the only account).")] = None,
     delta: Annotated[float | None, typer.Option("--delta", help="What it may use of the account's delta.")] = None,
     key: Annotated[str | None, typer.Option("--key", help="The same key again charges nothing.")] = None,
+    dry_run: DryRun = False,
     ledger: Place = None,
     as_json: Json = False,
 ) -> None:
@@ -71,23 +72,31 @@ def add(
             raise InvalidInput("--account", account, f"one of: {names}")
         payer = known[0]
         charge = payer.charge(loss, why=why, key=key, delta=delta, request="made elsewhere")
-        paid = settle(charge, str(loss))
-        amount, number = payer.paid(paid.receipt), paid.receipt.charge
+        stored = charge.stored()
+        if dry_run and stored is None:
+            charge.rehearse()
+            number, amount, fresh = None, payer.price(loss, delta=delta), True
+        else:
+            paid = settle(charge, str(loss))  # with its answer stored it takes nothing
+            number, amount, fresh = paid.receipt.charge, payer.paid(paid.receipt), paid.fresh
+            if not fresh:
+                say_first_reason(book, paid.receipt, why)
         facts = {
             "account": payer.name,
             "charge": number,
             "amount": amount.to_dict(),
-            "fresh": paid.fresh,
+            "fresh": fresh,
             "left": payer.remaining.to_dict(),
+            "dry_run": dry_run,
         }
-
-        def say(out: Console) -> None:
-            left = payer.remaining.text(upward=False)
-            done = f"charge {number}: {amount}" if paid.fresh else f"paid before, as charge {number}"
-            out.print(f"{done}; {payer.name} has {left} left", soft_wrap=True, markup=False)
-
         asked = {"ledger": place_of(ledger), "expression": expression, "why": why, "key": key, "delta": delta}
-        deliver(Answer("charge.add", asked, facts, say), as_json=as_json)
+        done = f"paid before, as charge {number}" if not fresh else f"charge {number}: {amount}"
+        done = f"would charge {amount}" if number is None else done
+        line = f"{done}; {payer.name} has {payer.remaining.text(upward=False)} left"
+        deliver(
+            Answer("charge.add", asked, facts, lambda out: out.print(line, soft_wrap=True, markup=False)),
+            as_json=as_json,
+        )
 
 
 @app.command()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +18,7 @@ from tallystick.ledger.book import opened, opened_if_there, place_of
 from tallystick.ledger.budget import read_limit
 from tallystick.printing import given
 from tallystick.publish import datasets
+from tallystick.tables.sources import refuse_private
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,8 +37,12 @@ Keys = Annotated[
 KeyDelta = Annotated[
     float | None, typer.Option("--key-delta", help="SQL: find other groups in the data, at this delta a query.")
 ]
-PerQuery = Annotated[str | None, typer.Option("--per-query", help="SQL: price of a query that names none.")]
-MostPerQuery = Annotated[str | None, typer.Option("--most-per-query", help="SQL: the highest price a query may name.")]
+PerQuery = Annotated[
+    Repeated, typer.Option("--per-query", metavar="rho=X,...", help="SQL: price of a query that names none.")
+]
+MostPerQuery = Annotated[
+    Repeated, typer.Option("--most-per-query", metavar="rho=X,...", help="SQL: the highest price a query may name.")
+]
 Version = Annotated[
     str | None, typer.Option("--version", help="SQL: what you call these data; a query is answered once in each.")
 ]
@@ -47,7 +53,9 @@ def add(
     source: Annotated[str, typer.Argument(help="A .parquet, .csv or .duckdb file, or a postgresql:// URL.")],
     population: Annotated[str, typer.Option("--population", help="Whose data it is: the account that pays.")],
     unit: Annotated[str, typer.Option("--unit", help="The column that says whom a row is about, or 'each-row'.")],
-    limit: Annotated[str | None, typer.Option("--limit", help="A new population's limit: rho=0.5,delta=1e-6.")] = None,
+    limit: Annotated[
+        Repeated, typer.Option("--limit", metavar="rho=X,...", help="A new population's limit: rho=0.5,delta=1e-6.")
+    ] = None,
     name: Annotated[str | None, typer.Option("--name", help="What to call it (default: the file's name).")] = None,
     table: Annotated[str | None, typer.Option("--table", help="Which table, where the source has several.")] = None,
     max_groups: Annotated[int | None, typer.Option("--max-groups", help="Most groups one unit counts in.")] = None,
@@ -64,8 +72,8 @@ def add(
         typer.Option("--about", metavar="FIELD=TEXT", help="For the card: window, bounds_from, limit_reason, ..."),
     ] = None,
     least_price: Annotated[
-        str | None,
-        typer.Option("--least-price", help="What every plan costs at least (default rho=0.0001, epsilon=0.01)."),
+        Repeated,
+        typer.Option("--least-price", metavar="rho=X,...", help="A plan's least price (default rho=0.0001, or 0.01)."),
     ] = None,
     keys: Keys = None,
     key_delta: KeyDelta = None,
@@ -88,25 +96,37 @@ def add(
     called = name or (Path(source).stem if "://" not in source else read.name)
     decisions = _decisions(about, ask=not (as_json or dry_run))
     prices = {"per_query": per_query, "most_per_query": most_per_query}
-    asking = _asking(capped, keys, prices, key_delta=key_delta, version=version)
+    asking = _asking(capped, _key_files(keys, capped, ledger), prices, key_delta=key_delta, version=version)
     dataset = datasets.Dataset(called, population, capped.to_data(), decisions, asking)
     word = person or ("row" if unit == EACH_ROW else unit.removesuffix("_id") or unit)
-    budget = None if limit is None else read_limit("--limit", limit, adjacency=adjacency)
-    least = None if least_price is None else read_limit("--least-price", least_price, adjacency=adjacency)
+    budget, least = (
+        read_limit(option, ",".join(given), adjacency=adjacency) if given else None
+        for option, given in (("--limit", limit), ("--least-price", least_price))
+    )
     if dry_run:
         facts = datasets.rehearse(dataset, budget, word, ledger, update=update)
     else:
         dataset, facts = datasets.open_and_register(dataset, budget, least, word, ledger, update=update)
     result = {"name": called, **_facts(dataset), "account": facts, "dry_run": dry_run}
     asked = {"ledger": place_of(ledger), "source": source, "population": population}
-    deliver(Answer("dataset.add", asked, result, lambda out: _say(out, dataset, facts, dry_run)), as_json=as_json)
+    answer = Answer("dataset.add", asked, result, lambda out: _say(out, dataset, facts, dry_run=dry_run, update=update))
+    deliver(answer, as_json=as_json)
 
 
-def _asking(table: Table, keys: Repeated, prices: Mapping[str, str | None], **others: Any) -> dict[str, Any]:
+def _key_files(keys: Repeated, table: Table, ledger: str | None) -> dict[str, str]:
+    """The public file of each column; none is private as far as this ledger knows."""
+    files = pairs("--keys", keys, "COLUMN=FILE")
+    works = "a list of groups that everybody may know, or --key-delta 1e-8, which finds them in the data"
+    with opened_if_there(ledger) or nullcontext() as book:
+        for path in files.values():
+            refuse_private(path, works, table.source, book)
+    return files
+
+
+def _asking(table: Table, files: Mapping[str, str], prices: Mapping[str, Repeated], **others: Any) -> dict[str, Any]:
     """What is registered for statements in SQL."""
     from tallystick.publish.sql import registered
 
-    files = pairs("--keys", keys, "COLUMN=FILE")
     listed = {column: _listed(path, column, table) for column, path in files.items()}
     named = {name: _price(f"--{name.replace('_', '-')}", text) for name, text in prices.items()}
     return registered(
@@ -120,25 +140,26 @@ def _listed(path: str, column: str, table: Table) -> list[Any]:
     return [value for (value,) in read_keys(path, [column], table.schema)]
 
 
-def _price(option: str, text: str | None) -> dict[str, float]:
+def _price(option: str, given: Repeated) -> dict[str, float]:
     """``rho=0.01`` or ``epsilon=0.5,delta=1e-6`` as words of a price."""
     try:
-        return {word: float(value) for word, value in pairs(option, [text] if text else None, "rho=0.01").items()}
+        return {word: float(value) for word, value in pairs(option, given, "rho=0.01").items()}
     except ValueError:
-        raise InvalidInput(option, text, "rho=0.01, or epsilon=0.5,delta=1e-6") from None
+        raise InvalidInput(option, ",".join(given or ()), "rho=0.01, or epsilon=0.5,delta=1e-6") from None
 
 
 def _decisions(given: Repeated, *, ask: bool) -> dict[str, str]:
     """What a person must say, asked for once when there is somebody to ask."""
     from tallystick.cards.contents import FIELDS, check_answers
 
-    decisions = {}
+    decisions: dict[str, str] = {}
     for line in given or ():  # commas belong to the text here
         name, equals, text = line.partition("=")
         if not equals or not text.strip():
             raise InvalidInput("--about", line, f"FIELD=TEXT with FIELD one of {', '.join(FIELDS)}")
         check_answers({name.strip(): text.strip()}, option="--about")
-        decisions[name.strip()] = text.strip()
+        if decisions.setdefault(name.strip(), text.strip()) != text.strip():
+            raise InvalidInput("--about", f"{name.strip()} twice", "one text for each field")
     if ask and sys.stdin.isatty() and sys.stdout.isatty():
         for name, question in FIELDS.items():
             if name not in decisions:
@@ -154,12 +175,13 @@ def _facts(dataset: datasets.Dataset) -> dict[str, Any]:
     return {**dataset.to_data(), "least_price": None if least is None else least.to_dict()}
 
 
-def _say(out: Console, dataset: datasets.Dataset, account: dict[str, Any], dry_run: bool) -> None:
+def _say(out: Console, dataset: datasets.Dataset, account: dict[str, Any], *, dry_run: bool, update: bool) -> None:
     table = dataset.table
-    verb = "would add" if dry_run else "added"
+    done = ("update", "updated") if update else ("add", "added")
+    verb = f"would {done[0]}" if dry_run else done[1]
     columns = ", ".join(f"{name} {kind}" for name, kind in table["columns"])
     lines = [
-        f"{verb} {dataset.name} to population {dataset.population}",
+        f"{verb} {dataset.name} {'of' if update else 'to'} population {dataset.population}",
         f"  columns  {columns}",
         f"  unit     {table['unit'] or 'each row'}{_caps(table)}",
         *(f"  bounds   {name} {low:g} to {high:g}" for name, low, high in table["bounds"]),
@@ -175,7 +197,7 @@ def _say(out: Console, dataset: datasets.Dataset, account: dict[str, Any], dry_r
 def _caps(table: Mapping[str, Any]) -> str:
     if table["unit"] is None:
         return ""
-    capped = [f"{table[name]} {word}" for name, word in _CAPS.items() if table[name] is not None]
+    capped = [f"{n} {word.format('s' * (n > 1))}" for name, word in _CAPS.items() if (n := table[name]) is not None]
     missing = [option for name, option in _OPTIONS.items() if table[name] is None]
     known = f": at most {', '.join(capped)}" if capped else ""
     return known + (f" (without {' and '.join(missing)} only totals of units can be asked for)" if missing else "")
@@ -189,7 +211,7 @@ def _told(said: Any) -> str:
     )
 
 
-_CAPS = {"max_groups": "groups", "max_rows": "rows in each"}
+_CAPS = {"max_groups": "group{}", "max_rows": "row{} in each"}
 _OPTIONS = {"max_groups": "--max-groups", "max_rows": "--max-rows-per-group"}
 
 

@@ -32,7 +32,8 @@ NOISY = (
 
 Target = Annotated[str, typer.Option("--target", help="The column that is predicted.")]
 Features = Annotated[
-    str, typer.Option("--features", help="The columns it is predicted from, with commas; their order is in the key.")
+    list[str],
+    typer.Option("--features", metavar="COLUMN,...", help="What it is predicted from; the order is in the key."),
 ]
 Bounds = Annotated[
     list[str] | None,
@@ -67,9 +68,10 @@ def linear(
     budget = {name: value for name, value in prices.items() if value is not None}
     if rho is None and epsilon is None:
         raise InvalidInput("--rho", None, "a price: --rho, or --epsilon (with --delta, or pure)")
-    names = _listed(features)
+    names = ask.listed(features)
     with opened(ledger) as book, working("fitting") as tell:
         registered, account, table = _table(dataset, book, where)
+        _known(table, target, names)
         regression = linear_regression(table, target=target, features=names, bounds=ask.intervals("--bounds", bounds))
         plan = regression.plan(**budget).plan
         job = jobs.Job(plan, account, registered, why, key, out, card, lambda made: LinearModel(regression, made))
@@ -83,7 +85,9 @@ def logistic(
     dataset: ask.Name,
     target: Target,
     features: Features,
-    labels: Annotated[str, typer.Option("--labels", help="The labels, with commas; rows with others are left out.")],
+    labels: Annotated[
+        list[str], typer.Option("--labels", metavar="LABEL,...", help="The labels; rows with others are left out.")
+    ],
     why: Why,
     epsilon: Annotated[float, typer.Option("--epsilon", help="The price, as epsilon (with --delta, or pure).")],
     delta: ask.Delta = None,
@@ -103,10 +107,11 @@ def logistic(
     from tallystick.publish import rows
 
     _check(out, card)
-    names = _listed(features)
+    names = ask.listed(features)
     with opened(ledger) as book, working("fitting") as tell:
         registered, account, table = _table(dataset, book, where)
-        typed = [ask.typed("--labels", label, table.schema.type_of(target)) for label in _listed(labels)]
+        _known(table, target, names)
+        typed = [ask.typed("--labels", label, table.schema.type_of(target)) for label in ask.listed(labels)]
         classification = rows.logistic_regression(
             table, target=target, features=names, labels=typed, epsilon=epsilon, delta=delta,
             bounds=ask.intervals("--bounds", bounds), solver=solver,
@@ -125,8 +130,10 @@ def _check(out: Path | None, card: Path | None) -> None:
     jobs.check_targets(out, card)
 
 
-def _listed(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
+def _known(table: Table, target: str, features: list[str]) -> None:
+    ask.known("--target", target, table)
+    for name in features:
+        ask.known("--features", name, table)
 
 
 def _table(dataset: str, book: Ledger, where: list[str] | None) -> tuple[datasets.Dataset, Account, Table]:
@@ -147,7 +154,7 @@ def _deliver(
             for line in lines(facts["model"]):
                 console.print(line, soft_wrap=True, markup=False)
 
-        say_done(console, facts, say_model, same="model")
+        say_done(console, facts, say_model, same="same key, same model")
 
     deliver(Answer(name, about, facts, say), as_json=as_json)
 

@@ -42,13 +42,13 @@ def plot(
     field: Annotated[str | None, typer.Option("--field", help="Of a table: which column (default: the first).")] = None,
     as_json: Json = False,
 ) -> None:
-    """Draw a loss (trade-off, profile, epsilon against steps), or a released table with its intervals (.csv, .json)."""
+    """Draw a loss (trade-off, profile, epsilon against steps), or a released table (a file) with its intervals."""
     from tallystick.accounting import check
     from tallystick.accounting.expression import read_loss
     from tallystick.plots import released, save
-    from tallystick.plots.released import read_table
+    from tallystick.plots.released import ENDINGS, read_table
 
-    if expression.lower().endswith((".csv", ".json")):
+    if expression.lower().endswith(ENDINGS):
         written = save(released(read_table(expression), field), out)
         told = {"file": str(written), "kind": "released"}
         line = str(written)

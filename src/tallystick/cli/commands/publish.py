@@ -11,11 +11,11 @@ import typer
 
 from tallystick.cli import question as ask
 from tallystick.cli.commands.rehearse import rehearse
-from tallystick.cli.failure import in_shell
+from tallystick.cli.failure import in_shell, offers_in_shell
 from tallystick.cli.output import Answer, DryRun, Json, Place, deliver, working
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
-from tallystick.printing import nearest, percent_up, plain_up, visible
+from tallystick.printing import cell, percent_up, plain_up, visible
 from tallystick.publish import datasets, jobs
 
 if TYPE_CHECKING:
@@ -45,7 +45,8 @@ def plan(
     caps_share: ask.CapsShare = None,
     caps_seen_to: ask.CapsSeenTo = None,
     group_size: Annotated[
-        str | None, typer.Option("--group-size", help="Rows in a group, with commas, to say errors for (10 to 10,000).")
+        list[str] | None,
+        typer.Option("--group-size", metavar="ROWS,...", help="Rows in a group to say errors for (10 to 10,000)."),
     ] = None,
     plot: Annotated[
         Path | None, typer.Option("--plot", help="Draw error against group size to this .svg or .png.")
@@ -146,13 +147,13 @@ def plan_lines(facts: dict[str, Any], plan: Plan) -> list[str]:
     lines = [
         f"price    {facts['price']}{beside(facts)}   (left {facts['left']}, population {facts['population']})",
         *(f"error    {name} {words} in 95 of 100 cases" for name, words in error_words(plan, sizes).items()),
-        *(f"warning  {warning}" for warning in plan.facts()["warnings"]),
+        *(f"warning  {in_shell(warning)}" for warning in plan.facts()["warnings"]),
         "no data was opened",
     ]
     if facts["refused"]:
-        lines.insert(1, f"         {facts['refused']}")
+        lines.insert(1, f"         {in_shell(facts['refused'])}")
     if not facts["fits"]:
-        lines.insert(1, f"         does not fit; fits: {in_shell(facts['would_fit'])}")
+        lines.insert(1, f"         does not fit; fits: {offers_in_shell(facts['would_fit'])}")
     return [*lines, "", *plan.explain().splitlines()]
 
 
@@ -179,14 +180,14 @@ def suggestion_lines(facts: list[dict[str, Any]]) -> list[str]:
     return [*lines, f"errors hold in 95 of 100 cases{assumed}; no data was opened"]
 
 
-def _sizes(text: str | None) -> list[int]:
+def _sizes(given: list[str] | None) -> list[int]:
     """``50,500`` as numbers of rows."""
     try:
-        sizes = [int(piece) for piece in text.split(",")] if text is not None else []
+        sizes = [int(piece) for piece in ask.listed(given)]
     except ValueError:
         sizes = [0]
-    if any(not 1 <= size <= 10**12 for size in sizes):
-        raise InvalidInput("--group-size", text, "rows in a group, such as 50,500")
+    if given and (not sizes or any(not 1 <= size <= 10**12 for size in sizes)):
+        raise InvalidInput("--group-size", ",".join(given), "rows in a group, such as 50,500")
     return sizes
 
 
@@ -199,13 +200,16 @@ def say_release(console: Console, facts: dict[str, Any]) -> None:
         for line in filter(None, (facts["holds"], facts["left_out"], facts["wide"])):
             console.print(line, markup=False)
 
-    say_done(console, facts, say_table, same="bytes")
+    say_done(console, facts, say_table, same="same key, same bytes")
 
 
 def say_done(console: Console, facts: dict[str, Any], say_result: Callable[[], None], *, same: str) -> None:
-    """What a job did, for people: its result, then what was paid, then plain paths."""
+    """What a job did, for people: its result, then what was paid, then plain paths.
+
+    ``same`` is what is the same as before, and why, where the record had the answer.
+    """
     if facts["dry_run"] and facts.get("again"):
-        console.print(f"same key: charge {facts['charge']} has the answer already; nothing would be charged")
+        console.print(f"{same}: charge {facts['charge']} has the answer already; nothing would be charged")
         return
     if facts["dry_run"]:
         plan = facts["plan"]
@@ -216,7 +220,7 @@ def say_done(console: Console, facts: dict[str, Any], say_result: Callable[[], N
         return
     say_result()
     if facts["again"]:
-        console.print(f"same key, same {same}: charge {facts['charge']} was made before; nothing was charged now")
+        console.print(f"{same}: charge {facts['charge']} answered it and nothing was charged now")
     else:
         paid = f"charged {facts['price']} to {facts['population']} (charge {facts['charge']}); left {facts['left']}"
         paid += f"; this release alone: {facts['price_epsilon']}" if facts["price_epsilon"] else ""
@@ -252,10 +256,4 @@ def table(columns: list[str], rows: list[list[Any]], *, most: int = 40) -> Any:
 def _cell(value: Any) -> str:
     if value is None:
         return "-"
-    return (
-        nearest(value, 5)
-        if isinstance(value, float)
-        else f"{value:,}"
-        if isinstance(value, int)
-        else visible(str(value))
-    )
+    return cell(value) if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else visible(str(value))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallystick.cli.output import Answer, Json, Place, deliver, working
+from tallystick.cli.question import listed
 from tallystick.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def rehearse(
         float, typer.Option("--groups-per-unit", help="With --synthetic: groups that a unit is in, about.")
     ] = 2.0,
     caps: Annotated[
-        str | None, typer.Option("--caps", metavar="GROUPSxROWS,...", help="Which caps to try, such as 1x1,2x5.")
+        list[str] | None, typer.Option("--caps", metavar="GROUPSxROWS,...", help="Which caps to try, such as 1x1,2x5.")
     ] = None,
     public: Annotated[
         bool, typer.Option("--public", help="The rows are public: they may be over 1 MB, or in a Parquet file.")
@@ -67,16 +68,18 @@ def rehearse(
         if plot is not None:
             console.print(str(plot), soft_wrap=True, markup=False)
 
-    about = {"plan": str(plan), "rows": rows and str(rows), "synthetic": synthetic, "caps": caps}
+    about = {"plan": str(plan), "rows": rows and str(rows), "synthetic": synthetic, "caps": listed(caps)}
     deliver(Answer("publish.rehearse", about, facts, say), as_json=as_json)
 
 
-def _caps(text: str | None) -> list[tuple[int, int]] | None:
+def _caps(given: list[str] | None) -> list[tuple[int, int]] | None:
     """``1x1,2x5`` as pairs of groups and rows."""
-    if text is None:
+    if not given:
         return None
     try:
-        pairs = [(int(groups), int(rows)) for groups, rows in (piece.split("x") for piece in text.split(","))]
+        pairs = [(int(groups), int(rows)) for groups, rows in (piece.split("x") for piece in listed(given))]
     except ValueError:
-        raise InvalidInput("--caps", text, "GROUPSxROWS with commas, such as 1x1,2x5") from None
+        pairs = []
+    if not pairs:
+        raise InvalidInput("--caps", ",".join(given), "GROUPSxROWS with commas, such as 1x1,2x5")
     return pairs

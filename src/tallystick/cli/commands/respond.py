@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallystick.cli.output import Answer, Json, deliver
+from tallystick.cli.question import listed
 from tallystick.errors import InvalidInput
 from tallystick.printing import nearest, up
 from tallystick.publish import columns
@@ -25,7 +26,7 @@ def respond(
     ] = None,
     epsilon: Annotated[float, typer.Option("--epsilon", help="Local epsilon of each person's report.")] = 1.0,
     choices: Annotated[
-        str | None, typer.Option("--choices", help="The possible answers, with commas between: yes,no.")
+        list[str] | None, typer.Option("--choices", metavar="ANSWER,...", help="The possible answers: yes,no.")
     ] = None,
     lower: Annotated[float | None, typer.Option("--lower", help="Numbers instead: their public lower bound.")] = None,
     upper: Annotated[float | None, typer.Option("--upper", help="Numbers instead: their public upper bound.")] = None,
@@ -38,8 +39,14 @@ def respond(
     given = [*(answers or ()), *(columns.lines(file) if file is not None else ())]
     if not given:
         raise InvalidInput("answers", "none", "answers as arguments, or --file with one per line")
-    mechanism, values = _mechanism(epsilon, choices, lower, upper, given)
-    asked = {"epsilon": epsilon, "choices": choices, "estimate": estimate, "answers": len(given)}
+    labels = listed(choices) if choices else None
+    mechanism, values = _mechanism(epsilon, labels, lower, upper, given)
+    asked = {
+        "epsilon": epsilon,
+        "choices": labels,
+        "estimate": estimate,
+        "answers": len(given),
+    }
     if estimate:
         _estimate(mechanism, values, confidence, asked, as_json=as_json)
         return
@@ -52,13 +59,12 @@ def respond(
 
 
 def _mechanism(
-    epsilon: float, choices: str | None, lower: float | None, upper: float | None, given: list[str]
+    epsilon: float, choices: list[str] | None, lower: float | None, upper: float | None, given: list[str]
 ) -> tuple[RandomizedResponse | LocalLaplace, list[Any]]:
     from tallystick.mechanisms import response
 
     if choices is not None and lower is None and upper is None:
-        labels = [label.strip() for label in choices.split(",")]
-        return response.randomize(epsilon=epsilon, choices=labels), list(given)
+        return response.randomize(epsilon=epsilon, choices=choices), list(given)
     if choices is None and lower is not None and upper is not None:
         try:
             numbers = [float(text) for text in given]

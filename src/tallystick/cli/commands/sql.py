@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tallystick.cli import question as ask
-from tallystick.cli.commands.publish import interruptible, table
-from tallystick.cli.output import Answer, Json, Place, deliver, working
+from tallystick.cli.commands.publish import interruptible, say_done, table
+from tallystick.cli.output import Answer, DryRun, Json, Place, deliver, working
 from tallystick.ledger.book import opened, place_of
 from tallystick.publish import jobs
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from tallystick.tables.sql.answer import Answered, Explained
 
 Public = Annotated[
-    list[str] | None, typer.Option("--public", metavar="NAME=FILE", help="A public CSV file to join; repeatable.")
+    list[str] | None, typer.Option("--public", metavar="NAME=FILE,...", help="A public CSV or Parquet file to join.")
 ]
 
 
@@ -35,38 +36,43 @@ def sql(
     public: Public = None,
     explain: Annotated[bool, typer.Option("--explain", help="Price and error only; opens no data.")] = False,
     out: ask.Out = None,
+    dry_run: DryRun = False,
     ledger: Place = None,
     as_json: Json = False,
 ) -> None:
     """Ask data sets in SQL. A statement that was asked before gives the same answer again and costs nothing."""
+    from tallystick.publish.sql import catalogue, planned
     from tallystick.publish.sql import sql as asked
-    from tallystick.tables.keyset import read_public
-    from tallystick.tables.sql.answer import Explained
 
     text = sys.stdin.read() if statement == "-" else statement
     files = ask.pairs("--public", public, "NAME=FILE")
     jobs.check_targets(out, None, *files.values())
     price = {"rho": rho, "epsilon": epsilon, "delta": delta, "error": error}
+    answer: Answered | Explained | None = None
     with opened(ledger) as book, working("asking") as tell:
         jobs.check_targets(out, None, *jobs.in_use(book))
-        rows = {name: read_public(path) for name, path in files.items()}
-        answer = interruptible(
-            lambda: asked(text, ledger=book, why=why, key=key, public=rows, explain=explain, progress=tell, **price)
-        )
-    if isinstance(answer, Explained):
-        facts = _explained(answer)
-    else:
-        facts = _answered(answer)
-        if out is not None:
-            written = answer.to_json() + "\n" if out.suffix.lower() == ".json" else answer.to_csv()
-            facts["out"] = str(jobs.write(out, written))
-    about = {
-        "ledger": place_of(ledger),
-        "statement": text,
-        "why": why,
-        **{k: v for k, v in price.items() if v is not None},
-    }
+        if dry_run and not explain:
+            planned_now = planned(text, catalogue(book, files), **price)
+            facts = {"explain": False, **jobs.dry_statement(planned_now, book, why=why, key=key, out=out)}
+        else:
+            answer = interruptible(
+                lambda: asked(
+                    text, ledger=book, why=why, key=key, public=files, explain=explain, progress=tell, **price
+                )
+            )
+            facts = _facts(answer, out)
+    asked_for = {"ledger": place_of(ledger), "statement": text, "why": why, "dry_run": dry_run}
+    about = {**asked_for, **{k: v for k, v in price.items() if v is not None}}
     deliver(Answer("sql", about, facts, lambda console: _say(console, answer, facts)), as_json=as_json)
+
+
+def _facts(answer: Answered | Explained, out: Path | None) -> dict[str, Any]:
+    """What was found, and where it was written."""
+    from tallystick.tables.sql.answer import Explained
+
+    if isinstance(answer, Explained):
+        return _explained(answer)
+    return _answered(answer) | ({} if out is None else jobs.write_table(out, answer, answer.release))
 
 
 def _explained(answer: Explained) -> dict[str, Any]:
@@ -82,28 +88,30 @@ def _explained(answer: Explained) -> dict[str, Any]:
 
 
 def _answered(answer: Answered) -> dict[str, Any]:
-    receipt = answer.release.receipt
+    receipt, account = answer.release.receipt, answer.release.plan.account
     assert receipt is not None
+    assert account is not None
     rows = [[v.isoformat() if isinstance(v, datetime.date) else v for v in row.values()] for row in answer.rows]
     return {
         "explain": False,
+        "dry_run": False,
         "plan_hash": answer.release.plan.hash,
         "columns": list(answer.columns),
         "rows": rows,
         "notes": list(answer.notes),
-        "price": answer.paid,
-        "left": answer.left,
-        "again": not answer.fresh,
-        "charge": receipt.charge,
-        "head": receipt.head,
+        **jobs.paid_facts(account, receipt, fresh=answer.fresh),
     }
 
 
-def _say(console: Console, answer: Answered | Explained, facts: dict[str, Any]) -> None:
+def _say(console: Console, answer: Answered | Explained | None, facts: dict[str, Any]) -> None:
     if facts["explain"]:
         console.print(str(answer), soft_wrap=True, markup=False)
         return
-    if "out" not in facts:
-        console.print(table(facts["columns"], facts["rows"]))
-    for line in (*facts["notes"], answer.cost, *([facts["out"]] if "out" in facts else [])):  # type: ignore[union-attr]
-        console.print(line, soft_wrap=True, markup=False)
+
+    def say_table() -> None:
+        if "out" not in facts:
+            console.print(table(facts["columns"], facts["rows"]))
+        for line in facts["notes"]:
+            console.print(line, soft_wrap=True, markup=False)
+
+    say_done(console, facts, say_table, same="asked before")

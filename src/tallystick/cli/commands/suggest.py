@@ -27,7 +27,9 @@ Ranges = Annotated[
 def suggest(
     name: ask.Name,
     why: Why,
-    by: Annotated[str | None, typer.Option("--by", help="The columns tables will be grouped by, with commas.")] = None,
+    by: Annotated[
+        list[str] | None, typer.Option("--by", metavar="COLUMN,...", help="The columns tables will be grouped by.")
+    ] = None,
     ranges: Ranges = None,
     within: Annotated[float, typer.Option("--within", help="The share of the units that keep to each cap.")] = 0.95,
     beyond: Annotated[float, typer.Option("--beyond", help="The share of values beyond each bound.")] = 0.01,
@@ -47,11 +49,13 @@ def suggest(
 
     price = {word: value for word, value in (("rho", rho), ("epsilon", epsilon), ("delta", delta)) if value is not None}
     limits = ask.intervals("--range", ranges)
-    columns = [column.strip() for column in (by or "").split(",") if column.strip()]
+    columns = ask.listed(by)
     with opened(ledger) as book, working("suggesting") as tell:
         dataset = datasets.find(name, book)
         account = book.open(dataset.population)
         table = _typed(dataset.opened(account), limits)
+        for column in columns:
+            ask.known("--by", column, table)
         asked = suggest_caps(table, by=columns, ranges=limits, within=within, beyond=beyond, **price)
         job = jobs.Job(asked.plan, account, dataset, why, key, None, None)
         if dry_run:
@@ -71,11 +75,18 @@ def suggest(
             for line in lines(found):
                 console.print(line, soft_wrap=True, markup=False)
 
-        say_done(console, facts, say_found, same="suggestion")
+        say_done(console, facts, say_found, same="same key, same suggestion")
         if found is not None:
             console.print(_next(name, command(found), apply), soft_wrap=True, markup=False)
 
-    about = {"ledger": place_of(ledger), "name": name, "why": why, "by": by, "ranges": limits, **price}
+    about = {
+        "ledger": place_of(ledger),
+        "name": name,
+        "why": why,
+        "by": columns,
+        "ranges": limits,
+        **price,
+    }
     deliver(Answer("dataset.suggest", about, facts, say), as_json=as_json)
 
 
@@ -88,6 +99,7 @@ def _next(name: str, options: str, applied: bool) -> str:
 def _typed(table: Table, limits: dict[str, Any]) -> Table:
     """A CSV column is text until somebody says otherwise; say how, in the words of the shell."""
     for column in limits:
+        ask.known("--range", column, table)
         kind = table.schema.type_of(column)
         if kind not in ("integer", "number"):
             raise InvalidInput(

@@ -241,15 +241,15 @@ def dry_statement(
     """``dry`` for a statement in SQL."""
     from tallystick.tables.sql.answer import form_of, key_of, reason_of
 
-    said, account = statement.options.given, statement.plan.account
+    said, account, asked = statement.options.given, statement.plan.account, statement.released.known.dataset
     assert account is not None
+    assert asked is not None  # every table of a ledger's catalogue is registered
     statement.released.rehearse()
     given = said.get("key", key)
     form = form_of(statement) if given is None else None
     name = given or (f"sql-{uuid.uuid4().hex[:16]}" if form is None else key_of(statement, form))
     plan = statement.plan if form is None else form.plan
-    dataset = find(statement.released.known.dataset, book)
-    return dry(Job(plan, account, dataset, reason_of(statement, why), name, out, None))
+    return dry(Job(plan, account, find(asked, book), reason_of(statement, why), name, out, None))
 
 
 def _told(job: Job, problem: BudgetExceeded) -> BudgetExceeded:

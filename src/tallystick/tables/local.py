@@ -8,21 +8,18 @@ equal rows; and a side that a join could multiply is cut to a public number of r
 
 from __future__ import annotations
 
-import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from sqlglot import exp
 
 from tallystick.accounting import check
-from tallystick.errors import InvalidInput, Refused
+from tallystick.errors import InvalidInput
 from tallystick.tables.dialects import Tree, Words, case, compare, missing, name, place, whole
 from tallystick.tables.keyset import GROUPABLE
 from tallystick.tables.schema import UNSUPPORTED, Schema, all_different, column_name, new_name
-from tallystick.tables.sources import Source, beside, identity
 from tallystick.tables.unit_functions import RANKS, Bounds, OfUnit, plain
 
 if TYPE_CHECKING:
@@ -31,11 +28,7 @@ if TYPE_CHECKING:
 MOST_LINKED: Final = 100
 """Rows of one unit on each side of a join."""
 
-MOST_TABLES: Final = 16
-"""Stored tables in one question, each as often as it is named."""
-
 MOST_MADE: Final = 100
-LONGEST_STEM: Final = 150
 ASCENDING, DESCENDING = "asc", "desc"
 
 
@@ -435,64 +428,6 @@ def _listed(words: Words, left: Side, side: Side, schema: Schema) -> exp.Select:
 
 
 # ---- whether two tables may meet
-
-
-def related(table: Table, other: Any) -> tuple[Table, Table]:
-    """Both tables of one source, if they are about the same units by all that is public; refused otherwise."""
-    from tallystick.tables.table import Table
-
-    if not isinstance(other, Table):
-        raise InvalidInput("other", type(other).__name__, "a private table of the same source")
-    if not isinstance(table.unit, str) or not isinstance(other.unit, str):
-        raise Refused("where single rows are protected no two rows have the same unit, so tables cannot meet on it")
-    if table.source != other.source or table.source.handle is not other.source.handle:
-        table, other = _beside(table, other)
-    if table.adjacency is not other.adjacency or not _same_payer(table, other):
-        raise Refused("the two tables have different neighbours or accounts, so no one price pays for both")
-    if table.base.type_of(table.unit) != other.base.type_of(other.unit):
-        raise Refused(f"units {table.unit!r} and {other.unit!r} are of different types, so none of them is the same")
-    leaves = [*table.leaves(), *other.leaves()]
-    if len(leaves) > MOST_TABLES:
-        raise Refused(f"this question names {len(leaves)} stored tables, at most {MOST_TABLES} are allowed")
-    known: dict[str, Table] = {}
-    for leaf in leaves:  # engines have several names for one table
-        first = known.setdefault(identity(table.source, leaf.name), leaf)
-        if (first.name, first.base, first.unit) != (leaf.name, leaf.base, leaf.unit):
-            raise Refused(f"table {leaf.name!r} stands twice in this question, with different columns, units or names")
-    return table, other
-
-
-def _beside(table: Table, other: Table) -> tuple[Table, Table]:
-    """Two tables of different files as tables of one source, which is both files; each leaf is called by its file."""
-    if not all(each.source.paths for each in (table, other)):
-        raise Refused(
-            f"tables of {table.source.kind} and of {other.source.kind} cannot meet: one engine reads both. Works: "
-            "files, tables of one database, or data frames in one ts.Private({'visits': visits, 'costs': costs})"
-        )
-    names: dict[str, str] = {}
-    members: dict[str, tuple[Source, str]] = {}
-    for leaf in [*table.leaves(), *other.leaves()]:
-        place, (own, stored) = identity(leaf.source, leaf.name), leaf.source.member(leaf.name)
-        if place not in names:
-            plain = stored if own.kind == "duckdb" else Path(own.place).stem
-            said = plain if plain.isprintable() and 0 < len(plain) <= LONGEST_STEM else "table"
-            tries = (said if i == 1 else f"{said} {i}" for i in itertools.count(1))
-            names[place] = next(each for each in tries if each not in members)
-            members[names[place]] = own, stored
-    together = beside(members)
-
-    def moved(one: Table) -> Table:
-        steps = tuple(replace(step, local=step.local and step.local.with_other(moved)) for step in one.steps)
-        return replace(one, source=together, name=names[identity(one.source, one.name)], steps=steps)
-
-    return moved(table), moved(other)
-
-
-def _same_payer(table: Table, other: Table) -> bool:
-    one, two = table.account, other.account
-    if one is None or two is None:
-        return one is two
-    return one.name == two.name and one.ledger is two.ledger
 
 
 def pairs(order_by: Iterable[Any]) -> tuple[tuple[str, str], ...]:

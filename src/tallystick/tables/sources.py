@@ -26,6 +26,7 @@ from tallystick.strict_json import read
 if TYPE_CHECKING:
     from tallystick.ledger.book import Ledger
     from tallystick.tables.engines.base import Engine
+    from tallystick.tables.table import Table
 
 _SUFFIXES = {
     ".parquet": "parquet",
@@ -330,6 +331,18 @@ def refuse_private(path: Path | str, works: str, source: Source | None, ledger: 
             whose = f"the private data set {name!r}"
     if whose is not None:
         raise Refused(f"{path} holds {whose}: what is in it is not public. Works: {works}")
+
+
+def check_listed(given: Any, table: Table) -> None:
+    """A file that is named as a list of public groups is none of the private files that are known here."""
+    if isinstance(given, str | Path):
+        refuse_private(given, LISTED, table.source, None if table.account is None else table.account.ledger)
+
+
+def check_joined(given: Any, table: Table) -> None:
+    """The same for a file that is named as a public table."""
+    if isinstance(given, str | Path):
+        refuse_private(given, JOINED, table.source, None if table.account is None else table.account.ledger)
 
 
 def request(plan: str, table: str, data: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tallystick.accounting import check
@@ -18,17 +17,10 @@ from tallystick.tables.each_unit import EachUnit
 from tallystick.tables.expressions import Expression
 from tallystick.tables.keyset import GROUPABLE, PrivateKeys, PublicTable, private_keys, public_keys, public_table
 from tallystick.tables.local import LocalStep
+from tallystick.tables.meeting import meeting
 from tallystick.tables.parts import Caps, OfTable, Part, Units, bounds
 from tallystick.tables.schema import Schema, all_different, column_name, new_name
-from tallystick.tables.sources import (
-    JOINED,
-    LISTED,
-    Source,
-    open_engine,
-    refuse_private,
-    source_from_data,
-    source_of,
-)
+from tallystick.tables.sources import Source, check_joined, check_listed, open_engine, source_from_data, source_of
 
 if TYPE_CHECKING:
     from tallystick.ledger.account import Account
@@ -162,7 +154,7 @@ class Table(local.UnitSteps):
                 "joins are with public tables only: a private table can link the rows of several units. "
                 "Two private tables meet on their unit: join_on_unit(other), with_units_in(other)"
             )
-        self._check_public(public, JOINED)
+        check_joined(public, self)
         right = public if isinstance(public, PublicTable) else public_table(public)
         if how not in ("inner", "left"):
             raise InvalidInput("how", how, "'inner' or 'left'")
@@ -190,11 +182,6 @@ class Table(local.UnitSteps):
         step = Step("join", name=on, public=right, how=how)
         return replace(self, stored=self.base, schema=schema, steps=(*self.steps, step))
 
-    def _check_public(self, given: Any, works: str) -> None:
-        """A file that is named as public is not one of the private files that are known here."""
-        if isinstance(given, str | Path):
-            refuse_private(given, works, self.source, None if self.account is None else self.account.ledger)
-
     def each_unit(self, *, by: Iterable[str] = (), values: Iterable[str] = ()) -> Table:
         """One row for each unit: its ``most rows in a group`` of ``by``, its ``groups``, and a value of each column.
 
@@ -208,10 +195,7 @@ class Table(local.UnitSteps):
     def _local(self, step: LocalStep) -> Table:
         if isinstance(self.unit, EachRow):
             raise Refused("where single rows are protected a unit has one row: name the column that says whose it is")
-        table = self
-        if step.other is not None:
-            table, other = local.related(self, step.other)
-            step = step.with_other(lambda _: other)
+        table, step = meeting(self, step)
         columns, limits = step.after(table)
         schema = Schema.of(columns)
         kept = {name: (low, high) for name, low, high in table.declared if name in schema.names} | limits
@@ -269,7 +253,7 @@ class Table(local.UnitSteps):
                 "which groups appear can itself reveal someone: give keys=[...] that are public knowledge, "
                 "or keys=ts.private_keys(delta=1e-8)"
             )
-        self._check_public(keys, LISTED)
+        check_listed(keys, self)
         chosen = (
             private_keys(delta=keys.delta) if isinstance(keys, PrivateKeys) else public_keys(keys, columns, self.schema)
         )

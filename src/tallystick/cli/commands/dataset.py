@@ -23,6 +23,7 @@ from tallystick.tables.sources import refuse_private
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from tallystick.accounting.loss import PrivacyLoss
     from tallystick.tables.table import Table
 
 app = typer.Typer(help="Register tables under a population.", no_args_is_help=True, rich_markup_mode=None)
@@ -99,10 +100,7 @@ def add(
     asking = _asking(capped, _key_files(keys, capped, ledger), prices, key_delta=key_delta, version=version)
     dataset = datasets.Dataset(called, population, capped.to_data(), decisions, asking)
     word = person or ("row" if unit == EACH_ROW else unit.removesuffix("_id") or unit)
-    budget, least = (
-        read_limit(option, ",".join(given), adjacency=adjacency) if given else None
-        for option, given in (("--limit", limit), ("--least-price", least_price))
-    )
+    budget, least = _limit("--limit", limit, adjacency), _limit("--least-price", least_price, adjacency)
     if dry_run:
         facts = datasets.rehearse(dataset, budget, word, ledger, update=update)
     else:
@@ -111,6 +109,10 @@ def add(
     asked = {"ledger": place_of(ledger), "source": source, "population": population}
     answer = Answer("dataset.add", asked, result, lambda out: _say(out, dataset, facts, dry_run=dry_run, update=update))
     deliver(answer, as_json=as_json)
+
+
+def _limit(option: str, given: Repeated, adjacency: str) -> PrivacyLoss | None:
+    return read_limit(option, ",".join(given), adjacency=adjacency) if given else None
 
 
 def _key_files(keys: Repeated, table: Table, ledger: str | None) -> dict[str, str]:

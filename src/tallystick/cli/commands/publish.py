@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 
 Done = TypeVar("Done")
 
+GroupSize = Annotated[
+    list[str] | None,
+    typer.Option("--group-size", metavar="ROWS,...", help="Rows in a group to say errors for (10 to 10,000)."),
+]
+
 app = typer.Typer(help="Price a table, then release it.", no_args_is_help=True, rich_markup_mode=None)
 
 
@@ -44,10 +49,7 @@ def plan(
     error: ask.Error = None,
     caps_share: ask.CapsShare = None,
     caps_seen_to: ask.CapsSeenTo = None,
-    group_size: Annotated[
-        list[str] | None,
-        typer.Option("--group-size", metavar="ROWS,...", help="Rows in a group to say errors for (10 to 10,000)."),
-    ] = None,
+    group_size: GroupSize = None,
     plot: Annotated[
         Path | None, typer.Option("--plot", help="Draw error against group size to this .svg or .png.")
     ] = None,

@@ -41,8 +41,9 @@ def sql(
     as_json: Json = False,
 ) -> None:
     """Ask data sets in SQL. A statement that was asked before gives the same answer again and costs nothing."""
-    from tallystick.publish.sql import catalogue, planned
+    from tallystick.publish.sql import catalogue
     from tallystick.publish.sql import sql as asked
+    from tallystick.tables.sql.statement import planned
 
     text = sys.stdin.read() if statement == "-" else statement
     files = ask.pairs("--public", public, "NAME=FILE")

@@ -24,12 +24,15 @@ Ranges = Annotated[
 ]
 
 
+By = Annotated[
+    list[str] | None, typer.Option("--by", metavar="COLUMN,...", help="The columns tables will be grouped by.")
+]
+
+
 def suggest(
     name: ask.Name,
     why: Why,
-    by: Annotated[
-        list[str] | None, typer.Option("--by", metavar="COLUMN,...", help="The columns tables will be grouped by.")
-    ] = None,
+    by: By = None,
     ranges: Ranges = None,
     within: Annotated[float, typer.Option("--within", help="The share of the units that keep to each cap.")] = 0.95,
     beyond: Annotated[float, typer.Option("--beyond", help="The share of values beyond each bound.")] = 0.01,
@@ -53,9 +56,7 @@ def suggest(
     with opened(ledger) as book, working("suggesting") as tell:
         dataset = datasets.find(name, book)
         account = book.open(dataset.population)
-        table = _typed(dataset.opened(account), limits)
-        for column in columns:
-            ask.known("--by", column, table)
+        table = _typed(dataset.opened(account), limits, columns)
         asked = suggest_caps(table, by=columns, ranges=limits, within=within, beyond=beyond, **price)
         job = jobs.Job(asked.plan, account, dataset, why, key, None, None)
         if dry_run:
@@ -96,8 +97,10 @@ def _next(name: str, options: str, applied: bool) -> str:
     return f"not registered yet: the same command with --apply, which costs nothing more, or your own: {options}"
 
 
-def _typed(table: Table, limits: dict[str, Any]) -> Table:
+def _typed(table: Table, limits: dict[str, Any], by: list[str]) -> Table:
     """A CSV column is text until somebody says otherwise; say how, in the words of the shell."""
+    for column in by:
+        ask.known("--by", column, table)
     for column in limits:
         ask.known("--range", column, table)
         kind = table.schema.type_of(column)

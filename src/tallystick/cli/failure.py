@@ -70,7 +70,7 @@ SHELL_WORDS = (
     ("rho=0.01, epsilon= and delta=, or a price", "--rho 0.01, --epsilon with --delta, or a price"),
     ("public tables come with public= or --public", "public tables come with --public"),
     ("a file written by Coins.save", "a file that 'tallystick audit coins' wrote"),
-    ('kept in the record: why="..."', 'kept in the record: --why "..."'),
+    ('kept in the record: why="...", in the shell --why', "kept in the record: --why"),
     (", in SQL or with join_on_unit", ": tallystick sql 'SELECT ... FROM a JOIN b ON a.unit = b.unit'"),
 )
 """What messages say in Python, as it stands in the source, and in the shell."""

@@ -195,7 +195,7 @@ def _of_option(option: str, text: str, table: Table) -> Iterator[None]:
         words = set(re.findall(r"\w+", text))
         texts = [name for name, kind in table.schema.columns if kind == "text" and name in words]
         hint = ""
-        if texts and table.source.castable and "types that fit" in problem.allowed:
+        if texts and table.source.castable and " of text, " in f" {problem.value}":
             hint = f"; {texts[0]} is text: if it holds numbers, dataset add ... --update --type {texts[0]}=number"
         raise InvalidInput(option, problem.value, problem.allowed + hint) from None
 

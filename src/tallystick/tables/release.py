@@ -16,7 +16,7 @@ import numpy as np
 
 from tallystick.drawing import bars, table
 from tallystick.errors import LedgerIntegrity, Unavailable
-from tallystick.printing import cell, inert, nearest, plain, visible
+from tallystick.printing import cell, inert, plain, visible
 from tallystick.tables.estimates import Estimate, Noisy
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.plan import intervals_about

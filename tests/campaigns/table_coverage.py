@@ -20,9 +20,10 @@ HEAD = f"""# Do the intervals of a table hold what they say they are about?
 Written by `make campaign-tables` (`tests/campaigns/table_coverage.py`). The worlds are those of
 `tests/unit/tables/coverage.py`: samples of 150 units of a known population, each a release of its own. Nominal coverage
 is 95 %; an interval fails below {100 * (NOMINAL - ALLOWED):.1f} %. *own value* is that of the capped and clamped table,
-over the privacy noise; *population* is over sampling too; *removed* is what caps and bounds left out, of how
-many, and which share that is. *naive* rows are what a reader gets who takes one for another. Means without a released second moment assume the largest variance,
-variances hold two means together, quantiles and bins end at edges and whole numbers: these cover more than they say.
+over the privacy noise; *population* is over sampling too; *removed* is what caps and bounds left out, of how many, and
+which share that is. *naive* rows are what a reader gets who takes one for another. Means without a released second
+moment assume the largest variance, variances hold two means together, quantiles and bins end at edges and whole
+numbers: these cover more than they say.
 
 | world | interval | coverage | |
 |---|---|---|---|

@@ -85,7 +85,8 @@ class Ask:
     ) -> Law:
         """The law of a leaf from H in both orders, and where they end: mass at infinity, and the largest other loss.
 
-        ``exact`` says that H is known on both sides, not only from above.
+        ``exact`` says that H is known on both sides, not only from above. From ``highest`` on nothing but ``infinite``
+        is left, so that it must hold all of P's mass there; without it, H itself says what is far out.
         """
         side, way = (0, remove) if self.removing else (1, add)
         gone, top = infinite[side], highest[side]

@@ -136,6 +136,51 @@ def test_a_release_beside_runs_that_may_not_be_is_no_less_than_alone(mean: float
     assert replaced.delta_bounds(epsilon=0, rigorous=True).upper >= 0.96402
 
 
+TOLD = leaf("approx_dp", epsilon=0.1, delta=0.3)
+ONE_WAY = leaf("discrete_pair", [0.5, 0.3, 0.2, 0.0], [0.25, 0.3, 0.0, 0.45])
+TWO = leaf("pure_dp", epsilon=2.0)
+LEAKS = {
+    "told": TOLD,
+    "epoch": TOLD.allocated(2),
+    "uneven epoch": ONE_WAY.allocated(2),
+    "sample": ONE_WAY.sampled(0.3),
+    "cut": ONE_WAY.truncated(0.3, 2, 4, "anyhow"),
+    "cut at random": TOLD.truncated(0.3, 2, 4, "random"),
+    "worse": TOLD.worst(ONE_WAY),
+    "tested": ONE_WAY.tested(1.0, 0.1),
+    "few runs": TOLD.selected(poisson=0.001),
+    "runs": ONE_WAY.selected(poisson=0.5),
+    "many runs": TOLD.selected(eta=1.0, gamma=0.5),
+    "sum in a sample": ONE_WAY.plus(TOLD).sampled(0.5),
+}
+"""What gives something away with positive probability, adding, removing or both."""
+
+
+@pytest.mark.parametrize("name", LEAKS)
+def test_what_is_far_out_is_not_forgotten_in_a_sum(name: str) -> None:
+    """A largest loss that is too small, or a mass at infinity that is not named, is harmless alone and not in a sum."""
+    made = LEAKS[name].plus(TWO)
+    for epsilon in (0.0, 0.5, 1.3, 2.4):
+        found = made.loss.delta_bounds(epsilon=epsilon, rigorous=True)
+        assert readouts.delta_upper(made.truth, epsilon, found.upper).verdict != readouts.WRONG
+        assert readouts.delta_lower(made.truth, epsilon, found.lower).verdict != readouts.WRONG
+        assert made.loss.delta_bounds(epsilon=epsilon).lower <= found.upper * (1 + 1e-12)
+
+
+def test_the_largest_loss_of_an_epoch_whose_step_may_be_impossible() -> None:
+    """All outcomes of two answers and one of a two-step epoch, by hand: it was .5746."""
+    loss = ts.approx_dp(epsilon=0.1, delta=0.3).allocated(steps=2) + ts.pure_dp(epsilon=2)
+    assert loss.delta_bounds(epsilon=1.3, rigorous=True).upper >= 0.5853517217
+    assert loss.epsilon_bounds(delta=0.5, rigorous=True).upper >= 1.54589
+
+
+def test_a_sum_in_which_everything_is_given_away() -> None:
+    """The mean number of runs times what one gives away is above one; a sketch of nothing was NaN."""
+    loss = ts.pure_dp(epsilon=2) + 2 * ts.selected(ts.approx_dp(epsilon=0.1, delta=0.3), eta=-0.5, gamma=0.01)
+    assert loss.delta_bounds(epsilon=0.0, rigorous=True).upper == 1.0
+    assert loss.epsilon_bounds(delta=0.5, rigorous=True).upper == math.inf
+
+
 # ---- twins that are wrong on purpose ----
 
 

@@ -159,8 +159,8 @@ class BallSum:
         for _ in range(3):
             with ctx.workprec(working_bits(self.count, log_delta)):
                 laws = self.laws(log_delta)
-                if arb(epsilon) >= highest_loss(laws):
-                    infinite = infinite_mass(laws)
+                infinite = infinite_mass(laws)
+                if arb(epsilon) >= highest_loss(laws) or infinite >= 1:
                     return _down(infinite), min(1.0, _up(infinite))
                 guess = Guess(laws)
                 theta = guess.threshold(epsilon)
@@ -169,7 +169,6 @@ class BallSum:
                     log_delta = aim - 10.0
                     continue
                 profile, _ = finite_profile(laws, epsilon, min(aim, -1e-9))
-                infinite = infinite_mass(laws)
                 delta = infinite + profile(arb(epsilon)).nonnegative_part()
                 return _down(delta), min(1.0, _up(delta))
         raise NotComputable("delta is too small for a rigorous read-out")

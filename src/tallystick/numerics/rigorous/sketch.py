@@ -40,6 +40,8 @@ class Sketch:
         """log E[e^{tilt loss}], mean and variance of the tilted law, and its distribution function at the losses."""
         exponents = self.logs + tilt * self.losses
         most = float(np.max(exponents))
+        if most == -math.inf:
+            raise NotComputable("a term whose losses are all at infinity")
         weights = np.exp(exponents - most)
         moment = float(np.sum(weights))
         weights /= moment

@@ -100,6 +100,11 @@ def grouped(table: Any) -> Any:
     return _capped(table).group_by("w", "t", keys=ts.private_keys(delta=1e-6)).agg(rows=ts.count())
 
 
+def _by_world(table: Any) -> Any:
+    """One group for each world, so that no choice among a unit's groups hides a unit that became several."""
+    return _capped(table).group_by("w", keys=ts.private_keys(delta=1e-6)).agg(rows=ts.count())
+
+
 def _clamped(table: Any) -> Any:
     return _capped(table).group_by("w", keys=list(range(COUNT))).agg(total=ts.sum("Small", 3, 4))
 
@@ -245,7 +250,7 @@ TWINS = [
     Twin("a joined key three times, rows protected", _scene(_joined, by_row=True), _repeated_join),
     Twin("text compared by its collation", _scene(listed, "duckdb", by_row=True), without_collation()),
     Twin("CSV records split at line ends", _forged, _with((csvfile, "_records", _line_by_line))),
-    Twin("CSV columns by position", _scene(grouped, "csv"), _with((csvfile, "private_copy", _by_position))),
+    Twin("CSV columns by position", _scene(_by_world, "csv"), _with((csvfile, "private_copy", _by_position))),
     Twin("a cast that raises", _scene(_converted), _with((dialects.DuckWords, "try_cast", _partial_cast))),
     Twin(
         "a look at rows before the charge",

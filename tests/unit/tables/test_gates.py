@@ -67,6 +67,16 @@ def test_a_folder_says_nothing_about_the_rows_of_a_file(tmp_path: Path) -> None:
         assert read_public(link).rows == ((1, "a"), (1, "b"), (2, "b"))
 
 
+@pytest.mark.parametrize("folder", ["g=a", "p=7", "new=1", "a[bc]"])
+def test_nor_does_the_folder_of_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str) -> None:
+    (tmp_path / "visits.csv").write_text("p,g\n1,a\n1,b\n2,b\n")
+    table = ts.Private(tmp_path / "visits.csv").table(unit="p")
+    usual = counts(table, ["a", "b"])
+    (tmp_path / folder).mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / folder))
+    assert counts(table, ["a", "b"]) == usual
+
+
 def test_public_keys_are_unique_and_typed_wherever_they_come_from() -> None:
     visits = ts.Private(awkward(100)).table(unit="pid").per_unit(max_groups=2, max_rows_per_group=2)
     doubled = PublicTable((("ward", "text"),), (("a",), ("a",)))

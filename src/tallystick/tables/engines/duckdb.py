@@ -97,9 +97,7 @@ class DuckEngine:
     def _stored(self, table: str) -> exp.Expression:
         own, table = self.source.member(table)
         if own.kind == "parquet":
-            # A file of this very name: files that match it would be a source of another name for the same people.
-            place = re.sub(r"([*?\[])", r"[\1]", own.place)
-            arguments: list[exp.Expression] = [exp.Literal.string(place)]
+            arguments: list[exp.Expression] = [_file(own.place)]
             arguments += [exp.PropertyEQ(this=exp.to_identifier(key), expression=v()) for key, v in _PARQUET.items()]
             reader = exp.Anonymous(this="READ_PARQUET", expressions=arguments)
             return exp.Table(this=reader)
@@ -141,8 +139,9 @@ class DuckEngine:
             "null_padding": exp.false(),
             "max_line_size": exp.Literal.number(2 * csvfile.LONGEST_RECORD),
             "columns": exp.Struct(expressions=columns),
+            "hive_partitioning": exp.false(),  # as in _PARQUET; the folder is the system's for temporary files
         }
-        arguments: list[exp.Expression] = [exp.Literal.string(str(copy))]
+        arguments: list[exp.Expression] = [_file(str(copy))]
         arguments += [exp.PropertyEQ(this=exp.to_identifier(key), expression=v) for key, v in options.items()]
         return exp.Table(this=exp.Anonymous(this="READ_CSV", expressions=arguments))
 
@@ -206,6 +205,11 @@ class DuckEngine:
 
 
 _column = name
+
+
+def _file(place: str) -> exp.Expression:
+    """A file of this very name: files that match it would be a source of another name for the same people."""
+    return exp.Literal.string(re.sub(r"([*?\[])", r"[\1]", place))
 
 
 def _handed(value: Any) -> Any:

@@ -41,6 +41,7 @@ of the judges reads the plan's SQL:
 
 """
 
+AGAIN = "statements found by earlier runs, and kept out of the mixture since, still planned though not unit-local"
 CONTROLS = """Where the oracle rejects the text too it is a control: a reader that planned it would be convicted. Around
 them stand filters that may leave no rows, so not every one is rejected on the one database it is asked on; a test
 rejects each of them bare. Those that were planned, the oracle has accepted."""
@@ -103,14 +104,14 @@ def found(trial: Trial) -> None:
         except TallystickError:
             continue
         if locality.differs(text, locality.DATABASES):
-            trial.counts["not unit-local"] += 1
+            trial.counts[AGAIN] += 1
             trial.wrong.append(f"not unit-local, found before: {text}")
 
 
 def written(trial: Trial, wrong: int, seconds: float) -> str:
     """The page below its head."""
     verdicts = ("not unit-local", "crashed", "noise at another level", "unlike plain SQL", "unequal on neighbours",
-                "not judged", "refused without a way out")  # fmt: skip
+                "not judged", AGAIN, "refused without a way out")  # fmt: skip
     counts = {name: count for name, count in trial.counts.items() if name not in verdicts}
     lines = [f"- {count:,} {name}" for name, count in counts.items()]
     lines += [f"- **{trial.counts[name]} {name}**" for name in verdicts]

@@ -339,7 +339,8 @@ _NUMBERS = (
 )  # fmt: skip
 _TEXTS = (
     ("UPPER", "UPPER(@g)"), ("LOWER", "LOWER(@g)"), ("SUBSTRING", "SUBSTRING(@g, 1, 1)"), ("||", "(@g || 'z')"),
-    ("COALESCE", "COALESCE(@g, 'none')"), ("NULLIF", "NULLIF(@g, 'a')"), ("TRIM", "TRIM(@g)"), ("LEFT", "LEFT(@g, 1)"),
+    ("COALESCE", "COALESCE(@g, 'none')"), ("NULLIF", "NULLIF(@g, 'a')"), ("TRIM", "TRIM(@g)"), ("LEFT", "LEFT(@g, 2)"),
+    ("CONCAT", "CONCAT(@g, 'y')"),
     ("CASE", "CASE WHEN @x < 50 THEN 'low' ELSE 'high' END"), ("CAST", "CAST(@h AS TEXT)"),
     ("CASE", "CASE @g WHEN 'a' THEN 'first' WHEN 'b' THEN 'second' END"),
 )  # fmt: skip
@@ -359,6 +360,7 @@ _CONDITIONS = (
     ("comparison", "@flag"), ("BETWEEN", "@y BETWEEN <hundred> AND 700"), ("IN list", "@g IN ('a', 'c')"),
     ("IN list", "@h <not>IN (1, 2)"), ("%", "@x % 3 = 1"), ("IS NULL", "@<column> IS <not>NULL"),
     ("IS TRUE", "@flag IS TRUE"), ("IS TRUE", "@flag IS NOT TRUE"), ("LIKE", "@g LIKE 'a%'"),
+    ("LIKE", "@g LIKE 'a!%' ESCAPE '!'"),
     ("NOT LIKE", "@g NOT LIKE '%b_'"),
     ("ILIKE", "@g ILIKE 'A%'"), ("LENGTH", "LENGTH(@g) = 1"), ("date", "@d <sign> DATE '2026-06-15'"),
     ("date", "@d >= '2026-03-01'"), ("date difference", "@d - DATE '2026-02-01' < 50"),
@@ -450,6 +452,6 @@ FORMS = (
 )  # fmt: skip
 LEADS = (
     *UNIT_LOCAL, *FORMS, *FUNCTIONS, *hostile.RELATIONS, *hostile.OUTPUTS, *hostile.WHOLE, "mixture", "mangled",
-    *UNIT_LOCAL, *FORMS, *UNIT_LOCAL, "mixture", "mangled",
+    *UNIT_LOCAL, *FORMS, *UNIT_LOCAL, *FORMS, "mixture", "mangled",
 )  # fmt: skip
 """What statements hold in turn, by their numbers; the first of them once each."""

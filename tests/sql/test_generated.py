@@ -26,8 +26,8 @@ CONDITIONS = (" AND <ca>", " AND <cb>")
 
 
 def test_nothing_is_wrong_with_a_few_hundred_statements() -> None:
-    trial = Trial(seed=1, compare_every=8, neighbours_every=36)
-    for number in range(200):
+    trial = Trial(seed=1, compare_every=12, neighbours_every=48)
+    for number in range(170):
         trial.take(number)
     assert not trial.wrong, "\n".join(trial.wrong)
     assert trial.counts["planned"] > 0.4 * trial.counts["statements"]

@@ -50,7 +50,10 @@ class InvalidInput(TallystickError, ValueError):
 
     def __init__(self, argument: str, value: object, allowed: str) -> None:
         self.argument, self.value, self.allowed = argument, value, allowed
-        shown = repr(value)
+        try:
+            shown = repr(value)
+        except ValueError:  # a whole number of thousands of digits
+            shown = f"a value of type {type(value).__name__} too long to print"
         if len(shown) > 80:
             shown = shown[:77] + "..."
         super().__init__(f"{argument} = {shown} is not allowed; give {allowed}")

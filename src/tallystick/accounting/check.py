@@ -15,6 +15,8 @@ from tallystick.numerics.law import Array
 
 MAX_COUNT = 10**9
 LARGEST_EPSILON = 1e6
+LARGEST_DIVERGENCE = 1e250
+"""Of a Renyi curve, and the largest order: products with counts and orders are still doubles."""
 SMALLEST_SCALE = 1e-6
 LARGEST_SCALE = 1e15
 SMALLEST_RATE = 1e-300
@@ -133,12 +135,18 @@ def count(name: str, value: Any, *, least: int = 0, most: int = MAX_COUNT) -> in
     return int(number)
 
 
+def floats(name: str, values: Any, allowed: str) -> Array:
+    """Anything that NumPy can read as numbers; what is too large for a double is infinite or refused."""
+    try:
+        with np.errstate(over="ignore"):
+            return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidInput(name, values, allowed) from None
+
+
 def numbers_in(name: str, values: Any, low: float, high: float, allowed: str) -> Array:
     """A float array of any shape whose entries all lie in ``[low, high]``."""
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInput(name, values, allowed) from None
+    array = floats(name, values, allowed)
     if array.size == 0 or np.any(np.isnan(array)) or np.any(array < low) or np.any(array > high):
         raise InvalidInput(name, values, allowed)
     return array
@@ -147,9 +155,10 @@ def numbers_in(name: str, values: Any, low: float, high: float, allowed: str) ->
 def vector(name: str, values: Iterable[Any], allowed: str) -> Array:
     """A one-dimensional finite float array with at least one entry."""
     try:
-        array = np.asarray(list(values), dtype=np.float64)
-    except (TypeError, ValueError):
+        listed = list(values)
+    except TypeError:
         raise InvalidInput(name, values, allowed) from None
+    array = floats(name, listed, allowed)
     if array.ndim != 1 or array.size == 0 or not np.all(np.isfinite(array)):
         raise InvalidInput(name, values, allowed)
     return array

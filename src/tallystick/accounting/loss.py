@@ -104,7 +104,7 @@ class PrivacyLoss:
         >>> round(ts.pure_dp(epsilon=1).sampled(rate=0.1).epsilon(delta=0), 6)
         0.158565
         """
-        if largest is None and population is None and cut == "anyhow":
+        if largest is None and population is None and isinstance(cut, str) and cut == "anyhow":
             from tallystick.accounting.leaves.sampled import sampled
 
             return sampled(self, check.probability("rate", rate))
@@ -219,8 +219,8 @@ class PrivacyLoss:
     ) -> Bounds:
         """Certified enclosure of delta at ``epsilon``; proved by interval arithmetic with ``rigorous``."""
         way = _way(direction)
-        if not rigorous:
-            return self._reader.delta_at(check.finite("epsilon", epsilon), way)
+        if not _said(rigorous):
+            return self._reader.delta_at(check.between("epsilon", epsilon, -1e300, 1e300), way)
         if way is not None:
             raise InvalidInput("direction", direction, "None: rigorous bounds are of the worse direction")
         return self._bounds_reader(True).delta_bounds(check.nonnegative("epsilon", epsilon))
@@ -244,7 +244,8 @@ class PrivacyLoss:
         Infinite where it is true (mass that gives everything away; order inf of an unbounded loss).
         """
         array = check.numbers_in("order", order, 1.0, float("inf"), "orders >= 1 (inf allowed)")
-        return _like(array, self._reader.renyi)
+        # Divergence grows with the order.
+        return _like(np.where(array > check.LARGEST_DIVERGENCE, np.inf, array), self._reader.renyi)
 
     def total_variation(self) -> float:
         """Total variation distance, delta at epsilon 0: an upper bound."""
@@ -286,7 +287,10 @@ class PrivacyLoss:
         """The privacy-loss random variable in one direction."""
         from tallystick.accounting.variable import PrivacyLossVariable
 
-        return PrivacyLossVariable(self, Direction(direction))
+        way = _way(direction)
+        if way is None:
+            raise InvalidInput("direction", direction, "'remove' or 'add': a loss variable has one direction")
+        return PrivacyLossVariable(self, way)
 
     def explain_computation(self) -> str:
         """Which route the read-outs of this loss take, in words."""
@@ -369,7 +373,7 @@ class PrivacyLoss:
         return reader(self)
 
     def _bounds_reader(self, rigorous: bool) -> Reader | RigorousReader:
-        if not rigorous:
+        if not _said(rigorous):
             return self._reader
         from tallystick.accounting.rigorous import RigorousReader
 
@@ -382,10 +386,16 @@ class PrivacyLoss:
         return _like(array, read)
 
 
+def _said(rigorous: Any) -> bool:
+    if not isinstance(rigorous, bool | np.bool_):
+        raise InvalidInput("rigorous", rigorous, "True or False")
+    return bool(rigorous)
+
+
 def _way(direction: Direction | str | None) -> Direction | None:
     try:
         return None if direction is None else Direction(direction)
-    except ValueError:
+    except (ValueError, TypeError):
         raise InvalidInput("direction", direction, "'remove', 'add', or None for the worse of both") from None
 
 

@@ -115,9 +115,8 @@ class PrivacyLossVariable:
 
     def characteristic_function(self, t: Any) -> Any:
         """E[e^{itL}] over the finite part; products over terms (Proposition 14.2)."""
-        points = check.numbers_in("t", t, -math.inf, math.inf, "finite numbers")
-        if not np.all(np.isfinite(points)):
-            raise InvalidInput("t", t, "finite numbers")
+        most = check.LARGEST_DIVERGENCE
+        points = check.numbers_in("t", t, -most, most, f"finite numbers of size at most {most:g}")
         self._require_moments()
         flat = points.ravel()
         square = self._side.mu**2

@@ -158,10 +158,7 @@ def tree_sensitivity(steps: int, uses: int, separation: int) -> float:
 def matrix_sensitivity(matrix: Any, uses: int, separation: int) -> float:
     """Of any matrix: the worst partners of every step, then the worst pattern of such steps; rounded up."""
     allowed = f"a matrix of finite numbers, at most {LARGEST_MATRIX} columns, one for each step, of rows that end there"
-    try:
-        strategy = np.asarray(matrix, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInput("matrix", matrix, allowed) from None
+    strategy = check.floats("matrix", matrix, allowed)
     if strategy.ndim != 2 or strategy.size == 0 or strategy.shape[1] > LARGEST_MATRIX:
         raise InvalidInput("matrix", f"an array of shape {strategy.shape}", allowed)
     if not np.all(np.abs(strategy) <= LARGEST_ENTRY):

@@ -16,12 +16,19 @@ from tallystick.accounting.leaves.laplace import FAR
 from tallystick.accounting.leaves.pure import two_point_law
 from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair
+from tallystick.errors import InvalidInput
 from tallystick.numerics.law import UNIT, Array, Law, Segment
 from tallystick.rounding import as_written
 
 if TYPE_CHECKING:
     from tallystick.accounting.ask import Ask
     from tallystick.numerics.rigorous.laws import BallLaw
+
+
+LEAST = 1e-300
+"""The density of losses in a smaller range is no double."""
+SQUARED = 1e-150
+"""Moments of smaller ranges are bounded by those of this one, whose square is a double."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +46,8 @@ class Exponential(Leaf):
 
     def __post_init__(self) -> None:
         check.keep(self, epsilon=check.epsilon(self.epsilon))
+        if 0.0 < self.epsilon < LEAST:
+            raise InvalidInput("epsilon", self.epsilon, f"0, or a number from {LEAST:g} to {check.LARGEST_EPSILON:g}")
 
     def pair(self, direction: Direction) -> DominatingPair:
         top = self.epsilon
@@ -64,8 +73,11 @@ class Exponential(Leaf):
 
     def log_mgf_bound(self, theta: Array) -> Array:
         """The worst two losses that are epsilon apart; never above epsilon^2/8-zCDP (Cesar and Rogers 2021)."""
-        concentrated = theta * (theta + 1.0) * self.epsilon**2 / 8.0 * (1.0 + 8.0 * UNIT)
-        return np.minimum(concentrated, _worst_of_two(self.epsilon, theta)) if self.epsilon > 0.0 else concentrated
+        if self.epsilon == 0.0:
+            return np.zeros_like(theta)
+        top = max(self.epsilon, SQUARED)
+        concentrated = theta * (theta + 1.0) * top**2 / 8.0 * (1.0 + 8.0 * UNIT)
+        return np.minimum(concentrated, _worst_of_two(top, theta))
 
     def concentrated(self) -> tuple[Fraction, Fraction]:
         """Bounded range epsilon implies epsilon^2/8-zCDP (Cesar and Rogers 2021)."""

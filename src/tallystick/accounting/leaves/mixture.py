@@ -130,6 +130,8 @@ def gaussian_mixture(
     total, shifts = sum(parts.values(), Fraction(0)), sorted(parts)
     if len(shifts) == 1:
         ratio = noise / shifts[0]
+        if not ratio <= check.LARGEST_SCALE:
+            raise InvalidInput("sensitivities", sensitivities, f"0, or numbers from sigma/{check.LARGEST_SCALE:g} on")
         exact = Fraction(ratio) * Fraction(shifts[0]) <= Fraction(noise)
         leaf: Leaf = Gaussian(ratio if exact else math.nextafter(ratio, 0.0))
         rate = total

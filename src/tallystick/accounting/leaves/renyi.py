@@ -213,7 +213,12 @@ class RenyiDp(Leaf):
         if not orders or not increasing or len(orders) != len(self.epsilons):
             raise InvalidInput("curve", (self.orders, self.epsilons), allowed)
         check.keep(self, orders=orders)
-        check.keep(self, epsilons=tuple(check.nonnegative("epsilon", epsilon) for epsilon in self.epsilons))
+        check.keep(
+            self,
+            epsilons=tuple(
+                check.between("epsilon", epsilon, 0.0, check.LARGEST_DIVERGENCE) for epsilon in self.epsilons
+            ),
+        )
 
     def pair(self, direction: Direction) -> DominatingPair:
         return renyi_pair(self, 0.0)

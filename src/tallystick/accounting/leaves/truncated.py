@@ -269,7 +269,7 @@ def truncated(
     if largest is None or population is None:
         missing = "largest" if largest is None else "population"
         raise InvalidInput(missing, None, "both largest= and population=: the cut is rare only among this many units")
-    if cut not in CUTS:
+    if not isinstance(cut, str) or cut not in CUTS:
         raise InvalidInput("cut", cut, "one of " + ", ".join(CUTS))
     most = check.count("largest", largest, least=1)
     whole = check.count("population", population, least=1)

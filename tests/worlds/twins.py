@@ -53,7 +53,10 @@ class Twin:
         honest, broken = Tally(), Tally()
         judge(scene.plan, scene.places, COUNT, honest, self.name)
         # SQL that the true system wrote is not used again
-        with patch.dict(run._programs, clear=True), patch.dict(run._rehearsed, clear=True), self.broken(scene) as worse:
+        with contextlib.ExitStack() as without:
+            for remembered in (run._programs, run._texts, run._rehearsed):
+                without.enter_context(patch.dict(remembered, clear=True))  # type: ignore[arg-type]
+            worse = without.enter_context(self.broken(scene))
             judge(worse.plan, worse.places, COUNT, broken, self.name, worse.answered)
         return honest, broken
 

@@ -51,10 +51,17 @@ class Plan:
     @property
     def hash(self) -> str:
         """SHA-256 over question, budget and noise; not over the place of the data."""
+        return self._digest({"budget": dict(self.budget), "noise": self._noise_data()})
+
+    @property
+    def question(self) -> str:
+        """The same over the question alone: plans that differ in price and noise have it in common."""
+        return self._digest({})
+
+    def _digest(self, more: dict[str, Any]) -> str:
         query = self.query.to_data()
         query["table"] = {key: value for key, value in query["table"].items() if key != "source"}
-        content = {"format": FORMAT, "query": query, "budget": dict(self.budget), "noise": self._noise_data()}
-        return hashlib.sha256(_canonical(content).encode()).hexdigest()
+        return hashlib.sha256(_canonical({"format": FORMAT, "query": query, **more}).encode()).hexdigest()
 
     @property
     def salt(self) -> str:

@@ -76,6 +76,17 @@ class Program:
         stages = [sql for _, sql in self.stages]
         return [self.taken, *stages, self.totals, *(sql for _, sql in (*self.bins, *self.removed))]
 
+    def with_salt(self, before: str, salt: str) -> Program:
+        """The program that ``compiled`` would make with this salt; ``before`` is the one it was made with."""
+        return Program(
+            self.taken.replace(before, salt),
+            self.again,
+            tuple((stage, sql.replace(before, salt)) for stage, sql in self.stages),
+            self.totals.replace(before, salt),
+            tuple((part, sql.replace(before, salt)) for part, sql in self.bins),
+            tuple((parts, sql.replace(before, salt)) for parts, sql in self.removed),
+        )
+
 
 Stored = Mapping[str, exp.Query]
 """The rows of every stored table, by its name; their columns are called as ``place`` says (see ``read_stored``)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -180,10 +181,11 @@ def preflight(plan: Plan) -> None:
     query = plan.query
     with open_engine(query.table.source) as engine:
         same_columns(plan, engine)
-        for leaf, empty in _stored(query, engine, rows=False).items():
-            engine.keep(views(query)[leaf], engine.words.render(empty))
+        for leaf, empty in _read(query, engine, rows=False).items():
+            engine.keep(views(query)[leaf], empty)
         like = engine.like([*views(query)])
-        if like is not None and _known(plan, like) in _rehearsed:
+        shape = None if like is None else _shape(plan, like)
+        if shape in _rehearsed:
             return
         program = _program(plan, engine)
         _upload(engine, plan)
@@ -191,22 +193,28 @@ def preflight(plan: Plan) -> None:
             _collected(plan, engine, program, None, (0, shares))
             if shares == 1 and _in_shares(plan, engine):
                 _forget(engine, (TAKEN, *(name for name, _ in program.stages)))
-        if like is not None:
-            _remember(_rehearsed, _known(plan, like), True)
+        if shape is not None:
+            _remember(_rehearsed, shape, True)
 
 
-# What does not depend on data is done once for a plan: its SQL is written once for a dialect, and it has to run on an
-# empty table once for the same columns of the same engine. A few of both are remembered while the process lives.
+# What depends neither on data nor on the price is done once for a question: its SQL is written once for a dialect, and
+# it has to run on an empty table once for the same columns of the same engine. Questions that differ in price and noise
+# alone differ in one constant of their SQL, the key of the hash that chooses groups: it is written with a stand-in that
+# occurs nowhere else. A few of each are remembered while the process lives.
 
 _MOST_REMEMBERED, _LONGEST_REMEMBERED = 256, 1 << 20
 _programs: dict[tuple[Any, ...], Program] = {}
+_texts: dict[tuple[Any, ...], str] = {}
 _rehearsed: dict[tuple[Any, ...], bool] = {}
 _lock = threading.Lock()
 
 
-def _known(plan: Plan, where: str) -> tuple[Any, ...]:
-    """What SQL is made of; for plans that ``make_plan`` made the hash alone says it all."""
-    return (plan.hash, where, plan.query.caps, plan.query.parts, plan.query.removed)
+_SALT = secrets.token_hex(16)
+
+
+def _shape(plan: Plan, where: str) -> tuple[Any, ...]:
+    """What SQL is made of; for plans that ``make_plan`` made the question alone says it all."""
+    return (plan.question, where, plan.query.caps, plan.query.parts, plan.query.removed)
 
 
 def _remember(kept: dict[tuple[Any, ...], Any], key: tuple[Any, ...], value: Any) -> None:
@@ -217,13 +225,13 @@ def _remember(kept: dict[tuple[Any, ...], Any], key: tuple[Any, ...], value: Any
 
 
 def _program(plan: Plan, engine: Engine) -> Program:
-    key = _known(plan, engine.words.name)
+    key = _shape(plan, engine.words.name)
     program = _programs.get(key)
     if program is None:
-        program = compiled(plan.query, engine.words, plan.salt)
+        program = compiled(plan.query, engine.words, _SALT)
         if sum(map(len, program.texts)) <= _LONGEST_REMEMBERED:
             _remember(_programs, key, program)
-    return program
+    return program.with_salt(_SALT, plan.salt)
 
 
 def same_columns(plan: Plan, engine: Engine) -> None:
@@ -244,13 +252,28 @@ def _stored(query: Query, engine: Engine, *, rows: bool = True) -> dict[str, exp
     return {name: engine.stored(name, base, rows=rows) for name, base in bases.items()}
 
 
+def _read(query: Query, engine: Engine, *, rows: bool) -> dict[str, str]:
+    """The same as SQL, which is written once where names are all it is made of."""
+    written: dict[str, str] = {}
+    for name, base in {leaf.name: leaf.base for leaf in query.table.leaves()}.items():
+        names = engine.names(name)
+        key = (names, engine.words.name, base, rows)
+        text = None if names is None else _texts.get(key)
+        if text is None:
+            text = engine.words.render(engine.stored(name, base, rows=rows))
+            if names is not None and len(text) <= _LONGEST_REMEMBERED:
+                _remember(_texts, key, text)
+        written[name] = text
+    return written
+
+
 def integers(plan: Plan, progress: Progress = None) -> Exact:
     """Run the program on the plan's engine, share of units by share where the table is large: memory stays bounded."""
     query = plan.query
     with open_engine(query.table.source) as engine:
         same_columns(plan, engine)  # once more: it is another connection, and the table may be another
-        for leaf, stored in _stored(query, engine).items():
-            engine.show(views(query)[leaf], engine.words.render(stored))
+        for leaf, stored in _read(query, engine, rows=True).items():
+            engine.show(views(query)[leaf], stored)
         shares = engine.shares(query.table.name) if _in_shares(plan, engine) else 1
         program = _program(plan, engine)
         _upload(engine, plan)

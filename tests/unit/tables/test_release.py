@@ -150,6 +150,8 @@ def test_stages_do_not_tell_how_large_a_table_is(account: Account, monkeypatch: 
 def test_what_the_engine_would_not_run_costs_nothing(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plan_for(account, awkward())
     monkeypatch.setattr(DuckWords, "nan", lambda self, value: exp.Anonymous(this="NO_SUCH_WORD", expressions=[value]))
+    for remembered in ("_texts", "_programs", "_rehearsed"):
+        monkeypatch.setattr(run, remembered, {})  # as in a new process
     wrong = replace(plan, query=plan.query.table.agg(v=ts.mean("cost", 0, 1)).plan(rho=0.1).query)
     with pytest.raises(Unavailable):
         wrong.release(why="report")

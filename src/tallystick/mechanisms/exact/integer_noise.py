@@ -167,6 +167,11 @@ class Inversion:
         self._guide: NDArray[np.int32] | None = None
         self._listed: tuple[list[int], list[int]] | None = None
 
+    @property
+    def cells(self) -> int:
+        """How many integers are told apart before more precision is asked for."""
+        return len(self._below) + 1
+
     def one(self, source: Source) -> int:
         """A single draw in plain integers: an array of one would cost more to handle than to draw."""
         if self._listed is None:
@@ -303,9 +308,10 @@ class Ladder:
         lower: list[int] = []
         upper: list[int] = []
         while True:
-            height, following = (self._shape.height((len(lower) + i) << self._bits) for i in (0, 1))
+            height = self._shape.height(len(lower) << self._bits)
             low, high = exp_enclosure(height * rate.numerator, rate.denominator, bits)
             if high < 1 << _SPARE:
+                following = self._shape.height((len(lower) + 1) << self._bits)
                 # h is convex, so ratios of neighbours decrease and the rest is below a geometric series.
                 ratio = exp_enclosure((following - height) * rate.numerator, rate.denominator, bits)[1]
                 rest = ceil_div(high << bits, max(1, (1 << bits) - ratio))
@@ -319,7 +325,7 @@ class Ladder:
 
     def _surely_accepted(self) -> NDArray[np.uint16]:
         """Per block, a 16-bit number certainly below 2^16 times the least acceptance probability in it."""
-        blocks = len(self._weights(64).upper)  # for both signs: more than enough
+        blocks = self._inversion.cells  # for both signs: more than enough
         near = np.arange(blocks, dtype=np.float64) * 2.0**self._bits
         least = np.exp(-self._shape.growth(near, near + 2.0**self._bits) * float(self._rate))
         sure = np.floor(least * (1 - 2.0**-20) * ((1 << _COIN) - 1)).astype(np.uint16)

@@ -27,6 +27,9 @@ class Engine(Protocol):
     def stored(self, table: str, schema: Schema, *, rows: bool = True) -> exp.Query:
         """The stored table with columns of the declared types, called by their places; without ``rows``, empty."""
 
+    def names(self, table: str) -> tuple[Any, ...] | None:
+        """All that ``stored`` makes SQL of besides schema and rows; None if that is more than names."""
+
     def upload(self, name: str, public: Upload) -> None:
         """Make a public table available under a name of ours."""
 

@@ -26,8 +26,10 @@ from tallystick.tables.sources import Scratch, Source, source_of
 if TYPE_CHECKING:
     from tallystick.tables.keyset import Upload
 
-ROWS_PER_SHARE = 10_000_000
-"""Cells of this many rows take about a gigabyte; larger tables are read once per share, which costs little."""
+ROWS_PER_SHARE = 3_000_000
+"""Cells of this many rows take about a third of a gigabyte. What counts of a larger table is read once and kept, and
+each share of the units is worked through in the memory of the one before: that costs what fresh memory would.
+"""
 
 _PARQUET: dict[str, Callable[[], exp.Expression]] = {
     # a byte that is not UTF-8 reads as a question mark; by default it would end the scan, after the charge
@@ -94,6 +96,12 @@ class DuckEngine:
         query = read_stored(schema, self.words, source, dict.fromkeys(unchecked, UNCHECKED))
         return query if rows else query.where(exp.false())
 
+    def names(self, table: str) -> tuple[Any, ...] | None:
+        if self.source.member(table)[0].kind == "csv":  # it is read from the copy of this engine alone
+            return None
+        known = tuple(self.source.handle or ()) if self.source.kind == "memory" else ()
+        return (self.source.kind, self.source.place, known, table)
+
     def _stored(self, table: str) -> exp.Expression:
         own, table = self.source.member(table)
         if own.kind == "parquet":
@@ -158,8 +166,8 @@ class DuckEngine:
         if own.kind == "csv":
             return [(column, "VARCHAR") for column in csvfile.header(own.place)]
         try:
-            shown = exp.select("*").from_(self._stored(table)).limit(0)
-            described = self.connection.execute(self.words.render(shown)).description or []
+            shown = f"SELECT * FROM {self.words.render(self._stored(table))} LIMIT 0"
+            described = self.connection.execute(shown).description or []
         except duckdb.CatalogException:
             raise InvalidInput("table", table, "a table of this source") from None
         except duckdb.Error:
@@ -217,7 +225,7 @@ def _handed(value: Any) -> Any:
 
 
 def _quoted(text: str) -> str:
-    return exp.to_identifier(text, quoted=True).sql(dialect="duckdb")
+    return '"' + text.replace('"', '""') + '"'
 
 
 # An empty in-memory database takes longer to open and close than a small release takes to compute. So one that a

@@ -89,6 +89,9 @@ class PostgresEngine:
         query = read_stored(schema, self.words, named, {column: kind for _, column, kind in columns})
         return query if rows else query.where(exp.false())
 
+    def names(self, table: str) -> tuple[Any, ...] | None:
+        return None  # the types of the server's columns count
+
     def _columns(self, table: str) -> list[tuple[str, str, str]]:
         """Schema, name and type of each column; without a schema the first of the search path that has the table."""
         namespace, _, plain = table.rpartition(".")

@@ -64,6 +64,9 @@ class SparkEngine:
         query = read_stored(schema, self.words, view)
         return query if rows else query.where(exp.false())
 
+    def names(self, table: str) -> tuple[Any, ...] | None:
+        return None  # to read a table makes a view of it
+
     def _of(self, table: str) -> Any:
         from pyspark.errors import AnalysisException
 

@@ -54,6 +54,8 @@ class Removed:
         number = f"about {self.value:,} +-{half:,}" if self.lower > 0 else f"at most {self.upper:,}"
         if self.total is None or self.share_lower is None or self.share_upper is None:
             return f"{number} {visible(self.what)}"
+        if self.share_lower <= 0.0 and self.share_upper >= 1.0:
+            return f"{number} {self.of} {visible(self.did)} (which share that is, the noise hides)"
         between = f"{percent_down(self.share_lower, 3)} to {percent_up(self.share_upper, 3)}"
         return f"{number} of about {self.total:,} {self.of} ({between}) {visible(self.did)}"
 

@@ -39,8 +39,9 @@ def list_(
 
         def say(out: Console) -> None:
             for name, event in events:
+                price = f"{event.amount}" + (f" ({event.amount.as_epsilon})" if event.amount.as_epsilon else "")
                 out.print(
-                    f"{event.charge:>6}  {when(event.at)}  {event.state:<9}  {name}  {event.amount}  {event.why}",
+                    f"{event.charge:>6}  {when(event.at)}  {event.state:<9}  {name}  {price}  {event.why}",
                     soft_wrap=True,
                     markup=False,
                 )

@@ -7,14 +7,14 @@ rows must have "unit = unit" among its conditions; public rows may be joined on 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlglot import exp
 
 from tallystick.errors import Refused
-from tallystick.tables.expressions import Call, Column, Expression, when
+from tallystick.tables.expressions import Column, Expression, col, when
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.schema import type_of_constant
 from tallystick.tables.sql import units
@@ -25,6 +25,7 @@ from tallystick.tables.sql.relations import Public, Relation, Seen, of_public, o
 from tallystick.tables.sql.tree import Text, children
 
 Source = Relation | Public | Released
+Sides = tuple[Expression, Expression]
 MOST_VALUES = 10_000
 
 
@@ -53,8 +54,9 @@ class Sources:
         where = select.args.get("where")
         if start is None:
             raise self.text.refused("a SELECT without FROM", 0, "SELECT ... FROM a registered table")
-        first = self.source(start.this)
-        rest = [self._joined(join) for join in children(select, "joins")]
+        first, rest = self.source(start.this), list[Joined]()
+        for join in children(select, "joins"):
+            rest.append(self._joined(join, [first, *rest]))
         pool = list(conjuncts(where.this if where is not None else None))
         if isinstance(first, Released) or any(isinstance(each.source, Released) for each in rest):
             if rest:
@@ -63,9 +65,18 @@ class Sources:
                     why="it would be several releases",
                 )  # fmt: skip
             return first
+        if any(each.side == "FULL" for each in rest):
+            return self._where(self._in_order(first, rest), pool)
         pool += [each for join in rest if join.side == "" for each in join.conditions]
         relation = self._together(first, rest, pool)
         return self._where(relation, pool)
+
+    def _in_order(self, rows: Relation | Public, rest: list[Joined]) -> Relation | Public:
+        """Joins with a FULL JOIN among them: what stands in ON before it is no condition on the rows that it adds."""
+        for join in rest:
+            own = list(join.conditions) if join.side == "" else []
+            rows = self._where(self._join(rows, join, own), own)
+        return rows
 
     # ---- one source
 
@@ -100,7 +111,7 @@ class Sources:
         kinds = [type_of_constant(value) for value in rows[0]]
         return PublicTable(tuple((f"column{i + 1}", kind) for i, kind in enumerate(kinds)), tuple(dict.fromkeys(rows)))
 
-    def _joined(self, join: exp.Join) -> Joined:
+    def _joined(self, join: exp.Join, before: list[Joined | Source]) -> Joined:
         side, kind = str(join.args.get("side") or "").upper(), str(join.args.get("kind") or "").upper()
         if kind not in ("", "INNER", "CROSS", "OUTER") or side not in ("", "LEFT", "FULL"):
             fix = (
@@ -109,11 +120,27 @@ class Sources:
             raise self.text.refused(" ".join(filter(None, (side, kind, "JOIN"))), join, fix)
         found = self.source(join.this)
         on = tuple(conjuncts(join.args.get("on")))
-        for name in children(join, "using"):
-            on += (
-                exp.EQ(this=exp.column(name.copy()), expression=exp.column(name.copy(), table=join.this.alias_or_name)),
-            )
-        return Joined(found, side, on, join)
+        using = [self._same(name, join, before) for name in children(join, "using")]
+        return Joined(found, side, (*on, *using), join)
+
+    def _same(self, name: exp.Identifier, join: exp.Join, before: list[Joined | Source]) -> exp.Expr:
+        """A column in USING as an equality: the table before that has it, or those that share it by USING already."""
+        bare, called = exp.column(name.copy()), name.name.casefold()
+        sources = [each.source if isinstance(each, Joined) else each for each in before]
+        owners = [one.owner for each in sources if isinstance(each, Relation | Public) for one in each.matches(bare)]
+        shared = [
+            each.side for each in before if isinstance(each, Joined)
+            and called in [one.name.casefold() for one in children(each.node, "using")]
+        ]  # fmt: skip
+        if len(owners) != 1 + len(shared):
+            said = f"column {name.name}, of {'several tables' if owners else 'no table before it'},"
+            raise self.text.wrong(said, name, "a column of one table on each side, or ON with the tables' names")
+        if not join.this.alias_or_name or not owners[0]:
+            raise self.text.refused("USING with a subquery without a name", join, "(SELECT ...) AS a name")
+        mine = bare if "FULL" in shared else exp.column(name.copy(), table=owners[0])
+        made = exp.EQ(this=mine, expression=exp.column(name.copy(), table=join.this.alias_or_name))
+        made.meta["using"] = True  # a bare name here is the left side's
+        return made
 
     # ---- all sources
 
@@ -139,7 +166,9 @@ class Sources:
             raise self.text.refused(
                 "this outer join of a public table", private.node, "the public table LEFT JOIN one private table"
             )
+        using = {name.name.casefold() for name in children(private.node, "using")}
         for each in [each for each in pool if first.knows(each)]:
+            self._one_meaning(first, private.source, each, using)
             pool.remove(each)
             first = first.where([each])
         if pool:
@@ -163,6 +192,9 @@ class Sources:
                 why="a row of nobody appears or vanishes with one person",
             )  # fmt: skip
         public, others = right.source, list(right.conditions)
+        if right.side == "LEFT" or left.spine is not None:
+            for each in others:
+                self._one_meaning(left, public, each)
         if right.side == "LEFT":
             for each in [each for each in others if public.knows(each)]:
                 others.remove(each)
@@ -177,11 +209,21 @@ class Sources:
         else:
             raise self.text.refused("a join without a condition", right.node, "ON private column = public column")
         if right.side == "LEFT" and others:
-            raise self.text.refused("a second condition in ON of a LEFT JOIN", others[0], "the condition in WHERE")
+            raise self.text.refused(
+                "a second condition in ON of a LEFT JOIN", others[0], "one equality, and conditions of the public table"
+            )
+        joined = _merged(joined, right, len(left.seen), keep_right=left.spine is not None)
         if left.spine is not None:
             for each in others:
                 joined = joined.filter(each)
         return joined
+
+    def _one_meaning(self, left: Any, right: Any, node: exp.Expr, using: Collection[str] = ()) -> None:
+        """Refuse a bare name that both sides have, unless USING makes one column of them."""
+        for column in () if node.meta.get("using") else node.find_all(exp.Column):
+            both = not column.table and left.matches(column) and right.matches(column)
+            if both and column.name.casefold() not in using:
+                raise self.text.wrong(f"column {column.name}, of several tables,", column, "the table's name before it")
 
     def _join_private(self, left: Relation, right: Joined, pool: list[exp.Expr]) -> Relation:
         """Two tables of people: the unit must equal the unit; other conditions come after, or with LEFT JOIN before."""
@@ -189,6 +231,8 @@ class Sources:
         assert isinstance(other, Relation)
         units.check_population(left, other, right.node)
         conditions = list(right.conditions) if right.side else pool
+        for each in right.conditions if right.side else ():
+            self._one_meaning(left, other, each)
         sides = [(each, self._sides(left, other, each)) for each in conditions]
         same = [
             (each, found) for each, found in sides
@@ -207,40 +251,45 @@ class Sources:
         if not right.side:
             return _merged(units.joined(left, other, "inner", [], alias)[0], right, len(left.seen))
         if right.side == "FULL":
-            return self._full(left, other, right, [found for each, found in sides if each in conditions])
+            return self._full(left, other, right, [found for _, found in sides])
         for each in [each for each in conditions if other.knows(each) and not left.knows(each)]:
             conditions.remove(each)
             other = other.filter(each)
         pairs = [found for each, found in sides if each in conditions and found is not None]
         others = [each for each, found in sides if each in conditions and found is None]
         if others and not units.one_row_each(other):
-            raise self.text.refused("this condition in ON of a LEFT JOIN", others[0], "the condition in WHERE")
-        relation, _ = units.joined(left, other, "left", pairs, alias)
+            raise self.text.refused(
+                "this condition in ON of a LEFT JOIN", others[0], "equalities, and conditions of the second table alone"
+            )
+        relation = units.joined(left, other, "left", pairs, alias)[0]
         for each in others:  # a unit has one row there: where the condition fails its columns are missing
             holds, mine = relation.reader.condition(each), len(left.seen)
             seen = [replace(one, value=when(holds, one.value)) for one in relation.seen[mine:]]
             relation = replace(relation, seen=(*relation.seen[:mine], *seen))
         return _merged(relation, right, len(left.seen))
 
-    def _full(
-        self, left: Relation, other: Relation, right: Joined, pairs: list[tuple[Expression, Expression] | None]
-    ) -> Relation:
-        """FULL JOIN: the unit is that of the side that has a row."""
-        alike = [pair for pair in pairs if pair is not None]
-        if len(alike) < len(pairs):
-            raise self.text.refused("this condition in ON of a FULL JOIN", right.node, "equalities of the two tables")
-        return _merged(units.joined(left, other, "full", alike, _alias(other))[0], right, len(left.seen))
+    def _full(self, left: Relation, other: Relation, right: Joined, pairs: list[Sides | None]) -> Relation:
+        """FULL JOIN: the unit, and what is alike, are those of the side that has a row."""
+        alike: dict[int, Sides] = {}
+        for i, pair in enumerate(pairs):
+            if pair is None:
+                raise self.text.refused("this condition in ON of a FULL JOIN", right.node, "equalities of two columns")
+            if not (left.is_unit(pair[0]) and other.is_unit(pair[1])):
+                alike[i] = pair
+        relation, _, linked = units.joined(left, other, "full", list(alike.values()), _alias(other))
+        names = dict(zip(alike, linked, strict=True))
+        shared = [col(names.get(i, units.unit_of(left))) for i in range(len(pairs))]
+        return _merged(relation, right, len(left.seen), shared)
 
-    def _sides(self, left: Any, right: Any, node: exp.Expr) -> tuple[Expression, Expression] | None:
-        """The two sides of an equality between two sources, the left one's first."""
+    def _sides(self, left: Any, right: Any, node: exp.Expr) -> Sides | None:
+        """The two sides of an equality between two sources, the left one's first; a name that both have is none."""
         if not isinstance(node, exp.EQ) or isinstance(right, Released):
             return None
+        using = node.meta.get("using")
         for one, two in ((node.this, node.expression), (node.expression, node.this)):
-            mine, yours = (list(each.find_all(exp.Column)) for each in (one, two))
-            if mine and yours and left.knows(one) and right.knows(two) and not (left.knows(two) and right.knows(one)):
-                return left.reader.read(one), right.reader.read(two)
-        for one, two in ((node.this, node.expression), (node.expression, node.this)):  # names that both have
-            if one.find(exp.Column) and two.find(exp.Column) and left.knows(one) and right.knows(two):
+            if not (one.find(exp.Column) and two.find(exp.Column) and left.knows(one) and right.knows(two)):
+                continue
+            if using or not (_any_known(right, one) or _any_known(left, two)):
                 return left.reader.read(one), right.reader.read(two)
         return None
 
@@ -318,7 +367,7 @@ class Sources:
             return self._exists_private(rows, node, found, pool, negated)
         own = [each for each in pool if found.knows(each)]
         across = [each for each in pool if each not in own]
-        sides = self._sides(rows, found, across[0]) if len(across) == 1 else None
+        sides = self._correlated(rows, found, across[0]) if len(across) == 1 else None
         if sides is None:
             raise self.text.refused(
                 "EXISTS", node, "EXISTS (SELECT 1 FROM a public table WHERE its column = a column of the row)"
@@ -332,7 +381,19 @@ class Sources:
         if not 0 < len(values) <= MOST_VALUES:
             raise self.text.refused(f"a list of {len(values)} public values", 0, f"1 to {MOST_VALUES} values")
         condition = made.isin(values)
-        return replace(rows, table=rows.table.filter(~condition if negated else condition))
+        if negated:  # where the value is missing no public row is like it
+            condition = ~condition | made.is_missing()
+        return replace(rows, table=rows.table.filter(condition))
+
+    def _correlated(self, rows: Relation, found: Relation | Public, node: exp.Expr) -> Sides | None:
+        """The two sides of an equality inside a subquery: a name that the inner rows have is theirs."""
+        if not isinstance(node, exp.EQ):
+            return None
+        for outer, inner in ((node.this, node.expression), (node.expression, node.this)):
+            both = outer.find(exp.Column) and inner.find(exp.Column)
+            if both and found.knows(inner) and rows.knows(outer) and not _any_known(found, outer):
+                return rows.reader.read(outer), found.reader.read(inner)
+        return None
 
     def _semi_join_private(self, rows: Relation, node: exp.Expr, found: Relation, negated: bool) -> Relation:
         units.check_population(rows, found, node)
@@ -347,7 +408,7 @@ class Sources:
         units.check_population(rows, found, node)
         pairs, linked = [], False
         for each in pool:
-            sides = self._sides(rows, found, each)
+            sides = self._correlated(rows, found, each)
             if sides is not None and rows.is_unit(sides[0]) and found.is_unit(sides[1]):
                 linked = True
             elif sides is not None:
@@ -370,21 +431,23 @@ def _alias(source: Relation) -> str:
     return source.seen[0].owner if source.seen and source.seen[0].owner else "other"
 
 
-def _merged(relation: Relation, right: Joined, mine: int) -> Relation:
-    """A column in USING stands for both sides: for the left one, in a FULL JOIN for the side that has a row."""
-    using = {name.name.casefold() for name in children(right.node, "using")}
-    full, seen = right.side == "FULL", list[Seen]()
+def _merged(
+    relation: Relation, right: Joined, mine: int, full: Sequence[Expression] | None = None, *, keep_right: bool = False
+) -> Relation:
+    """A column in USING stands for both sides: for the kept one, in a FULL JOIN for the side that has a row."""
+    using = [name.name.casefold() for name in children(right.node, "using")]
+    seen = list[Seen]()
     for i, each in enumerate(relation.seen):
         shared = each.name.casefold() in using
-        if shared and full and i < mine:
-            seen.append(Seen("", each.name, _of_either(each.value)))
-        seen.append(replace(each, named_fully=shared and (full or i >= mine)))
+        if shared and full is not None and i < mine and not each.named_fully:
+            seen.append(Seen("", each.name, full[using.index(each.name.casefold())]))
+        hidden = shared and (full is not None or (i < mine) == keep_right)
+        seen.append(replace(each, named_fully=each.named_fully or hidden))
     return replace(relation, seen=tuple(seen))
 
 
-def _of_either(value: Expression) -> Expression:
-    """The column itself of "the column, where this side has a row"."""
-    return value.arguments[1] if isinstance(value, Call) and value.name == "when" else value
+def _any_known(source: Relation | Public, node: exp.Expr) -> bool:
+    return any(source.matches(each) for each in node.find_all(exp.Column))
 
 
 def replace_names(found: Source, name: str, columns: list[str]) -> Source:

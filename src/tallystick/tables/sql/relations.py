@@ -12,7 +12,7 @@ from sqlglot import exp
 from tallystick.errors import InvalidInput
 from tallystick.printing import one_of
 from tallystick.tables.dialects import DIALECTS, place, row_value
-from tallystick.tables.expressions import Call, Column, Expression, Literal, Missing, col
+from tallystick.tables.expressions import Call, Column, Expression, Literal, Missing, col, when
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.schema import Schema, all_different
 from tallystick.tables.sql.catalogue import Known
@@ -208,11 +208,11 @@ class Relation(Named):
         """The relation with a column for an expression, and the column's name."""
         if isinstance(made, Column):
             return self, made.name
-        data = made.to_data()
+        data = str(made.to_data())  # as text: to Python 1, 1.0 and True are one
         for step in reversed(self.table.steps):
             if step.local is not None and step.kind in _NEW_ROWS:
                 break  # a name may mean something else before it
-            if step.expression is not None and step.kind == "derive" and step.expression.to_data() == data:
+            if step.expression is not None and step.kind == "derive" and str(step.expression.to_data()) == data:
                 return self, step.name
         name, listed = free_name(wish, self.schema.names), self.list_of(made)
         values = self.values if listed is None else {**self.values, name: listed}
@@ -243,6 +243,17 @@ class Relation(Named):
             taken.append(renamed[name])
         rows = PublicTable(tuple((renamed[name], kind) for name, kind in right.rows.columns), right.rows.rows)
         seen = tuple(replace(each, value=renaming(each.value, renamed)) for each in right.seen)
+        if how == "left":  # public rows miss no value: where one is missing, no row was like this one
+            own = [renamed[name] for name in right.schema.names if name != at]
+            if not own:
+                own = [free_name("there", taken)]
+                rows = PublicTable((*rows.columns, (own[0], "integer")), tuple((*row, 1) for row in rows.rows))
+            there = ~col(own[0]).is_missing()
+            seen = tuple(
+                each if isinstance(each.value, Column) and each.value.name in own
+                else replace(each, value=when(there, each.value))
+                for each in seen
+            )  # fmt: skip
         new = {renamed[name]: (right, name) for name in right.schema.names if name != at or how == "inner"}
         return replace(
             relation,

@@ -24,6 +24,7 @@ from tallystick.tables.sql.after import RELEASED, Released, copied, finished
 from tallystick.tables.sql.bounds import limits_of, no_bounds
 from tallystick.tables.sql.options import Options
 from tallystick.tables.sql.relations import Relation, free_name
+from tallystick.tables.sql.strict import missing_without
 from tallystick.tables.sql.tree import Text, children, spelled, where
 from tallystick.tables.table import EachRow
 
@@ -47,7 +48,7 @@ MOST_LISTED: Final = 100_000
 class Key:
     """A grouping: the expression as it is written, the column it is grouped by, and what makes one of the other."""
 
-    data: list[Any]
+    data: str
     column: str
     shown: exp.Expr
 
@@ -140,7 +141,7 @@ class Aggregation:
         return node
 
     def _add_key(self, made: Expression, kind: str, wish: str, node: exp.Expr) -> None:
-        data = made.to_data()
+        data = str(made.to_data())
         if any(key.data == data for key in self.keys):
             return
         rebuilt = _as_it_is
@@ -219,7 +220,7 @@ class Aggregation:
         if any(node.find_all(*AGGREGATES, exp.Window)):
             return None
         try:
-            data = self.relation.reader.read(node).to_data()
+            data = str(self.relation.reader.read(node).to_data())
         except TallystickError:
             return None
         return next((key for key in self.keys if key.data == data), None)
@@ -327,6 +328,7 @@ class Aggregation:
                 "COUNT(*) after a LEFT JOIN from a public table", node, "COUNT(a column of the private table)",
                 why="it counts a group without rows as one",
             )  # fmt: skip
+        self._check_counted(inner)
         present: Expression | None = None
         if not constant:
             made = relation.reader.read(inner)
@@ -339,8 +341,26 @@ class Aggregation:
         relation, column = relation.derived(when(present, 1, 0), "counted")
         return relation, sum(column, 0, 1), f"count_{inner.name}" if inner.name != "*" else "count"
 
+    def _check_counted(self, node: exp.Expr) -> None:
+        """After a LEFT JOIN from a public table only what is missing without private rows is counted truly."""
+        spine = self.relation.spine
+        if spine is None or isinstance(node, exp.Star | exp.Literal):
+            return
+        public = {(each.owner, each.name) for each in spine.seen}
+
+        def of_people(column: exp.Column) -> bool:
+            return not any((each.owner, each.name) in public for each in self.relation.matches(column))
+
+        if not missing_without(node, of_people):
+            raise self.text.refused(
+                "COUNT of this after a LEFT JOIN from a public table", node, "COUNT(a column of the private table)",
+                why="it counts a group without rows as one",
+            )  # fmt: skip
+
     def _count_units(self, inner: exp.Distinct, condition: Expression | None) -> tuple[Relation, Measure, str]:
         relation, values = self.relation, children(inner, "expressions")
+        for each in values:
+            self._check_counted(each)
         made = relation.reader.read(values[0]) if len(values) == 1 else None
         if isinstance(made, Call) and made.name == "when" and len(made.arguments) == 2:  # CASE WHEN ... THEN unit END
             condition = made.arguments[0] if condition is None else condition & made.arguments[0]

@@ -144,12 +144,24 @@ class Reader:
         for each in node.expressions:
             value = each.unalias()
             if isinstance(value, exp.Star):
-                seen += found.seen
+                self._no_order(node, each)
+                seen += [one for one in found.seen if not one.named_fully]
             elif isinstance(value, exp.Column) and isinstance(value.this, exp.Star):
-                seen += [one for one in found.seen if one.owner.casefold() == value.table.casefold()]
+                own = [one for one in found.seen if one.owner.casefold() == value.table.casefold()]
+                if not own:
+                    raise self.text.wrong(f"{value.table}.*", each, "the name of a table in FROM before .*")
+                seen += own
             else:
                 seen.append(Seen("", each.alias_or_name, reader.read(value)))
         return replace(found, seen=tuple(seen))
+
+    def _no_order(self, node: exp.Select, star: exp.Expr) -> None:
+        """Which column of * over a join comes first differs between engines; it matters where places name columns."""
+        around = node.parent
+        alias = around.args.get("alias") if around is not None else None
+        by_place = isinstance(around, exp.SetOperation) or (alias is not None and alias.args.get("columns"))
+        if by_place and children(node, "joins"):
+            raise self.text.refused("* over a join whose columns are taken by their places", star, "columns by name")
 
 
 def has_aggregates(node: exp.Select) -> bool:

@@ -29,7 +29,12 @@ DEEPEST_TREE = 120
 
 
 class Reading(Postgres):
-    """PostgreSQL's SQL, in which no word swallows the rest of the text as an opaque command."""
+    """PostgreSQL's SQL, in which no word swallows the rest of the text as an opaque command.
+
+    Missing values come last in every order, with DESC as without: ``nulls_first`` is what somebody typed.
+    """
+
+    NULL_ORDERING = "nulls_are_last"
 
     class Tokenizer(Postgres.Tokenizer):
         COMMANDS: ClassVar[set[TokenType]] = set()

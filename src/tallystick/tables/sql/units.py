@@ -113,6 +113,9 @@ def function_of(relation: Relation, node: exp.Expr, options: Options) -> tuple[R
         value = when(value, 1, when(~value, 0))  # missing where it is neither
     limits = (0.0, 1.0) if flag else limits_of(relation, node, value, options)
     values = relation.list_of(value)
+    if values is not None and limits is not None and not flag:
+        low, high = _ends(limits, relation.reader.type_of(value, node))
+        values = tuple(dict.fromkeys(min(max(each, low), high) for each in values))
     if limits is not None and not flag and kind != "mean":  # a mean clamps its values itself
         value = clamped(value, limits, relation.reader.type_of(value, node))
     if condition is not None:
@@ -132,9 +135,14 @@ def function_of(relation: Relation, node: exp.Expr, options: Options) -> tuple[R
 
 def clamped(value: Expression, limits: tuple[float, float], kind: str) -> Expression:
     """The nearest value within the limits; missing stays missing, and whole numbers stay whole where limits are."""
+    low, high = _ends(limits, kind)
+    return when(value < low, low, when(value > high, high, value))
+
+
+def _ends(limits: tuple[float, float], kind: str) -> tuple[float, float]:
     whole = kind == "integer" and all(end == int(end) and abs(end) < 2**63 for end in limits)
     low, high = (int(end) if whole else float(end) for end in limits)
-    return when(value < low, low, when(value > high, high, value))
+    return low, high
 
 
 def _count_of(relation: Relation, node: exp.Count, condition: Expression | None) -> tuple[Relation, Function]:
@@ -237,7 +245,7 @@ def _window(relation: Relation, node: exp.Window, name: str, options: Options) -
             by.append(column)
     order: list[tuple[str, str]] = []
     for each in children(node.args["order"], "expressions") if node.args.get("order") is not None else ():
-        if each.args.get("nulls_first") and not each.args.get("desc"):
+        if each.args.get("nulls_first"):
             raise text.refused("NULLS FIRST", each, "missing values last, as they are")
         relation, column = relation.derived(relation.reader.read(each.this), "order")
         order.append((column, "desc" if each.args.get("desc") else "asc"))
@@ -294,18 +302,26 @@ def _outermost(places: list[exp.Expr], kinds: tuple[type[exp.Expr], ...]) -> lis
 
 def joined(
     left: Relation, right: Relation, how: str, pairs: list[tuple[Expression, Expression]], alias: str
-) -> tuple[Relation, dict[str, Expression]]:
-    """Rows of one unit side by side, alike in ``pairs``; also what the right side's columns are called now."""
+) -> tuple[Relation, dict[str, Expression], list[str]]:
+    """Rows of one unit side by side, alike in ``pairs``; what the right side's columns are called now; the pairs.
+
+    With ``full`` a pair is a column of its own, of the side that has a row, and may be what either side can be.
+    """
     unit_of(left)
     linked: list[str] = []
+    either: dict[str, tuple[Expression, Expression]] = {}
+    before = (left, right)
     for mine, yours in pairs:
-        if isinstance(mine, Column) and isinstance(yours, Column) and mine.name == yours.name:
+        same = isinstance(mine, Column) and isinstance(yours, Column) and mine.name == yours.name
+        if same and how != "full":
+            assert isinstance(mine, Column)
             linked.append(mine.name)
             continue
         name = free_name("link", [*left.schema.names, *right.schema.names])
         left = replace(left, table=left.table.derive(**{name: mine}))
         right = replace(right, table=right.table.derive(**{name: yours}))
         linked.append(name)
+        either[name] = (mine, yours)
     marks = [free_name(word, [*left.schema.names, *right.schema.names]) for word in ("here", "there")]
     if how == "full":
         left = replace(left, table=left.table.derive(**{marks[0]: lift(1)}))
@@ -324,6 +340,8 @@ def joined(
     if how == "full":
         own = _where_there(own, col(marks[0]), shared)
     values = {prefix + c: listed for c, listed in right.values.items() if c in brought}
+    if how == "full":
+        table, values = _of_either(table, values, before, either)
     origins = {prefix + c: origin for c, origin in right.origins.items() if c in brought}
     relation = replace(
         left,
@@ -334,7 +352,22 @@ def joined(
         origins={**left.origins, **origins},
         capped_by=_both(left.capped_by, right.capped_by),
     )
-    return relation.with_uses_of(right), now
+    return relation.with_uses_of(right), now, linked
+
+
+def _of_either(
+    table: Table, values: dict[str, tuple[Any, ...]], sides: tuple[Relation, Relation],
+    pairs: Mapping[str, tuple[Expression, Expression]],
+) -> tuple[Table, dict[str, tuple[Any, ...]]]:  # fmt: skip
+    """Public lists and ranges of columns that come from the side that has a row: those of both sides together."""
+    for name, pair in pairs.items():
+        lists = [side.list_of(made) for side, made in zip(sides, pair, strict=True)]
+        listed = _listed(lists[0], lists[1])
+        if listed is not None:
+            values = {**values, name: listed}
+        ranges = [_range(side, Seen("", name, made)) for side, made in zip(sides, pair, strict=True)]
+        table = _bounded(table, [name], [_within(ranges[0], ranges[1])])
+    return table, values
 
 
 def _where_there(seen: tuple[Seen, ...], mark: Expression, shared: Mapping[str, Expression]) -> tuple[Seen, ...]:
@@ -419,7 +452,7 @@ def only_alike(
     both: list[tuple[Expression, Expression]] = [(col(name), col(name)) for name in names]
     mark = free_name("found", [*left.schema.names, *right.schema.names])
     right = replace(right, table=right.table.derive(**{mark: lift(1)}))
-    relation, now = joined(left, right, "left" if negated else "inner", both, "other")
+    relation, now, _ = joined(left, right, "left" if negated else "inner", both, "other")
     if negated:
         relation = replace(relation, table=relation.table.filter(now[mark].is_missing()))
     return replace(relation, table=relation.table.per_unit(

@@ -169,15 +169,20 @@ def _same_place(one: Table, two: Table) -> bool:
 
 
 def refuse_registered(files: Mapping[str, Path], place: str | None, works: str = "a table that was made up") -> None:
-    """Nothing is charged for what is asked of these files, so none may be registered in the ledger in use."""
-    book = opened_if_there(place)
-    if book is None:
-        return
-    with book:
-        for dataset in known(book).values():
-            for option, path in files.items():
-                if same_file(str(dataset.table["source"]["place"]), path):
-                    raise InvalidInput(option, f"the registered data set {dataset.name}", works)
+    """Nothing is charged for what is asked of these files, so none may be registered.
+
+    A ledger that is named must exist, and the one that is meant without a name is asked as well: naming another would
+    otherwise be a way around it.
+    """
+    for meant in dict.fromkeys((place, None)):
+        book = opened_if_there(None) if meant is None else opened(meant)
+        if book is None:
+            continue
+        with book:
+            for dataset in known(book).values():
+                for option, path in files.items():
+                    if same_file(str(dataset.table["source"]["place"]), path):
+                        raise InvalidInput(option, f"the registered data set {dataset.name}", works)
 
 
 def register(

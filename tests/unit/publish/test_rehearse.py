@@ -144,6 +144,14 @@ def test_rehearse_refuses_registered_data_under_any_name(run: Any, here: Path) -
         assert outcome.code == 2
         assert "registered" in outcome.errors
     shutil.copy(here / "p.json", here / "elsewhere.json")
+    added = "--population some --unit region --max-groups 1 --max-rows-per-group 1 --limit rho=1"
+    assert run(*f"dataset add regions.csv --ledger another.db {added}".split()).code == 0
+    for ledger, said in (("another.db", "registered"), ("none.db", "none.db")):  # naming another is no way around it
+        outcome = run(*REHEARSE, "--rows", "visits.csv", "--ledger", ledger)
+        assert outcome.code != 0
+        assert said in outcome.errors
+        assert "off, at" not in outcome.out
+    assert run(*REHEARSE, "--rows", "public.csv", "--ledger", "none.db").code != 0
     for wrong in ([], ["--rows", "public.csv", "--synthetic"], ["--rows", "missing.csv"], ["--rows", "regions.csv"]):
         assert run(*REHEARSE, *wrong).code != 0
     for wrong in ("2", "2x", "0x1", "x"):

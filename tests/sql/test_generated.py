@@ -95,8 +95,8 @@ def test_plain_sql_convicts_a_reader_that_forgets_where(monkeypatch: pytest.Monk
 
 def twin(monkeypatch: pytest.MonkeyPatch, *broken: Any) -> None:
     """An engine with something broken, which has no compiled plan of the sound one."""
-    monkeypatch.setattr(run, "_programs", {})
-    monkeypatch.setattr(run, "_rehearsed", {})
+    for kept in ("_programs", "_rehearsed", "_texts"):
+        monkeypatch.setattr(run, kept, {})
     monkeypatch.setattr(*broken)
 
 

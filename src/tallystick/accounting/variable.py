@@ -25,6 +25,8 @@ from tallystick.numerics.convolve import sum_of_laws
 from tallystick.numerics.grid import GridLaw, discretise
 from tallystick.numerics.law import UNIT, Array, Law
 
+DUST = 1e-20
+"""Share of a law that no grid is made for."""
 STEPS = 2000
 """Grid points per standard deviation where a sum is not known in closed form or outcome by outcome."""
 
@@ -179,8 +181,13 @@ class PrivacyLossVariable:
         if self._side.mu > 0.0:
             means.append(0.5 * self._side.mu**2)
             parts.append((gaussian_pair(self._side.mu).upper, 1))
-        for (law, count), mean in zip(parts, means, strict=True):
-            laws.append((_on_grid(law, step, mean - 60.0 * deviation, mean + 60.0 * deviation), count))
+        seen = [values[masses > DUST * float(np.sum(masses))] for values, masses, _ in self._nodes]
+        ends = [(float(np.min(values)), float(np.max(values))) for values in seen]
+        ends += [(-math.inf, math.inf)] * (len(parts) - len(ends))
+        for (law, count), mean, (low, high) in zip(parts, means, ends, strict=True):
+            # Where a law has hardly any mass before that, points are work for nothing.
+            low, high = max(low - 2.0 * step, mean - 60.0 * deviation), min(high + 2.0 * step, mean + 60.0 * deviation)
+            laws.append((_on_grid(law, step, low, high), count))
         total = sum_of_laws(laws, theta=0.0, reach=14.0 * deviation)
         return total.values, np.cumsum(np.maximum(total.tilted, 0.0) * math.exp(total.log_scale))
 

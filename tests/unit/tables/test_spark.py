@@ -280,3 +280,20 @@ def test_a_master_with_two_workers_computes_the_same_integers(master: str, parqu
         assert workers == 2
     finally:
         spark.stop()
+
+
+def test_shuffles_have_as_many_partitions_as_tables_are_large() -> None:
+    from types import SimpleNamespace
+
+    from tallystick.tables.engines.spark import SparkEngine
+
+    engine, settings = object.__new__(SparkEngine), dict[str, str]()
+    conf = SimpleNamespace(set=settings.__setitem__)
+    engine.session = SimpleNamespace(conf=conf, sparkContext=SimpleNamespace(defaultParallelism=4))
+    found = []
+    for most, sizes in ((200, [0]), (200, [1 << 30]), (200, [1 << 30, 1 << 29]), (200, [1 << 63]), (2, [0]), (1, [9])):
+        engine.most_partitions, engine.sizes = most, {}
+        for i, size in enumerate(sizes):
+            engine._partition(f"table{i}", size)
+        found.append(int(settings["spark.sql.shuffle.partitions"]))
+    assert found == [4, 64, 96, 200, 2, 1]  # never more than the session says, which small clusters rely on

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from tallystick.tables.keyset import Upload
 
 _OLD_DAYS = ("spark.sql.parquet.datetimeRebaseModeInRead", "spark.sql.parquet.int96RebaseModeInRead")
+_PARTITIONS = "spark.sql.shuffle.partitions"
+_BYTES_PER_PARTITION = 16 << 20
+"""Of a stored table: in memory and as cells of (unit, group) they are a few times as many."""
+
 _TYPES = {"integer": "bigint", "number": "double", "text": "string", "boolean": "boolean", "date": "date"}
 
 
@@ -51,6 +55,8 @@ class SparkEngine:
         for setting in _OLD_DAYS:
             if session.conf.get(setting, "EXCEPTION").upper() == "EXCEPTION":
                 session.conf.set(setting, "CORRECTED")
+        self.most_partitions = int(self.session.conf.get(_PARTITIONS))
+        self.sizes: dict[str, int] = {}
         self.kept: dict[str, Any] = {}
         self.views: dict[str, str] = {}
         self.mark = uuid.uuid4().hex[:8]
@@ -58,11 +64,25 @@ class SparkEngine:
     def stored(self, table: str, schema: Schema, *, rows: bool = True) -> exp.Query:
         # The user's temporary views live in the user's session; ours gets the same rows under a name of ours.
         name = self.views.setdefault(table, f"_stored_{self.mark}_{len(self.views)}")
-        self._of(table).createOrReplaceGlobalTempView(name)
+        frame = self._of(table)
+        frame.createOrReplaceGlobalTempView(name)
         self.kept.setdefault(name, None)
+        size = _size(frame)  # asked of an empty table too: what always fails must fail before the charge
+        self._partition(table, size if rows else 0)
         view = exp.Table(this=exp.to_identifier(name, quoted=True), db=exp.to_identifier("global_temp", quoted=True))
         query = read_stored(schema, self.words, view)
         return query if rows else query.where(exp.false())
+
+    def _partition(self, table: str, size: int) -> None:
+        """Shuffle into as many partitions as the tables are large, up to what the session says.
+
+        A task for next to nothing costs as much as one for a lot, and 200 are usual. The number depends on the size of
+        the stored tables, as does the time that all of it takes.
+        """
+        self.sizes[table] = size
+        least = min(self.session.sparkContext.defaultParallelism, self.most_partitions)
+        wanted = -(-sum(self.sizes.values()) // _BYTES_PER_PARTITION)
+        self.session.conf.set(_PARTITIONS, str(max(1, min(max(least, wanted), self.most_partitions))))
 
     def names(self, table: str) -> tuple[Any, ...] | None:
         return None  # to read a table makes a view of it
@@ -120,3 +140,8 @@ class SparkEngine:
                 self.session.catalog.dropGlobalTempView(name)
             else:
                 self.session.catalog.dropTempView(name)
+
+
+def _size(frame: Any) -> int:
+    """Bytes that are stored, as far as Spark knows; where it does not, more than there are."""
+    return int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))

@@ -9,7 +9,7 @@ import pytest
 
 import tallystick as ts
 from tallystick.cli import main
-from tallystick.errors import Refused
+from tallystick.errors import InvalidInput, Refused
 from tallystick.tables.sql.catalogue import Catalogue, Known
 from tallystick.tables.sql.statement import planned
 
@@ -67,6 +67,9 @@ def test_the_dearest_price_is_that_of_every_table_in_the_statement():
         planned(text, known, rho=3.0)
 
 
+OWN_DELTA = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(delta=0.4) g, COUNT(*) FROM visits GROUP BY g"
+
+
 def test_a_delta_beside_the_default_price_is_the_askers_own_price():
     """OPTIONS(delta=0.4) alone was answered where OPTIONS(rho=0.02, delta=0.4) was refused."""
     table = ts.Private(pa.table({"p": [1], "g": ["a"]})).table(unit="p").per_unit(max_groups=1, max_rows_per_group=1)
@@ -74,9 +77,30 @@ def test_a_delta_beside_the_default_price_is_the_askers_own_price():
     known = Catalogue({"visits": asking})
     assert planned("SELECT COUNT(*) FROM visits", known).plan.budget["rho"] == 0.02
     with pytest.raises(Refused, match="at most 1e-07 a statement"):
-        planned("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(delta=0.4) g, COUNT(*) FROM visits GROUP BY g", known)
+        planned(OWN_DELTA, known)
     with pytest.raises(Refused, match="at most 1e-07 a statement"):
         planned("SELECT g, COUNT(*) FROM visits GROUP BY g", known, delta=0.4)
+    paired = Known(table, price={"rho": 0.02, "delta": 1e-8}, most={"rho": 0.2, "delta": 1e-7})
+    for text, budget in ((OWN_DELTA, {}), ("SELECT g, COUNT(*) FROM visits GROUP BY g", {"delta": 0.4})):
+        with pytest.raises(Refused, match=r"^delta = 0.4 cannot be answered; works: at most 1e-07 a statement"):
+            planned(text, Catalogue({"visits": paired}), **budget)
+
+
+def test_a_delta_beside_the_statement_finds_groups_as_one_in_its_options_does():
+    """``--delta`` was a price, and the groups were refused all the same."""
+    table = ts.Private(pa.table({"p": [1], "g": ["a"]})).table(unit="p").per_unit(max_groups=1, max_rows_per_group=1)
+    known = Catalogue({"visits": Known(table, most={"rho": 0.2, "delta": 1e-6})})
+    plain = "SELECT g, COUNT(*) FROM visits GROUP BY g"
+    inside = plain.replace("SELECT", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(rho=0.1, delta=1e-7)", 1)
+    assert planned(plain, known, rho=0.1, delta=1e-7).plan.hash == planned(inside, known).plan.hash
+    assert planned(inside, known, delta=1e-9).plan.hash == planned(inside, known).plan.hash
+    with pytest.raises(Refused, match=r"GROUP BY g without a public list of groups at 1:32 .*--delta"):
+        planned(plain, known, rho=0.1)
+    with pytest.raises(Refused, match="at most 1e-06 a statement"):
+        planned(plain, known, rho=0.1, delta=1e-5)
+    for wrong in ("1e-7", -1e-7, float("nan"), 0):
+        with pytest.raises(InvalidInput, match="delta"):
+            planned(plain, known, rho=0.1, delta=wrong)
 
 
 def test_the_default_price_of_one_table_is_not_above_the_dearest_of_another():

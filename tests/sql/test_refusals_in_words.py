@@ -13,6 +13,7 @@ from tallystick.tables.sql.statement import planned
 
 VISITS = "SELECT COUNT(*) FROM visits"
 SAID = {
+    "DELETE FROM visits": ("the statement DELETE at 1:1", "works: a SELECT statement"),
     "SELEC COUNT(*) FROM visits": ("SELEC at 1:1", "SELECT (did you mean this?)"),
     "SELECT COUNT(*) FORM visits": ("visits at 1:22", "FROM in place of FORM"),
     "SELECT COUNT(* FROM visits": ("FROM at 1:16", "closes the one at 1:13"),

@@ -7,18 +7,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any
 
 from sqlglot.tokenizer_core import Token, TokenType
 
+from tallystick.accounting import check
 from tallystick.printing import one_of
 from tallystick.tables.sql.tree import Text
 
 NUMBERS = ("epsilon", "delta", "rho", "error", "confidence", "max_groups_contributed", "max_rows_per_group")
 WORDS = ("key", "why", "privacy_unit_column", "group_selection_strategy")
 STRATEGIES = ("LAPLACE_THRESHOLD", "PUBLIC_GROUPS")
+STATEMENTS = ("DELETE", "INSERT", "UPDATE", "MERGE", "CREATE", "DROP", "ALTER", "TRUNCATE", "COPY", "SET", "USE")
 PRICE = ("epsilon", "delta", "rho", "error", "confidence")
 _PER_GROUP = "contribution_bounds_per_group"
 _ELSEWHERE = {
@@ -43,6 +45,12 @@ class Options:
         self.heard.add(start)
         return self.clamps.get(start)
 
+    def beside(self, delta: Any) -> Options:
+        """The same with a delta that is given beside the statement, which the statement's own goes before."""
+        if delta is None or "delta" in self.given:
+            return self
+        return replace(self, given={**self.given, "delta": check.nonnegative("delta", delta)})
+
     @property
     def price(self) -> dict[str, Any]:
         """The words of a budget."""
@@ -56,11 +64,13 @@ def cut(text: Text) -> tuple[list[Token], Options]:
     tokens = tokens[1:] if explain else tokens
     first = tokens[0].text.upper() if tokens else ""
     if first not in ("SELECT", "WITH", "("):
-        meant = bool(get_close_matches(first, ("SELECT", "WITH"), n=1))
+        other = first in STATEMENTS  # DELETE is near SELECT in its letters alone
+        meant = not other and bool(get_close_matches(first, ("SELECT", "WITH"), n=1))
         raise text.refused(
             f"the statement {first or 'EXPLAIN'}",
             tokens[0].start if tokens else 0,
             "SELECT (did you mean this?)" if meant else "a SELECT statement",
+            why="nothing is changed here" if other else "",
         )
     tokens, given = _without_clause(text, tokens)
     tokens, clamps = _without_clamps(text, tokens)

@@ -65,11 +65,13 @@ class Aggregation:
     read_as: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     read_already: dict[int, exp.Expr] = field(default_factory=dict)
+    grouped: exp.Expr | None = None
 
     def released(self, select: exp.Select) -> Released:
         """The question and what comes after it."""
         tree = copied(select, ("from_", "joins", "where", "group", "with_"))
         self._read_keys(select)
+        self.grouped = select.args.get("group")
         outputs = self._outputs(tree)
         names = tuple(name for name, _ in outputs)
         taken = {name.casefold() for name in names}
@@ -434,8 +436,9 @@ class Aggregation:
         delta = key_delta(self.relation.known.key_delta, self.options.given.get("delta"))
         if delta is None or strategy == "PUBLIC_GROUPS":
             raise self.text.refused(
-                f"GROUP BY {', '.join(columns)} without a public list of groups", 0,
-                "(VALUES ('a'), ('b')) AS k(column) LEFT JOIN, or OPTIONS(..., delta=1e-6) and groups from the data",
+                f"GROUP BY {', '.join(columns)} without a public list of groups", self.grouped,
+                "(VALUES ('a'), ('b')) AS k(column) LEFT JOIN, or a delta and groups from the data: OPTIONS(..., "
+                "delta=1e-6), or 1e-6 beside the statement (delta= or --delta)",
                 why="which groups appear can itself reveal someone",
             )  # fmt: skip
         return private_keys(delta=delta)
@@ -480,7 +483,7 @@ def _capped(text: Text, relation: Relation, options: Options) -> Any:
     if unit is not None and (isinstance(table.unit, EachRow) or unit.casefold() != table.unit.casefold()):
         own = table.unit if isinstance(table.unit, str) else "none"
         raise text.refused(
-            f"privacy_unit_column = {unit}", 0, f"{own}, which is registered",
+            f"privacy_unit_column = {unit}", None, f"{own}, which is registered",
             why="whom the data protect is not for a statement to say",
         )  # fmt: skip
     caps = {"max_groups_contributed": table.max_groups, "max_rows_per_group": table.max_rows}
@@ -489,7 +492,7 @@ def _capped(text: Text, relation: Relation, options: Options) -> Any:
         if wish is None:
             continue
         if type(wish) is not int or wish < 1 or (registered is not None and wish > registered):
-            raise text.refused(f"{word} = {wish}", 0, f"a whole number from 1 to {registered}, which is registered")
+            raise text.refused(f"{word} = {wish}", None, f"a whole number from 1 to {registered}, which is registered")
         caps[word] = wish
     if isinstance(table.unit, EachRow):
         return table

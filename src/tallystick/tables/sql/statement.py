@@ -42,6 +42,7 @@ def planned(text: str, catalogue: Catalogue, **budget: Any) -> Statement:
     """
     read = Text(text)
     tokens, options = cut(read)
+    options = options.beside(budget.get("delta"))
     tree = read.tree(tokens)
     try:
         found = Reader(read, catalogue, options, tree, {}).query(tree)
@@ -207,7 +208,7 @@ def _price(options: Options, budget: Mapping[str, Any], default: Mapping[str, fl
     for price in (options.price, given, dict(default)):
         if any(word in price for word in ("rho", "epsilon", "error")):
             delta = {name: each["delta"] for each in (given, options.price) for name in ("delta",) if name in each}
-            return {**delta, **price}
+            return {**price, **delta}  # one that the asker names makes any price the asker's own
     raise InvalidInput("price", "nothing", "rho=0.01, epsilon= and delta=, or a price registered with --per-query")
 
 
@@ -216,9 +217,13 @@ def _check_most(text: Text, price: Mapping[str, Any], plan: Plan, most: Mapping[
     for word, limit in most.items():
         asked = max(price.get(word, 0), plan.budget.get(word) or 0)  # a price may also follow from a wished error
         if asked > limit:
-            raise text.refused(f"{word} = {asked:g}", 0, f"at most {limit:g} a statement, which is registered")
+            raise text.refused(f"{word} = {asked:g}", None, f"at most {limit:g} a statement, which is registered")
     unsaid = "epsilon" in most and "epsilon" not in price
     if unsaid and plan.privacy.epsilon(delta=most.get("delta", 0.0)) > most["epsilon"]:
-        raise text.refused("this price", 0, f"at most epsilon = {most['epsilon']:g} a statement, which is registered")
+        raise text.refused(
+            "this price", None, f"at most epsilon = {most['epsilon']:g} a statement, which is registered"
+        )
     if "rho" in most and "rho" not in plan.budget:
-        raise text.refused("this price", 0, f"a price as rho, at most {most['rho']:g} a statement, which is registered")
+        raise text.refused(
+            "this price", None, f"a price as rho, at most {most['rho']:g} a statement, which is registered"
+        )

@@ -185,10 +185,10 @@ class Text:
         near = get_close_matches(word, FUNCTIONS, n=1, cutoff=0.7) if isinstance(node, exp.Func) else []
         return f"{near[0]} (did you mean this?), or {NO_SUCH}" if near else NO_SUCH
 
-    def refused(self, what: str, at: int | exp.Expr, fix: str, *, why: str = "") -> Refused:
-        """What to raise to say what cannot be answered, where it stands, and what works."""
-        reason = f" ({why})" if why else ""
-        return Refused(f"{what} at {self.position(at)} cannot be answered{reason}; works: {fix}")
+    def refused(self, what: str, at: int | exp.Expr | None, fix: str, *, why: str = "") -> Refused:
+        """What to raise to say what cannot be answered, where it stands (None: beside the text), and what works."""
+        reason, place = f" ({why})" if why else "", "" if at is None else f" at {self.position(at)}"
+        return Refused(f"{what}{place} cannot be answered{reason}; works: {fix}")
 
     def wrong(self, what: str, at: int | exp.Expr, allowed: str) -> InvalidInput:
         """What to raise to say what is not understood: a name or a type that does not fit."""

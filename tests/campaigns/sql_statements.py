@@ -42,6 +42,7 @@ of the judges reads the plan's SQL:
 """
 
 AGAIN = "statements found by earlier runs, and kept out of the mixture since, still planned though not unit-local"
+BEFORE = "not unit-local, found before: "
 CONTROLS = """Where the oracle rejects the text too it is a control: a reader that planned it would be convicted. Around
 them stand filters that may leave no rows, so not every one is rejected on the one database it is asked on; a test
 rejects each of them bare. Those that were planned, the oracle has accepted."""
@@ -105,7 +106,7 @@ def found(trial: Trial) -> None:
             continue
         if locality.differs(text, locality.DATABASES):
             trial.counts[AGAIN] += 1
-            trial.wrong.append(f"not unit-local, found before: {text}")
+            trial.wrong.append(f"{BEFORE}{text}")
 
 
 def written(trial: Trial, wrong: int, seconds: float) -> str:
@@ -116,6 +117,7 @@ def written(trial: Trial, wrong: int, seconds: float) -> str:
     lines = [f"- {count:,} {name}" for name, count in counts.items()]
     lines += [f"- **{trial.counts[name]} {name}**" for name in verdicts]
     lines += [f"- {wrong} lines of findings in all; {seconds:.0f} CPU seconds", ""]
+    lines += still_open(trial)
     lines += table("Unit-local constructs", generator.UNIT_LOCAL, trial)
     lines += table("Functions of one row", generator.FUNCTIONS, trial)
     rest = sorted({*trial.written} - {*generator.UNIT_LOCAL, *generator.FUNCTIONS})
@@ -129,6 +131,15 @@ def written(trial: Trial, wrong: int, seconds: float) -> str:
     lines += [f"| {word} | {count} |" for word, count in common]
     others = sum(trial.refusals.values()) - sum(count for _, count in common)
     return "\n".join([*lines, f"| {len(trial.refusals) - len(common)} others | {others} |"]) + "\n"
+
+
+def still_open(trial: Trial) -> list[str]:
+    """What earlier runs found and the reader still plans."""
+    texts = [line.removeprefix(BEFORE) for line in trial.wrong if line.startswith(BEFORE)]
+    if not texts:
+        return []
+    said = "Planned as something of one unit's rows, so paid for rightly, but not what the text says:"
+    return ["## Found, and still open", "", said, "", *(f"- `{text}`" for text in texts), ""]
 
 
 def table(title: str, kinds: tuple[str, ...], trial: Trial) -> list[str]:

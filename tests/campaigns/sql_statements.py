@@ -15,12 +15,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from sql import generator, hostile, judge, locality
+from sql import generator, judge
 from sql.corpus.tables import statements
-from sql.small_tables import catalogue
 from sql.trial import Trial
 from tallystick.errors import TallystickError
-from tallystick.tables.sql.statement import planned
 
 PAGE = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "sql.md"
 QUOTAS = {"planned in all": 3_000, "unit-local": 200, "other": 75}
@@ -41,8 +39,6 @@ of the judges reads the plan's SQL:
 
 """
 
-AGAIN = "statements found by earlier runs, and kept out of the mixture since, still planned though not unit-local"
-BEFORE = "not unit-local, found before: "
 CONTROLS = """Where the oracle rejects the text too it is a control: a reader that planned it would be convicted. Around
 them stand filters that may leave no rows, so not every one is rejected on the one database it is asked on; a test
 rejects each of them bare. Those that were planned, the oracle has accepted."""
@@ -66,7 +62,6 @@ def main() -> int:
             print(*trial.wrong[shown:], sep="\n", end="", file=sys.stderr, flush=True)
             shown = len(trial.wrong)
     corpus(trial)
-    found(trial)
     wrong = [*trial.wrong, *missed(trial)]
     page = HEAD.format(seed=given.seed) + written(trial, len(wrong), time.process_time() - start)
     given.page.write_text(page, encoding="utf-8")
@@ -97,27 +92,14 @@ def corpus(trial: Trial) -> None:
         trial.wrong += [f"unlike plain SQL: {record['id']}: {row}" for row in unlike]
 
 
-def found(trial: Trial) -> None:
-    """Statements that earlier runs found planned though the oracle rejects them."""
-    for text in hostile.FOUND:
-        try:
-            planned(text, catalogue())
-        except TallystickError:
-            continue
-        if locality.differs(text, locality.DATABASES):
-            trial.counts[AGAIN] += 1
-            trial.wrong.append(f"{BEFORE}{text}")
-
-
 def written(trial: Trial, wrong: int, seconds: float) -> str:
     """The page below its head."""
     verdicts = ("not unit-local", "crashed", "noise at another level", "unlike plain SQL", "unequal on neighbours",
-                "not judged", AGAIN, "refused without a way out")  # fmt: skip
+                "not judged", "refused without a way out")  # fmt: skip
     counts = {name: count for name, count in trial.counts.items() if name not in verdicts}
     lines = [f"- {count:,} {name}" for name, count in counts.items()]
     lines += [f"- **{trial.counts[name]} {name}**" for name in verdicts]
     lines += [f"- {wrong} lines of findings in all; {seconds:.0f} CPU seconds", ""]
-    lines += still_open(trial)
     lines += table("Unit-local constructs", generator.UNIT_LOCAL, trial)
     lines += table("Functions of one row", generator.FUNCTIONS, trial)
     rest = sorted({*trial.written} - {*generator.UNIT_LOCAL, *generator.FUNCTIONS})
@@ -131,15 +113,6 @@ def written(trial: Trial, wrong: int, seconds: float) -> str:
     lines += [f"| {word} | {count} |" for word, count in common]
     others = sum(trial.refusals.values()) - sum(count for _, count in common)
     return "\n".join([*lines, f"| {len(trial.refusals) - len(common)} others | {others} |"]) + "\n"
-
-
-def still_open(trial: Trial) -> list[str]:
-    """What earlier runs found and the reader still plans."""
-    texts = [line.removeprefix(BEFORE) for line in trial.wrong if line.startswith(BEFORE)]
-    if not texts:
-        return []
-    said = "Planned as something of one unit's rows, so paid for rightly, but not what the text says:"
-    return ["## Found, and still open", "", said, "", *(f"- `{text}`" for text in texts), ""]
 
 
 def table(title: str, kinds: tuple[str, ...], trial: Trial) -> list[str]:

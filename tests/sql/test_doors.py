@@ -197,3 +197,84 @@ def test_python_and_sql_say_the_same_plan() -> None:
     for sql, query in pairs.items():
         asked = source.sql(f"EXPLAIN {sql}", visits, keys={"ward": ["a", "b"]}, rho=0.1)
         assert asked.plan.hash == query.plan(rho=0.1).hash, sql
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        "SELECT ward, n FROM ({}) t WHERE n > -10000 ORDER BY ward",
+        "WITH t AS ({}) SELECT * FROM t ORDER BY 1",
+        "SELECT t.w AS ward, t.c AS n FROM ({}) AS t(w, c) ORDER BY w",
+        "SELECT ward, n FROM (SELECT m AS n, ward FROM (SELECT n AS m, ward FROM ({}) a) b LIMIT 9) c ORDER BY ward",
+    ],
+)
+def test_a_number_that_only_passes_through_keeps_its_interval(ledger: str, around: str) -> None:
+    plain = ts.sql(f"{GROUPED} ORDER BY ward", ledger=ledger, why="one")
+    passed = ts.sql(around.format(GROUPED), ledger=ledger, why="two")
+    assert not passed.fresh
+    assert passed.data == plain.data
+    assert "n: number of rows" in str(passed)
+    assert "In brackets" in str(passed)
+
+
+@pytest.mark.parametrize(
+    ("sql", "columns", "computed"),
+    [
+        (
+            "SELECT ward, n, 2 * n AS twice, SUM(n) OVER () AS s FROM ({}) t",
+            "ward n n_lower n_upper twice s",
+            "twice, s",
+        ),
+        ("SELECT SUM(n) AS n FROM ({}) t", "n", "n"),
+        ("SELECT DISTINCT n FROM ({}) t", "n", "n"),
+        ("SELECT n + 1 AS n, n AS other FROM ({}) t", "n other", "n, other"),
+        ("SELECT n, ward AS n_lower FROM ({}) t", "n n_lower", "n"),
+    ],
+)
+def test_a_number_without_an_interval_is_said_to_have_none(ledger: str, sql: str, columns: str, computed: str) -> None:
+    answer = ts.sql(sql.format(GROUPED), ledger=ledger, why="one")
+    assert answer.columns == tuple(columns.split())
+    assert f"{computed}: computed from released numbers, without an interval of its own" in answer.notes
+    assert ("In brackets" in str(answer)) == ("n_upper" in columns)
+    assert ("every _lower" in answer.about_csv()) == ("n_upper" in columns)
+
+
+def test_what_stands_beside_an_answer_has_the_names_of_the_answer(ledger: str) -> None:
+    asked = "SELECT ward AS w, COUNT(*) AS people, AVG(years) AS old, STDDEV(years) AS spread FROM ({}) t GROUP BY ward"
+    text = asked.format("SELECT patient, ward, age AS years FROM visits")
+    answer = ts.sql(text, ledger=ledger, why="one")
+    assert {"mean_age", "count"} <= set(answer.release.columns)  # the record's own form has other names
+    notes = "\n".join(answer.notes)
+    for said in (
+        "people: number of rows",
+        "old: mean of age",
+        "spread: standard deviation of age",
+        "value of age above",
+    ):
+        assert said in notes
+    assert "mean_age" not in notes
+    Path("answers").mkdir()
+    assert shell("sql", text, "--why", "one", "--ledger", ledger, "--out", "answers/o.csv") == 0
+    about = [line.split(",")[0] for line in Path("answers/o.about.csv").read_text().splitlines()]
+    assert about[:5] == ["what", "every _lower and _upper", "people", "old", "spread"]
+    assert {"people", "old", "spread"} <= set(Path("answers/o.csv").read_text().splitlines()[0].split(","))
+
+
+def test_what_was_left_out_of_a_join_has_the_names_of_the_answer(tmp_path: Path) -> None:
+    account = ts.Ledger(tmp_path / "b.db").open("clinic", budget=ts.zcdp(rho=1, delta=1e-6))
+    people = {"patient": list(range(50)), "old": [1.0] * 50}
+    private = ts.Private(
+        {"visits": pyarrow.table({"patient": list(range(50)), "cost": [2.0] * 50}), "people": pyarrow.table(people)},
+        account=account,
+    )
+    visits, persons = (
+        private.table(name, unit="patient").per_unit(max_groups=1, max_rows_per_group=1)
+        for name in ("visits", "people")
+    )
+    text = "SELECT AVG(p.old CLAMPED BETWEEN 0 AND 9) AS a FROM visits v JOIN people p ON v.patient = p.patient"
+    answer = private.sql(text, visits, persons, rho=0.1, why="x", version="1")
+    assert "t1.old" in answer.release.left_out
+    assert "t1.old" not in "\n".join(answer.notes)
+    assert [(one.value, one.lower, one.upper, one.share) for one in answer.removed()] == [
+        (one.value, one.lower, one.upper, one.share) for one in answer.release.removed()
+    ]

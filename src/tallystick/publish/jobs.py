@@ -275,7 +275,7 @@ def release(job: Job, progress: Callable[[str], None] | None = None) -> dict[str
     model = None if job.reader is None else job.reader(made)
     written: dict[str, Any] = {} if model is None else {"model": model.to_data()}
     if job.out is not None:
-        written |= write_table(job.out, made, made, model)
+        written |= write_table(job.out, made, model)
     if job.card is not None:
         drawn = card(made, dataset=job.dataset.name, about=job.dataset.about)
         written["card"] = str(drawn.save(job.card)[0])
@@ -295,9 +295,7 @@ def release(job: Job, progress: Callable[[str], None] | None = None) -> dict[str
     }
 
 
-def write_table(
-    out: Path, table: Release | Answered, made: Release, model: LinearModel | None = None
-) -> dict[str, str]:
+def write_table(out: Path, table: Release | Answered, model: LinearModel | None = None) -> dict[str, str]:
     """The table in the format that the file's name asks for, and beside it what is to be known of its release.
 
     JSON says that itself. Returns the paths.
@@ -312,7 +310,7 @@ def write_table(
             (table.to_parquet if ending == ".parquet" else table.to_arrow_file)(out)
         except OSError as error:
             raise InvalidInput("--out", str(out), f"a file that can be written ({error.strerror})") from None
-    return {"out": str(out), "about": str(write(_about(out), made.about_csv()))}
+    return {"out": str(out), "about": str(write(_about(out), table.about_csv()))}
 
 
 def paid_facts(account: Account, receipt: Receipt, *, fresh: bool) -> dict[str, Any]:

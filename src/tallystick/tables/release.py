@@ -20,10 +20,10 @@ from tallystick.printing import cell, inert, plain, visible
 from tallystick.tables.estimates import Estimate, Noisy
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.plan import intervals_about
-from tallystick.tables.removed import ABOUT as ABOUT_REMOVED
 from tallystick.tables.removed import Removed, removed_of
-from tallystick.tables.shown import capped, measured
-from tallystick.tables.table import UNITS, EachRow
+from tallystick.tables.shown import measured
+from tallystick.tables.table import UNITS
+from tallystick.tables.told import ABOUT_COLUMNS, Told
 
 if TYPE_CHECKING:
     from tallystick.inference.released import Answer
@@ -72,7 +72,7 @@ class Columns:
         front, which spreadsheets do not show; numbers and dates are as they are. ``rows`` and ``to_json`` have the
         text itself.
         """
-        text = _csv(self.columns, [row.values() for row in self.rows])
+        text = csv_text(self.columns, [row.values() for row in self.rows])
         if path is not None:
             Path(path).write_text(text, encoding="utf-8", newline="")
         return text
@@ -288,16 +288,7 @@ class Release(Columns):
 
     def about_csv(self) -> str:
         """What the intervals are about and what the caps left out, as CSV text: ``table.about.csv`` beside a table."""
-        totals = ("of", "total", "total_lower", "total_upper", "share", "share_lower", "share_upper")
-        lines: list[list[Any]] = [
-            ["every _lower and _upper", None, None, None, intervals_about(self.plan), *[None] * len(totals)]
-        ]
-        for name, said in measured(self.plan.query, self.who).items():
-            lines.append([name, None, None, None, said, *[None] * len(totals)])
-        for each in self.removed():
-            said = f"{each}: {ABOUT_REMOVED}"
-            lines.append([each.what, each.value, each.lower, each.upper, said, *(getattr(each, n) for n in totals)])
-        return _csv(["what", "value", "lower", "upper", "about", *totals], lines)
+        return csv_text(ABOUT_COLUMNS, Told(self.plan).about(self.removed()))
 
     def to_json(self) -> str:
         """Rows, plan hash and receipt as JSON text."""
@@ -322,21 +313,17 @@ class Release(Columns):
     @property
     def holds(self) -> str:
         """What the numbers and their intervals are about, in a sentence to print beside them."""
-        query = self.plan.query
-        columns = "; ".join(f"{visible(name)}: {visible(measure.said)}" for name, measure in query.measures)
-        return f"Capped: {capped(query, self.who)}. {columns}. In brackets: {intervals_about(self.plan)}."
+        return Told(self.plan).holds()
 
     @property
     def who(self) -> str:
         """What one unit is called here: the column that tells units apart."""
-        unit = self.plan.query.table.unit
-        return "row" if isinstance(unit, EachRow) else visible(unit)
+        return Told(self.plan).who
 
     @property
     def left_out(self) -> str:
         """What the caps and bounds left out, in a sentence to print beside the table; empty where it was not asked."""
-        told = "; ".join(map(str, self.removed()))
-        return f"Left out (a unit is one {self.who}): {told}. Each is a {ABOUT_REMOVED}." if told else ""
+        return Told(self.plan).left_out(self.removed())
 
     @property
     def wide(self) -> str:
@@ -390,7 +377,8 @@ def beside(path: str | Path) -> Path:
     return Path(path).with_suffix(".about.csv")
 
 
-def _csv(columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
+def csv_text(columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
+    """Rows as CSV text, with nothing that a spreadsheet would run."""
     lines = [[inert(name) for name in columns]]
     lines += [[inert(value) if isinstance(value, str) else _shown(value) for value in row] for row in rows]
     return "".join(",".join(_quoted(cell) for cell in line) + "\n" for line in lines)

@@ -73,7 +73,7 @@ def _facts(answer: Answered | Explained, out: Path | None) -> dict[str, Any]:
 
     if isinstance(answer, Explained):
         return _explained(answer)
-    return _answered(answer) | ({} if out is None else jobs.write_table(out, answer, answer.release))
+    return _answered(answer) | ({} if out is None else jobs.write_table(out, answer))
 
 
 def _explained(answer: Explained) -> dict[str, Any]:

@@ -31,7 +31,8 @@ class Released:
     """A question whose answer is a table, and what is made of that table afterwards.
 
     ``plain`` are the output columns that are a column of the release as it is (they keep their intervals), ``noisy``
-    those with noise in them.
+    those with noise in them. Where a SELECT stands around another, ``ends`` says what the inner one calls the ends of
+    their intervals.
     """
 
     text: Text
@@ -44,6 +45,7 @@ class Released:
     plain: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     alias: str = ""
+    ends: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def called(self, alias: str, columns: list[str]) -> Released:
         """The same under an alias, with new names for the first columns where given."""
@@ -52,15 +54,18 @@ class Released:
         if len(columns) > len(self.names):
             raise self.text.wrong(f"{alias} with {len(columns)} names", 0, f"at most {len(self.names)}, one a column")
         names = (*columns, *self.names[len(columns) :])
-        inner = exp.alias_(exp.Subquery(this=self.after.copy()), "_r", table=["_r", *names])
+        tree, ends = self._inner()
+        quoted = [exp.to_identifier(name, quoted=True) for name in names]
+        inner = exp.alias_(exp.Subquery(this=tree), "_r", table=quoted)
         renamed = dict(zip(self.names, names, strict=True))
         return replace(
             self,
             alias=alias,
             names=names,
-            after=exp.select("*").from_(inner),
+            after=exp.select(*(exp.column(name, quoted=True) for name in names)).from_(inner),
             noisy=frozenset(renamed[name] for name in self.noisy),
-            plain={},
+            plain={renamed[name]: self.plain[name] for name in ends},
+            ends={renamed[name]: pair for name, pair in ends.items()},
         )
 
     def around(self, select: exp.Select) -> Released:
@@ -78,11 +83,26 @@ class Released:
             column.set("table", None)
             column.set("db", None)
         self._check_groups(tree)
-        tree.set("from_", exp.From(this=exp.alias_(exp.Subquery(this=self.after.copy()), RELEASED, table=True)))
+        inner, ends = self._inner()
+        tree.set("from_", exp.From(this=exp.alias_(exp.Subquery(this=inner), RELEASED, table=True)))
         names = named_outputs(tree, self.names)
-        made = zip(names, tree.expressions, strict=True)
+        made = list(zip(names, tree.expressions, strict=True))
         noisy = frozenset(name for name, value in made if value.find(exp.AggFunc) or self._noisy(value))
-        return replace(self, after=tree, names=names, noisy=noisy, plain={})
+        passed = {} if _adds_up(tree) else _passed(made, list(ends))
+        plain, own = ({new: found[old] for new, old in passed.items()} for found in (self.plain, ends))
+        return replace(self, after=tree, names=names, noisy=noisy, plain=plain, ends=own)
+
+    def _inner(self) -> tuple[exp.Select, dict[str, tuple[str, str]]]:
+        """This answer inside another SELECT, and what the ends of intervals are called there: no name of a column."""
+        tree, taken = self.after.copy(), list(self.names)
+        ends: dict[str, tuple[str, str]] = {}
+        for name, stored in self._stored().items():
+            hidden = free_name(f"lower end of {name}", taken), free_name(f"upper end of {name}", taken)
+            for end, column in zip(hidden, stored, strict=True):
+                tree.select(exp.alias_(exp.column(column, quoted=True), end, quoted=True), copy=False)
+            taken += hidden
+            ends[name] = hidden
+        return tree, ends
 
     def _check_groups(self, tree: exp.Select) -> None:
         group = tree.args.get("group")
@@ -103,6 +123,8 @@ class Released:
     def unchanged(self) -> bool:
         """Whether it only picks columns of the release."""
         steps = ("where", "order", "limit", "offset", "distinct", "group")
+        if not isinstance(self.after.args["from_"].this, exp.Table):
+            return False
         return len(self.plain) == len(self.names) and not any(self.after.args.get(step) for step in steps)
 
     def rows(self, release: Columns) -> tuple[list[str], list[tuple[Any, ...]]]:
@@ -111,14 +133,10 @@ class Released:
         if self.unchanged:
             shown = {name: column for own in self.names for name, column in {own: self.plain[own], **ends[own]}.items()}
             return list(shown), list(zip(*(data[column] for column in shown.values()), strict=True))
-        tree = self.after.copy()
-        for pair in ends.values():
-            for name, column in pair.items():
-                tree.select(exp.alias_(exp.column(column, quoted=True), name, quoted=True), copy=False)
         kinds = {name: self.query.table.schema.type_of(name) for name in self.query.columns}
         stored = [(name, kinds.get(name, "number")) for name in data]
         with Outside({RELEASED: (stored, zip(*data.values(), strict=True))}) as outside:
-            names, rows = outside.rows(tree)
+            names, rows = outside.rows(self._shown())
         order = [name for own in self.names for name in (own, *ends[own])]
         places = [names.index(name) for name in order]
         return order, [tuple(_whole(row[i]) for i in places) for row in rows]
@@ -130,20 +148,71 @@ class Released:
         stored = [(name, self.query.table.schema.type_of(name)) for name in self.query.columns]
         stored += [(f"{field}{end}", "number") for field in self._fields() for end in ("", "_lower", "_upper")]
         with Outside({RELEASED: (stored, ())}) as outside:
-            outside.rows(self.after)
+            outside.rows(self._shown())
 
     def _fields(self) -> list[str]:
         return [field for name, measure in self.query.measures for field in measure.fields(name)]
 
+    @property
+    def computed(self) -> tuple[str, ...]:
+        """The outputs with noise in them that have no interval."""
+        return tuple(name for name, pair in self._ends().items() if name in self.noisy and not pair)
+
+    @property
+    def intervals(self) -> bool:
+        """Whether any output has an interval."""
+        return any(self._ends().values())
+
+    def _shown(self) -> exp.Select:
+        """What is run: the outputs, and after them the ends of their intervals."""
+        tree = self.after.copy()
+        for pair in self._ends().values():
+            for name, column in pair.items():
+                tree.select(exp.alias_(exp.column(column, quoted=True), name, quoted=True), copy=False)
+        return tree
+
+    def _stored(self) -> dict[str, tuple[str, str]]:
+        """For each output that has an interval the columns with its ends; none where rows are merged."""
+        if self.after.args.get("distinct"):
+            return {}
+        fields = self._fields()
+        return {
+            name: self.ends.get(name, (f"{column}_lower", f"{column}_upper"))
+            for name, column in self.plain.items()
+            if column in fields
+        }
+
     def _ends(self) -> dict[str, dict[str, str]]:
-        """For each output the names of its interval and their columns in the release; none where rows are merged."""
-        fields, taken = self._fields(), {name.casefold() for name in self.names}
+        """For each output the names of its interval and their columns inside; none where a name is taken."""
+        taken = {name.casefold() for name in self.names}
         found: dict[str, dict[str, str]] = {name: {} for name in self.names}
-        for name, column in self.plain.items():
-            pair = {f"{name}{end}": f"{column}{end}" for end in ("_lower", "_upper")}
-            if column in fields and not self.after.args.get("distinct") and not taken & {n.casefold() for n in pair}:
+        for name, stored in self._stored().items():
+            pair = dict(zip((f"{name}_lower", f"{name}_upper"), stored, strict=True))
+            if not taken & {end.casefold() for end in pair}:
                 found[name] = pair
         return found
+
+
+def _adds_up(tree: exp.Select) -> bool:
+    """Whether a SELECT makes one row of several; a window does not."""
+    added = any(each.find_ancestor(exp.Window) is None for each in tree.find_all(exp.AggFunc))
+    return added or any(tree.args.get(name) is not None for name in ("group", "having"))
+
+
+def _passed(made: list[tuple[str, exp.Expr]], inner: list[str]) -> dict[str, str]:
+    """The outputs that are a column inside as it is, where no output of another meaning has that column's name."""
+    known = {name.casefold(): name for name in inner}
+    columns = {name: value.unalias() for name, value in made}
+    other = {
+        name.casefold()
+        for name, value in columns.items()
+        if not isinstance(value, exp.Column) or value.name.casefold() != name.casefold()
+    }
+    return {
+        name: known[value.name.casefold()]
+        for name, value in columns.items()
+        if isinstance(value, exp.Column) and value.name.casefold() in known.keys() - other
+    }
 
 
 def _whole(value: Any) -> Any:

@@ -16,12 +16,14 @@ from tallystick.errors import IdempotencyConflict, InvalidInput, Refused
 from tallystick.ledger.chain import digest
 from tallystick.tables.keyset import PublicTable, public_table
 from tallystick.tables.plan import error_words
-from tallystick.tables.release import Columns, Release
+from tallystick.tables.release import CONFIDENCE, Columns, Release, csv_text
+from tallystick.tables.removed import Removed, removed_of
 from tallystick.tables.sources import JOINED, refuse_private
 from tallystick.tables.sql.catalogue import Catalogue, Known
 from tallystick.tables.sql.one_form import OneForm, one_form
 from tallystick.tables.sql.statement import Statement, planned
 from tallystick.tables.table import Table
+from tallystick.tables.told import ABOUT_COLUMNS, Told
 
 if TYPE_CHECKING:
     from tallystick.ledger.account import Account
@@ -58,7 +60,29 @@ class Answered(Columns):
     @property
     def notes(self) -> tuple[str, ...]:
         """What a person should know about these numbers."""
-        return (*self.statement.notes, *filter(None, (self.release.holds, self.release.left_out)))
+        told = self._told
+        return (*self.statement.notes, *filter(None, (told.holds(), told.left_out(self.removed()))))
+
+    def removed(self, *, confidence: float = CONFIDENCE) -> tuple[Removed, ...]:
+        """What the caps and bounds left out, as ``Release.removed`` says it, under the statement's own names."""
+        numbers, parts = self.release.numbers, self.statement.plan.query.removed
+        if self.form is None or any(self.form.part(part) not in numbers for part in parts):
+            return self.release.removed(confidence=confidence)
+        return removed_of(parts, {part: numbers[self.form.part(part)] for part in parts}, confidence)
+
+    def about_csv(self) -> str:
+        """What the columns and intervals are about and what the caps left out, as CSV text."""
+        return csv_text(ABOUT_COLUMNS, self._told.about(self.removed()))
+
+    @property
+    def _told(self) -> Told:
+        """What is said beside the table, each measure under the name of the column that shows it."""
+        released = self.statement.released
+        shown: dict[str, list[str]] = {}
+        for name, column in released.plain.items():
+            shown.setdefault(column, []).append(name)
+        names = {column: ", ".join(outputs) for column, outputs in shown.items()}
+        return Told(self.statement.plan, names, released.computed, released.intervals)
 
     @property
     def cost(self) -> str:

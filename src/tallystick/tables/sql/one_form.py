@@ -18,6 +18,7 @@ from tallystick.tables.aggregates import Measure, measure_from_data
 from tallystick.tables.expressions import Call, Column, Expression, Literal, col
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.local import Distinct, JoinOnUnit, PerUnitRows, TwoTables, UnionAll, Window, WithUnits
+from tallystick.tables.parts import ColumnPart, Part
 from tallystick.tables.plan import Plan, make_plan
 from tallystick.tables.release import Columns, Release
 from tallystick.tables.schema import UNSUPPORTED
@@ -40,11 +41,19 @@ class _NoForm(Exception):
 
 @dataclass(frozen=True, slots=True)
 class OneForm:
-    """A plan in the one form of its question; ``names`` says what each column of its release is called there."""
+    """A plan in the one form of its question.
+
+    ``names`` says what each column of its release is called there, ``columns`` the same of the table that is asked.
+    """
 
     plan: Plan
     query: Query
     names: Mapping[str, str]
+    columns: Mapping[str, str]
+
+    def part(self, own: Part) -> Part:
+        """A part of the question as it is called in the form."""
+        return replace(own, column=self.columns.get(own.column, own.column)) if isinstance(own, ColumnPart) else own
 
     def shown(self, release: Release) -> Shown:
         """A release of the form under the question's own names, its groups in the question's own order."""
@@ -75,18 +84,19 @@ class Shown(Columns):
 def one_form(plan: Plan, query: Query) -> OneForm:
     """The form of a planned question, at the same price. ``query`` is the question before it was priced."""
     try:
-        made, names = _query(query)
-        return OneForm(make_plan(made, plan.budget, account=plan.account), query, names)
+        made, names, columns = _query(query)
+        return OneForm(make_plan(made, plan.budget, account=plan.account), query, names, columns)
     except (_NoForm, TallystickError):
-        columns = [*query.columns, *_fields(query.measures)]
-        return OneForm(plan, query, {name: name for name in columns})
+        released = [*query.columns, *_fields(query.measures)]
+        kept = {name: name for name in query.table.schema.names}
+        return OneForm(plan, query, {name: name for name in released}, kept)
 
 
 def _fields(measures: Iterable[tuple[str, Measure]]) -> list[str]:
     return [f"{field}{end}" for name, measure in measures for field in measure.fields(name) for end in _ENDS]
 
 
-def _query(query: Query) -> tuple[Query, Names]:
+def _query(query: Query) -> tuple[Query, Names, Names]:
     table, names = _table(query.table, {})
     if not isinstance(table.unit, EachRow):  # a cap above the number of groups is none
         table = table.per_unit(max_groups=query.caps.max_groups, max_rows_per_group=query.caps.max_rows)
@@ -99,7 +109,7 @@ def _query(query: Query) -> tuple[Query, Names]:
         keys = PublicTable(kinds, tuple(rows))
     named, fields = _measures(query, names, columns)
     made = table.group_by(*columns, keys=keys).agg(**named)
-    return made, {column: names[column] for column in query.columns} | fields
+    return made, {column: names[column] for column in query.columns} | fields, names
 
 
 def _measures(query: Query, names: Names, columns: list[str]) -> tuple[dict[str, Measure], Names]:

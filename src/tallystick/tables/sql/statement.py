@@ -18,6 +18,7 @@ from tallystick.tables.sql.options import Options, cut
 from tallystick.tables.sql.relations import Public, Relation, Seen
 from tallystick.tables.sql.select import AGGREGATES, Aggregation
 from tallystick.tables.sql.tree import Text, children, spelled, where
+from tallystick.tables.told import COMPUTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,8 @@ class Statement:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a person should know about this answer."""
-        return tuple(dict.fromkeys(self.released.notes))
+        computed = ", ".join(self.released.computed)
+        return (*dict.fromkeys(self.released.notes), *([f"{computed}: {COMPUTED}"] if computed else []))
 
 
 def planned(text: str, catalogue: Catalogue, **budget: Any) -> Statement:

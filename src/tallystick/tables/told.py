@@ -1,0 +1,66 @@
+"""What is said beside a released table: how it was capped, what its columns and intervals are, what was left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tallystick.printing import visible
+from tallystick.tables.plan import Plan, intervals_about
+from tallystick.tables.removed import ABOUT as ABOUT_REMOVED
+from tallystick.tables.removed import Removed
+from tallystick.tables.shown import capped, measured
+from tallystick.tables.table import EachRow
+
+COMPUTED: Final = "computed from released numbers, without an interval of its own"
+_TOTALS: Final = ("of", "total", "total_lower", "total_upper", "share", "share_lower", "share_upper")
+ABOUT_COLUMNS: Final = ("what", "value", "lower", "upper", "about", *_TOTALS)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The plan of a table and the names under which it is shown.
+
+    ``names`` are those of measures that are shown under others, ``computed`` the columns that are none, and
+    ``intervals`` says whether any column has one.
+    """
+
+    plan: Plan
+    names: Mapping[str, str] = field(default_factory=dict)
+    computed: tuple[str, ...] = ()
+    intervals: bool = True
+
+    @property
+    def who(self) -> str:
+        """What one unit is called: the column that tells units apart."""
+        unit = self.plan.query.table.unit
+        return "row" if isinstance(unit, EachRow) else visible(unit)
+
+    def holds(self) -> str:
+        """What the numbers and their intervals are about, in a sentence."""
+        query = self.plan.query
+        columns = "; ".join(
+            f"{visible(self.names.get(name, name))}: {visible(measure.said)}" for name, measure in query.measures
+        )
+        brackets = f" In brackets: {intervals_about(self.plan)}." if self.intervals else ""
+        return f"Capped: {capped(query, self.who)}. {columns}.{brackets}"
+
+    def left_out(self, removed: Iterable[Removed]) -> str:
+        """What the caps and bounds left out, in a sentence; empty where it was not asked."""
+        told = "; ".join(map(str, removed))
+        return f"Left out (a unit is one {self.who}): {told}. Each is a {ABOUT_REMOVED}." if told else ""
+
+    def about(self, removed: Iterable[Removed]) -> list[list[Any]]:
+        """All of it as the rows of a table with ``ABOUT_COLUMNS``."""
+        said = {"every _lower and _upper": intervals_about(self.plan)} if self.intervals else {}
+        own = measured(self.plan.query, self.who)
+        said |= {self.names.get(name, name): words for name, words in own.items()}
+        said |= dict.fromkeys(self.computed, COMPUTED)
+        lines: list[list[Any]] = [
+            [what, None, None, None, words, *[None] * len(_TOTALS)] for what, words in said.items()
+        ]
+        for each in removed:
+            words = f"{each}: {ABOUT_REMOVED}"
+            lines.append([each.what, each.value, each.lower, each.upper, words, *(getattr(each, n) for n in _TOTALS)])
+        return lines

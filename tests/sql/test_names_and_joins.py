@@ -49,6 +49,11 @@ SAME = [
     "SELECT COUNT(y) FROM v LEFT JOIN w USING (p, s)",
     "SELECT COUNT(w.s) FROM v LEFT JOIN w USING (p, s)",
     "SELECT COUNT(s) FROM v LEFT JOIN w USING (p, s)",
+    # a NOT that the parser hangs on what it negates
+    "SELECT COUNT(*) FROM v WHERE s NOT LIKE 'a%'",
+    "SELECT COUNT(*) FROM v WHERE s NOT ILIKE 'A%'",
+    "SELECT COUNT(*) FROM v WHERE s NOT LIKE 'a!%' ESCAPE '!'",
+    "SELECT COUNT(*) FROM v WHERE NOT s LIKE 'a%' AND x NOT BETWEEN 1 AND 7",
     # FULL JOIN
     f"SELECT COUNT(*) FROM {K.format('v')} FULL JOIN {K.format('w')} USING (p, k) WHERE k = 'x'",
     f"SELECT k, COUNT(*) FROM {K.format('v')} FULL JOIN {K.format('w')} USING (p, k) GROUP BY k",

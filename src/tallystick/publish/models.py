@@ -28,9 +28,9 @@ from tallystick.inference.regression import Statistics, said_of_intervals
 from tallystick.mechanisms.noise.law import normal_deviations
 from tallystick.tables.denial import of_a_model
 from tallystick.tables.expressions import Expression, col, when
+from tallystick.tables.fixed_point import bounds as checked_bounds
 from tallystick.tables.measures import count
 from tallystick.tables.measures import sum as total
-from tallystick.tables.parts import bounds as checked_bounds
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss

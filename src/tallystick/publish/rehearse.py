@@ -25,9 +25,10 @@ from tallystick.publish.datasets import refuse_registered
 from tallystick.tables import run
 from tallystick.tables.aggregates import ColumnMeasure, Measure, Quantile
 from tallystick.tables.estimates import Estimate, Noisy
+from tallystick.tables.fixed_point import LARGEST_BOUND, MOST_BINS
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.measures import count
-from tallystick.tables.parts import LARGEST_BOUND, MOST_BINS, ColumnPart
+from tallystick.tables.parts import ColumnPart
 from tallystick.tables.plan import make_plan
 from tallystick.tables.schema import UNSUPPORTED
 from tallystick.tables.sources import source_of

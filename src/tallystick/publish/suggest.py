@@ -24,8 +24,8 @@ from tallystick.accounting import check
 from tallystick.errors import InvalidInput
 from tallystick.printing import visible
 from tallystick.tables.each_unit import GROUPS, MOST_ROWS
+from tallystick.tables.fixed_point import LARGEST_BOUND, bounds
 from tallystick.tables.measures import histogram, quantile
-from tallystick.tables.parts import LARGEST_BOUND, bounds
 from tallystick.tables.table import EachRow
 
 if TYPE_CHECKING:

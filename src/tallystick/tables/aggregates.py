@@ -31,21 +31,8 @@ from tallystick.tables.estimates import (
     ratio,
     shifted_total,
 )
-from tallystick.tables.parts import (
-    Bins,
-    FixedPoint,
-    Outside,
-    Part,
-    Present,
-    Rows,
-    Squares,
-    Total,
-    Tree,
-    Units,
-    bounds,
-    histogram_bins,
-    quantile_bins,
-)
+from tallystick.tables.fixed_point import FixedPoint, bounds, histogram_bins, quantile_bins
+from tallystick.tables.parts import Bins, Outside, Part, Present, Rows, Squares, Total, Tree, Units
 from tallystick.tables.schema import Schema
 
 Numbers = Mapping[Part, Noisy]
@@ -288,8 +275,10 @@ class Sum(ColumnMeasure):
 
     def read(self, numbers: Numbers, confidence: float) -> tuple[Estimate, ...]:
         if self.limits[0] == 0.0:
-            return (plain(numbers[self.total], confidence),)
-        return (shifted_total(numbers[self.total], numbers[self.present], self.limits[0], confidence),)
+            found = plain(numbers[self.total], confidence)
+        else:
+            found = shifted_total(numbers[self.total], numbers[self.present], self.limits[0], confidence)
+        return (found.whole() if self.whole else found,)
 
     def error(self, numbers: Numbers, confidence: float, group_size: float) -> float:
         total = numbers[self.total]
@@ -488,10 +477,7 @@ class Histogram(Measure):
     def read(self, numbers: Numbers, confidence: float) -> tuple[Estimate, ...]:
         noisy = numbers[self.parts()[0]]
         half = noisy.half_width(1.0 - confidence)
-        # counts are shown as whole numbers, and their intervals rounded outward
-        return tuple(
-            Estimate(np.rint(column), np.floor(column - half), np.ceil(column + half)) for column in noisy.table.T
-        )
+        return tuple(Estimate(column, column - half, column + half).whole() for column in noisy.table.T)
 
     def error(self, numbers: Numbers, confidence: float, group_size: float) -> float:
         return numbers[self.parts()[0]].half_width(1.0 - confidence)

@@ -71,6 +71,10 @@ class Estimate:
         """The same, pulled into a public range."""
         return Estimate(*(np.clip(a, low, high) for a in (self.value, self.lower, self.upper)))
 
+    def whole(self) -> Estimate:
+        """The same for people, of numbers that are whole in the data: the interval is rounded outward."""
+        return Estimate(np.rint(self.value), np.floor(self.lower), np.ceil(self.upper))
+
 
 def plain(noisy: Noisy, confidence: float) -> Estimate:
     """One noisy number and its own interval; where only large ones are shown, that of the law given that."""

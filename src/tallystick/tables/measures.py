@@ -21,8 +21,8 @@ from tallystick.tables.aggregates import (
     Variance,
     word,
 )
+from tallystick.tables.fixed_point import bounds, histogram_bins
 from tallystick.tables.over_cap import RowsOverCap, UnitsOverCap
-from tallystick.tables.parts import bounds, histogram_bins
 from tallystick.tables.schema import column_name
 from tallystick.tables.units_with import CountUnitsWith
 

@@ -10,23 +10,24 @@ where ``levels`` counts how often the same rows are added up again (the levels o
 
 from __future__ import annotations
 
-import itertools
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency
-from tallystick.errors import InvalidInput
 from tallystick.tables.dialects import SATURATED_CELL, Words, case, compare, fresh, missing, whole
+from tallystick.tables.fixed_point import STEP_BITS, Binning, FixedPoint
 
 Integers = NDArray[np.int64]
+WEIGHT_BITS = 16
+"""Numbers of capped rows are counted in steps of up to 2^-16, rounded down: a cell of 2^36 rows still fits."""
+
+_PACKED = 28
+"""Two counts of a cell in one integer: engines carry a column less through the cap on groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,21 +70,27 @@ class Part(ABC):
         return 1
 
     @property
+    def weight_bits(self) -> int:
+        """By how many bits it is finer than the numbers of its cells: otherwise rounding would eat small weights."""
+        return 0
+
+    @property
     def scale(self) -> float:
         """The size of one integer step in the units of the data."""
-        return 1.0
+        return 2.0**-self.weight_bits
 
     def peak(self, caps: Caps) -> int:
         """The most one (unit, group) cell adds, at one level."""
-        return caps.max_rows
+        return caps.max_rows << self.weight_bits
 
     def contribution(self, words: Words, value: exp.Expr, rows: exp.Expr, most: int) -> exp.Expr:
         """What a cell of ``rows`` rows adds under the cap of ``most``; ``value`` is its number before the cap.
 
-        value * most / rows, rounded down, where there are more rows than that.
+        value * most / rows, rounded down to a step, where there are more rows than that.
         """
-        scaled = words.divide(compare(exp.Mul, value, whole(most)), rows)
-        return case([(compare(exp.GT, rows, whole(most)), scaled)], value)
+        scaled = words.divide(compare(exp.Mul, value, whole(most << self.weight_bits)), rows)
+        full = compare(exp.Mul, value, whole(1 << self.weight_bits)) if self.weight_bits else value
+        return case([(compare(exp.GT, rows, whole(most)), scaled)], full)
 
     def norm(self, caps: Caps, adjacency: Adjacency, order: int) -> int:
         """The norm of that order of what one unit moves, to the power of that order, in integer steps."""
@@ -156,10 +163,14 @@ class Added(ColumnPart):
 
 @dataclass(frozen=True, slots=True)
 class Present(Added):
-    """Rows with a value."""
+    """Rows with a value, at the weight the cap leaves them."""
 
     kind: ClassVar[str] = "present"
     missing: float | None = None
+
+    @property
+    def weight_bits(self) -> int:
+        return WEIGHT_BITS
 
     @property
     def label(self) -> str:
@@ -178,11 +189,24 @@ class Gridded(Added):
 
     grid: FixedPoint
 
+    @property
+    @abstractmethod
+    def most(self) -> int:
+        """The largest integer of a value."""
+
+    @property
+    def weight_bits(self) -> int:
+        """As many as fit where values are few: a whole number from 0 to 1 has no other steps to be weighted in."""
+        return max(0, min(WEIGHT_BITS, STEP_BITS - self.most.bit_length()))
+
+    def peak(self, caps: Caps) -> int:
+        return caps.max_rows * self.most << self.weight_bits
+
     def in_row(self, words: Words, value: exp.Expr) -> exp.Expr:
         return exp.Coalesce(this=self._small(words, value), expressions=[whole(0)])
 
     def in_cell(self, words: Words, value: exp.Expr) -> exp.Expr:
-        return words.sum(self._small(words, value), SATURATED_CELL, 1 << STEP_BITS)
+        return words.sum(self._small(words, value), SATURATED_CELL >> self.weight_bits, 1 << STEP_BITS)
 
     def _small(self, words: Words, value: exp.Expr) -> exp.Expr:
         grid = self.grid
@@ -207,12 +231,13 @@ class Total(Gridded):
     def label(self) -> str:
         return f"total of {self.column}"
 
-    def peak(self, caps: Caps) -> int:
-        return caps.max_rows * self.grid.top
+    @property
+    def most(self) -> int:
+        return self.grid.top
 
     @property
     def scale(self) -> float:
-        return self.grid.step
+        return self.grid.step * 2.0**-self.weight_bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,12 +251,13 @@ class Squares(Gridded):
     def label(self) -> str:
         return f"squares of {self.column}"
 
-    def peak(self, caps: Caps) -> int:
-        return caps.max_rows * self.grid.square_top
+    @property
+    def most(self) -> int:
+        return self.grid.square_top
 
     @property
     def scale(self) -> float:
-        return self.grid.step**2 * 2.0**self.grid.square_shift
+        return self.grid.step**2 * 2.0 ** (self.grid.square_shift - self.weight_bits)
 
     def of_steps(self, words: Words, steps: exp.Expr) -> exp.Expr:
         square, shift = compare(exp.Mul, steps, steps), self.grid.square_shift
@@ -240,16 +266,11 @@ class Squares(Gridded):
 
 @dataclass(frozen=True, slots=True)
 class Fine(Part):
-    """Numbers of rows at the weight the cap leaves them, in steps of 2^-8, rounded down."""
+    """Numbers of rows at the weight the cap leaves them, in steps of 2^-16, rounded down."""
 
     @property
-    def scale(self) -> float:
-        return 2.0**-WEIGHT_BITS
-
-    def contribution(self, words: Words, value: exp.Expr, rows: exp.Expr, most: int) -> exp.Expr:
-        scaled = words.divide(compare(exp.Mul, value, whole(most << WEIGHT_BITS)), rows)
-        full = compare(exp.Mul, value, whole(1 << WEIGHT_BITS))
-        return case([(compare(exp.GT, rows, whole(most)), scaled)], full)
+    def weight_bits(self) -> int:
+        return WEIGHT_BITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,9 +278,6 @@ class Binned(ColumnPart, Fine):
     """Rows in bins: a query of its own."""
 
     bins: Binning
-
-    def peak(self, caps: Caps) -> int:
-        return caps.max_rows << WEIGHT_BITS
 
     def bin_of(self, words: Words, value: exp.Expr) -> exp.Expr:
         """The bin of a row, or NULL where it is in none."""
@@ -454,147 +472,3 @@ def _clamped(words: Words, value: exp.Expr, ends: tuple[float, float], last: int
         ],
         inside,
     )
-
-
-# Public fixed point: how a bounded measure becomes a small non-negative integer, and how values fall into bins.
-#
-#     q(x) = floor((clamp(x, lower, upper) - lower) / step),   0 <= q(x) <= top
-#
-# The step is a power of two chosen from the bounds alone, and every operation is one IEEE double operation, so all
-# engines compute the same integer. Integer sums are exact and free of order, which float sums are not.
-
-STEP_BITS = 24
-"""A measure takes at most 2^24 values; flooring loses at most one step per row."""
-
-LARGEST_BOUND = 1e15
-DEFAULT_BINS = 256
-MOST_BINS = 4096
-WEIGHT_BITS = 8
-"""Weights of capped rows in bins are multiples of 2^-8, rounded down."""
-_PACKED = 28
-"""Two counts of a cell in one integer: engines carry a column less through the cap on groups."""
-
-
-@dataclass(frozen=True, slots=True)
-class FixedPoint:
-    """The fixed point of one measure: value = lower + q * 2^exponent.
-
-    >>> FixedPoint.of(0, 110, integer=True)
-    FixedPoint(lower=0.0, upper=110.0, exponent=0)
-    >>> FixedPoint.of(0.0, 5000.0, integer=False).top <= 2**24
-    True
-    """
-
-    lower: float
-    upper: float
-    exponent: int
-
-    @classmethod
-    def of(cls, lower: Any, upper: Any, *, integer: bool) -> FixedPoint:
-        """The finest allowed grid for these bounds; whole numbers stay whole while there are at most 2^24."""
-        low, high = bounds(lower, upper)
-        exponent = math.ceil(math.log2(high - low)) - STEP_BITS
-        if integer and low == int(low):
-            exponent = max(0, exponent)
-        grid = cls(low, high, exponent)
-        return grid if grid.top <= 1 << STEP_BITS else cls(low, high, exponent + 1)
-
-    @property
-    def step(self) -> float:
-        """The distance between neighbouring values."""
-        return math.ldexp(1.0, self.exponent)
-
-    @property
-    def inverse(self) -> float:
-        """One over the step, exactly."""
-        return math.ldexp(1.0, -self.exponent)
-
-    @property
-    def top(self) -> int:
-        """The integer of the upper bound: the largest there is. Computed as the engines compute it."""
-        return math.floor((self.upper - self.lower) * self.inverse)
-
-    @property
-    def square_shift(self) -> int:
-        """Squares are divided by 2^this (rounding down) so that they stay below 2^24 too."""
-        return max(0, 2 * self.top.bit_length() - STEP_BITS)
-
-    @property
-    def square_top(self) -> int:
-        """The largest squared integer after that division."""
-        return (self.top * self.top) >> self.square_shift
-
-
-@dataclass(frozen=True, slots=True)
-class Binning:
-    """Rising public edges; the last bin includes its right edge.
-
-    ``clamp`` puts values outside the edges into the first or last bin; without it they are not counted.
-    """
-
-    edges: tuple[float, ...]
-    clamp: bool
-    whole: bool = False
-
-    @property
-    def count(self) -> int:
-        """How many bins there are."""
-        return len(self.edges) - 1
-
-    @property
-    def height(self) -> int:
-        """Levels of the binary tree over the bins, the leaves included and the root not.
-
-        >>> Binning(tuple(range(9)), clamp=True).height
-        3
-        """
-        return max(1, math.ceil(math.log2(self.count)))
-
-
-def quantile_bins(lower: Any, upper: Any, *, integer: bool, bins: Any = None) -> Binning:
-    """Equal bins for a tree; one per whole number where that is possible.
-
-    >>> quantile_bins(0, 110, integer=True).count, quantile_bins(0, 1, integer=False).count
-    (111, 256)
-    """
-    low, high = bounds(lower, upper)
-    if integer and bins is None and low == int(low) and high == int(high) and high - low < 1024:
-        return Binning(tuple(float(edge) for edge in range(int(low), int(high) + 2)), clamp=True, whole=True)
-    number = check.count("bins", DEFAULT_BINS if bins is None else bins, least=2, most=MOST_BINS)
-    width = (high - low) / number
-    return Binning((*(low + i * width for i in range(number)), high), clamp=True)
-
-
-def histogram_bins(edges: Sequence[Any]) -> Binning:
-    """Bins with the edges that were given.
-
-    >>> histogram_bins([0, 18, 65, 110]).count
-    3
-    """
-    try:
-        steps = tuple(check.finite("edges", edge) for edge in edges)
-    except TypeError:
-        raise InvalidInput("edges", type(edges).__name__, "rising numbers") from None
-    if not 2 <= len(steps) <= MOST_BINS + 1 or not all(a < b for a, b in itertools.pairwise(steps)):
-        raise InvalidInput("edges", list(steps[:8]), f"2 to {MOST_BINS + 1} rising numbers")
-    if max(abs(steps[0]), abs(steps[-1])) > LARGEST_BOUND:
-        raise InvalidInput("edges", (steps[0], steps[-1]), f"numbers up to {LARGEST_BOUND:g}")
-    return Binning(steps, clamp=False)
-
-
-def bounds(lower: Any, upper: Any) -> tuple[float, float]:
-    """Two finite public bounds, the first below the second.
-
-    >>> bounds(0, 5000)
-    (0.0, 5000.0)
-    """
-    if lower is None or upper is None:
-        raise InvalidInput("bounds", (lower, upper), "lower and upper, or declare them with table.bounds(...)")
-    low, high = check.finite("lower", lower), check.finite("upper", upper)
-    if not low < high:
-        raise InvalidInput("bounds", (low, high), "a lower bound below the upper bound")
-    if max(abs(low), abs(high)) > LARGEST_BOUND:
-        raise InvalidInput("bounds", (low, high), f"bounds up to {LARGEST_BOUND:g}")
-    if high - low < 1e-9 * max(1.0, abs(low), abs(high)):
-        raise InvalidInput("bounds", (low, high), "bounds further apart")
-    return low, high

@@ -35,17 +35,7 @@ from tallystick.tables.dialects import (
 from tallystick.tables.expressions import Call, Column, Expression
 from tallystick.tables.keyset import PublicTable, Upload
 from tallystick.tables.local import LocalStep, Side
-from tallystick.tables.parts import (
-    WEIGHT_BITS,
-    Added,
-    Binned,
-    ColumnPart,
-    OfTable,
-    Outside,
-    Part,
-    RowsOver,
-    UnitsOver,
-)
+from tallystick.tables.parts import WEIGHT_BITS, Added, Binned, ColumnPart, OfTable, Outside, Part, RowsOver, UnitsOver
 from tallystick.tables.schema import UNSUPPORTED, Schema
 from tallystick.tables.seen import ROWS, SIGN, UNIT, Seen
 from tallystick.tables.table import EachRow, Query, Step, Table

@@ -44,20 +44,29 @@ class Removed:
     share: float | None = None
     share_lower: float | None = None
     share_upper: float | None = None
+    may_be_more: bool = False
+    """Whether units may have lost more than is counted: then the true share may be above ``share_upper``."""
 
     def to_data(self) -> dict[str, Any]:
         """As plain JSON data, with its sentence."""
         return {**asdict(self), "said": str(self)}
 
     def __str__(self) -> str:
-        half = max(self.value - self.lower, self.upper - self.value)
-        number = f"about {self.value:,} +-{half:,}" if self.lower > 0 else f"at most {self.upper:,}"
+        number = _about(self.value, self.lower, self.upper) if self.lower > 0 else f"at most {self.upper:,}"
         if self.total is None or self.share_lower is None or self.share_upper is None:
             return f"{number} {visible(self.what)}"
         if self.share_lower <= 0.0 and self.share_upper >= 1.0:
             return f"{number} {self.of} {visible(self.did)} (which share that is, the noise hides)"
-        between = f"{percent_down(self.share_lower, 3)} to {percent_up(self.share_upper, 3)}"
-        return f"{number} of about {self.total:,} {self.of} ({between}) {visible(self.did)}"
+        least, most = percent_down(self.share_lower, 3), percent_up(self.share_upper, 3)
+        share = f"{least} to {most}" if self.lower > 0 else f"at most {most}"
+        if self.may_be_more:
+            share = f"at least {least}" if self.lower > 0 else f"{share} of these"
+        total = _about(self.total, self.total_lower or 0, self.total_upper or 0)
+        return f"{number} of {total} {self.of} ({share}) {visible(self.did)}"
+
+
+def _about(value: int, lower: int, upper: int) -> str:
+    return f"about {value:,} +-{max(value - lower, upper - value):,}"
 
 
 def removed_of(parts: Sequence[OfTable], numbers: Mapping[Part, Noisy], confidence: float) -> tuple[Removed, ...]:
@@ -73,7 +82,8 @@ def _with_totals(part: OfTable, numbers: Mapping[Part, Noisy], confidence: float
     for place, (what, (of, did)) in enumerate(zip(part.told, _words(part), strict=True)):
         number = replace(noisy, values=noisy.values[:, place : place + 1])
         value = float(number.column[0])
-        told = Removed(what, *_whole(value, value - half, value + half))
+        # a number far below zero is noise; an interval that ends there would read as certainty
+        told = Removed(what, *_whole(value, value - half, max(value + half, number.deviation)))
         if whole is None:
             yield told
             continue
@@ -83,6 +93,7 @@ def _with_totals(part: OfTable, numbers: Mapping[Part, Noisy], confidence: float
             told,
             did=did,
             of=of,
+            may_be_more=isinstance(part, RowsOver),
             total=middle,
             total_lower=least,
             total_upper=most,
@@ -100,7 +111,7 @@ def _of_one(number: Noisy, whole: Noisy, confidence: float) -> tuple[Estimate, E
 
 def _of_both(over: Noisy, counted: Noisy, confidence: float) -> tuple[Estimate, Estimate]:
     """A number beside the total's other part: their sum, and the share from their ratio q as q / (1 + q)."""
-    value = over.column + counted.column
+    value = np.maximum(over.column, 0.0) + counted.column
     half = over.law.deviations(confidence) * math.hypot(over.deviation, counted.deviation) + over.scale
     odds = ratio(over, counted, math.inf, confidence)
     share = Estimate(*(1.0 - 1.0 / (1.0 + q) for q in (odds.value, odds.lower, odds.upper)))
@@ -117,5 +128,6 @@ def _words(part: OfTable) -> tuple[tuple[str, str], ...]:
     if isinstance(part, UnitsOver):
         return (("units", part.label.replace("units with", "had")),)
     if isinstance(part, RowsOver):
-        return (("rows", f"were over the caps, counting up to {part.seen_to:,} such rows of each unit"),)
+        counted = f"counting up to {part.seen_to:,} such rows of each unit: more, where one has more"
+        return (("rows", f"were over the caps, {counted}"),)
     return tuple(("rows that count", what.replace("values", "had a value", 1)) for what in part.told)

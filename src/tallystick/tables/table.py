@@ -15,10 +15,11 @@ from tallystick.tables import expressions, local
 from tallystick.tables.aggregates import Measure, measure_from_data
 from tallystick.tables.each_unit import EachUnit
 from tallystick.tables.expressions import Expression
+from tallystick.tables.fixed_point import bounds
 from tallystick.tables.keyset import GROUPABLE, PrivateKeys, PublicTable, private_keys, public_keys, public_table
 from tallystick.tables.local import LocalStep
 from tallystick.tables.meeting import meeting
-from tallystick.tables.parts import Caps, OfTable, Part, Units, bounds
+from tallystick.tables.parts import Caps, OfTable, Part, Units
 from tallystick.tables.schema import Schema, all_different, column_name, new_name
 from tallystick.tables.sources import Source, check_joined, check_listed, open_engine, source_from_data, source_of
 

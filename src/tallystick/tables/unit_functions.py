@@ -15,8 +15,8 @@ from sqlglot import exp
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput
 from tallystick.tables.dialects import SATURATED_TOTAL, Tree, Words, case, compare, missing, name, place, whole
+from tallystick.tables.fixed_point import bounds
 from tallystick.tables.keyset import GROUPABLE
-from tallystick.tables.parts import bounds
 from tallystick.tables.schema import Schema, column_name
 
 MOST_COUNTED: Final = 1_000_000

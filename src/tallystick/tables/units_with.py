@@ -26,6 +26,10 @@ class UnitsWith(Present):
     def label(self) -> str:
         return f"units with {self.column}"
 
+    @property
+    def weight_bits(self) -> int:
+        return 0
+
     def peak(self, caps: Caps) -> int:
         return 1
 

@@ -17,6 +17,9 @@ from tallystick.tables.parts import Binned, ColumnPart, Gridded, Outside, Part, 
 from tallystick.tables.plan import Plan
 from tallystick.tables.seen import RowsCounted, UnitsSeen
 
+STEPS = 2**16
+"""Of a row that is counted at a weight."""
+
 WARDS = ["a", "b'x", "c\\d", "ü;--"]
 
 
@@ -65,7 +68,7 @@ def expected(plan: Plan, rows: list[dict[str, Any]]) -> dict[Part, dict[Any, Any
 
 
 def removed(plan: Plan, rows: list[dict[str, Any]]) -> dict[Part, list[int]]:
-    """The integers about the whole table, read off the rules unit by unit, in steps of 1/256."""
+    """The integers about the whole table, read off the rules unit by unit, in steps of 2^-16."""
     kept, cells = _capped(plan, rows)
     most, found = plan.query.caps.max_rows, {}
     for part in plan.query.removed:
@@ -76,19 +79,19 @@ def removed(plan: Plan, rows: list[dict[str, Any]]) -> dict[Part, list[int]]:
                 for end, number in enumerate(
                     (sum(v < part.lower for v in values), sum(v > part.upper for v in values))
                 ):
-                    ends[end] += number * most * 256 // len(own) if len(own) > most else number * 256
+                    ends[end] += number * most * STEPS // len(own) if len(own) > most else number * STEPS
             found[part] = ends
         elif isinstance(part, UnitsOver):
             sizes = [len(groups) if part.groups else max(map(len, groups.values())) for groups in cells.values()]
-            found[part] = [256 * sum(size > part.cap for size in sizes)]
+            found[part] = [STEPS * sum(size > part.cap for size in sizes)]
         elif isinstance(part, UnitsSeen):
-            found[part] = [256 * len(cells)]
+            found[part] = [STEPS * len(cells)]
         elif isinstance(part, RowsCounted):
-            found[part] = [256 * sum(min(most, len(own)) for _, _, own in kept)]
+            found[part] = [STEPS * sum(min(most, len(own)) for _, _, own in kept)]
         else:
             counted = {unit: sum(min(most, len(own)) for u, _, own in kept if u == unit) for unit in cells}
             lost = [sum(map(len, groups.values())) - counted[unit] for unit, groups in cells.items()]
-            found[part] = [256 * sum(min(part.seen_to, each) for each in lost)]
+            found[part] = [STEPS * sum(min(part.seen_to, each) for each in lost)]
     return found
 
 
@@ -127,7 +130,7 @@ def _total(part: Part, kept: list[tuple[Any, Any, list[dict[str, Any]]]], most: 
                 if place is not None:
                     inside[place] += 1
             for place, number in inside.items():
-                found[group][place] += number * most * 256 // count if count > most else number * 256
+                found[group][place] += number * most * STEPS // count if count > most else number * STEPS
             continue
         number = min(count, most) if isinstance(part, Rows) else 1
         if isinstance(part, CellsOver):
@@ -135,7 +138,7 @@ def _total(part: Part, kept: list[tuple[Any, Any, list[dict[str, Any]]]], most: 
         elif isinstance(part, CellRowsOver):
             number = min(part.seen_to, max(0, count - most))
         if isinstance(part, ColumnPart):
-            number = sum(_integer(part, _value(part, row)) for row in rows)
+            number = sum(_integer(part, _value(part, row)) for row in rows) * _finer(part)
             number = number * most // count if count > most else number
         found[group] += number
     return found
@@ -156,6 +159,14 @@ def _integer(part: ColumnPart, value: float | None) -> int:
     grid = part.grid
     q = math.floor((min(max(value, grid.lower), grid.upper) - grid.lower) * grid.inverse)
     return q if isinstance(part, Total) else (q * q) >> grid.square_shift
+
+
+def _finer(part: ColumnPart) -> int:
+    """Numbers of rows have steps of 2^-16, and values as many as leave the largest one below 2^24."""
+    if not isinstance(part, Gridded):
+        return STEPS
+    most = part.grid.top if isinstance(part, Total) else part.grid.square_top
+    return max(1 << n for n in range(17) if n == 0 or most << n < 2**24)
 
 
 def _bin(part: Binned, value: float | None) -> int | None:

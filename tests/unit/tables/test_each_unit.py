@@ -115,7 +115,7 @@ def test_every_row_of_a_unit_is_chosen_as_often_as_any_other() -> None:
         .plan(rho=1, caps_share=0)
     )
     (counts,) = run.integers(plan).numbers.values()
-    shares = counts[0] / (256 * units)
+    shares = counts[0] / (2**16 * units)
     assert np.abs(shares - [0.5, 0.25, 0.25]).max() < 4 * math.sqrt(0.25 / units)
 
 

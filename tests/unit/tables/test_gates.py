@@ -615,7 +615,7 @@ def test_all_stages_of_a_release_see_the_same_rows(
 
     monkeypatch.setattr(DuckEngine, "keep", and_then_the_file_grows)
     held = {part.kind: found.sum() for part, found in run.integers(plan).numbers.items()}
-    assert held == {"rows": 2, "bins": 2 * 256}
+    assert held == {"rows": 2, "bins": 2 * 2**16}
 
 
 def test_what_a_release_writes_down_on_the_way_is_for_this_user_only(

@@ -50,7 +50,7 @@ def test_sensitivities_are_those_of_the_table(adjacency: Adjacency) -> None:
     groups = k if adjacency is Adjacency.ADD_REMOVE else 2 * k
     caps = Caps(k, length)
     tree = measures.median("age", 0, 63).bound(ts.Private(pa.table({"u": [1], "age": [1]})).table(unit="u").schema, {})
-    h, weight = 6, 2**8
+    h, weight = 6, 2**16
     for part, peak, levels in [
         (Rows(), length, 1),
         (Units(), 1, 1),
@@ -202,12 +202,12 @@ SELECT "_key0", CAST(LEAST(COALESCE(SUM((1 * "_sign")), 0), 4611686018427387904)
 (SELECT "_key0", "_rows", 1 AS "_sign" FROM "_cells" UNION ALL \
 SELECT "_key0", "_rows", -1 AS "_sign" FROM "_dropped") AS _c GROUP BY "_key0" HAVING (SUM("_sign") > 0);
 -- units with more than 2 groups
-SELECT CAST(LEAST(COALESCE(SUM(("_o0" * 256)), 0), 4611686018427387904) AS BIGINT) FROM \
+SELECT CAST(LEAST(COALESCE(SUM(("_o0" * 65536)), 0), 4611686018427387904) AS BIGINT) FROM \
 (SELECT MAX("_wide") AS "_o0" FROM \
 (SELECT "_unit", 1 AS "_wide", 0 AS "_long", CASE WHEN ("_rows" > 1) THEN 1 ELSE "_rows" END AS "_lost" \
 FROM "_dropped") AS _l GROUP BY "_unit") AS _u;
 -- units in all
-SELECT CAST(LEAST(COALESCE(SUM(256), 0), 4611686018427387904) AS BIGINT) FROM \
+SELECT CAST(LEAST(COALESCE(SUM(65536), 0), 4611686018427387904) AS BIGINT) FROM \
 (SELECT "_unit" FROM "_cells" GROUP BY "_unit") AS _u;
 """
 WORDS = {

@@ -120,6 +120,26 @@ def test_a_missing_file_or_column_costs_nothing(account: Account, tmp_path: Path
     plan.release(why="report", key="t1")  # the key was never used
 
 
+CAPPED = [([1, 1, 0], 1, 0), ([3, 4], 1, 1), ([4, 4, None], 2, 0), ([4, 4, None], 2, 2), ([4] * 9 + [None], 3, 0)]
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.float64()])
+@pytest.mark.parametrize(("rows", "most", "lower"), CAPPED)
+def test_rows_over_the_cap_keep_their_weight(kind: pa.DataType, rows: list[int | None], most: int, lower: int) -> None:
+    """In whole rows and numbers all of it was rounded away: a mean of 0 for 0.67, and one of 54 for 40."""
+    data = pa.table({"u": [u for u in range(500) for _ in rows], "x": pa.array(rows * 500, kind)})
+    table = ts.Private(data).table(unit="u").per_unit(max_rows_per_group=most)
+    plan = table.agg(mean=ts.mean("x", lower, 5), sum=ts.sum("x", lower, 5), spread=ts.variance("x", lower, 5)).plan(
+        rho=1e4
+    )
+    there = [row for row in rows if row is not None]
+    mean, spread = np.mean(there), np.var(there)
+    [found] = ts.testing.released(plan, seed=1).rows
+    assert found["mean"] == pytest.approx(mean, abs=0.01)
+    assert found["sum"] == pytest.approx(500 * most * sum(there) / len(rows), rel=0.01)
+    assert found["spread"] == pytest.approx(spread, abs=0.05)
+
+
 def test_stages_are_told_as_they_begin(account: Account) -> None:
     told: list[str] = []
     plan_for(account, awkward()).release(why="report", progress=told.append)

@@ -21,7 +21,7 @@ from tallystick.tables.parts import Binned, Rows, Total, Tree
 from tallystick.tables.plan import Plan
 from tallystick.tables.run import Exact
 from tallystick.tables.table import Table
-from unit.tables.tables import WARDS, awkward, expected, removed
+from unit.tables.tables import STEPS, WARDS, awkward, expected, removed
 
 
 def questions(visits: Table) -> Iterator[Plan]:
@@ -148,9 +148,9 @@ def test_each_row_counts_once_where_rows_are_the_unit() -> None:
     exact = run.integers(plan)
     by_kind = {part.kind: held for part, held in exact.numbers.items()}
     assert by_kind["rows"][:, 0].tolist() == [2, 1, 0]
-    assert by_kind["present"][:, 0].tolist() == [1, 1, 0]
+    assert by_kind["present"][:, 0].tolist() == [STEPS, STEPS, 0]
     assert (by_kind["total"][:, 0] / by_kind["total"][0, 0]).tolist() == [1, 3, 0]
-    assert by_kind["tree"][:, -4:].tolist() == [[0, 256, 0, 0], [0, 0, 0, 256], [0, 0, 0, 0]]
+    assert by_kind["tree"][:, -4:].tolist() == [[0, STEPS, 0, 0], [0, 0, 0, STEPS], [0, 0, 0, 0]]
     assert "WARNING" in plan.explain()
 
 

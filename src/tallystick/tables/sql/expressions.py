@@ -6,6 +6,7 @@ import datetime
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 from sqlglot import exp
 
@@ -283,21 +284,22 @@ class RowReader:
         return self._read(node.this).round(number.value)
 
     def _matched(self, node: exp.Expr) -> Expression:
-        pattern = self._read(node.expression)
-        if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
-            raise self.text.refused("LIKE with what is not a constant", node, "LIKE 'pattern'")
-        return self._read(node.this).like(pattern.value, ignore_case=isinstance(node, exp.ILike))
+        return self._pattern(node, {})
 
     def _escaped(self, node: exp.Expr) -> Expression:
         """LIKE ... ESCAPE."""
         like, escape = node.this, node.expression
         if not isinstance(like, exp.Like | exp.ILike) or not escape.is_string:
             raise self.text.refused("ESCAPE", node, "LIKE 'pattern' ESCAPE '!'")
-        pattern = self._read(like.expression)
+        return self._pattern(like, {"escape": escape.name or None})
+
+    def _pattern(self, node: exp.Expr, said: dict[str, Any]) -> Expression:
+        """LIKE, ILIKE and NOT of them: the parser hangs the NOT on the node itself."""
+        pattern = self._read(node.expression)
         if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
             raise self.text.refused("LIKE with what is not a constant", node, "LIKE 'pattern'")
-        ignore_case = isinstance(like, exp.ILike)
-        return self._read(like.this).like(pattern.value, escape=escape.name or None, ignore_case=ignore_case)
+        made = self._read(node.this).like(pattern.value, ignore_case=isinstance(node, exp.ILike), **said)
+        return ~made if node.args.get("negate") else made
 
     def _put_together(self, node: exp.Expr) -> Expression:
         """CONCAT, which passes over what is missing."""

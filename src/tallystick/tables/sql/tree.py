@@ -280,8 +280,7 @@ ALLOWED: dict[type[exp.Expr], frozenset[str]] = {
     exp.Is: frozenset(("this", "expression", "negate")),
     exp.In: frozenset(("this", "expressions", "query")),
     exp.Between: frozenset(("this", "low", "high")),
-    exp.Like: _TWO,
-    exp.ILike: _TWO,
+    **dict.fromkeys((exp.Like, exp.ILike), frozenset(("this", "expression", "negate"))),
     exp.Exists: _ONE,
     # values
     **dict.fromkeys((exp.Add, exp.Sub, exp.Mul, exp.Mod), _TWO),

@@ -31,6 +31,7 @@ $(BIN)/python:
 
 # The stamps are keyed on pyproject.toml: change a dependency and the next target installs it.
 $(VENV)/.installed-demo: pyproject.toml | $(BIN)/python
+	@echo "installing tallystick and what it needs into $(VENV), once; this downloads packages and may take minutes"
 	$(BIN)/python -m pip install --quiet --editable ".[plots]"
 	@touch $@
 

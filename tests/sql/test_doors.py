@@ -83,7 +83,7 @@ def test_explain_opens_no_data_and_costs_nothing(ledger: str) -> None:
         (GROUPED, {"epsilon": 1e20}, TallystickError),
         (GROUPED, {"rho": 0.6}, Refused),
         (GROUPED, {"epsilon": 1.0}, Refused),
-        (GROUPED, {"why": None}, Refused),
+        (GROUPED, {"why": None}, InvalidInput),
         ("SELECT COUNT(*) + UPPER('x') AS n FROM visits", {}, Refused),
     ],
 )
@@ -278,3 +278,57 @@ def test_what_was_left_out_of_a_join_has_the_names_of_the_answer(tmp_path: Path)
     assert [(one.value, one.lower, one.upper, one.share) for one in answer.removed()] == [
         (one.value, one.lower, one.upper, one.share) for one in answer.release.removed()
     ]
+
+
+def test_explain_says_where_the_record_has_the_answer(ledger: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "nothing would be charged" not in str(ts.sql(f"EXPLAIN {GROUPED}", ledger=ledger))
+    answer = ts.sql(GROUPED, ledger=ledger, why="one")
+    paid, receipt = used(ledger), answer.release.receipt
+    assert receipt is not None
+    Path("visits.csv").unlink()
+    said = f"charge {receipt.charge} has answered it: nothing would be charged"
+    assert said in str(ts.sql(f"EXPLAIN {GROUPED.replace(' AS n', ' AS m')}", ledger=ledger))
+    assert said not in str(ts.sql(f"EXPLAIN {GROUPED}", ledger=ledger, rho=0.03))
+    assert said not in str(ts.sql(f"EXPLAIN {GROUPED}", ledger=ledger, key="own"))
+    capsys.readouterr()
+    assert shell("sql", GROUPED, "--explain", "--ledger", ledger, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["found"]["again"]
+    assert used(ledger) == paid
+
+
+@pytest.mark.parametrize("dry", [False, True])
+def test_a_denial_speaks_of_the_first_number_of_the_statement_and_of_the_size_of_groups(
+    ledger: str, capsys: pytest.CaptureFixture[str], dry: bool
+) -> None:
+    for key in ("a", "b"):
+        ts.sql("SELECT COUNT(*) FROM visits", ledger=ledger, why="spend", rho=0.45, key=key)
+    both = "SELECT ward, {} FROM visits GROUP BY ward"
+    for order, said in {
+        "COUNT(*) AS people, AVG(age) AS old": "--rho 0.1 (people +-",
+        "AVG(age) AS old, COUNT(*) AS people": "--rho 0.1 (old in a group of 100 rows +-",
+    }.items():
+        capsys.readouterr()
+        options = ("--why", "x", "--rho", "0.2", "--ledger", ledger, *(["--dry-run"] if dry else []))
+        assert shell("sql", both.format(order), *options) == 3
+        assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("sql", "why", "code", "headline"),
+    [
+        (GROUPED, None, 2, "Not allowed"),
+        (f"{GROUPED}; {GROUPED}", "x", 2, "Not allowed"),
+        ("SELECT NOVEL(age) FROM visits", "x", 2, "Not allowed"),
+        ("SELECT CORR(age, age) FROM visits", "x", 4, "Refused (exit 4)"),
+        ("SELECT * FROM visits", "x", 4, "Refused (exit 4)"),
+    ],
+)
+def test_what_cannot_be_read_is_usage_and_breaks_no_promise(
+    ledger: str, capsys: pytest.CaptureFixture[str], sql: str, why: str | None, code: int, headline: str
+) -> None:
+    capsys.readouterr()
+    assert shell("sql", sql, "--ledger", ledger, *(["--why", why] if why else [])) == code
+    said = capsys.readouterr().err
+    assert said.startswith(headline)
+    assert "promise" not in said
+    assert ("--why" in said) == (why is None)

@@ -45,8 +45,8 @@ def refusal(sql: str, **budget: float) -> str:
 def test_a_refusal_names_the_construct_its_position_and_a_way_out(sql: str, what: str, position: str) -> None:
     said = refusal(sql)
     assert what.lower() in said.lower()
-    assert f" at {position} " in said
-    assert "; works: " in said
+    assert any(f" at {position}{end}" in said for end in " '")
+    assert any(words in said for words in ("; works: ", "; give "))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tallystick.errors import BudgetExceeded, InvalidInput, TallystickError
+from tallystick.errors import BudgetExceeded, InvalidInput, Refused, TallystickError
 from tallystick.printing import visible
 
 USAGE = 2
@@ -37,10 +37,14 @@ class Failure:
     exit_code: int
     lines: tuple[str, ...]
     details: dict[str, Any] = field(default_factory=dict)
+    headline: str = ""
 
     def report(self, *, as_json: bool) -> int:
         """Print it (for people on stderr; with --json also the one object on stdout) and return the exit code."""
-        text = [f"{_HEADLINES[self.exit_code]} (exit {self.exit_code})", *(f"  {line}" for line in self.lines)]
+        text = [
+            f"{self.headline or _HEADLINES[self.exit_code]} (exit {self.exit_code})",
+            *(f"  {line}" for line in self.lines),
+        ]
         print("\n".join(visible(line) for line in text), file=sys.stderr)
         if as_json:
             from tallystick.cli.output import print_json
@@ -146,7 +150,9 @@ def from_error(error: TallystickError, given: Sequence[str] = ()) -> Failure:
         said = (str(error), *([shown] if shown else []), "nothing was charged and no data was read")
         fits = (f"fits: {', or '.join(offers)}",) if offers else ()
         return Failure(kind, code, (*said, *fits), {**details, "fits": offers})
-    return Failure(kind, code, tuple(in_shell(str(error)).splitlines()) or (kind,))
+    lines = tuple(in_shell(str(error)).splitlines()) or (kind,)
+    plain = isinstance(error, Refused) and " cannot be answered" in str(error)  # a statement, which says why itself
+    return Failure(kind, code, lines, headline="Refused" if plain else "")
 
 
 def note(message: Warning | str, *_: object, **__: object) -> None:

@@ -240,6 +240,7 @@ def dry_statement(
     statement: Statement, book: Ledger, *, why: str | None, key: str | None, out: Path | None
 ) -> dict[str, Any]:
     """``dry`` for a statement in SQL."""
+    from tallystick.tables.denial import with_plans
     from tallystick.tables.sql.answer import form_of, key_of, reason_of
 
     said, account, asked = statement.options.given, statement.plan.account, statement.released.known.dataset
@@ -253,7 +254,10 @@ def dry_statement(
     with warnings.catch_warnings():
         if form is not None:  # whoever asks the same has a reason of their own
             warnings.filterwarnings("ignore", "charge .* was made with the reason")
-        return dry(Job(plan, account, find(asked, book), reason_of(statement, why), name, out, None))
+        try:
+            return dry(Job(plan, account, find(asked, book), reason_of(statement, why), name, out, None))
+        except BudgetExceeded as problem:
+            raise with_plans(statement.plan, problem) from None
 
 
 def _told(job: Job, problem: BudgetExceeded) -> BudgetExceeded:

@@ -50,7 +50,7 @@ def sql(
         statement = planned(text, catalogue(book, public or {}), **budget)
         account = statement.plan.account
         if explain or statement.options.explain:
-            return explained(statement, account)
+            return explained(statement, account, key=key)
         return answered(statement, account, why=why, key=key, progress=progress)
 
 

@@ -266,7 +266,7 @@ def lines(found: Suggestion) -> list[str]:
     for bound in found.bounds:
         ends = zip((found.beyond, 1 - found.beyond), (bound.lower_quantile, bound.upper_quantile), strict=True)
         told = "; ".join(f"{100 * p:g} % quantile {v:.4g} [{a:.4g}, {b:.4g}]" for p, (v, a, b) in ends)
-        said.append(f"bounds of {visible(bound.column)}".ljust(20) + f"{bound.lower:g} to {bound.upper:g}: {told}")
+        said.append(f"bounds of {visible(bound.column)}".ljust(19) + f" {bound.lower:g} to {bound.upper:g}: {told}")
         if bound.reaches:
             said.append(" " * 20 + "values reach the upper end of the declared range: it may be too narrow")
     return [*said, "In brackets: 95 % intervals over the privacy noise, for one value of each unit."]

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tallystick.errors import BudgetExceeded, TallystickError
 from tallystick.ledger.denial import down_to_three, retold
 from tallystick.printing import down
 from tallystick.tables.budget import cost_of, cost_of_part
+
+SIZES: Final = (100, 1_000)
+"""The sizes of a group for which a larger error is told, where it depends on that."""
 
 if TYPE_CHECKING:
     from tallystick.ledger.filters import Amount
@@ -56,8 +59,16 @@ def _larger_error(plan: Plan, left: Fraction) -> str | None:
         smaller = make_plan(plan.query, {**plan.budget, word: amount})
     except TallystickError:
         return None
-    name = plan.measures[0]
-    return f"{word}={amount:g} ({name} +-{smaller.error()[name]:.4g} instead of +-{plan.error()[name]:.4g} at 95%)"
+    name, measure = plan.query.measures[0]
+    if not measure.error_needs_size:
+        return f"{word}={amount:g} ({name} {_instead(smaller.error()[name], plan.error()[name])} at 95%)"
+    less, now = (each.error_by_size(SIZES)[name] for each in (smaller, plan))
+    said = ", of ".join(f"{size:,} rows {_instead(less[size], now[size])}" for size in SIZES)
+    return f"{word}={amount:g} ({name} in a group of {said} at 95%)"
+
+
+def _instead(larger: float, error: float) -> str:
+    return f"+-{larger:.4g} instead of +-{error:.4g}"
 
 
 def _fewer(plan: Plan, left: Fraction) -> str | None:

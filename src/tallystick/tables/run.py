@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tallystick.errors import BudgetExceeded, InvalidInput, Refused
+from tallystick.errors import BudgetExceeded, InvalidInput, Refused, TallystickError
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 from tallystick.tables.dialects import SATURATED_TOTAL
 from tallystick.tables.keyset import PublicTable
@@ -113,6 +113,21 @@ def rehearsed(plan: Plan, account: Account, *, why: str, key: str | None, datase
         return rehearse(run, account, why=why, key=key, delta=charged_delta(account, plan.delta))
     except BudgetExceeded as problem:
         raise with_plans(plan, problem) from None
+
+
+def answered_before(plan: Plan, account: Account, *, key: str, dataset: str | None) -> Receipt | None:
+    """The receipt where the record has this plan's answer under this key; no data is opened, nothing is charged."""
+    from tallystick.ledger.pay import charged_delta
+
+    run = PlanRun(plan, account, None, dataset)
+    try:
+        stored = account.ledger.charge(
+            run.privacy, accounts=(account,), why="to see the price", key=key, delta=charged_delta(account, plan.delta),
+            request=run.request, source=run.source,
+        ).stored()  # fmt: skip
+    except TallystickError:  # asking would say so; a price is told all the same
+        return None
+    return None if stored is None else stored[1]
 
 
 def allowed(run: PlanRun) -> PlanRun:

@@ -44,6 +44,7 @@ def show(file: File, as_json: Json = False) -> None:
 def _lines(facts: Mapping[str, Any]) -> list[str]:
     words, promise, released = facts["words"]["limit"], facts["promise"], facts["released"]
     by = f" by {', '.join(released['group_by'])}" if released["group_by"] else ""
+    them = facts["protected"].get("spoken_of", {}).get("them", "people")
     return [
         f"{released['dataset']}{by}, population {released['population']}: {facts['decisions']['purpose']}",
         "",
@@ -53,7 +54,7 @@ def _lines(facts: Mapping[str, Any]) -> list[str]:
             for prior, belief in words["belief_from_prior"].items()
         ),
         *(
-            f"with {percent(float(alarm))} false alarms, at most {percent_up(hit)} of people found"
+            f"with {percent(float(alarm))} false alarms, at most {percent_up(hit)} of {them} found"
             for alarm, hit in words["hit_rate_at_false_alarm"].items()
         ),
         "",

@@ -83,6 +83,7 @@ def _explained(answer: Explained) -> dict[str, Any]:
         "plan_hash": plan.hash,
         "price": answer.paid,
         "left": answer.left,
+        "again": answer.before is not None,
         "error": plan.error(),
         "notes": list(answer.statement.notes),
     }

@@ -12,12 +12,14 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tallystick.errors import IdempotencyConflict, InvalidInput, Refused
+from tallystick.errors import BudgetExceeded, IdempotencyConflict, InvalidInput, Refused
 from tallystick.ledger.chain import digest
+from tallystick.tables.denial import with_plans
 from tallystick.tables.keyset import PublicTable, public_table
 from tallystick.tables.plan import error_words
 from tallystick.tables.release import CONFIDENCE, Columns, Release, csv_text
 from tallystick.tables.removed import Removed, removed_of
+from tallystick.tables.run import answered_before
 from tallystick.tables.sources import JOINED, refuse_private
 from tallystick.tables.sql.catalogue import Catalogue, Known
 from tallystick.tables.sql.one_form import OneForm, one_form
@@ -123,6 +125,8 @@ class Explained:
     left: str
     recorded: str = ""
     """The hash of the plan in the record, where an automatic key makes one record of every form of the question."""
+    before: int | None = None
+    """The charge that has answered it, so that asking costs nothing; None where there is none."""
 
     @property
     def plan(self) -> Any:
@@ -132,6 +136,8 @@ class Explained:
     def __str__(self) -> str:
         plan, released = self.statement.plan, self.statement.released
         lines = [f"price    {self.paid}" + (f"   (left {self.left})" if self.left else "")]
+        if self.before is not None:
+            lines += [f"before   charge {self.before} has answered it: nothing would be charged"]
         lines += [f"error    {name} {words} in 95 of 100 cases" for name, words in error_words(plan).items()]
         lines += [f"note     {note}" for note in self.statement.notes]
         if self.recorded:
@@ -148,8 +154,8 @@ class Explained:
         return f"<pre>{escape(str(self))}</pre>"
 
 
-def explained(statement: Statement, account: Account | None) -> Explained:
-    """The price in the account's currency, where there is an account."""
+def explained(statement: Statement, account: Account | None, *, key: str | None = None) -> Explained:
+    """The price in the account's currency, where there is an account, and whether the record has the answer."""
     from tallystick.ledger.pay import charged_delta
 
     plan, form = statement.plan, form_of(statement)
@@ -157,7 +163,12 @@ def explained(statement: Statement, account: Account | None) -> Explained:
     if account is None:
         return Explained(statement, str(plan.privacy), "", recorded)
     price = account.price(plan.privacy, delta=charged_delta(account, plan.delta))
-    return Explained(statement, str(price), account.remaining.text(upward=False), recorded)
+    named = statement.options.given.get("key", key)
+    asked, name = (statement.plan, named) if form is None or named else (form.plan, key_of(statement, form))
+    dataset = statement.released.known.dataset
+    earlier = None if name is None else answered_before(asked, account, key=name, dataset=dataset)
+    charge = None if earlier is None else earlier.charge
+    return Explained(statement, str(price), account.remaining.text(upward=False), recorded, charge)
 
 
 def answered(
@@ -193,6 +204,8 @@ def answered(
             f"this statement was asked before and has no answer ({problem}); to pay and try again give it a key of its "
             "own, OPTIONS(key='again') or key="
         ) from None
+    except BudgetExceeded as problem:
+        raise with_plans(statement.plan, problem) from None  # in the statement's own words and order
     assert made.receipt is not None
     return Answered(statement, made, str(account.paid(made.receipt)), account.remaining.text(upward=False), form)
 
@@ -201,7 +214,7 @@ def reason_of(statement: Statement, why: str | None) -> str:
     """Why it is asked: the statement's own word, or the one beside it."""
     said = statement.options.given.get("why", why)
     if said is None:
-        raise Refused('a statement has a reason, which is kept in the record: why="...", in the shell --why "..."')
+        raise InvalidInput("why", None, 'the reason, which is kept in the record: why="...", in the shell --why "..."')
     return str(said)
 
 
@@ -235,7 +248,7 @@ def asked_of(
     }
     statement = planned(text, Catalogue(private, rows), **budget)
     if statement.options.explain:
-        return explained(statement, account)
+        return explained(statement, account, key=key)
     return answered(statement, account, why=why, key=key, progress=progress)
 
 

@@ -102,12 +102,12 @@ class Text:
         depth = run = 0
         for i, token in enumerate(tokens):
             if token.token_type is TokenType.SEMICOLON:
-                raise self.refused("several statements in one text", token.start, "one statement at a time")
+                raise self.wrong("several statements in one text", token.start, "one statement at a time")
             if token.token_type in _TEMPLATES:
                 said = token.text + (tokens[i + 1].text if i + 1 < len(tokens) else "")
-                raise self.refused(f"the placeholder {said}", token.start, "the statement with its values filled in")
+                raise self.wrong(f"the placeholder {said}", token.start, "the statement with its values filled in")
             if token.text == "`":
-                raise self.refused("a backtick", token.start, 'the quote of standard SQL for names, "ward"')
+                raise self.wrong("a backtick", token.start, 'the quote of standard SQL for names, "ward"')
             depth += _OPENS.get(token.token_type, 0)
             run = run + 1 if token.token_type in _PREFIXES else 0
             if depth > DEEPEST_TOKENS or run > DEEPEST_TOKENS:
@@ -170,7 +170,10 @@ class Text:
         kind = type(node)
         if kind not in ALLOWED:
             word = self._typed(node)
-            raise self.refused(word, node, FIXES.get(kind) or FIXES_BY_NAME.get(word) or self._functions(node, word))
+            known = FIXES.get(kind) or FIXES_BY_NAME.get(word)
+            if kind is exp.Anonymous and known is None:
+                raise self.wrong(f"function {word}", node, self._functions(node, word))
+            raise self.refused(word, node, known or self._functions(node, word))
         for key, value in node.args.items():
             if value and key not in ALLOWED[kind]:
                 word, fix = of_argument(node, key)

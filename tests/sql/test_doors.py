@@ -332,3 +332,22 @@ def test_what_cannot_be_read_is_usage_and_breaks_no_promise(
     assert said.startswith(headline)
     assert "promise" not in said
     assert ("--why" in said) == (why is None)
+
+
+def test_groups_of_a_count_say_where_their_list_ends(tmp_path: Path) -> None:
+    account = ts.Ledger(tmp_path / "b.db").open("clinic", budget=ts.zcdp(rho=1000))
+    rows = pyarrow.table({"patient": [1] * 3 + [2] * 3 + [3] * 30})
+    private = ts.Private({"visits": rows}, account=account)
+    visits = private.table("visits", unit="patient").per_unit(max_groups=2, max_rows_per_group=4)
+    inner = "(SELECT patient, COUNT(*) AS times FROM visits GROUP BY patient) t"
+    text = f"SELECT {{}} AS k, COUNT(*) AS n FROM {inner} {{}} GROUP BY 1"
+    answer = private.sql(text.format("times", ""), visits, rho=500, why="x")
+    assert sum(answer.data["n"]) == 2  # the unit with 30 rows is in no group
+    said = "times: groups are listed for counts of 0 to 8, what the caps let count; a unit with more is in none"
+    for value, where, told in (
+        ("times", "", True),
+        ("times > 4", "", True),
+        ("times", "WHERE times IN (3, 30)", False),
+    ):
+        shown = str(private.sql(f"EXPLAIN {text.format(value, where)}", visits, rho=1))
+        assert (said in shown) == told

@@ -89,7 +89,8 @@ class Released:
         made = list(zip(names, tree.expressions, strict=True))
         noisy = frozenset(name for name, value in made if value.find(exp.AggFunc) or self._noisy(value))
         passed = {} if _adds_up(tree) else _passed(made, list(ends))
-        plain, own = ({new: found[old] for new, old in passed.items()} for found in (self.plain, ends))
+        plain = {new: self.plain[old] for new, old in passed.items()}
+        own = {new: ends[old] for new, old in passed.items()}
         return replace(self, after=tree, names=names, noisy=noisy, plain=plain, ends=own)
 
     def _inner(self) -> tuple[exp.Select, dict[str, tuple[str, str]]]:

@@ -22,7 +22,7 @@ from tallystick.tables.parts import ColumnPart, Part
 from tallystick.tables.plan import Plan, make_plan
 from tallystick.tables.release import Columns, Release
 from tallystick.tables.schema import UNSUPPORTED
-from tallystick.tables.sql.relations import free_name
+from tallystick.tables.sql.relations import columns_of, free_name
 from tallystick.tables.table import EachRow, Query, Step, Table
 from tallystick.tables.unit_functions import OfUnit
 
@@ -165,7 +165,7 @@ def _row_steps(table: Table, names: Names, run: list[tuple[Step, str]]) -> tuple
         ready = []
         for at, (step, wish) in enumerate(waiting):
             assert step.expression is not None
-            if _columns(step.expression) <= names.keys():
+            if columns_of(step.expression) <= names.keys():
                 made = in_one_form(step.expression, names)
                 ready.append(((step.kind != "filter", _written(made.to_data())), at, step, made, wish))
         (_, text), at, step, made, wish = min(ready, key=lambda each: each[:2])
@@ -176,7 +176,7 @@ def _row_steps(table: Table, names: Names, run: list[tuple[Step, str]]) -> tuple
         elif text in derived and not wish:
             names[step.name] = derived[text]
         else:
-            free = free_name("_".join(("made_of", *sorted(_columns(made))))[:100], table.schema.names)
+            free = free_name("_".join(("made_of", *sorted(columns_of(made))))[:100], table.schema.names)
             derived[text] = names[step.name] = wish or free
             table = table.derive(**{names[step.name]: made})
     return table, names
@@ -193,12 +193,6 @@ def _pieces(step: Step) -> list[Step]:
         else:
             found.append(one)
     return [replace(step, expression=each) for each in found]
-
-
-def _columns(made: Expression) -> set[str]:
-    if isinstance(made, Column):
-        return {made.name}
-    return {name for each in made.arguments for name in _columns(each)} if isinstance(made, Call) else set()
 
 
 def in_one_form(made: Expression, names: Mapping[str, str]) -> Expression:

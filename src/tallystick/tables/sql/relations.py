@@ -169,7 +169,8 @@ class Relation(Named):
 
     ``values`` are public lists of what a column can be, ``origins`` says which columns came from one public table, and
     ``uses`` are all registered tables that it is made of, ``capped_by`` those whose caps it has, of several the larger,
-    and ``unit_also`` the expressions that are the unit besides its column.
+    and ``unit_also`` the expressions that are the unit besides its column. ``counted`` are columns with counts of a
+    unit's rows, whose lists of values end at what the caps let count.
     """
 
     table: Table
@@ -180,6 +181,7 @@ class Relation(Named):
     uses: tuple[Known, ...] = ()
     capped_by: tuple[str, ...] = ()
     unit_also: frozenset[str] = frozenset()
+    counted: frozenset[str] = frozenset()
 
     @property
     def schema(self) -> Schema:
@@ -285,6 +287,13 @@ def renaming(made: Expression, names: Mapping[str, str]) -> Expression:
     if isinstance(made, Call):
         return Call(made.name, tuple(renaming(each, names) for each in made.arguments))
     return made
+
+
+def columns_of(made: Expression) -> set[str]:
+    """The columns that an expression is about."""
+    if isinstance(made, Column):
+        return {made.name}
+    return {name for each in made.arguments for name in columns_of(each)} if isinstance(made, Call) else set()
 
 
 def free_name(wish: str, taken: Iterable[str]) -> str:

@@ -23,7 +23,7 @@ from tallystick.tables.schema import Schema
 from tallystick.tables.sql.after import RELEASED, Released, copied, finished
 from tallystick.tables.sql.bounds import limits_of, no_bounds
 from tallystick.tables.sql.options import Options
-from tallystick.tables.sql.relations import Relation, free_name
+from tallystick.tables.sql.relations import Relation, columns_of, free_name
 from tallystick.tables.sql.strict import missing_without
 from tallystick.tables.sql.tree import Text, children, spelled, where
 from tallystick.tables.table import EachRow
@@ -66,6 +66,7 @@ class Aggregation:
     notes: list[str] = field(default_factory=list)
     read_already: dict[int, exp.Expr] = field(default_factory=dict)
     grouped: exp.Expr | None = None
+    counts: list[str] = field(default_factory=list)
 
     def released(self, select: exp.Select) -> Released:
         """The question and what comes after it."""
@@ -146,6 +147,7 @@ class Aggregation:
         data = str(made.to_data())
         if any(key.data == data for key in self.keys):
             return
+        self.counts += sorted(columns_of(made) & self.relation.counted)
         rebuilt = _as_it_is
         if kind == "number":
             made, rebuilt = _peeled(made)
@@ -432,6 +434,7 @@ class Aggregation:
         strategy = str(self.options.given.get("group_selection_strategy", "")).upper()
         listed = None if strategy == "LAPLACE_THRESHOLD" else self._listed(columns)
         if listed is not None:
+            self._say_counted()
             return listed
         delta = key_delta(self.relation.known.key_delta, self.options.given.get("delta"))
         if delta is None or strategy == "PUBLIC_GROUPS":
@@ -442,6 +445,16 @@ class Aggregation:
                 why="which groups appear can itself reveal someone",
             )  # fmt: skip
         return private_keys(delta=delta)
+
+    def _say_counted(self) -> None:
+        """Groups of a count of a unit's rows are listed as far as the caps let rows count."""
+        for name in dict.fromkeys(self.counts):
+            listed = self.relation.values.get(name)
+            if listed and listed == tuple(range(len(listed))):
+                self.notes.append(
+                    f"{name}: groups are listed for counts of 0 to {listed[-1]:,}, what the caps let count; a unit "
+                    "with more is in none of them, and left out, unless its group is listed too"
+                )
 
     def _listed(self, columns: list[str]) -> list[tuple[Any, ...]] | None:
         """All combinations of public lists; columns of one public table keep to its rows."""

@@ -28,6 +28,7 @@ ROWS_OF_A_UNIT: Final = 100
 """Rows of one unit that a total counts where no caps are registered."""
 
 MOST_LISTED: Final = 1_000
+COUNTS: Final = ("count", "count_distinct")
 _PLACES: Final = (exp.RowNumber, exp.Rank, exp.DenseRank)
 
 
@@ -207,7 +208,8 @@ def grouped_by_unit(
         return found
 
     origins = {name: origin for name, origin in relation.origins.items() if name in by}
-    made_of = replace(relation, table=table, values=values, origins=origins, unit_also=frozenset())
+    counted = frozenset(name for name, each in functions.items() if each.made.kind in COUNTS)
+    made_of = replace(relation, table=table, values=values, origins=origins, unit_also=frozenset(), counted=counted)
     reader = Made(text, table.schema, made_of.find, known, key_of)
     seen = tuple(Seen("", each.alias_or_name, reader.read(each.unalias())) for each in select.expressions)
     if having is not None:
@@ -227,6 +229,8 @@ def with_windows(relation: Relation, select: exp.Select, options: Options) -> tu
         known[node] = function.seen_as(name)
         if function.values is not None:
             values[name] = function.values
+        if function.made.kind in COUNTS:
+            relation = replace(relation, counted=relation.counted | {name})
     relation = replace(relation, values=values)
     return relation, Made(relation.text, relation.schema, relation.find, known, lambda node: None)
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+import numpy.typing as npt
 
 from tallystick.numerics.law import UNIT, Array, Law
 
@@ -355,9 +356,15 @@ def _capped(alpha: Array, power: Array) -> UpperPower:
 
 
 def _thinned(alpha: Array, power: Array) -> tuple[Array, Array]:
-    """At most MOST_VERTICES vertices: every other inner line is left out, and its neighbours meet above it."""
+    """At most MOST_VERTICES vertices: about every other inner line is left out, and its neighbours meet above it.
+
+    A line is known by the two ends of its part, so the slope of a short part has few digits: of two neighbours the
+    longer one stays. Whatever is lost all the same, at some vertex of before, is added everywhere: being concave, what
+    is left is then nowhere below.
+    """
     while alpha.size > MOST_VERTICES:
-        lines = np.concatenate([[0], np.arange(2, alpha.size - 2, 2), [alpha.size - 2]])
+        before, height = alpha, power
+        lines = _lines_kept(np.diff(alpha))
         slopes = (power[lines + 1] - power[lines]) / (alpha[lines + 1] - alpha[lines])
         x, y = alpha[lines], power[lines]
         apart = x[1:] - x[:-1]
@@ -369,7 +376,17 @@ def _thinned(alpha: Array, power: Array) -> tuple[Array, Array]:
         power = np.maximum.accumulate(np.concatenate([power[:1], value, power[-1:]]))
         keep = np.append(np.diff(alpha) > 0.0, True)
         alpha, power = alpha[keep], power[keep]
+        now = interpolated(before, alpha, power)
+        lost = float(np.max(np.where(height > 0.0, height / np.where(now > 0.0, now, 5e-324), 1.0)))
+        power = power * (max(lost, 1.0) * (1.0 + OUTWARD))
     return alpha, power
+
+
+def _lines_kept(widths: Array) -> npt.NDArray[np.intp]:
+    """The first and the last line, and of every two between them the one with the longer part."""
+    first, second = np.arange(1, widths.size - 1, 2), np.arange(2, widths.size - 1, 2)
+    longer = np.where(widths[second] > widths[first[: second.size]], second, first[: second.size])
+    return np.unique(np.concatenate([[0], longer, first[second.size :], [widths.size - 1]]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -150,3 +150,18 @@ def test_replacing_under_a_bounded_loss_is_bounded() -> None:
         most = 2 * mpmath.log(mpmath.mpf(37) / 27)
     assert loss.as_replace().epsilon(delta=0.0) == pytest.approx(float(most), rel=1e-12)
     assert loss.as_replace().epsilon(delta=1e-30) <= float(most) * (1 + 1e-12)
+
+
+def test_a_sample_of_perturbed_objectives_has_no_end_that_its_law_has() -> None:
+    """The Gaussian line begins again 1,300 standard deviations out: a tilt of that order moves all mass there."""
+    base = ts.objective_perturbation(sigma=13.382212737883409, ridge=0.01)
+    for made in (base.sampled(rate=0.5), base.sampled(rate=0.5, largest=2, population=1, cut="random")):
+        # removing a record whose curvature is nothing: a sample of a Gaussian release, log(rate) / (order - 1) off
+        assert made.renyi(order=1e5) >= 1e5 / (2 * 13.382212737883409**2) + math.log(0.5) * 1e5 / (1e5 - 1)
+        assert made.renyi(order=1e4) < 100
+
+
+def test_a_rigorous_reading_without_a_spread_is_refused() -> None:
+    pytest.importorskip("flint")
+    with pytest.raises(ts.errors.NotComputable):
+        (3 * ts.gaussian(sigma=1e-5).sampled(rate=0.01)).delta_bounds(epsilon=0.1, rigorous=True)

@@ -37,6 +37,9 @@ SMALLEST_RIDGE, LARGEST_RIDGE = 0.01, 1e15
 SMALLEST_SIGMA, LARGEST_SIGMA = 0.05, 1e9
 PIECES = 256
 """Pieces of z between which l, which is convex, is replaced by its chords."""
+MARGIN = 10.0
+"""Standard deviations between a tilted law and where it is not known any more."""
+
 ROOM = 1e-11
 """What is added, relatively, for the rounding of J's two sums, which cancel."""
 
@@ -122,8 +125,11 @@ def _removing(mu: float, ridge: float) -> DominatingPair:
         for part in (segment.restricted(-math.inf, 0.0), segment.restricted(start, math.inf))
         if part is not None
     ]
+    # Where the Gaussian line begins again beyond the end of its segment, no tilt can follow it there.
+    begins = (start - 0.5 * mu * mu) / mu
+    orders = math.inf if begins < REACH else (begins - MARGIN) / mu
     law = Law(
-        profile.epsilon[kept], np.log(masses[kept]), tuple(parts), infinity=NEGLIGIBLE, zero=NEGLIGIBLE
+        profile.epsilon[kept], np.log(masses[kept]), tuple(parts), infinity=NEGLIGIBLE, zero=NEGLIGIBLE, orders=orders
     )  # fmt: skip
     return DominatingPair(law, plain.lower)
 

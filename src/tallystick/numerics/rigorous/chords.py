@@ -36,6 +36,8 @@ def chords_profile(laws: Laws, epsilon: float, log_delta: float) -> Profile:
     work(4e2 * len(heights) * 3 * point_work())
     sketches = [sketched(*term, LEFT_OUT / count, delta) for term in heights]
     tilt, period, spread = tilt_and_period(sketches, epsilon, delta)
+    if not spread > 0.0:
+        raise NotComputable("a law whose spread is lost in doubles")
     # A smaller tilt leaves less outside of the period, and there are bits enough for what it costs.
     tilt = min(tilt, max(0.5 * tilt, 30.0 / period))
     # Outcomes of their own at both ends of a law, as Laplace noise has, are on the lattice if its step divides it.

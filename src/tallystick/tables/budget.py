@@ -190,7 +190,8 @@ def priced(query: Query, given: Mapping[str, Any], protects: Protects) -> Priced
     budget = {word: given[word] for word in _WORDS if given.get(word) is not None}
     named = [word for word in ("rho", "epsilon", "error") if word in budget]
     if unknown or len(named) != 1 or ("confidence" in budget and named != ["error"]):
-        raise InvalidInput("budget", sorted(given), ALLOWED)
+        said = sorted(word for word in given if not word.startswith("caps_"))  # these have defaults, and are no price
+        raise InvalidInput("budget", said or None, ALLOWED)
     if "weights" in budget:
         budget["weights"] = {str(name): float(weight) for name, weight in budget["weights"].items()}
     for word in ("rho", "epsilon"):

@@ -166,7 +166,10 @@ class JoinOnUnit(TwoTables):
         schema = table.schema
         limits: dict[str, Bounds] = {}
         for column in self.brought():
-            schema = schema.with_column(new_name(f"{self.prefix}{column}"), other.schema.type_of(column))
+            called = new_name(f"{self.prefix}{column}")
+            if not all_different((*schema.names, called)):
+                raise InvalidInput("column", called, "other names for joined columns, prefix='other_': both have it")
+            schema = schema.with_column(called, other.schema.type_of(column))
             limits |= {f"{self.prefix}{c}": (low, high) for c, low, high in other.declared if c == column}
         return schema.columns, limits
 

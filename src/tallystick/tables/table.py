@@ -130,8 +130,7 @@ class Table(local.UnitSteps):
             raise Refused(
                 "a filter is a condition on the row, such as ts.col('year') == 2026; anything else is refused"
             )
-        kind = condition.type_in(self.schema)
-        if kind != "boolean":
+        if (kind := condition.type_in(self.schema)) != "boolean":
             raise InvalidInput("filter", kind, "a condition, such as ts.col('year') == 2026")
         return replace(self, stored=self.base, steps=(*self.steps, Step("filter", expression=condition)))
 

@@ -257,6 +257,18 @@ def test_the_sql_of_every_engine_is_the_one_that_was_reviewed(dialect: str) -> N
     assert plan.sql(dialect=dialect) == text.replace("SALT", plan.salt)
 
 
+def test_a_plan_without_a_price_names_no_word_that_nobody_typed(visits: Table) -> None:
+    with pytest.raises(InvalidInput, match="budget = None is not allowed; give rho="):
+        visits.agg(n=ts.count()).plan()
+    with pytest.raises(InvalidInput, match=r"budget = \['epsilon', 'rho'\] is not allowed"):
+        visits.agg(n=ts.count()).plan(rho=1.0, epsilon=1.0)
+
+
+def test_a_join_whose_columns_both_sides_have_names_the_prefix(visits: Table) -> None:
+    with pytest.raises(InvalidInput, match="prefix="):
+        visits.join_on_unit(visits)
+
+
 def test_absurd_budgets_and_weights_are_refused(visits: Table) -> None:
     asked = visits.agg(n=ts.count())
     for budget in ({"rho": 5e-324}, {"epsilon": 5e-324}, {"epsilon": 5e-324, "delta": 1e-6}, {"rho": 1e300}):

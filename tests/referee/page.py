@@ -29,9 +29,9 @@ UNFINISHED = (
 )
 
 EARLIER = (
-    "Before this record, seeds 1 to 13 judged 272,350 numbers on commits up to `f81db85`, in the end without a failure;",
+    "Before this record, seeds 1 to 13 judged 272,350 numbers, up to commit `f81db85`, in the end with no failure;",
     "those lines were not kept. This record has other seeds, and draws that there were not then: sums of what is",
-    "transformed. They and an adversary found two kinds of rigorous sums, the power of long curves and a Renyi divergence",
+    "transformed. They and an adversary found two kinds of rigorous sums, the power of long curves and one divergence",
     "on the wrong side; all are mended and were asked again.",
     "",
 )

@@ -369,7 +369,9 @@ _CONDITIONS = (
 )  # fmt: skip
 _COMPARED = (
     ("comparison", "<w> > 3"), ("comparison", "<w> <sign> <w>"), ("comparison", "<n> <sign> <hundred>"),
-    ("comparison", "<text> = 'A'"), ("comparison", "<text> <sign> @g"), ("comparison", "<day> < DATE '2026-08-01'"),
+    ("comparison", "<text> = 'A'"),
+    ("CASE", "CASE @h WHEN 2 THEN 'b' WHEN 3 THEN 'c' END <sign> '<group>'"),
+    ("comparison", "<text> <sign> @g"), ("comparison", "<day> < DATE '2026-08-01'"),
     ("EXTRACT", "EXTRACT(YEAR FROM @d) = 2026"), ("EXTRACT", "EXTRACT(DOW FROM @d) < 3"),
     ("EXTRACT", "EXTRACT(WEEK FROM @d) > 20"), ("EXTRACT", "EXTRACT(DOY FROM @d) < 200"),
 )  # fmt: skip

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import datetime
 import random
+import tempfile
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow
+from pyarrow import parquet
 
 from sql import locality
 from sql.small_tables import Hostile, arrow, catalogue, plain
@@ -77,7 +81,23 @@ class Ended:
     found: Exact | None = None
 
 
-def ended(statement: Statement, data: dict[str, pyarrow.Table]) -> Ended:
+def stored(tables: dict[str, pyarrow.Table], kind: str, place: Path) -> Any:
+    """The tables in memory or in files, which also tell an engine the least and largest values of each column."""
+    if kind == "memory":
+        return tables
+    place.mkdir()
+    if kind == "parquet":
+        for name, table in tables.items():
+            parquet.write_table(table, place / f"{name}.parquet")
+        return {name: str(place / f"{name}.parquet") for name in tables}
+    with duckdb.connect(str(place / "tables.duckdb")) as connection:
+        for name, table in tables.items():
+            connection.register("given", table)
+            connection.execute(f"CREATE TABLE {name} AS SELECT * FROM given")
+    return str(place / "tables.duckdb")
+
+
+def ended(statement: Statement, data: Any) -> Ended:
     """One run of a plan as a release goes: what is looked at before the charge, the integers, the noise, the rest."""
     plan = statement.plan.on(data)
     try:
@@ -104,8 +124,11 @@ def unequal(text: str, number: int, *, alone: bool = True) -> list[str]:
         statement = planned(text, catalogue(unit))
     except TallystickError:  # it says something about the unit that only a number can be
         statement, unit = planned(text, catalogue()), "integer"
-    rows = Hostile(number, unit)
-    runs = {which: ended(statement, rows.tables(which)) for which in ("whole", "less", "alone")[: 2 + alone]}
+    rows, runs = Hostile(number, unit), dict[str, Ended]()
+    with tempfile.TemporaryDirectory() as folder:
+        for which in ("whole", "less", "alone")[: 2 + alone]:
+            place = stored(rows.tables(which), ("parquet", "duckdb", "memory")[number // 3 % 3], Path(folder) / which)
+            runs[which] = ended(statement, place)
     wrong = [f"{which}: {run.how} ({run.what})" for which, run in runs.items() if run.how != ANSWERED]
     if wrong or not alone:
         return wrong

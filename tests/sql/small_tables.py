@@ -87,10 +87,14 @@ def arrow(rows: dict[str, list[dict[str, Any]]]) -> dict[str, pyarrow.Table]:
 
 
 class Hostile:
-    """Rows that hurt, and the same with one unit less: a pair of neighbours, and that unit alone."""
+    """Rows that hurt, and the same with one unit less: a pair of neighbours, and that unit alone.
+
+    In every third pair the others have the same row many times: then least and largest values, which a file tells an
+    engine before it reads a row, are those of the unit that moves.
+    """
 
     def __init__(self, seed: int, unit: str = "integer") -> None:
-        self.rng, self.unit = random.Random(seed), unit
+        self.rng, self.unit, self.narrow = random.Random(seed), unit, seed % 3 == 0
         rng = self.rng
         self.kinds = {
             "unit": ARROW[unit], "id": pyarrow.int64(), "g": pyarrow.string(), "k": pyarrow.string(),
@@ -104,8 +108,14 @@ class Hostile:
         self.rows = {name: self._drawn(kinds, units) for name, kinds in (("t", COLUMNS), ("u", OTHERS))}
 
     def _drawn(self, kinds: dict[str, str], units: list[Any]) -> list[dict[str, Any]]:
-        owners = [self.moved] * 7 + self.rng.choices([*units[1:], None], k=12)
-        return [{"unit": owner, **{c: self._value(c) for c in kinds if c != "unit"}} for owner in owners]
+        own = [self._row(kinds, self.moved) for _ in range(7)]
+        owners = self.rng.choices([*units[1:], None], k=12)
+        if self.narrow:
+            return own + [self._row(kinds, units[1])] * 12
+        return own + [self._row(kinds, owner) for owner in owners]
+
+    def _row(self, kinds: dict[str, str], owner: Any) -> dict[str, Any]:
+        return {"unit": owner, **{c: self._value(c) for c in kinds if c != "unit"}}
 
     def _value(self, column: str) -> Any:
         kind, rng = self.kinds[column], self.rng

@@ -90,7 +90,11 @@ class Trial:
         turn = self.counts["planned"]
         if one.comparable and not one.hostile and turn % self.compare_every == 0:
             self.counts["compared with plain SQL"] += 1
-            for line in neighbours.unlike_plain_sql(one.text, one.keys, made, number):
+            try:
+                unlike = neighbours.unlike_plain_sql(one.text, one.keys, made, number)
+            except TallystickError as problem:
+                unlike = [f"{type(problem).__name__}: {problem}"]
+            for line in unlike:
                 self._found("unlike plain SQL", one, line)
         if turn % self.neighbours_every == 0:
             self.counts["run on neighbours"] += 1

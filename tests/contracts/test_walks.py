@@ -18,9 +18,9 @@ MOST = {
     "release a table": (31, 54),
     "publish from the shell": (59, 171),
 }
-"""Files and edges. The last one has more edges than once (152): a table now says of every column what was done to it,
 """Files and edges. The last one has more edges than once (152): a table now says of every column what was done to
 it, and what its caps left out of how many, on card and file. More than this is a reason to merge something."""
+
 
 def test_each_walk_touches_no_more_files_and_crosses_no_more_edges_than_allowed(tmp_path: Path) -> None:
     script = [sys.executable, str(ROOT / "docs" / "walks.py")]

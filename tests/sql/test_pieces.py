@@ -25,7 +25,7 @@ VISITS = VISITS.bounds(age=(0, 100), cost=(0, 500))
 
 
 def asked(measures: str = "count", where: list[str] | None = None, **more: Any) -> Question:
-    return Question(measures, None, None, None, where, {"rho": 0.1}, **more)
+    return Question([measures], None, None, None, where, {"rho": 0.1}, **more)
 
 
 def test_python_shell_and_sql_say_the_same_plan() -> None:
@@ -50,10 +50,10 @@ def test_the_short_form_of_a_condition_still_means_what_it_did() -> None:
 
 def test_derived_columns_and_public_joins(tmp_path: Path) -> None:
     (tmp_path / "floors.csv").write_text("ward,floor\na,1\nb,2\n")
-    plan = asked("sum(twice)", derive=["twice = age * 2"], join=tmp_path / "floors.csv")
+    plan = asked("sum(twice)", derive=["twice = age * 2"], join=[tmp_path / "floors.csv"])
     with pytest.raises(InvalidInput, match="bounds"):
         plan.query(VISITS)
-    query = asked("sum(twice,0,200)", ["floor = 1"], derive=["twice = age * 2"], join=tmp_path / "floors.csv").query(
+    query = asked("sum(twice,0,200)", ["floor = 1"], derive=["twice = age * 2"], join=[tmp_path / "floors.csv"]).query(
         VISITS
     )
     assert query.table.schema.names[-2:] == ("floor", "twice")

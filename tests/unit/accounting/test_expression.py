@@ -137,7 +137,7 @@ def test_well_formed_text_with_a_bad_value_names_the_argument(text: str) -> None
 
 
 def test_a_refusal_names_the_token_and_its_column() -> None:
-    with pytest.raises(ExpressionError, match=r"column 18.*'gauss'.*one of approx_dp"):
+    with pytest.raises(ExpressionError, match=r"column 18.*'gauss'.*one of gaussian .did you mean this.., approx_dp"):
         read_loss("laplace(scale=1) + gauss(sigma=1)".replace(" + ", "+"))
 
 

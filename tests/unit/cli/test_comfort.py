@@ -128,7 +128,7 @@ def test_sql_writes_what_publish_run_writes_and_says_what_it_says(shell):
     shell("publish", "plan", "visits", "--by", "ward", "--keys", "wards.csv", "--measures", "count", "--rho", "0.1",
           "--out", "plan.json")  # fmt: skip
     ran = shell("publish", "run", "plan.json", "--why", "x", "--out", "run.csv")
-    sql = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
+    sql = "SELECT ward, COUNT(*) AS count FROM visits GROUP BY ward"
     said = shell("sql", sql, *PRICE, "--out", "sql.csv")
     about = [Path(name).read_text().splitlines() for name in ("run.about.csv", "sql.about.csv")]
     assert [line.split(",")[0] for line in about[0]] == [line.split(",")[0] for line in about[1]]

@@ -129,7 +129,8 @@ def _noise_of(measure: dict[str, Any], plan: Any, parts: list[dict[str, Any]]) -
     if part["noise"] != f"discrete {law.capitalize()}" or not math.isclose(part["scale"], scale * step, rel_tol=1e-9):
         raise InvalidInput("card", "another noise than its plan has", "the card of a release, as it was written")
     noise = Noise(_LAWS[law](check.between("scale", scale, 2.0**-1000, 2.0**50)), step)
-    return replace(noise, rounding=0.5) if kind == "histogram" else noise  # shown as whole numbers
+    whole = kind == "histogram" or (kind == "sum" and measure.get("whole"))
+    return replace(noise, rounding=0.5) if whole else noise  # shown as whole numbers
 
 
 def _known_groups(keys: Any) -> set[tuple[str, ...]] | None:

@@ -129,3 +129,32 @@ def test_an_answer_overwrites_neither_data_nor_ledger(tmp_path, capsys):
     assert data.read_text() == "p,g\n1,a\n2,b\n"
     assert ledger.read_bytes().startswith(b"SQLite format 3")
     capsys.readouterr()
+
+
+def test_the_least_of_two_columns_may_be_the_larger_where_the_smaller_is_missing():
+    """What is missing is passed over; values were clamped as if no argument could be."""
+    rows = {"p": [1, 2], "h": [None, 3.0], "x": [80.0, 90.0]}
+    table = ts.Private(pa.table(rows)).table(unit="p").per_unit(max_groups=1, max_rows_per_group=1)
+    known = Catalogue({"t": Known(table.bounds(h=(0, 5), x=(0, 100)))})
+    limits = {
+        "LEAST(h, x)": (0.0, 100.0),
+        "LEAST(h, 50)": (0.0, 50.0),
+        "GREATEST(h, x)": (0.0, 100.0),
+        "GREATEST(x, 50)": (50.0, 100.0),
+    }
+    for value, ends in limits.items():
+        plan = planned(f"SELECT SUM({value}) AS s FROM t", known, rho=1.0).plan
+        assert [(each.lower, each.upper) for _, each in plan.query.measures if each.kind == "sum"] == [ends]
+
+
+def test_rows_of_nobody_are_not_counted_through_a_subquery():
+    table = ts.Private(pa.table({"p": [1], "g": ["a"]})).table(unit="p").per_unit(max_groups=1, max_rows_per_group=1)
+    known = Catalogue({"t": Known(table, keys={"g": ("a", "b")})})
+    keys = "(VALUES ('a'), ('b')) AS k(label)"
+    for text in (
+        f"SELECT COUNT(label) AS n FROM (SELECT t.p, k.label FROM {keys} LEFT JOIN t ON t.g = k.label) AS s",
+        f"WITH s AS (SELECT t.p, k.label FROM {keys} LEFT JOIN t ON t.g = k.label) SELECT COUNT(label) AS n FROM s",
+    ):
+        with pytest.raises(Refused, match="LEFT JOIN from a public table in a subquery .* the outermost SELECT"):
+            planned(text, known, rho=1.0)
+    planned(f"SELECT label, COUNT(t.p) AS n FROM {keys} LEFT JOIN t ON t.g = k.label GROUP BY label", known, rho=1.0)

@@ -34,16 +34,20 @@ def range_of(made: Expression, declared: Mapping[str, Range], schema: Schema) ->
     assert isinstance(made, Call)
     if made.name == "cast" and made.arguments[0].type_in(schema) == "boolean":
         return 0.0, 1.0
-    rule = _RULES.get(made.name)
-    if rule is None:
+    if made.name not in _RULES and made.name not in _EXTREMES:
         return None
     arguments = (
         made.arguments[1:] if made.name == "when" else made.arguments[:1] if made.name == "cast" else made.arguments
     )
-    known = [range_of(argument, declared, schema) for argument in arguments if not isinstance(argument, Missing)]
-    if not known or any(each is None for each in known):
+    arguments = tuple(each for each in arguments if not isinstance(each, Missing))
+    ranges = [range_of(argument, declared, schema) for argument in arguments]
+    known = [each for each in ranges if each is not None]
+    if not known or len(known) < len(ranges):
         return None
-    found = rule([each for each in known if each is not None])
+    if made.name in _EXTREMES:
+        sure = [given for argument, given in zip(arguments, known, strict=True) if isinstance(argument, Literal)]
+        return _EXTREMES[made.name](known, sure)
+    found = _RULES[made.name](known)
     return found if found is not None and all(math.isfinite(end) for end in found) else None
 
 
@@ -71,6 +75,16 @@ def _absolute(given: list[Range]) -> Range:
     return (0.0 if low <= 0 <= high else min(abs(low), abs(high))), max(abs(low), abs(high))
 
 
+def _least(given: list[Range], sure: list[Range]) -> Range:
+    """What is missing is passed over, so only what cannot be missing is sure to keep the others down."""
+    return min(low for low, _ in given), min(high for _, high in sure) if sure else max(high for _, high in given)
+
+
+def _greatest(given: list[Range], sure: list[Range]) -> Range:
+    return max(low for low, _ in sure) if sure else min(low for low, _ in given), max(high for _, high in given)
+
+
+_EXTREMES = {"least": _least, "greatest": _greatest}
 _RULES: dict[str, Callable[[list[Range]], Range | None]] = {
     "+": _corners(lambda a, b: a + b),
     "-": _corners(lambda a, b: a - b),
@@ -79,8 +93,6 @@ _RULES: dict[str, Callable[[list[Range]], Range | None]] = {
     "when": _union,
     "coalesce": _union,
     "nullif": lambda given: given[0],
-    "greatest": lambda given: (max(low for low, _ in given), max(high for _, high in given)),
-    "least": lambda given: (min(low for low, _ in given), min(high for _, high in given)),
     "abs": _absolute,
     "floor": lambda given: (float(math.floor(given[0][0])), float(math.floor(given[0][1]))),
     "ceil": lambda given: (float(math.ceil(given[0][0])), float(math.ceil(given[0][1]))),

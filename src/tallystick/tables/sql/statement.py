@@ -115,15 +115,25 @@ class Reader:
             rows = self._rows_of(found, node)
             return rows.different() if node.args.get("distinct") is not None and isinstance(rows, Public) else rows
         if not added:
+            self._no_spine(found, node)
             rows = self._rows_of(found, node)
             distinct = node.args.get("distinct") is not None and isinstance(rows, Relation)
             return units.different(rows, node) if distinct else rows  # type: ignore[arg-type]
         keys = Aggregation(self.text, found, self.options).keys_of(node)
         if node is not self.whole and any(found.is_unit(made) for made, _ in keys):
+            self._no_spine(found, node)
             self._no_limit(node)
             rows = units.grouped_by_unit(found, node, keys, self.options)
             return units.different(rows, node) if node.args.get("distinct") is not None else rows
         return Aggregation(self.text, found, self.options).released(node)
+
+    def _no_spine(self, found: Relation, node: exp.Select) -> None:
+        """Rows of nobody, which such a join makes in SQL, are in no plan: only around it is known what they change."""
+        if found.spine is not None:
+            raise self.text.refused(
+                "LEFT JOIN from a public table in a subquery", where(node), "the LEFT JOIN in the outermost SELECT",
+                why="its public rows without a partner are rows of nobody",
+            )  # fmt: skip
 
     def _no_limit(self, node: exp.Select) -> None:
         if node.args.get("having") is not None and node.args.get("group") is None:

@@ -47,16 +47,23 @@ class Plan:
     privacy: PrivacyLoss
     threshold: int | None
     account: Account | None = field(default=None, compare=False, repr=False)
+    _digests: dict[str, str] = field(default_factory=dict, init=False, compare=False, repr=False)
+    """Hash and question, by what could be changed of the plan: a release asks for them several times."""
 
     @property
     def hash(self) -> str:
         """SHA-256 over question, budget and noise; not over the place of the data."""
-        return self._digest({"budget": dict(self.budget), "noise": self._noise_data()})
+        key = repr(self.budget)
+        if key not in self._digests:
+            self._digests[key] = self._digest({"budget": dict(self.budget), "noise": self._noise_data()})
+        return self._digests[key]
 
     @property
     def question(self) -> str:
         """The same over the question alone: plans that differ in price and noise have it in common."""
-        return self._digest({})
+        if "" not in self._digests:
+            self._digests[""] = self._digest({})
+        return self._digests[""]
 
     def _digest(self, more: dict[str, Any]) -> str:
         query = self.query.to_data()

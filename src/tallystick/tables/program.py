@@ -3,7 +3,7 @@
 taken    unit, group and measured doubles of every row that counts, where they are needed more than once: all further
          stages see the same rows even if the source changes meanwhile
 cells    one line per (unit, group): rows, and per measured column total, squares and rows with a value
-over, groups, ranked, cuts, kept                    see ``Capping``: at most K groups per unit
+ranked, and dropped or kept                         see ``Capping``: at most K groups per unit
 totals   integers per group; a cell of c > L rows keeps weight L/c, rounded down
 bins     integers per group and bin, weighted the same way
 removed  integers of the whole table, each in one line: units and rows over the caps, values beyond the bounds, totals
@@ -58,13 +58,14 @@ class Program:
     stages: tuple[tuple[str, str], ...]
     totals: str
     bins: tuple[tuple[Binned, str], ...]
-    removed: tuple[tuple[tuple[OfTable, ...], str], ...] = ()
+    removed: tuple[tuple[OfTable, ...], str] | None = None
+    """All of them in one line."""
 
     @property
     def texts(self) -> list[str]:
         """All of its SQL."""
-        stages = [sql for _, sql in self.stages]
-        return [self.taken, *stages, self.totals, *(sql for _, sql in (*self.bins, *self.removed))]
+        others = [sql for _, sql in (*self.stages, *self.bins, *([self.removed] if self.removed else []))]
+        return [self.taken, self.totals, *others]
 
     def with_salt(self, before: str, salt: str) -> Program:
         """The program that ``compiled`` would make with this salt; ``before`` is the one it was made with."""
@@ -74,7 +75,7 @@ class Program:
             tuple((stage, sql.replace(before, salt)) for stage, sql in self.stages),
             self.totals.replace(before, salt),
             tuple((part, sql.replace(before, salt)) for part, sql in self.bins),
-            tuple((parts, sql.replace(before, salt)) for parts, sql in self.removed),
+            None if self.removed is None else (self.removed[0], self.removed[1].replace(before, salt)),
         )
 
 
@@ -145,7 +146,9 @@ def text_of(query: Query, words: Words, salt: str) -> str:
     lines += [f"-- stage {stage}\n{sql};" for stage, sql in program.stages]
     lines.append(f"-- totals\n{program.totals};")
     lines += [f"-- {part.label}\n{sql};" for part, sql in program.bins]
-    lines += [f"-- {', '.join(part.label for part in parts)}\n{sql};" for parts, sql in program.removed]
+    if program.removed is not None:
+        parts, sql = program.removed
+        lines.append(f"-- {', '.join(part.label for part in parts)}\n{sql};")
     return "\n".join(lines) + "\n"
 
 
@@ -174,16 +177,12 @@ class _Compiler:
             cells = table("_cells")
             if self.query.columns:
                 capping = self._capping()
-                stages += [*capping.stages(), ("_dropped", capping.dropped())]
+                stages += [("_ranked", capping.ranked()), ("_dropped", capping.dropped())]
                 if self.binned:
                     stages.append(("_kept", capping.kept()))
                     cells = table("_kept")
                 else:
                     cells, self.signed = capping.less_dropped().subquery("_c"), True
-        removed: list[tuple[tuple[OfTable, ...], exp.Query]] = [(self.over, self._over())] if self.over else []
-        removed += [(self.outside, self._outside(cells))] if self.outside else []
-        seen = (part for part in self.query.removed if isinstance(part, Seen))
-        removed += [((part,), part.asked(self.words, cells, self.signed, self.query.caps)) for part in seen]
         written = self.words.render
         return Program(
             taken=written(self._taken()),
@@ -191,8 +190,23 @@ class _Compiler:
             stages=tuple((stage, written(tree)) for stage, tree in stages),
             totals=written(self._totals(cells)),
             bins=tuple((part, written(self._bins(part, cells))) for part in self.binned),
-            removed=tuple((parts, written(tree)) for parts, tree in removed),
+            removed=self._removed(cells),
         )
+
+    def _removed(self, cells: Tree) -> tuple[tuple[OfTable, ...], str] | None:
+        """Every query has one line, and so have all of them beside each other."""
+        asked: list[tuple[tuple[OfTable, ...], exp.Query]] = [(self.over, self._over())] if self.over else []
+        asked += [(self.outside, self._outside(cells))] if self.outside else []
+        seen = (part for part in self.query.removed if isinstance(part, Seen))
+        asked += [((part,), part.asked(self.words, cells, self.signed, self.query.caps)) for part in seen]
+        if not asked:
+            return None
+        (parts, first), *others = asked
+        line = first if not others else _select("*").from_(first.subquery("_q0", copy=False), copy=False)
+        for i, (more, query) in enumerate(others):
+            parts += more
+            line = line.join(query.subquery(f"_q{i + 1}", copy=False), join_type="cross", copy=False)
+        return parts, self.words.render(line)
 
     # -- rows
 
@@ -475,6 +489,8 @@ def _by_place(public: PublicTable) -> Upload:
 # cuts     their (K+1)-th smallest place
 # kept     cells of the other units, and cells placed below the cut: at most K per unit, ties or not
 #
+# Only what is read twice is a stage of its own: a statement costs a small table more than its rows do.
+#
 # Which groups a unit keeps is a function of that unit's own rows and of public numbers, and nothing about privacy hangs
 # on how random it is. That no group is favoured is a matter of fairness: random lines modulo a prime put the points of
 # a set in near random order, at one digest per unit and one per group instead of one per cell.
@@ -495,19 +511,10 @@ class Capping:
     groups: tuple[tuple[str, str], ...]
     numbers: tuple[str, ...]
 
-    def stages(self) -> list[tuple[str, exp.Query]]:
-        """What must be computed, in order, once ``_cells`` is there."""
-        return [
-            ("_over", self._over()),
-            ("_groups", self._groups()),
-            ("_ranked", self._ranked()),
-            ("_cuts", self._cuts()),
-        ]
-
     def kept(self) -> exp.Query:
         """Cells of units under the cap, and of the others those below their cut."""
         columns = [UNIT, *self._keys(), *self.numbers]
-        over = exp.Subquery(this=_select(name(UNIT)).from_(table("_over")))
+        over = exp.Subquery(this=_select(name(UNIT)).from_(table("_ranked")))
         under = _select(*(name(c) for c in columns)).from_(table("_cells"))
         # units are never NULL here, so NOT IN means what it says
         under = under.where(exp.Not(this=exp.In(this=name(UNIT), query=over)))
@@ -553,7 +560,8 @@ class Capping:
         query = _select(*(key.copy() for key in keys), _as(point, POINT))
         return query.from_(groups.subquery("_g"))
 
-    def _ranked(self) -> exp.Query:
+    def ranked(self) -> exp.Query:
+        """The cells of units over the cap, each with its place."""
         line = compare(exp.Add, compare(exp.Mul, name(SLOPE, "_o"), name(POINT, "_g")), name(SHIFT, "_o"))
         rank = exp.Mod(this=line, expression=whole(PRIME))
         columns = [UNIT, *self._keys(), *self.numbers]
@@ -561,8 +569,10 @@ class Capping:
         same = [exp.EQ(this=name(c, "_c"), expression=name(c, "_g")) for c in self._keys()]
         return (
             cells.select(_as(rank, PLACE))
-            .join(table("_over", "_o"), on=exp.EQ(this=name(UNIT, "_c"), expression=name(UNIT, "_o")))
-            .join(table("_groups", "_g"), on=exp.and_(*same))
+            .join(
+                self._over().subquery("_o", copy=False), on=exp.EQ(this=name(UNIT, "_c"), expression=name(UNIT, "_o"))
+            )
+            .join(self._groups().subquery("_g", copy=False), on=exp.and_(*same))
         )
 
     def _cuts(self) -> exp.Query:
@@ -573,7 +583,7 @@ class Capping:
     def _over_cells(self, columns: list[str]) -> exp.Select:
         same = exp.EQ(this=name(UNIT, "_r"), expression=name(UNIT, "_x"))
         cells = _select(*(_as(name(c, "_r"), c) for c in columns)).from_(table("_ranked", "_r"))
-        return cells.join(table("_cuts", "_x"), on=same)
+        return cells.join(self._cuts().subquery("_x", copy=False), on=same)
 
 
 def _canonical(column: str, kind: str) -> tuple[Tree, str]:

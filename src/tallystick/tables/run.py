@@ -196,12 +196,12 @@ def preflight(plan: Plan) -> None:
     query = plan.query
     with open_engine(query.table.source) as engine:
         same_columns(plan, engine)
-        for leaf, empty in _read(query, engine, rows=False).items():
-            engine.keep(views(query)[leaf], empty)
         like = engine.like([*views(query)])
         shape = None if like is None else _shape(plan, like)
         if shape in _rehearsed:
             return
+        for leaf, empty in _read(query, engine, rows=False).items():
+            engine.keep(views(query)[leaf], empty)
         program = _program(plan, engine)
         _upload(engine, plan)
         for shares in (1, 2) if _in_shares(plan, engine) else (1,):
@@ -388,10 +388,11 @@ def _collected(plan: Plan, engine: Engine, program: Program, progress: Progress,
         tell(part.label)
         numbers[part] = _binned(part, engine.collect(sql), count, keys, width)
     removed: dict[OfTable, Integers] = {}
-    for parts, sql in program.removed:
-        tell(parts[0].kind)
+    if program.removed is not None:
+        tell("caps and bounds")
+        parts, sql = program.removed
         line = iter([int(value) for [value] in engine.collect(sql)])
-        removed |= {part: np.array([[next(line) for _ in range(part.width)]], dtype=np.int64) for part in parts}
+        removed = {part: np.array([[next(line) for _ in range(part.width)]], dtype=np.int64) for part in parts}
     return Exact(keys, numbers, removed)
 
 

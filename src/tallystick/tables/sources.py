@@ -9,11 +9,13 @@ import datetime
 import fcntl
 import importlib
 import json
+import math
 import numbers
 import os
 import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -381,7 +383,7 @@ class Scratch:
     """The folder; ``close`` removes it."""
 
     def __init__(self) -> None:
-        _sweep(Path(tempfile.gettempdir()))
+        _sweep_now_and_then()
         self._folder = tempfile.TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True)
         self.path = Path(self._folder.name)
         fresh = self.path / "fresh"
@@ -393,6 +395,18 @@ class Scratch:
         """Remove the folder."""
         self._folder.cleanup()
         os.close(self._lock)
+
+
+_BETWEEN_SWEEPS = 60.0
+_swept: dict[str, float] = {}
+
+
+def _sweep_now_and_then() -> None:
+    """A small release opens two folders, and to look at all others would take a tenth of its time."""
+    folder, now = tempfile.gettempdir(), time.monotonic()
+    if now - _swept.get(folder, -math.inf) >= _BETWEEN_SWEEPS:
+        _swept[folder] = now
+        _sweep(Path(folder))
 
 
 def _sweep(folder: Path) -> None:

@@ -181,34 +181,31 @@ SELECT _t."c0" AS "_unit", _t."c1" AS "_key0" FROM (SELECT * FROM "_stored0") AS
 WHERE NOT (_t."c0" IS NULL) AND NOT (_t."c1" IS NULL);
 -- stage _cells
 SELECT _r."_unit", _r."_key0", COUNT(*) AS "_rows" FROM "_here" AS _r GROUP BY _r."_unit", _r."_key0";
--- stage _over
-SELECT "_unit", (@HEX("_md5", 1) % 2147483646 + 1) AS "_a", @HEX("_md5", 9) % 2147483647 AS "_b" FROM \
-(SELECT "_unit", MD5('SALT:unit:' || CAST("_unit" AS TEXT) || ':') AS "_md5" FROM \
-(SELECT "_unit" FROM "_cells" GROUP BY "_unit" HAVING (COUNT(*) > 2)) AS _u) AS _h;
--- stage _groups
-SELECT "_key0", @HEX(MD5('SALT:group:' || CAST(LENGTH(CAST("_key0" AS TEXT)) AS TEXT) || ':' \
-|| CAST("_key0" AS TEXT)), 1) % 2147483647 AS "_x" FROM (SELECT "_key0" FROM "_cells" GROUP BY "_key0") AS _g;
 -- stage _ranked
 SELECT _c."_unit" AS "_unit", _c."_key0" AS "_key0", _c."_rows" AS "_rows", \
-((_o."_a" * _g."_x") + _o."_b") % 2147483647 AS "_place" FROM "_cells" AS _c \
-JOIN "_over" AS _o ON _c."_unit" = _o."_unit" JOIN "_groups" AS _g ON _c."_key0" = _g."_key0";
--- stage _cuts
-SELECT "_unit", @CUT AS "_cut" FROM "_ranked" GROUP BY "_unit";
+((_o."_a" * _g."_x") + _o."_b") % 2147483647 AS "_place" FROM "_cells" AS _c JOIN \
+(SELECT "_unit", (@HEX("_md5", 1) % 2147483646 + 1) AS "_a", @HEX("_md5", 9) % 2147483647 AS "_b" FROM \
+(SELECT "_unit", MD5('SALT:unit:' || CAST("_unit" AS TEXT) || ':') AS "_md5" FROM \
+(SELECT "_unit" FROM "_cells" GROUP BY "_unit" HAVING (COUNT(*) > 2)) AS _u) AS _h) AS _o \
+ON _c."_unit" = _o."_unit" JOIN \
+(SELECT "_key0", @HEX(MD5('SALT:group:' || CAST(LENGTH(CAST("_key0" AS TEXT)) AS TEXT) || ':' \
+|| CAST("_key0" AS TEXT)), 1) % 2147483647 AS "_x" FROM (SELECT "_key0" FROM "_cells" GROUP BY "_key0") AS _g) AS _g \
+ON _c."_key0" = _g."_key0";
 -- stage _dropped
-SELECT _r."_unit" AS "_unit", _r."_key0" AS "_key0", _r."_rows" AS "_rows" FROM "_ranked" AS _r JOIN "_cuts" AS _x \
+SELECT _r."_unit" AS "_unit", _r."_key0" AS "_key0", _r."_rows" AS "_rows" FROM "_ranked" AS _r JOIN \
+(SELECT "_unit", @CUT AS "_cut" FROM "_ranked" GROUP BY "_unit") AS _x \
 ON _r."_unit" = _x."_unit" WHERE _r."_place" >= _x."_cut";
 -- totals
 SELECT "_key0", CAST(LEAST(COALESCE(SUM((1 * "_sign")), 0), 4611686018427387904) AS BIGINT) FROM \
 (SELECT "_key0", "_rows", 1 AS "_sign" FROM "_cells" UNION ALL \
 SELECT "_key0", "_rows", -1 AS "_sign" FROM "_dropped") AS _c GROUP BY "_key0" HAVING (SUM("_sign") > 0);
--- units with more than 2 groups
-SELECT CAST(LEAST(COALESCE(SUM(("_o0" * 65536)), 0), 4611686018427387904) AS BIGINT) FROM \
+-- units with more than 2 groups, units in all
+SELECT * FROM (SELECT CAST(LEAST(COALESCE(SUM(("_o0" * 65536)), 0), 4611686018427387904) AS BIGINT) FROM \
 (SELECT MAX("_wide") AS "_o0" FROM \
 (SELECT "_unit", 1 AS "_wide", 0 AS "_long", CASE WHEN ("_rows" > 1) THEN 1 ELSE "_rows" END AS "_lost" \
-FROM "_dropped") AS _l GROUP BY "_unit") AS _u;
--- units in all
-SELECT CAST(LEAST(COALESCE(SUM(65536), 0), 4611686018427387904) AS BIGINT) FROM \
-(SELECT "_unit" FROM "_cells" GROUP BY "_unit") AS _u;
+FROM "_dropped") AS _l GROUP BY "_unit") AS _u) AS _q0 CROSS JOIN \
+(SELECT CAST(LEAST(COALESCE(SUM(65536), 0), 4611686018427387904) AS BIGINT) FROM \
+(SELECT "_unit" FROM "_cells" GROUP BY "_unit") AS _u) AS _q1;
 """
 WORDS = {
     "duckdb": {

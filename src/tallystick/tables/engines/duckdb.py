@@ -5,10 +5,11 @@ from __future__ import annotations
 import atexit
 import contextlib
 import datetime
+import math
 import os
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,9 @@ ROWS_PER_SHARE = 3_000_000
 """Cells of this many rows take about a third of a gigabyte. What counts of a larger table is read once and kept, and
 each share of the units is worked through in the memory of the one before: that costs what fresh memory would.
 """
+
+_FOR_ONE_THREAD = 4 << 20
+"""Bytes that one thread reads in less time than it takes to wake another."""
 
 _PARQUET: dict[str, Callable[[], exp.Expression]] = {
     # a byte that is not UTF-8 reads as a question mark; by default it would end the scan, after the charge
@@ -64,6 +68,7 @@ class DuckEngine:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.csv_names: dict[str, list[str]] = {}
+        self.columns: dict[str, list[tuple[str, str]]] = {}
         self.scratch = Scratch()
         self.database = _lent()
         self.connection = self.database.cursor()
@@ -75,6 +80,7 @@ class DuckEngine:
 
     def _open(self) -> None:
         self.connection.execute("SET temp_directory = ?", [str(self.scratch.path)])
+        self.connection.execute("SET threads = 1" if _bytes(self.source) <= _FOR_ONE_THREAD else "RESET threads")
         for place, catalog in self._attached().items():
             path = self.words.render(exp.Literal.string(place))
             self.connection.execute(f"ATTACH {path} AS {catalog} (READ_ONLY)")
@@ -161,7 +167,12 @@ class DuckEngine:
         return repr([(self.source.member(table)[0].kind, table, self._columns(table)) for table in tables])
 
     def _columns(self, table: str) -> list[tuple[str, str]]:
-        """The names of a table's columns and their types in DuckDB."""
+        """The names of a table's columns and their types in DuckDB, asked once while it is open."""
+        if table not in self.columns:
+            self.columns[table] = self._described(table)
+        return self.columns[table]
+
+    def _described(self, table: str) -> list[tuple[str, str]]:
         own, _ = self.source.member(table)
         if own.kind == "csv":
             return [(column, "VARCHAR") for column in csvfile.header(own.place)]
@@ -208,11 +219,17 @@ class DuckEngine:
 
     def close(self) -> None:
         self.connection.close()
-        _given_back(self.database)
+        _given_back(self.database, self._attached().values())
         self.scratch.close()
 
 
 _column = name
+
+
+def _bytes(source: Source) -> float:
+    """How much there is to read, as far as that is known at once."""
+    held = [getattr(content, "nbytes", math.inf) for content in (source.handle or {}).values()]
+    return sum(held) + sum(Path(place).stat().st_size for place in source.paths)
 
 
 def _file(place: str) -> exp.Expression:
@@ -262,12 +279,11 @@ def _lent() -> duckdb.DuckDBPyConnection:
     return database
 
 
-def _given_back(database: duckdb.DuckDBPyConnection) -> None:
+def _given_back(database: duckdb.DuckDBPyConnection, attached: Iterable[str]) -> None:
     """Keep a database that is empty again for the next release, and close any other."""
     try:
-        attached = "SELECT database_name FROM duckdb_databases() WHERE NOT internal AND database_name <> 'memory'"
-        for [other] in database.execute(attached).fetchall():
-            database.execute(f"DETACH {_quoted(other)}")
+        for other in attached:
+            database.execute(f"DETACH {_quoted(other)}")  # refused where it was not opened
         database.execute("SET temp_directory = ''")  # refused where something was written to it
     except duckdb.Error:
         database.close()

@@ -8,6 +8,7 @@
     ├── Contradiction               exit 1   two certified bounds exclude each other: a defect of tallystick
     ├── BudgetExceeded              exit 3   the account cannot pay
     ├── Refused                     exit 4   it could break a promise
+    │   ├── NotAnswered                      a statement of which a part cannot be shown to be private, or is not known
     │   ├── NotCertified                     an answer whose population error would be above what was asked for
     │   └── Quarantined                      a plan failed on this data; its owner has to look
     ├── ClaimFalsified              exit 5   an audit found evidence against a claim
@@ -18,7 +19,7 @@
     └── Unavailable                 exit 9   busy, missing component, unreachable store
         └── NotComputable                    no rigorous route for this composition
 
-Nothing raises NotAuthorised yet: its exit code is kept for the service.
+Nothing raises NotAuthorised yet: its exit code is kept for the service. One warning is of ours: ChargedAgain.
 Messages carry numbers and a way out, never a value read from private data.
 """
 
@@ -113,6 +114,13 @@ class Refused(TallystickError):
     exit_code = 4
 
 
+class NotAnswered(Refused):
+    """A statement that is not answered: the message says which part of it, where, and what works in its place.
+
+    It may be private and yet not be known here, so nobody is told that it would have broken a promise.
+    """
+
+
 class NotCertified(Refused):
     """No bound shows that the answer would be as near to the population as was asked for; nothing was charged.
 
@@ -168,3 +176,10 @@ class Unavailable(TallystickError):
 
 class NotComputable(Unavailable):
     """What was asked is defined, but no implemented route can prove a number for it."""
+
+
+class ChargedAgain(UserWarning):
+    """What is about to be charged was paid for before: its stored answer could be had for nothing.
+
+    It is said before the charge, so that a filter that makes it an error keeps the price.
+    """

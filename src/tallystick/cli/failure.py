@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tallystick.errors import BudgetExceeded, InvalidInput, Refused, TallystickError
+from tallystick.errors import BudgetExceeded, InvalidInput, NotAnswered, TallystickError
 from tallystick.printing import visible
 
 USAGE = 2
@@ -84,6 +84,7 @@ SHELL_PATTERNS = (
     (r", an Arrow, pandas or Polars table, .*data frame$", ""),
     (r", or a column that is declared: types=\{'(.*?)': '(.*?)'\}", r", or dataset add ... --update --type \1=\2"),
     (r" or types=\{.*?: 'number'\}", " of dataset add ... --update"),
+    (r" key='(.*?)' gives that answer", r" --key \1 gives that answer"),
 )
 
 
@@ -151,13 +152,13 @@ def from_error(error: TallystickError, given: Sequence[str] = ()) -> Failure:
         fits = (f"fits: {', or '.join(offers)}",) if offers else ()
         return Failure(kind, code, (*said, *fits), {**details, "fits": offers})
     lines = tuple(in_shell(str(error)).splitlines()) or (kind,)
-    plain = isinstance(error, Refused) and " cannot be answered" in str(error)  # a statement, which says why itself
-    return Failure(kind, code, lines, headline="Refused" if plain else "")
+    # a statement says itself what is wrong with it, and that need not be a promise
+    return Failure(kind, code, lines, headline="Refused" if isinstance(error, NotAnswered) else "")
 
 
 def note(message: Warning | str, *_: object, **__: object) -> None:
     """A Python warning as a person at a shell reads it: one line on stderr."""
-    print(f"note: {visible(str(message))}", file=sys.stderr)
+    print(f"note: {visible(in_shell(str(message)))}", file=sys.stderr)
 
 
 _PARSED = (

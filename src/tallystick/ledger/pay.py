@@ -27,6 +27,7 @@ from tallystick import strict_json
 from tallystick.errors import (
     AlreadyCommitted,
     BudgetExceeded,
+    ChargedAgain,
     IdempotencyConflict,
     InvalidInput,
     Refused,
@@ -122,6 +123,8 @@ def pay(
         say_first_reason(account.ledger, stored[1], why)
         return Paid(*stored, fresh=False)
     release.preflight()
+    if key is None and release.source:  # a plan: what else is paid for here is told apart by its value
+        charge.say_paid_before()
     try:
         charge.begin()
     except AlreadyCommitted as earlier:  # by another worker, in between
@@ -158,6 +161,8 @@ def rehearse(
         return stored[1]
     release.preflight()
     charge.rehearse()
+    if key is None and release.source:
+        charge.say_paid_before()
     return None
 
 
@@ -384,6 +389,17 @@ class Charge:
         charge = ChargeRow(*row)
         journal.require_same(charge, self._terms.digest)
         return self._ledger.stored_answer(charge) if charge.state == "COMMITTED" else None
+
+    def say_paid_before(self) -> None:
+        """Warn where this very request has its answer under another key; whether its data changed nobody knows here."""
+        with self._ledger.store.read() as transaction:
+            row = transaction.row("charge_alike", self._ledger.principal, self._terms.digest)
+        if row is not None:
+            text = (
+                f"charge {row[0]} paid for the same question of the same source: unless its data have changed, "
+                f"key={row[2]!r} gives that answer for nothing; without a key it is charged anew"
+            )
+            warnings.warn(text, ChargedAgain, stacklevel=5)
 
     def start(self) -> Charge:
         """RESERVED -> EXECUTING; when this returns, it is durable and data may be opened."""

@@ -50,6 +50,8 @@ class Job:
     card: Path | None
     reader: Callable[[Release], LinearModel] | None = None
     """How the table is read where it holds the sums of a model."""
+    key_is_new: bool = False
+    """Whether the key was made up just now, for a release of its own: then it is said that the same was paid before."""
 
     @property
     def name(self) -> str:
@@ -233,6 +235,7 @@ def dry(job: Job) -> dict[str, Any]:
         raise _told(job, problem) from None
     if earlier is not None:
         return {"dry_run": True, "key": job.name, "again": True, **paid_facts(job.account, earlier, fresh=False)}
+    _say_paid_before(job)
     return {"dry_run": True, "key": job.name, "again": False, "plan": plan_facts(job.plan, job.account)}
 
 
@@ -255,9 +258,18 @@ def dry_statement(
         if form is not None:  # whoever asks the same has a reason of their own
             warnings.filterwarnings("ignore", "charge .* was made with the reason")
         try:
-            return dry(Job(plan, account, find(asked, book), reason_of(statement, why), name, out, None))
+            made_up = given is None and form is None
+            said_why = reason_of(statement, why)
+            return dry(Job(plan, account, find(asked, book), said_why, name, out, None, key_is_new=made_up))
         except BudgetExceeded as problem:
             raise with_plans(statement.plan, problem) from None
+
+
+def _say_paid_before(job: Job) -> None:
+    from tallystick.tables.run import say_paid_before
+
+    if job.key_is_new:
+        say_paid_before(job.plan, job.account, dataset=job.dataset.name)
 
 
 def _told(job: Job, problem: BudgetExceeded) -> BudgetExceeded:
@@ -271,6 +283,7 @@ def release(job: Job, progress: Callable[[str], None] | None = None) -> dict[str
     from tallystick.cards import card
 
     check_files(job.out, job.card, job.plan.query.table, job.account)
+    _say_paid_before(job)
     try:
         made = job.plan.release(why=job.why, key=job.name, progress=progress, dataset=job.dataset.name)
     except BudgetExceeded as problem:

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tallystick import errors
-from tallystick.cli import app
+from tallystick.cli import app, failure
 
 BAD_INPUT = {
     "no expression": ("epsilon",),
@@ -149,3 +149,15 @@ def test_a_reader_that_leaves_early_is_not_an_error(monkeypatch) -> None:
     monkeypatch.setattr("tallystick.accounting.expression.read_loss", leave)
     monkeypatch.setattr(app, "_silence_stdout", lambda: None)
     assert app.run(["epsilon", "gdp(mu=1)", "--delta", "1e-5"]) == 0
+
+
+def test_a_headline_follows_from_the_kind_of_a_refusal_and_not_from_its_words(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = "MAX at 1:8 cannot be answered; works: something else"
+    for error, headline in (
+        (errors.NotAnswered(words), "Refused (exit 4)"),
+        (errors.Refused(words), "Refused: it could break a promise (exit 4)"),
+    ):
+        assert failure.from_error(error).report(as_json=False) == 4
+        assert capsys.readouterr().err.splitlines()[0] == headline

@@ -53,7 +53,8 @@ def query(
         payer = datasets.payer(registered, book, account)
         plan = question.plan(registered.opened(payer))
         name = key or f"query-{uuid.uuid4().hex[:16]}"
-        job = jobs.Job(jobs.moved(plan, source), payer, registered, why, name, out, card)
+        moved = jobs.moved(plan, source)
+        job = jobs.Job(moved, payer, registered, why, name, out, card, key_is_new=key is None)
         facts = {**done(job, tell, dry_run=dry_run), "sql": statement_of(plan.query, dataset)}
     about = {"ledger": place_of(ledger), "dataset": dataset, "why": why, "dry_run": dry_run, **question.to_data()}
     deliver(Answer("query", about, facts, lambda console: _say(console, facts)), as_json=as_json)

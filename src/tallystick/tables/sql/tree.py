@@ -18,7 +18,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.parsers.postgres import PostgresParser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from tallystick.errors import InvalidInput, Refused
+from tallystick.errors import InvalidInput, NotAnswered
 from tallystick.tables.sql.refusals import FIXES, FIXES_BY_NAME, WORDS_OF, of_argument
 from tallystick.tables.sql.refusals import spelled as spelled
 
@@ -188,10 +188,10 @@ class Text:
         near = get_close_matches(word, FUNCTIONS, n=1, cutoff=0.7) if isinstance(node, exp.Func) else []
         return f"{near[0]} (did you mean this?), or {NO_SUCH}" if near else NO_SUCH
 
-    def refused(self, what: str, at: int | exp.Expr | None, fix: str, *, why: str = "") -> Refused:
+    def refused(self, what: str, at: int | exp.Expr | None, fix: str, *, why: str = "") -> NotAnswered:
         """What to raise to say what cannot be answered, where it stands (None: beside the text), and what works."""
         reason, place = f" ({why})" if why else "", "" if at is None else f" at {self.position(at)}"
-        return Refused(f"{what}{place} cannot be answered{reason}; works: {fix}")
+        return NotAnswered(f"{what}{place} cannot be answered{reason}; works: {fix}")
 
     def wrong(self, what: str, at: int | exp.Expr, allowed: str) -> InvalidInput:
         """What to raise to say what is not understood: a name or a type that does not fit."""

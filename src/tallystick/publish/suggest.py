@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tallystick.accounting import check
-from tallystick.errors import InvalidInput
-from tallystick.printing import visible
+from tallystick.errors import InvalidInput, Refused
+from tallystick.printing import percent, percent_up, visible
+from tallystick.tables.answers import TreeQuantile
 from tallystick.tables.each_unit import GROUPS, MOST_ROWS
 from tallystick.tables.fixed_point import LARGEST_BOUND, bounds
 from tallystick.tables.measures import histogram, quantile
@@ -41,6 +42,10 @@ CANDIDATES = (
 """Caps that are proposed; few and public, because each has noise of its own."""
 WITHIN, BEYOND = 0.95, 0.01
 BINS = 1024
+UNSURE, SAYS_NOTHING = (0.2, 4.0), (0.5, 10.0)
+"""Which share may be beyond, and how many times too wide it may be, for this to be said and for it not to be applied
+without a word. Both are compared with what follows from released and public numbers alone."""
+WAYS_OUT = "a larger price, fewer columns at a time, or caps and bounds of your own by what you know"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,13 @@ class Cap:
     upper: int
     shares: tuple[tuple[int, float], ...]
     """For each candidate, about which share of the units has no more."""
+    may_be_beyond: float
+    """Which share of the units may have more, for all that the noise tells."""
+
+    @property
+    def times_too_wide(self) -> float:
+        """How many times as much as is needed it may be, for all that the noise tells."""
+        return self.value / self.lower
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +78,10 @@ class Bound:
     upper_quantile: tuple[float, float, float]
     reaches: bool
     """Whether values reach the upper end of the declared range, so that it may be too narrow."""
+    may_be_beyond: float
+    """Which share of the values may lie beyond an end, for all that the noise tells."""
+    times_too_wide: float
+    """How many times as wide as is needed they may be, for all that the noise tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +94,26 @@ class Suggestion:
     within: float
     beyond: float
 
-    def applied(self, table: Table) -> Table:
-        """The table with these caps and bounds; those of other columns stay."""
+    @property
+    def says_nothing(self) -> str:
+        """Which caps and bounds the noise leaves so open that they say next to nothing, in a sentence; mostly empty."""
+        names = [cap.name for cap in self.caps if _open(cap, SAYS_NOTHING)]
+        names += [f"bounds of {visible(bound.column)}" for bound in self.bounds if _open(bound, SAYS_NOTHING)]
+        if not names:
+            return ""
+        share, times = SAYS_NOTHING
+        return (
+            f"{', '.join(names)}: for all that the noise tells, {percent(share)} or more may be beyond, or a range "
+            f"{times:g} times as narrow would do, so this says next to nothing. What helps: {WAYS_OUT}"
+        )
+
+    def applied(self, table: Table, *, anyway: bool = False) -> Table:
+        """The table with these caps and bounds; those of other columns stay.
+
+        Where the noise leaves them so open that they say next to nothing, it is refused unless ``anyway``.
+        """
+        if self.says_nothing and not anyway:
+            raise Refused(f"{self.says_nothing}; anyway=True takes them all the same")
         caps = {cap.name: cap.value for cap in self.caps}
         kept = {"max_groups": table.max_groups, "max_rows_per_group": table.max_rows}
         return table.per_unit(**{**kept, **caps}).bounds(**{b.column: (b.lower, b.upper) for b in self.bounds})
@@ -102,6 +136,7 @@ class Suggestion:
             "caps": {
                 cap.name: {
                     "value": cap.value, "lower": cap.lower, "upper": cap.upper, "shares": [list(s) for s in cap.shares],
+                    "may_be_beyond": cap.may_be_beyond, "times_too_wide": cap.times_too_wide,
                 }
                 for cap in self.caps
             },
@@ -109,11 +144,13 @@ class Suggestion:
                 b.column: {
                     "value": [b.lower, b.upper], "lower_quantile": list(b.lower_quantile),
                     "upper_quantile": list(b.upper_quantile), "reaches_range": b.reaches,
+                    "may_be_beyond": b.may_be_beyond, "times_too_wide": b.times_too_wide,
                 }
                 for b in self.bounds
             },
             "within": self.within,
             "beyond": self.beyond,
+            "says_nothing": self.says_nothing,
             "reason": self.reason,
         }  # fmt: skip
 
@@ -145,7 +182,7 @@ class Asked:
         """What follows from the released numbers: post-processing, which costs nothing."""
         names = {"groups": "max_groups", "rows": "max_rows_per_group"}
         caps = [_cap(release, name, names[name], self.within) for name in names if name in self.plan.measures]
-        found = [_bound(release, i, column, self.ranges[column]) for i, column in enumerate(self.ranges)]
+        found = [_bound(release, i, column, self.ranges[column], self.beyond) for i, column in enumerate(self.ranges)]
         return Suggestion(tuple(caps), tuple(found), release, self.within, self.beyond)
 
 
@@ -200,7 +237,8 @@ def _cap(release: Release, measure: str, name: str, p: float) -> Cap:
     """The first candidate that a share ``p`` of the units keep to, by the noisy histogram, and those that noise allows.
 
     With cumulative counts C the truth is the first i with C_i - p C_last >= 0. That number has the noise of i + 1 bins
-    at weight 1 - p and of the others at weight -p, hence its margin; each end fails with 2.5 % at most.
+    at weight 1 - p and of the others at weight -p, hence its margin; each end fails with 2.5 % at most. A cap may be
+    exceeded by a share 1 - p, and by what its margin is of the least that the noise leaves of all units.
     """
     part = dict(release.plan.query.measures)[measure].parts()[0]
     noisy = release.numbers[part]
@@ -217,15 +255,23 @@ def _cap(release: Release, measure: str, name: str, p: float) -> Cap:
     total = max(1.0, float(counts.sum()))
     shares = np.clip(np.maximum.accumulate(np.cumsum(counts)) / total, 0.0, 1.0)[:-1].tolist()
     ends = values[min(first, at)], values[max(end, at)]
-    return Cap(name, values[at], *ends, tuple(zip(CANDIDATES, shares, strict=True)))
+    chosen, least = min(at, last - 1), counts.sum() - noisy.law.deviations(0.95) * noisy.deviation * len(counts) ** 0.5
+    missing = max(0.0, margin[chosen] - rest[chosen])
+    over = min(1.0, 1.0 - p + missing / least) if least > 0 else 1.0
+    return Cap(name, values[at], *ends, tuple(zip(CANDIDATES, shares, strict=True)), float(over))
 
 
-def _bound(release: Release, i: int, column: str, declared: tuple[float, float]) -> Bound:
+def _bound(release: Release, i: int, column: str, declared: tuple[float, float], beyond: float) -> Bound:
     """Friendly numbers outside both quantiles, inside the declared range."""
     low, high = (_quantile(release, f"{end}{i}") for end in ("low", "high"))
     lower, upper = friendly(low[0], high[0], declared)
     # the lower end of a range is often a true one, such as 0; the upper end seldom is
-    return Bound(column, lower, upper, low, high, high[0] >= declared[1] - (declared[1] - declared[0]) / 100.0)
+    reaches = high[0] >= declared[1] - (declared[1] - declared[0]) / 100.0
+    (answer,) = release.answers(f"high{i}").values()
+    assert isinstance(answer, TreeQuantile)  # of one tree with the lower end, and as far off
+    sure = max(high[1] - low[2], (declared[1] - declared[0]) / 100.0)  # as near as ``friendly`` comes to one value
+    share = min(1.0, beyond + answer.share_margin())
+    return Bound(column, lower, upper, low, high, reaches, share, (upper - lower) / sure)
 
 
 def _quantile(release: Release, name: str) -> tuple[float, float, float]:
@@ -263,18 +309,33 @@ def lines(found: Suggestion) -> list[str]:
         end = " or more" if cap.value == CANDIDATES[-1] else ""
         noise = "" if cap.lower == cap.upper else f" (the noise leaves {cap.lower} to {cap.upper})"
         said.append(f"{cap.name:<20}{cap.value}{end}{noise}: of the units about {shares}")
+        said += _unsure(cap, "of the units have more", "a cap")
     for bound in found.bounds:
         ends = zip((found.beyond, 1 - found.beyond), (bound.lower_quantile, bound.upper_quantile), strict=True)
         told = "; ".join(f"{100 * p:g} % quantile {v:.4g} [{a:.4g}, {b:.4g}]" for p, (v, a, b) in ends)
         said.append(f"bounds of {visible(bound.column)}".ljust(19) + f" {bound.lower:g} to {bound.upper:g}: {told}")
         if bound.reaches:
             said.append(" " * 20 + "values reach the upper end of the declared range: it may be too narrow")
+        said += _unsure(bound, "of the values lie beyond an end", "a range")
     return [*said, "In brackets: 95 % intervals over the privacy noise, for one value of each unit."]
 
 
-def registered_as(found: Suggestion, dataset: Dataset) -> Dataset:
+def _open(found: Cap | Bound, limits: tuple[float, float]) -> bool:
+    return found.may_be_beyond >= limits[0] or found.times_too_wide >= limits[1]
+
+
+def _unsure(found: Cap | Bound, more: str, it: str) -> list[str]:
+    """What the noise leaves open, where that is much."""
+    if not _open(found, UNSURE):
+        return []
+    hidden = [f"up to {percent_up(found.may_be_beyond, 2)} {more}"] if found.may_be_beyond >= UNSURE[0] else []
+    hidden += [f"{it} {found.times_too_wide:.2g} times as narrow would do"] if found.times_too_wide >= UNSURE[1] else []
+    return [" " * 20 + f"unsure: the noise may hide that {', or that '.join(hidden)}. What helps: {WAYS_OUT}"]
+
+
+def registered_as(found: Suggestion, dataset: Dataset, *, anyway: bool = False) -> Dataset:
     """A registered data set with these caps and bounds, and the reason for them."""
-    table = found.applied(dataset.opened()).to_data()
+    table = found.applied(dataset.opened(), anyway=anyway).to_data()
     return replace(dataset, table=table, about={**dataset.about, "bounds_from": found.reason})
 
 

@@ -136,6 +136,15 @@ class TreeQuantile:
         margin = z * math.sqrt(self._noise**2 + sampled) + self.rows_per_unit / 2.0
         return self._within(margin, confidence, "population")
 
+    def share_margin(self, *, confidence: float = 0.95) -> float:
+        """How far the share of rows below the quantile may be from ``p``, for all that the noise tells; at most 1.
+
+        The running count and the total are both noisy, and each of their margins misses with half the probability.
+        """
+        z = self.noise.deviations((1.0 + check.inside("confidence", confidence)) / 2.0)
+        least = self.total - z * math.sqrt(2.0) * self.noise.deviation
+        return min(1.0, z * self._noise / least) if least > 0.0 else 1.0
+
     @property
     def _noise(self) -> float:
         return self.noise.deviation * math.sqrt(self.height) * math.hypot(self.p, 1.0 - self.p)

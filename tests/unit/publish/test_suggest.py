@@ -14,7 +14,7 @@ import pytest
 
 import tallystick as ts
 from tallystick.cli import main
-from tallystick.errors import InvalidInput
+from tallystick.errors import InvalidInput, Refused
 from tallystick.ledger import Account, Ledger
 from tallystick.mechanisms.exact.randomness import SeededSource
 from tallystick.publish.datasets import find
@@ -125,6 +125,28 @@ def test_no_noise_makes_a_suggestion_fail() -> None:
         assert 0 <= bound.lower < bound.upper <= 10
         assert all(cap.lower <= cap.value <= cap.upper and cap.value in CANDIDATES for cap in found.caps)
         assert "nan" not in str(found)
+        assert "unsure: the noise may hide" in str(found)
+        with pytest.raises(Refused, match=r"max_groups.*bounds of cost.*next to nothing.*larger price"):
+            found.applied(asked.plan.query.table)
+        assert found.applied(ts.Private(made_up(3)).table(unit="who"), anyway=True).declared
+
+
+def test_a_suggestion_that_the_noise_hardly_touches_is_applied_without_a_word() -> None:
+    """The same units at a price that tells: what decides is the noise, not the data."""
+    table = made_up(3_000)
+    visits = ts.Private(table).table(unit="who")
+    told = {}
+    for rho in (0.5, 0.0005):
+        asked = ts.suggest_caps(visits, by=["ward"], ranges={"cost": (0, 100_000)}, rho=rho)
+        exact = run.integers(asked.plan)
+        told[rho] = [drawn(asked, exact, seed) for seed in range(20)]
+    assert not any(found.says_nothing or "unsure" in str(found) for found in told[0.5])
+    assert all("unsure" in str(found) for found in told[0.0005])
+    truth = np.sort(table.column("cost").to_numpy()[np.unique(table.column("who").to_numpy(), return_index=True)[1]])
+    for found in (*told[0.5], *told[0.0005]):  # values of a unit are drawn alike, so one each is beyond as often
+        (bound,) = found.bounds
+        assert np.mean(truth > bound.upper) <= bound.may_be_beyond + 0.02
+    assert any(np.mean(truth > found.bounds[0].upper) > 0.05 for found in told[0.0005])  # 1 % was asked for
 
 
 def test_bounds_where_single_rows_are_protected(tmp_path: Path) -> None:
@@ -160,7 +182,7 @@ def test_friendly_bounds_hold_the_quantiles_inside_the_range(low: float, high: f
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Any) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TALLYSTICK_LEDGER", raising=False)
-    rows = (f"p{i % 400:03d},{'nesw'[i % 4]},{20 + i % 60}\n" for i in range(1000))
+    rows = (f"p{i % 4000:04d},{'nesw'[i % 4]},{20 + i % 60}\n" for i in range(10_000))
     (tmp_path / "visits.csv").write_text("patient_id,region,age\n" + "".join(rows))
     (tmp_path / "regions.csv").write_text("region\nn\ne\ns\nw\n")
     add = "dataset add visits.csv --population patients --unit patient_id --type age=integer --limit rho=0.5"
@@ -194,6 +216,26 @@ def test_suggest_says_its_price_charges_once_and_registers_with_its_reason(run: 
     assert card["mechanisms"]["bounds_from"].startswith(f"from private quantiles (charge {found['charge']})")
     assert "private quantiles (charge" in (here / "card.html").read_text()
     assert run("card", "verify", "card.html").code == 0
+
+
+def test_a_suggestion_that_says_nothing_is_shown_and_not_applied(run: Any, here: Path) -> None:
+    (here / "few.csv").write_text("patient_id,age\n" + "".join(f"p{i},{i}\n" for i in range(20)))
+    assert (
+        run(*"dataset add few.csv --population few --unit patient_id --type age=integer --limit rho=0.5".split()).code
+        == 0
+    )
+    ask = ["dataset", "suggest", "few", "--range", "age=0:150", "--rho", "0.0002", *WHY, "--apply"]
+    refused = run(*ask)
+    assert refused.code == 4
+    assert "bounds of age" in refused.out
+    assert "charged rho 0.0002" in refused.out
+    assert "not applied: max_rows_per_group, bounds of age" in refused.errors
+    assert "--apply --anyway" in refused.out
+    shown = run("dataset", "show", "few", "--json").document["found"]
+    assert (shown["table"]["max_rows"], shown["table"]["bounds"]) == (None, [])
+    again = run(*ask, "--anyway", "--json")
+    assert (again.code, again.document["found"]["again"], again.document["found"]["applied"]) == (0, True, True)
+    assert run("dataset", "show", "few", "--json").document["found"]["table"]["bounds"]
 
 
 def test_what_is_refused_charges_nothing(run: Any, here: Path) -> None:

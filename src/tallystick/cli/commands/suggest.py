@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -9,7 +10,7 @@ import typer
 from tallystick.cli import question as ask
 from tallystick.cli.commands.publish import interruptible, say_done
 from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver, working
-from tallystick.errors import InvalidInput
+from tallystick.errors import InvalidInput, Refused
 from tallystick.ledger.book import opened, place_of
 from tallystick.publish import datasets, jobs
 
@@ -29,6 +30,14 @@ By = Annotated[
 ]
 
 
+Apply = Annotated[
+    bool, typer.Option("--apply", help="Register these caps and bounds, with the charge as their reason.")
+]
+Anyway = Annotated[
+    bool, typer.Option("--anyway", help="With --apply: also where the noise leaves next to nothing known.")
+]
+
+
 def suggest(
     name: ask.Name,
     why: Why,
@@ -40,9 +49,8 @@ def suggest(
     epsilon: ask.Epsilon = None,
     delta: ask.Delta = None,
     key: ask.Key = None,
-    apply: Annotated[
-        bool, typer.Option("--apply", help="Register these caps and bounds, with the charge as their reason.")
-    ] = False,
+    apply: Apply = False,
+    anyway: Anyway = False,
     dry_run: DryRun = False,
     ledger: Place = None,
     as_json: Json = False,
@@ -65,10 +73,11 @@ def suggest(
             found = interruptible(lambda: asked.release(why=why, key=job.name, dataset=name, progress=tell))
             receipt = found.release.receipt
             assert receipt is not None
-            if apply:
-                datasets.register(registered_as(found, dataset), account, update=True)
+            applied = apply and (anyway or not found.says_nothing)
+            if applied:
+                datasets.register(registered_as(found, dataset, anyway=anyway), account, update=True)
             paid = jobs.paid_facts(account, receipt, fresh=found.release.fresh)
-            facts = {"dry_run": False, "key": job.name, "applied": apply, **paid, **found.to_data()}
+            facts = {"dry_run": False, "key": job.name, "applied": applied, **paid, **found.to_data()}
 
     def say(console: Console) -> None:
         def say_found() -> None:
@@ -78,23 +87,20 @@ def suggest(
 
         say_done(console, facts, say_found, same="same key, same suggestion")
         if found is not None:
-            console.print(_next(name, command(found), apply), soft_wrap=True, markup=False)
+            more = " --anyway" if found.says_nothing else ""
+            console.print(_next(name, command(found), facts["applied"], more), soft_wrap=True, markup=False)
 
-    about = {
-        "ledger": place_of(ledger),
-        "name": name,
-        "why": why,
-        "by": columns,
-        "ranges": limits,
-        **price,
-    }
+    about = {"ledger": place_of(ledger), "name": name, "why": why, "by": columns, "ranges": limits, **price}
     deliver(Answer("dataset.suggest", about, facts, say), as_json=as_json)
+    if apply and found is not None and not facts["applied"]:  # what was paid for is shown, and then it is refused
+        print(f"not applied: {found.says_nothing}", file=sys.stderr)
+        raise typer.Exit(Refused.exit_code)
 
 
-def _next(name: str, options: str, applied: bool) -> str:
+def _next(name: str, options: str, applied: bool, more: str) -> str:
     if applied:
         return f"{name} is registered with {options}"
-    return f"not registered yet: the same command with --apply, which costs nothing more, or your own: {options}"
+    return f"not registered yet: the same command with --apply{more}, which costs nothing more, or your own: {options}"
 
 
 def _typed(table: Table, limits: dict[str, Any], by: list[str]) -> Table:

@@ -103,6 +103,8 @@ def contents(subject: Subject) -> dict[str, Any]:
             "columns": _errors(plan),
             "released": _widths(subject.release),
             "intervals": facts["intervals"],
+            "rows_that_count": _rows_that_count(plan, account.unit),
+            "clamping": facts.get("clamping", ""),
         },
         "left_out": _left_out(subject, facts),
         "chart": [] if subject.release is None else subject.release.bars(),
@@ -232,6 +234,22 @@ def _left_out(subject: Subject, facts: Mapping[str, Any]) -> list[dict[str, Any]
         return told
     removed = {each.what: each.to_data() for each in subject.release.removed()}  # totals are told with their parts
     return [line | removed[line["what"]] for line in told if line["what"] in removed]
+
+
+def _rows_that_count(plan: Plan | FitPlan, unit: str) -> str:
+    """What the words "rows that count" mean, where they are said."""
+    from tallystick.tables.seen import RowsCounted
+    from tallystick.tables.table import EachRow
+
+    if isinstance(plan, FitPlan) or RowsCounted() not in plan.query.removed:
+        return ""
+    if isinstance(plan.query.table.unit, EachRow):
+        return '"Rows that count" are all rows in a group of the table: each counts as 1.'
+    return (
+        f'"Rows that count": a row counts if the group it is in is one of those of its {unit} that are kept. It counts '
+        f"as 1, or as less where its {unit} has more rows there than the cap: the cap divided by their number. The "
+        'number of "rows that count" is the sum of these weights.'
+    )
 
 
 def _evidence(receipt: Receipt | None) -> dict[str, Any]:

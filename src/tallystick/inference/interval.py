@@ -19,9 +19,13 @@ ASYMPTOTIC: Final = "asymptotic"
 class Interval:
     """Two ends that hold ``about`` with at least this confidence, over ``kind``: the noise, or sampling and noise.
 
-    ``holds`` is "finite-sample" where the confidence is proved for every sample size and "asymptotic" otherwise.
+    ``holds`` is "finite-sample" where the confidence is proved for every sample size and "asymptotic" otherwise. Shown
+    in whatever way, it says whether it is a noise interval or a population interval.
 
-    >>> low, high = Interval(0.1, 0.2, 0.95, "share of ill patients", "population", "finite-sample")
+    >>> share = Interval(0.1, 0.2, 0.95, "share of ill patients", "population", "finite-sample")
+    >>> share
+    <Interval 0.1 to 0.2: share of ill patients (95 % population interval: sampling and privacy noise, finite-sample)>
+    >>> low, high = share
     >>> low, high
     (0.1, 0.2)
     """
@@ -50,4 +54,8 @@ class Interval:
     def __str__(self) -> str:
         over = "privacy noise only" if self.kind == "noise" else "sampling and privacy noise"
         said = f"{down(self.lower)} to {up(self.upper)}: {visible(self.about)}"
-        return "; ".join([f"{said} ({percent(self.confidence)}, {over}, {self.holds})", *map(visible, self.notes)])
+        which = f"{percent(self.confidence)} {self.kind} interval: {over}, {self.holds}"
+        return "; ".join([f"{said} ({which})", *map(visible, self.notes)])
+
+    def __repr__(self) -> str:
+        return f"<Interval {self}>"

@@ -32,7 +32,7 @@ class Mean:
     >>> from tallystick.inference.noise import Noise
     >>> stay = Mean(Released(4000, Noise.gaussian(sigma=50)), count=1000, bounds=(0, 20), about="days in hospital")
     >>> print(stay.noise_interval())
-    3.902 to 4.098: mean of days in hospital clamped to [0, 20] (95 %, privacy noise only, finite-sample)
+    3.902 to 4.098: mean of days in hospital clamped to [0, 20] (95 % noise interval: privacy noise only, finite-sample)
     >>> stay.population_interval().about
     'mean of days in hospital clamped to [0, 20]'
     """

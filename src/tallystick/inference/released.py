@@ -62,9 +62,9 @@ class Released:
     >>> from tallystick.mechanisms.noise import add_discrete_gaussian
     >>> ill = Released(412, noise=add_discrete_gaussian(sigma=10), about="ill patients", of=10_000)
     >>> print(ill.noise_interval())
-    392 to 432: ill patients (95 %, privacy noise only, finite-sample)
+    392 to 432: ill patients (95 % noise interval: privacy noise only, finite-sample)
     >>> print(ill.population_interval())
-    0.0369324 to 0.0457548: share of ill patients (95 %, sampling and privacy noise, finite-sample)
+    0.0369324 to 0.0457548: share of ill patients (95 % population interval: sampling and privacy noise, finite-sample)
     """
 
     value: float

@@ -20,7 +20,7 @@ from tallystick.tables.release import Columns
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ABOUT = ", capped and clamped, with its 95 % interval (privacy noise only)"
+ABOUT = ", capped and clamped, with its 95 % noise interval (privacy noise only)"
 MOST = 60
 """Groups in one picture; beyond that nobody can read it."""
 
@@ -42,7 +42,7 @@ def released(table: Columns | Mapping[str, list[Any]], field: str | None = None,
 
     >>> table = {"ward": ["a", "b"], "n": [10, 20], "n_lower": [8, 18], "n_upper": [12, 22]}
     >>> released(table).axes[0].get_xlabel()
-    'n, capped and clamped, with its 95 % interval (privacy noise only)'
+    'n, capped and clamped, with its 95 % noise interval (privacy noise only)'
     """
     columns = table if isinstance(table, Columns) else Table(table)
     charts = {chart["field"]: chart for chart in columns.bars(fields=1000, groups=groups)}

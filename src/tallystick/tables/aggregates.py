@@ -221,7 +221,12 @@ class ColumnMeasure(Measure):
         low, high = (shown_number(end) for end in self.limits)
         empty = "left out" if self.missing is None else f"counted as {shown_number(self.missing)}"
         clamped = f"each clamped to {low}..{high} (below counts as {low}, above as {high})"
-        return f"{self.called} of {self.column}, {clamped}; missing values are {empty}"
+        return f"{self.named}, {clamped}; missing values are {empty}"
+
+    @property
+    def named(self) -> str:
+        """The same where nothing is done to its values."""
+        return f"{self.called} of {self.column}"
 
     @property
     def called(self) -> str:

@@ -22,7 +22,8 @@ from tallystick.tables.parts import Integers, level_sizes
 Floats = NDArray[np.float64]
 
 INTERVALS = (
-    "95 % interval for the capped and clamped table's own value (privacy noise only; not the caps' bias, not sampling)"
+    "95 % noise interval for the capped and clamped table's own value (privacy noise only; not the caps' bias, and not "
+    "sampling: it is no population interval)"
 )
 """What every interval of a table is about; whatever shows one shows this too."""
 

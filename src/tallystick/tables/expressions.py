@@ -320,6 +320,23 @@ def col(name: str) -> Column:
     return Column(column_name(name))
 
 
+def constants_of(made: Expression) -> tuple[float, ...] | None:
+    """Every number that an expression can be, where it is a choice among constants; None where it is not.
+
+    >>> constants_of(when(col("age") > 40, 1, 0)), constants_of(when(col("age") > 40, col("age"), 0))
+    ((1.0, 0.0), None)
+    """
+    if isinstance(made, Missing):
+        return ()
+    if isinstance(made, Literal):
+        return (float(made.value),) if type(made.value) in (int, float) else None  # type: ignore[arg-type]
+    if not isinstance(made, Call) or made.name != "when":
+        return None
+    found = [constants_of(each) for each in made.arguments[1:]]
+    known = [values for values in found if values is not None]
+    return tuple(value for values in known for value in values) if len(known) == len(found) else None
+
+
 def when(condition: Expression, then: Any, otherwise: Any = None) -> Expression:
     """``then`` where the condition holds, else ``otherwise`` (also where the condition is missing), or missing.
 

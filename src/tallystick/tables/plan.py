@@ -14,12 +14,20 @@ from tallystick.errors import AdjacencyMismatch, InvalidInput, Refused
 from tallystick.ledger.filters import USUAL_DELTA, WHAT_RHO_IS
 from tallystick.printing import given, plain_up, up
 from tallystick.strict_json import read, same, written
-from tallystick.tables.budget import PartNoise, errors, for_gaussian_account, lone_probability, priced, threshold
+from tallystick.tables.budget import (
+    PartNoise,
+    errors,
+    for_gaussian_account,
+    lone_probability,
+    outside_parts,
+    priced,
+    threshold,
+)
 from tallystick.tables.estimates import INTERVALS
 from tallystick.tables.expressions import col
 from tallystick.tables.keyset import PrivateKeys, PublicTable
 from tallystick.tables.parts import ColumnPart
-from tallystick.tables.shown import capped
+from tallystick.tables.shown import capped, said
 from tallystick.tables.sources import source_of
 from tallystick.tables.table import LONGEST_TEXT, EachRow, Query, Step, Table
 
@@ -154,7 +162,9 @@ class Plan:
         """Reserve, start, compute, add noise, store the answer in the ledger, and hand it out.
 
         The same ``key`` again returns the stored answer, byte for byte, and charges nothing; asked of other data it is
-        refused. Data are known by their place, or by the name they are registered under, ``dataset``, wherever they
+        refused. Without a key every call is a release of its own, with noise and a price of its own: where the record
+        has an answer to the same question, ``ts.errors.ChargedAgain`` warns before the charge and names its key. Data
+        are known by their place, or by the name they are registered under, ``dataset``, wherever they
         are. What can be checked without data is checked before the charge; after that every failure keeps the charge.
         ``progress`` is told the name of each stage as it begins; names and number of stages are public.
         """
@@ -291,6 +301,7 @@ def facts(plan: Plan) -> dict[str, Any]:
         "warnings": warnings(plan),
         "intervals": intervals_about(plan),
         "removed": _removed(plan),
+        "clamping": _clamping(plan),
     }
 
 
@@ -340,6 +351,23 @@ def _removed(plan: Plan) -> list[dict[str, Any]]:
     return [{"what": what, "error": laws[part]} for part in plan.query.removed for what in part.told]
 
 
+MOVED = ("sum", "mean", "variance")
+"""Measures that a single value far beyond the bounds would move; quantiles and bins stay where they are."""
+
+
+def _clamping(plan: Plan) -> str:
+    """What bounds can do to means and totals, and what is told about it; empty where no value can be beyond them."""
+    moved = outside_parts(plan.query, [measure for _, measure in plan.query.measures if measure.kind in MOVED])
+    if not moved:
+        return ""
+    told = any(part in plan.query.removed for part in moved)
+    known = "how many values lay beyond each bound, not how far" if told else "nothing"
+    return (
+        "Clamping can move a mean, a total or a variance by any amount: how far beyond a bound a value lay is nowhere "
+        f"in these numbers, nor in their intervals. Told of it on this card: {known}."
+    )
+
+
 def _keys(plan: Plan) -> dict[str, Any]:
     keys = plan.query.keys
     if isinstance(keys, PrivateKeys):
@@ -349,7 +377,7 @@ def _keys(plan: Plan) -> dict[str, Any]:
 
 def _measure(plan: Plan, name: str) -> dict[str, Any]:
     measure = dict(plan.query.measures)[name]
-    described = {"name": name, **measure.to_data(), "said": measure.said, "error": plan.error()[name]}
+    described = {"name": name, **measure.to_data(), "said": said(plan.query, measure), "error": plan.error()[name]}
     if measure.error_needs_size:
         described["error_by_size"] = [list(pair) for pair in plan.error_by_size()[name].items()]
     described.pop("whole", None)

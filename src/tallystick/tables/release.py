@@ -21,7 +21,7 @@ from tallystick.tables.estimates import Estimate, Noisy
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.plan import intervals_about
 from tallystick.tables.removed import Removed, removed_of
-from tallystick.tables.shown import measured
+from tallystick.tables.shown import measured, said
 from tallystick.tables.table import UNITS
 from tallystick.tables.told import ABOUT_COLUMNS, Told
 
@@ -172,8 +172,9 @@ class Release(Columns):
     """The published table. Equal answers give equal bytes.
 
     Every measure has three columns: its value, and ``_lower`` and ``_upper`` that hold the capped quantity in 95 of
-    100 releases (privacy noise only). ``receipt`` is the ledger's proof of the charge;
-    ``fresh`` is False when the ledger had the answer already and charged nothing now.
+    100 releases: a noise interval. No column has a population interval, which ``answers`` gives where it is valid.
+    ``receipt`` is the ledger's proof of the charge; ``fresh`` is False when the ledger had the answer already and
+    charged nothing now.
     """
 
     plan: Plan
@@ -235,6 +236,8 @@ class Release(Columns):
 
     def answers(self, field: str, *, of: int | None = None) -> dict[tuple[Any, ...], Answer]:
         """The cells of one column for ``ts.inference``, by their groups: each with its own two intervals.
+
+        ``noise_interval()`` is that of the table's columns; ``population_interval()`` is about the units behind it.
 
         ``of`` is the public number of units in every group; it needs a plan in which a unit counts once.
         """
@@ -307,7 +310,8 @@ class Release(Columns):
 
     def about(self, field: str) -> str:
         """What a column is and what was done to its values."""
-        known = {one: measure.said for name, measure in self.plan.query.measures for one in measure.fields(name)}
+        query = self.plan.query
+        known = {one: said(query, measure) for name, measure in query.measures for one in measure.fields(name)}
         return visible(known.get(field, ""))
 
     @property

@@ -19,8 +19,8 @@ from tallystick.tables.parts import OfTable, Part, RowsOver, UnitsOver
 from tallystick.tables.seen import RowsCounted, Seen, UnitsSeen
 
 ABOUT = (
-    "95 % interval for this number of the table itself (privacy noise only); where a unit's rows are counted up to a "
-    "limit, it may have lost more"
+    "95 % noise interval for this number of the table itself (privacy noise only); where a unit's rows are counted up "
+    "to a limit, it may have lost more"
 )
 
 

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 
 from tallystick.drawing import table as drawn
 from tallystick.printing import plain, visible
+from tallystick.tables.aggregates import ColumnMeasure
+from tallystick.tables.budget import outside_parts
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.table import EachRow
 
 if TYPE_CHECKING:
+    from tallystick.tables.aggregates import Measure
     from tallystick.tables.sources import Source
     from tallystick.tables.table import Grouped, Query, Table
 
@@ -89,4 +92,11 @@ def counts(who: str, *, groups: int | None, rows: int | None) -> str:
 def measured(query: Query, who: str) -> dict[str, str]:
     """By name of measure: what it is, what is done to its values, and which rows count."""
     caps = capped(query, who)
-    return {name: f"{one.said}; {caps}" for name, one in query.measures}
+    return {name: f"{said(query, one)}; {caps}" for name, one in query.measures}
+
+
+def said(query: Query, measure: Measure) -> str:
+    """What a measure is and what is done to its values; nothing of bounds that no value can be beyond."""
+    if isinstance(measure, ColumnMeasure) and not outside_parts(query, [measure]):
+        return measure.named
+    return measure.said

@@ -10,7 +10,7 @@ from tallystick.printing import visible
 from tallystick.tables.plan import Plan, intervals_about
 from tallystick.tables.removed import ABOUT as ABOUT_REMOVED
 from tallystick.tables.removed import Removed
-from tallystick.tables.shown import capped, measured
+from tallystick.tables.shown import capped, measured, said
 from tallystick.tables.table import EachRow
 
 COMPUTED: Final = "computed from released numbers, without an interval of its own"
@@ -41,7 +41,8 @@ class Told:
         """What the numbers and their intervals are about, in a sentence."""
         query = self.plan.query
         columns = "; ".join(
-            f"{visible(self.names.get(name, name))}: {visible(measure.said)}" for name, measure in query.measures
+            f"{visible(self.names.get(name, name))}: {visible(said(query, measure))}"
+            for name, measure in query.measures
         )
         brackets = f" In brackets: {intervals_about(self.plan)}." if self.intervals else ""
         return f"Capped: {capped(query, self.who)}. {columns}.{brackets}"

@@ -304,3 +304,25 @@ def test_a_card_draws_its_table_with_intervals_and_the_check_makes_it_again(clin
     facts = json.loads(made.to_json())
     facts["chart"][0]["value"][0] += 1
     assert any(not finding.holds for finding in check_card(Card(facts), clinic.ledger))
+
+
+def test_a_card_explains_rows_that_count_and_what_clamping_can_do_where_it_says_so(clinic) -> None:
+    text = Elements(card(clinic.release()).to_html().split("<script")[0]).text
+    assert text.count('"Rows that count": a row counts if') == 1
+    assert "as less where its patient has more rows there than the cap" in text
+    assert text.count("Clamping can move a mean, a total or a variance by any amount") == 1
+    assert "Told of it on this card: how many values lay beyond each bound, not how far." in text
+    assert "it is no population interval" in text
+    silent = (
+        clinic.table()
+        .group_by("ward", keys=["north", "south"])
+        .agg(m=ts.mean("age", 0, 110))
+        .plan(rho=0.01, caps_share=0)
+    )
+    told = card(silent.release(why="x")).facts["error"]
+    assert told["rows_that_count"] == ""
+    assert told["clamping"].endswith("Told of it on this card: nothing.")
+    late = clinic.table().derive(old=ts.when(ts.col("age") > 60, 1, 0)).group_by("ward", keys=["north", "south"])
+    plain = card(late.agg(n=ts.sum("old", 0, 1), m=ts.median("age", 0, 110)).plan(rho=0.01).release(why="x")).facts
+    assert plain["error"]["clamping"] == ""
+    assert plain["error"]["rows_that_count"]

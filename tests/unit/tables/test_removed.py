@@ -178,3 +178,28 @@ def test_without_a_share_nothing_is_told(account: Account) -> None:
     assert made.removed() == ()
     assert made.left_out == ""
     assert "Left out" not in str(made)
+
+
+@pytest.mark.parametrize(
+    ("derived", "can_be_outside"),
+    [
+        (ts.when(ts.col("cost") > 3, 1, 0), False),
+        (ts.when(ts.col("cost") > 3, 1), False),
+        (ts.when(ts.col("cost") > 3, ts.when(ts.col("cost") > 5, 1, 0.5), 0), False),
+        (ts.when(ts.col("cost") > 3, 2, 0), True),
+        (ts.when(ts.col("cost") > 3, ts.col("cost"), 0), True),
+        (ts.col("cost") - ts.col("cost"), True),
+    ],
+)
+def test_nothing_is_paid_for_values_that_cannot_be_beyond_their_bounds(
+    visits: Table, derived: Any, can_be_outside: bool
+) -> None:
+    plan = visits.derive(made=derived).agg(n=ts.sum("made", 0, 1)).plan(rho=1)
+    assert any(part.kind == "outside" for part in plan.query.removed) == can_be_outside
+    assert ("each clamped to" in plan.explain()) == can_be_outside
+
+
+def test_a_name_that_a_later_step_gives_anew_is_not_the_choice_it_was(visits: Table) -> None:
+    totals = visits.derive(made=ts.when(ts.col("cost") > 3, 1, 0)).per_unit_rows(made=ts.unit_sum("made", 0, 1))
+    plan = totals.agg(n=ts.sum("made", 0, 1)).plan(rho=1)
+    assert any(part.kind == "outside" for part in plan.query.removed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,7 +19,7 @@ from tallystick.tables.schema import Schema, all_different
 from tallystick.tables.sql.catalogue import Known
 from tallystick.tables.sql.expressions import RowReader
 from tallystick.tables.sql.outside import Outside
-from tallystick.tables.sql.tree import Text
+from tallystick.tables.sql.tree import Reading, Text
 from tallystick.tables.table import EachRow, Table
 
 
@@ -294,6 +295,27 @@ def columns_of(made: Expression) -> set[str]:
     if isinstance(made, Column):
         return {made.name}
     return {name for each in made.arguments for name in columns_of(each)} if isinstance(made, Call) else set()
+
+
+def in_own_words(what: str, value: exp.Expr | None, condition: exp.Expr | None, *, most: int = 80) -> str:
+    """What a column is called that stands for an expression: as the statement says it, for whoever reads a card.
+
+    >>> import sqlglot
+    >>> in_own_words("rows", sqlglot.parse_one("age"), sqlglot.parse_one("ward='b'")), in_own_words("", None, None)
+    ("rows with age where ward = 'b'", 'expression')
+    """
+    parts = ["" if each is None else _as_typed(each) for each in (value, condition)]
+    said = " with ".join(filter(None, (what, parts[0]))) + (f" where {parts[1]}" if parts[1] else "")
+    plain = unicodedata.normalize("NFKC", "".join(letter for letter in said if letter.isprintable())).strip()
+    return (plain if len(plain) <= most else f"{plain[: most - 3]}...") or "expression"
+
+
+def _as_typed(node: exp.Expr) -> str:
+    typed = node.copy()
+    for division in typed.find_all(exp.Div):  # which the reader may have made safe
+        division.set("typed", True)
+        division.set("safe", False)
+    return str(typed.sql(dialect=Reading, comments=False))
 
 
 def free_name(wish: str, taken: Iterable[str]) -> str:

@@ -23,7 +23,7 @@ from tallystick.tables.schema import Schema
 from tallystick.tables.sql.after import RELEASED, Released, copied, finished
 from tallystick.tables.sql.bounds import limits_of, no_bounds
 from tallystick.tables.sql.options import Options
-from tallystick.tables.sql.relations import Relation, columns_of, free_name
+from tallystick.tables.sql.relations import Relation, columns_of, free_name, in_own_words
 from tallystick.tables.sql.strict import missing_without
 from tallystick.tables.sql.tree import Text, children, spelled, where
 from tallystick.tables.table import EachRow
@@ -286,17 +286,20 @@ class Aggregation:
 
     def _read_measure(self, node: exp.Expr) -> tuple[Relation, Measure, str]:
         condition: Expression | None = None
+        filtered: exp.Expr | None = None
         if isinstance(node, exp.Filter):
-            condition = self.relation.reader.condition(node.expression.this)
+            filtered = node.expression.this
+            condition = self.relation.reader.condition(filtered)
             node = node.this
         level, value = 0.5, node.this
         if isinstance(node, exp.WithinGroup):
             level, value = self._level(node)
         elif isinstance(node, exp.CountIf):
             own = self.relation.reader.condition(node.this)
-            return self._count(exp.Count(this=exp.Star()), own if condition is None else own & condition)
+            both = node.this if filtered is None else exp.and_(node.this, filtered)
+            return self._count(exp.Count(this=exp.Star()), own if condition is None else own & condition, both)
         elif isinstance(node, exp.Count):
-            return self._count(node, condition)
+            return self._count(node, condition, filtered)
         elif not isinstance(node, (*_OF_COLUMN, exp.Median)):
             raise self._refuse_aggregate(node)
         if self.relation.spine is not None:
@@ -313,7 +316,7 @@ class Aggregation:
             made = when(condition, made)
         if isinstance(made, Column) and limits == self._declared().get(made.name):
             limits = ()
-        relation, column = self.relation.derived(made, f"{node.key}_of")
+        relation, column = self.relation.derived(made, in_own_words("", value, filtered))
         said = re.sub(r"\W+", "_", value.name or "value")
         if isinstance(node, exp.Median | exp.WithinGroup):
             name = "median" if level == 0.5 else f"quantile_{level:g}"
@@ -322,10 +325,12 @@ class Aggregation:
             self.notes.append(f"{spelled(node)} divides by n, not by n - 1")
         return relation, _OF_COLUMN[type(node)](column, *limits), f"{node.key}_{said}"
 
-    def _count(self, node: exp.Count, condition: Expression | None) -> tuple[Relation, Measure, str]:
+    def _count(
+        self, node: exp.Count, condition: Expression | None, filtered: exp.Expr | None
+    ) -> tuple[Relation, Measure, str]:
         relation, inner = self.relation, node.this
         if isinstance(inner, exp.Distinct):
-            return self._count_units(inner, condition)
+            return self._count_units(inner, condition, filtered)
         constant = isinstance(inner, exp.Star | exp.Literal)
         if constant and relation.spine is not None:
             raise self.text.refused(
@@ -342,7 +347,8 @@ class Aggregation:
             present = condition if present is None else condition & present
         if present is None:
             return relation, count(), "count"
-        relation, column = relation.derived(when(present, 1, 0), "counted")
+        wish = in_own_words("rows", None if constant else inner, filtered)
+        relation, column = relation.derived(when(present, 1, 0), wish)
         return relation, sum(column, 0, 1), f"count_{inner.name}" if inner.name != "*" else "count"
 
     def _check_counted(self, node: exp.Expr) -> None:
@@ -361,7 +367,9 @@ class Aggregation:
                 why="it counts a group without rows as one",
             )  # fmt: skip
 
-    def _count_units(self, inner: exp.Distinct, condition: Expression | None) -> tuple[Relation, Measure, str]:
+    def _count_units(
+        self, inner: exp.Distinct, condition: Expression | None, filtered: exp.Expr | None
+    ) -> tuple[Relation, Measure, str]:
         relation, values = self.relation, children(inner, "expressions")
         for each in values:
             self._check_counted(each)
@@ -372,7 +380,7 @@ class Aggregation:
         if made is not None and relation.is_unit(made):
             if condition is None:
                 return relation, count_units(), "count_units"
-            relation, column = relation.derived(when(condition, 1), "counted")
+            relation, column = relation.derived(when(condition, 1), in_own_words("", values[0], filtered))
             return relation, count_units(column), "count_units"
         unit = "a unit" if isinstance(relation.table.unit, EachRow) else relation.table.unit
         raise self.text.refused(

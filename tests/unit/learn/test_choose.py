@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from typing import Any
@@ -18,16 +19,20 @@ from tallystick.learn.records import given
 MODELS = [[], [0], [1], [0, 1]]
 
 
+@functools.cache
+def grid(bound: float, width: int) -> np.ndarray:
+    """Coefficients that are not too long, one column each."""
+    line = np.linspace(-bound, bound, 41)
+    kept = [t for t in itertools.product(line, repeat=width) if sum(map(abs, t)) <= bound + 1e-9]
+    return np.array(kept).reshape(len(kept), width).T
+
+
 def scores(recipe: Any, rows: Any, targets: Any) -> list[float]:
     """Scores by a fine grid of coefficients, from the definition."""
     rows, targets = np.asarray(rows, dtype=float).reshape(-1, 2), np.asarray(targets, dtype=float)
-    line = np.linspace(-recipe.bound, recipe.bound, 41)
     found = []
     for model in recipe.models:
-        grid = np.array(
-            [t for t in itertools.product(line, repeat=len(model)) if sum(map(abs, t)) <= recipe.bound + 1e-9]
-        )
-        fits = rows[:, list(model)] @ grid.reshape(len(grid), len(model)).T
+        fits = rows[:, list(model)] @ grid(recipe.bound, len(model))
         found.append(float(((targets[:, None] - fits) ** 2).sum(axis=0).min()))
     return found
 

@@ -47,7 +47,7 @@ def worst(recipe, features, seed):
     replaced = recipe.adjacency == "replace"
     found = 0.0
     corners = list(itertools.product([-1.0, 1.0], repeat=features))
-    for trial in range(400):
+    for trial in range(150):
         x = (
             np.array(corners[trial % len(corners)])
             if trial % 3
@@ -78,13 +78,15 @@ def test_the_replace_bounds_hold_and_the_first_is_attained():
     x, z = np.array([1.0, 0.0]), np.array([0.5, math.sqrt(0.75)])
     frobenius = np.sum((np.outer(x, x) - np.outer(z, z)) ** 2) + np.sum((x + z) ** 2)
     assert frobenius == pytest.approx(4.5)
-    rng = np.random.default_rng(5)
-    for _ in range(20_000):
-        a, b = (v / max(1.0, np.linalg.norm(v)) for v in rng.standard_normal((2, 3)) * rng.uniform(0.5, 3))
-        y, w = rng.choice([-1.0, 0.0, 1.0, rng.uniform(-1, 1)], 2)
-        two = np.sum((np.outer(a, a) - np.outer(b, b)) ** 2) + np.sum((y * a - w * b) ** 2)
-        assert two <= 4.5 + 1e-9
-        assert two + (y * y - w * w) ** 2 <= 5.5 + 1e-9
+    rng, many = np.random.default_rng(5), 20_000
+    drawn = rng.standard_normal((2, many, 3)) * rng.uniform(0.5, 3, (many, 1))
+    a, b = drawn / np.maximum(1.0, np.linalg.norm(drawn, axis=2, keepdims=True))
+    y, w = np.where(rng.random((2, many)) < 0.75, rng.integers(-1, 2, (2, many)), rng.uniform(-1, 1, (2, many)))
+    squares = a[:, :, None] * a[:, None, :] - b[:, :, None] * b[:, None, :]
+    two = (squares**2).sum(axis=(1, 2)) + ((y[:, None] * a - w[:, None] * b) ** 2).sum(axis=1)
+    assert two.max() <= 4.5 + 1e-9
+    assert (two + (y * y - w * w) ** 2).max() <= 5.5 + 1e-9
+    assert two.max() > 4.2  # some come near
 
 
 def test_errata_35_and_58_the_notes_count_their_sums_wrongly():

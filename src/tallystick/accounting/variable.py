@@ -22,7 +22,7 @@ from tallystick.accounting.loss import PrivacyLoss
 from tallystick.accounting.pair import unmixed_loss
 from tallystick.errors import InvalidInput, NotComputable
 from tallystick.numerics.convolve import sum_of_laws
-from tallystick.numerics.grid import GridLaw, discretise
+from tallystick.numerics.grid import GridLaw, discretise_above
 from tallystick.numerics.law import UNIT, Array, Law
 
 DUST = 1e-20
@@ -183,12 +183,13 @@ class PrivacyLossVariable:
             parts.append((gaussian_pair(self._side.mu).upper, 1))
         seen = [values[masses > DUST * float(np.sum(masses))] for values, masses, _ in self._nodes]
         ends = [(float(np.min(values)), float(np.max(values))) for values in seen]
-        ends += [(-math.inf, math.inf)] * (len(parts) - len(ends))
+        if self._side.mu > 0.0:  # of a Gaussian no more than that share lies further out than ten deviations
+            ends.append((means[-1] - 10.0 * self._side.mu, means[-1] + 10.0 * self._side.mu))
         for (law, count), mean, (low, high) in zip(parts, means, ends, strict=True):
             # Where a law has hardly any mass before that, points are work for nothing.
             low, high = max(low - 2.0 * step, mean - 60.0 * deviation), min(high + 2.0 * step, mean + 60.0 * deviation)
             laws.append((_on_grid(law, step, low, high), count))
-        total = sum_of_laws(laws, theta=0.0, reach=14.0 * deviation)
+        total = sum_of_laws(laws, theta=0.0, reach=14.0 * deviation, leaks=False)
         return total.values, np.cumsum(np.maximum(total.tilted, 0.0) * math.exp(total.log_scale))
 
     def _narrowest(self, most: float) -> float:
@@ -322,7 +323,7 @@ def _on_grid(law: Law, step: float, low: float, high: float) -> GridLaw:
     segments = tuple(part for part in (s.restricted(low, high) for s in law.segments) if part is not None)
     offset = float(law.atoms[0]) if law.lattice is not None and law.atoms.size else 0.0
     near = Law(law.atoms[kept], law.log_masses[kept], segments, lattice=law.lattice)
-    return discretise(near, step=step, offset=offset, low=near.lowest, high=near.highest)[0]
+    return discretise_above(near, step=step, offset=offset, low=near.lowest, high=near.highest)
 
 
 def _at_knots(leaf: Leaf) -> bool:

@@ -59,25 +59,43 @@ def discretise(law: Law, *, step: float, offset: float, low: float, high: float)
     Mass above the range goes to infinity (upper) or is dropped (lower); mass below goes to the first
     point (upper) or is dropped (lower).
     """
+    first, split, masses = _binned(law, step, offset, low, high)
+    lower = _lower_masses(split, masses, law.infinity, step)
+    lower *= np.maximum(0.0, 1.0 - _relative_error(lower))
+    below = GridLaw(step, offset, first, _not_empty(lower), law.infinity, law.value_ulps)
+    return _upper_law(law, step, offset, first, split, masses), below
+
+
+def discretise_above(law: Law, *, step: float, offset: float, low: float, high: float) -> GridLaw:
+    """The upper law of ``discretise`` alone: the lower one is most of the work."""
+    first, split, masses = _binned(law, step, offset, low, high)
+    return _upper_law(law, step, offset, first, split, masses)
+
+
+def _binned(law: Law, step: float, offset: float, low: float, high: float) -> tuple[int, _Split, Array]:
+    """The first grid point, the mass of each bin, and the mass of each point from the bins beside it."""
     first = math.floor(_snapped(low, offset, step))
     last = max(first + 1, math.ceil(_snapped(high, offset, step)))
     split = _split(law, step, offset + first * step, last - first)
-    upper = np.zeros(last - first + 1)
-    upper[:-1] += split.left
-    upper[1:] += split.right
-    lower = _lower_masses(split, upper, law.infinity, step)
-    upper[0] += split.below
-    upper *= 1.0 + _relative_error(upper)
-    lower *= np.maximum(0.0, 1.0 - _relative_error(lower))
-    for masses in (upper, lower):
-        if not masses.any():
-            # Nothing is left (or certain from below); a subnormal mass at the lowest point keeps logs finite. From
-            # above more mass is always right, from below it is below (1 - a)_+.
-            masses[0] = 1e-320
-    return (
-        GridLaw(step, offset, first, upper, law.infinity + split.above * (1 + 1e-12), law.value_ulps),
-        GridLaw(step, offset, first, lower, law.infinity, law.value_ulps),
-    )
+    masses = np.zeros(last - first + 1)
+    masses[:-1] += split.left
+    masses[1:] += split.right
+    return first, split, masses
+
+
+def _upper_law(law: Law, step: float, offset: float, first: int, split: _Split, masses: Array) -> GridLaw:
+    masses[0] += split.below
+    masses *= 1.0 + _relative_error(masses)
+    infinity = law.infinity + split.above * (1 + 1e-12)
+    return GridLaw(step, offset, first, _not_empty(masses), infinity, law.value_ulps)
+
+
+def _not_empty(masses: Array) -> Array:
+    """Where nothing is left (or certain from below), a subnormal mass at the lowest point keeps logs finite. From above
+    more mass is always right, from below it is below (1 - a)_+."""
+    if not masses.any():
+        masses[0] = 1e-320
+    return masses
 
 
 def _snapped(value: float, offset: float, step: float) -> float:

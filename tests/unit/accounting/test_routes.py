@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -32,9 +33,8 @@ def sides(loss: ts.PrivacyLoss) -> list[OneDirection]:
 
 
 @pytest.mark.parametrize("name", LOSSES)
-@pytest.mark.parametrize("delta", [0.2, 1e-3, 1e-9])
-def test_every_route_that_answers_allows_what_the_others_allow(name: str, delta: float) -> None:
-    for side in sides(LOSSES[name]):
+def test_every_route_that_answers_allows_what_the_others_allow(name: str) -> None:
+    for side, delta in itertools.product(sides(LOSSES[name]), (0.2, 1e-3, 1e-9)):  # what a side keeps serves all three
         if delta <= side.infinity:
             continue
         answers = [found for route in side.routes if (found := route.epsilon(delta, 1e-6)) is not None]

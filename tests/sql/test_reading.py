@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from sqlglot import exp
 
+from pace import Clock
 from sql.catalogue import catalogue
 from tallystick.errors import InvalidInput, Refused, TallystickError
 from tallystick.tables.sql.options import cut
@@ -108,29 +107,29 @@ def test_what_the_parser_knows_and_the_list_does_not_is_refused() -> None:
     ],
 )
 def test_deep_and_long_texts_are_refused_at_once(hostile: str) -> None:
-    start = time.process_time()
+    clock = Clock()
     said = refusal(f"SELECT COUNT(*) FROM visits WHERE {hostile}")
     assert len(said) < 1_000
-    assert time.process_time() - start < 1.0
+    assert clock.seconds < 1.0
 
 
 def test_subqueries_that_double_at_every_level_are_refused_at_once() -> None:
     levels = ["SELECT patient, cost AS x FROM visits"]
     for _ in range(25):
         levels.append(f"SELECT patient, x + x AS x FROM ({levels[-1]}) AS t")
-    start = time.process_time()
+    clock = Clock()
     refusal(f"SELECT COUNT(*) FROM ({levels[-1]}) AS t WHERE x > 1")
-    assert time.process_time() - start < 1.0
+    assert clock.seconds < 1.0
 
 
 def test_reading_and_planning_takes_a_few_milliseconds() -> None:
     sql = """SELECT ward, COUNT(*) AS n, AVG(cost) AS cost FROM visits WHERE urgent AND age BETWEEN 18 AND 65
              GROUP BY ward HAVING COUNT(*) > 10 ORDER BY n DESC"""
     planned(sql, catalogue())
-    start = time.process_time()
+    clock = Clock()
     for _ in range(20):
         planned(sql, catalogue())
-    assert (time.process_time() - start) / 20 < 0.010  # 5 ms is the goal; the machine may be loaded
+    assert clock.seconds / 20 < 0.010  # 5 ms is the goal
 
 
 OPTIONS = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS({}) ward, COUNT(*) AS n FROM visits GROUP BY ward"

@@ -7,7 +7,9 @@ import sys
 import traceback
 import warnings
 from collections.abc import Sequence
+from functools import cache
 from importlib import import_module
+from typing import Any
 
 import typer
 
@@ -81,6 +83,12 @@ def root(
         print(context.get_help())
 
 
+@cache
+def _parser() -> Any:
+    """All commands with their options: made once, for it takes a tenth of a second and one session may run many."""
+    return typer.main.get_command(app)
+
+
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command; every way out of it is an exit code of ``errors.py`` or ``failure.py``."""
     given = list(sys.argv[1:] if arguments is None else arguments)
@@ -89,7 +97,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)
             warnings.showwarning = failure.note
-            code = typer.main.get_command(app).main(given, prog_name="tallystick", standalone_mode=False)
+            code = _parser().main(given, prog_name="tallystick", standalone_mode=False)
         sys.stdout.flush()
         if code == failure.INTERRUPTED:  # how the argument parser reports Ctrl-C
             raise KeyboardInterrupt

@@ -6,7 +6,6 @@ import cmath
 import itertools
 import math
 import random
-import time
 from fractions import Fraction
 
 import mpmath as mp
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 
 import tallystick as ts
+from pace import Clock
 from tallystick.errors import InvalidInput, NotComputable
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -214,7 +214,7 @@ def test_no_grid_is_made_for_dust() -> None:
     """Sixty deviations of a law that is all but one point took fifty seconds; the sign is that of the answer."""
     mixture = ts.gaussian_mixture(sigma=1e6, sensitivities=[1e-8, 7.9e7], probabilities=[0.71875, 0.28125])
     variable = (mixture + ts.pure_dp(epsilon=0.847)).privacy_loss(ts.Direction.ADD)
-    started = time.process_time()
+    clock = Clock()
     assert variable.cdf(0.0) == pytest.approx(1 / (1 + math.exp(0.847)), abs=1e-10)
     assert variable.cdf(1.2) == pytest.approx(1.0, abs=1e-10)
-    assert time.process_time() - started < 5.0
+    assert clock.seconds < 5.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -11,6 +10,7 @@ import pytest
 from mpmath import mp, mpf
 
 import tallystick as ts
+from pace import Clock
 from tallystick.cards.meaning import meaning
 from tallystick.errors import NotComputable
 
@@ -57,13 +57,13 @@ def test_no_finite_loss_on_the_grid_is_no_crash() -> None:
 
 def test_rigorous_read_outs_answer_or_refuse_in_time() -> None:
     pytest.importorskip("flint")
-    started = time.process_time()
+    clock = Clock()
     tiny = ts.pure_dp(epsilon=1e-12).sampled(rate=1e-300)
     assert 0.0 in tiny.epsilon_bounds(delta=0.999999999999, rigorous=True)
     proved = (10 * ts.gdp(mu=0.7625892787076541).sampled(rate=0.1)).delta_bounds(epsilon=1e-09, rigorous=True)
     loss = 2 * ts.exponential(epsilon=0.5).sampled(rate=0.25)
     chords = loss.delta_bounds(epsilon=1e-09, rigorous=True)
-    assert time.process_time() - started < 5.0
+    assert clock.seconds < 5.0
     assert chords.lower <= loss.delta_bounds(epsilon=1e-09).upper
     assert loss.delta_bounds(epsilon=1e-09).lower <= chords.upper <= 0.2
     # fifteen digits of the slower reading, before its work was bounded
@@ -156,10 +156,10 @@ def test_sums_of_what_doubles_hardly_hold_claim_nothing_from_below() -> None:
 )
 def test_every_read_out_answers_or_refuses_in_time(text: str) -> None:
     """Each took from 6 to more than 100 seconds."""
-    started = time.process_time()
+    clock = Clock()
     try:
         found = eval(text, {"ts": ts})
     except NotComputable:
         found = 0.0
-    assert time.process_time() - started < 5.0
+    assert clock.seconds < 5.0
     assert found == found

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-import time
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tallystick as ts
+from pace import Clock
 from tallystick.audit import reconstruction as r
 from tallystick.audit.everyday import differencing, linkage, swapped, uniqueness
 from tallystick.errors import InvalidInput, NotComputable
@@ -193,9 +193,9 @@ def test_linking_large_tables_is_quick_and_the_same() -> None:
     people: list[dict[str, Any]] = [{"zip": place, "age": float(age)} for place, age in drawn]
     rows: list[dict[str, Any]] = [{**person, "age": person["age"] + float(rng.integers(-2, 3))} for person in people]
     rows[5]["age"] = None
-    start = time.process_time()
+    clock = Clock()
     found = linkage(rows, people, on=["zip", "age"], tolerance={"age": 2})
-    assert time.process_time() - start < 2.0
+    assert clock.seconds < 2.0
 
     def near(row: dict[str, Any], person: dict[str, Any]) -> bool:
         return row["zip"] == person["zip"] and (row["age"] is None or abs(row["age"] - person["age"]) <= 2)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
+from pace import Clock
 
 
 def test_a_plain_holdout_is_fooled_and_a_reusable_one_is_not(run):
-    start = time.process_time()
+    clock = Clock()
     found = run("demo", "holdout", "--json").document["found"]
-    assert time.process_time() - start < 20
+    assert clock.seconds < 20
     assert found["plain"]["reported"] > 0.59
     assert abs(found["plain"]["fresh"] - 0.5) < 0.04
     assert abs(found["reusable"]["reported"] - 0.5) < 0.09

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
-import time
 from typing import Any
 
 import pytest
 
 import tallystick as ts
+from pace import Clock
 
 flint = pytest.importorskip("flint")
 from flint import arb, ctx  # noqa: E402
@@ -62,12 +62,12 @@ def test_the_pairs_of_any_knots_are_above_and_below(name: str, seed: int) -> Non
     ],
 )
 def test_few_sampled_steps_subsets_and_groups_are_proved(loss: ts.PrivacyLoss, delta: float, width: float) -> None:
-    started = time.process_time()
+    clock = Clock()
     proved, known = loss.epsilon_bounds(delta=delta, rigorous=True), loss.epsilon_bounds(delta=delta)
     assert proved.lower <= known.upper
     assert known.lower <= proved.upper
     assert proved.upper - proved.lower <= width * proved.upper
-    assert time.process_time() - started < 6.0
+    assert clock.seconds < 6.0
 
 
 def test_a_delta_is_proved_on_both_sides() -> None:
@@ -79,10 +79,10 @@ def test_a_delta_is_proved_on_both_sides() -> None:
 
 
 def test_what_takes_too_long_is_refused_in_time() -> None:
-    started = time.process_time()
+    clock = Clock()
     with pytest.raises(ts.errors.NotComputable):
         ts.discrete_gaussian(sigma=1e6).epsilon_bounds(delta=1e-5, rigorous=True)
-    assert time.process_time() - started < 6.0
+    assert clock.seconds < 6.0
 
 
 def test_many_steps_of_a_law_that_is_no_lattice_are_proved() -> None:

@@ -11,6 +11,7 @@ import tallystick as ts
 from tallystick.tables.sql.pieces import measures
 from tallystick.tables.sql.relations import in_own_words
 from tallystick.tables.sql.tree import Text
+from tallystick.tables.sql.written import statement_of
 
 ROWS = pyarrow.table({"p": [1, 2, 3], "g": ["a", "b", "a"], "x": [1.0, 2.0, 50.0], "y": [1, 2, None]})
 STATEMENT = (
@@ -62,3 +63,9 @@ def test_own_words_are_a_name_whatever_the_statement_holds() -> None:
         assert 0 < len(name) <= 80
         ts.Private(ROWS).table(unit="p").derive(**{name: ts.col("x") + 1})
         assert "no" not in name.split()
+
+
+def test_the_statement_that_a_query_stands_for_names_bounds_that_are_not_registered() -> None:
+    table = ts.Private(ROWS).table(unit="p").per_unit(max_rows_per_group=1).bounds(x=(0, 60))
+    made, asked = measures("avg(x) as plain, avg(x clamped between 0 and 3) as narrow, count_if(x > 3) as n", table)
+    assert statement_of(made.agg(**asked), "t").endswith('FROM "t" -- narrow CLAMPED BETWEEN 0 AND 3')

@@ -107,15 +107,19 @@ _OFFERS = (
 )
 
 
-def offers_in_shell(text: str) -> str:
-    """What a denial offers, as options.
+_LISTED = "public keys (--keys FILE)"
+_LISTED_IN_SQL = "(VALUES ('a'), ('b')) AS k(column) LEFT JOIN ..., or dataset add ... --update --keys COLUMN=FILE"
+
+
+def offers_in_shell(text: str, given: Sequence[str] = ()) -> str:
+    """What a denial offers, as options of the command that was given.
 
     >>> offers_in_shell("fits: rho=0.04 (n +-9 instead of +-3 at 95%), or max_groups=2 (fewer groups per unit)")
     'fits: --rho 0.04 (n +-9 instead of +-3 at 95%), or dataset add ... --update --max-groups 2 (fewer groups per unit)'
     """
     for pattern, shell in _OFFERS:
         text = re.sub(pattern, shell, text, flags=re.MULTILINE)
-    return in_shell(text)
+    return in_shell(text).replace(_LISTED, _LISTED_IN_SQL if "sql" in given[:1] else _LISTED)
 
 
 _OPTIONS = {"keys": "--keys", "measures": "--measures", "source": "the source", "group_by": "--by"}
@@ -144,9 +148,9 @@ def from_error(error: TallystickError, given: Sequence[str] = ()) -> Failure:
         amounts = {"asked": error.asked, "left": error.left, "limit": error.limit}
         details = {name: str(amount) for name, amount in amounts.items() if amount is not None}
         shown = "   ".join(f"{name} {amount}" for name, amount in details.items())
-        offers = [offers_in_shell(line) for line in error.fits]
+        offers = [offers_in_shell(line, given) for line in error.fits]
         if "\n" in str(error):  # a ledger's denial already says all of it, in words
-            lines = tuple(offers_in_shell(str(error)).splitlines())
+            lines = tuple(offers_in_shell(str(error), given).splitlines())
             return Failure(kind, code, lines, {**details, "fits": offers})
         said = (str(error), *([shown] if shown else []), "nothing was charged and no data was read")
         fits = (f"fits: {', or '.join(offers)}",) if offers else ()

@@ -160,9 +160,9 @@ def rehearse(
         say_first_reason(account.ledger, stored[1], why)
         return stored[1]
     release.preflight()
-    charge.rehearse()
     if key is None and release.source:
         charge.say_paid_before()
+    charge.rehearse()
     return None
 
 

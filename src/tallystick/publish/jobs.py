@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import json
 import os
-import uuid
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -50,13 +49,18 @@ class Job:
     card: Path | None
     reader: Callable[[Release], LinearModel] | None = None
     """How the table is read where it holds the sums of a model."""
-    key_is_new: bool = False
-    """Whether the key was made up just now, for a release of its own: then it is said that the same was paid before."""
+    anew: bool = False
+    """Whether it is a release of its own where no key is given, under a key that the ledger makes up."""
 
     @property
     def name(self) -> str:
         """The key: given, or that of the plan and its data, so that running a plan twice by mistake charges once."""
         return self.key or f"plan-{digest(f'{self.plan.hash} {self.dataset.name}')[:24]}"
+
+    @property
+    def asked_with(self) -> str | None:
+        """The key that the ledger is asked with; None leaves it to the ledger."""
+        return None if self.anew and self.key is None else self.name
 
 
 def price_of(plan: Plan, account: Account) -> Amount:
@@ -230,13 +234,12 @@ def dry(job: Job) -> dict[str, Any]:
 
     check_files(job.out, job.card, job.plan.query.table, job.account)
     try:
-        earlier = rehearsed(job.plan, job.account, why=job.why, key=job.name, dataset=job.dataset.name)
+        earlier = rehearsed(job.plan, job.account, why=job.why, key=job.asked_with, dataset=job.dataset.name)
     except BudgetExceeded as problem:
         raise _told(job, problem) from None
     if earlier is not None:
         return {"dry_run": True, "key": job.name, "again": True, **paid_facts(job.account, earlier, fresh=False)}
-    _say_paid_before(job)
-    return {"dry_run": True, "key": job.name, "again": False, "plan": plan_facts(job.plan, job.account)}
+    return {"dry_run": True, "key": job.asked_with, "again": False, "plan": plan_facts(job.plan, job.account)}
 
 
 def dry_statement(
@@ -252,24 +255,15 @@ def dry_statement(
     statement.released.rehearse()
     given = said.get("key", key)
     form = form_of(statement) if given is None else None
-    name = given or (f"sql-{uuid.uuid4().hex[:16]}" if form is None else key_of(statement, form))
+    name = given or (None if form is None else key_of(statement, form))
     plan = statement.plan if form is None else form.plan
     with warnings.catch_warnings():
         if form is not None:  # whoever asks the same has a reason of their own
             warnings.filterwarnings("ignore", "charge .* was made with the reason")
         try:
-            made_up = given is None and form is None
-            said_why = reason_of(statement, why)
-            return dry(Job(plan, account, find(asked, book), said_why, name, out, None, key_is_new=made_up))
+            return dry(Job(plan, account, find(asked, book), reason_of(statement, why), name, out, None, anew=True))
         except BudgetExceeded as problem:
             raise with_plans(statement.plan, problem) from None
-
-
-def _say_paid_before(job: Job) -> None:
-    from tallystick.tables.run import say_paid_before
-
-    if job.key_is_new:
-        say_paid_before(job.plan, job.account, dataset=job.dataset.name)
 
 
 def _told(job: Job, problem: BudgetExceeded) -> BudgetExceeded:
@@ -283,9 +277,8 @@ def release(job: Job, progress: Callable[[str], None] | None = None) -> dict[str
     from tallystick.cards import card
 
     check_files(job.out, job.card, job.plan.query.table, job.account)
-    _say_paid_before(job)
     try:
-        made = job.plan.release(why=job.why, key=job.name, progress=progress, dataset=job.dataset.name)
+        made = job.plan.release(why=job.why, key=job.asked_with, progress=progress, dataset=job.dataset.name)
     except BudgetExceeded as problem:
         raise _told(job, problem) from None
     assert made.receipt is not None
@@ -298,7 +291,7 @@ def release(job: Job, progress: Callable[[str], None] | None = None) -> dict[str
         written["card"] = str(drawn.save(job.card)[0])
     return {
         "dry_run": False,
-        "key": job.name,
+        "key": job.asked_with or job.account.ledger.charge_row(made.receipt.charge)[0].key,
         "plan_hash": job.plan.hash,
         **paid_facts(job.account, made.receipt, fresh=made.fresh),
         "columns": list(made.columns),

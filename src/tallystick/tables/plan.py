@@ -27,7 +27,7 @@ from tallystick.tables.estimates import INTERVALS
 from tallystick.tables.expressions import col
 from tallystick.tables.keyset import PrivateKeys, PublicTable
 from tallystick.tables.parts import ColumnPart
-from tallystick.tables.shown import capped, said
+from tallystick.tables.shown import capped, place, said
 from tallystick.tables.sources import source_of
 from tallystick.tables.table import LONGEST_TEXT, EachRow, Query, Step, Table
 
@@ -408,7 +408,9 @@ def explained(plan: Plan) -> str:
     """The facts as lines of text."""
     said = facts(plan)
     unit, keys = said["unit"], said["keys"]
-    lines = [f"plan {plan.hash[:16]} of table {said['table']!r}, {said['privacy']} ({said['adjacency']})"]
+    source = plan.query.table.source
+    which = place(source) if source.one_table else f"table {said['table']!r}"
+    lines = [f"plan {plan.hash[:16]} of {which}, {said['privacy']} ({said['adjacency']})"]
     lines.append(f"  caps     {capped(plan.query, unit)}")
     if "rho" in plan.budget:
         at = max(USUAL_DELTA, 10 * (plan.delta or 0.0))

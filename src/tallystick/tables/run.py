@@ -130,17 +130,6 @@ def answered_before(plan: Plan, account: Account, *, key: str, dataset: str | No
     return None if stored is None else stored[1]
 
 
-def say_paid_before(plan: Plan, account: Account, *, dataset: str | None) -> None:
-    """Warn where the record has an answer to this plan; for a caller that makes a key up, as ``pay`` does without."""
-    from tallystick.ledger.pay import charged_delta
-
-    run = PlanRun(plan, account, None, dataset)
-    account.ledger.charge(
-        run.privacy, accounts=(account,), why="to see what was paid", delta=charged_delta(account, plan.delta),
-        request=run.request, source=run.source,
-    ).say_paid_before()  # fmt: skip
-
-
 def allowed(run: PlanRun) -> PlanRun:
     """The run, if it is about the units that its data were registered with."""
     plan, account, dataset = run.plan, run.account, run.dataset

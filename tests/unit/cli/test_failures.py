@@ -161,3 +161,11 @@ def test_a_headline_follows_from_the_kind_of_a_refusal_and_not_from_its_words(
     ):
         assert failure.from_error(error).report(as_json=False) == 4
         assert capsys.readouterr().err.splitlines()[0] == headline
+
+
+def test_a_denial_offers_lists_of_groups_as_the_command_takes_them() -> None:
+    said = "public keys (keys=[...], --keys FILE), which need no delta"
+    assert failure.offers_in_shell(said, ["query"]) == "public keys (--keys FILE), which need no delta"
+    in_sql = failure.offers_in_shell(said, ["sql"])
+    assert "--keys FILE" not in in_sql
+    assert "LEFT JOIN" in in_sql

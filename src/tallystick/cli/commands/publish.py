@@ -156,7 +156,8 @@ def plan_lines(facts: dict[str, Any], plan: Plan) -> list[str]:
         lines.insert(1, f"         {in_shell(facts['refused'])}")
     if not facts["fits"]:
         lines.insert(1, f"         does not fit; fits: {offers_in_shell(facts['would_fit'])}")
-    return [*lines, "", *plan.explain().splitlines()]
+    said = plan.facts()["warnings"]  # at the top already
+    return [*lines, "", *(line for line in plan.explain().splitlines() if line.removeprefix("  WARNING  ") not in said)]
 
 
 def beside(facts: dict[str, Any]) -> str:

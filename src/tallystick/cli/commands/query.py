@@ -40,8 +40,6 @@ def query(
     as_json: Json = False,
 ) -> None:
     """Ask a data set once: what 'publish plan' and 'publish run' do, in one step. Without --key it is a new release."""
-    import uuid
-
     from tallystick.tables.sql.written import statement_of
 
     budget = {"rho": rho, "epsilon": epsilon, "delta": delta, "error": error}
@@ -52,9 +50,8 @@ def query(
         registered = datasets.find(dataset, book)
         payer = datasets.payer(registered, book, account)
         plan = question.plan(registered.opened(payer))
-        name = key or f"query-{uuid.uuid4().hex[:16]}"
         moved = jobs.moved(plan, source)
-        job = jobs.Job(moved, payer, registered, why, name, out, card, key_is_new=key is None)
+        job = jobs.Job(moved, payer, registered, why, key, out, card, anew=True)
         facts = {**done(job, tell, dry_run=dry_run), "sql": statement_of(plan.query, dataset)}
     about = {"ledger": place_of(ledger), "dataset": dataset, "why": why, "dry_run": dry_run, **question.to_data()}
     deliver(Answer("query", about, facts, lambda console: _say(console, facts)), as_json=as_json)

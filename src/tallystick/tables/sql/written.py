@@ -8,7 +8,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from tallystick.tables.aggregates import Measure
+from tallystick.tables.aggregates import ColumnMeasure, Measure
+from tallystick.tables.budget import outside_parts
 from tallystick.tables.expressions import Call, Column, Expression, Literal
 from tallystick.tables.keyset import PrivateKeys, PublicTable
 from tallystick.tables.table import Query
@@ -31,7 +32,7 @@ def statement_of(query: Query, name: str) -> str:
     for called, measure in query.measures:
         tree = tree.select(_alias(_aggregate(measure, query, made), called), copy=False)
     tree = tree.from_(exp.to_table(_quoted(name)), copy=False)
-    comments = []
+    comments = _clamped(query)
     for number, step in enumerate(query.table.steps):
         if step.kind == "filter" and step.expression is not None:
             tree = tree.where(_value(step.expression, made), copy=False)
@@ -47,6 +48,14 @@ def statement_of(query: Query, name: str) -> str:
     elif isinstance(query.keys, PrivateKeys):
         comments.append(f"groups from the data, at delta {query.keys.delta:g}")
     return tree.sql(dialect="postgres") + (f" -- {'; '.join(comments)}" if comments else "")
+
+
+def _clamped(query: Query) -> list[str]:
+    """Bounds that are not those of the column itself, which a statement would take from the registration."""
+    known = {column: (low, high) for column, low, high in query.table.declared}
+    asked = [(name, one) for name, one in query.measures if isinstance(one, ColumnMeasure)]
+    asked = [(name, one) for name, one in asked if known.get(one.column) != one.limits and outside_parts(query, [one])]
+    return [f"{name} CLAMPED BETWEEN {one.lower:g} AND {one.upper:g}" for name, one in asked]
 
 
 def _quoted(name: str) -> str:

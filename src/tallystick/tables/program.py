@@ -202,7 +202,9 @@ class _Compiler:
         if not asked:
             return None
         (parts, first), *others = asked
-        line = first if not others else _select("*").from_(first.subquery("_q0", copy=False), copy=False)
+        if not others:
+            return parts, self.words.render(first)
+        line = _select("*").from_(first.subquery("_q0", copy=False), copy=False)
         for i, (more, query) in enumerate(others):
             parts += more
             line = line.join(query.subquery(f"_q{i + 1}", copy=False), join_type="cross", copy=False)

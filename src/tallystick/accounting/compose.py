@@ -43,6 +43,11 @@ class Direct:
     """One Gaussian release beside the listed outcomes, in closed form."""
     relative: float = math.inf
     """Rounding of each value relative to itself, where a value is not a sum of others."""
+    highest: float = field(init=False)
+    """The largest finite value, which every read-out asks for."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "highest", self.law.highest)
 
     def shift(self, epsilon: float) -> float:
         """By how much rounded values near the threshold can be off.
@@ -67,7 +72,7 @@ class Direct:
         else:
             value = float(self.law.excess(np.array([epsilon - self.shift(epsilon)]))[0])
         # Positive up to the largest loss, however small.
-        tiny = 1e-320 if self.mu > 0.0 or epsilon < self.law.highest else 0.0
+        tiny = 1e-320 if self.mu > 0.0 or epsilon < self.highest else 0.0
         return Above(min(1.0, value * (1.0 + self._error(epsilon)) + tiny))
 
     def lower(self, epsilon: float) -> Below:
@@ -90,14 +95,15 @@ class Direct:
         """Both bounds on delta."""
         return Bounds.between(self.lower(epsilon), self.upper(epsilon))
 
-    def epsilon_bounds(self, delta: float) -> Bounds:
-        """Both bounds on epsilon."""
-        high = max(self.law.highest, 0.0)
+    def epsilon_bounds(self, delta: float, width: float = WIDTH) -> Bounds:
+        """Both bounds on epsilon, no narrower than ``width`` where less is enough."""
+        near = 1e-13 if width <= WIDTH else 0.1 * width
+        high = max(self.highest, 0.0)
         high += 2.0 * self.shift(high)
         if self.mu > 0.0:
             high += self.mu * self.mu / 2.0 + self.mu * (math.sqrt(2.0 * max(0.0, -math.log(delta))) + 1.0)
-        upper = bisect_decreasing(self.upper, delta, 0.0, high, relative=1e-13)[1]
-        lower = bisect_decreasing(self.lower, delta, 0.0, high, relative=1e-13)[0]
+        upper = bisect_decreasing(self.upper, delta, 0.0, high, relative=near)[1]
+        lower = bisect_decreasing(self.lower, delta, 0.0, high, relative=near)[0]
         return Bounds.between(Below(lower), Above(upper))
 
 

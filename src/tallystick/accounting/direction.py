@@ -11,14 +11,15 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
+from tallystick.accounting import gdp
 from tallystick.accounting.adjacency import Direction
 from tallystick.accounting.bounds import WIDTH, Bounds
 from tallystick.accounting.compose import Direct, GridSum, SaddleSum, enumerated
-from tallystick.accounting.leaf import Leaf, ends_of, largest_together
+from tallystick.accounting.leaf import Leaf, ends_of, largest_together, merged
 from tallystick.accounting.leaves.gaussian import gaussian_pair
-from tallystick.accounting.leaves.renyi import renyi_pair
+from tallystick.accounting.leaves.renyi import log_delta, renyi_pair
 from tallystick.accounting.pair import DominatingPair
-from tallystick.accounting.routes import Contour, Route, routes_of
+from tallystick.accounting.routes import Contour, Gaussian, RenyiCurve, Route, routes_of
 from tallystick.numerics.law import DUST, EDGE, UNIT, Array, Law, covers, log_sum, lost_above, lost_mass
 from tallystick.numerics.saddle import log_peak_weight
 from tallystick.rounding import double_above
@@ -96,11 +97,15 @@ THETAS: Array = np.exp(np.linspace(math.log(1e-3), math.log(1e6), 400))
 """Orders minus one that the Renyi route optimises over; any subset gives a valid bound."""
 
 
+FEW_THETAS = (0.02, 0.1, 0.5, 2.0, 10.0, 50.0, 250.0, 1000.0)
+"""Orders minus one whose divergences are asked for where no route has an upper bound."""
+
 ENDS = 1e-290
 """Below this delta doubles have few digits left, and none are looked for."""
 
 AT_THE_END = "at the end of the range nothing is computed: the mass at infinity and the largest loss say it"
 INSIDE = "one release made of others: read from what is inside of it"
+UNSAMPLED = "the same releases without sampling"
 
 NEARBY_WIDTH = 1e-4
 """Relative width of delta where whole curves are read."""
@@ -359,6 +364,28 @@ class OneDirection:
 
     def epsilon_bounds(self, delta: float, width: float = WIDTH) -> Bounds:
         """epsilon at one delta in [0, 1], no narrower than ``width`` where less is enough."""
+        bounds = self._epsilon_bounds(delta, width)
+        if math.isinf(bounds.lower) or not math.isinf(bounds.upper) or delta == 0.0:
+            return bounds
+        # A curve that is known down to some delta gives the rest away; what follows here has no such end.
+        plain = math.inf if self.unsampled is None else self.unsampled.epsilon_bounds(delta, width).upper
+        divergent = self._epsilon_of_divergences(delta) if math.isinf(plain) else math.inf
+        upper = min(plain, divergent)
+        if math.isfinite(upper):
+            self.last_routes[:] = [UNSAMPLED if plain <= divergent else RenyiCurve.words]
+        return bounds.meet(Bounds(0.0, upper))
+
+    def _epsilon_of_divergences(self, delta: float) -> float:
+        """epsilon from divergences of a few orders, each a bound (Canonne, Kamath, Steinke 2020, Proposition 12)."""
+        known = [(theta, theta * self.renyi(1.0 + theta)) for theta in FEW_THETAS]
+        each = [
+            (float(log_delta(np.array(level), np.array(theta))) - math.log(delta)) / theta
+            for theta, level in known
+            if math.isfinite(level)
+        ]
+        return max(0.0, min(each, default=math.inf)) * (1.0 + 1e-12)
+
+    def _epsilon_bounds(self, delta: float, width: float) -> Bounds:
         if delta >= 1.0:
             return self._end(Bounds(0.0, 0.0))
         inside = (
@@ -371,6 +398,12 @@ class OneDirection:
         if self.terms and (delta == 0.0 or delta <= self.infinity * (1.0 + EDGE)):
             return self._end(self._edge(delta))
         return self._met(Bounds(0.0, math.inf), lambda route: route.epsilon(delta, width), 3.0 * width)
+
+    @cached_property
+    def unsampled(self) -> OneDirection | None:
+        """The same releases where everybody takes part always: nowhere less revealing, and often in closed form."""
+        terms = merged((leaf.unamplified, count) for leaf, count in self.terms)
+        return None if terms == self.terms else OneDirection.of(terms, self.direction)
 
     def _met(
         self,
@@ -470,6 +503,9 @@ class OneDirection:
 
     def epsilon_upper(self, delta: float) -> float:
         """The upper end of ``epsilon_bounds`` alone, which costs half where the contour answers."""
+        if self.gaussian:
+            self.last_routes[:] = [Gaussian.words]
+            return gdp.epsilon_upper(self.mu, delta)
         plain = self.composed and not self.bracketed and not self.grid.small_lattice
         if plain and self.infinity * (1.0 + EDGE) < delta < 1.0 and not self.just_below(delta):
             epsilon = self.saddle.epsilon_upper(delta)
@@ -479,8 +515,22 @@ class OneDirection:
         return self.epsilon_bounds(delta).upper
 
     def epsilon_near(self, delta: float) -> float:
-        """An upper bound on epsilon that is close enough to choose knots by."""
+        """An upper bound on epsilon that is close enough to choose by."""
         return self.epsilon_bounds(delta, NEARBY_WIDTH).upper
+
+    def epsilon_about(self, delta: float) -> float:
+        """Where delta has about that size: no bound, but enough to choose knots by, and no engine is asked.
+
+        The tilted law is about normal at its mean, and delta about e^{S - theta e} / (theta (1 + theta) sqrt(2 pi V));
+        where that is too much, Chernoff's bound is the guess.
+        """
+        if not self.composed:
+            return self.epsilon_near(delta)
+        cumulants, left = self.saddle.cumulants, math.log(max(delta - self.infinity, 1e-320))
+        theta = cumulants.tilt_for_mass(left)
+        level, _, variance = cumulants.derivatives(theta)
+        normal = -math.log(theta * (1.0 + theta)) - 0.5 * math.log(2.0 * math.pi * max(variance, 1e-300))
+        return max(0.0, (level + min(normal, log_peak_weight(theta)) - left) / theta)
 
     # ---- the Renyi route ----
 

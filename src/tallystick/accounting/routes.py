@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, ClassVar
 from tallystick.accounting import gdp
 from tallystick.accounting.bounds import WIDTH, Bounds
 from tallystick.accounting.compose import Direct
-from tallystick.accounting.leaf import merged
 from tallystick.accounting.leaves.renyi import delta_of, log_delta
 from tallystick.rounding import NORMAL
 
@@ -95,7 +94,7 @@ class SingleRelease(Route):
         return self.law.delta_bounds(epsilon)
 
     def epsilon(self, delta: float, width: float) -> Bounds:
-        return self.law.epsilon_bounds(delta)
+        return self.law.epsilon_bounds(delta, width)
 
 
 class Enumerated(SingleRelease):
@@ -283,23 +282,6 @@ class OutcomesBelow(Route):
         return None if listed is None else Bounds(listed.epsilon_bounds(delta).lower, math.inf)
 
 
-class Unsampled(Route):
-    """Sampling never hurts: the same composition without it, where that has a closed form."""
-
-    words = "the same releases without sampling"
-    __slots__ = ()
-
-    def wanted(self, best: Bounds) -> bool:
-        return math.isinf(best.upper)
-
-    def epsilon(self, delta: float, width: float) -> Bounds | None:
-        terms = merged((leaf.unamplified, count) for leaf, count in self.whole.terms)
-        if terms == self.whole.terms:
-            return None
-        plain = type(self.whole).of(terms, self.whole.direction)
-        return Bounds(0.0, plain.epsilon_bounds(delta).upper if plain.gaussian else plain.highest)
-
-
 def routes_of(whole: OneDirection) -> tuple[Route, ...]:
     """The routes that apply to a composition, cheapest first."""
     if not whole.terms:
@@ -325,4 +307,4 @@ def routes_of(whole: OneDirection) -> tuple[Route, ...]:
     else:
         # Between the two laws of a bracketed pair there is nothing to sharpen, and the grid is quicker than a blur.
         engines = [Contour(whole), Grid(whole), *sharp]
-    return (*rough, CertainlyZero(whole), *engines, OutcomesBelow(whole), Unsampled(whole))
+    return (*rough, CertainlyZero(whole), *engines, OutcomesBelow(whole))

@@ -38,9 +38,9 @@ from tallystick.numerics.law import (
     certain,
     log_sum,
     lost_mass,
-    panel_nodes,
 )
 from tallystick.numerics.nufft import SPREAD, direct_transform, nonuniform_transform
+from tallystick.numerics.panels import panel_nodes
 from tallystick.numerics.saddle import Cumulants, log_peak_weight
 
 # How fast a characteristic function must decay: bounds that hold for every larger t, by layers of the density and, for

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tallystick.numerics.law import UNIT, VALUE_ULPS, Array, Law, panel_nodes
+from tallystick.numerics.law import UNIT, VALUE_ULPS, Array, Law
+from tallystick.numerics.panels import panel_nodes
 
 SWEEPS = 12
 """Vectorised sweeps of the convex hull before the chain finishes it."""

@@ -22,6 +22,8 @@ from typing import NewType
 import numpy as np
 import numpy.typing as npt
 
+from tallystick.numerics.panels import Panels, excess_between, excess_of, panel_nodes
+
 Array = npt.NDArray[np.float64]
 Function = Callable[[Array], Array]
 
@@ -131,6 +133,11 @@ class Segment:
         low, high = self.low + min(order, 0.0) * self.slopes[0], self.high + max(order, 0.0) * self.slopes[1]
         return self if (low, high) == (self.low, self.high) else replace(self, low=low, high=high, bulk=())
 
+    @property
+    def endless(self) -> bool:
+        """True if it is too long for panels."""
+        return not self.bulk and self.high - self.low > MOST_PANELS * self.panel
+
     def edges(self, panel: float | None = None) -> Array:
         """Panel boundaries that cover the segment."""
         panel = self.panel if panel is None else panel
@@ -151,7 +158,7 @@ class Segment:
         In no panel that matters the exponential changes by more than 2.5 e-folds or radians: panels are short where
         the loss is steep. What the tilt makes lighter than e^{-60} of the peak gets no panels of its own.
         """
-        if not self.bulk and self.high - self.low > MOST_PANELS * self.panel:
+        if self.endless:
             return None
         edges = self.edges()
         mesh: Array = np.interp(
@@ -196,10 +203,13 @@ MAX_FOLLOWED = 5000.0
 MOST_COARSE = 30_000
 """Largest number of coarse nodes of one line."""
 
-EMPTY: Array = np.zeros(0)
+FEW_SEGMENTS = 6
+"""Up to so many segments none is left out of a moment."""
 
-BEND: Array = np.linspace(0.0, 40.0, 17)
-"""Losses above a threshold between which 1 - e^{threshold - loss} is resolved; beyond the last it is one."""
+KEPT_FROM = -1e-6
+"""Thresholds from here on are read from nodes that are kept: an epsilon, less what losses are rounded by."""
+
+EMPTY: Array = np.zeros(0)
 
 
 def _coarse_edges(segment: Segment) -> Array:
@@ -318,7 +328,7 @@ class Law:
         if self.too_far(order):
             return math.inf
         parts = [order * self.atoms + self.log_masses]
-        for segment in self.segments:
+        for segment in _heaviest(self.segments, order):
             if segment.exponential:
                 parts.append(np.array([_log_exponential_integral(segment, order)]))
                 continue
@@ -341,20 +351,20 @@ class Law:
         return np.array([self._excess_at(float(t)) for t in np.atleast_1d(threshold)])
 
     def _excess_at(self, threshold: float) -> float:
+        kept = threshold >= KEPT_FROM
         above = self.atoms > threshold
         total = float(np.sum(np.exp(self.log_masses[above]) * -np.expm1(threshold - self.atoms[above])))
         for segment in self.segments:
+            if kept and not segment.exponential:
+                continue
             part = segment.restricted(threshold, math.inf)
-            if part is None:
-                continue
-            if part.exponential:
-                total += _exponential_excess(part, threshold)
-                continue
-            # Just above the threshold the integrand bends within one unit of the loss, however steep that is.
-            bend = part.inverse(threshold + BEND)
-            x, log_weight = panel_nodes(np.union1d(part.edges(), bend[(bend > part.low) & (bend < part.high)]), 8)
-            gain = -np.expm1(np.minimum(threshold - part.loss(x), 0.0))
-            total += float(np.sum(np.exp(part.log_density(x) + log_weight) * gain))
+            if part is not None:
+                closed = part.exponential
+                total += (
+                    _exponential_excess(part, threshold) if closed else excess_between(part, part.edges(), threshold)
+                )
+        if kept:
+            total += excess_of(_panels(self), threshold)
         return total + self.infinity
 
     def trimmed(self, mass: float) -> tuple[Law, float]:
@@ -389,6 +399,27 @@ class Law:
         return total + self.infinity
 
 
+def _heaviest(segments: tuple[Segment, ...], order: float) -> tuple[Segment, ...]:
+    """The segments without those that a tilt makes lighter than e^{-50} of another one, where there are many.
+
+    Within a panel the loss is between its values at the ends, and the density no more than e^4 away from those.
+    """
+    if len(segments) <= FEW_SEGMENTS or any(s.exponential or s.line is not None for s in segments):
+        return segments
+    followed = [segment.followed(order) for segment in segments]
+    endless = [part for part in followed if part.endless]
+    if endless:
+        return tuple(endless)  # which nobody integrates
+    most, least = [], []
+    for segment in followed:
+        edges = segment.edges()
+        tilted, logs = order * segment.loss(edges), segment.log_density(edges)
+        widths = np.log(np.maximum(np.diff(edges), 1e-300))
+        most.append(log_sum(np.maximum(tilted[1:], tilted[:-1]) + np.maximum(logs[1:], logs[:-1]) + widths) + 4.0)
+        least.append(log_sum(np.minimum(tilted[1:], tilted[:-1]) + np.minimum(logs[1:], logs[:-1]) + widths) - 4.0)
+    return tuple(s for s, top in zip(segments, most, strict=True) if top >= max(least) - 50.0)
+
+
 def _exponential_excess(part: Segment, threshold: float) -> float:
     """Integral of density (1 - e^{threshold - x}) over an exponential piece, all of it above the threshold.
 
@@ -410,20 +441,11 @@ def _log_exponential_integral(segment: Segment, order: float) -> float:
     return float(segment.log_density(np.array([top]))[0]) + order * top + math.log(width * share)
 
 
-@lru_cache(maxsize=8)
-def _gauss_legendre(count: int) -> tuple[Array, Array]:
-    points, weights = np.polynomial.legendre.leggauss(count)
-    return points, weights
-
-
-def panel_nodes(edges: Array, count: int) -> tuple[Array, Array]:
-    """Gauss-Legendre nodes and log-weights on consecutive panels, flattened in order."""
-    points, weights = _gauss_legendre(count)
-    half = 0.5 * np.diff(edges)[:, None]
-    x = 0.5 * (edges[1:] + edges[:-1])[:, None] + half * points
-    with np.errstate(divide="ignore"):
-        log_weight = np.log(half * weights)
-    return x.ravel(), log_weight.ravel()
+@lru_cache(maxsize=32)
+def _panels(law: Law) -> tuple[Panels, ...]:
+    """The smooth pieces of a law that have no closed form, at losses from KEPT_FROM."""
+    parts = (segment.restricted(KEPT_FROM, math.inf) for segment in law.segments if not segment.exponential)
+    return tuple(Panels.of(part) for part in parts if part is not None)
 
 
 def log_sum(logs: Array) -> float:

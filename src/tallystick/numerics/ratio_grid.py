@@ -18,14 +18,18 @@ import numpy as np
 import numpy.typing as npt
 
 from tallystick.numerics.grid import GridLaw
-from tallystick.numerics.law import UNIT, Array, Law, panel_nodes
+from tallystick.numerics.law import UNIT, Array, Law
+from tallystick.numerics.panels import panel_nodes
 
 NODES = 8
 """Gauss-Legendre nodes per panel, as ``Segment.panel`` promises; half of them where a panel is cut finely."""
 
 
-SWEEPS = 40
-"""Vectorised sweeps of the convex hull before a chain finishes it."""
+SWEEPS = 12
+"""Vectorised sweeps of the convex hull before the points that are left go one by one."""
+
+MOST_BRIDGES = 60
+"""Kinks of the convex hull that are spanned at once, before the points that are left go one by one."""
 
 WIDE = 0.1
 """A step above this share of the mean is wide."""
@@ -161,7 +165,7 @@ def _hull_slopes(heights: Array, step: float) -> Array:
     """Minus the slopes, cell by cell, of the lower convex hull of values on the grid.
 
     A point that is not below the chord of its kept neighbours is not a corner: all such go at once. Most go in a
-    few sweeps; a monotone chain finishes.
+    few sweeps; the last ones go one by one.
     """
     corners = np.arange(heights.size)
     for _ in range(SWEEPS):
@@ -171,24 +175,53 @@ def _hull_slopes(heights: Array, step: float) -> Array:
             break
         corners = corners[convex]
     else:
-        corners = _chain(heights, corners)
+        corners = _chain(heights, _bridged(heights, corners))
     slopes = -np.diff(heights[corners]) / (step * np.diff(corners))
     # Rounding may leave two neighbours out of order by an ulp.
     slopes = np.minimum.accumulate(np.maximum(slopes, 0.0))
     return np.repeat(slopes, np.diff(corners))
 
 
+def _bridged(heights: Array, corners: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The corners without those under an edge of the hull that spans a kink: two arcs would be left point by point.
+
+    From a point left of the kink the line of least slope to the right passes under everything there, and from where
+    it ends the line of largest slope to the left: once both are one line, it is an edge of the hull.
+    """
+    for _ in range(MOST_BRIDGES):
+        x, y = corners.astype(np.float64), heights[corners]
+        slopes = np.diff(y) / np.diff(x)
+        kinks = np.flatnonzero(slopes[1:] <= slopes[:-1])
+        if not kinks.size:
+            break
+        kink = int(kinks[0]) + 1
+        left, right, before = kink - 1, kink + 1, -1
+        while left != before:
+            before = left
+            right = kink + 1 + int(np.argmin((y[kink + 1 :] - y[left]) / (x[kink + 1 :] - x[left])))
+            left = int(np.argmax((y[right] - y[:kink]) / (x[right] - x[:kink])))
+        corners = np.concatenate([corners[: left + 1], corners[right:]])
+    return corners
+
+
 def _chain(heights: Array, corners: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Andrew's monotone chain over the corners that are left."""
+    """The hull of the corners that are left: few are not on it, and only their neighbours are looked at again."""
     places, values = corners.tolist(), heights[corners].tolist()
-    kept: list[int] = []
-    for i in range(len(places)):
-        while len(kept) > 1:
-            a, b = kept[-2], kept[-1]
-            left, right = places[b] - places[a], places[i] - places[b]
-            if (values[b] - values[a]) * right < (values[i] - values[b]) * left:
-                break
-            kept.pop()
-        kept.append(i)
-    chain: npt.NDArray[np.int64] = corners[np.array(kept)]
-    return chain
+    slopes = np.diff(heights[corners]) / np.diff(corners)
+    doubtful = (1 + np.flatnonzero(slopes[1:] <= slopes[:-1])).tolist()
+    last = len(places) - 1
+    before, after = list(range(-1, last)), list(range(1, last + 2))
+    kept = np.ones(len(places), dtype=np.bool_)
+    while doubtful:
+        i = doubtful.pop()
+        if i in (0, last) or not kept[i]:
+            continue
+        a, b = before[i], after[i]
+        left, right = places[i] - places[a], places[b] - places[i]
+        if (values[i] - values[a]) * right < (values[b] - values[i]) * left:
+            continue
+        kept[i] = False
+        after[a], before[b] = b, a
+        doubtful += [a, b]
+    hull: npt.NDArray[np.int64] = corners[kept]
+    return hull

@@ -16,13 +16,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import cached_property
 
 import numpy as np
 
 from tallystick.numerics.convolve import sum_of_laws
 from tallystick.numerics.grid import GridLaw, scaled_tails
-from tallystick.numerics.law import UNIT, Array, Law, log_sum, panel_nodes
+from tallystick.numerics.law import UNIT, Array, Law, log_sum
+from tallystick.numerics.panels import panel_nodes
 from tallystick.numerics.ratio_grid import RatioCells, cells_of
 
 MAX_SIZE = 2**18
@@ -64,6 +66,14 @@ NARROWEST, WIDEST = 0.5, 0.8
 
 FAR = 20.0
 """Logarithm of a level at which both are twice that: so far out there are many levels, and none needs as much."""
+
+
+class Wanted(Enum):
+    """Which bounds are asked for: each has a grid and transforms of its own."""
+
+    BOTH = 0
+    UPPER = 1
+    LOWER = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,21 +124,21 @@ class MeanOfRatios:
         order = np.argsort(values)
         return values[order], weights[order]
 
-    def above(self, levels: Array) -> tuple[Array, Array]:
-        """Upper and lower bounds on E[(B - a)_+] at increasing levels a > 0."""
-        upper, lower = self._bounds(levels, 1)
+    def above(self, levels: Array, wanted: Wanted = Wanted.BOTH) -> tuple[Array, Array]:
+        """Upper and lower bounds on E[(B - a)_+] at increasing levels a > 0; what is not wanted is trivial."""
+        upper, lower = self._bounds(levels, 1, wanted)
         # Parity: E[(B - a)_+] = E[B] - a + E[(a - B)_+]; better unless the two cancel.
-        near = upper >= PARITY * levels
+        near = (upper if wanted is not Wanted.LOWER else lower) >= PARITY * levels
         if near.any():
             error = VALUE_ERROR * (self.mean + levels[near])
-            other = self._bounds(levels[near], -1)
+            other = self._bounds(levels[near], -1, wanted)
             upper[near] = np.minimum(upper[near], self.mean - levels[near] + other[0] + error)
             lower[near] = np.maximum(lower[near], self.mean - levels[near] + other[1] - error)
         return upper, lower
 
-    def below(self, levels: Array) -> tuple[Array, Array]:
-        """Upper and lower bounds on E[(a - B)_+] at increasing levels a > 0."""
-        return self._bounds(levels, -1)
+    def below(self, levels: Array, wanted: Wanted = Wanted.BOTH) -> tuple[Array, Array]:
+        """Upper and lower bounds on E[(a - B)_+] at increasing levels a > 0; what is not wanted is trivial."""
+        return self._bounds(levels, -1, wanted)
 
     @cached_property
     def mean(self) -> float:
@@ -172,7 +182,7 @@ class MeanOfRatios:
         spread = math.sqrt(max(float(np.dot(share, (values - mean) ** 2)), 1e-6 * cut * cut))
         return Tilt(side * order, spread, size - 1.0)
 
-    def _bounds(self, levels: Array, side: int) -> tuple[Array, Array]:
+    def _bounds(self, levels: Array, side: int, wanted: Wanted) -> tuple[Array, Array]:
         upper, lower = np.empty(levels.size), np.empty(levels.size)
         start, refined = 0, False
         self.spent.clear()
@@ -181,22 +191,23 @@ class MeanOfRatios:
             scale = first * (1.0 + abs(math.log(first)) / FAR)
             width = min(max(self.spread(first, side), NARROWEST * scale / self.count**0.5), WIDEST * scale)
             stop = max(start + 1, int(np.searchsorted(levels, first + width, side="right")))
-            upper[start:stop], lower[start:stop], refined = self._group(levels[start:stop], side, refined)
+            upper[start:stop], lower[start:stop], refined = self._group(levels[start:stop], side, wanted, refined)
             start = stop
         return upper, lower
 
-    def _group(self, levels: Array, side: int, refined: bool) -> tuple[Array, Array, bool]:
+    def _group(self, levels: Array, side: int, wanted: Wanted, refined: bool) -> tuple[Array, Array, bool]:
         """Bounds at levels that share one tilt, on finer and finer grids, and whether the next ones need those too.
 
-        Where the levels before were ``refined``, a coarse grid would hardly be enough: it is not tried.
+        Where the levels before were ``refined``, a coarse grid would hardly be enough: it is not tried. One side alone
+        is read from the coarse one: it is of a pair that another law bounds from the other side.
         """
         middle, whole = float(np.sqrt(levels[0] * levels[-1])), self.count * float(levels[-1])
         cut = min(whole, self._negligible_above(self._tilt(middle, side, whole), side))
         tilt = self._tilt(middle, side, cut)
         upper, lower = np.full(levels.size, math.inf), np.zeros(levels.size)
-        for fineness, fewest in FINENESS[refined:]:
+        for fineness, fewest in FINENESS[refined:] if wanted is Wanted.BOTH else FINENESS[:1]:
             cells, chernoff = self._cells(cut, fineness, fewest, tilt)
-            bounds = self._once(levels, side, tilt, cells, chernoff)
+            bounds = self._once(levels, side, wanted, tilt, cells, chernoff)
             upper, lower = np.minimum(upper, bounds[0]), np.maximum(lower, bounds[1])
             if cells.step > fineness * tilt.spread or np.all(upper - lower <= TOLERANCE * upper):
                 break
@@ -230,11 +241,16 @@ class MeanOfRatios:
         index = int(np.searchsorted(-rest, 18.0 - limit))
         return float(values[index]) if index < values.size else 1.001 * float(values[-1])
 
-    def _once(self, levels: Array, side: int, tilt: Tilt, cells: RatioCells, chernoff: Chernoff) -> tuple[Array, Array]:
+    def _once(
+        self, levels: Array, side: int, wanted: Wanted, tilt: Tilt, cells: RatioCells, chernoff: Chernoff
+    ) -> tuple[Array, Array]:
         """Bounds from one grid, given the moments of its upper measure."""
-        least = cells.lower(increasing=side > 0)
-        upper = self._read(levels * (1.0 - side * VALUE_ERROR), tilt, cells.upper(), chernoff, 1)
-        lower = self._read(levels * (1.0 + side * VALUE_ERROR), tilt, least, self._chernoff(least, tilt), -1)
+        upper, lower = np.full(levels.size, math.inf), np.zeros(levels.size)
+        if wanted is not Wanted.LOWER:
+            upper = self._read(levels * (1.0 - side * VALUE_ERROR), tilt, cells.upper(), chernoff, 1)
+        if wanted is not Wanted.UPPER:
+            least = cells.lower(increasing=side > 0)
+            lower = self._read(levels * (1.0 + side * VALUE_ERROR), tilt, least, self._chernoff(least, tilt), -1)
         far_upper, far_lower = (
             self._beyond(levels, cells) if side > 0 else self._beyond_below(levels, cells, tilt, chernoff)
         )

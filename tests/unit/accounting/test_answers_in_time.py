@@ -5,17 +5,25 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tallystick as ts
 from pace import Clock
-from tallystick.accounting import calibrate, compose, direction, routes
+from tallystick.accounting import calibrate, compose, direction, gdp, routes
 from tallystick.accounting.direction import PATIENCE, SELDOM, OneDirection, Patience
 from tallystick.accounting.leaves import nested
+from tallystick.accounting.leaves.gaussian import gaussian_pair
+from tallystick.accounting.polygon import lower_corners
 from tallystick.accounting.readout import reader
 from tallystick.cards import meaning
+from tallystick.numerics import law as law_module
+from tallystick.numerics import ratio_grid
 from tallystick.numerics.law import Law
+from tallystick.numerics.panels import Panels, excess_between
+from tallystick.numerics.ratio_grid import RatioCells, _hull_slopes
 from tallystick.numerics.saddle import Remembered
+from tallystick.numerics.stoploss import MeanOfRatios, Wanted
 
 LIMIT = 5.0
 """Seconds of processor time in which anything answers or refuses."""
@@ -176,4 +184,89 @@ def test_knots_are_chosen_by_a_rough_number() -> None:
     side = OneDirection.of((3 * ts.laplace(scale=1.1) + ts.gaussian(sigma=1.4)).terms, ts.Direction.REMOVE)
     sharp = side.epsilon_bounds(1e-40)
     assert sharp.lower <= side.epsilon_near(1e-40) <= sharp.upper * (1 + 10 * direction.NEARBY_WIDTH)
+    assert side.epsilon_about(1e-40) == pytest.approx(sharp.upper, rel=1e-2)
     assert reader(ts.gaussian(sigma=2)).epsilon_upper(0.3) <= side.epsilon_near(1e-40)
+
+
+def test_the_upper_end_of_a_gaussian_epsilon_is_all_that_is_looked_for(asked: Any) -> None:
+    both = asked(gdp, "epsilon_bounds")
+    loss = 100 * ts.gaussian(sigma=10.5)
+    found = loss.epsilon(delta=1e-30)
+    assert not both
+    assert found == loss.epsilon_bounds(delta=1e-30).upper
+
+
+def test_of_an_epoch_that_two_laws_bound_each_is_read_from_one_side(asked: Any) -> None:
+    lower = asked(RatioCells, "lower")
+    epoch = ts.exponential(epsilon=6.0).allocated(steps=3)
+    assert 0.0 < epoch.kl() <= ts.exponential(epsilon=6.0).kl()
+    assert not lower
+    # From below an epoch of randomized response, whose few outcomes are listed.
+    found = epoch.delta_bounds(epsilon=1.0)
+    least = ts.pure_dp(epsilon=3.0).allocated(steps=3).delta_bounds(epsilon=1.0)
+    assert 0.9 * least.lower <= found.lower <= least.upper <= found.upper
+
+
+def test_one_side_is_the_same_bound_from_a_coarser_grid() -> None:
+    mean = MeanOfRatios(gaussian_pair(1.0).upper, 5)
+    levels = np.exp(np.linspace(0.0, 2.0, 5))
+    for read in (mean.above, mean.below):
+        upper, lower = read(levels)
+        assert np.all((read(levels, Wanted.UPPER)[0] >= lower) & (read(levels, Wanted.UPPER)[0] <= 1.001 * upper))
+        assert np.all((read(levels, Wanted.LOWER)[1] <= upper) & (read(levels, Wanted.LOWER)[1] >= 0.98 * lower))
+
+
+DRAWN = ts.gaussian(sigma=0.7, adjacency="replace").subset(batch=300, population=300, replacement=True)
+
+
+@pytest.mark.parametrize(
+    "loss", [DRAWN, ts.gaussian(sigma=0.03).sampled(rate=0.2), ts.laplace(scale=0.1).sampled(rate=0.3)]
+)
+def test_the_nodes_of_a_law_are_made_once(loss: ts.PrivacyLoss, asked: Any) -> None:
+    law = loss.terms[0][0].pair(ts.Direction.REMOVE).upper
+    made = asked(Panels, "of")
+    for threshold in (0.0, 1e-9, 0.3, 2.0, 11.0, 60.0):
+        parts = [s.restricted(threshold, math.inf) for s in law.segments]
+        whole = [excess_between(part, part.edges(), threshold) for part in parts if part is not None]
+        at = law.atoms > threshold
+        rest = float(np.sum(np.exp(law.log_masses[at]) * -np.expm1(threshold - law.atoms[at])))
+        assert float(law.excess(np.array([threshold]))[0]) == pytest.approx(
+            math.fsum(whole) + rest + law.infinity, rel=2e-13
+        )
+    assert 0 < len(made) <= len(law.segments)
+
+
+def test_parts_that_a_tilt_makes_nothing_of_are_not_integrated(monkeypatch: pytest.MonkeyPatch) -> None:
+    law = DRAWN.terms[0][0].pair(ts.Direction.REMOVE).upper
+    orders = np.array([0.1, 1.0, 8.0])
+    kept = [len(law_module._heaviest(law.segments, float(order))) for order in orders]
+    found = law.log_mgf(orders)
+    monkeypatch.setattr(law_module, "FEW_SEGMENTS", 10**6)
+    assert np.allclose(found, law.log_mgf(orders), rtol=1e-14, atol=1e-14)
+    assert max(kept) <= len(law.segments) // 2
+
+
+def test_knots_of_a_curve_are_chosen_without_an_engine(asked: Any) -> None:
+    blurs = asked(routes.Blurred, "epsilon")
+    loss = ts.gaussian(sigma=1.1).sampled(rate=0.1) + ts.pure_dp(epsilon=1)
+    found = loss.tradeoff(alpha=0.05)
+    assert not blurs
+    # Every (epsilon, delta) is a line under the trade-off function, which is their largest.
+    lines = [1.0 - math.exp(e) * 0.05 - loss.delta(epsilon=e) for e in (0.25 * k for k in range(9))]
+    assert found == pytest.approx(max(lines), rel=2e-3)
+
+
+def test_a_hull_with_a_kink_between_two_arcs_is_not_left_point_by_point(asked: Any) -> None:
+    """Two convex arcs that meet in a peak: sweeps take one point of each arc at a time."""
+    x = np.linspace(-1.0, 1.0, 20_001)
+    heights = np.minimum((x + 0.6) ** 2, (x - 0.6) ** 2 + 0.01)
+    left = asked(ratio_grid, "_chain")
+    slopes = _hull_slopes(heights, 1.0)
+    ((_, corners),) = left
+    first = np.diff(heights[corners]) / np.diff(corners)
+    assert np.all(np.diff(first) > 0.0)  # nothing was left to do
+    hull = heights[0] - np.concatenate([[0.0], np.cumsum(slopes)])
+    # Minus the slopes are never negative: the hull of a law's stop-loss function falls.
+    chain = np.array(lower_corners(x, heights))
+    falling = x < x[np.argmin(heights)]
+    assert np.allclose(hull[falling], np.interp(x[falling], chain[:, 0], chain[:, 1]), atol=1e-12)

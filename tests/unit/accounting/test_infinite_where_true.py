@@ -182,6 +182,51 @@ def test_an_epoch_never_loses_more_than_one_of_its_steps(delta: float) -> None:
     assert found.upper >= math.log((2.0 + math.exp(1.0)) / 3.0)
 
 
+@pytest.mark.parametrize(
+    ("loss", "plain"),
+    [
+        (ts.gaussian(sigma=0.5).allocated(steps=2), ts.gaussian(sigma=0.5)),
+        (
+            ts.discrete_gaussian(sigma=5.5, sensitivity=2).allocated(steps=2),
+            ts.discrete_gaussian(sigma=5.5, sensitivity=2),
+        ),
+        (ts.gdp(mu=1.0).sampled(rate=1e-6).as_replace(), ts.gdp(mu=2.0, adjacency="replace")),
+        (2 * ts.gaussian(sigma=0.5).allocated(steps=2), 2 * ts.gaussian(sigma=0.5)),
+    ],
+)
+def test_what_is_followed_to_some_delta_is_below_the_same_without_sampling(
+    loss: ts.PrivacyLoss, plain: ts.PrivacyLoss
+) -> None:
+    """Curves end at deltas of about 1e-24 or 1e-40, and the rest was infinite."""
+    found = loss.epsilon_bounds(delta=1e-250)
+    assert 0.1 * plain.epsilon(delta=1e-250) < found.upper <= plain.epsilon(delta=1e-250) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-200])
+def test_the_best_of_a_million_loud_runs_has_a_finite_epsilon(delta: float) -> None:
+    """No curve follows it; its divergences are finite, and each of them is a bound."""
+    loss = ts.selected(ts.gaussian(sigma=0.3), poisson=1e6)
+    found = loss.epsilon(delta=delta)
+    theta = 2.0  # order 3, from the definition of the conversion
+    each = (
+        loss.renyi(order=1.0 + theta)
+        + math.log(1 / delta) / theta
+        + math.log(theta / (1 + theta))
+        - math.log(3) / theta
+    )
+    assert 1e5 < found <= each * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("steps", [2, 7])
+@pytest.mark.parametrize("base", [ts.laplace(scale=0.2), ts.exponential(epsilon=5.0)])
+def test_an_epoch_of_bounded_losses_is_bounded(base: ts.PrivacyLoss, steps: int) -> None:
+    epoch = base.allocated(steps=steps)
+    assert epoch.epsilon(delta=0.0) == base.epsilon(delta=0.0) == pytest.approx(5.0)
+    assert 0.0 < epoch.kl() <= base.kl() * (1 + 1e-9)
+    # B >= V_i / steps: the largest ratio of one step is seen, less the logarithm of the steps.
+    assert base.renyi(order=200.0) - math.log(steps) <= epoch.renyi(order=200.0) * (1 + 1e-9) <= 5.0 * (1 + 1e-9)
+
+
 @pytest.mark.parametrize(("epsilon", "rate"), [(1e-300, 1e-300), (1e-300, 1.5e-24), (1e-300, 1e-12), (1e-12, 1e-300)])
 @pytest.mark.parametrize("count", [1, 10**9])
 def test_a_rate_times_a_loss_that_vanishes_is_not_nothing(epsilon: float, rate: float, count: int) -> None:

@@ -17,15 +17,16 @@ import numpy as np
 
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
-from tallystick.accounting.compose import repeated
+from tallystick.accounting.compose import Direct, repeated
 from tallystick.accounting.leaf import End, Leaf, Wrapper, check_inside
-from tallystick.accounting.leaves.nested import Half, pair_of_halves
+from tallystick.accounting.leaves.nested import Half, divergence, pair_of_halves
 from tallystick.accounting.loss import PrivacyLoss, as_leaf
-from tallystick.accounting.pair import DominatingPair
+from tallystick.accounting.pair import DominatingPair, swapped
 from tallystick.accounting.polygon import LONGEST
 from tallystick.errors import InvalidInput
 from tallystick.numerics.law import UNIT, Array, Law
-from tallystick.numerics.stoploss import MeanOfRatios
+from tallystick.numerics.stoploss import MeanOfRatios, Wanted
+from tallystick.rounding import double_above
 
 if TYPE_CHECKING:
     from tallystick.accounting.ask import Ask
@@ -83,9 +84,13 @@ class Allocated(Wrapper):
         """Never above one unamplified step (joint convexity)."""
         return self.base.end(direction)
 
+    def ceiling(self, direction: Direction) -> float:
+        end = self.end(direction)
+        return end.loss if end.mass == 0 else math.inf
+
     def renyi_above(self, direction: Direction, order: float) -> float:
-        """Never above one unamplified step (joint convexity)."""
-        return self.base.renyi_above(direction, order)
+        """Never above one unamplified step: divergences are jointly quasi-convex (van Erven and Harremoes 2014)."""
+        return divergence(((self.base, 1),), direction, order)
 
     @property
     def unamplified(self) -> Leaf:
@@ -169,12 +174,33 @@ def allocated_profile(base: Leaf, steps: int, direction: Direction) -> Profile:
     """Knots epsilon >= 0 with certified upper and lower bounds on delta of one epoch, in one direction."""
     pair = base.pair(Direction.REMOVE)
     most = MeanOfRatios(pair.upper, steps)
-    least = most if pair.lower is pair.upper else MeanOfRatios(pair.lower, steps)
     epsilon = _ladder(most, direction)
-    upper = _read(most, direction, epsilon)
-    lower = upper if least is most else _read(least, direction, epsilon)
-    top = np.minimum(_at_most_alone(base.pair(direction).upper, epsilon, upper[0]), 1.0)
-    return epsilon, top, np.minimum(lower[1], top)
+    if pair.lower is pair.upper:
+        upper, lower = _read(most, direction, epsilon)
+    else:
+        upper = _read(most, direction, epsilon, Wanted.UPPER)[0]
+        lower = _read_below(pair.lower, steps, direction, epsilon)
+    top = np.minimum(_at_most_alone(base.pair(direction).upper, epsilon, upper), 1.0)
+    return _ended(base.end(direction), epsilon, top, np.minimum(lower, top))
+
+
+def _ended(end: End, epsilon: Array, upper: Array, lower: Array) -> Profile:
+    """The profile with its end: beyond the largest loss of one step an epoch has no more than that step (joint
+    convexity), which is what one step gives away."""
+    if not 0.0 < end.loss < math.inf:
+        return epsilon, upper, lower
+    inside = epsilon < end.loss
+    rest = min(double_above(end.mass), float(upper[inside][-1]))
+    return np.append(epsilon[inside], end.loss), np.append(upper[inside], rest), np.append(lower[inside], 0.0)
+
+
+def _read_below(law: Law, steps: int, direction: Direction, epsilon: Array) -> Array:
+    """Lower bounds on delta of an epoch of the law from below, outcome by outcome where they are few."""
+    listed = _listed_law(law, steps, -1.0)
+    if listed is None:
+        return _read(MeanOfRatios(law, steps), direction, epsilon, Wanted.LOWER)[1]
+    whole = Direct.alone(listed if direction is Direction.REMOVE else swapped(listed))
+    return np.array([whole.lower(float(e)) for e in epsilon])
 
 
 def _at_most_alone(law: Law, epsilon: Array, upper: Array) -> Array:
@@ -187,13 +213,15 @@ def _at_most_alone(law: Law, epsilon: Array, upper: Array) -> Array:
     return result
 
 
-def _read(mean: MeanOfRatios, direction: Direction, epsilon: Array) -> tuple[Array, Array]:
+def _read(
+    mean: MeanOfRatios, direction: Direction, epsilon: Array, wanted: Wanted = Wanted.BOTH
+) -> tuple[Array, Array]:
     levels = np.exp(epsilon)
     if direction is Direction.REMOVE:
-        upper, lower = mean.above(levels)
+        upper, lower = mean.above(levels, wanted)
         return upper + mean.law.infinity, lower + mean.law.infinity
     # E_Q[(1 - a B)_+] = a E_Q[(1/a - B)_+]
-    upper, lower = (half[::-1] * levels for half in mean.below(1.0 / levels[::-1]))
+    upper, lower = (half[::-1] * levels for half in mean.below(1.0 / levels[::-1], wanted))
     return upper, lower
 
 

@@ -28,7 +28,7 @@ from tallystick.accounting.leaf import (
     merged,
     written_sum,
 )
-from tallystick.accounting.loss import PrivacyLoss, constructor
+from tallystick.accounting.loss import PrivacyLoss, as_leaf, constructor
 from tallystick.accounting.pair import DominatingPair
 from tallystick.accounting.polygon import LowerProfile, UpperProfile, law_above, law_below
 from tallystick.errors import AdjacencyMismatch, InvalidInput
@@ -100,7 +100,7 @@ class Composed(Leaf):
         return End(1 - kept, largest_together(ends))
 
     def renyi_above(self, direction: Direction, order: float) -> float:
-        return _divergence(self.terms, direction, order)
+        return divergence(self.terms, direction, order)
 
     @property
     def gaussian_mu(self) -> float | None:
@@ -146,6 +146,12 @@ class Replaced(Leaf):
 
     def renyi_above(self, direction: Direction, order: float) -> float:
         return _chained_renyi(self.terms, order)
+
+    @property
+    def unamplified(self) -> Leaf:
+        """Both records are sampled by one coin, so the sampled pair is a mixture of the plain one and of no change."""
+        plain = merged((leaf.unamplified, count) for leaf, count in self.terms)
+        return self if plain == self.terms else as_leaf(replaced(PrivacyLoss(plain)), "as_replace")
 
     @property
     def depth(self) -> int:
@@ -195,7 +201,7 @@ class Worst(Leaf):
     def renyi_above(self, direction: Direction, order: float) -> float:
         """E[e^{theta L}] - 1 integrates both profiles with positive weights; a maximum is at most the sum."""
         theta = order - 1.0
-        divergences = [_divergence(terms, direction, order) for terms in self.members]
+        divergences = [divergence(terms, direction, order) for terms in self.members]
         if theta * max(divergences) > 700.0:
             return max(divergences) + math.log(len(divergences)) / theta
         return math.log1p(math.fsum(math.expm1(theta * one) for one in divergences)) / theta * (1.0 + 1e-13)
@@ -232,7 +238,7 @@ def _worst_of(members: Iterable[Bounds]) -> Bounds:
     return worst
 
 
-def _divergence(terms: Terms, direction: Direction, order: float) -> float:
+def divergence(terms: Terms, direction: Direction, order: float) -> float:
     """Upper bound on the Renyi divergence of a composition in one direction."""
     return _side(terms, direction).renyi(order)
 
@@ -321,7 +327,7 @@ def ladder(terms: Terms, direction: Direction) -> Array:
         # The largest loss is rounded up, past the last kink; only there the profile is certainly zero.
         return np.unique(np.append(kinks, side.highest)) if side.bounded else kinks
     target = max(side.infinity * 1.0001 + 1e-300, 1e-40)
-    top = side.epsilon_near(target) if target < 1.0 else 1.0
+    top = side.epsilon_about(target) if target < 1.0 else 1.0
     top = min(top, side.highest) if math.isfinite(min(top, side.highest)) else 600.0
     # Far-out knots of a composition cost seconds together, and nobody needs the fine shape of such a loss.
     count = (RUNGS if top < LOUD else RUNGS // 2) if side.composed else 2 * RUNGS
@@ -381,7 +387,7 @@ def _chained_renyi(terms: Terms, order: float) -> float:
     for a, p in ((a, p) for a in {max(order, 1.5), max(order, 3.0)} for p in (1.25, 2.0)):
         factor, later = (a - 1.0 / p) / (a - 1.0), p / (p - 1.0) * (a - 1.0 / p)
         for one, two in ((Direction.REMOVE, Direction.ADD), (Direction.ADD, Direction.REMOVE)):
-            there, back = _divergence(terms, one, p * a), _divergence(terms, two, later)
+            there, back = divergence(terms, one, p * a), divergence(terms, two, later)
             divergences.append((factor * there + back) * (1.0 + 1e-13))
     return min(divergences)
 

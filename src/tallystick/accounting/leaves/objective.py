@@ -27,7 +27,8 @@ from tallystick.accounting.leaves.gaussian import gaussian_pair
 from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair
 from tallystick.accounting.polygon import UpperProfile, bridge
-from tallystick.numerics.law import NEGLIGIBLE, REACH, UNIT, Array, Law, panel_nodes
+from tallystick.numerics.law import NEGLIGIBLE, REACH, UNIT, Array, Law
+from tallystick.numerics.panels import panel_nodes
 
 if TYPE_CHECKING:
     from tallystick.accounting.ask import Ask

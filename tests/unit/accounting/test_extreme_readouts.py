@@ -161,7 +161,8 @@ def test_a_sample_of_perturbed_objectives_has_no_end_that_its_law_has() -> None:
         assert made.renyi(order=1e4) < 100
 
 
-def test_a_rigorous_reading_without_a_spread_is_refused() -> None:
+def test_rare_losses_that_are_huge_are_not_reached_for() -> None:
+    """A tilt that reached for losses of 5e9 had no spread, and nothing was proved: whoever takes part is told apart."""
     pytest.importorskip("flint")
-    with pytest.raises(ts.errors.NotComputable):
-        (3 * ts.gaussian(sigma=1e-5).sampled(rate=0.01)).delta_bounds(epsilon=0.1, rigorous=True)
+    found = (3 * ts.gaussian(sigma=1e-5).sampled(rate=0.01)).delta_bounds(epsilon=0.1, rigorous=True)
+    assert found.lower <= 1.0 - 0.99**3 <= found.upper <= 0.02971

@@ -17,7 +17,7 @@ from tallystick.errors import NotComputable
 from tallystick.numerics.rigorous.continuous import sampled_profile
 from tallystick.numerics.rigorous.contour import Laws, Profile
 from tallystick.numerics.rigorous.heights import finite_part, known_by, largest, whole
-from tallystick.numerics.rigorous.laws import Ball, BallLaw, point_work, work
+from tallystick.numerics.rigorous.laws import Ball, BallLaw, look, point_work, work
 from tallystick.numerics.rigorous.polygon import masses_above, masses_below
 from tallystick.numerics.rigorous.sketch import LEFT_OUT, Height, Sketch, sketched, tilt_and_period
 
@@ -158,6 +158,11 @@ def chosen_knots(sketch: Sketch, step: float, knots: int, tilt: float, size: int
     return sorted({*range(0, knots, knots // size), *near, knots - 1})
 
 
+def _tilted(levels: list[Ball], masses: list[Ball], tilt: Ball) -> list[Ball]:
+    look()
+    return [mass * (tilt * x).exp() for x, mass in zip(levels, masses, strict=True)]
+
+
 class Spectrum:
     """Transforms and moments of the terms so far."""
 
@@ -169,7 +174,7 @@ class Spectrum:
         self.size = size
 
     def add(self, places: Sequence[int], levels: list[Ball], masses: list[Ball], count: int) -> None:
-        weighted = [[mass * (t * x).exp() for x, mass in zip(levels, masses, strict=True)] for t in self.tilts]
+        weighted = [_tilted(levels, masses, tilt) for tilt in self.tilts]
         sums = [sum(row, arb(0)) for row in weighted]
         if not all(total > 0 for total in sums):
             raise NotComputable("the masses of a lattice are lost in rounding")
@@ -177,6 +182,7 @@ class Spectrum:
         fold = [arb(0)] * self.size
         for n, mass in zip(places, weighted[0], strict=True):
             fold[n % self.size] += mass
+        look()
         found = acb.dft([acb(mass / sums[0]) for mass in fold])
         self.spectrum = [old * new**count for old, new in zip(self.spectrum, found, strict=False)]
 
@@ -185,5 +191,6 @@ class Spectrum:
         return list(zip(self.steeps, self.moments[1 : count + 1], self.moments[count + 1 :], strict=True))
 
     def masses(self) -> list[Ball]:
+        look()
         both = [*self.spectrum, *(value.conjugate() for value in self.spectrum[-2:0:-1])]  # the masses are real
         return [value.real for value in acb.dft(both, inverse=True)]

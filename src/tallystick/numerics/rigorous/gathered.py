@@ -19,7 +19,7 @@ from tallystick.numerics.rigorous.chords import Spectrum
 from tallystick.numerics.rigorous.contour import Laws
 from tallystick.numerics.rigorous.exact import listed
 from tallystick.numerics.rigorous.heights import whole
-from tallystick.numerics.rigorous.laws import Ball, Base, Point, point_work, work
+from tallystick.numerics.rigorous.laws import Ball, Base, Point, look, point_work, work
 from tallystick.numerics.rigorous.polygon import masses_above, masses_below
 from tallystick.numerics.rigorous.sketch import Height, Sketch, sketched
 
@@ -99,7 +99,9 @@ def _on_lattice(
         first = Fraction(sketch.low)
         knots = math.ceil((Fraction(sketch.high) - first) / step) + 2
         levels = [_ball(first + n * step) for n in range(knots)]
+        look()
         heights, ratios = [height(x) for x in levels], [x.exp() for x in levels]  # type: ignore[operator]
+        look()
         masses = masses_above(heights, ratios, arb(1))[0] if upper else masses_below(heights, ratios, arb(1))
         side.add(range(knots), levels, masses, count)
         start, reach = start + count * first, reach + count * (knots - 1)
@@ -120,6 +122,7 @@ def _on_lattice(
 
 def _base(points: list[Point], outside: Ball, upper: bool) -> Base:
     """Outcomes with these losses and masses under P; all else of P and of Q gives everything away, or may not be."""
+    look()
     found = [(loss, mass, mass * (-loss).exp()) for loss, mass in points if not mass.is_zero()]
     only_p = (1 - sum((p for _, p, _ in found), arb(0))).max(arb(0))
     only_q = (1 - sum((q for _, _, q in found), arb(0))).max(arb(0))

@@ -16,7 +16,7 @@ from flint import arb
 
 from tallystick.errors import NotComputable
 from tallystick.numerics.law import Array
-from tallystick.numerics.rigorous.laws import Ball, BallLaw, point_work, work
+from tallystick.numerics.rigorous.laws import Ball, BallLaw, look, point_work, work
 from tallystick.numerics.rigorous.sketch import LEFT_OUT, Height, sketched
 
 NEAR = 1e-9
@@ -33,6 +33,7 @@ def finite_part(law: BallLaw) -> Height:
         return law.profile
     if law.atoms is None:
         raise NotComputable("no profile of one step is known")
+    look()
     listed = sorted(((float(loss), loss, mass) for loss, mass in law.atoms), key=lambda one: -one[0])
     above = [(arb(0), arb(0))]
     for _, loss, mass in listed:

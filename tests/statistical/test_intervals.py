@@ -76,7 +76,7 @@ def test_ranks_of_several_quantiles_are_off_by_no_more_than_stated(name: str, ad
     data = np.sort(TIED[name])
 
     def covered(releases: Any, error: float) -> bool:
-        found = batches.one_by_one(releases, data, 300)
+        found = batches.one_by_one(releases, data, 150)
         target = np.array(mechanism.alphas) * data.size
         below, through = np.searchsorted(data, found), np.searchsorted(data, found, side="right")
         return covers(np.maximum(below - target, target - through).max(axis=1) <= error)

@@ -17,8 +17,8 @@ from statistical.claims import bounds, judge
 from statistical.goodness import NEVER
 from statistical.twins import TWINS, Twin
 
-QUICK = 100_000  # of the draws that come in arrays, where a full million would only repeat the campaign
-SINGLES = 2_500
+QUICK = 30_000  # of the draws that come in arrays, where a full million would only repeat the campaign
+SINGLES = 1_500
 BY_NAME = {case.name: case for case in CASES}
 
 

@@ -18,7 +18,7 @@ from tallystick.errors import InvalidInput
 
 def test_the_band_covers_the_truth_at_all_thresholds_together() -> None:
     rng = np.random.default_rng(1)
-    mu, draws, level, audits = 1.0, 400, 0.2, 300
+    mu, draws, level, audits = 1.0, 400, 0.2, 120
     cuts = np.linspace(-2, 3, 40)
     alarms, misses = norm.sf(cuts), norm.cdf(cuts - mu)
     outside = refuted = 0

@@ -56,9 +56,9 @@ def test_the_whole_audit_holds_its_level_with_events_chosen_from_the_draws() -> 
     claim = ts.gdp(mu=0.5)
     refuted = sum(
         mechanism(lambda x: rounded(x + rng.normal()), neighbours=(0.0, 0.5), claim=claim, draws=400).falsified
-        for _ in range(120)
+        for _ in range(60)
     )
-    assert refuted <= binom.ppf(1 - 1e-6, 120, 0.05)
+    assert refuted <= binom.ppf(1 - 1e-6, 60, 0.05)
 
 
 def test_choosing_the_event_on_the_same_draws_would_break_the_level() -> None:
@@ -115,12 +115,12 @@ def test_reused_noise_is_caught_although_each_answer_alone_is_fine() -> None:
         return data[0] + noise, data[1] + noise
 
     claim = 2 * ts.laplace(scale=1)
-    assert mechanism(reused, neighbours=((0.0, 0.0), (1.0, 0.0)), claim=claim, draws=8000).falsified
+    assert mechanism(reused, neighbours=((0.0, 0.0), (1.0, 0.0)), claim=claim, draws=3000).falsified
     alone = mechanism(
         lambda x: rounded(x + rng.laplace()),
         neighbours=(0.0, 1.0),
         claim=ts.laplace(scale=1),
-        draws=8000,
+        draws=3000,
     )
     assert not alone.falsified
 

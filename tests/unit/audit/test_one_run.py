@@ -326,7 +326,7 @@ def test_a_plan_for_several_runs_counts_the_worst_of_them() -> None:
 
 
 def test_equal_scores_are_guessed_alike() -> None:
-    for seed in range(6):
+    for seed in range(2):
         drawn = coins(999, seed=seed)
         for scores in (1.0 * drawn.included, 1e308 * drawn.included, np.where(drawn.included, 1e308, -1e308)):
             assert one_run(scores, drawn, claim=ts.gdp(mu=1), guesses=999).correct == 999

@@ -26,7 +26,7 @@ from unit.audit.ours import (
 from unit.mechanisms.registry import VERBS
 
 NEVER = 1e-9
-DRAWS = {"mechanism": 200, "estimator": 200, "plan": 400}
+DRAWS = {"mechanism": 150, "estimator": 150, "plan": 150}
 
 
 @pytest.mark.parametrize("attack", list(mechanisms()), ids=lambda attack: attack.name)
@@ -58,7 +58,7 @@ def test_so_few_draws_would_have_caught_an_answer_without_noise(kind: str) -> No
 
 
 def test_a_plan_that_says_too_little_is_falsified() -> None:
-    found = mechanism(plan("sum", rho=0.5), neighbours=TABLES, claim=ts.zcdp(rho=0.05), draws=4000)
+    found = mechanism(plan("sum", rho=0.5), neighbours=TABLES, claim=ts.zcdp(rho=0.05), draws=1500)
     assert found.falsified, str(found)
 
 

@@ -39,7 +39,7 @@ def test_few_local_reports_say_little(epsilon, reports, share):
 
 
 def test_samples_of_very_different_size_and_noise_keep_the_level():
-    random, replicates = np.random.default_rng(0), 600
+    random, replicates = np.random.default_rng(0), 300
     small, large = add_discrete_gaussian(sigma=0.5), add_discrete_gaussian(sigma=100)
     p_values = []
     for i in range(replicates):

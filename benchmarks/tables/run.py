@@ -19,6 +19,11 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tallystick.ledger import Account
+    from tallystick.tables.plan import Plan
 
 HERE = Path(__file__).resolve().parent
 PEERS = HERE.parents[1] / ".peers" / "query"
@@ -39,15 +44,21 @@ def generate(path: Path, rows: int) -> None:
     )
 
 
+def asked(path: str | Path, account: Account) -> Plan:
+    """The question: count, sum and mean of every group, which are chosen privately."""
+    import tallystick as ts
+
+    visits = ts.Private(path, account=account).table(unit="person").per_unit(max_groups=10, max_rows_per_group=5)
+    groups = visits.group_by("place", keys=ts.private_keys(delta=1e-8))
+    return groups.agg(n=ts.count(), total=ts.sum("amount", 0, 100), mean=ts.mean("amount", 0, 100)).plan(rho=0.5)
+
+
 def ours(path: str, folder: str, session: object = None) -> int:
     import tallystick as ts
     from tallystick.ledger import Ledger
 
     with Ledger(Path(folder) / "budget.db") as ledger:
-        account = ledger.open("people", budget=ts.zcdp(rho=1, delta=1e-6), unit="person")
-        visits = ts.Private(path, account=account).table(unit="person").per_unit(max_groups=10, max_rows_per_group=5)
-        asked = visits.group_by("place", keys=ts.private_keys(delta=1e-8))
-        plan = asked.agg(n=ts.count(), total=ts.sum("amount", 0, 100), mean=ts.mean("amount", 0, 100)).plan(rho=0.5)
+        plan = asked(path, ledger.open("people", budget=ts.zcdp(rho=1, delta=1e-6), unit="person"))
         if session is not None:
             session.read.parquet(path).createOrReplaceTempView("table")  # type: ignore[attr-defined]
             plan = plan.on(session)

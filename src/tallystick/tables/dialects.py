@@ -107,6 +107,8 @@ class Words:
     name: ClassVar[str]
     hexadecimal: ClassVar[str] = "0x"
     bytes_of: ClassVar[str] = "OCTET_LENGTH"
+    dear: ClassVar[bool] = False
+    """Whether a query or a join costs much whatever it reads, so that fewer and plainer ones are better."""
 
     def cast(self, value: Tree, kind: str) -> Tree:
         """CAST to integer (64 bits), small (32 bits), number (double), text, boolean or date."""
@@ -286,6 +288,7 @@ class SparkWords(Words):
     """Spark SQL."""
 
     name = "spark"
+    dear = True
 
     def _is_text(self, value: Tree) -> Tree:
         # Spark keeps bytes that are not UTF-8, tells texts apart by them, and then hands them out as one
@@ -309,11 +312,6 @@ class SparkWords(Words):
 
     def first_day(self, date: Tree, unit: str) -> Tree:
         return exp.Anonymous(this="TRUNC", expressions=[fresh(date), exp.Literal.string(unit)])
-
-    def kth_smallest(self, value: Tree, k: int) -> Tree:
-        gathered = exp.Anonymous(this="COLLECT_LIST", expressions=[fresh(value)])
-        ordered = exp.Anonymous(this="SORT_ARRAY", expressions=[gathered])
-        return exp.Anonymous(this="ELEMENT_AT", expressions=[ordered, whole(k)])
 
     def digits(self, digest: Tree, start: int) -> Tree:
         decimal = exp.Anonymous(this="CONV", expressions=[_eight(digest, start), whole(16), whole(10)])

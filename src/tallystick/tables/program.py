@@ -3,7 +3,7 @@
 taken    unit, group and measured doubles of every row that counts, where they are needed more than once: all further
          stages see the same rows even if the source changes meanwhile
 cells    one line per (unit, group): rows, and per measured column total, squares and rows with a value
-ranked, and dropped or kept                         see ``Capping``: at most K groups per unit
+ranked, and dropped or kept                         see ``capping.py``: at most K groups per unit
 totals   integers per group; a cell of c > L rows keeps weight L/c, rounded down
 bins     integers per group and bin, weighted the same way
 removed  integers of the whole table, each in one line: units and rows over the caps, values beyond the bounds, totals
@@ -11,11 +11,13 @@ removed  integers of the whole table, each in one line: units and rows over the 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
+from tallystick.tables.capping import OUT, Capping
 from tallystick.tables.dialects import (
     SATURATED_TOTAL,
     Tree,
@@ -163,6 +165,7 @@ class _Compiler:
         self.outside = tuple(part for part in query.removed if isinstance(part, Outside))
         self.doubles = list(dict.fromkeys((p.column, p.missing) for p in parts if isinstance(p, ColumnPart)))
         self.signed = False
+        self.marks = words.dear and bool(query.columns) and not self.rowwise
         self.public = query.keys if isinstance(query.keys, PublicTable) else None
         count = 1 if self.public or not query.columns else len(query.columns)
         self.group_names = [f"{KEY}{i}" for i in range(count)]
@@ -173,9 +176,13 @@ class _Compiler:
         if self.rowwise:
             cells: Tree = self._cells().subquery("_c")
         else:
-            stages.append(("_cells", self._cells()))
             cells = table("_cells")
-            if self.query.columns:
+            if self.marks:
+                stages.append(("_cells", self._capping().marked(self._cells())))
+                cells = self._capping().unmarked().subquery("_c")
+            else:
+                stages.append(("_cells", self._cells()))
+            if self.query.columns and not self.marks:
                 capping = self._capping()
                 stages += [("_ranked", capping.ranked()), ("_dropped", capping.dropped())]
                 if self.binned:
@@ -195,6 +202,8 @@ class _Compiler:
 
     def _removed(self, cells: Tree) -> tuple[tuple[OfTable, ...], str] | None:
         """Every query has one line, and so have all of them beside each other."""
+        if self.words.dear and not self.rowwise and self.query.removed:
+            return self.query.removed, self.words.render(self._by_unit())
         asked: list[tuple[tuple[OfTable, ...], exp.Query]] = [(self.over, self._over())] if self.over else []
         asked += [(self.outside, self._outside(cells))] if self.outside else []
         seen = (part for part in self.query.removed if isinstance(part, Seen))
@@ -407,6 +416,38 @@ class _Compiler:
                 chosen = chosen.select(self.words.sum(weight, SATURATED_TOTAL, part.peak(caps)))
         return chosen.where(exp.or_(*some))
 
+    def _by_unit(self) -> exp.Query:
+        """The numbers of ``_over``, ``_outside`` and those seen in one reading of the cells: each is a sum over units
+        of a number that a unit's cells make, and exact integers can be added in any order.
+        """
+        units, total = _select().from_(table("_cells")).group_by(name(UNIT)), _select()
+        places = itertools.count()
+        for part in self.query.removed:
+            for value in self._added_by_unit(part):
+                place, peak = f"_o{next(places)}", part.peak(self.query.caps)
+                units.select(_as(value, place), copy=False)
+                total.select(self.words.sum(name(place), SATURATED_TOTAL, peak), copy=False)
+        return total.from_(units.subquery("_u"), copy=False)
+
+    def _added_by_unit(self, part: OfTable) -> list[Tree]:
+        """What one unit adds to each number of a part."""
+        caps = self.query.caps
+        more, out = compare(exp.GT, name(ROWS), whole(caps.max_rows)), name(OUT) if self.marks else exp.false()
+        if isinstance(part, UnitsOver):
+            over = case([(out if part.groups else more, whole(part.peak(caps)))], whole(0))
+            return [exp.Max(this=over)]
+        if isinstance(part, RowsOver):
+            lost = [(out, name(ROWS))] if any(isinstance(p, UnitsOver) and p.groups for p in self.over) else []
+            above = compare(exp.Sub, name(ROWS), whole(caps.max_rows))
+            few = self.words.sum(case([*lost, (more, above)], whole(0)), part.seen_to, 1)
+            return [compare(exp.Mul, few, whole(1 << WEIGHT_BITS))]
+        if isinstance(part, Outside):
+            values = part.unpacked(self.words, name(f"_s{self.flat.index(part)}"))
+            kept = [part.contribution(self.words, value, name(ROWS), caps.max_rows) for value in values]
+            return [self.words.sum(case([(out, whole(0))], value), SATURATED_TOTAL, part.peak(caps)) for value in kept]
+        assert isinstance(part, Seen)
+        return [part.of_unit(self.words, out, caps)]
+
     def _bins(self, part: Binned, cells: Tree) -> exp.Query:
         bin_column = _as(part.bin_of(self.words, self._double(part)), BIN)
         binned = _select(*(name(c, "_r") for c in self._keys()), bin_column)
@@ -481,118 +522,3 @@ def _joined(table: Table, mark: str = "_join") -> Iterator[tuple[str, Upload]]:
 def _by_place(public: PublicTable) -> Upload:
     """The same table with its columns called by their places."""
     return Upload(tuple((f"c{i}", kind) for i, (_, kind) in enumerate(public.columns)), public.rows)
-
-
-# At most K groups per unit, as stages over the cells of (unit, group).
-#
-# over     the units with more than K groups, each with its own random-looking line a*x + b
-# groups   every group, with its random-looking x
-# ranked   the cells of those units, with their place (a*x + b) mod p
-# cuts     their (K+1)-th smallest place
-# kept     cells of the other units, and cells placed below the cut: at most K per unit, ties or not
-#
-# Only what is read twice is a stage of its own: a statement costs a small table more than its rows do.
-#
-# Which groups a unit keeps is a function of that unit's own rows and of public numbers, and nothing about privacy hangs
-# on how random it is. That no group is favoured is a matter of fairness: random lines modulo a prime put the points of
-# a set in near random order, at one digest per unit and one per group instead of one per cell.
-
-SLOPE, SHIFT, POINT, PLACE, CUT = "_a", "_b", "_x", "_place", "_cut"
-PRIME = (1 << 31) - 1
-"""Products of two numbers below it stay below 2^62: plain 64-bit integers do, and all engines agree."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Capping:
-    """The cap on groups in one dialect. ``groups`` are key columns with their types, ``numbers`` the others."""
-
-    words: Words
-    salt: str
-    most: int
-    unit_kind: str
-    groups: tuple[tuple[str, str], ...]
-    numbers: tuple[str, ...]
-
-    def kept(self) -> exp.Query:
-        """Cells of units under the cap, and of the others those below their cut."""
-        columns = [UNIT, *self._keys(), *self.numbers]
-        over = exp.Subquery(this=_select(name(UNIT)).from_(table("_ranked")))
-        under = _select(*(name(c) for c in columns)).from_(table("_cells"))
-        # units are never NULL here, so NOT IN means what it says
-        under = under.where(exp.Not(this=exp.In(this=name(UNIT), query=over)))
-        below = exp.LT(this=name(PLACE, "_r"), expression=name(CUT, "_x"))
-        return exp.union(under, self._over_cells(columns).where(below), distinct=False)
-
-    def less_dropped(self) -> exp.Query:
-        """All cells, and once more with a minus sign those that are not kept: cheaper than leaving them out.
-
-        Totals are exact integers, so adding and taking away again is the same as not adding.
-        """
-        columns = [*self._keys(), *self.numbers]
-        whole_table = _select(*(name(c) for c in columns), _signed(1)).from_(table("_cells"))
-        dropped = _select(*(name(c) for c in columns), _signed(-1)).from_(table("_dropped"))
-        return exp.union(whole_table, dropped, distinct=False)
-
-    def dropped(self) -> exp.Select:
-        """The cells of units over the cap that are not kept: at least one of each."""
-        cells = self._over_cells([UNIT, *self._keys(), *self.numbers])
-        return cells.where(exp.GTE(this=name(PLACE, "_r"), expression=name(CUT, "_x")))
-
-    def _keys(self) -> list[str]:
-        return [column for column, _ in self.groups]
-
-    def _over(self) -> exp.Query:
-        more = compare(exp.GT, exp.Count(this=exp.Star()), whole(self.most))
-        units = _select(name(UNIT)).from_(table("_cells")).group_by(name(UNIT)).having(more)
-        digest = self.words.digest(f"{self.salt}:unit", [(name(UNIT), self.unit_kind)])
-        hashed = _select(name(UNIT), _as(digest, "_md5")).from_(units.subquery("_u"))
-        slope = exp.Mod(this=self.words.digits(name("_md5"), 0), expression=whole(PRIME - 1))
-        shift = exp.Mod(this=self.words.digits(name("_md5"), 8), expression=whole(PRIME))
-        line = (
-            _as(compare(exp.Add, slope, whole(1)), SLOPE),
-            _as(shift, SHIFT),
-        )
-        return _select(name(UNIT), *line).from_(hashed.subquery("_h"))
-
-    def _groups(self) -> exp.Query:
-        keys = [name(column) for column in self._keys()]
-        groups = _select(*keys).from_(table("_cells")).group_by(*(key.copy() for key in keys))
-        digest = self.words.digest(f"{self.salt}:group", [_canonical(*group) for group in self.groups])
-        point = exp.Mod(this=self.words.digits(digest, 0), expression=whole(PRIME))
-        query = _select(*(key.copy() for key in keys), _as(point, POINT))
-        return query.from_(groups.subquery("_g"))
-
-    def ranked(self) -> exp.Query:
-        """The cells of units over the cap, each with its place."""
-        line = compare(exp.Add, compare(exp.Mul, name(SLOPE, "_o"), name(POINT, "_g")), name(SHIFT, "_o"))
-        rank = exp.Mod(this=line, expression=whole(PRIME))
-        columns = [UNIT, *self._keys(), *self.numbers]
-        cells = _select(*(_as(name(c, "_c"), c) for c in columns)).from_(table("_cells", "_c"))
-        same = [exp.EQ(this=name(c, "_c"), expression=name(c, "_g")) for c in self._keys()]
-        return (
-            cells.select(_as(rank, PLACE))
-            .join(
-                self._over().subquery("_o", copy=False), on=exp.EQ(this=name(UNIT, "_c"), expression=name(UNIT, "_o"))
-            )
-            .join(self._groups().subquery("_g", copy=False), on=exp.and_(*same))
-        )
-
-    def _cuts(self) -> exp.Query:
-        cut = self.words.kth_smallest(name(PLACE), self.most + 1)
-        chosen = _select(name(UNIT), _as(cut, CUT))
-        return chosen.from_(table("_ranked")).group_by(name(UNIT))
-
-    def _over_cells(self, columns: list[str]) -> exp.Select:
-        same = exp.EQ(this=name(UNIT, "_r"), expression=name(UNIT, "_x"))
-        cells = _select(*(_as(name(c, "_r"), c) for c in columns)).from_(table("_ranked", "_r"))
-        return cells.join(self._cuts().subquery("_x", copy=False), on=same)
-
-
-def _canonical(column: str, kind: str) -> tuple[Tree, str]:
-    if kind == "boolean":  # engines write truth differently
-        return case([(name(column), exp.Literal.string("1"))], exp.Literal.string("0")), kind
-    return name(column), kind
-
-
-def _signed(sign: int) -> Tree:
-    return _as(whole(sign), SIGN)

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from sqlglot import exp
 
-from tallystick.tables.dialects import SATURATED_TOTAL, Tree, Words, compare, name, table, whole
+from tallystick.tables.dialects import SATURATED_TOTAL, Tree, Words, case, compare, name, table, whole
 from tallystick.tables.parts import WEIGHT_BITS, Caps, OfTable, Rows
 
 UNIT, ROWS, SIGN = "_unit", "_rows", "_sign"
@@ -25,6 +25,10 @@ class Seen(OfTable):
     @abstractmethod
     def asked(self, words: Words, cells: Tree, signed: bool, caps: Caps) -> exp.Query:
         """Its number in one line; ``cells`` are those that count, with a sign where some are taken away again."""
+
+    @abstractmethod
+    def of_unit(self, words: Words, out: Tree, caps: Caps) -> Tree:
+        """What a unit adds to it, from all its cells; ``out`` says of a cell that it does not count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,9 @@ class UnitsSeen(Seen):
             units.subquery("_u")
         )
 
+    def of_unit(self, words: Words, out: Tree, caps: Caps) -> Tree:
+        return whole(self.peak(caps))
+
 
 @dataclass(frozen=True, slots=True)
 class RowsCounted(Seen):
@@ -61,7 +68,14 @@ class RowsCounted(Seen):
         return caps.max_groups * caps.max_rows << WEIGHT_BITS
 
     def asked(self, words: Words, cells: Tree, signed: bool, caps: Caps) -> exp.Query:
-        counted = Rows().contribution(words, name(ROWS), name(ROWS), caps.max_rows)
-        value = compare(exp.Mul, counted, name(SIGN)) if signed else counted
-        fine = compare(exp.Mul, value, whole(1 << WEIGHT_BITS))
+        counted = self._of_cell(words, caps)
+        fine = compare(exp.Mul, counted, name(SIGN)) if signed else counted
         return exp.select(words.sum(fine, SATURATED_TOTAL, self.peak(caps))).from_(cells.copy())
+
+    def of_unit(self, words: Words, out: Tree, caps: Caps) -> Tree:
+        counted = case([(out, whole(0))], self._of_cell(words, caps))
+        return words.sum(counted, SATURATED_TOTAL, self.peak(caps))
+
+    def _of_cell(self, words: Words, caps: Caps) -> Tree:
+        counted = Rows().contribution(words, name(ROWS), name(ROWS), caps.max_rows)
+        return compare(exp.Mul, counted, whole(1 << WEIGHT_BITS))

@@ -60,6 +60,10 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
         os.environ.pop(name) if value is None else os.environ.__setitem__(name, value)
 
 
+SMALL_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""These tables are tiny: to make the best of what Java runs, and to collect garbage on many threads, takes longer."""
+
+
 def session(master: str, folder: Path) -> Any:
     from pyspark.sql import SparkSession
 
@@ -73,7 +77,9 @@ def session(master: str, folder: Path) -> Any:
         "spark.executor.memory": "512m",
         "spark.cores.max": "2",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        # these tables are tiny: compiling Java for them takes longer than reading them
+        "spark.driver.extraJavaOptions": SMALL_JAVA,
+        "spark.executor.extraJavaOptions": SMALL_JAVA,
+        # for the same reason nothing is compiled to Java in the first place
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.adaptive.enabled": "false",
@@ -157,6 +163,28 @@ def steps_agree(spark: Any, folder: Path) -> None:
     test_local.steps_agree((source.table("visits", unit="u"), source.table("cases", unit="who")), pair)
 
 
+def check_rehearsals(spark: Any, plan: Plan) -> None:
+    """A question is rehearsed once, by everything that it will do, until something of the session is another."""
+    from tallystick.tables.sources import open_engine
+
+    moved = plan.on(spark)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "_rehearsed", {})
+        run.preflight(moved)
+        assert len(run._rehearsed) == 1
+        patch.setattr(run, "_collected", None)
+        run.preflight(moved)
+    with open_engine(moved.query.table.source) as engine:
+        here = engine.like(["table"])
+        assert engine.like(["table"]) == here != engine.like(["table", "table"])
+        engine.session.conf.set("spark.sql.optimizer.maxIterations", "99")  # type: ignore[attr-defined]
+        assert engine.like(["table"]) != here
+        engine.show("empty", engine.words.render(engine.stored("table", moved.query.table.base, rows=False)))
+        plan_of = engine.session.sql("select c0, count(*) from empty where c0 > 1 group by c0")  # type: ignore[attr-defined]
+        assert "LocalTableScan" not in str(plan_of._jdf.queryExecution().executedPlan())
+        assert plan_of.collect() == []
+
+
 def check_old_days(spark: Any, folder: Path) -> None:
     """A day before 15 October 1582 in a Parquet file is a day: by default Spark raises at it, and so tells of it."""
     days = [datetime.date(1582, 10, 10), datetime.date(1, 1, 1), datetime.date(2024, 1, 1)]
@@ -206,6 +234,7 @@ def test_spark_in_this_process_computes_the_same_integers_and_releases(
     spark = session("local[2]", tmp_path)
     try:
         check(spark, parquet, plans(parquet))
+        check_rehearsals(spark, plans(parquet)[1])
         expressions_agree(spark, tmp_path)
         frames_are_sources(spark)
         steps_agree(spark, tmp_path)
@@ -235,7 +264,7 @@ def master(java: dict[str, str], tmp_path: Path) -> Iterator[str]:
     home = Path(pyspark.__file__).parent
     port = free_port()
     url = f"spark://127.0.0.1:{port}"
-    environment = os.environ | java | {"SPARK_HOME": str(home)}
+    environment = os.environ | java | {"SPARK_HOME": str(home), "SPARK_DAEMON_JAVA_OPTS": SMALL_JAVA}
 
     def start(*arguments: str) -> subprocess.Popen[bytes]:
         command = [str(home / "bin" / "spark-class"), *arguments]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from tallystick.errors import InvalidInput
-from tallystick.tables.dialects import SparkWords, Words
+from tallystick.tables.dialects import SparkWords, Words, constant, name
 from tallystick.tables.program import read_stored
 from tallystick.tables.schema import Schema, family
 from tallystick.tables.sources import Source
@@ -21,6 +22,11 @@ _OLD_DAYS = ("spark.sql.parquet.datetimeRebaseModeInRead", "spark.sql.parquet.in
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _BYTES_PER_PARTITION = 16 << 20
 """Of a stored table: in memory and as cells of (unit, group) they are a few times as many."""
+
+_MOST_WRITTEN = 1_000
+"""Rows of a public table that are written into the query. More are handed over by Python's own workers, which take
+seconds to start and whose rows Spark cannot count before it chooses how to join.
+"""
 
 _TYPES = {"integer": "bigint", "number": "double", "text": "string", "boolean": "boolean", "date": "date"}
 
@@ -47,6 +53,11 @@ class SparkEngine:
             ("spark.sql.caseSensitive", "true"),
             # it turns CASE ... END * 0 into a CASE whose third branch holds a condition for a value, and fails on rows
             ("spark.sql.optimizer.excludedRules", "org.apache.spark.sql.catalyst.optimizer.PushFoldableIntoBranches"),
+            # it leaves out what would follow on no rows, of a rehearsal as of data
+            (
+                "spark.sql.adaptive.optimizer.excludedRules",
+                "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation",
+            ),
             ("spark.sql.session.timeZone", "UTC"),
         ):
             self.session.conf.set(setting, value)
@@ -59,19 +70,28 @@ class SparkEngine:
         self.sizes: dict[str, int] = {}
         self.kept: dict[str, Any] = {}
         self.views: dict[str, str] = {}
+        self.frames: dict[str, Any] = {}
         self.mark = uuid.uuid4().hex[:8]
 
     def stored(self, table: str, schema: Schema, *, rows: bool = True) -> exp.Query:
         # The user's temporary views live in the user's session; ours gets the same rows under a name of ours.
         name = self.views.setdefault(table, f"_stored_{self.mark}_{len(self.views)}")
         frame = self._of(table)
-        frame.createOrReplaceGlobalTempView(name)
-        self.kept.setdefault(name, None)
         size = _size(frame)  # asked of an empty table too: what always fails must fail before the charge
         self._partition(table, size if rows else 0)
+        (frame if rows else self._empty(frame)).createOrReplaceGlobalTempView(name)
+        self.kept.setdefault(name, None)
         view = exp.Table(this=exp.to_identifier(name, quoted=True), db=exp.to_identifier("global_temp", quoted=True))
-        query = read_stored(schema, self.words, view)
-        return query if rows else query.where(exp.false())
+        return read_stored(schema, self.words, view)
+
+    def _empty(self, frame: Any) -> Any:
+        """No rows with the columns of a frame. Spark does not know that there are none, and leaves out nothing that it
+        would do with some: what WHERE FALSE is asked of it forgets before it has made any code of it.
+        """
+        from pyspark.sql import DataFrame
+
+        java, context = self.session._jsparkSession, self.session.sparkContext
+        return DataFrame(java.createDataFrame(context._jsc.emptyRDD(), frame._jdf.schema()), self.session)
 
     def _partition(self, table: str, size: int) -> None:
         """Shuffle into as many partitions as the tables are large, up to what the session says.
@@ -92,16 +112,22 @@ class SparkEngine:
 
         if hasattr(self.given, "sparkSession"):  # a data frame is the one table there is
             return self.given
-        try:
-            return self.given.table(".".join(f"`{piece.replace('`', '``')}`" for piece in table.split(".")))
-        except AnalysisException:
-            raise InvalidInput("table", table, "a table or temporary view of this session") from None
+        if table not in self.frames:  # what its columns are checked of is what is read
+            quoted = ".".join(f"`{piece.replace('`', '``')}`" for piece in table.split("."))
+            try:
+                self.frames[table] = self.given.table(quoted)
+            except AnalysisException:
+                raise InvalidInput("table", table, "a table or temporary view of this session") from None
+        return self.frames[table]
 
     def schema(self, table: str) -> Schema:
         fields = self._of(table).schema.fields
         return Schema.of(tuple((field.name, family(field.dataType.simpleString())) for field in fields))
 
     def upload(self, name: str, public: Upload) -> None:
+        if len(public.rows) <= _MOST_WRITTEN:
+            self.show(name, _written(public, self.words))
+            return
         columns = ", ".join(f"`{column.replace('`', '``')}` {_TYPES[kind]}" for column, kind in public.columns)
         frame = self.session.createDataFrame([tuple(row) for row in public.rows], schema=columns)
         frame.createOrReplaceTempView(name)
@@ -110,7 +136,18 @@ class SparkEngine:
         return 1
 
     def like(self, tables: Sequence[str]) -> str | None:
-        return None  # the session's settings may be others by now
+        """The application, what extends its sessions, all settings of ours, and the columns as Spark has them.
+
+        Nothing else reaches our session, which is new. Settings can hold passwords, so their digest is remembered.
+        """
+        java, context = self.session._jsparkSession, self.session.sparkContext
+        made_of = [
+            context.applicationId,  # one version of Spark, in one process
+            str(java.extensions().hashCode()),
+            java.sessionState().conf().getAllConfs().mkString("\0"),
+            *(self._of(table).schema.json() for table in tables),
+        ]
+        return hashlib.sha256(repr(made_of).encode()).hexdigest()
 
     def show(self, name: str, sql: str) -> None:
         self.session.sql(sql).createOrReplaceTempView(name)
@@ -135,11 +172,21 @@ class SparkEngine:
         return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]
 
     def close(self) -> None:
-        for name, frame in self.kept.items():
+        for kept, frame in self.kept.items():
             if frame is None:
-                self.session.catalog.dropGlobalTempView(name)
+                self.session.catalog.dropGlobalTempView(kept)
             else:
-                self.session.catalog.dropTempView(name)
+                self.session.catalog.dropTempView(kept)
+
+
+def _written(public: Upload, words: Words) -> str:
+    """A public table as SQL."""
+    kinds = [kind for _, kind in public.columns]
+    given = [[float(v) if kind == "number" else v for v, kind in zip(row, kinds, strict=True)] for row in public.rows]
+    rows = [exp.Tuple(expressions=[constant(value, words) for value in row]) for row in given]
+    named = exp.TableAlias(this=exp.to_identifier("_v"), columns=[exp.to_identifier(c) for c, _ in public.columns])
+    casts = [exp.alias_(words.cast(name(c), kind), c, quoted=True) for c, kind in public.columns]
+    return words.render(exp.select(*casts).from_(exp.Values(expressions=rows, alias=named)))
 
 
 def _size(frame: Any) -> int:

@@ -1,0 +1,168 @@
+"""At most K groups per unit, as stages over the cells of (unit, group).
+
+over     the units with more than K groups, each with its own random-looking line a*x + b
+groups   every group, with its random-looking x
+ranked   the cells of those units, with their place (a*x + b) mod p
+cuts     their (K+1)-th smallest place
+kept     cells of the other units, and cells placed below the cut: at most K per unit, ties or not
+
+Only what is read twice is a stage of its own: a statement costs a small table more than its rows do. Where a join costs
+more than a digest per cell, ``marked`` makes the same choice without one.
+
+Which groups a unit keeps is a function of that unit's own rows and of public numbers, and nothing about privacy hangs
+on how random it is. That no group is favoured is a matter of fairness: random lines modulo a prime put the points of
+a set in near random order, at one digest per unit and one per group instead of one per cell.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from tallystick.tables.dialects import Tree, Words, case, compare, fresh, name, table, whole
+from tallystick.tables.seen import SIGN, UNIT
+
+SLOPE, SHIFT, POINT, PLACE, CUT, OUT = "_a", "_b", "_x", "_place", "_cut", "_out"
+PRIME = (1 << 31) - 1
+"""Products of two numbers below it stay below 2^62: plain 64-bit integers do, and all engines agree."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capping:
+    """The cap on groups in one dialect. ``groups`` are key columns with their types, ``numbers`` the others."""
+
+    words: Words
+    salt: str
+    most: int
+    unit_kind: str
+    groups: tuple[tuple[str, str], ...]
+    numbers: tuple[str, ...]
+
+    def kept(self) -> exp.Query:
+        """Cells of units under the cap, and of the others those below their cut."""
+        columns = [UNIT, *self._keys(), *self.numbers]
+        over = exp.Subquery(this=exp.select(name(UNIT)).from_(table("_ranked")))
+        under = exp.select(*(name(c) for c in columns)).from_(table("_cells"))
+        # units are never NULL here, so NOT IN means what it says
+        under = under.where(exp.Not(this=exp.In(this=name(UNIT), query=over)))
+        below = exp.LT(this=name(PLACE, "_r"), expression=name(CUT, "_x"))
+        return exp.union(under, self._over_cells(columns).where(below), distinct=False)
+
+    def less_dropped(self) -> exp.Query:
+        """All cells, and once more with a minus sign those that are not kept: cheaper than leaving them out.
+
+        Totals are exact integers, so adding and taking away again is the same as not adding.
+        """
+        columns = [*self._keys(), *self.numbers]
+        whole_table = exp.select(*(name(c) for c in columns), _signed(1)).from_(table("_cells"))
+        dropped = exp.select(*(name(c) for c in columns), _signed(-1)).from_(table("_dropped"))
+        return exp.union(whole_table, dropped, distinct=False)
+
+    def dropped(self) -> exp.Select:
+        """The cells of units over the cap that are not kept: at least one of each."""
+        cells = self._over_cells([UNIT, *self._keys(), *self.numbers])
+        return cells.where(exp.GTE(this=name(PLACE, "_r"), expression=name(CUT, "_x")))
+
+    def marked(self, cells: exp.Query) -> exp.Query:
+        """The cells, and of each whether it is dropped: a cell is at its unit's cut or beyond it if and only if more
+        than K cells of the unit have its place or a smaller one. Units under the cap have no places, which are equal.
+        """
+        columns = [UNIT, *self._keys(), *self.numbers]
+
+        def rows(of: exp.Query, alias: str, *more: Tree) -> exp.Select:
+            return exp.select(*(name(c) for c in columns), *more).from_(of.subquery(alias, copy=False), copy=False)
+
+        counted = rows(cells, "_c", _as(_counted(None), "_wide"))
+        wide = compare(exp.GT, name("_wide"), whole(self.most))
+        digests = [
+            _as(case([(wide.copy(), digest)], exp.Null()), column)
+            for digest, column in ((self._of_unit(), "_md5"), (self._of_group(), "_md5g"))
+        ]
+        slope, shift = self._line(name("_md5"))
+        placed = rows(rows(counted, "_w", *digests), "_h", _as(_place(slope, self._point(name("_md5g")), shift), PLACE))
+        return rows(placed, "_p", _as(compare(exp.GT, _counted(name(PLACE)), whole(self.most)), OUT))
+
+    def unmarked(self) -> exp.Query:
+        """The marked cells that are kept."""
+        columns = [UNIT, *self._keys(), *self.numbers]
+        return exp.select(*(name(c) for c in columns)).from_(table("_cells")).where(exp.Not(this=name(OUT)))
+
+    def _keys(self) -> list[str]:
+        return [column for column, _ in self.groups]
+
+    def _over(self) -> exp.Query:
+        more = compare(exp.GT, exp.Count(this=exp.Star()), whole(self.most))
+        units = exp.select(name(UNIT)).from_(table("_cells")).group_by(name(UNIT)).having(more)
+        hashed = exp.select(name(UNIT), _as(self._of_unit(), "_md5")).from_(units.subquery("_u"))
+        slope, shift = self._line(name("_md5"))
+        return exp.select(name(UNIT), _as(slope, SLOPE), _as(shift, SHIFT)).from_(hashed.subquery("_h"))
+
+    def _of_unit(self) -> Tree:
+        return self.words.digest(f"{self.salt}:unit", [(name(UNIT), self.unit_kind)])
+
+    def _of_group(self) -> Tree:
+        return self.words.digest(f"{self.salt}:group", [_canonical(*group) for group in self.groups])
+
+    def _line(self, digest: Tree) -> tuple[Tree, Tree]:
+        """The slope and the shift of a unit's line."""
+        slope = exp.Mod(this=self.words.digits(digest, 0), expression=whole(PRIME - 1))
+        return compare(exp.Add, slope, whole(1)), exp.Mod(this=self.words.digits(digest, 8), expression=whole(PRIME))
+
+    def _point(self, digest: Tree) -> Tree:
+        return exp.Mod(this=self.words.digits(digest, 0), expression=whole(PRIME))
+
+    def _groups(self) -> exp.Query:
+        keys = [name(column) for column in self._keys()]
+        groups = exp.select(*keys).from_(table("_cells")).group_by(*(key.copy() for key in keys))
+        query = exp.select(*(key.copy() for key in keys), _as(self._point(self._of_group()), POINT))
+        return query.from_(groups.subquery("_g"))
+
+    def ranked(self) -> exp.Query:
+        """The cells of units over the cap, each with its place."""
+        rank = _place(name(SLOPE, "_o"), name(POINT, "_g"), name(SHIFT, "_o"))
+        columns = [UNIT, *self._keys(), *self.numbers]
+        cells = exp.select(*(_as(name(c, "_c"), c) for c in columns)).from_(table("_cells", "_c"))
+        same = [exp.EQ(this=name(c, "_c"), expression=name(c, "_g")) for c in self._keys()]
+        return (
+            cells.select(_as(rank, PLACE))
+            .join(
+                self._over().subquery("_o", copy=False), on=exp.EQ(this=name(UNIT, "_c"), expression=name(UNIT, "_o"))
+            )
+            .join(self._groups().subquery("_g", copy=False), on=exp.and_(*same))
+        )
+
+    def _cuts(self) -> exp.Query:
+        cut = self.words.kth_smallest(name(PLACE), self.most + 1)
+        chosen = exp.select(name(UNIT), _as(cut, CUT))
+        return chosen.from_(table("_ranked")).group_by(name(UNIT))
+
+    def _over_cells(self, columns: list[str]) -> exp.Select:
+        same = exp.EQ(this=name(UNIT, "_r"), expression=name(UNIT, "_x"))
+        cells = exp.select(*(_as(name(c, "_r"), c) for c in columns)).from_(table("_ranked", "_r"))
+        return cells.join(self._cuts().subquery("_x", copy=False), on=same)
+
+
+def _canonical(column: str, kind: str) -> tuple[Tree, str]:
+    if kind == "boolean":  # engines write truth differently
+        return case([(name(column), exp.Literal.string("1"))], exp.Literal.string("0")), kind
+    return name(column), kind
+
+
+def _signed(sign: int) -> Tree:
+    return _as(whole(sign), SIGN)
+
+
+def _as(value: Tree, column: str) -> Tree:
+    return exp.alias_(fresh(value), column, quoted=True, copy=False)
+
+
+def _place(slope: Tree, point: Tree, shift: Tree) -> Tree:
+    line = compare(exp.Add, compare(exp.Mul, slope, point), shift)
+    return exp.Mod(this=line, expression=whole(PRIME))
+
+
+def _counted(up_to: Tree | None) -> Tree:
+    """How many cells the unit has, in all or with this value or a smaller one."""
+    order = None if up_to is None else exp.Order(expressions=[exp.Ordered(this=up_to, nulls_first=True)])
+    return exp.Window(this=exp.Count(this=exp.Star()), partition_by=[name(UNIT)], order=order)

@@ -28,7 +28,11 @@ import pytest  # noqa: E402
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """No warning of NumPy leaves the accountant: there it means that a number was not a number for a moment."""
+    """The longest first: started last, one of them would leave the other worker idle.
+
+    No warning of NumPy leaves the accountant: there it means that a number was not a number for a moment.
+    """
+    items.sort(key=lambda item: "worlds" not in item.path.parts)
     for item in items:
         if {"accounting", "numerics"} & set(item.path.parts):
             item.add_marker(pytest.mark.filterwarnings("error::RuntimeWarning"))

@@ -202,14 +202,15 @@ CONTROLS = {
 
 @pytest.mark.parametrize("statement", CONTROLS.values(), ids=CONTROLS)
 def test_what_is_not_unit_local_is_told_apart(statement: str) -> None:
-    def asked(visits: Rows, cases: Rows) -> list[Bag]:
-        with duckdb.connect() as connection:
+    pairs = [drawn(random.Random(seed), units=9) for seed in range(6)]
+    with duckdb.connect() as connection:
+
+        def asked(visits: Rows, cases: Rows) -> list[Bag]:
             connection.register("visits", pa.Table.from_pylist(visits, pa.schema(VISITS)))
             connection.register("cases", pa.Table.from_pylist(cases, pa.schema(CASES)))
             return [Counter(connection.execute(statement).fetchall())]
 
-    pairs = [drawn(random.Random(seed), units=9) for seed in range(6)]
-    assert sum(asked(*pair) != by_unit(asked, *pair) for pair in pairs) >= 3
+        assert sum(asked(*pair) != by_unit(asked, *pair) for pair in pairs) >= 3
 
 
 THREADED: dict[str, tuple[Step, str]] = {

@@ -247,12 +247,8 @@ class Asker:
 
     def _certified(self, proof: Any, d: float) -> Verdict:
         checker.check(proof.text)  # what it does not prove is an error, and a finding
-        loss = self.expression.loss
-        lower = loss.epsilon_bounds(delta=d).lower
-        # Both ends of a walk are of a mu that is rounded up (docs/theory/certification.md); the checker's is not.
-        walked = any(name in self.text for name in ("shift_walk", "last_iterate", "correlated"))
-        excused = walked and loss.delta_bounds(epsilon=proof.epsilon).lower <= d * (1 + 1e-7)
-        if lower > proof.epsilon and not excused:
+        lower = self.expression.loss.epsilon_bounds(delta=d).lower
+        if lower > proof.epsilon:
             return Verdict(readouts.WRONG, f"a lower bound of {lower!r} is above what is proved")
         return readouts.epsilon_upper(self.truth, d, proof.epsilon)
 

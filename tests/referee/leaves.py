@@ -294,10 +294,8 @@ def last_iterate(
     c, s = Fraction(contraction), Fraction(sigma)
     used = [1 if (len_after - after) % every == 0 else 0 for len_after in range(every * passes)]
     weights = [c**k for k in range(len(used))]  # both lists count backwards: k steps are still to come
-    above = _root(least_walk(used, weights, s, None if diameter is None else Fraction(diameter), c)) * (
-        1 + arb(2) ** -36
-    )
-    top = _gaussian_part(max(above, arb("1e-29")).upper())
+    above = _root(least_walk(used, weights, s, None if diameter is None else Fraction(diameter), c))
+    top = _gaussian_part(max(above * (1 + arb(2) ** -60), arb("1e-29")).upper())  # nothing smaller is claimed
     first = max(k for k, use in enumerate(used) if use)
     if diameter is None:
         moved = sum(w for use, w in zip(used, weights, strict=True) if use)
@@ -320,7 +318,7 @@ def shift_walk(
     variance = Fraction(sigma) ** 2 * sum(c ** (2 * k) for k in range(tail))
     mu = _root((apart * c**tail) ** 2 / variance)
     below = _gaussian_part((mu * (1 - arb(2) ** -60)).lower())
-    top = _gaussian_part(max(mu * (1 + arb(2) ** -36), arb("1e-29")).upper())
+    top = _gaussian_part(max(mu * (1 + arb(2) ** -60), arb("1e-29")).upper())
     return Truth([((below,), (below,))], ((top,), (top,)), replaced)
 
 
@@ -355,10 +353,9 @@ def correlated(
     if below == 0:
         return no_loss(replaced=replaced)
     low, high = (_root(square / Fraction(sigma) ** 2) for square in (below, above))
-    part, top = (
-        _gaussian_part((low * (1 - arb(2) ** -60)).lower()),
-        _gaussian_part((high * (1 + arb(2) ** -36)).upper()),
-    )
+    # A matrix is written as the Gaussian release of its sensitivity, rounded up by 1e-12: the loss is of that one.
+    room = arb(2) ** (-36 if matrix is not None else -60)
+    part, top = _gaussian_part((low * (1 - arb(2) ** -60)).lower()), _gaussian_part((high * (1 + room)).upper())
     return Truth([((part,), (part,))], ((top,), (top,)), replaced)
 
 

@@ -183,14 +183,14 @@ class SaddleSum:
     _kept: dict[tuple[float, float, bool], Nodes | BlurredNodes | None] = field(default_factory=dict)
 
     @staticmethod
-    def of(pairs: Sequence[tuple[DominatingPair, int]], mu: float) -> SaddleSum:
+    def of(pairs: Sequence[tuple[DominatingPair, int]], mu: float, mu_below: float) -> SaddleSum:
         above = [(pair.upper, count) for pair, count in pairs]
         below = [(pair.lower, count) for pair, count in pairs]
         cumulants = Cumulants.of(above, mu)
         upper = ContourSum.of(above, mu, cumulants)
-        if all(pair.upper is pair.lower for pair, _ in pairs):
+        if mu_below == mu and all(pair.upper is pair.lower for pair, _ in pairs):
             return SaddleSum(upper, upper, cumulants)
-        return SaddleSum(upper, ContourSum.of(below, mu, Cumulants.of(below, mu)), cumulants)
+        return SaddleSum(upper, ContourSum.of(below, mu_below, Cumulants.of(below, mu_below)), cumulants)
 
     def trimmed(self, delta: float) -> SaddleSum | None:
         """Without the losses that matter less than TRIMMED of ``delta``, or None where there are none.

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
@@ -16,10 +15,10 @@ from tallystick.accounting.adjacency import Direction
 from tallystick.accounting.bounds import WIDTH, Bounds
 from tallystick.accounting.compose import Direct, GridSum, SaddleSum, enumerated
 from tallystick.accounting.leaf import Leaf, ends_of, largest_together, merged
-from tallystick.accounting.leaves.gaussian import gaussian_pair
+from tallystick.accounting.leaves.gaussian import gaussian_between
 from tallystick.accounting.leaves.renyi import log_delta, renyi_pair
 from tallystick.accounting.pair import DominatingPair
-from tallystick.accounting.routes import Contour, Gaussian, RenyiCurve, Route, routes_of
+from tallystick.accounting.routes import Contour, Gaussian, Patience, RenyiCurve, Route, routes_of
 from tallystick.numerics.law import DUST, EDGE, UNIT, Array, Law, covers, log_sum, lost_above, lost_mass
 from tallystick.numerics.saddle import log_peak_weight
 from tallystick.rounding import double_above
@@ -107,37 +106,14 @@ AT_THE_END = "at the end of the range nothing is computed: the mass at infinity 
 INSIDE = "one release made of others: read from what is inside of it"
 UNSAMPLED = "the same releases without sampling"
 
+CLOSE = 1e-7
+"""Relative width that is enough where the two laws of a pair differ by the rounding of a parameter."""
+
 NEARBY_WIDTH = 1e-4
 """Relative width of delta where whole curves are read."""
 
 NEXT = 1e-12
 """Relative distance from the largest loss within which no engine is asked for a better epsilon."""
-
-PATIENCE = 4
-"""Points of a curve in a row at which a costly route may bring nothing, before it is left out."""
-
-SELDOM = 4
-"""A costly route that was asked at its share of points is asked at one in this many."""
-
-
-@dataclass(slots=True)
-class Patience:
-    """Which costly routes are asked at a point of one curve: chords reach over the points where they were not."""
-
-    idle: Counter[str] = field(default_factory=Counter)
-    """Points in a row at which each route brought nothing."""
-    points: Counter[str] = field(default_factory=Counter)
-    """Points at which it was wanted."""
-
-    def asks(self, route: Route) -> bool:
-        if route.most is None:
-            return True
-        self.points[route.words] += 1
-        seen = self.points[route.words] - route.most
-        return self.idle[route.words] < PATIENCE and (seen <= 0 or seen % SELDOM == 0)
-
-    def saw(self, route: Route, helped: bool) -> None:
-        self.idle[route.words] = 0 if helped else self.idle[route.words] + 1
 
 
 @dataclass(frozen=True)
@@ -156,6 +132,12 @@ class OneDirection:
     def mu(self) -> float:
         """mu of all Gaussian leaves together: their squares add, and need not be doubles."""
         return math.hypot(*(math.sqrt(c) * m for m, c in ((leaf.gaussian_mu, c) for leaf, c in self.terms) if m))
+
+    @cached_property
+    def mu_below(self) -> float:
+        """The same where some of them were computed and rounded up: no larger than the truth."""
+        parts = [(leaf.gaussian_below, count) for leaf, count in self.terms if leaf.gaussian_mu is not None]
+        return math.hypot(*(math.sqrt(c) * m for m, c in parts if m))
 
     @cached_property
     def mu_above(self) -> float:
@@ -179,7 +161,7 @@ class OneDirection:
         """Everything as pairs: Gaussians merged into one, Renyi curves summed before they become one."""
         pairs = [(pair_of(leaf, self.direction), count) for leaf, count in self.others]
         if self.mu > 0.0:
-            pairs.append((gaussian_pair(self.mu), 1))
+            pairs.append((gaussian_between(self.mu_below, self.mu), 1))
         if self.curves:
             pairs.append((curve_pair(self.curves), 1))
         return tuple(pairs)
@@ -266,7 +248,7 @@ class OneDirection:
 
     @cached_property
     def saddle(self) -> SaddleSum:
-        return SaddleSum.of(self.saddle_pairs, self.mu)
+        return SaddleSum.of(self.saddle_pairs, self.mu, self.mu_below)
 
     @cached_property
     def grid(self) -> GridSum:
@@ -295,6 +277,11 @@ class OneDirection:
     def exact(self) -> bool:
         """True if every pair is known exactly, so that what is certain from above is certain from below."""
         return not self.curves and all(pair.upper is pair.lower for pair, _ in self.pairs)
+
+    @cached_property
+    def close(self) -> bool:
+        """True if the laws of no pair differ by more than the rounding of a parameter: engines sharpen both ends."""
+        return not self.curves and all(pair.close or pair.upper is pair.lower for pair, _ in self.pairs)
 
     @cached_property
     def silent_below(self) -> bool:
@@ -439,7 +426,8 @@ class OneDirection:
 
     def enough(self, bounds: Bounds, width: float) -> bool:
         """No refinement closes the gap between a bracketed pair's two laws, so there any lower bound will do."""
-        narrow = bounds.relative_width <= width if self.exact else bounds.lower > 0.0
+        wide = width if self.exact else max(width, CLOSE)
+        narrow = bounds.relative_width <= wide if self.close else bounds.lower > 0.0
         return narrow or bounds.upper < ENDS
 
     def _end(self, bounds: Bounds, words: str = AT_THE_END) -> Bounds:

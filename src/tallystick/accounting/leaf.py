@@ -104,6 +104,11 @@ class Leaf(ABC):
         return None
 
     @property
+    def gaussian_below(self) -> float | None:
+        """The same rounded down, where it was computed and rounded up: bounds from below are of this one."""
+        return self.gaussian_mu
+
+    @property
     def gaussian_above(self) -> float | None:
         """A mu whose Gaussian pair dominates this leaf, where one is known; good for long compositions."""
         return self.gaussian_mu

@@ -38,6 +38,8 @@ class DominatingPair:
 
     upper: Law
     lower: Law
+    close: bool = False
+    """True if they differ by the rounding of a parameter alone."""
 
     @staticmethod
     def exact(law: Law) -> DominatingPair:
@@ -55,7 +57,7 @@ class DominatingPair:
     def _mapped(self, change: Callable[[Law], Law]) -> DominatingPair:
         if self.lower is self.upper:
             return DominatingPair.exact(change(self.upper))
-        return DominatingPair(change(self.upper), change(self.lower))
+        return DominatingPair(change(self.upper), change(self.lower), self.close)
 
 
 def swapped(law: Law) -> Law:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -38,12 +39,21 @@ class Reader:
     @cached_property
     def closed_group(self) -> OneDirection | None:
         """A grouped Gaussian loss is again one."""
+        side = self.sides[0]
+        return self._group_of(side.mu) if self.loss.group > 1 and side.gaussian else None
+
+    def _group_of(self, mu: float) -> OneDirection:
         from tallystick.accounting.leaves.gaussian import Gdp
 
-        side = self.sides[0]
-        if self.loss.group > 1 and side.gaussian:
-            return OneDirection.of(((Gdp(self.loss.group * side.mu), 1),), Direction.REMOVE)
-        return None
+        return OneDirection.of(((Gdp(self.loss.group * mu), 1),), Direction.REMOVE)
+
+    def _closed(self, read: Callable[[OneDirection], Bounds]) -> Bounds:
+        """Both ends of a Gaussian group; a mu that was rounded up says nothing from below, one that was not does."""
+        assert self.closed_group is not None
+        found, below = read(self.closed_group), self.sides[0].mu_below
+        if below == self.sides[0].mu:
+            return found
+        return Bounds(min(found.upper, read(self._group_of(below)).lower) if below > 0.0 else 0.0, found.upper)
 
     @cached_property
     def _term_by_term(self) -> OneDirection | None:
@@ -58,7 +68,7 @@ class Reader:
     def delta_bounds(self, epsilon: float, *, above: bool = False) -> Bounds:
         """Both ends; ``above``: the lower one is not asked for, and may be anything certified."""
         if self.closed_group is not None:
-            return self.closed_group.delta_bounds(epsilon)
+            return self._closed(lambda group: group.delta_bounds(epsilon))
         if self.loss.group > 1:
             # What one unit reveals, a group reveals.
             least = 0.0 if above else self._single_delta(epsilon).lower
@@ -145,7 +155,7 @@ class Reader:
 
     def _epsilon_bounds(self, delta: float) -> Bounds:
         if self.closed_group is not None:
-            return self.closed_group.epsilon_bounds(delta)
+            return self._closed(lambda group: group.epsilon_bounds(delta))
         single = Bounds(0.0, 0.0)
         for side in self._strongest_first:
             if not side.below(delta, single.lower):

@@ -7,7 +7,8 @@ knows nothing of the others; a new one is a class here and its place in ``routes
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from tallystick.accounting import gdp
@@ -51,7 +52,7 @@ class Route:
 
         Between two laws of a bracketed pair no other engine says more about the upper one.
         """
-        return self.engine and not self.whole.exact
+        return self.engine and not self.whole.close
 
 
 class NoRelease(Route):
@@ -76,10 +77,20 @@ class Gaussian(Route):
     __slots__ = ()
 
     def delta(self, epsilon: float, width: float) -> Bounds:
-        return gdp.delta_bounds(self.whole.mu, epsilon)
+        bounds = gdp.delta_bounds(self.whole.mu, epsilon)
+        below = bounds if self.exact else gdp.delta_bounds(self.whole.mu_below, epsilon)
+        return Bounds(min(below.lower, bounds.upper), bounds.upper)
 
     def epsilon(self, delta: float, width: float) -> Bounds:
-        return gdp.epsilon_bounds(self.whole.mu, delta)
+        if self.exact:
+            return gdp.epsilon_bounds(self.whole.mu, delta)
+        upper = gdp.epsilon_upper(self.whole.mu, delta)
+        return Bounds(min(gdp.epsilon_bounds(self.whole.mu_below, delta).lower, upper), upper)
+
+    @property
+    def exact(self) -> bool:
+        """False if mu was computed and rounded up: then its lower ends are of one that was rounded down."""
+        return self.whole.mu_below == self.whole.mu
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +293,33 @@ class OutcomesBelow(Route):
         return None if listed is None else Bounds(listed.epsilon_bounds(delta).lower, math.inf)
 
 
+PATIENCE = 4
+"""Points of a curve in a row at which a costly route may bring nothing, before it is left out."""
+
+SELDOM = 4
+"""A costly route that was asked at its share of points is asked at one in this many."""
+
+
+@dataclass(slots=True)
+class Patience:
+    """Which costly routes are asked at a point of one curve: chords reach over the points where they were not."""
+
+    idle: Counter[str] = field(default_factory=Counter)
+    """Points in a row at which each route brought nothing."""
+    points: Counter[str] = field(default_factory=Counter)
+    """Points at which it was wanted."""
+
+    def asks(self, route: Route) -> bool:
+        if route.most is None:
+            return True
+        self.points[route.words] += 1
+        seen = self.points[route.words] - route.most
+        return self.idle[route.words] < PATIENCE and (seen <= 0 or seen % SELDOM == 0)
+
+    def saw(self, route: Route, helped: bool) -> None:
+        self.idle[route.words] = 0 if helped else self.idle[route.words] + 1
+
+
 def routes_of(whole: OneDirection) -> tuple[Route, ...]:
     """The routes that apply to a composition, cheapest first."""
     if not whole.terms:
@@ -302,7 +340,7 @@ def routes_of(whole: OneDirection) -> tuple[Route, ...]:
     sharp: list[Route] = [Blurred(whole), Markov(whole), Trimmed(whole)]
     if whole.grid.small_lattice:
         engines = [Grid(whole), Contour(whole), *sharp]
-    elif whole.exact:
+    elif whole.close:
         engines = [Contour(whole), GridForCurves(whole), *sharp, Grid(whole)]
     else:
         # Between the two laws of a bracketed pair there is nothing to sharpen, and the grid is quicker than a blur.

@@ -11,11 +11,12 @@ import pytest
 import tallystick as ts
 from pace import Clock
 from tallystick.accounting import calibrate, compose, direction, gdp, routes
-from tallystick.accounting.direction import PATIENCE, SELDOM, OneDirection, Patience
+from tallystick.accounting.direction import OneDirection
 from tallystick.accounting.leaves import nested
 from tallystick.accounting.leaves.gaussian import gaussian_pair
 from tallystick.accounting.polygon import lower_corners
 from tallystick.accounting.readout import reader
+from tallystick.accounting.routes import PATIENCE, SELDOM, Patience
 from tallystick.cards import meaning
 from tallystick.numerics import law as law_module
 from tallystick.numerics import ratio_grid

@@ -145,7 +145,7 @@ def test_a_panel_rule_follows_large_tilts() -> None:
 
 def test_nodes_with_a_blur_know_it() -> None:
     side = OneDirection.of((5 * ts.laplace(scale=2)).terms, ts.Direction.REMOVE)
-    engine = SaddleSum.of(side.saddle_pairs, side.mu).upper
+    engine = SaddleSum.of(side.saddle_pairs, side.mu, side.mu).upper
     nodes = BlurredNodes.of(engine, 0.01, 3.0, -10.0, 1e-7)
     assert nodes is not None
     assert nodes.blur == 0.01

@@ -48,6 +48,17 @@ def gaussian_pair(mu: float) -> DominatingPair:
     return DominatingPair.exact(Law(segments=(segment,), infinity=NEGLIGIBLE, zero=NEGLIGIBLE))
 
 
+def gaussian_between(below: float, above: float) -> DominatingPair:
+    """The pair of a mu that is computed: from above of one that is no smaller, from below of one that is no larger."""
+    upper = gaussian_pair(above)
+    return upper if below == above else DominatingPair(upper.upper, lower_law(below), below > 0.0)
+
+
+def lower_law(mu: float) -> Law:
+    """The law of a Gaussian pair from below; nothing is lost for certain at mu = 0."""
+    return gaussian_pair(mu).lower if mu > 0.0 else Law(np.zeros(1), np.zeros(1))
+
+
 def _around(mu: float, middle: float) -> Segment:
     """The part of the line around one of the two means, in the distance from it."""
     half, start = 0.5 * math.log(2.0 * math.pi), mu * middle - 0.5 * mu * mu

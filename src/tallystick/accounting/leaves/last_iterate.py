@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from tallystick.accounting import check, iteration
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
+from tallystick.accounting.iteration import LEAST_MU
 from tallystick.accounting.leaf import Leaf, Read, shown, written_call
 from tallystick.accounting.leaves import sampled
-from tallystick.accounting.leaves.gaussian import LARGEST_MU, Gaussian, Gdp, gaussian, gaussian_pair
+from tallystick.accounting.leaves.gaussian import LARGEST_MU, Gaussian, Gdp, gaussian, gaussian_between
 from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair
 from tallystick.errors import InvalidInput
@@ -98,6 +99,10 @@ class Subset:
         return self.batch / self.population
 
 
+ROUNDED_UP = 5e-12
+"""No mu is further above what its walk or its sensitivity proves: twice they are rounded up by 1e-12, of sums that are
+off by no more."""
+
 USUAL_DELTA = 1e-6
 """For which the noise of sampled batches is split, where no other delta is named."""
 
@@ -159,7 +164,16 @@ class Walked(Leaf):
         """What the walk proves, rounded up."""
 
     def pair(self, direction: Direction) -> DominatingPair:
-        return gaussian_pair(self.mu)
+        return gaussian_between(self.gaussian_below, self.mu)
+
+    @property
+    def gaussian_below(self) -> float:
+        """mu without what it was rounded up by, twice over; nothing where it is the least that is claimed."""
+        return self.mu * (1.0 - ROUNDED_UP) if self.mu > LEAST_MU else 0.0
+
+    @property
+    def enclosed(self) -> bool:
+        return True
 
     @property
     def attained(self) -> bool:
@@ -189,7 +203,8 @@ class Walked(Leaf):
     def ball_law(self, ask: Ask) -> BallLaw:
         from tallystick.numerics.rigorous.continuous import gaussian_law
 
-        return gaussian_law(ask.ball(self.mu), ask.rate, ask.removing)
+        mu = self.mu if ask.upper else self.gaussian_below
+        return gaussian_law(ask.ball(mu), ask.rate, ask.removing) if mu > 0.0 else ask.nothing()
 
     def text(self, protects: Protects) -> str:
         given = ((f.name, getattr(self, f.name)) for f in dataclasses.fields(self))  # type: ignore[arg-type]

@@ -109,6 +109,10 @@ class Composed(Leaf):
         return math.sqrt(math.fsum(known)) if len(known) == len(squares) else None
 
     @property
+    def gaussian_below(self) -> float | None:
+        return None if self.gaussian_mu is None else _side(self.terms, Direction.REMOVE).mu_below
+
+    @property
     def symmetric(self) -> bool:
         return all(leaf.symmetric for leaf, _ in self.terms)
 
@@ -245,11 +249,11 @@ def divergence(terms: Terms, direction: Direction, order: float) -> float:
 
 @lru_cache(maxsize=64)
 def _composed_pair(terms: Terms, direction: Direction) -> DominatingPair:
-    from tallystick.accounting.leaves.gaussian import gaussian_pair
+    from tallystick.accounting.leaves.gaussian import gaussian_between
 
-    mu = Composed(terms).gaussian_mu
-    if mu is not None:
-        return gaussian_pair(mu)
+    whole = Composed(terms)
+    if whole.gaussian_mu is not None and whole.gaussian_below is not None:
+        return gaussian_between(min(whole.gaussian_below, whole.gaussian_mu), whole.gaussian_mu)
     return pair_of_halves(read(terms, direction), read(terms, direction.other))
 
 
@@ -297,7 +301,7 @@ def _read(terms: Terms, direction: Direction) -> Half:
 
 def read_at(terms: Terms, direction: Direction, epsilon: Array, *, above: bool = False) -> Half:
     """A composition in one direction at given knots; ``above``: only the upper values are asked for."""
-    from tallystick.accounting.direction import Patience
+    from tallystick.accounting.routes import Patience
 
     side = _side(terms, direction)
     upper, lower = np.ones(epsilon.size), np.zeros(epsilon.size)

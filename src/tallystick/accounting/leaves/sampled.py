@@ -177,7 +177,7 @@ class Subset(Wrapper):
         upper = joined_at_zero(mixed.upper, mirror.upper)
         if mixed.lower is mixed.upper:
             return DominatingPair.exact(upper)
-        return DominatingPair(upper, joined_at_zero(mixed.lower, mirror.lower))
+        return DominatingPair(upper, joined_at_zero(mixed.lower, mirror.lower), mixed.close)
 
     def renyi_above(self, direction: Direction, order: float) -> float:
         """The pair's profile is the larger of two, so its moment is at most the sum of theirs."""

@@ -91,7 +91,7 @@ def test_replace_is_two_steps(epsilon, delta):
 
 
 def test_replace_tradeoff_of_gaussians_doubles_mu():
-    grid = np.linspace(0, 1, 20_001)
+    grid = np.linspace(0, 1, 5_001)
     knots = np.array([theorems.gaussian_tradeoff(mu=0.7, alpha=a) for a in grid])
     f = theorems.lower_hull(grid, knots)
     for alpha in (0.01, 0.2, 0.6):

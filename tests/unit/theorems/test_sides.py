@@ -24,7 +24,7 @@ from unit.theorems.truths_of_books import CLAIMS as BOOKS
 from unit.theorems.truths_of_curves import CLAIMS as CURVES
 
 CLAIMS: dict[str, Claim] = NUMBERS | CURVES | BOOKS
-DRAWS = 60
+DRAWS = 30
 LARGEST = mp.mpf(1.7976931348623157e308)
 TINIEST = mp.mpf(10) ** -319
 """Below this a positive number may be any positive number."""

@@ -113,12 +113,18 @@ PAIRS: dict[str, tuple[str, str]] = {
     ),
     "LastIterate": (
         "i",
-        "N(mu, 1) against N(0, 1), mu by the shift walk, rounded up ([last iterate](last-iterate.md))",
+        (
+            "N(mu, 1) against N(0, 1), mu by the shift walk, rounded up above and down below "
+            "([last iterate](last-iterate.md))"
+        ),
     ),
     "ShiftWalk": ("i", ""),
     "Correlated": (
         "d",
-        "N(mu, 1) against N(0, 1), mu over all patterns of taking part ([correlated](correlated-noise.md))",
+        (
+            "N(mu, 1) against N(0, 1), mu over all patterns of taking part, rounded up above and down below "
+            "([correlated](correlated-noise.md))"
+        ),
     ),
     "Sampled": ("s", "mixtures of both laws of what is sampled ([Poisson sampling](poisson-sampling.md), Regimes)"),
     "Truncated": (
@@ -129,10 +135,22 @@ PAIRS: dict[str, tuple[str, str]] = {
     "Subset": ("u", "the hull of both mixtures ([subset](subset-sampling.md))"),
     "WithReplacement": ("v", "a group of random size, told which, sampled ([with replacement](subset-sampling.md))"),
     "Allocated": ("a", "one step among several, as a mixture ([allocation](random-allocation.md))"),
-    "Composed": ("n", "a sum held at knots, then sampled (Polygons, 1 to 3)"),
+    "Composed": (
+        "n",
+        (
+            "a sum held at knots, then sampled (Polygons, 1 to 3); alone, when removing, epsilon and delta are "
+            "read from the sum itself: H of the sample is the rate times H of the sum ([Poisson sampling](poisson-sampling.md))"
+        ),
+    ),
     "Replaced": ("h", "the better of two chains of power curves (Polygons, 5 and 6; [adjacency](adjacency.md))"),
     "SampledReplaced": ("p", "the tight pair of Poisson-sampled Gaussian noise ([replace](poisson-replace.md))"),
-    "Worst": ("w", "the larger profile at every point ([parallel](parallel-composition.md), Polygons, 1 and 2)"),
+    "Worst": (
+        "w",
+        (
+            "the larger profile at every point ([parallel](parallel-composition.md), Polygons, 1 and 2); alone, "
+            "epsilon and delta are the largest of the members' own"
+        ),
+    ),
     "Selected": ("k", "the base's profile mixed over shifts of epsilon, and a Renyi form ([best of K](selected.md))"),
     "SelectedPoisson": ("k", ""),
 }
@@ -197,7 +215,10 @@ READ_OUTS: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "trade-off and power": (
         ("tradeoff", "power"),
-        "lines delta + e^epsilon alpha above the power curve, rounded outward (*Polygons*, 4)",
+        (
+            "in cells with G the Gaussian curve in closed form (`gdp.power`); else lines delta + e^epsilon alpha above "
+            "the power curve, rounded outward (*Polygons*, 4)"
+        ),
     ),
     "Renyi and Kullback-Leibler": (
         ("renyi", "kl"),
@@ -213,7 +234,11 @@ READ_OUTS: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "prices": (
         ("price.zcdp", "price.approx", "price.gdp", "price.rdp"),
-        "the account's read-out, rounded up to the ledger's unit; refused where infinite ([filters](filters.md))",
+        (
+            "epsilon, mu squared or the divergence as above; in zCDP the least of closed forms, of randomized response "
+            "with that epsilon, and of the curve cut at the declared delta ([truncated zCDP](truncated-zcdp.md)); "
+            "rounded up to the ledger's unit, refused where infinite ([filters](filters.md))"
+        ),
     ),
     "the card": (
         (

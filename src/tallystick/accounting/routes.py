@@ -143,7 +143,7 @@ class RenyiCurve(Route):
 
     def delta(self, epsilon: float, width: float) -> Bounds:
         best = self.whole.best_order(lambda theta, level: log_delta(level, theta) - theta * epsilon)
-        return Bounds(0.0, min(1.0, self.whole.infinity * (1.0 + 1e-15) + delta_of(best)))
+        return Bounds(0.0, min(1.0, self.whole.infinity * (1.0 + 1e-15) + float(delta_of(best))))
 
     def epsilon(self, delta: float, width: float) -> Bounds:
         left = math.log(delta - self.whole.infinity)

@@ -171,6 +171,7 @@ def _same_place(one: Table, two: Table) -> bool:
 def refuse_registered(files: Mapping[str, Path], place: str | None, works: str = "a table that was made up") -> None:
     """Nothing is charged for what is asked of these files, so none may be registered.
 
+    A copy is another file: to find one, private rows would be read where nobody pays, and one changed byte hides it.
     A ledger that is named must exist, and the one that is meant without a name is asked as well: naming another would
     otherwise be a way around it.
     """

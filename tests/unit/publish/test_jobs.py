@@ -320,6 +320,7 @@ def test_a_damaged_card_is_said_to_be_one(run, planned) -> None:
 def test_a_card_is_read_in_the_terminal(run, planned) -> None:
     run(*RUN, "--card", "card.html")
     text = run("card", "show", "card.html").out
+    assert "Clamping can move a mean" in text
     assert "If you are not in the data, about" in text
     assert "not protected:" in text
     assert "never more than rho 0.1000" in text

@@ -67,6 +67,7 @@ def _lines(facts: Mapping[str, Any]) -> list[str]:
         *(f"error     {each['column']} +-{up(each['error'], 4)} {each['holds']}" for each in facts["error"]["columns"]),
         f"interval  {facts['error']['intervals']}",
         *(f"left out  {each['said']}" for each in facts["left_out"] if "said" in each),
+        *(f"          {said}" for said in map(facts["error"].get, ("rows_that_count", "clamping")) if said),
         "",
         "not protected:",
         *(f"  - {sentence}" for sentence in facts["not_protected"]),

@@ -139,7 +139,8 @@ PAIRS: dict[str, tuple[str, str]] = {
         "n",
         (
             "a sum held at knots, then sampled (Polygons, 1 to 3); alone, when removing, epsilon and delta are "
-            "read from the sum itself: H of the sample is the rate times H of the sum ([Poisson sampling](poisson-sampling.md))"
+            "read from the sum itself: H of the sample is the rate times H of the sum "
+            "([Poisson sampling](poisson-sampling.md))"
         ),
     ),
     "Replaced": ("h", "the better of two chains of power curves (Polygons, 5 and 6; [adjacency](adjacency.md))"),

@@ -7,9 +7,6 @@ import importlib.util
 import math
 import os
 import shutil
-import socket
-import subprocess
-import time
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -250,65 +247,23 @@ def test_spark_in_this_process_computes_the_same_integers_and_releases(
         spark.stop()
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@pytest.fixture
-def master(java: dict[str, str], tmp_path: Path) -> Iterator[str]:
-    """A standalone master with two workers, from the pip package."""
+def test_a_master_with_two_workers_computes_the_same_integers(
+    java: dict[str, str], parquet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A standalone master and its workers in one process, and an executor of each worker in a process of its own."""
     import pyspark
 
     home = Path(pyspark.__file__).parent
-    port = free_port()
-    url = f"spark://127.0.0.1:{port}"
-    environment = os.environ | java | {"SPARK_HOME": str(home), "SPARK_DAEMON_JAVA_OPTS": SMALL_JAVA}
-
-    def start(*arguments: str) -> subprocess.Popen[bytes]:
-        command = [str(home / "bin" / "spark-class"), *arguments]
-        return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    package = "org.apache.spark.deploy"
-    processes = [start(f"{package}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0")]
-    try:
-        for _ in range(300):
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.1)
-        for i in (1, 2):
-            folder = str(tmp_path / f"worker{i}")
-            options = [
-                "--cores",
-                "1",
-                "--memory",
-                "1g",
-                "--host",
-                "127.0.0.1",
-                "--webui-port",
-                "0",
-                "--work-dir",
-                folder,
-            ]
-            processes.append(start(f"{package}.worker.Worker", *options, url))
-        yield url
-    finally:
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            process.wait(timeout=30)
-
-
-def test_a_master_with_two_workers_computes_the_same_integers(master: str, parquet: Path, tmp_path: Path) -> None:
-    spark = session(master, tmp_path)
+    monkeypatch.setenv("SPARK_HOME", str(home))
+    spark = session("local-cluster[2,1,1024]", tmp_path)
+    application = spark.sparkContext.applicationId
     try:
         check(spark, parquet, plans(parquet)[1:])
         workers = spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1  # the driver is listed too
         assert workers == 2
     finally:
         spark.stop()
+        shutil.rmtree(home / "work" / application, ignore_errors=True)  # workers of this kind write nowhere else
 
 
 def test_shuffles_have_as_many_partitions_as_tables_are_large() -> None:

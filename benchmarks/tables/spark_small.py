@@ -51,9 +51,13 @@ def told(name: str, call: Callable[[], Any]) -> Any:
 
 
 def measured(path: Path, folder: Path, releases: int) -> None:
+    import warnings
+
     import tallystick as ts
     from tallystick.ledger import Ledger
     from tallystick.tables import run
+
+    warnings.simplefilter("ignore")  # that the same question is paid for again
 
     with Ledger(folder / "budget.db") as ledger:
         account = ledger.open("people", budget=ts.zcdp(rho=100, delta=1e-3), unit="person")

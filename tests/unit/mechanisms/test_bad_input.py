@@ -266,8 +266,8 @@ def test_after_a_charge_content_is_mapped_and_nothing_of_ours_breaks(verb: Verb)
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
 def test_a_billion_of_anything_is_refused_at_once_and_in_little_memory(verb: Verb) -> None:
-    tracemalloc.start()
     clock = Clock()
+    tracemalloc.start()
     try:
         for value in HUGE:
             error, drawn = offered(verb, value)

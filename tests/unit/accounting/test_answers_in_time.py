@@ -97,6 +97,15 @@ def test_the_worst_of_several_is_read_from_them(monkeypatch: pytest.MonkeyPatch)
     assert ts.worst(ts.pure_dp(epsilon=1), 2 * ts.pure_dp(epsilon=0.75)).epsilon(delta=0.0) == 1.5
 
 
+def test_the_worst_of_what_is_the_same_both_ways_is_read_once(asked: Any) -> None:
+    readings = asked(nested, "read_at")
+    leaf = ts.worst(2 * ts.laplace(scale=2.5), 3 * ts.gaussian(sigma=3.5)).terms[0][0]
+    pair = leaf.pair(ts.Direction.REMOVE)
+    assert len(readings) == 2  # one for each member, not one for each direction too
+    grid = np.linspace(0.0, 0.8, 5)
+    assert np.allclose(pair.upper.excess(grid), pair.swapped().upper.excess(grid), rtol=1e-9)
+
+
 def test_a_belief_is_split_where_it_is_best(asked: Any) -> None:
     loss = 3 * ts.laplace(scale=1.7) + ts.gaussian(sigma=1.9)
     sharp = asked(OneDirection, "epsilon_upper")

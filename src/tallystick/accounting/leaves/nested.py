@@ -290,8 +290,12 @@ def pair_of_halves(ahead: Half, behind: Half) -> DominatingPair:
 
 def read(terms: Terms, direction: Direction) -> Half:
     """A composition in one direction, at a ladder of knots that ends at its largest loss where there is one."""
-    same = all(leaf.symmetric for leaf, _ in terms)
-    return _read(terms, Direction.REMOVE if same else direction)
+    return _read(terms, _way(terms, direction))
+
+
+def _way(terms: Terms, direction: Direction) -> Direction:
+    """The direction to read: one for both where they are the same."""
+    return Direction.REMOVE if all(leaf.symmetric for leaf, _ in terms) else direction
 
 
 @lru_cache(maxsize=128)
@@ -380,7 +384,8 @@ def _crossings(epsilon: Array, heights: Array) -> Array:
 
 @lru_cache(maxsize=64)
 def _worst_pair(members: tuple[Terms, ...], direction: Direction) -> DominatingPair:
-    ahead, behind = (worst_half(tuple((terms, way) for terms in members)) for way in (direction, direction.other))
+    ways = (direction, direction.other)
+    ahead, behind = (worst_half(tuple((terms, _way(terms, way)) for terms in members)) for way in ways)
     return pair_of_halves(ahead, behind)
 
 

@@ -196,10 +196,14 @@ def _bridged(heights: Array, corners: npt.NDArray[np.int64]) -> npt.NDArray[np.i
             break
         kink = int(kinks[0]) + 1
         left, right, before = kink - 1, kink + 1, -1
-        while left != before:
+        for _ in range(MOST_BRIDGES):
+            if left == before:
+                break
             before = left
             right = kink + 1 + int(np.argmin((y[kink + 1 :] - y[left]) / (x[kink + 1 :] - x[left])))
             left = int(np.argmax((y[right] - y[:kink]) / (x[right] - x[:kink])))
+        else:
+            break  # rounding sends it back and forth between lines that are equal
         corners = np.concatenate([corners[: left + 1], corners[right:]])
     return corners
 

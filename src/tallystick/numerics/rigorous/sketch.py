@@ -102,8 +102,11 @@ def tilt_and_period(sketches: Sequence[Sketch], epsilon: float, delta: float) ->
     log_moment, mean, spread = moments(tilt)
     # Rare losses may be so large that reaching further is reaching for them alone: then everything is rounding.
     while log_moment - tilt * epsilon > math.log(max(delta, 1e-300)) + STRONGEST:
+        weaker = moments(0.5 * tilt)
+        if weaker[0] - 0.5 * tilt * epsilon >= log_moment - tilt * epsilon:
+            break  # it is convex in the tilt: no weaker one is better, and delta is larger than was thought
         tilt *= 0.5
-        log_moment, mean, spread = moments(tilt)
+        log_moment, mean, spread = weaker
     # What is added for losses beyond the period is e^{log_moment - tilt (epsilon + period)}.
     beyond = (log_moment - tilt * epsilon - math.log(max(delta, 1e-300)) - math.log(1e-9)) / tilt
     return tilt, max(max(mean - epsilon, 0.0) + 8.0 * spread, beyond), spread

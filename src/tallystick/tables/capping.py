@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from tallystick.tables.dialects import Tree, Words, case, compare, fresh, name, table, whole
+from tallystick.tables.dialects import Tree, Words, both, case, compare, fresh, name, table, whole
 from tallystick.tables.seen import SIGN, UNIT
 
 SLOPE, SHIFT, POINT, PLACE, CUT, OUT = "_a", "_b", "_x", "_place", "_cut", "_out"
@@ -67,21 +67,29 @@ class Capping:
     def marked(self, cells: exp.Query) -> exp.Query:
         """The cells, and of each whether it is dropped: a cell is at its unit's cut or beyond it if and only if more
         than K cells of the unit have its place or a smaller one. Units under the cap have no places, which are equal.
+        So at most K cells of a unit are kept, whatever their places are.
         """
         columns = [UNIT, *self._keys(), *self.numbers]
 
         def rows(of: exp.Query, alias: str, *more: Tree) -> exp.Select:
             return exp.select(*(name(c) for c in columns), *more).from_(of.subquery(alias, copy=False), copy=False)
 
-        counted = rows(cells, "_c", _as(_counted(None), "_wide"))
+        first = self._keys()[0]
+        least = _over_unit(exp.Min(this=name(first)))
+        counted = rows(cells, "_c", _as(_over_unit(exp.Count(this=exp.Star())), "_wide"), _as(least, "_least"))
         wide = compare(exp.GT, name("_wide"), whole(self.most))
-        digests = [
-            _as(case([(wide.copy(), digest)], exp.Null()), column)
-            for digest, column in ((self._of_unit(), "_md5"), (self._of_group(), "_md5g"))
+        once = both(wide, compare(exp.EQ, name(first), name("_least")))  # one digest for all cells of the unit
+        of_unit = _as(case([(once, self._of_unit())], exp.Null()), "_md5")
+        of_group = _as(case([(wide.copy(), self._of_group())], exp.Null()), "_md5g")
+        line = [
+            _as(_over_unit(exp.Max(this=of)), to)
+            for of, to in zip(self._line(name("_md5")), (SLOPE, SHIFT), strict=True)
         ]
-        slope, shift = self._line(name("_md5"))
-        placed = rows(rows(counted, "_w", *digests), "_h", _as(_place(slope, self._point(name("_md5g")), shift), PLACE))
-        return rows(placed, "_p", _as(compare(exp.GT, _counted(name(PLACE)), whole(self.most)), OUT))
+        lined = rows(rows(counted, "_w", of_unit, of_group), "_h", *line, _as(self._point(name("_md5g")), POINT))
+        placed = rows(lined, "_o", _as(_place(name(SLOPE), name(POINT), name(SHIFT)), PLACE))
+        up_to = exp.Order(expressions=[exp.Ordered(this=name(PLACE), nulls_first=True)])
+        so_far = _over_unit(exp.Count(this=exp.Star()), up_to)
+        return rows(placed, "_p", _as(compare(exp.GT, so_far, whole(self.most)), OUT))
 
     def unmarked(self) -> exp.Query:
         """The marked cells that are kept."""
@@ -162,7 +170,6 @@ def _place(slope: Tree, point: Tree, shift: Tree) -> Tree:
     return exp.Mod(this=line, expression=whole(PRIME))
 
 
-def _counted(up_to: Tree | None) -> Tree:
-    """How many cells the unit has, in all or with this value or a smaller one."""
-    order = None if up_to is None else exp.Order(expressions=[exp.Ordered(this=up_to, nulls_first=True)])
-    return exp.Window(this=exp.Count(this=exp.Star()), partition_by=[name(UNIT)], order=order)
+def _over_unit(what: Tree, order: exp.Order | None = None) -> Tree:
+    """An aggregate of all cells of the unit, or of those up to here in an order, and with the place of this one."""
+    return exp.Window(this=what, partition_by=[name(UNIT)], order=order)

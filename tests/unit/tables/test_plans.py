@@ -210,15 +210,17 @@ FROM "_dropped") AS _l GROUP BY "_unit") AS _u) AS _q0 CROSS JOIN \
 MARKED = """\
 -- stage _cells
 SELECT "_unit", "_key0", "_rows", (COUNT(*) OVER (PARTITION BY "_unit" ORDER BY "_place") > 2) AS "_out" FROM \
-(SELECT "_unit", "_key0", "_rows", (((@HEX("_md5", 1) % 2147483646 + 1) * (@HEX("_md5g", 1) % 2147483647)) + \
-@HEX("_md5", 9) % 2147483647) % 2147483647 AS "_place" FROM \
-(SELECT "_unit", "_key0", "_rows", \
-CASE WHEN ("_wide" > 2) THEN MD5('SALT:unit:' || CAST("_unit" AS TEXT) || ':') ELSE NULL END AS "_md5", \
+(SELECT "_unit", "_key0", "_rows", (("_a" * "_x") + "_b") % 2147483647 AS "_place" FROM \
+(SELECT "_unit", "_key0", "_rows", MAX((@HEX("_md5", 1) % 2147483646 + 1)) OVER (PARTITION BY "_unit") AS "_a", \
+MAX(@HEX("_md5", 9) % 2147483647) OVER (PARTITION BY "_unit") AS "_b", @HEX("_md5g", 1) % 2147483647 AS "_x" FROM \
+(SELECT "_unit", "_key0", "_rows", CASE WHEN (("_wide" > 2) AND ("_key0" = "_least")) \
+THEN MD5('SALT:unit:' || CAST("_unit" AS TEXT) || ':') ELSE NULL END AS "_md5", \
 CASE WHEN ("_wide" > 2) THEN MD5('SALT:group:' || CAST(LENGTH(CAST("_key0" AS TEXT)) AS TEXT) || ':' \
 || CAST("_key0" AS TEXT)) ELSE NULL END AS "_md5g" FROM \
-(SELECT "_unit", "_key0", "_rows", COUNT(*) OVER (PARTITION BY "_unit") AS "_wide" FROM \
+(SELECT "_unit", "_key0", "_rows", COUNT(*) OVER (PARTITION BY "_unit") AS "_wide", \
+MIN("_key0") OVER (PARTITION BY "_unit") AS "_least" FROM \
 (SELECT _r."_unit", _r."_key0", COUNT(*) AS "_rows" FROM "_here" AS _r GROUP BY _r."_unit", _r."_key0") AS _c) AS _w) \
-AS _h) AS _p;
+AS _h) AS _o) AS _p;
 -- totals
 SELECT "_key0", CAST(LEAST(COALESCE(SUM(1), 0), 4611686018427387904) AS BIGINT) FROM \
 (SELECT "_unit", "_key0", "_rows" FROM "_cells" WHERE NOT "_out") AS _c GROUP BY "_key0";

@@ -264,7 +264,7 @@ class SelectedPoisson(_Best):
 
         ratio = math.log1p(1.0 / (order - 1.0)) * (1.0 - 1e-15)
         side = OneDirection.of(self.terms, direction.other)
-        if not side.composed:
+        if not side.composed and not any(each.composed for each in side.members):
             return self.runs * side.delta_bounds(ratio).upper * (1.0 + ROUNDING)
         half = _read(self.terms, direction.other)
         # Chords in e^epsilon are above the profile, and so is the last knot for all that is beyond it.

@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from sqlglot import exp
 
 import tallystick as ts
+from pace import Clock
 from tallystick.cli import main
 from tallystick.errors import InvalidInput, Refused
+from tallystick.tables.sql import outside
 from tallystick.tables.sql.catalogue import Catalogue, Known
 from tallystick.tables.sql.statement import planned
 
@@ -158,3 +161,35 @@ def test_rows_of_nobody_are_not_counted_through_a_subquery():
         with pytest.raises(Refused, match=r"LEFT JOIN from a public table in a subquery .* the outermost SELECT"):
             planned(text, known, rho=1.0)
     planned(f"SELECT label, COUNT(t.p) AS n FROM {keys} LEFT JOIN t ON t.g = k.label GROUP BY label", known, rho=1.0)
+
+
+def chained(levels: int, made: str, base: str) -> str:
+    text = base
+    for level in range(levels):
+        text = f"(SELECT w, {made} FROM {text}) AS z{level}"
+    return text
+
+
+def test_columns_that_double_at_every_level_are_refused_before_an_engine_sees_them():
+    """Twelve levels in 500 characters took an engine more than a minute, before the charge."""
+    table = ts.Private(pa.table({"p": [1], "w": ["a"], "x": [1.0]})).table(unit="p")
+    known = Catalogue({"v": Known(table.per_unit(max_groups=1, max_rows_per_group=1), keys={"w": ("a", "b")})})
+    rows = chained(10, "p, x + x AS x", "(SELECT p, w, x FROM v) AS b")
+    with pytest.raises(InvalidInput, match="500 functions"):
+        planned(f"SELECT w, COUNT(*) FROM {rows} WHERE x > 3 GROUP BY w", known, rho=1.0)
+
+
+def test_texts_that_double_after_the_noise_are_not_written_out():
+    """Four times as long for every level: thirteen took an optimizer more than a minute, before the charge."""
+    table = ts.Private(pa.table({"p": [1], "w": ["a"]})).table(unit="p")
+    known = Catalogue({"v": Known(table.per_unit(max_groups=1, max_rows_per_group=1), keys={"w": ("a", "b")})})
+    rows = chained(10, "CONCAT(s, s, s, s) AS s", "(SELECT w, w AS s, COUNT(*) AS n FROM v GROUP BY w) AS b")
+    clock = Clock()
+    planned(f"SELECT w FROM {rows} WHERE s > 'a'", known, rho=1.0).released.rehearse()
+    assert clock.seconds < 3.0
+
+
+def test_what_takes_long_after_the_noise_is_given_up(monkeypatch):
+    monkeypatch.setattr(outside, "_PATIENCE", 0.2)
+    with outside.Outside({}) as engine, pytest.raises(Refused, match=r"takes more than 0\.2 seconds"):
+        engine.rows(exp.maybe_parse("SELECT COUNT(DISTINCT range) FROM range(100000000000)", dialect="duckdb"))

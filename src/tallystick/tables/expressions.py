@@ -19,6 +19,8 @@ from tallystick.tables.schema import TYPES, Schema, column_name, constant, day, 
 
 _DEEPEST = 64
 _LARGEST = 20_000
+_MOST_CALLS = 500
+"""Constants in a list cost little; an engine takes seconds for a thousand functions inside each other."""
 LONGEST_MADE = 10_000
 """Characters of a text that is put together from others."""
 
@@ -288,17 +290,20 @@ class Call(Expression):
     arguments: tuple[Expression, ...]
     depth: int = field(init=False, repr=False)
     size: int = field(init=False, repr=False)
+    calls: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         _check_call(self.name, self.arguments)
         calls = [argument for argument in self.arguments if isinstance(argument, Call)]
         object.__setattr__(self, "depth", 1 + max((call.depth for call in calls), default=0))
         object.__setattr__(self, "size", 1 + len(self.arguments) + sum(call.size for call in calls))
-        if self.depth > _DEEPEST or self.size > _LARGEST:
+        object.__setattr__(self, "calls", 1 + sum(call.calls for call in calls))
+        if self.depth > _DEEPEST or self.size > _LARGEST or self.calls > _MOST_CALLS:
             raise InvalidInput(
                 "expression",
-                f"{self.depth} levels, {self.size} nodes",
-                f"at most {_DEEPEST} levels and {_LARGEST} nodes: name intermediate results with derive(...)",
+                f"{self.depth} levels, {self.calls} functions, {self.size} nodes",
+                f"at most {_DEEPEST} levels, {_MOST_CALLS} functions and {_LARGEST} nodes: name intermediate results "
+                "with derive(...)",
             )
 
     def to_data(self) -> list[Any]:

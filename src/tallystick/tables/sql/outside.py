@@ -69,9 +69,8 @@ class Outside:
         except duckdb.Error:
             raise Refused(
                 "what the statement does after the noise does not fit the released table (a type, a function, a "
-                f"number too large) or takes more than {_PATIENCE:g} seconds; where it was charged it stays so, and the "
-                "same aggregates alone cost no more; "
-                "works: the aggregates alone, and the rest in your own program"
+                f"number too large) or takes more than {_PATIENCE:g} seconds; where it was charged it stays so, and "
+                "the same aggregates alone cost no more; works: the aggregates alone, and the rest in your own program"
             ) from None
         finally:
             patience.cancel()

@@ -26,8 +26,9 @@ LARGE: Final = 1e300
 HUGE: Final = 1e100
 """Operands of arithmetic are pulled into [-HUGE, HUGE] and tiny ones to 0, so that no engine can overflow."""
 
-LONGEST_TEXT: Final = 1 << 20
-"""Bytes of a text. Engines fail on what they make of longer ones: PostgreSQL on the lower case of 256 MiB."""
+LONGEST_TEXT: Final = 1 << 12
+"""Bytes of a text. Engines fail on what they make of longer ones: PostgreSQL on the lower case of 256 MiB, and any of
+them where a person's hundred long texts meet each other in a join and are sorted."""
 
 UNCHECKED: Final = "unchecked"
 """The engine's type of a text that nobody has looked at: it may hold bytes that are not text."""

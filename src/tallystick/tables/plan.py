@@ -249,7 +249,7 @@ RULES = (
     "CSV lines with too few cells are dropped, cells too many ignored; records over 1 MiB or not in UTF-8 are dropped",
     "of a CSV record with a quote that is not closed, the line on which it begins is dropped",
     "text is compared byte by byte, whatever collation a column has",
-    "texts longer than 1 MiB are missing",
+    "texts longer than 4 KiB are missing",
     "integers beyond 64 bits, and dates before the year 1 or after 9999, are missing",
     "a moment in a column of timestamps counts as its day, in UTC",
     "numbers beyond 1e300 count as 1e300, those closer to 0 than 1e-300 as 0",

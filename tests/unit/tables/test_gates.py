@@ -229,7 +229,7 @@ def test_a_collation_of_postgresql_merges_no_texts(postgres_with_icu: str) -> No
 
 def test_a_text_that_engines_fail_on_is_missing(postgres: str, database: Callable[..., str], tmp_path: Path) -> None:
     """The lower case of 256 MiB ended a release on PostgreSQL after its charge; 300 MB take 3 MB there."""
-    longest = 1 << 20
+    longest = 1 << 12
     name = database("who bigint, w text", "1, 'Ab'", f"2, repeat('a', {longest})", "3, repeat('a', 300000000)")
     short = {"who": [1, 2, 3], "w": ["Ab", "a" * longest, "a" * (longest + 1)]}
     pq.write_table(pa.table(short), tmp_path / "t.parquet")
@@ -416,12 +416,12 @@ def test_long_expressions_stay_short_in_sql_or_are_refused() -> None:
     assert len(plan.sql()) < 200_000
     step = next(part.grid.step for part in plan.query.parts if isinstance(part, Total))
     assert totals(plan)["total"][0] * step == pytest.approx(2.0)
-    for _ in range(4):
+    for _ in range(3):
         total = total + total
     for _ in range(20):  # every step doubles it
         with contextlib.suppress(InvalidInput):
             total = total + total
-    assert total.size <= 20_000
+    assert total.calls <= 500
 
 
 def test_constants_are_exactly_what_was_written() -> None:

@@ -232,21 +232,21 @@ CAST(LEAST(COALESCE(SUM("_o1"), 0), 4611686018427387904) AS BIGINT) FROM \
 WORDS = {
     "duckdb": {
         "@READ_U": 'TRY_CAST(_t."u" AS BIGINT)',
-        "@READ_G": '(CASE WHEN (STRLEN(TRY_CAST(_t."g" AS TEXT)) <= 1048576) '
+        "@READ_G": '(CASE WHEN (STRLEN(TRY_CAST(_t."g" AS TEXT)) <= 4096) '
         'THEN TRY_CAST(_t."g" AS TEXT) ELSE NULL END COLLATE "C")',
         "@CUT": 'LIST_EXTRACT(MIN("_place", 3), 3)',
         "@HEX": r"CAST('0x' || SUBSTR(\1, \2, 8) AS BIGINT)",
     },
     "postgres": {
         "@READ_U": 'CAST(_t."u" AS BIGINT)',
-        "@READ_G": '(CASE WHEN (OCTET_LENGTH(CAST(_t."g" AS TEXT)) <= 1048576) '
+        "@READ_G": '(CASE WHEN (OCTET_LENGTH(CAST(_t."g" AS TEXT)) <= 4096) '
         'THEN CAST(_t."g" AS TEXT) ELSE NULL END COLLATE "C")',
         "@CUT": '(ARRAY_AGG("_place" ORDER BY "_place"))[3]',
         "@HEX": r"CAST(CAST(('x' || SUBSTR(\1, \2, 8)) AS BIT(32)) AS BIGINT)",
     },
     "spark": {
         "@READ_U": 'CAST(_t."u" AS BIGINT)',
-        "@READ_G": 'CASE WHEN ((OCTET_LENGTH(CAST(_t."g" AS TEXT)) <= 1048576) AND '
+        "@READ_G": 'CASE WHEN ((OCTET_LENGTH(CAST(_t."g" AS TEXT)) <= 4096) AND '
         """(ENCODE(CAST(_t."g" AS TEXT), 'UTF-8') = CAST(CAST(_t."g" AS TEXT) AS BINARY))) """
         'THEN CAST(_t."g" AS TEXT) ELSE NULL END',
         "@HEX": r"CAST(CONV(SUBSTR(\1, \2, 8), 16, 10) AS BIGINT)",

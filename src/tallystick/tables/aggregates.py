@@ -62,6 +62,8 @@ class Measure(ABC):
     """Its name in JSON."""
     error_needs_size: ClassVar[bool] = True
     """Whether the size of the group must be assumed to predict the error."""
+    moved_by_clamping: ClassVar[bool] = False
+    """Whether a single value far beyond the bounds would move it; quantiles and bins stay where they are."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -269,6 +271,7 @@ class Sum(ColumnMeasure):
     """Total of a clamped column."""
 
     kind: ClassVar[str] = "sum"
+    moved_by_clamping: ClassVar[bool] = True
     error_needs_size: ClassVar[bool] = False
 
     @property
@@ -301,6 +304,7 @@ class Mean(ColumnMeasure):
     """Noisy total over noisy count."""
 
     kind: ClassVar[str] = "mean"
+    moved_by_clamping: ClassVar[bool] = True
 
     def parts(self) -> tuple[Part, ...]:
         return (self.total, self.present)
@@ -328,6 +332,7 @@ class Variance(ColumnMeasure):
     """Mean of squares less square of the mean; ``root`` gives the standard deviation."""
 
     kind: ClassVar[str] = "variance"
+    moved_by_clamping: ClassVar[bool] = True
     root: bool | None = None
 
     @property

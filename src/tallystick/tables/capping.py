@@ -7,7 +7,8 @@ cuts     their (K+1)-th smallest place
 kept     cells of the other units, and cells placed below the cut: at most K per unit, ties or not
 
 Only what is read twice is a stage of its own: a statement costs a small table more than its rows do. Where a join costs
-more than a digest per cell, ``marked`` makes the same choice without one.
+more than a digest per cell, ``marked`` makes the same choice without one; ``sorted_cells.py`` makes it outside of SQL,
+from the lines and points that SQL gives it.
 
 Which groups a unit keeps is a function of that unit's own rows and of public numbers, and nothing about privacy hangs
 on how random it is. That no group is favoured is a matter of fairness: random lines modulo a prime put the points of
@@ -24,6 +25,9 @@ from tallystick.tables.dialects import Tree, Words, both, case, compare, fresh, 
 from tallystick.tables.seen import SIGN, UNIT
 
 SLOPE, SHIFT, POINT, PLACE, CUT, OUT = "_a", "_b", "_x", "_place", "_cut", "_out"
+NAMED, LISTED = "_named", "_listed"
+"""A list of units or groups, and the column of their places in it."""
+
 PRIME = (1 << 31) - 1
 """Products of two numbers below it stay below 2^62: plain 64-bit integers do, and all engines agree."""
 
@@ -125,6 +129,16 @@ class Capping:
         groups = exp.select(*keys).from_(table("_cells")).group_by(*(key.copy() for key in keys))
         query = exp.select(*(key.copy() for key in keys), _as(self._point(self._of_group()), POINT))
         return query.from_(groups.subquery("_g"))
+
+    def lines(self) -> exp.Select:
+        """Slope and shift of every unit of a list, each with its place in the list."""
+        hashed = exp.select(name(LISTED), _as(self._of_unit(), "_md5")).from_(table(NAMED))
+        slope, shift = self._line(name("_md5"))
+        return exp.select(name(LISTED), _as(slope, SLOPE), _as(shift, SHIFT)).from_(hashed.subquery("_h"))
+
+    def points(self) -> exp.Select:
+        """The x of every group of a list, with its place in the list."""
+        return exp.select(name(LISTED), _as(self._point(self._of_group()), POINT)).from_(table(NAMED))
 
     def ranked(self) -> exp.Query:
         """The cells of units over the cap, each with its place."""

@@ -110,6 +110,8 @@ class Words:
     bytes_of: ClassVar[str] = "OCTET_LENGTH"
     dear: ClassVar[bool] = False
     """Whether a query or a join costs much whatever it reads, so that fewer and plainer ones are better."""
+    sorts: ClassVar[bool] = False
+    """Whether its engine hands rows over as arrays and takes arrays back, so that cells can be made by sorting."""
 
     def cast(self, value: Tree, kind: str) -> Tree:
         """CAST to integer (64 bits), small (32 bits), number (double), text, boolean or date."""
@@ -260,6 +262,7 @@ class DuckWords(Words):
 
     name = "duckdb"
     bytes_of = "STRLEN"
+    sorts = True
 
     def read(self, value: Tree, kind: str, own: str = "") -> Tree:
         tree = Words.read(self, value, kind, own)

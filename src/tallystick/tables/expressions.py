@@ -325,6 +325,17 @@ def col(name: str) -> Column:
     return Column(column_name(name))
 
 
+def columns_of(made: Expression) -> set[str]:
+    """The columns that an expression is about.
+
+    >>> sorted(columns_of(col("price") * (1 - col("discount"))))
+    ['discount', 'price']
+    """
+    if isinstance(made, Column):
+        return {made.name}
+    return {name for each in made.arguments for name in columns_of(each)} if isinstance(made, Call) else set()
+
+
 def constants_of(made: Expression) -> tuple[float, ...] | None:
     """Every number that an expression can be, where it is a choice among constants; None where it is not.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import numpy as np
 from sqlglot import exp
 
 from tallystick.accounting import check
@@ -16,7 +17,7 @@ from tallystick.inference.released import Answer
 from tallystick.tables.aggregates import Bounds, Count, Measure, Numbers
 from tallystick.tables.answers import Cell
 from tallystick.tables.dialects import Words, case, compare, whole
-from tallystick.tables.parts import Caps, Part
+from tallystick.tables.parts import Caps, Integers, Part
 from tallystick.tables.schema import Schema
 
 MOST_SEEN = 1 << 30
@@ -38,6 +39,9 @@ class CellsOver(Part):
     def contribution(self, words: Words, value: exp.Expr, rows: exp.Expr, most: int) -> exp.Expr:
         return case([(compare(exp.GT, rows, whole(most)), whole(1))], whole(0))
 
+    def counted(self, value: Integers, rows: Integers, most: int) -> Integers:
+        return (rows > most).astype(np.int64)
+
 
 @dataclass(frozen=True, slots=True)
 class CellRowsOver(Part):
@@ -58,6 +62,9 @@ class CellRowsOver(Part):
         far = compare(exp.GT, rows, whole(most + self.seen_to))
         over = compare(exp.Sub, rows, whole(most))
         return case([(far, whole(self.seen_to)), (compare(exp.GT, rows, whole(most)), over)], whole(0))
+
+    def counted(self, value: Integers, rows: Integers, most: int) -> Integers:
+        return np.clip(rows - most, 0, self.seen_to)
 
 
 @dataclass(frozen=True, slots=True)

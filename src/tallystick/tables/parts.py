@@ -11,6 +11,7 @@ where ``levels`` counts how often the same rows are added up again (the levels o
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -92,6 +93,13 @@ class Part(ABC):
         full = compare(exp.Mul, value, whole(1 << self.weight_bits)) if self.weight_bits else value
         return case([(compare(exp.GT, rows, whole(most)), scaled)], full)
 
+    def counted(self, value: Integers, rows: Integers, most: int) -> Integers:
+        """The same of many cells, outside of SQL."""
+        full = value << self.weight_bits
+        over = rows > most
+        full[over] = value[over] * (most << self.weight_bits) // rows[over]
+        return full
+
     def norm(self, caps: Caps, adjacency: Adjacency, order: int) -> int:
         """The norm of that order of what one unit moves, to the power of that order, in integer steps."""
         return caps.groups_moved(adjacency) * self.levels * int(self.peak(caps) ** order)
@@ -122,6 +130,9 @@ class Rows(Part):
     def contribution(self, words: Words, value: exp.Expr, rows: exp.Expr, most: int) -> exp.Expr:
         return case([(compare(exp.GT, rows, whole(most)), whole(most))], rows)
 
+    def counted(self, value: Integers, rows: Integers, most: int) -> Integers:
+        return np.minimum(rows, most)
+
 
 @dataclass(frozen=True, slots=True)
 class Units(Part):
@@ -138,6 +149,9 @@ class Units(Part):
 
     def contribution(self, words: Words, value: exp.Expr, rows: exp.Expr, most: int) -> exp.Expr:
         return whole(1)
+
+    def counted(self, value: Integers, rows: Integers, most: int) -> Integers:
+        return np.ones_like(rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +174,14 @@ class Added(ColumnPart):
     def in_cell(self, words: Words, value: exp.Expr) -> exp.Expr:
         """The integers of the rows of a cell together."""
 
+    @abstractmethod
+    def in_word(self, words: Words, value: exp.Expr) -> tuple[tuple[exp.Expr, int], ...]:
+        """The same of a row as numbers of so many bits, to be added up one by one."""
+
+    def of_sums(self, sums: Sequence[Integers]) -> Integers:
+        """What ``in_cell`` gives, from the sums of these numbers over the rows of every cell."""
+        return sums[0]
+
 
 @dataclass(frozen=True, slots=True)
 class Present(Added):
@@ -181,6 +203,9 @@ class Present(Added):
 
     def in_cell(self, words: Words, value: exp.Expr) -> exp.Expr:
         return exp.Count(this=value)
+
+    def in_word(self, words: Words, value: exp.Expr) -> tuple[tuple[exp.Expr, int], ...]:
+        return ((self.in_row(words, value), 1),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +232,12 @@ class Gridded(Added):
 
     def in_cell(self, words: Words, value: exp.Expr) -> exp.Expr:
         return words.sum(self._small(words, value), SATURATED_CELL >> self.weight_bits, 1 << STEP_BITS)
+
+    def in_word(self, words: Words, value: exp.Expr) -> tuple[tuple[exp.Expr, int], ...]:
+        return ((words.cast(self.in_row(words, value), "integer"), self.most.bit_length()),)
+
+    def of_sums(self, sums: Sequence[Integers]) -> Integers:
+        return np.minimum(sums[0], SATURATED_CELL >> self.weight_bits)
 
     def _small(self, words: Words, value: exp.Expr) -> exp.Expr:
         grid = self.grid
@@ -420,6 +451,10 @@ class Outside(Added, OfTable):
     def in_cell(self, words: Words, value: exp.Expr) -> exp.Expr:
         below, above = (exp.Count(this=case([(is_, whole(1))], exp.Null())) for is_ in self._are(words, value))
         return compare(exp.Add, below, compare(exp.Mul, above, whole(1 << _PACKED)))
+
+    def in_word(self, words: Words, value: exp.Expr) -> tuple[tuple[exp.Expr, int], ...]:
+        one, none = whole(1), whole(0)
+        return tuple((words.cast(case([(is_, one)], none), "integer"), 1) for is_ in self._are(words, value))
 
     def unpacked(self, words: Words, value: exp.Expr) -> tuple[exp.Expr, exp.Expr]:
         """Values below and above in a cell; together no more than its rows, however many there are."""

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from tallystick.tables.capping import OUT, Capping
 from tallystick.tables.dialects import (
+    LONGEST_TEXT,
     SATURATED_TOTAL,
     Tree,
     Words,
@@ -34,15 +35,16 @@ from tallystick.tables.dialects import (
     table,
     whole,
 )
-from tallystick.tables.expressions import Call, Column, Expression
+from tallystick.tables.expressions import Column, Expression, columns_of
 from tallystick.tables.keyset import PublicTable, Upload
 from tallystick.tables.local import LocalStep, Side
 from tallystick.tables.parts import WEIGHT_BITS, Added, Binned, ColumnPart, OfTable, Outside, Part, RowsOver, UnitsOver
 from tallystick.tables.schema import UNSUPPORTED, Schema
 from tallystick.tables.seen import ROWS, SIGN, UNIT, Seen
+from tallystick.tables.sorted_cells import BITS, WEIGHT_OF_TEXT
 from tallystick.tables.table import EachRow, Query, Step, Table
 
-BIN, KEY = "_bin", "_key"
+BIN, KEY, ADDED = "_bin", "_key", "_added"
 STORED, TAKEN, HERE = "_stored", "_taken", "_here"
 
 
@@ -62,6 +64,8 @@ class Program:
     bins: tuple[tuple[Binned, str], ...]
     removed: tuple[tuple[OfTable, ...], str] | None = None
     """All of them in one line."""
+    by_sorting: Sorting | None = None
+    """Another way to the same integers."""
 
     @property
     def texts(self) -> list[str]:
@@ -78,7 +82,36 @@ class Program:
             self.totals.replace(before, salt),
             tuple((part, sql.replace(before, salt)) for part, sql in self.bins),
             None if self.removed is None else (self.removed[0], self.removed[1].replace(before, salt)),
+            None if self.by_sorting is None else self.by_sorting.with_salt(before, salt),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Sorting:
+    """What is asked of an engine where cells are made by sorting and added up here (``sorting.py``).
+
+    ``rows`` are the unit, the parts of the group and one number made of all that a row adds: for each part the bits of
+    its numbers. ``weight`` is their bytes. ``lines`` and ``points`` are as in ``capping.py``; without them there is no
+    cap on groups.
+    """
+
+    rows: str
+    weight: str
+    parts: tuple[tuple[Added, tuple[int, ...]], ...]
+    groups: tuple[str, ...]
+    kinds: tuple[str, ...]
+    """Of the unit and the parts of the group."""
+    lines: str
+    points: str
+
+    @property
+    def of_row(self) -> int:
+        """Bytes of a row without texts."""
+        return 8 * (1 + len(self.kinds))
+
+    def with_salt(self, before: str, salt: str) -> Sorting:
+        """The same with another salt."""
+        return replace(self, lines=self.lines.replace(before, salt), points=self.points.replace(before, salt))
 
 
 Stored = Mapping[str, exp.Query]
@@ -198,6 +231,42 @@ class _Compiler:
             totals=written(self._totals(cells)),
             bins=tuple((part, written(self._bins(part, cells))) for part in self.binned),
             removed=self._removed(cells),
+            by_sorting=self._by_sorting(),
+        )
+
+    def _by_sorting(self) -> Sorting | None:
+        """Where unit and group are whole numbers or texts, a word holds what a row adds, and no join makes many rows of
+        few.
+        """
+        joined = any(step.local or step.public for step in self.query.table.steps)
+        if self.rowwise or self.binned or joined or not self.words.sorts:
+            return None
+        kinds = (self.query.table.schema.type_of(str(self.query.table.unit)), *self._kinds())
+        numbers = [(part, part.in_word(self.words, self._double(part))) for part in self.flat]
+        fields = [field for _, own in numbers for field in own]
+        if not {*kinds} <= {"integer", "text"} or sum(bits for _, bits in fields) > BITS:
+            return None
+        added: Tree = whole(0)
+        for value, bits in reversed(fields):
+            added = compare(exp.Add, compare(exp.Mul, added, whole(1 << bits)), value)
+        rows = _select(*(name(column, "_r") for column in self._keys())).from_(self.rows.copy(), copy=False)
+        rows.select(_as(self.words.cast(added, "integer"), ADDED), copy=False)
+        weight: Tree = whole(8 * (1 + len(kinds)))
+        for column, kind in zip(self._keys(), kinds, strict=True):
+            if kind == "text":
+                length = exp.Anonymous(this=self.words.bytes_of, expressions=[name(column, "_r")])
+                weight = compare(exp.Add, weight, compare(exp.Add, length, whole(WEIGHT_OF_TEXT)))
+        peak = 8 * (1 + len(kinds)) + len(kinds) * (LONGEST_TEXT + WEIGHT_OF_TEXT)
+        weighed = _select(_as(self.words.sum(weight, SATURATED_TOTAL, peak), "_weight"))
+        capping, written = self._capping(), self.words.render
+        return Sorting(
+            rows=written(rows),
+            weight=written(weighed.from_(self.rows.copy(), copy=False)),
+            parts=tuple((part, tuple(bits for _, bits in own)) for part, own in numbers),
+            groups=tuple(self.group_names),
+            kinds=kinds,
+            lines=written(capping.lines()) if self.query.columns else "",
+            points=written(capping.points()) if self.query.columns else "",
         )
 
     def _removed(self, cells: Tree) -> tuple[tuple[OfTable, ...], str] | None:
@@ -345,17 +414,22 @@ class _Compiler:
     def _keys(self) -> list[str]:
         return self.group_names if self.rowwise else [UNIT, *self.group_names]
 
+    def _kinds(self) -> list[str]:
+        """The types of the group's parts."""
+        if self.public or not self.query.columns:
+            return ["integer"]
+        return [self.query.table.schema.type_of(column) for column in self.query.columns]
+
     def _capping(self) -> Capping:
         unit = self.query.table.unit
         assert isinstance(unit, str)
         type_of = self.query.table.schema.type_of
-        kinds = ["integer"] if self.public else [type_of(column) for column in self.query.columns]
         return Capping(
             words=self.words,
             salt=self.salt,
             most=self.query.caps.max_groups,
             unit_kind=type_of(unit),
-            groups=tuple(zip(self.group_names, kinds, strict=True)),
+            groups=tuple(zip(self.group_names, self._kinds(), strict=True)),
             numbers=(ROWS, *(f"_s{i}" for i in range(len(self.flat)))),
         )
 
@@ -495,19 +569,11 @@ def together(steps: Sequence[Step]) -> list[tuple[int, list[Step]]]:
         before = stages[-1][1] if stages else []
         made = {other.name for other in before}
         alone = step.kind != "derive" or not before or before[0].kind != "derive"
-        if alone or step.expression is None or made & names_in(step.expression):
+        if alone or step.expression is None or made & columns_of(step.expression):
             stages.append((i, [step]))
         else:
             before.append(step)
     return stages
-
-
-def names_in(expression: Expression) -> set[str]:
-    """The columns that an expression uses."""
-    if isinstance(expression, Column):
-        return {expression.name}
-    inner = expression.arguments if isinstance(expression, Call) else ()
-    return set().union(*map(names_in, inner))
 
 
 def _joined(table: Table, mark: str = "_join") -> Iterator[tuple[str, Upload]]:

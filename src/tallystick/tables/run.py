@@ -6,7 +6,7 @@ import secrets
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -15,9 +15,10 @@ from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 from tallystick.tables.dialects import SATURATED_TOTAL
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.parts import Binned, Integers, OfTable, Part
-from tallystick.tables.program import HERE, TAKEN, Program, compiled, share_of, taken, uploads, views
+from tallystick.tables.program import HERE, TAKEN, Program, Sorting, compiled, share_of, taken, uploads, views
 from tallystick.tables.release import Release, answer_of
 from tallystick.tables.schema import UNSUPPORTED
+from tallystick.tables.sorting import sums_of
 from tallystick.tables.sources import BESIDE, identity, open_engine, request
 from tallystick.tables.table import MOST_NUMBERS, UNITS, EachRow, Query, Table
 
@@ -28,10 +29,11 @@ if TYPE_CHECKING:
     from tallystick.ledger.account import Account
     from tallystick.ledger.pay import Receipt
     from tallystick.ledger.registry import Registered
-    from tallystick.tables.engines.base import Engine
+    from tallystick.tables.engines.base import Engine, SortingEngine
     from tallystick.tables.plan import Plan
 
 Progress = Callable[[str], None] | None
+CELLS, TOTALS, REMOVED = "cells", "totals", "caps and bounds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +210,9 @@ def preflight(plan: Plan) -> None:
             _collected(plan, engine, program, None, (0, shares))
             if shares == 1 and _in_shares(plan, engine):
                 _forget(engine, (TAKEN, *(name for name, _ in program.stages)))
+        if program.by_sorting:
+            _forget(engine, (TAKEN, *(name for name, _ in program.stages)))
+            _collected(plan, engine, program, None, (0, 2), program.by_sorting)
         if shape is not None:
             _remember(_rehearsed, shape, True)
 
@@ -283,24 +288,81 @@ def _read(query: Query, engine: Engine, *, rows: bool) -> dict[str, str]:
 
 
 def integers(plan: Plan, progress: Progress = None) -> Exact:
-    """Run the program on the plan's engine, share of units by share where the table is large: memory stays bounded."""
+    """Run the program on the plan's engine, share of units by share where the table is large: memory stays bounded.
+
+    Where keys are whole numbers, or texts of a small source, cells are made by sorting; the integers are the same.
+    """
     query = plan.query
     with open_engine(query.table.source) as engine:
         same_columns(plan, engine)  # once more: it is another connection, and the table may be another
         for leaf, stored in _read(query, engine, rows=True).items():
             engine.show(views(query)[leaf], stored)
-        shares = engine.shares(query.table.name) if _in_shares(plan, engine) else 1
         program = _program(plan, engine)
         _upload(engine, plan)
-        total: Exact | None = None
-        for i in range(shares):
-            # how many shares there are depends on the data, so only the first one is told of
-            here = _collected(plan, engine, program, progress if i == 0 else None, (i, shares))
-            total = here if total is None else together(total, here)
-            if shares > 1:
-                _forget(engine, [name for name, _ in program.stages])
-        assert total is not None
-        return total
+        told, sorting, taken = _once(progress, program), program.by_sorting, False
+        if sorting and _sortable(engine, sorting):
+            shares = _shares(plan, engine, sorting.of_row)
+            found = _shared(plan, engine, program, told, shares, sorting)
+            if found is not None:
+                return found
+            taken = not _light(sorting, shares)
+        found = _shared(plan, engine, program, told, _shares(plan, engine), taken=taken)
+        assert found is not None
+        return found
+
+
+def _sortable(engine: Engine, sorting: Sorting) -> bool:
+    return "text" not in sorting.kinds or cast("SortingEngine", engine).small
+
+
+def _light(sorting: Sorting, shares: int) -> bool:
+    """Whether rows are known to be few enough for arrays before any is read."""
+    return shares == 1 and "text" not in sorting.kinds
+
+
+def _shares(plan: Plan, engine: Engine, of_row: int = 0) -> int:
+    return engine.shares(plan.query.table.name, of_row=of_row) if _in_shares(plan, engine) else 1
+
+
+def _once(progress: Progress, program: Program) -> Progress:
+    """Progress that tells each stage once, and only those that there are whether cells are sorted or not: that they
+    could not be sorted would tell of the data.
+    """
+    if progress is None or program.by_sorting is None:
+        return progress
+    left = [CELLS, TOTALS, REMOVED]
+
+    def tell(stage: str) -> None:
+        if stage in left:
+            left.remove(stage)
+            progress(stage)
+
+    return tell
+
+
+def _shared(
+    plan: Plan,
+    engine: Engine,
+    program: Program,
+    told: Progress,
+    shares: int,
+    sorting: Sorting | None = None,
+    *,
+    taken: bool = False,
+) -> Exact | None:
+    """The integers of all shares; None where their rows cannot be sorted. ``taken`` says that rows are already kept:
+    whether sorting was given up depends on the data, and must not show in a second reading of the source.
+    """
+    total = None
+    for i in range(shares):
+        # how many shares there are depends on the data, so only the first one is told of
+        here = _collected(plan, engine, program, told if i == 0 else None, (i, shares), sorting, taken=taken)
+        if here is None:
+            return None
+        total = here if total is None else together(total, here)
+        if shares > 1 and sorting is None:
+            _forget(engine, [name for name, _ in program.stages])
+    return total
 
 
 def rows(plan: Plan, *, empty: bool = False) -> tuple[list[Any] | None, list[Any]]:
@@ -354,19 +416,32 @@ def _added(a: Integers, b: Integers) -> Integers:
     return a + np.minimum(b, SATURATED_TOTAL - a)
 
 
-def _collected(plan: Plan, engine: Engine, program: Program, progress: Progress, share: tuple[int, int]) -> Exact:
+def _collected(
+    plan: Plan,
+    engine: Engine,
+    program: Program,
+    progress: Progress,
+    share: tuple[int, int],
+    sorting: Sorting | None = None,
+    *,
+    taken: bool = False,
+) -> Exact | None:
+    """The integers of one share; None where its cells cannot be sorted."""
     query = plan.query
     tell = progress or (lambda stage: None)
-    again = program.again or share[1] > 1
-    if again and share[0] == 0:
+    again = program.again or share[1] > 1 or taken or (sorting is not None and not _light(sorting, share[1]))
+    if again and share[0] == 0 and not taken:
         if program.again:  # otherwise it is kept because the table is large, which nobody is told
             tell(TAKEN.strip("_"))
         engine.keep(TAKEN, program.taken)
     engine.show(HERE, share_of(engine.words, *share) if again else program.taken)
+    if sorting:
+        tell(CELLS)
+        return _sorted(plan, cast("SortingEngine", engine), sorting, _light(sorting, share[1]), tell)
     for name, stage in program.stages:
         tell(name.strip("_"))
         engine.keep(name, stage)
-    tell("totals")
+    tell(TOTALS)
     columns = engine.collect(program.totals)
     listed = isinstance(query.keys, PublicTable) or not query.columns
     width = 1 if listed else len(query.columns)
@@ -389,11 +464,35 @@ def _collected(plan: Plan, engine: Engine, program: Program, progress: Progress,
         numbers[part] = _binned(part, engine.collect(sql), count, keys, width)
     removed: dict[OfTable, Integers] = {}
     if program.removed is not None:
-        tell("caps and bounds")
+        tell(REMOVED)
         parts, sql = program.removed
         line = iter([int(value) for [value] in engine.collect(sql)])
         removed = {part: np.array([[next(line) for _ in range(part.width)]], dtype=np.int64) for part in parts}
     return Exact(keys, numbers, removed)
+
+
+def _sorted(
+    plan: Plan, engine: SortingEngine, sorting: Sorting, weighed: bool, tell: Callable[[str], None]
+) -> Exact | None:
+    """The same by sorting; None where that cannot be done."""
+    query = plan.query
+    try:
+        found = sums_of(engine, sorting, query, weighed=weighed)
+    except MemoryError:  # the engine needs less
+        found = None
+    if found is None:
+        return None
+    tell(TOTALS)
+    if query.removed:
+        tell(REMOVED)
+    if not isinstance(query.keys, PublicTable) and query.columns:
+        numbers = {part: sums[:, np.newaxis] for part, sums in found.numbers.items()}
+        return Exact(list(zip(*found.keys, strict=True)), numbers, found.removed)
+    count = len(query.keys.rows) if isinstance(query.keys, PublicTable) else 1
+    wide = {part: np.zeros((count, 1), dtype=np.int64) for part in query.parts}
+    for part, sums in found.numbers.items():
+        wide[part][found.keys[0], 0] = sums
+    return Exact(None, wide, found.removed)
 
 
 def _binned(part: Binned, columns: list[Any], count: int, keys: list[tuple[Any, ...]] | None, width: int) -> Integers:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 from sqlglot import exp
 
 from tallystick.errors import InvalidInput
@@ -12,7 +13,7 @@ from tallystick.inference.released import Answer
 from tallystick.tables.aggregates import Bounds, Count, Measure, Numbers
 from tallystick.tables.answers import Cell
 from tallystick.tables.dialects import Words, case, compare, whole
-from tallystick.tables.parts import Caps, Part, Present
+from tallystick.tables.parts import Caps, Integers, Part, Present
 from tallystick.tables.schema import Schema
 
 
@@ -35,6 +36,9 @@ class UnitsWith(Present):
 
     def contribution(self, words: Words, value: exp.Expr, rows: exp.Expr, most: int) -> exp.Expr:
         return case([(compare(exp.GT, value, whole(0)), whole(1))], whole(0))
+
+    def counted(self, value: Integers, rows: Integers, most: int) -> Integers:
+        return (value > 0).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from tallystick.tables.over_cap import CellRowsOver, CellsOver
 from tallystick.tables.parts import Binned, ColumnPart, Gridded, Outside, Part, Rows, Total, UnitsOver
 from tallystick.tables.plan import Plan
 from tallystick.tables.seen import RowsCounted, UnitsSeen
+from tallystick.tables.units_with import UnitsWith
 
 STEPS = 2**16
 """Of a row that is counted at a weight."""
@@ -137,7 +138,9 @@ def _total(part: Part, kept: list[tuple[Any, Any, list[dict[str, Any]]]], most: 
             number = int(count > most)
         elif isinstance(part, CellRowsOver):
             number = min(part.seen_to, max(0, count - most))
-        if isinstance(part, ColumnPart):
+        if isinstance(part, UnitsWith):
+            number = int(any(_value(part, row) is not None for row in rows))
+        elif isinstance(part, ColumnPart):
             number = sum(_integer(part, _value(part, row)) for row in rows) * _finer(part)
             number = number * most // count if count > most else number
         found[group] += number

@@ -93,7 +93,7 @@ def test_a_failure_after_the_start_keeps_the_charge_and_hides_the_reason(
 def test_an_interrupt_after_the_start_keeps_the_charge_and_says_so(
     account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(self: object, table: object) -> object:
+    def interrupted(self: object, table: object, *, of_row: int) -> object:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(DuckEngine, "shares", interrupted)
@@ -143,16 +143,17 @@ def test_rows_over_the_cap_keep_their_weight(kind: pa.DataType, rows: list[int |
 def test_stages_are_told_as_they_begin(account: Account) -> None:
     told: list[str] = []
     plan_for(account, awkward()).release(why="report", progress=told.append)
-    assert told == ["cells", "ranked", "dropped", "totals", "caps and bounds"]
+    assert told == ["cells", "totals", "caps and bounds"]
 
 
 def test_stages_do_not_tell_how_large_a_table_is(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[list[str]] = []
-    for most in (10**7, 400):
-        monkeypatch.setattr("tallystick.tables.engines.duckdb.ROWS_PER_SHARE", most)
+    for most, small in ((10**7, 1 << 22), (400, 1 << 22), (10**7, 0), (400, 0)):
+        for name, value in (("ROWS_PER_SHARE", most), ("MOST_BYTES", 24 * most), ("_SMALL", small)):
+            monkeypatch.setattr(f"tallystick.tables.engines.duckdb.{name}", value)
         told.append([])
-        plan_for(account, awkward()).release(why="report", progress=told[-1].append)
-    assert told[0] == told[1]
+        plan_for(account, awkward(), rho=0.01).release(why="report", progress=told[-1].append)
+    assert told[1:] == told[:-1]
 
 
 def test_what_the_engine_would_not_run_costs_nothing(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:

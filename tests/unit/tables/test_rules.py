@@ -44,6 +44,11 @@ def questions(visits: Table) -> Iterator[Plan]:
         .plan(rho=1)
     )
     yield (
+        narrow.group_by("ward", keys=ts.private_keys(delta=1e-6))
+        .agg(n=ts.count(), over=ts.units_over_cap(), spread=ts.variance("days", 0, 50), told=ts.count_units("days"))
+        .plan(rho=1)
+    )
+    yield (
         narrow.group_by("ward", keys=[*WARDS[1:], "no data"])
         .agg(n=ts.count(), cost=ts.sum("cost", 0, 100, missing=50))
         .plan(rho=1)
@@ -68,10 +73,13 @@ def agrees(plan: Plan, exact: Exact, rows: list[dict[str, Any]]) -> None:
             assert {i: n for i, n in enumerate(leaves) if n} == {i: n for i, n in want.items() if n}, (part, group)
 
 
-def test_duckdb_computes_the_integers_of_the_rules() -> None:
+@pytest.mark.parametrize("sorts", [True, False])
+def test_duckdb_computes_the_integers_of_the_rules(sorts: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DuckWords, "sorts", sorts)
+    monkeypatch.setattr("tallystick.tables.run._programs", {})
     table = awkward()
     plans = list(questions(ts.Private(table).table(unit="pid")))
-    assert len(plans) == 3
+    assert len(plans) == 4
     for plan in plans:
         agrees(plan, run.integers(plan), table.to_pylist())
 
@@ -87,6 +95,7 @@ def test_the_program_for_engines_where_queries_are_dear_computes_the_same_intege
     for dear in (False, True):
         monkeypatch.setattr("tallystick.tables.run._programs", {})
         monkeypatch.setattr("tallystick.tables.dialects.DuckWords.dear", dear)
+        monkeypatch.setattr("tallystick.tables.dialects.DuckWords.sorts", False)
         found.append([run.integers(plan) for plan in questions(table)])
     for plan, one, other in zip(questions(table), *found, strict=True):
         if prime > 5:  # the rules know of no ties
@@ -105,6 +114,7 @@ def test_the_program_for_engines_where_queries_are_dear_computes_the_same_intege
 def test_a_large_table_is_worked_through_in_shares_of_units(monkeypatch: pytest.MonkeyPatch) -> None:
     table = awkward()
     monkeypatch.setattr("tallystick.tables.engines.duckdb.ROWS_PER_SHARE", 400)
+    monkeypatch.setattr("tallystick.tables.engines.duckdb._SMALL", 0)
     for plan in questions(ts.Private(table).table(unit="pid")):
         told: list[str] = []
         agrees(plan, run.integers(plan, told.append), table.to_pylist())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
+
+from numpy.typing import NDArray
 
 from tallystick.tables.dialects import Words
 from tallystick.tables.schema import Schema
@@ -33,8 +35,11 @@ class Engine(Protocol):
     def upload(self, name: str, public: Upload) -> None:
         """Make a public table available under a name of ours."""
 
-    def shares(self, table: str) -> int:
-        """In how many sets of units the table is best worked through; asked only where ``in_shares``."""
+    def shares(self, table: str, *, of_row: int = 0) -> int:
+        """In how many sets of units the table is best worked through; asked only where ``in_shares``.
+
+        ``of_row`` are the bytes that are handed over of each row, where cells are made by sorting.
+        """
 
     def like(self, tables: Sequence[str]) -> str | None:
         """What decides how SQL over no rows of these tables fares here, besides its text; None if that is unknown."""
@@ -53,3 +58,16 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Forget every stage and let go of the source."""
+
+
+class SortingEngine(Engine, Protocol):
+    """An engine whose rows can be had as arrays: one with ``words.sorts``."""
+
+    small: bool
+    """Whether the source is small enough for its texts to be had, too."""
+
+    def arrays(self, sql: str) -> list[NDArray[Any]]:
+        """The columns of a query of whole numbers and texts, none missing, as arrays of ours."""
+
+    def lend(self, name: str, columns: Mapping[str, NDArray[Any]]) -> None:
+        """Let SQL read arrays under a name of ours, in place of what had it."""

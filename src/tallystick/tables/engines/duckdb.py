@@ -9,12 +9,13 @@ import math
 import os
 import re
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 import numpy as np
+from numpy.typing import NDArray
 from sqlglot import exp
 
 from tallystick.errors import InvalidInput
@@ -22,6 +23,7 @@ from tallystick.tables.dialects import UNCHECKED, DuckWords, Words, name
 from tallystick.tables.engines import csvfile
 from tallystick.tables.program import read_stored
 from tallystick.tables.schema import Schema, family
+from tallystick.tables.sorted_cells import MOST_BYTES
 from tallystick.tables.sources import Scratch, Source, source_of
 
 if TYPE_CHECKING:
@@ -32,7 +34,10 @@ ROWS_PER_SHARE = 3_000_000
 each share of the units is worked through in the memory of the one before: that costs what fresh memory would.
 """
 
-_FOR_ONE_THREAD = 4 << 20
+_LEAST_LINE = 4
+"""Bytes of a line of CSV that has a unit and a group."""
+
+_SMALL = 4 << 20
 """Bytes that one thread reads in less time than it takes to wake another."""
 
 _PARQUET: dict[str, Callable[[], exp.Expression]] = {
@@ -70,6 +75,7 @@ class DuckEngine:
         self.csv_names: dict[str, list[str]] = {}
         self.columns: dict[str, list[tuple[str, str]]] = {}
         self.scratch = Scratch()
+        self.small = _bytes(source) <= _SMALL
         self.database = _lent()
         self.connection = self.database.cursor()
         try:
@@ -80,7 +86,7 @@ class DuckEngine:
 
     def _open(self) -> None:
         self.connection.execute("SET temp_directory = ?", [str(self.scratch.path)])
-        self.connection.execute("SET threads = 1" if _bytes(self.source) <= _FOR_ONE_THREAD else "RESET threads")
+        self.connection.execute("SET threads = 1" if self.small else "RESET threads")
         for place, catalog in self._attached().items():
             path = self.words.render(exp.Literal.string(place))
             self.connection.execute(f"ATTACH {path} AS {catalog} (READ_ONLY)")
@@ -195,12 +201,22 @@ class DuckEngine:
         given = exp.Table(this=exp.to_identifier(f"{name}_given", quoted=True))
         self.keep(name, self.words.render(exp.select(*casts).from_(given)))
 
-    def shares(self, table: str) -> int:
-        if self.source.member(table)[0].kind == "csv":  # reading it is most of the work
-            return 1
+    def shares(self, table: str, *, of_row: int = 0) -> int:
+        own, _ = self.source.member(table)
+        if own.kind == "csv":  # reading it is most of the work
+            return 1 + Path(own.place).stat().st_size // _LEAST_LINE * of_row // MOST_BYTES
         counted = exp.select(exp.Count(this=exp.Star())).from_(self._stored(table))
         [(rows,)] = self.connection.execute(self.words.render(counted)).fetchall()
-        return max(1, -(-int(rows) // ROWS_PER_SHARE))
+        return 1 + (int(rows) * of_row // MOST_BYTES if of_row else (int(rows) - 1) // ROWS_PER_SHARE if rows else 0)
+
+    def arrays(self, sql: str) -> list[NDArray[Any]]:
+        try:
+            return [np.asarray(column) for column in self.connection.execute(sql).fetchnumpy().values()]
+        except duckdb.OutOfMemoryException:
+            raise MemoryError from None
+
+    def lend(self, name: str, columns: Mapping[str, NDArray[Any]]) -> None:
+        self.connection.register(name, dict(columns))
 
     def show(self, name: str, sql: str) -> None:
         self.connection.execute(f"CREATE OR REPLACE TEMP VIEW {_quoted(name)} AS {sql}")

@@ -111,7 +111,7 @@ class PostgresEngine:
             for row in public.rows:
                 copy.write_row(row)
 
-    def shares(self, table: str) -> int:
+    def shares(self, table: str, *, of_row: int = 0) -> int:
         return 1
 
     def like(self, tables: Sequence[str]) -> str | None:

@@ -132,7 +132,7 @@ class SparkEngine:
         frame = self.session.createDataFrame([tuple(row) for row in public.rows], schema=columns)
         frame.createOrReplaceTempView(name)
 
-    def shares(self, table: str) -> int:
+    def shares(self, table: str, *, of_row: int = 0) -> int:
         return 1
 
     def like(self, tables: Sequence[str]) -> str | None:

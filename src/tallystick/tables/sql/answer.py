@@ -20,7 +20,7 @@ from tallystick.tables.plan import error_words
 from tallystick.tables.release import CONFIDENCE, Columns, Release, csv_text
 from tallystick.tables.removed import Removed, removed_of
 from tallystick.tables.run import answered_before
-from tallystick.tables.sources import JOINED, refuse_private
+from tallystick.tables.sources import JOINED, identity, refuse_private
 from tallystick.tables.sql.catalogue import Catalogue, Known
 from tallystick.tables.sql.one_form import OneForm, one_form
 from tallystick.tables.sql.statement import Statement, planned
@@ -260,6 +260,8 @@ def form_of(statement: Statement) -> OneForm | None:
 
 
 def key_of(statement: Statement, form: OneForm) -> str:
-    """The key of a question: its one form, whose data, and which declared versions of them; never the data."""
-    uses = {(each.dataset, each.version) for each in statement.released.uses}
+    """The key of a question: its one form, which data, and which declared versions of them; never what is in them."""
+    uses = {
+        (each.dataset or identity(each.table.source, each.table.name), each.version) for each in statement.released.uses
+    }
     return f"sql-{digest(f'{form.plan.hash} {sorted(uses, key=str)}')[:32]}"

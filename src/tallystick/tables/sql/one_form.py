@@ -15,14 +15,14 @@ from typing import Any, Final
 
 from tallystick.errors import TallystickError
 from tallystick.tables.aggregates import Measure, measure_from_data
-from tallystick.tables.expressions import Call, Column, Expression, Literal, col
+from tallystick.tables.expressions import Call, Column, Expression, Literal, col, columns_of
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.local import Distinct, JoinOnUnit, PerUnitRows, TwoTables, UnionAll, Window, WithUnits
 from tallystick.tables.parts import ColumnPart, Part
 from tallystick.tables.plan import Plan, make_plan
 from tallystick.tables.release import Columns, Release
 from tallystick.tables.schema import UNSUPPORTED
-from tallystick.tables.sql.relations import columns_of, free_name
+from tallystick.tables.sql.relations import free_name
 from tallystick.tables.table import EachRow, Query, Step, Table
 from tallystick.tables.unit_functions import OfUnit
 

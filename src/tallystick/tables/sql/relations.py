@@ -290,13 +290,6 @@ def renaming(made: Expression, names: Mapping[str, str]) -> Expression:
     return made
 
 
-def columns_of(made: Expression) -> set[str]:
-    """The columns that an expression is about."""
-    if isinstance(made, Column):
-        return {made.name}
-    return {name for each in made.arguments for name in columns_of(each)} if isinstance(made, Call) else set()
-
-
 def in_own_words(what: str, value: exp.Expr | None, condition: exp.Expr | None, *, most: int = 80) -> str:
     """What a column is called that stands for an expression: as the statement says it, for whoever reads a card.
 

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from tallystick.errors import InvalidInput, Refused, TallystickError
 from tallystick.tables.aggregates import Measure
-from tallystick.tables.expressions import Call, Column, Expression, Literal, col, when
+from tallystick.tables.expressions import Call, Column, Expression, Literal, col, columns_of, when
 from tallystick.tables.keyset import GROUPABLE, PrivateKeys, private_keys
 from tallystick.tables.local import MOST_LINKED
 from tallystick.tables.measures import count, count_units, mean, quantile, standard_deviation, sum, variance
@@ -23,7 +23,7 @@ from tallystick.tables.schema import Schema
 from tallystick.tables.sql.after import RELEASED, Released, copied, finished
 from tallystick.tables.sql.bounds import limits_of, no_bounds
 from tallystick.tables.sql.options import Options
-from tallystick.tables.sql.relations import Relation, columns_of, free_name, in_own_words
+from tallystick.tables.sql.relations import Relation, free_name, in_own_words
 from tallystick.tables.sql.strict import missing_without
 from tallystick.tables.sql.tree import Text, children, spelled, where
 from tallystick.tables.table import EachRow

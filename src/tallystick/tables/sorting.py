@@ -1,0 +1,212 @@
+"""A question answered by sorting: rows come from an engine as arrays, and their integers are added up here.
+
+They are the integers that ``program.py`` asks an engine for, and all are exact: fewer than 2^25 rows are handed over,
+of which none adds more than 2^34, so no total leaves 64 bits, or 53 where numbers are added as doubles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tallystick.tables.capping import LISTED, NAMED
+from tallystick.tables.dialects import SATURATED_TOTAL
+from tallystick.tables.parts import (
+    WEIGHT_BITS,
+    Added,
+    Caps,
+    Integers,
+    OfTable,
+    Outside,
+    Part,
+    Rows,
+    RowsOver,
+    UnitsOver,
+)
+from tallystick.tables.seen import UNIT, RowsCounted, UnitsSeen
+from tallystick.tables.sorted_cells import AT_ONCE, MOST_BYTES, Cells, Groups, cells_of, dropped, unit_starts
+
+if TYPE_CHECKING:
+    from tallystick.tables.engines.base import SortingEngine
+    from tallystick.tables.program import Sorting
+    from tallystick.tables.table import Query
+
+_EXACT = 1 << 53
+_FEW_GROUPS = 1 << 15
+_ONE: dict[str, NDArray[Any]] = {"integer": np.zeros(1, dtype=np.int64), "text": np.array(["x"], dtype=object)}
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """The parts of every group's key, the integers of the groups, and those of the whole table."""
+
+    keys: list[list[Any]]
+    numbers: dict[Part, Integers]
+    removed: dict[OfTable, Integers]
+
+
+def sums_of(engine: SortingEngine, sorting: Sorting, query: Query, *, weighed: bool) -> Sums | None:
+    """What the stages and queries of the program would give; None where rows are too heavy for arrays. ``weighed`` says
+    that they are known not to be.
+
+    One person can have any number of rows, and long texts: an engine keeps on its disk what memory has no room for, and
+    arrays would fail, after the charge.
+    """
+    if not weighed:
+        [[weight]] = engine.arrays(sorting.weight)
+        if weight > MOST_BYTES * 3 // 2:  # shares of units are not equal
+            return None
+    *columns, added = engine.arrays(sorting.rows)
+    cells = cells_of(columns, added, [bits for _, widths in sorting.parts for bits in widths])
+    names = _Names(engine, sorting)
+    if not len(cells):
+        names.tried()
+    start, groups = unit_starts(cells), Groups(cells)
+    out = np.zeros(len(cells), dtype=np.bool_)
+    if sorting.lines:
+        out = dropped(cells, start, groups, query.caps.max_groups, names)
+    marked = Marked(cells, start, out, query.caps, _places(sorting))
+    some, numbers = totals(marked, groups, query.parts)
+    keys = [column.decoded(groups.words[some]).tolist() for column in cells.columns[1:]]
+    return Sums(keys, numbers, removed(marked, query.removed))
+
+
+def _places(sorting: Sorting) -> dict[Added, tuple[int, ...]]:
+    """Of every part which of the sums are its."""
+    found, place = {}, 0
+    for part, widths in sorting.parts:
+        found[part] = tuple(range(place, place + len(widths)))
+        place += len(widths)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """Lines and points, asked of the engine: their digests are written in SQL, once for all engines."""
+
+    engine: SortingEngine
+    sorting: Sorting
+
+    def tried(self) -> None:
+        """Where no unit is over the cap, as in a rehearsal: what is asked of those works all the same."""
+        if self.sorting.lines:
+            unit, *groups = (_ONE[kind] for kind in self.sorting.kinds)
+            self.lines(unit)
+            self.points(groups)
+
+    def lines(self, units: NDArray[Any]) -> tuple[Integers, Integers]:
+        slope, shift = self._asked(self.sorting.lines, {UNIT: units})
+        return slope, shift
+
+    def points(self, groups: Sequence[NDArray[Any]]) -> Integers:
+        [point] = self._asked(self.sorting.points, dict(zip(self.sorting.groups, groups, strict=True)))
+        return point
+
+    def _asked(self, sql: str, columns: Mapping[str, NDArray[Any]]) -> list[Integers]:
+        """In the order of the list: engines keep none."""
+        count = len(next(iter(columns.values())))
+        self.engine.lend(NAMED, {LISTED: np.arange(count), **columns})
+        place, *found = self.engine.arrays(sql)
+        ordered = [np.empty(count, dtype=np.int64) for _ in found]
+        for out, values in zip(ordered, found, strict=True):
+            out[place] = values
+        return ordered
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """Sorted cells with all that is asked of them: where units begin, and which cells the cap on groups leaves out."""
+
+    cells: Cells
+    start: Integers
+    out: NDArray[np.bool_]
+    caps: Caps
+    places: Mapping[Added, tuple[int, ...]]
+    """Of each part which sums are its."""
+
+    def kept(self) -> Iterator[Cells]:
+        """The cells that count, some at a time."""
+        for begin in range(0, len(self.cells), AT_ONCE):
+            some = slice(begin, begin + AT_ONCE)
+            inside = ~self.out[some]
+            rows, words = self.cells.rows[some][inside], self.cells.words[some][inside]
+            sums = (each[some][inside].astype(np.int64) for each in self.cells.sums)
+            yield Cells(words, self.cells.columns, rows, tuple(sums))
+
+    def sums(self, part: Added, cells: Cells) -> list[Integers]:
+        """What the rows of every cell add to a part."""
+        return [cells.sums[place] for place in self.places[part]]
+
+
+def totals(marked: Marked, groups: Groups, parts: Sequence[Part]) -> tuple[NDArray[np.intp], dict[Part, Integers]]:
+    """The groups of which a cell is kept, by their number, and of each the integers of every part."""
+    count, caps = len(groups.words), marked.caps
+    found = {part: np.zeros(count, dtype=np.int64) for part in parts}
+    there = np.zeros(count, dtype=np.bool_)
+    for cells in marked.kept():
+        index = groups.of(cells.words)
+        there[index] = True
+        for part, total in found.items():
+            value = part.of_sums(marked.sums(part, cells)) if isinstance(part, Added) else cells.rows
+            peak = part.peak(caps)
+            # What is paid for is the peak: a part that adds more would be a mistake, and adds no more all the same.
+            _add(total, index, np.minimum(part.counted(value, cells.rows, caps.max_rows), peak), peak)
+    some = np.flatnonzero(there)
+    return some, {part: total[some] for part, total in found.items()}
+
+
+def _add(total: Integers, index: Integers, values: Integers, peak: int) -> None:
+    """Add every value to its place; where there are few places, as doubles, as long as those are exact."""
+    if len(total) <= _FEW_GROUPS and peak * len(values) < _EXACT:
+        total += np.bincount(index, weights=values, minlength=len(total)).astype(np.int64)
+    else:
+        np.add.at(total, index, values)
+
+
+def removed(marked: Marked, parts: Sequence[OfTable]) -> dict[OfTable, Integers]:
+    """The integers of the whole table."""
+    outside = {part: [0, 0] for part in parts if isinstance(part, Outside)}
+    counted = 0
+    for cells in marked.kept():
+        counted += int(Rows().counted(cells.rows, cells.rows, marked.caps.max_rows).sum())
+        for each, ends in outside.items():
+            for end, values in enumerate(marked.sums(each, cells)):
+                if values.any():
+                    ends[end] += int(each.counted(values, cells.rows, marked.caps.max_rows).sum())
+    found: dict[OfTable, list[int]] = {}
+    for part in parts:
+        if isinstance(part, Outside):
+            found[part] = outside[part]
+        elif isinstance(part, UnitsSeen):
+            found[part] = [len(marked.start) << WEIGHT_BITS]
+        elif isinstance(part, RowsCounted):
+            found[part] = [counted << WEIGHT_BITS]
+        else:
+            assert isinstance(part, UnitsOver | RowsOver)
+            found[part] = [_over(marked, part, parts) << WEIGHT_BITS]
+    most = SATURATED_TOTAL
+    return {part: np.array([[min(n, most) for n in own]], dtype=np.int64) for part, own in found.items()}
+
+
+def _over(marked: Marked, part: UnitsOver | RowsOver, parts: Sequence[OfTable]) -> int:
+    """Units over a cap, or the rows that they lose to the caps, of each unit up to a limit."""
+    cells, most = marked.cells, marked.caps.max_rows
+    long, wide = cells.rows > most, any(isinstance(other, UnitsOver) and other.groups for other in parts)
+    out = marked.out if wide else np.zeros_like(marked.out)
+    if isinstance(part, UnitsOver):
+        touched = np.flatnonzero(out if part.groups else long)
+    else:
+        touched = np.flatnonzero(out | long)
+    if not len(touched):
+        return 0
+    units = cells.words[touched] >> cells.grouping
+    first = np.flatnonzero(np.diff(units, prepend=-1))
+    if isinstance(part, UnitsOver):
+        return len(first)
+    rows = cells.rows[touched]
+    lost = np.where(out[touched], rows, rows - most)
+    return int(np.minimum(np.add.reduceat(lost, first), part.seen_to).sum())

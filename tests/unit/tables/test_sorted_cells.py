@@ -1,0 +1,346 @@
+"""Cells made by sorting are those of the stated rules and of SQL, whatever fits into a word."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import weakref
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import tallystick as ts
+from tallystick.tables import run, sorting
+from tallystick.tables.dialects import DuckWords, name
+from tallystick.tables.fixed_point import FixedPoint
+from tallystick.tables.over_cap import CellRowsOver, CellsOver
+from tallystick.tables.parts import (
+    Binned,
+    Caps,
+    Outside,
+    Part,
+    Present,
+    Rows,
+    RowsOver,
+    Squares,
+    Total,
+    Units,
+    UnitsOver,
+)
+from tallystick.tables.plan import Plan
+from tallystick.tables.run import Exact
+from tallystick.tables.seen import RowsCounted, UnitsSeen
+from tallystick.tables.sorted_cells import cells_of
+from tallystick.tables.units_with import UnitsWith
+from unit.tables.test_rules import agrees
+
+FAR = 1 << 63
+
+
+def visits(seed: int, ids: str) -> pa.Table:
+    """Few units with many rows in few groups; identifiers side by side, or as far apart as whole numbers can be."""
+    rng = np.random.default_rng(seed)
+    units, groups = rng.integers(0, 12, 400), rng.integers(0, 5, 400)
+    if ids == "far apart":
+        units = np.array([-FAR, FAR - 1, *rng.integers(-FAR, FAR - 1, 10)])[units]
+    if ids == "all far apart":
+        units, groups = (np.array([-FAR, FAR - 1, *rng.integers(-FAR, FAR - 1, 10)])[c] for c in (units, groups))
+    who, where = pa.array(units, pa.int64(), mask=rng.random(400) < 0.02), pa.array(groups, pa.int64())
+    if ids == "texts":
+        who, where = who.cast(pa.string()), pa.array([["", ":", "é:1", "1:é", "e\u0301:1"][g] for g in groups])
+    cost = rng.normal(50, 60, 400)
+    stay = rng.integers(-3, 60, 400)
+    return pa.table(
+        {
+            "who": who,
+            "where": pc.if_else(rng.random(400) < 0.02, None, where),
+            "kind": pa.array(rng.integers(-2, 2, 400), pa.int64()),
+            "cost": pa.array(cost, pa.float64(), mask=rng.random(400) < 0.1),
+            "stay": pa.array(stay, pa.int64(), mask=rng.random(400) < 0.1),
+        }
+    )
+
+
+def questions(table: pa.Table) -> list[Plan]:
+    """Both caps bite; the last one adds up more than a word has room for."""
+    narrow = ts.Private(table).table(unit="who").per_unit(max_groups=2, max_rows_per_group=4)
+    keys = ts.private_keys(delta=1e-6)
+    cost = {"n": ts.count(), "cost": ts.sum("cost", 0, 100), "mean": ts.mean("cost", 0, 100)}
+    places = table["where"].drop_null().unique().to_pylist()
+    return [
+        narrow.group_by("where", keys=keys).agg(**cost).plan(rho=1),
+        narrow.group_by("where", "kind", keys=keys).agg(**cost, people=ts.count_units()).plan(rho=1),
+        narrow.group_by("where", keys=places[1:]).agg(**cost).plan(rho=1),
+        narrow.per_unit(max_rows_per_group=4).agg(**cost).plan(rho=1),
+        narrow.group_by("where", keys=keys)
+        .agg(**cost, stay=ts.variance("stay", 0, 50), over=ts.units_over_cap(), told=ts.count_units("stay"))
+        .plan(rho=1),
+    ]
+
+
+def sorted_or_not(monkeypatch: pytest.MonkeyPatch, plan: Plan) -> tuple[Exact, list[bool]]:
+    """The integers, and of each attempt whether cells could be sorted."""
+    could: list[bool] = []
+    real = sorting.sums_of
+
+    def watched(*given: Any, **named: Any) -> Any:
+        made = real(*given, **named)
+        could.append(made is not None)
+        return made
+
+    monkeypatch.setattr(run, "sums_of", watched)
+    return run.integers(plan), could
+
+
+@pytest.mark.parametrize("ids", ["side by side", "far apart", "texts", "all far apart"])
+def test_sorted_cells_give_the_integers_of_the_rules(ids: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = visits(1, ids)
+    plans = questions(table)
+    for number, plan in enumerate(plans):
+        exact, tried = sorted_or_not(monkeypatch, plan)
+        agrees(plan, exact, table.to_pylist())
+        assert tried == [True], number
+
+
+@pytest.mark.parametrize("ids", ["side by side", "far apart", "texts"])
+def test_shares_of_units_that_are_sorted_add_up(ids: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = visits(2, ids)
+    monkeypatch.setattr("tallystick.tables.engines.duckdb.MOST_BYTES", 2400)
+    for plan in questions(table):
+        exact, tried = sorted_or_not(monkeypatch, plan)
+        assert len(tried) > 2
+        assert all(tried)
+        agrees(plan, exact, table.to_pylist())
+
+
+def test_where_a_later_share_cannot_be_sorted_all_are_made_by_sql_and_nobody_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = visits(3, "side by side")
+    plan = questions(table)[0]
+    monkeypatch.setattr("tallystick.tables.engines.duckdb.MOST_BYTES", 2400)
+    usual: list[str] = []
+    run.integers(plan, usual.append)
+    real, calls = sorting.sums_of, iter([True, True, False])
+    monkeypatch.setattr(run, "sums_of", lambda *a, **b: real(*a, **b) if next(calls) else None)
+    told: list[str] = []
+    agrees(plan, run.integers(plan, told.append), table.to_pylist())
+    assert next(calls, "used up") == "used up"
+    assert told == usual == ["cells", "totals", "caps and bounds"]
+
+
+def test_ties_between_places_are_broken_as_in_sql(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = visits(4, "side by side")
+    for module in ("capping", "sorted_cells"):
+        monkeypatch.setattr(f"tallystick.tables.{module}.PRIME", 5)
+    monkeypatch.setattr("tallystick.tables.run._programs", {})
+    for plan in questions(table)[:2]:
+        one = run.integers(plan)
+        with monkeypatch.context() as patched:
+            patched.setattr(run, "sums_of", lambda *given, **named: None)
+            other = run.integers(plan)
+        assert as_numbers(one) == as_numbers(other)
+
+
+def as_numbers(exact: Exact) -> Any:
+    keys = exact.keys or [()]
+    held = {part: dict(zip(keys, numbers[:, 0].tolist(), strict=True)) for part, numbers in exact.numbers.items()}
+    return held, {part: numbers.tolist() for part, numbers in exact.removed.items()}
+
+
+def every_part() -> list[Part]:
+    """One of every kind that a cell adds to."""
+    grid = FixedPoint.of(-7, 100, integer=False)
+    found = [Rows(), Units(), Present("x"), Total("x", None, grid), Squares("x", None, grid), UnitsWith("x")]
+    return [*found, CellsOver(), CellRowsOver(3), Outside("x", None, -7, 100)]
+
+
+def test_every_kind_of_part_is_known_here() -> None:
+    def below(kind: type) -> set[type]:
+        return {kind, *(deeper for each in kind.__subclasses__() for deeper in below(each))}
+
+    # by name: a dataclass with slots leaves the class that it was made of behind
+    added = {kind for kind in below(Part) if not inspect.isabstract(kind) and not issubclass(kind, Binned)}
+    known = {type(part) for part in every_part()} | {UnitsOver, RowsOver, UnitsSeen, RowsCounted}
+    ours = {kind.__name__ for kind in added if kind.__module__.startswith("tallystick.")}
+    assert ours - {"Fine", "OfTable"} == {kind.__name__ for kind in known}
+
+
+@pytest.mark.parametrize("part", every_part(), ids=lambda part: part.kind)
+@pytest.mark.parametrize("most", [1, 4, 1024])
+def test_a_cell_adds_here_what_it_adds_in_sql_and_no_more_than_is_paid_for(part: Part, most: int) -> None:
+    rng = np.random.default_rng(most)
+    rows = np.concatenate([np.arange(1, 40), rng.integers(1, 3000, 300)])
+    largest = getattr(part, "most", 1)
+    value = np.array([int(rng.integers(0, int(largest) * int(count), endpoint=True)) for count in rows])
+    connection = duckdb.connect()
+    connection.register("cells", {"i": np.arange(len(rows)), "value": value, "rows": rows})
+    words = DuckWords()
+    sql = words.render(part.contribution(words, name("value"), name("rows"), most))
+    wanted = [n for _, n in connection.execute(f"SELECT i, {sql} FROM cells ORDER BY i").fetchall()]
+    found = part.counted(value, rows, most)
+    assert found.tolist() == wanted
+    assert 0 <= found.min() <= found.max() <= part.peak(Caps(1, most))
+
+
+def test_no_rows_are_no_cells() -> None:
+    table = visits(5, "side by side").slice(0, 0)
+    for plan in questions(visits(5, "side by side")):
+        empty = run.integers(plan.on(table))
+        assert not any(numbers.any() for numbers in (*empty.numbers.values(), *empty.removed.values()))
+
+
+def test_large_random_tables_agree_with_plain_counting() -> None:
+    rng = np.random.default_rng(6)
+    for fields in ([3], [24, 1, 1, 1], [24, 24, 14]):
+        count = 200_000
+        unit, group = rng.integers(-500, 500, count), rng.integers(0, 40, count)
+        numbers = [rng.integers(0, 1 << bits, count) for bits in fields]
+        added = np.zeros(count, dtype=np.int64)
+        for bits, values in zip(reversed(fields), reversed(numbers), strict=True):
+            added = (added << bits) | values
+        cells = cells_of([unit.copy(), group.copy()], added, fields)
+        places = np.unique(np.stack([unit, group]), axis=1, return_inverse=True)
+        assert cells.columns[0].decoded(cells.words).tolist() == places[0][0].tolist()
+        assert cells.columns[1].decoded(cells.words).tolist() == places[0][1].tolist()
+        assert cells.rows.tolist() == np.bincount(places[1]).tolist()
+        for found, values in zip(cells.sums, numbers, strict=True):
+            sums = np.zeros(len(cells.rows), dtype=np.int64)
+            np.add.at(sums, places[1], values)
+            assert found.tolist() == sums.tolist()
+
+
+def test_what_does_not_fit_its_bits_is_no_other_units() -> None:
+    unit, group = np.arange(3), np.zeros(3, dtype=np.int64)
+    cells = cells_of([unit, group], np.array([-1, 3, 400]), [2])
+    assert cells.columns[0].decoded(cells.words).tolist() == [0, 1, 2]
+    assert cells.sums[0].tolist() == [0, 3, 3]
+
+
+@pytest.mark.parametrize("columns", [2, 4])
+def test_cells_of_keys_as_far_apart_as_can_be_are_those_of_plain_counting(columns: int) -> None:
+    rng = np.random.default_rng(columns)
+    ends = np.array([-FAR, FAR - 1, 0, *rng.integers(-FAR, FAR - 1, 3)])
+    keys = [ends[rng.integers(0, 6, 3000)] for _ in range(columns)]
+    added = rng.integers(0, 1 << 50, 3000)
+    wanted: dict[Any, list[int]] = {}
+    for row in zip(*(key.tolist() for key in keys), added.tolist(), strict=True):
+        wanted.setdefault(row[:-1], []).append(row[-1])
+    cells = cells_of([key.copy() for key in keys], added.copy(), [50])
+    made = zip(*(column.decoded(cells.words).tolist() for column in cells.columns), strict=True)
+    found = dict(zip(made, zip(cells.rows.tolist(), cells.sums[0].tolist(), strict=True), strict=True))
+    assert found == {key: (len(values), sum(values)) for key, values in wanted.items()}
+
+
+def test_nothing_of_the_rows_outlives_a_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    lent: list[weakref.ref[Any]] = []
+    from tallystick.tables.engines.duckdb import DuckEngine
+
+    real = DuckEngine.lend
+
+    def watched(engine: DuckEngine, name: str, columns: Any) -> None:
+        lent.extend(weakref.ref(column) for column in columns.values())
+        real(engine, name, columns)
+
+    monkeypatch.setattr(DuckEngine, "lend", watched)
+    run.integers(questions(visits(7, "side by side"))[0])
+    gc.collect()
+    assert len(lent) == 4
+    assert not [each for each in lent if each() is not None]
+
+
+def test_the_order_in_which_an_engine_hands_rows_over_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tallystick.tables.engines.duckdb import DuckEngine
+
+    table, rng, real = visits(8, "side by side"), np.random.default_rng(9), DuckEngine.arrays
+
+    def shuffled(engine: DuckEngine, sql: str) -> list[Any]:
+        columns = real(engine, sql)
+        order = rng.permutation(len(columns[0]))
+        return [column[order] for column in columns]
+
+    monkeypatch.setattr(DuckEngine, "arrays", shuffled)
+    for plan in questions(table):
+        agrees(plan, run.integers(plan), table.to_pylist())
+
+
+@pytest.mark.parametrize("ids", ["side by side", "texts"])
+def test_rows_that_weigh_too_much_are_never_handed_over(ids: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One person can have any number of rows, and texts of any length that is allowed: arrays would fail on them."""
+    from tallystick.tables.engines.duckdb import DuckEngine
+
+    table, real, asked = visits(10, ids), DuckEngine.arrays, []
+
+    def watched(engine: DuckEngine, sql: str) -> list[Any]:
+        asked.append(sql)
+        return real(engine, sql)
+
+    monkeypatch.setattr(DuckEngine, "arrays", watched)
+    monkeypatch.setattr("tallystick.tables.engines.duckdb.MOST_BYTES", 24 * 200)
+    monkeypatch.setattr(sorting, "MOST_BYTES", 24 * 100)
+    for plan in questions(table)[:2]:
+        asked.clear()
+        exact, tried = sorted_or_not(monkeypatch, plan)
+        assert tried == [False]
+        assert ["SUM(" in sql for sql in asked] == [True]
+        agrees(plan, exact, table.to_pylist())
+
+
+def test_what_memory_has_no_room_for_is_left_to_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> Any:
+        raise MemoryError
+
+    table = visits(11, "side by side")
+    monkeypatch.setattr(sorting, "cells_of", full)
+    for plan in questions(table):
+        agrees(plan, run.integers(plan), table.to_pylist())
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_shares_are_made_by_the_bytes_of_rows(kind: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    from tallystick.tables.sources import open_engine
+
+    file = tmp_path / f"visits.{kind}"
+    {"csv": pyarrow.csv.write_csv, "parquet": pyarrow.parquet.write_table}[kind](visits(12, "side by side"), file)
+    source = ts.Private(str(file)).source
+    with open_engine(source) as engine:
+        assert engine.shares("visits", of_row=24) == 1
+        monkeypatch.setattr("tallystick.tables.engines.duckdb.MOST_BYTES", 2400)
+        few = engine.shares("visits", of_row=24)
+        assert few == (5 if kind == "parquet" else 1 + file.stat().st_size // 4 * 24 // 2400)
+        assert engine.shares("visits", of_row=240) > few
+
+
+@pytest.mark.parametrize("ids", ["side by side", "far apart", "all far apart", "texts"])
+def test_the_source_is_read_once_whether_cells_can_be_sorted_or_not(ids: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That it is read again would tell that identifiers do not fit, and fail where the file is gone by then."""
+    from tallystick.tables.engines.duckdb import DuckEngine
+
+    read: list[str] = []
+
+    def watched(method: str) -> Any:
+        real = getattr(DuckEngine, method)
+
+        def call(engine: DuckEngine, *given: Any, **named: Any) -> Any:
+            found = real(engine, *given, **named)
+            if given[0] == "_taken" or '"_added"' in given[0]:
+                read.append(method)
+                engine.connection.execute("CREATE OR REPLACE TEMP VIEW \"_stored0\" AS SELECT error('read again')")
+            return found
+
+        return call
+
+    for method in ("keep", "arrays"):
+        monkeypatch.setattr(DuckEngine, method, watched(method))
+    table = visits(1, ids)
+    for plan in questions(table):
+        read.clear()
+        agrees(plan, run.integers(plan), table.to_pylist())
+        assert read[0] == ("keep" if ids == "texts" else "arrays")

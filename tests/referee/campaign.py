@@ -2,6 +2,7 @@
 
     python tests/referee/campaign.py --minutes 30     # make campaign-accounting; writes benchmarks/results/referee.md
     python tests/referee/campaign.py --leaf laplace --transformation sampled --draws 5
+    python tests/referee/campaign.py --skip delta_bounds_rigorous      # what takes longest another time
     python tests/referee/campaign.py --page-only      # the page again, from the shards that are there
 
 A draw is named by (seed, leaf, transformation, number) and is the same for ever.  Each worker has a seed of its own and
@@ -37,7 +38,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 import scipy.signal  # noqa: F401 - before any clock runs: an import that is interrupted stays broken
 
 from referee import matrix
-from referee.asking import FAILURES, ask_all
+from referee.asking import FAILURES, READOUTS, ask_all
 from referee.draws import MAKERS, TRANSFORMATIONS, drawn
 from referee.page import page
 from referee.shards import ENOUGH, JUDGED, Asked, Row, pack, rows_of, unpack
@@ -69,6 +70,7 @@ class Shard:
     enough: int
     most: int
     until: float
+    skipped: tuple[str, ...] = ()
 
     def rows(self) -> list[Row]:
         found = [row for row in rows_of(shards_of(self.path.parent)) if self.chosen(row)]
@@ -93,7 +95,8 @@ class Shard:
         with self.path.open("a", encoding="utf-8") as out:
             for turn in range(self.most):
                 for row in rows:
-                    if len(row.draws(self.seed)) > turn or not (wanted := row.wanted(self.enough)):
+                    wanted = tuple(question for question in row.wanted(self.enough) if question not in self.skipped)
+                    if len(row.draws(self.seed)) > turn or not wanted:
                         continue
                     if time.monotonic() > self.until:
                         return
@@ -156,6 +159,9 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--afresh", action="store_true", help="forget the shards of these seeds first")
     parser.add_argument("--again", action="store_true", help="ask the expressions that failed, and nothing else")
     parser.add_argument("--page-only", action="store_true", help="judge nothing; write the page from the shards")
+    parser.add_argument(
+        "--skip", action="append", default=[], choices=READOUTS, help="a question to leave for later; several"
+    )
     parser.add_argument("--leaf", choices=list(MAKERS))
     parser.add_argument("--transformation", choices=list(TRANSFORMATIONS))
     parser.add_argument("--page", type=Path, default=None, help="where to write; the committed page when all rows run")
@@ -171,7 +177,8 @@ def run(options: argparse.Namespace, folder: Path) -> None:
         if options.afresh:
             path.unlink(missing_ok=True)
         seed = int(path.stem.removeprefix("seed-"))
-        shard = Shard(seed, path, lambda row: chosen(row, options), ENOUGH, options.draws, until)
+        skipped = tuple(options.skip)
+        shard = Shard(seed, path, lambda row: chosen(row, options), ENOUGH, options.draws, until, skipped)
         work = shard.ask_failures_again if options.again else shard.judge
         workers.append(multiprocessing.get_context("fork").Process(target=work))
     for worker in workers:

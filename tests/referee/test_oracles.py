@@ -9,13 +9,14 @@ from fractions import Fraction
 import mpmath
 import pytest
 
-from referee import brackets, chains, epochs, readouts
+from referee import brackets, chains, epochs, readouts, worlds
 from referee.balls import ball, near
 from referee.expressions import leaf
 from referee.finite import Finite, chained, corners, group_of, hull
 from referee.lattice import DiscreteGaussian, DiscreteLaplace
 from referee.sides import BoundedRange, Gaussian, Laplace, Sampled
 from referee.splines import TiltedUniformSum
+from referee.worlds import Part
 
 P, Q = (
     (Fraction(1, 2), Fraction(1, 4), Fraction(1, 4), Fraction(0)),
@@ -265,6 +266,28 @@ def test_two_steps_lie_between_merged_and_pulled_outcomes(base: Gaussian | Lapla
     if isinstance(base, Gaussian):
         assert epochs.roughly(base, 1e-3) == pytest.approx(1 - 1e-3, rel=1e-6)
         assert epochs.roughly(base, 1.1) == pytest.approx(near(epochs.removing(base, ball(1.1))), rel=1e-9)
+
+
+def test_a_sampled_lattice_beside_a_gaussian_is_a_list() -> None:
+    """It has no nodes, only outcomes: the sum over none of them was nothing, and right answers were called wrong."""
+    law, inner, rate = DiscreteGaussian(ball(0.5), 1), Gaussian(ball(0.5)), ball(0.25)
+    draws = [Part(Sampled(law, rate, adding=False)), Part(inner)]
+    side, a, true = worlds.joined_pair(draws), ball(1.0).exp(), ball(0)
+    for x in range(-25, 27):
+        p, q = (1 - rate) * law._mass(x) + rate * law._mass(x - 1), law._mass(x)
+        true += p * inner.profile(a * q / p)
+    assert side is not None
+    assert abs(side.profile(a) - true) < 1e-18
+    assert true > 0.07
+    assert worlds.joined_pair([Part(Sampled(law, ball(1e-30), adding=False)), Part(inner)]) is None
+
+
+def test_two_steps_end_where_one_does() -> None:
+    """e is not a double, and H one unit below it is 1e-17: a right epsilon of 1 was called wrong."""
+    for world in worlds.two_steps(Laplace(ball(1.0))):
+        (part,) = world
+        assert not part.side.profile(ball(1.0).exp()) > 0
+        assert part.side.profile(ball(math.nextafter(1.0, 0.0)).exp()) > 0
 
 
 def test_two_steps_of_lattice_noise_are_a_list() -> None:

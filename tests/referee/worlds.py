@@ -145,9 +145,10 @@ def joined_pair(parts: list[Part]) -> Side | None:
         return None
     inner = next((s for s in plain if isinstance(s, Gaussian)), plain[0])
     outer = draws[1] if draws[0] is inner else draws[0]
-    if not isinstance(outer, Smooth) or (outer.nodes(1.0) is None and outer.fine(1.0) is None):
+    if not isinstance(outer, Smooth):
         return None
-    return Summed(outer, inner)
+    found = Summed(outer, inner)
+    return found if found._points[0] else None  # without points every sum would be nothing
 
 
 @dataclass(frozen=True)
@@ -161,7 +162,8 @@ class Summed(Smooth):
     def _points(self) -> tuple[list[sides.Tails], bool]:
         """Weights of the outer law, and whether their sum is exact: lattices, and Gauss panels of a wide inner law."""
         wide = isinstance(self.outer, Laplace) and isinstance(self.inner, Gaussian) and self.inner.mu > 0.2
-        listed = self.outer.fine(1.0) if wide or isinstance(self.outer, DiscreteGaussian) else None
+        drawn = self.outer.base if isinstance(self.outer, Sampled) else self.outer
+        listed = self.outer.fine(1.0) if wide or isinstance(drawn, DiscreteGaussian) else None
         if listed is not None:
             return listed, True
         _, log_p, log_q = self.outer.nodes(1.0) or ((), (), ())
@@ -470,16 +472,19 @@ def _merged_epochs(world: World, steps: int) -> list[Orders]:
 
 
 def two_steps(base: Smooth) -> Orders:
-    """Both orders by their integrals; a value is computed once per double."""
-    seen: dict[tuple[bool, float], arb] = {}
+    """Both orders by their integrals; a value is computed once for levels that agree to 40 digits."""
+    seen: dict[tuple[bool, str], arb] = {}
 
     def curve(a: arb, adding: bool) -> arb:
-        key = near(a)
-        if not 1e-300 < key < 1e300:
+        level = near(a)
+        if not 1e-300 < level < 1e300:
             return ONE / 2 + arb(0, 0.5)  # a level that doubles do not hold: undecided, not a crash
+        key = a.mid().str(40, radius=False)
         if (adding, key) not in seen:
-            seen[adding, key] = (epochs.adding if adding else epochs.removing)(base, ball(key))
-        return within(seen[adding, key], 1e-14, 1e-14 if key < 1 else 0.0)  # for the rounding of a to a double
+            seen[adding, key] = (epochs.adding if adding else epochs.removing)(base, a)
+        # A curve falls by at most one per unit of a: at its end, where it is next to nothing, no relative error covers
+        # that of a.
+        return within(seen[adding, key], 1e-14, 1e-14 if level < 1 else 1e-38 * level)
 
     def roughly(a: float, adding: bool) -> float:
         return 1 - a + a * epochs.roughly(base, 1 / a) if adding else epochs.roughly(base, a)

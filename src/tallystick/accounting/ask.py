@@ -19,7 +19,7 @@ from tallystick.errors import NotComputable
 from tallystick.numerics.rigorous import laws as ball_laws
 from tallystick.numerics.rigorous.allocation import allocated, finer
 from tallystick.numerics.rigorous.continuous import gaussian_law, sampled_profile
-from tallystick.numerics.rigorous.gathered import gathered
+from tallystick.numerics.rigorous.gathered import gathered, listed_pair_of
 from tallystick.numerics.rigorous.heights import chained, given_away, kinks_of, known_by, largest, mirrored, told, whole
 from tallystick.numerics.rigorous.moments import FARTHEST, known_moments
 from tallystick.numerics.rigorous.polygon import masses_above
@@ -54,8 +54,8 @@ class Ask:
         return arb(value)
 
     def at_rate(self, rate: float) -> Ask:
-        """The same question about a Poisson sample."""
-        return replace(self, rate=arb(rate))
+        """The same question about a Poisson sample; a sample of a sample is one at the product of their rates."""
+        return replace(self, rate=arb(rate) if self.rate is None else self.rate * arb(rate))
 
     def discrete(self, base: ball_laws.Base) -> Law:
         """The law of a discrete pair."""
@@ -238,7 +238,8 @@ class Ask:
             least += arb(steps).log()
         return self.known_by(
             *allocated(whole(remove), whole(add), steps),
-            infinite=(remove.infinite, add.infinite**steps),
+            # A mass that is zero up to rounding has no power in python-flint where its middle is zero.
+            infinite=(remove.infinite, add.infinite.nonnegative_part() ** steps),
             highest=(remove.highest, least),
             like=known_by(sample, infinite=remove.infinite / steps if self.removing else None),
         )
@@ -287,7 +288,17 @@ class Ask:
         mu = _gaussian(laws)
         if mu is not None:
             return gaussian_law(mu, self.rate, self.removing)
-        return self.ended(self.discrete(gathered(laws, self.log_tiny, self.upper)), terms)
+        base = gathered(laws, self.log_tiny, True) if self.upper else listed_pair_of(laws, self.log_tiny, False)
+        if base is not None:
+            return self.ended(self.discrete(base), terms)
+        # A lattice pair from below is neither swapped nor mixed: this direction has its own, and its H is sampled.
+        own = replace(self, rate=None)
+        below = gathered([(leaf.ball_law(own), count) for leaf, count in terms], self.log_tiny, False)
+        law = own.ended(remove.discrete(below), terms)
+        if self.rate is None:
+            return law
+        height, gone, top = whole(law), (law.infinite,) * 2, (law.highest,) * 2
+        return self.known_by(height, height, infinite=gone, highest=top, exact=True)
 
     def ended(self, law: Law, terms: Terms) -> Law:
         """A gathered sum that also knows the largest loss of what it was gathered from."""

@@ -262,7 +262,8 @@ class Side:
         if self.goal.given_delta is None:
             value = _double_above(delta_at(Fraction(self.goal.epsilon)))
         else:
-            value = least_epsilon(delta_at, self.goal.given_delta, self.goal.epsilon)
+            near = self.value if math.isfinite(self.value) else self.goal.epsilon
+            value = least_epsilon(delta_at, self.goal.given_delta, near)
         if value < self.value or not self.route:
             self.value, self.route, self.delta_at = value, route, delta_at
 
@@ -313,6 +314,8 @@ def _best_order(terms: checker.Terms, leaves: list[Leaf | None], bits: int, epsi
 
 def _double_above(ball: Ball) -> float:
     found = float(ball.upper())
+    if math.isnan(found):
+        raise NotComputable("working precision does not tell delta from what is undefined")
     while not arb(found) >= ball:
         found = math.nextafter(found, math.inf)
     return max(0.0, found)
@@ -334,7 +337,7 @@ def least_epsilon(delta_at: Callable[[Fraction], Ball], delta: float, near: floa
     for _ in range(40):
         if under <= 0.0:
             break
-        low, over, high, step = high, under, high + step, 3.0 * step
+        low, over, high, step = high, under, high + step, 8.0 * step
         under = excess(high)
     else:
         return math.inf
@@ -347,13 +350,22 @@ def least_epsilon(delta_at: Callable[[Fraction], Ball], delta: float, near: floa
             over = found
         else:
             high, under = low, found
+    last = 0.0
     for turn in range(100):
-        if high - low <= min(NARROW * max(high, 1e-3), LEAST):
+        apart = min(NARROW * max(high, 1e-3), LEAST)
+        # Where a line meets zero, and a little to the other side, so that both ends come close to it.
+        middle = low + over / (over - under) * (high - low) + (0.4 * apart if turn % 2 == 0 else -0.4 * apart)
+        if turn % 6 == 5 or not low + 0.1 * apart < middle < high - 0.1 * apart:
+            middle = 0.5 * (low + high)
+        if high - low <= apart or not low < middle < high:
             break
-        share = 0.5 if turn % 3 == 2 else min(max(over / (over - under), 0.01), 0.99)
-        middle = low + share * (high - low)
         found = excess(middle)
-        low, over, high, under = (low, over, middle, found) if found <= 0.0 else (middle, found, high, under)
+        # An end that stays counts half as much (the Illinois rule): a convex curve is met from one side only.
+        if found <= 0.0:
+            high, under, over = middle, found, 0.5 * over if last < 0.0 else over
+        else:
+            low, over, under = middle, found, 0.5 * under if last > 0.0 else under
+        last = found
     return high
 
 

@@ -24,7 +24,14 @@ MOST = 1e300
 def law_of_pair(p: Array, q: Array) -> Law:
     """The loss law of a finite pair of mass vectors."""
     both = (p > 0) & (q > 0)
-    return _law(_losses(p[both], q[both]), np.log(p[both]), float(np.sum(p[q == 0])), float(np.sum(q[p == 0])))
+    return _law(_losses(p[both], q[both]), np.log(p[both]), _sum_above(p[q == 0]), _sum_above(q[p == 0]))
+
+
+def _sum_above(masses: Array) -> float:
+    """The least double that is not below the sum: mass at infinity must not be understated even by one unit."""
+    parts = masses.tolist()
+    total = math.fsum(parts)
+    return total if math.fsum([*parts, -total]) <= 0.0 else math.nextafter(total, math.inf)
 
 
 def _losses(p: Array, q: Array) -> Array:

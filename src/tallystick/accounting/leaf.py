@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import fields
+from dataclasses import field, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -154,8 +154,10 @@ class Leaf(ABC):
 
     def end(self, direction: Direction) -> End:
         """The mass at infinity and the largest other loss: those of the pair's law, where nothing better is known."""
+        if self.only_renyi:
+            return End(Fraction(0), math.inf)
         law = self.pair(direction).upper
-        if 0.0 < law.infinity <= DUST or self.only_renyi:
+        if 0.0 < law.infinity <= DUST:
             return End(Fraction(0), math.inf)  # what was left out numerically is at losses that are numbers
         return End(Fraction(law.infinity), law.highest_above)
 
@@ -190,7 +192,7 @@ class Leaf(ABC):
         """The closed form of this leaf for groups of ``size`` units, or None where only the chain is known."""
         return None
 
-    def sampled_replaced(self, rate: float) -> Leaf | None:
+    def sampled_replaced(self, rate: float, rounded: bool) -> Leaf | None:
         """Poisson-sampled, then add/remove -> replace: the tight pair, or None where only the general rule is known."""
         return None
 
@@ -238,7 +240,7 @@ class Leaf(ABC):
 
     def text(self, protects: Protects) -> str:
         """The expression that means this leaf about these neighbours (``accounting.expression`` reads it)."""
-        return written_call(self, protects, *(f"{f.name}={shown(getattr(self, f.name))}" for f in fields(self)))  # type: ignore[arg-type]
+        return written_call(self, protects, *(f"{name}={shown(getattr(self, name))}" for name in _written(type(self))))
 
     def __str__(self) -> str:
         return self.text(Protects(next(relation for relation in self.relations if self.covers_adjacency(relation))))
@@ -252,15 +254,27 @@ class Leaf(ABC):
 
     def to_record(self) -> dict[str, Any]:
         """The kind and the parameters, as JSON has them."""
-        return {"kind": self.kind, **{f.name: _plain(getattr(self, f.name)) for f in fields(self)}}  # type: ignore[arg-type]
+        return {"kind": self.kind, **{name: _plain(getattr(self, name)) for name in _written(type(self))}}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Leaf:
         """The leaf of a record of this kind; its own checks refuse what no constructor allows."""
-        names = [f.name for f in fields(cls)]  # type: ignore[arg-type]
+        names = _written(cls)
         if set(record) - {"kind"} != set(names):
             raise InvalidInput(cls.kind, sorted(set(record) - {"kind"}), "the fields " + ", ".join(names))
         return cls(**{name: _rich(record[name]) for name in names})
+
+
+def rounded_by_constructor() -> Any:
+    """A field that says whether the constructor had to round a parameter, which a proof from below takes off.
+
+    It is no part of the leaf: neither compared nor written, because what is written is meant as it stands.
+    """
+    return field(default=False, compare=False, repr=False)
+
+
+def _written(leaf: type[Leaf]) -> list[str]:
+    return [f.name for f in fields(leaf) if f.compare]  # type: ignore[arg-type]
 
 
 class Wrapper(Leaf):
@@ -284,8 +298,8 @@ def all_inside(value: Any) -> Iterator[Leaf]:
             yield from all_inside(part)
     elif isinstance(value, Leaf):
         yield value
-        for field in fields(value):  # type: ignore[arg-type]
-            yield from all_inside(getattr(value, field.name))
+        for part in fields(value):  # type: ignore[arg-type]
+            yield from all_inside(getattr(value, part.name))
 
 
 def ends_of(terms: Terms, direction: Direction) -> tuple[tuple[End, int], ...]:
@@ -326,10 +340,14 @@ def _rich(value: Any) -> Any:
 
 
 def merged(terms: Iterable[tuple[Leaf, int]]) -> Terms:
-    """Equal leaves merge by adding counts; the order is canonical, so equal sums are equal objects."""
+    """Equal leaves merge by adding counts; the order is canonical, so equal sums are equal objects.
+
+    Of two that are equal but for rounding by their constructors the rounded one stays.
+    """
     counts: dict[Leaf, int] = {}
     for leaf, count in terms:
-        counts[leaf] = check.count("count", counts.get(leaf, 0) + count)
+        before = counts.pop(leaf, 0) if leaf.rounded_up else counts.get(leaf, 0)
+        counts[leaf] = check.count("count", before + count)
     return tuple(sorted(((leaf, c) for leaf, c in counts.items() if c), key=lambda term: str(term[0])))
 
 

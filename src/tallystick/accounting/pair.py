@@ -100,10 +100,11 @@ def _swapped_segment(base: Segment) -> Segment:
 
 def mixed_loss(loss: Array, rate: float) -> Array:
     """log(1 - rate + rate e^loss), accurate for small and for large losses, and for rates near one."""
-    least = -1.0 if rate > 0.5 else -math.inf
-    near = np.log1p(rate * np.expm1(np.clip(loss, least, NEAR)))
-    far = np.logaddexp(math.log1p(-rate), math.log(rate) + loss)
-    return np.where((loss > least) & (loss < NEAR), near, far)
+    near = (loss > (-1.0 if rate > 0.5 else -math.inf)) & (loss < NEAR)
+    mixed = np.empty(loss.shape)
+    mixed[near] = np.log1p(rate * np.expm1(loss[near]))
+    mixed[~near] = np.logaddexp(math.log1p(-rate), math.log(rate) + loss[~near])
+    return mixed
 
 
 def _magnified(ulps: float, rate: float, losses: Array, mixtures: Array) -> float:

@@ -32,6 +32,8 @@ class Route:
     """True if nobody else is asked once it has answered."""
     most: ClassVar[int | None] = None
     """Points of one curve at which it is asked every time, where each costs as much as the first; then now and then."""
+    seldom: ClassVar[int] = 4
+    """Then it is asked at one point in this many."""
     engine: ClassVar[bool] = False
     """True if it reads the composed law itself."""
 
@@ -251,7 +253,8 @@ class Trimmed(Route):
     """The contour without the rarest losses, which are charged as mass at infinity."""
 
     words = "contour integral without the rarest losses, which are added to delta"
-    most = 20
+    most = 4
+    seldom = 8
     __slots__ = ()
 
     def delta(self, epsilon: float, width: float) -> Bounds | None:
@@ -296,9 +299,6 @@ class OutcomesBelow(Route):
 PATIENCE = 4
 """Points of a curve in a row at which a costly route may bring nothing, before it is left out."""
 
-SELDOM = 4
-"""A costly route that was asked at its share of points is asked at one in this many."""
-
 
 @dataclass(slots=True)
 class Patience:
@@ -310,11 +310,13 @@ class Patience:
     """Points at which it was wanted."""
 
     def asks(self, route: Route) -> bool:
-        if route.most is None:
+        if route.most is None and not route.engine:
             return True
         self.points[route.words] += 1
-        seen = self.points[route.words] - route.most
-        return self.idle[route.words] < PATIENCE and (seen <= 0 or seen % SELDOM == 0)
+        idle, points = self.idle[route.words] >= PATIENCE, self.points[route.words]
+        if route.most is None:
+            return not idle or points % route.seldom == 0  # it may converge nearer to zero
+        return not idle and (points <= route.most or (points - route.most) % route.seldom == 0)
 
     def saw(self, route: Route, helped: bool) -> None:
         self.idle[route.words] = 0 if helped else self.idle[route.words] + 1

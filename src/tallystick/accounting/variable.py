@@ -173,7 +173,9 @@ class PrivacyLossVariable:
         return direct.law.atoms[order], below
 
     def _grid(self) -> tuple[Array, Array]:
-        deviation = math.sqrt(max(self._spread(0.0), 1e-30))
+        # Losses that differ in their last digits alone are one for a grid, whose points must be apart.
+        size = sum(count * abs(float(np.dot(masses, values))) for values, masses, count in self._nodes)
+        deviation = max(math.sqrt(max(self._spread(0.0), 1e-30)), 1e-11 * size)
         step = self._side.grid._aligned(max(self._narrowest(deviation), deviation / 64.0) / STEPS)
         laws = []
         means = [float(np.dot(masses, values)) for values, masses, _ in self._nodes]
@@ -193,14 +195,19 @@ class PrivacyLossVariable:
         return total.values, np.cumsum(np.maximum(total.tilted, 0.0) * math.exp(total.log_scale))
 
     def _narrowest(self, most: float) -> float:
-        """The deviation of the narrowest smooth part: beside atoms the sum is as steep as that."""
+        """The deviation of the narrowest smooth part: beside atoms the sum is as steep as that.
+
+        Beside a Gaussian nothing is steeper than the Gaussian, however narrow it is itself.
+        """
+        if self._side.mu > 0.0:
+            return self._side.mu
         found = [most]
         for (pair, count), (values, masses, _) in zip(self._side.saddle_pairs, self._nodes, strict=True):
             if pair.upper.segments:
                 share = masses / float(np.sum(masses))
                 variance = float(np.dot(share, (values - float(np.dot(share, values))) ** 2))
                 found.append(math.sqrt(max(count * variance, 1e-30)))
-        return min(found) if self._side.mu == 0.0 else min(*found, self._side.mu)
+        return min(found)
 
     @cached_property
     def _sum(self) -> _SampledSum | None:
@@ -233,7 +240,11 @@ class PrivacyLossVariable:
     def _rounding(self, x: float) -> float:
         """How far a listed sum of losses may be from its value."""
         direct = self._side.direct
-        return 4.0 * UNIT * abs(x) + (direct.location if direct is not None else 1e-9 * self._grid_step)
+        if direct is None:
+            return 4.0 * UNIT * abs(x) + 1e-9 * self._grid_step
+        # Losses that are no sums are off by units of their own size: a huge one says nothing about those near zero.
+        off = direct.relative * abs(x) if math.isfinite(direct.relative) else direct.location
+        return 4.0 * UNIT * abs(x) + min(off, direct.location)
 
     @cached_property
     def _grid_step(self) -> float:

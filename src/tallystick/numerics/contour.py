@@ -348,7 +348,7 @@ class Nodes:
         gap = (other - self.theta) * width
         high = math.exp(min(700.0, float(np.min(level - other * shifted - gap - np.log(-np.expm1(-gap))))))
         finite = (value - slack - self.error - self.tail) * scale
-        return Below(max(0.0, finite - self.below - high) + certain(self.infinity))
+        return Below(max(0.0, finite - self.below - high) + certain(self.infinity) * (1.0 - 8.0 * UNIT))
 
     def _sum(self, threshold: float, side: float) -> tuple[float, float, float]:
         """The trapezoid sum, its scale rounded to this side, and the rounding of the phases at this threshold."""
@@ -444,8 +444,7 @@ class ContourSum:
         times = spacing * np.arange(count_of_nodes, dtype=np.float64)
         z: Complex = theta + 1j * times.astype(np.complex128)
         log_ratio: Complex = 0.5 * self.mu**2 * (z * (z + 1.0) - theta * (theta + 1.0))
-        size = log_ratio.real.copy()
-        blurred = log_ratio.real.copy()
+        size, blurred = log_ratio.real.copy(), log_ratio.real.copy()
         log_scale = 0.5 * self.mu**2 * theta * (theta + 1.0)
         scale_error, location, total = 1e-14, VALUE_ULPS * self.mu * self.mu, 1
         for law, count in self.terms:
@@ -462,6 +461,8 @@ class ContourSum:
             size += modulus
             blurred += count * np.log(absolute + term.errors)
             log_ratio = log_ratio + (modulus + 1j * (count * np.angle(term.ratios)))
+        if float(blurred.max()) > 600.0:  # an error that is of no use to anybody, and is still a number
+            return None
         factor = 1.0 / (z * (z + 1.0))
         integrand: Complex = np.exp(log_ratio) * factor
         # Error of each node: that of the powers, and the rounding of count * log (phase and modulus).

@@ -73,7 +73,8 @@ class TiltedSum:
         worst = math.exp(min(700.0, scale + log_peak_weight(self.theta)))
         finite = self._finite(shifted, self._suffixes(-1), -1)
         # Next to nothing is what rounding leaves of nothing.
-        return Below(certain(max(0.0, finite - self.wrapped * worst)) + certain(self.infinity))
+        finite = certain(max(0.0, finite - self.wrapped * worst))
+        return Below(finite + certain(self.infinity) * (1.0 - 8.0 * UNIT))
 
     def excess_about(self, threshold: float) -> float:
         """The same as computed: no bound."""

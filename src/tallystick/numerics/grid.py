@@ -24,6 +24,9 @@ SWEEPS = 12
 """Vectorised sweeps of the convex hull before the chain finishes it."""
 
 
+MARGIN = 64
+"""Points to the left of a concave end from which on its hull is taken."""
+
 WIDEST = 300.0
 """Largest step whose exponential, times any mass, is a double."""
 
@@ -162,9 +165,7 @@ def _lower_masses(split: _Split, upper: Array, infinity: float, step: float) -> 
         return np.zeros(upper.size) if inside else upper.copy()
     growth = math.expm1(step)
     right_scaled = split.right * math.exp(-step)
-    both = split.left + right_scaled
-    with np.errstate(divide="ignore", invalid="ignore"):
-        triangle = np.where(both > 0, growth * split.left * right_scaled / both, 0.0)
+    triangle = growth * harmonic(split.left, right_scaled)
     excess = np.zeros(upper.size)
     excess[:-1] = triangle
     excess[1:] = np.maximum(excess[1:], triangle)
@@ -186,9 +187,29 @@ def _lower_masses(split: _Split, upper: Array, infinity: float, step: float) -> 
     bends[1:-1] = -(math.exp(step) * drop[:-1] - drop[1:]) / growth
     bends[-1] = -math.exp(step) * drop[-1] / growth
     lower = upper + bends
-    if np.any(lower < -1e-18 * np.max(upper)):
-        return _hull_masses(heights - excess, float(np.sum(upper)) - float(excess[0]), step)
+    if lower.min() >= 0.0:
+        return lower
+    # Clipped at zero, a mass below it lifts every value to its left by no more than itself; half the slack is for that.
+    lifted = np.flatnonzero(np.cumsum(np.maximum(-lower, 0.0)[::-1])[::-1] > 4.0 * UNIT * heights)
+    if lifted.size:
+        lows, cut = heights - excess, max(0, int(lifted[0]) - MARGIN)
+        # Often it is the end alone. A corner that the hull keeps separates it from the rest, which is convex already.
+        before = lows[cut] - (lows[cut] - lows[cut - 1]) / -math.expm1(-step) if cut else 0.0
+        end = _hull_masses(lows[cut:], float(before), step) if cut else np.zeros(1)
+        if not end[0] > 0.0:
+            cut, end = 0, _hull_masses(lows, float(np.sum(upper)) - float(excess[0]), step)
+        lower[cut:] = end
     return np.maximum(lower, 0.0)
+
+
+def harmonic(one: Array, two: Array) -> Array:
+    """one two / (one + two) for masses >= 0; their product would be nothing where both are below 1e-154.
+
+    >>> harmonic(np.array([1e-200, 0.0]), np.array([1e-200, 1.0])).tolist()
+    [5e-201, 0.0]
+    """
+    smaller, larger = np.minimum(one, two), np.maximum(one, two)
+    return smaller / (1.0 + smaller / np.where(larger > 0.0, larger, 1.0))
 
 
 def scaled_tails(masses: Array, step: float) -> Array:

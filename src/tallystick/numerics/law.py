@@ -285,9 +285,10 @@ class Law:
         return np.concatenate(values), np.concatenate(logs)
 
     def coarse_nodes(self, order: float = 0.0) -> tuple[Array, Array]:
-        """Fewer weighted points, good for moments to about 1e-9 under tilts up to ``order``."""
+        """Fewer weighted points, good for moments to about 1e-9 under the tilt ``order``, or small ones."""
         values, logs = [self.atoms], [self.log_masses]
-        for segment in self.segments:
+        heavy = _heaviest(self.segments, order) if order > 0.0 else self.segments
+        for segment in self.segments if any(part.endless for part in heavy) else heavy:
             if segment.line is not None:
                 high = max(segment.high, segment.line.mu * (order + 1.0) + 12.0)
                 # Steps too strong for this many points are not read by contour: it compares its own norm with this.

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tallystick.numerics.grid import GridLaw
+from tallystick.numerics.grid import GridLaw, harmonic
 from tallystick.numerics.law import UNIT, Array, Law
 from tallystick.numerics.panels import panel_nodes
 
@@ -137,9 +137,7 @@ def _lower_masses(left: Array, right: Array, masses: Array, step: float, keep_me
 
     At its end, and with ``keep_mean`` at its beginning, the minorant keeps the value and takes the tangent.
     """
-    both = left + right
-    with np.errstate(divide="ignore", invalid="ignore"):
-        triangle = np.where(both > 0.0, step * left * right / both, 0.0)
+    triangle = step * harmonic(left, right)
     total = float(np.sum(masses))
     slopes = np.cumsum(masses[::-1])[::-1][1:]
     heights = np.append(step * np.cumsum(slopes[::-1])[::-1], 0.0)

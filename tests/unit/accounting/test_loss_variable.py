@@ -218,3 +218,25 @@ def test_no_grid_is_made_for_dust() -> None:
     assert variable.cdf(0.0) == pytest.approx(1 / (1 + math.exp(0.847)), abs=1e-10)
     assert variable.cdf(1.2) == pytest.approx(1.0, abs=1e-10)
     assert clock.seconds < 5.0
+
+
+def test_huge_losses_do_not_blur_those_near_zero():
+    """Rounding of losses of 5e17, some 1,800, was allowed for everywhere: the cdf at -1 was 0.75 for 0."""
+    loss = ts.discrete_gaussian(sigma=1.0, sensitivity=10**9).sampled(rate=0.25)
+    variable = loss.privacy_loss(ts.Direction.REMOVE)
+    assert [round(variable.cdf(x), 6) for x in (-1.0, -0.3, math.log(0.75), 0.0, 1e9, 1e18)] == [
+        0,
+        0,
+        0.75,
+        0.75,
+        0.75,
+        1,
+    ]
+
+
+def test_losses_that_differ_in_their_last_digits_alone_have_a_distribution() -> None:
+    """Without the unit nearly every result says so: the loss of a sample is then -log(1 - rate), ten times."""
+    found = (10 * ts.gdp(mu=100).sampled(rate=0.5)).privacy_loss(ts.Direction.ADD)
+    at = 10 * math.log(2)
+    assert found.cdf([at - 1e-6, at + 1e-6]).tolist() == pytest.approx([0, 1], abs=1e-4)
+    assert found.quantile([0.001, 0.5, 0.999]).tolist() == pytest.approx([at] * 3, abs=1e-6)

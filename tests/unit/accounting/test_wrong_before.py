@@ -402,3 +402,22 @@ def test_lower_ends_at_a_delta_that_has_lost_its_digits(loss, truth):
         assert loss.epsilon_bounds(delta=delta).lower < truth
     found = (5 * ts.gaussian(sigma=1).sampled(rate=0.1)).epsilon_bounds(delta=5e-324)
     assert 0.0 < found.lower < found.upper < 92.0
+
+
+def test_masses_that_give_everything_away_are_added_up_and_not_to_the_nearest() -> None:
+    """A mass of 1e-18 beside 3/32 vanished in the sum, and with it the truth that epsilon is infinite."""
+    pair = ts.discrete_pair([0.109375, 0.09375, 0.546875, 0.25, 1e-18], [0.171875, 0.0, 0.234375, 0.59375, 0.0])
+    other = ts.discrete_pair([0.171875, 0.671875, 0.15625], [0.78125, 0.203125, 0.015625])
+    for loss in (pair, ts.worst(pair, other)):
+        assert math.isinf(loss.epsilon(delta=0.09375))
+        assert math.isfinite(loss.epsilon(delta=math.nextafter(0.09375, 1.0)))
+
+
+@pytest.mark.parametrize("beside", [ts.gaussian(sigma=1), ts.gaussian(sigma=3) + ts.laplace(scale=1.3)])
+def test_a_lower_end_takes_the_mass_at_infinity_rounded_down(beside: ts.PrivacyLoss) -> None:
+    """Far out nothing else is left of delta, and a few units too many were above it."""
+    for delta in (0.0004021099314647685, 0.03, 1e-6, 0.07, 0.0123):
+        given = 1 - (1 - Fraction(delta)) ** 7
+        bounds = (7 * ts.approx_dp(epsilon=0.1, delta=delta) + beside).delta_bounds(epsilon=60.0)
+        assert bounds.lower <= given <= bounds.upper
+        assert bounds.lower >= given * (1 - Fraction(1, 10**12))

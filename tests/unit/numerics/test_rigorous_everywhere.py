@@ -22,8 +22,10 @@ from flint import arb, ctx  # noqa: E402
 from referee import readouts  # noqa: E402
 from referee.expressions import Expression, leaf  # noqa: E402
 from tallystick.accounting import ask, rigorous  # noqa: E402
+from tallystick.accounting.adjacency import Direction  # noqa: E402
 from tallystick.numerics.rigorous import (  # noqa: E402
     allocation,
+    exact,
     gathered,
     heights,
     laws,
@@ -278,6 +280,23 @@ def test_levels_that_are_no_doubles_are_answered() -> None:
         assert loss.delta_bounds(epsilon=800.0, rigorous=True).upper < 1e-300
 
 
+def test_an_epoch_of_a_mass_that_is_zero_up_to_rounding_is_answered() -> None:
+    """Its power was no number, and no double is above or below that: the search for one never ended."""
+    epoch = ts.from_profile([(0.0, 0.5), (1.0, 0.0625), (3.0, 0.0)]).allocated(steps=2)
+    ((made, _),) = epoch.terms
+    for bits in (53, 228, 400):
+        with ctx.workprec(bits):
+            assert made.ball_law(ask.Ask(None, False, -100.0, upper=True)).infinite < 1e-12
+    assert epoch.delta_bounds(epsilon=0.1, rigorous=True).upper == pytest.approx(epoch.delta(epsilon=0.1), rel=1e-9)
+
+
+def test_what_is_no_number_is_refused() -> None:
+    nothing = arb("nan")
+    for side in (readout._down, readout._up):
+        with pytest.raises(ts.errors.NotComputable):
+            side(nothing)
+
+
 @pytest.mark.parametrize(
     "loss",
     [
@@ -292,6 +311,23 @@ def test_what_was_counted_too_low_ends_in_time(loss: ts.PrivacyLoss) -> None:
     with contextlib.suppress(ts.errors.NotComputable):
         loss.delta_bounds(epsilon=800.0, rigorous=True)
     assert clock.seconds < 5.0
+
+
+@pytest.mark.parametrize("way", [Direction.REMOVE, Direction.ADD])
+def test_a_lattice_from_below_is_neither_swapped_nor_mixed(way: Direction, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its Q has more than mass one: added to a sample, the sum had 0.042503 from below for 0.042495."""
+    monkeypatch.setattr(gathered, "SIZES", (2**9,))
+    loss = (ts.gaussian(sigma=1.0) + ts.approx_dp(epsilon=0.5, delta=1e-5)).sampled(rate=0.1)
+    below, known = rigorous.RigorousReader(loss)._side(way, upper=False), loss.total_variation()
+    assert 0.99 * known < below.delta(0.0)[0] <= known  # at zero both directions are the distance itself
+
+
+def test_many_residues_look_at_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand steps took five seconds and more: their residues were neither counted nor timed."""
+    exact._residue.cache_clear()
+    monkeypatch.setattr(laws, "PATIENCE", (0.02, 0.02))
+    with pytest.raises(ts.errors.NotComputable):
+        (400 * ts.laplace(scale=1e-4)).delta_bounds(epsilon=1e-9, rigorous=True)
 
 
 def test_a_long_lattice_of_few_knots_is_as_close(monkeypatch: pytest.MonkeyPatch) -> None:

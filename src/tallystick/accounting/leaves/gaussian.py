@@ -11,7 +11,7 @@ import numpy as np
 
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction
-from tallystick.accounting.leaf import Leaf, Limit, Read
+from tallystick.accounting.leaf import Leaf, Limit, Read, rounded_by_constructor
 from tallystick.accounting.leaves.substituted import SampledReplaced
 from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair
@@ -80,6 +80,7 @@ class Gaussian(Leaf):
 
     kind: ClassVar[str] = "gaussian"
     sigma: float
+    rounded: bool = rounded_by_constructor()
 
     def __post_init__(self) -> None:
         check.keep(self, sigma=check.scale("sigma", self.sigma))
@@ -92,22 +93,27 @@ class Gaussian(Leaf):
         return 1.0 / self.sigma
 
     def replaced(self) -> Leaf:
-        return Gaussian(self.sigma / 2.0)
+        return Gaussian(self.sigma / 2.0, self.rounded)
 
     def grouped(self, size: int) -> Leaf | None:
         mu = math.nextafter(self.gaussian_mu, math.inf)
         return Gdp(mu).grouped(size) if mu <= LARGEST_MU else None
 
-    def sampled_replaced(self, rate: float) -> Leaf:
-        return SampledReplaced(self.sigma, rate)
+    def sampled_replaced(self, rate: float, rounded: bool) -> Leaf:
+        return SampledReplaced(self.sigma, rate, self.rounded or rounded)
 
     def squared_mu(self, read: Read = as_written) -> Fraction:
         return 1 / read("sigma", self.sigma) ** 2
 
+    @property
+    def rounded_up(self) -> bool:
+        return self.rounded
+
     def ball_law(self, ask: Ask) -> BallLaw:
         from tallystick.numerics.rigorous.continuous import gaussian_law
 
-        return gaussian_law(1 / ask.ball(self.sigma), ask.rate, ask.removing)
+        most = ask.ball(ask.unrounded(1.0) if self.rounded else 1.0)
+        return gaussian_law(most / ask.ball(self.sigma), ask.rate, ask.removing)
 
 
 @constructor

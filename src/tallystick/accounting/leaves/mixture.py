@@ -23,12 +23,13 @@ from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction
 from tallystick.accounting.leaf import Leaf
 from tallystick.accounting.leaves.gaussian import Gaussian
+from tallystick.accounting.leaves.sampled import sampled
 from tallystick.accounting.leaves.tabulated import Numbers, probabilities
 from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair
 from tallystick.errors import InvalidInput
 from tallystick.numerics.law import NEGLIGIBLE, REACH, Array, Law, Segment
-from tallystick.rounding import as_written, double_above
+from tallystick.rounding import as_written
 
 if TYPE_CHECKING:
     from tallystick.accounting.ask import Ask
@@ -132,15 +133,15 @@ def gaussian_mixture(
         ratio = noise / shifts[0]
         if not ratio <= check.LARGEST_SCALE:
             raise InvalidInput("sensitivities", sensitivities, f"0, or numbers from sigma/{check.LARGEST_SCALE:g} on")
-        exact = Fraction(ratio) * Fraction(shifts[0]) <= Fraction(noise)
-        leaf: Leaf = Gaussian(ratio if exact else math.nextafter(ratio, 0.0))
+        again = Fraction(ratio) * Fraction(shifts[0])
+        leaf: Leaf = Gaussian(ratio if again <= noise else math.nextafter(ratio, 0.0), again != noise)
         rate = total
     else:
         leaf = made = GaussianMixture(noise, tuple(shifts), tuple(float(parts[shift] / total) for shift in shifts))
         # Shares are rounded: the rate makes up for it, so that no part is less likely than it was given.
         rate = max(parts[shift] / Fraction(share) for shift, share in zip(shifts, made.probabilities, strict=True))
     loss = loss_of(leaf, adjacency, unit)
-    return loss if total >= 1 or rate >= 1 else loss.sampled(rate=double_above(rate))
+    return loss if total >= 1 or rate >= 1 else sampled(loss, rate)
 
 
 _probabilities = probabilities
@@ -160,15 +161,16 @@ def _pair(shifts: Numbers, shares: Numbers) -> DominatingPair:
         return total - HALF
 
     def loss(x: Array) -> Array:
-        total = logs[0] + shifts[0] * (x - 0.5 * shifts[0])
-        for mu, log in others:
-            total = np.logaddexp(total, log + mu * (x - 0.5 * mu))
         # Near zero a logarithm of a sum near one would forget how small the losses are.
         small = (np.abs(x) + steep) * steep < 1.0
-        if np.any(small):
-            near = sum(share * np.expm1(mu * (x[small] - 0.5 * mu)) for mu, share in zip(shifts, shares, strict=True))
-            total[small] = np.log1p(near)
-        return total
+        found, near, far = np.empty(x.shape), x[small], x[~small]
+        total = logs[0] + shifts[0] * (far - 0.5 * shifts[0])
+        for mu, log in others:
+            total = np.logaddexp(total, log + mu * (far - 0.5 * mu))
+        found[~small] = total
+        parts = (share * np.expm1(mu * (near - 0.5 * mu)) for mu, share in zip(shifts, shares, strict=True))
+        found[small] = np.log1p(sum(parts))
+        return found
 
     def inverse(value: Array) -> Array:
         ends = loss(np.array([low, high]))

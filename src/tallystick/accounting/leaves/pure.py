@@ -12,7 +12,7 @@ import numpy as np
 
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction
-from tallystick.accounting.leaf import End, Leaf, Limit, LossLattice
+from tallystick.accounting.leaf import End, Leaf, Limit, LossLattice, rounded_by_constructor
 from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair
 from tallystick.numerics.law import Law, above_dust
@@ -77,6 +77,7 @@ class PureDp(Leaf):
 
     kind: ClassVar[str] = "pure_dp"
     epsilon: float
+    rounded: bool = rounded_by_constructor()
 
     def __post_init__(self) -> None:
         check.keep(self, epsilon=check.epsilon(self.epsilon))
@@ -85,7 +86,7 @@ class PureDp(Leaf):
         return DominatingPair.exact(two_point_law(self.epsilon))
 
     def replaced(self) -> Leaf:
-        return PureDp(2.0 * self.epsilon)
+        return PureDp(2.0 * self.epsilon, self.rounded)
 
     def grouped(self, size: int) -> Leaf | None:
         epsilon = times_up(size, self.epsilon)
@@ -107,8 +108,12 @@ class PureDp(Leaf):
     def loss_lattice(self, direction: Direction) -> LossLattice | None:
         return (-self.epsilon, 2.0 * self.epsilon, True) if self.epsilon else None
 
+    @property
+    def rounded_up(self) -> bool:
+        return self.rounded
+
     def ball_law(self, ask: Ask) -> BallLaw:
-        return ask.two_points(self.epsilon)
+        return ask.two_points(ask.unrounded(self.epsilon) if self.rounded else self.epsilon)
 
 
 @constructor

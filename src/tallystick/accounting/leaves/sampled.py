@@ -13,12 +13,12 @@ import numpy as np
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
 from tallystick.accounting.bounds import WIDTH, Bounds
-from tallystick.accounting.leaf import End, Leaf, LossLattice, Wrapper, check_inside, shown
+from tallystick.accounting.leaf import End, Leaf, LossLattice, Wrapper, check_inside, rounded_by_constructor, shown
 from tallystick.accounting.loss import PrivacyLoss, as_leaf
 from tallystick.accounting.pair import DominatingPair, joined_at_zero, mixed_loss, unmixed_loss
 from tallystick.errors import InvalidInput
 from tallystick.numerics.law import UNIT, Array
-from tallystick.rounding import LEAST, down, up
+from tallystick.rounding import LEAST, double_above, down, up
 
 if TYPE_CHECKING:
     from tallystick.accounting.ask import Ask
@@ -50,6 +50,7 @@ class Sampled(Wrapper):
     relations: ClassVar[tuple[Adjacency, ...]] = (Adjacency.ADD_REMOVE,)
     base: Leaf
     rate: float
+    rounded: bool = rounded_by_constructor()
 
     def __post_init__(self) -> None:
         check.keep(self, rate=check.strict_rate(self.rate))
@@ -73,10 +74,10 @@ class Sampled(Wrapper):
 
     @property
     def rounded_up(self) -> bool:
-        return self.base.rounded_up
+        return self.rounded or self.base.rounded_up
 
     def replaced(self) -> Leaf | None:
-        return self.base.sampled_replaced(self.rate)
+        return self.base.sampled_replaced(self.rate, self.rounded)
 
     def renyi_above(self, direction: Direction, order: float) -> float:
         own = self.base.renyi_above(direction, order)
@@ -314,8 +315,8 @@ def _log_expm1(logs: Array) -> Array:
     return logs + np.log(-np.expm1(-np.maximum(logs, 1e-300)))
 
 
-def sampled(loss: PrivacyLoss, rate: float) -> PrivacyLoss:
-    """Poisson sampling of a loss (see ``PrivacyLoss.sampled``)."""
+def sampled(loss: PrivacyLoss, rate: float | Fraction) -> PrivacyLoss:
+    """Poisson sampling of a loss (see ``PrivacyLoss.sampled``); a rate that no double has becomes the next one."""
     if loss.adjacency is not Adjacency.ADD_REMOVE:
         raise InvalidInput(
             "adjacency", loss.adjacency.value, "an add/remove loss for Poisson sampling; use .subset() for REPLACE"
@@ -323,18 +324,14 @@ def sampled(loss: PrivacyLoss, rate: float) -> PrivacyLoss:
     leaf = as_leaf(loss, "sampled") if loss.terms else None
     if rate == 0.0 or leaf is None:
         return PrivacyLoss((), loss.protects)
-    if rate == 1.0:
+    exact, rounded = Fraction(rate), False
+    if double_above(exact) == 1.0:
         return loss
     if isinstance(leaf, Sampled):
         # Sampling twice is sampling at the product rate.
-        return PrivacyLoss(((Sampled(leaf.base, _product(leaf.rate, rate)), 1),), loss.protects)
-    return PrivacyLoss(((Sampled(leaf, max(rate, check.SMALLEST_RATE)), 1),), loss.protects)
-
-
-def _product(first: float, second: float) -> float:
-    """The product of two rates, rounded up."""
-    product = max(first * second, check.SMALLEST_RATE)
-    return product if Fraction(product) >= Fraction(first) * Fraction(second) else math.nextafter(product, 1.0)
+        exact, rounded, leaf = exact * Fraction(leaf.rate), leaf.rounded, leaf.base
+    share = double_above(exact)
+    return PrivacyLoss(((Sampled(leaf, share, rounded or share != exact), 1),), loss.protects)
 
 
 def subset(loss: PrivacyLoss, batch: int, population: int, replacement: bool = False) -> PrivacyLoss:

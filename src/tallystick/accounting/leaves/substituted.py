@@ -17,7 +17,7 @@ import numpy as np
 
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
-from tallystick.accounting.leaf import Leaf, shown
+from tallystick.accounting.leaf import Leaf, rounded_by_constructor, shown
 from tallystick.accounting.leaves.sampled import sampled_renyi
 from tallystick.accounting.pair import DominatingPair, mixed_loss
 from tallystick.numerics.law import APART, NEGLIGIBLE, REACH, Array, Law, Segment
@@ -37,6 +37,7 @@ class SampledReplaced(Leaf):
     relations: ClassVar[tuple[Adjacency, ...]] = (Adjacency.REPLACE,)
     sigma: float
     rate: float
+    rounded: bool = rounded_by_constructor()
 
     def __post_init__(self) -> None:
         check.keep(self, sigma=check.scale("sigma", self.sigma), rate=check.strict_rate(self.rate))
@@ -49,10 +50,15 @@ class SampledReplaced(Leaf):
         plain = sampled_renyi(0.5 * order / self.sigma**2, self.rate, order)
         return plain - math.log1p(-self.rate) if self.rate < 1.0 else math.inf
 
+    @property
+    def rounded_up(self) -> bool:
+        return self.rounded
+
     def ball_law(self, ask: Ask) -> BallLaw:
         from tallystick.numerics.rigorous.mixtures import two_mixtures
 
-        height = two_mixtures(1 / ask.ball(self.sigma), ask.ball(self.rate))
+        most = ask.ball(ask.unrounded(1.0) if self.rounded else 1.0)
+        height = two_mixtures(most / ask.ball(self.sigma), most * ask.ball(self.rate))
         return ask.known_by(height, height, exact=True)
 
     def text(self, protects: Protects) -> str:

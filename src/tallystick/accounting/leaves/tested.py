@@ -40,8 +40,9 @@ def sparse_vector(
     if not isinstance(monotone, bool):
         raise InvalidInput("monotone", monotone, "True or False")
     moves = check.count("hits", hits, least=1) * (1 if monotone else 2)
-    epsilon = double_above(1 / Fraction(first) + moves / Fraction(each))
-    return loss_of(PureDp(epsilon), adjacency, unit)
+    exact = 1 / Fraction(first) + moves / Fraction(each)
+    epsilon = double_above(exact)
+    return loss_of(PureDp(epsilon, epsilon != exact), adjacency, unit)
 
 
 @constructor

@@ -276,6 +276,6 @@ def truncated(
     plain = sampled(loss, rate)
     if not plain.terms or most >= whole + (cut == "random"):
         return plain
-    base, share = as_leaf(loss, "sampled"), max(rate, check.SMALLEST_RATE)
-    leaf = Truncated(base, share, most, whole) if cut == "anyhow" else Cut(base, share, most, whole, cut == "random")
+    base = as_leaf(loss, "sampled")
+    leaf = Truncated(base, rate, most, whole) if cut == "anyhow" else Cut(base, rate, most, whole, cut == "random")
     return PrivacyLoss(((leaf, 1),), loss.protects)

@@ -30,13 +30,14 @@ SIZES = (2**12, 2**11)
 
 
 def gathered(laws: Laws, log_tiny: float, upper: bool) -> Base:
-    """A pair that dominates the sum, or (not ``upper``) that it dominates; P and Q have mass one."""
-    if all(law.atoms is not None for law, _ in laws):
-        try:
-            states = listed(laws, log_tiny, most=MOST_LISTED)
-            return _base(states.points, arb(states.dropped), upper)
-        except NotComputable:
-            pass
+    """A pair that dominates the sum, or (not ``upper``) that it dominates.
+
+    From above P and Q have mass one. From below Q may have more, and P less: its H is below that of the sum at every
+    level, but not that of the swapped pair, nor that of a mixture of both, which also ask for the masses themselves.
+    """
+    few = listed_pair_of(laws, log_tiny, upper)
+    if few is not None:
+        return few
     count = sum(times for _, times in laws)
     terms = [(whole(law), times) for law, times in laws]
     tiny = math.exp(max(log_tiny, -80.0)) / count
@@ -58,6 +59,17 @@ def gathered(laws: Laws, log_tiny: float, upper: bool) -> Base:
             continue
         return _on_lattice(terms, sketches, step, size, low, spread, upper)
     raise NotComputable("a lattice for the sum inside takes too long")
+
+
+def listed_pair_of(laws: Laws, log_tiny: float, upper: bool) -> Base | None:
+    """The joint outcomes themselves, where they are few: swapped and mixed like the pairs they are made of."""
+    if any(law.atoms is None for law, _ in laws):
+        return None
+    try:
+        states = listed(laws, log_tiny, most=MOST_LISTED)
+    except NotComputable:
+        return None
+    return _base(states.points, arb(states.dropped), upper)
 
 
 def _with_mass(height: Height, sketch: Sketch, tiny: float) -> Sketch:

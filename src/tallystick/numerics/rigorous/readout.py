@@ -288,7 +288,7 @@ def _root(profile: Profile, target: Ball, near: float) -> float:
 
 def _down(value: Ball) -> float:
     """A double at or below every point of the ball."""
-    number = float(value.lower())
+    number = _told(float(value.lower()))
     while not arb(number) <= value:
         number = math.nextafter(number, -math.inf)
     return max(0.0, number)
@@ -296,7 +296,14 @@ def _down(value: Ball) -> float:
 
 def _up(value: Ball) -> float:
     """A double at or above every point of the ball."""
-    number = float(value.upper())
+    number = _told(float(value.upper()))
     while not arb(number) >= value:
         number = math.nextafter(number, math.inf)
+    return number
+
+
+def _told(number: float) -> float:
+    """An operation that ball arithmetic has no answer to is no number, which is on no side of anything."""
+    if math.isnan(number):
+        raise NotComputable("working precision does not tell the answer from what is undefined")
     return number

@@ -110,30 +110,33 @@ def meaning(loss: PrivacyLoss, *, delta: float | None = None) -> Meaning:
     about 73 of 100 would.
     """
     even = _even_handed(loss)
-    quoted = _quoted_delta(loss) if delta is None else delta
-    exceptions = _exceptions(loss)
+    quoted, epsilon = _quoted(loss) if delta is None else (delta, float(loss.epsilon(delta=delta)))
+    exceptions, belief = _exceptions(loss)
     powers = np.asarray(loss.power(alpha=np.array(FALSE_ALARMS)), dtype=float)
     return Meaning(
-        epsilon=float(loss.epsilon(delta=quoted)),
+        epsilon=epsilon,
         delta=quoted,
         false_alarm=even,
         hit=_at_least(1 - Fraction(even)),
         guess_accuracy=_at_least((1 + Fraction(float(loss.total_variation()))) / 2),
         hit_rates=dict(zip(FALSE_ALARMS, powers.tolist(), strict=True)),
-        beliefs={prior: float(loss.posterior(prior=prior, delta=exceptions)) for prior in PRIORS},
+        beliefs={PRIORS[0]: belief}
+        | {prior: float(loss.posterior(prior=prior, delta=exceptions)) for prior in PRIORS[1:]},
         exceptions=exceptions,
     )
 
 
-def _quoted_delta(loss: PrivacyLoss) -> float:
-    """0 if the whole promise can be quoted for almost the same epsilon."""
-    return 0.0 if loss.epsilon(delta=0.0) <= LITTLE * loss.epsilon(delta=USUAL_DELTA) else USUAL_DELTA
+def _quoted(loss: PrivacyLoss) -> tuple[float, float]:
+    """The delta that is quoted, 0 if the whole promise can be for almost the same epsilon, and that epsilon."""
+    whole, usual = float(loss.epsilon(delta=0.0)), float(loss.epsilon(delta=USUAL_DELTA))
+    return (0.0, whole) if whole <= LITTLE * usual else (USUAL_DELTA, usual)
 
 
-def _exceptions(loss: PrivacyLoss) -> float:
-    """0 if "whatever the result" can be said at almost the same belief."""
+def _exceptions(loss: PrivacyLoss) -> tuple[float, float]:
+    """0 if "whatever the result" can be said at almost the same belief, and the belief of the first prior."""
     prior = PRIORS[0]
-    return 0.0 if loss.posterior(prior=prior) <= LITTLE * loss.posterior(prior=prior, delta=EXCEPTIONS) else EXCEPTIONS
+    always, nearly = float(loss.posterior(prior=prior)), float(loss.posterior(prior=prior, delta=EXCEPTIONS))
+    return (0.0, always) if always <= LITTLE * nearly else (EXCEPTIONS, nearly)
 
 
 def _even_handed(loss: PrivacyLoss) -> float:

@@ -326,3 +326,14 @@ def test_a_card_explains_rows_that_count_and_what_clamping_can_do_where_it_says_
     plain = card(late.agg(n=ts.sum("old", 0, 1), m=ts.median("age", 0, 110)).plan(rho=0.01).release(why="x")).facts
     assert plain["error"]["clamping"] == ""
     assert plain["error"]["rows_that_count"]
+
+
+def test_the_words_below_a_chart_keep_its_bars_from_being_added_up_or_ranked(clinic) -> None:
+    text = Elements(card(clinic.release()).to_html()).text
+    assert "the number of the capped and clamped table" in text
+    assert "which one is larger is not known" in text
+    assert "One patient may count in 2 groups, so bars added up count some more than once." in text
+    once = clinic.table().per_unit(max_groups=1, max_rows_per_group=2).group_by("ward", keys=["north", "south"])
+    alone = Elements(card(once.agg(n=ts.count()).plan(rho=0.01).release(why="x")).to_html()).text
+    assert "which one is larger is not known" in alone
+    assert "bars added up" not in alone

@@ -222,7 +222,7 @@ class Asker:
         return self._epsilon_bounds(self.deltas(), "")
 
     def epsilon_bounds_rigorous(self) -> list[Record]:
-        return self._epsilon_bounds(self.deltas()[1:2], ", rigorous=True")
+        return self._epsilon_bounds(self.deltas()[1:], ", rigorous=True")
 
     def _epsilon_bounds(self, deltas: list[float], more: str) -> list[Record]:
         loss, out = self.expression.loss, []
@@ -239,7 +239,7 @@ class Asker:
     def certificate(self) -> list[Record]:
         """A claim that the independent checker proves, and one more witness: no bound from below may be above it."""
         loss, out = self.expression.loss, []
-        for d in self.deltas()[1:2]:
+        for d in self.deltas()[1:]:
             judge = {"certificate": lambda proof, d=d: self._certified(proof, d)}
             asked = f"{self.text}.certificate(delta={d!r})"
             out += put("certificate", asked, lambda d=d: loss.certificate(delta=d), judge)
@@ -256,7 +256,7 @@ class Asker:
         return self._delta_bounds(self.epsilons(), "")
 
     def delta_bounds_rigorous(self) -> list[Record]:
-        return self._delta_bounds(self.epsilons()[1:2], ", rigorous=True")
+        return self._delta_bounds(self.epsilons()[1:3], ", rigorous=True")
 
     def _delta_bounds(self, epsilons: list[float], more: str) -> list[Record]:
         loss, out = self.expression.loss, []

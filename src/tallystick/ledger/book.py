@@ -346,6 +346,8 @@ def open_store(place: str | Path, *, create: bool, probe: Probe | None) -> Store
         return PostgresStore(text, create=create, probe=probe)
     if "://" in text or "\0" in text or not text:
         raise InvalidInput("ledger", text, "a file path or a postgresql:// URL")
+    if text == ":memory:":  # SQLite's word for a database that is gone with its process; here it would name a file
+        raise InvalidInput("ledger", text, "a file path: a record that ends with its process records nothing")
     from tallystick.ledger.sqlite import SqliteStore
 
     return SqliteStore(Path(place), create=create, probe=probe)

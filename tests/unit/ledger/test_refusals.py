@@ -341,3 +341,10 @@ def test_a_plan_that_loses_nothing_costs_nothing():
 
     assert truncated_rho(ts.no_loss(), delta=0.0) == 0
     assert truncated_rho(ts.pure_dp(epsilon=0.0), delta=0.0) == 0
+
+
+def test_a_ledger_in_memory_is_refused_and_makes_no_file_of_that_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidInput, match="records nothing"):
+        Ledger(":memory:")
+    assert not list(tmp_path.iterdir())

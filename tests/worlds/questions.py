@@ -15,6 +15,7 @@ NUMBERS = ("i", "x", "d", "f", "n", "Small")
 LIMITS = [(0.0, 1.0), (-7.0, 5000.5), (0.0, 1e15), (-1e15, 1e15), (-1e-3, 1e-3), (3.0, 4.0), (-128.0, 127.0), (0, 100)]
 ODD_LIMITS = [(-1e300, 1e300), (0.0, 2.0**62), (0.0, 1e-12)]
 _SETS = ("with_units_in", "without_units_in", "union_all", "except_rows", "intersect_rows")
+SMALL = ((1, 0), (127, -128), (2**31 - 1, -(2**31)), (0, 2**40))
 CONSTANTS = (0, 1.5, 2**53 + 1, 2**63 - 1, 1e308, -1e300)
 
 
@@ -81,7 +82,7 @@ class Question:
 
     def _stepped(self, step: int) -> Any:
         draw, table = self.draw, self.table
-        way = draw.randrange(7)
+        way = draw.randrange(8)
         if way == 0:
             return table.filter(self._truth(2))
         if way == 1:
@@ -99,6 +100,9 @@ class Question:
         if way == 5:
             self.keys[f"month{step}"] = [1, 2, 10, 12]
             return table.derive(**{f"month{step}": self.column("day").month()})
+        if way == 6:  # engines hold these in as few bits as they need
+            self.keys[f"choice{step}"] = list(ends := draw.choice(SMALL))
+            return table.derive(**{f"choice{step}": ts.when(self._truth(1), *ends)})
         return self._joined(step)
 
     def _joined(self, step: int) -> Any:

@@ -249,7 +249,10 @@ class _Compiler:
         added: Tree = whole(0)
         for value, bits in reversed(fields):
             added = compare(exp.Add, compare(exp.Mul, added, whole(1 << bits)), value)
-        rows = _select(*(name(column, "_r") for column in self._keys())).from_(self.rows.copy(), copy=False)
+        keys = [(name(column, "_r"), column, kind) for column, kind in zip(self._keys(), kinds, strict=True)]
+        # A derived column of small constants is of fewer bits, in which nothing can be shifted.
+        wide = (_as(self.words.cast(key, kind) if kind == "integer" else key, column) for key, column, kind in keys)
+        rows = _select(*wide).from_(self.rows.copy(), copy=False)
         rows.select(_as(self.words.cast(added, "integer"), ADDED), copy=False)
         weight: Tree = whole(8 * (1 + len(kinds)))
         for column, kind in zip(self._keys(), kinds, strict=True):

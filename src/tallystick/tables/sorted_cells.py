@@ -142,6 +142,7 @@ def _coded(column: NDArray[Any]) -> tuple[Integers, Coded]:
         met: dict[str, int] = {}
         codes = np.fromiter((met.setdefault(text, len(met)) for text in column), np.int64, len(column))
         return codes, Coded(_length(len(met)), values=np.array(list(met), dtype=object))
+    column = column.astype(np.int64, casting="safe", copy=False)  # a shift in fewer bits would be another unit's
     least, most = int(column.min()), int(column.max())
     return column, Coded((most - least).bit_length(), least)
 

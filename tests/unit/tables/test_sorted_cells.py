@@ -344,3 +344,59 @@ def test_the_source_is_read_once_whether_cells_can_be_sorted_or_not(ids: str, mo
         read.clear()
         agrees(plan, run.integers(plan), table.to_pylist())
         assert read[0] == ("keep" if ids == "texts" else "arrays")
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int16, np.int32, np.uint8, np.uint32])
+def test_keys_of_fewer_bits_are_those_of_plain_counting(kind: type) -> None:
+    """Engines hold small constants in few bits; shifted there, they would be nothing, or another unit's."""
+    ends = np.array([np.iinfo(kind).min, np.iinfo(kind).max], dtype=kind)
+    unit, group = ends[np.arange(8) % 2], ends[np.arange(8) // 4]
+    far = np.array([1 << 40, 0] * 4)
+    cells = cells_of([unit, group, far], np.ones(8, dtype=np.int64), [1])
+    found = [column.decoded(cells.words).tolist() for column in cells.columns]
+    assert list(zip(*found, strict=True)) == sorted({*zip(unit.tolist(), group.tolist(), far.tolist(), strict=True)})
+    assert cells.rows.tolist() == [2, 2, 2, 2]
+    with pytest.raises(TypeError):
+        cells_of([unit, np.linspace(0, 1, 8)], np.ones(8, dtype=np.int64), [1])
+
+
+FEW = {
+    "when": (ts.when(ts.col("kind") >= 0, 1, 0), lambda row: int(row["kind"] >= 0)),
+    "ends of 32 bits": (
+        ts.when(ts.col("kind") >= 0, 2**31 - 1, -(2**31)),
+        lambda row: 2**31 - 1 if row["kind"] >= 0 else -(2**31),
+    ),
+    "column or constant": (
+        ts.when(ts.col("kind") >= 0, ts.col("kind"), 7),
+        lambda row: row["kind"] if row["kind"] >= 0 else 7,
+    ),
+    "filled": (ts.col("stay").fill_missing(3), lambda row: 3 if row["stay"] is None else row["stay"]),
+    "size": (abs(ts.col("kind")), lambda row: abs(row["kind"])),
+    "least": (ts.col("kind").least(0), lambda row: min(row["kind"], 0)),
+    "cast": (ts.when(ts.col("kind") >= 0, "1", "0").cast("integer"), lambda row: int(row["kind"] >= 0)),
+}
+
+
+@pytest.mark.parametrize(("made", "meant"), FEW.values(), ids=FEW.keys())
+def test_derived_whole_numbers_are_keys_like_stored_ones(
+    made: Any, meant: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tallystick.tables.engines.duckdb import DuckEngine
+
+    real, kinds = DuckEngine.arrays, set()
+
+    def watched(engine: DuckEngine, sql: str) -> list[Any]:
+        columns = real(engine, sql)
+        kinds.update(column.dtype for column in columns if '"_added"' in sql)
+        return columns
+
+    monkeypatch.setattr(DuckEngine, "arrays", watched)
+    table = visits(13, "all far apart")
+    narrow = ts.Private(table).table(unit="who").per_unit(max_groups=2, max_rows_per_group=4).derive(made=made)
+    rows = [row | {"made": meant(row)} for row in table.to_pylist()]
+    for columns in (["made"], ["made", "where"], ["where", "made"]):
+        plan = narrow.group_by(*columns, keys=ts.private_keys(delta=1e-6)).agg(n=ts.count()).plan(rho=1)
+        exact, tried = sorted_or_not(monkeypatch, plan)
+        assert tried == [True]
+        agrees(plan, exact, rows)
+    assert kinds == {np.dtype(np.int64)}

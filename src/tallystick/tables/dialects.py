@@ -469,6 +469,19 @@ def alike(words: Words, values: list[Tree], kinds: list[str]) -> list[Tree]:
     return [words.number(value, kind) for value, kind in zip(values, kinds, strict=True)]
 
 
+def wide(words: Words, value: Tree) -> Tree:
+    """A whole constant in 64 bits. Engines hold it in as few as it needs, and so all that is chosen among such: there
+    the size of the least of them is an error, after the charge, where a row has it.
+    """
+    number = value.this if isinstance(value, exp.Neg) else value
+    return words.cast(value, "integer") if isinstance(number, exp.Literal) and number.is_int else value
+
+
+def choices(words: Words, values: list[Tree], kinds: list[str]) -> list[Tree]:
+    """Values of one type, of which one is taken."""
+    return [wide(words, value) for value in alike(words, values, kinds)]
+
+
 def _arithmetic(kind: type[exp.Binary]) -> Any:
     def made(words: Words, values: list[Tree], kinds: list[str]) -> Tree:
         left, right = (_operand(words, value, k) for value, k in zip(values, kinds, strict=True))
@@ -507,7 +520,7 @@ def _part(unit: str) -> Any:
 
 
 def _when(words: Words, values: list[Tree], kinds: list[str]) -> Tree:
-    then, *otherwise = alike(words, values[1:], kinds[1:])
+    then, *otherwise = choices(words, values[1:], kinds[1:])
     return case([(values[0], then)], otherwise[0] if otherwise else exp.Null())
 
 

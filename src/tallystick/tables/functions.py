@@ -13,7 +13,20 @@ from typing import Any, Final
 
 from sqlglot import exp
 
-from tallystick.tables.dialects import Tree, Words, alike, both, case, compare, constant, fresh, missing, whole
+from tallystick.tables.dialects import (
+    Tree,
+    Words,
+    alike,
+    both,
+    case,
+    choices,
+    compare,
+    constant,
+    fresh,
+    missing,
+    whole,
+    wide,
+)
 from tallystick.tables.expressions import LONGEST_MADE, Call, Literal
 
 _LONGEST_SPAN: Final = (datetime.date.max - datetime.date.min).days
@@ -90,6 +103,7 @@ def _absolute(words: Words, values: list[Tree], kinds: list[str]) -> Tree:
     [value] = values
     if kinds[0] == "number":
         return _function("ABS", value)
+    value = wide(words, value)
     least = compare(exp.LT, value, whole(-(2**63 - 1)))
     return case([(least, exp.Null())], _function("ABS", value))
 
@@ -108,11 +122,11 @@ def _remainder(words: Words, values: list[Tree], kinds: list[str]) -> Tree:
 
 
 def _first(name: str) -> Any:
-    return lambda words, values, kinds: _function(name, *alike(words, values, kinds))
+    return lambda words, values, kinds: _function(name, *choices(words, values, kinds))
 
 
 def _nullif(words: Words, values: list[Tree], kinds: list[str]) -> Tree:
-    return case([(compare(exp.EQ, *alike(words, values, kinds)), exp.Null())], values[0].copy())
+    return case([(compare(exp.EQ, *alike(words, values, kinds)), exp.Null())], wide(words, values[0].copy()))
 
 
 # ---- casts

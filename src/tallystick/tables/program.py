@@ -34,6 +34,7 @@ from tallystick.tables.dialects import (
     row_value,
     table,
     whole,
+    wide,
 )
 from tallystick.tables.expressions import Column, Expression, columns_of
 from tallystick.tables.keyset import PublicTable, Upload
@@ -355,7 +356,7 @@ class _Compiler:
         chosen, before = self._passed(rows, schema), schema
         for column, expression in made:
             schema = Schema((*schema.columns, (column, expression.type_in(before))))
-            value = row_value(expression, before, self.words, "_t")
+            value = wide(self.words, row_value(expression, before, self.words, "_t"))
             chosen.select(_as(value, place(schema, column)), copy=False)
         return self.words.apart(chosen), schema
 

@@ -186,6 +186,9 @@ OF_MISSING: list[tuple[expressions.Expression, str, Rule]] = [
     (x.null_if(0), "x", lambda x: None if x == 0 else x),
     (ts.when(b, t), "bt", lambda b, t: t if b else None),
     (ts.when(b, ts.missing("integer"), 3), "b", lambda b: None if b else 3),
+    (abs(ts.when(b, -(2**31), 0)), "b", lambda b: 2**31 if b else 0),  # which is too much for 32 bits
+    (abs(ts.when(b, 3).fill_missing(-(2**31))), "b", lambda b: 3 if b else 2**31),
+    (abs(ts.when(b, 5, -(2**31)).null_if(5).least(-(2**31))), "b", lambda b: 2**31),
     (ts.missing("text"), "b", lambda b: None),
     (ts.missing("date").fill_missing(d), "d", lambda d: d),
     (i.greatest(j), "ij", lambda *v: _there(max, v)),

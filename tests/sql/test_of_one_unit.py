@@ -23,10 +23,10 @@ ROWS = {
 }
 
 
-def tables() -> Catalogue:
+def tables(groups: int = 5) -> Catalogue:
     source = ts.Private(ROWS)
     visits = source.table("visits", unit="u").per_unit(max_groups=2, max_rows_per_group=3).bounds(x=(0, 10))
-    cases = source.table("cases", unit="u").per_unit(max_groups=5, max_rows_per_group=1).bounds(y=(0, 3))
+    cases = source.table("cases", unit="u").per_unit(max_groups=groups, max_rows_per_group=1).bounds(y=(0, 3))
     price = {"rho": 1, "caps_share": 0}
     return Catalogue(
         {name: Known(table, price=price) for name, table in {"visits": visits, "cases": cases}.items()}, {}
@@ -105,6 +105,17 @@ def test_caps_of_a_join_hold_after_it() -> None:
     assert exact("SELECT COUNT(*) FROM visits v JOIN cases c ON v.u = c.u") == [(3,)]
     assert exact("SELECT COUNT(*) FROM visits WHERE u IN (SELECT u FROM cases)") == [(3,)]
     assert planned("SELECT COUNT(*) FROM cases WHERE u IN (SELECT u FROM visits)", tables()).notes == ()
+
+
+@pytest.mark.parametrize(("groups", "wanted"), [(5, ("100", "100")), (1, ("10,000", "1"))])
+def test_what_a_join_takes_of_one_unit_is_always_said_and_the_order_of_tables_changes_nothing(
+    groups: int, wanted: tuple[str, str]
+) -> None:
+    for first, second in (("visits", "cases"), ("cases", "visits")):
+        statement = planned(f"SELECT COUNT(*) FROM {first} JOIN {second} USING (u)", tables(groups))
+        one, two = wanted if first == "visits" else wanted[::-1]
+        assert f"at most {one} rows of one u meet at most {two}, at equal distances" in " ".join(statement.notes)
+        assert any(f"the join with {second}" in rule for rule in statement.plan.facts()["rules"])
 
 
 AS_DUCKDB = """

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from tallystick.tables.table import Table
 
 MOST_LINKED: Final = 100
-"""Rows of one unit on each side of a join."""
+"""Rows of one unit on each side of a join, where nothing else is said."""
+
+MOST_PAIRS: Final = MOST_LINKED**2
+"""Pairs of rows of one unit that a join may make."""
 
 MOST_MADE: Final = 100
 ASCENDING, DESCENDING = "asc", "desc"
@@ -139,7 +142,8 @@ class WithoutUnits(WithUnits):
 
 @dataclass(frozen=True, slots=True)
 class JoinOnUnit(TwoTables):
-    """Pairs of rows of one unit, ``also`` alike in other columns; of each unit the first ``most`` rows on each side.
+    """Pairs of rows of one unit, ``also`` alike in other columns; of each unit ``most`` rows on the left meet
+    ``most_other`` on the right.
 
     With ``full`` rows without a partner stay on both sides; unit and ``also`` are those of the side that is there.
     """
@@ -149,11 +153,15 @@ class JoinOnUnit(TwoTables):
     also: tuple[str, ...] = ()
     prefix: str = ""
     most: int = MOST_LINKED
+    most_other: int = MOST_LINKED
 
     def after(self, table: Table) -> tuple[tuple[tuple[str, str], ...], dict[str, Bounds]]:
         if self.how not in ("inner", "left", "full"):
             raise InvalidInput("how", self.how, "'inner', 'left' or 'full'")
-        check.count("max_rows", self.most, least=1, most=MOST_LINKED)
+        most, other_most = (check.count("max_rows", n, least=1, most=MOST_PAIRS) for n in (self.most, self.most_other))
+        if most * other_most > MOST_PAIRS:
+            wish = "numbers of rows for both tables whose product is at most 10,000, or none"
+            raise InvalidInput("max_rows", (most, other_most), wish)
         if not isinstance(self.prefix, str):
             raise InvalidInput("prefix", self.prefix, "a text, put before the names of the other table's columns")
         other = self.second
@@ -177,6 +185,12 @@ class JoinOnUnit(TwoTables):
         """Columns of the two sides that must be equal: the units first of all."""
         return [(unit, other), *((column, column) for column in self.also)]
 
+    @property
+    def cuts(self) -> bool:
+        """Whether a row of the left can have two partners, so that both sides are cut."""
+        unique = once_by(self.second)
+        return unique is None or not set(unique) <= set(self.also)
+
     def brought(self) -> list[str]:
         """The columns that the other table adds."""
         left_out = (self.second.unit, *self.also)
@@ -184,9 +198,8 @@ class JoinOnUnit(TwoTables):
 
     def rows(self, words: Words, left: Side, right: Side | None) -> tuple[exp.Query, Schema]:
         assert right is not None
-        unique = once_by(self.second)
-        if unique is None or not set(unique) <= set(self.also):  # otherwise no row of the left has two partners
-            left, right = cut(words, left, self.most), cut(words, right, self.most)
+        if self.cuts:
+            left, right = cut(words, left, self.most), cut(words, right, self.most_other)
         joined, schema, partners = left.everything(), left.kept, right.kept
         if self.how == "full":
             left, joined = self._either(left, right)
@@ -214,19 +227,62 @@ class JoinOnUnit(TwoTables):
         return left, chosen
 
     def to_data(self) -> dict[str, Any]:
-        return {"how": self.how, "also": list(self.also), "prefix": self.prefix, "most": self.most}
+        made = {"most": self.most, "most_other": self.most_other}
+        return {"how": self.how, "also": list(self.also), "prefix": self.prefix, **made}
 
 
 def cut(words: Words, side: Side, most: int) -> Side:
-    """The first ``most`` rows of each unit, in the order of all columns: those that tie are equal."""
+    """At most ``most`` rows of each unit, at equal distances in the order of all columns: those that tie are equal.
+
+    The first ones would be the earliest, and every later month would seem to have fewer. Of c rows the n-th stays where
+    (n most + c/2) / c reaches the next whole number.
+    """
+    alone = [side.at(side.unit)]
     numbered = exp.Window(
-        this=exp.RowNumber(), partition_by=[side.at(side.unit)], order=exp.Order(expressions=_order(words, side, ()))
+        this=exp.RowNumber(), partition_by=alone, order=exp.Order(expressions=_order(words, side, ()))
     )
+    many = exp.Window(this=exp.Count(this=exp.Star()), partition_by=[column.copy() for column in alone])
     rows = side.everything().select(exp.alias_(numbered, "_n", quoted=True), copy=False)
+    rows = rows.select(exp.alias_(many, "_c", quoted=True), copy=False)
     columns = [name(place(side.kept, column), "_u") for column in side.kept.names]
-    few = compare(exp.LTE, name("_n", "_u"), whole(most))
+
+    def reached(n: Tree) -> Tree:
+        half = words.divide(name("_c", "_u"), whole(2))
+        return words.divide(compare(exp.Add, compare(exp.Mul, n, whole(most)), half), name("_c", "_u"))
+
+    before = compare(exp.Sub, name("_n", "_u"), whole(1))
+    few = compare(exp.GT, reached(name("_n", "_u")), reached(before))
     kept = exp.select(*columns).from_(rows.subquery("_u", copy=False), copy=False).where(few, copy=False)
     return Side(kept, side.kept, side.unit)
+
+
+def rows_that_meet(other: Table, max_rows: int | None, other_rows: int | None) -> tuple[int, int]:
+    """How many rows of a unit a join takes from both tables."""
+    if max_rows is not None and other_rows is None:
+        return max_rows, max_rows
+    if other_rows is None:
+        other_rows = 1 if has_one_row(other) else MOST_LINKED
+    return MOST_PAIRS // check.count("other_rows", other_rows, least=1) if max_rows is None else max_rows, other_rows
+
+
+def has_one_row(table: Table) -> bool:
+    """Whether its caps say that one row of a unit counts."""
+    return table.max_groups == table.max_rows == 1
+
+
+def told_of_joins(table: Table) -> tuple[str, ...]:
+    """What joins leave out, in words."""
+    found: list[str] = []
+    for step in table.steps:
+        made = step.local
+        if made is not None and made.other is not None:
+            found += told_of_joins(made.other)
+        if isinstance(made, JoinOnUnit) and made.cuts:
+            found.append(
+                f"in the join with {made.second.name} at most {made.most:,} rows of one {table.unit} meet at most "
+                f"{made.most_other:,}, at equal distances in the order of their columns; how many have more is not told"
+            )
+    return tuple(dict.fromkeys(found))
 
 
 def _order(words: Words, side: Side, first: Sequence[tuple[str, str]], *, then_all: bool = True) -> list[Tree]:
@@ -454,7 +510,7 @@ def from_data(data: dict[str, Any], other: Table | None) -> LocalStep:
             raise InvalidInput("step", kind, "a step with its second table")
         if kind == "join_on_unit":
             how, also, prefix, most = (data[key] for key in ("how", "also", "prefix", "most"))
-            return JoinOnUnit(other, how, _texts(also), prefix, most)
+            return JoinOnUnit(other, how, _texts(also), prefix, most, data["most_other"])
         return _OF_TWO[kind](other)
     if kind == "distinct":
         return Distinct(_texts(data["columns"]))
@@ -495,15 +551,25 @@ class UnitSteps:
         return self._local(WithoutUnits(other))
 
     def join_on_unit(
-        self, other: Table, *, how: str = "inner", also: Iterable[str] = (), prefix: str = "", max_rows: int = 100
+        self,
+        other: Table,
+        *,
+        how: str = "inner",
+        also: Iterable[str] = (),
+        prefix: str = "",
+        max_rows: int | None = None,
+        other_rows: int | None = None,
     ) -> Table:
         """Pair the rows of each unit in two private tables, ``also`` alike in other columns that both have.
 
-        Of each unit the first ``max_rows`` rows of both tables count, in the order of all their columns; all of them
-        where no row can have two partners. The other table's columns come with ``prefix`` before their names.
+        Of each unit at most ``max_rows`` rows of this table meet ``other_rows`` of the other, at equal distances in the
+        order of all their columns; all of them where no row can have two partners. Their product is at most 10,000:
+        without them each is 100, or 10,000 and 1 if the other table's caps are one group and one row. ``max_rows``
+        alone is for both. The other table's columns come with ``prefix`` before their names.
         ``how`` is "inner", "left" (rows without a partner stay) or "full" (those of the other table, too).
         """
-        return self._local(JoinOnUnit(other, how, tuple(also), prefix, max_rows))
+        most = rows_that_meet(other, max_rows, other_rows)
+        return self._local(JoinOnUnit(other, how, tuple(also), prefix, *most))
 
     def per_unit_rows(self, *, by: Iterable[str] = (), **columns: OfUnit) -> Table:
         """One row for each unit, and each value of ``by`` that it has: ``n=ts.unit_count()``, ``ts.unit_sum(...)``."""

@@ -26,6 +26,7 @@ from tallystick.tables.budget import (
 from tallystick.tables.estimates import INTERVALS
 from tallystick.tables.expressions import col
 from tallystick.tables.keyset import PrivateKeys, PublicTable
+from tallystick.tables.local import told_of_joins
 from tallystick.tables.parts import ColumnPart
 from tallystick.tables.shown import capped, place, said
 from tallystick.tables.sources import source_of
@@ -260,7 +261,7 @@ RULES = (
 
 
 LOCAL_RULES = (
-    "private tables meet on their unit alone; where a row could have several partners, each unit's first rows count",
+    "private tables meet on their unit alone",
     "totals of a unit are of whole public steps, pulled between public bounds",
     "rows of a unit that tie are put in the order of all their columns",
 )
@@ -270,7 +271,7 @@ def _local_rules(table: Table) -> tuple[str, ...]:
     """What steps that see all rows of a unit do, and which other tables take part."""
     others = sorted({leaf.name for leaf in table.leaves()} - {table.name})
     named = (f"other private tables that take part: {', '.join(others)}",) if others else ()
-    return (*LOCAL_RULES, *named) if any(step.local for step in table.steps) else ()
+    return (*LOCAL_RULES, *told_of_joins(table), *named) if any(step.local for step in table.steps) else ()
 
 
 def facts(plan: Plan) -> dict[str, Any]:

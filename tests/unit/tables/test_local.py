@@ -22,6 +22,7 @@ from tallystick.errors import InvalidInput, Refused
 from tallystick.ledger import Ledger
 from tallystick.tables import run
 from tallystick.tables.engines.duckdb import DuckEngine
+from tallystick.tables.local import JoinOnUnit
 from tallystick.tables.plan import Plan
 from tallystick.tables.sources import open_engine
 from tallystick.tables.table import Table
@@ -213,6 +214,9 @@ def test_what_is_not_unit_local_is_told_apart(statement: str) -> None:
         assert sum(asked(*pair) != by_unit(asked, *pair) for pair in pairs) >= 3
 
 
+CUT = {"join", "join also", "left join", "full join", "full join also", "self join"}
+"""Steps that take some rows of each unit."""
+
 THREADED: dict[str, tuple[Step, str]] = {
     "per-unit totals": (
         lambda v, c: v.per_unit_rows(s=ts.unit_sum("x", 0, 100), m=ts.unit_mean("x", 0, 1)),
@@ -273,7 +277,9 @@ def test_a_plan_of_a_step_is_read_back_runs_on_nothing_first_and_has_sql_in_ever
         v.tolist() for v in run.integers(plan).numbers.values()
     ]
     assert len({plan.sql(dialect=dialect) for dialect in ("duckdb", "spark", "postgres")}) == 3
-    assert any("first rows count" in rule for rule in plan.facts()["rules"])
+    rules = plan.facts()["rules"]
+    assert "private tables meet on their unit alone" in rules
+    assert any("how many have more is not told" in rule for rule in rules) == (name in CUT)
 
 
 def test_totals_of_units_are_measured_without_bounds_and_hashes_tell_steps_apart() -> None:
@@ -292,6 +298,38 @@ def test_one_unit_cannot_make_a_join_large() -> None:
     assert len(rows_of(visits.join_on_unit(visits, prefix="o_"))) == 100 * 100
     joined = visits.join_on_unit(visits.per_unit_rows(k=ts.unit_count(most=10**6)))
     assert len(rows_of(joined)) == 20_000  # no row has two partners, so none is left out
+
+
+@pytest.mark.parametrize(("many", "most"), [(1, 1), (5, 1), (7, 7), (6, 7), (100, 7), (365, 12), (20_000, 100)])
+def test_a_join_takes_rows_at_equal_distances(many: int, most: int) -> None:
+    """Its first ones would be the earliest, and every later month would seem to have fewer."""
+    order = random.Random(3).sample(range(many), many)
+    rows = [{"u": 1, "g": "a", "x": None, "n": i, "d": None, "b": None} for i in order]
+    visits, cases = opened(rows, [{"who": 1, "g": "a", "y": None, "d": None}])
+    met = visits.join_on_unit(cases, prefix="c_", max_rows=most, other_rows=1)
+    taken = sorted(row[-1] for row in rows_of(met.distinct("n")))
+    assert len(taken) == min(many, most)
+    wanted = [(k + 0.5) * many / len(taken) for k in range(len(taken))]
+    assert all(abs(n + 0.5 - middle) <= 1 for n, middle in zip(taken, wanted, strict=True))
+
+
+def test_how_many_rows_meet_follows_from_the_caps_of_the_other_table() -> None:
+    visits, cases = opened(*drawn(random.Random(0)))
+
+    def meet(other: Table, **how: int) -> tuple[int, int]:
+        made = visits.join_on_unit(other, prefix="c_", **how).steps[-1].local
+        assert isinstance(made, JoinOnUnit)
+        return made.most, made.most_other
+
+    assert meet(cases) == (100, 100)
+    assert meet(cases.per_unit(max_groups=1, max_rows_per_group=1)) == (10_000, 1)
+    assert meet(cases.per_unit(max_groups=1, max_rows_per_group=2)) == (100, 100)
+    assert meet(cases, max_rows=20) == (20, 20)
+    assert meet(cases, other_rows=20) == (500, 20)
+    assert meet(cases, max_rows=5_000, other_rows=2) == (5_000, 2)
+    for wrong in ({"max_rows": 5_000}, {"max_rows": 101, "other_rows": 100}, {"other_rows": 0}, {"max_rows": 0}):
+        with pytest.raises(InvalidInput):
+            meet(cases, **wrong)
 
 
 def _other_source() -> Table:

@@ -17,7 +17,7 @@ from tallystick.errors import InvalidInput, Refused, TallystickError
 from tallystick.tables.aggregates import Measure
 from tallystick.tables.expressions import Call, Column, Expression, Literal, col, columns_of, when
 from tallystick.tables.keyset import GROUPABLE, PrivateKeys, private_keys
-from tallystick.tables.local import MOST_LINKED
+from tallystick.tables.local import told_of_joins
 from tallystick.tables.measures import count, count_units, mean, quantile, standard_deviation, sum, variance
 from tallystick.tables.schema import Schema
 from tallystick.tables.sql.after import RELEASED, Released, copied, finished
@@ -430,6 +430,7 @@ class Aggregation:
         table = _capped(self.text, self.relation, self.options)
         if len(self.relation.capped_by) > 1:
             self.notes.append(_said_of_caps(table, self.relation.capped_by))
+        self.notes += told_of_joins(table)
         keys = self._groups(columns) if columns else None
         grouped = table.group_by(*columns, keys=keys)
         try:
@@ -524,7 +525,7 @@ def _said_of_caps(table: Any, tables: tuple[str, ...]) -> str:
     return (
         f"{' and '.join(tables)} together: one {table.unit} counts in at most {table.max_groups} groups with "
         f"{table.max_rows} rows in each, by the larger caps of these tables or what OPTIONS(max_groups_contributed=, "
-        f"max_rows_per_group=) say; in a join the first {MOST_LINKED} rows of a unit meet"
+        "max_rows_per_group=) say"
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from sqlglot import exp
 
 from tallystick.tables.expressions import Call, Column, Expression, col, lift, missing, when
-from tallystick.tables.local import once_by
+from tallystick.tables.local import MOST_PAIRS, has_one_row, once_by
 from tallystick.tables.schema import UNSUPPORTED
 from tallystick.tables.sql.bounds import limits_of, no_bounds
 from tallystick.tables.sql.expressions import RowReader
@@ -333,7 +333,10 @@ def joined(
         right = replace(right, table=right.table.derive(**{marks[1]: lift(1)}))
     brought = [c for c, kind in right.schema.columns if c not in (right.table.unit, *linked) and kind != UNSUPPORTED]
     prefix = next(p for p in _prefixes(alias) if all(free_name(p + c, left.schema.names) == p + c for c in brought))
-    table = left.table.join_on_unit(right.table, how=how, also=linked, prefix=prefix)
+    # A table that is registered with one row of a unit is cut to it, whichever is named first.
+    first = has_one_row(left.table) and not has_one_row(right.table)
+    most = {"max_rows": 1, "other_rows": MOST_PAIRS} if first else {}
+    table = left.table.join_on_unit(right.table, how=how, also=linked, prefix=prefix, **most)
     table = with_larger_caps(table, left.table, right.table)
     shared: dict[str, Expression] = {str(right.table.unit): col(str(left.table.unit)), **{c: col(c) for c in linked}}
     now: dict[str, Expression] = {**{c: col(prefix + c) for c in brought}, **shared}

@@ -16,18 +16,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import cycle, islice
 from typing import Any
 
 from flint import arb
 
-from referee import epochs, sides, splines
+from referee import epochs, lines, splines
 from referee.balls import ONE, ZERO, ball, near, within
 from referee.brackets import coarse, dilated
 from referee.finite import Finite, Mixed, TooMany, hull, tidy
 from referee.lattice import DiscreteGaussian
 from referee.mixtures import GaussianMixture
+from referee.pairs import Better, Summed
 from referee.sides import BoundedRange, Gaussian, Laplace, Largest, Sampled, Searched, Side, Smooth
 
 
@@ -115,7 +115,7 @@ def resolved(world: World, above: bool, direction: str) -> Side | None:
         smooth.append(Part(Gaussian(square.sqrt())))
     if not smooth:
         return finite
-    single = _single(smooth) or joined_pair(smooth)
+    single = _single(smooth) or along_lines(smooth) or joined_pair(smooth)
     if single is None or (not isinstance(single, Smooth) and len(finite.outcomes) > 1):
         return contour(world, direction) or bracketed(finite, smooth, above)
     if len(finite.outcomes) == 1:
@@ -134,6 +134,13 @@ def _single(parts: list[Part]) -> Side | None:
     return side.added(count) if isinstance(side, DiscreteGaussian) else None
 
 
+def along_lines(parts: list[Part]) -> Side | None:
+    """Mixtures and samples of Gaussians by contours; two of them, where that is not sure, over the points of one."""
+    line = lines.summed([(p.side, p.count) for p in parts])
+    other = joined_pair(parts) if line is not None else None
+    return line if not isinstance(other, Smooth) or line is None else Better(line, other)
+
+
 def joined_pair(parts: list[Part]) -> Side | None:
     """Two smooth draws, one of them Gaussian, a mixture or a sample: summed over the points of the other."""
     draws = [p.side for p in parts for _ in range(min(p.count, 3))]
@@ -149,47 +156,6 @@ def joined_pair(parts: list[Part]) -> Side | None:
         return None
     found = Summed(outer, inner)
     return found if found._points[0] else None  # without points every sum would be nothing
-
-
-@dataclass(frozen=True)
-class Summed(Smooth):
-    """Two independent draws: P(r > a) is a sum over the points of one law of tails of the other."""
-
-    outer: Smooth
-    inner: Smooth
-
-    @cached_property
-    def _points(self) -> tuple[list[sides.Tails], bool]:
-        """Weights of the outer law, and whether their sum is exact: lattices, and Gauss panels of a wide inner law."""
-        wide = isinstance(self.outer, Laplace) and isinstance(self.inner, Gaussian) and self.inner.mu > 0.2
-        drawn = self.outer.base if isinstance(self.outer, Sampled) else self.outer
-        listed = self.outer.fine(1.0) if wide or isinstance(drawn, DiscreteGaussian) else None
-        if listed is not None:
-            return listed, True
-        _, log_p, log_q = self.outer.nodes(1.0) or ((), (), ())
-        return [(ball(float(p)).exp(), ball(float(q)).exp()) for p, q in zip(log_p, log_q, strict=True)], False
-
-    def tails(self, a: arb) -> sides.Tails:
-        values = [(p, q, *self.inner.tails(a * q / p)) for p, q in self._points[0]]
-        return self._added([p * y for p, _, y, _ in values]), self._added([q * z for _, q, _, z in values])
-
-    def profile(self, a: arb) -> arb:
-        return self._added([p * self.inner.profile(a * q / p) for p, q in self._points[0] if p > 1e-65])
-
-    def _added(self, terms: list[arb]) -> arb:
-        """The sum, known to what every other point would give: the inner law may be steeper than the step."""
-        even, odd = sum(terms[::2], ZERO), sum(terms[1::2], ZERO)
-        if self._points[1]:
-            return within(even + odd, 1e-20, 1e-60)
-        apart = 0.0 if isinstance(self.outer, Laplace) else abs(near(2 * (even - odd)))
-        return within(even + odd, 1e-11, 1e-28 + apart)
-
-    def power(self, alpha: arb) -> arb:
-        return Searched(self.profile).power(alpha)
-
-    def top(self) -> arb | None:
-        one, two = self.outer.top(), self.inner.top()
-        return None if one is None or two is None else one + two
 
 
 def bracketed(finite: Finite, parts: list[Part], above: bool) -> Side | None:

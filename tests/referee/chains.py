@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 from flint import arb
+from scipy.optimize import minimize_scalar
 
 from referee import lattice, sides
 from referee.balls import ONE, ZERO, ball, near, within
 from referee.finite import Finite, TooMany, chained, group_of
 from referee.leaves import leaking, response
+from referee.mixtures import GaussianMixture
 from referee.sides import BoundedRange, Gaussian, Laplace, Sampled, Side, Smooth
 from referee.worlds import Orders, Part, Truth, Unknown, World
 
@@ -53,7 +56,8 @@ def group_side(side: Side, size: int) -> Side:
             return group_of(side, size)
         except TooMany:
             return Unknown()
-    return Chain(tuple([side] * size)) if size <= 3 and isinstance(side, Smooth) else Unknown()
+    longest = 6 if isinstance(side, GaussianMixture) else 3
+    return Chain(tuple([side] * size)) if size <= longest and isinstance(side, Smooth) else Unknown()
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,8 @@ class Chain(Side):
         return self.power(ZERO)
 
     def profile(self, a: arb) -> arb:
+        if all(isinstance(side, GaussianMixture) for side in self.links):
+            return self._searched(a)
         size = near(a)
         best = max((near(self.power(ball(x))) - size * x, x) for x in (10.0**-k for k in range(0, 13, 2)))[1]
         low, high = best / 100, min(1.0, best * 100)
@@ -83,6 +89,27 @@ class Chain(Side):
         level = ball((low * high) ** 0.5)
         found = self.power(level) - a * level
         return within(found.max(self.infinite()), 1e-6).max(ZERO)
+
+    def _searched(self, a: arb) -> arb:
+        """The level found in doubles, its power in balls: below H for certain, and not above by more than rounding."""
+        size = near(a)
+
+        def short(log_level: float) -> float:
+            level = math.exp(log_level)
+            reached = level
+            for side in self.links:
+                reached = side.rough_power(min(reached, 1 - 1e-16)) if isinstance(side, GaussianMixture) else reached
+            return size * level - reached
+
+        starts = [k * -0.7 for k in range(1, 60)] + [-45.0 - 5 * k for k in range(120)] + [-1e-12, -1e-6, -1e-3, -0.1]
+        best = min(starts, key=short)
+        around = sorted(starts)
+        place = around.index(best)
+        low, high = around[max(place - 1, 0)], around[min(place + 1, len(around) - 1)]
+        found = minimize_scalar(short, bounds=(low, high), method="bounded", options={"xatol": 1e-9})
+        level = ball(math.exp(float(found.x)))
+        reached = self.power(level)
+        return within((reached - a * level).max(self.infinite()).max((1 - a).max(ZERO)), 1e-9, 1e-13 * near(reached))
 
 
 def replaced(truth: Truth) -> Truth:

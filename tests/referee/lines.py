@@ -90,12 +90,16 @@ class One:
         far = 12 + self.steep * (1 + abs(c))
         if not far < 1e7:
             raise CannotSay
-        x = np.linspace(-far, far, 8001)
-        height = c * self.loss(x) - x * x / 2
-        inside = np.flatnonzero(height > height.max() - LEFT)
-        low, high = x[max(inside[0] - 1, 0)], x[min(inside[-1] + 1, len(x) - 1)]
+        low, high = -far, far
+        for _ in range(4):  # once more, closer, until what is to be seen is seen by enough points
+            x = np.linspace(low, high, 2001)
+            height = c * self.loss(x) - x * x / 2
+            inside = np.flatnonzero(height > height.max() - LEFT)
+            low, high = float(x[max(inside[0] - 1, 0)]), float(x[min(inside[-1] + 1, len(x) - 1)])
+            if len(inside) > 100:
+                break
         step = min(0.25, 0.12 / max(self.steep, 1e-3), finest)
-        if (high - low) / step > MOST_POINTS or high - low < 4 * (x[1] - x[0]):
+        if (high - low) / step > MOST_POINTS or len(inside) < 20:
             raise CannotSay
         x = np.arange(low, high + step, step)
         loss = self.loss(x)
@@ -108,8 +112,8 @@ class One:
 
 def turns(angle: Any, count: int) -> Any:
     """e^{ik angle} for k = 0, ..., count - 1, by doubling."""
-    found = np.ones((count, len(angle)), dtype=complex)
-    done = 1
+    found = np.empty((count, len(angle)), dtype=complex)
+    found[0], done = 1, 1
     while done < count:
         more = min(done, count - done)
         found[done : done + more] = found[:more] * np.exp(1j * done * angle)
@@ -185,7 +189,7 @@ class LineSum(Smooth):
     def ladder(self, above: bool) -> Iterator[float]:
         """Where lines may stand: right of one (where R is above e^t) or left of zero, from near to far."""
         first = 0.25 / self.deviation
-        for j in range(-5, 44):
+        for j in range(-4, 44):
             k = first * 2.0**j
             if 1e-9 < k < 1e9:
                 yield 1 + k if above else -k
@@ -197,7 +201,7 @@ class LineSum(Smooth):
         return value + less * math.log(less) - more * math.log(more) if kind == CALL else value
 
     def best(self, above: bool, kind: str, t: float) -> tuple[float, float]:
-        """The least bound on the ladder (it is convex), and where; near the pole of a mass a line costs more.
+        """The least bound on the ladder (it is convex), and where; near a pole a line costs more.
 
         A line that has too many points is not taken again.
         """
@@ -205,7 +209,7 @@ class LineSum(Smooth):
         for c in self.ladder(above):
             gap = c - 1 if above else -c
             try:
-                here = self.bound(c, kind, t) + (0 if kind == CALL else max(0.0, -math.log(gap * self.deviation)))
+                here = self.bound(c, kind, t) + max(0.0, -math.log(gap * self.deviation))
             except CannotSay:
                 break
             if here > found[0]:
@@ -329,9 +333,10 @@ class LineSum(Smooth):
         if t.rad() > 1e-15 * (1 + abs(near(t))):
             return joined(self._value(above, kind, t.lower()), self._value(above, kind, t.upper()))
         at, other = near(t), not above
-        whole = (ONE if above else t.exp()) if kind == CALL else ONE
-        if (kind == CALL or above == (kind == P_TAIL)) and self.between(kind, at) < -200 + min(0.0, at):
-            return joined((whole - ball(self.between(kind, at)).exp() * 2).lower(), whole.upper())
+        if (little := self.between(kind, at)) < -200 + (min(0.0, at) if kind == CALL and not above else 0.0):
+            whole, rest = ONE if above or kind != CALL else t.exp(), ball(little).exp() * 2
+            itself = kind != CALL and above == (kind == Q_TAIL)
+            return joined(ZERO, rest) if itself else joined((whole - rest).lower(), whole.upper())
         if self.best(above, kind, at)[0] <= self.best(other, kind, at)[0] + 1e-9:
             found = self.value(above, kind, at)
         else:
@@ -339,6 +344,9 @@ class LineSum(Smooth):
             rest = self.value(other, kind, at)
             found = whole + rest if kind == CALL else whole - rest
             found += arb(0, sum(count * one.defect for one, _, count in self.laws))
+        if kind == CALL and not above and edge is not None:  # no R is below the least one
+            most = (t.exp() - edge.exp()).upper()
+            found = joined(ZERO, most) if most < found.upper() else found
         return found.max(ZERO)
 
     # ---- what a side says ----
@@ -373,7 +381,7 @@ class LineSum(Smooth):
             return joined(alpha.lower(), ONE)
         a = ball(centre).exp()
         value, slope = a * alpha + self.profile(a), alpha - self.tails(a)[1]
-        for width in (1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2):
+        for width in (1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 0.1, 1.0):
             low, high = (ball(centre + sign * width * self.deviation).exp() for sign in (-1, 1))
             if self.tails(low)[1] > alpha and self.tails(high)[1] < alpha:
                 return joined((value - abs(slope) * (high - low)).lower(), value.upper()).min(ONE)

@@ -4,12 +4,45 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from flint import arb
+from scipy.optimize import brentq
+from scipy.special import log_ndtr, ndtr, ndtri
 
 from referee.balls import ONE, ZERO, ball, near, normal_tail
 from referee.sides import MOST_FINE, MOST_NODES, Nodes, Smooth, Tails
+
+
+def rough_quantile(means: Any, shares: Any, alpha: float) -> float:
+    """A mixture of N(mean, 1) is above it with chance alpha."""
+    low, high = float(means.min() - ndtri(alpha)), float(means.max() - ndtri(alpha))
+    if not low < high:
+        return low
+    return float(brentq(lambda y: log_chance(means - y, shares) - math.log(alpha), low - 1e-9, high + 1e-9, xtol=1e-13))
+
+
+def log_chance(places: Any, shares: Any) -> float:
+    return float(np.logaddexp.reduce(np.log(shares) + log_ndtr(places)))
+
+
+def quantile(law: list[Tails], alpha: arb) -> arb:
+    """The same in balls: Newton's on the logarithm, certified by points beside it with more and with less."""
+    means, shares = (np.array([near(pair[i]) for pair in law]) for i in (0, 1))
+    y, root = ball(rough_quantile(means, shares, near(alpha))), (2 * arb.pi()).sqrt()
+
+    def chance(y: arb) -> arb:
+        return sum((p * normal_tail(y - mean) for mean, p in law), ZERO)
+
+    for _ in range(5):
+        here = chance(y)
+        slope = sum((p * (-((y - mean) ** 2) / 2).exp() / root for mean, p in law), ZERO)
+        y = (y + (here / alpha).log() * here / slope).mid()
+    width = arb(2) ** -150 * (1 + abs(y))
+    if chance(y - width) > alpha and chance(y + width) < alpha:
+        return (y - width).union(y + width)
+    raise ArithmeticError("a quantile that was not found")
 
 
 @dataclass(frozen=True)
@@ -87,6 +120,25 @@ class GaussianMixture(Smooth):
         x = self.where(1 / a)
         p = sum((p * normal_tail(mu - x) for mu, p in zip(self.shifts, self.shares, strict=True)), ZERO)
         return (normal_tail(-x) - a * p).nonnegative_part()
+
+    def power(self, alpha: arb) -> arb:
+        """The best test rejects above a point (where ``adding`` below it), and a point of level alpha is a quantile."""
+        if not alpha > 1e-300 or alpha >= 1:
+            return super().power(alpha)
+        if alpha.rad() > ball(1e-60) * alpha:
+            return self.power(alpha.lower()).union(self.power(alpha.upper()))
+        law = list(zip(self.shifts, self.shares, strict=True))
+        if self.adding:
+            return normal_tail(quantile([(-mu, p) for mu, p in law], alpha))
+        x = quantile([(ZERO, ONE)], alpha)
+        return sum((p * normal_tail(x - mu) for mu, p in law), ZERO)
+
+    def rough_power(self, alpha: float) -> float:
+        """The same in doubles, to search with."""
+        shifts, shares = (np.array([near(x) for x in xs]) for xs in (self.shifts, self.shares))
+        if self.adding:
+            return float(ndtr(-rough_quantile(-shifts, shares, alpha)))
+        return float(shares @ ndtr(shifts + ndtri(alpha)))
 
     def top(self) -> arb | None:
         return -self.absent.log() if self.adding and self.absent > 0 else None

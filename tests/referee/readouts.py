@@ -115,7 +115,7 @@ def bayes_lower(truth: Truth, prior: float, printed: float) -> Verdict:
     """Nobody who guesses is wrong less often than prior (1 - H_a), a = (1 - prior)/prior, with the unit first."""
     if not _number(printed) or not 0 <= printed <= min(prior, 1 - prior) + 1e-15:
         return Verdict(WRONG, "a number from 0 to the rarer case")
-    if not 0 < prior < 1:
+    if not 0 < prior < 1 or printed == 0:
         return Verdict(OK)
     verdict, chance = Verdict(UNDECIDED), ball(prior)
     for orders in truth.variants:

@@ -11,7 +11,7 @@ import tallystick as ts
 from referee import readouts
 from referee.balls import above_float, ball, below_float
 from referee.expressions import Expression, leaf
-from referee.twins import ClipsTheVertex, ForgetsInfinity, HalfTheNoise, Inward, MissesTheTail
+from referee.twins import ClipsTheVertex, Drifts, ForgetsInfinity, ForgetsOne, HalfTheNoise, Inward, MissesTheTail
 
 EPSILONS = (0.0, 0.3, 1.0, 2.5)
 
@@ -128,3 +128,51 @@ def test_prices_that_are_too_low_are_convicted() -> None:
     assert readouts.zcdp_holds(made.truth, low, ball(0), [1.0, 8.0], [0.0, 1.0]).verdict == "WRONG"
     assert readouts.gaussian_dominates(made.truth, 0.49, [0.0, 1.0]).verdict == "WRONG"
     assert readouts.gaussian_dominates(made.truth, 0.5000001, [0.0, 1.0]).verdict == "ok"
+
+
+MIXED = leaf("gaussian_mixture", sigma=1.0, sensitivities=[0.0, 0.5, 2.0], probabilities=[0.25, 0.25, 0.5])
+
+
+@pytest.mark.parametrize("count", [2, 3, 50])
+def test_a_sum_of_mixtures_convicts_one_release_too_few(count: int) -> None:
+    made = MIXED.times(count)
+    twin = ForgetsOne(made.loss, (count - 1) * MIXED.loss)
+    for epsilon in (0.0, 1.0):
+        honest = float(made.loss.delta(epsilon=epsilon))
+        assert readouts.delta_upper(made.truth, epsilon, twin.delta(epsilon=epsilon)).verdict == "WRONG"
+        assert readouts.delta_upper(made.truth, epsilon, honest).verdict == "ok"
+    assert readouts.epsilon_upper(made.truth, 1e-5, twin.epsilon(delta=1e-5)).verdict == "WRONG"
+    assert readouts.tradeoff_lower(made.truth, 0.01, twin.tradeoff(alpha=0.01)).verdict == "WRONG"
+
+
+def test_a_sum_of_mixtures_convicts_a_part_in_ten_thousand_million() -> None:
+    for count in (2, 5):
+        truth = MIXED.times(count).truth
+        for epsilon in (0.3, 3.0):
+            found = readouts.profile_of(truth.low(), ball(epsilon).exp())
+            assert found is not None
+            low, high = float(found.mid()) * (1 - 1e-10), float(found.mid()) * (1 + 1e-10)
+            assert readouts.delta_upper(truth, epsilon, low).verdict == "WRONG"
+            assert readouts.delta_lower(truth, epsilon, high).verdict == "WRONG"
+            assert readouts.delta_upper(truth, epsilon, high).verdict == "ok"
+            assert readouts.delta_lower(truth, epsilon, low).verdict == "ok"
+
+
+def test_quantiles_that_drift_are_convicted() -> None:
+    made = MIXED.times(1000)
+    for share in (0.3, 0.9):
+        assert (
+            readouts.quantile_near(made.truth, 0, share, Drifts(made.loss, 0.0, 1000).quantile(share)).verdict == "ok"
+        )
+        drifted = Drifts(made.loss, 0.01, 1000).quantile(share)
+        assert readouts.quantile_near(made.truth, 0, share, drifted).verdict == "WRONG"
+
+
+def test_a_chain_of_mixtures_convicts_a_group_of_one() -> None:
+    for size in (2, 5):
+        grouped = MIXED.for_groups(size)
+        for epsilon in (0.1, 2.0):
+            one, many = (float(loss.delta(epsilon=epsilon)) for loss in (MIXED.loss, grouped.loss))
+            assert readouts.delta_upper(grouped.truth, epsilon, one).verdict == "WRONG"
+            assert readouts.delta_upper(grouped.truth, epsilon, many).verdict != "WRONG"
+        assert readouts.tradeoff_lower(grouped.truth, 0.01, float(MIXED.loss.tradeoff(alpha=0.01))).verdict == "WRONG"

@@ -97,3 +97,30 @@ class MissesTheTail(Twin):
             return super().renyi(order=order)
         total = sum(math.exp((order - 1) * (k / 50 - 0.5) - (k / 50 - 1) ** 2 / 2) / 50 for k in range(-500, 501))
         return math.log(total / math.sqrt(2 * math.pi)) / (order - 1)
+
+
+@dataclass(frozen=True)
+class ForgetsOne(Twin):
+    """Charges for one release less than there are."""
+
+    charged: ts.PrivacyLoss
+
+    def epsilon(self, *, delta: float) -> float:
+        return float(self.charged.epsilon(delta=delta))
+
+    def delta(self, *, epsilon: float) -> float:
+        return float(self.charged.delta(epsilon=epsilon))
+
+    def tradeoff(self, *, alpha: float) -> float:
+        return float(self.charged.tradeoff(alpha=alpha))
+
+
+@dataclass(frozen=True)
+class Drifts(Twin):
+    """Rounds every loss up to the next point of a grid before it adds them: the sum drifts by half a step for each."""
+
+    step: float
+    releases: int
+
+    def quantile(self, share: float) -> float:
+        return float(self.true.privacy_loss().quantile(share)) + self.releases * self.step / 2

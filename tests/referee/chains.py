@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from flint import arb
@@ -11,7 +14,8 @@ from scipy.optimize import minimize_scalar
 
 from referee import lattice, sides
 from referee.balls import ONE, ZERO, ball, near, within
-from referee.finite import Finite, TooMany, chained, group_of
+from referee.brackets import joined_cells
+from referee.finite import Finite, TooMany, chained, group_of, tidy
 from referee.leaves import leaking, response
 from referee.mixtures import GaussianMixture
 from referee.sides import BoundedRange, Gaussian, Laplace, Sampled, Side, Smooth
@@ -32,7 +36,27 @@ def grouped(truth: Truth, size: int) -> Truth:
 
     balanced = truth.exact and all(balanced_side(p.side) for p in truth.variants[0][0])
     result = truth.mapped(change)
-    return result if balanced else Truth(result.variants, None, truth.replace)
+    told = [(told_world(a), told_world(b)) for a, b in result.variants]
+    more = [(a, b) for a, b in told if a is not None and b is not None]
+    return result if balanced else Truth(result.variants + more, None, truth.replace)
+
+
+def told_world(world: World) -> World | None:
+    """The same world told in few outcomes, where a chain of mixtures is one of its parts: what it has no answer for."""
+    if not any(isinstance(p.side, Chain) and p.side.mixed for p in world):
+        return None
+    return tuple(replace(p, side=polygon(p.side)) if isinstance(p.side, Chain) and p.side.mixed else p for p in world)
+
+
+def polygon(chain: Chain) -> Finite:
+    """Outcomes between these levels merged: its power is on chords of the chain's, so no divergence is larger."""
+    levels = [
+        10.0**-k for k in (30, 20, 14, 11, 9, 7, 6, 5, 4.5, 4, 3.5, 3, 2.5, 2, 1.7, 1.4, 1.1, 0.8, 0.6, 0.4, 0.25)
+    ]
+    ends = [ball(x) for x in levels] + [1 - ball(x) for x in reversed(levels) if 1e-10 < x < 0.4]
+    known = [(x, y) for x, y in ((x, chain.power(x)) for x in ends) if 1 - y > 1e-13 and y.rad() < 1e-20]
+    points = [(ZERO, ZERO), *known, (ONE, ONE)]
+    return Finite(tidy(joined_cells([(q1 - q0, x1 - x0) for (x0, q0), (x1, q1) in pairwise(points)])))
 
 
 def balanced_side(side: Side) -> bool:
@@ -66,6 +90,10 @@ class Chain(Side):
 
     links: tuple[Side, ...]
 
+    @property
+    def mixed(self) -> bool:
+        return all(isinstance(side, GaussianMixture) for side in self.links)
+
     def power(self, alpha: arb) -> arb:
         for side in self.links:
             alpha = side.power(alpha.min(ONE).max(ZERO))
@@ -75,7 +103,7 @@ class Chain(Side):
         return self.power(ZERO)
 
     def profile(self, a: arb) -> arb:
-        if all(isinstance(side, GaussianMixture) for side in self.links):
+        if self.mixed:
             return self._searched(a)
         size = near(a)
         best = max((near(self.power(ball(x))) - size * x, x) for x in (10.0**-k for k in range(0, 13, 2)))[1]
@@ -90,22 +118,28 @@ class Chain(Side):
         found = self.power(level) - a * level
         return within(found.max(self.infinite()), 1e-6).max(ZERO)
 
+    def _roughly(self, level: float) -> float:
+        for side in self.links:
+            level = side.rough_power(min(level, 1 - 1e-16)) if isinstance(side, GaussianMixture) else level
+        return level
+
+    @cached_property
+    def _table(self) -> tuple[Any, Any]:
+        """Logarithms of levels and their powers, in doubles, to begin a search with."""
+        near_one = [-1e-12, -1e-6, -1e-3, -0.03, -0.2]
+        logs = np.array(sorted([*near_one, *(-0.7 * k for k in range(1, 60)), *(-45.0 - 10 * k for k in range(60))]))
+        return logs, np.array([self._roughly(math.exp(x)) for x in logs])
+
     def _searched(self, a: arb) -> arb:
         """The level found in doubles, its power in balls: below H for certain, and not above by more than rounding."""
         size = near(a)
+        logs, powers = self._table
+        place = int(np.argmax(powers - size * np.exp(logs)))
+        low, high = logs[max(place - 1, 0)], logs[min(place + 1, len(logs) - 1)]
 
         def short(log_level: float) -> float:
-            level = math.exp(log_level)
-            reached = level
-            for side in self.links:
-                reached = side.rough_power(min(reached, 1 - 1e-16)) if isinstance(side, GaussianMixture) else reached
-            return size * level - reached
+            return size * math.exp(log_level) - self._roughly(math.exp(log_level))
 
-        starts = [k * -0.7 for k in range(1, 60)] + [-45.0 - 5 * k for k in range(120)] + [-1e-12, -1e-6, -1e-3, -0.1]
-        best = min(starts, key=short)
-        around = sorted(starts)
-        place = around.index(best)
-        low, high = around[max(place - 1, 0)], around[min(place + 1, len(around) - 1)]
         found = minimize_scalar(short, bounds=(low, high), method="bounded", options={"xatol": 1e-9})
         level = ball(math.exp(float(found.x)))
         reached = self.power(level)

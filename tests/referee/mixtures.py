@@ -123,7 +123,9 @@ class GaussianMixture(Smooth):
 
     def power(self, alpha: arb) -> arb:
         """The best test rejects above a point (where ``adding`` below it), and a point of level alpha is a quantile."""
-        if not alpha > 1e-300 or alpha >= 1:
+        if not 1 - alpha > 1e-15:  # between the level itself and certainty
+            return alpha.lower().min(ONE).union(ONE)
+        if not alpha > 1e-300:
             return super().power(alpha)
         if alpha.rad() > ball(1e-60) * alpha:
             return self.power(alpha.lower()).union(self.power(alpha.upper()))

@@ -504,3 +504,19 @@ def test_a_risk_of_nothing_is_never_too_large() -> None:
     truth = leaf("gaussian_mixture", sigma=1.0, sensitivities=[0.5, 1.0], probabilities=[0.5, 0.5]).times(10**9).truth
     assert readouts.bayes_lower(truth, 0.5, 0.0).verdict == "ok"
     assert readouts.bayes_lower(truth, 0.5, 1e-9).verdict == "WRONG"
+
+
+def test_a_chain_told_in_few_outcomes_is_below_it() -> None:
+    """Of a chain the divergences are not known, nor its sums: of outcomes that are merged they are."""
+    made = leaf("gaussian_mixture", sigma=0.9, sensitivities=[0.45, 0.9], probabilities=[0.5, 0.5]).for_groups(2)
+    chain, _, told, _ = made.truth.low()
+    for epsilon in (-1.0, 0.0, 2.0):
+        a = ball(epsilon).exp()
+        assert told.profile(a) < chain.profile(a)
+        assert near(told.profile(a)) > 0.9 * near(chain.profile(a))
+    assert near(chain.power(ball(1.0))) == pytest.approx(1.0)
+    below, above = (Gaussian(ball(mu)).renyi(2.0) for mu in (1.0, 2.0))  # both units move by a half, both by one
+    found = told.renyi(2.0)
+    assert below < found < above
+    twice = leaf("gaussian_mixture", sigma=1.0, sensitivities=[0.5, 1.0], probabilities=[0.5, 0.5]).times(2)
+    assert readouts.delta_upper(twice.for_groups(2).truth, 0.5, near(told.profile(ball(0.5).exp()))).verdict == "WRONG"

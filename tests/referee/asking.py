@@ -222,7 +222,7 @@ class Asker:
         return self._epsilon_bounds(self.deltas(), "")
 
     def epsilon_bounds_rigorous(self) -> list[Record]:
-        return self._epsilon_bounds(self.deltas()[1:], ", rigorous=True")
+        return self._epsilon_bounds(self.deltas(), ", rigorous=True")
 
     def _epsilon_bounds(self, deltas: list[float], more: str) -> list[Record]:
         loss, out = self.expression.loss, []

@@ -80,24 +80,36 @@ class Ask:
         *,
         infinite: Pair = (None, None),
         highest: Pair = (None, None),
+        reached: Pair = (None, None),
         exact: bool = False,
         like: Law | None = None,
     ) -> Law:
         """The law of a leaf from H in both orders, and where they end: mass at infinity, and the largest other loss.
 
         ``exact`` says that H is known on both sides, not only from above. From ``highest`` on nothing but ``infinite``
-        is left, so that it must hold all of P's mass there; without it, H itself says what is far out.
+        is left, so that it must hold all of P's mass there; without it, H itself says what is far out. ``reached`` is
+        what losses certainly come near to.
         """
         side, way = (0, remove) if self.removing else (1, add)
-        gone, top = infinite[side], highest[side]
+        gone, top, near = infinite[side], highest[side], reached[side]
         if self.rate is not None:
             way = sampled_profile(way, self.rate, self.removing)
-            if self.removing:
-                gone = None if gone is None else self.rate * gone
-                top = None if top is None else (1 + self.rate * top.expm1()).log()
-            else:
-                gone, top = None, None if self.rate >= 1 else -(1 - self.rate).log()
-        return replace(known_by(way, infinite=gone, highest=top, like=like), above_only=not exact)
+            if not self.removing and (gone is None or not gone.is_zero()):
+                top = None  # what gives everything away where nobody is added is the end of a sample's losses
+            top, near = self.sampled_loss(top), None if near is None else self.sampled_loss(near)
+            gone = None if gone is None or not self.removing else self.rate * gone
+        return replace(known_by(way, infinite=gone, highest=top, like=like), above_only=not exact, reached=near)
+
+    def sampled_loss(self, loss: Ball | None) -> Ball | None:
+        """What a Poisson sample makes of a loss in this direction, which it never puts before a smaller one; None
+        stands for one that is larger than any.
+        """
+        assert self.rate is not None
+        if self.removing:
+            return None if loss is None else (1 + self.rate * loss.expm1()).log()
+        if loss is None or not loss.is_finite():
+            return None if self.rate >= 1 else -(1 - self.rate).log()
+        return -(1 + self.rate * (-loss).expm1()).log()
 
     def moments(
         self, log_moment: Callable[[Ball], Ball], leak: float, most: float = FARTHEST, listed: Sequence[float] = ()
@@ -157,6 +169,7 @@ class Ask:
             *(largest([whole(law) for law in laws]) for laws in sides),
             infinite=tuple(reduce(arb.max, (law.infinite for law in laws)) for laws in sides),
             highest=(highest_of(sides[0]), highest_of(sides[1])),
+            reached=(reached_of(sides[0]), reached_of(sides[1])),
         )
 
     def replaced(self, terms: Terms) -> Law:
@@ -297,19 +310,22 @@ class Ask:
         law = own.ended(remove.discrete(below), terms)
         if self.rate is None:
             return law
-        height, gone, top = whole(law), (law.infinite,) * 2, (law.highest,) * 2
-        return self.known_by(height, height, infinite=gone, highest=top, exact=True)
+        height, gone, top, near = whole(law), (law.infinite,) * 2, (law.highest,) * 2, (law.reached,) * 2
+        return self.known_by(height, height, infinite=gone, highest=top, reached=near, exact=True)
 
     def ended(self, law: Law, terms: Terms) -> Law:
         """A gathered sum that also knows the largest loss of what it was gathered from."""
         plain = replace(self, rate=None)
-        tops: list[tuple[Ball, int]] = [(leaf.ball_law(plain).highest, count) for leaf, count in terms]
+        laws = [(leaf.ball_law(plain), count) for leaf, count in terms]
+        tops: list[tuple[Ball, int]] = [(one.highest, count) for one, count in laws]
         if any(top is None for top, _ in tops):
             return law
-        highest: Ball = sum((top * count for top, count in tops), arb(0))
+        highest: Ball | None = sum((top * count for top, count in tops), arb(0))
         if self.rate is not None:
-            q = self.rate
-            highest = (1 + q * highest.expm1()).log() if self.removing else -(1 - q).log()
+            leaks = not self.removing and not all(one.infinite.is_zero() for one, _ in laws)
+            highest = self.sampled_loss(None if leaks else highest)
+        if highest is None:
+            return law
         return replace(law, highest=highest if law.highest is None else highest.min(law.highest))
 
     def unrounded(self, value: float) -> float:
@@ -321,6 +337,12 @@ def highest_of(laws: Sequence[Law]) -> Ball | None:
     """The largest loss of several laws, where each has one."""
     tops: list[Ball] = [law.highest for law in laws]
     return None if any(top is None for top in tops) else reduce(arb.max, tops)
+
+
+def reached_of(laws: Sequence[Law]) -> Ball | None:
+    """What the losses of some of several laws come near to."""
+    known: list[Ball] = [law.reached for law in laws if law.reached is not None]
+    return reduce(arb.max, known) if known else None
 
 
 def _gaussian(laws: Sequence[tuple[Law, int]]) -> Ball | None:

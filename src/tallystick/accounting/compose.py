@@ -581,9 +581,10 @@ def _crossing(function: Callable[[float], float], delta: float, area: TiltedSum,
         if high - low <= 1e-13 * high:
             break
         middle = low + (high - low) * min(max(f_low / (f_low - f_high), 0.02), 0.98)
-        value = math.log(max(function(middle), 1e-320) / delta)
-        if value > 0.0:
-            low, f_low = middle, value
+        found = function(middle)
+        value = math.log(max(found, 1e-320) / delta)
+        if found > delta:
+            low, f_low = middle, max(value, 1e-300)
             f_high *= 0.5
         else:
             high, f_high = middle, min(value, -1e-300)

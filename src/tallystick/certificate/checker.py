@@ -167,14 +167,6 @@ def _response(epsilon: Ball, delta: Ball, choices: int) -> Mechanism:
     return _both(_finite(outcomes, delta))
 
 
-def approx_dp(epsilon: Ball, delta: Ball) -> Mechanism:
-    return _response(epsilon, delta, 2)
-
-
-def randomized_response(epsilon: Ball, choices: int) -> Mechanism:
-    return _response(epsilon, arb(0), choices)
-
-
 def discrete_gaussian(sigma: Ball, sensitivity: int) -> Mechanism:
     """e^{-k^2/(2 sigma^2)} on the integers; what is beyond the reach counts as given away."""
     reach, width = math.ceil(float(sigma) * math.sqrt(1.5 * ctx.prec)) + 2, 2 * sigma * sigma
@@ -198,10 +190,12 @@ def discrete_laplace(scale: Ball, sensitivity: int) -> Mechanism:
 
 def discrete_pair(p: Sequence[Ball], q: Sequence[Ball], both: bool) -> Mechanism:
     """Two probability vectors; with ``both`` either may be the changed data set."""
+    _only(all(abs(sum(one, arb(0)) - 1) < 1e-8 for one in (p, q)), "masses of sum one")
 
     def ordered(one: Sequence[Ball], two: Sequence[Ball]) -> Height:
         shares = [(a / sum(one, arb(0)), b / sum(two, arb(0))) for a, b in zip(one, two, strict=True) if a > 0]
-        return _finite([((a / b).log(), a) for a, b in shares if b > 0], sum((a for a, b in shares if b == 0), arb(0)))
+        infinite = sum((a for a, b in shares if not b > 0), arb(0))  # also where nobody can tell
+        return _finite([((a / b).log(), a) for a, b in shares if b > 0], infinite)
 
     there, back = ordered(p, q), ordered(q, p)
     return _both(_largest([there, back])) if both else Mechanism(there, back)
@@ -299,16 +293,20 @@ def sampled_replaced(sigma: Ball, rate: Ball) -> Mechanism:
 def worst(members: Sequence[Mechanism]) -> Mechanism:
     remove = _largest([one.remove for one in members])
     same = all(one.add is one.remove for one in members)
-    return Mechanism(remove, remove if same else _largest([one.add for one in members]))
+    total = reduce(arb.max, (arb(one.total) for one in members))
+    return Mechanism(remove, remove if same else _largest([one.add for one in members]), total)
 
 
 # -------------------------------------------------------------------------------------------------- reading the loss
 
 LEAVES: dict[str, Callable[..., Mechanism]] = {leaf.__name__: leaf for leaf in (
-    gdp, gaussian, shift_walk, last_iterate, zcdp, renyi_dp, laplace, exponential, approx_dp,
-    randomized_response, discrete_gaussian, discrete_laplace, discrete_pair, from_tradeoff, from_profile, sampled,
-    truncated, subset, sampled_replaced, worst,
-)} | {"pure_dp": lambda epsilon: _response(epsilon, arb(0), 2)}  # fmt: skip
+    gdp, gaussian, shift_walk, last_iterate, zcdp, renyi_dp, laplace, exponential, discrete_gaussian, discrete_laplace,
+    discrete_pair, from_tradeoff, from_profile, sampled, truncated, subset, sampled_replaced, worst,
+)} | {
+    "pure_dp": lambda epsilon: _response(epsilon, arb(0), 2),
+    "approx_dp": lambda epsilon, delta: _response(epsilon, delta, 2),
+    "randomized_response": lambda epsilon, choices: _response(epsilon, arb(0), choices),
+}  # fmt: skip
 RELATIONS = {"sampled": "add_remove", "truncated": "add_remove", "worst": "add_remove", "subset": "replace",
              "sampled_replaced": "replace"}  # fmt: skip
 LIMITS: dict[str, tuple[float, float]] = {
@@ -319,6 +317,7 @@ WHOLE = {
     "count": (1, MOST_COUNT), "group": (1, 10**6), "sensitivity": (1, 10**9), "bits": (64, 1024), "size": (2, 2**19),
     "tail": (1, 10**9), "largest": (1, 10**12), "batch": (1, 10**12), "population": (2, 10**12), "steps": (1, 10**9),
     "choices": (2, 10**9), "before": (0, 2**19), "dense": (2, 2**19), "after": (0, 2**19)}  # fmt: skip
+POINTS = {"discrete_gaussian": ("sigma", 80), "discrete_laplace": ("sensitivity", 1), "last_iterate": ("steps", 1)}
 ROUTES = {"formula": set(), "order": {"order"}, "lattice": {"step", "tilt", "size", "terms"}}
 
 Terms = list[tuple[Mechanism, int]]
@@ -485,8 +484,18 @@ def read(text: str) -> dict[str, Any]:
     _only(isinstance(body["loss"], dict) and isinstance(body["loss"].get("terms"), list), "a loss with its terms")
     longest = max((len(json.dumps(term)) for term in body["loss"]["terms"]), default=0)
     work = sum(_work(route) for route in routes.values()) * (1 + longest // 500)
+    work += sum(route["bits"] for route in routes.values()) * _building(body["loss"]["terms"]) // 128
     _only(work <= MOST_WORK, f"work of at most {MOST_WORK} points, not {work}")
     return body
+
+
+def _building(part: Any, depth: int = 0) -> int:
+    """About how many points the mechanisms of a record have before anything is asked of them."""
+    _only(depth < 4 * DEEPEST, "records inside each other")
+    inside = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
+    name, each = POINTS.get(part.get("kind"), ("", 0)) if isinstance(part, dict) else ("", 0)
+    own = each * min(MOST_POINTS, math.ceil(float(_number(name, part.get(name))))) if each else 16
+    return own + sum(_building(one, depth + 1) for one in inside)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

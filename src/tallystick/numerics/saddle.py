@@ -41,10 +41,10 @@ def bisect_decreasing(
         return high, math.inf
     log_level = math.log(level) if level > 0.0 else -745.0
 
-    def height(x: float) -> float:
-        return math.log(max(function(x), 1e-320)) - log_level
+    def height(value: float) -> float:
+        return math.log(max(value, 1e-320)) - log_level  # it guesses; below 1e-320 it is wrong
 
-    before, now = (low, math.log(start) - log_level), (high, math.log(max(end, 1e-320)) - log_level)
+    before, now = (low, height(start)), (high, height(end))
     for step in range(200):
         width = high - low
         if width <= relative * abs(high):
@@ -56,9 +56,9 @@ def bisect_decreasing(
         middle += nudge if now[1] > 0.0 else -nudge
         if step % 8 == 7 or not low < middle < high:
             middle = low + 0.5 * width
-        value = height(middle)
-        before, now = now, (middle, value)
-        if value > 0.0:
+        value = function(middle)
+        before, now = now, (middle, height(value))
+        if value > level:
             low = middle
         else:
             high = middle

@@ -421,3 +421,65 @@ def test_a_lower_end_takes_the_mass_at_infinity_rounded_down(beside: ts.PrivacyL
         bounds = (7 * ts.approx_dp(epsilon=0.1, delta=delta) + beside).delta_bounds(epsilon=60.0)
         assert bounds.lower <= given <= bounds.upper
         assert bounds.lower >= given * (1 - Fraction(1, 10**12))
+
+
+def _mixed(epsilon: float, rate: float) -> float:
+    return math.log1p(rate * math.expm1(epsilon))
+
+
+PAIR = ts.discrete_pair([0.625, 0.375], [0.5, 0.5])
+NEAR = ts.discrete_pair([0.5 + 2**-45, 0.5 - 2**-45], [0.5, 0.5])
+LARGEST = {
+    "a sampled sum": ((2 * ts.pure_dp(epsilon=0.1)).sampled(rate=0.5), _mixed(0.2, 0.5)),
+    "of pairs": ((2 * PAIR).sampled(rate=0.125), 0.067950661908507749),  # adding: 1/(1 - q + q (3/4)^2)
+    "of next to nothing": (
+        (2 * ts.discrete_pair([0.5 + 2**-45, 0.5 - 2**-45], [0.5, 0.5])).sampled(rate=0.125),
+        1.4210854715202304e-14,
+    ),
+    "three of them": (3 * (2 * ts.pure_dp(epsilon=0.1)).sampled(rate=0.5), 3 * _mixed(0.2, 0.5)),
+    "and another": ((2 * ts.pure_dp(epsilon=0.1)).sampled(rate=0.5) + ts.laplace(scale=10), _mixed(0.2, 0.5) + 0.1),
+    "of noise": ((2 * ts.laplace(scale=3)).sampled(rate=0.1), _mixed(2 / 3, 0.1)),
+    "of choices": ((2 * ts.exponential(epsilon=1)).sampled(rate=0.2), _mixed(2, 0.2)),
+    "twice": ((2 * ts.pure_dp(epsilon=0.1)).sampled(rate=0.5).sampled(rate=0.9), _mixed(0.2, 0.45)),
+    "the worst": (ts.worst(ts.pure_dp(epsilon=0.1), ts.laplace(scale=20)).sampled(rate=0.99), _mixed(0.1, 0.99)),
+    "cut": ((2 * ts.pure_dp(epsilon=0.1)).sampled(rate=0.9, largest=6, population=10, cut="ranked"), 0.2),
+}
+
+
+@pytest.mark.parametrize(("loss", "truth"), LARGEST.values(), ids=LARGEST.keys())
+def test_a_bound_on_losses_is_no_loss_to_a_rigorous_lower_end(loss: ts.PrivacyLoss, truth: float) -> None:
+    """At delta 0 it was -log(1 - rate), what no loss of a sample is above when adding: 4.6 for 0.099."""
+    found = loss.epsilon_bounds(delta=0, rigorous=True)
+    assert found.lower <= truth * (1 + 1e-12) + 1e-16
+    assert found.upper >= loss.epsilon_bounds(delta=0).lower
+    assert max(truth * (1 - 1e-12), found.lower) <= loss.epsilon(delta=0)
+
+
+def test_rigorous_lower_ends_at_delta_zero_are_what_losses_reach() -> None:
+    assert math.isinf(ts.gaussian(sigma=1).sampled(rate=0.1).epsilon_bounds(delta=0, rigorous=True).lower)
+    assert math.isinf(ts.discrete_gaussian(sigma=2).epsilon_bounds(delta=0, rigorous=True).lower)
+    tight = (2 * PAIR).sampled(rate=0.125).epsilon_bounds(delta=0, rigorous=True)
+    assert tight.upper - tight.lower < 1e-16
+    assert tight.lower <= 0.067950661908507749 <= tight.upper
+
+
+@pytest.mark.parametrize("sigma", [1e-6, 1e-3, 0.01, 0.1, 0.3])
+@pytest.mark.parametrize("delta", [5e-324, 1e-322])
+def test_a_search_below_the_least_delta_with_digits_ends_on_its_own_side(sigma: float, delta: float) -> None:
+    """The lower end of epsilon was 25,000 for 5,000, and two routes excluded each other."""
+    noise = ts.discrete_gaussian(sigma=sigma)
+    largest = 1 + math.floor(sigma * 38.6)  # the farthest outcome whose mass is a double
+    most = (2 * largest - 1) / (2 * sigma * sigma)
+    for loss, times in ((noise, 1), (2 * noise, 2), (noise + ts.pure_dp(epsilon=1), 1), (noise.sampled(rate=0.1), 1)):
+        found = loss.epsilon_bounds(delta=delta)
+        assert found.lower <= times * most + 1.0
+        assert found.lower <= found.upper
+
+
+@pytest.mark.parametrize("orders", [{1.000000001: 0.1}, {1.000000001: 0.0}, {1 + 2.3e-16: 1e-300}])
+def test_a_curve_at_an_order_next_to_one_is_read(orders: dict[float, float]) -> None:
+    curve = ts.renyi_dp(orders)
+    for loss in (curve, 2 * curve, curve + ts.pure_dp(epsilon=1)):
+        assert math.isinf(loss.epsilon(delta=0))
+        assert 0.0 < loss.epsilon(delta=1e-5) < math.inf
+        assert loss.posterior(prior=0.1) == 1.0

@@ -14,6 +14,7 @@ import numpy as np
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
 from tallystick.accounting.leaf import Leaf, Limit, shown, written_call
+from tallystick.accounting.leaves.pure import two_point_law
 from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair
 from tallystick.accounting.polygon import UpperProfile, law_above
@@ -62,6 +63,13 @@ def renyi_pair(curve: Leaf, delta: float) -> DominatingPair:
     logs = curve.log_mgf_bound(theta)
     assert logs is not None
     known = np.isfinite(logs)
+    if not known.any():  # an order of 1 and next to nothing
+        theta = np.geomspace(1e-16, 1e-6, 200)
+        logs = curve.log_mgf_bound(theta)
+        assert logs is not None
+        known = np.isfinite(logs)
+        if not known.any():
+            return DominatingPair(two_point_law(0.0, 1.0), Law(np.zeros(1), np.array([0.0])))
     theta, logs = theta[known], logs[known]
     top = float(np.min((logs + 690.0) / theta))
     grid = np.concatenate([np.linspace(0.0, top, 3000), top * np.geomspace(1e-6, 1.0, 400)])

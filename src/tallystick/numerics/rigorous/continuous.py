@@ -50,6 +50,7 @@ def gaussian_law(mu: Ball, rate: Ball | None, removing: bool) -> BallLaw:
             closed=lambda z: ((z * z + z) * variance / 2).exp(),
             profile=lambda e: gaussian_profile(mu, e),
             variance=variance,
+            reached=arb.pos_inf() if mu > 0 else arb(0),
         )
     q, size, share = rate, float(mu), float(rate)
 
@@ -92,6 +93,7 @@ def gaussian_law(mu: Ball, rate: Ball | None, removing: bool) -> BallLaw:
         profile=sampled_profile(plain, q, removing),
         far=lambda tilt, cut: variation(tilt) / cut,
         sketch=sketch,
+        reached=arb(0) if not mu > 0 else arb.pos_inf() if removing or q >= 1 else -(1 - q).log(),
     )
     return law
 
@@ -210,7 +212,7 @@ def interval_law(
         rational = ((end, arb(1) / 2, 1, 0), (-end, (-end).exp() / 2, 0, 1)) if atomic else None
         if not atomic:
             rational = ((end, half, 0, 0), (-end, -scale * (-end / 2).exp(), 0, 0))
-        return BallLaw(highest=end, closed=closed, profile=plain, far=far, rational=rational)
+        return BallLaw(highest=end, reached=end, closed=closed, profile=plain, far=far, rational=rational)
     return _sampled_interval(end, top, bottom, scale, plain, rate, removing)
 
 
@@ -258,7 +260,9 @@ def _sampled_interval(
     def sketch(tilt: float) -> tuple[Any, Any]:
         return rounded(2.0 ** math.ceil(math.log2(max(tilt, 1.0))))
 
-    law = BallLaw(highest=high, points=points, profile=sampled_profile(plain, q, removing), far=far, sketch=sketch)
+    law = BallLaw(
+        highest=high, reached=high, points=points, profile=sampled_profile(plain, q, removing), far=far, sketch=sketch
+    )
     return law
 
 

@@ -69,7 +69,10 @@ def listed_pair_of(laws: Laws, log_tiny: float, upper: bool) -> Base | None:
         states = listed(laws, log_tiny, most=MOST_LISTED)
     except NotComputable:
         return None
-    return _base(states.points, arb(states.dropped), upper)
+    base = _base(states.points, arb(states.dropped), upper)
+    nothing_left = arb(states.dropped).is_zero() and all(law.infinite.is_zero() for law, _ in laws)
+    # Then all of P is listed, and what its masses leave of one is rounding.
+    return replace(base, only_p=arb(0)) if nothing_left else base
 
 
 def _with_mass(height: Height, sketch: Sketch, tiny: float) -> Sketch:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,12 @@ class BallLaw:
     total: Ball = field(default_factory=lambda: arb(1))
     """P's mass with that at infinity: above one where something was added to it."""
     highest: Ball | None = None
-    """The largest finite loss; None where losses are unbounded."""
+    """No finite loss is larger; None where losses are unbounded, or no such number is known."""
+    reached: Ball | None = None
+    """Losses certainly come as near to this as one likes, or are larger; None where no such number is known.
+
+    It is at most ``highest``, and often less: a bound on losses is no loss.
+    """
     atoms: list[Point] | None = None
     """All atoms of a purely discrete law but a mass of at most ``missing``."""
     missing: Ball = field(default_factory=_zero)
@@ -245,13 +251,16 @@ def discrete_law(base: Base, rate: Ball | None, removing: bool) -> BallLaw:
     losses = np.array([float(loss) for loss, _ in atoms])
     logs = np.array([float(m.log()) for _, m in atoms])
     unbounded = not base.missing.is_zero()
+    certain = [loss for loss, mass in atoms if mass > 0]
+    reached = max(certain, key=lambda loss: float(loss.lower()), default=None)
 
     def points(_tilt: float, _frequency: float) -> Points:
         return Points(atoms, arb(0))
 
     return BallLaw(
         infinite=infinite,
-        highest=None if unbounded else max((loss for loss, _ in atoms), key=float, default=arb(0)),
+        highest=None if unbounded else reduce(arb.max, (loss for loss, _ in atoms)) if atoms else arb(0),
+        reached=arb.pos_inf() if unbounded and (removing or rate is None) else reached,
         atoms=atoms,
         missing=base.missing,
         lattice=lattice,

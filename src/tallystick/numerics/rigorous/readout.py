@@ -224,11 +224,19 @@ def _at_the_edge(laws: Laws, delta: Ball, *, certain: bool, even: bool) -> tuple
         return low, high
 
 
+def reached_loss(laws: Laws) -> Ball:
+    """What losses of the sum certainly come near to; each term, if nothing is known of it, has losses from 0 on."""
+    total = arb(0)
+    for law, count in laws:
+        total += arb(0) if law.reached is None else law.reached.max(arb(0)) * count
+    return total
+
+
 def _highest(laws: Laws, *, certain: bool) -> tuple[float, float]:
-    top = highest_loss(laws)
-    if not top.is_finite():
-        return (math.inf if certain else 0.0), math.inf
-    return (_down(top) if certain else 0.0), max(0.0, _up(top))
+    """No loss is above the second, and if ``certain``, losses come as near to the first as one likes."""
+    top, low = highest_loss(laws), reached_loss(laws) if certain else arb(0)
+    least = _down(low) if low.is_finite() else math.inf
+    return least, max(0.0, _up(top)) if top.is_finite() else math.inf
 
 
 def _crossing(laws: Laws, target: Ball) -> tuple[float, float]:

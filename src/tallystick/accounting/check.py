@@ -40,6 +40,10 @@ def finite(name: str, value: Any, allowed: str = "a finite number") -> float:
         raise InvalidInput(name, value, allowed) from None
     if not math.isfinite(number):
         raise InvalidInput(name, value, allowed)
+    if number != value:  # to the nearest is to neither side, and which one is safe is not known here
+        raise InvalidInput(
+            name, value, f"{allowed} that a double holds: float(...) of it, or the next one towards less"
+        )
     return number
 
 
@@ -136,10 +140,25 @@ def count(name: str, value: Any, *, least: int = 0, most: int = MAX_COUNT) -> in
 
 
 def floats(name: str, values: Any, allowed: str) -> Array:
-    """Anything that NumPy can read as numbers; what is too large for a double is infinite or refused."""
+    """Anything that NumPy can read as numbers; what is too large for a double is infinite or refused.
+
+    >>> floats("alpha", ["0.1"], "numbers")
+    Traceback (most recent call last):
+    ...
+    tallystick.errors.InvalidInput: alpha = ['0.1'] is not allowed; give numbers
+    """
     try:
+        given = np.asarray(values)
+        if given.dtype == np.float64:
+            return given
+        if given.dtype.kind == "O":  # fractions and whole numbers of any length
+            return np.array([finite(name, value, allowed) for value in given.ravel()]).reshape(given.shape)
+        if given.dtype.kind not in "iuf":
+            raise TypeError
         with np.errstate(over="ignore"):
-            return np.asarray(values, dtype=np.float64)
+            return given.astype(np.float64)
+    except InvalidInput:
+        raise
     except (TypeError, ValueError, OverflowError):
         raise InvalidInput(name, values, allowed) from None
 

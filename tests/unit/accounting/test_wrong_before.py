@@ -483,3 +483,26 @@ def test_a_curve_at_an_order_next_to_one_is_read(orders: dict[float, float]) -> 
         assert math.isinf(loss.epsilon(delta=0))
         assert 0.0 < loss.epsilon(delta=1e-5) < math.inf
         assert loss.posterior(prior=0.1) == 1.0
+
+
+@pytest.mark.parametrize("value", [Fraction(1, 3), 2**53 + 1, Fraction(1, 10)])
+def test_a_number_that_no_double_holds_is_not_rounded_to_the_nearest(value: Fraction) -> None:
+    """pure_dp(epsilon=Fraction(1, 3)) had an epsilon below a third, and proved it."""
+    with pytest.raises(ts.errors.InvalidInput, match="double"):
+        ts.laplace(scale=value)
+    if value < 1:
+        with pytest.raises(ts.errors.InvalidInput, match="double"):
+            ts.pure_dp(epsilon=value)
+        with pytest.raises(ts.errors.InvalidInput, match="double"):
+            ts.gaussian(sigma=1).epsilon(delta=value)
+    assert ts.pure_dp(epsilon=Fraction(3, 4)).epsilon(delta=Fraction(0)) == 0.75
+
+
+@pytest.mark.parametrize("wrong", ["0.3", True, ["0.3"], [True], None, 0.3j])
+def test_read_outs_take_numbers_as_constructors_do(wrong: object) -> None:
+    loss = ts.gaussian(sigma=1)
+    for name, given in (("epsilon", "delta"), ("delta", "epsilon"), ("tradeoff", "alpha"), ("power", "alpha")):
+        with pytest.raises(ts.errors.InvalidInput):
+            getattr(loss, name)(**{given: wrong})
+    with pytest.raises(ts.errors.InvalidInput):
+        loss.privacy_loss().cdf(wrong)

@@ -146,3 +146,9 @@ def test_calibrate_dpsgd_and_train_plan_mean_the_same_run(run) -> None:
     for name in ("steps", "noise_multiplier", "rate", "expression"):
         assert found[0][name] == found[1][name]
     assert found[0]["steps"] == 11
+
+
+def test_a_given_epsilon_is_said_as_it_was_given(run) -> None:
+    """To six digits it was another one, at which the sentence was false."""
+    said = run("delta", "pure_dp(epsilon=1.0000001)", "--epsilon", "1.0000001", "--bounds").out
+    assert "at epsilon 1.0000001\n" in said

@@ -37,7 +37,7 @@ def delta(
     as_json: Json = False,
 ) -> None:
     """The smallest delta certified at an epsilon; never below the truth."""
-    _read("delta", expression, {"epsilon": epsilon}, f"at epsilon {epsilon:g}", bounds, rigorous, as_json=as_json)
+    _read("delta", expression, {"epsilon": epsilon}, f"at epsilon {given(epsilon)}", bounds, rigorous, as_json=as_json)
 
 
 def _read(

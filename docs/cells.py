@@ -162,6 +162,7 @@ WAYS: dict[str, tuple[str, str]] = {
     "Gaussian": ("G", "one Gaussian for all terms, in closed form"),
     "SingleRelease": ("A", "one release by its own law"),
     "Enumerated": ("E", "every joint outcome listed"),
+    "BesideOutcomes": ("B", "one release by its own law, at each joint outcome of the others"),
     "RenyiCurve": ("R", "Renyi curves add, and the sum is converted"),
     "Contour": ("C", "contour, blurred contours, trimming, grid, in the order of *Routes*"),
 }

@@ -12,6 +12,7 @@ import numpy as np
 
 from tallystick.accounting import gdp
 from tallystick.accounting.adjacency import Direction
+from tallystick.accounting.beside import Beside
 from tallystick.accounting.bounds import WIDTH, Bounds
 from tallystick.accounting.compose import Direct, GridSum, SaddleSum, enumerated
 from tallystick.accounting.leaf import Leaf, ends_of, largest_together, merged
@@ -294,6 +295,13 @@ class OneDirection:
         return enumerated([(p.upper, n) for p, n in self.saddle_pairs], self.mu) if self.exact else None
 
     @cached_property
+    def beside(self) -> Beside | None:
+        """One release beside the few outcomes of all others; None too where a Renyi curve may say more."""
+        if not self.composed or self.bracketed:
+            return None
+        return Beside.of(self.saddle_pairs, self.mu, self.mu_below)
+
+    @cached_property
     def listed_below(self) -> Direct | None:
         """The atoms of the lower pairs outcome by outcome: a bound from below where no engine has a better one."""
         if self.mu or self.curves:
@@ -470,6 +478,8 @@ class OneDirection:
         """True if epsilon at this delta surely does not exceed the one given: cheap, and False where it cannot tell."""
         if self.infinity * (1.0 + EDGE) >= delta or self._ends_before(epsilon):
             return self.infinity * (1.0 + EDGE) < delta
+        if self.beside is not None:
+            return self.beside.above.upper(epsilon) <= delta
         return self.composed and epsilon > 0.0 and self.markov(epsilon) <= delta
 
     def _ends_before(self, epsilon: float) -> bool:
@@ -494,7 +504,7 @@ class OneDirection:
         if self.gaussian:
             self.last_routes[:] = [Gaussian.words]
             return gdp.epsilon_upper(self.mu, delta)
-        plain = self.composed and not self.bracketed and not self.grid.small_lattice
+        plain = self.composed and not self.bracketed and self.beside is None and not self.grid.small_lattice
         if plain and self.infinity * (1.0 + EDGE) < delta < 1.0 and not self.just_below(delta):
             epsilon = self.saddle.epsilon_upper(delta)
             if epsilon is not None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from tallystick.accounting import gdp
+from tallystick.accounting.beside import Beside
 from tallystick.accounting.bounds import WIDTH, Bounds
 from tallystick.accounting.compose import Direct
 from tallystick.accounting.leaves.renyi import delta_of, log_delta
@@ -115,6 +116,21 @@ class Enumerated(SingleRelease):
 
     words = "exact: every joint outcome is listed"
     __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BesideOutcomes(Route):
+    """One release, by its own law, at each outcome of the others."""
+
+    sums: Beside
+    words: ClassVar[str] = "closed form: one release is integrated directly, at each joint outcome of the others"
+    decisive: ClassVar[bool] = True
+
+    def delta(self, epsilon: float, width: float) -> Bounds:
+        return self.sums.delta_bounds(epsilon)
+
+    def epsilon(self, delta: float, width: float) -> Bounds:
+        return self.sums.epsilon_bounds(delta, width)
 
 
 class LargestLoss(Route):
@@ -339,6 +355,8 @@ def routes_of(whole: OneDirection) -> tuple[Route, ...]:
         return tuple(rough)
     if math.isfinite(whole.mu_above):
         rough.append(GaussianAbove(whole))
+    if whole.beside is not None:
+        return (*rough, BesideOutcomes(whole, whole.beside))
     sharp: list[Route] = [Blurred(whole), Markov(whole), Trimmed(whole)]
     if whole.grid.small_lattice:
         engines = [Grid(whole), Contour(whole), *sharp]

@@ -22,7 +22,7 @@ from typing import NewType
 import numpy as np
 import numpy.typing as npt
 
-from tallystick.numerics.panels import Panels, excess_between, excess_of, panel_nodes
+from tallystick.numerics.panels import Panels, excess_between, excesses_of, panel_nodes
 
 Array = npt.NDArray[np.float64]
 Function = Callable[[Array], Array]
@@ -347,12 +347,20 @@ class Law:
             parts.append(order * segment.loss(x) + segment.log_density(x) + log_weight)
         return log_sum(np.concatenate(parts))
 
-    def excess(self, threshold: Array) -> Array:
-        """E[(1 - exp(threshold - X))_+], infinity included; relative error below 1e-13."""
-        return np.array([self._excess_at(float(t)) for t in np.atleast_1d(threshold)])
+    def excess(self, threshold: Array, *, everywhere: bool = False) -> Array:
+        """E[(1 - exp(threshold - X))_+], infinity included; relative error below 1e-13.
 
-    def _excess_at(self, threshold: float) -> float:
-        kept = threshold >= KEPT_FROM
+        Nodes are kept for thresholds from about 0 on, or ``everywhere``.
+        """
+        places = np.atleast_1d(threshold)
+        kept = places >= (-math.inf if everywhere else KEPT_FROM)
+        total = np.array([self._closed_at(float(t), bool(k)) for t, k in zip(places, kept, strict=True)])
+        if kept.any():
+            total[kept] += excesses_of(_panels(self, -math.inf if everywhere else KEPT_FROM), places[kept])
+        return total + self.infinity
+
+    def _closed_at(self, threshold: float, kept: bool) -> float:
+        """The atoms and the exponential pieces, and the other ones too where their nodes are not kept."""
         above = self.atoms > threshold
         total = float(np.sum(np.exp(self.log_masses[above]) * -np.expm1(threshold - self.atoms[above])))
         for segment in self.segments:
@@ -364,9 +372,7 @@ class Law:
                 total += (
                     _exponential_excess(part, threshold) if closed else excess_between(part, part.edges(), threshold)
                 )
-        if kept:
-            total += excess_of(_panels(self), threshold)
-        return total + self.infinity
+        return total
 
     def trimmed(self, mass: float) -> tuple[Law, float]:
         """The law without its largest values, and a bound on the mass that went, about ``mass`` (infinity stays).
@@ -443,9 +449,9 @@ def _log_exponential_integral(segment: Segment, order: float) -> float:
 
 
 @lru_cache(maxsize=32)
-def _panels(law: Law) -> tuple[Panels, ...]:
-    """The smooth pieces of a law that have no closed form, at losses from KEPT_FROM."""
-    parts = (segment.restricted(KEPT_FROM, math.inf) for segment in law.segments if not segment.exponential)
+def _panels(law: Law, floor: float) -> tuple[Panels, ...]:
+    """The smooth pieces of a law that have no closed form, at losses from ``floor`` on."""
+    parts = (segment.restricted(floor, math.inf) for segment in law.segments if not segment.exponential)
     return tuple(Panels.of(part) for part in parts if part is not None)
 
 

@@ -7,6 +7,7 @@ those in which e^{t - X} bends, are different for each: everything above is summ
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -16,6 +17,9 @@ import numpy.typing as npt
 
 if TYPE_CHECKING:
     from tallystick.numerics.law import Array, Segment
+
+Part = tuple[int, float, int, int]
+"""A threshold with its place in a list, and the edges between which a piece is still to be integrated for it."""
 
 NODES = 8
 """Nodes of one panel, as ``Segment.panel`` promises."""
@@ -101,6 +105,22 @@ class Panels:
         total = float(np.dot(self.masses[nodes], -np.expm1(np.minimum(threshold - self.values[nodes], 0.0))))
         return total + float(self.above[min(max(start, far), self.edges.size - 1)]), max(0, first - 1), start
 
+    def rests(self, parts: Sequence[Part]) -> Array:
+        """``rest`` of several thresholds; where one flat panel is left of each, all of them at once."""
+        bent = [end > begin + 1 or self.losses[end] - self.losses[begin] > STEEP for _, _, begin, end in parts]
+        if len(parts) == 1 or any(bent):
+            return np.array([self.rest(threshold, begin, end) for _, threshold, begin, end in parts])
+        levels = np.array([threshold for _, threshold, _, _ in parts])
+        last = np.array([end for _, _, _, end in parts])
+        high = self.edges[last]
+        low = np.minimum(np.maximum(self.segment.inverse(levels), self.edges[last - 1]), high)
+        points, weights = _gauss_legendre(NODES)
+        half = 0.5 * (high - low)[:, None]
+        x = (0.5 * (high + low)[:, None] + half * points).ravel()
+        gain = -np.expm1(np.minimum(levels.repeat(NODES) - self.segment.loss(x), 0.0))
+        masses = np.exp(self.segment.log_density(x)) * (half * weights).ravel()
+        return np.asarray((masses * gain).reshape(-1, NODES).sum(axis=1))
+
     def rest(self, threshold: float, begin: int, end: int) -> float:
         """The integral over the panels between two edges that ``excess`` left."""
         low = float(self.segment.inverse(np.array([threshold]))[0])
@@ -115,12 +135,21 @@ class Panels:
         return float(np.sum(self.each[begin:end])) * gain
 
 
-def excess_of(pieces: tuple[Panels, ...], threshold: float) -> float:
-    """The integral of (1 - e^{threshold - loss})_+ over all pieces; what is NOTHING beside the rest is left out."""
-    found = [piece.excess(threshold) for piece in pieces]
-    total = math.fsum(part for part, _, _ in found)
-    left = [(piece.most(threshold, i, j), piece, i, j) for piece, (_, i, j) in zip(pieces, found, strict=True) if i < j]
-    for most, piece, begin, end in sorted(left, key=lambda one: -one[0]):
-        if most > NOTHING * total:
-            total += piece.rest(threshold, begin, end)
+def excesses_of(pieces: tuple[Panels, ...], thresholds: Array) -> Array:
+    """The integral of (1 - e^{threshold - loss})_+ over all pieces, at several thresholds, which are read together.
+
+    What is NOTHING beside the rest is left out.
+    """
+    total = np.zeros(thresholds.size)
+    left: list[tuple[Panels, list[Part], Array]] = []
+    for piece in pieces:
+        found = [piece.excess(t) for t in thresholds.tolist()]
+        total += [sums for sums, _, _ in found]
+        parts = [(k, t, i, j) for k, (t, (_, i, j)) in enumerate(zip(thresholds.tolist(), found, strict=True)) if i < j]
+        if parts:
+            left.append((piece, parts, np.array([piece.most(t, i, j) for _, t, i, j in parts])))
+    for piece, parts, most in sorted(left, key=lambda one: -float(np.max(one[2]))):
+        counts = [part for part, height in zip(parts, most.tolist(), strict=True) if height > NOTHING * total[part[0]]]
+        if counts:
+            total[[place for place, _, _, _ in counts]] += piece.rests(counts)
     return total

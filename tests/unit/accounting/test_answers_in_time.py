@@ -374,3 +374,58 @@ def test_errors_beyond_all_numbers_are_left_to_others_without_a_warning() -> Non
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert loss.power(alpha=1e-6) == 1.0
+
+
+QUICK = 2.5
+"""Seconds for what is read often: half of LIMIT, as slow machines take nearly twice as long."""
+
+DRAWS = ts.gaussian(sigma=1.0, adjacency="replace")
+BETS = ts.discrete_pair([0.140625, 0.859375], [0.421875, 0.578125], adjacency="replace")
+STEPS = [0.0, 0.5, 1.0, 1.5]
+RARE = ts.gaussian_mixture(
+    sigma=1.0, sensitivities=[1e-14, 79.0], probabilities=[0.9999999999990905, 9.094947017729282e-13]
+)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda: meaning(
+            DRAWS.subset(batch=1000, population=1000, replacement=True)
+            + ts.randomized_response(epsilon=0.460620314356785, choices=2, adjacency="replace")
+        ),
+        lambda: meaning(DRAWS.subset(batch=10, population=10, replacement=True) + BETS),
+        lambda: (DRAWS.subset(batch=11, population=11, replacement=True) + BETS).posterior(prior=0.3, delta=0.01),
+        lambda: meaning(
+            (
+                ts.gaussian_mixture(
+                    sigma=0.4691655918040172,
+                    sensitivities=STEPS,
+                    probabilities=[0.109375, 0.3125, 0.484375, 0.09375],
+                )
+                + ts.randomized_response(epsilon=1.0, choices=2, adjacency="add_remove")
+            ).sampled(rate=0.1)
+        ),
+        lambda: (
+            (
+                ts.gaussian_mixture(
+                    sigma=0.5, sensitivities=[0.0, 1.0, 2.0], probabilities=[0.46875, 0.140625, 0.390625]
+                )
+                + ts.pure_dp(epsilon=2.0)
+            ).sampled(rate=0.2732665230923079)
+            + ts.gaussian(sigma=0.5)
+        ).tradeoff(alpha=0.05),
+        lambda: (
+            RARE.sampled(rate=0.25, largest=105, population=100, cut="random")
+            + ts.randomized_response(epsilon=0.5, choices=2, adjacency="add_remove")
+        ).posterior(prior=0.01, delta=1e-6),
+    ],
+    ids=["drawn with replacement", "drawn beside a pair", "a belief", "a sampled sum", "a curve of one", "rare losses"],
+)
+def test_one_release_beside_few_outcomes_is_read_from_its_own_law(read: Any, asked: Any) -> None:
+    """Beside atoms contours hardly decay and grids must be fine: six to nine seconds for one law and a coin."""
+    engines = [asked(routes.Grid, "epsilon"), asked(routes.Grid, "delta"), asked(routes.Blurred, "delta")]
+    clock = Clock()
+    read()
+    assert clock.seconds < QUICK
+    assert not any(engines)

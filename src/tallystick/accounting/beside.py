@@ -1,0 +1,131 @@
+"""One release beside few joint outcomes of all others: each outcome leaves the release its own threshold.
+
+If X is the loss of the one and l_j, with mass p_j, what the others lose together, then
+
+    delta(e) = sum over j of p_j E[(1 - e^{(e - l_j) - X})_+] + the mass that the others have at infinity.
+
+Every term is read from the one law as if it stood alone, so there is no grid, no tilt and no blur, and the errors are
+those of one release and of a list. Beside atoms a contour hardly decays and a grid must be finer than the answer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tallystick.accounting.bounds import WIDTH, Bounds
+from tallystick.accounting.compose import Direct, enumerated
+from tallystick.accounting.pair import DominatingPair
+from tallystick.numerics.law import DUST, UNIT, Above, Below, Law, certain
+from tallystick.numerics.saddle import bisect_decreasing
+
+MOST_OUTCOMES, MOST_READINGS = 64, 256
+"""Outcomes, and outcomes times smooth pieces of the one law, at most: each is an integral at every read-out."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shifted:
+    """One smooth law, read at a threshold of its own for each listed outcome of the other releases."""
+
+    one: Direct
+    others: Direct
+
+    @property
+    def highest(self) -> float:
+        """The largest finite loss of all together."""
+        return self.one.highest + self.others.highest
+
+    def shift(self, epsilon: float) -> float:
+        """By how much the largest losses can be off."""
+        return self.one.shift(epsilon) + self.others.location + 4.0 * UNIT * abs(epsilon)
+
+    def upper(self, epsilon: float) -> Above:
+        """Upper bound on delta."""
+        value, error = self._read(epsilon, 1.0)
+        value += self.others.law.infinity
+        # Positive up to the largest loss, however small.
+        tiny = 1e-320 if epsilon < self.highest else 0.0
+        return Above(min(1.0, value * (1.0 + error) + tiny))
+
+    def lower(self, epsilon: float) -> Below:
+        """Lower bound on delta."""
+        value, error = self._read(epsilon, -1.0)
+        value += certain(self.others.law.infinity)
+        # Sums of what doubles hardly hold have no digits: nothing is claimed.
+        return Below(value * max(0.0, 1.0 - error) if value > DUST else 0.0)
+
+    def _read(self, epsilon: float, side: float) -> tuple[float, float]:
+        """The sum over the outcomes, thresholds moved to this side, and its relative error."""
+        law, losses = self.one.law, self.others.law.atoms
+        places = epsilon - losses
+        # A threshold is off by what both losses are off by, and by the rounding of their difference.
+        rounding = self.others.location + 2.0 * UNIT * (abs(epsilon) + np.abs(losses))
+        own = np.array([self.one.shift(place) for place in places.tolist()])
+        values = law.excess(places - side * (own + rounding), everywhere=True)
+        if side < 0.0:
+            values = np.maximum(0.0, values - (law.infinity - certain(law.infinity)))
+        # One law alone errs by ``one.error``, and by e^-9 of its shift for losses far above the threshold.
+        error = self.one.error + self.others.error + math.exp(-9.0) * float(np.max(own))
+        return float(np.dot(np.exp(self.others.law.log_masses), values)), error + UNIT * losses.size
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Beside:
+    """Both ends: of the upper laws from above, of the lower ones, the same where pairs are exact, from below."""
+
+    above: Shifted | Direct
+    under: Shifted | Direct
+
+    @staticmethod
+    def of(pairs: Sequence[tuple[DominatingPair, int]], mu: float, mu_below: float) -> Beside | None:
+        """Read so where at most one release is not a list of outcomes, the merged Gaussian included; else None."""
+        above = _side([(pair.upper, count) for pair, count in pairs], mu)
+        if above is None or (mu == mu_below and all(pair.upper is pair.lower for pair, _ in pairs)):
+            return None if above is None else Beside(above, above)
+        under = _side([(pair.lower, count) for pair, count in pairs], mu_below)
+        return None if under is None else Beside(above, under)
+
+    def delta_bounds(self, epsilon: float) -> Bounds:
+        """Both bounds on delta."""
+        return Bounds.between(self.under.lower(epsilon), self.above.upper(epsilon))
+
+    def epsilon_bounds(self, delta: float, width: float = WIDTH) -> Bounds:
+        """Both bounds on epsilon, no narrower than ``width`` where less is enough."""
+        near = 1e-13 if width <= WIDTH else 0.1 * width
+        upper = self.epsilon_upper(delta, near)
+        # Where the laws are the same the root from below is next to the one from above.
+        ends = (upper * (1.0 - 1e-6), upper) if self.under is self.above and math.isfinite(upper) else (0.0, upper)
+        if not self.under.lower(ends[0]) > delta:
+            ends = (0.0, ends[1])
+        high = ends[1] if math.isfinite(ends[1]) else _reach(self.under, delta)
+        lower = bisect_decreasing(self.under.lower, delta, ends[0], high, relative=near)[0]
+        return Bounds.between(Below(lower), upper)
+
+    def epsilon_upper(self, delta: float, near: float = 1e-13) -> Above:
+        """The upper end alone."""
+        return Above(bisect_decreasing(self.above.upper, delta, 0.0, _reach(self.above, delta), relative=near)[1])
+
+
+def _reach(side: Shifted | Direct, delta: float) -> float:
+    """An epsilon beyond which nothing finite is left, or less than delta of a Gaussian."""
+    high = max(side.highest, 0.0)
+    high += 2.0 * side.shift(high)
+    if isinstance(side, Direct) and side.mu > 0.0:
+        high += side.mu * side.mu / 2.0 + side.mu * (math.sqrt(2.0 * max(0.0, -math.log(delta))) + 1.0)
+    return high
+
+
+def _side(terms: Sequence[tuple[Law, int]], mu: float) -> Shifted | Direct | None:
+    smooth = [(law, count) for law, count in terms if law.segments]
+    if not smooth:
+        return enumerated(terms, mu)
+    ((law, count),) = smooth[:1]
+    others = enumerated([term for term in terms if term[0] is not law])
+    if mu > 0.0 or len(smooth) > 1 or count > 1 or others is None:
+        return None
+    outcomes = others.law.atoms.size
+    few = outcomes <= MOST_OUTCOMES and outcomes * len(law.segments) <= MOST_READINGS
+    return Shifted(Direct.alone(law), others) if few else None

@@ -165,6 +165,9 @@ TOLERANCES = (1e-9, 1e-7)
 GOOD_ENOUGH = 0.999
 """Lower over upper bound of delta below which another route is tried."""
 
+AGREED = 1e-6
+"""Relative difference of a level from two computations that is left to their errors."""
+
 TRIMMED = 1e-8
 """Share of delta that may be given up for a law without its rarest losses."""
 
@@ -333,6 +336,8 @@ class SaddleSum:
         if target < TINIEST:
             return None
         engine = self.upper if above else self.lower
+        if abs(engine.cumulants(theta) - level) > 10.0 * AGREED * (1.0 + abs(level)):
+            return None  # of other laws from below no nodes pass the check after which they are used
         expected = level + 0.5 * blur * blur * theta * (theta + 1.0)
         for tolerance in TOLERANCES:
             nodes: Nodes | BlurredNodes | None
@@ -342,7 +347,7 @@ class SaddleSum:
                 nodes = engine.nodes(theta, target, tolerance)
             # Nodes integrate whole lines; the cumulants, and with them the bound on aliases, stop at the law's reach.
             # Where the two disagree the alias bound is not one: leave it to the grid.
-            if nodes is not None and abs(nodes.log_scale - expected) <= 1e-6 * (1.0 + abs(level)):
+            if nodes is not None and abs(nodes.log_scale - expected) <= AGREED * (1.0 + abs(level)):
                 return nodes
         return None
 

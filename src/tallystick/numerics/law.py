@@ -152,11 +152,13 @@ class Segment:
         parts.append(knees[(knees > self.low) & (knees < self.high)])
         return np.unique(np.concatenate(parts))
 
-    def tilted_edges(self, order: float, last: float = 0.0) -> Array | None:
+    def tilted_edges(self, order: float, last: float = 0.0, least: float | None = None) -> Array | None:
         """Panel boundaries for the density times e^{z loss}, Re z = order, |Im z| <= last; None if far too many.
 
         In no panel that matters the exponential changes by more than 2.5 e-folds or radians: panels are short where
-        the loss is steep. What the tilt makes lighter than e^{-60} of the peak gets no panels of its own.
+        the loss is steep. What the tilt makes lighter than e^{-60} of the peak gets no panels of its own. With
+        ``least`` they serve every real tilt from that one to ``order``: the peak moves from where it is under the one
+        to where it is under the other.
         """
         if self.endless:
             return None
@@ -168,6 +170,10 @@ class Segment:
             loss = self.loss(mesh)
             exponent = order * loss + self.log_density(mesh)
             heavy = exponent > np.max(exponent) - 60.0
+            if least is not None:
+                exponent += (least - order) * loss
+                places = np.flatnonzero(heavy | (exponent > np.max(exponent) - 60.0))
+                heavy[places[0] : places[-1] + 1] = True
             first, end = max(0, int(np.argmax(heavy)) - 1), min(mesh.size, mesh.size - int(np.argmax(heavy[::-1])) + 1)
             if end - first > mesh.size // 4:
                 break
@@ -210,6 +216,15 @@ KEPT_FROM = -1e-6
 """Thresholds from here on are read from nodes that are kept: an epsilon, less what losses are rounded by."""
 
 EMPTY: Array = np.zeros(0)
+
+
+def _line_points(segment: Segment, line: Line, order: float) -> tuple[Array, Array]:
+    """Points of a Gaussian line and the logs of their weights, as far as a tilt by ``order`` leads."""
+    high = max(segment.high, line.mu * (order + 1.0) + 12.0)
+    # Steps too strong for this many points are not read by contour: it compares its own norm with this.
+    spacing = max(min(0.25, 1.0 / line.mu), (high - segment.low) / MOST_COARSE)
+    x: Array = np.arange(segment.low, high, spacing)
+    return x, np.full(x.size, math.log(spacing))
 
 
 def _coarse_edges(segment: Segment) -> Array:
@@ -290,14 +305,28 @@ class Law:
         heavy = _heaviest(self.segments, order) if order > 0.0 else self.segments
         for segment in self.segments if any(part.endless for part in heavy) else heavy:
             if segment.line is not None:
-                high = max(segment.high, segment.line.mu * (order + 1.0) + 12.0)
-                # Steps too strong for this many points are not read by contour: it compares its own norm with this.
-                spacing = max(min(0.25, 1.0 / segment.line.mu), (high - segment.low) / MOST_COARSE)
-                x = np.arange(segment.low, high, spacing)
-                log_weight = np.full(x.size, math.log(spacing))
+                x, log_weight = _line_points(segment, segment.line, order)
             else:
                 edges = segment.followed(order).tilted_edges(order) if order > 0.0 else None
                 x, log_weight = panel_nodes(_coarse_edges(segment) if edges is None else edges, 8)
+            values.append(segment.loss(x))
+            logs.append(segment.log_density(x) + log_weight)
+        return np.concatenate(values), np.concatenate(logs)
+
+    def nodes_between(self, least: float, most: float) -> tuple[Array, Array] | None:
+        """Points as good as ``coarse_nodes`` under every tilt from ``least`` to ``most``; None if far too many."""
+        if self.too_far(most):
+            return None
+        heavy = {s for order in (least, 0.5 * (least + most), most) for s in _heaviest(self.segments, order)}
+        values, logs = [self.atoms], [self.log_masses]
+        for segment in (s for s in self.segments if s in heavy):
+            if segment.line is not None:
+                x, log_weight = _line_points(segment, segment.line, most)
+            else:
+                edges = segment.followed(most).tilted_edges(most, least=least)
+                if edges is None:
+                    return None
+                x, log_weight = panel_nodes(edges, 8)
             values.append(segment.loss(x))
             logs.append(segment.log_density(x) + log_weight)
         return np.concatenate(values), np.concatenate(logs)

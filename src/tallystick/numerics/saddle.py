@@ -71,6 +71,9 @@ TOO_FAR = (1e280, 1e290, 1.0)
 NO_ROOT = 3e8
 """A search that ends here has found no best tilt: the sum is bounded and its largest value is likely enough."""
 
+RUNGS = 4.0
+"""Rungs to an octave of the ladder of far tilts: between two of them the same nodes serve."""
+
 KEPT = 512
 """Tilts whose cumulants are remembered for each set of laws: online use asks for the same ones at every step."""
 
@@ -232,7 +235,14 @@ def _far(law: Law, theta: float) -> tuple[float, float, float]:
     """log-mgf, mean and variance of one law, its lines followed as far as the tilt takes them."""
     if law.too_far(theta):
         return TOO_FAR
-    return _tilted(*law.coarse_nodes(theta), theta)
+    nodes = _nodes_of_rung(law, math.floor(RUNGS * math.log2(theta)))
+    return _tilted(*(law.coarse_nodes(theta) if nodes is None else nodes), theta)
+
+
+@lru_cache(maxsize=128)
+def _nodes_of_rung(law: Law, rung: int) -> tuple[Array, Array] | None:
+    """The nodes of one law for all tilts between two rungs: a search for a tilt stays between few of them."""
+    return law.nodes_between(2.0 ** (rung / RUNGS), 2.0 ** ((rung + 1) / RUNGS))
 
 
 def _tilted(values: Array, logs: Array, theta: float) -> tuple[float, float, float]:

@@ -20,8 +20,8 @@ from tallystick.accounting.polygon import lower_corners
 from tallystick.accounting.readout import reader
 from tallystick.accounting.routes import PATIENCE, Patience
 from tallystick.cards import meaning
+from tallystick.numerics import contour, ratio_grid, saddle, stoploss
 from tallystick.numerics import law as law_module
-from tallystick.numerics import ratio_grid, stoploss
 from tallystick.numerics.law import Law
 from tallystick.numerics.panels import Panels, excess_between, panel_nodes
 from tallystick.numerics.ratio_grid import RatioCells, _hull_slopes
@@ -429,3 +429,48 @@ def test_one_release_beside_few_outcomes_is_read_from_its_own_law(read: Any, ask
     read()
     assert clock.seconds < QUICK
     assert not any(engines)
+
+
+def test_nodes_that_cannot_agree_are_not_made(asked: Any) -> None:
+    """The tilt of one law led the line of another one beyond all numbers: four seconds for points of nothing."""
+    lines = asked(contour.LineDecay, "of")
+    clock = Clock()
+    found = ts.calibrate(
+        lambda n: n * ts.objective_perturbation(sigma=2.0, ridge=0.1).sampled(rate=1e-12),
+        ts.approx_dp(epsilon=1.2e-06, delta=1e-3),
+        integer=True,
+        high=2,
+    )
+    assert found == 2
+    assert clock.seconds < QUICK
+    assert all(line.reach(theta) <= law_module.MAX_FOLLOWED for line, theta in lines)
+
+
+SELDOM = ts.gaussian_mixture(sigma=1.0, sensitivities=[0.0, 1e-10, 1.0], probabilities=[0.09375, 0.890625, 0.015625])
+
+
+def test_far_tilts_between_two_rungs_share_their_nodes(asked: Any) -> None:
+    """A search tries ten tilts, and each had nodes of its own: half the time of a card."""
+    law = SELDOM.sampled(rate=0.01).terms[0][0].pair(ts.Direction.REMOVE).upper
+    tilts = np.geomspace(2.0 * law.followed, 12.0 * law.followed, 100)
+    made = [asked(Law, "nodes_between"), asked(Law, "coarse_nodes")]
+    found = [saddle._far(law, theta)[0] for theta in tilts.tolist()]
+    assert sum(len(calls) for calls in made) <= 12
+    assert np.allclose(found, law.log_mgf(tilts), rtol=1e-9, atol=1e-9)
+
+
+def test_many_pieces_share_their_nodes_too() -> None:
+    law = DRAWN.terms[0][0].pair(ts.Direction.REMOVE).upper
+    tilts = np.geomspace(0.3, 5.0, 40)
+    assert np.allclose([saddle._far(law, theta)[0] for theta in tilts.tolist()], law.log_mgf(tilts), rtol=1e-9)
+
+
+def test_where_a_loss_is_flat_its_inverse_is_found_without_going_on_for_ever(asked: Any) -> None:
+    """There rounding alone moves Newton's method, and every other place went on with it: a hundred rounds each time."""
+    flat = ts.gaussian_mixture(sigma=1.0, sensitivities=[1e-10, 1.0], probabilities=[0.984375, 0.015625])
+    segment = flat.terms[0][0].pair(ts.Direction.REMOVE).upper.segments[0]
+    values = segment.loss(np.linspace(-20.0, 0.0, 2001))
+    rounds = asked(np, "clip")
+    x = segment.inverse(values)
+    assert len(rounds) < 60
+    assert np.allclose(segment.loss(x), values, rtol=1e-13, atol=1e-17)

@@ -178,13 +178,17 @@ def _pair(shifts: Numbers, shares: Numbers) -> DominatingPair:
         # No part alone exceeds the sum, so its root is not left of the sum's; from there Newton goes down for ever.
         alone = [(target - log) / mu + 0.5 * mu for mu, log in zip(shifts, logs, strict=True)]
         x: Array = np.clip(np.min(alone, axis=0), low, high)
+        left = np.ones(x.shape, dtype=np.bool_)
         for _ in range(100):
-            slope, top = np.zeros(x.shape), mixture(x)
+            here = x[left]
+            slope, top = np.zeros(here.shape), mixture(here)
             for mu, log in zip(shifts, logs, strict=True):
-                slope = slope + mu * np.exp(log - 0.5 * (x - mu) ** 2 - HALF - top)
-            step = (loss(x) - target) / slope
-            x = np.clip(x - step, low, high)
-            if np.all(np.abs(step) <= 1e-15 * (1.0 + np.abs(x))):
+                slope = slope + mu * np.exp(log - 0.5 * (here - mu) ** 2 - HALF - top)
+            step = (loss(here) - target[left]) / slope
+            x[left] = np.clip(here - step, low, high)
+            # A step up is rounding: where the loss is flat that would go on for ever, and for all places with it.
+            left[left] = step > 1e-15 * (1.0 + np.abs(here))
+            if not left.any():
                 break
         return x
 

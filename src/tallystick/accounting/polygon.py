@@ -108,12 +108,12 @@ class LowerProfile(_Profile):
 
 def law_above(ahead: UpperProfile, behind: UpperProfile) -> Law:
     """A law whose profile is nowhere below ``ahead``, and its swap's nowhere below ``behind``."""
-    return _law(*_hull(ahead, behind), KINK)
+    return _law(*_hull(ahead, behind, OUTWARD), KINK)
 
 
 def law_below(ahead: LowerProfile, behind: LowerProfile) -> Law:
     """A law whose profile is nowhere above ``ahead``, and its swap's nowhere above ``behind``."""
-    return _law(*_hull(ahead, behind), -KINK)
+    return _law(*_hull(ahead, behind, -OUTWARD), -KINK)
 
 
 def _law(ahead: _Profile, behind: _Profile, rounding: float) -> Law:
@@ -157,11 +157,12 @@ def bridge(profile: UpperProfile, before: float, after: float) -> Array:
     return masses_between
 
 
-def _hull(ahead: _Profile, behind: _Profile) -> tuple[_Profile, _Profile]:
-    """The convex hull from below of both halves together.
+def _hull(ahead: _Profile, behind: _Profile, outward: float) -> tuple[_Profile, _Profile]:
+    """The convex hull from below of both halves together, the chord across 0 rounded by ``outward``.
 
     Lower values at the knots are right on either side: a true profile is convex, so an upper bound may be replaced by
-    its chords, and a lower bound may always be lowered.
+    its chords, and a lower bound may always be lowered. A chord that is rounded up leaves less than nothing for a loss
+    of 0, and nothing is then more: for a bound from below it is rounded down.
     """
     first, second = _half_hull(ahead), _half_hull(behind)
     cut = min(float(first.delta[0]), float(second.delta[0]))
@@ -169,7 +170,8 @@ def _hull(ahead: _Profile, behind: _Profile) -> tuple[_Profile, _Profile]:
     while True:
         # Every round leaves one knot out or is the last, so this ends.
         i, j = _under(first, i, cut), _under(second, j, cut)
-        cut = min(cut, _across(first, i, second, j) if i and j else _from_nothing(first, i, second, j))
+        chord = _across(first, i, second, j) if i and j else _from_nothing(first, i, second, j)
+        cut = min(cut, chord * (1.0 + outward))
         if (i and first.delta[i] >= cut) or (j and second.delta[j] >= cut):
             continue
         if 0 < i < first.epsilon.size - 1 and not _convex((0.0, cut), *_points(first, i)):
@@ -200,12 +202,12 @@ def _from(half: _Profile, top: float, index: int) -> _Profile:
 
 
 def _across(first: _Profile, i: int, second: _Profile, j: int) -> float:
-    """The value at epsilon 0 of the chord from a knot of the mirrored half to a knot of this one, rounded up."""
+    """The value at epsilon 0 of the chord from a knot of the mirrored half to a knot of this one."""
     right, left = float(first.epsilon[i]), float(second.epsilon[j])
     there, level = float(first.delta[i]), math.exp(-left)
     start = -math.expm1(-left) + level * float(second.delta[j])
     share = -math.expm1(-right) / -math.expm1(-left - right)
-    return (there + max(0.0, start - there) * share) * (1.0 + OUTWARD)
+    return there + max(0.0, start - there) * share
 
 
 def _from_nothing(first: _Profile, i: int, second: _Profile, j: int) -> float:
@@ -214,7 +216,7 @@ def _from_nothing(first: _Profile, i: int, second: _Profile, j: int) -> float:
     if not index:
         return 1.0
     epsilon = float(half.epsilon[index])
-    return (-math.expm1(-epsilon) + math.exp(-epsilon) * float(half.delta[index])) * (1.0 + OUTWARD)
+    return -math.expm1(-epsilon) + math.exp(-epsilon) * float(half.delta[index])
 
 
 def _half_hull(half: _Profile) -> _Profile:

@@ -288,3 +288,13 @@ def test_the_power_of_an_epoch_is_not_thinned_below_the_truth() -> None:
     """0.99881162 for 0.99881182: two steps of mu = 2.69, integrated to 1e-13 (its best test adds)."""
     epoch = ts.gaussian(sigma=1 / 2.692582403572638).allocated(steps=2)
     assert 0.998811816094 <= epoch.power(alpha=0.7080340277642051) <= 0.99882
+
+
+def test_a_law_from_below_has_no_more_mass_than_one() -> None:
+    """1 + 9e-13: the chord across 0 was rounded up, which left less than nothing for a loss of 0, and 0 was taken."""
+    told = ts.discrete_pair([0.5, 0.3, 0.2, 0.0], [0.25, 0.3, 0.0, 0.45]) + ts.laplace(scale=1)
+    leaf = ts.worst(ts.approx_dp(epsilon=0, delta=0.1), told).terms[0][0]
+    for way in ts.Direction:
+        law = leaf.pair(way).lower
+        for masses, rest in ((law.log_masses, law.infinity), (law.others, law.zero)):
+            assert math.fsum([*np.exp(masses).tolist(), rest]) <= 1.0

@@ -122,10 +122,11 @@ def _side(terms: Sequence[tuple[Law, int]], mu: float) -> Shifted | Direct | Non
     smooth = [(law, count) for law, count in terms if law.segments]
     if not smooth:
         return enumerated(terms, mu)
-    ((law, count),) = smooth[:1]
-    others = enumerated([term for term in terms if term[0] is not law])
-    if mu > 0.0 or len(smooth) > 1 or count > 1 or others is None:
+    law, count = smooth[0]
+    if mu > 0.0 or len(smooth) > 1 or count > 1:
         return None
-    outcomes = others.law.atoms.size
-    few = outcomes <= MOST_OUTCOMES and outcomes * len(law.segments) <= MOST_READINGS
-    return Shifted(Direct.alone(law), others) if few else None
+    others = enumerated([term for term in terms if term[0] is not law])
+    outcomes = MOST_OUTCOMES + 1 if others is None else others.law.atoms.size
+    if others is None or outcomes > MOST_OUTCOMES or outcomes * len(law.segments) > MOST_READINGS:
+        return None
+    return Shifted(Direct.alone(law), others)

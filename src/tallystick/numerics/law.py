@@ -381,11 +381,11 @@ class Law:
 
         Nodes are kept for thresholds from about 0 on, or ``everywhere``.
         """
-        places = np.atleast_1d(threshold)
-        kept = places >= (-math.inf if everywhere else KEPT_FROM)
-        total = np.array([self._closed_at(float(t), bool(k)) for t, k in zip(places, kept, strict=True)])
-        if kept.any():
-            total[kept] += excesses_of(_panels(self, -math.inf if everywhere else KEPT_FROM), places[kept])
+        places, floor = np.atleast_1d(threshold), -math.inf if everywhere else KEPT_FROM
+        total = np.array([self._closed_at(t, t >= floor) for t in places.tolist()])
+        if self.segments:
+            kept = places >= floor
+            total[kept] += excesses_of(_panels(self, floor), places[kept])
         return total + self.infinity
 
     def _closed_at(self, threshold: float, kept: bool) -> float:

@@ -315,7 +315,7 @@ class Law:
 
     def nodes_between(self, least: float, most: float) -> tuple[Array, Array] | None:
         """Points as good as ``coarse_nodes`` under every tilt from ``least`` to ``most``; None if far too many."""
-        if self.too_far(most):
+        if self.too_far(most) or any(segment.followed(most).endless for segment in self.segments):
             return None
         heavy = {s for order in (least, 0.5 * (least + most), most) for s in _heaviest(self.segments, order)}
         values, logs = [self.atoms], [self.log_masses]

@@ -465,6 +465,17 @@ def test_many_pieces_share_their_nodes_too() -> None:
     assert np.allclose([saddle._far(law, theta)[0] for theta in tilts.tolist()], law.log_mgf(tilts), rtol=1e-9)
 
 
+def test_a_tilt_that_leads_a_piece_beyond_all_panels_is_not_taken_for_none() -> None:
+    """Of a unit that is drawn a thousand times nobody integrates the piece, and nodes without it are no nodes."""
+    drawn = ts.gaussian(sigma=1.0, adjacency="replace").subset(batch=1000, population=1000, replacement=True)
+    law = drawn.terms[0][0].pair(ts.Direction.REMOVE).upper
+    for theta in (0.1, 1.0, 4.0, 7.45, 40.0):
+        values, logs = law.coarse_nodes(theta)
+        assert saddle._far(law, theta) == saddle.TOO_FAR or saddle._far(law, theta)[0] >= 0.999 * law_module.log_sum(
+            theta * values + logs
+        )
+
+
 def test_where_a_loss_is_flat_its_inverse_is_found_without_going_on_for_ever(asked: Any) -> None:
     """There rounding alone moves Newton's method, and every other place went on with it: a hundred rounds each time."""
     flat = ts.gaussian_mixture(sigma=1.0, sensitivities=[1e-10, 1.0], probabilities=[0.984375, 0.015625])

@@ -20,6 +20,7 @@ from tallystick.accounting.leaves.nested import Composed, Replaced, Worst
 from tallystick.accounting.leaves.sampled import Sampled
 from tallystick.accounting.loss import PrivacyLoss
 from tallystick.accounting.pair import unmixed_loss
+from tallystick.accounting.waves import BIAS, PERIOD, Waves, moved
 from tallystick.errors import InvalidInput, NotComputable
 from tallystick.numerics.convolve import sum_of_laws
 from tallystick.numerics.grid import GridLaw, discretise_above
@@ -35,11 +36,12 @@ STEPS = 2000
 class PrivacyLossVariable:
     """The law of L. Estimates, not bounds: use ``epsilon`` and ``delta`` where a bound is needed.
 
-    Moments and the characteristic function err by about 1e-12 of their size, on either side. ``cdf`` and ``quantile``
-    are as exact where all terms are Gaussian, for one release, and where every joint outcome is listed; an atom within
-    rounding of x counts as at most x. Other sums are put on a grid: ``cdf`` then errs by about 1e-3 near an atom that
-    the grid does not meet, or a peak narrower than its step, and by 1e-4 at most elsewhere; ``quantile`` errs by a step
-    of 1/2000 standard deviation.
+    Moments and the characteristic function err by about 1e-12 of the size of the losses, on either side: a mean that is
+    far smaller than losses are has fewer digits. ``cdf`` and ``quantile`` are as exact where all terms are Gaussian,
+    for one release, and where every joint outcome is listed; an atom within rounding of x counts as at most x. Long
+    sums, which a grid would move, are read by their characteristic function (to 1e-6, and to a jump of their atoms).
+    Other sums are put on a grid: ``cdf`` then errs by about 1e-3 near an atom that the grid does not meet, or a peak
+    narrower than its step, and by 1e-4 at most elsewhere; ``quantile`` errs by a step of 1/2000 standard deviation.
     ``cdf`` and ``quantile`` of a sampled sum are those of the sum. Discrete Gaussian noise too wide to list is held in
     blocks (its characteristic function to 1e-6). Sampled sums, ``as_replace`` and ``worst`` are known at knots only:
     their moments and characteristic functions are refused.
@@ -176,7 +178,9 @@ class PrivacyLossVariable:
             below /= below[-1]  # nothing else is possible
         return direct.law.atoms[order], below, np.zeros(below.size)
 
-    def _grid(self) -> tuple[Array, Array, Array]:
+    @cached_property
+    def _laws(self) -> tuple[list[tuple[GridLaw, int]], list[tuple[GridLaw, int]], float]:
+        """All terms on one grid, those of them that have atoms without their smooth parts, and a deviation."""
         # Losses that differ in their last digits alone are one for a grid, whose points must be apart.
         size = sum(count * abs(float(np.dot(masses, values))) for values, masses, count in self._nodes)
         deviation = max(math.sqrt(max(self._spread(0.0), 1e-30)), 1e-11 * size)
@@ -197,6 +201,22 @@ class PrivacyLossVariable:
             laws.append((_on_grid(law, step, low, high), count))
             if np.any((law.atoms >= low) & (law.atoms <= high)):
                 atoms.append((_on_grid(law.without_segments(), step, low, high), count))
+        return laws, atoms, deviation
+
+    @cached_property
+    def _waves(self) -> Waves | None:
+        """A sum so long that a grid would move it; one whose waves do not die away is put on the grid all the same."""
+        if not self._side.pairs or (self._side.direct is not None and self._side.direct.mu == 0.0):
+            return None
+        laws, _, deviation = self._laws
+        on_grid = [(law.values, law.masses, count) for law, count in laws[: len(self._nodes)]]
+        shift, wider = moved(on_grid, self._nodes)
+        if abs(shift) <= BIAS * deviation and abs(wider) <= 2.0 * BIAS * deviation**2:
+            return None
+        return Waves.of(self._nodes, self._side.mu)
+
+    def _grid(self) -> tuple[Array, Array, Array]:
+        laws, atoms, deviation = self._laws
         values, masses = _summed(laws, 14.0 * deviation)
         return values, np.cumsum(masses), _smooth(values, masses, atoms if len(atoms) == len(laws) else [])
 
@@ -239,6 +259,8 @@ class PrivacyLossVariable:
             return min(1.0, max(0.0, 1.0 - self._single.tail(x + 4.0 * UNIT * abs(x))))
         if self._beside_gaussian is not None:
             return self._beside_gaussian(x)
+        if self._waves is not None:
+            return self._waves.below(x)
         values, below, smooth = self._table
         index = int(np.searchsorted(values, x + self._rounding(x), side="right")) - 1
         if index < 0:
@@ -279,6 +301,11 @@ class PrivacyLossVariable:
             return self._searched(self._single, wanted)
         if self._beside_gaussian is not None:
             return self._between(self._beside_gaussian, wanted)
+        if self._waves is not None:
+            reach, middle = 0.5 * PERIOD * self._waves.deviation, self._waves.mean
+            if wanted <= 0.0 or wanted > self._waves.finite:
+                return -math.inf if wanted <= 0.0 else math.inf
+            return _crossed(self._waves.below, wanted, middle - reach, middle + reach)
         values, below, _ = self._table
         index = int(np.searchsorted(below, wanted, side="left"))
         return float(values[index]) if index < values.size else math.inf

@@ -493,7 +493,7 @@ def _building(part: Any, depth: int = 0) -> int:
     """About how many points the mechanisms of a record have before anything is asked of them."""
     _only(depth < 4 * DEEPEST, "records inside each other")
     inside = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
-    name, each = POINTS.get(part.get("kind"), ("", 0)) if isinstance(part, dict) else ("", 0)
+    name, each = POINTS.get(str(part.get("kind")), ("", 0)) if isinstance(part, dict) else ("", 0)
     own = each * min(MOST_POINTS, math.ceil(float(_number(name, part.get(name))))) if each else 16
     return own + sum(_building(one, depth + 1) for one in inside)
 

@@ -237,11 +237,9 @@ def cut(words: Words, side: Side, most: int) -> Side:
     The first ones would be the earliest, and every later month would seem to have fewer. Of c rows the n-th stays where
     (n most + c/2) / c reaches the next whole number.
     """
-    alone = [side.at(side.unit)]
-    numbered = exp.Window(
-        this=exp.RowNumber(), partition_by=alone, order=exp.Order(expressions=_order(words, side, ()))
-    )
-    many = exp.Window(this=exp.Count(this=exp.Star()), partition_by=[column.copy() for column in alone])
+    order = exp.Order(expressions=_order(words, side, ()))
+    numbered = exp.Window(this=exp.RowNumber(), partition_by=[side.at(side.unit)], order=order)
+    many = exp.Window(this=exp.Count(this=exp.Star()), partition_by=[side.at(side.unit)])
     rows = side.everything().select(exp.alias_(numbered, "_n", quoted=True), copy=False)
     rows = rows.select(exp.alias_(many, "_c", quoted=True), copy=False)
     columns = [name(place(side.kept, column), "_u") for column in side.kept.names]

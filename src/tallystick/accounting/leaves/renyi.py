@@ -14,7 +14,6 @@ import numpy as np
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Direction, Protects
 from tallystick.accounting.leaf import Leaf, Limit, shown, written_call
-from tallystick.accounting.leaves.pure import two_point_law
 from tallystick.accounting.loss import PrivacyLoss, constructor, loss_of
 from tallystick.accounting.pair import DominatingPair
 from tallystick.accounting.polygon import UpperProfile, law_above
@@ -69,6 +68,8 @@ def renyi_pair(curve: Leaf, delta: float) -> DominatingPair:
         assert logs is not None
         known = np.isfinite(logs)
         if not known.any():
+            from tallystick.accounting.leaves.pure import two_point_law
+
             return DominatingPair(two_point_law(0.0, 1.0), Law(np.zeros(1), np.array([0.0])))
     theta, logs = theta[known], logs[known]
     top = float(np.min((logs + 690.0) / theta))

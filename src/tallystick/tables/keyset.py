@@ -220,11 +220,14 @@ def read_public(path: str | Path) -> PublicTable:
 def _read_parquet(path: str | Path) -> PublicTable:
     import duckdb
 
+    from tallystick.tables.sources import pattern_of, real_path
+
     if not Path(path).is_file():  # no pattern, and nothing that would be fetched
         raise InvalidInput("public", str(path), "an existing file")
     try:
         with duckdb.connect(":memory:") as connection:
-            found = connection.execute("SELECT * FROM read_parquet(?, hive_partitioning = false)", [str(path)])
+            file = pattern_of(real_path(path))  # that very file: others were not looked at by ``refuse_private``
+            found = connection.execute("SELECT * FROM read_parquet(?, hive_partitioning = false)", [file])
             names = [str(column[0]) for column in found.description or ()]
             rows = [dict(zip(names, map(_day_of, row), strict=True)) for row in found.fetchall()]
     except duckdb.Error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import math
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -110,7 +111,7 @@ class Columns:
 
         with duckdb.connect(":memory:") as connection:
             connection.register("released", self.to_arrow())
-            connection.execute("COPY released TO ? (FORMAT parquet)", [str(path)])
+            connection.execute("COPY released TO ? (FORMAT parquet)", [os.path.realpath(path)])  # not a URL
         return Path(path)
 
     def to_arrow_file(self, path: str | Path) -> Path:

@@ -12,6 +12,7 @@ import json
 import math
 import numbers
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -79,9 +80,26 @@ class Source:
     @property
     def paths(self) -> tuple[str, ...]:
         """The files of this source."""
+        return self.paths_of(*FILES)
+
+    def paths_of(self, *kinds: str) -> tuple[str, ...]:
+        """Those of some kinds; a link says what kind of file it leads to, which may be called otherwise."""
         if self.kind == BESIDE:
-            return tuple(dict.fromkeys(place for _, place, _ in json.loads(self.place).values()))
-        return (self.place,) if self.kind in FILES else ()
+            members = json.loads(self.place).values()
+            return tuple(dict.fromkeys(place for kind, place, _ in members if kind in kinds))
+        return (self.place,) if self.kind in kinds else ()
+
+    @property
+    def real(self) -> Source:
+        """The same, with the paths of files that an engine opens by name as ``identity`` knows them: absolute, links
+        resolved. Engines have readings of their own: ``file:/x`` is /x to DuckDB, and so is ``\\x``.
+
+        A CSV file is opened here, under the name that was given.
+        """
+        if self.kind == BESIDE:
+            members = {name: self.member(name) for name in json.loads(self.place)}
+            return beside({name: (source.real, table) for name, (source, table) in members.items()})
+        return Source(self.kind, real_path(self.place)) if self.kind in ("parquet", "duckdb") else self
 
     @property
     def one_table(self) -> bool:
@@ -282,7 +300,11 @@ def quiet(doing: str) -> Iterator[None]:
         raise
     except Exception:
         message = f"the engine failed while {doing}; its message is withheld, it could quote data"
-        raise Unavailable(message) from None
+        try:
+            raise Unavailable(message) from None
+        except Unavailable as problem:
+            problem.__context__ = None  # "from None" hides it from print-outs alone
+            raise
 
 
 def identity(source: Source, table: str) -> str:
@@ -306,6 +328,23 @@ def identity(source: Source, table: str) -> str:
     if source.kind == "spark" and not source.unnamed:
         return f"spark {table.casefold().removeprefix('spark_catalog.').removeprefix('default.')}"
     return f"{source.kind} {table}"
+
+
+def real_path(place: Path | str) -> str:
+    """The path that an engine may be handed: the one by which ``identity`` and ``same_file`` know a file."""
+    path = os.path.realpath(place)
+    if "\\" in path:
+        raise InvalidInput("file", path, "a path without backslashes, which DuckDB reads as slashes: rename or move it")
+    return path
+
+
+def pattern_of(path: str) -> str:
+    """A path for engines that read patterns: files that match it would be another name for the same people.
+
+    >>> pattern_of("/data/visits[1].parquet")
+    '/data/visits[[]1].parquet'
+    """
+    return re.sub(r"([*?\[])", r"[\1]", path)
 
 
 def same_file(one: Path | str, two: Path | str) -> bool:

@@ -7,7 +7,6 @@ import contextlib
 import datetime
 import math
 import os
-import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -24,7 +23,7 @@ from tallystick.tables.engines import csvfile
 from tallystick.tables.program import read_stored
 from tallystick.tables.schema import Schema, family
 from tallystick.tables.sorted_cells import MOST_BYTES
-from tallystick.tables.sources import Scratch, Source, source_of
+from tallystick.tables.sources import Scratch, Source, pattern_of
 
 if TYPE_CHECKING:
     from tallystick.tables.keyset import Upload
@@ -61,7 +60,7 @@ def connect(source: Source) -> DuckEngine:
     for place in source.paths:
         if not Path(place).is_file():  # a pipe would be waited for
             raise InvalidInput("source", place, "an existing file; patterns such as *.parquet are not read")
-    return DuckEngine(source)
+    return DuckEngine(source.real)
 
 
 class DuckEngine:
@@ -98,8 +97,7 @@ class DuckEngine:
         """DuckDB files, by place, and what each is called here."""
         if self.source.kind == "duckdb":
             return {self.source.place: "source"}
-        files = [place for place in self.source.paths if source_of(place).kind == "duckdb"]
-        return {place: f"source{i}" for i, place in enumerate(files)}
+        return {place: f"source{i}" for i, place in enumerate(self.source.paths_of("duckdb"))}
 
     def stored(self, table: str, schema: Schema, *, rows: bool = True) -> exp.Query:
         own, _ = self.source.member(table)
@@ -117,7 +115,7 @@ class DuckEngine:
     def _stored(self, table: str) -> exp.Expression:
         own, table = self.source.member(table)
         if own.kind == "parquet":
-            arguments: list[exp.Expression] = [_file(own.place)]
+            arguments: list[exp.Expression] = [exp.Literal.string(pattern_of(own.place))]
             arguments += [exp.PropertyEQ(this=exp.to_identifier(key), expression=v()) for key, v in _PARQUET.items()]
             reader = exp.Anonymous(this="READ_PARQUET", expressions=arguments)
             return exp.Table(this=reader)
@@ -161,7 +159,7 @@ class DuckEngine:
             "columns": exp.Struct(expressions=columns),
             "hive_partitioning": exp.false(),  # as in _PARQUET; the folder is the system's for temporary files
         }
-        arguments: list[exp.Expression] = [_file(str(copy))]
+        arguments: list[exp.Expression] = [exp.Literal.string(pattern_of(str(copy)))]
         arguments += [exp.PropertyEQ(this=exp.to_identifier(key), expression=v) for key, v in options.items()]
         return exp.Table(this=exp.Anonymous(this="READ_CSV", expressions=arguments))
 
@@ -246,11 +244,6 @@ def _bytes(source: Source) -> float:
     """How much there is to read, as far as that is known at once."""
     held = [getattr(content, "nbytes", math.inf) for content in (source.handle or {}).values()]
     return sum(held) + sum(Path(place).stat().st_size for place in source.paths)
-
-
-def _file(place: str) -> exp.Expression:
-    """A file of this very name: files that match it would be a source of another name for the same people."""
-    return exp.Literal.string(re.sub(r"([*?\[])", r"[\1]", place))
 
 
 def _handed(value: Any) -> Any:

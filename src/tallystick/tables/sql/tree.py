@@ -24,6 +24,8 @@ from tallystick.tables.sql.refusals import spelled as spelled
 
 LONGEST_TEXT = 100_000
 MOST_TOKENS = 10_000
+LONGEST_NUMBER = 400
+"""Digits: a double that is written out has 309 before its point."""
 DEEPEST_TOKENS = 30
 DEEPEST_TREE = 120
 
@@ -106,6 +108,9 @@ class Text:
             if token.token_type in _TEMPLATES:
                 said = token.text + (tokens[i + 1].text if i + 1 < len(tokens) else "")
                 raise self.wrong(f"the placeholder {said}", token.start, "the statement with its values filled in")
+            if token.token_type is TokenType.NUMBER and len(token.text) > LONGEST_NUMBER:
+                said = f"a number of {len(token.text)} digits"  # Python reads none of more than 4,300
+                raise self.wrong(said, token.start, f"at most {LONGEST_NUMBER}")
             if token.text == "`":
                 raise self.wrong("a backtick", token.start, 'the quote of standard SQL for names, "ward"')
             depth += _OPENS.get(token.token_type, 0)

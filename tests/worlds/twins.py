@@ -242,7 +242,7 @@ def _without_the_unit(step: Any, unit: str, other: str) -> list[tuple[str, str]]
     return [(column, column) for column in step.also]
 
 
-NOT_SORTED = (run, "_sortable", lambda engine, sorting: False)
+NOT_SORTED = (run, "_sortable", lambda way: False)
 """Cells by SQL alone: sorted ones are cut to what is paid for once more, which would hide what is missing."""
 
 TWINS = [

@@ -36,7 +36,7 @@ from tallystick.tables.dialects import (
     whole,
     wide,
 )
-from tallystick.tables.expressions import Column, Expression, columns_of
+from tallystick.tables.expressions import LONGEST_MADE, Column, Expression, columns_of
 from tallystick.tables.keyset import PublicTable, Upload
 from tallystick.tables.local import LocalStep, Side
 from tallystick.tables.parts import WEIGHT_BITS, Added, Binned, ColumnPart, OfTable, Outside, Part, RowsOver, UnitsOver
@@ -67,6 +67,8 @@ class Program:
     """All of them in one line."""
     by_sorting: Sorting | None = None
     """Another way to the same integers."""
+    long_rows: bool = False
+    """Whether unit or group has a text: one person's rows, kept, could take a thousand times the file's bytes."""
 
     @property
     def texts(self) -> list[str]:
@@ -76,14 +78,14 @@ class Program:
 
     def with_salt(self, before: str, salt: str) -> Program:
         """The program that ``compiled`` would make with this salt; ``before`` is the one it was made with."""
-        return Program(
-            self.taken.replace(before, salt),
-            self.again,
-            tuple((stage, sql.replace(before, salt)) for stage, sql in self.stages),
-            self.totals.replace(before, salt),
-            tuple((part, sql.replace(before, salt)) for part, sql in self.bins),
-            None if self.removed is None else (self.removed[0], self.removed[1].replace(before, salt)),
-            None if self.by_sorting is None else self.by_sorting.with_salt(before, salt),
+        return replace(
+            self,
+            taken=self.taken.replace(before, salt),
+            stages=tuple((stage, sql.replace(before, salt)) for stage, sql in self.stages),
+            totals=self.totals.replace(before, salt),
+            bins=tuple((part, sql.replace(before, salt)) for part, sql in self.bins),
+            removed=None if self.removed is None else (self.removed[0], self.removed[1].replace(before, salt)),
+            by_sorting=None if self.by_sorting is None else self.by_sorting.with_salt(before, salt),
         )
 
 
@@ -92,23 +94,20 @@ class Sorting:
     """What is asked of an engine where cells are made by sorting and added up here (``sorting.py``).
 
     ``rows`` are the unit, the parts of the group and one number made of all that a row adds: for each part the bits of
-    its numbers. ``weight`` is their bytes. ``lines`` and ``points`` are as in ``capping.py``; without them there is no
+    its numbers. ``count`` is their number. ``lines`` and ``points`` are as in ``capping.py``; without them there is no
     cap on groups.
     """
 
     rows: str
-    weight: str
+    count: str
+    of_row: int
+    """Bytes that a row weighs at most, here: whatever a person writes into it."""
     parts: tuple[tuple[Added, tuple[int, ...]], ...]
     groups: tuple[str, ...]
     kinds: tuple[str, ...]
     """Of the unit and the parts of the group."""
     lines: str
     points: str
-
-    @property
-    def of_row(self) -> int:
-        """Bytes of a row without texts."""
-        return 8 * (1 + len(self.kinds))
 
     def with_salt(self, before: str, salt: str) -> Sorting:
         """The same with another salt."""
@@ -233,6 +232,7 @@ class _Compiler:
             bins=tuple((part, written(self._bins(part, cells))) for part in self.binned),
             removed=self._removed(cells),
             by_sorting=self._by_sorting(),
+            long_rows=self._heaviest_texts() > 0,
         )
 
     def _by_sorting(self) -> Sorting | None:
@@ -255,23 +255,26 @@ class _Compiler:
         wide = (_as(self.words.cast(key, kind) if kind == "integer" else key, column) for key, column, kind in keys)
         rows = _select(*wide).from_(self.rows.copy(), copy=False)
         rows.select(_as(self.words.cast(added, "integer"), ADDED), copy=False)
-        weight: Tree = whole(8 * (1 + len(kinds)))
-        for column, kind in zip(self._keys(), kinds, strict=True):
-            if kind == "text":
-                length = exp.Anonymous(this=self.words.bytes_of, expressions=[name(column, "_r")])
-                weight = compare(exp.Add, weight, compare(exp.Add, length, whole(WEIGHT_OF_TEXT)))
-        peak = 8 * (1 + len(kinds)) + len(kinds) * (LONGEST_TEXT + WEIGHT_OF_TEXT)
-        weighed = _select(_as(self.words.sum(weight, SATURATED_TOTAL, peak), "_weight"))
         capping, written = self._capping(), self.words.render
         return Sorting(
             rows=written(rows),
-            weight=written(weighed.from_(self.rows.copy(), copy=False)),
+            count=written(_select(exp.Count(this=exp.Star())).from_(self.rows.copy(), copy=False)),
+            of_row=8 * (1 + len(kinds)) + self._heaviest_texts(),
             parts=tuple((part, tuple(bits for _, bits in own)) for part, own in numbers),
             groups=tuple(self.group_names),
             kinds=kinds,
             lines=written(capping.lines()) if self.query.columns else "",
             points=written(capping.points()) if self.query.columns else "",
         )
+
+    def _heaviest_texts(self) -> int:
+        """Bytes of the texts in a row's unit and group at most. Python holds all characters of a text in as many bytes
+        as the widest of them takes.
+        """
+        schema, stored = self.query.table.schema, self.query.table.base.names
+        keys = (*(() if self.rowwise else (str(self.query.table.unit),)), *(() if self.public else self.query.columns))
+        longest = (LONGEST_TEXT if key in stored else LONGEST_MADE for key in keys if schema.type_of(key) == "text")
+        return sum(4 * length + WEIGHT_OF_TEXT for length in longest)
 
     def _removed(self, cells: Tree) -> tuple[tuple[OfTable, ...], str] | None:
         """Every query has one line, and so have all of them beside each other."""

@@ -17,6 +17,7 @@ from tallystick.tables.keyset import PublicTable
 from tallystick.tables.parts import Binned, Integers, OfTable, Part
 from tallystick.tables.program import HERE, TAKEN, Program, Sorting, compiled, share_of, taken, uploads, views
 from tallystick.tables.release import Release, answer_of
+from tallystick.tables.room import enough, for_arrays
 from tallystick.tables.schema import UNSUPPORTED
 from tallystick.tables.sorting import sums_of
 from tallystick.tables.sources import BESIDE, identity, open_engine, request
@@ -35,6 +36,12 @@ if TYPE_CHECKING:
 Progress = Callable[[str], None] | None
 CELLS, TOTALS, REMOVED = "cells", "totals", "caps and bounds"
 
+ROWS_PER_SHARE = 3_000_000
+"""Cells of this many rows take about a third of a gigabyte. What counts of a larger table is read once and kept, and
+each share of the units is worked through in the memory of the one before: that costs what fresh memory would. Rows with
+texts are not kept, however many: four million of one person's, in a file of 2 MB, took 16 GB.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Exact:
@@ -44,6 +51,16 @@ class Exact:
     numbers: dict[Part, Integers]
     removed: dict[OfTable, Integers] = field(default_factory=dict)
     """One integer of the whole table each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How integers are made: by sorting or by stages, and in how many shares of units one after the other."""
+
+    sorting: Sorting | None
+    shares: int
+    most_rows: int = 0
+    """Rows that are sorted at once, about: a share may have half as many more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +213,7 @@ def preflight(plan: Plan) -> None:
     fails here, and no row is looked at. What ran once on columns of the same types is not run again.
     """
     query = plan.query
+    enough()
     with open_engine(query.table.source) as engine:
         same_columns(plan, engine)
         like = engine.like([*views(query)])
@@ -206,15 +224,22 @@ def preflight(plan: Plan) -> None:
             engine.keep(views(query)[leaf], empty)
         program = _program(plan, engine)
         _upload(engine, plan)
-        for shares in (1, 2) if _in_shares(plan, engine) else (1,):
-            _collected(plan, engine, program, None, (0, shares))
-            if shares == 1 and _in_shares(plan, engine):
+        for way in _rehearsals(plan, engine, program):
+            kept = _keep(engine, program, None, way.shares)
+            _collected(plan, engine, program, None, way, 0, kept=kept)
+            if _in_shares(plan, engine):
                 _forget(engine, (TAKEN, *(name for name, _ in program.stages)))
-        if program.by_sorting:
-            _forget(engine, (TAKEN, *(name for name, _ in program.stages)))
-            _collected(plan, engine, program, None, (0, 2), program.by_sorting)
         if shape is not None:
             _remember(_rehearsed, shape, True)
+
+
+def _rehearsals(plan: Plan, engine: Engine, program: Program) -> list[Way]:
+    """Every way that data may lead to, with one share and with several."""
+    ways = [Way(None, 1), Way(None, 2)] if _in_shares(plan, engine) else [Way(None, 1)]
+    sorting = program.by_sorting
+    if sorting is None:
+        return ways
+    return [*ways, Way(sorting, 1)] if "text" in sorting.kinds else [*ways, Way(sorting, 1), Way(sorting, 2)]
 
 
 # What depends neither on data nor on the price is done once for a question: its SQL is written once for a dialect, and
@@ -290,7 +315,7 @@ def _read(query: Query, engine: Engine, *, rows: bool) -> dict[str, str]:
 def integers(plan: Plan, progress: Progress = None) -> Exact:
     """Run the program on the plan's engine, share of units by share where the table is large: memory stays bounded.
 
-    Where keys are whole numbers, or texts of a small source, cells are made by sorting; the integers are the same.
+    Where keys are whole numbers, or texts of few rows, cells are made by sorting; the integers are the same.
     """
     query = plan.query
     with open_engine(query.table.source) as engine:
@@ -299,29 +324,34 @@ def integers(plan: Plan, progress: Progress = None) -> Exact:
             engine.show(views(query)[leaf], stored)
         program = _program(plan, engine)
         _upload(engine, plan)
-        told, sorting, taken = _once(progress, program), program.by_sorting, False
-        if sorting and _sortable(engine, sorting):
-            shares = _shares(plan, engine, sorting.of_row)
-            found = _shared(plan, engine, program, told, shares, sorting)
+        told, kept = _once(progress, program), False
+        for way in _ways(plan, engine, program):
+            kept = kept or _keep(engine, program, told, way.shares)
+            found = _shared(plan, engine, program, told, way, kept=kept)
             if found is not None:
                 return found
-            taken = not _light(sorting, shares)
-        found = _shared(plan, engine, program, told, _shares(plan, engine), taken=taken)
-        assert found is not None
-        return found
+        raise AssertionError("stages give an answer or raise")
 
 
-def _sortable(engine: Engine, sorting: Sorting) -> bool:
-    return "text" not in sorting.kinds or cast("SortingEngine", engine).small
+def _ways(plan: Plan, engine: Engine, program: Program) -> list[Way]:
+    """By sorting where that can be done, and by stages, to which it is given up.
+
+    All of it follows from how many rows are stored, which is asked once, and from what is declared.
+    """
+    rows = cast("SortingEngine", engine).stored_rows(plan.query.table.name) if _in_shares(plan, engine) else 0
+    stages = Way(None, 1 if program.long_rows else 1 + max(rows - 1, 0) // ROWS_PER_SHARE)
+    if program.by_sorting is None:
+        return [stages]
+    most_rows = for_arrays() // program.by_sorting.of_row
+    sorting = Way(program.by_sorting, 1 + rows // max(most_rows, 1), most_rows)
+    return [sorting, stages] if _sortable(sorting) else [stages]
 
 
-def _light(sorting: Sorting, shares: int) -> bool:
-    """Whether rows are known to be few enough for arrays before any is read."""
-    return shares == 1 and "text" not in sorting.kinds
-
-
-def _shares(plan: Plan, engine: Engine, of_row: int = 0) -> int:
-    return engine.shares(plan.query.table.name, of_row=of_row) if _in_shares(plan, engine) else 1
+def _sortable(way: Way) -> bool:
+    """Texts are sorted where no text that is allowed could make rows too heavy for arrays: weighed only once they are
+    there, one person's could.
+    """
+    return way.sorting is None or way.shares == 1 or "text" not in way.sorting.kinds
 
 
 def _once(progress: Progress, program: Program) -> Progress:
@@ -340,27 +370,26 @@ def _once(progress: Progress, program: Program) -> Progress:
     return tell
 
 
-def _shared(
-    plan: Plan,
-    engine: Engine,
-    program: Program,
-    told: Progress,
-    shares: int,
-    sorting: Sorting | None = None,
-    *,
-    taken: bool = False,
-) -> Exact | None:
-    """The integers of all shares; None where their rows cannot be sorted. ``taken`` says that rows are already kept:
-    whether sorting was given up depends on the data, and must not show in a second reading of the source.
-    """
+def _keep(engine: Engine, program: Program, told: Progress, shares: int) -> bool:
+    """Keep the rows that count where they are needed more than once: the source is read once."""
+    if program.again and told:  # otherwise they are kept because the table is large, which nobody is told
+        told(TAKEN.strip("_"))
+    again = program.again or shares > 1
+    if again:
+        engine.keep(TAKEN, program.taken)
+    return again
+
+
+def _shared(plan: Plan, engine: Engine, program: Program, told: Progress, way: Way, *, kept: bool) -> Exact | None:
+    """The integers of all shares; None where their rows cannot be sorted. ``kept`` says that rows are."""
     total = None
-    for i in range(shares):
+    for i in range(way.shares):
         # how many shares there are depends on the data, so only the first one is told of
-        here = _collected(plan, engine, program, told if i == 0 else None, (i, shares), sorting, taken=taken)
+        here = _collected(plan, engine, program, told if i == 0 else None, way, i, kept=kept)
         if here is None:
             return None
         total = here if total is None else together(total, here)
-        if shares > 1 and sorting is None:
+        if way.shares > 1 and way.sorting is None:
             _forget(engine, [name for name, _ in program.stages])
     return total
 
@@ -417,27 +446,15 @@ def _added(a: Integers, b: Integers) -> Integers:
 
 
 def _collected(
-    plan: Plan,
-    engine: Engine,
-    program: Program,
-    progress: Progress,
-    share: tuple[int, int],
-    sorting: Sorting | None = None,
-    *,
-    taken: bool = False,
+    plan: Plan, engine: Engine, program: Program, progress: Progress, way: Way, share: int, *, kept: bool
 ) -> Exact | None:
     """The integers of one share; None where its cells cannot be sorted."""
     query = plan.query
     tell = progress or (lambda stage: None)
-    again = program.again or share[1] > 1 or taken or (sorting is not None and not _light(sorting, share[1]))
-    if again and share[0] == 0 and not taken:
-        if program.again:  # otherwise it is kept because the table is large, which nobody is told
-            tell(TAKEN.strip("_"))
-        engine.keep(TAKEN, program.taken)
-    engine.show(HERE, share_of(engine.words, *share) if again else program.taken)
-    if sorting:
+    engine.show(HERE, share_of(engine.words, share, way.shares) if kept else program.taken)
+    if way.sorting:
         tell(CELLS)
-        return _sorted(plan, cast("SortingEngine", engine), sorting, _light(sorting, share[1]), tell)
+        return _sorted(plan, cast("SortingEngine", engine), way, way.sorting, tell)
     for name, stage in program.stages:
         tell(name.strip("_"))
         engine.keep(name, stage)
@@ -471,16 +488,20 @@ def _collected(
     return Exact(keys, numbers, removed)
 
 
-def _sorted(
-    plan: Plan, engine: SortingEngine, sorting: Sorting, weighed: bool, tell: Callable[[str], None]
-) -> Exact | None:
-    """The same by sorting; None where that cannot be done."""
+def _sorted(plan: Plan, engine: SortingEngine, way: Way, sorting: Sorting, tell: Callable[[str], None]) -> Exact | None:
+    """The same by sorting; None where that cannot be done.
+
+    Of several shares one person can fill one, with any number of rows: an engine keeps on its disk what memory has no
+    room for, and arrays would fail, after the charge. Where there is one, all rows together are few enough.
+    """
     query = plan.query
     try:
-        found = sums_of(engine, sorting, query, weighed=weighed)
+        if way.shares > 1:
+            [[rows]] = engine.collect(sorting.count)
+            if rows > way.most_rows * 3 // 2:  # shares of units are not equal
+                return None
+        found = sums_of(engine, sorting, query)
     except MemoryError:  # the engine needs less
-        found = None
-    if found is None:
         return None
     tell(TOTALS)
     if query.removed:

@@ -24,8 +24,8 @@ MOST_BYTES = 288 << 20
 a unit, a group and a number weigh less.
 """
 
-WEIGHT_OF_TEXT = 64
-"""Bytes that a text weighs besides its own."""
+WEIGHT_OF_TEXT = 256
+"""Bytes that a text takes besides its characters: itself, where it is listed, and its number."""
 
 AT_ONCE, _UNITS_AT_ONCE = 1 << 15, 1 << 11
 """Words, and units over the cap, that are worked on while they are in the cache: fresh memory costs more than the work.

@@ -28,7 +28,7 @@ from tallystick.tables.parts import (
     UnitsOver,
 )
 from tallystick.tables.seen import UNIT, RowsCounted, UnitsSeen
-from tallystick.tables.sorted_cells import AT_ONCE, MOST_BYTES, Cells, Groups, cells_of, dropped, unit_starts
+from tallystick.tables.sorted_cells import AT_ONCE, Cells, Groups, cells_of, dropped, unit_starts
 
 if TYPE_CHECKING:
     from tallystick.tables.engines.base import SortingEngine
@@ -49,17 +49,8 @@ class Sums:
     removed: dict[OfTable, Integers]
 
 
-def sums_of(engine: SortingEngine, sorting: Sorting, query: Query, *, weighed: bool) -> Sums | None:
-    """What the stages and queries of the program would give; None where rows are too heavy for arrays. ``weighed`` says
-    that they are known not to be.
-
-    One person can have any number of rows, and long texts: an engine keeps on its disk what memory has no room for, and
-    arrays would fail, after the charge.
-    """
-    if not weighed:
-        [[weight]] = engine.arrays(sorting.weight)
-        if weight > MOST_BYTES * 3 // 2:  # shares of units are not equal
-            return None
+def sums_of(engine: SortingEngine, sorting: Sorting, query: Query) -> Sums:
+    """What the stages and queries of the program would give."""
     *columns, added = engine.arrays(sorting.rows)
     cells = cells_of(columns, added, [bits for _, widths in sorting.parts for bits in widths])
     names = _Names(engine, sorting)
@@ -153,8 +144,9 @@ def totals(marked: Marked, groups: Groups, parts: Sequence[Part]) -> tuple[NDArr
         for part, total in found.items():
             value = part.of_sums(marked.sums(part, cells)) if isinstance(part, Added) else cells.rows
             peak = part.peak(caps)
-            # What is paid for is the peak: a part that adds more would be a mistake, and adds no more all the same.
-            _add(total, index, np.minimum(part.counted(value, cells.rows, caps.max_rows), peak), peak)
+            # What is paid for is 0 to the peak: a part that adds more or less would be a mistake, and does not all the
+            # same.
+            _add(total, index, np.clip(part.counted(value, cells.rows, caps.max_rows), 0, peak), peak)
     some = np.flatnonzero(there)
     return some, {part: total[some] for part, total in found.items()}
 

@@ -68,7 +68,7 @@ def test_the_rows_are_those_of_the_rule(monkeypatch: pytest.MonkeyPatch) -> None
     wanted = one_row_each(plan, table.to_pylist())
     assert {line[GROUPS] for line in wanted} > {4, 9}
     agrees(plan, run.integers(plan), wanted)
-    monkeypatch.setattr("tallystick.tables.engines.duckdb.ROWS_PER_SHARE", 400)
+    monkeypatch.setattr("tallystick.tables.run.ROWS_PER_SHARE", 400)
     agrees(plan, run.integers(plan), wanted)
 
 

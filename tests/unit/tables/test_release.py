@@ -16,7 +16,7 @@ import tallystick as ts
 from tallystick.errors import BudgetExceeded, IdempotencyConflict, InvalidInput, Refused, Unavailable
 from tallystick.ledger import Account, Ledger
 from tallystick.mechanisms.exact.randomness import SystemSource
-from tallystick.tables import run
+from tallystick.tables import room, run
 from tallystick.tables.dialects import DuckWords
 from tallystick.tables.engines.duckdb import DuckEngine
 from tallystick.tables.plan import Plan
@@ -78,7 +78,7 @@ def test_a_failure_after_the_start_keeps_the_charge_and_hides_the_reason(
         raise ValueError("row of Ann: 37")
 
     plan = plan_for(account, awkward())
-    monkeypatch.setattr(DuckEngine, "shares", broken)  # asked of the rows, so only after the start
+    monkeypatch.setattr(DuckEngine, "stored_rows", broken)  # asked of the rows, so only after the start
     with pytest.raises(Unavailable, match="stays paid") as failed:
         plan.release(why="report", key="t1")
     assert "Ann" not in str(failed.value)
@@ -93,10 +93,10 @@ def test_a_failure_after_the_start_keeps_the_charge_and_hides_the_reason(
 def test_an_interrupt_after_the_start_keeps_the_charge_and_says_so(
     account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(self: object, table: object, *, of_row: int) -> object:
+    def interrupted(self: object, table: object) -> object:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(DuckEngine, "shares", interrupted)
+    monkeypatch.setattr(DuckEngine, "stored_rows", interrupted)
     with pytest.raises(KeyboardInterrupt, match="stays paid"):
         plan_for(account, awkward()).release(why="report")
     assert [event.state for event in account.history()] == ["BURNED"]
@@ -149,8 +149,9 @@ def test_stages_are_told_as_they_begin(account: Account) -> None:
 def test_stages_do_not_tell_how_large_a_table_is(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[list[str]] = []
     for most, small in ((10**7, 1 << 22), (400, 1 << 22), (10**7, 0), (400, 0)):
-        for name, value in (("ROWS_PER_SHARE", most), ("MOST_BYTES", 24 * most), ("_SMALL", small)):
-            monkeypatch.setattr(f"tallystick.tables.engines.duckdb.{name}", value)
+        monkeypatch.setattr(run, "ROWS_PER_SHARE", most)
+        monkeypatch.setattr(room, "MOST_BYTES", 24 * most)
+        monkeypatch.setattr("tallystick.tables.engines.duckdb._SMALL", small)
         told.append([])
         plan_for(account, awkward(), rho=0.01).release(why="report", progress=told[-1].append)
     assert told[1:] == told[:-1]

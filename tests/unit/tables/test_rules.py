@@ -113,7 +113,7 @@ def test_the_program_for_engines_where_queries_are_dear_computes_the_same_intege
 
 def test_a_large_table_is_worked_through_in_shares_of_units(monkeypatch: pytest.MonkeyPatch) -> None:
     table = awkward()
-    monkeypatch.setattr("tallystick.tables.engines.duckdb.ROWS_PER_SHARE", 400)
+    monkeypatch.setattr("tallystick.tables.run.ROWS_PER_SHARE", 400)
     monkeypatch.setattr("tallystick.tables.engines.duckdb._SMALL", 0)
     for plan in questions(ts.Private(table).table(unit="pid")):
         told: list[str] = []

@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 import pytest
 
 import tallystick as ts
-from tallystick.tables import run, sorting
-from tallystick.tables.dialects import DuckWords, name
+from tallystick.tables import room, run, sorting
+from tallystick.tables.dialects import LONGEST_TEXT, DuckWords, name
+from tallystick.tables.expressions import LONGEST_MADE
 from tallystick.tables.fixed_point import FixedPoint
 from tallystick.tables.over_cap import CellRowsOver, CellsOver
 from tallystick.tables.parts import (
@@ -82,14 +83,19 @@ def questions(table: pa.Table) -> list[Plan]:
     ]
 
 
+def full(*_: Any) -> Any:
+    raise MemoryError
+
+
 def sorted_or_not(monkeypatch: pytest.MonkeyPatch, plan: Plan) -> tuple[Exact, list[bool]]:
     """The integers, and of each attempt whether cells could be sorted."""
     could: list[bool] = []
     real = sorting.sums_of
 
-    def watched(*given: Any, **named: Any) -> Any:
-        made = real(*given, **named)
-        could.append(made is not None)
+    def watched(*given: Any) -> Any:
+        could.append(False)
+        made = real(*given)
+        could[-1] = True
         return made
 
     monkeypatch.setattr(run, "sums_of", watched)
@@ -106,10 +112,10 @@ def test_sorted_cells_give_the_integers_of_the_rules(ids: str, monkeypatch: pyte
         assert tried == [True], number
 
 
-@pytest.mark.parametrize("ids", ["side by side", "far apart", "texts"])
+@pytest.mark.parametrize("ids", ["side by side", "far apart", "all far apart"])
 def test_shares_of_units_that_are_sorted_add_up(ids: str, monkeypatch: pytest.MonkeyPatch) -> None:
     table = visits(2, ids)
-    monkeypatch.setattr("tallystick.tables.engines.duckdb.MOST_BYTES", 2400)
+    monkeypatch.setattr(room, "MOST_BYTES", 2400)
     for plan in questions(table):
         exact, tried = sorted_or_not(monkeypatch, plan)
         assert len(tried) > 2
@@ -122,11 +128,11 @@ def test_where_a_later_share_cannot_be_sorted_all_are_made_by_sql_and_nobody_is_
 ) -> None:
     table = visits(3, "side by side")
     plan = questions(table)[0]
-    monkeypatch.setattr("tallystick.tables.engines.duckdb.MOST_BYTES", 2400)
+    monkeypatch.setattr(room, "MOST_BYTES", 2400)
     usual: list[str] = []
     run.integers(plan, usual.append)
     real, calls = sorting.sums_of, iter([True, True, False])
-    monkeypatch.setattr(run, "sums_of", lambda *a, **b: real(*a, **b) if next(calls) else None)
+    monkeypatch.setattr(run, "sums_of", lambda *given: real(*given) if next(calls) else full())
     told: list[str] = []
     agrees(plan, run.integers(plan, told.append), table.to_pylist())
     assert next(calls, "used up") == "used up"
@@ -141,7 +147,7 @@ def test_ties_between_places_are_broken_as_in_sql(monkeypatch: pytest.MonkeyPatc
     for plan in questions(table)[:2]:
         one = run.integers(plan)
         with monkeypatch.context() as patched:
-            patched.setattr(run, "sums_of", lambda *given, **named: None)
+            patched.setattr(run, "sums_of", full)
             other = run.integers(plan)
         assert as_numbers(one) == as_numbers(other)
 
@@ -268,54 +274,87 @@ def test_the_order_in_which_an_engine_hands_rows_over_does_not_matter(monkeypatc
         agrees(plan, run.integers(plan), table.to_pylist())
 
 
-@pytest.mark.parametrize("ids", ["side by side", "texts"])
-def test_rows_that_weigh_too_much_are_never_handed_over(ids: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One person can have any number of rows, and texts of any length that is allowed: arrays would fail on them."""
+def watching(monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], list[str]]:
+    """The queries whose arrays are asked for, and what is kept."""
     from tallystick.tables.engines.duckdb import DuckEngine
 
-    table, real, asked = visits(10, ids), DuckEngine.arrays, []
+    arrays, keep = DuckEngine.arrays, DuckEngine.keep
+    asked: list[str] = []
+    kept: list[str] = []
+    monkeypatch.setattr(DuckEngine, "arrays", lambda engine, sql: (asked.append(sql), arrays(engine, sql))[1])
+    monkeypatch.setattr(DuckEngine, "keep", lambda engine, to, sql: (kept.append(to), keep(engine, to, sql))[1])
+    return asked, kept
+
+
+def test_rows_that_weigh_too_much_are_never_handed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One person can have any number of rows, all in one share: arrays would fail on them."""
+    from tallystick.tables.engines.duckdb import DuckEngine
+
+    lengths, real = [0], DuckEngine.arrays
 
     def watched(engine: DuckEngine, sql: str) -> list[Any]:
-        asked.append(sql)
-        return real(engine, sql)
+        columns = real(engine, sql)
+        lengths.append(len(columns[0]))
+        return columns
 
     monkeypatch.setattr(DuckEngine, "arrays", watched)
-    monkeypatch.setattr("tallystick.tables.engines.duckdb.MOST_BYTES", 24 * 200)
-    monkeypatch.setattr(sorting, "MOST_BYTES", 24 * 100)
-    for plan in questions(table)[:2]:
-        asked.clear()
-        exact, tried = sorted_or_not(monkeypatch, plan)
-        assert tried == [False]
-        assert ["SUM(" in sql for sql in asked] == [True]
-        agrees(plan, exact, table.to_pylist())
+    monkeypatch.setattr(room, "MOST_BYTES", 24 * 200)
+    table = visits(10, "side by side")
+    many = pa.concat_tables([table, table.set_column(0, "who", pa.array([3] * 400))])
+    for plan in questions(many)[:2]:
+        agrees(plan, run.integers(plan), many.to_pylist())
+        assert max(lengths) <= 300
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "memory"])
+@pytest.mark.parametrize("derived", [False, True])
+def test_texts_are_sorted_or_not_by_the_number_of_rows_alone(
+    kind: str, derived: bool, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kept first and weighed then, one person's long texts took 2 GB of a file of 222 KB."""
+    asked, kept = watching(monkeypatch)
+    rows, longest = 3000, LONGEST_MADE if derived else LONGEST_TEXT
+    weight = rows * 4 * (longest + LONGEST_TEXT)
+    for long in ("x", "x" * 4092 + "\U0001f600"):
+        who, where = [f"p{i % 1000}" for i in range(rows)], [*"abc" * (rows // 3 - 1), long, long, long]
+        narrow = ts.Private(written(pa.table({"who": who, "w": where}), kind, tmp_path)).table(unit="who")
+        narrow = narrow.derive(made=ts.col("w").concat("!")).per_unit(max_groups=2, max_rows_per_group=4)
+        grouped = narrow.group_by("made" if derived else "w", keys=ts.private_keys(delta=1e-6))
+        plan = grouped.agg(n=ts.count()).plan(rho=1)
+        for most, sorts in ((room.MOST_BYTES, True), (weight, False)):
+            asked.clear()
+            with monkeypatch.context() as patched:
+                patched.setattr(room, "MOST_BYTES", most)
+                assert len(run.integers(plan).keys or ()) == 4
+            assert any('"_added"' in sql for sql in asked) == sorts
+            assert "_taken" not in kept
+
+
+def written(table: pa.Table, kind: str, folder: Any) -> Any:
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    if kind == "memory":
+        return table
+    file = folder / f"visits.{kind}"
+    {"csv": pyarrow.csv.write_csv, "parquet": pyarrow.parquet.write_table}[kind](table, file)
+    return str(file)
 
 
 def test_what_memory_has_no_room_for_is_left_to_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: Any) -> Any:
-        raise MemoryError
-
     table = visits(11, "side by side")
     monkeypatch.setattr(sorting, "cells_of", full)
     for plan in questions(table):
         agrees(plan, run.integers(plan), table.to_pylist())
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_shares_are_made_by_the_bytes_of_rows(kind: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    import pyarrow.csv
-    import pyarrow.parquet
-
+@pytest.mark.parametrize("kind", ["csv", "parquet", "memory"])
+def test_rows_are_counted_from_what_is_read(kind: str, tmp_path: Any) -> None:
     from tallystick.tables.sources import open_engine
 
-    file = tmp_path / f"visits.{kind}"
-    {"csv": pyarrow.csv.write_csv, "parquet": pyarrow.parquet.write_table}[kind](visits(12, "side by side"), file)
-    source = ts.Private(str(file)).source
-    with open_engine(source) as engine:
-        assert engine.shares("visits", of_row=24) == 1
-        monkeypatch.setattr("tallystick.tables.engines.duckdb.MOST_BYTES", 2400)
-        few = engine.shares("visits", of_row=24)
-        assert few == (5 if kind == "parquet" else 1 + file.stat().st_size // 4 * 24 // 2400)
-        assert engine.shares("visits", of_row=240) > few
+    for table in (visits(12, "side by side"), pa.table({"w": [7] * 1000})):
+        with open_engine(ts.Private(written(table, kind, tmp_path)).source) as engine:
+            assert engine.stored_rows("table") == len(table)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("ids", ["side by side", "far apart", "all far apart", "texts"])
@@ -330,7 +369,7 @@ def test_the_source_is_read_once_whether_cells_can_be_sorted_or_not(ids: str, mo
 
         def call(engine: DuckEngine, *given: Any, **named: Any) -> Any:
             found = real(engine, *given, **named)
-            if given[0] == "_taken" or '"_added"' in given[0]:
+            if given[0] in ("_taken", "_cells") or '"_added"' in given[0]:
                 read.append(method)
                 engine.connection.execute("CREATE OR REPLACE TEMP VIEW \"_stored0\" AS SELECT error('read again')")
             return found
@@ -343,7 +382,7 @@ def test_the_source_is_read_once_whether_cells_can_be_sorted_or_not(ids: str, mo
     for plan in questions(table):
         read.clear()
         agrees(plan, run.integers(plan), table.to_pylist())
-        assert read[0] == ("keep" if ids == "texts" else "arrays")
+        assert read == ["arrays"]
 
 
 @pytest.mark.parametrize("kind", [np.int8, np.int16, np.int32, np.uint8, np.uint32])
@@ -400,3 +439,16 @@ def test_derived_whole_numbers_are_keys_like_stored_ones(
         assert tried == [True]
         agrees(plan, exact, rows)
     assert kinds == {np.dtype(np.int64)}
+
+
+@pytest.mark.parametrize("adds", [-5, 10**9])
+def test_a_part_that_adds_what_is_not_paid_for_adds_no_less_than_nothing_and_no_more_than_its_peak(
+    adds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = questions(visits(14, "side by side"))[0]
+    right = run.integers(plan).numbers[Rows()]
+    monkeypatch.setattr(Rows, "counted", lambda part, values, rows, most: np.full(len(rows), adds))
+    wrong = run.integers(plan).numbers[Rows()]
+    assert wrong.min() >= 0
+    assert wrong.max() <= 12 * Rows().peak(plan.query.caps)  # there are twelve people
+    assert wrong.shape == right.shape

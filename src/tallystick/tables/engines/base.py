@@ -35,12 +35,6 @@ class Engine(Protocol):
     def upload(self, name: str, public: Upload) -> None:
         """Make a public table available under a name of ours."""
 
-    def shares(self, table: str, *, of_row: int = 0) -> int:
-        """In how many sets of units the table is best worked through; asked only where ``in_shares``.
-
-        ``of_row`` are the bytes that are handed over of each row, where cells are made by sorting.
-        """
-
     def like(self, tables: Sequence[str]) -> str | None:
         """What decides how SQL over no rows of these tables fares here, besides its text; None if that is unknown."""
 
@@ -61,10 +55,10 @@ class Engine(Protocol):
 
 
 class SortingEngine(Engine, Protocol):
-    """An engine whose rows can be had as arrays: one with ``words.sorts``."""
+    """An engine whose rows can be counted and had as arrays: one with ``words.sorts`` that is ``in_shares``."""
 
-    small: bool
-    """Whether the source is small enough for its texts to be had, too."""
+    def stored_rows(self, table: str) -> int:
+        """How many rows a stored table has, or a few more; asked of engines ``in_shares``, and once."""
 
     def arrays(self, sql: str) -> list[NDArray[Any]]:
         """The columns of a query of whole numbers and texts, none missing, as arrays of ours."""

@@ -21,20 +21,12 @@ from tallystick.errors import InvalidInput
 from tallystick.tables.dialects import UNCHECKED, DuckWords, Words, name
 from tallystick.tables.engines import csvfile
 from tallystick.tables.program import read_stored
+from tallystick.tables.room import for_engine
 from tallystick.tables.schema import Schema, family
-from tallystick.tables.sorted_cells import MOST_BYTES
 from tallystick.tables.sources import Scratch, Source, pattern_of
 
 if TYPE_CHECKING:
     from tallystick.tables.keyset import Upload
-
-ROWS_PER_SHARE = 3_000_000
-"""Cells of this many rows take about a third of a gigabyte. What counts of a larger table is read once and kept, and
-each share of the units is worked through in the memory of the one before: that costs what fresh memory would.
-"""
-
-_LEAST_LINE = 4
-"""Bytes of a line of CSV that has a unit and a group."""
 
 _SMALL = 4 << 20
 """Bytes that one thread reads in less time than it takes to wake another."""
@@ -75,6 +67,7 @@ class DuckEngine:
         self.columns: dict[str, list[tuple[str, str]]] = {}
         self.scratch = Scratch()
         self.small = _bytes(source) <= _SMALL
+        self.room = for_engine()
         self.database = _lent()
         self.connection = self.database.cursor()
         try:
@@ -86,6 +79,8 @@ class DuckEngine:
     def _open(self) -> None:
         self.connection.execute("SET temp_directory = ?", [str(self.scratch.path)])
         self.connection.execute("SET threads = 1" if self.small else "RESET threads")
+        if self.room is not None:
+            self.connection.execute(f"SET memory_limit = '{self.room} B'")
         for place, catalog in self._attached().items():
             path = self.words.render(exp.Literal.string(place))
             self.connection.execute(f"ATTACH {path} AS {catalog} (READ_ONLY)")
@@ -133,14 +128,10 @@ class DuckEngine:
 
     def _csv(self, place: str, *, rows: bool) -> exp.Expression:
         """Every cell is text; a cell not of its declared type is missing, a line with too few is dropped."""
-        copy = self.scratch.path / f"rows{self.source.paths.index(place)}.csv"
+        copy = self._copied(place) if rows else self._copy(place)
         if not rows:
-            names = csvfile.header(place)
             copy.touch(mode=0o600)
-        else:
-            if place not in self.csv_names:
-                self.csv_names[place] = csvfile.private_copy(place, copy)
-            names = self.csv_names[place]
+        names = self.csv_names[place] if rows else csvfile.header(place)
         columns = [
             exp.PropertyEQ(this=exp.to_identifier(column, quoted=True), expression=exp.Literal.string("VARCHAR"))
             for column in names
@@ -162,6 +153,16 @@ class DuckEngine:
         arguments: list[exp.Expression] = [exp.Literal.string(pattern_of(str(copy)))]
         arguments += [exp.PropertyEQ(this=exp.to_identifier(key), expression=v) for key, v in options.items()]
         return exp.Table(this=exp.Anonymous(this="READ_CSV", expressions=arguments))
+
+    def _copy(self, place: str) -> Path:
+        return self.scratch.path / f"rows{self.source.paths.index(place)}.csv"
+
+    def _copied(self, place: str) -> Path:
+        """The private copy of a file, which is read once while it is open."""
+        copy = self._copy(place)
+        if place not in self.csv_names:
+            self.csv_names[place] = csvfile.private_copy(place, copy)
+        return copy
 
     def schema(self, table: str) -> Schema:
         columns = self._columns(table)
@@ -199,18 +200,18 @@ class DuckEngine:
         given = exp.Table(this=exp.to_identifier(f"{name}_given", quoted=True))
         self.keep(name, self.words.render(exp.select(*casts).from_(given)))
 
-    def shares(self, table: str, *, of_row: int = 0) -> int:
+    def stored_rows(self, table: str) -> int:
         own, _ = self.source.member(table)
-        if own.kind == "csv":  # reading it is most of the work
-            return 1 + Path(own.place).stat().st_size // _LEAST_LINE * of_row // MOST_BYTES
+        if own.kind == "csv":
+            return csvfile.line_ends(self._copied(own.place))
         counted = exp.select(exp.Count(this=exp.Star())).from_(self._stored(table))
         [(rows,)] = self.connection.execute(self.words.render(counted)).fetchall()
-        return 1 + (int(rows) * of_row // MOST_BYTES if of_row else (int(rows) - 1) // ROWS_PER_SHARE if rows else 0)
+        return int(rows)
 
     def arrays(self, sql: str) -> list[NDArray[Any]]:
         try:
             return [np.asarray(column) for column in self.connection.execute(sql).fetchnumpy().values()]
-        except duckdb.OutOfMemoryException:
+        except (MemoryError, SystemError, duckdb.OutOfMemoryException):  # NumPy's word where an array cannot grow
             raise MemoryError from None
 
     def lend(self, name: str, columns: Mapping[str, NDArray[Any]]) -> None:
@@ -233,7 +234,10 @@ class DuckEngine:
 
     def close(self) -> None:
         self.connection.close()
-        _given_back(self.database, self._attached().values())
+        if self.room is None:
+            _given_back(self.database, self._attached().values())
+        else:
+            self.database.close()  # the next one may have more room
         self.scratch.close()
 
 

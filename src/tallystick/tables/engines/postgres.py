@@ -111,9 +111,6 @@ class PostgresEngine:
             for row in public.rows:
                 copy.write_row(row)
 
-    def shares(self, table: str, *, of_row: int = 0) -> int:
-        return 1
-
     def like(self, tables: Sequence[str]) -> str | None:
         return None  # another server may stand at the address by now
 

@@ -132,9 +132,6 @@ class SparkEngine:
         frame = self.session.createDataFrame([tuple(row) for row in public.rows], schema=columns)
         frame.createOrReplaceTempView(name)
 
-    def shares(self, table: str, *, of_row: int = 0) -> int:
-        return 1
-
     def like(self, tables: Sequence[str]) -> str | None:
         """The application, what extends its sessions, all settings of ours, and the columns as Spark has them.
 

@@ -228,6 +228,18 @@ def check_each_unit(spark: Any, path: Path) -> None:
     agrees(plan, run.integers(moved), one_row_each(plan, pq.read_table(path).to_pylist()))
 
 
+def check_names(spark: Any, folder: Path) -> None:
+    """A path is no second name of a file, as Spark has it: parquet.`/data/people`."""
+    (folder / "people").unlink(missing_ok=True)
+    pq.write_table(pa.table({"pid": [1]}), folder / "people")
+    spark.read.parquet(str(folder / "people")).createOrReplaceGlobalTempView("people")
+    assert ts.Private(spark).table("global_temp.people", unit="pid").schema.names == ("pid",)
+    for name in ("no such view", f"parquet.{folder / 'people'}"):
+        assert "." not in str(folder)
+        with pytest.raises(ts.errors.InvalidInput, match="a table or temporary view"):
+            ts.Private(spark).table(name, unit="pid")
+
+
 def test_spark_in_this_process_computes_the_same_integers_and_releases(
     java: dict[str, str], parquet: Path, account: Account, tmp_path: Path
 ) -> None:
@@ -244,8 +256,7 @@ def test_spark_in_this_process_computes_the_same_integers_and_releases(
         check_each_unit(spark, parquet)
         plan = plans(parquet, account)[1].on(spark)
         assert plan.release(why="report", key="k").to_csv() == plan.release(why="report", key="k").to_csv()
-        with pytest.raises(ts.errors.InvalidInput):
-            ts.Private(spark).table("no such view", unit="pid")
+        check_names(spark, tmp_path)
     finally:
         spark.stop()
 

@@ -113,7 +113,11 @@ class SparkEngine:
         if hasattr(self.given, "sparkSession"):  # a data frame is the one table there is
             return self.given
         if table not in self.frames:  # what its columns are checked of is what is read
-            quoted = ".".join(f"`{piece.replace('`', '``')}`" for piece in table.split("."))
+            pieces = table.split(".")
+            quoted = ".".join(f"`{piece.replace('`', '``')}`" for piece in pieces)
+            # Spark reads parquet.folder as the files in a folder: a second name of whatever is known by its path
+            if len(pieces) == 2 and not self.given.catalog.tableExists(quoted):
+                raise InvalidInput("table", table, "a table or temporary view of this session")
             try:
                 self.frames[table] = self.given.table(quoted)
             except AnalysisException:

@@ -17,10 +17,9 @@ from tallystick.tables.keyset import PublicTable
 from tallystick.tables.parts import Binned, Integers, OfTable, Part
 from tallystick.tables.program import HERE, TAKEN, Program, Sorting, compiled, share_of, taken, uploads, views
 from tallystick.tables.release import Release, answer_of
-from tallystick.tables.room import enough, for_arrays
 from tallystick.tables.schema import UNSUPPORTED
-from tallystick.tables.sorting import sums_of
-from tallystick.tables.sources import BESIDE, identity, open_engine, request
+from tallystick.tables.sorting import MOST_BYTES, sums_of
+from tallystick.tables.sources import BESIDE, check_room, identity, open_engine, request, room_for_arrays
 from tallystick.tables.table import MOST_NUMBERS, UNITS, EachRow, Query, Table
 
 if TYPE_CHECKING:
@@ -213,8 +212,9 @@ def preflight(plan: Plan) -> None:
     fails here, and no row is looked at. What ran once on columns of the same types is not run again.
     """
     query = plan.query
-    enough()
     with open_engine(query.table.source) as engine:
+        if engine.in_shares:  # it works in the memory of this process
+            check_room()
         same_columns(plan, engine)
         like = engine.like([*views(query)])
         shape = None if like is None else _shape(plan, like)
@@ -342,7 +342,7 @@ def _ways(plan: Plan, engine: Engine, program: Program) -> list[Way]:
     stages = Way(None, 1 if program.long_rows else 1 + max(rows - 1, 0) // ROWS_PER_SHARE)
     if program.by_sorting is None:
         return [stages]
-    most_rows = for_arrays() // program.by_sorting.of_row
+    most_rows = room_for_arrays(MOST_BYTES) // program.by_sorting.of_row
     sorting = Way(program.by_sorting, 1 + rows // max(most_rows, 1), most_rows)
     return [sorting, stages] if _sortable(sorting) else [stages]
 

@@ -19,11 +19,6 @@ from tallystick.tables.parts import Integers
 BITS = 62
 """One less than are never negative: the word after a cell is one, too."""
 
-MOST_BYTES = 288 << 20
-"""What rows may weigh that are handed over at once, as arrays; for a moment there are two of each. Ten million rows of
-a unit, a group and a number weigh less.
-"""
-
 WEIGHT_OF_TEXT = 256
 """Bytes that a text takes besides its characters: itself, where it is listed, and its number."""
 

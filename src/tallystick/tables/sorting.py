@@ -35,6 +35,11 @@ if TYPE_CHECKING:
     from tallystick.tables.program import Sorting
     from tallystick.tables.table import Query
 
+MOST_BYTES = 288 << 20
+"""What rows may weigh that are handed over at once, as arrays; for a moment there are two of each. Ten million rows of
+a unit, a group and a number weigh less.
+"""
+
 _EXACT = 1 << 53
 _FEW_GROUPS = 1 << 15
 _ONE: dict[str, NDArray[Any]] = {"integer": np.zeros(1, dtype=np.int64), "text": np.array(["x"], dtype=object)}

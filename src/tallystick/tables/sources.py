@@ -13,6 +13,7 @@ import math
 import numbers
 import os
 import re
+import resource
 import shutil
 import stat
 import tempfile
@@ -407,6 +408,47 @@ def _server(url: str, table: str) -> str:
         host = "localhost"
     path = "." not in table and "search" in given.get("options", "").replace("\\", "").lower()
     return f"{host.lower()}:{port.strip().lstrip('+0')}/{database}{' ' + given['options'] if path else ''}"
+
+
+# What memory a release may take where its process has a limit of its own (``ulimit -v``, ``RLIMIT_AS``). Beyond that
+# nothing gets slow, as beyond the machine's own: whoever asks next fails, after the charge, and whose rows made it so
+# would show. All of it follows from the limit and from what the process holds before it reads a row.
+
+_LEAST_ROOM = 256 << 20
+
+
+def room() -> int | None:
+    """Bytes of addresses that this process may still take; None where there is no limit."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY:
+        return None
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+    except (OSError, ValueError):  # no such file on this system
+        return limit // 2
+    return max(limit - pages * resource.getpagesize(), 0)
+
+
+def check_room() -> None:
+    """Asked before a charge: where hardly anything is left, it is the data that decide what fails."""
+    left = room()
+    if left is not None and left < _LEAST_ROOM:
+        raise Unavailable(
+            f"this process may take only {left >> 20} MB of memory more, and a release needs {_LEAST_ROOM >> 20}; "
+            "raise its limit (ulimit -v)"
+        )
+
+
+def room_for_arrays(most: int) -> int:
+    """Bytes of rows that are handed over at once, up to a number: there are up to three of each for a moment."""
+    left = room()
+    return most if left is None else min(most, max(left, _LEAST_ROOM) // 8)
+
+
+def room_for_engine() -> int | None:
+    """Bytes after which an engine is to put on its disk what it holds; None where it knows best."""
+    left = room()
+    return None if left is None else max(left, _LEAST_ROOM) // 3
 
 
 # A folder for copies, and for what does not fit in memory: only its user can open it, and it goes with who made it.

@@ -15,7 +15,7 @@ import pytest
 
 import tallystick as ts
 from tallystick.errors import Unavailable
-from tallystick.tables import room, run
+from tallystick.tables import run, sources
 from tallystick.tables.engines import duckdb
 from tallystick.tables.engines.duckdb import DuckEngine
 from tallystick.tables.plan import Plan
@@ -49,7 +49,7 @@ def test_nothing_of_what_an_engine_said_is_kept_by_what_is_raised(monkeypatch: p
 
 
 def few_bytes(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    for module in (run, room, duckdb):
+    for module in (run, duckdb):
         monkeypatch.setattr(module, "MOST_BYTES", most, raising=False)
         monkeypatch.setattr(module, "ROWS_PER_SHARE", 150, raising=False)
 
@@ -139,7 +139,7 @@ def test_a_line_of_a_file_may_be_two_bytes(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(DuckEngine, "arrays", arrays)
     monkeypatch.setattr("tallystick.tables.engines.duckdb.MOST_BYTES", most, raising=False)
-    monkeypatch.setattr(room, "MOST_BYTES", most, raising=False)
+    monkeypatch.setattr(run, "MOST_BYTES", most, raising=False)
     [[found]] = next(iter(run.integers(plan).numbers.values())).tolist()
     assert found == 2
     assert max(handed) <= 1.5 * most
@@ -182,12 +182,12 @@ def test_one_persons_texts_take_little_memory_and_never_fail(left: int, tmp_path
 
 def test_where_hardly_any_memory_is_left_a_plan_is_refused_before_its_charge(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = asked(visits(1, "side by side"))
-    monkeypatch.setattr(room, "left", lambda: 200 << 20)
+    monkeypatch.setattr(sources, "room", lambda: 200 << 20)
     with pytest.raises(Unavailable, match="ulimit -v"):
         run.preflight(plan)
-    monkeypatch.setattr(room, "left", lambda: 300 << 20)
+    monkeypatch.setattr(sources, "room", lambda: 300 << 20)
     run.preflight(plan)
-    assert room.for_arrays() == 300 * (1 << 20) // 8
+    assert sources.room_for_arrays(1 << 40) == 300 * (1 << 20) // 8
 
 
 @pytest.mark.parametrize("ids", ["side by side", "texts"])

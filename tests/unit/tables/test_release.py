@@ -16,7 +16,7 @@ import tallystick as ts
 from tallystick.errors import BudgetExceeded, IdempotencyConflict, InvalidInput, Refused, Unavailable
 from tallystick.ledger import Account, Ledger
 from tallystick.mechanisms.exact.randomness import SystemSource
-from tallystick.tables import room, run
+from tallystick.tables import run
 from tallystick.tables.dialects import DuckWords
 from tallystick.tables.engines.duckdb import DuckEngine
 from tallystick.tables.plan import Plan
@@ -150,7 +150,7 @@ def test_stages_do_not_tell_how_large_a_table_is(account: Account, monkeypatch: 
     told: list[list[str]] = []
     for most, small in ((10**7, 1 << 22), (400, 1 << 22), (10**7, 0), (400, 0)):
         monkeypatch.setattr(run, "ROWS_PER_SHARE", most)
-        monkeypatch.setattr(room, "MOST_BYTES", 24 * most)
+        monkeypatch.setattr(run, "MOST_BYTES", 24 * most)
         monkeypatch.setattr("tallystick.tables.engines.duckdb._SMALL", small)
         told.append([])
         plan_for(account, awkward(), rho=0.01).release(why="report", progress=told[-1].append)

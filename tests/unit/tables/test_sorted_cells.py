@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pytest
 
 import tallystick as ts
-from tallystick.tables import room, run, sorting
+from tallystick.tables import run, sorting
 from tallystick.tables.dialects import LONGEST_TEXT, DuckWords, name
 from tallystick.tables.expressions import LONGEST_MADE
 from tallystick.tables.fixed_point import FixedPoint
@@ -115,7 +115,7 @@ def test_sorted_cells_give_the_integers_of_the_rules(ids: str, monkeypatch: pyte
 @pytest.mark.parametrize("ids", ["side by side", "far apart", "all far apart"])
 def test_shares_of_units_that_are_sorted_add_up(ids: str, monkeypatch: pytest.MonkeyPatch) -> None:
     table = visits(2, ids)
-    monkeypatch.setattr(room, "MOST_BYTES", 2400)
+    monkeypatch.setattr(run, "MOST_BYTES", 2400)
     for plan in questions(table):
         exact, tried = sorted_or_not(monkeypatch, plan)
         assert len(tried) > 2
@@ -128,7 +128,7 @@ def test_where_a_later_share_cannot_be_sorted_all_are_made_by_sql_and_nobody_is_
 ) -> None:
     table = visits(3, "side by side")
     plan = questions(table)[0]
-    monkeypatch.setattr(room, "MOST_BYTES", 2400)
+    monkeypatch.setattr(run, "MOST_BYTES", 2400)
     usual: list[str] = []
     run.integers(plan, usual.append)
     real, calls = sorting.sums_of, iter([True, True, False])
@@ -298,7 +298,7 @@ def test_rows_that_weigh_too_much_are_never_handed_over(monkeypatch: pytest.Monk
         return columns
 
     monkeypatch.setattr(DuckEngine, "arrays", watched)
-    monkeypatch.setattr(room, "MOST_BYTES", 24 * 200)
+    monkeypatch.setattr(run, "MOST_BYTES", 24 * 200)
     table = visits(10, "side by side")
     many = pa.concat_tables([table, table.set_column(0, "who", pa.array([3] * 400))])
     for plan in questions(many)[:2]:
@@ -321,10 +321,10 @@ def test_texts_are_sorted_or_not_by_the_number_of_rows_alone(
         narrow = narrow.derive(made=ts.col("w").concat("!")).per_unit(max_groups=2, max_rows_per_group=4)
         grouped = narrow.group_by("made" if derived else "w", keys=ts.private_keys(delta=1e-6))
         plan = grouped.agg(n=ts.count()).plan(rho=1)
-        for most, sorts in ((room.MOST_BYTES, True), (weight, False)):
+        for most, sorts in ((run.MOST_BYTES, True), (weight, False)):
             asked.clear()
             with monkeypatch.context() as patched:
-                patched.setattr(room, "MOST_BYTES", most)
+                patched.setattr(run, "MOST_BYTES", most)
                 assert len(run.integers(plan).keys or ()) == 4
             assert any('"_added"' in sql for sql in asked) == sorts
             assert "_taken" not in kept

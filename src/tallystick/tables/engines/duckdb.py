@@ -21,9 +21,8 @@ from tallystick.errors import InvalidInput
 from tallystick.tables.dialects import UNCHECKED, DuckWords, Words, name
 from tallystick.tables.engines import csvfile
 from tallystick.tables.program import read_stored
-from tallystick.tables.room import for_engine
 from tallystick.tables.schema import Schema, family
-from tallystick.tables.sources import Scratch, Source, pattern_of
+from tallystick.tables.sources import Scratch, Source, pattern_of, room_for_engine
 
 if TYPE_CHECKING:
     from tallystick.tables.keyset import Upload
@@ -67,7 +66,7 @@ class DuckEngine:
         self.columns: dict[str, list[tuple[str, str]]] = {}
         self.scratch = Scratch()
         self.small = _bytes(source) <= _SMALL
-        self.room = for_engine()
+        self.room = room_for_engine()
         self.database = _lent()
         self.connection = self.database.cursor()
         try:

@@ -88,6 +88,8 @@ class Spread:
 
     def _between(self, mean: Interval, square: Interval, confidence: float) -> Interval:
         low, high = square.lower - mean.upper**2, square.upper - mean.lower**2
+        if high <= 0.0 or low >= self.mean.bounds[1] ** 2 / 4.0:
+            low, high = 0.0, math.inf  # only noise contradicts itself so, and one end alone would read as certainty
         return Interval(self._read(low), self._read(high), confidence, self.about, mean.kind, ASYMPTOTIC)
 
     def _read(self, variance: float) -> float:

@@ -69,8 +69,11 @@ class Estimate:
     upper: Floats
 
     def clipped(self, low: float, high: float) -> Estimate:
-        """The same, pulled into a public range."""
-        return Estimate(*(np.clip(a, low, high) for a in (self.value, self.lower, self.upper)))
+        """The same, pulled into a public range; where nothing of the interval lies in it, all of the range is open."""
+        value, lower, upper = (np.clip(a, low, high) for a in (self.value, self.lower, self.upper))
+        # only noise can put the whole interval beyond what is possible: one end alone would read as certainty
+        outside = (self.upper <= low) | (self.lower >= high)
+        return Estimate(value, np.where(outside, low, lower), np.where(outside, high, upper))
 
     def whole(self) -> Estimate:
         """The same for people, of numbers that are whole in the data: the interval is rounded outward."""
@@ -107,7 +110,10 @@ def ratio(top: Noisy, bottom: Noisy, most: float, confidence: float) -> Estimate
 
     Where the denominator may be zero the interval is everything, and without a positive denominator there is no value.
     """
-    a, b = top.column, bottom.column
+    b = bottom.column
+    # A total beyond its range is read as the end of it: nearer to every r within, so no r is lost, and the interval is
+    # as wide as its noise where it would have shrunk to one end.
+    a = np.clip(top.column, 0.0, np.where(b > 0, most * np.where(b > 0, b, 1.0), np.inf))
     z = top.law.deviations(confidence)
     lead = b**2 - (z * bottom.deviation) ** 2
     inside = a**2 * b**2 - lead * (a**2 - (z * top.deviation) ** 2)

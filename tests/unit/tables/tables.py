@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tallystick.tables.estimates import Noisy
 from tallystick.tables.over_cap import CellRowsOver, CellsOver
 from tallystick.tables.parts import Binned, ColumnPart, Gridded, Outside, Part, Rows, Total, UnitsOver
 from tallystick.tables.plan import Plan
@@ -177,3 +178,15 @@ def _bin(part: Binned, value: float | None) -> int | None:
     if value is None or (not bins.clamp and not bins.edges[0] <= value <= bins.edges[-1]):
         return None
     return min(bins.count - 1, max(0, int(np.searchsorted(bins.edges, value, side="right")) - 1))
+
+
+def numbers_of(plan: Plan, rows: float, **off: float) -> dict[Part, Noisy]:
+    """Noisy numbers of a table of so many rows, by the kind of the part so many deviations off from 0."""
+    found = {}
+    for noise in plan.noises:
+        part, deviation = noise.part, noise.law.variance**0.5
+        steps = off.get(part.kind.replace(" ", "_"), 0.0) * deviation
+        if part.kind in ("present", "rows", "units seen", "rows counted"):
+            steps = rows / part.scale
+        found[part] = Noisy(np.full((1, part.width), round(steps)), noise.law, part.scale)
+    return found

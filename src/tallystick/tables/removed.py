@@ -82,13 +82,16 @@ def _with_totals(part: OfTable, numbers: Mapping[Part, Noisy], confidence: float
     for place, (what, (of, did)) in enumerate(zip(part.told, _words(part), strict=True)):
         number = replace(noisy, values=noisy.values[:, place : place + 1])
         value = float(number.column[0])
-        # a number far below zero is noise; an interval that ends there would read as certainty
-        told = Removed(what, *_whole(value, value - half, max(value + half, number.deviation)))
+        # a number below zero is read as 0, as ``ratio`` reads it: nearer to every number that it can be
+        told = Removed(what, *_whole(value, value - half, max(value, 0.0) + half))
         if whole is None:
             yield told
             continue
         total, share = (_of_both if isinstance(part, RowsOver) else _of_one)(number, whole, confidence)
         middle, least, most = _whole(*(float(end[0]) for end in (total.value, total.lower, total.upper)))
+        largest = float(share.upper[0])
+        if told.lower == 0:  # "at most 64 of about 1,000": no smaller share than a reader gets who divides the two
+            largest = max(largest, min(1.0, told.upper / max(1, middle)))
         yield replace(
             told,
             did=did,
@@ -99,7 +102,7 @@ def _with_totals(part: OfTable, numbers: Mapping[Part, Noisy], confidence: float
             total_upper=most,
             share=None if np.isnan(share.value[0]) else float(share.value[0]),
             share_lower=float(share.lower[0]),
-            share_upper=float(share.upper[0]),
+            share_upper=largest,
         )
 
 

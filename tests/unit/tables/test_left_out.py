@@ -1,0 +1,51 @@
+"""What was left out is told as a number and as a share that never contradict each other, and neither is certain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import tallystick as ts
+from tallystick.mechanisms.exact.randomness import SeededSource
+from tallystick.tables import run
+from tallystick.tables.plan import Plan
+from tallystick.tables.release import Release
+from tallystick.tables.removed import Removed, removed_of
+from unit.tables.tables import awkward, numbers_of
+
+
+def _plan(**measures: Any) -> Plan:
+    visits = ts.Private(awkward()).table(unit="pid").per_unit(max_rows_per_group=3)
+    return visits.agg(**measures).plan(rho=0.5)
+
+
+@pytest.mark.parametrize("off", [-9.0, -3.0, -1.0, 0.0, 1.0])
+def test_how_many_were_left_out_and_which_share_never_contradict_each_other(off: float) -> None:
+    plan = _plan(n=ts.count(), late=ts.mean("cost", -30, 70))
+    told = removed_of(plan.query.removed, numbers_of(plan, 5000.0, units_over=off, rows_over=off, outside=off), 0.95)
+    assert len(told) == 4
+    for each in told:
+        assert each.total is not None and each.share_upper is not None  # noqa: PT018
+        assert each.lower == 0
+        assert each.upper > 0
+        assert each.share_upper >= min(1.0, each.upper / each.total)
+        assert "at most 0 %" not in str(each)
+
+
+def test_a_number_that_is_not_there_is_told_in_one_sentence_that_divides() -> None:
+    plan = _plan(n=ts.count())
+    [units, _] = removed_of(plan.query.removed, numbers_of(plan, 10_011.0, units_over=-3.0, rows_over=-3.0), 0.95)
+    assert units.upper / 10_011 <= (units.share_upper or 0.0) < 1.1 * units.upper / 10_011
+
+
+def test_shares_of_nothing_are_held_and_are_not_certain() -> None:
+    """No row is over this cap: in every release the interval of the share holds 0, and none of them is only 0."""
+    visits = ts.Private(awkward()).table(unit="pid").per_unit(max_rows_per_group=1000)
+    plan = visits.agg(n=ts.count()).plan(rho=0.01)
+    exact, source = run.integers(plan), SeededSource(5)
+    told: list[Removed] = []
+    for _ in range(100):
+        told += Release(plan, run.noisy(plan, exact, source)).removed()
+    assert all((each.share_upper or 0.0) > 0.0 and each.upper > 0 for each in told)
+    assert sum((each.share_lower or 0.0) == 0.0 for each in told) > 0.9 * len(told)

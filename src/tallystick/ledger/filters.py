@@ -230,9 +230,21 @@ class Amount:
         >>> Amount(Filter("zcdp"), 12_500_000_000).as_epsilon
         'epsilon 0.701 at delta 1e-06'
         """
+        return self.as_epsilon_at(self.usual_delta)
+
+    @property
+    def usual_delta(self) -> float:
+        """A delta for people at which it can be read: well above its own."""
+        return max(USUAL_DELTA, float(10 * self.delta))
+
+    def as_epsilon_at(self, delta: float) -> str:
+        """``as_epsilon`` at a delta above its own: two amounts are compared at one delta only.
+
+        >>> Amount(Filter("zcdp"), 12_500_000_000).as_epsilon_at(1e-3)
+        'epsilon 0.404 at delta 0.001'
+        """
         if self.filter.kind == "approx" or self.a0 <= 0:
             return ""
-        delta = max(USUAL_DELTA, float(10 * self.delta))
         from tallystick.accounting.adjacency import Protects
 
         loss = self.filter.guarantee(self.a0, self.a1, Protects())

@@ -55,7 +55,11 @@ def say(out: Console, account: Account, events: list[Event], fits: list[tuple[in
     lines = [
         f"{account.name}   {account.kind}, per {account.unit}, {account.currency.title}",
         f"limit {limit}   used {used}   left {account.remaining.text(upward=False)}",
-        *([f"limit {limit.as_epsilon}   used {used.as_epsilon or 'nothing'}"] if limit.as_epsilon else []),
+        *(
+            [f"limit {limit.as_epsilon}   used {used.as_epsilon_at(limit.usual_delta) or 'nothing'}"]
+            if limit.as_epsilon
+            else []
+        ),
         f"[{bar(limit.a0 - used.a0, limit.a0)}] {percent_down(Fraction(limit.a0 - used.a0, limit.a0))} left",
     ]
     left = limit.a0 - sum(event.amount.a0 for event in events if event.paid)

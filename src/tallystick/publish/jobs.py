@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
 import os
 import warnings
 from collections.abc import Callable, Sequence
@@ -13,13 +14,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallystick import strict_json
-from tallystick.errors import BudgetExceeded, InvalidInput, Refused, Unavailable
+from tallystick.errors import BudgetExceeded, InvalidInput, NotComputable, Refused, Unavailable
 from tallystick.ledger.chain import digest
 from tallystick.ledger.pay import Receipt, charged_delta
+from tallystick.printing import given, up
 from tallystick.publish.datasets import find, known
+from tallystick.rounding import as_written
 from tallystick.tables.sources import same_file
 
 if TYPE_CHECKING:
+    from tallystick.accounting.loss import PrivacyLoss
     from tallystick.ledger import Account, Amount
     from tallystick.ledger.book import Ledger
     from tallystick.publish.datasets import Dataset
@@ -68,6 +72,33 @@ def price_of(plan: Plan, account: Account) -> Amount:
     return account.price(plan.privacy, delta=charged_delta(account, plan.delta))
 
 
+def alone(loss: PrivacyLoss, price: Amount) -> str:
+    """What a release is by itself, as epsilon: of its own loss, which may promise more than the price it is charged at.
+
+    Empty where the price is an epsilon itself.
+
+    >>> from tallystick.accounting.losses import pure_dp, zcdp
+    >>> from tallystick.ledger import Amount, Filter
+    >>> alone(pure_dp(epsilon=0.1), Amount(Filter("zcdp"), 5_000_000_000))
+    'epsilon 0.1'
+    >>> alone(zcdp(rho=0.005), Amount(Filter("zcdp"), 5_000_000_000))
+    'epsilon 0.43 at delta 1e-06'
+    """
+    if not price.as_epsilon:
+        return ""
+    delta = price.usual_delta
+    try:
+        pure = loss.epsilon(delta=0.0)
+        own = loss.epsilon(delta=delta)
+    except NotComputable:
+        return price.as_epsilon
+    if pure < math.inf:
+        return f"epsilon {up(as_written('epsilon', pure), 3)}"
+    return min(
+        price.as_epsilon, f"epsilon {up(own, 3)} at delta {given(delta)}", key=lambda said: float(said.split()[1])
+    )
+
+
 def plan_facts(plan: Plan, account: Account, sizes: Sequence[int] = ()) -> dict[str, Any]:
     """Price, error and whether it fits, as plain data; ``sizes`` are rows in a group, if somebody knows them.
 
@@ -81,7 +112,7 @@ def plan_facts(plan: Plan, account: Account, sizes: Sequence[int] = ()) -> dict[
         "hash": plan.hash,
         "population": account.name,
         "price": str(price),
-        "price_epsilon": price.as_epsilon,
+        "price_epsilon": alone(plan.privacy, price),
         "price_amount": price.to_dict(),
         "left": left.text(upward=False),
         "left_amount": left.to_dict(),
@@ -238,7 +269,12 @@ def dry(job: Job) -> dict[str, Any]:
     except BudgetExceeded as problem:
         raise _told(job, problem) from None
     if earlier is not None:
-        return {"dry_run": True, "key": job.name, "again": True, **paid_facts(job.account, earlier, fresh=False)}
+        return {
+            "dry_run": True,
+            "key": job.name,
+            "again": True,
+            **paid_facts(job.account, earlier, job.plan.privacy, fresh=False),
+        }
     return {"dry_run": True, "key": job.asked_with, "again": False, "plan": plan_facts(job.plan, job.account)}
 
 
@@ -293,7 +329,7 @@ def release(job: Job, progress: Callable[[str], None] | None = None) -> dict[str
         "dry_run": False,
         "key": job.asked_with or job.account.ledger.charge_row(made.receipt.charge)[0].key,
         "plan_hash": job.plan.hash,
-        **paid_facts(job.account, made.receipt, fresh=made.fresh),
+        **paid_facts(job.account, made.receipt, job.plan.privacy, fresh=made.fresh),
         "columns": list(made.columns),
         "rows": _rows(made),
         "holds": made.holds,
@@ -323,13 +359,13 @@ def write_table(out: Path, table: Release | Answered, model: LinearModel | None 
     return {"out": str(out), "about": str(write(_about(out), table.about_csv()))}
 
 
-def paid_facts(account: Account, receipt: Receipt, *, fresh: bool) -> dict[str, Any]:
-    """What was paid for a release, as plain data."""
+def paid_facts(account: Account, receipt: Receipt, loss: PrivacyLoss, *, fresh: bool) -> dict[str, Any]:
+    """What was paid for a release of this loss, as plain data."""
     return {
         "charge": receipt.charge,
         "again": not fresh,
         "price": str(account.paid(receipt)),
-        "price_epsilon": account.paid(receipt).as_epsilon,
+        "price_epsilon": alone(loss, account.paid(receipt)),
         "left": account.remaining.text(upward=False),
         "population": account.name,
         "head": receipt.head,

@@ -254,7 +254,7 @@ class FittedModel:
         """The model and what was paid for it."""
         return {
             "model": self.to_data(),
-            **jobs.paid_facts(self.fit.account, self.paid.receipt, fresh=self.paid.fresh),
+            **jobs.paid_facts(self.fit.account, self.paid.receipt, self.fit.privacy, fresh=self.paid.fresh),
         }
 
     def to_json(self) -> str:
@@ -290,10 +290,11 @@ def dry(job: RowsJob) -> dict[str, Any]:
     with _offering(fit):
         earlier = rehearse(fit, account, why=job.why, key=job.name, delta=delta)
     if earlier is not None:
-        return {"dry_run": True, "key": job.name, "again": True, **jobs.paid_facts(account, earlier, fresh=False)}
+        paid = jobs.paid_facts(account, earlier, fit.privacy, fresh=False)
+        return {"dry_run": True, "key": job.name, "again": True, **paid}
     price = account.price(fit.privacy, delta=delta)
     left = {"left": account.remaining.text(upward=False), "population": account.name}
-    plan = {"price": str(price), "price_epsilon": price.as_epsilon, **left}
+    plan = {"price": str(price), "price_epsilon": jobs.alone(fit.privacy, price), **left}
     return {"dry_run": True, "key": job.name, "again": False, "plan": plan}
 
 

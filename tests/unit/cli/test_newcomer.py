@@ -46,3 +46,13 @@ def test_used_and_limit_are_said_at_one_delta(shell):
         (limit, one), (used, other) = said
         assert one == other == "0.001"
         assert float(used) < float(limit)
+
+
+def test_a_pure_release_is_said_to_be_its_epsilon_and_not_that_of_its_price(shell):
+    said = asked(shell, "SELECT COUNT(*) FROM visits", "--epsilon", "0.1")
+    assert "charged rho 0.00500 to clinic" in said
+    assert said.rstrip().endswith("this release alone: epsilon 0.1")
+    said = asked(shell, "SELECT COUNT(*) FROM visits", "--rho", "0.005")
+    assert said.rstrip().endswith("this release alone: epsilon 0.43 at delta 1e-06")
+    plan = shell("publish", "plan", "visits", "--measures", "count", "--epsilon", "0.1")
+    assert "price    rho 0.00500 (epsilon 0.1)" in plan

@@ -101,7 +101,7 @@ def _answered(answer: Answered) -> dict[str, Any]:
         "columns": list(answer.columns),
         "rows": rows,
         "notes": list(answer.notes),
-        **jobs.paid_facts(account, receipt, fresh=answer.fresh),
+        **jobs.paid_facts(account, receipt, answer.release.plan.privacy, fresh=answer.fresh),
     }
 
 

@@ -76,7 +76,7 @@ def suggest(
             applied = apply and (anyway or not found.says_nothing)
             if applied:
                 datasets.register(registered_as(found, dataset, anyway=anyway), account, update=True)
-            paid = jobs.paid_facts(account, receipt, fresh=found.release.fresh)
+            paid = jobs.paid_facts(account, receipt, asked.plan.privacy, fresh=found.release.fresh)
             facts = {"dry_run": False, "key": job.name, "applied": applied, **paid, **found.to_data()}
 
     def say(console: Console) -> None:

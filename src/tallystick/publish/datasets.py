@@ -116,9 +116,10 @@ CHANGED = "(caps or bounds were changed since, without a reason given)"
 
 def updated(dataset: Dataset, book: Ledger) -> Dataset:
     """The data set with what its registration already says and this one does not: caps, bounds and decisions."""
-    known_as = known(book).get(dataset.name)
-    if known_as is None:
-        return dataset
+    datasets = known(book)
+    known_as = datasets.get(dataset.name)
+    if known_as is None:  # a mistyped name would be a second registration, with caps of its own
+        raise InvalidInput("--update", f"no data set {dataset.name}", _to_update(dataset.name, datasets))
     old, new = known_as.table, dict(dataset.table)
     for cap in ("max_groups", "max_rows"):
         new[cap] = old[cap] if new[cap] is None else new[cap]
@@ -132,6 +133,13 @@ def updated(dataset: Dataset, book: Ledger) -> Dataset:
     if changed and reason and "bounds_from" not in dataset.about and CHANGED not in reason:
         about["bounds_from"] = f"{reason} {CHANGED}"  # a reason for others than those that hold now
     return replace(dataset, table=new, about=about, asking=asking)
+
+
+def _to_update(name: str, known: Iterable[str]) -> str:
+    listed = one_of(name, sorted(known))
+    return (
+        f"--name with one of: {listed}; or leave --update out" if listed else "no --update: nothing is registered yet"
+    )
 
 
 def check_new(dataset: Dataset, book: Ledger, *, update: bool) -> None:
@@ -237,6 +245,8 @@ def rehearse(
     from tallystick.ledger import Budget
 
     book = opened_if_there(ledger)
+    if book is None and update:
+        raise InvalidInput("--update", f"no data set {dataset.name}", _to_update(dataset.name, ()))
     if book is not None:
         with book:
             check_new(updated(dataset, book) if update else dataset, book, update=update)

@@ -331,6 +331,7 @@ def release(job: Job, progress: Callable[[str], None] | None = None) -> dict[str
         "plan_hash": job.plan.hash,
         **paid_facts(job.account, made.receipt, job.plan.privacy, fresh=made.fresh),
         "columns": list(made.columns),
+        "groups": list(made.groups),
         "rows": _rows(made),
         "holds": made.holds,
         "left_out": made.left_out,

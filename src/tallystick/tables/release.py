@@ -66,6 +66,11 @@ class Columns:
         """The table as dicts."""
         return [dict(zip(self.data, values, strict=True)) for values in zip(*self.data.values(), strict=True)]
 
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The columns that say which group a row is about: names, and no amounts even where they are numbers."""
+        return ()
+
     def to_csv(self, path: str | Path | None = None) -> str:
         """The table as CSV text, written to ``path`` where one is given.
 
@@ -127,10 +132,15 @@ class Columns:
         """The table for a terminal: values with their intervals, the first ``most`` rows."""
         fields = [name for name in self.columns if not (name.endswith(("_lower", "_upper")) and name[:-6] in self.data)]
         lines = [[visible(name) for name in fields]]
-        rows = self.rows
+        rows, groups = self.rows, self.groups
         for row in rows[:most]:
             ends = {name: (row.get(f"{name}_lower"), row.get(f"{name}_upper")) for name in fields}
-            lines.append([_with_interval(row[name], *ends[name]) for name in fields])
+            lines.append(
+                [
+                    visible(_shown(row[name])) if name in groups else _with_interval(row[name], *ends[name])
+                    for name in fields
+                ]
+            )
         widths = [max(len(line[i]) for line in lines) for i in range(len(fields))]
         shown = [
             "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
@@ -268,6 +278,11 @@ class Release(Columns):
             columns[f"{name}_lower"] = _plain(estimate.lower)
             columns[f"{name}_upper"] = _plain(estimate.upper)
         return columns
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The columns that say which group a row is about."""
+        return self.plan.query.columns
 
     def nonnegative(self) -> dict[str, list[Any]]:
         """``data`` with values and intervals of counts, totals and bins pulled up to 0: post-processing, biased."""

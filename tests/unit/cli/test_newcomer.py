@@ -66,3 +66,12 @@ def test_an_update_of_what_is_not_registered_is_refused_and_registers_nothing(sh
     assert "visitz" not in shell("dataset", "list")
     assert "nothing is registered yet" in shell(*ADD, "--update", "--dry-run", "--ledger", "new.db", code=2)
     assert "updated visits of" in shell(*ADD, *CAPS, "--update")
+
+
+def test_years_are_names_of_groups_and_have_no_thousands(shell):
+    said = asked(shell, "SELECT year, COUNT(*) AS n FROM visits GROUP BY year", "--rho", "0.5")
+    assert re.findall(r"^20\d\d ", said, re.MULTILINE) == ["2023 ", "2024 "]
+    shell("publish", "plan", "visits", "--by", "year", "--keys", "years.csv", "--measures", "count", "--rho", "0.1",
+          "--out", "plan.json")  # fmt: skip
+    said = shell("publish", "run", "plan.json", "--why", "x")
+    assert re.findall(r"^20\d\d ", said, re.MULTILINE) == ["2023 ", "2024 "]

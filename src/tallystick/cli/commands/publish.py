@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -199,7 +199,7 @@ def say_release(console: Console, facts: dict[str, Any]) -> None:
 
     def say_table() -> None:
         if "out" not in facts:
-            console.print(table(facts["columns"], facts["rows"]))
+            console.print(table(facts["columns"], facts["rows"], facts["groups"]))
         for line in filter(None, (facts["holds"], facts["left_out"], facts["wide"])):
             console.print(line, markup=False)
 
@@ -233,8 +233,8 @@ def say_done(console: Console, facts: dict[str, Any], say_result: Callable[[], N
             console.print(facts[name], soft_wrap=True, markup=False)
 
 
-def table(columns: list[str], rows: list[list[Any]], *, most: int = 40) -> Any:
-    """A table of the release with value and interval in one cell."""
+def table(columns: list[str], rows: list[list[Any]], groups: Sequence[str] = (), *, most: int = 40) -> Any:
+    """A table of the release with value and interval in one cell; ``groups`` are names, though they may be numbers."""
     from rich.table import Table
 
     shown = [name for name in columns if not (name.endswith(("_lower", "_upper")) and name[:-6] in columns)]
@@ -245,7 +245,8 @@ def table(columns: list[str], rows: list[list[Any]], *, most: int = 40) -> Any:
     for row in rows[:most]:
         cells = []
         for name in shown:
-            value = _cell(row[index[name]])
+            own = row[index[name]]
+            value = _cell(str(own) if name in groups and own is not None else own)
             if f"{name}_lower" in index:
                 low, high = _cell(row[index[f"{name}_lower"]]), _cell(row[index[f"{name}_upper"]])
                 value = f"{value}  [{low}, {high}]"

@@ -99,6 +99,7 @@ def _answered(answer: Answered) -> dict[str, Any]:
         "dry_run": False,
         "plan_hash": answer.release.plan.hash,
         "columns": list(answer.columns),
+        "groups": list(answer.groups),
         "rows": rows,
         "notes": list(answer.notes),
         **jobs.paid_facts(account, receipt, answer.release.plan.privacy, fresh=answer.fresh),
@@ -112,7 +113,7 @@ def _say(console: Console, answer: Answered | Explained | None, facts: dict[str,
 
     def say_table() -> None:
         if "out" not in facts:
-            console.print(table(facts["columns"], facts["rows"]))
+            console.print(table(facts["columns"], facts["rows"], facts["groups"]))
         for line in facts["notes"]:
             console.print(line, soft_wrap=True, markup=False)
 

@@ -55,6 +55,12 @@ class Answered(Columns):
         return {name: list(column) for name, column in zip(names, columns, strict=True)}
 
     @property
+    def groups(self) -> tuple[str, ...]:
+        """The columns without noise: groups, and what is made of them alone."""
+        released = self.statement.released
+        return tuple(name for name in released.names if name not in released.noisy)
+
+    @property
     def fresh(self) -> bool:
         """Whether it was released now; otherwise it is the answer that the record had, and nothing was charged."""
         return self.release.fresh

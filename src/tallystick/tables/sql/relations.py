@@ -19,6 +19,7 @@ from tallystick.tables.schema import Schema, all_different
 from tallystick.tables.sql.catalogue import Known
 from tallystick.tables.sql.expressions import RowReader
 from tallystick.tables.sql.outside import Outside
+from tallystick.tables.sql.refusals import spelled
 from tallystick.tables.sql.tree import Reading, Text
 from tallystick.tables.table import EachRow, Table
 
@@ -301,6 +302,18 @@ def in_own_words(what: str, value: exp.Expr | None, condition: exp.Expr | None, 
     said = " with ".join(filter(None, (what, parts[0]))) + (f" where {parts[1]}" if parts[1] else "")
     plain = unicodedata.normalize("NFKC", "".join(letter for letter in said if letter.isprintable())).strip()
     return (plain if len(plain) <= most else f"{plain[: most - 3]}...") or "expression"
+
+
+def function_name(node: exp.Expr) -> str:
+    """What a grouping by a function of a column is called where nobody says; nothing where it is no such function.
+
+    >>> import sqlglot
+    >>> function_name(sqlglot.parse_one("YEAR(v.seen)")), function_name(sqlglot.parse_one("a + b"))
+    ('year_seen', '')
+    """
+    column = node.find(exp.Column)
+    named = isinstance(node, exp.Func) and not isinstance(node, exp.Case | exp.If | exp.Connector)
+    return f"{spelled(node)}_{column.name}".lower() if named and column is not None else ""
 
 
 def _as_typed(node: exp.Expr) -> str:

@@ -23,7 +23,7 @@ from tallystick.tables.schema import Schema
 from tallystick.tables.sql.after import RELEASED, Released, copied, finished
 from tallystick.tables.sql.bounds import limits_of, no_bounds
 from tallystick.tables.sql.options import Options
-from tallystick.tables.sql.relations import Relation, free_name, in_own_words
+from tallystick.tables.sql.relations import Relation, free_name, function_name, in_own_words
 from tallystick.tables.sql.strict import missing_without
 from tallystick.tables.sql.tree import Text, children, spelled, where
 from tallystick.tables.table import EachRow
@@ -117,7 +117,7 @@ class Aggregation:
             wish = next((e.alias for e in select.expressions if e.alias and e.unalias() == meant), "")
             made = self.relation.reader.read(meant)
             if not isinstance(made, Literal):
-                keys.append((made, wish or meant.name or "key"))
+                keys.append((made, wish or meant.name or function_name(meant) or "key"))
         return keys
 
     def _read_keys(self, select: exp.Select) -> None:
@@ -167,11 +167,15 @@ class Aggregation:
 
     def _outputs(self, tree: exp.Select) -> list[tuple[str, exp.Expr]]:
         outputs: list[tuple[str, exp.Expr]] = []
-        for each in tree.expressions:
-            wish = each.alias
-            value = self._rewritten(each.unalias(), wish)
-            name = wish or (value.name if isinstance(value, exp.Column) else "") or f"column_{len(outputs) + 1}"
-            outputs.append((free_name(name, [known for known, _ in outputs]), value))
+        typed = [each.alias or (each.name if isinstance(each, exp.Column) else "") for each in tree.expressions]
+        folded = [name.casefold() for name in typed]
+        for each, own in zip(tree.expressions, typed, strict=True):
+            value = self._rewritten(each.unalias(), each.alias)
+            name = value.name if isinstance(value, exp.Column) else ""
+            # k.r of VALUES is column1 inside, and p.ward of a join is "p.ward": people see what they typed
+            if each.alias or (own and folded.count(own.casefold()) == 1 and name.casefold() != own.casefold()):
+                name = own
+            outputs.append((free_name(name or f"column_{len(outputs) + 1}", [known for known, _ in outputs]), value))
         return outputs
 
     def _rewritten(self, node: exp.Expr, wish: str = "") -> exp.Expr:

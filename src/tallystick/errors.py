@@ -37,6 +37,10 @@ class TallystickError(Exception):
 
     exit_code = 1
 
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook shows in place of a traceback: the message says all there is to know."""
+        return [f"{type(self).__name__}: {self}"]
+
 
 class InvalidInput(TallystickError, ValueError):
     """An argument has a value that is not allowed.
@@ -90,6 +94,11 @@ class UnitMismatch(InvalidInput):
 
 class Contradiction(TallystickError):
     """Two certified bounds on one number exclude each other, so one is wrong: a defect, and nothing is answered."""
+
+    def _render_traceback_(self) -> list[str]:
+        import traceback
+
+        return traceback.format_exception(self)  # where it happened is what a report of it needs
 
 
 class BudgetExceeded(TallystickError):

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from tallystick.ledger.pay import Receipt
     from tallystick.tables.plan import Plan
     from tallystick.tables.release import Release
+    from tallystick.tables.sql.answer import Answered
 
 _OPENING = '<script type="application/json" id="tallystick-card">'
 _CLOSING = "</script>"
@@ -84,7 +85,7 @@ class Card:
 
 
 def card(
-    release: Release,
+    release: Release | Answered,
     *,
     dataset: str | None = None,
     about: Mapping[str, str] | None = None,
@@ -93,7 +94,16 @@ def card(
     """The card of a release: the purpose comes from the ledger, the decisions from ``about`` (see ``FIELDS``).
 
     A ``certificate`` of the plan's loss (``release.plan.privacy.certificate(...)``) is shown and goes with the card.
+    That of an answer in SQL has its names, and what was registered about its data.
     """
+    from tallystick.tables.sql.answer import Answered
+
+    names: Mapping[str, str] = {}
+    if isinstance(release, Answered):
+        names, known = release.called, release.statement.released.known
+        release = release.release
+        dataset = dataset or known.dataset
+        about = _registered(release.plan.account, dataset) if about is None else about
     account, receipt = release.plan.account, release.receipt
     if account is None or receipt is None:
         raise Refused("this release was not paid by an account, so there is nothing that a card could promise")
@@ -105,8 +115,15 @@ def card(
     if certificate is not None and (problem := uncertified(certificate, release.plan.privacy)):
         raise Refused(problem)
     said = dict(about or {})
-    subject = Subject(release.plan, account, account.limit, receipt, entry["why"], name, said, proof, release)
+    subject = Subject(release.plan, account, account.limit, receipt, entry["why"], name, said, proof, release, names)
     return card_of(subject)
+
+
+def _registered(account: Account | None, dataset: str | None) -> Mapping[str, str]:
+    """What the owner of registered data has said about them."""
+    known = {} if account is None or dataset is None else account.ledger.datasets()
+    said = [about for _, about in known[dataset].described() if about is not None] if dataset in known else []
+    return said[-1] if said else {}
 
 
 def uncertified(certificate: Certificate, loss: PrivacyLoss) -> str:
@@ -150,9 +167,11 @@ def preview(plan: Plan, account: Account, *, why: str, dataset: str | None = Non
 
 def card_of(subject: Subject) -> Card:
     """The card of a subject, with what is needed to make it again: plan and decisions."""
-    again = {"plan": json.loads(subject.plan.to_json()), "about": dict(subject.about)}
+    again: dict[str, Any] = {"plan": json.loads(subject.plan.to_json()), "about": dict(subject.about)}
     if not isinstance(subject.plan, FitPlan):
         del again["plan"]["query"]["table"]["source"]  # where the data lies is nobody's business
+    if subject.names:
+        again["names"] = dict(subject.names)
     return Card({**contents(subject), "again": again})
 
 

@@ -90,6 +90,8 @@ def _about_rows(facts: Mapping[str, Any], account: Account, answer: Any, table: 
     """Whether the stored answer is this table, whatever ends its lines."""
     if _is_fit(facts):
         return "the card is that of a fit, which has no table"
+    if facts["again"].get("names"):  # HAVING, arithmetic and names came after it, and are not in the record
+        return "the card is that of a statement in SQL: its table was made of the release, and is not in the record"
     from tallystick.tables.release import Release
 
     released = Release(_planned(facts, account), answer).to_csv()
@@ -201,7 +203,8 @@ def _made_again(
         return f"its plan cannot be priced again: {error}"
     proof = facts["evidence"].get("certificate", {}).get("text")
     named = facts["released"]["dataset"]
-    subject = Subject(plan, account, limit, receipt, purpose, named, facts["again"]["about"], proof, made)
+    names = facts["again"].get("names", {})
+    subject = Subject(plan, account, limit, receipt, purpose, named, facts["again"]["about"], proof, made, names)
     fresh = json.loads(card_of(subject).to_json())
     different = [name for name in fresh if not _same(fresh[name], facts.get(name))]
     extra = sorted(set(facts) - set(fresh))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -43,6 +43,8 @@ class Subject:
     """The text of a certificate about the plan's loss."""
     release: Release | None = None
     """What was released, where it is a table."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """What columns are called that the plan calls otherwise: those of a statement in SQL."""
 
     @property
     def price(self) -> Amount:
@@ -100,14 +102,14 @@ def contents(subject: Subject) -> dict[str, Any]:
         },
         "error": {
             "confidence": 0.95,
-            "columns": _errors(plan),
-            "released": _widths(subject.release),
+            "columns": _renamed(_errors(plan), "column", subject.names),
+            "released": _renamed(_widths(subject.release), "column", subject.names),
             "intervals": facts["intervals"],
             "rows_that_count": _rows_that_count(plan, account.unit),
             "clamping": facts.get("clamping", ""),
         },
         "left_out": _left_out(subject, facts),
-        "chart": [] if subject.release is None else subject.release.bars(),
+        "chart": [] if subject.release is None else _renamed(subject.release.bars(), "field", subject.names),
         "evidence": _evidence(receipt) | _certified(subject.certificate),
         "words": words,
         "decisions": {
@@ -120,16 +122,21 @@ def contents(subject: Subject) -> dict[str, Any]:
 def _released(subject: Subject, facts: Mapping[str, Any]) -> dict[str, Any]:
     from tallystick.printing import when
 
-    receipt = subject.receipt
+    receipt, names = subject.receipt, subject.names
     return {
         "dataset": subject.dataset,
         "population": subject.account.name,
-        "group_by": facts["group_by"],
+        "group_by": [names.get(column, column) for column in facts["group_by"]],
         "groups": facts["keys"],
         "steps": facts["steps"],
-        "measures": facts["measures"],
+        "measures": _renamed(facts["measures"], "name", names),
         "at": None if receipt is None else when(receipt.at) + " UTC",
     }
+
+
+def _renamed(lines: Sequence[Mapping[str, Any]], word: str, names: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Lines about columns, under the names that people see; what is said of a column is the plan's own."""
+    return [{**line, word: names.get(line[word], line[word])} for line in lines]
 
 
 def _promise(

@@ -8,6 +8,16 @@ from typing import Any, NoReturn
 
 from tallystick.errors import InvalidInput
 
+HELP = """Ask registered data sets in SQL; the cell is the statement.
+
+    %%tallystick [variable] --why "weekly report" [--rho 0.01] [--epsilon 1] [--delta 1e-6] [--error 50]
+                 [--ledger PATH] [--key NAME] [--explain]
+
+``variable`` keeps the answer under that name: ``.to_pandas()``, ``.rows``, ``tallystick.cards.card(answer)``. Public
+tables that the statement may join are those of a dict named ``public``: ``public = {"regions": "regions.csv"}``, or a
+data frame in place of the file. What was asked before is answered again for nothing; ``--explain`` says the price.
+"""
+
 
 class _Options(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
@@ -40,6 +50,9 @@ def cell(line: str, text: str, names: dict[str, Any]) -> Any:
 
 def load(shell: Any) -> None:
     """Register ``%%tallystick`` with a notebook."""
-    shell.register_magic_function(
-        lambda line, text: cell(line, text, shell.user_ns), magic_kind="cell", magic_name="tallystick"
-    )
+
+    def tallystick(line: str, text: str) -> Any:
+        return cell(line, text, shell.user_ns)
+
+    tallystick.__doc__ = HELP  # what %%tallystick? shows
+    shell.register_magic_function(tallystick, magic_kind="cell", magic_name="tallystick")

@@ -36,6 +36,7 @@ def sql(
     public: Public = None,
     explain: Annotated[bool, typer.Option("--explain", help="Price and error only; opens no data.")] = False,
     out: ask.Out = None,
+    card: ask.CardFile = None,
     dry_run: DryRun = False,
     ledger: Place = None,
     as_json: Json = False,
@@ -47,11 +48,11 @@ def sql(
 
     text = sys.stdin.read() if statement == "-" else statement
     files = ask.pairs("--public", public, "NAME=FILE")
-    jobs.check_targets(out, None, *files.values())
+    jobs.check_targets(out, card, *files.values())
     price = {"rho": rho, "epsilon": epsilon, "delta": delta, "error": error}
     answer: Answered | Explained | None = None
     with opened(ledger) as book, working("asking") as tell:
-        jobs.check_targets(out, None, *jobs.in_use(book))
+        jobs.check_targets(out, card, *jobs.in_use(book))
         if dry_run and not explain:
             planned_now = planned(text, catalogue(book, files), **price)
             facts = {"explain": False, **jobs.dry_statement(planned_now, book, why=why, key=key, out=out)}
@@ -61,19 +62,24 @@ def sql(
                     text, ledger=book, why=why, key=key, public=files, explain=explain, progress=tell, **price
                 )
             )
-            facts = _facts(answer, out)
+            facts = _facts(answer, out, card)
     asked_for = {"ledger": place_of(ledger), "statement": text, "why": why, "dry_run": dry_run}
     about = {**asked_for, **{k: v for k, v in price.items() if v is not None}}
     deliver(Answer("sql", about, facts, lambda console: _say(console, answer, facts)), as_json=as_json)
 
 
-def _facts(answer: Answered | Explained, out: Path | None) -> dict[str, Any]:
+def _facts(answer: Answered | Explained, out: Path | None, card: Path | None) -> dict[str, Any]:
     """What was found, and where it was written."""
     from tallystick.tables.sql.answer import Explained
 
     if isinstance(answer, Explained):
         return _explained(answer)
-    return _answered(answer) | ({} if out is None else jobs.write_table(out, answer))
+    facts = _answered(answer) | ({} if out is None else jobs.write_table(out, answer))
+    if card is not None:
+        from tallystick import cards
+
+        facts["card"] = str(cards.card(answer).save(card)[0])
+    return facts
 
 
 def _explained(answer: Explained) -> dict[str, Any]:

@@ -83,14 +83,24 @@ class Answered(Columns):
         return csv_text(ABOUT_COLUMNS, self._told.about(self.removed()))
 
     @property
+    def called(self) -> dict[str, str]:
+        """What the columns of ``release`` are called here, of those that are shown as they are."""
+        inside = {} if self.form is None else self.form.names
+        return {inside.get(column, column): outputs for column, outputs in self._outputs.items()}
+
+    @property
+    def _outputs(self) -> dict[str, str]:
+        """By column of the question, the outputs that show it as it is."""
+        shown: dict[str, list[str]] = {}
+        for name, column in self.statement.released.plain.items():
+            shown.setdefault(column, []).append(name)
+        return {column: ", ".join(outputs) for column, outputs in shown.items()}
+
+    @property
     def _told(self) -> Told:
         """What is said beside the table, each measure under the name of the column that shows it."""
         released = self.statement.released
-        shown: dict[str, list[str]] = {}
-        for name, column in released.plain.items():
-            shown.setdefault(column, []).append(name)
-        names = {column: ", ".join(outputs) for column, outputs in shown.items()}
-        return Told(self.statement.plan, names, released.computed, released.intervals)
+        return Told(self.statement.plan, self._outputs, released.computed, released.intervals)
 
     @property
     def cost(self) -> str:
@@ -115,7 +125,7 @@ class Answered(Columns):
         return "\n".join([*self.lines(), *self.notes, self.cost])
 
     def __repr__(self) -> str:
-        return f"<Answered: {len(self)} rows, columns {', '.join(self.columns)}; {self.cost}>"
+        return str(self)  # what a terminal shows: somebody asked for a table
 
     def _repr_html_(self) -> str:
         said = "".join(f"<br>{escape(note)}" for note in (*self.notes, self.cost))
@@ -154,7 +164,7 @@ class Explained:
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        return f"<Explained: {self.paid}; plan {self.statement.plan.hash[:12]}>"
+        return str(self)
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>"

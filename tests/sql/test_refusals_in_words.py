@@ -75,3 +75,49 @@ def test_no_refusal_of_the_corpus_has_a_word_in_it_that_nobody_typed() -> None:
             assert not set(strange) - {"JOIN", "FROM", "SELECT", "PARTITION", "STRING_AGG"}, what
             seen += 1
     assert seen == 72
+
+
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("SHOW TABLES", ("the statement SHOW at 1:1", "tallystick dataset list")),
+        ("DESCRIBE visits", ("the statement DESCRIBE at 1:1", "tallystick dataset show NAME")),
+        (f"{VISITS} WHERE 1 = 0", ("a condition that no row meets at 1:35", "EXPLAIN")),
+        (f"{VISITS} WHERE FALSE AND age > 3", ("a condition that no row meets", "EXPLAIN")),
+        (f"{VISITS} WHERE EXTRACT(hour FROM visited) > 3", ("EXTRACT(hour)", "counts as its day in UTC", "dow")),
+        ("SELECT AVG(ward) FROM visits", ("AVG of type text", "text until declared, by --type ward=number")),
+        ("SELECT AVG(ward || 'a') FROM visits", ("AVG of type text", "a column or expression of numbers")),
+    ],
+)
+def test_what_newcomers_type_is_refused_with_the_way_out(sql: str, words: tuple[str, ...]) -> None:
+    said = refusal(sql)
+    assert all(word in said for word in words), said
+
+
+@pytest.mark.parametrize(
+    "sql", [f"{VISITS} WHERE 1 = 1", f"{VISITS} WHERE TRUE AND age > 3", f"{VISITS} WHERE NOT 1 = 0"]
+)
+def test_a_condition_that_every_row_meets_is_no_reason_to_refuse(sql: str) -> None:
+    planned(sql, catalogue())
+
+
+def test_a_value_that_is_no_registered_group_is_refused_before_it_is_paid_for() -> None:
+    known = catalogue().private["visits"]
+    column = next(name for name, keys in known.keys.items() if all(isinstance(key, str) for key in keys))
+    first = known.keys[column][0]
+    for condition in (f"{column} = '{first}x'", f"{column} IN ('{first}', '{first}x')"):
+        said = refusal(f"{VISITS} WHERE {condition}")
+        assert f"{first} (did you mean this?)" in said, said
+        assert f"LIKE '{first}x'" in said
+    for condition in (f"{column} = '{first}'", f"{column} LIKE '{first}x'", f"{column} <> '{first}x'"):
+        planned(f"{VISITS} WHERE {condition}", catalogue())
+
+
+def test_the_answer_says_which_price_counts_where_two_are_named() -> None:
+    own = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(rho=0.01) COUNT(*) FROM visits"
+    for beside, lost in (({"rho": 0.02}, "rho=0.02"), ({"epsilon": 0.5}, "epsilon=0.5")):
+        statement = planned(own, catalogue(), **beside)
+        assert f"the price is that of the statement, OPTIONS(rho=0.01), and not {lost} beside it" in statement.notes
+        assert statement.plan.budget["rho"] == 0.01
+    for same in ({}, {"rho": 0.01}, {"rho": None}):
+        assert not [note for note in planned(own, catalogue(), **same).notes if "the price is" in note]

@@ -44,9 +44,9 @@ SAME = [
         "SELECT urgent, ward, COUNT(*) FROM visits GROUP BY urgent, ward",
     ),
     (
-        "SELECT COUNT(*) FROM visits WHERE age BETWEEN 18 AND 65 AND ward IN ('card', 'onco')",
-        "SELECT COUNT(*) FROM visits WHERE ward IN ('onco', 'card', 'onco') AND age >= 18 AND age <= 65",
-        "SELECT COUNT(*) FROM visits WHERE 18 <= age AND 65 >= age AND ward IN ('card', 'onco')",
+        "SELECT COUNT(*) FROM visits WHERE age BETWEEN 18 AND 65 AND ward IN ('cardiology', 'oncology')",
+        "SELECT COUNT(*) FROM visits WHERE ward IN ('oncology', 'cardiology', 'oncology') AND age >= 18 AND age <= 65",
+        "SELECT COUNT(*) FROM visits WHERE 18 <= age AND 65 >= age AND ward IN ('cardiology', 'oncology')",
     ),
     (
         "SELECT FLOOR(age / 10) * 10 AS decade, SUM(cost + 1) AS s, SUM(cost - 1) AS d FROM visits GROUP BY 1",
@@ -65,8 +65,8 @@ SAME = [
         f"SELECT t.ward AS w, COUNT(*) FROM {NUMBERED.format('visits.visited DESC', 'r')} WHERE 1 = r GROUP BY w",
     ),
     (
-        LISTED.format("k.w", "('card'), ('onco')", "k(w)"),
-        LISTED.format("x.y", "('onco'), ('card')", "x(y)"),
+        LISTED.format("k.w", "('cardiology'), ('oncology')", "k(w)"),
+        LISTED.format("x.y", "('oncology'), ('cardiology')", "x(y)"),
     ),
     (
         "SELECT COUNT(*) FROM (SELECT patient, ward AS x FROM visits UNION SELECT patient, ward FROM visits) AS t",
@@ -84,8 +84,8 @@ OTHER = [
     ("SELECT ward, COUNT(*) FROM visits GROUP BY ward", "SELECT ward, COUNT(*), AVG(age) FROM visits GROUP BY ward"),
     ("SELECT ward, COUNT(*) FROM visits GROUP BY ward",
      CAPPED.format(1)),
-    ("SELECT COUNT(*) FROM visits WHERE ward = 'card' OR age > 50",
-     "SELECT COUNT(*) FROM visits WHERE ward = 'card' AND age > 50"),
+    ("SELECT COUNT(*) FROM visits WHERE ward = 'cardiology' OR age > 50",
+     "SELECT COUNT(*) FROM visits WHERE ward = 'cardiology' AND age > 50"),
     (OFTEN.format("COUNT(*)"), OFTEN.format("COUNT(DISTINCT ward)")),
     (f"SELECT COUNT(*) FROM {NUMBERED.format('visited, age', 'n')} WHERE n = 1",
      f"SELECT COUNT(*) FROM {NUMBERED.format('age, visited', 'n')} WHERE n = 1"),

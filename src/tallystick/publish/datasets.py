@@ -7,7 +7,8 @@ to what only a person can say; no data and no password.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from tallystick.tables.sources import same_file
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
     from tallystick.ledger import Account, Amount, Ledger
+    from tallystick.tables.sources import Source
     from tallystick.tables.table import Table
 
 OLD_FILE = ".datasets.json"  # where registrations of a ledger in a file were kept before they were chained
@@ -111,6 +113,7 @@ def payer(dataset: Dataset, book: Ledger, name: str | None) -> Account:
     return account
 
 
+_NEW_LIMIT = "--limit rho=0.5,delta=1e-6, which opens a new population with that limit, and its ledger"
 CHANGED = "(caps or bounds were changed since, without a reason given)"
 
 
@@ -229,6 +232,8 @@ def read_table(
 
     place = source if "://" in source else str(Path(source).absolute())
     private = Private(place, adjacency=Adjacency(adjacency))
+    if table is None and not private.source.one_table:
+        raise InvalidInput("--table", None, f"one of the tables of this source: {_tables(private.source)}")
     kinds = {**dict.fromkeys(bounds, "number"), **types} if private.source.kind == "csv" else dict(types)
     read = private.table(table, unit=each_row, types=kinds)
     if unit is None:
@@ -236,6 +241,35 @@ def read_table(
     if unit not in read.schema.names:
         raise InvalidInput("--unit", unit, f"a column of the table: {one_of(unit, read.schema.names)}, or each-row")
     return replace(read, unit=unit)
+
+
+def _tables(source: Source) -> str:
+    """The names of a database's tables, which a registration makes public one by one."""
+    from tallystick.tables.sources import open_engine
+
+    own = "table_schema NOT IN ('information_schema', 'pg_catalog')"
+    own += " AND table_catalog = 'source'" if source.kind == "duckdb" else ""  # beside the engine's own tables
+    with open_engine(source) as engine:
+        found = engine.collect(f"SELECT table_schema, table_name FROM information_schema.tables WHERE {own}")
+    names = sorted(
+        name if schema in ("main", "public") else f"{schema}.{name}" for schema, name in zip(*found, strict=True)
+    )
+    return ", ".join(names[:40]) + (", ..." if len(names) > 40 else "") or "(it has none)"
+
+
+@contextmanager
+def told_of_moves(book: Ledger) -> Iterator[None]:
+    """A registered file that is not where it was: say how to register where it is now."""
+    try:
+        yield
+    except InvalidInput as problem:
+        for dataset in known(book).values() if problem.argument == "source" else ():
+            table = dataset.table
+            if table["source"]["place"] == problem.value and not Path(str(problem.value)).exists():
+                named = f"--name {dataset.name} --population {dataset.population} --unit {table['unit'] or 'each-row'}"
+                works = f"the file where it was, or: tallystick dataset add NEW_PLACE {named} --update"
+                raise InvalidInput("source", problem.value, works) from None
+        raise
 
 
 def rehearse(
@@ -251,6 +285,8 @@ def rehearse(
         with book:
             check_new(updated(dataset, book) if update else dataset, book, update=update)
     if budget is None:
+        if book is None:
+            raise InvalidInput("--limit", None, _NEW_LIMIT)
         return {"name": dataset.population, "unit": word}
     limit = Budget.of(budget)
     return {"name": dataset.population, "unit": word, "filter": limit.filter.name, "limit": str(budget)}
@@ -266,14 +302,15 @@ def open_and_register(
     update: bool,
 ) -> tuple[Dataset, dict[str, Any]]:
     """Check, open or find the account, register; in that order, so that a refusal leaves nothing behind."""
-    with opened(ledger, create=budget is not None) as book:
+    book = opened_if_there(ledger) if budget is None else opened(ledger, create=True)
+    if book is None:
+        raise InvalidInput("--limit", None, _NEW_LIMIT)
+    with book:
         dataset = updated(dataset, book) if update else dataset
         check_new(dataset, book, update=update)
         names = [account.name for account in book.accounts()]
         if budget is None and dataset.population not in names:
-            raise InvalidInput(
-                "--population", dataset.population, "a known population, or --limit rho=0.5 for a new one"
-            )
+            raise InvalidInput("--population", dataset.population, f"one of: {', '.join(names)}; or {_NEW_LIMIT}")
         unit = book.open(dataset.population).unit if dataset.population in names else word
         account = book.open(dataset.population, budget=budget, unit=unit if budget is not None else None)
         dataset.opened(account)

@@ -18,7 +18,7 @@ from tallystick.errors import BudgetExceeded, InvalidInput, NotComputable, Refus
 from tallystick.ledger.chain import digest
 from tallystick.ledger.pay import Receipt, charged_delta
 from tallystick.printing import given, up
-from tallystick.publish.datasets import find, known
+from tallystick.publish.datasets import find, known, told_of_moves
 from tallystick.rounding import as_written
 from tallystick.tables.sources import same_file
 
@@ -265,7 +265,8 @@ def dry(job: Job) -> dict[str, Any]:
 
     check_files(job.out, job.card, job.plan.query.table, job.account)
     try:
-        earlier = rehearsed(job.plan, job.account, why=job.why, key=job.asked_with, dataset=job.dataset.name)
+        with told_of_moves(job.account.ledger):
+            earlier = rehearsed(job.plan, job.account, why=job.why, key=job.asked_with, dataset=job.dataset.name)
     except BudgetExceeded as problem:
         raise _told(job, problem) from None
     if earlier is not None:
@@ -314,7 +315,8 @@ def release(job: Job, progress: Callable[[str], None] | None = None) -> dict[str
 
     check_files(job.out, job.card, job.plan.query.table, job.account)
     try:
-        made = job.plan.release(why=job.why, key=job.asked_with, progress=progress, dataset=job.dataset.name)
+        with told_of_moves(job.account.ledger):
+            made = job.plan.release(why=job.why, key=job.asked_with, progress=progress, dataset=job.dataset.name)
     except BudgetExceeded as problem:
         raise _told(job, problem) from None
     assert made.receipt is not None

@@ -51,7 +51,8 @@ def sql(
         account = statement.plan.account
         if explain or statement.options.explain:
             return explained(statement, account, key=key)
-        return answered(statement, account, why=why, key=key, progress=progress)
+        with datasets.told_of_moves(book):
+            return answered(statement, account, why=why, key=key, progress=progress)
 
 
 def catalogue(book: Ledger, public: Mapping[str, Any]) -> Catalogue:

@@ -204,6 +204,8 @@ def _read(text: str | None, kind: str, name: str) -> Any:
 
 def read_public(path: str | Path) -> PublicTable:
     """A public Parquet file, or a CSV file with a header whose columns are of the first type that all cells are."""
+    if not Path(path).is_file():  # no pattern, and nothing that would be fetched
+        raise InvalidInput("public", str(path), "an existing file: this one does not exist")
     if Path(path).suffix.lower() in (".parquet", ".pq"):
         return _read_parquet(path)
     try:
@@ -222,8 +224,6 @@ def _read_parquet(path: str | Path) -> PublicTable:
 
     from tallystick.tables.sources import pattern_of, real_path
 
-    if not Path(path).is_file():  # no pattern, and nothing that would be fetched
-        raise InvalidInput("public", str(path), "an existing file")
     try:
         with duckdb.connect(":memory:") as connection:
             file = pattern_of(real_path(path))  # that very file: others were not looked at by ``refuse_private``

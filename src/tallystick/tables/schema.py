@@ -70,8 +70,8 @@ class Schema:
         """The type of a column that can be added up, or an error that says how text becomes numbers."""
         kind = self.type_of(name)
         if kind not in ("integer", "number"):
-            how = f"; a CSV's is text until declared, by --type {name}=number or types={{{name!r}: 'number'}}"
-            raise InvalidInput("column", name, f"a numeric column ({name} is {kind}{how if kind == 'text' else ''})")
+            how = f"; {until_declared(name)}" if kind == "text" else ""
+            raise InvalidInput("column", name, f"a numeric column ({name} is {kind}{how})")
         return kind
 
     def place_of(self, name: str) -> int:
@@ -84,6 +84,15 @@ class Schema:
         if not all_different((*self.names, new_name(name))):
             raise InvalidInput("column", name, "a new name; the table has this column already (case does not count)")
         return Schema((*self.columns, (name, kind)))
+
+
+def until_declared(name: str) -> str:
+    """How a column of text becomes one of numbers.
+
+    >>> until_declared("age")
+    "a CSV's is text until declared, by --type age=number or types={'age': 'number'}"
+    """
+    return f"a CSV's is text until declared, by --type {name}=number or types={{{name!r}: 'number'}}"
 
 
 def column_name(name: Any) -> str:

@@ -75,3 +75,57 @@ def test_years_are_names_of_groups_and_have_no_thousands(shell):
           "--out", "plan.json")  # fmt: skip
     said = shell("publish", "run", "plan.json", "--why", "x")
     assert re.findall(r"^20\d\d ", said, re.MULTILINE) == ["2023 ", "2024 "]
+
+
+def test_files_are_named_where_they_should_be_and_what_to_type(shell):
+    assert "sql - < q.sql" in asked(shell, "q.sql", code=2)
+    said = asked(shell, "SELECT COUNT(*) FROM visits", "--rho", "0.1", "--public", "f=nofile.csv", code=2)
+    assert "nofile.csv" in said
+    assert "this one does not exist" in said
+    before = shell("budget", "clinic")
+    Path("visits.csv").rename("moved.csv")
+    typed = "dataset add NEW_PLACE --name visits --population clinic --unit patient --update"
+    assert typed in asked(shell, "SELECT COUNT(*) FROM visits", "--rho", "0.1", code=2)
+    shell("publish", "plan", "visits", "--measures", "count", "--rho", "0.1", "--out", "plan.json")
+    assert typed in shell("publish", "run", "plan.json", "--why", "x", code=2)
+    assert typed in shell("publish", "run", "plan.json", "--why", "x", "--dry-run", code=2)
+    assert shell("budget", "clinic") == before
+    shell(*typed.replace("NEW_PLACE", "moved.csv").split())
+    asked(shell, "SELECT COUNT(*) FROM visits", "--rho", "0.1")
+
+
+def test_a_database_without_a_table_named_lists_its_tables(shell):
+    import duckdb
+
+    with duckdb.connect("two.duckdb") as made:
+        made.execute("CREATE TABLE zebra AS SELECT 1 AS p; CREATE TABLE ape AS SELECT 1 AS p; CREATE SCHEMA s")
+        made.execute("CREATE TABLE s.cat AS SELECT 1 AS p")
+    said = shell("dataset", "add", "two.duckdb", "--population", "clinic", "--unit", "p", code=2)
+    assert "asked  --table" in said
+    assert "ape, s.cat, zebra" in said
+    shell("dataset", "add", "two.duckdb", "--population", "clinic", "--unit", "p", "--table", "s.cat")
+
+
+def test_a_new_population_needs_a_limit_and_says_so(shell):
+    new = [*ADD, "--ledger", "new.db"]
+    for more in ([], ["--dry-run"]):
+        said = shell(*new, *more, code=2)
+        assert "asked  --limit" in said
+        assert "opens a new population" in said
+    assert not Path("new.db").exists()
+    said = shell("dataset", "add", "wards.csv", "--population", "other", "--unit", "ward", code=2)
+    assert "one of: clinic; or --limit rho=0.5,delta=1e-6" in said
+
+
+def test_a_column_of_text_says_how_it_becomes_numbers(shell):
+    assert "--type cost=number of dataset add ... --update" in asked(shell, "SELECT AVG(cost) FROM visits", code=2)
+
+
+def test_a_number_that_is_no_registered_group_is_refused_with_another_way_to_mean_it(shell):
+    before = shell("budget", "clinic")
+    said = asked(shell, "SELECT COUNT(*) FROM visits WHERE year = 2022", "--rho", "0.1", code=2)
+    assert "year = 2022 at 1:35" in said
+    assert "2023" in said
+    assert "or BETWEEN 2022 AND 2022" in said
+    assert shell("budget", "clinic") == before
+    asked(shell, "SELECT COUNT(*) FROM visits WHERE year BETWEEN 2022 AND 2022", "--rho", "0.1")

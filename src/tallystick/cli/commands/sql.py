@@ -12,6 +12,7 @@ import typer
 from tallystick.cli import question as ask
 from tallystick.cli.commands.publish import interruptible, say_done, table
 from tallystick.cli.output import Answer, DryRun, Json, Place, deliver, working
+from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
 from tallystick.publish import jobs
 
@@ -46,7 +47,7 @@ def sql(
     from tallystick.publish.sql import sql as asked
     from tallystick.tables.sql.statement import planned
 
-    text = sys.stdin.read() if statement == "-" else statement
+    text = _text(statement)
     files = ask.pairs("--public", public, "NAME=FILE")
     jobs.check_targets(out, card, *files.values())
     price = {"rho": rho, "epsilon": epsilon, "delta": delta, "error": error}
@@ -66,6 +67,13 @@ def sql(
     asked_for = {"ledger": place_of(ledger), "statement": text, "why": why, "dry_run": dry_run}
     about = {**asked_for, **{k: v for k, v in price.items() if v is not None}}
     deliver(Answer("sql", about, facts, lambda console: _say(console, answer, facts)), as_json=as_json)
+
+
+def _text(statement: str) -> str:
+    """The statement: what was typed, or standard input for "-"."""
+    if statement != "-" and " " not in statement.strip() and statement.strip().lower().endswith(".sql"):
+        raise InvalidInput("STATEMENT", statement, f"the statement itself, or - and the file: sql - < {statement}")
+    return sys.stdin.read() if statement == "-" else statement
 
 
 def _facts(answer: Answered | Explained, out: Path | None, card: Path | None) -> dict[str, Any]:

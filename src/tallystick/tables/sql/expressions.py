@@ -261,7 +261,8 @@ class RowReader:
             thursday = date.date_trunc("week").add_days(3)
             return ((thursday.days_since(thursday.date_trunc("year")) / 7).floor() + 1).cast("integer")
         if part not in _PARTS:
-            raise self.text.refused(f"EXTRACT({part})", node, f"one of {', '.join(_PARTS)}, dow, doy, week")
+            why = "a moment counts as its day in UTC" if part in _OF_A_DAY else ""
+            raise self.text.refused(f"EXTRACT({part})", node, f"one of {', '.join(_PARTS)}, dow, doy, week", why=why)
         return Call(_PARTS[part], (date,))
 
     def _truncated(self, node: exp.Expr) -> Expression:
@@ -346,6 +347,7 @@ def _shifted(date: datetime.date, number: int, *, months: bool) -> datetime.date
 _SIGNS = {"==": "=", "!=": "<>", "and": "AND", "or": "OR", "not": "NOT", "concat": "||", "mod": "%", "when": "CASE"}
 _STEPS = {"DAY": (False, 1), "WEEK": (False, 7), "MONTH": (True, 1), "YEAR": (True, 12)}
 _PARTS = {**{part: part for part in ("year", "quarter", "month", "day")}, "isodow": "weekday"}
+_OF_A_DAY = ("hour", "minute", "second", "millisecond", "milliseconds", "microsecond", "microseconds", "epoch")
 _TYPES = {
     **dict.fromkeys(("INT", "BIGINT", "SMALLINT", "TINYINT"), "integer"),
     **dict.fromkeys(("DOUBLE", "FLOAT", "DECIMAL"), "number"),

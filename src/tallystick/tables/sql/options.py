@@ -64,6 +64,9 @@ def cut(text: Text) -> tuple[list[Token], Options]:
     tokens = tokens[1:] if explain else tokens
     first = tokens[0].text.upper() if tokens else ""
     if first not in ("SELECT", "WITH", "("):
+        if first in ("SHOW", "DESCRIBE", "DESC"):
+            listed = "'tallystick dataset list', or 'tallystick dataset show NAME' for columns, caps and groups"
+            raise text.refused(f"the statement {first}", tokens[0].start, listed)
         other = first in STATEMENTS  # DELETE is near SELECT in its letters alone
         meant = not other and bool(get_close_matches(first, ("SELECT", "WITH"), n=1))
         raise text.refused(

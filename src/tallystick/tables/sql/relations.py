@@ -13,7 +13,7 @@ from sqlglot import exp
 from tallystick.errors import InvalidInput
 from tallystick.printing import one_of
 from tallystick.tables.dialects import DIALECTS, place, row_value
-from tallystick.tables.expressions import Call, Column, Expression, Literal, Missing, col, when
+from tallystick.tables.expressions import Call, Column, Expression, Literal, Missing, col, columns_of, when
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.schema import Schema, all_different
 from tallystick.tables.sql.catalogue import Known
@@ -202,11 +202,30 @@ class Relation(Named):
         """Rows where a condition holds; a column that must be one of some constants has these for its values."""
         condition = self.reader.condition(node)
         values, listed = dict(self.values), _constants(condition)
+        self._check_met(condition, listed, node)
         if listed is not None:
             column, chosen = listed
             known = values.get(column, chosen)
             values[column] = tuple(value for value in chosen if value in known) or chosen
         return replace(self, table=self.table.filter(condition), values=values)
+
+    def _check_met(self, condition: Expression, listed: _Listed | None, node: exp.Expr) -> None:
+        """Refuse, before anything is paid, what no row can meet by what is public: a group nobody registered, or 1=0.
+
+        Rows may have other values than the registered groups; who means one says so in other words.
+        """
+        if not columns_of(condition) and not evaluated(_ONE_ROW, [condition], [Literal(1)]):
+            raise self.text.refused("a condition that no row meets", node, "EXPLAIN, for the price and the columns")
+        column, chosen = listed or ("", ())
+        known = self.values.get(column)
+        if known is None or not any(known == keys for use in self.uses for keys in use.keys.values()):
+            return
+        for value in chosen:
+            if value not in known:
+                said = str(value) if isinstance(value, int | float) else f"'{value}'"  # a date is written as a text
+                other = f"LIKE {said}" if isinstance(value, str) else f"BETWEEN {said} AND {said}"
+                works = f"a registered group: {one_of(value, map(str, known))}; or {other}, where this value is meant"
+                raise self.text.wrong(f"{column} = {said}", node, works)
 
     def derived(self, made: Expression, wish: str) -> tuple[Relation, str]:
         """The relation with a column for an expression, and the column's name."""
@@ -267,11 +286,13 @@ class Relation(Named):
         )
 
 
+_Listed = tuple[str, tuple[Any, ...]]
+_ONE_ROW = PublicTable((("one", "integer"),), ((1,),))
 _NEW_ROWS = ("per_unit_rows", "distinct", "union_all", "except", "intersect")
 _PARTS = {"month": range(1, 13), "quarter": range(1, 5), "weekday": range(1, 8)}
 
 
-def _constants(condition: Expression) -> tuple[str, tuple[Any, ...]] | None:
+def _constants(condition: Expression) -> _Listed | None:
     """Column and constants of ``column IN (...)`` or ``column = constant``."""
     if not isinstance(condition, Call) or condition.name not in ("in", "=="):
         return None

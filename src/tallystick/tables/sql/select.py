@@ -19,7 +19,7 @@ from tallystick.tables.expressions import Call, Column, Expression, Literal, col
 from tallystick.tables.keyset import GROUPABLE, PrivateKeys, private_keys
 from tallystick.tables.local import told_of_joins
 from tallystick.tables.measures import count, count_units, mean, quantile, standard_deviation, sum, variance
-from tallystick.tables.schema import Schema
+from tallystick.tables.schema import Schema, until_declared
 from tallystick.tables.sql.after import RELEASED, Released, copied, finished
 from tallystick.tables.sql.bounds import limits_of, no_bounds
 from tallystick.tables.sql.options import Options
@@ -314,7 +314,8 @@ class Aggregation:
             )
         made, kind = self.relation.reader.typed(value)
         if kind not in ("integer", "number"):
-            raise self.text.wrong(f"{spelled(node)} of type {kind}", node, "a column or expression of numbers")
+            how = f" ({until_declared(made.name)})" if kind == "text" and isinstance(made, Column) else ""
+            raise self.text.wrong(f"{spelled(node)} of type {kind}", node, f"a column or expression of numbers{how}")
         limits: tuple[float, float] | tuple[()] = self._limits(node, made)
         if condition is not None:
             made = when(condition, made)

@@ -44,6 +44,7 @@ def planned(text: str, catalogue: Catalogue, **budget: Any) -> Statement:
     """
     read = Text(text)
     tokens, options = cut(read)
+    overridden = _overridden(options, budget)
     options = options.beside(budget.get("delta"))
     tree = read.tree(tokens)
     try:
@@ -57,7 +58,7 @@ def planned(text: str, catalogue: Catalogue, **budget: Any) -> Statement:
     price = _price(options, budget, default_price(found.uses))
     plan = found.query.plan(**price)
     _check_most(read, price, plan, catalogue.most_of(tree, price))
-    return Statement(text, plan, found, options)
+    return Statement(text, plan, replace(found, notes=(*overridden, *found.notes)), options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +223,19 @@ def _price(options: Options, budget: Mapping[str, Any], default: Mapping[str, fl
             delta = {name: each["delta"] for each in (given, options.price) for name in ("delta",) if name in each}
             return {**price, **delta}  # one that the asker names makes any price the asker's own
     raise InvalidInput("price", "nothing", "rho=0.01, epsilon= and delta=, or a price registered with --per-query")
+
+
+def _overridden(options: Options, budget: Mapping[str, Any]) -> tuple[str, ...]:
+    """Which price counts, where the statement and what stands beside it name different ones."""
+    own = {name: value for name, value in options.price.items() if name != "confidence"}
+    beside = {name: value for name, value in budget.items() if value is not None and name != "confidence"}
+    names_price = any(word in own for word in ("rho", "epsilon", "error"))
+    lost = [name for name, value in beside.items() if own.get(name, value) != value]
+    lost += [name for name in beside if names_price and name not in own and name != "delta"]
+    if not lost:
+        return ()
+    said, left = (", ".join(f"{name}={each[name]:g}" for name in names) for each, names in ((own, own), (beside, lost)))
+    return (f"the price is that of the statement, OPTIONS({said}), and not {left} beside it",)
 
 
 def _check_most(text: Text, price: Mapping[str, Any], plan: Plan, most: Mapping[str, float]) -> None:

@@ -18,10 +18,8 @@ from tallystick.tables.estimates import Estimate, Noisy, ratio
 from tallystick.tables.parts import OfTable, Part, RowsOver, UnitsOver
 from tallystick.tables.seen import RowsCounted, Seen, UnitsSeen
 
-ABOUT = (
-    "95 % noise interval for this number of the table itself (privacy noise only); where a unit's rows are counted up "
-    "to a limit, it may have lost more"
-)
+INTERVAL = "95 % noise interval for this number of the table itself (privacy noise only)"
+ABOUT = f"{INTERVAL}; where a unit's rows are counted up to a limit, it may have lost more"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from tallystick.printing import visible
 from tallystick.tables.plan import Plan, intervals_about
 from tallystick.tables.removed import ABOUT as ABOUT_REMOVED
-from tallystick.tables.removed import Removed
+from tallystick.tables.removed import INTERVAL, Removed
 from tallystick.tables.shown import capped, measured, said
 from tallystick.tables.table import EachRow
 
@@ -49,8 +49,11 @@ class Told:
 
     def left_out(self, removed: Iterable[Removed]) -> str:
         """What the caps and bounds left out, in a sentence; empty where it was not asked."""
-        told = "; ".join(map(str, removed))
-        return f"Left out (a unit is one {self.who}): {told}. Each is a {ABOUT_REMOVED}." if told else ""
+        lines = list(removed)
+        told = "; ".join(map(str, lines))
+        # a number with its total says itself where there may be more
+        about = INTERVAL if all(each.did for each in lines) else ABOUT_REMOVED
+        return f"Left out (a unit is one {self.who}): {told}. Each is a {about}." if told else ""
 
     def about(self, removed: Iterable[Removed]) -> list[list[Any]]:
         """All of it as the rows of a table with ``ABOUT_COLUMNS``."""

@@ -49,3 +49,11 @@ def test_shares_of_nothing_are_held_and_are_not_certain() -> None:
         told += Release(plan, run.noisy(plan, exact, source)).removed()
     assert all((each.share_upper or 0.0) > 0.0 and each.upper > 0 for each in told)
     assert sum((each.share_lower or 0.0) == 0.0 for each in told) > 0.9 * len(told)
+
+
+def test_that_there_may_be_more_is_said_once() -> None:
+    for totals in (True, False):
+        visits = ts.Private(awkward()).table(unit="pid").per_unit(max_rows_per_group=3)
+        plan = visits.agg(n=ts.count()).plan(rho=0.5, caps_totals=totals)
+        said = Release(plan, run.noisy(plan, run.integers(plan), SeededSource(5))).left_out
+        assert said.count("more, where one has more") + said.count("it may have lost more") == 1

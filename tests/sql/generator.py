@@ -327,7 +327,7 @@ _WHOLES = (
     ("COALESCE", "COALESCE(<w>, 7)"), ("NULLIF", "NULLIF(<w>, 3)"), ("GREATEST", "GREATEST(<w>, 2)"),
     ("LEAST", "LEAST(<w>, <w>)"), ("CASE", "CASE WHEN <s> THEN <w> ELSE <w> END"),
     ("CASE", "CASE WHEN <s> THEN <w> END"), ("CASE", "CASE WHEN <s> THEN 1 ELSE 0 END"),
-    ("CASE", "CASE WHEN <s> THEN 2147483647 ELSE -2147483648 END"),
+    ("CASE", "CASE WHEN <s> THEN 30000 ELSE -30000 END"),
     ("unary minus", "(- <w>)"), ("CAST", "CAST(@flag AS INTEGER)"), ("EXTRACT", "EXTRACT(<part> FROM @d)"),
     ("CASE", "CASE @g WHEN 'a' THEN <w> WHEN 'b' THEN <digit> ELSE 1 END"), ("column", "@x"), ("column", "@h"),
 )  # fmt: skip

@@ -25,6 +25,9 @@ from tallystick.numerics.saddle import bisect_decreasing
 MOST_OUTCOMES, MOST_READINGS = 64, 256
 """Outcomes, and outcomes times smooth pieces of the one law, at most: each is an integral at every read-out."""
 
+MASSES = 1e-10
+"""Laws that bound a pair are widened by some units at each of their knots: their masses are one to about 1e-11."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shifted:
@@ -32,6 +35,8 @@ class Shifted:
 
     one: Direct
     others: Direct
+    masses: float = 0.0
+    """By how much the two masses of a law that only bounds a pair may differ from one."""
 
     @property
     def highest(self) -> float:
@@ -64,7 +69,13 @@ class Shifted:
         # A threshold is off by what both losses are off by, and by the rounding of their difference.
         rounding = self.others.location + 2.0 * UNIT * (abs(epsilon) + np.abs(losses))
         own = np.array([self.one.shift(place) for place in places.tolist()])
-        values = law.excess(places - side * (own + rounding), everywhere=True)
+        places = places - side * (own + rounding)
+        values = law.excess(places, everywhere=True)
+        # Below zero a level is 1 - e^t and what the swapped pair adds, with masses that are one: H is off by e^t times
+        # what Q's is off by. From zero on a law that bounds a pair does so whatever its masses are.
+        values = np.maximum(
+            0.0, values + side * self.masses * np.where(places < 0.0, np.exp(np.minimum(places, 0.0)), 0.0)
+        )
         if side < 0.0:
             values = np.maximum(0.0, values - (law.infinity - certain(law.infinity)))
         # One law alone errs by ``one.error``, and by e^-9 of its shift for losses far above the threshold.
@@ -82,10 +93,11 @@ class Beside:
     @staticmethod
     def of(pairs: Sequence[tuple[DominatingPair, int]], mu: float, mu_below: float) -> Beside | None:
         """Read so where at most one release is not a list of outcomes, the merged Gaussian included; else None."""
-        above = _side([(pair.upper, count) for pair, count in pairs], mu)
-        if above is None or (mu == mu_below and all(pair.upper is pair.lower for pair, _ in pairs)):
+        exact = all(pair.upper is pair.lower for pair, _ in pairs)
+        above = _side([(pair.upper, count) for pair, count in pairs], mu, 0.0 if exact else MASSES)
+        if above is None or (mu == mu_below and exact):
             return None if above is None else Beside(above, above)
-        under = _side([(pair.lower, count) for pair, count in pairs], mu_below)
+        under = _side([(pair.lower, count) for pair, count in pairs], mu_below, 0.0 if exact else MASSES)
         return None if under is None else Beside(above, under)
 
     def delta_bounds(self, epsilon: float) -> Bounds:
@@ -118,7 +130,7 @@ def _reach(side: Shifted | Direct, delta: float) -> float:
     return high
 
 
-def _side(terms: Sequence[tuple[Law, int]], mu: float) -> Shifted | Direct | None:
+def _side(terms: Sequence[tuple[Law, int]], mu: float, masses: float) -> Shifted | Direct | None:
     smooth = [(law, count) for law, count in terms if law.segments]
     if not smooth:
         return enumerated(terms, mu)
@@ -129,4 +141,4 @@ def _side(terms: Sequence[tuple[Law, int]], mu: float) -> Shifted | Direct | Non
     outcomes = MOST_OUTCOMES + 1 if others is None else others.law.atoms.size
     if others is None or outcomes > MOST_OUTCOMES or outcomes * len(law.segments) > MOST_READINGS:
         return None
-    return Shifted(Direct.alone(law), others)
+    return Shifted(Direct.alone(law), others, masses)

@@ -60,6 +60,8 @@ STEEP = 6
 LOUD = 200.0
 """A composition whose epsilon is above this is read at half as many knots."""
 
+FAINT = 1e-12
+"""Total variation of a sum whose curve is next to that of no release: a few chords say as much."""
 MOST_KINKS = 1000
 """Kinks of a finite law that are all taken as knots: then its polygon is exact."""
 
@@ -339,6 +341,8 @@ def ladder(terms: Terms, direction: Direction) -> Array:
     top = min(top, side.highest) if math.isfinite(min(top, side.highest)) else 600.0
     # Far-out knots of a composition cost seconds together, and nobody needs the fine shape of such a loss.
     count = (RUNGS if top < LOUD else RUNGS // 2) if side.composed else 2 * RUNGS
+    if side.composed and side.total_variation < FAINT:
+        count = RUNGS // 4
     rungs: Array = top * np.linspace(0.0, 1.0, count) ** 1.5
     return np.unique(np.append(rungs, side.highest) if side.bounded else rungs)
 

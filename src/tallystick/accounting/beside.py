@@ -130,7 +130,7 @@ def _reach(side: Shifted | Direct, delta: float) -> float:
     return high
 
 
-def _side(terms: Sequence[tuple[Law, int]], mu: float, masses: float) -> Shifted | Direct | None:
+def _side(terms: Sequence[tuple[Law, int]], mu: float, masses: float = 0.0) -> Shifted | Direct | None:
     smooth = [(law, count) for law, count in terms if law.segments]
     if not smooth:
         return enumerated(terms, mu)

@@ -156,7 +156,10 @@ def floats(name: str, values: Any, allowed: str) -> Array:
         if given.dtype.kind not in "iuf":
             raise TypeError
         with np.errstate(over="ignore"):
-            return given.astype(np.float64)
+            found = given.astype(np.float64)
+        if not np.array_equal(found.astype(given.dtype), given, equal_nan=given.dtype.kind == "f"):
+            raise InvalidInput(name, values, f"{allowed} that doubles hold")  # as in ``finite``
+        return found
     except InvalidInput:
         raise
     except (TypeError, ValueError, OverflowError):

@@ -41,7 +41,8 @@ class PrivacyLossVariable:
     for one release, and where every joint outcome is listed; an atom within rounding of x counts as at most x. Long
     sums, which a grid would move, are read by their characteristic function (to 1e-6, and to a jump of their atoms).
     Other sums are put on a grid: ``cdf`` then errs by about 1e-3 near an atom that the grid does not meet, or a peak
-    narrower than its step, and by 1e-4 at most elsewhere; ``quantile`` errs by a step of 1/2000 standard deviation.
+    narrower than its step, and by 1e-4 at most elsewhere; ``quantile`` errs by a step of 1/2000 standard deviation. Of
+    sums in which rare releases lose much, what lies beyond 14 standard deviations (up to 1/200) is not seen.
     ``cdf`` and ``quantile`` of a sampled sum are those of the sum. Discrete Gaussian noise too wide to list is held in
     blocks (its characteristic function to 1e-6). Sampled sums, ``as_replace`` and ``worst`` are known at knots only:
     their moments and characteristic functions are refused.

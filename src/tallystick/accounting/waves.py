@@ -23,6 +23,8 @@ from tallystick.numerics.law import Array
 PERIOD = 40.0
 """Standard deviations between a place and what is taken for it."""
 MOST_WAVES, DIES_BELOW = 4096, 1e-10
+HEAVY = 0.5
+"""Kurtosis of the sum, above that of a normal one, up to which nothing is far out."""
 BIAS = 1e-5
 """Standard deviations by which a grid may move a sum, and twice the share by which it may widen it."""
 
@@ -39,17 +41,20 @@ class Waves:
     @staticmethod
     def of(terms: Sequence[tuple[Array, Array, int]], mu: float) -> Waves | None:
         """Values, masses and counts of all terms, and a Gaussian; None where the transform does not die away."""
-        mean, variance, log_finite = 0.5 * mu * mu, mu * mu, 0.0
+        mean, variance, fourth, log_finite = 0.5 * mu * mu, mu * mu, 0.0, 0.0
         centred = []
         for values, masses, count in terms:
             mass = float(np.sum(masses))
             middle = float(np.dot(masses, values)) / mass
             centred.append((values - middle, masses / mass, count))
             mean += count * middle
-            variance += count * float(np.dot(masses, (values - middle) ** 2)) / mass
+            spread = float(np.dot(masses, (values - middle) ** 2)) / mass
+            variance += count * spread
+            fourth += count * (float(np.dot(masses, (values - middle) ** 4)) / mass - 3.0 * spread**2)
             log_finite += count * math.log(min(mass, 1.0))
         deviation = math.sqrt(variance)
-        if not deviation > 0.0:
+        # Rare large losses lie beyond any number of deviations, and would come back from the other side.
+        if not deviation > 0.0 or abs(fourth) > HEAVY * variance**2:
             return None
         size = 64
         while size <= MOST_WAVES:

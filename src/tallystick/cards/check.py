@@ -75,9 +75,10 @@ def _findings(card: Card, ledger: Ledger, page: str | None, table: str | None) -
     promised = Amount(account.currency, *facts["promise"]["limit_amount"])
     yield Finding("the limit still stands", _about_limit(account.limit, promised))
     purpose = entry["why"]
-    yield Finding(
-        "every number follows from plan and ledger", _made_again(facts, account, receipt, purpose, promised, answer)
-    )
+    numbers = "every number follows from plan and ledger"
+    if facts["again"].get("names"):
+        numbers += " (what its columns are called is the card's own word: no record has it)"
+    yield Finding(numbers, _made_again(facts, account, receipt, purpose, promised, answer))
     if "certificate" in facts["evidence"]:
         yield Finding("the certificate is proved, and about this plan", _about_certificate(facts, entry))
     if page is not None:

@@ -235,7 +235,8 @@ class Amount:
     @property
     def usual_delta(self) -> float:
         """A delta for people at which it can be read: well above its own."""
-        return max(USUAL_DELTA, float(10 * self.delta))
+        above = max(USUAL_DELTA, float(10 * self.delta))
+        return above if above < 1.0 else float(1 + self.delta) / 2  # of a limit that promises next to nothing
 
     def as_epsilon_at(self, delta: float) -> str:
         """``as_epsilon`` at a delta above its own: two amounts are compared at one delta only.

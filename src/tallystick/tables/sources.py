@@ -321,6 +321,8 @@ def identity(source: Source, table: str) -> str:
     source, table = source.member(table)
     if source.kind in ("csv", "parquet"):
         return f"file {os.path.realpath(source.place)}"
+    if source.kind in ("duckdb", "postgres", "spark"):
+        whole_name(table)
     if source.kind == "duckdb":
         # DuckDB's names ignore case, and main is where a table without a schema is.
         return f"file {os.path.realpath(source.place)} {table.casefold().removeprefix('main.')}"
@@ -329,6 +331,17 @@ def identity(source: Source, table: str) -> str:
     if source.kind == "spark" and not source.unnamed:
         return f"spark {table.casefold().removeprefix('spark_catalog.').removeprefix('default.')}"
     return f"{source.kind} {table}"
+
+
+def whole_name(table: str) -> str:
+    """The name of a table, if none of its pieces is empty: ``.visits`` was a second name of main.visits to engines.
+
+    >>> whole_name("main.visits")
+    'main.visits'
+    """
+    if not all(table.split(".")):
+        raise InvalidInput("table", table, "the name of a table, or a schema's name and a table's with a dot between")
+    return table
 
 
 def real_path(place: Path | str) -> str:

@@ -330,3 +330,9 @@ def test_a_long_sum_with_mass_at_infinity_has_its_finite_part_alone() -> None:
     assert loss.cdf(1e9) == pytest.approx(finite, abs=1e-9)
     assert loss.quantile(0.95) == math.inf
     assert loss.quantile(0.5) < math.inf
+
+
+def test_rare_large_losses_are_not_folded_back_into_a_long_sum() -> None:
+    """One of a thousand sums has a jump of a hundred deviations: waves of forty of them would bring it back."""
+    loss = 10**6 * ts.gaussian(sigma=0.2).sampled(rate=1e-9) + ts.gaussian(sigma=147.0)
+    assert loss.privacy_loss(ts.Direction.REMOVE)._waves is None

@@ -7,6 +7,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 import mpmath as mp
+import numpy as np
 import pytest
 
 import tallystick as ts
@@ -506,3 +507,32 @@ def test_read_outs_take_numbers_as_constructors_do(wrong: object) -> None:
             getattr(loss, name)(**{given: wrong})
     with pytest.raises(ts.errors.InvalidInput):
         loss.privacy_loss().cdf(wrong)
+
+
+def test_masses_of_a_law_that_bounds_are_not_taken_for_one_below_a_loss_of_zero() -> None:
+    """0.3045608181969 for 0.3045608181984: beside another release levels below zero are asked of it."""
+    loss = ts.objective_perturbation(sigma=1e9, ridge=1000.0) + ts.approx_dp(epsilon=0.5, delta=0.125)
+    assert 0.30456081819839988997 <= loss.delta(epsilon=0.1, direction="add") <= 0.3045608184
+
+
+def test_a_sampled_pair_of_equals_has_a_rigorous_read_out() -> None:
+    """Its lattice had a step of zero."""
+    same = ts.discrete_pair([0.5, 0.5], [0.5, 0.5]).sampled(rate=0.5)
+    assert same.epsilon_bounds(delta=0.1, rigorous=True).upper == 0.0
+    found = (ts.pure_dp(epsilon=1) + same).delta_bounds(epsilon=0.1, rigorous=True)
+    assert found.lower <= ts.pure_dp(epsilon=1).delta(epsilon=0.1)
+    assert found.upper >= ts.pure_dp(epsilon=1).delta_bounds(epsilon=0.1).lower
+
+
+@pytest.mark.filterwarnings("error")
+def test_sums_of_gaussians_whose_squares_are_no_doubles_have_a_mu() -> None:
+    loss = (2 * ts.gdp(mu=1e-300)).sampled(rate=0.5)
+    assert loss.delta(epsilon=0) >= 0.5 * math.sqrt(2) * 1e-300 / math.sqrt(2 * math.pi) * 0.999999
+    assert loss.delta(epsilon=-1e-9, direction="remove") >= 9.99999999e-10
+
+
+def test_long_doubles_are_not_rounded_past_a_knife_edge() -> None:
+    delta = np.longdouble(0.5) - np.longdouble(2) ** -60
+    if delta != 0.5:  # where there are such
+        with pytest.raises(ts.errors.InvalidInput, match="double"):
+            ts.approx_dp(epsilon=1, delta=0.5).epsilon(delta=delta)

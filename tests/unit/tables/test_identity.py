@@ -217,3 +217,15 @@ def test_a_registered_file_has_no_other_name(secret: Path, tmp_path: Path, spell
         with pytest.raises(TallystickError):
             asked(place, own).release(why="x")
         assert own.history() == []
+
+
+@pytest.mark.parametrize("spelling", [".visits", "main..visits", "visits.", "."])
+def test_a_name_with_an_empty_piece_is_no_second_name(tmp_path: Path, spelling: str) -> None:
+    """DuckDB was handed main.visits for .visits, which the ledger took for other data: its registration was escaped."""
+    file = str(tmp_path / "clinic.duckdb")
+    with duckdb.connect(file) as connection:
+        connection.execute("CREATE TABLE visits AS SELECT range AS patient FROM range(50)")
+    with pytest.raises(InvalidInput, match="a dot between"):
+        ts.Private(file).table(spelling, unit="patient")
+    with pytest.raises(InvalidInput, match="a dot between"):
+        identity(source_of(file), spelling)

@@ -108,7 +108,12 @@ class Composed(Leaf):
     def gaussian_mu(self) -> float | None:
         squares = [None if leaf.gaussian_mu is None else count * leaf.gaussian_mu**2 for leaf, count in self.terms]
         known = [s for s in squares if s is not None]
-        return math.sqrt(math.fsum(known)) if len(known) == len(squares) else None
+        if len(known) < len(squares):
+            return None
+        total = math.fsum(known)
+        if total < 1e-290:  # squares that doubles hardly hold
+            return math.hypot(*(math.sqrt(count) * float(leaf.gaussian_mu or 0.0) for leaf, count in self.terms))
+        return math.sqrt(total)
 
     @property
     def gaussian_below(self) -> float | None:

@@ -248,6 +248,8 @@ def discrete_law(base: Base, rate: Ball | None, removing: bool) -> BallLaw:
             atoms.append((edge, (1 - rate) * base.only_q) if removing else (-edge, base.only_q))
         infinite = rate * base.only_p if removing else arb(0)
         lattice = (atoms[0][0], atoms[1][0] - atoms[0][0]) if len(atoms) == 2 else None
+        if lattice is not None and lattice[1].contains(0):  # two equal losses: its step would be zero
+            lattice = None
     losses = np.array([float(loss) for loss, _ in atoms])
     logs = np.array([float(m.log()) for _, m in atoms])
     unbounded = not base.missing.is_zero()

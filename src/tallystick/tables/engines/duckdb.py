@@ -22,7 +22,7 @@ from tallystick.tables.dialects import UNCHECKED, DuckWords, Words, name
 from tallystick.tables.engines import csvfile
 from tallystick.tables.program import read_stored
 from tallystick.tables.schema import Schema, family
-from tallystick.tables.sources import Scratch, Source, pattern_of, room_for_engine
+from tallystick.tables.sources import Scratch, Source, pattern_of, room_for_engine, whole_name
 
 if TYPE_CHECKING:
     from tallystick.tables.keyset import Upload
@@ -118,7 +118,7 @@ class DuckEngine:
             if table not in names:
                 raise InvalidInput("table", table, f"one of {', '.join(names)}")
             return exp.Table(this=exp.to_identifier(f"_memory{names.index(table)}", quoted=True))
-        schema, _, plain = table.rpartition(".")
+        schema, _, plain = whole_name(table).rpartition(".")
         return exp.Table(
             this=exp.to_identifier(plain, quoted=True),
             db=exp.to_identifier(schema or "main", quoted=True),

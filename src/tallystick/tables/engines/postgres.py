@@ -11,7 +11,7 @@ from tallystick.errors import InvalidInput, Refused, Unavailable
 from tallystick.tables.dialects import PostgresWords, Words
 from tallystick.tables.program import read_stored
 from tallystick.tables.schema import Schema, family
-from tallystick.tables.sources import Source
+from tallystick.tables.sources import Source, whole_name
 
 if TYPE_CHECKING:
     from tallystick.tables.keyset import Upload
@@ -83,7 +83,7 @@ class PostgresEngine:
         # Always with its schema: a temporary table of ours may have the same name.
         columns = self._columns(table)
         named = exp.Table(
-            this=exp.to_identifier(table.rpartition(".")[2], quoted=True),
+            this=exp.to_identifier(whole_name(table).rpartition(".")[2], quoted=True),
             db=exp.to_identifier(columns[0][0], quoted=True),
         )
         query = read_stored(schema, self.words, named, {column: kind for _, column, kind in columns})
@@ -94,7 +94,7 @@ class PostgresEngine:
 
     def _columns(self, table: str) -> list[tuple[str, str, str]]:
         """Schema, name and type of each column; without a schema the first of the search path that has the table."""
-        namespace, _, plain = table.rpartition(".")
+        namespace, _, plain = whole_name(table).rpartition(".")
         arguments = (plain, namespace, self.path, namespace)
         columns: list[tuple[str, str, str]] = self.connection.execute(_COLUMNS, arguments).fetchall()
         if not columns:

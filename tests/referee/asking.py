@@ -87,7 +87,8 @@ def put(readout: str, asked: str, answer: Callable[[], Any], judges: dict[str, J
     except TooLong:
         return every("slow", "nothing")
     except ts.errors.TallystickError as error:
-        return every("refused", f"{type(error).__name__}: {error}")
+        late = time.process_time() - started > LONGEST
+        return every("slow" if late else "refused", f"{type(error).__name__}: {error}")
     except Exception as error:
         return every("crashed", f"{type(error).__name__}: {error}")
     finally:
@@ -102,9 +103,13 @@ def put(readout: str, asked: str, answer: Callable[[], Any], judges: dict[str, J
 
 @dataclass
 class Purse:
-    """Processor seconds left to the oracles of the expression at hand."""
+    """Processor seconds left to the oracles of the expression at hand; more patience decides more, and takes longer."""
 
     left: float = ORACLE_PURSE
+    patience: float = 1.0
+
+    def fill(self) -> None:
+        self.left = ORACLE_PURSE * self.patience
 
 
 PURSE = Purse()
@@ -115,7 +120,7 @@ def _judged(name: str, asked: str, value: Any, judge: Judge, spent: float) -> Re
     try:
         if PURSE.left <= 0:
             raise TooLong
-        with at_most(min(ORACLE_SECONDS, PURSE.left)):
+        with at_most(min(ORACLE_SECONDS * PURSE.patience, PURSE.left)):
             found = judge(value)
     except TooLong:
         found = Verdict(UNDECIDED, "the oracle takes too long")
@@ -406,7 +411,7 @@ class Asker:
         try:
             if PURSE.left <= 0:
                 return None
-            with at_most(min(ORACLE_SECONDS, PURSE.left)):
+            with at_most(min(ORACLE_SECONDS * PURSE.patience, PURSE.left)):
                 return self._root(d)
         except TooLong:
             return None
@@ -539,7 +544,7 @@ def accounts(replaced: bool) -> dict[str, Any]:
 
 def ask_all(expression: Expression, seed: str, wanted: tuple[str, ...] = READOUTS) -> list[Record]:
     """Every wanted read-out; where the loss itself cannot be made, that is the one finding."""
-    PURSE.left = ORACLE_PURSE  # first: an empty purse would leave the loss itself, and all after it, undecided
+    PURSE.fill()  # first: an empty purse would leave the loss itself, and all after it, undecided
     built = put("constructed", expression.text, lambda: expression.loss, {"constructed": lambda _: Verdict("ok")})
     if built[0].verdict != "ok":
         return [Record(name, r.asked, r.printed, r.verdict, seconds=r.seconds) for r in built for name in wanted]

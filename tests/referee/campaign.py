@@ -3,6 +3,7 @@
     python tests/referee/campaign.py --minutes 30     # make campaign-accounting; writes benchmarks/results/referee.md
     python tests/referee/campaign.py --leaf laplace --transformation sampled --draws 5
     python tests/referee/campaign.py --skip delta_bounds_rigorous      # what takes longest another time
+    python tests/referee/campaign.py --patience 8     # what oracles had no time to decide
     python tests/referee/campaign.py --page-only      # the page again, from the shards that are there
 
 A draw is named by (seed, leaf, transformation, number) and is the same for ever.  Each worker has a seed of its own and
@@ -38,7 +39,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 import scipy.signal  # noqa: F401 - before any clock runs: an import that is interrupted stays broken
 
 from referee import matrix
-from referee.asking import FAILURES, READOUTS, ask_all
+from referee.asking import FAILURES, PURSE, READOUTS, ask_all
 from referee.draws import MAKERS, TRANSFORMATIONS, drawn
 from referee.page import page
 from referee.shards import ENOUGH, JUDGED, Asked, Row, pack, rows_of, unpack
@@ -162,6 +163,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument(
         "--skip", action="append", default=[], choices=READOUTS, help="a question to leave for later; several"
     )
+    parser.add_argument("--patience", type=float, default=1.0, help="times the usual seconds for the oracles")
     parser.add_argument("--leaf", choices=list(MAKERS))
     parser.add_argument("--transformation", choices=list(TRANSFORMATIONS))
     parser.add_argument("--page", type=Path, default=None, help="where to write; the committed page when all rows run")
@@ -195,6 +197,7 @@ def chosen(row: Row, options: argparse.Namespace) -> bool:
 
 def main() -> int:
     options = parsed()
+    PURSE.patience = options.patience
     whole = not options.leaf and not options.transformation
     folder = (
         options.shards if whole else options.shards / "-".join(filter(None, (options.leaf, options.transformation)))

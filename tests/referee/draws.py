@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from referee import worlds
 from referee.expressions import Expression, leaf
-from referee.leaves import LEAVES
+from referee.leaves import LEAVES, last_iterate_says
 
 Draw = Callable[[random.Random, bool], Expression]
 
@@ -208,9 +208,8 @@ def last_iterate(rng: random.Random, wild: bool, replaced: bool | None) -> Expre
             lambda: sampled_last_step(LEAVES["gaussian"](sigma=sigma, replaced=bool(replaced)), bool(replaced)),
             bool(replaced),
         )
-    return Expression(
-        text, lambda: truth(every=every, passes=passes, after=after, **told, replaced=bool(replaced)), bool(replaced)
-    )
+    given = {"every": every, "passes": passes, "after": after, **told, "replaced": bool(replaced)}
+    return Expression(text, lambda: truth(**given), bool(replaced), lambda: last_iterate_says(**given))
 
 
 def sampled_last_step(step: worlds.Truth, replaced: bool) -> worlds.Truth:

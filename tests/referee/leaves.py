@@ -145,7 +145,6 @@ def sparse_vector(
 ) -> Truth:
     """Below: one answer, at the threshold or one above it.  Above: any mechanism of that epsilon."""
     b, c = ball(threshold_scale), ball(answer_scale)
-    epsilon = 1 / b + hits * (1 if monotone else 2) / c
 
     def below(gap: arb) -> arb:
         """P(threshold noise - answer noise > gap), gap >= 0."""
@@ -154,8 +153,16 @@ def sparse_vector(
         return (b * b * (-gap / b).exp() - c * c * (-gap / c).exp()) / (2 * (b * b - c * c))
 
     side = Finite(tidy([(below(ZERO), below(ONE)), (1 - below(ZERO), 1 - below(ONE))]))
-    top = Part(response(epsilon * (1 + arb(2) ** -50)))
-    return Truth([((Part(side),), (Part(side.swapped()),))], ((top,), (top,)), replaced)
+    says = _sparse_vector_says(threshold_scale=threshold_scale, answer_scale=answer_scale, hits=hits, monotone=monotone)
+    return Truth([((Part(side),), (Part(side.swapped()),))], says.ceiling, replaced)
+
+
+def _sparse_vector_says(
+    *, threshold_scale: float, answer_scale: float, hits: int = 1, monotone: bool = False, replaced: bool = False
+) -> Truth:
+    """Pure, and nothing else: the response of that epsilon."""
+    epsilon = 1 / ball(threshold_scale) + hits * (1 if monotone else 2) / ball(answer_scale)
+    return exact(response(epsilon), replaced=replaced)
 
 
 def not_private(*, why: str, replaced: bool = False) -> Truth:
@@ -292,8 +299,7 @@ def last_iterate(
     The linear iteration ends in a Gaussian, whose mean moves by A and whose variance is V: mu^2 = A^2/V.
     """
     c, s = Fraction(contraction), Fraction(sigma)
-    used = [1 if (len_after - after) % every == 0 else 0 for len_after in range(every * passes)]
-    weights = [c**k for k in range(len(used))]  # both lists count backwards: k steps are still to come
+    used, weights = _schedule(every, passes, after, c)
     above = _root(least_walk(used, weights, s, None if diameter is None else Fraction(diameter), c))
     top = _gaussian_part(max(above * (1 + arb(2) ** -60), arb("1e-29")).upper())  # nothing smaller is claimed
     first = max(k for k, use in enumerate(used) if use)
@@ -308,31 +314,75 @@ def last_iterate(
     return Truth([((told,), (told,))], ((top,), (top,)), replaced)
 
 
+def last_iterate_says(
+    *, every: int, passes: int, after: int, contraction: float, sigma: float, diameter: float | None, replaced: bool
+) -> Truth:
+    c = Fraction(contraction)
+    used, weights = _schedule(every, passes, after, c)
+    square = least_walk(used, weights, Fraction(sigma), None if diameter is None else Fraction(diameter), c)
+    return _gaussian_of(_root(square), replaced)
+
+
+def _schedule(every: int, passes: int, after: int, contraction: Fraction) -> tuple[list[int], list[Fraction]]:
+    """Which steps use the unit, and how much of a step is left at the end; both count steps that are still to come."""
+    used = [1 if (left - after) % every == 0 else 0 for left in range(every * passes)]
+    return used, [contraction**k for k in range(len(used))]
+
+
 def shift_walk(
     *, tail: int, steps: int, contraction: float, sigma: float, diameter: float | None, replaced: bool = False
 ) -> Truth:
     """Two iterations x -> cx + noise that start as far apart as the claim allows: two Gaussians of one variance."""
-    c = Fraction(contraction)
-    drift = sum((c**k for k in range(steps - tail)), Fraction(0))
-    apart = drift if diameter is None else min(drift, Fraction(diameter))
-    variance = Fraction(sigma) ** 2 * sum(c ** (2 * k) for k in range(tail))
-    mu = _root((apart * c**tail) ** 2 / variance)
+    mu = _walked(tail, steps, contraction, sigma, diameter)
     below = _gaussian_part((mu * (1 - arb(2) ** -60)).lower())
     top = _gaussian_part(max(mu * (1 + arb(2) ** -60), arb("1e-29")).upper())
     return Truth([((below,), (below,))], ((top,), (top,)), replaced)
 
 
-def correlated(
+def _walked(tail: int, steps: int, contraction: float, sigma: float, diameter: float | None) -> arb:
+    c = Fraction(contraction)
+    drift = sum((c**k for k in range(steps - tail)), Fraction(0))
+    apart = drift if diameter is None else min(drift, Fraction(diameter))
+    variance = Fraction(sigma) ** 2 * sum(c ** (2 * k) for k in range(tail))
+    return _root((apart * c**tail) ** 2 / variance)
+
+
+def _shift_walk_says(
+    *, tail: int, steps: int, contraction: float, sigma: float, diameter: float | None, replaced: bool = False
+) -> Truth:
+    return _gaussian_of(_walked(tail, steps, contraction, sigma, diameter), replaced)
+
+
+def _gaussian_of(mu: arb, replaced: bool) -> Truth:
+    """The statement of a walk or of correlated noise: the Gaussian pair of the mu that is proved."""
+    return exact(Gaussian(mu), replaced=replaced) if mu > 0 else no_loss(replaced=replaced)
+
+
+def correlated(*, sigma: float, replaced: bool = False, **strategy: Any) -> Truth:
+    """Below: the worst pattern and signs of contributions that are numbers.  Above: what the theorem states, listed."""
+    below, above = _squares(**strategy)
+    if below == 0:
+        return no_loss(replaced=replaced)
+    low, high = (_root(square / Fraction(sigma) ** 2) for square in (below, above))
+    # A matrix is written as the Gaussian release of its sensitivity, rounded up by 1e-12: the loss is of that one.
+    room = arb(2) ** (-36 if "matrix" in strategy else -60)
+    part, top = _gaussian_part((low * (1 - arb(2) ** -60)).lower()), _gaussian_part((high * (1 + room)).upper())
+    return Truth([((part,), (part,))], ((top,), (top,)), replaced)
+
+
+def _correlated_says(*, sigma: float, replaced: bool = False, **strategy: Any) -> Truth:
+    return _gaussian_of(_root(_squares(**strategy)[1] / Fraction(sigma) ** 2), replaced)
+
+
+def _squares(
     *,
-    sigma: float,
     steps: int | None = None,
     coefficients: Sequence[float] | None = None,
     matrix: Sequence[Sequence[float]] | None = None,
     uses: int = 1,
     separation: int = 1,
-    replaced: bool = False,
-) -> Truth:
-    """Below: the worst pattern and signs of contributions that are numbers.  Above: what the theorem states, listed."""
+) -> tuple[Fraction, Fraction]:
+    """Squared sensitivities: what some pattern attains, and what the theorem states."""
     if matrix is not None:
         strategy = [[Fraction(x) for x in row] for row in matrix]
         above = patterns.stated(strategy, uses, separation)
@@ -349,14 +399,7 @@ def correlated(
         above = patterns.stated(patterns.toeplitz(most, steps), 1, 1) * min(uses, 1 + (steps - 1) // separation)
         if len(coefficients) > separation:
             above = patterns.attained(patterns.toeplitz(most, steps), uses, separation)
-    below = patterns.attained(strategy, uses, separation)
-    if below == 0:
-        return no_loss(replaced=replaced)
-    low, high = (_root(square / Fraction(sigma) ** 2) for square in (below, above))
-    # A matrix is written as the Gaussian release of its sensitivity, rounded up by 1e-12: the loss is of that one.
-    room = arb(2) ** (-36 if matrix is not None else -60)
-    part, top = _gaussian_part((low * (1 - arb(2) ** -60)).lower()), _gaussian_part((high * (1 + room)).upper())
-    return Truth([((part,), (part,))], ((top,), (top,)), replaced)
+    return patterns.attained(strategy, uses, separation), above
 
 
 def least_walk(
@@ -431,3 +474,10 @@ LEAVES: dict[str, Callable[..., Truth]] = {
         last_iterate,
     )
 }
+
+STATEMENTS: dict[str, Callable[..., Truth]] = {
+    "sparse_vector": _sparse_vector_says,
+    "shift_walk": _shift_walk_says,
+    "correlated": _correlated_says,
+}
+"""Leaves that state more than the referee knows a mechanism to do: the pair of their theorem."""

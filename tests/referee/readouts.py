@@ -132,7 +132,7 @@ def delta_lower(truth: Truth, epsilon: float, printed: float) -> Verdict:
     a = ball(epsilon).exp()
     if printed == 0:
         return Verdict(OK, "<= anything")
-    return at_most(printed, profile_of(truth.high(), a), profile_of([*truth.low(), *truth.pointwise], a))
+    return at_most(printed, profile_of(truth.roof(), a), profile_of(truth.reach(), a))
 
 
 def epsilon_upper(truth: Truth, delta: float, printed: float) -> Verdict:
@@ -185,7 +185,7 @@ def epsilon_lower(truth: Truth, delta: float, printed: float) -> Verdict:
         return Verdict(OK)
     if not _number(printed) or printed < 0:
         return Verdict(WRONG, "a number >= 0")
-    target, high = ball(delta), truth.high()
+    target, high = ball(delta), truth.roof()
     if math.isinf(printed):
         if high is None:
             return Verdict(UNDECIDED, "infinite")
@@ -197,7 +197,7 @@ def epsilon_lower(truth: Truth, delta: float, printed: float) -> Verdict:
             return Verdict(WRONG, "finite: the loss is bounded and delta is the mass at infinity")
         return Verdict(OK if masses > target or (target.is_zero() and not bounded) else UNDECIDED, "infinite")
     a = ball(printed).exp()
-    over, under = profile_of(high, a), profile_of([*truth.low(), *truth.pointwise], a)
+    over, under = profile_of(high, a), profile_of(truth.reach(), a)
     # epsilon is the least e with H <= delta: a lower end is right where H just below it is still above delta
     if over is not None and over < target:
         return Verdict(WRONG, f"H at the printed lower end is {shown(over)} < delta")

@@ -54,6 +54,28 @@ def test_rounding_inward_by_one_part_in_a_thousand_million_is_convicted(made: Ex
     assert readouts.epsilon_upper(made.truth, 0.01, twin.epsilon(delta=0.01)).verdict == "WRONG"
 
 
+STATED = [
+    leaf("sparse_vector", threshold_scale=2.0, answer_scale=3.0, hits=3),
+    leaf("shift_walk", tail=2, steps=5, contraction=0.9, sigma=2.0, diameter=None),
+    leaf("correlated", steps=7, coefficients=[1.0, -0.5, 0.25], sigma=2.0, uses=3, separation=3).for_groups(2),
+    leaf("gaussian", sigma=2.0).tested(1.0, 1e-6),
+]
+
+
+@pytest.mark.parametrize("made", STATED, ids=lambda made: made.text)
+def test_lower_ends_of_what_is_only_stated_are_acquitted_up_to_the_statement_and_convicted_above(
+    made: Expression,
+) -> None:
+    for rigorous in (False, True):
+        for epsilon in (0.1, 0.5):
+            lower = made.loss.delta_bounds(epsilon=epsilon, rigorous=rigorous).lower
+            assert readouts.delta_lower(made.truth, epsilon, lower).verdict == "ok"
+            assert readouts.delta_lower(made.truth, epsilon, lower * (1 + 1e-3)).verdict == "WRONG"
+        lower = made.loss.epsilon_bounds(delta=0.05, rigorous=rigorous).lower
+        assert readouts.epsilon_lower(made.truth, 0.05, lower).verdict == "ok"
+        assert readouts.epsilon_lower(made.truth, 0.05, lower * (1 + 1e-3)).verdict == "WRONG"
+
+
 def test_a_delta_without_the_mass_at_infinity_is_convicted() -> None:
     for mass in (0.25, 1e-5, 1e-300):
         made = leaf("approx_dp", epsilon=1.0, delta=mass)

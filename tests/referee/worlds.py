@@ -51,6 +51,7 @@ class Truth:
     replace: bool = False
     law: bool = False  # is the law of L that of this pair, rather than of some pair that bounds it?
     pointwise: tuple[Side, ...] = ()
+    stated: Truth | None = None  # what a loss says, where that is more than any of these mechanisms does
     _resolved: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -60,6 +61,14 @@ class Truth:
     def low(self) -> list[Side]:
         """Sides of real mechanisms, both orders."""
         return self._sides("low", [w for orders in self.variants for w in orders], False)
+
+    def reach(self) -> list[Side]:
+        """Sides that a lower end may reach: of real mechanisms, at one point, and of what the loss says."""
+        return [*self.low(), *self.pointwise, *(self.stated.reach() if self.stated else [])]
+
+    def roof(self) -> list[Side] | None:
+        """Sides that no lower end may exceed; None where the referee knows none."""
+        return self.high() or (self.stated.roof() if self.stated else None)
 
     def high(self) -> list[Side] | None:
         """Sides that bound every mechanism, both orders; None where the referee knows none."""
@@ -383,8 +392,12 @@ def sampled_both(truth: Truth, rate: arb) -> Truth:
 
 def tested(release: Truth, delta: float) -> Truth:
     """Data that pass for certain release; data for which nothing holds differ with probability delta."""
-    loud = Part(Finite.of([ball(delta), 1 - ball(delta), 0], [0, 1 - ball(delta), ball(delta)]))
-    return Truth([*release.variants, ((loud,), (loud,))], None)
+    return Truth([*release.variants, *leak(delta).variants], None)
+
+
+def leak(delta: float) -> Truth:
+    """Nothing, or with probability delta everything."""
+    return exact(Finite.of([ball(delta), 1 - ball(delta), 0], [0, 1 - ball(delta), ball(delta)]))
 
 
 def _hulled(one: World, two: World) -> Orders | None:

@@ -16,7 +16,7 @@ from referee import lattice, sides
 from referee.balls import ONE, ZERO, ball, near, within
 from referee.brackets import joined_cells
 from referee.finite import Finite, TooMany, chained, group_of, tidy
-from referee.leaves import leaking, response
+from referee.leaves import Pure, leaking, response
 from referee.mixtures import GaussianMixture
 from referee.sides import BoundedRange, Gaussian, Laplace, Sampled, Side, Smooth
 from referee.worlds import Orders, Part, Truth, Unknown, World
@@ -164,7 +164,7 @@ def replaced(truth: Truth) -> Truth:
     )
     result = truth.mapped(change)
     ceiling: Orders | None = result.variants[0] if plain else None
-    if ceiling and any(p.term and p.term["leaf"] in ("pure_dp", "approx_dp") for p in truth.variants[0][0]):
+    if ceiling and any(named(p) for p in truth.variants[0][0]):
         world = tuple(replace(p, side=doubled(p)) for p in truth.variants[0][0])
         ceiling = world, world
         if len(world) == 1 and world[0].count == 1:  # the claim that was written down; it is attained by its own pair
@@ -174,10 +174,20 @@ def replaced(truth: Truth) -> Truth:
 
 def doubled(part: Part) -> Side:
     """(epsilon, delta) is converted by name, to (2 epsilon, (1 + e^epsilon) delta): a wider claim than the chain."""
-    if not part.term or part.term["leaf"] not in ("pure_dp", "approx_dp"):
+    claim = named(part)
+    if claim is None:
         return replaced_side(part.side)
-    epsilon, delta = ball(part.term["epsilon"]), ball(part.term.get("delta", 0.0))
+    epsilon, delta = claim
     return leaking(response(2 * epsilon), ((1 + epsilon.exp()) * delta).min(ONE))
+
+
+def named(part: Part) -> tuple[arb, arb] | None:
+    """The epsilon and delta of a claim that has them for its name."""
+    if isinstance(part.side, Pure):
+        return part.side.epsilon, ZERO
+    if not part.term or part.term["leaf"] not in ("pure_dp", "approx_dp"):
+        return None
+    return ball(part.term["epsilon"]), ball(part.term.get("delta", 0.0))
 
 
 def replaced_side(side: Side) -> Side:

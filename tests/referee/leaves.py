@@ -11,7 +11,7 @@ from typing import Any
 from flint import arb
 
 from referee import patterns
-from referee.balls import ONE, ZERO, ball, normal_tail, within
+from referee.balls import ONE, ZERO, ball, largest, normal_tail, within
 from referee.brackets import joined_cells
 from referee.finite import Finite, hull, meet, pair_of, tidy
 from referee.lattice import DiscreteGaussian, DiscreteLaplace
@@ -35,6 +35,14 @@ def response(epsilon: arb, choices: int = 2) -> Finite:
         other = (choices - 2) * rest / total
         outcomes.append((other, other))
     return Finite(tidy(outcomes))
+
+
+class Pure(Finite):
+    """Randomized response that stands for a claim of its epsilon: replacing doubles that by name."""
+
+    @property
+    def epsilon(self) -> arb:
+        return largest([(p / q).log() for p, q in self.outcomes])
 
 
 def leaking(pair: Finite, delta: arb) -> Finite:
@@ -162,7 +170,7 @@ def _sparse_vector_says(
 ) -> Truth:
     """Pure, and nothing else: the response of that epsilon."""
     epsilon = 1 / ball(threshold_scale) + hits * (1 if monotone else 2) / ball(answer_scale)
-    return exact(response(epsilon), replaced=replaced)
+    return exact(Pure(response(epsilon).outcomes), replaced=replaced)
 
 
 def not_private(*, why: str, replaced: bool = False) -> Truth:

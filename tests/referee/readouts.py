@@ -357,7 +357,9 @@ def law_of(truth: Truth, direction: int) -> tuple[Side | None, World] | None:
     if not truth.exact or not truth.law:
         return None
     world = truth.variants[0][direction]
-    return resolved(world, True, ("remove", "add")[direction]), world
+    side = resolved(world, True, ("remove", "add")[direction])
+    listed = isinstance(side, Finite) and not all(isinstance(part.side, Finite) for part in world)
+    return (None if listed else side), world  # outcomes that only bracket a smooth law are not its law
 
 
 def cdf_near(truth: Truth, direction: int, x: float, printed: float) -> Verdict:

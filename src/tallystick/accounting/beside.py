@@ -94,10 +94,10 @@ class Beside:
     def of(pairs: Sequence[tuple[DominatingPair, int]], mu: float, mu_below: float) -> Beside | None:
         """Read so where at most one release is not a list of outcomes, the merged Gaussian included; else None."""
         exact = all(pair.upper is pair.lower for pair, _ in pairs)
-        above = _side([(pair.upper, count) for pair, count in pairs], mu, 0.0 if exact else MASSES)
+        above = shifted([(pair.upper, count) for pair, count in pairs], mu, 0.0 if exact else MASSES)
         if above is None or (mu == mu_below and exact):
             return None if above is None else Beside(above, above)
-        under = _side([(pair.lower, count) for pair, count in pairs], mu_below, 0.0 if exact else MASSES)
+        under = shifted([(pair.lower, count) for pair, count in pairs], mu_below, 0.0 if exact else MASSES)
         return None if under is None else Beside(above, under)
 
     def delta_bounds(self, epsilon: float) -> Bounds:
@@ -130,7 +130,8 @@ def _reach(side: Shifted | Direct, delta: float) -> float:
     return high
 
 
-def _side(terms: Sequence[tuple[Law, int]], mu: float, masses: float = 0.0) -> Shifted | Direct | None:
+def shifted(terms: Sequence[tuple[Law, int]], mu: float, masses: float = 0.0) -> Shifted | Direct | None:
+    """All releases where at most one is smooth, a Gaussian included, and the others have few joint outcomes."""
     smooth = [(law, count) for law, count in terms if law.segments]
     if not smooth:
         return enumerated(terms, mu)

@@ -13,14 +13,16 @@ import numpy.typing as npt
 
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Direction
+from tallystick.accounting.beside import Shifted, shifted
 from tallystick.accounting.direction import OneDirection
+from tallystick.accounting.jumps import Jumps
 from tallystick.accounting.leaf import Leaf
 from tallystick.accounting.leaves.gaussian import gaussian_pair
 from tallystick.accounting.leaves.nested import Composed, Replaced, Worst
 from tallystick.accounting.leaves.sampled import Sampled
 from tallystick.accounting.loss import PrivacyLoss
 from tallystick.accounting.pair import unmixed_loss
-from tallystick.accounting.waves import BIAS, PERIOD, Waves, moved
+from tallystick.accounting.waves import BIAS, HEAVY, Cumulants, Waves, moved
 from tallystick.errors import InvalidInput, NotComputable
 from tallystick.numerics.convolve import sum_of_laws
 from tallystick.numerics.grid import GridLaw, discretise_above
@@ -28,6 +30,10 @@ from tallystick.numerics.law import UNIT, Array, Law
 
 DUST = 1e-20
 """Share of a law that no grid is made for."""
+LONG, LONG_LISTED = 100, 10_000
+"""Releases of one kind from which rare large losses are told apart from small ones; of atoms alone a grid is better."""
+MOST_POINTS = 1_000_000
+"""Of one law on a grid."""
 STEPS = 2000
 """Grid points per standard deviation where a sum is not known in closed form or outcome by outcome."""
 
@@ -39,13 +45,13 @@ class PrivacyLossVariable:
     Moments and the characteristic function err by about 1e-12 of the size of the losses, on either side: a mean that is
     far smaller than losses are has fewer digits. ``cdf`` and ``quantile`` are as exact where all terms are Gaussian,
     for one release, and where every joint outcome is listed; an atom within rounding of x counts as at most x. Long
-    sums, which a grid would move, are read by their characteristic function (to 1e-6, and to a jump of their atoms).
-    Other sums are put on a grid: ``cdf`` then errs by about 1e-3 near an atom that the grid does not meet, or a peak
-    narrower than its step, and by 1e-4 at most elsewhere; ``quantile`` errs by a step of 1/2000 standard deviation. Of
-    sums in which rare releases lose much, what lies beyond 14 standard deviations (up to 1/200) is not seen.
+    sums, which a grid would move, are read by their characteristic function (to 1e-6, and to a jump of their atoms);
+    those in which rare releases lose much as small losses and jumps of every size (to 1e-4, and to a 256th of a jump).
+    Other sums are put on a grid of at most 1/2000 standard deviation: ``quantile`` errs by a step, and ``cdf`` is that
+    of a place within a step of x, so it errs where an atom or a narrow peak is nearer, and by 1e-4 at most elsewhere.
     ``cdf`` and ``quantile`` of a sampled sum are those of the sum. Discrete Gaussian noise too wide to list is held in
     blocks (its characteristic function to 1e-6). Sampled sums, ``as_replace`` and ``worst`` are known at knots only:
-    their moments and characteristic functions are refused.
+    their moments and characteristic functions are refused, and ``cdf`` of sums that contain them errs by up to 1e-3.
     Mass at plus infinity counts in ``cdf`` (which then stays below one) and makes mean and variance infinite.
 
     >>> import tallystick as ts
@@ -163,6 +169,26 @@ class PrivacyLossVariable:
         return lambda x: min(1.0, float(np.dot(masses, ndtr((x - atoms) / mu - 0.5 * mu))))
 
     @cached_property
+    def _beside_one(self) -> tuple[Callable[[float], float], float, float] | None:
+        """The same beside one release that is smooth and no Gaussian, with the ends of the sum."""
+        found = shifted([(pair.upper, count) for pair, count in self._side.saddle_pairs], self._side.mu)
+        if not isinstance(found, Shifted) or any(leaf for leaf, _ in self._side.others if _at_knots(leaf)):
+            return None
+        law, others = found.one.law, found.others.law
+        masses, places = np.exp(others.log_masses).tolist(), others.atoms.tolist()
+
+        def below(x: float) -> float:
+            # An atom within rounding of x counts as at most x.
+            room = found.others.location + 4.0 * UNIT * abs(x)
+            return math.fsum(
+                mass * (1.0 - law.tail(x - place + room + 4.0 * UNIT * abs(x - place)))
+                for mass, place in zip(masses, places, strict=True)
+            )
+
+        ends = law.lowest + min(places), law.highest + max(places)
+        return (lambda x: min(1.0, max(0.0, below(x))), *ends)
+
+    @cached_property
     def _table(self) -> tuple[Array, Array, Array]:
         """Values in order, the mass up to each, and what of its own mass is smooth and stands for losses around it.
 
@@ -180,45 +206,71 @@ class PrivacyLossVariable:
         return direct.law.atoms[order], below, np.zeros(below.size)
 
     @cached_property
-    def _laws(self) -> tuple[list[tuple[GridLaw, int]], list[tuple[GridLaw, int]], float]:
-        """All terms on one grid, those of them that have atoms without their smooth parts, and a deviation."""
+    def _deviation(self) -> float:
         # Losses that differ in their last digits alone are one for a grid, whose points must be apart.
         size = sum(count * abs(float(np.dot(masses, values))) for values, masses, count in self._nodes)
-        deviation = max(math.sqrt(max(self._spread(0.0), 1e-30)), 1e-11 * size)
-        step = self._side.grid._aligned(max(self._narrowest(deviation), deviation / 64.0) / STEPS)
-        laws, atoms = [], []
-        means = [float(np.dot(masses, values)) for values, masses, _ in self._nodes]
-        parts = [(pair.upper, count) for pair, count in self._side.saddle_pairs]
-        if self._side.mu > 0.0:
-            means.append(0.5 * self._side.mu**2)
-            parts.append((gaussian_pair(self._side.mu).upper, 1))
+        return max(math.sqrt(max(self._spread(0.0), 1e-30)), 1e-11 * size)
+
+    @cached_property
+    def _spans(self) -> list[tuple[float, float]]:
+        """Where each term has mass that a grid is made for, the Gaussian last."""
         seen = [values[masses > DUST * float(np.sum(masses))] for values, masses, _ in self._nodes]
         ends = [(float(np.min(values)), float(np.max(values))) for values in seen]
+        means = [float(np.dot(masses, values)) for values, masses, _ in self._nodes]
         if self._side.mu > 0.0:  # of a Gaussian no more than that share lies further out than ten deviations
+            means.append(0.5 * self._side.mu**2)
             ends.append((means[-1] - 10.0 * self._side.mu, means[-1] + 10.0 * self._side.mu))
-        for (law, count), mean, (low, high) in zip(parts, means, ends, strict=True):
-            # Where a law has hardly any mass before that, points are work for nothing.
-            low, high = max(low - 2.0 * step, mean - 60.0 * deviation), min(high + 2.0 * step, mean + 60.0 * deviation)
+        most = 60.0 * self._deviation
+        # Where a law has hardly any mass before that, points are work for nothing.
+        return [(max(low, mean - most), min(high, mean + most)) for (low, high), mean in zip(ends, means, strict=True)]
+
+    @cached_property
+    def _steps(self) -> tuple[float, float]:
+        """The step that a grid should have, and one with no more than ``MOST_POINTS`` to a law."""
+        wanted = max(self._narrowest(self._deviation), self._deviation / 64.0) / STEPS
+        return wanted, max(high - low for low, high in self._spans) / MOST_POINTS
+
+    @cached_property
+    def _laws(self) -> tuple[list[tuple[GridLaw, int]], list[tuple[GridLaw, int]]]:
+        """All terms on one grid, and those of them that have atoms without their smooth parts."""
+        step = self._side.grid._aligned(max(self._steps))
+        laws, atoms = [], []
+        parts = [(pair.upper, count) for pair, count in self._side.saddle_pairs]
+        if self._side.mu > 0.0:
+            parts.append((gaussian_pair(self._side.mu).upper, 1))
+        for (law, count), (low, high) in zip(parts, self._spans, strict=True):
+            low, high = low - 2.0 * step, high + 2.0 * step
             laws.append((_on_grid(law, step, low, high), count))
             if np.any((law.atoms >= low) & (law.atoms <= high)):
                 atoms.append((_on_grid(law.without_segments(), step, low, high), count))
-        return laws, atoms, deviation
+        return laws, atoms
+
+    @cached_property
+    def _jumps(self) -> Jumps | None:
+        """A sum in which rare releases lose much, where it is long or a grid fine enough would be too large."""
+        laws = [(pair.upper, count) for pair, count in self._side.saddle_pairs]
+        if not laws or (self._side.direct is not None and self._side.direct.mu == 0.0):
+            return None
+        wanted, least = self._steps
+        smooth = self._side.mu > 0.0 or any(law.segments for law, _ in laws)
+        long = max(count for _, count in laws) >= (LONG if smooth else LONG_LISTED)
+        rare = long and Cumulants.of(self._nodes, self._side.mu).heavy > HEAVY
+        return Jumps.of(laws, self._side.mu) if rare or wanted < least else None
 
     @cached_property
     def _waves(self) -> Waves | None:
         """A sum so long that a grid would move it; one whose waves do not die away is put on the grid all the same."""
         if not self._side.pairs or (self._side.direct is not None and self._side.direct.mu == 0.0):
             return None
-        laws, _, deviation = self._laws
-        on_grid = [(law.values, law.masses, count) for law, count in laws[: len(self._nodes)]]
+        on_grid = [(law.values, law.masses, count) for law, count in self._laws[0][: len(self._nodes)]]
         shift, wider = moved(on_grid, self._nodes)
-        if abs(shift) <= BIAS * deviation and abs(wider) <= 2.0 * BIAS * deviation**2:
+        if abs(shift) <= BIAS * self._deviation and abs(wider) <= 2.0 * BIAS * self._deviation**2:
             return None
         return Waves.of(self._nodes, self._side.mu)
 
     def _grid(self) -> tuple[Array, Array, Array]:
-        laws, atoms, deviation = self._laws
-        values, masses = _summed(laws, 14.0 * deviation)
+        laws, atoms = self._laws
+        values, masses = _summed(laws, 14.0 * self._deviation)
         return values, np.cumsum(masses), _smooth(values, masses, atoms if len(atoms) == len(laws) else [])
 
     def _narrowest(self, most: float) -> float:
@@ -260,6 +312,10 @@ class PrivacyLossVariable:
             return min(1.0, max(0.0, 1.0 - self._single.tail(x + 4.0 * UNIT * abs(x))))
         if self._beside_gaussian is not None:
             return self._beside_gaussian(x)
+        if self._beside_one is not None:
+            return self._beside_one[0](x)
+        if self._jumps is not None:
+            return self._jumps.finite * min(1.0, max(0.0, float(self._jumps.below(np.array([x]))[0])))
         if self._waves is not None:
             return self._waves.below(x)
         values, below, smooth = self._table
@@ -302,11 +358,15 @@ class PrivacyLossVariable:
             return self._searched(self._single, wanted)
         if self._beside_gaussian is not None:
             return self._between(self._beside_gaussian, wanted)
-        if self._waves is not None:
-            reach, middle = 0.5 * PERIOD * self._waves.deviation, self._waves.mean
-            if wanted <= 0.0 or wanted > self._waves.finite:
+        if self._beside_one is not None:
+            share, low, high = self._beside_one
+            high += 8.0 * UNIT * abs(high)
+            return _crossed(share, wanted, low, high) if share(high) >= wanted else math.inf
+        summed = self._jumps or self._waves
+        if summed is not None:
+            if wanted <= 0.0 or wanted > summed.finite:
                 return -math.inf if wanted <= 0.0 else math.inf
-            return _crossed(self._waves.below, wanted, middle - reach, middle + reach)
+            return _crossed(self._below, wanted, *summed.reach)
         values, below, _ = self._table
         index = int(np.searchsorted(below, wanted, side="left"))
         return float(values[index]) if index < values.size else math.inf

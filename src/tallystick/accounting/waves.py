@@ -22,11 +22,47 @@ from tallystick.numerics.law import Array
 
 PERIOD = 40.0
 """Standard deviations between a place and what is taken for it."""
-MOST_WAVES, DIES_BELOW = 4096, 1e-10
+MOST_WAVES, MOST_WORK, DIES_BELOW = 4096, 10**7, 1e-10
+"""Waves, and waves times nodes, at most; and where the transform has died away."""
 HEAVY = 0.5
 """Kurtosis of the sum, above that of a normal one, up to which nothing is far out."""
 BIAS = 1e-5
 """Standard deviations by which a grid may move a sum, and twice the share by which it may widen it."""
+
+
+Term = tuple[Array, Array, float]
+"""Values, their masses, and how many; counts need not be whole where rare losses were taken out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cumulants:
+    """Of a sum whose masses are made to sum to one; ``finite`` is what they sum to, all together."""
+
+    mean: float
+    variance: float
+    fourth: float
+    finite: float
+
+    @staticmethod
+    def of(terms: Sequence[Term], mu: float = 0.0) -> Cumulants:
+        """Of these terms and a Gaussian."""
+        mean, variance, fourth = 0.5 * mu * mu, mu * mu, 0.0
+        for values, masses, count in _normalised(terms):
+            middle = float(np.dot(masses, values))
+            spread = float(np.dot(masses, (values - middle) ** 2))
+            mean, variance = mean + count * middle, variance + count * spread
+            fourth += count * (float(np.dot(masses, (values - middle) ** 4)) - 3.0 * spread**2)
+        finite = math.exp(sum(count * math.log(min(float(np.sum(masses)), 1.0)) for _, masses, count in terms))
+        return Cumulants(mean, variance, fourth, finite)
+
+    @property
+    def heavy(self) -> float:
+        """Kurtosis above that of a normal law, or below."""
+        return abs(self.fourth) / self.variance**2 if self.variance > 1e-150 else 0.0
+
+
+def _normalised(terms: Sequence[Term]) -> list[Term]:
+    return [(values, masses / float(np.sum(masses)), count) for values, masses, count in terms]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,35 +75,33 @@ class Waves:
     waves: npt.NDArray[np.complex128]
 
     @staticmethod
-    def of(terms: Sequence[tuple[Array, Array, int]], mu: float) -> Waves | None:
-        """Values, masses and counts of all terms, and a Gaussian; None where the transform does not die away."""
-        mean, variance, fourth, log_finite = 0.5 * mu * mu, mu * mu, 0.0, 0.0
-        centred = []
-        for values, masses, count in terms:
-            mass = float(np.sum(masses))
-            middle = float(np.dot(masses, values)) / mass
-            centred.append((values - middle, masses / mass, count))
-            mean += count * middle
-            spread = float(np.dot(masses, (values - middle) ** 2)) / mass
-            variance += count * spread
-            fourth += count * (float(np.dot(masses, (values - middle) ** 4)) / mass - 3.0 * spread**2)
-            log_finite += count * math.log(min(mass, 1.0))
-        deviation = math.sqrt(variance)
+    def of(terms: Sequence[Term], mu: float, *, heavy: float = HEAVY, most: int = MOST_WAVES) -> Waves | None:
+        """Of these terms and a Gaussian; None where the transform does not die away within so many waves."""
+        whole = Cumulants.of(terms, mu)
+        deviation = math.sqrt(whole.variance)
         # Rare large losses lie beyond any number of deviations, and would come back from the other side.
-        if not deviation > 0.0 or abs(fourth) > HEAVY * variance**2:
+        if not deviation > 0.0 or whole.heavy > heavy:
             return None
-        size = 64
-        while size <= MOST_WAVES:
-            t = (2.0 * np.arange(size) + 1.0) * math.pi / (PERIOD * deviation)
+        centred = [(values - float(np.dot(w, values)), w, n) for values, w, n in _normalised(terms)]
+        most = min(most, max(64, MOST_WORK // sum(values.size for values, _, _ in centred)))
+        psi = np.zeros(0, dtype=np.complex128)
+        while psi.size < most:
+            numbers = np.arange(psi.size, min(most, max(64, 4 * psi.size)))
+            t = (2.0 * numbers + 1.0) * math.pi / (PERIOD * deviation)
             logs: npt.NDArray[np.complex128] = (-0.5 * (mu * t) ** 2).astype(np.complex128)
             for values, masses, count in centred:
                 one = np.array([np.dot(masses, np.exp(1j * x * values)) for x in t])
                 logs = logs + count * np.log(np.where(one == 0.0, 1e-300, one))
-            psi = np.exp(logs)
+            psi = np.concatenate((psi, np.exp(logs)))
             if float(np.max(np.abs(psi[-8:]))) < DIES_BELOW:
-                return Waves(mean, deviation, math.exp(log_finite), psi / (math.pi * (np.arange(size) + 0.5)))
-            size *= 4
+                return Waves(whole.mean, deviation, whole.finite, psi / (math.pi * (np.arange(psi.size) + 0.5)))
         return None
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """What lies outside is as good as impossible."""
+        most = 0.5 * PERIOD * self.deviation
+        return self.mean - most, self.mean + most
 
     def below(self, x: float) -> float:
         """P(L <= x)."""
@@ -79,15 +113,7 @@ class Waves:
         return self.finite * min(1.0, max(0.0, share))
 
 
-def moved(laws: Sequence[tuple[Array, Array, int]], terms: Sequence[tuple[Array, Array, int]]) -> tuple[float, float]:
+def moved(laws: Sequence[Term], terms: Sequence[Term]) -> tuple[float, float]:
     """By how much a grid moves the mean and the variance of a sum: of what it made of the terms, and of these."""
-    found = []
-    for parts in (laws, terms):
-        mean = variance = 0.0
-        for values, masses, count in parts:
-            mass = float(np.sum(masses))
-            middle = float(np.dot(masses, values)) / mass
-            mean += count * middle
-            variance += count * float(np.dot(masses, (values - middle) ** 2)) / mass
-        found.append((mean, variance))
-    return found[0][0] - found[1][0], found[0][1] - found[1][1]
+    grid, true = Cumulants.of(laws), Cumulants.of(terms)
+    return grid.mean - true.mean, grid.variance - true.variance

@@ -92,11 +92,11 @@ def test_the_truth_is_inside(epsilon: float) -> None:
 def test_nothing_is_listed_beyond_what_one_readout_can_integrate() -> None:
     many = [(Law(np.array([-0.1 * k, 0.1 * k]), np.log([0.25, 0.75])), 1) for k in range(1, 8)]
     law = OneDirection(MIXTURE.terms, ts.Direction.REMOVE).pairs[0][0].upper
-    assert isinstance(beside._side([(law, 1), *many[:6]], 0.0), Shifted)
-    assert beside._side([(law, 1), *many], 0.0) is None  # 128 outcomes
-    assert beside._side([(law, 2), *many[:1]], 0.0) is None
-    assert beside._side([(law, 1), *many[:1]], 0.5) is None
-    assert isinstance(beside._side(many, 0.5), Direct)
+    assert isinstance(beside.shifted([(law, 1), *many[:6]], 0.0), Shifted)
+    assert beside.shifted([(law, 1), *many], 0.0) is None  # 128 outcomes
+    assert beside.shifted([(law, 2), *many[:1]], 0.0) is None
+    assert beside.shifted([(law, 1), *many[:1]], 0.5) is None
+    assert isinstance(beside.shifted(many, 0.5), Direct)
     side = OneDirection((2 * MIXTURE + COIN).terms, ts.Direction.REMOVE)
     assert side.beside is None
     assert OneDirection((MIXTURE + ts.zcdp(rho=0.1)).terms, ts.Direction.REMOVE).beside is None

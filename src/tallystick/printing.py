@@ -97,7 +97,7 @@ def percent_up(share: float | Fraction, digits: int = 4) -> str:
     >>> percent_up(0.7310585), percent_up(0.99999999), percent_up(0.0)
     ('73.11 %', '100 %', '0 %')
     """
-    return f"{up(100 * share, digits)} %"
+    return f"{up(_hundredfold(share), digits)} %"
 
 
 def percent_down(share: float | Fraction, digits: int = 4) -> str:
@@ -106,7 +106,12 @@ def percent_down(share: float | Fraction, digits: int = 4) -> str:
     >>> percent_down(Fraction(2, 3))
     '66.66 %'
     """
-    return f"{down(100 * share, digits)} %"
+    return f"{down(_hundredfold(share), digits)} %"
+
+
+def _hundredfold(share: float | Fraction) -> Number:
+    """Exactly a hundred times a share: in doubles 100 * 0.0015 is 0.15, and the share itself is above that."""
+    return share if share in (math.inf, -math.inf) else 100 * Fraction(share)
 
 
 def amount(value: Fraction, *, upward: bool = True) -> str:

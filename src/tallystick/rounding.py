@@ -134,7 +134,8 @@ def as_written(name: str, value: Number) -> Fraction:
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Real | Decimal):
         raise InvalidInput(name, value, "a number")
-    if not math.isfinite(value):
+    # math.isfinite raises for a Decimal that signals, so a Decimal is asked itself
+    if not (value.is_finite() if isinstance(value, Decimal) else math.isfinite(value)):
         raise InvalidInput(name, value, "a finite number")
     if isinstance(value, numbers.Rational):
         return Fraction(int(value.numerator), int(value.denominator))

@@ -18,15 +18,15 @@ import numpy as np
 
 from tallystick.accounting.bounds import WIDTH, Bounds
 from tallystick.accounting.compose import Direct, enumerated
-from tallystick.accounting.pair import DominatingPair
-from tallystick.numerics.law import DUST, UNIT, Above, Below, Law, certain
+from tallystick.accounting.pair import DominatingPair, swapped
+from tallystick.numerics.law import DUST, UNIT, Above, Array, Below, Law, certain
 from tallystick.numerics.saddle import bisect_decreasing
 
 MOST_OUTCOMES, MOST_READINGS = 64, 256
 """Outcomes, and outcomes times smooth pieces of the one law, at most: each is an integral at every read-out."""
 
-MASSES = 1e-10
-"""Laws that bound a pair are widened by some units at each of their knots: their masses are one to about 1e-11."""
+SUMMED = 1e-12
+"""Relative error of the whole mass of a law: of its quadrature (1e-13) and of the sum of some thousand pieces."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,8 +35,8 @@ class Shifted:
 
     one: Direct
     others: Direct
-    masses: float = 0.0
-    """By how much the two masses of a law that only bounds a pair may differ from one."""
+    masses: tuple[float, float] | None = None
+    """By how much the two masses of a law that only bounds a pair are above one; None where it is the pair."""
 
     @property
     def highest(self) -> float:
@@ -71,16 +71,23 @@ class Shifted:
         own = np.array([self.one.shift(place) for place in places.tolist()])
         places = places - side * (own + rounding)
         values = law.excess(places, everywhere=True)
-        # Below zero a level is 1 - e^t and what the swapped pair adds, with masses that are one: H is off by e^t times
-        # what Q's is off by. From zero on a law that bounds a pair does so whatever its masses are.
-        values = np.maximum(
-            0.0, values + side * self.masses * np.where(places < 0.0, np.exp(np.minimum(places, 0.0)), 0.0)
-        )
+        if self.masses is not None:
+            values = np.maximum(0.0, values + side * self._room(places, side))
         if side < 0.0:
             values = np.maximum(0.0, values - (law.infinity - certain(law.infinity)))
         # One law alone errs by ``one.error``, and by e^-9 of its shift for losses far above the threshold.
         error = self.one.error + self.others.error + math.exp(-9.0) * float(np.max(own))
         return float(np.dot(np.exp(self.others.law.log_masses), values)), error + UNIT * losses.size
+
+    def _room(self, places: Array, side: float) -> Array:
+        """What levels below zero of a law that bounds a pair may be off by because its masses are not one.
+
+        With masses P and Q, H(t) = P - e^t Q + e^t H'(-t), H' of the swapped law, which is a bound from zero on. The
+        pair's own H has ones there: it is larger by at most (1 - P) + e^t (Q - 1), and smaller by the opposite.
+        """
+        assert self.masses is not None
+        p, q = (max(0.0, side * mass) + SUMMED for mass in (-self.masses[0], self.masses[1]))
+        return np.where(places < 0.0, p + np.exp(np.minimum(places, 0.0)) * q, 0.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,10 +101,10 @@ class Beside:
     def of(pairs: Sequence[tuple[DominatingPair, int]], mu: float, mu_below: float) -> Beside | None:
         """Read so where at most one release is not a list of outcomes, the merged Gaussian included; else None."""
         exact = all(pair.upper is pair.lower for pair, _ in pairs)
-        above = shifted([(pair.upper, count) for pair, count in pairs], mu, 0.0 if exact else MASSES)
+        above = shifted([(pair.upper, count) for pair, count in pairs], mu, bounding=not exact)
         if above is None or (mu == mu_below and exact):
             return None if above is None else Beside(above, above)
-        under = shifted([(pair.lower, count) for pair, count in pairs], mu_below, 0.0 if exact else MASSES)
+        under = shifted([(pair.lower, count) for pair, count in pairs], mu_below, bounding=not exact)
         return None if under is None else Beside(above, under)
 
     def delta_bounds(self, epsilon: float) -> Bounds:
@@ -130,7 +137,7 @@ def _reach(side: Shifted | Direct, delta: float) -> float:
     return high
 
 
-def shifted(terms: Sequence[tuple[Law, int]], mu: float, masses: float = 0.0) -> Shifted | Direct | None:
+def shifted(terms: Sequence[tuple[Law, int]], mu: float, *, bounding: bool = False) -> Shifted | Direct | None:
     """All releases where at most one is smooth, a Gaussian included, and the others have few joint outcomes."""
     smooth = [(law, count) for law, count in terms if law.segments]
     if not smooth:
@@ -142,4 +149,5 @@ def shifted(terms: Sequence[tuple[Law, int]], mu: float, masses: float = 0.0) ->
     outcomes = MOST_OUTCOMES + 1 if others is None else others.law.atoms.size
     if others is None or outcomes > MOST_OUTCOMES or outcomes * len(law.segments) > MOST_READINGS:
         return None
+    masses = (law.tail(-math.inf) - 1.0, swapped(law).tail(-math.inf) - 1.0) if bounding else None
     return Shifted(Direct.alone(law), others, masses)

@@ -23,7 +23,7 @@ from tallystick.accounting.adjacency import Adjacency
 from tallystick.accounting.leaves.selected import LARGEST_SHAPE, SMALLEST_GAMMA, mean_runs, selected
 from tallystick.accounting.loss import PrivacyLoss
 from tallystick.errors import InvalidInput
-from tallystick.rounding import double_above, down, up
+from tallystick.rounding import double_above, up
 
 MAX_DEPTH = 50
 MODULE = "dp_accounting.dp_event"
@@ -189,8 +189,9 @@ class _Reading:
         if noise == 0.0:
             return self.everything_lost()
         if self.relation == "replace_special":
-            truth = min(1.0, up(1.0 - noise * (1.0 - 1.0 / buckets)))
-            blind = down(1.0 / buckets)
+            # In fractions: beside very many buckets the difference has no digits left.
+            truth = double_above(1 - Fraction(noise) * (1 - Fraction(1, buckets)))
+            blind = -double_above(-Fraction(1, buckets))
             return losses.discrete_pair([truth, 1.0 - truth], [blind, 1.0 - blind])
         strength = math.log1p(buckets * (1.0 - noise) / noise) * (1.0 + 1e-15)
         return losses.randomized_response(epsilon=strength, choices=buckets, **self.about)
@@ -269,14 +270,15 @@ def _redrawn(loss: PrivacyLoss, batch: int, people: int) -> PrivacyLoss:
     """
     if batch == 0 or not loss.terms:
         return PrivacyLoss((), loss.protects)
-    share = 1.0 / people
-    eta = min(1.0, up(-math.expm1(batch * math.log1p(-share)))) if people > 1 else 1.0
+    stays = math.log1p(-1.0 / people) if people > 1 else -math.inf  # log of the chance that one draw is another record
+    eta = min(1.0, up(-math.expm1(batch * stays)))
     chances: list[float] = []
     while len(chances) < min(batch, MOST_DRAWS) and (not chances or chances[-1] > 1e-20):
         k = len(chances) + 1
-        chances.append(up(math.comb(batch, k) * share**k * (1.0 - share) ** (batch - k)))
+        others = math.exp((batch - k) * stays) if k < batch else 1.0
+        chances.append(up(double_above(Fraction(math.comb(batch, k), people**k)) * others))
     # P(K > k) <= comb(batch, k + 1) / people^(k + 1): some k + 1 draws are all of the record.
-    rest = up(math.comb(batch, len(chances) + 1) * share ** (len(chances) + 1))
+    rest = double_above(Fraction(math.comb(batch, len(chances) + 1), people ** (len(chances) + 1)))
     groups = [loss.for_groups(k + 1) for k in range(len(chances))]
     top = min(
         600.0, float(groups[min(2, len(groups) - 1)].epsilon(delta=1e-12)), float(loss.epsilon(delta=1e-30)) * 9.0

@@ -12,7 +12,8 @@ import ast
 import inspect
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -169,13 +170,17 @@ class _Reader:
         )
 
     def call(self, node: ast.Call, depth: int) -> Value:
+        names = [keyword.arg for keyword in node.keywords]
+        if None in names:
+            raise _refused(node, "arguments written out, not **")
+        repeated = _repeated(names)
+        if repeated is not None:  # Python's own compiler would refuse this; its parser does not
+            raise _refused(node, f"each argument once ({repeated} is given {names.count(repeated)} times)")
         function = self.callee(node.func, depth)
         arguments = [self.read(argument, depth + 1) for argument in node.args]
         options: dict[str, Value] = {}
         for keyword in node.keywords:
-            if keyword.arg is None:
-                raise _refused(node, "arguments written out, not **")
-            options[keyword.arg] = self.option(function, keyword.arg, keyword.value, depth)
+            options[str(keyword.arg)] = self.option(function, str(keyword.arg), keyword.value, depth)
         try:
             inspect.signature(function).bind(*arguments, **options)
         except TypeError:
@@ -214,6 +219,9 @@ class _Reader:
         keys = [self.read(key, depth + 1) for key in node.keys if key is not None]
         if any(not isinstance(key, int | float) for key in keys):
             raise _refused(node, "{order: epsilon, ...} with numbers as orders")
+        repeated = _repeated(keys)
+        if repeated is not None:
+            raise _refused(node, f"each order once ({repeated} is given {keys.count(repeated)} times)")
         return dict(zip(keys, (self.read(value, depth + 1) for value in node.values), strict=True))
 
 
@@ -244,6 +252,11 @@ def _power(base: float, exponent: float) -> float:
     if isinstance(base, int) and isinstance(exponent, int) and abs(base) > 1 and exponent > 64:
         raise OverflowError
     return base**exponent  # type: ignore[no-any-return]
+
+
+def _repeated(names: Sequence[Value]) -> Value:
+    """The first that occurs again, or None: a dict would keep its last value without a word. 2 and 2.0 are equal."""
+    return next((name for name, times in Counter(names).items() if times > 1), None)
 
 
 def _has_call(node: ast.expr) -> bool:

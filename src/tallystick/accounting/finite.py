@@ -24,7 +24,8 @@ MOST = 1e300
 def law_of_pair(p: Array, q: Array) -> Law:
     """The loss law of a finite pair of mass vectors."""
     both = (p > 0) & (q > 0)
-    return _law(_losses(p[both], q[both]), np.log(p[both]), _sum_above(p[q == 0]), _sum_above(q[p == 0]))
+    p, q, lost, gained = p[both], q[both], p[q == 0], q[p == 0]
+    return _law(_losses(p, q), np.log(p), np.log(q), _sum_above(lost), _sum_above(gained))
 
 
 def _sum_above(masses: Array) -> float:
@@ -58,11 +59,19 @@ def log_ratio(p: Fraction, q: Fraction) -> float:
     return math.log(u / v) if max(u, v) < int(MOST) * min(u, v) else math.log(u) - math.log(v)
 
 
-def _law(losses: Array, logs: Array, infinity: float, zero: float) -> Law:
+def _law(losses: Array, logs: Array, others: Array, infinity: float, zero: float) -> Law:
+    """Both masses as they are: one less the loss would have the rounding of the larger of them."""
     order = np.argsort(losses, kind="stable")
     distinct = np.unique(losses)
     lattice = float(distinct[1] - distinct[0]) if distinct.size == 2 else None
-    return Law(losses[order], logs[order], infinity=above_dust(infinity), zero=above_dust(zero), lattice=lattice)
+    return Law(
+        losses[order],
+        logs[order],
+        infinity=above_dust(infinity),
+        zero=above_dust(zero),
+        lattice=lattice,
+        log_others=others[order],
+    )
 
 
 class _Line(NamedTuple):
@@ -142,12 +151,13 @@ def worse_of_both_orders(p: Iterable[float], q: Iterable[float]) -> Outcomes:
 
 
 def law_of_outcomes(outcomes: Outcomes) -> Law:
-    """The loss law of exact masses: the mass of P is rounded up, where a double is not exact."""
+    """The loss law of exact masses: the mass of P is rounded up where a double is not exact, and so is that of Q."""
     both = [(own, other) for own, other in outcomes if own and other]
     infinity = sum((own for own, other in outcomes if not other), Fraction(0))
     zero = sum((other for own, other in outcomes if not own), Fraction(0))
-    losses, logs = [log_ratio(own, other) for own, other in both], [math.log(double_above(own)) for own, _ in both]
-    return _law(np.array(losses), np.array(logs), double_above(infinity), double_above(zero))
+    logs, others = (np.array([math.log(double_above(pair[i])) for pair in both]) for i in (0, 1))
+    losses = np.array([log_ratio(own, other) for own, other in both])
+    return _law(losses, logs, others, double_above(infinity), double_above(zero))
 
 
 def law_of_polygon(polygon: LowerTradeoff) -> Law:

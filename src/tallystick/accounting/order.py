@@ -20,7 +20,6 @@ from tallystick.accounting.leaf import Leaf, Terms, merged
 from tallystick.accounting.leaves.nested import Composed
 from tallystick.accounting.loss import PrivacyLoss
 from tallystick.accounting.readout import Reader, reader
-from tallystick.errors import AdjacencyMismatch
 from tallystick.rounding import times_up
 
 MOST_SPLITS = 120
@@ -32,8 +31,8 @@ FINE = 1e-6
 
 def at_most(left: PrivacyLoss, right: PrivacyLoss) -> bool:
     """True only when certified: delta_left <= delta_right at every epsilon, in either direction."""
-    if left.adjacency is not right.adjacency and left.terms and right.terms:
-        raise AdjacencyMismatch(left.adjacency, right.adjacency)
+    if left.terms and right.terms:
+        left.protects.joined(right.protects)  # refuses other neighbours and another unit, of which it would say nothing
     if left.group == right.group and _single_at_most(left, right):
         # Groups chain single steps, which keeps their order.
         return True

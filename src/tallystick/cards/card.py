@@ -211,13 +211,15 @@ def page(facts: Mapping[str, Any], embedded: str) -> str:
 
     limit, curve = facts["words"]["limit"], facts["promise"]["tradeoff"]
     people = facts["protected"]["spoken_of"]["it"] == "you"
+    replaced = facts["protected"]["adjacency"] == "replace"
     without, within = (min(100, max(0, round(100 * limit[name]))) for name in ("false_alarm", "hit"))
     return template("card.html.j2").render(
         look=Markup(css_variables()),
         card=facts,
         limit=limit,
         table=facts["words"]["table"],
-        curve=Markup(tradeoff_svg(curve["alpha"], curve["limit"], curve["table"])),
+        curve=Markup(tradeoff_svg(curve["alpha"], curve["limit"], curve["table"], replaced=replaced)),
+        replaced=replaced,
         without=Markup(icons_svg(without, label=f"{without} of 100 marked", people=people)),
         within=Markup(icons_svg(within, label=f"{within} of 100 marked", people=people)),
         who=facts["protected"]["spoken_of"],
@@ -269,7 +271,9 @@ _LEFT, _TOP, _SIDE = 62, 14, 300
 _RIGHT, _BOTTOM = _LEFT + _SIDE, _TOP + _SIDE
 
 
-def tradeoff_svg(alpha: Sequence[float], limit: Sequence[float], table: Sequence[float] | None) -> str:
+def tradeoff_svg(
+    alpha: Sequence[float], limit: Sequence[float], table: Sequence[float] | None, *, replaced: bool = False
+) -> str:
     """Misses against false alarms: the account's limit shaded, this table alone dashed, guessing dotted.
 
     >>> tradeoff_svg([0, 1], [0.5, 0], None).startswith("<svg")
@@ -288,7 +292,7 @@ def tradeoff_svg(alpha: Sequence[float], limit: Sequence[float], table: Sequence
         parts.append(stroke(f"M{_RIGHT - 216},{y - 4} h24", colour, width=width, dashes=dashes))
         parts.append(text(_RIGHT - 186, y, words))
     return svg(
-        [*parts, *_names_of_axes()],
+        [*parts, *_names_of_axes(replaced)],
         width=_RIGHT + 22,
         height=_BOTTOM + 52,
         kind="tradeoff",
@@ -296,10 +300,12 @@ def tradeoff_svg(alpha: Sequence[float], limit: Sequence[float], table: Sequence
     )
 
 
-def _names_of_axes() -> list[str]:
-    upward = text(0, 0, "misses: in the data, but not noticed", anchor="middle")
+def _names_of_axes(replaced: bool) -> list[str]:
+    misses = "the other data, taken for the one" if replaced else "in the data, but not noticed"
+    alarms = "the one, taken for the other" if replaced else "accused, though not in the data"
+    upward = text(0, 0, f"misses: {misses}", anchor="middle")
     return [
-        text((_LEFT + _RIGHT) / 2, _BOTTOM + 42, "false alarms: accused, though not in the data", anchor="middle"),
+        text((_LEFT + _RIGHT) / 2, _BOTTOM + 42, f"false alarms: {alarms}", anchor="middle"),
         f'<g transform="translate(14 {(_TOP + _BOTTOM) / 2:.1f}) rotate(-90)">{upward}</g>',
     ]
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tallystick.cards.fits import FitPlan
-from tallystick.cards.meaning import is_somebody, meaning
+from tallystick.cards.meaning import meaning
+from tallystick.cards.whom import is_somebody
 from tallystick.errors import InvalidInput
 from tallystick.ledger.filters import USUAL_DELTA, WHAT_RHO_IS
 from tallystick.printing import given, one_of, up
@@ -74,8 +75,8 @@ def contents(subject: Subject) -> dict[str, Any]:
     facts = plan.facts()
     limit, table = subject.loss_of(subject.limit), subject.loss_of(subject.price)
     words = {
-        "limit": _legal(meaning(limit, delta=subject.quoted_delta).to_dict(account.unit)),
-        "table": _legal(meaning(table, delta=subject.quoted_delta).to_dict(account.unit)),
+        "limit": _legal(meaning(limit, delta=subject.quoted_delta).to_dict()),
+        "table": _legal(meaning(table, delta=subject.quoted_delta).to_dict()),
     }
     return {
         "schema": SCHEMA,
@@ -376,7 +377,7 @@ def not_protected(facts: Mapping[str, Any], *, population: str, unit: str) -> tu
             "they have."
         )
     sentences += [
-        _true_of_many(unit),
+        _true_of_many(unit, replaced=facts["adjacency"] == "replace"),
         _about_groups(facts["keys"]),
         (
             f"Whatever was or will be told elsewhere. The promise counts what the account {population} paid for; row "
@@ -396,15 +397,17 @@ def not_protected(facts: Mapping[str, Any], *, population: str, unit: str) -> tu
     return tuple(sentences)
 
 
-def _true_of_many(unit: str) -> str:
+def _true_of_many(unit: str, *, replaced: bool) -> str:
     if is_somebody(unit):
+        adds = "your data change" if replaced else "your being in it adds"
         return (
             "What is true of many. If the table shows that two things go together, it says so about you too, whether "
-            f"or not you are in the data. The promise is about what your being in it adds (one {unit})."
+            f"or not you are in the data. The promise is about what {adds} (one {unit})."
         )
+    adds = f"the data of one {unit} change" if replaced else f"one {unit} in it adds"
     return (
         f"What is true of many. If the table shows that two things go together, it says so about every {unit}, whether "
-        f"or not it is in the data. The promise is about what one {unit} in it adds."
+        f"or not it is in the data. The promise is about what {adds}."
     )
 
 

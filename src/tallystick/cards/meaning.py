@@ -1,7 +1,7 @@
 """A loss in plain words: what the best attacker sees, how sure they can become, and how often they are right.
 
 Every number comes from the trade-off curve of the loss, so every sentence is about the best possible attacker, who
-knows everything except whether one person is in the data. Nothing is graded: there is no "strong" here, only odds.
+knows everything except whether one person (or whatever the unit is, see ``whom.py``) is in the data. Nothing is graded: there is no "strong" here, only odds.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tallystick.cards.whom import Whom
 from tallystick.ledger.filters import USUAL_DELTA
 from tallystick.rounding import up
 
@@ -27,7 +28,7 @@ LITTLE = 1.02
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """The numbers behind the sentences; ``sentences`` says them.
+    """The numbers behind the sentences, and the first of these, about whom the loss protects.
 
     ``false_alarm`` and ``hit`` belong to the attacker's most even-handed test (as many misses as false alarms).
     ``hit_rates[a]`` is the most people found by a test that accuses a share ``a`` of those who are not in the data.
@@ -43,6 +44,7 @@ class Meaning:
     hit_rates: dict[float, float]
     beliefs: dict[float, float]
     exceptions: float
+    plain_sentence: str
 
     @property
     def odds_factor(self) -> float:
@@ -51,30 +53,13 @@ class Meaning:
             return math.inf
         return up(math.exp(self.epsilon), slack=1e-15) if self.epsilon > 0.0 else 1.0
 
-    @property
-    def plain_sentence(self) -> str:
-        """The sentence for somebody who is thinking of giving their data."""
-        without, within, out_of = _frequencies(self.false_alarm, self.hit)
-        return (
-            f"If you are not in the data, about {without} of {out_of} possible results would make an attacker think "
-            f"you are. If you are, about {within} of {out_of} would."
-        )
-
-    def sentence_about(self, unit: str) -> str:
-        """The same sentence about a unit that is nobody, such as an aircraft."""
-        without, within, out_of = _frequencies(self.false_alarm, self.hit)
-        return (
-            f"If one {unit} is not in the data, about {without} of {out_of} possible results would make an attacker "
-            f"think it is. If it is, about {within} of {out_of} would."
-        )
-
-    def to_dict(self, unit: str = "person") -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The same numbers for machines."""
         return {
             "epsilon": self.epsilon,
             "delta": self.delta,
             "odds_factor": self.odds_factor,
-            "sentence": self.plain_sentence if is_somebody(unit) else self.sentence_about(unit),
+            "sentence": self.plain_sentence,
             "false_alarm": self.false_alarm,
             "hit": self.hit,
             "guess_accuracy": self.guess_accuracy,
@@ -84,25 +69,10 @@ class Meaning:
         }
 
 
-SOMEBODY = frozenset(
-    "person people individual human patient client customer user member student pupil employee worker resident citizen "
-    "respondent participant subject voter subscriber visitor passenger driver donor inmate child adult".split()
-)
-
-
-def is_somebody(unit: str) -> bool:
-    """Whether a unit's name is a word for somebody, who can be spoken to.
-
-    >>> is_somebody("patient_id"), is_somebody("aircraft")
-    (True, False)
-    """
-    return unit.lower().removesuffix("_id").removesuffix("s") in SOMEBODY
-
-
-def meaning(loss: PrivacyLoss, *, delta: float | None = None) -> Meaning:
+def meaning(loss: PrivacyLoss, *, delta: float | None = None, unit: str | None = None) -> Meaning:
     """Read what ``loss`` means; ``delta`` only chooses which epsilon is quoted (0 where that costs little, else 1e-6).
 
-    Errs on the side of the attacker: hit rates, beliefs and accuracy are upper bounds of what anybody can reach.
+    ``unit`` is whom the sentence names where the loss does not. Errs on the side of the attacker: hit rates, beliefs and accuracy are upper bounds of what anybody can reach.
 
     >>> import tallystick as ts
     >>> print(meaning(ts.pure_dp(epsilon=1)).plain_sentence)
@@ -110,6 +80,7 @@ def meaning(loss: PrivacyLoss, *, delta: float | None = None) -> Meaning:
     about 73 of 100 would.
     """
     even = _even_handed(loss)
+    hit = _at_least(1 - Fraction(even))
     quoted, epsilon = _quoted(loss) if delta is None else (delta, float(loss.epsilon(delta=delta)))
     exceptions, belief = _exceptions(loss)
     powers = np.asarray(loss.power(alpha=np.array(FALSE_ALARMS)), dtype=float)
@@ -117,12 +88,13 @@ def meaning(loss: PrivacyLoss, *, delta: float | None = None) -> Meaning:
         epsilon=epsilon,
         delta=quoted,
         false_alarm=even,
-        hit=_at_least(1 - Fraction(even)),
+        hit=hit,
         guess_accuracy=_at_least((1 + Fraction(float(loss.total_variation()))) / 2),
         hit_rates=dict(zip(FALSE_ALARMS, powers.tolist(), strict=True)),
         beliefs={PRIORS[0]: belief}
         | {prior: float(loss.posterior(prior=prior, delta=exceptions)) for prior in PRIORS[1:]},
         exceptions=exceptions,
+        plain_sentence=Whom.of(loss, unit=unit).sentence(*_frequencies(even, hit)),
     )
 
 

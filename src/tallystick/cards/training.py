@@ -14,6 +14,7 @@ import numpy as np
 from tallystick.cards.card import Card, template, tradeoff_svg
 from tallystick.cards.contents import GROUPS, TIMING
 from tallystick.cards.meaning import meaning
+from tallystick.cards.whom import Whom
 from tallystick.drawing import css_variables
 from tallystick.errors import InvalidInput
 from tallystick.printing import up
@@ -44,9 +45,9 @@ class TrainingCard(Card):
         from markupsafe import Markup
 
         facts, curve = self.facts, self.facts["attacker"]["tradeoff"]
-        return template("training.html.j2").render(
-            look=Markup(css_variables()), card=facts, curve=Markup(tradeoff_svg(curve["alpha"], curve["run"], None))
-        )
+        replaced = facts["attacker"]["about"]["adjacency"] == "replace"
+        drawn = tradeoff_svg(curve["alpha"], curve["run"], None, replaced=replaced)
+        return template("training.html.j2").render(look=Markup(css_variables()), card=facts, curve=Markup(drawn))
 
 
 def training_card(trainer: Trainer, *, delta: float | None = None) -> TrainingCard:
@@ -59,7 +60,8 @@ def training_card(trainer: Trainer, *, delta: float | None = None) -> TrainingCa
         raise InvalidInput(
             "trainer", f"no step of {plan.steps} taken", "one that has trained: this model has not learned"
         )
-    words = meaning(loss, delta=quoted)
+    unit = "example" if run is None else run.account.unit
+    words = meaning(loss, delta=quoted, unit=unit)
     payments = [] if run is None else run.receipts[:1] if run.whole else run.receipts  # others take blocks, and pay 0
     misses = np.asarray(loss.tradeoff(alpha=np.array(ALPHAS)), dtype=float)
     return TrainingCard({
@@ -76,6 +78,7 @@ def training_card(trainer: Trainer, *, delta: float | None = None) -> TrainingCa
         },
         "attacker": {
             "sentence": words.plain_sentence,
+            "about": Whom.of(loss, unit=unit).to_dict(),
             "hit_rates": {f"{alpha:g}": rate for alpha, rate in words.hit_rates.items()},
             "sees": "every noisy gradient, the model after every step, and everything public",
             "tradeoff": {"alpha": list(ALPHAS), "run": misses.tolist()},

@@ -482,8 +482,10 @@ def read(text: str) -> dict[str, Any]:
     _only(set(routes) in ({"remove"}, {"remove", "add"}), "a route for remove, or for remove and add")
     _only(claim["unit"] is None or isinstance(claim["unit"], str), "a unit that is a text or null")
     _only(isinstance(body["loss"], dict) and isinstance(body["loss"].get("terms"), list), "a loss with its terms")
-    longest = max((len(json.dumps(term)) for term in body["loss"]["terms"]), default=0)
-    work = sum(_work(route) for route in routes.values()) * (1 + longest // 500)
+    written = [json.dumps(term) for term in body["loss"]["terms"]]
+    # A line for each number that is listed is read at every knot, and a subset reads its base twice.
+    reading = max((1 + one.count(",") // 16 << min(one.count('"subset"'), 64) for one in written), default=1)
+    work = sum(_work(route) for route in routes.values()) * reading
     work += sum(route["bits"] for route in routes.values()) * _building(body["loss"]["terms"]) // 128
     _only(work <= MOST_WORK, f"work of at most {MOST_WORK} points, not {work}")
     return body

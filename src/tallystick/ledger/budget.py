@@ -68,6 +68,8 @@ class Budget(NamedTuple):
         limit = terms[0][0].limit() if len(terms) == 1 and terms[0][1] == 1 else None
         if limit is None:
             raise InvalidInput("budget", str(loss), ALLOWED)
+        if loss.group > 1:  # an account counts what single units lose: the group would be forgotten
+            raise InvalidInput("budget", str(loss), "a budget for one unit; of a group, name the group as the unit")
         return cls._of_limit(limit)._replace(protects=loss.protects)
 
     @classmethod

@@ -42,12 +42,23 @@ def open_account(
         with ledger.store.write("open") as transaction:
             row = transaction.row("account_named", name) or _insert(transaction, wanted, partition, ledger.now())
     account = AccountRow(*row)
-    _same(account, wanted, unit)
+    _same(account, wanted, named_unit(limit, unit))
     if partition is not None:
         with ledger.store.read() as transaction:
             if partition_of(transaction, account.id) != partition:
                 raise Refused(f"block {name!r} exists and is cut along other rows; what a block is never changes")
     return account
+
+
+def named_unit(budget: Budget, unit: str | None) -> str | None:
+    """The unit that is named by ``unit=`` or by the budget, None where neither does; two different ones are refused."""
+    named = budget.protects.unit
+    if unit and named and unit != named:
+        raise Refused(
+            f"this budget protects one {named!r}, and the account is to protect one {unit!r}; a loss for one unit says "
+            f"nothing about another. Works: the budget with unit={unit!r}, or with none"
+        )
+    return unit or named
 
 
 def _wanted(
@@ -58,7 +69,7 @@ def _wanted(
     partition: Partition | None,
     milestones: Sequence[float],
 ) -> AccountRow:
-    unit = checked("unit", unit or budget.protects.unit or (parent.unit if parent else "person"))
+    unit = checked("unit", named_unit(budget, unit) or (parent.unit if parent else "person"))
     if partition is not None:
         if parent is None:
             raise InvalidInput("partition", partition.name, "parent= as well: a partition splits a population")
@@ -146,7 +157,7 @@ def _in_words(row: AccountRow, field: str) -> str:
 
 
 def check_raise(row: AccountRow, account: Account, budget: PrivacyLoss | Budget) -> Budget:
-    """The new limit of an account; refused where it is another currency, other neighbours, or not above the old."""
+    """The new limit of an account; refused where it is another currency, unit or neighbours, or not above the old."""
     limit = budget if isinstance(budget, Budget) else Budget.of(budget)
     if limit.filter.name != account.filter:
         raise Refused(f"account {account.name!r} has a {account.currency.title}; the currency never changes")
@@ -154,6 +165,11 @@ def check_raise(row: AccountRow, account: Account, budget: PrivacyLoss | Budget)
         raise Refused(
             f"account {account.name!r} compares data sets by {account.adjacency}, and this budget by "
             f"{limit.protects.adjacency}; that never changes. Works: the budget with adjacency={account.adjacency!r}"
+        )
+    if limit.protects.unit not in (None, account.unit):
+        raise Refused(
+            f"account {account.name!r} protects one {account.unit!r}, and this budget one {limit.protects.unit!r}; that "
+            f"never changes. Works: the budget with unit={account.unit!r}, or with none"
         )
     if row.state != "open":
         raise Refused(f"account {account.name!r} is closed")

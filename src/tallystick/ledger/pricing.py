@@ -14,9 +14,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from tallystick.accounting.adjacency import Protects
+from tallystick.accounting.leaves.pure import response_rho
 from tallystick.accounting.loss import PrivacyLoss
 from tallystick.errors import InvalidInput, Refused, TallystickError
 from tallystick.ledger.filters import UNITS_0, UNITS_1, Amount, Filter, Number, as_written, charge_units
+from tallystick.rounding import double_above
 
 if TYPE_CHECKING:
     from tallystick.accounting.leaf import Leaf
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from tallystick.ledger.book import Ledger
 
 Price = tuple[Fraction, Fraction]
-SLACK: Final = 1 + 1e-14  # two roundings of elementary functions, on the safe side
 
 
 def price(loss: PrivacyLoss, currency: Filter, protects: Protects, *, delta: Number | None = None) -> Amount:
@@ -88,7 +89,7 @@ def _curve_in_zcdp(loss: PrivacyLoss, delta: float) -> float:
 def _by_response(loss: PrivacyLoss, delta: float) -> float:
     """rho of randomized response with the plan's epsilon, to which every such plan compares."""
     epsilon = float(loss.epsilon(delta=delta))
-    return epsilon * math.tanh(epsilon / 2) * SLACK if math.isfinite(epsilon) else math.inf
+    return double_above(response_rho(epsilon)) if math.isfinite(epsilon) else math.inf
 
 
 def _in_approx(loss: PrivacyLoss, currency: Filter, declared: Fraction | None) -> Price:

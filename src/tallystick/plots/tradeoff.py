@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from tallystick.cards.whom import Whom
 from tallystick.drawing import BLUE, INK, PALETTE, PAPER, QUIET, SHARE_LABELS, SHARES, VERMILLION
 from tallystick.errors import InvalidInput
 from tallystick.plots.canvas import sheet
@@ -32,16 +33,13 @@ def tradeoff(loss: PrivacyLoss, *, title: str = "What the best attacker can do",
         np.concatenate([np.linspace(0, 1, 161), np.geomspace(1e-4, 1, 41), 1 - np.geomspace(1e-4, 1, 41)])
     )
     misses = np.asarray(loss.tradeoff(alpha=alpha), dtype=float)
-    figure, axes = sheet(
-        title=title,
-        across="false alarms: share of people not in the data who are accused",
-        up="misses: share of people in the data who go unnoticed",
-        height=5.4,
-    )
+    whom = Whom.of(loss)
+    accused, unnoticed = whom.errors
+    figure, axes = sheet(title=title, across=f"false alarms: {accused}", up=f"misses: {unnoticed}", height=5.4)
     axes.plot([0, 1], [1, 0], color=QUIET, linewidth=1.2, linestyle=(0, (4, 3)))
     axes.fill_between(alpha, 0, misses, color=BLUE, alpha=0.13, linewidth=0)
     axes.plot(alpha, misses, color=BLUE)
-    _mark(axes, mark, float(np.asarray(loss.tradeoff(alpha=mark))))
+    _mark(axes, mark, float(np.asarray(loss.tradeoff(alpha=mark))), whom.crowd)
     axes.text(0.73, 0.30, "guessing", color=QUIET, rotation=-44, ha="center", va="bottom", fontsize=10)
     if loss.tradeoff(alpha=0.35) > 0.12:
         axes.text(0.04, 0.04, "no attacker\ncan get here", color=BLUE, fontsize=11)
@@ -81,9 +79,9 @@ def tradeoffs(
     return figure
 
 
-def _mark(axes: Axes, alpha: float, missed: float) -> None:
+def _mark(axes: Axes, alpha: float, missed: float, crowd: str) -> None:
     axes.plot([alpha], [missed], marker="o", markersize=8, color=VERMILLION, zorder=5, clip_on=False)
-    text = f"{percent(alpha)} false alarms:\nat most {percent_up(1 - Fraction(missed))} of people found"
+    text = f"{percent(alpha)} false alarms:\nat most {percent_up(1 - Fraction(missed))} of {crowd} found"
     axes.annotate(
         text,
         (alpha, missed),

@@ -79,10 +79,13 @@ def basic(whole: Composition, delta: float) -> MethodAnswer:
             count * (step.pure if pure_at_zero and math.isfinite(step.pure) else step.exact_epsilon(each))
             for step, count in steps
         ]
-        plans.append((up(math.fsum(parts)), 0.0 if pure_at_zero and not impure else each))
-    epsilon, each = min(plans)
+        plans.append((up(math.fsum(parts)), 0.0 if pure_at_zero and not impure else each, pure_at_zero))
+    epsilon, each, pure_at_zero = min(plans)
     if math.isinf(epsilon):
         raise DoesNotApply("some step gives everything away more often than delta allows")
+    if pure_at_zero and 0 < impure < total:  # at delta0 each, all the steps together would have more than delta
+        rest = "the one step that is not pure" if impure == 1 else f"each of the {impure:,} steps that are not pure"
+        return MethodAnswer(epsilon, f"delta0 = {each:.3g} for {rest}, 0 for the others")
     return MethodAnswer(epsilon, f"delta0 = {each:.3g} per step")
 
 

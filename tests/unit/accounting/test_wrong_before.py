@@ -536,3 +536,94 @@ def test_long_doubles_are_not_rounded_past_a_knife_edge() -> None:
     if delta != 0.5:  # where there are such
         with pytest.raises(ts.errors.InvalidInput, match="double"):
             ts.approx_dp(epsilon=1, delta=0.5).epsilon(delta=delta)
+
+
+def listed(pair: tuple[list[float], list[float]], count: int, epsilon: float) -> mp.mpf:
+    """The larger delta of both orders of ``count`` draws of two outcomes, listed in 60 digits."""
+    with mp.workdps(60):
+        (p0, p1), (q0, q1) = ([mp.mpf(x) for x in side] for side in pair)
+        sums = []
+        for (a0, a1), (b0, b1) in (((p0, p1), (q0, q1)), ((q0, q1), (p0, p1))):
+            rows = (mp.binomial(count, k) for k in range(count + 1))
+            parts = [
+                c * (a0**k * a1 ** (count - k) - mp.e**epsilon * b0**k * b1 ** (count - k)) for k, c in enumerate(rows)
+            ]
+            sums.append(mp.fsum(part for part in parts if part > 0))
+        return max(sums)
+
+
+def test_masses_of_the_second_measure_are_not_those_of_the_first_less_a_huge_loss() -> None:
+    """delta(22) was 1.4e-13 too low and epsilon 3.6 for 282.5: rounding of a loss of 315 sat in a mass of .76."""
+    pair = ([6.872798334127222e-138, 1.0], [0.7623106363972186, 0.23768936360278137])
+    loss, delta = 20 * ts.discrete_pair(*pair), 0.9999999999996
+    truth = listed(pair, 20, 22.0)
+    bounds = loss.delta_bounds(epsilon=22)
+    assert bounds.lower <= truth <= bounds.upper
+    assert truth > delta
+    assert loss.epsilon(delta=delta) >= 282.524
+    assert not loss <= ts.approx_dp(epsilon=22, delta=delta)
+    assert loss.bayes_risk(prior=0.5) <= (1 - listed(pair, 20, 0.0)) / 2
+
+
+def test_sampled_masses_keep_their_digits_beside_huge_losses() -> None:
+    """4e-14 of delta too low."""
+    p, q = ([8.145899263171102e-260, 1.0], [0.9995719800966808, 0.0004280199033191989])
+    rate, epsilon = 1.012295323919041e-06, 8.93306233472832e-05
+    loss = 60 * ts.discrete_pair(p, q).sampled(rate=rate)
+    with mp.workdps(60):
+        removed = [(1 - mp.mpf(rate)) * mp.mpf(y) + mp.mpf(rate) * mp.mpf(x) for x, y in zip(p, q, strict=True)]
+        added = [(1 - mp.mpf(rate)) * mp.mpf(x) + mp.mpf(rate) * mp.mpf(y) for x, y in zip(q, p, strict=True)]
+        sums = []
+        for one, other in ((removed, q), (q, added)):
+            a, b = ([mp.mpf(x) for x in side] for side in (one, other))
+            parts = (
+                mp.binomial(60, k) * (a[0] ** k * a[1] ** (60 - k) - mp.e**epsilon * b[0] ** k * b[1] ** (60 - k))
+                for k in range(61)
+            )
+            sums.append(mp.fsum(part for part in parts if part > 0))
+    bounds = loss.delta_bounds(epsilon=epsilon)
+    assert bounds.lower <= max(sums) <= bounds.upper
+
+
+def test_randomized_response_of_very_many_buckets_keeps_its_difference_when_imported() -> None:
+    """epsilon 10.52 for 20.22: one less a product near one had no digits of the rest."""
+    noise, buckets, count = 0.9999999999999999, 182130138, 10**9
+    event = {"class_name": "RandomizedResponseDpEvent", "noise_parameter": noise, "num_buckets": buckets}
+    whole = {"class_name": "SelfComposedDpEvent", "count": count, "event": event}
+    loss = from_dp_accounting(whole, adjacency="replace_special")
+    truth = count * mp.log1p((buckets - 1) * (1 - mp.mpf(noise)))
+    assert truth <= loss.epsilon(delta=0) <= truth * (1 + mp.mpf("1e-6"))
+
+
+def test_draws_with_replacement_from_a_billion_are_charged_what_their_theorem_says() -> None:
+    """(1 - 1/n)^n in doubles was 2e-8 too low."""
+    people = 999_999_937
+    event = {
+        "class_name": "SampledWithReplacementDpEvent",
+        "source_dataset_size": people,
+        "sample_size": people,
+        "event": {"class_name": "GaussianDpEvent", "noise_multiplier": 4.0},
+    }
+    loss = from_dp_accounting(event, adjacency="replace")
+    with mp.workdps(40):
+        n = mp.mpf(people)
+        stated = mp.fsum(
+            mp.binomial(n, k) / n**k * (1 - 1 / n) ** (n - k) * (2 * phi(mp.mpf(k) / 4) - 1) for k in range(1, 30)
+        )
+    assert loss.delta(epsilon=0) >= stated * (1 - mp.mpf("1e-12"))
+
+
+def test_a_positive_loss_is_never_charged_nothing() -> None:
+    """epsilon^2/2 of 1e-170 is no double."""
+    for loss in (ts.pure_dp(epsilon=1e-170), ts.approx_dp(epsilon=1e-200, delta=0.25)):
+        assert price(loss, Filter("zcdp"), ANY_UNIT).a0 > 0
+
+
+def test_a_loss_for_one_unit_is_not_compared_with_a_goal_for_another() -> None:
+    goal = ts.approx_dp(epsilon=5, delta=1e-3, unit="patient")
+    with pytest.raises(ts.errors.UnitMismatch, match="visit with patient"):
+        assert ts.gaussian(sigma=10, unit="visit") <= goal
+    with pytest.raises(ts.errors.UnitMismatch):
+        ts.calibrate(lambda s: ts.gaussian(sigma=s, unit="visit"), goal)
+    assert ts.gaussian(sigma=10) <= goal
+    assert ts.gaussian(sigma=10, unit="patient") <= goal

@@ -166,6 +166,22 @@ def test_what_is_not_meant_or_not_affordable_is_refused_at_once(
     assert clock.seconds < 1.0
 
 
+def test_subsets_inside_each_other_cost_what_they_are_read() -> None:
+    """Each reads its base twice: 1,658 characters kept the checker busy for minutes."""
+    base = ts.gaussian(sigma=1, adjacency="replace").subset(batch=999, population=1000)
+    body = json.loads((2 * base).certificate(delta=1e-5).text)
+    knots = 20_000
+    body["route"]["remove"]["terms"][0][2] = knots
+    record = body["loss"]["terms"][0][0]
+    for _ in range(17):
+        record = {"kind": "subset", "base": record, "batch": 999, "population": 1000}
+    body["loss"]["terms"][0][0] = record
+    clock = Clock()
+    with pytest.raises(ts.errors.InvalidInput, match="work of at most"):
+        Certificate(json.dumps(body)).verify()
+    assert clock.seconds < 1.0
+
+
 @pytest.mark.parametrize(
     "leaf",
     [

@@ -47,8 +47,12 @@ def two_point_law(epsilon: float, delta: float = 0.0) -> Law:
 
 
 def response_rho(epsilon: float) -> Fraction:
-    """The supremum over orders of D_a / a of randomized response: epsilon tanh(epsilon / 2)."""
-    return Fraction(epsilon * math.tanh(epsilon / 2.0) * SLACK)
+    """The supremum over orders of D_a / a of randomized response: epsilon tanh(epsilon / 2), rounded up.
+
+    >>> response_rho(1e-200) > 0  # no double
+    True
+    """
+    return Fraction(epsilon) * Fraction(max(math.tanh(epsilon / 2.0) * SLACK, min(epsilon, 5e-324)))
 
 
 def grouped_delta(epsilon: float, delta: float, size: int) -> float:

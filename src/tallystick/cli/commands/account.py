@@ -54,6 +54,7 @@ def open_(
     """Open an account; its filter follows from the budget's type and never changes."""
     from tallystick.accounting.expression import read_loss
     from tallystick.ledger import Budget, Partition
+    from tallystick.ledger.opening import named_unit
 
     loss, steps = read_loss(budget), _milestones(milestone)
     split: Partition | None = None
@@ -64,6 +65,7 @@ def open_(
         split = Partition(partition, by=by, one_block_per_unit=one_block_per_unit, column=column, values=values)
     if dry_run:
         limit = Budget.of(loss)
+        named_unit(limit, unit)
         if split:
             split.require(limit.protects.adjacency)
         facts: dict[str, Any] = {"name": name, "filter": limit.filter.name, "limit": [limit.limit0, limit.limit1]}

@@ -83,7 +83,7 @@ def _tell(folder: Path) -> Story:
         parts=tuple(float(loss.epsilon(delta=DELTA)) for loss in losses),
         total=year.epsilon_bounds(delta=DELTA),
         methods=ts.compare(training, delta=DELTA),
-        meaning=meaning(year, delta=DELTA),
+        meaning=meaning(year, delta=DELTA, unit="patient"),
         sigma=float(ts.calibrate(lambda sigma: 52 * ts.gaussian(sigma=sigma), goal)),
         pictures=_draw(year, training, folder),
     )
@@ -105,6 +105,9 @@ def _draw(year: PrivacyLoss, training: PrivacyLoss, folder: Path) -> tuple[Path,
 
 
 def _say(out: Console, story: Story) -> None:
+    from tallystick.accounting.adjacency import Protects
+    from tallystick.cards.whom import Whom
+
     def heading(text: str) -> None:
         out.print(f"\n[bold]{text}[/bold]")
 
@@ -118,7 +121,7 @@ def _say(out: Console, story: Story) -> None:
     heading("2. Compare: what other accountants say about the training run")
     out.print(table_of(story.methods))
     heading("3. Explain: what the year means to one patient")
-    say_meaning(out, story.meaning)
+    say_meaning(out, story.meaning, Whom(Protects(unit="patient")))
     heading("4. Calibrate: before publishing, not after")
     goal = f"epsilon 1 at delta {given(DELTA)}"
     out.print(f"  52 weekly counts fit {goal} with noise of standard deviation {up(story.sigma, 5)}")

@@ -45,6 +45,7 @@ def _lines(facts: Mapping[str, Any]) -> list[str]:
     words, promise, released = facts["words"]["limit"], facts["promise"], facts["released"]
     by = f" by {', '.join(released['group_by'])}" if released["group_by"] else ""
     them = facts["protected"].get("spoken_of", {}).get("them", "people")
+    them += " with the other data" if facts["protected"]["adjacency"] == "replace" else ""
     return [
         f"{released['dataset']}{by}, population {released['population']}: {facts['decisions']['purpose']}",
         "",

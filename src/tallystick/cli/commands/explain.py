@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tallystick.cards import Meaning
+    from tallystick.cards.whom import Whom
 
 
 def explain(
@@ -25,24 +26,29 @@ def explain(
     """What a loss means to one person: odds, beliefs, and what the best attacker can do."""
     from tallystick.accounting.expression import read_loss
     from tallystick.cards import meaning
+    from tallystick.cards.whom import Whom
 
-    words = meaning(read_loss(expression), delta=delta)
+    loss = read_loss(expression)
+    words, whom = meaning(loss, delta=delta), Whom.of(loss)
     asked = {"expression": expression, "delta": words.delta}
-    deliver(Answer("explain", asked, words.to_dict(), lambda out: say(out, words)), as_json=as_json)
+    found = {**words.to_dict(), "about": whom.to_dict()}
+    deliver(Answer("explain", asked, found, lambda out: say(out, words, whom)), as_json=as_json)
 
 
-def say(out: Console, words: Meaning) -> None:
+def say(out: Console, words: Meaning, whom: Whom) -> None:
     """The sentences, most important first."""
-    out.print(f"[bold]{words.plain_sentence}[/bold]", soft_wrap=True)
+    out.print(words.plain_sentence, style="bold", soft_wrap=True, markup=False)
     out.print()
     for alpha, hit in words.hit_rates.items():
-        out.print(
-            f"hit rate   with {percent(alpha)} false alarms, at most {percent_up(hit)} of those in the data are found"
-        )
+        out.print(f"hit rate   with {percent(alpha)} false alarms, at most {percent_up(hit)} of {whom.found} are found")
     apart = f", except in {percent(words.exceptions)} of cases" if words.exceptions else ", whatever the result"
     for prior, belief in words.beliefs.items():
         out.print(f"belief     from {percent(prior)} sure to at most {percent_up(belief)} sure{apart}")
-    out.print(f"coin flip  guessing in or out is right at most {percent_up(words.guess_accuracy)} of the time")
+    out.print(f"coin flip  guessing {whom.guess} is right at most {percent_up(words.guess_accuracy)} of the time")
     apart = f", plus {given(words.delta)}" if words.delta else ""
-    out.print(f"odds       results are at most {up(words.odds_factor, 4)} times as likely with you as without{apart}")
+    factor = up(words.odds_factor, 4)
+    out.print(
+        f"odds       results are at most {factor} times as likely {whom.likelier}{apart}", soft_wrap=True, markup=False
+    )
     out.print(f"promise    epsilon {up(words.epsilon)} at delta {given(words.delta)}")
+    out.print(f"about      {whom.neighbours}", soft_wrap=True, markup=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -174,7 +175,7 @@ def suggestion_lines(facts: list[dict[str, Any]]) -> list[str]:
     ]
     for word, each in zip(("cheaper", "as asked", "more exact"), facts, strict=True):
         left = each["left_amount"]["a0"]
-        share = percent_up(each["price_amount"]["a0"] / left) if left > 0 else "-"
+        share = percent_up(Fraction(each["price_amount"]["a0"], left)) if left > 0 else "-"
         cells = (f"+-{plain_up(each['error'][name])}" for name in names)
         row = "".join(f"{cell:<{w}}" for cell, w in zip(cells, wide, strict=True))
         lines.append(f"{word:<13}{each['price']:<28}{share if each['fits'] else 'does not fit':<18}{row}".rstrip())

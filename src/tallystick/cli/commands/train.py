@@ -37,7 +37,7 @@ def plan(
 
     with working("planning"):
         made = ts.learn.sgd_plan(epsilon=epsilon, delta=delta, examples=examples, batch=batch, epochs=epochs)
-        words = meaning(made.privacy, delta=delta)
+        words = meaning(made.privacy, delta=delta, unit="example")
     if picture is not None:
         from tallystick import plots
 

@@ -51,8 +51,8 @@ class Shifted:
         """Upper bound on delta."""
         value, error = self._read(epsilon, 1.0)
         value += self.others.law.infinity
-        # Positive up to the largest loss, however small.
-        tiny = 1e-320 if epsilon < self.highest else 0.0
+        # Positive up to the largest loss, which may have been rounded down, however small.
+        tiny = 1e-320 if epsilon - self.shift(epsilon) < self.highest else 0.0
         return Above(min(1.0, value * (1.0 + error) + tiny))
 
     def lower(self, epsilon: float) -> Below:

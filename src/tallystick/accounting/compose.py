@@ -71,8 +71,8 @@ class Direct:
             value = self._beside_gaussian(epsilon - self.shift(epsilon), 1.0) + self.law.infinity
         else:
             value = float(self.law.excess(np.array([epsilon - self.shift(epsilon)]))[0])
-        # Positive up to the largest loss, however small.
-        tiny = 1e-320 if self.mu > 0.0 or epsilon < self.highest else 0.0
+        # Positive up to the largest loss, which may have been rounded down, however small.
+        tiny = 1e-320 if self.mu > 0.0 or epsilon - self.shift(epsilon) < self.highest else 0.0
         return Above(min(1.0, value * (1.0 + self._error(epsilon)) + tiny))
 
     def lower(self, epsilon: float) -> Below:

@@ -90,8 +90,7 @@ class Waves:
             t = (2.0 * numbers + 1.0) * math.pi / (PERIOD * deviation)
             logs: npt.NDArray[np.complex128] = (-0.5 * (mu * t) ** 2).astype(np.complex128)
             for values, masses, count in centred:
-                one = np.array([np.dot(masses, np.exp(1j * x * values)) for x in t])
-                logs = logs + count * np.log(np.where(one == 0.0, 1e-300, one))
+                logs = logs + count * _log_transform(values, masses, t)
             psi = np.concatenate((psi, np.exp(logs)))
             if float(np.max(np.abs(psi[-8:]))) < DIES_BELOW:
                 return Waves(whole.mean, deviation, whole.finite, psi / (math.pi * (np.arange(psi.size) + 0.5)))
@@ -111,6 +110,12 @@ class Waves:
         turns = np.exp(-1j * (2.0 * np.arange(self.waves.size) + 1.0) * (math.pi / PERIOD) * y)
         share = 0.5 - float(np.sum((self.waves * turns).imag))
         return self.finite * min(1.0, max(0.0, share))
+
+
+def _log_transform(values: Array, masses: Array, t: Array) -> npt.NDArray[np.complex128]:
+    """log E[e^{itX}] of a centred X, from what it is below one: a billion times its rounding would be seen."""
+    less = np.array([np.dot(masses, -2.0 * np.sin(0.5 * x * values) ** 2 + 1j * np.sin(x * values)) for x in t])
+    return np.log1p(np.where(less == -1.0, -1.0 + 1e-15, less))
 
 
 def moved(laws: Sequence[Term], terms: Sequence[Term]) -> tuple[float, float]:

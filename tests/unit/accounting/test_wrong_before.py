@@ -627,3 +627,67 @@ def test_a_loss_for_one_unit_is_not_compared_with_a_goal_for_another() -> None:
         ts.calibrate(lambda s: ts.gaussian(sigma=s, unit="visit"), goal)
     assert ts.gaussian(sigma=10) <= goal
     assert ts.gaussian(sigma=10, unit="patient") <= goal
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        (10**6 * ts.laplace(scale=1)).sampled(rate=0.01),
+        (10**6 * ts.approx_dp(epsilon=0.1, delta=1e-3)).for_groups(2),
+        (10**6 * ts.approx_dp(epsilon=0.1, delta=1e-3)).sampled(rate=0.01),
+        (10**6 * ts.discrete_pair([0.5, 0.5, 0], [0.4, 0.595, 0.005])).as_replace(),
+        ts.from_tradeoff([(0, 0), (1, 0)]),
+        2 * ts.from_tradeoff([(0, 0), (1, 0)]).sampled(rate=0.1),
+        ts.selected(ts.pure_dp(epsilon=1), gamma=1 - 2**-53),
+        ts.selected(ts.gaussian(sigma=1), gamma=1 - 2**-52),
+    ],
+    ids=str,
+)
+def test_rigorous_read_outs_at_the_ends_answer_or_refuse(loss: ts.PrivacyLoss) -> None:
+    """Windows of no width, a curve without a knot and ranks that run together: untyped errors and a warning."""
+    clock, plain = Clock(), loss.delta_bounds(epsilon=0.1)
+    try:
+        found = loss.delta_bounds(epsilon=0.1, rigorous=True)
+    except ts.errors.NotComputable:
+        found = plain
+    assert max(found.lower, plain.lower) <= min(found.upper, plain.upper)
+    assert clock.seconds < 5.0
+
+
+def test_an_upper_bound_one_double_below_the_largest_loss_is_not_zero() -> None:
+    """The truth is 2e-341, which is no double; the largest loss had been rounded down."""
+    pair = [0.2163099410058166, 0.7836900589941834], [0.47045947499070384, 0.5295405250092962]
+    assert (1000 * ts.discrete_pair(*pair)).delta(epsilon=776.9975322758411) > 0
+
+
+def test_what_is_not_seen_below_is_not_at_infinity() -> None:
+    """cdf(1e6) was .9998 and the quantile infinite: rare large negative losses were off the grid."""
+    pair = ts.discrete_pair([1e-6, 1 - 1e-6], [2e-10, 1 - 2e-10])
+    variable = (10**6 * pair).privacy_loss(ts.Direction.ADD)
+    assert variable.cdf(1e6) == pytest.approx(1, abs=1e-9)
+    assert variable.quantile(0.9999) == pytest.approx(0.9998, abs=1e-3)
+    assert variable.cdf(0.9) == pytest.approx(1 - (1 - 2e-10) ** 10**6, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("loss", "x"),
+    [
+        (ts.gaussian(sigma=0.38).sampled(rate=2.8e-7) + ts.pure_dp(epsilon=3.07).sampled(rate=0.0132), 0.69),
+        (ts.gaussian(sigma=1000) + ts.laplace(scale=0.01), -0.9),
+        (ts.laplace(scale=1e6) + ts.randomized_response(flip_prob=0.25, choices=4, adjacency="add_remove"), 0.0),
+    ],
+    ids=str,
+)
+def test_one_narrow_law_beside_a_wide_one_is_read_in_time(loss: ts.PrivacyLoss, x: float) -> None:
+    clock = Clock()
+    assert 0 <= loss.privacy_loss(ts.Direction.REMOVE).cdf(x) <= 1
+    assert clock.seconds < 3.0
+
+
+def test_one_release_beside_few_outcomes_has_its_own_distribution_function() -> None:
+    """.2344 for .1667: losses of 1e-6 beside some of 2.2 were narrower than the step of a grid."""
+    response = ts.randomized_response(flip_prob=0.25, choices=4, adjacency="add_remove")
+    variable = (ts.laplace(scale=1e6) + response).privacy_loss(ts.Direction.REMOVE)
+    assert variable.cdf(0.0) == pytest.approx(1 / 12 + 1 / 6 * 0.5, abs=1e-6)
+    assert variable.quantile(0.1) == pytest.approx(0.0, abs=2e-6)
+    assert variable.quantile(1.0) == pytest.approx(math.log(9) + 1e-6, abs=1e-9)

@@ -89,8 +89,9 @@ class _Best(Wrapper):
     def ball_law(self, ask: Ask) -> BallLaw:
         if not ask.upper:  # a score that is the same for every run leaves the base's own release, if there is a run
             return self.base.ball_law(ask) if self.nothing == 0.0 else ask.nothing()
-        places = np.linspace(0.0, BINS - 1.0, BALL_BINS + 1).astype(int)
-        return ask.selected(self.base, self.ball_weight(ask), np.unique(self.ranks())[places])
+        ranks = np.unique(self.ranks())  # next to one run few are left
+        places = np.unique(np.linspace(0.0, ranks.size - 1.0, BALL_BINS + 1).astype(int))
+        return ask.selected(self.base, self.ball_weight(ask), ranks[places])
 
     @abstractmethod
     def weight(self, rank: Array) -> Array:

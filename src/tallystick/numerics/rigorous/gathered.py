@@ -95,13 +95,17 @@ def _with_mass(height: Height, sketch: Sketch, tiny: float) -> Sketch:
 def _window(sketches: Sequence[Sketch], tiny: float) -> tuple[float, float, float]:
     """Where all but a tiny mass of the sum is, and its standard deviation, in doubles."""
     spread = math.sqrt(sum(one.count * one.tilted(0.0)[2] for one in sketches))
+    # A sketch has less than all of its law, which counts would make nothing of.
+    sketched_mass = sum(one.count * one.tilted(0.0)[0] for one in sketches)
     ends = []
     for side in (1.0, -1.0):
         farthest = sum(one.count * (one.high if side > 0 else -one.low) for one in sketches)
         tilts = np.geomspace(0.02, 200.0, 60) / max(spread, 1e-9)
-        bounds = [(sum(one.count * one.tilted(side * t)[0] for one in sketches) - math.log(tiny)) / t for t in tilts]
+        logs = [sum(one.count * one.tilted(side * t)[0] for one in sketches) - sketched_mass for t in tilts]
+        bounds = [(log - math.log(tiny)) / t for log, t in zip(logs, tilts, strict=True)]
         ends.append(min(farthest, min(bounds)))
-    return -ends[1], max(ends[0], -ends[1] + 1e-9), max(spread, 1e-9)
+    low, high = float(-ends[1]), float(ends[0])
+    return low, max(high, low + 1e-9 * max(1.0, abs(low))), max(spread, 1e-9)
 
 
 def _on_lattice(

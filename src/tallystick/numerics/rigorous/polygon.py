@@ -25,6 +25,8 @@ def masses_above(heights: Sequence[Ball], ratios: Sequence[Ball], total: Ball) -
         while len(kept) > 1 and not _fall(kept[-2], kept[-1]) > _fall(kept[-1], (a, least, j)):
             kept.pop()  # not surely below its neighbours' chord, which serves as well
         kept.append((a, least, j))
+    if len(kept) == 1:
+        return [], least  # no finite loss: all is given away
     falls = [_fall(one, two) for one, two in pairwise(kept)]
     masses = [arb(0)] * len(ratios)
     for (a, _, j), s, t in zip(kept[1:], falls, [*falls[1:], arb(0)], strict=True):

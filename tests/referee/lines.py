@@ -125,6 +125,10 @@ class CannotSay(Exception):
     """Too many points for this line."""
 
 
+TURNS = 60.0
+"""Radians that the end of a line turns by where cutting it sooner shows what is missing."""
+
+
 @dataclass(frozen=True, eq=False)
 class Line:
     """M(c + iu)/M(c) at u = 0, step, 2 step, ..., with a bound on its error, and log M(c)."""
@@ -150,7 +154,19 @@ class Line:
         first, *sooner = (width * float(turned @ erfc(12 * (count / (cut * len(count)) - 0.5)) / 2) for cut in CUTS)
         turning = ROUNDING * np.abs(terms) * (1 + self.step * abs(t) * count)
         error = width * float((self.errors * np.abs(kernel) + turning).sum())
-        return first, error + 2 * max(abs(first - other) for other in sooner)
+        return first, error + 2 * max(abs(first - other) for other in sooner) + self._missing(kind, t)
+
+    def _missing(self, kind: str, t: float) -> float:
+        """What lies beyond the last point where the transform neither dies away nor turns: cuts do not show that.
+
+        Twice the largest of the last quarter stands for what is beyond: over 1/u^2 for E[(R - e^t)+], for masses as is.
+        """
+        last, many = self.values[3 * len(self.values) // 4 :], len(self.values)
+        most = 2 * float(np.abs(last).max())
+        turn = float(np.median(np.angle(last[1:] * last[:-1].conj() * np.exp(-1j * self.step * t))))
+        if most < 1e-13 or abs(turn) * many > TURNS:
+            return 0.0
+        return most / math.pi / (self.step * many if kind == CALL else 1.0)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import tallystick as ts
 from tallystick.cards import meaning
 from tallystick.ledger.denial import written
 from tallystick.ledger.filters import Amount, Filter
-from tallystick.printing import amount, down, given, nearest, percent_up, up
+from tallystick.printing import amount, down, given, nearest, percent_down, percent_up, up
 
 
 def test_rounding_keeps_its_side() -> None:
@@ -44,6 +44,18 @@ def test_a_denial_names_the_order_of_the_account() -> None:
     for order in ("1.000001", "16", "123456.789"):
         budget = written(Filter.named(f"rdp@{order}"), 4 * 10**11, 0)
         assert budget == f"renyi_dp({{{order}: 0.4}})"
+
+
+def test_shares_in_per_cent_keep_their_side() -> None:
+    """100 times the double 0.0015, which is above 15 in ten thousand, was 0.15 in doubles, and shown as 0.15 %."""
+    assert (percent_up(0.0015), percent_down(0.0015)) == ("0.1501 %", "0.15 %")
+    draw = random.Random(9)
+    shares = [draw.randint(1, 9999) / 10**4 for _ in range(500)] + [draw.random() for _ in range(500)]
+    for share in [*shares, *(math.nextafter(each, 0.0) for each in shares), 5e-324, 1.0]:
+        upper, lower = (Fraction(shown(share).removesuffix(" %")) / 100 for shown in (percent_up, percent_down))
+        assert lower <= Fraction(share) <= upper
+        assert upper - lower <= Fraction(share) / 500
+    assert percent_up(math.inf) == "infinite %"
 
 
 def test_nothing_is_nearest_where_it_is_a_bound() -> None:

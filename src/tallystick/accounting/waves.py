@@ -87,7 +87,7 @@ class Waves:
         psi = np.zeros(0, dtype=np.complex128)
         while psi.size < most:
             numbers = np.arange(psi.size, min(most, max(64, 4 * psi.size)))
-            t = (2.0 * numbers + 1.0) * math.pi / (PERIOD * deviation)
+            t: Array = (2.0 * numbers.astype(np.float64) + 1.0) * (math.pi / (PERIOD * deviation))
             logs: npt.NDArray[np.complex128] = (-0.5 * (mu * t) ** 2).astype(np.complex128)
             for values, masses, count in centred:
                 logs = logs + count * _log_transform(values, masses, t)
@@ -115,7 +115,8 @@ class Waves:
 def _log_transform(values: Array, masses: Array, t: Array) -> npt.NDArray[np.complex128]:
     """log E[e^{itX}] of a centred X, from what it is below one: a billion times its rounding would be seen."""
     less = np.array([np.dot(masses, -2.0 * np.sin(0.5 * x * values) ** 2 + 1j * np.sin(x * values)) for x in t])
-    return np.log1p(np.where(less == -1.0, -1.0 + 1e-15, less))
+    found: npt.NDArray[np.complex128] = np.log1p(np.where(less == -1.0, -1.0 + 1e-15, less))
+    return found
 
 
 def moved(laws: Sequence[Term], terms: Sequence[Term]) -> tuple[float, float]:

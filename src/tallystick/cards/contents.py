@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tallystick.cards.fits import FitPlan
-from tallystick.cards.meaning import meaning
-from tallystick.cards.whom import is_somebody
+from tallystick.cards.meaning import is_somebody, meaning
 from tallystick.errors import InvalidInput
 from tallystick.ledger.filters import USUAL_DELTA, WHAT_RHO_IS
 from tallystick.printing import given, one_of, up

@@ -13,8 +13,7 @@ import numpy as np
 
 from tallystick.cards.card import Card, template, tradeoff_svg
 from tallystick.cards.contents import GROUPS, TIMING
-from tallystick.cards.meaning import meaning
-from tallystick.cards.whom import Whom
+from tallystick.cards.meaning import Whom, meaning
 from tallystick.drawing import css_variables
 from tallystick.errors import InvalidInput
 from tallystick.printing import up

@@ -168,8 +168,8 @@ def check_raise(row: AccountRow, account: Account, budget: PrivacyLoss | Budget)
         )
     if limit.protects.unit not in (None, account.unit):
         raise Refused(
-            f"account {account.name!r} protects one {account.unit!r}, and this budget one {limit.protects.unit!r}; that "
-            f"never changes. Works: the budget with unit={account.unit!r}, or with none"
+            f"account {account.name!r} protects one {account.unit!r}, and this budget one {limit.protects.unit!r}; "
+            f"that never changes. Works: the budget with unit={account.unit!r}, or with none"
         )
     if row.state != "open":
         raise Refused(f"account {account.name!r} is closed")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tallystick.cards.whom import Whom
+from tallystick.cards.meaning import Whom
 from tallystick.drawing import BLUE, INK, PALETTE, PAPER, QUIET, SHARE_LABELS, SHARES, VERMILLION
 from tallystick.errors import InvalidInput
 from tallystick.plots.canvas import sheet

@@ -136,6 +136,24 @@ def test_well_formed_text_with_a_bad_value_names_the_argument(text: str) -> None
         read_loss(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("gaussian(sigma=1, sigma=10)", "each argument once .sigma is given 2 times"),
+        ("gaussian(sigma=1).sampled(rate=.5, rate=.01, rate=.1)", "each argument once .rate is given 3 times"),
+        ("1000 * gaussian(sigma=1, sigma=-1)", "each argument once"),
+        ("gauss(sigma=1, sigma=10)", "each argument once"),
+        ("renyi_dp({2: 5, 2: 0.1})", "each order once .2 is given 2 times"),
+        ("renyi_dp({2: 5, 2.0: 0.1})", "each order once .2 is given 2 times"),
+        ("renyi_dp({2: 5, 4/2: gaussian(sigma=0)})", "each order once"),
+    ],
+)
+def test_what_is_given_twice_is_refused_by_name_before_anything_is_computed(text: str, named: str) -> None:
+    """The last one won: "gaussian(sigma=1, sigma=10)" had the epsilon of sigma 10."""
+    with pytest.raises(ExpressionError, match=named):
+        read_loss(text)
+
+
 def test_a_refusal_names_the_token_and_its_column() -> None:
     with pytest.raises(ExpressionError, match=r"column 18.*'gauss'.*one of gaussian .did you mean this.., approx_dp"):
         read_loss("laplace(scale=1) + gauss(sigma=1)".replace(" + ", "+"))

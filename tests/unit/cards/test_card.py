@@ -296,6 +296,23 @@ def test_a_card_of_things_speaks_of_things_and_sets_thousands_apart(clinic) -> N
     assert "e+0" not in text
 
 
+@pytest.mark.parametrize(("unit", "whose"), [("patient", "your data"), ("Aircraft", "the data of one Aircraft")])
+def test_a_card_about_replaced_units_does_not_speak_of_being_in_the_data(clinic, unit, whose) -> None:
+    budget = ts.zcdp(rho=0.5, adjacency=ts.Adjacency.REPLACE)
+    clinic.account = clinic.ledger.open("fixed", budget=budget, unit=unit)
+    grouped = clinic.table(adjacency=ts.Adjacency.REPLACE).group_by("ward", keys=["north", "south"])
+    made = card(grouped.agg(**parse("count")).plan(rho=0.1).release(why="report"))
+    text = Elements(made.to_html().split("<script")[0]).text
+    words = text.split("In plain words")[1].split("What is released")[0]
+    assert f"If {whose} say one thing" in words
+    assert f"{whose[0].upper()}{whose[1:]} say one thing" in words
+    assert f"sure that {whose} say the other thing" in words
+    assert f"if {whose} say one thing no result is more than" in text
+    assert "in the data" not in words
+    assert "though not in the data" not in text
+    assert all(finding.holds for finding in check_card(made, clinic.ledger))
+
+
 def test_a_card_draws_its_table_with_intervals_and_the_check_makes_it_again(clinic) -> None:
     made = card(clinic.release())
     page = made.to_html()

@@ -54,6 +54,47 @@ def test_more_loss_never_means_less_for_the_attacker() -> None:
     assert all(large.beliefs[prior] > small.beliefs[prior] for prior in small.beliefs)
 
 
+SUBJECTS = {
+    (None, "add_remove", 1): "If you are not in the data, {} you are. If you are, {}",
+    ("patient", "add_remove", 1): "If you are not in the data, {} you are. If you are, {}",
+    ("aircraft", "add_remove", 1): "If one aircraft is not in the data, {} it is. If it is, {}",
+    (None, "replace", 1): "If your data say one thing, {} they say another. If they say the other, {}",
+    ("patient", "replace", 1): "If your data say one thing, {} they say another. If they say the other, {}",
+    (
+        "aircraft",
+        "replace",
+        1,
+    ): "If the data of one aircraft say one thing, {} they say another. If they say the other, {}",
+    ("patient", "add_remove", 2): "If you and 1 other are not in the data, {} you all are. If you all are, {}",
+    (None, "add_remove", 3): "If you and 2 others are not in the data, {} you all are. If you all are, {}",
+    ("ship", "add_remove", 3): "If a group of 3 ships is not in the data, {} it is. If it is, {}",
+    (
+        None,
+        "replace",
+        3,
+    ): "If the data of you and 2 others say one thing, {} they say another. If they say the other, {}",
+    (
+        "ship",
+        "replace",
+        3,
+    ): "If the data of a group of 3 ships say one thing, {} they say another. If they say the other, {}",
+}
+
+
+@pytest.mark.parametrize(("unit", "adjacency", "group"), SUBJECTS)
+def test_the_sentence_is_about_whom_the_loss_protects(unit: str | None, adjacency: str, group: int) -> None:
+    """It was about you, in the data or not, also where an aircraft is replaced."""
+    found = meaning(ts.gdp(mu=1 / group, adjacency=adjacency, unit=unit).for_groups(group))
+    thinks = "about 31 of 100 possible results would make an attacker think"
+    assert found.plain_sentence == SUBJECTS[unit, adjacency, group].format(thinks, "about 69 of 100 would.")
+    assert found.to_dict()["sentence"] == found.plain_sentence
+
+
+def test_a_unit_known_from_elsewhere_is_spoken_of_where_the_loss_names_none() -> None:
+    assert "one ship" in meaning(ts.pure_dp(epsilon=1), unit="ship").plain_sentence
+    assert "one port" in meaning(ts.pure_dp(epsilon=1, unit="port"), unit="ship").plain_sentence
+
+
 @pytest.mark.parametrize(
     ("false_alarm", "hit", "said"),
     [

@@ -80,6 +80,37 @@ def test_explain_gives_the_reference_points_of_pure_epsilon_eight(run) -> None:
     assert found["belief_from_prior"]["0.01"] == pytest.approx(0.968, abs=5e-4)
 
 
+@pytest.mark.parametrize(
+    ("written", "unit", "adjacency", "group", "said"),
+    [
+        ("", None, "add_remove", 1, "with and without one unit; the loss names no unit"),
+        (", unit='patient'", "patient", "add_remove", 1, "with and without one patient\n"),
+        (", unit='aircraft'", "aircraft", "add_remove", 1, "as likely with one aircraft as without it"),
+        (", unit='[red]box'", "[red]box", "add_remove", 1, "as likely with one [red]box as without it"),
+        (", adjacency='replace'", None, "replace", 1, "as likely if your data say one thing as if they say another"),
+        (", unit='ship', adjacency='replace'", "ship", "replace", 1, "that differ in the data of one ship\n"),
+        (", unit='ship'", "ship", "add_remove", 3, "with and without up to 3 ships\n"),
+        (", unit='ship'", "ship", "add_remove", 3, "of the groups of 3 in the data are found"),
+        (
+            ", unit='ship', adjacency='replace'",
+            "ship",
+            "replace",
+            3,
+            "of the groups of 3 with the other data are found",
+        ),
+    ],
+)
+def test_explain_names_unit_neighbours_and_group(run, written, unit, adjacency, group, said) -> None:
+    expression = f"gaussian(sigma=1{written}).for_groups({group})"
+    text = run("explain", expression).out
+    assert said in text
+    assert ("not in the data" in text) == ("in or out" in text) == (adjacency == "add_remove")
+    assert bool(re.search(r"\byou", text)) == (unit in (None, "patient"))
+    found = run("explain", expression, "--json").document["found"]
+    assert found["about"] == {"unit": unit, "adjacency": adjacency, "group": group}
+    assert found["sentence"] in text
+
+
 def test_calibrated_noise_meets_the_goal_and_slightly_less_noise_does_not(run) -> None:
     sigma = run(*EVERY_COMMAND["calibrate"], "--json").document["found"]["X"]
     goal = ts.approx_dp(epsilon=1, delta=1e-6)

@@ -65,6 +65,12 @@ def test_an_account_is_opened_shown_and_closed(used):
     assert "(exit 4)" in used("account", "close", "clinic", "--why", "done", code=4)
 
 
+def test_a_dry_run_refuses_a_budget_for_another_unit(cli):
+    budget = "zcdp(rho=0.5, unit='visit')"
+    found = cli("account", "open", "clinic", "--budget", budget, "--unit", "patient", "--dry-run", code=4)
+    assert "budget protects one 'visit'" in found
+
+
 def test_a_dry_run_opens_nothing(cli, tmp_path):
     cli("account", "open", "clinic", "--budget", "zcdp(rho=0.5)", "--dry-run")
     assert not (tmp_path / "tallystick.db").exists()

@@ -617,6 +617,8 @@ def test_a_card_of_a_run_without_steps_is_refused_and_others_list_what_paid(ledg
         training_card(trainer)
     card = training_card(trainer.fit(data()))
     assert len(card.facts["receipts"]) == 1
+    assert card.facts["attacker"]["about"] == {"unit": "person", "adjacency": "add_remove", "group": 1}
+    assert "If one example is not in the data" in training_card(made(plan).fit(data())).to_html()
     assert "tallystick ledger verify --receipt" in card.to_html()
     assert dict(map(tuple, card.facts["rows"]))["steps"] == "20 of 20 taken here"
     for path in card.save(tmp_path / "card.html"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import tallystick as ts
 from crash.stores import raised, spend
 from tallystick.accounting.adjacency import Adjacency, Protects
 from tallystick.errors import BudgetExceeded, InvalidInput, Refused
@@ -45,6 +46,41 @@ def test_another_budget_or_filter_is_refused(ledger, people, other):
 def test_another_unit_is_refused(ledger, people):
     with pytest.raises(Refused):
         ledger.open("people", budget=units(100, 10), unit="household")
+
+
+def of_unit(unit, a0=100, a1=10):
+    return units(a0, a1)._replace(protects=Protects(unit=unit))
+
+
+def test_a_budget_that_names_another_unit_opens_no_account(ledger, people):
+    with pytest.raises(Refused, match="exists with another unit: 'person', not 'visit'"):
+        ledger.open("people", budget=of_unit("visit"))
+    with pytest.raises(Refused, match="budget protects one 'visit', and the account is to protect one 'person'"):
+        ledger.open("people", budget=of_unit("visit"), unit="person")
+    with pytest.raises(Refused, match="budget protects one 'visit'"):
+        ledger.open("visits", budget=of_unit("visit"), unit="person")
+    with pytest.raises(Refused, match="parent's unit"):
+        ledger.open("ward", budget=of_unit("visit", 50), parent=people)
+    assert [account.name for account in ledger.accounts()] == ["people"]
+
+
+@pytest.mark.parametrize("named", [None, "person"])
+def test_a_budget_takes_the_units_name_or_leaves_it_to_the_account(ledger, people, named):
+    assert ledger.open("people", budget=of_unit(named)).id == people.id
+    assert ledger.open("people", budget=of_unit(named), unit="person").id == people.id
+    assert ledger.open("visits", budget=of_unit("visit")).unit == "visit"
+    assert people.raise_limit(of_unit(named, 150), why="new consent round").a0 == 150
+
+
+def test_a_raise_in_the_name_of_another_unit_is_refused(ledger, people):
+    with pytest.raises(Refused, match=r"one 'person', and this budget one 'visit'.*unit='person', or with none"):
+        people.raise_limit(of_unit("visit", 150), why="more visits")
+    assert people.limit.a0 == 100
+
+
+def test_a_budget_for_groups_is_refused_rather_than_read_as_one_for_single_units():
+    with pytest.raises(InvalidInput, match="a budget for one unit"):
+        Budget.of(ts.zcdp(rho=1).for_groups(3))
 
 
 def test_an_unknown_account_is_not_created_without_a_budget(ledger):

@@ -30,6 +30,8 @@ BAD_NUMBERS = [
     b"1",
     1e300,
     Decimal("NaN"),
+    Decimal("sNaN"),
+    Decimal("Infinity"),
     np.float64("nan"),
     [1],
     1j,
@@ -55,6 +57,14 @@ def test_a_delta_limit_outside_zero_to_one_is_refused(value):
 def test_an_order_that_cannot_be_kept_exactly_is_refused(order):
     with pytest.raises(InvalidInput):
         Budget.rdp(order, 1)
+
+
+@pytest.mark.parametrize("text", ["sNaN", "-sNaN7", "NaN", "Infinity", "-Infinity"])
+def test_a_price_at_a_decimal_that_is_no_number_names_delta(ledger, text):
+    """A NaN that signals raised a ValueError of Python's own."""
+    account = ledger.open("people", budget=ts.approx_dp(epsilon=1, delta=1e-6))
+    with pytest.raises(InvalidInput, match=r"delta = .*a finite number"):
+        account.price(ts.gaussian(sigma=10), delta=Decimal(text))
 
 
 @pytest.mark.parametrize("name", ["rdp", "rdp@", "rdp@1", "rdp@x", "rdp@1/0", "zcdp@2", "pld", "min", "", "rdp@inf"])

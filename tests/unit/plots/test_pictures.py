@@ -38,6 +38,20 @@ def test_the_tradeoff_picture_draws_the_tradeoff_curve() -> None:
     assert 0 <= printed / 100 - LOSS.power(alpha=0.05) < 0.0011
 
 
+@pytest.mark.parametrize(
+    ("loss", "accused", "found"),
+    [
+        (ts.gdp(mu=1, unit="patient"), "people not in the data who are accused", "people found"),
+        (ts.gdp(mu=1, unit="aircraft"), "aircraft not in the data that are accused", "aircraft found"),
+        (ts.gdp(mu=1, unit="ship").for_groups(3), "groups of 3 ships not in the data that are", "3 ships found"),
+        (ts.gdp(mu=1, adjacency="replace"), "people with the one data who are taken for the other", "people found"),
+    ],
+)
+def test_the_tradeoff_picture_is_about_whom_the_loss_protects(loss, accused: str, found: str) -> None:
+    assert f"share of {accused}" in words(plots.tradeoff(loss))
+    assert found in words(plots.tradeoff(loss))
+
+
 def test_the_profile_picture_draws_delta_and_writes_out_one_epsilon() -> None:
     figure = plots.profile(LOSS, mark=1e-6)
     curve = max(lines(figure), key=len)

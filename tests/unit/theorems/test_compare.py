@@ -8,6 +8,7 @@ import math
 import pytest
 
 import tallystick as ts
+from tallystick.accounting.expression import read_loss
 from tallystick.theorems.compare import METHODS, Kind, compare, epsilon_against_steps
 
 LOSSES = {
@@ -72,6 +73,23 @@ def test_pure_steps_meet_the_closed_forms():
     assert found["tight"].epsilon == pytest.approx(optimum, rel=1e-4)  # optimal is tight for pure steps
     advanced, _ = ts.theorems.advanced_composition_tight_mean(epsilons=[0.2] * 40, delta_slack=1e-5)
     assert found["advanced"].epsilon <= advanced * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("laplace(scale=1) + zcdp(rho=0.1)", "delta0 = 1e-05 for the one step that is not pure, 0 for the others"),
+        (
+            "pure_dp(epsilon=1) + 2 * laplace(scale=1) + 4 * gaussian(sigma=9)",
+            "delta0 = 2.5e-06 for each of the 4 steps that are not pure, 0 for the others",
+        ),
+        ("4 * gaussian(sigma=9)", "delta0 = 2.5e-06 per step"),
+        ("4 * pure_dp(epsilon=1)", "delta0 = 2.5e-06 per step"),
+    ],
+)
+def test_the_delta0_of_basic_composition_adds_up_to_delta(text, said):
+    """Said of every step, where pure steps were read at 0, it added up to more."""
+    assert compare(read_loss(text), delta=1e-5)["basic"].note == said
 
 
 def test_the_best_delta0_is_printed_and_beats_halving():

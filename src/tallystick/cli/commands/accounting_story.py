@@ -106,7 +106,7 @@ def _draw(year: PrivacyLoss, training: PrivacyLoss, folder: Path) -> tuple[Path,
 
 def _say(out: Console, story: Story) -> None:
     from tallystick.accounting.adjacency import Protects
-    from tallystick.cards.whom import Whom
+    from tallystick.cards.meaning import Whom
 
     def heading(text: str) -> None:
         out.print(f"\n[bold]{text}[/bold]")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from tallystick.cards import Meaning
-    from tallystick.cards.whom import Whom
+    from tallystick.cards.meaning import Whom
 
 
 def explain(
@@ -26,7 +26,7 @@ def explain(
     """What a loss means to one person: odds, beliefs, and what the best attacker can do."""
     from tallystick.accounting.expression import read_loss
     from tallystick.cards import meaning
-    from tallystick.cards.whom import Whom
+    from tallystick.cards.meaning import Whom
 
     loss = read_loss(expression)
     words, whom = meaning(loss, delta=delta), Whom.of(loss)

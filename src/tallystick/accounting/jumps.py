@@ -31,9 +31,10 @@ DEPENDENT = 3e-4
 """m^2/n, at most."""
 ALIKE = 1e-10
 """Losses that differ by less, in deviations of the sum, are one."""
-MOST_LEVELS, MOST_POINTS, MOST_SUMS = 24, 2**20, 256
-RARE = 1e-13
-"""Chances that are left out."""
+MOST_LEVELS, MOST_POINTS, MOST_SUMS, MOST_READ = 24, 2**20, 256, 10**7
+"""Levels, points of a grid, sums of atoms of all levels together, and readings of what is below for one level."""
+RARE, MOST_JUMPS = 1e-13, 100.0
+"""Chances that are left out, and jumps of one kind on average."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -220,18 +221,22 @@ def _level(before: Jumps, terms: Sequence[_Term], middles: Sequence[float], low:
         parts.append((term.smooth_jumps(low, WIDER * low, middle + edges), term.count))
         where, masses = term.atoms(low, WIDER * low)
         atoms += [(p - middle, m, term.count) for p, m in zip(where.tolist(), masses.tolist(), strict=True)]
-    sums, chances = _sums(atoms)
-    if sums.size > MOST_SUMS:
+    mean = sum(count * float(np.sum(masses)) for masses, count in parts)
+    if mean > MOST_JUMPS or any(mass * count > MOST_JUMPS for _, mass, count in atoms):
         return None
-    if sum(count * float(np.sum(masses)) for masses, count in parts) < RARE:
+    sums, chances = _sums(atoms)
+    readings = math.prod(level.sums.size for level in before.levels) * sums.size
+    if readings > MOST_SUMS:
+        return None
+    if mean < RARE:
         return _Level(sums, chances, NOTHING)
-    smooth = _compound(parts, size)
+    smooth = _compound(parts, size, mean)
     if smooth is None:
         return None
     masses, none, lowest = smooth
     cells = Jumps(before.small, 1.0, (*before.levels, _Level(sums, chances, NOTHING)))
     start, end = cells.reach
-    if (end - start) / step > MOST_POINTS:
+    if (end - start) / step > min(MOST_POINTS, MOST_READ / readings):
         return None
     # Averages over cells: a peak far narrower than a step counts where it is.
     bounds = start + step * np.arange(-1.0, math.ceil((end - start) / step) + 2.0, dtype=np.float64)
@@ -262,9 +267,8 @@ def _sums(atoms: Sequence[tuple[float, float, int]]) -> tuple[Array, Array]:
     return sums, chances
 
 
-def _compound(parts: Sequence[tuple[Array, int]], size: int) -> tuple[Array, float, int] | None:
+def _compound(parts: Sequence[tuple[Array, int]], size: int, mean: float) -> tuple[Array, float, int] | None:
     """The sum of binomially many smooth jumps without that of none, the chance of none, and its first index."""
-    mean = sum(count * float(np.sum(masses)) for masses, count in parts)
     used = np.flatnonzero(sum(masses for masses, _ in parts))
     left, right = min(int(used[0]) - size, 0), max(int(used[-1]) - size, 0)
     most = 1

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from referee import matrix
-from referee.asking import FAILURES, READOUTS, Record
+from referee.asking import FAILURES, LONGEST, READOUTS, Record
 
 ENOUGH = 30
 SLOW_ENOUGH = 2  # a read-out that was too slow this often is not asked again in this row
@@ -77,7 +77,8 @@ class Asked:
         )
 
     def failed(self) -> bool:
-        return any(record.verdict in FAILURES for record in self.told)
+        late = self.slowest is not None and self.slowest.seconds > LONGEST  # a refusal too
+        return late or any(record.verdict in FAILURES for record in self.told)
 
     def questions(self) -> tuple[str, ...]:
         """What was asked of it."""

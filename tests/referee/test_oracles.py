@@ -12,6 +12,7 @@ from flint import arb
 
 from referee import brackets, chains, epochs, lines, readouts, worlds
 from referee.balls import ball, near
+from referee.binomials import Repeated
 from referee.expressions import leaf
 from referee.finite import Finite, chained, corners, group_of, hull
 from referee.lattice import DiscreteGaussian, DiscreteLaplace
@@ -531,3 +532,33 @@ def test_a_transform_that_neither_dies_away_nor_turns_says_what_it_misses() -> N
     for epsilon in (0.0, 0.01, 0.1, 1.0):
         a = ball(epsilon).exp()
         assert side.first.profile(a).overlaps(side.second.profile(a))
+
+
+def test_very_many_draws_of_two_outcomes_are_binomials() -> None:
+    """Beside every joint outcome of few draws, with and without mass at infinity, in both orders."""
+    for pair in (
+        Finite.of([0.75, 0.25], [0.25, 0.75]),
+        Finite.of([0.5, 0.25, 0.25, 0], [0.25, 0.5, 0, 0.25]),
+        Finite.of([0.125, 0.875], [0.5, 0.5]),
+    ):
+        for side in (pair, pair.swapped()):
+            listed, found = side.power_of(9), Repeated(side, 9)
+            assert abs(found.infinite() - listed.infinite()) < 1e-60
+            assert abs(found.top() - listed.top()) < 1e-60
+            for loss in (-3.3, -0.7, 0.1, 1.3, 4.4, 7.7):
+                a = ball(loss).exp()
+                assert abs(found.profile(a) - listed.profile(a)) < 1e-50
+                for one, other in zip(found.cdf(ball(loss)), listed.cdf(ball(loss)), strict=True):
+                    assert abs(one - other) < 1e-50
+            assert abs(found.power(ball(0.3)) - listed.power(ball(0.3))) < 1e-12
+
+
+def test_a_billion_draws_are_not_listed_and_convict_a_distribution_that_is_off() -> None:
+    made = leaf("discrete_pair", [1 - 2e-9, 2e-9], [1 - 1e-12, 1e-12]).times(10**9)
+    for x in (0.0, 10.0, 14.0):
+        printed = made.loss.privacy_loss().cdf(x)
+        assert readouts.cdf_near(made.truth, 0, x, printed).verdict == "ok"
+        assert readouts.cdf_near(made.truth, 0, x, printed + 0.01).verdict == "WRONG"
+    response = leaf("pure_dp", epsilon=1e-4).times(10**9)
+    assert readouts.delta_upper(response.truth, 3.0, response.loss.delta(epsilon=3.0)).verdict == "ok"
+    assert readouts.delta_upper(response.truth, 3.0, 0.99 * response.loss.delta(epsilon=3.0)).verdict == "WRONG"

@@ -23,6 +23,7 @@ from flint import arb
 
 from referee import epochs, lines, splines
 from referee.balls import ONE, ZERO, ball, near, within
+from referee.binomials import repeated
 from referee.brackets import coarse, dilated
 from referee.finite import Finite, Mixed, TooMany, hull, tidy
 from referee.lattice import DiscreteGaussian
@@ -115,7 +116,7 @@ def resolved(world: World, above: bool, direction: str) -> Side | None:
             try:
                 finite = finite.times(part.side.power_of(part.count))
             except TooMany:
-                return contour(world, direction)
+                return (repeated(part.side, part.count) if len(world) == 1 else None) or contour(world, direction)
         elif isinstance(part.side, Gaussian):
             square += part.count * part.side.mu**2
         else:

@@ -43,8 +43,12 @@ class DominatingPair:
 
     @staticmethod
     def exact(law: Law) -> DominatingPair:
-        """A pair that is known exactly."""
-        return DominatingPair(law, law)
+        """A pair that is known exactly, but for masses so small that they were raised: none of them from below."""
+        raised = [DUST < mass <= 2.0 * DUST for mass in (law.infinity, law.zero)]
+        if not any(raised):
+            return DominatingPair(law, law)
+        infinity, zero = (0.0 if up else mass for up, mass in zip(raised, (law.infinity, law.zero), strict=True))
+        return DominatingPair(law, replace(law, infinity=infinity, zero=zero))
 
     def swapped(self) -> DominatingPair:
         """(Q, P) instead of (P, Q)."""

@@ -146,7 +146,12 @@ class PrivacyLossVariable:
         return float(shares[0]) if points.ndim == 0 else shares.reshape(points.shape)
 
     def quantile(self, probability: Any) -> Any:
-        """The smallest x with P(L <= x) >= probability (infinite beyond the finite mass)."""
+        """The smallest x with P(L <= x) >= probability (infinite beyond the finite mass); of 1 the largest loss.
+
+        >>> import tallystick as ts
+        >>> (50 * ts.laplace(scale=2)).privacy_loss().quantile([0.5, 1])
+        array([ 5.36057692, 25.        ])
+        """
         points = check.numbers_in("probability", probability, 0.0, 1.0, "numbers between 0 and 1")
         losses = np.array([self._place(float(v)) for v in points.ravel()])
         return float(losses[0]) if points.ndim == 0 else losses.reshape(points.shape)
@@ -344,8 +349,10 @@ class PrivacyLossVariable:
         return float(values[1] - values[0]) if values.size > 1 else 0.0
 
     def _place(self, probability: float) -> float:
-        if (probability >= 1.0 and self._gives_away) or self._side.infinity >= 1.0:
+        if self._side.infinity >= 1.0:
             return math.inf
+        if probability >= 1.0:
+            return math.inf if self._gives_away else self._largest
         if self._side.gaussian:
             from scipy.special import ndtri
 
@@ -370,6 +377,14 @@ class PrivacyLossVariable:
         values, below, _ = self._table
         index = int(np.searchsorted(below, wanted, side="left"))
         return float(values[index]) if index < values.size else math.inf
+
+    @cached_property
+    def _largest(self) -> float:
+        """The largest loss, infinite where losses have no end."""
+        side = self._side
+        if any(pair.upper.infinity > 0.0 for pair, _ in side.pairs):  # dust of a law that was cut: it may have an end
+            return side.highest
+        return math.fsum(count * pair.upper.highest for pair, count in side.pairs)
 
     def _between(self, below: Callable[[float], float], wanted: float) -> float:
         """The quantile of outcomes beside one Gaussian: 40 of its deviations around the outcomes hold everything."""

@@ -691,3 +691,14 @@ def test_one_release_beside_few_outcomes_has_its_own_distribution_function() -> 
     assert variable.cdf(0.0) == pytest.approx(1 / 12 + 1 / 6 * 0.5, abs=1e-6)
     assert variable.quantile(0.1) == pytest.approx(0.0, abs=2e-6)
     assert variable.quantile(1.0) == pytest.approx(math.log(9) + 1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("delta", [5e-324, 1e-310, 1.5e-304])
+def test_masses_that_were_raised_above_dust_are_nobodys_evidence(delta: float) -> None:
+    """A lower end of 26.9 for 2: sampling made an atom of a mass that had been raised from 5e-324 to 2e-304."""
+    loss = ts.approx_dp(epsilon=2, delta=delta).sampled(rate=0.999999999999)
+    assert loss.epsilon_bounds(delta=delta).lower <= 2
+    assert loss.delta_bounds(epsilon=3).lower <= delta
+    pair = ts.discrete_pair([0.75, 0.25, delta, 0], [0.25, 0.75, 0, delta]).sampled(rate=0.5)
+    assert pair.delta_bounds(epsilon=2).lower <= delta
+    assert pair.delta(epsilon=2) >= delta / 2

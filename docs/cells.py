@@ -129,7 +129,10 @@ PAIRS: dict[str, tuple[str, str]] = {
     "Sampled": ("s", "mixtures of both laws of what is sampled ([Poisson sampling](poisson-sampling.md), Regimes)"),
     "Truncated": (
         "c",
-        "Poisson sampling and the mass of too large samples at infinity ([truncated](truncated-poisson.md))",
+        (
+            "Poisson sampling, and of too large samples all at infinity or, where units are ranked blindly, both "
+            "neighbours' batches at twice the sensitivity ([truncated](truncated-poisson.md))"
+        ),
     ),
     "Cut": ("c", ""),
     "Subset": ("u", "the hull of both mixtures ([subset](subset-sampling.md))"),
@@ -144,7 +147,10 @@ PAIRS: dict[str, tuple[str, str]] = {
         ),
     ),
     "Replaced": ("h", "the better of two chains of power curves (Polygons, 5 and 6; [adjacency](adjacency.md))"),
-    "SampledReplaced": ("p", "the tight pair of Poisson-sampled Gaussian noise ([replace](poisson-replace.md))"),
+    "SampledReplaced": (
+        "p",
+        "the tight pair of Poisson-sampled Gaussian noise, as `as_replace` of a sample ([replace](poisson-replace.md))",
+    ),
     "Worst": (
         "w",
         (
@@ -297,7 +303,9 @@ def block() -> str:
     """What stands between the marks."""
     lines = [
         "Small letters say why the two laws of a cell bound every pair of neighbours, outer before inner; capitals say",
-        "which route adds them up. What is read is the third dimension, in the last table. Every cell is judged by",
+        "which route adds them up. A sum of transformed releases has the small letters of its parts and is added up as",
+        "under *times* and *plus*: a contour where their laws are smooth, else a list or a grid. What is read is the",
+        "third dimension, in the last table. Every cell is judged by",
         "[the referee](../../benchmarks/results/referee.md).",
         "",
         "| | " + " | ".join(TRANSFORMATIONS) + " |",

@@ -26,6 +26,7 @@ from tallystick.accounting.waves import BIAS, HEAVY, Cumulants, Waves, moved
 from tallystick.errors import InvalidInput, NotComputable
 from tallystick.numerics.convolve import sum_of_laws
 from tallystick.numerics.grid import GridLaw, discretise_above
+from tallystick.numerics.law import DUST as LEFT_OUT
 from tallystick.numerics.law import UNIT, Array, Law
 
 DUST = 1e-20
@@ -91,9 +92,12 @@ class PrivacyLossVariable:
         self._require_moments()
         if self._gives_away:
             return math.inf
+        means = [
+            known[0] if known else _mean(pair.upper, pair.upper is pair.lower)
+            for known, (pair, _) in zip(self._known, self._side.saddle_pairs, strict=True)
+        ]
         return 0.5 * self._side.mu**2 + math.fsum(
-            n * (known[0] if known else float(np.dot(w, v)))
-            for known, (v, w, n) in zip(self._known, self._nodes, strict=True)
+            count * mean for mean, (_, count) in zip(means, self._side.saddle_pairs, strict=True)
         )
 
     @property
@@ -432,6 +436,19 @@ class _SampledSum:
 
     def _back(self, x: float) -> float:
         return x if math.isinf(x) else float(unmixed_loss(np.array([x]), self.rate)[0])
+
+
+def _mean(law: Law, exact: bool) -> float:
+    """E[L]; of a pair with masses one as E[L - 1 + e^-L], where nothing cancels however small the losses are."""
+    values, logs = law.nodes()
+    masses = np.exp(logs)
+    if not exact:
+        return float(np.dot(masses, values))
+    small = np.abs(values) < 0.01
+    x = np.where(small, values, 0.0)
+    near = x * x * (0.5 - x * (1.0 / 6.0 - x * (1.0 / 24.0 - x * (1.0 / 120.0 - x / 720.0))))
+    far = masses * (values - 1.0) + np.exp(np.minimum(logs - values, 0.0))
+    return float(np.sum(np.where(small, masses * near, far))) + (law.zero if law.zero > LEFT_OUT else 0.0)
 
 
 def _crossed(below: Callable[[float], float], wanted: float, low: float, high: float) -> float:

@@ -702,3 +702,15 @@ def test_masses_that_were_raised_above_dust_are_nobodys_evidence(delta: float) -
     pair = ts.discrete_pair([0.75, 0.25, delta, 0], [0.25, 0.75, 0, delta]).sampled(rate=0.5)
     assert pair.delta_bounds(epsilon=2).lower <= delta
     assert pair.delta(epsilon=2) >= delta / 2
+
+
+def test_means_of_next_to_nothing_keep_their_digits() -> None:
+    """3e-7 of itself too large: sums of losses of either sign cancel, those of L - 1 + e^-L do not."""
+    scale = 6798507728.815636
+    with mp.workdps(40):
+        epsilon = 1 / mp.mpf(scale)
+        truth = 10**9 * epsilon * mp.tanh(epsilon / 2)
+    mean = (10**9 * ts.discrete_laplace(scale=scale)).privacy_loss().mean
+    assert abs(mean - truth) <= 1e-12 * truth
+    pair = ts.discrete_pair([0.7, 0.3, 0], [0.6, 0.3, 0.1]).privacy_loss(ts.Direction.REMOVE)
+    assert pair.mean == pytest.approx(0.7 * math.log(7 / 6), rel=1e-13)

@@ -9,15 +9,15 @@ of chance A_j,
     F_i(x) = sum over j of A_j p F_{i-1}(x - a_j) + G_i(x),   G_i = (S - p at 0) * sum over j of A_j F_{i-1}(. - a_j).
 
 The law of a level's jumps is taken to be wider than a 256th of the smallest, so that G_i is smooth and can be kept in
-a table. An estimate, on either side. Levels are taken for independent: where m of n releases jump on average, that is
-off by m^2/n.
+a table. An estimate, on either side. The number of jumps is taken for a Poisson one, so that levels are independent: of
+n releases of which m jump on average that is off by at most (1 - e^-m) m/n (Barbour and Hall 1984).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,8 +27,8 @@ from tallystick.numerics.panels import panel_nodes
 
 WIDER, FINE = 16.0, 256
 """Each level reaches so many times further than the one before, with so many grid points to its smallest jump."""
-DEPENDENT = 3e-4
-"""m^2/n, at most."""
+SHARE = 3e-2
+"""(1 - e^-m) m/n, at most."""
 ALIKE = 1e-10
 """Losses that differ by less, in deviations of the sum, are one."""
 MOST_LEVELS, MOST_POINTS, MOST_SUMS, MOST_READ = 24, 2**20, 256, 10**7
@@ -76,11 +76,12 @@ _Reading = Callable[[_Curve, Array], Array]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Jumps:
-    """Small losses, and on them levels of jumps; ``finite`` is the mass that is not at infinity."""
+    """Small losses, and on them levels of jumps, of what is finite."""
 
     small: _Curve
-    finite: float
     levels: tuple[_Level, ...] = ()
+    share: float = 0.0
+    """(1 - e^-m) m/n: by how much a number of jumps may be off that is taken for a Poisson one."""
 
     @staticmethod
     def of(laws: Sequence[tuple[Law, int]], mu: float) -> Jumps | None:
@@ -91,18 +92,23 @@ class Jumps:
         cut, small = next(((cut, small) for cut, small in tried if small is not None), (0.0, None))
         if small is None:
             return None
-        found = Jumps(small, math.exp(sum(term.count * math.log(min(term.mass, 1.0)) for term in terms)))
+        found, share = Jumps(small), _share(terms, cut)
         middles = [term.middle(cut) for term in terms]
         farthest = max(float(np.max(np.abs(term.values - term.median))) for term in terms)
         for _ in range(MOST_LEVELS):
             if cut >= farthest:
-                return found
+                return replace(found, share=share)
             level = _level(found, terms, middles, cut)
             if level is None:
                 return None
-            found = Jumps(small, found.finite, (*found.levels, level))
+            found = Jumps(small, (*found.levels, level))
             cut *= WIDER
         return None
+
+    @property
+    def width(self) -> float:
+        """About the deviation of the small losses, where they are not all alike."""
+        return float(self.small.places[-1] - self.small.places[0]) / (0.9 * PERIOD)
 
     @property
     def reach(self) -> tuple[float, float]:
@@ -114,9 +120,11 @@ class Jumps:
                 low, high = min(low, float(level.more.places[0])), max(high, float(level.more.places[-1]))
         return low, high
 
-    def below(self, x: Array) -> Array:
-        """P(L <= x) of what is finite."""
-        return self._read(x, _Curve.at)
+    def below(self, x: float) -> float:
+        """P(L <= x)."""
+        if x >= self.reach[1]:
+            return 1.0
+        return min(1.0, max(0.0, float(self._read(np.array([x]), _Curve.at)[0])))
 
     def area(self, x: Array) -> Array:
         """Its integral up to x."""
@@ -125,7 +133,7 @@ class Jumps:
     def _read(self, x: Array, read: _Reading) -> Array:
         if not self.levels:
             return read(self.small, x)
-        level, before = self.levels[-1], Jumps(self.small, self.finite, self.levels[:-1])
+        level, before = self.levels[-1], Jumps(self.small, self.levels[:-1])
         found = read(level.more, x)
         for place, chance in zip(level.sums.tolist(), level.chances.tolist(), strict=True):
             found = found + chance * before._read(x - place, read)
@@ -153,10 +161,13 @@ class _Term:
         return _Term(law, count, values, masses / mass, mass, median)
 
     def within(self, cut: float) -> Term:
-        """What is nearer to the median than this: values, masses that sum to one, and how many releases."""
+        """What is nearer to the median than this, as if no release jumped: a jump takes the place of one of these."""
         near = np.abs(self.values - self.median) <= cut
-        share = float(np.sum(self.masses[near]))
-        return self.values[near], self.masses[near] / share, self.count * min(1.0, share)
+        return self.values[near], self.masses[near] / float(np.sum(self.masses[near])), self.count
+
+    def jumping(self, cut: float) -> float:
+        """The share of releases that jump further than this."""
+        return float(np.sum(self.masses[np.abs(self.values - self.median) > cut]))
 
     def middle(self, cut: float) -> float:
         """The mean of what is nearer than this."""
@@ -191,12 +202,16 @@ def _cuts(terms: Sequence[_Term], mu: float, alike: float) -> Iterator[float]:
         return
     cut, least = float(np.max(away)), max(alike, 0.5 * float(np.min(away[away > alike])))
     while cut > 0.0:
-        near = [term.within(cut) for term in terms]
-        if sum((t.count - count) ** 2 / t.count for t, (_, _, count) in zip(terms, near, strict=True)) > DEPENDENT:
+        if _share(terms, cut) > SHARE:
             return
-        if cut == least or cut * cut <= Cumulants.of(near, mu).variance:
+        if cut == least or cut * cut <= Cumulants.of([term.within(cut) for term in terms], mu).variance:
             yield cut
         cut = 0.0 if cut == least else max(least, 0.5 * cut)
+
+
+def _share(terms: Sequence[_Term], cut: float) -> float:
+    shares = [(term.jumping(cut), term.count) for term in terms]
+    return sum(-share * math.expm1(-count * share) for share, count in shares)
 
 
 def _small(terms: Sequence[Term], mu: float, alike: float) -> _Curve | None:
@@ -207,7 +222,7 @@ def _small(terms: Sequence[Term], mu: float, alike: float) -> _Curve | None:
     if waves is None:
         return None
     places = waves.mean + waves.deviation * np.linspace(-0.45 * PERIOD, 0.45 * PERIOD, 3601)
-    heights = np.array([waves.below(x) for x in places.tolist()]) / waves.finite
+    heights = np.array([waves.below(x) for x in places.tolist()])
     return _Curve(places, np.maximum.accumulate(heights))
 
 
@@ -234,7 +249,7 @@ def _level(before: Jumps, terms: Sequence[_Term], middles: Sequence[float], low:
     if smooth is None:
         return None
     masses, none, lowest = smooth
-    cells = Jumps(before.small, 1.0, (*before.levels, _Level(sums, chances, NOTHING)))
+    cells = Jumps(before.small, (*before.levels, _Level(sums, chances, NOTHING)))
     start, end = cells.reach
     if (end - start) / step > min(MOST_POINTS, MOST_READ / readings):
         return None
@@ -249,13 +264,13 @@ def _level(before: Jumps, terms: Sequence[_Term], middles: Sequence[float], low:
 
 
 def _sums(atoms: Sequence[tuple[float, float, int]]) -> tuple[Array, Array]:
-    """All sums of atoms that are likely enough, with their chances: binomial numbers of each."""
+    """All sums of atoms that are likely enough, with their chances: Poisson numbers of each."""
     sums, chances = np.zeros(1), np.ones(1)
     for place, mass, count in atoms:
-        chance, numbers = math.exp(count * math.log1p(-mass)), []
+        chance, numbers = math.exp(-count * mass), []
         for k in range(MOST_SUMS + 1):
             numbers.append((k * place, chance))
-            chance *= (count - k) / (k + 1.0) * (mass / (1.0 - mass))
+            chance *= count * mass / (k + 1.0)
             if chance < RARE and k > count * mass:
                 break
         more = np.array(numbers)
@@ -268,7 +283,7 @@ def _sums(atoms: Sequence[tuple[float, float, int]]) -> tuple[Array, Array]:
 
 
 def _compound(parts: Sequence[tuple[Array, int]], size: int, mean: float) -> tuple[Array, float, int] | None:
-    """The sum of binomially many smooth jumps without that of none, the chance of none, and its first index."""
+    """The sum of a Poisson number of smooth jumps without that of none, the chance of none, and its first index."""
     used = np.flatnonzero(sum(masses for masses, _ in parts))
     left, right = min(int(used[0]) - size, 0), max(int(used[-1]) - size, 0)
     most = 1
@@ -279,15 +294,11 @@ def _compound(parts: Sequence[tuple[Array, int]], size: int, mean: float) -> tup
     length = 1 << (most * (right - left)).bit_length()
     if length > MOST_POINTS:
         return None
-    logs = np.zeros(length // 2 + 1, dtype=np.complex128)
-    none = 0.0
+    ring = np.zeros(length)
     for masses, count in parts:
-        ring = np.zeros(length)
-        ring[np.arange(left, right + 1) % length] = masses[left + size : right + size + 1]
-        share = float(np.sum(masses))
-        logs += count * np.log1p(np.fft.rfft(ring) - share)
-        none += count * math.log1p(-share)
-    total = np.fft.irfft(np.exp(logs), length)
-    total[0] -= math.exp(none)
+        ring[np.arange(left, right + 1) % length] += count * masses[left + size : right + size + 1]
+    total = np.fft.irfft(np.exp(np.fft.rfft(ring) - mean), length)
+    none = math.exp(-mean)
+    total[0] -= none
     first = most * left
-    return np.roll(total, -first)[: most * (right - left) + 1], math.exp(none), first
+    return np.roll(total, -first)[: most * (right - left) + 1], none, first

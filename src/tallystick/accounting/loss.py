@@ -94,8 +94,8 @@ class PrivacyLoss:
     ) -> PrivacyLoss:
         """The loss when each unit takes part with probability ``rate``, independently (Poisson sampling).
 
-        Rate 0 is no loss, rate 1 changes nothing; others are at least 1e-300. Only for add/remove neighbours (use
-        ``subset`` for REPLACE).
+        Rate 0 is no loss, rate 1 changes nothing; others are at least 1e-300. Only for add/remove neighbours: about
+        replaced units say ``.sampled(...).as_replace()``, and ``subset`` for batches of a fixed size.
         With ``largest`` a bigger batch is cut to that size; ``population`` then bounds the number of units. ``cut``
         says how: "anyhow"; "ranked", where units are ranked without looking at their data and the first are kept; or
         "random", all rankings equally likely, where ``population`` is the size of the data itself

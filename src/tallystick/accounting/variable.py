@@ -33,6 +33,8 @@ DUST = 1e-20
 """Share of a law that no grid is made for."""
 LONG, LONG_LISTED = 100, 10_000
 """Releases of one kind from which rare large losses are told apart from small ones; of atoms alone a grid is better."""
+FEW_JUMP = 2e-3
+"""Share of jumps up to which taking their number for a Poisson one is better than any grid."""
 MOST_POINTS = 1_000_000
 """Of one law on a grid."""
 STEPS = 2000
@@ -47,9 +49,10 @@ class PrivacyLossVariable:
     far smaller than losses are has fewer digits. ``cdf`` and ``quantile`` are as exact where all terms are Gaussian,
     for one release, and where every joint outcome is listed; an atom within rounding of x counts as at most x. Long
     sums, which a grid would move, are read by their characteristic function (to 1e-6, and to a jump of their atoms);
-    those in which rare releases lose much as small losses and jumps of every size (to 1e-4, and to a 256th of a jump).
-    Other sums are put on a grid of at most 1/2000 standard deviation: ``quantile`` errs by a step, and ``cdf`` is that
-    of a place within a step of x, so it errs where an atom or a narrow peak is nearer, and by 1e-4 at most elsewhere.
+    those in which rare releases lose much as small losses and jumps of every size (to 1e-4, to the share of releases
+    that jump, at most 3e-2, and to a 256th of a jump). Other sums are put on a grid of at most 1/2000 standard
+    deviation, which blurs n smooth releases by about sqrt(n) steps: ``quantile`` errs by that, and ``cdf`` is that of a
+    place as near to x, so it errs where an atom or a narrow peak is nearer, and by 1e-4 at most elsewhere.
     ``cdf`` and ``quantile`` of a sampled sum are those of the sum. Discrete Gaussian noise too wide to list is held in
     blocks (its characteristic function to 1e-6). Sampled sums, ``as_replace`` and ``worst`` are known at knots only:
     their moments and characteristic functions are refused, and ``cdf`` of sums that contain them errs by up to 1e-3.
@@ -264,7 +267,12 @@ class PrivacyLossVariable:
         smooth = self._side.mu > 0.0 or any(law.segments for law, _ in laws)
         long = max(count for _, count in laws) >= (LONG if smooth else LONG_LISTED)
         rare = long and Cumulants.of(self._nodes, self._side.mu).heavy > HEAVY
-        return Jumps.of(laws, self._side.mu) if rare or wanted < least else None
+        found = Jumps.of(laws, self._side.mu) if rare or wanted < least else None
+        if found is None or found.share <= FEW_JUMP:
+            return found
+        # A grid is better, unless it blurs the small losses.
+        blur = math.sqrt(max(count for _, count in laws)) * max(wanted, least)
+        return found if blur > 0.01 * found.width else None
 
     @cached_property
     def _waves(self) -> Waves | None:
@@ -280,6 +288,9 @@ class PrivacyLossVariable:
     def _grid(self) -> tuple[Array, Array, Array]:
         laws, atoms = self._laws
         values, masses = _summed(laws, 14.0 * self._deviation)
+        masses *= self._finite / float(
+            np.sum(masses)
+        )  # what is off the grid is rare, and nothing is at infinity for it
         return values, np.cumsum(masses), _smooth(values, masses, atoms if len(atoms) == len(laws) else [])
 
     def _narrowest(self, most: float) -> float:
@@ -323,10 +334,11 @@ class PrivacyLossVariable:
             return self._beside_gaussian(x)
         if self._beside_one is not None:
             return self._beside_one[0](x)
-        if self._jumps is not None:
-            return self._jumps.finite * min(1.0, max(0.0, float(self._jumps.below(np.array([x]))[0])))
-        if self._waves is not None:
-            return self._waves.below(x)
+        if x >= self._largest or x < self._smallest - 1e-12 * abs(self._smallest):
+            return self._finite if x >= self._largest else 0.0  # whatever a blur says
+        summed = self._jumps or self._waves
+        if summed is not None:
+            return self._finite * summed.below(x)
         values, below, smooth = self._table
         index = int(np.searchsorted(values, x + self._rounding(x), side="right")) - 1
         if index < 0:
@@ -357,6 +369,8 @@ class PrivacyLossVariable:
             return math.inf
         if probability >= 1.0:
             return math.inf if self._gives_away else self._largest
+        if probability <= 0.0:
+            return self._smallest
         if self._side.gaussian:
             from scipy.special import ndtri
 
@@ -373,14 +387,15 @@ class PrivacyLossVariable:
             share, low, high = self._beside_one
             high += 8.0 * UNIT * abs(high)
             return _crossed(share, wanted, low, high) if share(high) >= wanted else math.inf
+        if wanted > self._finite:
+            return math.inf
         summed = self._jumps or self._waves
         if summed is not None:
-            if wanted <= 0.0 or wanted > summed.finite:
-                return -math.inf if wanted <= 0.0 else math.inf
-            return _crossed(self._below, wanted, *summed.reach)
-        values, below, _ = self._table
-        index = int(np.searchsorted(below, wanted, side="left"))
-        return float(values[index]) if index < values.size else math.inf
+            found = _crossed(self._below, wanted, *summed.reach)
+        else:
+            values, below, _ = self._table
+            found = float(values[min(int(np.searchsorted(below, wanted, side="left")), values.size - 1)])
+        return min(max(found, self._smallest), self._largest)
 
     @cached_property
     def _largest(self) -> float:
@@ -389,6 +404,18 @@ class PrivacyLossVariable:
         if any(pair.upper.infinity > 0.0 for pair, _ in side.pairs):  # dust of a law that was cut: it may have an end
             return side.highest
         return math.fsum(count * pair.upper.highest for pair, count in side.pairs)
+
+    @cached_property
+    def _smallest(self) -> float:
+        """The smallest loss, minus infinity where losses have no end."""
+        side = self._side
+        if side.mu > 0.0 or any(0.0 < pair.upper.zero <= LEFT_OUT for pair, _ in side.pairs):
+            return -OneDirection.of(self.loss.terms, self.direction.other).highest
+        return math.fsum(count * pair.upper.lowest for pair, count in side.pairs)
+
+    @cached_property
+    def _finite(self) -> float:
+        return max(0.0, 1.0 - self._side.infinity)
 
     def _between(self, below: Callable[[float], float], wanted: float) -> float:
         """The quantile of outcomes beside one Gaussian: 40 of its deviations around the outcomes hold everything."""

@@ -36,12 +36,11 @@ Term = tuple[Array, Array, float]
 
 @dataclass(frozen=True, slots=True)
 class Cumulants:
-    """Of a sum whose masses are made to sum to one; ``finite`` is what they sum to, all together."""
+    """Of a sum whose masses are made to sum to one."""
 
     mean: float
     variance: float
     fourth: float
-    finite: float
 
     @staticmethod
     def of(terms: Sequence[Term], mu: float = 0.0) -> Cumulants:
@@ -52,8 +51,7 @@ class Cumulants:
             spread = float(np.dot(masses, (values - middle) ** 2))
             mean, variance = mean + count * middle, variance + count * spread
             fourth += count * (float(np.dot(masses, (values - middle) ** 4)) - 3.0 * spread**2)
-        finite = math.exp(sum(count * math.log(min(float(np.sum(masses)), 1.0)) for _, masses, count in terms))
-        return Cumulants(mean, variance, fourth, finite)
+        return Cumulants(mean, variance, fourth)
 
     @property
     def heavy(self) -> float:
@@ -67,11 +65,10 @@ def _normalised(terms: Sequence[Term]) -> list[Term]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Waves:
-    """A sum with this mean and deviation; ``finite`` is its mass that is not at infinity."""
+    """A sum with this mean and deviation, of what is finite."""
 
     mean: float
     deviation: float
-    finite: float
     waves: npt.NDArray[np.complex128]
 
     @staticmethod
@@ -93,7 +90,7 @@ class Waves:
                 logs = logs + count * _log_transform(values, masses, t)
             psi = np.concatenate((psi, np.exp(logs)))
             if float(np.max(np.abs(psi[-8:]))) < DIES_BELOW:
-                return Waves(whole.mean, deviation, whole.finite, psi / (math.pi * (np.arange(psi.size) + 0.5)))
+                return Waves(whole.mean, deviation, psi / (math.pi * (np.arange(psi.size) + 0.5)))
         return None
 
     @property
@@ -106,10 +103,10 @@ class Waves:
         """P(L <= x)."""
         y = (x - self.mean) / self.deviation
         if abs(y) > 0.5 * PERIOD:
-            return 0.0 if y < 0.0 else self.finite
+            return 0.0 if y < 0.0 else 1.0
         turns = np.exp(-1j * (2.0 * np.arange(self.waves.size) + 1.0) * (math.pi / PERIOD) * y)
         share = 0.5 - float(np.sum((self.waves * turns).imag))
-        return self.finite * min(1.0, max(0.0, share))
+        return min(1.0, max(0.0, share))
 
 
 def _log_transform(values: Array, masses: Array, t: Array) -> npt.NDArray[np.complex128]:

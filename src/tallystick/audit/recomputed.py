@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from tallystick.accounting import check
@@ -11,6 +13,9 @@ from tallystick.accounting.leaf import all_inside
 from tallystick.accounting.loss import PrivacyLoss
 from tallystick.audit.evidence import APPROXIMATE, Evidence
 from tallystick.printing import down, given, up
+
+MOST_DIGITS = 20
+"""More than any two doubles need to be told apart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,9 +75,28 @@ def worth(claimed: float, truth: Bounds) -> str:
     ('valid, and 22 % above the certified bound', 'too small: the truth is at least 4')
     """
     if claimed < truth.lower:
-        return f"too small: the truth is at least {down(truth.lower)}"
+        return f"too small: the truth is at least {down(truth.lower, telling_digits(claimed, truth))}"
     if claimed < truth.upper:
         return "inside the enclosure: as close as can be told"
-    if claimed == truth.upper or truth.upper == 0.0:
+    if claimed == truth.upper:
+        return "valid: it is the certified bound"
+    if truth.upper == 0.0:
         return "valid"
     return f"valid, and {100.0 * (claimed / truth.upper - 1.0):.2g} % above the certified bound"
+
+
+def telling_digits(claimed: float, bounds: Bounds) -> int:
+    """How many digits of both ends show on which side of them a claim is: outward rounding may pass it by.
+
+    A claim that is an end itself needs none: printed ends are beyond it whatever their digits.
+
+    >>> telling_digits(2.5, Bounds(2.3816897, 2.3816898)), telling_digits(2.381689, Bounds(2.3816897, 2.3816898))
+    (6, 8)
+    """
+    said = Decimal(given(claimed))
+    for digits in range(6, MOST_DIGITS):
+        below = claimed >= bounds.lower or math.isinf(bounds.lower) or said < Decimal(down(bounds.lower, digits))
+        above = claimed <= bounds.upper or said >= Decimal(up(bounds.upper, digits))
+        if below and above:
+            return digits
+    return MOST_DIGITS

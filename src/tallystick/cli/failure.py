@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from collections.abc import Sequence
@@ -140,7 +141,7 @@ def from_error(error: TallystickError, given: Sequence[str] = ()) -> Failure:
     """A failure tallystick raised on purpose; its message already names the way out."""
     kind, code = type(error).__name__, error.exit_code
     if isinstance(error, InvalidInput):
-        asked, allowed = _as_option(error.argument, given), in_shell(error.allowed)
+        asked, allowed = _as_option(error.argument, given), in_shell(error.allowed) + _whole_count(error)
         found = "nothing" if error.value is None else _short(error.value)
         details = {"argument": error.argument, "found": _short(error.value), "allowed": allowed}
         return Failure(kind, code, (f"asked  {asked}", f"found  {found}", f"works  {allowed}"), details)
@@ -158,6 +159,14 @@ def from_error(error: TallystickError, given: Sequence[str] = ()) -> Failure:
     lines = tuple(in_shell(str(error)).splitlines()) or (kind,)
     # a statement says itself what is wrong with it, and that need not be a promise
     return Failure(kind, code, lines, headline="Refused" if isinstance(error, NotAnswered) else "")
+
+
+def _whole_count(error: InvalidInput) -> str:
+    """What to do with epochs * examples / batch: a step more costs more, so up is the side that may be reported."""
+    number = error.value
+    if error.argument != "count" or not isinstance(number, float) or not 0.0 < number < 1e9 or number.is_integer():
+        return ""
+    return f"; round it up, to {math.ceil(number)}: one step too many is on the safe side"
 
 
 def note(message: Warning | str, *_: object, **__: object) -> None:
@@ -178,6 +187,13 @@ _PARSED = (
 """What the argument parser says, and what works instead."""
 
 
+_THE_OTHER = {
+    ("tallystick epsilon", "--epsilon"): "tallystick delta EXPR --epsilon E, which reads delta at an epsilon",
+    ("tallystick delta", "--delta"): "tallystick epsilon EXPR --delta D, which reads epsilon at a delta",
+}
+"""Options of a command's twin, of which spelling finds nothing near."""
+
+
 def from_usage(error: Exception, arguments: Sequence[str]) -> Failure:
     """A command line that could not be read: what of it, what would work, and where to look."""
     message = str(getattr(error, "format_message", lambda: error)())
@@ -192,7 +208,7 @@ def from_usage(error: Exception, arguments: Sequence[str]) -> Failure:
             asked, found = parts.get("asked", asked), parts.get("found", "nothing")
             near = parts.get("near") or ("" if words else parts.get("works"))
             works = words.format(**parts) or (f"{near} (did you mean this?)" if near else "")
-            works = works.replace("'", "")
+            works = _THE_OTHER.get((command, found), works.replace("'", ""))
     help_line = f"{command} --help"
     lines = (f"asked  {asked}", f"found  {found}", f"works  {works}{'; see ' * bool(works)}{help_line}")
     return Failure("UsageError", USAGE, lines, {"asked": asked, "found": found, "works": works or help_line})

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tallystick.cards.meaning import Whom
 from tallystick.drawing import BLUE, INK, PALETTE, QUIET, SHARE_LABELS, SHARES, VERMILLION
 from tallystick.errors import InvalidInput
 from tallystick.plots.canvas import sheet
@@ -84,13 +85,22 @@ def linked(shares: Mapping[str, Mapping[int, float]], *, title: str = "Who is be
     return figure
 
 
-def hits(rates: Sequence[HitRate], *, claim: PrivacyLoss, title: str = "Who was in the training data?") -> Figure:
-    """Members found against realised false alarms, with 95 % limits, and the ceiling 1 - f of the claim."""
+def hits(
+    rates: Sequence[HitRate],
+    *,
+    claim: PrivacyLoss,
+    title: str = "Who was in the training data?",
+    unit: str | None = None,
+) -> Figure:
+    """Members found against realised false alarms, with 95 % limits, and the ceiling 1 - f of the claim.
+
+    ``unit`` is what members are where the claim names nothing: without either, people.
+    """
     if not len(rates):
         raise InvalidInput("rates", 0, "at least one hit_rate(...)")
     figure, axes = sheet(
         title=title,
-        across="false alarms: share of people not in the data who are accused",
+        across=f"false alarms: {Whom.of(claim, unit=unit).errors[0]}",
         up="share of members found",
     )
     least = min([rate.alarm for rate in rates if rate.alarm > 0] or [1e-3]) / 2.0

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from tallystick.accounting.adjacency import Protects
 from tallystick.cards.meaning import Whom
 from tallystick.drawing import BLUE, INK, PALETTE, PAPER, QUIET, SHARE_LABELS, SHARES, VERMILLION
 from tallystick.errors import InvalidInput
@@ -23,8 +24,16 @@ if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
 
 
-def tradeoff(loss: PrivacyLoss, *, title: str = "What the best attacker can do", mark: float = 0.05) -> Figure:
+def tradeoff(
+    loss: PrivacyLoss,
+    *,
+    title: str = "What the best attacker can do",
+    mark: float = 0.05,
+    unit: str | None = None,
+) -> Figure:
     """Misses against false alarms; ``mark`` is the share of false alarms at which the numbers are written out.
+
+    ``unit`` is what the picture is about where the loss names nothing: without either, people.
 
     The curve is ``loss.tradeoff``, a certified lower bound of the attacker's misses, so the shaded region is out
     of reach of every attacker, whatever they know about everybody else.
@@ -33,7 +42,7 @@ def tradeoff(loss: PrivacyLoss, *, title: str = "What the best attacker can do",
         np.concatenate([np.linspace(0, 1, 161), np.geomspace(1e-4, 1, 41), 1 - np.geomspace(1e-4, 1, 41)])
     )
     misses = np.asarray(loss.tradeoff(alpha=alpha), dtype=float)
-    whom = Whom.of(loss)
+    whom = Whom.of(loss, unit=unit)
     accused, unnoticed = whom.errors
     figure, axes = sheet(title=title, across=f"false alarms: {accused}", up=f"misses: {unnoticed}", height=5.4)
     axes.plot([0, 1], [1, 0], color=QUIET, linewidth=1.2, linestyle=(0, (4, 3)))
@@ -54,8 +63,11 @@ def tradeoffs(
     curves: Mapping[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]],
     *,
     title: str = "Which promise is harder to break?",
+    unit: str | None = None,
 ) -> Figure:
     """Several trade-off functions on one sheet, each with its name: the higher a curve, the more an attacker misses.
+
+    A function does not say whom it protects: ``unit`` does, and without it the sheet is about people.
 
     >>> from tallystick.theorems.piecewise import PiecewiseTradeoff
     >>> figure = tradeoffs({"epsilon 1": PiecewiseTradeoff.of_approx_dp(epsilon=1.0)})
@@ -64,9 +76,8 @@ def tradeoffs(
     """
     if not curves:
         raise InvalidInput("curves", len(curves), "at least one trade-off function")
-    figure, axes = sheet(
-        title=title, across="false alarms", up="misses: share of people in the data who go unnoticed", height=5.8
-    )
+    unnoticed = Whom(Protects(unit=unit)).errors[1]
+    figure, axes = sheet(title=title, across="false alarms", up=f"misses: {unnoticed}", height=5.8)
     alpha = np.linspace(0.0, 1.0, 401)
     axes.plot([0, 1], [1, 0], color=QUIET, linewidth=1.2, linestyle=(0, (4, 3)))
     for (name, misses), colour in zip(curves.items(), cycle(PALETTE)):

@@ -10,6 +10,7 @@ from functools import lru_cache
 from tallystick.accounting.adjacency import Direction
 from tallystick.accounting.leaf import Leaf
 from tallystick.accounting.loss import PrivacyLoss
+from tallystick.printing import down
 from tallystick.rounding import TINY, up
 from tallystick.theorems import clt, composition, conversions
 from tallystick.theorems.clt import LossMoments
@@ -181,7 +182,7 @@ def limit(whole: Composition, delta: float) -> MethodAnswer:
 def tight(whole: Composition, delta: float) -> MethodAnswer:
     """The certified enclosure of this package."""
     bounds = whole.whole.epsilon_bounds(delta=delta)
-    return MethodAnswer(bounds.upper, f"certified: the truth is at least {bounds.lower:.8g}")
+    return MethodAnswer(bounds.upper, f"certified: this loss has at least {down(bounds.lower, 8)}")
 
 
 @lru_cache(maxsize=512)

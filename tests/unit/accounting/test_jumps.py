@@ -101,3 +101,53 @@ def test_sums_of_very_different_sizes_are_read_in_time(loss: ts.PrivacyLoss) -> 
     assert 0 <= variable.cdf(0.0) <= 1
     assert variable.quantile(0.1) <= variable.quantile(0.9)
     assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize(
+    ("pair", "count"),
+    [
+        (([1 - 1e-6, 1e-6], [1e-6, 1 - 1e-6]), 10**6),
+        (([1 - 1.5e-8, 1.5e-8], [1.5e-8, 1 - 1.5e-8]), 10**8),
+        (([1 - 1e-6, 1e-6, 0.0], [0.01, 5e-9, 1 - 0.01 - 5e-9]), 10**6),
+        (([1 - 3e-5, 3e-5], [0.6, 0.4]), 10**5),
+    ],
+)
+def test_a_jump_takes_the_place_of_a_small_loss_that_is_not_small(
+    pair: tuple[list[float], list[float]], count: int
+) -> None:
+    """A median loss of 14 or 18 was counted for jumping releases too: 1 for .63, a median off by the jump."""
+    often, rare = (math.log(p / q) for p, q in zip(pair[0][:2], pair[1][:2], strict=True))
+    variable = (count * ts.discrete_pair(*pair)).privacy_loss(ts.Direction.REMOVE)
+    numbers = range(8)
+    for k in numbers:
+        place = (count - k) * often + k * rare
+        between = place + 0.5 * (often - rare)
+        known = binom.sf(k - 1, count, pair[0][1]) if rare < often else binom.cdf(k, count, pair[0][1])
+        assert variable.cdf(between if rare < often else place - 0.5 * (often - rare)) == pytest.approx(known, abs=1e-4)
+    middle = binom.median(count, pair[0][1])
+    assert variable.quantile(0.5) == pytest.approx(
+        (count - middle) * often + middle * rare, abs=0.01 * abs(often - rare)
+    )
+
+
+def test_every_quantile_is_possible_and_its_share_is_reached() -> None:
+    for loss in (
+        300 * ts.gaussian(sigma=0.2).sampled(rate=0.001),
+        127 * ts.gaussian(sigma=0.15).sampled(rate=2.4e-9),
+        1000 * ts.randomized_response(flip_prob=1e-9, choices=7, adjacency="add_remove"),
+        10**6 * ts.gaussian(sigma=1).sampled(rate=0.001),
+        10**6 * ts.gaussian_mixture(sigma=0.2, sensitivities=[0, 1, 2], probabilities=[1 - 1.1e-6, 1e-6, 1e-7]),
+    ):
+        for way in ts.Direction:
+            variable = loss.privacy_loss(way)
+            found = [variable.quantile(p) for p in (0, 1e-9, 0.05, 0.5, 0.95, 1 - 1e-9, 1)]
+            assert found == sorted(found)
+            assert variable.cdf(1e15) == 1
+            assert all(math.isfinite(x) for x in found[1:-1])
+
+
+def test_three_hundred_sampled_releases_have_the_quantiles_of_a_fine_transform() -> None:
+    """cdf was .20 for .05: a grid blurs every release. The truth is an FFT at steps a hundred times finer."""
+    variable = (300 * ts.gaussian(sigma=0.2).sampled(rate=0.001)).privacy_loss(ts.Direction.REMOVE)
+    assert variable.cdf(-0.29851) == pytest.approx(0.05, abs=5e-3)
+    assert variable.quantile(0.5) == pytest.approx(-0.28107, abs=2e-4)

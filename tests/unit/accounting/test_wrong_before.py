@@ -640,6 +640,7 @@ def test_a_loss_for_one_unit_is_not_compared_with_a_goal_for_another() -> None:
         2 * ts.from_tradeoff([(0, 0), (1, 0)]).sampled(rate=0.1),
         ts.selected(ts.pure_dp(epsilon=1), gamma=1 - 2**-53),
         ts.selected(ts.gaussian(sigma=1), gamma=1 - 2**-52),
+        ts.selected(2 * ts.pure_dp(epsilon=2), poisson=1000),
     ],
     ids=str,
 )

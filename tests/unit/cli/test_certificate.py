@@ -22,7 +22,9 @@ def test_a_written_certificate_is_proved(tmp_path: Path, capsys: pytest.CaptureF
     assert "epsilon 19.3447 at delta 1e-06: proved" in said
     assert "about 1000 * randomized_response(epsilon=0.1, choices=2) (replace)" in said
     assert main(["certificate", "check", str(file), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["found"]["delta"] == 1e-6
+    found = json.loads(capsys.readouterr().out)["found"]
+    assert found["delta"] == 1e-6
+    assert found["proved"] is True
 
 
 def test_a_lowered_claim_exits_with_four_and_no_certificate_with_two(

@@ -33,6 +33,18 @@ def test_hits_are_drawn_under_the_ceiling() -> None:
         plots.hits([], claim=CLAIM)
 
 
+def test_pictures_of_units_that_are_nobody_do_not_speak_of_people() -> None:
+    rates = [ts.audit.hit_rate([3, 2, 1, 0], [True, True, False, False], alarm=0.5, claim=CLAIM)]
+    of_claim = plots.hits(rates, claim=ts.gdp(mu=1, unit="flight")).axes[0]
+    assert of_claim.get_xlabel() == "false alarms: share of flights not in the data that are accused"
+    assert "share of examples not" in plots.hits(rates, claim=CLAIM, unit="example").axes[0].get_xlabel()
+    assert "share of people not" in plots.hits(rates, claim=CLAIM).axes[0].get_xlabel()
+    curve = {"mu 1": lambda alpha: np.asarray(CLAIM.tradeoff(alpha=alpha))}
+    assert "share of examples in the data that go" in plots.tradeoffs(curve, unit="example").axes[0].get_ylabel()
+    one = plots.tradeoff(CLAIM, unit="example").axes[0]
+    assert "of examples found" in "".join(text.get_text() for text in one.texts)
+
+
 def test_the_band_marks_what_is_below_the_claim(tmp_path: Path) -> None:
     leak = banded(CLAIM, "x", 10_000, [100, 1000], [2000, 500], 0.05)
     axes = plots.tradeoff_band(leak).axes[0]

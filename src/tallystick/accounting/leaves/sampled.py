@@ -319,7 +319,10 @@ def sampled(loss: PrivacyLoss, rate: float | Fraction) -> PrivacyLoss:
     """Poisson sampling of a loss (see ``PrivacyLoss.sampled``); a rate that no double has becomes the next one."""
     if loss.adjacency is not Adjacency.ADD_REMOVE:
         raise InvalidInput(
-            "adjacency", loss.adjacency.value, "an add/remove loss for Poisson sampling; use .subset() for REPLACE"
+            "adjacency",
+            loss.adjacency.value,
+            "an add/remove loss: Poisson sampling is about added and removed units. For replaced ones sample the "
+            "add/remove loss, then say .as_replace(); .subset() is for batches of fixed size",
         )
     leaf = as_leaf(loss, "sampled") if loss.terms else None
     if rate == 0.0 or leaf is None:

@@ -174,7 +174,8 @@ def accounting(
     if source == "loss":
         loss = read_loss(record)
     else:
-        loss = read_record(source, Path(record).name, _bytes("FILE", Path(record)), adjacency=adjacency)
+        content = _bytes("FILE", Path(record))
+        loss = read_record(source.replace("_", "-"), Path(record).name, content, adjacency=adjacency)
     with working("asking the accountant"):
         found = claimed_epsilon(loss, epsilon=claimed, delta=delta)
     asked = {"source": source, "record": record, "claimed": claimed, "delta": delta, "adjacency": adjacency}

@@ -64,9 +64,16 @@ def _general(text: str, epsilon: float, delta: float, *, as_json: bool) -> None:
     template = parse(text, unknown=UNKNOWN)
     if not template.mentions_unknown:
         raise InvalidInput("expression", text, f"a loss in which the unknown is written {UNKNOWN}")
-    goal = ts.approx_dp(epsilon=epsilon, delta=delta)
-    with working("calibrating"):
-        value = ts.calibrate(template.at, goal, integer=template.counts_with_unknown)
+    integer = template.counts_with_unknown
+    # The goal is about whomever the loss is about: epsilon and delta alone name no neighbours and no unit.
+    goal = ts.approx_dp(epsilon=epsilon, delta=delta, **template.at(1 if integer else 1.0).protects.about)
+    with working("calibrating") as tell:
+
+        def tried(value: float) -> PrivacyLoss:
+            tell(f"{UNKNOWN} = {value:.6g}")
+            return template.at(value)
+
+        value = ts.calibrate(tried, goal, integer=integer)
         bounds = template.at(value).epsilon_bounds(delta=delta)
     facts = {UNKNOWN: value, "epsilon": bounds.upper, "lower": bounds.lower, "upper": bounds.upper}
 

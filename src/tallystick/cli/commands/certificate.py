@@ -36,7 +36,7 @@ def write(
     with working("proving"):
         proof = loss.certificate(delta=delta, epsilon=epsilon)
     proof.write(out)
-    _say("certificate.write", out, proof, f"written to {out}", as_json=as_json)
+    _say("certificate.write", out, proof, f"written to {out}", {}, as_json=as_json)
 
 
 @app.command()
@@ -54,11 +54,11 @@ def check(
     proof = Certificate(text)
     with working("checking"):
         proof.verify()
-    _say("certificate.check", file, proof, "proved", as_json=as_json)
+    _say("certificate.check", file, proof, "proved", {"proved": True}, as_json=as_json)
 
 
-def _say(command: str, file: Path, proof: Certificate, done: str, *, as_json: bool) -> None:
-    found = {"epsilon": proof.epsilon, "delta": proof.delta, "about": proof.about, "hash": proof.hash}
+def _say(command: str, file: Path, proof: Certificate, done: str, more: dict[str, bool], *, as_json: bool) -> None:
+    found = {"epsilon": proof.epsilon, "delta": proof.delta, "about": proof.about, "hash": proof.hash, **more}
 
     def say(out: Console) -> None:
         out.print(f"epsilon [bold]{up(proof.epsilon)}[/bold] at delta {given(proof.delta)}: {done}", soft_wrap=True)

@@ -27,7 +27,7 @@ def import_(
     """Re-price another library's record; exit 5 if the epsilon it claimed is certainly too small."""
     from tallystick.accounting import check
     from tallystick.accounting.foreign import read_record
-    from tallystick.audit.recomputed import worth
+    from tallystick.audit.recomputed import telling_digits, worth
     from tallystick.errors import ClaimFalsified, InvalidInput
 
     level = check.probability("delta", delta)
@@ -36,9 +36,12 @@ def import_(
         content = file.read_bytes()
     except OSError as problem:
         raise InvalidInput("file", str(file), f"a file that can be read ({problem.strerror})") from None
+    source = source.replace("_", "-")  # the package is called dp-accounting, its module dp_accounting
     loss = read_record(source, file.name, content, adjacency=adjacency)
     with working("asking the accountant"):
         bounds = loss.epsilon_bounds(delta=level)
+    digits = 6 if promise is None else telling_digits(promise, bounds)
+    verdict = None if promise is None else worth(promise, bounds)
     facts: dict[str, Any] = {
         "loss": str(loss),
         "adjacency": loss.adjacency.value,
@@ -47,15 +50,17 @@ def import_(
         "upper": bounds.upper,
         "claimed": promise,
         "difference": None if promise is None else promise - bounds.upper,
-        "verdict": None if promise is None else worth(promise, bounds),
+        "verdict": verdict,
     }
 
     def say(out: Console) -> None:
         out.print(str(loss), markup=False, soft_wrap=True)
-        out.print(f"epsilon [bold]{up(bounds.upper)}[/bold] at delta {given(level)}", soft_wrap=True)
-        out.print(f"certified: the truth is between {down(bounds.lower)} and {up(bounds.upper)}")
+        out.print(f"epsilon [bold]{up(bounds.upper, digits)}[/bold] at delta {given(level)}", soft_wrap=True)
+        out.print(
+            f"certified: this loss has an epsilon between {down(bounds.lower, digits)} and {up(bounds.upper, digits)}"
+        )
         if promise is not None:
-            out.print(f"claimed {promise:g}: {facts['verdict']}", markup=False, soft_wrap=True)
+            out.print(f"claimed {given(promise)}: {verdict}", markup=False, soft_wrap=True)
         if source == "opacus":
             out.print("Read as Poisson sampling, as Opacus does; a loader that shuffles is not that.", soft_wrap=True)
             out.print("Read as steps fixed beforehand; a run that stopped by what it saw is not that.", soft_wrap=True)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import json
+import math
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallystick.cli.output import Answer, Expression, Json, deliver
+from tallystick.cli.output import Answer, Expression, Json, deliver, working
+from tallystick.errors import TallystickError
 from tallystick.printing import down, given, up
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from tallystick import PrivacyLoss
 
 BoundsFlag = Annotated[bool, typer.Option("--bounds", help="Also print the certified lower bound.")]
 RigorousFlag = Annotated[
@@ -46,16 +51,62 @@ def _read(
     from tallystick.accounting.expression import read_loss
 
     loss = read_loss(expression)
-    facts: dict[str, float]
-    if bounds or rigorous:
-        enclosure = getattr(loss, f"{name}_bounds")(**at, rigorous=rigorous)
-        facts = {name: enclosure.upper, "lower": enclosure.lower, "upper": enclosure.upper}
-    else:
-        facts = {name: getattr(loss, name)(**at)}
+    facts: dict[str, Any]
+    with working("asking the accountant"):
+        if bounds or rigorous:
+            enclosure = getattr(loss, f"{name}_bounds")(**at, rigorous=rigorous)
+            facts = {name: enclosure.upper, "lower": enclosure.lower, "upper": enclosure.upper, "rigorous": rigorous}
+        else:
+            facts = {name: getattr(loss, name)(**at)}
+        hint = cut_at_random(loss, at["delta"]) if name == "epsilon" and math.isinf(facts[name]) else None
+    if hint is not None:
+        facts["hint"] = hint
 
     def say(out: Console) -> None:
         out.print(f"{name} [bold]{up(facts[name])}[/bold] {where}", soft_wrap=True)
         if "lower" in facts:
-            out.print(f"certified: the truth is between {down(facts['lower'])} and {up(facts['upper'])}")
+            how = "proved by interval arithmetic" if rigorous else "certified"
+            article = "an" if name == "epsilon" else "a"
+            ends = f"{down(facts['lower'])} and {up(facts['upper'])}"
+            out.print(f"{how}: this loss has {article} {name} between {ends}", soft_wrap=True)
+        if hint is not None:
+            out.print(hint, soft_wrap=True, markup=False)
 
     deliver(Answer(name, {"expression": expression, **at}, facts, say), as_json=as_json)
+
+
+def cut_at_random(loss: PrivacyLoss, delta: float) -> str | None:
+    """A line for an infinite epsilon that cut="random" makes finite: without ``cut=`` any rule is allowed.
+
+    >>> from tallystick.accounting.expression import read_loss
+    >>> print(cut_at_random(read_loss("9 * gaussian(sigma=2).sampled(rate=0.5, largest=6, population=9)"), 1e-5))
+    cut="random" is finite, epsilon ..., where batches are cut at random and population= is the size of the data; ...
+    >>> cut_at_random(read_loss("gaussian(sigma=1)"), 0.0) is None
+    True
+    """
+    from tallystick.accounting.loss import PrivacyLoss
+
+    record = json.loads(loss.to_json())
+    other = _random_cuts(record)
+    if other == record:
+        return None
+    try:
+        epsilon = PrivacyLoss.from_json(json.dumps(other)).epsilon(delta=delta)
+    except TallystickError:
+        return None  # not everything that may be cut anyhow may be cut at random
+    if math.isinf(epsilon):
+        return None
+    return (
+        f'cut="random" is finite, epsilon {up(epsilon)}, where batches are cut at random and population= is the size '
+        "of the data; without cut= any rule is allowed, also one that gives a unit away"
+    )
+
+
+def _random_cuts(part: Any) -> Any:
+    """The record of a loss with every batch that was cut anyhow cut at random."""
+    if isinstance(part, list):
+        return [_random_cuts(each) for each in part]
+    if not isinstance(part, dict):
+        return part
+    inner = {name: _random_cuts(each) for name, each in part.items()}
+    return {**inner, "kind": "cut", "random": True} if part.get("kind") == "truncated" else inner

@@ -41,7 +41,7 @@ def plan(
     if picture is not None:
         from tallystick import plots
 
-        plots.save(plots.tradeoff(made.privacy), picture)
+        plots.save(plots.tradeoff(made.privacy, unit="example"), picture)
     facts = {
         "noise_multiplier": made.noise_multiplier,
         "rate": made.rate,

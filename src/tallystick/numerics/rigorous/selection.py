@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 from flint import arb
 
+from tallystick.errors import NotComputable
 from tallystick.numerics.law import Array
 from tallystick.numerics.rigorous.heights import Ladder
 from tallystick.numerics.rigorous.laws import Ball, point_work, work
@@ -42,7 +43,10 @@ def selected(ahead: Height, behind: Height, weight: Callable[[Ball], Ball], rank
         lines.append((_up(weight(arb(here))), _down(weight(best))))
     heights, slopes = np.array([line[0] for line in lines]), np.array([line[1] for line in lines])
     # From the last knot on every line is below zero.
-    last = float(np.max(heights / slopes)) * (1.0 + 1e-12)
+    with np.errstate(over="ignore", divide="ignore"):
+        last = float(np.max(heights / slopes)) * (1.0 + 1e-12)
+    if not math.isfinite(last):
+        raise NotComputable("so many runs that the weight of the last has no digits")
     knots = np.append(np.geomspace(1e-3, last, KNOTS)[:-1], last)
     values = [_up(arb(float(np.max(heights - slopes * z))) + arb(ROUNDED) * float(np.max(heights))) for z in knots]
     values[-1] = 0.0

@@ -14,13 +14,14 @@ import typer
 
 from tallystick.cli.commands.compare import table_of
 from tallystick.cli.output import Answer, Json, deliver, working
-from tallystick.errors import InvalidInput
+from tallystick.errors import InvalidInput, TallystickError
 from tallystick.printing import down, given, percent, percent_up, up
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from tallystick import Bounds, PrivacyLoss
+    from tallystick.accounting.expression import Template
     from tallystick.theorems.compare import Comparison
 
 UNKNOWN = "X"
@@ -66,7 +67,7 @@ def _general(text: str, epsilon: float, delta: float, *, as_json: bool) -> None:
         raise InvalidInput("expression", text, f"a loss in which the unknown is written {UNKNOWN}")
     integer = template.counts_with_unknown
     # The goal is about whomever the loss is about: epsilon and delta alone name no neighbours and no unit.
-    goal = ts.approx_dp(epsilon=epsilon, delta=delta, **template.at(1 if integer else 1.0).protects.about)
+    goal = ts.approx_dp(epsilon=epsilon, delta=delta, **_about(template))
     with working("calibrating") as tell:
 
         def tried(value: float) -> PrivacyLoss:
@@ -155,3 +156,13 @@ def _write_plan(path: Path, asked: dict[str, Any], facts: dict[str, Any], loss: 
         path.write_text(json.dumps(plan, indent=2) + "\n", encoding="utf-8")
     except OSError as error:
         raise InvalidInput("--save", str(path), f"a file that can be written ({error.strerror})") from error
+
+
+def _about(template: Template) -> dict[str, Any]:
+    """Neighbours and unit of the loss, from the first value of X that it allows."""
+    for value in (1, 10, 1000) if template.counts_with_unknown else (1.0, 10.0, 0.1, 1000.0, 0.001):
+        try:
+            return template.at(value).protects.about
+        except TallystickError:
+            continue
+    return {}

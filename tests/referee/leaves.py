@@ -379,7 +379,11 @@ def correlated(*, sigma: float, replaced: bool = False, **strategy: Any) -> Trut
 
 
 def _correlated_says(*, sigma: float, replaced: bool = False, **strategy: Any) -> Truth:
-    return _gaussian_of(_root(_squares(**strategy)[1] / Fraction(sigma) ** 2), replaced)
+    mu = _root(_squares(**strategy)[1] / Fraction(sigma) ** 2)
+    if "matrix" not in strategy or not mu > 0:
+        return _gaussian_of(mu, replaced)
+    part, top = _gaussian_part(mu), _gaussian_part((mu * (1 + arb(2) ** -36)).upper())  # written rounded up, see above
+    return Truth([((part,), (part,))], ((top,), (top,)), replaced)
 
 
 def _squares(

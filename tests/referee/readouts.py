@@ -382,7 +382,8 @@ def _exactly(side: Side, x: arb) -> bool:
     if not isinstance(side, Finite):
         return False
     losses = [loss for _, loss in side._finite()]
-    return max(abs(near(loss)) for loss in losses) > 1e-20 and any(loss.contains(x) for loss in losses)
+    known = [loss for loss in losses if loss.rad().is_zero() or loss.rad() < 1e-40 * abs(loss.mid())]
+    return max(abs(near(loss)) for loss in losses) > 1e-20 and any(loss.contains(x) for loss in known)
 
 
 def quantile_near(truth: Truth, direction: int, share: float, printed: float) -> Verdict:

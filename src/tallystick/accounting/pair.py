@@ -43,12 +43,8 @@ class DominatingPair:
 
     @staticmethod
     def exact(law: Law) -> DominatingPair:
-        """A pair that is known exactly, but for masses so small that they were raised: none of them from below."""
-        raised = [DUST < mass <= 2.0 * DUST for mass in (law.infinity, law.zero)]
-        if not any(raised):
-            return DominatingPair(law, law)
-        infinity, zero = (0.0 if up else mass for up, mass in zip(raised, (law.infinity, law.zero), strict=True))
-        return DominatingPair(law, replace(law, infinity=infinity, zero=zero))
+        """A pair that is known exactly."""
+        return DominatingPair(law, law)
 
     def swapped(self) -> DominatingPair:
         """(Q, P) instead of (P, Q)."""
@@ -56,12 +52,19 @@ class DominatingPair:
 
     def mixed(self, rate: float) -> DominatingPair:
         """((1 - rate) Q + rate P, Q): Poisson sampling of a REMOVE pair."""
-        return self._mapped(lambda law: mixed(law, rate))
+        under = _unraised(self.lower)
+        pair = self if under is self.lower else replace(self, lower=under)
+        return pair._mapped(lambda law: mixed(law, rate))
 
     def _mapped(self, change: Callable[[Law], Law]) -> DominatingPair:
         if self.lower is self.upper:
             return DominatingPair.exact(change(self.upper))
         return DominatingPair(change(self.upper), change(self.lower), self.close)
+
+
+def _unraised(law: Law) -> Law:
+    """From below, without a mass of Q alone that was raised above dust: sampling would make an atom of it."""
+    return replace(law, zero=0.0) if DUST < law.zero <= 2.0 * DUST else law
 
 
 def swapped(law: Law) -> Law:

@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Direction
-from tallystick.accounting.beside import Shifted, shifted
+from tallystick.accounting.beside import MOST_OUTCOMES
+from tallystick.accounting.compose import enumerated
 from tallystick.accounting.direction import OneDirection
 from tallystick.accounting.jumps import Jumps
 from tallystick.accounting.leaf import Leaf
@@ -51,7 +52,7 @@ class PrivacyLossVariable:
     sums, which a grid would move, are read by their characteristic function (to 1e-6, and to a jump of their atoms);
     those in which rare releases lose much as small losses and jumps of every size (to 1e-4, to the share of releases
     that jump, at most 3e-2, and to a 256th of a jump). Other sums are put on a grid of at most 1/2000 standard
-    deviation, which blurs n smooth releases by about sqrt(n) steps: ``quantile`` errs by that, and ``cdf`` is that of a
+    deviation, which blurs n releases by about sqrt(n) steps: ``quantile`` errs by that, and ``cdf`` is that of a
     place as near to x, so it errs where an atom or a narrow peak is nearer, and by 1e-4 at most elsewhere.
     ``cdf`` and ``quantile`` of a sampled sum are those of the sum. Discrete Gaussian noise too wide to list is held in
     blocks (its characteristic function to 1e-6). Sampled sums, ``as_replace`` and ``worst`` are known at knots only:
@@ -182,16 +183,21 @@ class PrivacyLossVariable:
 
     @cached_property
     def _beside_one(self) -> tuple[Callable[[float], float], float, float] | None:
-        """The same beside one release that is smooth and no Gaussian, with the ends of the sum."""
-        found = shifted([(pair.upper, count) for pair, count in self._side.saddle_pairs], self._side.mu)
-        if not isinstance(found, Shifted) or any(leaf for leaf, _ in self._side.others if _at_knots(leaf)):
+        """The same beside one release of any law but a Gaussian, with the ends of the sum."""
+        laws = [(pair.upper, count) for pair, count in self._side.saddle_pairs]
+        single = [law for law, count in laws if count == 1]
+        if self._side.mu > 0.0 or not single or len(laws) == 1 or any(_at_knots(leaf) for leaf, _ in self._side.others):
             return None
-        law, others = found.one.law, found.others.law
+        law = max(single, key=lambda one: (len(one.segments), one.atoms.size))
+        listed = enumerated([term for term in laws if term[0] is not law])
+        if listed is None or listed.law.atoms.size > MOST_OUTCOMES:
+            return None
+        others = listed.law
         masses, places = np.exp(others.log_masses).tolist(), others.atoms.tolist()
 
         def below(x: float) -> float:
             # An atom within rounding of x counts as at most x.
-            room = found.others.location + 4.0 * UNIT * abs(x)
+            room = listed.location + 4.0 * UNIT * abs(x)
             return math.fsum(
                 mass * (1.0 - law.tail(x - place + room + 4.0 * UNIT * abs(x - place)))
                 for mass, place in zip(masses, places, strict=True)
@@ -232,14 +238,21 @@ class PrivacyLossVariable:
         if self._side.mu > 0.0:  # of a Gaussian no more than that share lies further out than ten deviations
             means.append(0.5 * self._side.mu**2)
             ends.append((means[-1] - 10.0 * self._side.mu, means[-1] + 10.0 * self._side.mu))
-        most = 60.0 * self._deviation
+        most = 150.0 * self._deviation
         # Where a law has hardly any mass before that, points are work for nothing.
         return [(max(low, mean - most), min(high, mean + most)) for (low, high), mean in zip(ends, means, strict=True)]
 
     @cached_property
+    def _rare(self) -> bool:
+        """Whether some releases lose much more than most."""
+        return Cumulants.of(self._nodes, self._side.mu).heavy > HEAVY
+
+    @cached_property
     def _steps(self) -> tuple[float, float]:
         """The step that a grid should have, and one with no more than ``MOST_POINTS`` to a law."""
-        wanted = max(self._narrowest(self._deviation), self._deviation / 64.0) / STEPS
+        # Beside rare large losses the others crowd.
+        narrowest = 0.0 if self._rare else self._narrowest(self._deviation)
+        wanted = max(narrowest, self._deviation / 64.0) / STEPS
         return wanted, max(high - low for low, high in self._spans) / MOST_POINTS
 
     @cached_property
@@ -266,8 +279,7 @@ class PrivacyLossVariable:
         wanted, least = self._steps
         smooth = self._side.mu > 0.0 or any(law.segments for law, _ in laws)
         long = max(count for _, count in laws) >= (LONG if smooth else LONG_LISTED)
-        rare = long and Cumulants.of(self._nodes, self._side.mu).heavy > HEAVY
-        found = Jumps.of(laws, self._side.mu) if rare or wanted < least else None
+        found = Jumps.of(laws, self._side.mu) if (long and self._rare) or wanted < least else None
         if found is None or found.share <= FEW_JUMP:
             return found
         # A grid is better, unless it blurs the small losses.
@@ -287,7 +299,9 @@ class PrivacyLossVariable:
 
     def _grid(self) -> tuple[Array, Array, Array]:
         laws, atoms = self._laws
-        values, masses = _summed(laws, 14.0 * self._deviation)
+        # Three of the largest losses at once have their place: what leaves the window comes back on the other side.
+        farthest = max(max(abs(low), abs(high)) for low, high in self._spans)
+        values, masses = _summed(laws, max(14.0 * self._deviation, 3.2 * farthest))
         masses *= self._finite / float(
             np.sum(masses)
         )  # what is off the grid is rare, and nothing is at infinity for it
@@ -347,7 +361,8 @@ class PrivacyLossVariable:
         if index + 1 < values.size and smooth[index + 1] > 0.0:
             # What is smooth grows between two points; what is an atom is there at once.
             growth = _beyond(smooth, index) + float(smooth[index + 1]) - _beyond(smooth, index + 1)
-            found += min(1.0, max(0.0, x - float(values[index])) / self._grid_step) * growth
+            step = float(values[index + 1] - values[index])  # none at all where doubles do not tell the points apart
+            found += (min(1.0, max(0.0, x - float(values[index])) / step) if step > 0.0 else 1.0) * growth
         return min(1.0, found)
 
     def _rounding(self, x: float) -> float:

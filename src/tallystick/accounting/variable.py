@@ -302,9 +302,8 @@ class PrivacyLossVariable:
         # Three of the largest losses at once have their place: what leaves the window comes back on the other side.
         farthest = max(max(abs(low), abs(high)) for low, high in self._spans)
         values, masses = _summed(laws, max(14.0 * self._deviation, 3.2 * farthest))
-        masses *= self._finite / float(
-            np.sum(masses)
-        )  # what is off the grid is rare, and nothing is at infinity for it
+        # What is off the grid is rare, and not at infinity.
+        masses *= self._finite / float(np.sum(masses))
         return values, np.cumsum(masses), _smooth(values, masses, atoms if len(atoms) == len(laws) else [])
 
     def _narrowest(self, most: float) -> float:

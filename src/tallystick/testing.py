@@ -39,7 +39,7 @@ def released(plan: Plan, *, seed: int) -> Release:
 
     if plan.account is not None:
         raise Refused(f"{_REFUSED}. Works: ts.Private(rows) without account=")
-    if not plan.query.table.source.unnamed:
+    if plan.query.table.source.kind != "memory":
         raise InvalidInput("plan", plan.query.table.source.kind, "a plan on rows in memory that were made up")
     preflight(plan)
     return Release(plan, _as_stored(noisy(plan, integers(plan), SeededSource(check.count("seed", seed)))))

@@ -105,7 +105,7 @@ def test_a_burned_automatic_key_says_so_and_asks_for_a_new_one(ledger: str, monk
         raise MemoryError("of patient 7")
 
     with monkeypatch.context() as patch:
-        patch.setattr(running, "integers", broken)
+        patch.setattr(running, "_integers", broken)
         with pytest.raises(Unavailable) as failed:
             ts.sql(GROUPED, ledger=ledger, why="x")
     assert "patient 7" not in str(failed.value)

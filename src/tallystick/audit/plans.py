@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-import os
+import io
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 from tallystick.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from tallystick.tables.files import OpenFile
     from tallystick.tables.plan import Plan
     from tallystick.tables.run import Exact
+    from tallystick.tables.sources import Source
 
 MOST_BYTES = 1_000_000
 SMALL = "a small table that was made up: in memory, or a CSV file of at most 1 MB"
@@ -52,35 +54,39 @@ def made_up(plan: Plan, table: Any, argument: str = "neighbours", *, public: boo
 
     ``public`` is somebody's word that the rows are public; then they may be many, and in a Parquet file.
     """
-    from tallystick.tables.sources import identity, source_of
+    from tallystick.tables.files import OpenFile
+    from tallystick.tables.identity import refuse_private_file
+    from tallystick.tables.sources import source_of, unpaid_file
 
-    source, own = source_of(table), plan.query.table
+    own = plan.query.table
+    if isinstance(table, str | Path) and source_of(table).paths:
+        table = unpaid_file(table, argument, SMALL)
+    source = source_of(table)
     if source.kind == "memory":
-        if own.source.kind == "memory" and any(
-            one is two for one in source.handle.values() for two in own.source.handle.values()
-        ):
+        if own.source.kind == "memory" and _shared(source, own.source):
             raise InvalidInput(argument, "the plan's own data", SMALL)
         return source
-    if source.kind != "csv" and not (public and source.kind == "parquet"):
+    file = source.handle
+    if not isinstance(file, OpenFile) or (source.kind != "csv" and not (public and source.kind == "parquet")):
         raise InvalidInput(argument, source.kind, SMALL)
-    try:
-        size = Path(source.place).stat().st_size
-    except OSError as problem:
-        raise InvalidInput(argument, source.place, f"{SMALL} ({problem.strerror})") from None
-    if size > MOST_BYTES and not public:
-        raise InvalidInput(argument, f"a file of {size} bytes", SMALL)
-    there = own.source.kind in ("csv", "parquet", "duckdb") and os.path.exists(own.source.place)
-    if there and os.path.samefile(own.source.place, source.place):
-        raise InvalidInput(argument, "the plan's own data", SMALL)
-    if plan.account is not None and (names := plan.account.ledger.names_of(identity(source, own.name))):
-        raise InvalidInput(argument, f"the registered data set {names[0]}", SMALL)
+    if file.size > MOST_BYTES and not public:
+        raise InvalidInput(argument, f"a file of {file.size} bytes", SMALL)
+    ledger = None if plan.account is None else plan.account.ledger
+    refuse_private_file(file, SMALL, own.source.paths, ledger)
     return source
 
 
-def check_neighbours(plan: Plan, first: Path, second: Path) -> None:
-    """Two CSV tables that differ in one unit, as the plan's neighbours do; anything else is no test of it."""
+def _shared(one: Source, two: Source) -> bool:
+    """Whether two sources in memory have a table in common."""
+    theirs = {id(table) for table in two.handle.values()}
+    return any(id(table) in theirs for table in one.handle.values())
+
+
+def check_neighbours(plan: Plan, first: OpenFile, second: OpenFile) -> None:
+    """Refuse two CSV tables that do not differ in one unit, as the plan's neighbours do."""
     table = plan.query.table
-    one, two = (_rows_by_unit(path, table.unit if isinstance(table.unit, str) else None) for path in (first, second))
+    unit = table.unit if isinstance(table.unit, str) else None
+    one, two = _rows_by_unit(first, unit), _rows_by_unit(second, unit)
     changed = [unit for unit in {*one, *two} if one.get(unit) != two.get(unit)]
     replace = table.adjacency.value == "replace"
     lost, new = ([unit for unit in changed if unit not in side] for side in (two, one))
@@ -92,10 +98,11 @@ def check_neighbours(plan: Plan, first: Path, second: Path) -> None:
         raise InvalidInput("--second", f"a table with {len(changed)} other units", wanted)
 
 
-def _rows_by_unit(path: Path, unit: str | None) -> dict[Any, Counter[tuple[str, ...]]]:
+def _rows_by_unit(file: OpenFile, unit: str | None) -> dict[Any, Counter[tuple[str, ...]]]:
     """The rows of every unit, as texts; without a unit column each row is one."""
-    with open(path, newline="", encoding="utf-8", errors="replace") as file:
-        header, *rows = list(csv.reader(file)) or [[]]
+    with file.stream() as stream:
+        text = io.TextIOWrapper(stream, newline="", encoding="utf-8", errors="replace")
+        header, *rows = list(csv.reader(text)) or [[]]
     place = header.index(unit) if unit in header else None
     found: dict[Any, Counter[tuple[str, ...]]] = {}
     seen: Counter[tuple[str, ...]] = Counter()

@@ -88,7 +88,7 @@ class Question:
         from tallystick.accounting import check
         from tallystick.tables.keyset import PrivateKeys as Found
         from tallystick.tables.keyset import read_keys
-        from tallystick.tables.sources import check_listed
+        from tallystick.tables.sources import LISTED, public_input
 
         for path in self.join or ():
             table = joined(table, path)
@@ -103,8 +103,7 @@ class Question:
             raise InvalidInput("--keys", str(self.keys), "either --keys or --private-keys")
         chosen: Any = None
         if self.keys is not None:
-            check_listed(self.keys, table)
-            chosen = read_keys(self.keys, columns, table.schema)
+            chosen = read_keys(public_input(self.keys, LISTED, table), columns, table.schema)
         elif self.private_keys is not None:
             chosen = Found(check.inside("--private-keys", self.private_keys))
         table, measures = asked(", ".join(self.measures), table)
@@ -166,10 +165,9 @@ def asked(text: str, table: Table) -> tuple[Table, dict[str, Measure]]:
 def joined(table: Table, path: Path) -> Table:
     """The table with the columns of a public file, by the one column that both have."""
     from tallystick.tables.keyset import read_public
-    from tallystick.tables.sources import check_joined
+    from tallystick.tables.sources import JOINED, public_input
 
-    check_joined(path, table)
-    public = read_public(path)
+    public = read_public(public_input(path, JOINED, table))
     shared = [name for name, _ in public.columns if name in table.schema.names]
     if len(shared) != 1:
         raise InvalidInput("--join", str(path), "a public CSV file that has exactly one column of the table")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tallystick.accounting.adjacency import Adjacency, Protects
 from tallystick.errors import InvalidInput
 from tallystick.ledger import opening, registry, views
-from tallystick.ledger.chain import digest
+from tallystick.ledger.chain import SourceId
 from tallystick.ledger.filters import Amount, Filter
 from tallystick.ledger.journal import AccountRow, ChargeRow, Line, admit, would_spend
 from tallystick.ledger.milestones import SpendingStatement, so_far
@@ -233,24 +233,34 @@ class Account:
         fixed: Mapping[str, str | None] | None = None,
         least_price: PrivacyLoss | None = None,
         update: bool = False,
+        marks: Iterable[str] = (),
     ) -> None:
-        """Record that a data set, view or extract is about this population, for good.
+        """Record that a dataset, view or extract is about this population, for good.
 
         ``source`` is the path of a file, or a public text that says where the data are; it can belong to one
         population only (``tallystick dataset add`` also says whom it protects, and its caps and bounds). ``note`` is
         public and kept in the chain, ``fixed`` is what no update may change (the unit), and ``least_price`` is what
-        every plan on the source must cost (default: rho 0.0001 or epsilon 0.01).
+        every plan on the source must cost (default: rho 0.0001 or epsilon 0.01). ``marks`` are further facts by which
+        the same data are recognised under another name.
         """
         if source is not None and os.path.isfile(source):
             source = f"file {os.path.realpath(source)}"  # as tables.identity names it, however it is spelled
+            marks = {*marks, source}
         registry.register(
-            self, dataset, source=source, note=note, fixed=fixed or {}, least_price=least_price, update=update
+            self,
+            dataset,
+            source=source,
+            note=note,
+            fixed=fixed or {},
+            least_price=least_price,
+            update=update,
+            marks=marks,
         )
 
     def admit(self, price: Amount, *, source: str) -> None:
         """Raise the refusal that a plan of that price on that source would get: closed, or below the least price."""
         with self.ledger.store.read() as transaction:
-            admit(transaction, digest(source), (Line(self.id, price.a0, price.a1, self.path),))
+            admit(transaction, SourceId.of(source), (Line(self.id, price.a0, price.a1, self.path),))
 
     def rehearse(self, price: Amount, *, source: str = "") -> None:
         """Raise the refusal or the denial that a charge of that price would meet, here or above; charges nothing."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tallystick.errors import InvalidInput, LedgerIntegrity
 from tallystick.ledger import journal, opening, views
 from tallystick.ledger.account import Account
-from tallystick.ledger.chain import Anchor, AnchorFile, checked, decode_answer, digest
+from tallystick.ledger.chain import Anchor, AnchorFile, SourceId, checked, decode_answer, digest
 from tallystick.ledger.filters import LARGEST
 from tallystick.ledger.journal import AccountRow, ChargeRow, Position
 from tallystick.ledger.partition import Partition
@@ -189,12 +189,12 @@ class Ledger:
     def fixed_for(self, source: str) -> dict[str, str | None] | None:
         """Whom registered data protect: their unit and neighbours; None where the source is not registered."""
         with self.store.read() as transaction:
-            return journal.fixed_for(transaction, digest(source))
+            return journal.fixed_for(transaction, SourceId.of(source))
 
     def names_of(self, source: str) -> list[str]:
         """The names under which a source is registered."""
-        source_digest = digest(source)
-        return sorted(name for name, dataset in self.datasets().items() if source_digest in dataset.sources)
+        own = SourceId.of(source)
+        return sorted(name for name, dataset in self.datasets().items() if own in dataset.sources)
 
     # -- charges
 

@@ -81,6 +81,21 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+class SourceId(str):
+    """The digest under which the ledger knows a source.
+
+    >>> SourceId.of("file /data/visits.csv") == digest("file /data/visits.csv")
+    True
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, source: str) -> SourceId:
+        """The id of a source's name; an id stays as it is."""
+        return source if isinstance(source, SourceId) else cls(digest(source))
+
+
 def link(previous: str, body: str) -> str:
     """The hash of the entry whose canonical JSON is ``body`` and that follows ``previous``.
 

@@ -35,7 +35,16 @@ from tallystick.errors import (
     Unavailable,
 )
 from tallystick.ledger import journal, views
-from tallystick.ledger.chain import PLAN_LENGTH, WHY_LENGTH, canonical, checked, decode_answer, digest, encode_answer
+from tallystick.ledger.chain import (
+    PLAN_LENGTH,
+    WHY_LENGTH,
+    SourceId,
+    canonical,
+    checked,
+    decode_answer,
+    digest,
+    encode_answer,
+)
 from tallystick.ledger.filters import LARGEST, Amount
 from tallystick.ledger.journal import ChargeRow, Line, Position, Request
 
@@ -43,6 +52,7 @@ if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
     from tallystick.ledger.account import Account
     from tallystick.ledger.book import Ledger
+    from tallystick.ledger.store import Transaction
 
 LEASE: Final = 600.0
 FAILED: Final = (
@@ -122,6 +132,8 @@ def pay(
     if stored is not None:
         say_first_reason(account.ledger, stored[1], why)
         return Paid(*stored, fresh=False)
+    if release.source:
+        charge.rehearse()  # a refusal or a denial comes before a large file is copied
     release.preflight()
     if key is None and release.source:  # a plan: what else is paid for here is told apart by its value
         charge.say_paid_before()
@@ -145,6 +157,24 @@ def pay(
     # outside the handler, so that the error does not travel along, not even with an interruption of the burning
     charge.burn_quietly(problem)
     raise KeyboardInterrupt(INTERRUPTED) if issubclass(problem, KeyboardInterrupt) else Unavailable(FAILED)
+
+
+def stored_answer(
+    privacy: PrivacyLoss,
+    account: Account,
+    *,
+    why: str,
+    key: str | None,
+    delta: float | None,
+    request: str,
+) -> Paid | None:
+    """The answer that is stored for a request under its key, or None. No data is opened and nothing is charged."""
+    charge = account.ledger.charge(privacy, accounts=(account,), why=why, key=key, delta=delta, request=request)
+    stored = charge.stored()
+    if stored is None:
+        return None
+    say_first_reason(account.ledger, stored[1], why)
+    return Paid(*stored, fresh=False)
 
 
 def rehearse(
@@ -263,7 +293,7 @@ class Terms(NamedTuple):
         by_id = sorted(lines, key=lambda line: line[0].id)
         asked = tuple(Line(account.id, a0, a1, account.path) for account, a0, a1 in by_id)
         about = request_digest([line[:3] for line in asked], plan, request)
-        return cls(lines, asked, plan, digest(plan), about, digest(source) if source else None)
+        return cls(lines, asked, plan, digest(plan), about, SourceId.of(source) if source else None)
 
 
 def request_digest(lines: Sequence[Sequence[int]], plan: str, request: str) -> str:
@@ -356,12 +386,19 @@ class Charge:
         terms = self._terms
         try:
             with self._ledger.store.read() as transaction:
+                self._require_free_key(transaction)
                 if terms.source is not None:
                     journal.admit(transaction, terms.source, terms.asked)
                 for line in terms.asked:
                     journal.would_spend(transaction, line)
         except BudgetExceeded as problem:
             raise self._with_delta(problem) from None
+
+    def _require_free_key(self, transaction: Transaction) -> None:
+        """Raise if the key was used and has no answer to give."""
+        row = transaction.row("charge_by_key", self._ledger.principal, self._key) if self._named else None
+        if row is not None and ChargeRow(*row).state != "COMMITTED":
+            raise occupied(self._ledger, ChargeRow(*row))
 
     def _with_delta(self, problem: BudgetExceeded) -> BudgetExceeded:
         """A denial of one payer, with what the same loss would cost where a delta may be used."""

@@ -7,7 +7,7 @@ A registration may be updated; whom it protects may not change, and a source bel
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -51,6 +51,8 @@ class Registered:
     least_price: Amount
     notes: tuple[str, ...]  # every one it has had, the newest last
     fixed: Mapping[str, str | None]  # whom it protects
+    source: str = ""  # the digest of its newest place
+    marks: frozenset[str] = frozenset()  # facts that every name of the same data shares
 
     @property
     def note(self) -> str:
@@ -71,12 +73,14 @@ class Registered:
                 continue
         return found
 
-    def places(self) -> list[str]:
-        """Where the rows are and have been, by every note about a table."""
+    def tables(self) -> list[tuple[str, str, str]]:
+        """Kind, place and table of every note about a table, the newest last."""
         found = []
         for note in self.notes:
             try:
-                found.append(str(json.loads(note)["table"]["source"]["place"]))
+                table = json.loads(note)["table"]
+                source = table["source"]
+                found.append((str(source["kind"]), str(source["place"]), str(table["name"])))
             except (ValueError, LookupError, TypeError, RecursionError):
                 continue
         return found
@@ -91,27 +95,30 @@ def register(
     fixed: Mapping[str, str | None],
     least_price: PrivacyLoss | None,
     update: bool,
+    marks: Iterable[str] = (),
 ) -> None:
-    """Append a registration; saying the same twice changes nothing."""
+    """Append a registration; registering the same twice changes nothing."""
     ledger, population = account.ledger, account.path[-1][0]
     checked("dataset", name)
     checked("note", note, PLAN_LENGTH, empty=True)
     source_digest = None if source is None else digest(source)
+    listed = sorted(checked("mark", mark, PLAN_LENGTH) for mark in set(marks))
     least = _least(account, least_price)
     with ledger.store.write("register") as transaction:
         row = transaction.row("dataset_named", name)
         if row is not None:
             known = DatasetRow(*row)
             least = known.least0 if least_price is None else least
-            kept = journal.entry_body(transaction, known.seq)["fixed"]
-            if known.account_id != account.id or kept != dict(fixed):
+            before = journal.entry_body(transaction, known.seq)
+            if known.account_id != account.id or before["fixed"] != dict(fixed):
                 raise Refused(
                     f"dataset {name!r} is registered for another population or unit; whom it protects does not change. "
                     "Works: another name"
                 )
-            if (known.source, known.least0, known.note) == (source_digest, least, note):
+            same = (known.source, known.least0, known.note) == (source_digest, least, note)
+            if same and before.get("marks", []) == listed:
                 return
-            if not update:
+            if not update and not same:
                 raise InvalidInput("dataset", name, "a new name, or an update of caps, bounds, price or place")
         owner = None if source_digest is None else transaction.row("source_owner", source_digest)
         if owner is not None and owner[0] != population:
@@ -122,11 +129,28 @@ def register(
                 f"this source is registered already, about unit {protected['unit'] or 'each row'!r}; whom it protects "
                 "does not depend on the name it is asked under"
             )
+        _check_marks(transaction, listed, population, fixed)
         position = journal.append(
             transaction, "register", ledger.now(),
             dataset=name, account=account.id, source=source_digest, least=least, note=note, fixed=dict(fixed),
+            **({"marks": listed} if listed else {}),
         )  # fmt: skip
         transaction.run("dataset_insert", name, position.seq, account.id, population, source_digest, least, note)
+
+
+def _check_marks(transaction: Transaction, marks: list[str], population: int, fixed: Mapping[str, str | None]) -> None:
+    """Refuse data that are registered under another name for another population or unit."""
+    for row in (DatasetRow(*each) for each in transaction.rows("datasets")):
+        body = journal.entry_body(transaction, row.seq)
+        if not set(body.get("marks", [])) & set(marks):
+            continue
+        if row.population_id != population:
+            raise Refused(f"these data are registered as {row.name!r} for another population; a source belongs to one")
+        if body["fixed"] != dict(fixed):
+            raise Refused(
+                f"these data are registered as {row.name!r}, about unit {body['fixed'].get('unit') or 'each row'!r}; "
+                "whom they protect does not depend on the name"
+            )
 
 
 def _least(account: Account, least: PrivacyLoss | None) -> int:
@@ -144,16 +168,25 @@ def registered(ledger: Ledger) -> dict[str, Registered]:
     accounts = {account.id: account for account in ledger.accounts()}
     with ledger.store.read() as transaction:
         rows = [DatasetRow(*row) for row in transaction.rows("datasets")]  # in the order of their entries
-        newest = {row.name: row for row in rows}
-        fixed = {name: journal.entry_body(transaction, row.seq)["fixed"] for name, row in newest.items()}
+        bodies = {row.seq: journal.entry_body(transaction, row.seq) for row in rows}
+    by_name: dict[str, list[DatasetRow]] = {}
+    for row in rows:
+        by_name.setdefault(row.name, []).append(row)
     datasets = {}
-    for name, row in sorted(newest.items()):
-        payer = accounts[row.account_id]
-        least = Amount(payer.currency, row.least0)
-        mine = [each for each in rows if each.name == name]
-        places = frozenset(each.source for each in mine if each.source is not None)
-        notes = tuple(each.note for each in mine)
-        datasets[name] = Registered(name, payer.name, places, least, notes, fixed[name])
+    for name, mine in sorted(by_name.items()):
+        newest = mine[-1]
+        payer = accounts[newest.account_id]
+        places = [row.source for row in mine if row.source is not None]
+        datasets[name] = Registered(
+            name=name,
+            account=payer.name,
+            sources=frozenset(places),
+            least_price=Amount(payer.currency, newest.least0),
+            notes=tuple(row.note for row in mine),
+            fixed=bodies[newest.seq]["fixed"],
+            source=places[-1] if places else "",
+            marks=frozenset(mark for row in mine for mark in bodies[row.seq].get("marks", [])),
+        )
     return datasets
 
 

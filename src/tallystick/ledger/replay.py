@@ -30,12 +30,13 @@ PAIR: Final = "pair"  # two whole numbers
 PAIRS: Final = "pairs"
 TRIPLES: Final = "triples"
 LIST_OR_NONE: Final = "list or none"
+LISTED: Final = "listed"  # a list of texts
 TEXTS: Final = "texts"  # an object whose values are texts or nothing
 
 NAMED: Final = {
     WHOLE: "a whole number in range", TEXT: "a text", TEXT_OR_NONE: "a text", WHOLE_OR_NONE: "a whole number in range",
     PAIR: "two whole numbers in range", PAIRS: "pairs of whole numbers", TRIPLES: "lines of whole numbers in range",
-    LIST_OR_NONE: "a list", TEXTS: "an object of texts",
+    LIST_OR_NONE: "a list", TEXTS: "an object of texts", LISTED: "a list of texts",
 }  # fmt: skip
 _CHARGE: Final = {"charge": WHOLE, "fence": WHOLE}
 _REQUEST: Final = {
@@ -62,6 +63,8 @@ SHAPES: Final[dict[str, dict[str, str]]] = {
     "burn": {**_CHARGE, "why": TEXT},
     "refund": {**_CHARGE, "why": TEXT},
 }  # fmt: skip
+OPTIONAL: Final[dict[str, dict[str, str]]] = {"register": {"marks": LISTED}}
+"""Fields that an entry of a kind may have."""
 
 
 def problem(entry: Any) -> str:
@@ -76,9 +79,10 @@ def problem(entry: Any) -> str:
     shape = SHAPES.get(kind) if isinstance(kind, str) else None
     if shape is None:
         return "it is of no known kind"
-    if entry.keys() != shape.keys() | {"kind", "at"}:
+    more = {name: wanted for name, wanted in OPTIONAL.get(str(kind), {}).items() if name in entry}
+    if entry.keys() != shape.keys() | more.keys() | {"kind", "at"}:
         return "it lacks a field or has one more"
-    for name, wanted in {**shape, "at": WHOLE}.items():
+    for name, wanted in {**shape, **more, "at": WHOLE}.items():
         if not _fits(entry[name], wanted):
             return f"{name} is not {NAMED[wanted]}"
     return ""
@@ -95,6 +99,8 @@ def _fits(value: Any, kind: str) -> bool:
         return type(rows) is list and all(
             type(row) is list and len(row) == width and all(_fits(number, WHOLE) for number in row) for row in rows
         )
+    if kind == LISTED:
+        return type(value) is list and bool(value) and all(_fits(text, TEXT) for text in value)
     if kind == TEXTS:
         return type(value) is dict and all(_fits(text, TEXT_OR_NONE) for text in value.values())
     return value is None or (type(value) is list if kind == LIST_OR_NONE else _fits(value, kind.split()[0]))
@@ -118,6 +124,8 @@ class Book:
     datasets: list[DatasetRow] = field(default_factory=list)
     partitions: dict[int, Partition] = field(default_factory=dict)
     fixed: dict[str, Any] = field(default_factory=dict)
+    marks: dict[str, list[str]] = field(default_factory=dict)
+    marked: dict[str, tuple[int, Any]] = field(default_factory=dict)
     sources: dict[int, str | None] = field(default_factory=dict)  # of charges
     quarantines: dict[tuple[int, int], tuple[str, int | None]] = field(default_factory=dict)
 
@@ -258,12 +266,18 @@ def _register(book: Book, seq: int, entry: dict[str, Any]) -> None:
         not before or (before[-1].account_id, book.fixed[row.name]) == (row.account_id, entry["fixed"]),
         seq, "a dataset changes whom it protects",
     )  # fmt: skip
-    book.require(not before or before[-1][4:] != row[4:], seq, "a registration that changes nothing")
+    marks = entry.get("marks", [])
+    changed = not before or before[-1][4:] != row[4:] or book.marks[row.name] != marks
+    book.require(changed, seq, "a registration that changes nothing")
     owners = {known.population_id for known in book.datasets if row.source is not None and known.source == row.source}
     book.require(owners <= {population}, seq, "a source belongs to two populations")
     alike = [book.fixed[known.name] for known in book.datasets if row.source is not None and known.source == row.source]
     book.require(all(fixed == entry["fixed"] for fixed in alike), seq, "a source protects two kinds of units")
+    for mark in marks:
+        held = book.marked.setdefault(mark, (population, entry["fixed"]))
+        book.require(held == (population, entry["fixed"]), seq, "marked data belong to two populations or units")
     book.fixed[row.name] = entry["fixed"]
+    book.marks[row.name] = marks
     book.datasets.append(row)
 
 

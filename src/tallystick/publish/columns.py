@@ -10,6 +10,8 @@ from typing import TextIO
 
 from tallystick.errors import InvalidInput
 
+PAID_FOR = "tallystick query, which charges the account of registered data"
+
 
 def rows_matching(path: Path, column: str | None, value: str | None) -> int:
     """How many rows there are, or how many have this text in this column."""
@@ -46,11 +48,12 @@ def lines(path: Path) -> list[str]:
 
 @contextmanager
 def _records(path: Path) -> Iterator[Iterator[list[str]]]:
-    """The rows of a CSV file, as tables read it: what one person wrote fails nothing and swallows nobody's row."""
+    """The rows of a CSV file that is not registered, as tables read it: no cell can fail or hide another row."""
     from tallystick.tables.engines import csvfile
+    from tallystick.tables.sources import unpaid_file
 
     try:
-        with csvfile.records(str(path)) as rows:
+        with unpaid_file(path, "--file", PAID_FOR) as file, csvfile.records(file) as rows:
             yield rows
     except OSError as error:
         raise InvalidInput("--file", str(path), f"a file that can be read ({error.strerror})") from None

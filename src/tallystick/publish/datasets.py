@@ -18,7 +18,9 @@ from tallystick.errors import InvalidInput, LedgerIntegrity, Refused
 from tallystick.ledger.book import opened, opened_if_there
 from tallystick.ledger.registry import NOTE_FORMAT
 from tallystick.printing import one_of
-from tallystick.tables.sources import same_file
+from tallystick.tables.identity import Identity, lasting_marks, recognise
+from tallystick.tables.reader import Reader
+from tallystick.tables.sources import identity
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -40,6 +42,8 @@ class Dataset:
     asking: Mapping[str, Any] = field(default_factory=dict)
     """What is registered for statements in SQL, as ``publish.sql`` reads it; empty where nothing is."""
     least_price: Amount | None = field(default=None, compare=False)
+    identity: Identity | None = field(default=None, compare=False)
+    """Which data these are, where they were opened to register them."""
 
     def opened(self, account: Account | None = None) -> Table:
         """The table as a question can be asked of it; its file is not opened."""
@@ -59,13 +63,20 @@ class Dataset:
     def _asking(self) -> dict[str, Any]:
         return {"asking": dict(self.asking)} if self.asking else {}
 
-    @property
-    def source(self) -> str:
-        """Which data it is, as the ledger knows them."""
-        from tallystick.tables.sources import identity
-
+    def identified(self) -> Identity:
+        """Which data these are. A file is opened for this; a server was asked when its table was read."""
         table = self.opened()
-        return identity(table.source, table.name)
+        if self.identity is not None:
+            return self.identity
+        if table.source.paths:
+            return identified(table)
+        return Identity(identity(table.source, table.name))
+
+
+def identified(table: Table) -> Identity:
+    """Which data a table holds: its source is opened for this, and no row is read."""
+    with Reader(table.source, rows=False) as reader:
+        return reader.identity(table.name)
 
 
 def known(book: Ledger) -> dict[str, Dataset]:
@@ -157,8 +168,10 @@ def check_new(dataset: Dataset, book: Ledger, *, update: bool) -> None:
             )
         if not update:
             raise InvalidInput("dataset", dataset.name, "a new --name, or --update to change caps, bounds or place")
-    for other in datasets.values():
-        if other.population != dataset.population and _same_place(other.opened(), dataset.opened()):
+    recognised = recognise(book, dataset.identified())
+    for name in recognised.names:
+        other = datasets.get(name)
+        if other is not None and other.population != dataset.population:
             raise Refused(
                 f"these data are registered as {other.name!r} under population {other.population!r}; a source belongs "
                 "to one population, or the people in it would be paid for twice over"
@@ -170,38 +183,12 @@ def _fixed(dataset: Dataset) -> dict[str, str | None]:
     return {"unit": dataset.table["unit"], "adjacency": dataset.table["adjacency"]}
 
 
-def _same_place(one: Table, two: Table) -> bool:
-    from tallystick.tables.sources import identity
-
-    if identity(one.source, one.name) == identity(two.source, two.name):
-        return True
-    files = {one.source.kind, two.source.kind} <= {"csv", "parquet", "duckdb"}
-    return one.name == two.name and files and same_file(one.source.place, two.source.place)
-
-
-def refuse_registered(files: Mapping[str, Path], place: str | None, works: str = "a table that was made up") -> None:
-    """Nothing is charged for what is asked of these files, so none may be registered.
-
-    A copy is another file: to find one, private rows would be read where nobody pays, and one changed byte hides it.
-    A ledger that is named must exist, and the one that is meant without a name is asked as well: naming another would
-    otherwise be a way around it.
-    """
-    for meant in dict.fromkeys((place, None)):
-        book = opened_if_there(None) if meant is None else opened(meant)
-        if book is None:
-            continue
-        with book:
-            for dataset in known(book).values():
-                for option, path in files.items():
-                    if same_file(str(dataset.table["source"]["place"]), path):
-                        raise InvalidInput(option, f"the registered data set {dataset.name}", works)
-
-
 def register(
     dataset: Dataset, account: Account, *, least_price: PrivacyLoss | None = None, update: bool = False
 ) -> Dataset:
     """Write a data set into the chain; returns it as the ledger has it."""
     check_new(dataset, account.ledger, update=update)
+    own = dataset.identified()
     if dataset.table["unit"] is None and account.unit != "row":
         raise Refused(
             f"population {account.name!r} promises something to each {account.unit}; data whose single rows are the "
@@ -209,11 +196,12 @@ def register(
         )
     account.register(
         dataset.name,
-        source=dataset.source,
+        source=own.name,
         note=dataset.to_note(),
         fixed=_fixed(dataset),
         least_price=least_price,
         update=update,
+        marks=lasting_marks(own),
     )
     return find(dataset.name, account.ledger)
 
@@ -245,11 +233,11 @@ def read_table(
 
 def _tables(source: Source) -> str:
     """The names of a database's tables, which a registration makes public one by one."""
-    from tallystick.tables.sources import open_engine
+    from tallystick.tables.reader import open_engine
 
     own = "table_schema NOT IN ('information_schema', 'pg_catalog')"
     own += " AND table_catalog = 'source'" if source.kind == "duckdb" else ""  # beside the engine's own tables
-    with open_engine(source) as engine:
+    with open_engine(source, rows=False) as engine:
         found = engine.collect(f"SELECT table_schema, table_name FROM information_schema.tables WHERE {own}")
     names = sorted(
         name if schema in ("main", "public") else f"{schema}.{name}" for schema, name in zip(*found, strict=True)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +20,6 @@ import numpy as np
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput, Refused
 from tallystick.printing import given, nearest, visible
-from tallystick.publish.datasets import refuse_registered
 from tallystick.tables import run
 from tallystick.tables.aggregates import ColumnMeasure, Measure, Quantile
 from tallystick.tables.estimates import Estimate, Noisy
@@ -30,6 +28,7 @@ from tallystick.tables.keyset import PublicTable
 from tallystick.tables.measures import count
 from tallystick.tables.parts import ColumnPart
 from tallystick.tables.plan import make_plan
+from tallystick.tables.reader import open_engine
 from tallystick.tables.schema import UNSUPPORTED
 from tallystick.tables.sources import source_of
 from tallystick.tables.table import EACH_ROW, MOST_GROUPS, MOST_ROWS, UNITS, EachRow, Query
@@ -139,8 +138,6 @@ def rehearse(
         raise Refused("where single rows are protected there are no caps to choose")
     if any(step.local is not None for step in query.table.steps):
         raise Refused("a plan with steps over all rows of a unit is not rehearsed: without a unit they mean nothing")
-    if isinstance(rows, str | Path):
-        refuse_registered({"rows": Path(rows)}, None)
     source = made_up(plan, rows, "rows", public=public)
     if source.kind == "memory" and len(source.handle) == 1:  # whatever it is called, it is the table
         source = source_of({query.table.name: next(iter(source.handle.values()))})
@@ -200,7 +197,9 @@ def _unbounded(query: Query) -> Query:
     doubles = dict.fromkeys((part.column, part.missing) for part in query.parts if isinstance(part, ColumnPart))
     values: dict[str, list[float]] = {column: [] for column, _ in doubles}
     if doubles:
-        for (column, _), found in zip(doubles, run.rows(make_plan(query, ANY))[1], strict=True):
+        with open_engine(query.table.source) as engine:
+            _, columns = run.rows(make_plan(query, ANY), engine)
+        for (column, _), found in zip(doubles, columns, strict=True):
             known = _floats(found)
             known = known[~np.isnan(known)]
             values[column] += [float(known.min()), float(known.max())] if known.size else []

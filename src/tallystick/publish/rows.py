@@ -14,8 +14,8 @@ import functools
 import json
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -24,9 +24,9 @@ import numpy as np
 
 from tallystick.errors import InvalidInput
 from tallystick.learn.records import Given
-from tallystick.ledger.chain import digest
+from tallystick.ledger.chain import SourceId, digest
 from tallystick.ledger.denial import offering_epsilon
-from tallystick.ledger.pay import Paid, charged_delta, pay, rehearse
+from tallystick.ledger.pay import Paid, Receipt, charged_delta, pay, rehearse, stored_answer
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 from tallystick.publish import jobs
 from tallystick.publish.models import Regression, bounded
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from tallystick.learn.estimator import Recipe
     from tallystick.ledger.account import Account
     from tallystick.tables.plan import Plan
+    from tallystick.tables.reader import Reader
     from tallystick.tables.table import Table
 
 FORMAT = "tallystick/logistic-model/1"
@@ -171,7 +172,7 @@ class RowModel(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowsFit:
-    """One fit as the ledger's payer sees it (``ledger.pay.Payable``)."""
+    """A fit with its price; ``opened`` makes it payable."""
 
     asked: RowModel
     plan: Plan
@@ -190,25 +191,46 @@ class RowsFit:
         """Of recipe and rows: not of the place of the data."""
         return digest(f"{self.plan.hash} {self.recipe!r}")
 
+    @contextmanager
+    def opened(self, *, rows: bool = True) -> Iterator[OpenedFit]:
+        """The fit on its data, which are opened once and recognised before anything is charged."""
+        with run.Asked.of(self.plan, self.account, self.dataset).opened(rows=rows) as (reader, source):
+            yield OpenedFit(self, reader, source)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpenedFit:
+    """One fit as the ledger's payer sees it (``ledger.pay.Payable``)."""
+
+    fit: RowsFit
+    reader: Reader
+    source: SourceId
+
     @property
-    def source(self) -> str:
-        """Which data the ledger closes when this fails."""
-        return run.PlanRun(self.plan, self.account).source
+    def privacy(self) -> PrivacyLoss:
+        """What the fit loses."""
+        return self.fit.privacy
+
+    @property
+    def request(self) -> str:
+        """The recipe, the rows and the data they come from."""
+        return self.fit.request
 
     def preflight(self) -> None:
         """The source is there, and its rows could be read: none is looked at."""
-        run.allowed(run.PlanRun(self.plan, self.account, None, self.dataset))
-        run.preflight(self.plan)
-        run.rows(self.plan, empty=True)
+        run.preflight(self.fit.plan, self.reader)
+        run.rows(self.fit.plan, self.reader.engine, empty=True)
 
     def draw(self) -> dict[str, Any]:
         """The model."""
-        usable = self.data().usable(self.asked.model().rows_per_unit)
-        return self.recipe.train(thinned(usable, SYSTEM) if hasattr(self.recipe, "most_rows") else usable, SYSTEM)
+        asked, recipe = self.fit.asked, self.fit.recipe
+        usable = self.data().usable(asked.model().rows_per_unit)
+        return recipe.train(thinned(usable, SYSTEM) if hasattr(recipe, "most_rows") else usable, SYSTEM)
 
     def data(self) -> Given:
         """The rows; the order of one person's rows does not depend on who else is there."""
-        units, columns = run.rows(self.plan)
+        units, columns = run.rows(self.fit.plan, self.reader.engine)
+        self.reader.check_unchanged()
         numbers = np.array(columns, dtype=np.float64).reshape(len(columns), -1)
         order = np.lexsort(numbers[::-1])
         rows, targets = 2.0 * numbers[:-1, order].T - 1.0, numbers[-1, order]
@@ -288,7 +310,7 @@ def dry(job: RowsJob) -> dict[str, Any]:
     jobs.check_files(job.out, job.card, fit.asked.table, account)
     delta = charged_delta(account, fit.asked.delta)
     with _offering(fit):
-        earlier = rehearse(fit, account, why=job.why, key=job.name, delta=delta)
+        earlier = _rehearsed(fit, why=job.why, key=job.name, delta=delta)
     if earlier is not None:
         paid = jobs.paid_facts(account, earlier, fit.privacy, fresh=False)
         return {"dry_run": True, "key": job.name, "again": True, **paid}
@@ -296,6 +318,15 @@ def dry(job: RowsJob) -> dict[str, Any]:
     left = {"left": account.remaining.text(upward=False), "population": account.name}
     plan = {"price": str(price), "price_epsilon": jobs.alone(fit.privacy, price), **left}
     return {"dry_run": True, "key": job.name, "again": False, "plan": plan}
+
+
+def _rehearsed(fit: RowsFit, *, why: str, key: str, delta: float | None) -> Receipt | None:
+    """The receipt if the key has its answer; else raise what paying would raise before it reads a row."""
+    paid = stored_answer(fit.privacy, fit.account, why=why, key=key, delta=delta, request=fit.request)
+    if paid is not None:
+        return paid.receipt
+    with fit.opened(rows=False) as opened:
+        return rehearse(opened, fit.account, why=why, key=key, delta=delta)
 
 
 def release(job: RowsJob, progress: Callable[[str], None] | None = None) -> dict[str, Any]:
@@ -322,8 +353,12 @@ def fit_rows(fit: RowsFit, *, why: str, key: str, progress: Callable[[str], None
     """Pay, read, fit, store; the same key gives the same model and charges nothing."""
     if progress is not None:
         progress("rows")
+    delta = charged_delta(fit.account, fit.asked.delta)
     with _offering(fit):
-        paid = pay(fit, fit.account, why=why, key=key, delta=charged_delta(fit.account, fit.asked.delta))
+        paid = stored_answer(fit.privacy, fit.account, why=why, key=key, delta=delta, request=fit.request)
+        if paid is None:
+            with fit.opened() as opened:
+                paid = pay(opened, fit.account, why=why, key=key, delta=delta)
     model = fit.asked.model()
     model.n_features_in_ = len(fit.plan.query.measures) - 1  # the last is the target
     model._keep(paid.answer)

@@ -12,7 +12,7 @@ from tallystick.errors import InvalidInput
 from tallystick.ledger.book import Ledger, opened
 from tallystick.publish import datasets
 from tallystick.tables.keyset import PublicTable, public_keys, public_table
-from tallystick.tables.sources import JOINED, refuse_private
+from tallystick.tables.sources import JOINED, public_file
 from tallystick.tables.sql.answer import Answered, Explained, answered, explained
 from tallystick.tables.sql.catalogue import Catalogue, Known
 from tallystick.tables.sql.statement import Statement, planned
@@ -61,14 +61,18 @@ def catalogue(book: Ledger, public: Mapping[str, Any]) -> Catalogue:
     for name, dataset in datasets.known(book).items():
         account = book.open(dataset.population)
         private[name] = known_of(dataset, dataset.opened(account))
-    for rows in public.values():
-        if isinstance(rows, str | Path):
-            refuse_private(rows, JOINED, None, book)
-    tables = {name: rows if isinstance(rows, PublicTable) else public_table(rows) for name, rows in public.items()}
+    tables = {name: _public(rows, book) for name, rows in public.items()}
     for name in tables:
         if name.casefold() in {each.casefold() for each in private}:
             raise InvalidInput("public", name, "another name: a private data set is registered under this one")
     return Catalogue(private, tables)
+
+
+def _public(rows: Any, book: Ledger) -> PublicTable:
+    """A public table that was named or given; a file is opened once, and none of the private ones."""
+    if isinstance(rows, PublicTable):
+        return rows
+    return public_table(public_file(rows, JOINED, None, book) if isinstance(rows, str | Path) else rows)
 
 
 def known_of(dataset: Dataset, table: Table) -> Known:

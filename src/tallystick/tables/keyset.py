@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import datetime
+import io
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput
+from tallystick.tables.files import OpenFile
 from tallystick.tables.schema import Schema, constant, day, type_of_constant
+from tallystick.tables.scratch import Scratch
 
 MOST_KEYS = 5_000_000
 _FITTING = {"number": ("number", "integer")}
@@ -88,9 +92,9 @@ def public_keys(keys: Iterable[Any] | PublicTable, columns: Sequence[str], schem
     >>> public_keys(["a", "b"], ["ward"], Schema.of({"ward": "text"})).rows
     (('a',), ('b',))
     """
-    if isinstance(keys, Path) or (isinstance(keys, str) and keys.lower().endswith(".csv")):
+    if isinstance(keys, OpenFile):
         keys = read_keys(keys, columns, schema)
-    if isinstance(keys, str | bytes):
+    if isinstance(keys, str | bytes | Path):
         raise InvalidInput("keys", keys, "a list of keys, a data frame or CSV file, or ts.private_keys(delta=...)")
     keys = _key_rows(keys, columns)
     kinds = [schema.type_of(name) for name in columns]
@@ -127,12 +131,12 @@ def _given(value: Any, date: bool) -> Any:
 
 
 def public_table(rows: Any) -> PublicTable:
-    """A public table from a list of dicts, a dict of columns, a pandas, Polars or Arrow table, or a file's name.
+    """A public table from a list of dicts, a dict of columns, a pandas, Polars or Arrow table, or an opened file.
 
     >>> public_table([{"ward": "a", "floor": 1}]).columns
     (('ward', 'text'), ('floor', 'integer'))
     """
-    if isinstance(rows, str | Path):
+    if isinstance(rows, OpenFile):
         return read_public(rows)
     rows = _plain_rows(rows)
     if isinstance(rows, dict):
@@ -172,21 +176,28 @@ def _day_of(value: Any) -> Any:
     return value.date() if midnight else value
 
 
-def read_keys(path: str | Path, columns: Sequence[str], schema: Schema) -> list[tuple[Any, ...]]:
-    """Keys from a public CSV file with a header that names the columns.
+def read_keys(file: OpenFile, columns: Sequence[str], schema: Schema) -> list[tuple[Any, ...]]:
+    """Keys from a public CSV file with a header that names the columns; the file is closed.
 
-    The file is public, so what is wrong with it may be said.
+    The file is public, so an error may quote it.
     """
     try:
-        with Path(path).open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file)
+        with _text_of(file) as text:
+            reader = csv.DictReader(text)
             missing = [name for name in columns if name not in (reader.fieldnames or [])]
             if missing:
-                raise InvalidInput("keys", str(path), f"a CSV file with a header that has {', '.join(columns)}")
+                raise InvalidInput("keys", file.path, f"a CSV file with a header that has {', '.join(columns)}")
             rows = [tuple(_read(row[name], schema.type_of(name), name) for name in columns) for row in reader]
     except (OSError, UnicodeDecodeError, csv.Error):
-        raise InvalidInput("keys", str(path), "a readable CSV file in UTF-8") from None
+        raise InvalidInput("keys", file.path, "a readable CSV file in UTF-8") from None
     return list(dict.fromkeys(rows))
+
+
+@contextlib.contextmanager
+def _text_of(file: OpenFile) -> Iterator[TextIO]:
+    """The text of an opened file, which is closed in the end."""
+    with file, file.stream() as stream, io.TextIOWrapper(stream, encoding="utf-8-sig", newline="") as text:
+        yield text
 
 
 def _read(text: str | None, kind: str, name: str) -> Any:
@@ -202,36 +213,38 @@ def _read(text: str | None, kind: str, name: str) -> Any:
         raise InvalidInput(f"keys of {name}", text, f"values of type {kind}") from None
 
 
-def read_public(path: str | Path) -> PublicTable:
-    """A public Parquet file, or a CSV file with a header whose columns are of the first type that all cells are."""
-    if not Path(path).is_file():  # no pattern, and nothing that would be fetched
-        raise InvalidInput("public", str(path), "an existing file: this one does not exist")
-    if Path(path).suffix.lower() in (".parquet", ".pq"):
-        return _read_parquet(path)
+def read_public(file: OpenFile) -> PublicTable:
+    """A public Parquet file, or a CSV file with a header whose columns are of the first type that all cells are.
+
+    The file is closed.
+    """
+    if Path(file.path).suffix.lower() in (".parquet", ".pq"):
+        return _read_parquet(file)
     try:
-        with Path(path).open(newline="", encoding="utf-8-sig") as file:
-            header, *lines = csv.reader(file)
+        with _text_of(file) as text:
+            header, *lines = csv.reader(text)
             columns = dict(zip(header, zip(*lines, strict=True), strict=True))
     except (OSError, UnicodeDecodeError, csv.Error, ValueError):
         raise InvalidInput(
-            "public", str(path), "a readable CSV file in UTF-8 with a header and rows of one length"
+            "public", file.path, "a readable CSV file in UTF-8 with a header and rows of one length"
         ) from None
     return public_table({name: _typed(cells) for name, cells in columns.items()})
 
 
-def _read_parquet(path: str | Path) -> PublicTable:
+def _read_parquet(file: OpenFile) -> PublicTable:
+    """The rows of a public Parquet file, which DuckDB reads from a private copy."""
     import duckdb
 
-    from tallystick.tables.sources import pattern_of, real_path
+    from tallystick.tables.sources import pattern_of
 
     try:
-        with duckdb.connect(":memory:") as connection:
-            file = pattern_of(real_path(path))  # that very file: others were not looked at by ``refuse_private``
-            found = connection.execute("SELECT * FROM read_parquet(?, hive_partitioning = false)", [file])
+        with file, contextlib.closing(Scratch()) as folder, duckdb.connect(":memory:") as connection:
+            copy = pattern_of(str(file.copy(folder.path / "public.parquet")))
+            found = connection.execute("SELECT * FROM read_parquet(?, hive_partitioning = false)", [copy])
             names = [str(column[0]) for column in found.description or ()]
             rows = [dict(zip(names, map(_day_of, row), strict=True)) for row in found.fetchall()]
     except duckdb.Error:
-        raise InvalidInput("public", str(path), "a readable Parquet file") from None
+        raise InvalidInput("public", file.path, "a readable Parquet file") from None
     return public_table(rows)
 
 

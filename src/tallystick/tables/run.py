@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from tallystick.errors import BudgetExceeded, InvalidInput, Refused, TallystickError
+from tallystick.errors import BudgetExceeded, InvalidInput, Refused, TallystickError, Unavailable
+from tallystick.ledger.chain import SourceId
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 from tallystick.tables.dialects import SATURATED_TOTAL
+from tallystick.tables.identity import Recognised, recognise
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.parts import Binned, Integers, OfTable, Part
 from tallystick.tables.program import HERE, TAKEN, Program, Sorting, compiled, share_of, taken, uploads, views
+from tallystick.tables.reader import Reader, open_engine, quiet
 from tallystick.tables.release import Release, answer_of
 from tallystick.tables.schema import UNSUPPORTED
 from tallystick.tables.sorting import MOST_BYTES, sums_of
-from tallystick.tables.sources import BESIDE, check_room, identity, open_engine, request, room_for_arrays
+from tallystick.tables.sources import BESIDE, check_room, identity, request, room_for_arrays
 from tallystick.tables.table import MOST_NUMBERS, UNITS, EachRow, Query, Table
 
 if TYPE_CHECKING:
@@ -64,58 +68,106 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class PlanRun:
-    """One run of a plan, as the ledger's payer sees it (``ledger.pay.Payable``)."""
+    """One run of a plan on an opened source, as the ledger's payer sees it (``ledger.pay.Payable``).
+
+    ``source`` is the id under which the ledger charges the data and closes them when this run fails.
+    """
 
     plan: Plan
-    account: Account
+    request: str
+    reader: Reader
+    source: SourceId
     progress: Progress = None
-    dataset: str | None = None
 
     @property
     def privacy(self) -> PrivacyLoss:
         """What the plan loses."""
         return self.plan.privacy
 
-    @property
-    def request(self) -> str:
-        """The plan and its data: under one key, the same question of other data is another request."""
-        data = f"source {self.source}" if self.dataset is None else f"dataset {self.dataset}"
-        return request(self.plan.hash, self.plan.query.table.name, data + self._beside())
-
-    def _beside(self) -> str:
-        """The data of the other tables, where they are in files of their own: the plan does not name those."""
-        first, *others = self.plan.query.table.leaves()
-        if first.source.kind != BESIDE:
-            return ""
-        places = dict.fromkeys(identity(first.source, other.name) for other in others)
-        return "".join(f" and {self.account.ledger.names_of(place) or place}" for place in places)
-
-    @property
-    def source(self) -> str:
-        """Which data the ledger closes when this run fails; a table in memory is named by who pays for it."""
-        table = self.plan.query.table
-        name = identity(table.source, table.name)
-        return f"{name} of {self.account.name}" if table.source.unnamed else name
-
     def preflight(self) -> None:
         """The source is there and would run the plan."""
-        preflight(self.plan)
+        preflight(self.plan, self.reader)
 
     def draw(self) -> dict[str, Any]:
         """Integers and their noise."""
-        return noisy(self.plan, integers(self.plan, self.progress), SYSTEM)
+        with quiet("reading the table"):
+            exact = _integers(self.plan, self.reader.engine, self.progress)
+            self.reader.check_unchanged()
+        return noisy(self.plan, exact, SYSTEM)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A plan, who pays, and the names that its data have before they are opened.
+
+    The names come from paths and URLs, and are resolved once. They tell requests apart; they decide no right.
+    """
+
+    plan: Plan
+    account: Account
+    dataset: str | None
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, plan: Plan, account: Account, dataset: str | None) -> Asked:
+        """The names of the tables that take part, the first one's first."""
+        source = plan.query.table.source
+        names = [identity(source, leaf.name) for leaf in plan.query.table.leaves()]
+        if source.unnamed:  # a table in memory is named by who pays for it
+            names = [f"{name} of {account.name}" for name in names]
+        return cls(plan, account, dataset, tuple(names))
+
+    @property
+    def request(self) -> str:
+        """The plan and its data as a public text: under one key, the same plan on other data is another request."""
+        first, *others = self.names
+        table = self.plan.query.table
+        data = f"source {first}" if self.dataset is None else f"dataset {self.dataset}"
+        if table.source.kind == BESIDE:  # the plan does not name the files of the other tables
+            ledger = self.account.ledger
+            data += "".join(f" and {ledger.names_of(name) or name}" for name in dict.fromkeys(others))
+        return request(self.plan.hash, table.name, data)
+
+    @contextlib.contextmanager
+    def opened(self, *, rows: bool = True) -> Iterator[tuple[Reader, SourceId]]:
+        """Open the source once, recognise its data and check that this account may ask this plan of them.
+
+        Nothing is charged yet. What is recognised here is what the reader's engine reads.
+        """
+        with Reader(self.plan.query.table.source, rows=rows) as reader:
+            known = self._recognised(reader)
+            check_allowed(self.plan, self.account, self.dataset, known)
+            yield reader, known[0].source
+
+    def _recognised(self, reader: Reader) -> list[Recognised]:
+        """What the account's ledger knows of the data of every table that takes part."""
+        found = []
+        for leaf, name in zip(self.plan.query.table.leaves(), self.names, strict=True):
+            own = reader.identity(leaf.name)
+            if reader.source.unnamed:
+                own = replace(own, name=name)
+            if own.name != name:  # a link was changed between two looks at it
+                message = f"the path of table {leaf.name!r} leads to another file than a moment ago"
+                raise Unavailable(f"{message}; nothing was charged. Ask again")
+            found.append(recognise(self.account.ledger, own))
+        return found
 
 
 def release(
     plan: Plan, account: Account, *, why: str, key: str | None, progress: Progress, dataset: str | None
 ) -> Release:
     """Pay for a plan and run it; see ``Plan.release``."""
-    from tallystick.ledger.pay import charged_delta, pay
+    from tallystick.ledger.pay import charged_delta, pay, stored_answer
     from tallystick.tables.denial import with_plans
 
-    run = allowed(PlanRun(plan, account, progress, dataset))
+    delta = charged_delta(account, plan.delta)
+    asked = Asked.of(plan, account, dataset)
     try:
-        paid = pay(run, account, why=why, key=key, delta=charged_delta(account, plan.delta))
+        paid = stored_answer(plan.privacy, account, why=why, key=key, delta=delta, request=asked.request)
+        if paid is None:
+            with asked.opened() as (reader, source):
+                run = PlanRun(plan, asked.request, reader, source, progress)
+                paid = pay(run, account, why=why, key=key, delta=delta)
     except BudgetExceeded as problem:
         raise with_plans(plan, problem) from None
     return Release(plan, paid.answer, paid.receipt, fresh=paid.fresh)
@@ -123,12 +175,18 @@ def release(
 
 def rehearsed(plan: Plan, account: Account, *, why: str, key: str | None, dataset: str | None) -> Receipt | None:
     """Raise what ``release`` would before it charges; the receipt where the key has its answer. No row is read."""
-    from tallystick.ledger.pay import charged_delta, rehearse
+    from tallystick.ledger.pay import charged_delta, rehearse, stored_answer
     from tallystick.tables.denial import with_plans
 
-    run = allowed(PlanRun(plan, account, None, dataset))
+    delta = charged_delta(account, plan.delta)
+    asked = Asked.of(plan, account, dataset)
     try:
-        return rehearse(run, account, why=why, key=key, delta=charged_delta(account, plan.delta))
+        paid = stored_answer(plan.privacy, account, why=why, key=key, delta=delta, request=asked.request)
+        if paid is not None:
+            return paid.receipt
+        with asked.opened(rows=False) as (reader, source):
+            run = PlanRun(plan, asked.request, reader, source)
+            return rehearse(run, account, why=why, key=key, delta=delta)
     except BudgetExceeded as problem:
         raise with_plans(plan, problem) from None
 
@@ -137,48 +195,48 @@ def answered_before(plan: Plan, account: Account, *, key: str, dataset: str | No
     """The receipt where the record has this plan's answer under this key; no data is opened, nothing is charged."""
     from tallystick.ledger.pay import charged_delta
 
-    run = PlanRun(plan, account, None, dataset)
     try:
-        stored = account.ledger.charge(
-            run.privacy, accounts=(account,), why="to see the price", key=key, delta=charged_delta(account, plan.delta),
-            request=run.request, source=run.source,
-        ).stored()  # fmt: skip
+        charge = account.ledger.charge(
+            plan.privacy,
+            accounts=(account,),
+            why="to see the price",
+            key=key,
+            delta=charged_delta(account, plan.delta),
+            request=Asked.of(plan, account, dataset).request,
+        )
+        stored = charge.stored()
     except TallystickError:  # asking would say so; a price is told all the same
         return None
     return None if stored is None else stored[1]
 
 
-def allowed(run: PlanRun) -> PlanRun:
-    """The run, if it is about the units that its data were registered with."""
-    plan, account, dataset = run.plan, run.account, run.dataset
-    as_registered(plan.query.table, account.ledger.fixed_for(run.source))
-    others_as_registered(plan, account)
-    names = account.ledger.names_of(run.source)
-    known = account.ledger.datasets() if names else {}
-    if names and dataset is not None and dataset not in names:
-        raise Refused(f"these data are registered as {', '.join(names)}, so they cannot answer for {dataset!r}")
-    same_identifiers(plan.query.table, [known[name] for name in names])
-    return run
+def check_allowed(plan: Plan, account: Account, dataset: str | None, known: list[Recognised]) -> None:
+    """Refuse a plan that is not about the units, neighbours and names that its data were registered with."""
+    first, *others = known
+    leaf, *other_leaves = plan.query.table.leaves()
+    if first.names and dataset is not None and dataset not in first.names:
+        raise Refused(f"these data are registered as {', '.join(first.names)}, so they cannot answer for {dataset!r}")
+    _check_leaf(leaf, first, account)
+    for other, each in zip(other_leaves, others, strict=True):
+        if (each.fixed is None) != (first.fixed is None):
+            raise Refused(f"of tables {leaf.name!r} and {other.name!r} only one is registered; register both")
+        _check_leaf(other, each, account)
+        _check_payer(plan, account, each.source)
 
 
-def others_as_registered(plan: Plan, account: Account) -> None:
-    """The same for every other table that takes part, which must be registered where the first one is.
+def _check_leaf(leaf: Table, known: Recognised, account: Account) -> None:
+    """One stored table is asked as it was registered."""
+    as_registered(leaf, known.fixed)
+    datasets = account.ledger.datasets() if known.names else {}
+    same_identifiers(leaf, [datasets[name] for name in known.names])
 
-    Their owner must be who pays, and their data open: what a plan tells of them is in its price too.
-    """
+
+def _check_payer(plan: Plan, account: Account, source: SourceId) -> None:
+    """The owner of a second table must be who pays, and its data open: what a plan tells of them is in its price."""
     from tallystick.ledger.pay import charged_delta
 
-    first, *others = plan.query.table.leaves()
-    ledger, where = account.ledger, identity(first.source, first.name)
-    for other in others:
-        source = identity(first.source, other.name)  # all are read from the source of the first
-        fixed = ledger.fixed_for(source)
-        if (fixed is None) != (ledger.fixed_for(where) is None):
-            raise Refused(f"of tables {first.name!r} and {other.name!r} only one is registered; register both")
-        as_registered(other, fixed)
-        known = ledger.datasets() if fixed else {}
-        same_identifiers(other, [known[name] for name in (ledger.names_of(source) if fixed else ())])
-        account.admit(account.price(plan.privacy, delta=charged_delta(account, plan.delta)), source=source)
+    price = account.price(plan.privacy, delta=charged_delta(account, plan.delta))
+    account.admit(price, source=source)
 
 
 def as_registered(table: Table, fixed: Mapping[str, str | None] | None) -> None:
@@ -205,32 +263,43 @@ def same_identifiers(table: Table, registered: Iterable[Registered]) -> None:
             )
 
 
-def preflight(plan: Plan) -> None:
-    """Before anything is charged: the source is there, its public schema is that of the plan, and everything runs.
+def preflight(plan: Plan, reader: Reader | None = None) -> None:
+    """Before anything is charged: the source has the public schema of the plan, and everything runs.
 
     Every stage runs on an empty table with the columns of the source, in the engine of the source: what always fails
     fails here, and no row is looked at. What ran once on columns of the same types is not run again.
     """
-    query = plan.query
-    with open_engine(query.table.source) as engine:
+    if reader is None:
+        with Reader(plan.query.table.source, rows=False) as own:
+            preflight(plan, own)
+        return
+    with quiet("rehearsing the plan"):
+        engine = reader.engine
         if engine.in_shares:  # it works in the memory of this process
             check_room()
         same_columns(plan, engine)
-        like = engine.like([*views(query)])
-        shape = None if like is None else _shape(plan, like)
-        if shape in _rehearsed:
-            return
-        for leaf, empty in _read(query, engine, rows=False).items():
-            engine.keep(views(query)[leaf], empty)
-        program = _program(plan, engine)
-        _upload(engine, plan)
-        for way in _rehearsals(plan, engine, program):
-            kept = _keep(engine, program, None, way.shares)
-            _collected(plan, engine, program, None, way, 0, kept=kept)
-            if _in_shares(plan, engine):
-                _forget(engine, (TAKEN, *(name for name, _ in program.stages)))
-        if shape is not None:
-            _remember(_rehearsed, shape, True)
+        _rehearse_stages(plan, engine)
+
+
+def _rehearse_stages(plan: Plan, engine: Engine) -> None:
+    """Run every stage on empty tables, unless it ran on columns of the same types before."""
+    query = plan.query
+    like = engine.like([*views(query)])
+    shape = None if like is None else _shape(plan, like)
+    if shape in _rehearsed:
+        return
+    for leaf, empty in _read(query, engine, rows=False).items():
+        engine.keep(views(query)[leaf], empty)
+    program = _program(plan, engine)
+    _upload(engine, plan)
+    for way in _rehearsals(plan, engine, program):
+        kept = _keep(engine, program, None, way.shares)
+        _collected(plan, engine, program, None, way, 0, kept=kept)
+        if _in_shares(plan, engine):
+            _forget(engine, (TAKEN, *(name for name, _ in program.stages)))
+    engine.reset()
+    if shape is not None:
+        _remember(_rehearsed, shape, True)
 
 
 def _rehearsals(plan: Plan, engine: Engine, program: Program) -> list[Way]:
@@ -313,24 +382,29 @@ def _read(query: Query, engine: Engine, *, rows: bool) -> dict[str, str]:
 
 
 def integers(plan: Plan, progress: Progress = None) -> Exact:
-    """Run the program on the plan's engine, share of units by share where the table is large: memory stays bounded.
+    """The exact integers of a plan, from a source that is opened for this alone. For tests, audits and rehearsals."""
+    with open_engine(plan.query.table.source) as engine:
+        same_columns(plan, engine)
+        return _integers(plan, engine, progress)
+
+
+def _integers(plan: Plan, engine: Engine, progress: Progress = None) -> Exact:
+    """Run the program on an engine, share of units by share where the table is large: memory stays bounded.
 
     Where keys are whole numbers, or texts of few rows, cells are made by sorting; the integers are the same.
     """
     query = plan.query
-    with open_engine(query.table.source) as engine:
-        same_columns(plan, engine)  # once more: it is another connection, and the table may be another
-        for leaf, stored in _read(query, engine, rows=True).items():
-            engine.show(views(query)[leaf], stored)
-        program = _program(plan, engine)
-        _upload(engine, plan)
-        told, kept = _once(progress, program), False
-        for way in _ways(plan, engine, program):
-            kept = kept or _keep(engine, program, told, way.shares)
-            found = _shared(plan, engine, program, told, way, kept=kept)
-            if found is not None:
-                return found
-        raise AssertionError("stages give an answer or raise")
+    for leaf, stored in _read(query, engine, rows=True).items():
+        engine.show(views(query)[leaf], stored)
+    program = _program(plan, engine)
+    _upload(engine, plan)
+    told, kept = _once(progress, program), False
+    for way in _ways(plan, engine, program):
+        kept = kept or _keep(engine, program, told, way.shares)
+        found = _shared(plan, engine, program, told, way, kept=kept)
+        if found is not None:
+            return found
+    raise AssertionError("stages give an answer or raise")
 
 
 def _ways(plan: Plan, engine: Engine, program: Program) -> list[Way]:
@@ -394,17 +468,18 @@ def _shared(plan: Plan, engine: Engine, program: Program, told: Progress, way: W
     return total
 
 
-def rows(plan: Plan, *, empty: bool = False) -> tuple[list[Any] | None, list[Any]]:
+def rows(plan: Plan, engine: Engine, *, empty: bool = False) -> tuple[list[Any] | None, list[Any]]:
     """The rows a plan would sum, after its filters and within its block: their units and the measured columns.
 
     For a fit that must see rows: called after the charge, and before it with ``empty``, which looks at none.
     """
     query = plan.query
-    with open_engine(query.table.source) as engine:
-        same_columns(plan, engine)
+    with quiet("reading the table"):
         stored = _stored(query, engine, rows=not empty)
         _upload(engine, plan)
         columns = engine.collect(engine.words.render(taken(query, engine.words, stored)))
+        if empty:
+            engine.reset()
     if isinstance(query.table.unit, EachRow):
         return None, list(columns[1:])
     return list(columns[0]), list(columns[2:])

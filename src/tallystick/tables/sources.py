@@ -6,30 +6,23 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import fcntl
-import importlib
 import json
-import math
 import numbers
 import os
 import re
 import resource
-import shutil
-import stat
-import tempfile
-import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import SplitResult, parse_qs, parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
-from tallystick.errors import InvalidInput, Refused, TallystickError, Unavailable
+from tallystick.errors import InvalidInput, Unavailable
 from tallystick.strict_json import read
+from tallystick.tables.files import OpenFile
+from tallystick.tables.identity import refuse_private_file, table_suffix
 
 if TYPE_CHECKING:
     from tallystick.ledger.book import Ledger
-    from tallystick.tables.engines.base import Engine
     from tallystick.tables.table import Table
 
 _SUFFIXES = {
@@ -91,18 +84,6 @@ class Source:
         return (self.place,) if self.kind in kinds else ()
 
     @property
-    def real(self) -> Source:
-        """The same, with the paths of files that an engine opens by name as ``identity`` knows them: absolute, links
-        resolved. Engines have readings of their own: ``file:/x`` is /x to DuckDB, and so is ``\\x``.
-
-        A CSV file is opened here, under the name that was given.
-        """
-        if self.kind == BESIDE:
-            members = {name: self.member(name) for name in json.loads(self.place)}
-            return beside({name: (source.real, table) for name, (source, table) in members.items()})
-        return Source(self.kind, real_path(self.place)) if self.kind in ("parquet", "duckdb") else self
-
-    @property
     def one_table(self) -> bool:
         """Whether it holds exactly one table, so that no name is needed."""
         return self.kind in ("parquet", "csv") or (self.unnamed and self._tables == 1)
@@ -161,6 +142,8 @@ def source_of(given: Any) -> Source:
     """
     if isinstance(given, Source):
         return given
+    if isinstance(given, OpenFile):
+        return replace(_of_place(given.path), handle=given)
     if isinstance(given, str | Path):
         return _of_place(str(given))
     if hasattr(given, "sparkContext"):
@@ -265,49 +248,6 @@ def source_from_data(data: Any) -> Source:
     return Source(kind, place)
 
 
-_ENGINES = {
-    "parquet": "duckdb",
-    "csv": "duckdb",
-    "duckdb": "duckdb",
-    BESIDE: "duckdb",
-    "memory": "duckdb",
-    "spark": "spark",
-    "postgres": "postgres",
-}
-
-
-@contextlib.contextmanager
-def open_engine(source: Source) -> Iterator[Engine]:
-    """The engine of a source. What goes wrong inside is said without the engine's words: they may quote data."""
-    if source.kind in ("memory", "spark") and source.handle is None:
-        raise InvalidInput("source", source.kind, "the table or session again: plan.on(source)")
-    module = importlib.import_module(f"tallystick.tables.engines.{_ENGINES[source.kind]}")
-    with quiet("opening the source"):
-        engine: Engine = module.connect(source)
-    try:
-        with quiet("reading the table"):
-            yield engine
-    finally:
-        with contextlib.suppress(Exception):
-            engine.close()
-
-
-@contextlib.contextmanager
-def quiet(doing: str) -> Iterator[None]:
-    """Replace any foreign exception by one of ours that says what was being done, and nothing of what was found."""
-    try:
-        yield
-    except TallystickError:
-        raise
-    except Exception:
-        message = f"the engine failed while {doing}; its message is withheld, it could quote data"
-        try:
-            raise Unavailable(message) from None
-        except Unavailable as problem:
-            problem.__context__ = None  # "from None" hides it from print-outs alone
-            raise
-
-
 def identity(source: Source, table: str) -> str:
     """The name under which the ledger knows these data; never with user name or password.
 
@@ -324,8 +264,7 @@ def identity(source: Source, table: str) -> str:
     if source.kind in ("duckdb", "postgres", "spark"):
         whole_name(table)
     if source.kind == "duckdb":
-        # DuckDB's names ignore case, and main is where a table without a schema is.
-        return f"file {os.path.realpath(source.place)} {table.casefold().removeprefix('main.')}"
+        return f"file {os.path.realpath(source.place)}{table_suffix(table)}"
     if source.kind == "postgres":
         return f"postgres {_server(source.place, table)} {table.removeprefix('public.')}"
     if source.kind == "spark" and not source.unnamed:
@@ -373,31 +312,49 @@ LISTED: Final = "a list of groups that everybody may know, or keys=ts.private_ke
 JOINED: Final = "a table that everybody may see; private tables meet on their unit, in SQL or with join_on_unit"
 
 
-def refuse_private(path: Path | str, works: str, source: Source | None, ledger: Ledger | None) -> None:
-    """What is read as public may be no file of the question's own source and none that the ledger has registered.
+def public_file(path: Path | str, works: str, source: Source | None, ledger: Ledger | None) -> OpenFile:
+    """Open a file that is to be read as public.
 
-    Under whatever name: links of both kinds are followed, and places that a data set had before count. A copy is
-    another file, and whose it is nobody can see.
+    It is refused if it is a file of the question's own source, or if the ledger has registered it. The descriptor is
+    what was checked, so what is read from it is what was checked.
     """
-    own = () if source is None else source.paths
-    whose = "the very rows that are asked" if any(same_file(path, each) for each in own) else None
-    for name, dataset in ({} if ledger is None else ledger.datasets()).items():
-        if any(same_file(path, place) for place in dataset.places()):
-            whose = f"the private data set {name!r}"
-    if whose is not None:
-        raise Refused(f"{path} holds {whose}: what is in it is not public. Works: {works}")
+    file = OpenFile(path, "public")
+    try:
+        refuse_private_file(file, works, () if source is None else source.paths, ledger)
+    except BaseException:
+        file.close()
+        raise
+    return file
 
 
-def check_listed(given: Any, table: Table) -> None:
-    """A file that is named as a list of public groups is none of the private files that are known here."""
-    if isinstance(given, str | Path):
-        refuse_private(given, LISTED, table.source, None if table.account is None else table.account.ledger)
+def public_input(given: Any, works: str, table: Table) -> Any:
+    """A path as an opened public file; anything else as it is."""
+    if not isinstance(given, str | Path):
+        return given
+    return public_file(given, works, table.source, None if table.account is None else table.account.ledger)
 
 
-def check_joined(given: Any, table: Table) -> None:
-    """The same for a file that is named as a public table."""
-    if isinstance(given, str | Path):
-        refuse_private(given, JOINED, table.source, None if table.account is None else table.account.ledger)
+MADE_UP: Final = "a table that was made up"
+
+
+def unpaid_file(path: Path | str, argument: str, works: str = MADE_UP, place: str | None = None) -> OpenFile:
+    """Open a file whose rows are read without a charge: it may not be registered.
+
+    A ledger that is named must exist. The default ledger is asked as well: naming another one is not a way around it.
+    A copy is another file: to recognise one, private rows would have to be read without a charge.
+    """
+    from tallystick.ledger.book import opened, opened_if_there
+
+    file = OpenFile(path, argument)
+    try:
+        for meant in dict.fromkeys((place, None)):
+            book = opened_if_there(None) if meant is None else opened(meant)
+            with book or contextlib.nullcontext():
+                refuse_private_file(file, works, (), book)
+    except BaseException:
+        file.close()
+        raise
+    return file
 
 
 def request(plan: str, table: str, data: str) -> str:
@@ -462,60 +419,3 @@ def room_for_engine() -> int | None:
     """Bytes after which an engine is to put on its disk what it holds; None where it knows best."""
     left = room()
     return None if left is None else max(left, _LEAST_ROOM) // 3
-
-
-# A folder for copies, and for what does not fit in memory: only its user can open it, and it goes with who made it.
-#
-# A killed process leaves its folder behind, with data. So each holds a file that is locked while its maker lives, and
-# whoever makes the next folder removes those of the same user whose file is no longer locked.
-
-PREFIX = "tallystick-"
-ALIVE = "alive"
-
-
-class Scratch:
-    """The folder; ``close`` removes it."""
-
-    def __init__(self) -> None:
-        _sweep_now_and_then()
-        self._folder = tempfile.TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True)
-        self.path = Path(self._folder.name)
-        fresh = self.path / "fresh"
-        self._lock = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
-        fresh.rename(self.path / ALIVE)  # so that nobody finds it before it is locked
-
-    def close(self) -> None:
-        """Remove the folder."""
-        self._folder.cleanup()
-        os.close(self._lock)
-
-
-_BETWEEN_SWEEPS = 60.0
-_swept: dict[str, float] = {}
-
-
-def _sweep_now_and_then() -> None:
-    """A small release opens two folders, and to look at all others would take a tenth of its time."""
-    folder, now = tempfile.gettempdir(), time.monotonic()
-    if now - _swept.get(folder, -math.inf) >= _BETWEEN_SWEEPS:
-        _swept[folder] = now
-        _sweep(Path(folder))
-
-
-def _sweep(folder: Path) -> None:
-    """Remove what killed processes of this user left."""
-    names: list[str] = []
-    with contextlib.suppress(OSError):
-        names = os.listdir(folder)  # many times quicker than a pattern, and there are folders with many names
-    for left in [folder / name for name in names if name.startswith(PREFIX)]:
-        with contextlib.suppress(OSError):
-            status = left.lstat()
-            if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
-                continue
-            lock = os.open(left / ALIVE, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(left, ignore_errors=True)
-            finally:
-                os.close(lock)

@@ -20,8 +20,9 @@ from tallystick.tables.keyset import GROUPABLE, PrivateKeys, PublicTable, privat
 from tallystick.tables.local import LocalStep
 from tallystick.tables.meeting import meeting
 from tallystick.tables.parts import Caps, OfTable, Part, Units
+from tallystick.tables.reader import open_engine
 from tallystick.tables.schema import Schema, all_different, column_name, new_name
-from tallystick.tables.sources import Source, check_joined, check_listed, open_engine, source_from_data, source_of
+from tallystick.tables.sources import JOINED, LISTED, Source, public_input, source_from_data, source_of
 
 if TYPE_CHECKING:
     from tallystick.ledger.account import Account
@@ -154,8 +155,8 @@ class Table(local.UnitSteps):
                 "joins are with public tables only: a private table can link the rows of several units. "
                 "Two private tables meet on their unit: join_on_unit(other), with_units_in(other)"
             )
-        check_joined(public, self)
-        right = public if isinstance(public, PublicTable) else public_table(public)
+        given = public_input(public, JOINED, self)
+        right = given if isinstance(given, PublicTable) else public_table(given)
         if how not in ("inner", "left"):
             raise InvalidInput("how", how, "'inner' or 'left'")
         kinds = dict(right.columns)
@@ -253,10 +254,9 @@ class Table(local.UnitSteps):
                 "which groups appear can itself reveal someone: give keys=[...] that are public knowledge, "
                 "or keys=ts.private_keys(delta=1e-8)"
             )
-        check_listed(keys, self)
-        chosen = (
-            private_keys(delta=keys.delta) if isinstance(keys, PrivateKeys) else public_keys(keys, columns, self.schema)
-        )
+        if isinstance(keys, PrivateKeys):
+            return Grouped(self, tuple(columns), private_keys(delta=keys.delta))
+        chosen = public_keys(public_input(keys, LISTED, self), columns, self.schema)
         return Grouped(self, tuple(columns), chosen)
 
     def agg(self, **measures: Measure) -> Query:
@@ -410,7 +410,7 @@ class Private:
             if not self.source.one_table:
                 raise InvalidInput("table", name, "the name of a table of this source")
             name = next(iter(self.source.handle)) if self.source.kind == "memory" else "table"
-        with open_engine(self.source) as engine:
+        with open_engine(self.source, rows=False) as engine:
             schema = engine.schema(table_name(name))
         return Table(
             source=self.source,

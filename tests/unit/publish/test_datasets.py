@@ -255,7 +255,7 @@ def test_a_failure_closes_the_dataset_until_its_owner_clears_it(run, here, monke
     run(*ADD, *CAPS)
     asked = "query visits --measures count --rho 0.01 --why x".split()
     assert run("dataset", "clear", "visits", "--why", "nothing").code == 4
-    monkeypatch.setattr(running, "integers", broken)
+    monkeypatch.setattr(running, "_integers", broken)
     failed = run(*asked)
     assert failed.code == 9
     assert "SECRET" not in failed.errors

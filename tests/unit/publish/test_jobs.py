@@ -333,7 +333,7 @@ def test_an_interruption_after_the_start_burns_the_charge_and_says_so(run, plann
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(running, "integers", interrupted)
+    monkeypatch.setattr(running, "_integers", interrupted)
     outcome = run(*RUN, "--out", "table1.csv")
     assert outcome.code == 130
     assert "had started, so it stays paid" in outcome.errors
@@ -348,7 +348,7 @@ def test_a_failure_of_the_engine_after_the_start_burns_the_charge_and_quotes_not
     def failed(plan: Any) -> None:
         raise RuntimeError("could not convert SECRET7 to a number")
 
-    monkeypatch.setattr(running, "integers", failed)
+    monkeypatch.setattr(running, "_integers", failed)
     outcome = run(*RUN)
     assert outcome.code == 9
     assert "SECRET7" not in outcome.errors + outcome.out

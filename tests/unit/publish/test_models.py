@@ -16,6 +16,7 @@ from tallystick.learn.records import Given
 from tallystick.mechanisms.exact.randomness import SYSTEM
 from tallystick.publish import rows
 from tallystick.publish.models import LinearModel
+from tallystick.tables.reader import Reader
 from tallystick.tables.release import Release
 from tallystick.tables.run import integers, noisy
 
@@ -226,7 +227,7 @@ def test_a_failure_after_the_start_says_nothing_and_closes_the_data(run, here, m
         raise ValueError("age 37")
 
     assert run(*ADD).code == 0
-    monkeypatch.setattr(running, "integers", fails)
+    monkeypatch.setattr(running, "_integers", fails)
     broken = run(*FIT)
     assert broken.code == 9
     assert "age 37" not in broken.out + broken.errors
@@ -356,15 +357,21 @@ def test_what_was_decided_and_how_wide_a_fit_is_cannot_be_rewritten_on_its_card(
     assert "columns" in wider.errors
 
 
+def read_rows(asked):
+    fit = rows.RowsFit(asked, asked.plan(), None, None, None, "")
+    with Reader(asked.table.source) as reader:
+        return rows.OpenedFit(fit, reader, "").data()
+
+
 def test_the_rows_of_a_person_are_capped_in_an_order_of_their_own():
     asked = classification({"who": [1, 2, 1, 1], "age": [110.0, 55.0, 0.0, 55.0], "ill": ["no", "yes", "no", "other"]})
-    with_others = rows.RowsFit(asked, asked.plan(), None, None, None, "").data()
+    with_others = read_rows(asked)
     assert with_others.units.count(1) == 3
     kept = with_others.usable(2)
     assert kept.rows[:, 0].tolist() == [-1.0, 0.0, 0.0]  # ages 0 and 55 of the first, 55 of the second
     assert sorted(kept.targets.tolist()) == [-1.0, 0.0, 1.0]  # an undeclared label is none of them
     alone = classification({"who": [1, 1, 1], "age": [55.0, 110.0, 0.0], "ill": ["other", "no", "no"]})
-    found = rows.RowsFit(alone, alone.plan(), None, None, None, "").data().usable(2)
+    found = read_rows(alone).usable(2)
     assert found.rows[:, 0].tolist() == [-1.0, 0.0]
 
 
@@ -392,7 +399,7 @@ def test_a_fit_that_fails_after_its_charge_says_nothing_and_closes_the_data(run,
         raise ValueError("age 37")
 
     assert run(*ADD_ILL).code == 0
-    monkeypatch.setattr(rows.RowsFit, "data", fails)
+    monkeypatch.setattr(rows.OpenedFit, "data", fails)
     broken = run(*LOGISTIC, "--delta", "1e-6")
     assert broken.code == 9
     assert "age 37" not in broken.out + broken.errors
@@ -452,7 +459,8 @@ def test_a_fit_that_a_block_pays_for_reads_the_rows_of_the_block_only(tmp_path):
         budget = ts.approx_dp(epsilon=2, delta=1e-6)
         east = ledger.open("east", budget=budget, unit="patient", parent="clinic", partition=partition)
         fit = rows.ready(classification(data), east, "visits")
-        assert len(fit.data().rows) == 15
+        with fit.opened() as opened:
+            assert len(opened.data().rows) == 15
         made = rows.fit_rows(fit, why="triage", key="k")
         assert made.paid.fresh
         assert rows.fit_rows(fit, why="triage", key="k").to_data() == made.to_data()

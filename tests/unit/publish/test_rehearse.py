@@ -141,7 +141,7 @@ def test_rehearse_refuses_registered_data_under_any_name(run: Any, here: Path) -
     (here / "other.csv").symlink_to(here / "visits.csv")
     for name in ("visits.csv", "other.csv"):
         outcome = run(*REHEARSE, "--rows", name, "--public")
-        assert outcome.code == 2
+        assert outcome.code == 4
         assert "registered" in outcome.errors
     shutil.copy(here / "p.json", here / "elsewhere.json")
     added = "--population some --unit region --max-groups 1 --max-rows-per-group 1 --limit rho=1"

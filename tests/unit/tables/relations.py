@@ -12,8 +12,8 @@ from tallystick.tables import run
 from tallystick.tables.engines.base import Engine
 from tallystick.tables.keyset import Upload
 from tallystick.tables.program import _Compiler, uploads
+from tallystick.tables.reader import open_engine
 from tallystick.tables.schema import Schema
-from tallystick.tables.sources import open_engine
 from tallystick.tables.table import Table
 
 Row = tuple[Any, ...]

@@ -7,6 +7,7 @@ import datetime
 import functools
 import json
 import math
+import os
 import time
 from collections.abc import Callable
 from decimal import Decimal
@@ -22,10 +23,11 @@ from tallystick.errors import InvalidInput, Refused, TallystickError
 from tallystick.ledger import Account
 from tallystick.tables import expressions, run
 from tallystick.tables.engines.duckdb import DuckEngine
+from tallystick.tables.files import OpenFile
 from tallystick.tables.keyset import PublicTable, read_public
 from tallystick.tables.parts import Rows, Total
 from tallystick.tables.plan import Plan
-from tallystick.tables.sources import Scratch
+from tallystick.tables.scratch import Scratch
 from tallystick.tables.table import Table
 from unit.tables.tables import awkward
 
@@ -64,7 +66,7 @@ def test_a_folder_says_nothing_about_the_rows_of_a_file(tmp_path: Path) -> None:
         assert counts(table, ["a", "b"]) == counts(
             ts.Private(str(tmp_path / "visits.parquet")).table(unit="p"), ["a", "b"]
         )
-        assert read_public(link).rows == ((1, "a"), (1, "b"), (2, "b"))
+        assert read_public(OpenFile(link)).rows == ((1, "a"), (1, "b"), (2, "b"))
 
 
 @pytest.mark.parametrize("folder", ["g=a", "p=7", "new=1", "a[bc]"])
@@ -611,7 +613,8 @@ def test_all_stages_of_a_release_see_the_same_rows(
     def and_then_the_file_grows(self: DuckEngine, name: str, query: Any) -> None:
         keep(self, name, query)
         if name == "_cells":
-            write(pa.table({"u": [1] * 1000, "v": [1] * 1000}), path)
+            write(pa.table({"u": [1] * 1000, "v": [1] * 1000}), tmp_path / "new")
+            os.replace(tmp_path / "new", path)
 
     monkeypatch.setattr(DuckEngine, "keep", and_then_the_file_grows)
     held = {part.kind: found.sum() for part, found in run.integers(plan).numbers.items()}

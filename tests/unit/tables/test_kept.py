@@ -18,7 +18,7 @@ from tallystick.tables import run
 from tallystick.tables.engines import duckdb as kept
 from tallystick.tables.plan import Plan
 from tallystick.tables.program import compiled
-from tallystick.tables.sources import open_engine
+from tallystick.tables.reader import open_engine
 
 
 def written(place: Path, units: int) -> Path:

@@ -24,7 +24,7 @@ from tallystick.tables import run
 from tallystick.tables.engines.duckdb import DuckEngine
 from tallystick.tables.local import JoinOnUnit
 from tallystick.tables.plan import Plan
-from tallystick.tables.sources import open_engine
+from tallystick.tables.reader import open_engine
 from tallystick.tables.table import Table
 from unit.tables.relations import Compiled, Row, rows_of
 from worlds.tables import FLOATS, INTEGERS, TEXTS

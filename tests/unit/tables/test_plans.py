@@ -18,6 +18,7 @@ from tallystick.ledger import Account
 from tallystick.printing import up
 from tallystick.tables import measures
 from tallystick.tables.budget import cost_of
+from tallystick.tables.files import OpenFile
 from tallystick.tables.keyset import read_keys
 from tallystick.tables.parts import Caps, Rows, Units
 from tallystick.tables.plan import Plan
@@ -168,9 +169,9 @@ def test_shared_parts_are_paid_once(visits: Table) -> None:
 def test_keys_are_read_from_a_public_file(tmp_path: Path, visits: Table) -> None:
     path = tmp_path / "keys.csv"
     path.write_text("note,ok,ward\nx,true,a\ny,false,b\nx,true,a\n")
-    assert read_keys(path, ["ward", "ok"], visits.schema) == [("a", True), ("b", False)]
+    assert read_keys(OpenFile(path), ["ward", "ok"], visits.schema) == [("a", True), ("b", False)]
     with pytest.raises(InvalidInput):
-        read_keys(path, ["day"], visits.schema)
+        read_keys(OpenFile(path), ["day"], visits.schema)
 
 
 SQL = """\

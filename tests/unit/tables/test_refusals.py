@@ -19,8 +19,8 @@ from tallystick.ledger import Account
 from tallystick.mechanisms.exact.randomness import SystemSource
 from tallystick.tables import expressions, run
 from tallystick.tables.parts import Total
+from tallystick.tables.reader import open_engine
 from tallystick.tables.release import Release
-from tallystick.tables.sources import open_engine
 from tallystick.tables.table import Table
 from unit.tables.tables import awkward
 

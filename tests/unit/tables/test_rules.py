@@ -19,6 +19,7 @@ from tallystick.tables import run
 from tallystick.tables.dialects import SATURATED_TOTAL, DuckWords
 from tallystick.tables.parts import Binned, Rows, Total, Tree
 from tallystick.tables.plan import Plan
+from tallystick.tables.reader import open_engine
 from tallystick.tables.run import Exact
 from tallystick.tables.table import Table
 from unit.tables.tables import STEPS, WARDS, awkward, expected, removed
@@ -315,5 +316,8 @@ def test_postgresql_computes_the_same_integers(postgres: str) -> None:
     sums = ts.linear_regression(asked, target="cost", features=["days"]).plan(rho=1).plan
     here, there = run.integers(sums).numbers, run.integers(sums.on(postgres)).numbers
     assert {part: held.tolist() for part, held in here.items()} == {part: held.tolist() for part, held in there.items()}
-    (units, columns), (same_units, same_columns) = run.rows(sums), run.rows(sums.on(postgres))
+    with open_engine(sums.query.table.source) as engine:
+        units, columns = run.rows(sums, engine)
+    with open_engine(sums.on(postgres).query.table.source) as engine:
+        same_units, same_columns = run.rows(sums.on(postgres), engine)
     assert sorted(zip(units, *columns, strict=True)) == sorted(zip(same_units, *same_columns, strict=True))

@@ -350,7 +350,7 @@ def test_what_memory_has_no_room_for_is_left_to_the_engine(monkeypatch: pytest.M
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "memory"])
 def test_rows_are_counted_from_what_is_read(kind: str, tmp_path: Any) -> None:
-    from tallystick.tables.sources import open_engine
+    from tallystick.tables.reader import open_engine
 
     for table in (visits(12, "side by side"), pa.table({"w": [7] * 1000})):
         with open_engine(ts.Private(written(table, kind, tmp_path)).source) as engine:

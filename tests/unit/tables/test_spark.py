@@ -162,7 +162,7 @@ def steps_agree(spark: Any, folder: Path) -> None:
 
 def check_rehearsals(spark: Any, plan: Plan) -> None:
     """A question is rehearsed once, by everything that it will do, until something of the session is another."""
-    from tallystick.tables.sources import open_engine
+    from tallystick.tables.reader import open_engine
 
     moved = plan.on(spark)
     with pytest.MonkeyPatch.context() as patch:

@@ -66,14 +66,13 @@ def table(
     from tallystick.accounting.expression import read_loss
     from tallystick.audit.plans import check_neighbours
     from tallystick.audit.two_sample import mechanism as attack
-    from tallystick.publish.datasets import refuse_registered
     from tallystick.publish.jobs import read_saved
     from tallystick.tables.plan import Plan
+    from tallystick.tables.sources import unpaid_file
 
     report, asked_for = _page(report), Plan.from_json(read_saved(plan)[1])
-    refuse_registered({"--first": first, "--second": second}, place)
-    check_neighbours(asked_for, _there("--first", first), _there("--second", second))
-    pair = (str(first.absolute()), str(second.absolute()))
+    pair = (unpaid_file(first, "--first", place=place), unpaid_file(second, "--second", place=place))
+    check_neighbours(asked_for, *pair)
     promised = None if claim is None else read_loss(claim)
     with working("releasing"):
         found = attack(asked_for, neighbours=pair, claim=promised, draws=draws, significance=significance)

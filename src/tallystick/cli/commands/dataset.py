@@ -18,7 +18,7 @@ from tallystick.ledger.book import opened, opened_if_there, place_of
 from tallystick.ledger.budget import read_limit
 from tallystick.printing import given
 from tallystick.publish import datasets
-from tallystick.tables.sources import refuse_private
+from tallystick.tables.sources import public_file
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -97,8 +97,9 @@ def add(
     called = name or (Path(source).stem if "://" not in source else read.name)
     decisions = _decisions(about, ask=not (as_json or dry_run))
     prices = {"per_query": per_query, "most_per_query": most_per_query}
-    asking = _asking(capped, _key_files(keys, capped, ledger), prices, key_delta=key_delta, version=version)
-    dataset = datasets.Dataset(called, population, capped.to_data(), decisions, asking)
+    asking = _asking(capped, _key_lists(keys, capped, ledger), prices, key_delta=key_delta, version=version)
+    own = datasets.identified(capped)
+    dataset = datasets.Dataset(called, population, capped.to_data(), decisions, asking, identity=own)
     word = person or ("row" if unit == EACH_ROW else unit.removesuffix("_id") or unit)
     budget, least = _limit("--limit", limit, adjacency), _limit("--least-price", least_price, adjacency)
     if dry_run:
@@ -115,31 +116,29 @@ def _limit(option: str, given: Repeated, adjacency: str) -> PrivacyLoss | None:
     return read_limit(option, ",".join(given), adjacency=adjacency) if given else None
 
 
-def _key_files(keys: Repeated, table: Table, ledger: str | None) -> dict[str, str]:
-    """The public file of each column; none is private as far as this ledger knows."""
-    files = pairs("--keys", keys, "COLUMN=FILE")
+def _key_lists(keys: Repeated, table: Table, ledger: str | None) -> dict[str, list[Any]]:
+    """The public groups of each column, from files that this ledger has not registered."""
+    from tallystick.tables.keyset import read_keys
+
     works = "a list of groups that everybody may know, or --key-delta 1e-8, which finds them in the data"
+    listed = {}
     with opened_if_there(ledger) or nullcontext() as book:
-        for path in files.values():
-            refuse_private(path, works, table.source, book)
-    return files
+        for column, path in pairs("--keys", keys, "COLUMN=FILE").items():
+            file = public_file(path, works, table.source, book)
+            listed[column] = [value for (value,) in read_keys(file, [column], table.schema)]
+    return listed
 
 
-def _asking(table: Table, files: Mapping[str, str], prices: Mapping[str, Repeated], **others: Any) -> dict[str, Any]:
+def _asking(
+    table: Table, listed: Mapping[str, list[Any]], prices: Mapping[str, Repeated], **others: Any
+) -> dict[str, Any]:
     """What is registered for statements in SQL."""
     from tallystick.publish.sql import registered
 
-    listed = {column: _listed(path, column, table) for column, path in files.items()}
     named = {name: _price(f"--{name.replace('_', '-')}", text) for name, text in prices.items()}
     return registered(
         table, keys=listed, per_query=named["per_query"], most_per_query=named["most_per_query"], **others
     )
-
-
-def _listed(path: str, column: str, table: Table) -> list[Any]:
-    from tallystick.tables.keyset import read_keys
-
-    return [value for (value,) in read_keys(path, [column], table.schema)]
 
 
 def _price(option: str, given: Repeated) -> dict[str, float]:

@@ -41,18 +41,16 @@ def rehearse(
 ) -> None:
     """Error from noise, caps and clamping side by side, for several caps. Charges nothing, takes no registered data."""
     from tallystick.publish import rehearse as room
-    from tallystick.publish.datasets import refuse_registered
     from tallystick.publish.jobs import read_saved
     from tallystick.tables.plan import Plan
+    from tallystick.tables.sources import unpaid_file
 
     asked, tried = Plan.from_json(read_saved(plan)[1]), _caps(caps)
     if (rows is None) != synthetic:
         raise InvalidInput("--rows", rows and str(rows), "either --rows FILE or --synthetic")
-    if rows is not None:
-        refuse_registered({"--rows": rows}, place)
     with working("rehearsing"):
         shape = {"units": units, "rows_per_unit": rows_per_unit, "groups_per_unit": groups_per_unit}
-        used: Any = room.made_up_rows(asked, **shape) if rows is None else str(rows.absolute())  # type: ignore[arg-type]
+        used: Any = room.made_up_rows(asked, **shape) if rows is None else unpaid_file(rows, "--rows", place=place)  # type: ignore[arg-type]
         found = room.rehearse(asked, used, caps=tried, public=public)
     facts = {**found.to_data(), "charged": False, "plot": None if plot is None else str(plot)}
     if plot is not None:

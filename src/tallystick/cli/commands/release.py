@@ -14,7 +14,8 @@ import typer
 from tallystick.cli.output import Answer, Json, console, deliver
 from tallystick.printing import up
 from tallystick.publish import single
-from tallystick.publish.datasets import refuse_registered
+from tallystick.publish.columns import PAID_FOR
+from tallystick.tables.sources import unpaid_file
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,8 +42,8 @@ def release(
     as_json: Json = False,
 ) -> None:
     """Release one number, or a column's count, mean or quantile, with exactly sampled noise."""
-    if file is not None:
-        refuse_registered({"--file": file}, None, "tallystick query, which its account pays for; nothing does here")
+    if file is not None and file.exists():
+        unpaid_file(file, "--file", PAID_FOR).close()
     source = single.DataOptions(file, column, equals, lower, upper)
     if what == single.COUNT:
         plan = single.count(source, epsilon, confidence)

@@ -13,6 +13,7 @@ from tallystick.tables.schema import Schema
 if TYPE_CHECKING:
     from sqlglot import exp
 
+    from tallystick.tables.identity import Identity
     from tallystick.tables.keyset import Upload
 
 
@@ -49,6 +50,12 @@ class Engine(Protocol):
 
     def collect(self, sql: str) -> list[Sequence[Any]]:
         """Run a query and return its columns as sequences."""
+
+    def identify(self, table: str) -> Identity:
+        """The marks by which the table is recognised under any name, read where its rows will be read."""
+
+    def reset(self) -> None:
+        """Forget every stage and every uploaded table. The source stays as it was opened."""
 
     def close(self) -> None:
         """Forget every stage and let go of the source."""

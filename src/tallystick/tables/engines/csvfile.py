@@ -17,7 +17,6 @@ import itertools
 import mmap
 import os
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -25,7 +24,8 @@ from typing import BinaryIO
 import numpy as np
 
 from tallystick.errors import InvalidInput
-from tallystick.tables.sources import Scratch
+from tallystick.tables.files import OpenFile
+from tallystick.tables.scratch import Scratch
 
 LONGEST_HEADER = 1 << 20
 LONGEST_RECORD = 1 << 20
@@ -43,45 +43,37 @@ def delimiter(place: str) -> str:
     return "\t" if place.lower().endswith(".tsv") else ","
 
 
-def header(place: str) -> list[str]:
+def header(file: BinaryIO, place: str) -> list[str]:
     """The names on the first line: the only part of a file that is read before a charge, and declared public."""
+    wish = "a readable CSV file in UTF-8 with a header line"
     try:
-        with Path(place).open("rb") as file:
-            return _names(file, place)
-    except OSError:
-        raise InvalidInput("source", place, "a readable CSV file in UTF-8 with a header line") from None
-
-
-def _names(file: BinaryIO, place: str) -> list[str]:
-    line = file.readline(LONGEST_HEADER)  # bytes: decoding more than this line would look at data
-    try:
+        line = file.readline(LONGEST_HEADER)  # bytes: decoding more than this line would look at data
         names = next(csv.reader([line.decode("utf-8-sig")], delimiter=delimiter(place), strict=True), [])
-    except (UnicodeDecodeError, csv.Error):
-        raise InvalidInput("source", place, "a readable CSV file in UTF-8 with a header line") from None
+    except (OSError, UnicodeDecodeError, csv.Error):
+        raise InvalidInput("source", place, wish) from None
     if not names:
-        raise InvalidInput("source", place, "a CSV file with a header line")
+        raise InvalidInput("source", place, wish)
     return names
 
 
-def private_copy(place: str, copy: Path) -> list[str]:
-    """Write the well-formed records to ``copy``, which only this user can read; the names in the header as it is now.
+def private_copy(raw: Path, place: str, copy: Path) -> list[str]:
+    """Write the well-formed records of a private snapshot to ``copy``; the names in its header.
 
-    The file is opened once, so its header and its records are of one file, whatever happens to its name meanwhile.
+    ``place`` is the name that the file was given by. The snapshot is removed.
     """
-    raw = copy.with_suffix(".raw")
-    with Path(place).open("rb") as file, _own(raw) as whole, _own(copy) as out:
-        names = _names(file, place)
+    with raw.open("rb+") as whole, _own(copy) as out:
+        raw.unlink()  # the open file stays until it is closed, and no other process can open it
+        names = header(whole, place)
+        start = whole.tell()
         out.write(_MARK)
-        shutil.copyfileobj(file, whole, _BLOCK)
-        raw.unlink()  # the open file stays until it is closed, and nobody else can open it
-        if whole.tell() == 0:
+        if whole.seek(0, os.SEEK_END) == start:
             return names
         whole.seek(-1, os.SEEK_END)
         if whole.read(1) != b"\n":
             whole.write(b"\n")
         whole.flush()
         with mmap.mmap(whole.fileno(), 0, access=mmap.ACCESS_READ) as text:
-            for piece in _records(text, delimiter(place).encode()):
+            for piece in _records(text, delimiter(place).encode(), start):
                 out.write(piece)
     return names
 
@@ -93,16 +85,14 @@ def line_ends(copy: Path) -> int:
 
 
 @contextlib.contextmanager
-def records(place: str) -> Iterator[Iterator[list[str]]]:
+def records(file: OpenFile) -> Iterator[Iterator[list[str]]]:
     """The cells of every well-formed record, the names of the header first; no record can fail the reading."""
-    if not Path(place).is_file():  # a pipe would be waited for
-        raise InvalidInput("--file", place, "an existing file that can be read")
     csv.field_size_limit(2 * LONGEST_RECORD)
     with contextlib.closing(Scratch()) as folder:
         copy = folder.path / "rows.csv"
-        names = private_copy(place, copy)
-        with copy.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, delimiter=delimiter(place))
+        names = private_copy(file.copy(folder.path / "raw"), file.path, copy)
+        with copy.open(encoding="utf-8-sig", newline="") as text:
+            reader = csv.reader(text, delimiter=delimiter(file.path))
             yield itertools.chain([names], reader)
 
 
@@ -111,10 +101,10 @@ def _own(path: Path) -> BinaryIO:
     return open(path, "xb+", opener=lambda name, flags: os.open(name, flags, 0o600))
 
 
-def _records(text: mmap.mmap, comma: bytes) -> Iterator[bytes]:
-    """Well-formed records in pieces of whole records; each ends with a line feed."""
+def _records(text: mmap.mmap, comma: bytes, start: int) -> Iterator[bytes]:
+    """Well-formed records from ``start`` on, in pieces of whole records; each ends with a line feed."""
     strict, loose, cell = _patterns(comma)
-    at, end = 0, len(text)
+    at, end = start, len(text)
     while at < end:
         block = text[at : at + _BLOCK]
         cut = block.rfind(b"\n") + 1

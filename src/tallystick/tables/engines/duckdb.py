@@ -17,15 +17,19 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from tallystick.errors import InvalidInput
+from tallystick.errors import InvalidInput, Unavailable
 from tallystick.tables.dialects import UNCHECKED, DuckWords, Words, name
 from tallystick.tables.engines import csvfile
+from tallystick.tables.identity import Identity
 from tallystick.tables.program import read_stored
 from tallystick.tables.schema import Schema, family
-from tallystick.tables.sources import Scratch, Source, pattern_of, room_for_engine, whole_name
+from tallystick.tables.scratch import Scratch
+from tallystick.tables.sources import pattern_of, real_path, room_for_engine, whole_name
 
 if TYPE_CHECKING:
+    from tallystick.tables.files import OpenFile
     from tallystick.tables.keyset import Upload
+    from tallystick.tables.reader import Reader
 
 _SMALL = 4 << 20
 """Bytes that one thread reads in less time than it takes to wake another."""
@@ -46,34 +50,52 @@ _TYPES: dict[str, Any] = {
 }
 
 
-def connect(source: Source) -> DuckEngine:
-    """A fresh in-process database beside the source; files are opened read-only."""
-    for place in source.paths:
-        if not Path(place).is_file():  # a pipe would be waited for
-            raise InvalidInput("source", place, "an existing file; patterns such as *.parquet are not read")
-    return DuckEngine(source.real)
+def connect(reader: Reader) -> DuckEngine:
+    """A fresh in-process database beside the opened files, which are read-only."""
+    return DuckEngine(reader)
 
 
 class DuckEngine:
-    """A connection of our own to a private in-memory database; tables that it made disappear with it."""
+    """A connection of our own to a private in-memory database; tables that it made disappear with it.
+
+    Files are read from snapshots in a private folder, never by the name that was given.
+    """
 
     words: Words = DuckWords()
     in_shares = True
 
-    def __init__(self, source: Source) -> None:
-        self.source = source
+    def __init__(self, reader: Reader) -> None:
+        self.source = reader.source
+        self.files = reader.files
+        self.rows = reader.rows
         self.csv_names: dict[str, list[str]] = {}
+        self.headers: dict[str, list[str]] = {}
         self.columns: dict[str, list[tuple[str, str]]] = {}
         self.scratch = Scratch()
-        self.small = _bytes(source) <= _SMALL
+        self.small = _bytes(reader) <= _SMALL
         self.room = room_for_engine()
         self.database = _lent()
-        self.connection = self.database.cursor()
         try:
+            self.snapshots = {place: self._snapshot(place) for place in self.source.paths}
+            self.connection = self.database.cursor()
             self._open()
         except BaseException:
             self.close()
             raise
+
+    def _snapshot(self, place: str) -> Path:
+        """A private path to the bytes of an opened file."""
+        number = self.source.paths.index(place)
+        file = self.files[place]
+        if place in self.source.paths_of("csv"):
+            raw = self.scratch.path / f"raw{number}.csv"
+            return file.copy(raw) if self.rows else raw
+        if place in self.source.paths_of("duckdb"):
+            _refuse_log(file)
+            file.lock()
+        kind = "duckdb" if place in self.source.paths_of("duckdb") else "parquet"
+        found = file.snapshot(self.scratch.path, f"file{number}.{kind}", copy=self.rows)
+        return found or Path(real_path(file.real))
 
     def _open(self) -> None:
         self.connection.execute("SET temp_directory = ?", [str(self.scratch.path)])
@@ -81,11 +103,41 @@ class DuckEngine:
         if self.room is not None:
             self.connection.execute(f"SET memory_limit = '{self.room} B'")
         for place, catalog in self._attached().items():
-            path = self.words.render(exp.Literal.string(place))
+            path = self.words.render(exp.Literal.string(str(self.snapshots[place])))
             self.connection.execute(f"ATTACH {path} AS {catalog} (READ_ONLY)")
+        self._name_sources()
+
+    def _name_sources(self) -> None:
+        """Give tables in memory and Parquet files names of ours, which are the same in every release."""
         if self.source.kind == "memory":
             for i, content in enumerate((self.source.handle or {}).values()):
                 self.connection.register(f"_memory{i}", content)
+        for place in self.source.paths_of("parquet"):
+            rows = self.words.render(exp.select("*").from_(_parquet(self.snapshots[place])))
+            try:
+                self.connection.execute(f"CREATE TEMP VIEW {_quoted(self._parquet_name(place))} AS {rows}")
+            except duckdb.Error:
+                raise InvalidInput("source", place, "a readable parquet file") from None
+
+    def _parquet_name(self, place: str) -> str:
+        return f"_parquet{self.source.paths.index(place)}"
+
+    def reset(self) -> None:
+        self.connection.close()
+        self.connection = self.database.cursor()
+        self._name_sources()
+
+    def identify(self, table: str) -> Identity:
+        """Whether a table of a DuckDB file is stored there; the file itself is identified by its descriptor."""
+        own, stored = self.source.member(table)
+        schema, _, plain = whole_name(stored).rpartition(".")
+        kinds = self.connection.execute(
+            "SELECT table_type FROM information_schema.tables "
+            "WHERE table_catalog = ? AND lower(table_schema) = lower(?) AND lower(table_name) = lower(?)",
+            [self._attached()[own.place], schema or "main", plain],
+        ).fetchall()
+        # A table that is not there is refused where its columns are asked for.
+        return Identity(stored, plain=kinds in ([], [("BASE TABLE",)]))
 
     def _attached(self) -> dict[str, str]:
         """DuckDB files, by place, and what each is called here."""
@@ -109,10 +161,7 @@ class DuckEngine:
     def _stored(self, table: str) -> exp.Expression:
         own, table = self.source.member(table)
         if own.kind == "parquet":
-            arguments: list[exp.Expression] = [exp.Literal.string(pattern_of(own.place))]
-            arguments += [exp.PropertyEQ(this=exp.to_identifier(key), expression=v()) for key, v in _PARQUET.items()]
-            reader = exp.Anonymous(this="READ_PARQUET", expressions=arguments)
-            return exp.Table(this=reader)
+            return exp.Table(this=exp.to_identifier(self._parquet_name(own.place), quoted=True))
         if own.kind == "memory":
             names = list(self.source.handle or {})
             if table not in names:
@@ -127,10 +176,10 @@ class DuckEngine:
 
     def _csv(self, place: str, *, rows: bool) -> exp.Expression:
         """Every cell is text; a cell not of its declared type is missing, a line with too few is dropped."""
-        copy = self._copied(place) if rows else self._copy(place)
+        copy = self._copied(place) if rows else self._copy(place, rows=False)
         if not rows:
             copy.touch(mode=0o600)
-        names = self.csv_names[place] if rows else csvfile.header(place)
+        names = self.csv_names[place] if rows else self._header(place)
         columns = [
             exp.PropertyEQ(this=exp.to_identifier(column, quoted=True), expression=exp.Literal.string("VARCHAR"))
             for column in names
@@ -153,14 +202,23 @@ class DuckEngine:
         arguments += [exp.PropertyEQ(this=exp.to_identifier(key), expression=v) for key, v in options.items()]
         return exp.Table(this=exp.Anonymous(this="READ_CSV", expressions=arguments))
 
-    def _copy(self, place: str) -> Path:
-        return self.scratch.path / f"rows{self.source.paths.index(place)}.csv"
+    def _header(self, place: str) -> list[str]:
+        """The names in the header of the snapshot, or of the opened file where no rows will be read."""
+        if place not in self.headers:
+            with self.files[place].stream() if not self.rows else self.snapshots[place].open("rb") as file:
+                self.headers[place] = csvfile.header(file, place)
+        return self.headers[place]
+
+    def _copy(self, place: str, *, rows: bool) -> Path:
+        """Where the records go. The rehearsal has an empty file of its own."""
+        kind = "rows" if rows else "empty"
+        return self.scratch.path / f"{kind}{self.source.paths.index(place)}.csv"
 
     def _copied(self, place: str) -> Path:
-        """The private copy of a file, which is read once while it is open."""
-        copy = self._copy(place)
+        """The well-formed records of the snapshot, made once."""
+        copy = self._copy(place, rows=True)
         if place not in self.csv_names:
-            self.csv_names[place] = csvfile.private_copy(place, copy)
+            self.csv_names[place] = csvfile.private_copy(self.snapshots[place], place, copy)
         return copy
 
     def schema(self, table: str) -> Schema:
@@ -179,7 +237,7 @@ class DuckEngine:
     def _described(self, table: str) -> list[tuple[str, str]]:
         own, _ = self.source.member(table)
         if own.kind == "csv":
-            return [(column, "VARCHAR") for column in csvfile.header(own.place)]
+            return [(column, "VARCHAR") for column in self._header(own.place)]
         try:
             shown = f"SELECT * FROM {self.words.render(self._stored(table))} LIMIT 0"
             described = self.connection.execute(shown).description or []
@@ -232,7 +290,9 @@ class DuckEngine:
         return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]
 
     def close(self) -> None:
-        self.connection.close()
+        connection = getattr(self, "connection", None)
+        if connection is not None:
+            connection.close()
         if self.room is None:
             _given_back(self.database, self._attached().values())
         else:
@@ -243,10 +303,29 @@ class DuckEngine:
 _column = name
 
 
-def _bytes(source: Source) -> float:
+def _bytes(reader: Reader) -> float:
     """How much there is to read, as far as that is known at once."""
-    held = [getattr(content, "nbytes", math.inf) for content in (source.handle or {}).values()]
-    return sum(held) + sum(Path(place).stat().st_size for place in source.paths)
+    files = sum(file.size for file in reader.files.values())
+    if reader.source.kind != "memory":
+        return files
+    return sum(getattr(content, "nbytes", math.inf) for content in reader.source.handle.values())
+
+
+def _parquet(path: Path) -> exp.Table:
+    """The rows of a Parquet file."""
+    arguments: list[exp.Expression] = [exp.Literal.string(pattern_of(str(path)))]
+    arguments += [exp.PropertyEQ(this=exp.to_identifier(key), expression=v()) for key, v in _PARQUET.items()]
+    return exp.Table(this=exp.Anonymous(this="READ_PARQUET", expressions=arguments))
+
+
+def _refuse_log(file: OpenFile) -> None:
+    """Refuse a DuckDB file whose newest rows are still in its write-ahead log: a snapshot would not have them."""
+    log = Path(f"{file.real}.wal")
+    if log.exists() and log.stat().st_size > 0:
+        raise Unavailable(
+            f"{file.path} has rows in a write-ahead log ({log.name}). Close the program that writes it, "
+            "or run CHECKPOINT in it; nothing was charged"
+        )
 
 
 def _handed(value: Any) -> Any:

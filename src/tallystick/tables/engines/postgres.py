@@ -9,12 +9,14 @@ from sqlglot import exp
 
 from tallystick.errors import InvalidInput, Refused, Unavailable
 from tallystick.tables.dialects import PostgresWords, Words
+from tallystick.tables.identity import Identity
 from tallystick.tables.program import read_stored
 from tallystick.tables.schema import Schema, family
-from tallystick.tables.sources import Source, whole_name
+from tallystick.tables.sources import whole_name
 
 if TYPE_CHECKING:
     from tallystick.tables.keyset import Upload
+    from tallystick.tables.reader import Reader
 
 _TYPES = {
     "integer": "bigint",
@@ -39,14 +41,14 @@ _COLUMNS = """
 """
 
 
-def connect(source: Source) -> PostgresEngine:
+def connect(reader: Reader) -> PostgresEngine:
     """A connection of our own."""
     try:
         import psycopg
     except ImportError:
         raise Unavailable("PostgreSQL needs psycopg: pip install '.[team]'") from None
     try:
-        return PostgresEngine(psycopg.connect(source.place, connect_timeout=10))
+        return PostgresEngine(psycopg.connect(reader.source.place, connect_timeout=10))
     except psycopg.Error:
         raise Unavailable("PostgreSQL does not answer at this address, or refuses this user") from None
 
@@ -78,6 +80,7 @@ class PostgresEngine:
             "jit = off",
         ):
             connection.execute(f"SET LOCAL {setting}")
+        connection.execute("SAVEPOINT opened")
 
     def stored(self, table: str, schema: Schema, *, rows: bool = True) -> exp.Query:
         # Always with its schema: a temporary table of ours may have the same name.
@@ -129,6 +132,12 @@ class PostgresEngine:
         width = len(answer.description or [])
         rows = answer.fetchall()
         return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]
+
+    def identify(self, table: str) -> Identity:
+        return Identity(table)
+
+    def reset(self) -> None:
+        self.connection.execute("ROLLBACK TO SAVEPOINT opened")
 
     def close(self) -> None:
         self.connection.rollback()

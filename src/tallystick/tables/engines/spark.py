@@ -11,12 +11,13 @@ from sqlglot import exp
 
 from tallystick.errors import InvalidInput
 from tallystick.tables.dialects import SparkWords, Words, constant, name
+from tallystick.tables.identity import Identity
 from tallystick.tables.program import read_stored
 from tallystick.tables.schema import Schema, family
-from tallystick.tables.sources import Source
 
 if TYPE_CHECKING:
     from tallystick.tables.keyset import Upload
+    from tallystick.tables.reader import Reader
 
 _OLD_DAYS = ("spark.sql.parquet.datetimeRebaseModeInRead", "spark.sql.parquet.int96RebaseModeInRead")
 _PARTITIONS = "spark.sql.shuffle.partitions"
@@ -31,9 +32,9 @@ seconds to start and whose rows Spark cannot count before it chooses how to join
 _TYPES = {"integer": "bigint", "number": "double", "text": "string", "boolean": "boolean", "date": "date"}
 
 
-def connect(source: Source) -> SparkEngine:
+def connect(reader: Reader) -> SparkEngine:
     """A new session beside the user's, so that settings and temporary views are ours alone."""
-    return SparkEngine(source.handle)
+    return SparkEngine(reader.source.handle)
 
 
 class SparkEngine:
@@ -171,6 +172,14 @@ class SparkEngine:
         width = len(frame.columns)
         rows = frame.collect()
         return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]
+
+    def identify(self, table: str) -> Identity:
+        return Identity(table)
+
+    def reset(self) -> None:
+        self.close()
+        self.kept.clear()
+        self.views.clear()
 
     def close(self) -> None:
         for kept, frame in self.kept.items():

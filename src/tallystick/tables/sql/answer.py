@@ -20,7 +20,7 @@ from tallystick.tables.plan import error_words
 from tallystick.tables.release import CONFIDENCE, Columns, Release, csv_text
 from tallystick.tables.removed import Removed, removed_of
 from tallystick.tables.run import answered_before
-from tallystick.tables.sources import JOINED, identity, refuse_private
+from tallystick.tables.sources import JOINED, identity, public_file
 from tallystick.tables.sql.catalogue import Catalogue, Known
 from tallystick.tables.sql.one_form import OneForm, one_form
 from tallystick.tables.sql.statement import Statement, planned
@@ -256,16 +256,20 @@ def asked_of(
     for table in tables:
         own = {name: values for name, values in listed.items() if name in table.schema.names}
         private[table.name] = Known(table, "", own, key_delta, version=version)
-    for given in (public or {}).values():
-        if isinstance(given, str | Path):
-            refuse_private(given, JOINED, tables[0].source, None if account is None else account.ledger)
-    rows = {
-        name: given if isinstance(given, PublicTable) else public_table(given) for name, given in (public or {}).items()
-    }
+    rows = {name: _public(given, tables[0], account) for name, given in (public or {}).items()}
     statement = planned(text, Catalogue(private, rows), **budget)
     if statement.options.explain:
         return explained(statement, account, key=key)
     return answered(statement, account, why=why, key=key, progress=progress)
+
+
+def _public(given: Any, table: Table, account: Account | None) -> PublicTable:
+    """A public table that was named or given; a file is opened once, and none of the private ones."""
+    if isinstance(given, PublicTable):
+        return given
+    if isinstance(given, str | Path):
+        given = public_file(given, JOINED, table.source, None if account is None else account.ledger)
+    return public_table(given)
 
 
 def form_of(statement: Statement) -> OneForm | None:

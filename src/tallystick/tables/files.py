@@ -1,0 +1,217 @@
+"""A file that is opened once. Its identity, its bytes and its snapshot all come from one descriptor.
+
+A path can lead to another file a moment later: its owner renames a new version into place, or an attacker flips a link.
+So a release resolves each path once, before the charge. It compares the *opened* file with the registered ones, and the
+engine reads a private snapshot that was made from the descriptor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple
+
+from tallystick.errors import InvalidInput, Refused, Unavailable
+from tallystick.tables.scratch import Scratch
+
+_CLONE: Final = 0x40049409
+"""FICLONE of linux/fs.h: the new file shares the old one's blocks until either is written."""
+
+_BLOCK: Final = 4 << 20
+_REPLACED: Final = "was replaced while it was opened; nothing was charged. Ask again"
+_CHANGED: Final = "changed while it was copied; nothing was charged. Ask again when nobody writes to it"
+
+
+class FileId(NamedTuple):
+    """Device and inode: two names of one file share them."""
+
+    device: int
+    inode: int
+
+
+class _Version(NamedTuple):
+    """Size and time of the last write: they change when somebody writes into the file."""
+
+    size: int
+    modified: int
+
+
+class OpenFile:
+    """A regular file behind one descriptor.
+
+    ``path`` is the name that was given, ``real`` is the resolved path of the file that was opened.
+    """
+
+    def __init__(self, path: Path | str, argument: str = "source") -> None:
+        self.path = str(path)
+        self._descriptor = _open(self.path, argument)
+        self._linked: Path | None = None
+        self._folders: list[Scratch] = []
+        try:
+            self.id = self._file_id()
+            self._version = self._version_now()
+            self.real = _real_path(self._descriptor, self.id, self.path)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> OpenFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def size(self) -> int:
+        """Bytes when the file was opened."""
+        return self._version.size
+
+    @contextlib.contextmanager
+    def stream(self) -> Iterator[BinaryIO]:
+        """The bytes from the start. One stream at a time: streams share the descriptor's position."""
+        os.lseek(self._descriptor, 0, os.SEEK_SET)
+        with os.fdopen(os.dup(self._descriptor), "rb") as file:
+            yield file
+
+    def copy(self, target: Path) -> Path:
+        """Write the bytes to ``target``, which only this user can open. In-place changes meanwhile are refused."""
+        mode = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with os.fdopen(os.open(target, mode, 0o600), "wb") as out:
+            if not _cloned(self._descriptor, out.fileno()):
+                _copied(self._descriptor, out)
+        if self._version_now() != self._version:
+            raise Unavailable(f"{self.path} {_CHANGED}")
+        return target
+
+    def snapshot(self, folder: Path, name: str, *, copy: bool = True) -> Path | None:
+        """A private path to the bytes, for engines that open files by name.
+
+        A clone is best. A hard link costs nothing, and ``unchanged`` must be asked after reading. Else it is a copy,
+        or None if ``copy`` is False.
+        """
+        target = folder / name
+        mode = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with os.fdopen(os.open(target, mode, 0o600), "wb") as out:
+            if _cloned(self._descriptor, out.fileno()):
+                return target
+        target.unlink()
+        self._linked = self._link(folder, name)
+        if self._linked is not None:
+            return self._linked
+        return self.copy(target) if copy else None
+
+    def unchanged(self) -> bool:
+        """False if the snapshot is a hard link and somebody wrote into the file."""
+        return self._linked is None or self._version_now() == self._version
+
+    def lock(self) -> None:
+        """Take the shared lock that DuckDB's readers take, or refuse while a writer has the file open."""
+        try:
+            fcntl.lockf(self._descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            raise Unavailable(f"{self.path} is open for writing elsewhere; nothing was charged. Ask again") from None
+
+    def close(self) -> None:
+        """Close the descriptor and remove the snapshot's folder if it was made here."""
+        for folder in self._folders:
+            folder.close()
+        self._folders.clear()
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _file_id(self) -> FileId:
+        status = os.fstat(self._descriptor)
+        return FileId(status.st_dev, status.st_ino)
+
+    def _version_now(self) -> _Version:
+        status = os.fstat(self._descriptor)
+        return _Version(status.st_size, status.st_mtime_ns)
+
+    def _link(self, folder: Path, name: str) -> Path | None:
+        """A hard link from the descriptor, in ``folder`` or in a private folder beside the file; None if refused."""
+        if os.fstat(self._descriptor).st_uid != os.geteuid():
+            return None
+        with contextlib.suppress(OSError):
+            return self._linked_at(folder / name)
+        with contextlib.suppress(OSError):
+            beside = Scratch(Path(self.real).parent)
+            self._folders.append(beside)
+            return self._linked_at(beside.path / name)
+        return None
+
+    def _linked_at(self, target: Path) -> Path:
+        """A hard link to the opened file itself. With ``src_dir_fd`` Python calls linkat, which follows this name."""
+        if sys.platform != "linux":
+            raise OSError(errno.ENOTSUP, "no name leads from a descriptor to its file here")
+        folder = os.open("/proc/self/fd", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.link(str(self._descriptor), target, src_dir_fd=folder)
+        finally:
+            os.close(folder)
+        if file_id(target) != self.id:
+            raise OSError(errno.ESTALE, "another file was linked")
+        return target
+
+
+def _open(path: str, argument: str) -> int:
+    """The descriptor of a regular file. A pipe or a device would be waited for, so it is not opened to the end."""
+    wish = "an existing file that can be read; patterns such as *.parquet are not read"
+    if "\0" in path:
+        raise InvalidInput(argument, path, wish)
+    try:
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+        descriptor = os.open(path, flags)
+    except OSError:
+        raise InvalidInput(argument, path, wish) from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise InvalidInput(argument, path, wish)
+    return descriptor
+
+
+def _real_path(descriptor: int, opened: FileId, path: str) -> str:
+    """The resolved path of an opened file, as the system knows it; a path that leads elsewhere by now is refused."""
+    if sys.platform == "linux":
+        real = os.readlink(f"/proc/self/fd/{descriptor}")
+    elif sys.platform == "darwin":
+        real = os.fsdecode(fcntl.fcntl(descriptor, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0"))
+    else:
+        raise Refused(f"{sys.platform} cannot tell which file was opened, so private files are not read here")
+    if file_id(real) != opened:
+        raise Unavailable(f"{path} {_REPLACED}")
+    return real
+
+
+def file_id(path: Path | str) -> FileId | None:
+    """Device and inode of the file that a path leads to now, links followed; None if there is none."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return FileId(status.st_dev, status.st_ino)
+
+
+def _cloned(source: int, target: int) -> bool:
+    """Whether the file system made ``target`` a clone of ``source``."""
+    if sys.platform != "linux":
+        return False
+    try:
+        fcntl.ioctl(target, _CLONE, source)
+    except OSError:
+        return False
+    return True
+
+
+def _copied(source: int, target: BinaryIO) -> None:
+    """Copy all bytes of a descriptor."""
+    os.lseek(source, 0, os.SEEK_SET)
+    with os.fdopen(os.dup(source), "rb") as file:
+        shutil.copyfileobj(file, target, _BLOCK)

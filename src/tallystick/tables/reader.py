@@ -1,0 +1,116 @@
+"""A source that is opened once: one descriptor per file, or one connection to a server.
+
+Everything that a release does with its source goes through one ``Reader``: it says which data they are, before the
+charge, and its engine reads exactly those data, after it. No path and no name is resolved a second time in between.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from tallystick.errors import InvalidInput, TallystickError, Unavailable
+from tallystick.tables.files import OpenFile
+from tallystick.tables.identity import Identity, of_file
+from tallystick.tables.sources import Source, identity
+
+if TYPE_CHECKING:
+    from tallystick.tables.engines.base import Engine
+
+_ENGINES = {"spark": "spark", "postgres": "postgres"}
+
+
+class Reader:
+    """One opening of a source. ``rows`` says that rows will be read, so that the engine reads a private snapshot."""
+
+    def __init__(self, source: Source, *, rows: bool = True) -> None:
+        if source.kind in ("memory", "spark") and source.handle is None:
+            raise InvalidInput("source", source.kind, "the table or session again: plan.on(source)")
+        self.source = source
+        self.rows = rows
+        self.files: dict[str, OpenFile] = {}
+        self._opened: list[OpenFile] = []
+        try:
+            for path in source.paths:
+                self.files[path] = self._open(path)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, path: str) -> OpenFile:
+        """The file of a path. A source whose file was opened and checked before brings it along."""
+        if isinstance(self.source.handle, OpenFile):
+            return self.source.handle
+        file = OpenFile(path)
+        self._opened.append(file)
+        return file
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @cached_property
+    def engine(self) -> Engine:
+        """The engine on what was opened, made when it is first needed."""
+        module = importlib.import_module(f"tallystick.tables.engines.{_ENGINES.get(self.source.kind, 'duckdb')}")
+        with quiet("opening the source"):
+            made: Engine = module.connect(self)
+        return made
+
+    def identity(self, table: str) -> Identity:
+        """Which data a table of this source holds."""
+        own, stored = self.source.member(table)
+        if own.kind in ("csv", "parquet"):
+            return of_file(self.files[own.place], own.kind, stored)
+        name = identity(self.source, table)
+        if own.kind == "memory":
+            return Identity(name)
+        with quiet("identifying the table"):
+            found = self.engine.identify(table)
+        if own.kind == "duckdb":
+            return of_file(self.files[own.place], own.kind, stored, plain=found.plain)
+        return Identity(name, found.marks, found.near, found.plain)
+
+    def check_unchanged(self) -> None:
+        """Raise if a file was changed in place while it was read: its stages could have seen different rows."""
+        if not all(file.unchanged() for file in self.files.values()):
+            raise Unavailable("a file was changed while it was read; replace files by renaming a new one into place")
+
+    def close(self) -> None:
+        """Close the engine, then the files."""
+        engine = self.__dict__.pop("engine", None)
+        if engine is not None:
+            with contextlib.suppress(Exception):
+                engine.close()
+        for file in self._opened:
+            file.close()
+        self._opened.clear()
+
+
+@contextlib.contextmanager
+def open_engine(source: Source, *, rows: bool = True) -> Iterator[Engine]:
+    """The engine of a source for one use. Engine errors are replaced by one that does not quote data."""
+    with Reader(source, rows=rows) as reader, quiet("reading the table"):
+        yield reader.engine
+        reader.check_unchanged()
+
+
+@contextlib.contextmanager
+def quiet(doing: str) -> Iterator[None]:
+    """Replace any foreign exception by one of ours that says what was being done, and nothing of what was found."""
+    try:
+        yield
+    except TallystickError:
+        raise
+    except Exception:
+        message = f"the engine failed while {doing}; its message is withheld, it could quote data"
+        try:
+            raise Unavailable(message) from None
+        except Unavailable as problem:
+            problem.__context__ = None  # "from None" hides it from print-outs alone
+            raise

@@ -1,0 +1,477 @@
+"""A release reads the file that it recognised, whatever happens to the path meanwhile."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import tallystick as ts
+from tallystick.errors import InvalidInput, Refused, TallystickError, Unavailable
+from tallystick.ledger.account import Account
+from tallystick.tables import files, run, sources
+from tallystick.tables.files import OpenFile
+from tallystick.tables.plan import Plan
+from tallystick.tables.scratch import Scratch
+
+OWN, PRIVATE = 3, 40
+KINDS = ("csv", "parquet", "duckdb")
+
+
+def write(path: Path, people: int) -> Path:
+    """A table of that many people, in a file of the kind that its name says."""
+    who = list(range(people))
+    if path.suffix == ".csv":
+        path.write_text("who\n" + "".join(f"{each}\n" for each in who))
+    elif path.suffix == ".parquet":
+        pq.write_table(pa.table({"who": who}), path)
+    else:
+        with duckdb.connect(path) as connection:
+            connection.execute(f"create table t as select i as who from range({people}) r(i)")
+    return path
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[ts.Ledger]:
+    with ts.Ledger(tmp_path / "budget.db", config=tmp_path / "config") as book:
+        yield book
+
+
+@pytest.fixture
+def own(ledger: ts.Ledger) -> Account:
+    return ledger.open("own", budget=ts.zcdp(rho=100), unit="who")
+
+
+def registered(ledger: ts.Ledger, path: Path) -> Account:
+    """The owner's account; the file is registered for it as ``dataset add`` would."""
+    from tallystick.publish.datasets import Dataset, identified, register
+
+    owner = ledger.open("clinic", budget=ts.zcdp(rho=1), unit="who")
+    table = capped(path, owner)
+    register(Dataset("people", "clinic", table.to_data(), identity=identified(table)), owner)
+    return owner
+
+
+def capped(path: Path | str, account: Account | None) -> Any:
+    name = "t" if str(path).endswith(".duckdb") else None
+    types = {"who": "integer"} if str(path).endswith(".csv") else None
+    return ts.Private(path, account=account).table(name, unit="who", types=types).per_unit(max_rows_per_group=1)
+
+
+def plan_of(path: Path | str, account: Account | None) -> Plan:
+    return capped(path, account).agg(n=ts.count()).plan(rho=10)
+
+
+def counted(release: Any) -> float:
+    return round(release.rows[0]["n"])
+
+
+# ---- a link that flips
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_link_that_flips_at_any_opening_gives_no_answer_about_registered_data(
+    kind: str, tmp_path: Path, ledger: ts.Ledger, own: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = write(tmp_path / f"mine.{kind}", OWN)
+    private = write(tmp_path / f"private.{kind}", PRIVATE)
+    registered(ledger, private)
+    link = tmp_path / f"link.{kind}"
+    link.symlink_to(mine)
+    plan = plan_of(link, own)
+    answers = []
+    for flip_at in range(12):
+        point(link, mine)
+        calls = iter(range(10**6))
+        with monkeypatch.context() as patch:
+            for owner, name in LOOKS:
+                patch.setattr(owner, name, flipping(getattr(owner, name), calls, flip_at, link, private))
+            try:
+                answers.append(counted(plan.release(why="x", key=f"k{flip_at}")))
+            except TallystickError:
+                continue
+    assert all(abs(answer - OWN) < 15 for answer in answers), answers
+    assert len(answers) > 1  # the flip came late enough for an honest answer in some of them
+
+
+LOOKS: list[tuple[Any, str]] = [
+    (os.path, "realpath"), (os, "open"), (os, "stat"), (os, "readlink"), (os, "fstat"), (files, "file_id"),
+]  # fmt: skip
+
+
+def flipping(real: Callable[..., Any], calls: Iterator[int], at: int, link: Path, target: Path) -> Callable[..., Any]:
+    """A look at the file system after whose n-th call the link leads elsewhere."""
+
+    def look(*given: Any, **named: Any) -> Any:
+        about_link = bool(given) and str(given[0]) in (str(link), str(os.fspath(link)))
+        found = real(*given, **named)
+        if about_link and next(calls) == at:
+            point(link, target)
+        return found
+
+    return look
+
+
+def point(link: Path, target: Path) -> None:
+    """Make the link lead to the target in one step, as an attacker would."""
+    fresh = link.with_name(f"fresh-{link.name}")
+    os.symlink(target, fresh)
+    os.replace(fresh, link)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_engine_reads_the_file_that_was_recognised(
+    kind: str, tmp_path: Path, own: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between recognition and the charge the path is made to lead to another file: the answer is about the first."""
+    mine = write(tmp_path / f"mine.{kind}", OWN)
+    other = write(tmp_path / f"other.{kind}", PRIVATE)
+    link = tmp_path / f"link.{kind}"
+    link.symlink_to(mine)
+    plan = plan_of(link, own)
+    allowed = run.check_allowed
+
+    def switch(*given: Any) -> None:
+        allowed(*given)
+        point(link, other)
+
+    monkeypatch.setattr(run, "check_allowed", switch)
+    assert abs(counted(plan.release(why="x")) - OWN) < 15
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_that_its_owner_replaces_after_the_charge_is_read_as_it_was(
+    kind: str, tmp_path: Path, own: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / f"people.{kind}", OWN)
+    plan = plan_of(path, own)
+    integers = run._integers
+
+    def replaced(*given: Any) -> Any:
+        os.replace(write(tmp_path / f"new.{kind}", PRIVATE), path)
+        return integers(*given)
+
+    monkeypatch.setattr(run, "_integers", replaced)
+    assert abs(counted(plan.release(why="x")) - OWN) < 15
+
+
+# ---- other names of one file
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("linked", ["soft", "hard", "hard after a rename"])
+def test_every_link_to_a_registered_file_is_the_registered_file(
+    kind: str, linked: str, tmp_path: Path, ledger: ts.Ledger, own: Account
+) -> None:
+    path = write(tmp_path / f"people.{kind}", PRIVATE)
+    owner = registered(ledger, path)
+    if linked == "hard after a rename":
+        os.replace(write(tmp_path / f"new.{kind}", PRIVATE), path)  # the owner's next version has another inode
+    second = tmp_path / f"second.{kind}"
+    if linked == "soft":
+        second.symlink_to(path)
+    else:
+        os.link(path, second)
+    with pytest.raises(Refused, match="belongs to population 'clinic'"):
+        plan_of(second, own).release(why="x")
+    assert own.history() == []
+    assert abs(counted(cheap(second, owner)) - PRIVATE) < 30
+
+
+def cheap(path: Path, account: Account) -> Any:
+    return capped(path, account).agg(n=ts.count()).plan(rho=0.5).release(why="x")
+
+
+def test_a_failure_closes_a_file_under_all_its_names(
+    tmp_path: Path, ledger: ts.Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "people.csv", PRIVATE)
+    owner = registered(ledger, path)
+    os.link(path, tmp_path / "second.csv")
+
+    def broken(*given: Any) -> Any:
+        raise ValueError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run, "_integers", broken)
+        with pytest.raises(Unavailable):
+            cheap(path, owner)
+    with pytest.raises(TallystickError, match="closed"):
+        cheap(tmp_path / "second.csv", owner)
+
+
+def test_a_file_that_a_program_registered_by_its_path_has_no_second_name(
+    tmp_path: Path, ledger: ts.Ledger, own: Account
+) -> None:
+    path = write(tmp_path / "people.parquet", PRIVATE)
+    ledger.open("clinic", budget=ts.zcdp(rho=1), unit="who").register("people", source=str(path))
+    os.link(path, tmp_path / "second.parquet")
+    with pytest.raises(Refused, match="belongs to population 'clinic'"):
+        plan_of(tmp_path / "second.parquet", own).release(why="x")
+
+
+def test_a_file_of_two_populations_is_refused(tmp_path: Path, ledger: ts.Ledger) -> None:
+    """Two registered paths that came to be one file: no account can pay for both."""
+    one, two = write(tmp_path / "one.csv", 5), write(tmp_path / "two.csv", 6)
+    first = ledger.open("first", budget=ts.zcdp(rho=1), unit="who")
+    first.register("one", source=str(one))
+    ledger.open("second", budget=ts.zcdp(rho=1), unit="who").register("two", source=str(two))
+    two.unlink()
+    os.link(one, two)
+    with pytest.raises(Refused, match="several populations"):
+        cheap(one, first)
+
+
+def test_a_view_over_a_registered_table_of_a_database_file_is_refused(
+    tmp_path: Path, ledger: ts.Ledger, own: Account
+) -> None:
+    path = write(tmp_path / "clinic.duckdb", PRIVATE)
+    with duckdb.connect(path) as connection:
+        connection.execute("create view v as select who from t")
+        connection.execute("create table other as select 1::bigint as who")
+    registered(ledger, path)
+    table = ts.Private(path, account=own).table("v", unit="who").per_unit(max_rows_per_group=1)
+    with pytest.raises(Refused, match="'people', under another name"):
+        table.agg(n=ts.count()).plan(rho=1).release(why="x")
+    table = ts.Private(path, account=own).table("other", unit="who").per_unit(max_rows_per_group=1)
+    assert table.agg(n=ts.count()).plan(rho=1).release(why="x").fresh
+
+
+def test_a_registered_database_file_is_not_read_as_text(tmp_path: Path, ledger: ts.Ledger, own: Account) -> None:
+    path = write(tmp_path / "clinic.duckdb", PRIVATE)
+    registered(ledger, path)
+    (tmp_path / "clinic.csv").write_text("who\n1\n")
+    plan = plan_of(tmp_path / "clinic.csv", own)
+    (tmp_path / "clinic.csv").unlink()
+    (tmp_path / "clinic.csv").symlink_to(path)
+    with pytest.raises(TallystickError):
+        plan.release(why="x")
+    assert own.history() == []
+
+
+# ---- public files
+
+
+@pytest.mark.parametrize("how", ["keys", "join", "sql"])
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_public_file_is_checked_and_read_through_one_descriptor(
+    how: str, kind: str, tmp_path: Path, ledger: ts.Ledger, own: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The path flips to the registered file right after the check: the rows that were checked are read."""
+    if (how, kind) == ("keys", "parquet"):
+        pytest.skip("lists of groups are CSV files")
+    private, public = write(tmp_path / f"private.{kind}", PRIVATE), write(tmp_path / f"public.{kind}", OWN)
+    registered(ledger, private)
+    mine = write(tmp_path / "mine.csv", OWN)
+    link = tmp_path / f"link.{kind}"
+    link.symlink_to(public)
+    table = capped(mine, own)
+    check = sources.refuse_private_file
+
+    def switch(*given: Any) -> None:
+        check(*given)
+        point(link, private)
+
+    monkeypatch.setattr(sources, "refuse_private_file", switch)
+    if how == "keys":
+        found = len(table.group_by("who", keys=link).keys.rows)
+    elif how == "join":
+        found = len(table.join(link, on="who").steps[-1].public.rows)
+    else:
+        plan = ts.Private(mine, account=own).sql(
+            "EXPLAIN SELECT COUNT(*) FROM table JOIN p ON table.who = p.who", table, public={"p": link}, rho=1
+        )
+        found = OWN if plan is not None else 0
+    assert found == OWN
+
+
+@pytest.mark.parametrize("linked", [os.symlink, os.link])
+def test_a_registered_file_is_no_public_file_under_any_name(
+    linked: Callable[..., None], tmp_path: Path, ledger: ts.Ledger, own: Account
+) -> None:
+    private = write(tmp_path / "private.csv", PRIVATE)
+    registered(ledger, private)
+    table = capped(write(tmp_path / "mine.csv", OWN), own)
+    linked(private, tmp_path / "link.csv")
+    with pytest.raises(Refused, match="registered dataset 'people'"):
+        table.group_by("who", keys=tmp_path / "link.csv")
+    with pytest.raises(Refused, match="registered dataset 'people'"):
+        table.join(tmp_path / "link.csv", on="who")
+
+
+# ---- snapshots
+
+
+def test_a_file_that_another_user_owns_is_copied_before_the_charge(
+    tmp_path: Path, own: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "people.parquet", OWN)
+    plan = plan_of(path, own)
+    uid = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: uid + 1)
+    monkeypatch.setattr(files, "_cloned", lambda *given: False)
+    integers, seen = run._integers, []
+
+    def watched(given: Plan, engine: Any, progress: Any) -> Any:
+        seen.append(next(iter(engine.snapshots.values())).stat().st_ino)
+        path.write_bytes(b"the owner writes into the file")
+        return integers(given, engine, progress)
+
+    monkeypatch.setattr(run, "_integers", watched)
+    assert abs(counted(plan.release(why="x")) - OWN) < 15
+    assert seen != [path.stat().st_ino]
+
+
+def test_a_file_that_is_written_while_it_is_read_fails_and_says_nothing(
+    tmp_path: Path, own: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "people.parquet", OWN)
+    plan = plan_of(path, own)
+    monkeypatch.setattr(files, "_cloned", lambda *given: False)
+    integers = run._integers
+
+    def written(*given: Any) -> Any:
+        found = integers(*given)
+        write(path, PRIVATE)  # in place: the hard link shows the new bytes
+        return found
+
+    monkeypatch.setattr(run, "_integers", written)
+    with pytest.raises(Unavailable, match="stays paid"):
+        plan.release(why="x")
+
+
+def test_a_hard_link_is_made_beside_the_file_where_the_scratch_folder_is_elsewhere(tmp_path: Path) -> None:
+    path = write(tmp_path / "people.parquet", OWN)
+    with OpenFile(path) as file:
+        elsewhere = Path("/dev/shm")
+        if not elsewhere.is_dir() or elsewhere.stat().st_dev == tmp_path.stat().st_dev:
+            pytest.skip("no second file system here")
+        folder = Path(tempfile.mkdtemp(dir=elsewhere))
+        try:
+            snapshot = file.snapshot(folder, "rows.parquet")
+            assert snapshot is not None
+            assert snapshot.parent.parent == tmp_path
+            assert snapshot.parent.stat().st_mode & 0o077 == 0
+            assert snapshot.stat().st_ino == path.stat().st_ino
+        finally:
+            shutil.rmtree(folder)
+    assert [each.name for each in tmp_path.iterdir()] == ["people.parquet"]
+
+
+def test_a_snapshot_that_a_killed_process_left_is_removed_by_the_next_one(tmp_path: Path) -> None:
+    path = write(tmp_path / "people.parquet", OWN)
+    code = (
+        "import os, sys; from pathlib import Path\n"
+        "from tallystick.tables.scratch import Scratch\n"
+        "folder = Scratch(Path(sys.argv[1]))\n"
+        "os.link(sys.argv[2], folder.path / 'rows.parquet')\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path), str(path)], check=False)
+    assert path.stat().st_nlink == 2
+    Scratch(tmp_path).close()
+    assert path.stat().st_nlink == 1
+    assert [each.name for each in tmp_path.iterdir()] == ["people.parquet"]
+
+
+def test_a_database_file_with_rows_in_its_log_is_refused_before_the_charge(tmp_path: Path, own: Account) -> None:
+    path = write(tmp_path / "clinic.duckdb", OWN)
+    plan = plan_of(path, own)
+    Path(f"{path}.wal").write_bytes(b"x")
+    with pytest.raises(Unavailable, match="write-ahead log"):
+        plan.release(why="x")
+    assert own.history() == []
+
+
+def test_a_database_file_that_another_process_writes_is_refused_before_the_charge(tmp_path: Path, own: Account) -> None:
+    path = write(tmp_path / "clinic.duckdb", OWN)
+    plan = plan_of(path, own)
+    code = "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print('open', flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as writer:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        with pytest.raises(Unavailable, match=r"open for writing elsewhere|write-ahead log"):
+            plan.release(why="x")
+        writer.communicate(b"")
+    assert own.history() == []
+
+
+def test_a_file_that_is_replaced_while_it_is_opened_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "people.csv", OWN)
+    real = files._open
+
+    def replaced(*given: Any) -> int:
+        descriptor = real(*given)
+        os.replace(write(tmp_path / "new.csv", PRIVATE), path)
+        return descriptor
+
+    monkeypatch.setattr(files, "_open", replaced)
+    with pytest.raises(Unavailable, match="was replaced"):
+        OpenFile(path)
+
+
+def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.csv")
+    for path in (tmp_path / "pipe.csv", tmp_path, tmp_path / "absent.csv", "/dev/null", "a\0b.csv"):
+        with pytest.raises(InvalidInput, match="an existing file"):
+            OpenFile(path)
+
+
+def test_a_system_that_cannot_tell_which_file_was_opened_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "people.csv", OWN)
+    monkeypatch.setattr(files.sys, "platform", "freebsd")
+    with pytest.raises(Refused, match="cannot tell which file was opened"):
+        OpenFile(path)
+
+
+# ---- rows that nobody pays for
+
+
+def test_made_up_rows_of_an_audit_are_no_registered_file(
+    tmp_path: Path, own: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plan without an account asks the default ledger too."""
+    from tallystick.audit.plans import made_up
+
+    monkeypatch.setenv("TALLYSTICK_LEDGER", str(tmp_path / "budget.db"))
+    monkeypatch.setenv("TALLYSTICK_CONFIG_DIR", str(tmp_path / "config"))
+    private = write(tmp_path / "private.csv", PRIVATE)
+    registered(own.ledger, private)
+    os.link(private, tmp_path / "second.csv")
+    plan = plan_of(write(tmp_path / "mine.csv", OWN), None)
+    for path in (private, tmp_path / "second.csv", str(private)):
+        with pytest.raises(Refused, match="registered dataset 'people'"):
+            made_up(plan, path)
+    write(tmp_path / "made-up.csv", 2)
+    assert len(run.integers(plan.on(made_up(plan, tmp_path / "made-up.csv"))).numbers) == 1
+
+
+def test_seeded_noise_is_for_rows_in_memory_only(tmp_path: Path) -> None:
+    class Frame:
+        """What a Spark data frame looks like."""
+
+        sparkSession = None
+
+        def createOrReplaceGlobalTempView(self, name: str) -> None: ...
+
+    source = sources.source_of(Frame())
+    plan = plan_of(write(tmp_path / "mine.csv", OWN), None)
+    asked = replace(plan, query=plan.query.about(replace(plan.query.table, source=source)))
+    for refused in (plan, asked):
+        with pytest.raises(InvalidInput, match="rows in memory"):
+            ts.testing.released(refused, seed=1)

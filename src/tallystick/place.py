@@ -119,10 +119,8 @@ class Place:
 
         try:
             return psycopg.connect(self.__conninfo, connect_timeout=_PATIENCE, **options)
-        except psycopg.errors.ConnectionTimeout:
-            reason = f"it did not answer within {_PATIENCE} seconds"
         except psycopg.Error:
-            reason = "it does not answer at this address, or refuses this user or password"
+            reason = f"it does not answer within {_PATIENCE} seconds, or refuses this user or password"
         raise Unavailable(f"PostgreSQL cannot be reached at {self.text}: {reason}")
 
     def to_data(self) -> str:

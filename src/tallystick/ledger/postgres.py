@@ -200,15 +200,17 @@ class PostgresStore:
     @contextlib.contextmanager
     def _translated(self) -> Iterator[None]:
         """Turn the driver's errors into tallystick's. The driver's exceptions are dropped: they may quote values."""
-        problem: TallystickError | None = None
         try:
             yield
         except Exception as error:
             problem = _explained(self.place, error)
             if problem is None:
                 raise
-        if problem is not None:
-            raise problem
+            try:
+                raise problem from None
+            except TallystickError:
+                problem.__context__ = None  # "from None" hides it from tracebacks alone
+                raise
 
     def close(self) -> None:
         """Let go of the connection."""

@@ -19,7 +19,8 @@
     └── Unavailable                 exit 9   busy, missing component, unreachable store
         └── NotComputable                    no rigorous route for this composition
 
-Nothing raises NotAuthorised yet: its exit code is kept for the service. One warning is of ours: ChargedAgain.
+Nothing raises NotAuthorised yet: its exit code is kept for the service. Two warnings are ours: ChargedAgain and
+PasswordInPlace.
 Messages carry numbers and a way out, never a value read from private data.
 """
 
@@ -192,3 +193,7 @@ class ChargedAgain(UserWarning):
 
     It is said before the charge, so that a filter that makes it an error keeps the price.
     """
+
+
+class PasswordInPlace(UserWarning):
+    """The URL of a ledger or source holds a password. Put it into a pass file, a service file or PGPASSWORD."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import typer
 
+from tallystick import place
 from tallystick.cli import failure
 from tallystick.cli.once import once_each
 from tallystick.errors import TallystickError
@@ -93,6 +94,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command; every way out of it is an exit code of ``errors.py`` or ``failure.py``."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     as_json = "--json" in given
+    words = [*given, os.environ.get("TALLYSTICK_LEDGER", "")]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)
@@ -103,7 +105,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
             raise KeyboardInterrupt
         return code if isinstance(code, int) else 0
     except TallystickError as error:
-        return failure.from_error(error, given).report(as_json=as_json)
+        return failure.from_error(error, given).report(as_json=as_json, words=words)
     except (KeyboardInterrupt, typer.Abort):
         return failure.Failure("Interrupted", failure.INTERRUPTED, ("stopped at your request",)).report(as_json=as_json)
     except typer.Exit as leave:
@@ -113,9 +115,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return 0
     except Exception as error:
         if hasattr(error, "format_message"):  # the argument parser's own exceptions
-            return failure.from_usage(error, given).report(as_json=as_json)
-        traceback.print_exc()
-        return failure.from_bug(error).report(as_json=as_json)
+            return failure.from_usage(error, given).report(as_json=as_json, words=words)
+        print(place.without_secrets(traceback.format_exc(), words), file=sys.stderr, end="")
+        return failure.from_bug(error).report(as_json=as_json, words=words)
 
 
 def _silence_stdout() -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tallystick.errors import BudgetExceeded, InvalidInput, NotAnswered, TallystickError
+from tallystick.place import without_secrets
 from tallystick.printing import visible
 
 USAGE = 2
@@ -40,19 +41,33 @@ class Failure:
     details: dict[str, Any] = field(default_factory=dict)
     headline: str = ""
 
-    def report(self, *, as_json: bool) -> int:
-        """Print it (for people on stderr; with --json also the one object on stdout) and return the exit code."""
+    def report(self, *, as_json: bool, words: Sequence[str] = ()) -> int:
+        """Print it (for people on stderr; with --json also the one object on stdout) and return the exit code.
+
+        Secrets in ``words``, the words of the command line, are left out of what is printed.
+        """
+        lines = [without_secrets(line, words) for line in self.lines]
         text = [
             f"{self.headline or _HEADLINES[self.exit_code]} (exit {self.exit_code})",
-            *(f"  {line}" for line in self.lines),
+            *(f"  {line}" for line in lines),
         ]
         print("\n".join(visible(line) for line in text), file=sys.stderr)
         if as_json:
             from tallystick.cli.output import print_json
 
-            error = {"kind": self.kind, "exit_code": self.exit_code, "message": "; ".join(self.lines), **self.details}
+            details = {name: _hidden(value, words) for name, value in self.details.items()}
+            error = {"kind": self.kind, "exit_code": self.exit_code, "message": "; ".join(lines), **details}
             print_json("tallystick/error", {"error": error})
         return self.exit_code
+
+
+def _hidden(value: Any, words: Sequence[str]) -> Any:
+    """A detail of a failure without the secrets of the command line."""
+    if isinstance(value, str):
+        return without_secrets(value, words)
+    if isinstance(value, list):
+        return [_hidden(each, words) for each in value]
+    return value
 
 
 SHELL_WORDS = (

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tallystick import place as places
 from tallystick.printing import visible
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if isinstance(value, bool | int | str) or value is None:
         return value
+    if isinstance(value, places.Place):
+        return value.to_data()
     number = float(value)
     return number if math.isfinite(number) else str(number)
 

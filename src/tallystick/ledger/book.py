@@ -26,6 +26,7 @@ from tallystick.ledger.signing import Signer
 from tallystick.ledger.store import Probe, Store, Transaction
 from tallystick.ledger.transfer import export_lines, import_lines
 from tallystick.ledger.verify import Report, verify
+from tallystick.place import Place, is_foreign_url, shown
 from tallystick.printing import one_of
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Ledger:
 
     def __init__(
         self,
-        place: str | Path,
+        place: Place | Path | str,
         *,
         create: bool = True,
         principal: str = "local",
@@ -80,12 +81,12 @@ class Ledger:
         try:
             body = json.loads(row[2] if row else "{}")
             if body["kind"] == "genesis" and body["format"] in OLD_FORMATS:
-                raise LedgerIntegrity(f"{self.store.url} is of an older format, {body['format']}; start a new ledger")
+                raise LedgerIntegrity(f"{self.store.place} is of an older format, {body['format']}; start a new ledger")
             if body["kind"] != "genesis" or body["format"] != FORMAT:
                 raise ValueError
             return uuid.UUID(body["ledger"]).hex
         except (KeyError, ValueError, TypeError, AttributeError):
-            raise LedgerIntegrity(f"{self.store.url} has no valid first entry; it is damaged or empty") from None
+            raise LedgerIntegrity(f"{self.store.place} has no valid first entry; it is damaged or empty") from None
 
     def check_anchor(self) -> None:
         """Refuse a ledger that is older than, or differs from, what this user has seen of it."""
@@ -106,7 +107,7 @@ class Ledger:
             newest = journal.head(transaction)
             difference = f"its newest entry is {newest.seq}" if row is None else f"entry {anchor.seq} has another hash"
             raise LedgerIntegrity(
-                f"{self.store.url} is an old or altered copy: entry {anchor.seq} was seen with hash "
+                f"{self.store.place} is an old or altered copy: entry {anchor.seq} was seen with hash "
                 f"{anchor.head[:16]}..., but {difference}; restore the newest copy (anchor: {self._anchor.path})"
             )
 
@@ -304,7 +305,7 @@ class Ledger:
 
 
 def import_ledger(
-    lines: Iterable[str], place: str | Path, *, config: Path | None = None, by: str | None = None
+    lines: Iterable[str], place: Place | Path | str, *, config: Path | None = None, by: str | None = None
 ) -> Ledger:
     """Replay an export into a new place and open it there."""
     store = open_store(place, create=True, probe=None)
@@ -315,13 +316,13 @@ def import_ledger(
     return Ledger(place, create=False, config=config)
 
 
-def place_of(given: str | None) -> str:
-    """Which ledger is meant: the one given, else ``$TALLYSTICK_LEDGER``, else ``./tallystick.db``.
+def place_of(given: str | None) -> Place:
+    """The ledger that is meant: the one given, else ``$TALLYSTICK_LEDGER``, else ``./tallystick.db``.
 
     >>> place_of("team.db")
-    'team.db'
+    Place('team.db')
     """
-    return given or os.environ.get("TALLYSTICK_LEDGER") or "tallystick.db"
+    return _checked_place(given or os.environ.get("TALLYSTICK_LEDGER") or "tallystick.db")
 
 
 def opened(given: str | None, *, create: bool = False) -> Ledger:
@@ -330,24 +331,34 @@ def opened(given: str | None, *, create: bool = False) -> Ledger:
 
 
 def opened_if_there(given: str | None) -> Ledger | None:
-    """The ledger that is meant, or ``None`` when there is none yet."""
+    """The ledger that is meant, or ``None`` when there is none yet. A malformed place is an error."""
+    place = place_of(given)
     try:
-        return opened(given)
+        return Ledger(place, create=False)
     except InvalidInput:  # what needs one opens it for good and says so
         return None
 
 
-def open_store(place: str | Path, *, create: bool, probe: Probe | None) -> Store:
-    """The store a place names: a ``postgresql://`` URL, or else a file."""
-    text = str(place)
-    if text.startswith(("postgresql://", "postgres://")):
+def open_store(place: Place | Path | str, *, create: bool, probe: Probe | None) -> Store:
+    """The store a place names: a PostgreSQL database, or else a file."""
+    found = _checked_place(place)
+    if found.path is None:
         from tallystick.ledger.postgres import PostgresStore
 
-        return PostgresStore(text, create=create, probe=probe)
-    if "://" in text or "\0" in text or not text:
-        raise InvalidInput("ledger", text, "a file path or a postgresql:// URL")
-    if text == ":memory:":  # SQLite's word for a database that is gone with its process; here it would name a file
-        raise InvalidInput("ledger", text, "a file path: a record that ends with its process records nothing")
+        return PostgresStore(found, create=create, probe=probe)
     from tallystick.ledger.sqlite import SqliteStore
 
-    return SqliteStore(Path(place), create=create, probe=probe)
+    return SqliteStore(found.path, create=create, probe=probe)
+
+
+def _checked_place(given: Place | Path | str) -> Place:
+    """The place of a ledger; refused if it can hold none."""
+    place = Place.of(given)
+    text = str(given)
+    if place.path is None:
+        return place
+    if is_foreign_url(text) or "\0" in text or not text:
+        raise InvalidInput("ledger", shown(text), "a file path or a postgresql:// URL")
+    if text == ":memory:":  # SQLite's word for a database that is gone with its process; here it would name a file
+        raise InvalidInput("ledger", text, "a file path: a record that ends with its process records nothing")
+    return place

@@ -12,10 +12,10 @@ import os
 import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
 
 from tallystick.errors import InvalidInput, LedgerIntegrity, TallystickError, Unavailable
 from tallystick.ledger.store import STATEMENTS, Check, Listener, Probe, Row, migrations, pending
+from tallystick.place import Place
 
 if TYPE_CHECKING:
     import psycopg
@@ -78,9 +78,8 @@ class PostgresStore:
 
     pauses: tuple[float, ...] = (0.02, 0.1, 0.5, 2.0, 4.0)  # a restart of the server must not burn a drawn answer
 
-    def __init__(self, url: str, *, create: bool, probe: Probe | None = None) -> None:
-        self._url = url
-        self.url = without_password(url)
+    def __init__(self, place: Place, *, create: bool, probe: Probe | None = None) -> None:
+        self.place = place
         self._probe = probe
         self._mutex = threading.RLock()
         self._connection: psycopg.Connection[Row] | None = None
@@ -91,14 +90,13 @@ class PostgresStore:
             self._migrate(create)
 
     def _connected(self) -> psycopg.Connection[Row]:
-        import psycopg
-
         if self._process != os.getpid():
             self._connection = None  # a connection must not cross a fork; the parent still owns it
         if self._connection is None or self._connection.closed or self._connection.broken:
-            self._connection = psycopg.connect(self._url, autocommit=True, connect_timeout=10)
-            self._connection.execute("SET synchronous_commit = on")
-            self._connection.execute("SET default_transaction_isolation = 'read committed'")
+            connection: psycopg.Connection[Row] = self.place.connect(autocommit=True)
+            self._connection = connection
+            connection.execute("SET synchronous_commit = on")
+            connection.execute("SET default_transaction_isolation = 'read committed'")
             self._process = os.getpid()
         return self._connection
 
@@ -107,7 +105,7 @@ class PostgresStore:
         if not pending("postgres", self._applied(connection)):
             return
         if not create:
-            raise InvalidInput("ledger", self.url, "an existing ledger; make one with: tallystick ledger init")
+            raise InvalidInput("ledger", str(self.place), "an existing ledger; make one with: tallystick ledger init")
         with self._transaction(connection):
             connection.execute(QUEUE)
             for step in pending("postgres", self._applied(connection)):
@@ -118,7 +116,7 @@ class PostgresStore:
         tables = {row[0] for row in connection.execute(TABLES)}
         if "migration" not in tables:
             if tables & {"entry", "account", "charge", "line", "answer", "dataset", "quarantine", "failure"}:
-                raise LedgerIntegrity(f"{self.url} holds other tables of the ledger's names; use another schema")
+                raise LedgerIntegrity(f"{self.place} holds other tables of the ledger's names; use another schema")
             return []
         return connection.execute(STATEMENTS["migrations"]).fetchall()
 
@@ -201,21 +199,18 @@ class PostgresStore:
 
     @contextlib.contextmanager
     def _translated(self) -> Iterator[None]:
-        """Turn the driver's errors into tallystick's; statements and values are not repeated."""
-        try:
-            import psycopg
-        except ImportError:
-            raise Unavailable("PostgreSQL needs psycopg; works: pip install '.[team]'") from None
+        """Turn the driver's errors into tallystick's. The driver's exceptions are dropped: they may quote values."""
         try:
             yield
-        except TallystickError:
-            raise
-        except (psycopg.errors.RaiseException, psycopg.IntegrityError) as error:
-            reason = error.diag.message_primary or type(error).__name__
-            raise LedgerIntegrity(f"the ledger {self.url} refused an inconsistent change: {reason}") from error
-        except psycopg.Error as error:
-            reason = error.diag.message_primary or type(error).__name__
-            raise Unavailable(f"the ledger {self.url} cannot be used now: {reason}; nothing was granted") from error
+        except Exception as error:
+            problem = _explained(self.place, error)
+            if problem is None:
+                raise
+            try:
+                raise problem from None
+            except TallystickError:
+                problem.__context__ = None  # "from None" hides it from tracebacks alone
+                raise
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -232,13 +227,13 @@ def _objects(connection: psycopg.Connection[Row]) -> set[str]:
     return objects
 
 
-def without_password(url: str) -> str:
-    """The URL as it may be shown in messages.
+def _explained(place: Place, error: Exception) -> TallystickError | None:
+    """The error of tallystick for an error of the driver; None for any other error."""
+    import psycopg
 
-    >>> without_password("postgresql://ana:secret@db.example/ledger")
-    'postgresql://ana@db.example/ledger'
-    """
-    parts = urlsplit(url)
-    user = f"{parts.username}@" if parts.username else ""
-    port = f":{parts.port}" if parts.port else ""
-    return f"{parts.scheme}://{user}{parts.hostname or ''}{port}{parts.path}"
+    if not isinstance(error, psycopg.Error):
+        return None
+    reason = error.diag.message_primary or type(error).__name__
+    if isinstance(error, psycopg.errors.RaiseException | psycopg.IntegrityError):
+        return LedgerIntegrity(f"the ledger {place} refused an inconsistent change: {reason}")
+    return Unavailable(f"the ledger {place} cannot be used now: {reason}; nothing was granted")

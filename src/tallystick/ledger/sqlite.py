@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from tallystick.errors import InvalidInput, LedgerIntegrity, TallystickError, Unavailable
 from tallystick.ledger.store import STATEMENTS, Check, Listener, Probe, Row, Transaction, migrations, pending
+from tallystick.place import Place
 
 APPLICATION_ID: Final = 0x7A115F1C  # marks the file, so that a foreign database is not adopted
 BUSY_SECONDS: Final = 30
@@ -72,7 +73,7 @@ class SqliteStore:
 
     def __init__(self, path: Path, *, create: bool, probe: Probe | None = None) -> None:
         self.path = Path(os.path.realpath(path))  # the log and the gate are beside the file itself, not beside a link
-        self.url = str(path)
+        self.place = Place.of(path)
         self._probe = probe
         self._mutex = threading.RLock()
         self._connection: sqlite3.Connection | None = None
@@ -85,7 +86,7 @@ class SqliteStore:
         self._check: Check = _anything
         self._create_file(create)
         try:
-            with Translated(self.url):
+            with Translated(self.place):
                 self._migrate()
         except BaseException:
             self.close()
@@ -102,7 +103,7 @@ class SqliteStore:
         try:
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
         except OSError as error:
-            raise Unavailable(f"cannot create the ledger {self.url}: {error.strerror}") from None
+            raise Unavailable(f"cannot create the ledger {self.place}: {error.strerror}") from None
 
     def _sole_name(self) -> tuple[int, int]:
         """Which file has the ledger's name; refused when it has a second one.
@@ -113,8 +114,8 @@ class SqliteStore:
         status = os.stat(self.path)
         if status.st_nlink > 1:
             raise LedgerIntegrity(
-                f"the ledger {self.url} has {status.st_nlink} names (hard links), and under each it would forget what "
-                "is spent under the others; remove all but one"
+                f"the ledger {self.place} has {status.st_nlink} names (hard links), and under each it would forget "
+                "what is spent under the others; remove all but one"
             )
         return status.st_dev, status.st_ino
 
@@ -160,7 +161,7 @@ class SqliteStore:
     def write(self, operation: str) -> Iterator[SqliteTransaction]:
         """A transaction that is durable when the block ends and absent when the block raises."""
         probe = self._probe if self._probe is None else _prefixed(self._probe, operation)
-        with Translated(self.url):
+        with Translated(self.place):
             with self._mutex:
                 connection = self._connected()
                 if self._durability:
@@ -168,7 +169,7 @@ class SqliteStore:
                 self._close_gate()
                 try:
                     if self._sole_name() != self._file:
-                        raise LedgerIntegrity(f"the ledger {self.url} was replaced by another file; open it again")
+                        raise LedgerIntegrity(f"the ledger {self.place} was replaced by another file; open it again")
                     connection.execute("BEGIN IMMEDIATE")
                     transaction = SqliteTransaction(connection, probe)
                     self._check(transaction)
@@ -193,7 +194,7 @@ class SqliteStore:
     @contextlib.contextmanager
     def read(self) -> Iterator[SqliteTransaction]:
         """A consistent snapshot of what is on the disk: another writer's commit is not shown before its sync."""
-        with self._mutex, Translated(self.url):
+        with self._mutex, Translated(self.place):
             connection = self._connected()
             connection.execute("BEGIN")
             try:
@@ -235,7 +236,7 @@ class SqliteStore:
 
     def layout_problems(self) -> list[str]:
         """Differences between the file's own objects and the migrations, and physical damage."""
-        with self._mutex, Translated(self.url):
+        with self._mutex, Translated(self.place):
             connection = self._connected()
             problems = [
                 f"SQLite: {row[0]}" for row in connection.execute("PRAGMA integrity_check(20)") if row[0] != "ok"
@@ -362,10 +363,10 @@ def _roll_back(connection: sqlite3.Connection) -> None:
 class Translated:
     """Turns SQLite's errors into tallystick's; texts of statements and values are not repeated."""
 
-    __slots__ = ("_url",)
+    __slots__ = ("_place",)
 
-    def __init__(self, url: str) -> None:
-        self._url = url
+    def __init__(self, place: Place) -> None:
+        self._place = place
 
     def __enter__(self) -> None:
         pass
@@ -375,20 +376,24 @@ class Translated:
     ) -> None:
         for known, explain in _EXPLAINED:
             if isinstance(error, known):
-                raise explain(self._url, error) from error
+                raise explain(self._place, error) from error
 
 
-def _cannot_be_used(url: str, error: Any) -> TallystickError:
+def _cannot_be_used(place: Place, error: Any) -> TallystickError:
     reason = getattr(error, "strerror", None) or error
-    return Unavailable(f"the ledger {url} cannot be used now: {reason}; nothing was granted")
+    return Unavailable(f"the ledger {place} cannot be used now: {reason}; nothing was granted")
+
+
+def _refused_change(place: Place, error: Any) -> TallystickError:
+    return LedgerIntegrity(f"the ledger {place} refused an inconsistent change: {error}")
 
 
 # In this order: the first that fits is raised. Unicode errors come from the driver, which fails to read damaged text.
-_EXPLAINED: Final[tuple[tuple[type[Exception], Callable[[str, Any], TallystickError]], ...]] = (
-    (sqlite3.IntegrityError, lambda url, e: LedgerIntegrity(f"the ledger {url} refused an inconsistent change: {e}")),
+_EXPLAINED: Final[tuple[tuple[type[Exception], Callable[[Place, Any], TallystickError]], ...]] = (
+    (sqlite3.IntegrityError, _refused_change),
     (sqlite3.OperationalError, _cannot_be_used),
-    (UnicodeError, lambda url, e: LedgerIntegrity(f"the ledger {url} is damaged: it holds text that is none")),
-    (sqlite3.DatabaseError, lambda url, e: LedgerIntegrity(f"the ledger {url} is damaged or is not a ledger: {e}")),
+    (UnicodeError, lambda place, e: LedgerIntegrity(f"the ledger {place} is damaged: it holds text that is none")),
+    (sqlite3.DatabaseError, lambda place, e: LedgerIntegrity(f"the ledger {place} is damaged or is not a ledger: {e}")),
     (OSError, _cannot_be_used),
 )
 

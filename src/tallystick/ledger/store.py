@@ -13,6 +13,7 @@ from importlib import resources
 from typing import Any, Final, NamedTuple, Protocol
 
 from tallystick.errors import LedgerIntegrity
+from tallystick.place import Place
 
 SCHEMA_VERSION: Final = 2
 
@@ -134,7 +135,7 @@ Check = Callable[[Transaction], None]
 class Store(Protocol):
     """A back end: durable transactions, one writer at a time."""
 
-    url: str
+    place: Place
     pauses: tuple[float, ...]  # seconds between attempts to store an answer that is already drawn
 
     def write(self, operation: str) -> AbstractContextManager[Transaction]:

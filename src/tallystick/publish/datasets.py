@@ -17,6 +17,7 @@ from tallystick import strict_json
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused
 from tallystick.ledger.book import opened, opened_if_there
 from tallystick.ledger.registry import NOTE_FORMAT
+from tallystick.place import names_server
 from tallystick.printing import one_of
 from tallystick.tables.identity import Identity, lasting_marks, recognise
 from tallystick.tables.reader import Reader
@@ -218,7 +219,7 @@ def read_table(
     from tallystick.accounting.adjacency import Adjacency
     from tallystick.tables.table import Private, each_row
 
-    place = source if "://" in source else str(Path(source).absolute())
+    place = source if names_server(source) or "://" in source else str(Path(source).absolute())
     private = Private(place, adjacency=Adjacency(adjacency))
     if table is None and not private.source.one_table:
         raise InvalidInput("--table", None, f"one of the tables of this source: {_tables(private.source)}")
@@ -306,8 +307,10 @@ def open_and_register(
 
 
 def _refuse_old_file(book: Ledger) -> None:
-    old = Path(book.store.url + OLD_FILE)
-    if "://" not in book.store.url and old.exists():
+    if book.store.place.path is None:
+        return
+    old = Path(f"{book.store.place.path}{OLD_FILE}")
+    if old.exists():
         raise Refused(
             f"{old} is from before registrations were kept in the ledger, where they cannot be edited unseen; register "
             "those data sets again with 'tallystick dataset add', then delete the file"

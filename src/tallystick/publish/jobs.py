@@ -17,6 +17,7 @@ from tallystick import strict_json
 from tallystick.errors import BudgetExceeded, InvalidInput, NotComputable, Refused, Unavailable
 from tallystick.ledger.chain import digest
 from tallystick.ledger.pay import Receipt, charged_delta
+from tallystick.place import names_server
 from tallystick.printing import given, up
 from tallystick.publish.datasets import find, known, told_of_moves
 from tallystick.rounding import as_written
@@ -195,9 +196,14 @@ def plan_of(text: str, dataset: Dataset, account: Account, source: str | None) -
     return moved(plan, source)
 
 
+def _absolute(source: str) -> str:
+    """A source as it is given, or the absolute path of a file."""
+    return source if names_server(source) or "://" in source else str(Path(source).absolute())
+
+
 def moved(plan: Plan, source: str | None) -> Plan:
     """The plan with its data at ``source``, where they moved there."""
-    return plan if source is None else plan.on(source if "://" in source else str(Path(source).absolute()))
+    return plan if source is None else plan.on(_absolute(source))
 
 
 def check_targets(out: Path | None, card: Path | None, *inputs: Path | str | None) -> None:
@@ -252,8 +258,9 @@ def check_files(out: Path | None, card: Path | None, table: Table, account: Acco
 
 
 def in_use(book: Ledger) -> list[str]:
-    """The ledger's own place, and that of every registered data set: nothing may be written there."""
-    return [book.store.url, *(str(each.table["source"]["place"]) for each in known(book).values())]
+    """The ledger's own file, and that of every registered data set: nothing may be written there."""
+    own = [] if book.store.place.path is None else [str(book.store.place.path)]
+    return [*own, *(str(each.table["source"]["place"]) for each in known(book).values())]
 
 
 def dry(job: Job) -> dict[str, Any]:

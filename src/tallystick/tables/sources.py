@@ -14,9 +14,9 @@ import resource
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import SplitResult, parse_qs, parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
-from tallystick.errors import InvalidInput, Unavailable
+from tallystick.errors import InvalidInput, Refused, Unavailable
+from tallystick.place import Place, is_foreign_url, names_server, shown
 from tallystick.strict_json import read
 from tallystick.tables.files import OpenFile
 from tallystick.tables.identity import refuse_private_file, table_suffix
@@ -98,40 +98,15 @@ class Source:
         return 1 if self.kind == "spark" else len(self.handle or ())
 
     def to_data(self) -> dict[str, str]:
-        """As plain JSON data. A PostgreSQL URL keeps its user and loses what is, or leads to, a password."""
-        return {"kind": self.kind, "place": _public(self.place) if self.kind == "postgres" else self.place}
+        """As plain JSON data. The URL of a PostgreSQL source keeps its user and has no password: see ``Place``."""
+        return {"kind": self.kind, "place": self.place}
 
-
-_WRITTEN = ("user", "host", "hostaddr", "port", "dbname", "options", "sslmode", "application_name", "connect_timeout")
-
-
-def without_user(url: str) -> SplitResult:
-    """The parts of a PostgreSQL URL, its user and password left out as libpq finds them: up to the first @ before a /.
-
-    >>> without_user("postgresql://ana:se#c?et@db.example:5433/clinic").netloc
-    'db.example:5433'
-    """
-    scheme, _, rest = url.partition("://")
-    user, at, behind = rest.partition("@")
-    kept = behind if at and "/" not in user else rest
-    try:
-        return urlsplit(f"{scheme}://{kept.replace('#', '%23')}")
-    except ValueError:  # brackets that hold no address
-        raise InvalidInput("source", "this URL", "postgresql://host:port/database") from None
-
-
-def _public(url: str) -> str:
-    """The URL without its password, wherever libpq would take it from: that comes from PGPASSWORD or ~/.pgpass.
-
-    >>> _public("postgresql://ana:secret@db.example/clinic?password=secret&sslmode=require")
-    'postgresql://ana@db.example/clinic?sslmode=require'
-    """
-    parts = without_user(url)
-    user, at, _ = url.partition("://")[2].partition("@")
-    name = unquote(user.partition(":")[0]) if at and "/" not in user else ""
-    named = f"{quote(name, safe='')}@" if name else ""
-    options = [(name, value) for name, value in parse_qsl(parts.query) if name in _WRITTEN]
-    return urlunsplit((parts.scheme, named + parts.netloc, parts.path, urlencode(options), ""))
+    def __post_init__(self) -> None:
+        """Keep the password of a PostgreSQL URL in ``handle`` alone, a ``Place``."""
+        if self.kind == "postgres" and self.handle is None:
+            server = Place.of(self.place, "source")
+            object.__setattr__(self, "handle", server)
+            object.__setattr__(self, "place", str(server))
 
 
 def source_of(given: Any) -> Source:
@@ -196,11 +171,11 @@ def _text(value: Any) -> str | None:
 
 
 def _of_place(text: str) -> Source:
-    if text.startswith(("postgresql://", "postgres://")):
+    if names_server(text):
         return Source("postgres", text)
     kind = _SUFFIXES.get(Path(text).suffix.lower())
-    if kind is None or "\0" in text or "://" in text:
-        raise InvalidInput("source", text, _ALLOWED)
+    if kind is None or "\0" in text or is_foreign_url(text):
+        raise InvalidInput("source", shown(text), _ALLOWED)
     return Source(kind, text)
 
 
@@ -245,6 +220,8 @@ def source_from_data(data: Any) -> Source:
         return _again_beside(place)
     if kind not in ("parquet", "csv", "duckdb", "postgres", "memory", "spark"):
         raise InvalidInput("source", kind, _ALLOWED)
+    if kind == "postgres":  # version 0.1.0 wrote postgresql:///clinic as postgresql:/clinic
+        place = re.sub(r"^(postgres(?:ql)?):(?!//)", r"\1://", place)
     return Source(kind, place)
 
 
@@ -266,7 +243,7 @@ def identity(source: Source, table: str) -> str:
     if source.kind == "duckdb":
         return f"file {os.path.realpath(source.place)}{table_suffix(table)}"
     if source.kind == "postgres":
-        return f"postgres {_server(source.place, table)} {table.removeprefix('public.')}"
+        return f"postgres {_server(source, table)} {table.removeprefix('public.')}"
     if source.kind == "spark" and not source.unnamed:
         return f"spark {table.casefold().removeprefix('spark_catalog.').removeprefix('default.')}"
     return f"{source.kind} {table}"
@@ -362,22 +339,35 @@ def request(plan: str, table: str, data: str) -> str:
     return f"query {plan} {table} of {data}"
 
 
-def _server(url: str, table: str) -> str:
-    """Host, port and database of a PostgreSQL URL, as libpq would fill them in; this machine has one name.
+def check_one_server(source: Source) -> Place:
+    """The place of a PostgreSQL source, if it names one server, and if a registration can hold all its settings."""
+    place: Place = source.handle
+    if len(place.hosts) > 1:
+        raise Refused(
+            f"{place} names {len(place.hosts)} servers, and a table must have one: the ledger could not tell whose "
+            "rows were read. Name one host"
+        )
+    if place.hides_settings:
+        raise Refused(
+            f"the options of {place} set something that looks like a secret, which is not stored with a table. "
+            "Put the options into a service file and name it: postgresql:///database?service=NAME"
+        )
+    return place
+
+
+def _server(source: Source, table: str) -> str:
+    """Host, port and database of a PostgreSQL source, with libpq's defaults; this machine has one name.
 
     Options count where they may say which schema a table without one is in; others would be names for the same data.
     """
-    parts = without_user(url)
-    given = {name: values[-1] for name, values in parse_qs(parts.query).items()}
-    named, _, behind = parts.netloc.rpartition(":") if not parts.netloc.endswith("]") else (parts.netloc, "", "")
-    named, behind = (named, behind) if named else (behind, "")  # without a colon all of it is the host
-    host = given.get("host") or unquote(named).strip("[]") or os.environ.get("PGHOST", "")
-    port = given.get("port") or unquote(behind) or os.environ.get("PGPORT", "5432")
-    database = given.get("dbname") or unquote(parts.path).removeprefix("/") or os.environ.get("PGDATABASE", "")
+    place = check_one_server(source)
+    server = place.server()
+    host = server.host
     if host.startswith("/") or host.lower() in ("", "localhost", "127.0.0.1", "::1"):
         host = "localhost"
-    path = "." not in table and "search" in given.get("options", "").replace("\\", "").lower()
-    return f"{host.lower()}:{port.strip().lstrip('+0')}/{database}{' ' + given['options'] if path else ''}"
+    has_path = "." not in table and "search" in place.options.replace("\\", "").lower()
+    path = f" {place.options}" if has_path else ""
+    return f"{host.lower()}:{server.port.strip().lstrip('+0')}/{server.dbname}{path}"
 
 
 # What memory a release may take where its process has a limit of its own (``ulimit -v``, ``RLIMIT_AS``). Beyond that

@@ -94,7 +94,7 @@ def add(
     adjacency = "replace" if replace else "add_remove"
     read = datasets.read_table(source, table, protected, adjacency, limits, kinds)
     capped = read.per_unit(max_groups=max_groups, max_rows_per_group=max_rows_per_group).bounds(**limits)
-    called = name or (Path(source).stem if "://" not in source else read.name)
+    called = name or (Path(source).stem if read.source.paths else read.name)
     decisions = _decisions(about, ask=not (as_json or dry_run))
     prices = {"per_query": per_query, "most_per_query": most_per_query}
     asking = _asking(capped, _key_lists(keys, capped, ledger), prices, key_delta=key_delta, version=version)
@@ -107,7 +107,8 @@ def add(
     else:
         dataset, facts = datasets.open_and_register(dataset, budget, least, word, ledger, update=update)
     result = {"name": called, **_facts(dataset), "account": facts, "dry_run": dry_run}
-    asked = {"ledger": place_of(ledger), "source": source, "population": population}
+    shown_source = source if read.source.paths else read.source.place
+    asked = {"ledger": place_of(ledger), "source": shown_source, "population": population}
     answer = Answer("dataset.add", asked, result, lambda out: _say(out, dataset, facts, dry_run=dry_run, update=update))
     deliver(answer, as_json=as_json)
 

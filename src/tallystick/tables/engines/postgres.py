@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from tallystick.errors import InvalidInput, Refused, Unavailable
+from tallystick.errors import InvalidInput, Refused
 from tallystick.tables.dialects import PostgresWords, Words
 from tallystick.tables.identity import Identity
 from tallystick.tables.program import read_stored
 from tallystick.tables.schema import Schema, family
-from tallystick.tables.sources import whole_name
+from tallystick.tables.sources import check_one_server, whole_name
 
 if TYPE_CHECKING:
     from tallystick.tables.keyset import Upload
@@ -43,14 +43,7 @@ _COLUMNS = """
 
 def connect(reader: Reader) -> PostgresEngine:
     """A connection of our own."""
-    try:
-        import psycopg
-    except ImportError:
-        raise Unavailable("PostgreSQL needs psycopg: pip install '.[team]'") from None
-    try:
-        return PostgresEngine(psycopg.connect(reader.source.place, connect_timeout=10))
-    except psycopg.Error:
-        raise Unavailable("PostgreSQL does not answer at this address, or refuses this user") from None
+    return PostgresEngine(check_one_server(reader.source).connect())
 
 
 class PostgresEngine:

@@ -1,0 +1,371 @@
+"""Places of ledgers and sources: a file, or a PostgreSQL database.
+
+A ``Place`` keeps the password that the user wrote and hands it to libpq alone. Its text has no secret: ``str``,
+``repr``, ``format``, JSON and pickles show user, host, port, database and a short list of harmless parameters.
+libpq parses every PostgreSQL place, so this module and the connection agree on which part is the password.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+
+from tallystick.errors import InvalidInput, PasswordInPlace, Unavailable
+from tallystick.printing import visible
+
+SHOWN: Final = (
+    "user",
+    "host",
+    "hostaddr",
+    "port",
+    "dbname",
+    "options",
+    "sslmode",
+    "application_name",
+    "connect_timeout",
+    "service",
+)
+"""Parameters of libpq that may be printed and stored. Every other parameter stays inside the place."""
+SECRETS: Final = ("password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key")
+ENCODE: Final = (
+    "postgresql://user@host:port/database with reserved characters percent-encoded "
+    "(@ is %40, / is %2F, a space is %20), and the password in a pass file or PGPASSWORD"
+)
+_NEEDS: Final = "PostgreSQL needs psycopg: pip install '.[team]'"
+_URL: Final = re.compile(r"\s*postgres(ql)?:", re.IGNORECASE)
+_SCHEMES: Final = ("postgresql://", "postgres://")
+_KEYWORDS: Final = "|".join((*SHOWN, *SECRETS, "passfile", "sslkey", "sslcert", "sslrootcert", "target_session_attrs"))
+_PAIR: Final = re.compile(rf"(?:^|\s)({_KEYWORDS})\s*=")
+_SECRET_NAME: Final = re.compile(r"pass|pwd|secret|token|key|cred|auth|jwt|private", re.IGNORECASE)
+_SETTING: Final = re.compile(r"(?:-c|--)\s*(?P<name>[\w.-]+)\s*=")
+_PLAIN_HOST: Final = re.compile(r"[A-Za-z0-9._-]+")
+_PATIENCE: Final = 10  # seconds
+_NO_CONNECTION: Final = "tallystick reads the parameters and does not connect"
+_SHORTEST_HIDDEN: Final = 4  # characters; a shorter secret would blank out ordinary words of a message
+
+
+class Server(NamedTuple):
+    """The parameters that libpq uses, with defaults from the service file and the environment."""
+
+    host: str
+    port: str
+    dbname: str
+    user: str
+
+
+class Place:
+    """A file or a PostgreSQL database. Its text never holds a secret.
+
+    >>> str(Place.of("budget.db")), Place.of("postgresql://ana@db.example/ledger")
+    ('budget.db', Place('postgresql://ana@db.example/ledger'))
+    """
+
+    __slots__ = ("__conninfo", "_parts", "hides_settings", "path", "text")
+
+    def __init__(
+        self, text: str, conninfo: str, *, path: Path | None, parts: Mapping[str, str], hides_settings: bool = False
+    ) -> None:
+        self.text = text
+        self.path = path
+        self.hides_settings = hides_settings
+        """True if ``options`` sets something that looks like a secret, which the text leaves out."""
+        self._parts = parts
+        self.__conninfo = conninfo
+
+    @classmethod
+    def of(cls, given: Place | Path | str, argument: str = "ledger") -> Place:
+        """Return the place that a user named; ``argument`` is its name in an error."""
+        if isinstance(given, Place):
+            return given
+        text = str(given)
+        if names_server(text):
+            return _server_place(text, argument)
+        return cls(visible(text), text, path=Path(text), parts={})
+
+    @property
+    def is_server(self) -> bool:
+        """True for a PostgreSQL database."""
+        return self.path is None
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The hosts that libpq tries in turn; empty for a file and for the local socket."""
+        if not self.is_server:
+            return ()
+        return tuple(host for host in self.server().host.split(",") if host)
+
+    @property
+    def options(self) -> str:
+        """The settings that the place has for the session, without those that look like a secret."""
+        return self._parts.get("options", "")
+
+    def server(self) -> Server:
+        """Return the parameters that libpq uses, without connecting.
+
+        A parameter of the place wins over the service file, and the service file wins over the environment.
+        Without a database name ``dbname`` is empty, and libpq connects to the database named like the user.
+        """
+        found = {**_defaults(self._parts), **self._parts}
+        return Server(*(found.get(name, "") for name in Server._fields))
+
+    def connect(self, **options: Any) -> Any:
+        """Return a psycopg connection, or raise ``Unavailable`` without libpq's own text, which may quote the place."""
+        _libpq()
+        import psycopg
+
+        try:
+            return psycopg.connect(self.__conninfo, connect_timeout=_PATIENCE, **options)
+        except psycopg.Error:
+            reason = f"it does not answer within {_PATIENCE} seconds, or refuses this user or password"
+        raise Unavailable(f"PostgreSQL cannot be reached at {self.text}: {reason}")
+
+    def to_data(self) -> str:
+        """Return the text, for JSON."""
+        return self.text
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"Place({self.text!r})"
+
+    def __format__(self, specification: str) -> str:
+        return format(self.text, specification)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Place) and other.text == self.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles have no password: libpq finds one in the pass file or in PGPASSWORD."""
+        return Place.of, (str(self.path) if self.path else self.text,)
+
+
+def names_server(text: str) -> bool:
+    """True if a text is meant for libpq: a ``postgresql:`` URL or ``key=value`` pairs.
+
+    One pair with a slash is a file, because data lakes have folders such as ``host=web1``.
+
+    >>> [names_server(text) for text in ("postgresql://db/x", "host=db dbname=x", "host=web1/visits.parquet")]
+    [True, True, False]
+    """
+    if _URL.match(text):
+        return True
+    pairs = _PAIR.findall(text)
+    if not pairs or not _PAIR.match(text.lstrip()):
+        return False
+    return len(pairs) > 1 or "/" not in text or pairs[0] in SECRETS
+
+
+def is_foreign_url(text: str) -> bool:
+    """True for a URL, and for a URL with a user that ``pathlib`` has shortened to one slash.
+
+    >>> [is_foreign_url(text) for text in ("mysql://db/x", "mysql:/ana:secret@db/x", "a:/b.csv")]
+    [True, True, False]
+    """
+    return "://" in text or re.match(r"[a-z][a-z0-9+]{0,15}:/.*@", text) is not None
+
+
+def shown(text: str) -> str:
+    """Return a text that a user gave as a place, for an error message. Of a URL only the scheme is left.
+
+    >>> shown("mysql://ana:secret@db/x"), shown("visits.xlsx")
+    ('mysql://...', 'visits.xlsx')
+    """
+    if is_foreign_url(text):
+        scheme = re.match(r"[a-z][a-z0-9+]{0,15}(?=:/)", text)
+        return f"{scheme[0]}://..." if scheme else "a URL"
+    return "a PostgreSQL place" if names_server(text) else text
+
+
+def without_secrets(message: str, words: Iterable[str]) -> str:
+    """Return a message with the secrets of some words replaced: words of a command line, or a variable's value.
+
+    Messages of this package hold no secret. This is for messages of others, such as the argument parser.
+
+    >>> without_secrets("unexpected: postgresql://ana:secret@db/x", ["postgresql://ana:secret@db/x"])
+    'unexpected: postgresql://...'
+    """
+    holders = [word.partition("=")[2] if word.startswith("--") else word for word in words]
+    holders = [word for word in holders if is_foreign_url(word) or names_server(word)]
+    for word in sorted(holders, key=len, reverse=True):
+        for spelled in (word, str(Path(word))):
+            message = message.replace(spelled, shown(word))
+    for secret in sorted(_secrets_of(holders), key=len, reverse=True):
+        message = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", "***", message)
+    return message
+
+
+def _secrets_of(holders: Iterable[str]) -> set[str]:
+    found: set[str] = set()
+    for word in holders:
+        behind = word.partition("://")[2]
+        found.add(behind.rpartition("@")[0].partition(":")[2])
+        found.update(re.findall(rf"(?:{'|'.join(SECRETS)})\s*=\s*('[^']*'|[^&\s]*)", word))
+    pieces = {piece for secret in found for piece in re.split(r"[/?#@&\s]", secret)}
+    every = found | pieces
+    every |= {unquote(secret) for secret in every}
+    return {secret for secret in every if len(secret) >= _SHORTEST_HIDDEN}
+
+
+def _server_place(text: str, argument: str) -> Place:
+    """The place that a URL or ``key=value`` pairs name; no error quotes the text."""
+    _libpq()
+    is_url = bool(_URL.match(text))
+    if is_url and not _is_clear(text):
+        raise InvalidInput(argument, shown(text), ENCODE)
+    parts = _parsed(text)
+    if parts is None or not _is_plain(parts):
+        raise InvalidInput(argument, shown(text), ENCODE)
+    public = _public(parts)
+    written = _as_written(text) if is_url else None
+    if written is None or _parsed(written) != public:
+        written = _as_url(public)
+    if _parsed(written) != public:
+        raise InvalidInput(argument, shown(text), ENCODE)
+    if any(name in parts for name in SECRETS):
+        _warn(written)
+    hides_settings = public.get("options", "") != parts.get("options", "")
+    return Place(written, text, path=None, parts=public, hides_settings=hides_settings)
+
+
+def _is_clear(url: str) -> bool:
+    """True if a URL has one ``@``, before the host. A second one, or a slash before it, is of a password."""
+    if not url.startswith(_SCHEMES) or "\0" in url:
+        return False
+    behind = url.partition("://")[2]
+    user, at, rest = behind.partition("@")
+    if not at:
+        return True
+    return "/" not in user and "@" not in rest
+
+
+def _is_plain(parts: Mapping[str, str]) -> bool:
+    """True if the database is a name and ports are numbers: otherwise they may be pieces of a password."""
+    dbname, port = parts.get("dbname", ""), parts.get("port", "")
+    is_nested = "://" in dbname or _PAIR.search(dbname) is not None
+    return not is_nested and re.fullmatch(r"[\s0-9,+]*", port) is not None
+
+
+def _public(parts: Mapping[str, str]) -> dict[str, str]:
+    public = {name: parts[name] for name in SHOWN if name in parts}
+    if "options" in public:
+        public["options"] = _harmless(public["options"])
+    return {name: value for name, value in public.items() if value}
+
+
+def _harmless(options: str) -> str:
+    """The settings of ``options`` without those that look like a secret.
+
+    >>> _harmless("-csearch_path=wards -capp.password=x")
+    '-csearch_path=wards'
+    """
+    if not _SECRET_NAME.search(options.replace("\\", "")):
+        return options
+    kept = []
+    for setting in re.split(r"\s+(?=-)", options):
+        named = _SETTING.match(setting.replace("\\", ""))
+        if named and not _SECRET_NAME.search(named["name"]):
+            kept.append(setting)
+    return " ".join(kept)
+
+
+def _as_written(url: str) -> str | None:
+    """The URL as the user spelled it, without its password and what else is not shown; None if it is malformed."""
+    scheme, _, behind = url.partition("://")
+    before, at, after = behind.partition("@")
+    user = quote(unquote(before.partition(":")[0]), safe="") if at else ""
+    try:
+        parts = urlsplit(f"{scheme}://{after if at else behind}".replace("#", "%23"))
+    except ValueError:  # brackets without an address
+        return None
+    pairs = [(name, value) for name, value in parse_qsl(parts.query) if name in SHOWN]
+    query = f"?{urlencode(pairs)}" if pairs else ""
+    return f"{scheme}://{user}{'@' * bool(user)}{parts.netloc}{parts.path}{query}"
+
+
+def _as_url(public: Mapping[str, str]) -> str:
+    """The URL of some parameters."""
+    left = dict(public)
+    user = quote(left.pop("user", ""), safe="")
+    hosts, ports = left.get("host", "").split(","), left.get("port", "").split(",")
+    authority = ""
+    if all(_PLAIN_HOST.fullmatch(host) for host in hosts) and len(ports) == len(hosts):
+        pairs = zip(hosts, ports, strict=True)
+        authority = ",".join(f"{host}:{port}" if port else host for host, port in pairs)
+        left.pop("host")
+        left.pop("port", None)
+    dbname = left.pop("dbname", "")
+    path = f"/{quote(dbname, safe='')}" if dbname else ""
+    query = f"?{urlencode(left, quote_via=quote, safe='')}" if left else ""
+    return f"postgresql://{user}{'@' * bool(user)}{authority}{path}{query}"
+
+
+def _libpq() -> Any:
+    """Return psycopg's module of libpq."""
+    try:
+        from psycopg import pq
+    except ImportError:
+        pq = None  # type: ignore[assignment]
+    if pq is None:
+        raise Unavailable(_NEEDS)
+    return pq
+
+
+def _parsed(text: str) -> dict[str, str] | None:
+    """The parameters that libpq finds in a text, without empty ones; None if it finds a mistake."""
+    if "\0" in text or not text.isprintable():
+        return None
+    try:
+        found = _libpq().Conninfo.parse(text.encode())
+        return {each.keyword.decode(): each.val.decode() for each in found if each.val}
+    except (UnicodeError, _error()):
+        return None
+
+
+def _error() -> type[Exception]:
+    import psycopg
+
+    return psycopg.Error
+
+
+def _defaults(parts: Mapping[str, str]) -> dict[str, str]:
+    """The defaults of libpq for parameters that a place leaves out."""
+    pq = _libpq()
+    if "service" not in parts:
+        return _values(pq.Conninfo.get_defaults())
+    # libpq reads the service file when a connection starts. An invalid sslmode ends it before the network is used.
+    service = parts["service"].replace("\\", "\\\\").replace("'", "\\'")
+    started = pq.PGconn.connect_start(f"service='{service}' sslmode='{_NO_CONNECTION}'".encode())
+    found = _values(started.info)
+    started.finish()
+    if "user" not in found:
+        allowed = "a service of the file that PGSERVICEFILE names, or of ~/.pg_service.conf"
+        raise InvalidInput("service", parts["service"], allowed)
+    return found
+
+
+def _values(options: Iterable[Any]) -> dict[str, str]:
+    return {each.keyword.decode(): each.val.decode(errors="replace") for each in options if each.val}
+
+
+_warned: set[str] = set()
+
+
+def _warn(text: str) -> None:
+    """Warn once for each place. The warning is about a line of this file: a line of the caller holds the password."""
+    if text in _warned:
+        return
+    _warned.add(text)
+    warnings.warn(
+        f"the password for {text} is part of the place, where shells and process lists show it; "
+        "put it into a pass file (~/.pgpass or PGPASSFILE), a service file or PGPASSWORD",
+        PasswordInPlace,
+        stacklevel=1,
+    )

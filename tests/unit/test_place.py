@@ -1,0 +1,360 @@
+"""Places show no secret, and libpq decides which part of a place is one."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import pickle
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+
+from tallystick import place as places
+from tallystick.errors import InvalidInput, PasswordInPlace, Refused, Unavailable
+from tallystick.place import Place, names_server, shown, without_secrets
+from tallystick.tables.sources import Source, check_one_server, identity, source_from_data, source_of
+
+pytestmark = pytest.mark.filterwarnings("ignore::tallystick.errors.PasswordInPlace")
+
+# Recorded from version 0.1.0: the URL, the text that is stored, and the identities of visits and of wards.visits.
+# Ledgers hold digests of the identities, so they must not change.
+RECORDED = (
+    (
+        "postgresql://db.example/clinic",
+        "postgresql://db.example/clinic",
+        "postgres db.example:5432/clinic visits",
+        "postgres db.example:5432/clinic wards.visits",
+    ),
+    (
+        "postgres://db.example/clinic",
+        "postgres://db.example/clinic",
+        "postgres db.example:5432/clinic visits",
+        "postgres db.example:5432/clinic wards.visits",
+    ),
+    (
+        "postgresql://ana@db.example/clinic",
+        "postgresql://ana@db.example/clinic",
+        "postgres db.example:5432/clinic visits",
+        "postgres db.example:5432/clinic wards.visits",
+    ),
+    (
+        "postgresql://ana:secret@db.example/clinic",
+        "postgresql://ana@db.example/clinic",
+        "postgres db.example:5432/clinic visits",
+        "postgres db.example:5432/clinic wards.visits",
+    ),
+    (
+        "postgresql://ana:secret@DB.Example:5433/Clinic",
+        "postgresql://ana@DB.Example:5433/Clinic",
+        "postgres db.example:5433/Clinic visits",
+        "postgres db.example:5433/Clinic wards.visits",
+    ),
+    (
+        "postgresql://ana:s%23c%2Fr%40t@db.example/clinic",
+        "postgresql://ana@db.example/clinic",
+        "postgres db.example:5432/clinic visits",
+        "postgres db.example:5432/clinic wards.visits",
+    ),
+    (
+        "postgresql://ana:se#c?et@db.example:5433/clinic",
+        "postgresql://ana@db.example:5433/clinic",
+        "postgres db.example:5433/clinic visits",
+        "postgres db.example:5433/clinic wards.visits",
+    ),
+    (
+        "postgresql://:secret@db.example/clinic",
+        "postgresql://db.example/clinic",
+        "postgres db.example:5432/clinic visits",
+        "postgres db.example:5432/clinic wards.visits",
+    ),
+    (
+        "postgresql://ana%40corp@db.example/clinic",
+        "postgresql://ana%40corp@db.example/clinic",
+        "postgres db.example:5432/clinic visits",
+        "postgres db.example:5432/clinic wards.visits",
+    ),
+    (
+        "postgresql://db.example/clinic?sslmode=require",
+        "postgresql://db.example/clinic?sslmode=require",
+        "postgres db.example:5432/clinic visits",
+        "postgres db.example:5432/clinic wards.visits",
+    ),
+    (
+        "postgresql://ana:secret@db.example/clinic?password=secret&sslmode=require",
+        "postgresql://ana@db.example/clinic?sslmode=require",
+        "postgres db.example:5432/clinic visits",
+        "postgres db.example:5432/clinic wards.visits",
+    ),
+    (
+        "postgresql://db.example/clinic?user=ana&password=secret",
+        "postgresql://db.example/clinic?user=ana",
+        "postgres db.example:5432/clinic visits",
+        "postgres db.example:5432/clinic wards.visits",
+    ),
+    (
+        "postgresql://db.example/clinic?options=-csearch_path%3Dwards",
+        "postgresql://db.example/clinic?options=-csearch_path%3Dwards",
+        "postgres db.example:5432/clinic -csearch_path=wards visits",
+        "postgres db.example:5432/clinic wards.visits",
+    ),
+    (
+        "postgresql://db.example/clinic?options=-csearch_path%3Dwards%2Cpublic&application_name=x+y",
+        "postgresql://db.example/clinic?options=-csearch_path%3Dwards%2Cpublic&application_name=x+y",
+        "postgres db.example:5432/clinic -csearch_path=wards,public visits",
+        "postgres db.example:5432/clinic wards.visits",
+    ),
+    (
+        "postgresql://db.example/clinic?options=-cstatement_timeout%3D5s",
+        "postgresql://db.example/clinic?options=-cstatement_timeout%3D5s",
+        "postgres db.example:5432/clinic visits",
+        "postgres db.example:5432/clinic wards.visits",
+    ),
+    (
+        "postgresql://db.example:05432/clinic",
+        "postgresql://db.example:05432/clinic",
+        "postgres db.example:5432/clinic visits",
+        "postgres db.example:5432/clinic wards.visits",
+    ),
+    (
+        "postgresql://[::1]:5432/clinic",
+        "postgresql://[::1]:5432/clinic",
+        "postgres localhost:5432/clinic visits",
+        "postgres localhost:5432/clinic wards.visits",
+    ),
+    (
+        "postgresql://[2001:db8::1]/clinic",
+        "postgresql://[2001:db8::1]/clinic",
+        "postgres 2001:db8::1:5432/clinic visits",
+        "postgres 2001:db8::1:5432/clinic wards.visits",
+    ),
+    (
+        "postgresql://localhost/clinic",
+        "postgresql://localhost/clinic",
+        "postgres localhost:5432/clinic visits",
+        "postgres localhost:5432/clinic wards.visits",
+    ),
+    (
+        "postgresql://127.0.0.1:5432/clinic",
+        "postgresql://127.0.0.1:5432/clinic",
+        "postgres localhost:5432/clinic visits",
+        "postgres localhost:5432/clinic wards.visits",
+    ),
+    (
+        "postgresql://postgres@/postgres?host=/tmp/x",
+        "postgresql://postgres@/postgres?host=%2Ftmp%2Fx",
+        "postgres localhost:5432/postgres visits",
+        "postgres localhost:5432/postgres wards.visits",
+    ),
+    (
+        "postgresql://postgres:@/postgres?host=/tmp/x",
+        "postgresql://postgres@/postgres?host=%2Ftmp%2Fx",
+        "postgres localhost:5432/postgres visits",
+        "postgres localhost:5432/postgres wards.visits",
+    ),
+    (
+        "postgresql://%2Ftmp%2Fx/clinic",
+        "postgresql://%2Ftmp%2Fx/clinic",
+        "postgres localhost:5432/clinic visits",
+        "postgres localhost:5432/clinic wards.visits",
+    ),
+    (
+        "postgresql://db.example",
+        "postgresql://db.example",
+        "postgres db.example:5432/ visits",
+        "postgres db.example:5432/ wards.visits",
+    ),
+    (
+        "postgresql://ana@db.example/",
+        "postgresql://ana@db.example/",
+        "postgres db.example:5432/ visits",
+        "postgres db.example:5432/ wards.visits",
+    ),
+    (
+        "postgresql://db.example/my%20clinic",
+        "postgresql://db.example/my%20clinic",
+        "postgres db.example:5432/my clinic visits",
+        "postgres db.example:5432/my clinic wards.visits",
+    ),
+    (
+        "postgresql://db.example/klinik%C3%A4",
+        "postgresql://db.example/klinik%C3%A4",
+        "postgres db.example:5432/klinikä visits",
+        "postgres db.example:5432/klinikä wards.visits",
+    ),
+    (
+        "postgresql://db.example?dbname=clinic",
+        "postgresql://db.example?dbname=clinic",
+        "postgres db.example:5432/clinic visits",
+        "postgres db.example:5432/clinic wards.visits",
+    ),
+    (
+        "postgresql://db.example:5433?dbname=clinic&connect_timeout=3",
+        "postgresql://db.example:5433?dbname=clinic&connect_timeout=3",
+        "postgres db.example:5433/clinic visits",
+        "postgres db.example:5433/clinic wards.visits",
+    ),
+    (
+        "postgresql://db.example/clinic?hostaddr=10.0.0.1",
+        "postgresql://db.example/clinic?hostaddr=10.0.0.1",
+        "postgres db.example:5432/clinic visits",
+        "postgres db.example:5432/clinic wards.visits",
+    ),
+    (
+        "postgresql://db.example/clinic?sslkey=%2Fk&sslpassword=secret&passfile=%2Fp",
+        "postgresql://db.example/clinic",
+        "postgres db.example:5432/clinic visits",
+        "postgres db.example:5432/clinic wards.visits",
+    ),
+    (
+        "postgresql://db.example/clinic?port=6000&host=other.example",
+        "postgresql://db.example/clinic?port=6000&host=other.example",
+        "postgres other.example:6000/clinic visits",
+        "postgres other.example:6000/clinic wards.visits",
+    ),
+)
+
+
+@pytest.fixture(autouse=True)
+def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("PG")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(places, "_warned", set())
+
+
+@pytest.mark.parametrize(("url", "stored", "visits", "in_schema"), RECORDED)
+def test_stored_texts_and_identities_are_those_of_earlier_ledgers(
+    url: str, stored: str, visits: str, in_schema: str
+) -> None:
+    source = source_of(url)
+    assert source.to_data()["place"] == stored
+    assert (identity(source, "visits"), identity(source, "wards.visits")) == (visits, in_schema)
+    again = source_from_data(json.loads(json.dumps(source.to_data())))
+    assert again == source
+    assert identity(again, "visits") == visits
+
+
+def test_a_stored_url_without_a_host_is_one_that_libpq_reads() -> None:
+    """Earlier versions stored ``postgresql:/clinic``, which libpq refuses."""
+    source = source_of("postgresql:///clinic?host=/run/pg&options=-c%20search_path%3Da")
+    assert source.place == "postgresql:///clinic?host=%2Frun%2Fpg&options=-c%20search_path%3Da"
+    old = source_from_data({"kind": "postgres", "place": "postgresql:/clinic?host=%2Frun%2Fpg"})
+    assert old.place == "postgresql:///clinic?host=%2Frun%2Fpg"
+    assert identity(old, "visits") == "postgres localhost:5432/clinic visits"
+
+
+SECRET = "postgresql://ana:s3cretpw@db.example/x?sslpassword=s3cretpw&options=-capp.token%3Ds3cretpw%20-cgeqo%3Don"
+
+
+def test_no_text_of_a_place_has_a_secret() -> None:
+    place = Place.of(SECRET)
+    shared = pickle.loads(pickle.dumps(place))
+    texts = [str(place), repr(place), f"{place}", f"{place:>90}", place.to_data(), repr(place.server())]
+    texts += [repr(shared), repr(copy.deepcopy(place)), pickle.dumps(place).decode("latin1"), repr(source_of(SECRET))]
+    assert not [text for text in texts if "s3cret" in text]
+    assert str(place) == "postgresql://ana@db.example/x?options=-cgeqo%3Don"
+    assert shared == place
+    assert not hasattr(place, "__dict__")
+
+
+def test_a_place_is_inert_for_a_terminal() -> None:
+    assert str(Place.of("bud\x1b[2Jget.db")) == "bud\\x1b[2Jget.db"
+    assert str(Place.of("postgresql://db/a%1b%0ab")).isprintable()
+    assert str(Place.of("host=db dbname='a%1bb'")).isprintable()
+    with pytest.raises(InvalidInput) as refused:
+        Place.of("postgresql://db/a\x1b[2J")
+    assert str(refused.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "postgresql://ana:s3/cret@db/x",
+        "postgresql://ana:12/s3cret@db/x",
+        "postgresql://ana:s3@cret@db/x",
+        "postgresql://ana:s3 cret@db/x",
+        "postgresql://ana:s3cret%2@db/x",
+        "postgresql://db:s3cret/x",
+        "postgresql://db/x?pasword=s3cret",
+        "postgresql://db/x\0?password=s3cret",
+        "postgresql:///postgresql%3A%2F%2Fana%3As3cret%40db",
+        "postgresql://[s3cret/x",
+        "PostgreSQL://ana:s3cret@db/x",
+        "host=db password='s3cret",
+    ],
+)
+def test_a_place_that_may_show_a_piece_of_a_password_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match="percent-encoded") as refused:
+        Place.of(text)
+    assert "s3" not in str(refused.value) + repr(vars(refused.value))
+    assert refused.value.__context__ is None
+
+
+def test_a_password_in_a_place_is_reported_once_and_not_shown() -> None:
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for _ in range(3):
+            Place.of("postgresql://ana:s3cret@db.example/x")
+        Place.of("postgresql://ana@db.example/x?sslmode=require")
+        Place.of("postgresql://ana:@db.example/y")
+    [only] = told
+    assert only.category is PasswordInPlace
+    assert "s3cret" not in str(only.message)
+    assert "PGPASSWORD" in str(only.message)
+    assert only.filename == places.__file__  # Python prints that line: a line of the caller would hold the password
+
+
+def test_several_hosts_are_shown_and_are_no_source() -> None:
+    place = Place.of("postgresql://ana:s3cret@one.example:5432,two.example:5433/ledger")
+    assert str(place) == "postgresql://ana@one.example:5432,two.example:5433/ledger"
+    assert place.hosts == ("one.example", "two.example")
+    assert str(Place.of("host=a,b port=1,2 dbname=x")) == "postgresql://a:1,b:2/x"
+    assert str(Place.of("password=s3cret")) == "postgresql://"
+    for check in (check_one_server, lambda source: identity(source, "visits")):
+        with pytest.raises(Refused, match="names 2 servers"):
+            check(source_of("postgresql://one.example,two.example/x"))
+        with pytest.raises(Refused, match="looks like a secret"):
+            check(source_of("postgresql://db/x?options=-capp.token%3Ds3cret"))
+
+
+def test_libpq_fills_in_what_a_place_leaves_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "services").write_text("[clinic]\nhost=svc.example\nport=6000\ndbname=wards\nuser=bob\npassword=s3\n")
+    monkeypatch.setenv("PGSERVICEFILE", str(tmp_path / "services"))
+    assert Place.of("postgresql://?service=clinic").server() == ("svc.example", "6000", "wards", "bob")
+    assert Place.of("postgresql:///ledger?service=clinic").server().dbname == "ledger"
+    named = identity(source_of("postgresql://?service=clinic"), "visits")
+    assert named == "postgres svc.example:6000/wards visits"
+    assert source_of("postgresql://?service=clinic").place == "postgresql://?service=clinic"
+    with pytest.raises(InvalidInput, match="service = 'nowhere'"):
+        Place.of("postgresql://?service=nowhere").server()
+    monkeypatch.setenv("PGHOST", "env.example")
+    monkeypatch.setenv("PGDATABASE", "team")
+    assert Place.of("postgresql://").server()[:3] == ("env.example", "5432", "team")
+    assert Place.of("postgresql://?service=clinic").server().host == "svc.example"
+    monkeypatch.setenv("PGSERVICE", "clinic")
+    assert Place.of("postgresql://").server()[:3] == ("svc.example", "6000", "wards")
+
+
+def test_without_the_driver_a_url_is_refused_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    for action in (lambda: Place.of(SECRET), lambda: source_of(SECRET), lambda: Source("postgres", SECRET)):
+        with pytest.raises(Unavailable, match=r"pip install '.\[team\]'") as refused:
+            action()
+        assert "s3cret" not in str(refused.value)
+        assert refused.value.__context__ is None
+    assert str(Place.of("budget.db")) == "budget.db"
+
+
+def test_a_file_is_a_file() -> None:
+    for text in ("budget.db", "/data/host=web1/visits.parquet", "user=5/visits.parquet", "a b.csv", "x=1.db"):
+        assert not names_server(text)
+        assert Place.of(text).path == Path(text)
+        assert shown(text) == text
+
+
+def test_messages_of_others_lose_the_secrets_of_the_command_line() -> None:
+    words = ["--ledger=postgresql://ana:s3cret@db/x", "host=db password='s3 cret'", "visits"]
+    told = without_secrets("visits: s3cret in postgresql://ana:s3cret@db/x and 's3 cret'", words)
+    assert told == "visits: *** in postgresql://... and ***"

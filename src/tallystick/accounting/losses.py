@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from tallystick.accounting.adjacency import Adjacency
-from tallystick.accounting.leaves import allocated as allocated  # made by methods of a loss, as the next three
+from tallystick.accounting.leaves import allocated as allocated  # made by methods of a loss, as the next four
 from tallystick.accounting.leaves import nested as nested
 from tallystick.accounting.leaves import sampled as sampled
 from tallystick.accounting.leaves import truncated as truncated
+from tallystick.accounting.leaves import with_replacement as with_replacement
 from tallystick.accounting.leaves.correlated import correlated as correlated
 from tallystick.accounting.leaves.discrete import discrete_gaussian as discrete_gaussian
 from tallystick.accounting.leaves.discrete import discrete_laplace as discrete_laplace

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import json
 import math
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -104,6 +106,21 @@ def test_json_and_expression_read_back_equal(name: str) -> None:
     assert ts.PrivacyLoss.from_json(loss.to_json()) == loss
     assert read_loss(str(loss)) == loss, str(loss)
     assert read_loss(str(loss)).to_json() == loss.to_json()
+
+
+READ_ALL = """
+import sys
+import tallystick as ts
+for text in sys.stdin.read().splitlines():
+    assert ts.PrivacyLoss.from_json(text).to_json() == text
+print("read")
+"""
+
+
+def test_a_new_process_reads_every_kind_that_another_one_wrote() -> None:
+    texts = "\n".join(loss.to_json() for loss in LOSSES.values())
+    done = subprocess.run([sys.executable, "-c", READ_ALL], input=texts, capture_output=True, text=True)
+    assert done.stdout == "read\n", done.stderr[-1000:]
 
 
 def places(value: Any) -> Iterator[tuple[Any, Any]]:

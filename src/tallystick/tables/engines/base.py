@@ -32,6 +32,18 @@ class Engine(Protocol):
     def names(self, table: str) -> tuple[Any, ...] | None:
         """All that ``stored`` makes SQL of besides schema and rows; None if that is more than names."""
 
+    def marks(self, table: str) -> frozenset[str]:
+        """Marks of a stored table: every other name of the same data has at least one of them.
+
+        They are read in the transaction or session that reads the rows, so what was identified is what is read.
+        """
+
+    def reads(self, table: str) -> frozenset[str]:
+        """Marks of other data that a view shows: empty for a stored table."""
+
+    def kind(self, table: str) -> str:
+        """``identity.TABLE`` if the table stores its own rows; otherwise words that say where its rows come from."""
+
     def upload(self, name: str, public: Upload) -> None:
         """Make a public table available under a name of ours."""
 

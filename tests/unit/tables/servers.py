@@ -1,4 +1,4 @@
-"""A PostgreSQL server for tests of identity: TCP addresses for a server that listens on a socket, roles and databases."""
+"""Roles, databases, schemas and TCP addresses of a PostgreSQL server that tests started."""
 
 from __future__ import annotations
 

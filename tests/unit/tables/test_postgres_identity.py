@@ -149,6 +149,24 @@ def test_a_table_whose_rows_come_from_elsewhere_says_so(postgres: str, clinic: s
     assert asked(postgres, "pg_catalog.pg_stats", "kind") == "view"
 
 
+def test_a_foreign_table_says_so_without_asking_its_server(postgres_with_icu: str) -> None:
+    url = postgres_with_icu
+    with schema(url) as name:
+        try:
+            run(url, "CREATE EXTENSION IF NOT EXISTS postgres_fdw")
+        except psycopg.errors.FeatureNotSupported:
+            pytest.skip("this server has no postgres_fdw")
+        run(
+            url,
+            f"CREATE SERVER {name} FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '127.0.0.1', port '1')",
+            f"CREATE FOREIGN TABLE {name}.far (who int) SERVER {name}",
+            f"CREATE VIEW {name}.seen AS SELECT who FROM {name}.far",
+        )
+        assert asked(url, f"{name}.far", "kind") == "foreign table"
+        assert asked(url, f"{name}.seen", "reads") == asked(url, f"{name}.far")
+        run(url, f"DROP SERVER {name} CASCADE")
+
+
 def test_a_role_that_may_not_identify_the_server_gets_the_grant_that_helps(postgres: str, clinic: str) -> None:
     with database(postgres) as (_, url):  # rights on functions belong to one database
         run(url, "CREATE TABLE visits (who int)", "REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC")
@@ -190,7 +208,7 @@ def test_a_locked_table_is_named_after_a_bounded_wait(
         assert engine.collect("SHOW lock_timeout") == [["0"]]
 
 
-def test_an_index_that_shadows_a_table_is_passed_over(postgres: str, clinic: str) -> None:
+def test_a_sequence_that_shadows_a_table_is_passed_over(postgres: str, clinic: str) -> None:
     """The ledger and the engine agree on one table, also where another relation has its name."""
     with schema(postgres) as first:
         run(postgres, f"CREATE SEQUENCE {first}.visits")

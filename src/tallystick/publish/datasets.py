@@ -19,7 +19,7 @@ from tallystick.ledger.book import opened, opened_if_there
 from tallystick.ledger.registry import NOTE_FORMAT
 from tallystick.place import names_server
 from tallystick.printing import one_of
-from tallystick.tables.identity import Identity, lasting_marks, recognise
+from tallystick.tables.identity import Identity, Overlap, lasting_marks
 from tallystick.tables.reader import Reader
 from tallystick.tables.sources import identity
 
@@ -169,12 +169,11 @@ def check_new(dataset: Dataset, book: Ledger, *, update: bool) -> None:
             )
         if not update:
             raise InvalidInput("dataset", dataset.name, "a new --name, or --update to change caps, bounds or place")
-    recognised = recognise(book, dataset.identified())
-    for name in recognised.names:
-        other = datasets.get(name)
-        if other is not None and other.population != dataset.population:
+    populations = {account.name: account.path[-1][0] for account in book.accounts()}
+    for other in Overlap.of(book, dataset.identified()).all:
+        if populations[other.account] != populations.get(dataset.population):
             raise Refused(
-                f"these data are registered as {other.name!r} under population {other.population!r}; a source belongs "
+                f"these data are registered as {other.name!r} under population {other.account!r}; a source belongs "
                 "to one population, or the people in it would be paid for twice over"
             )
 

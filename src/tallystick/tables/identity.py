@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tallystick.errors import Refused
 from tallystick.ledger.chain import SourceId
@@ -41,8 +41,11 @@ class Identity:
         return self.marks | {self.name}
 
 
-UNKNOWN = "unknown"
-"""A mark in ``near``: part of the rows come from where nothing can be identified."""
+TABLE: Final = "table"
+"""Kind of a relation that stores its own rows. Every other kind shows rows that come from elsewhere."""
+
+UNKNOWN: Final = "unknown"
+"""A mark in ``near``: some of the rows may come from a place that cannot be identified."""
 
 
 def of_file(file: OpenFile, kind: str, table: str, *, plain: bool = True) -> Identity:
@@ -83,34 +86,60 @@ class Recognised:
     fixed: Mapping[str, str | None] | None
 
 
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """The registered datasets that opened data are (``same``), and others whose rows they hold or read (``part``)."""
+
+    same: tuple[Registered, ...]
+    part: tuple[Registered, ...]
+
+    @classmethod
+    def of(cls, ledger: Ledger, own: Identity) -> Overlap:
+        """Compare opened data with every registered dataset, by name and by mark."""
+        same, part = [], []
+        for dataset in ledger.datasets().values():
+            marked = _Marked.of(dataset)
+            if SourceId.of(own.name) in dataset.sources or own.all_marks & marked.marks:
+                same.append(dataset)
+            elif marked.touches(own):
+                part.append(dataset)
+        return cls(tuple(same), tuple(part))
+
+    @property
+    def all(self) -> tuple[Registered, ...]:
+        """All datasets that share rows with the opened data."""
+        return (*self.same, *self.part)
+
+
 def recognise(ledger: Ledger, own: Identity) -> Recognised:
-    """The registration of opened data, by name or by mark. Data of two populations are refused."""
-    datasets = ledger.datasets()
-    known = {name: _Marked.of(dataset) for name, dataset in datasets.items()}
-    name_id = SourceId.of(own.name)
-    names = [name for name, each in known.items() if name_id in each.sources or own.all_marks & each.marks]
-    touched = [name for name, each in known.items() if name not in names and each.touches(own)]
-    if not names and touched:
-        raise Refused(
-            f"this table holds or reads rows of the registered dataset {touched[0]!r}, under another name. "
-            f"Ask {touched[0]!r}, or register this table for the same population"
-        )
-    if not names and not own.plain and UNKNOWN in own.near and known:
-        raise Refused(
-            "this view or data frame reads from a place that cannot be identified, and this ledger has registered "
-            "datasets. Register the view, or ask a stored table"
-        )
-    populations = {_population(ledger, datasets[name]) for name in (*names, *touched)}
+    """The registration of opened data. Data that cannot be told apart from registered ones are refused."""
+    found = Overlap.of(ledger, own)
+    if not found.same:
+        _refuse_hidden(ledger, own, found)
+        return Recognised((), SourceId.of(own.name), None)
+    populations = {_population(ledger, dataset) for dataset in found.all}
     if len(populations) > 1:
-        listed = ", ".join(repr(name) for name in sorted((*names, *touched)))
+        listed = ", ".join(repr(dataset.name) for dataset in found.all)
+        raise Refused(f"these rows belong to datasets of several populations: {listed}. One account must pay for all")
+    first = found.same[0]
+    named = any(SourceId.of(own.name) in dataset.sources for dataset in found.same)
+    source = SourceId.of(own.name) if named else SourceId(first.source)
+    return Recognised(tuple(dataset.name for dataset in found.same), source, first.fixed)
+
+
+def _refuse_hidden(ledger: Ledger, own: Identity, found: Overlap) -> None:
+    """Refuse unregistered data that hold rows of registered ones, or might: their registration must not be escaped."""
+    if found.part:
+        name = found.part[0].name
         raise Refused(
-            f"these rows belong to datasets of several populations: {listed}. No one account can pay for them"
+            f"this table holds or reads rows of the registered dataset {name!r}, under another name. "
+            f"Ask {name!r}, or register this table for the same population"
         )
-    if not names:
-        return Recognised((), name_id, None)
-    first = datasets[names[0]]
-    source = name_id if any(name_id in known[name].sources for name in names) else SourceId(first.source)
-    return Recognised(tuple(names), source, first.fixed)
+    if not own.plain and UNKNOWN in own.near and ledger.datasets():
+        raise Refused(
+            "this is a view, a foreign table or a data frame whose rows cannot be identified, and this ledger has "
+            "registered datasets. Register it, or ask a stored table"
+        )
 
 
 def _population(ledger: Ledger, dataset: Registered) -> int:
@@ -121,7 +150,6 @@ def _population(ledger: Ledger, dataset: Registered) -> int:
 class _Marked:
     """A registered dataset with the marks that it has now. Inodes are looked up: owners replace files by rename."""
 
-    sources: frozenset[str]
     marks: frozenset[str]
     near: frozenset[str]
 
@@ -138,7 +166,7 @@ class _Marked:
         for mark in dataset.marks:
             if mark.startswith("file "):  # a file that a program registered by its path
                 marks |= _file_marks(mark.removeprefix("file "))
-        return cls(dataset.sources, frozenset(marks), frozenset(near))
+        return cls(frozenset(marks), frozenset(near))
 
     def touches(self, own: Identity) -> bool:
         """Whether the rows overlap although this is not the same table."""
@@ -163,5 +191,5 @@ def refuse_private_file(file: OpenFile, works: str, own_paths: Iterable[str], le
         raise Refused(f"{file.path} holds the rows that are asked about, so it is not public. Use {works}")
     for name, dataset in ({} if ledger is None else ledger.datasets()).items():
         known = _Marked.of(dataset)
-        if marks & (known.marks | known.near) or SourceId.of(f"file {file.real}") in known.sources:
+        if marks & (known.marks | known.near) or SourceId.of(f"file {file.real}") in dataset.sources:
             raise Refused(f"{file.path} is the registered dataset {name!r}, so it is not public. Use {works}")

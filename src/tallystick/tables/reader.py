@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -74,7 +75,8 @@ class Reader:
             found = self.engine.identify(table)
         if own.kind == "duckdb":
             return of_file(self.files[own.place], own.kind, stored, plain=found.plain)
-        return Identity(name, found.marks, found.near, found.plain)
+        # Spark says which table a name means now; a server is named by its address, which the user gave
+        return replace(found, name=found.name if own.kind == "spark" and not own.unnamed else name)
 
     def check_unchanged(self) -> None:
         """Raise if a file was changed in place while it was read: its stages could have seen different rows."""

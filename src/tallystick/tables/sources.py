@@ -245,8 +245,23 @@ def identity(source: Source, table: str) -> str:
     if source.kind == "postgres":
         return f"postgres {_server(source, table)} {table.removeprefix('public.')}"
     if source.kind == "spark" and not source.unnamed:
-        return f"spark {table.casefold().removeprefix('spark_catalog.').removeprefix('default.')}"
+        return f"spark {_spark_name(source.handle, table)}"
     return f"{source.kind} {table}"
+
+
+def _spark_name(session: Any, table: str) -> str:
+    """The name of a table in Spark's catalogue, after ``USE``, without the default catalogue and database."""
+    name = table.casefold()
+    if session is not None and name.count(".") < 2:
+        catalogue = session.catalog
+        try:
+            found = catalogue.getTable(table)
+        except Exception:  # Spark's own error; a table that is not there is refused when it is opened
+            found = None
+        if found is not None and not found.isTemporary:
+            namespace = ".".join(found.namespace or [])
+            name = f"{found.catalog}.{namespace}.{found.name}".casefold()
+    return name.removeprefix("spark_catalog.").removeprefix("default.")
 
 
 def whole_name(table: str) -> str:

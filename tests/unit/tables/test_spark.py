@@ -21,6 +21,7 @@ from tallystick.ledger import Account
 from tallystick.tables import run
 from tallystick.tables.parts import Rows
 from tallystick.tables.plan import Plan
+from tallystick.tables.reader import open_engine
 from unit.tables import test_functions, test_local
 from unit.tables.tables import awkward
 from unit.tables.test_each_unit import asked as one_of_each
@@ -162,7 +163,6 @@ def steps_agree(spark: Any, folder: Path) -> None:
 
 def check_rehearsals(spark: Any, plan: Plan) -> None:
     """A question is rehearsed once, by everything that it will do, until something of the session is another."""
-    from tallystick.tables.reader import open_engine
 
     moved = plan.on(spark)
     with pytest.MonkeyPatch.context() as patch:
@@ -216,7 +216,10 @@ def check_regression(spark: Any, path: Path) -> None:
     assert {p: n.tolist() for p, n in run.integers(moved).numbers.items()} == {
         p: n.tolist() for p, n in run.integers(plan).numbers.items()
     }
-    (here, numbers), (there, others) = run.rows(plan), run.rows(moved)
+    with open_engine(plan.query.table.source) as engine:
+        here, numbers = run.rows(plan, engine)
+    with open_engine(moved.query.table.source) as engine:
+        there, others = run.rows(moved, engine)
     assert sorted(zip(here or (), *numbers, strict=True)) == sorted(zip(there or (), *others, strict=True))
 
 

@@ -52,7 +52,7 @@ class Engine(Protocol):
         """Run a query and return its columns as sequences."""
 
     def identify(self, table: str) -> Identity:
-        """The marks by which the table is recognised under any name, read where its rows will be read."""
+        """Which data a table holds. The marks are read where the rows will be read, so they are about those rows."""
 
     def reset(self) -> None:
         """Forget every stage and every uploaded table. The source stays as it was opened."""

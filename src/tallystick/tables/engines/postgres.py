@@ -9,7 +9,9 @@ from sqlglot import exp
 
 from tallystick.errors import InvalidInput, Refused
 from tallystick.tables.dialects import PostgresWords, Words
-from tallystick.tables.identity import Identity
+from tallystick.tables.engines.postgres_catalog import READABLE, Relation, kind_of, marks_of, reads_of, resolve
+from tallystick.tables.engines.postgres_settings import settle, stop_clocks
+from tallystick.tables.identity import TABLE, UNKNOWN, Identity
 from tallystick.tables.program import read_stored
 from tallystick.tables.schema import Schema, family
 from tallystick.tables.sources import check_one_server, whole_name
@@ -25,18 +27,12 @@ _TYPES = {
     "boolean": "boolean",
     "date": "date",
 }
-# a domain may have the name of a type of ours, tinyint or double say, and hold what that cannot: it is not read
+# A domain may have the name of a type, tinyint or double say, and hold other values: it is not read.
 _COLUMNS = """
-    SELECT n.nspname, a.attname,
+    SELECT a.attname,
            CASE t.typnamespace WHEN 'pg_catalog'::regnamespace THEN format_type(t.oid, NULL) ELSE 'of its own' END
-    FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
-         JOIN pg_type t ON t.oid = a.atttypid
-    WHERE c.relname = %s AND c.relpersistence <> 't' AND n.nspname = CASE %s
-            WHEN '' THEN (SELECT m.nspname FROM pg_class k JOIN pg_namespace m ON m.oid = k.relnamespace
-                          JOIN unnest(%s::name[]) WITH ORDINALITY AS s(name, place) ON s.name = m.nspname
-                          WHERE k.relname = c.relname ORDER BY s.place LIMIT 1)
-            ELSE %s END
-      AND a.attnum > 0 AND NOT a.attisdropped AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
+    FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+    WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped
     ORDER BY a.attnum
 """
 
@@ -54,51 +50,77 @@ class PostgresEngine:
 
     def __init__(self, connection: Any) -> None:
         self.connection = connection
+        self._relations: dict[str, Relation] = {}
+        try:
+            self.path = self._settle()
+        except BaseException:
+            connection.close()
+            raise
+
+    def _settle(self) -> list[str]:
+        """Prepare the transaction, and return the schemas in which tables without a schema are looked up."""
+        connection = self.connection
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        stop_clocks(connection)
         connection.execute("SET LOCAL client_encoding = 'UTF8'")
-        # Where tables are looked for, and nothing else: functions and operators are the server's own. Whoever may
-        # create a function in a schema of the path could otherwise have div(bigint, bigint) called with data.
-        [self.path] = connection.execute("SELECT pg_catalog.current_schemas(false)").fetchone()
+        # The search path finds tables, and nothing else: functions and operators are those of the server. A role that
+        # may create a function in a schema of the path could otherwise have div(bigint, bigint) called with data.
+        [path] = connection.execute("SELECT pg_catalog.current_schemas(false)").fetchone()
         connection.execute("SET LOCAL search_path = pg_catalog")
         [encoding] = connection.execute("SHOW server_encoding").fetchone()
         if encoding != "UTF8":  # elsewhere a text may hold bytes that are not text, and fail to come back
             raise Refused(f"this database stores text as {encoding}; tables are read from databases in UTF8")
-        # a URL may set these: what is text to the server must come back, and how long it takes must not decide
-        for setting in (
-            "statement_timeout = 0",
-            "datestyle = 'ISO, YMD'",
-            "timezone = 'UTC'",
-            "extra_float_digits = 3",
-            "standard_conforming_strings = on",
-            "jit = off",
-        ):
-            connection.execute(f"SET LOCAL {setting}")
-        connection.execute("SAVEPOINT opened")
+        settle(connection)
+        return list(path)
+
+    def _relation(self, table: str) -> Relation:
+        """The relation that a name means; found and locked once."""
+        if table not in self._relations:
+            self._relations[table] = resolve(self.connection, whole_name(table), self.path)
+            self.connection.execute("SAVEPOINT opened")  # with its lock, which ``reset`` keeps
+        return self._relations[table]
+
+    def identify(self, table: str) -> Identity:
+        near = self.reads(table)
+        is_plain = self.kind(table) == TABLE
+        if not is_plain:  # a view can call functions, which read what no catalogue records
+            near |= {UNKNOWN}
+        return Identity(table, self.marks(table), near, is_plain)
+
+    def marks(self, table: str) -> frozenset[str]:
+        """Marks of a table, of its partitions, and of the tables that their rows are part of."""
+        return marks_of(self.connection, [self._relation(table).oid])
+
+    def reads(self, table: str) -> frozenset[str]:
+        """Marks of the tables whose rows a view shows, or that a row policy looks at."""
+        return reads_of(self.connection, self._relation(table))
+
+    def kind(self, table: str) -> str:
+        """``TABLE``, or words that say where the rows come from."""
+        return kind_of(self.connection, self._relation(table))
+
+    def reset(self) -> None:
+        self.connection.execute("ROLLBACK TO SAVEPOINT opened")
 
     def stored(self, table: str, schema: Schema, *, rows: bool = True) -> exp.Query:
-        # Always with its schema: a temporary table of ours may have the same name.
-        columns = self._columns(table)
-        named = exp.Table(
-            this=exp.to_identifier(whole_name(table).rpartition(".")[2], quoted=True),
-            db=exp.to_identifier(columns[0][0], quoted=True),
-        )
-        query = read_stored(schema, self.words, named, {column: kind for _, column, kind in columns})
+        # Always with its schema: a temporary table of a stage may have the same name.
+        named = self._relation(table).tree
+        query = read_stored(schema, self.words, named, dict(self._columns(table)))
         return query if rows else query.where(exp.false())
 
     def names(self, table: str) -> tuple[Any, ...] | None:
         return None  # the types of the server's columns count
 
-    def _columns(self, table: str) -> list[tuple[str, str, str]]:
-        """Schema, name and type of each column; without a schema the first of the search path that has the table."""
-        namespace, _, plain = whole_name(table).rpartition(".")
-        arguments = (plain, namespace, self.path, namespace)
-        columns: list[tuple[str, str, str]] = self.connection.execute(_COLUMNS, arguments).fetchall()
+    def _columns(self, table: str) -> list[tuple[str, str]]:
+        """Name and type of each column."""
+        relation = self._relation(table)
+        columns: list[tuple[str, str]] = self.connection.execute(_COLUMNS, (relation.oid,)).fetchall()
         if not columns:
-            raise InvalidInput("table", table, "a table of this database that the user may read")
+            raise InvalidInput("table", table, READABLE)
         return columns
 
     def schema(self, table: str) -> Schema:
-        return Schema.of(tuple((column, family(kind)) for _, column, kind in self._columns(table)))
+        return Schema.of(tuple((column, family(kind)) for column, kind in self._columns(table)))
 
     def upload(self, name: str, public: Upload) -> None:
         columns = ", ".join(f"{_quoted(column)} {_TYPES[kind]}" for column, kind in public.columns)
@@ -125,12 +147,6 @@ class PostgresEngine:
         width = len(answer.description or [])
         rows = answer.fetchall()
         return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]
-
-    def identify(self, table: str) -> Identity:
-        return Identity(table)
-
-    def reset(self) -> None:
-        self.connection.execute("ROLLBACK TO SAVEPOINT opened")
 
     def close(self) -> None:
         self.connection.rollback()

@@ -11,7 +11,8 @@ from sqlglot import exp
 
 from tallystick.errors import InvalidInput
 from tallystick.tables.dialects import SparkWords, Words, constant, name
-from tallystick.tables.identity import Identity
+from tallystick.tables.engines.spark_plan import Origin, origin_of
+from tallystick.tables.identity import TABLE, UNKNOWN, Identity
 from tallystick.tables.program import read_stored
 from tallystick.tables.schema import Schema, family
 
@@ -72,6 +73,7 @@ class SparkEngine:
         self.kept: dict[str, Any] = {}
         self.views: dict[str, str] = {}
         self.frames: dict[str, Any] = {}
+        self.origins: dict[str, Origin] = {}
         self.mark = uuid.uuid4().hex[:8]
 
     def stored(self, table: str, schema: Schema, *, rows: bool = True) -> exp.Query:
@@ -125,6 +127,29 @@ class SparkEngine:
                 raise InvalidInput("table", table, "a table or temporary view of this session") from None
         return self.frames[table]
 
+    def _origin(self, table: str) -> Origin:
+        """Where the rows of a table come from; read once from the plan of the frame that is read."""
+        if table not in self.origins:
+            self.origins[table] = origin_of(self._of(table)._jdf.queryExecution().analyzed())
+        return self.origins[table]
+
+    def full_name(self, table: str) -> str:
+        """Name of a table in Spark's catalogue, after ``USE``; temporary views and data frames keep their own name."""
+        return self._origin(table).name or table.casefold()
+
+    def marks(self, table: str) -> frozenset[str]:
+        origin = self._origin(table)
+        if origin.kind == "view":
+            return origin.own
+        return origin.own | origin.leaves  # a temporary view is another name of the data that it reads
+
+    def reads(self, table: str) -> frozenset[str]:
+        origin = self._origin(table)
+        return frozenset() if origin.kind == TABLE else origin.leaves
+
+    def kind(self, table: str) -> str:
+        return self._origin(table).kind
+
     def schema(self, table: str) -> Schema:
         fields = self._of(table).schema.fields
         return Schema.of(tuple((field.name, family(field.dataType.simpleString())) for field in fields))
@@ -174,7 +199,12 @@ class SparkEngine:
         return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]
 
     def identify(self, table: str) -> Identity:
-        return Identity(table)
+        origin = self._origin(table)
+        name = f"spark {self.full_name(table)}"
+        if origin.kind == TABLE:
+            return Identity(name, origin.own | origin.leaves)
+        near = origin.leaves | {UNKNOWN} if origin.is_unknown else origin.leaves
+        return Identity(name, origin.own, near, plain=not near)
 
     def reset(self) -> None:
         self.close()

@@ -1,0 +1,185 @@
+"""Identity of PostgreSQL relations, from the server's catalogue: marks, kinds, and the tables behind a view."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlglot import exp
+
+from tallystick.errors import InvalidInput, Refused, Unavailable
+from tallystick.tables.identity import TABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+READABLE: Final = "a table of this database that the user may read"
+LOCK_WAIT: Final = "10s"
+"""Longest wait for a lock on a table, before the charge. After the charge there is no time limit."""
+
+_KINDS: Final = {"r": TABLE, "p": TABLE, "v": "view", "m": "materialized view", "f": "foreign table"}
+_LOCKABLE: Final = ("r", "p", "v")
+"""Kinds that LOCK TABLE accepts. A query of no rows locks the other kinds."""
+
+_RESOLVE = """
+    SELECT c.oid, n.nspname, c.relname, c.relkind::text
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+         LEFT JOIN unnest(%s::name[]) WITH ORDINALITY AS path(name, place) ON path.name = n.nspname
+    WHERE c.relname = %s AND c.relpersistence <> 't' AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
+      AND CASE %s WHEN '' THEN path.place IS NOT NULL ELSE n.nspname = %s END
+    ORDER BY path.place LIMIT 1
+"""
+_SERVER = """
+    SELECT s.system_identifier, d.oid, d.datname
+    FROM pg_control_system() s, pg_database d WHERE d.datname = current_database()
+"""
+# Rows of a relation are rows of its descendants, which are rows of all their ancestors.
+_FAMILY = """
+    WITH RECURSIVE below(oid) AS (
+        SELECT unnest(%s::oid[])
+        UNION SELECT i.inhrelid FROM pg_inherits i JOIN below ON i.inhparent = below.oid
+    ), family(oid) AS (
+        SELECT oid FROM below
+        UNION SELECT i.inhparent FROM pg_inherits i JOIN family ON i.inhrelid = family.oid
+    )
+    SELECT c.oid, n.nspname, c.relname
+    FROM family JOIN pg_class c ON c.oid = family.oid JOIN pg_namespace n ON n.oid = c.relnamespace
+"""
+_REDIRECTED = """
+    WITH RECURSIVE below(oid) AS (
+        SELECT %s::oid
+        UNION SELECT i.inhrelid FROM pg_inherits i JOIN below ON i.inhparent = below.oid
+    )
+    SELECT row_security_active(%s::oid),
+           EXISTS (SELECT FROM pg_class c JOIN below USING (oid) WHERE c.relkind = 'f'),
+           EXISTS (SELECT FROM pg_attribute a JOIN below ON below.oid = a.attrelid WHERE a.attgenerated = 'v')
+"""
+# Views and materialized views depend on relations through their rule, tables through the policies of their rows.
+_READ = """
+    WITH RECURSIVE edges(reader, relation) AS (
+        SELECT r.ev_class, d.refobjid
+        FROM pg_rewrite r JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
+        WHERE r.ev_type = '1' AND d.refclassid = 'pg_class'::regclass AND d.refobjid <> r.ev_class
+        UNION
+        SELECT p.polrelid, d.refobjid
+        FROM pg_policy p JOIN pg_depend d ON d.classid = 'pg_policy'::regclass AND d.objid = p.oid
+        WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid <> p.polrelid
+    ), reached(oid) AS (
+        SELECT relation FROM edges WHERE reader = %s
+        UNION SELECT e.relation FROM edges e JOIN reached ON e.reader = reached.oid
+    )
+    SELECT oid FROM reached
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A relation as the catalogue has it. ``kind`` is one letter, as in pg_class.relkind."""
+
+    oid: int
+    schema: str
+    name: str
+    kind: str
+
+    @property
+    def tree(self) -> exp.Table:
+        """The relation in SQL, with its schema."""
+        return exp.Table(
+            this=exp.to_identifier(self.name, quoted=True),
+            db=exp.to_identifier(self.schema, quoted=True),
+        )
+
+    @property
+    def sql(self) -> str:
+        """The relation as text of SQL."""
+        return self.tree.sql(dialect="postgres")
+
+
+def resolve(connection: Any, table: str, path: Sequence[str]) -> Relation:
+    """Return the relation that a name means, and lock it: until the transaction ends the name means no other one.
+
+    A name without a schema is looked up in the schemas of ``path``, in that order.
+    """
+    namespace, _, plain = table.rpartition(".")
+    found = connection.execute(_RESOLVE, (list(path), plain, namespace, namespace)).fetchone()
+    if found is None:
+        raise InvalidInput("table", table, READABLE)
+    relation = Relation(*found)
+    _lock(connection, table, relation)
+    # The catalogue was read in the snapshot of the transaction; the lock is on what has the name now.
+    [present] = connection.execute("SELECT to_regclass(%s)::oid", (relation.sql,)).fetchone()
+    if present != relation.oid:
+        raise Unavailable(f"table {table!r} was replaced while it was opened; ask again")
+    return relation
+
+
+def _lock(connection: Any, table: str, relation: Relation) -> None:
+    import psycopg
+
+    if relation.kind in _LOCKABLE:
+        statement = f"LOCK TABLE {relation.sql} IN ACCESS SHARE MODE"
+    else:
+        statement = f"SELECT FROM {relation.sql} WHERE false"
+    connection.execute(f"SET LOCAL lock_timeout = '{LOCK_WAIT}'")
+    try:
+        connection.execute(statement)
+    except psycopg.errors.LockNotAvailable:
+        raise Unavailable(f"another session locks table {table!r}; ask again later") from None
+    except (psycopg.errors.InsufficientPrivilege, psycopg.errors.UndefinedTable):
+        raise InvalidInput("table", table, READABLE) from None
+    connection.execute("SET LOCAL lock_timeout = 0")
+
+
+def marks_of(connection: Any, oids: Sequence[int]) -> frozenset[str]:
+    """Marks of relations, of all tables that inherit from them, and of all ancestors of those.
+
+    Each has two marks: its object identifier, which survives a rename, and its name, which survives a restore.
+    """
+    if not oids:
+        return frozenset()
+    system, database, database_name = _server(connection)
+    marks = set()
+    for oid, schema, name in connection.execute(_FAMILY, (list(oids),)).fetchall():
+        marks.add(f"postgres {system}/{database}/{oid}")
+        marks.add(f"postgres {system} {database_name} {schema}.{name}")
+    return frozenset(marks)
+
+
+def _server(connection: Any) -> tuple[int, int, str]:
+    """System identifier of the server, and identifier and name of the database.
+
+    The server draws its identifier when it is made. Every address of the server, and every replica, has the same one.
+    """
+    import psycopg
+
+    try:
+        system, database, name = connection.execute(_SERVER).fetchone()
+    except psycopg.errors.InsufficientPrivilege:
+        role = connection.info.user
+        raise Refused(
+            "this role may not read the identifier of the server, by which its tables are recognised. "
+            f"Run: GRANT EXECUTE ON FUNCTION pg_catalog.pg_control_system() TO {role}"
+        ) from None
+    return system, database, name
+
+
+def reads_of(connection: Any, relation: Relation) -> frozenset[str]:
+    """Marks of all relations that a view is made of, and of those that row policies look at."""
+    found = connection.execute(_READ, (relation.oid,)).fetchall()
+    return marks_of(connection, [oid for [oid] in found])
+
+
+def kind_of(connection: Any, relation: Relation) -> str:
+    """``TABLE`` if the relation stores its own rows; otherwise words that say where rows come from."""
+    kind = _KINDS[relation.kind]
+    if kind != TABLE:
+        return kind
+    if relation.schema.startswith("pg_") or relation.schema == "information_schema":
+        return "system catalogue"
+    row = connection.execute(_REDIRECTED, (relation.oid, relation.oid)).fetchone()
+    has_policies, has_foreign, has_computed = row
+    if has_policies:
+        return "table with row-level security"
+    if has_foreign:
+        return "table with a foreign partition"
+    return "table with computed columns" if has_computed else TABLE

@@ -1,0 +1,199 @@
+"""Settings of a PostgreSQL session: time, memory and client settings must not make a release depend on data.
+
+A role, a database, a URL or the server's configuration can end a transaction after the charge: after some time, or
+after some bytes of temporary files. Success or failure would then reveal something about the data without noise.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tallystick.errors import Refused
+
+FIXED: Final = {
+    # Time limits: the size and shape of the data decide how long a release takes.
+    "statement_timeout": "0",
+    "transaction_timeout": "0",
+    "lock_timeout": "0",
+    "idle_in_transaction_session_timeout": "0",
+    "idle_session_timeout": "0",
+    # Forms of text: results and public tables are written and read in one form.
+    "DateStyle": "ISO, YMD",
+    "IntervalStyle": "postgres",
+    "TimeZone": "UTC",
+    "extra_float_digits": "3",
+    "standard_conforming_strings": "on",
+    "array_nulls": "on",
+    "bytea_output": "hex",
+    "xmlbinary": "base64",
+    "xmloption": "content",
+    "lc_monetary": "C",
+    "lc_numeric": "C",
+    "lc_time": "C",
+    # Meaning of SQL: "= NULL" is never true, and policies of the table apply instead of an error.
+    "transform_null_equals": "off",
+    "row_security": "on",
+    # Temporary tables use the access method that every server has.
+    "default_table_access_method": "heap",
+    # Compiled expressions use memory outside the limits of work_mem.
+    "jit": "off",
+    # Notices can quote data.
+    "client_min_messages": "error",
+}
+"""Settings that every transaction of a release sets, with the value that it sets."""
+
+RESTORED: Final = ("work_mem", "hash_mem_multiplier", "temp_buffers", "temp_tablespaces")
+"""Memory and places of temporary data. The operator may choose them. A value that a client, a role or a database
+chose is set to the default, because too much memory, or too small a disk, would fail on large data alone.
+"""
+
+LIMITS: Final = ("temp_file_limit", "old_snapshot_threshold")
+"""Limits that end a transaction on large data alone. A release needs their defaults, which are "no limit"."""
+
+_SPEED = "It changes the speed of a query or the choice of its plan, and the integers are the same."
+_NOT_USED = "A release does not use it."
+_SERVER_LOG = "It writes SQL text of a release, which holds no data, into the log of the server."
+
+HARMLESS: Final = {
+    "application_name": "It is a label in the server's views and log.",
+    "client_encoding": "The transaction sets it to UTF8.",
+    "search_path": "It says where tables without a schema are, and the transaction then sets it to pg_catalog.",
+    "lc_messages": "It is the language of errors, which are withheld.",
+    "default_transaction_isolation": "The transaction sets its own isolation level.",
+    "default_transaction_deferrable": "It has no effect outside serializable transactions.",
+    "synchronous_commit": "The transaction is rolled back.",
+    "commit_delay": "The transaction is rolled back.",
+    "commit_siblings": "The transaction is rolled back.",
+    "transaction_isolation": "The transaction sets it.",
+    "transaction_deferrable": "It has no effect outside serializable transactions.",
+    "default_tablespace": "Temporary tables are not stored there.",
+    "default_text_search_config": _NOT_USED,
+    "check_function_bodies": _NOT_USED,
+    "createrole_self_grant": _NOT_USED,
+    "password_encryption": _NOT_USED,
+    "maintenance_work_mem": _NOT_USED,
+    "max_parallel_maintenance_workers": _NOT_USED,
+    "log_statement": _SERVER_LOG,
+    "log_duration": _SERVER_LOG,
+    "log_min_duration_statement": _SERVER_LOG,
+    "log_min_error_statement": _SERVER_LOG,
+    "track_activities": _SPEED,
+    "track_counts": _SPEED,
+    "track_functions": _SPEED,
+    "track_io_timing": _SPEED,
+    "constraint_exclusion": _SPEED,
+    "cursor_tuple_fraction": _SPEED,
+    "default_statistics_target": _SPEED,
+    "from_collapse_limit": _SPEED,
+    "join_collapse_limit": _SPEED,
+    "plan_cache_mode": _SPEED,
+    "recursive_worktable_factor": _SPEED,
+    "effective_cache_size": _SPEED,
+    "effective_io_concurrency": _SPEED,
+    "cpu_index_tuple_cost": _SPEED,
+    "cpu_operator_cost": _SPEED,
+    "cpu_tuple_cost": _SPEED,
+    "parallel_setup_cost": _SPEED,
+    "parallel_tuple_cost": _SPEED,
+    "random_page_cost": _SPEED,
+    "seq_page_cost": _SPEED,
+    "parallel_leader_participation": _SPEED,
+    "max_parallel_workers": _SPEED,
+    "max_parallel_workers_per_gather": _SPEED,
+    "min_parallel_index_scan_size": _SPEED,
+    "min_parallel_table_scan_size": _SPEED,
+    "jit_above_cost": _SPEED,
+    "jit_inline_above_cost": _SPEED,
+    "jit_optimize_above_cost": _SPEED,
+}
+"""Settings that a client, a role or a database may choose, each with the reason."""
+
+_HARMLESS_PREFIXES: Final = ("enable_", "geqo")
+"""Switches of the planner. Settings of extensions have a dot in their names and never match."""
+
+_OPERATOR: Final = ["default", "environment variable", "configuration file", "command line", "override"]
+"""Sources in pg_settings that only the operator of the server controls."""
+
+_FIXES: Final = {
+    "client": "Remove {name} from the options of the URL and from PGOPTIONS.",
+    "user": "Run: ALTER ROLE {role} RESET {name}",
+    "database": "Run: ALTER DATABASE {database} RESET {name}",
+    "database user": "Run: ALTER ROLE {role} IN DATABASE {database} RESET {name}",
+    "global": "Run: ALTER ROLE ALL RESET {name}",
+}
+_OTHER_FIX: Final = "Remove it from the login trigger or the connection pool that sets it."
+
+_TRANSACTION_TIMEOUT_SINCE: Final = 170000
+"""Version of the first server that has transaction_timeout, as libpq counts."""
+
+_SET_FIXED = """
+    SELECT set_config(s.name, wanted.value, true)
+    FROM unnest(%s::text[], %s::text[]) AS wanted(name, value) JOIN pg_settings s ON s.name = wanted.name
+"""
+_RESTORE = """
+    SELECT set_config(name, boot_val, true) FROM pg_settings
+    WHERE name = ANY(%s) AND source <> ALL(%s)
+"""
+_CHANGED = """
+    SELECT name, source FROM pg_settings
+    WHERE source <> ALL(%s) AND setting IS DISTINCT FROM boot_val ORDER BY name
+"""
+_LIMITED = "SELECT name, setting, boot_val FROM pg_settings WHERE name = ANY(%s) AND setting <> boot_val"
+
+
+def stop_clocks(connection: Any) -> None:
+    """Lift the time limits that run already: the role or the URL may allow the whole transaction a millisecond."""
+    connection.execute("SET LOCAL statement_timeout = 0")
+    if connection.info.server_version >= _TRANSACTION_TIMEOUT_SINCE:
+        connection.execute("SET LOCAL transaction_timeout = 0")  # this stops the timer of a running transaction
+
+
+def settle(connection: Any) -> None:
+    """Set what a release needs in this transaction, and refuse settings that could make it depend on data.
+
+    The search path must be pg_catalog by now, so that no other schema can replace a function that is called here.
+    """
+    _check_writable(connection)
+    connection.execute(_SET_FIXED, (list(FIXED), list(FIXED.values())))
+    connection.execute(_RESTORE, (list(RESTORED), _OPERATOR))
+    _lift_limits(connection)
+    _check_changed(connection)
+
+
+def _check_writable(connection: Any) -> None:
+    """Refuse a read-only transaction: the stages of a release are temporary tables."""
+    [read_only] = connection.execute("SELECT current_setting('transaction_read_only')").fetchone()
+    if read_only == "on":
+        raise Refused(
+            "transactions of this role are read-only, and a release makes temporary tables. Connect to the primary "
+            "server, with a role whose default_transaction_read_only is off."
+        )
+
+
+def _lift_limits(connection: Any) -> None:
+    """Set every limit of ``LIMITS`` to its default, or refuse the session if this role may not."""
+    import psycopg
+
+    for name, value, default in connection.execute(_LIMITED, (list(LIMITS),)).fetchall():
+        try:
+            with connection.transaction():
+                connection.execute("SELECT set_config(%s, %s, true)", (name, default))
+        except psycopg.Error:
+            raise Refused(
+                f"this session has {name} = {value}: a release would fail on large data alone, which reveals something "
+                f"about the data. Set {name} = {default} for this role or on this server."
+            ) from None
+
+
+def _check_changed(connection: Any) -> None:
+    """Refuse settings that a client, a role or a database changed and that are not known to be harmless."""
+    for name, source in connection.execute(_CHANGED, (_OPERATOR,)).fetchall():
+        if not _is_known(name):
+            [role, database] = connection.execute("SELECT session_user, current_database()").fetchone()
+            fix = _FIXES.get(source, _OTHER_FIX).format(name=name, role=role, database=database)
+            raise Refused(f"setting {name} was changed (source: {source}); a release could depend on it. {fix}")
+
+
+def _is_known(name: str) -> bool:
+    known = name in FIXED or name in RESTORED or name in LIMITS or name in HARMLESS
+    return known or ("." not in name and name.startswith(_HARMLESS_PREFIXES))

@@ -1,0 +1,218 @@
+"""A table of a PostgreSQL server is recognised under every name, address, role and partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import tallystick as ts
+from tallystick.errors import InvalidInput, Refused, Unavailable
+from tallystick.tables import identity
+from tallystick.tables.engines import postgres_catalog
+from tallystick.tables.reader import open_engine
+from tallystick.tables.sources import source_of
+from unit.tables.servers import asked, database, port_of, role, run, schema, with_options
+
+psycopg = pytest.importorskip("psycopg")
+
+
+@pytest.fixture
+def clinic(postgres: str) -> Iterator[str]:
+    with schema(postgres) as name:
+        run(postgres, f"CREATE TABLE {name}.visits (who int, ward text)", f"CREATE TABLE {name}.other (who int)")
+        yield name
+
+
+def test_every_address_of_a_server_gives_a_table_the_same_marks(postgres: str, clinic: str) -> None:
+    table = f"{clinic}.visits"
+    here = asked(postgres, table)
+    assert len(here) == 2
+    with port_of(postgres) as port:
+        addresses = [
+            f"postgresql://postgres@127.1:{port}/postgres",
+            f"postgresql://postgres@localhost:{port}/postgres",
+            f"postgresql://postgres@clinic.invalid:{port}/postgres?hostaddr=127.0.0.1",
+        ]
+        for address in addresses:
+            assert asked(address, table) == here
+        with pytest.raises(Refused, match="Name one host"):
+            asked(f"postgresql://postgres@127.0.0.1:1,127.0.0.1:{port}/postgres", table)
+    assert asked(postgres, f"{clinic}.other").isdisjoint(here)
+
+
+def test_a_table_without_a_schema_is_the_one_that_the_search_path_finds(postgres: str, clinic: str) -> None:
+    grants = (f"GRANT USAGE ON SCHEMA {clinic} TO {{role}}", f"GRANT SELECT ON {clinic}.visits TO {{role}}")
+    here = asked(postgres, f"{clinic}.visits")
+    assert asked(with_options(postgres, options=f"-csearch_path%3D{clinic}"), "visits") == here
+    with role(postgres, *grants) as (name, url), role(postgres, *grants) as (_, second):
+        run(postgres, f"ALTER ROLE {name} SET search_path = {clinic}")
+        assert asked(url, "visits") == asked(second, f"{clinic}.visits") == here
+        with pytest.raises(InvalidInput, match="may read"):
+            asked(second, "visits")
+        with pytest.raises(InvalidInput, match="may read"):
+            asked(second, f"{clinic}.other")
+
+
+def test_a_table_has_the_same_name_mark_after_it_is_dropped_and_made_again(postgres: str, clinic: str) -> None:
+    before = asked(postgres, f"{clinic}.visits")
+    run(postgres, f"DROP TABLE {clinic}.visits", f"CREATE TABLE {clinic}.visits (who int)")
+    after = asked(postgres, f"{clinic}.visits")
+    assert [mark for mark in before & after if mark.endswith(f" postgres {clinic}.visits")]
+    assert len(before & after) == 1
+    run(postgres, f"ALTER TABLE {clinic}.visits RENAME TO calls")
+    renamed = asked(postgres, f"{clinic}.calls")
+    [kept] = renamed & after
+    assert "/" in kept
+
+
+def test_tables_of_two_databases_share_no_mark(postgres: str) -> None:
+    run(postgres, "CREATE TABLE IF NOT EXISTS public.twins (who int)")
+    with database(postgres) as (_, url):
+        run(url, "CREATE TABLE public.twins (who int)")
+        assert asked(url, "twins").isdisjoint(asked(postgres, "twins"))
+    run(postgres, "DROP TABLE public.twins")
+
+
+def test_a_partition_its_siblings_and_its_root_share_a_mark(postgres: str, clinic: str) -> None:
+    run(
+        postgres,
+        f"CREATE TABLE {clinic}.years (who int, year int) PARTITION BY RANGE (year)",
+        f"CREATE TABLE {clinic}.old PARTITION OF {clinic}.years FOR VALUES FROM (0) TO (10) PARTITION BY LIST (who)",
+        f"CREATE TABLE {clinic}.old_one PARTITION OF {clinic}.old FOR VALUES IN (1)",
+        f"CREATE TABLE {clinic}.new PARTITION OF {clinic}.years FOR VALUES FROM (10) TO (20)",
+    )
+    names = ("years", "old", "old_one", "new")
+    marks = {name: asked(postgres, f"{clinic}.{name}") for name in names}
+    for one in names:
+        for two in names:
+            assert not marks[one].isdisjoint(marks[two]), (one, two)
+        assert marks[one].isdisjoint(asked(postgres, f"{clinic}.visits"))
+        assert asked(postgres, f"{clinic}.{one}", "kind") == identity.TABLE
+    run(postgres, f"ALTER TABLE {clinic}.years DETACH PARTITION {clinic}.new")
+    assert not marks["years"].isdisjoint(asked(postgres, f"{clinic}.new"))
+
+
+def test_two_parents_of_one_table_share_a_mark(postgres: str, clinic: str) -> None:
+    run(
+        postgres,
+        f"CREATE TABLE {clinic}.costs (who int)",
+        f"CREATE TABLE {clinic}.both () INHERITS ({clinic}.costs, {clinic}.other)",
+    )
+    assert not asked(postgres, f"{clinic}.costs").isdisjoint(asked(postgres, f"{clinic}.other"))
+
+
+def test_a_view_is_not_a_table_and_says_which_tables_it_shows(postgres: str, clinic: str) -> None:
+    run(
+        postgres,
+        f"CREATE VIEW {clinic}.seen AS SELECT who FROM {clinic}.visits WHERE ward = 'a'",
+        f"CREATE VIEW {clinic}.again AS SELECT v.who FROM {clinic}.seen v, {clinic}.other o WHERE o.who = v.who",
+        f"CREATE MATERIALIZED VIEW {clinic}.kept AS SELECT who FROM {clinic}.seen",
+    )
+    visits, other = asked(postgres, f"{clinic}.visits"), asked(postgres, f"{clinic}.other")
+    assert asked(postgres, f"{clinic}.seen", "kind") == "view"
+    assert asked(postgres, f"{clinic}.kept", "kind") == "materialized view"
+    assert asked(postgres, f"{clinic}.seen", "reads") == visits
+    assert asked(postgres, f"{clinic}.again", "reads") >= visits | other
+    assert asked(postgres, f"{clinic}.kept", "reads") >= visits
+    assert asked(postgres, f"{clinic}.kept", "reads").isdisjoint(other)
+    assert asked(postgres, f"{clinic}.seen").isdisjoint(visits)
+    assert asked(postgres, f"{clinic}.visits", "reads") == frozenset()
+
+
+def test_a_table_whose_rows_come_from_elsewhere_says_so(postgres: str, clinic: str) -> None:
+    run(
+        postgres,
+        f"CREATE FOREIGN DATA WRAPPER {clinic}_wrapper",
+        f"CREATE SERVER {clinic}_server FOREIGN DATA WRAPPER {clinic}_wrapper",
+        f"CREATE FOREIGN TABLE {clinic}.far (who int, year int) SERVER {clinic}_server",
+        f"CREATE TABLE {clinic}.years (who int, year int) PARTITION BY RANGE (year)",
+        f"CREATE TABLE {clinic}.guarded (who int)",
+        f"ALTER TABLE {clinic}.guarded ENABLE ROW LEVEL SECURITY",
+        f"CREATE POLICY few ON {clinic}.guarded USING (who IN (SELECT o.who FROM {clinic}.other o))",
+    )
+    try:
+        with pytest.raises(Unavailable):  # the wrapper has no handler, so that the table cannot be opened
+            asked(postgres, f"{clinic}.far", "kind")
+        assert asked(postgres, f"{clinic}.years", "kind") == identity.TABLE
+        run(
+            postgres,
+            f"ALTER TABLE {clinic}.years ATTACH PARTITION {clinic}.far FOR VALUES FROM (0) TO (10)",
+        )
+        assert asked(postgres, f"{clinic}.years", "kind") == "table with a foreign partition"
+    finally:
+        run(postgres, f"DROP FOREIGN DATA WRAPPER {clinic}_wrapper CASCADE")
+    assert asked(postgres, f"{clinic}.guarded", "kind") == identity.TABLE  # policies do not bind a superuser
+    grants = [f"GRANT USAGE ON SCHEMA {clinic} TO {{role}}", f"GRANT SELECT ON {clinic}.guarded TO {{role}}"]
+    with role(postgres, *grants) as (_, url):
+        assert asked(url, f"{clinic}.guarded", "kind") == "table with row-level security"
+        assert asked(url, f"{clinic}.guarded", "reads") == asked(postgres, f"{clinic}.other")
+    assert asked(postgres, "pg_catalog.pg_statistic", "kind") == "system catalogue"
+    assert asked(postgres, "pg_catalog.pg_stats", "kind") == "view"
+
+
+def test_a_foreign_table_says_so_without_asking_its_server(postgres_with_icu: str) -> None:
+    url = postgres_with_icu
+    with schema(url) as name:
+        try:
+            run(url, "CREATE EXTENSION IF NOT EXISTS postgres_fdw")
+        except psycopg.errors.FeatureNotSupported:
+            pytest.skip("this server has no postgres_fdw")
+        run(
+            url,
+            f"CREATE SERVER {name} FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '127.0.0.1', port '1')",
+            f"CREATE FOREIGN TABLE {name}.far (who int) SERVER {name}",
+            f"CREATE VIEW {name}.seen AS SELECT who FROM {name}.far",
+        )
+        assert asked(url, f"{name}.far", "kind") == "foreign table"
+        assert asked(url, f"{name}.seen", "reads") == asked(url, f"{name}.far")
+        run(url, f"DROP SERVER {name} CASCADE")
+
+
+def test_a_role_that_may_not_identify_the_server_gets_the_grant_that_helps(postgres: str, clinic: str) -> None:
+    with database(postgres) as (_, url):  # rights on functions belong to one database
+        run(url, "CREATE TABLE visits (who int)", "REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC")
+        with role(url, "GRANT SELECT ON visits TO {role}") as (name, low):
+            with pytest.raises(Refused, match=rf"GRANT EXECUTE ON FUNCTION pg_catalog.pg_control_system\(\) TO {name}"):
+                asked(low, "visits")
+            run(url, f"GRANT EXECUTE ON FUNCTION pg_control_system() TO {name}")
+            assert asked(low, "visits") == asked(url, "visits")
+
+
+def test_an_open_table_cannot_be_replaced(postgres: str, clinic: str) -> None:
+    with open_engine(source_of(postgres)) as engine:
+        engine.marks(f"{clinic}.visits")
+        with psycopg.connect(postgres, autocommit=True) as other:
+            other.execute("SET lock_timeout = '50ms'")
+            for statement in ("DROP TABLE {}", "ALTER TABLE {} RENAME TO calls", "TRUNCATE {}"):
+                with pytest.raises(psycopg.errors.LockNotAvailable):
+                    other.execute(statement.format(f"{clinic}.visits"))
+    run(postgres, f"DROP TABLE {clinic}.visits")
+
+
+def test_a_table_that_was_replaced_after_the_snapshot_is_refused(postgres: str, clinic: str) -> None:
+    with open_engine(source_of(postgres)) as engine:
+        run(postgres, f"DROP TABLE {clinic}.visits", f"CREATE TABLE {clinic}.visits (who int)")
+        with pytest.raises(Unavailable, match="was replaced while it was opened"):
+            engine.marks(f"{clinic}.visits")
+
+
+def test_a_locked_table_is_named_after_a_bounded_wait(
+    postgres: str, clinic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_catalog, "LOCK_WAIT", "50ms")
+    with psycopg.connect(postgres) as other:
+        other.execute(f"LOCK TABLE {clinic}.visits")
+        with pytest.raises(Unavailable, match=f"locks table '{clinic}.visits'"):
+            ts.Private(postgres).table(f"{clinic}.visits", unit="who")
+    with open_engine(source_of(postgres)) as engine:
+        engine.marks(f"{clinic}.visits")
+        assert engine.collect("SHOW lock_timeout") == [["0"]]
+
+
+def test_a_sequence_that_shadows_a_table_is_passed_over(postgres: str, clinic: str) -> None:
+    """The ledger and the engine agree on one table, also where another relation has its name."""
+    with schema(postgres) as first:
+        run(postgres, f"CREATE SEQUENCE {first}.visits")
+        url = with_options(postgres, options=f"-csearch_path%3D{first},{clinic}")
+        assert asked(url, "visits") == asked(postgres, f"{clinic}.visits")

@@ -1,0 +1,208 @@
+"""Settings of a URL, a role, a database or the server cannot make a release of PostgreSQL depend on data."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import tallystick as ts
+from tallystick.errors import Refused
+from tallystick.tables.engines.postgres_settings import FIXED, HARMLESS, LIMITS, RESTORED
+from tallystick.tables.reader import open_engine
+from tallystick.tables.sources import source_of
+from unit.tables.servers import database, role, run, with_options
+
+psycopg = pytest.importorskip("psycopg")
+
+CLIENT, ROLE, DATABASE, ROLE_IN_DATABASE, FILE = "client", "user", "database", "database user", "configuration file"
+SOURCES = (CLIENT, ROLE, DATABASE, ROLE_IN_DATABASE, FILE)
+
+
+@pytest.fixture(scope="module")
+def clinic(postgres: str) -> Iterator[tuple[str, str, str, str]]:
+    """A database with a table and a role that may read it: URL of the owner, database, role and the role's URL."""
+    with database(postgres) as (name, url):
+        run(url, "CREATE TABLE visits (who int)", "INSERT INTO visits SELECT * FROM generate_series(1, 50)")
+        with role(url, "GRANT SELECT ON visits TO {role}") as (user, low):
+            yield url, name, user, low
+
+
+@contextlib.contextmanager
+def changed(clinic: tuple[str, str, str, str], source: str, name: str, value: str) -> Iterator[str]:
+    """The URL of a role whose sessions have a setting from one source."""
+    owner, base, user, low = clinic
+    if source == CLIENT:
+        yield with_options(low, options=f"-c{name}%3D{value}")
+        return
+    place = {
+        ROLE: f"ROLE {user}",
+        DATABASE: f"DATABASE {base}",
+        ROLE_IN_DATABASE: f"ROLE {user} IN DATABASE {base}",
+        FILE: "SYSTEM",
+    }[source]
+    before = setting(owner, name)
+    run(owner, f"ALTER {place} SET {name} = '{value}'")
+    try:
+        if source == FILE:
+            reload(owner, lambda: setting(owner, name) != before)
+        yield low
+    finally:
+        run(owner, f"ALTER {place} RESET {name}")
+        if source == FILE:
+            reload(owner, lambda: setting(owner, name) == before)
+
+
+def setting(url: str, name: str) -> tuple[str, str]:
+    """Value and source of a setting in a new session."""
+    with psycopg.connect(url) as connection:
+        found = connection.execute("SELECT setting, source FROM pg_settings WHERE name = %s", (name,)).fetchone()
+        assert found is not None
+        return found[0], found[1]
+
+
+def reload(owner: str, is_read: Callable[[], bool]) -> None:
+    """Have the server read its configuration file, which it does a moment later."""
+    run(owner, "SELECT pg_reload_conf()")
+    assert any(is_read() for _ in range(1000))
+
+
+def shown(url: str, name: str) -> Any:
+    """A setting as the transaction of a release has it."""
+    with open_engine(source_of(url)) as engine:
+        engine.schema("visits")
+        [[value]] = engine.collect(f"SHOW {name}")
+        return value
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_time_limits_are_lifted_wherever_they_come_from(clinic: tuple[str, str, str, str], source: str) -> None:
+    for name in ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout", "idle_session_timeout"):
+        with changed(clinic, source, name, "60000") as url:
+            assert setting(url, name)[1] == source
+            assert shown(url, name) == "0"
+
+
+def test_every_time_limit_that_a_role_may_set_is_lifted_or_refused(clinic: tuple[str, str, str, str]) -> None:
+    """The server is asked for its time limits: transaction_timeout is one of them since version 17."""
+    owner, _, _, low = clinic
+    with psycopg.connect(owner) as connection:
+        version = connection.info.server_version
+        limits = connection.execute("SELECT name FROM pg_settings WHERE name ~ '_timeout$' AND context = 'user'")
+        names = {name for [name] in limits.fetchall()}
+    assert {"statement_timeout", "idle_in_transaction_session_timeout"} < names
+    assert ("transaction_timeout" in names) == (version >= 170000)
+    for name in names - {"tcp_user_timeout"}:  # it is always 0 on the Unix socket of this server
+        url = with_options(low, options=f"-c{name}%3D59000")
+        if name in FIXED:
+            assert shown(url, name) == "0"
+        else:
+            with pytest.raises(Refused, match=name):
+                shown(url, name)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_the_length_of_a_transaction_does_not_decide_whether_it_succeeds(
+    clinic: tuple[str, str, str, str], source: str
+) -> None:
+    """The timer runs since the transaction began, so that large data alone would end it after the charge."""
+    with psycopg.connect(clinic[0]) as connection:
+        if connection.info.server_version < 170000:
+            pytest.skip("servers before version 17 have no transaction_timeout")
+    with (
+        changed(clinic, source, "transaction_timeout", "400") as url,
+        open_engine(source_of(url)) as engine,
+    ):
+        assert engine.collect("SELECT 1 FROM pg_sleep(0.5)") == [[1]]
+
+
+@pytest.mark.parametrize("source", [CLIENT, ROLE, DATABASE, ROLE_IN_DATABASE])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("gin_fuzzy_search_limit", "5"),
+        ("debug_print_plan", "on"),
+        ("log_executor_stats", "on"),
+        ("exit_on_error", "on"),
+        ("default_transaction_read_only", "on"),
+        ("backslash_quote", "on"),
+        ("stats_fetch_consistency", "none"),
+    ],
+)
+def test_a_changed_setting_that_is_not_known_to_be_harmless_is_refused(
+    clinic: tuple[str, str, str, str], source: str, name: str, value: str
+) -> None:
+    if source == CLIENT and name == "log_executor_stats":
+        pytest.skip("only a superuser may set it")
+    with changed(clinic, source, name, value) as url, pytest.raises(Refused) as problem:
+        ts.Private(url).table("visits", unit="who")
+    assert name in str(problem.value)
+    if name != "default_transaction_read_only":
+        assert f"(source: {source})" in str(problem.value)
+        assert ("RESET" in str(problem.value)) == (source != CLIENT)
+
+
+@pytest.mark.parametrize("source", [ROLE, DATABASE, ROLE_IN_DATABASE, FILE])
+def test_a_limit_of_temporary_files_is_refused_wherever_it_comes_from(
+    clinic: tuple[str, str, str, str], source: str
+) -> None:
+    """It ends a release after the charge if, and only if, the data are large."""
+    owner, _, user, _ = clinic
+    with changed(clinic, source, "temp_file_limit", "64") as url:
+        assert setting(url, "temp_file_limit")[1] == source
+        with pytest.raises(Refused, match="temp_file_limit = 64"):
+            ts.Private(url).table("visits", unit="who")
+        run(owner, f"GRANT SET ON PARAMETER temp_file_limit TO {user}")
+        try:
+            assert shown(url, "temp_file_limit") == "-1"
+        finally:
+            run(owner, f"REVOKE SET ON PARAMETER temp_file_limit FROM {user}")
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_memory_that_a_client_or_a_role_chose_is_set_to_the_default(
+    clinic: tuple[str, str, str, str], source: str
+) -> None:
+    with changed(clinic, source, "work_mem", "900MB") as url:
+        assert setting(url, "work_mem")[1] == source
+        assert shown(url, "work_mem") == ("900MB" if source == FILE else "4MB")
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_harmless_setting_is_allowed(clinic: tuple[str, str, str, str], source: str) -> None:
+    for name, value in (("random_page_cost", "1.5"), ("enable_mergejoin", "off"), ("application_name", "report")):
+        with changed(clinic, source, name, value) as url:
+            assert ts.Private(url).table("visits", unit="who").schema.names == ("who",)
+
+
+def test_what_the_operator_chose_in_the_configuration_file_is_allowed(clinic: tuple[str, str, str, str]) -> None:
+    with changed(clinic, FILE, "gin_fuzzy_search_limit", "5") as url:
+        assert shown(url, "gin_fuzzy_search_limit") == "5"
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_text_and_meaning_of_sql_are_set_by_the_release(clinic: tuple[str, str, str, str], source: str) -> None:
+    given = {"TimeZone": "Asia/Tokyo", "transform_null_equals": "on", "row_security": "off", "bytea_output": "escape"}
+    for name, value in given.items():
+        with changed(clinic, source, name, value) as url:
+            assert shown(url, name) == FIXED[name]
+
+
+def test_lists_of_settings_name_settings_of_the_server_and_do_not_overlap(clinic: tuple[str, str, str, str]) -> None:
+    owner, *_ = clinic
+    with psycopg.connect(owner) as connection:
+        known = {name for [name] in connection.execute("SELECT name FROM pg_settings").fetchall()}
+    listed = [*FIXED, *RESTORED, *LIMITS, *HARMLESS]
+    assert len(listed) == len(set(listed))
+    newer_or_older = {"transaction_timeout", "old_snapshot_threshold", "createrole_self_grant"}
+    assert set(listed) - newer_or_older <= known
+
+
+def test_a_standby_or_read_only_server_is_refused_with_a_reason(clinic: tuple[str, str, str, str]) -> None:
+    with (
+        changed(clinic, FILE, "default_transaction_read_only", "on") as url,
+        pytest.raises(Refused, match="Connect to the primary"),
+    ):
+        ts.Private(url).table("visits", unit="who")

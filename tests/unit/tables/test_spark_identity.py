@@ -1,0 +1,183 @@
+"""Spark data are recognised under every name: after USE, as files, as a temporary view and as a data frame."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tallystick.errors import TallystickError
+from tallystick.tables import identity
+from tallystick.tables.engines import spark_plan
+from tallystick.tables.reader import open_engine
+from tallystick.tables.sources import source_of
+from unit.tables.test_spark import java, session  # noqa: F401
+
+if importlib.util.find_spec("pyspark") is None:
+    pytest.skip("pyspark is not installed", allow_module_level=True)
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("identity")
+
+
+@pytest.fixture(scope="module")
+def spark(java: dict[str, str], folder: Path) -> Iterator[Any]:  # noqa: F811
+    found = session("local[2]", folder)
+    found.sql("CREATE DATABASE clinic")
+    found.range(3).toDF("who").write.saveAsTable("clinic.visits")
+    found.range(4).toDF("who").write.saveAsTable("default.visits")
+    found.range(5).toDF("who").write.parquet(str(folder / "files"))
+    found.sql("CREATE VIEW clinic.seen AS SELECT who FROM clinic.visits WHERE who IN (SELECT who FROM default.visits)")
+    try:
+        yield found
+    finally:
+        found.stop()
+
+
+@pytest.fixture(autouse=True)
+def default_database(spark: Any) -> Iterator[None]:
+    yield
+    spark.sql("USE default")
+
+
+def asked(source: Any, table: str, what: str = "marks") -> Any:
+    with open_engine(source_of(source)) as engine:
+        if what == "name":
+            return engine.full_name(table)  # type: ignore[attr-defined]
+        return getattr(engine, what)(table)
+
+
+def test_a_table_is_the_same_after_use_in_any_case_and_with_its_catalogue(spark: Any) -> None:
+    here = asked(spark, "clinic.visits")
+    other = asked(spark, "visits")
+    assert "spark spark_catalog.clinic.visits" in here
+    assert here.isdisjoint(other)
+    assert (asked(spark, "clinic.visits", "name"), asked(spark, "visits", "name")) == ("clinic.visits", "visits")
+    spark.sql("USE clinic")
+    for name in ("visits", "clinic.VISITS", "spark_catalog.clinic.visits"):
+        assert asked(spark, name) == here
+        assert asked(spark, name, "name") == "clinic.visits"
+        assert asked(spark, name, "kind") == identity.TABLE
+        assert asked(spark, name, "reads") == frozenset()
+    assert asked(spark, "default.visits") == other
+    assert asked(spark, "default.visits", "name") == "visits"
+
+
+def test_files_are_the_table_that_stores_them(spark: Any, folder: Path) -> None:
+    spark.sql(f"CREATE TABLE outside USING parquet LOCATION '{folder / 'files'}'")
+    (folder / "link").symlink_to(folder / "files")
+    table = asked(spark, "outside")
+    assert f"file {os.path.realpath(folder / 'files')}" in table
+    [part, *_] = sorted((folder / "files").glob("part-*.parquet"))
+    os.link(part, folder / "hard.parquet")
+    for path in (folder / "files", folder / "link", part, folder / "hard.parquet"):
+        frame = spark.read.parquet(str(path))
+        assert not asked(frame, "table").isdisjoint(table), path
+        assert asked(frame, "table", "kind") == "data frame"
+        assert asked(frame, "table").isdisjoint(asked(spark, "visits"))
+    spark.sql("DROP TABLE outside")
+
+
+def test_a_new_part_of_a_table_is_recognised_by_its_folder(spark: Any, folder: Path) -> None:
+    """Files that are written after the registration have other names and other inodes."""
+    place = str(folder / "growing")
+    spark.range(2).toDF("who").write.parquet(place)
+    before = asked(spark.read.parquet(place), "table")
+    spark.range(2).selectExpr("id AS who", "id AS year").write.partitionBy("year").mode("overwrite").parquet(place)
+    [part, *_] = sorted(Path(place).glob("year=*/part-*.parquet"))
+    assert f"file {os.path.realpath(part)}" not in before
+    assert not asked(spark.read.parquet(str(part)), "table").isdisjoint(before)
+
+
+def test_temporary_views_and_frames_have_the_marks_of_their_data(spark: Any, folder: Path) -> None:
+    clinic, own, files = asked(spark, "clinic.visits"), asked(spark, "visits"), spark.read.parquet(f"{folder}/files")
+    spark.table("clinic.visits").filter("who > 1").createOrReplaceTempView("some")
+    spark.sql("SELECT * FROM some WHERE EXISTS (SELECT 1 FROM default.visits)").createOrReplaceGlobalTempView("all")
+    common = "WITH c AS (SELECT who FROM clinic.visits) SELECT a.who FROM c a JOIN c b USING (who)"
+    spark.sql(common).createOrReplaceTempView("c")
+    assert asked(spark, "some") == asked(spark, "some", "reads") == clinic
+    assert asked(spark, "some", "kind") == "temporary view"
+    assert asked(spark, "global_temp.all") == clinic | own
+    assert asked(spark, "c") == clinic
+    assert asked(spark.table("clinic.visits"), "table", "kind") == identity.TABLE
+    assert asked(spark.table("clinic.visits").join(files, "who"), "table") == clinic | asked(files, "table")
+
+
+def test_a_view_of_the_catalogue_says_which_tables_it_shows(spark: Any) -> None:
+    clinic, own = asked(spark, "clinic.visits"), asked(spark, "visits")
+    assert asked(spark, "clinic.seen", "kind") == "view"
+    assert asked(spark, "clinic.seen") == {"spark spark_catalog.clinic.seen"}
+    assert asked(spark, "clinic.seen", "reads") == clinic | own
+
+
+def test_rows_in_memory_have_no_mark_and_unknown_sources_are_named(spark: Any, folder: Path) -> None:
+    spark._jvm.java.lang.System.setProperty("derby.system.home", str(folder))  # Derby writes its log there
+    for frame in (spark.range(3), spark.createDataFrame([(1,)], "who int"), spark.sql("SELECT 1 AS who")):
+        assert asked(frame, "table") == frozenset()
+        assert asked(frame, "table", "kind") == "data frame"
+    kind = "data that Spark reads through"
+    assert asked(spark.sql("SHOW TABLES"), "table", "kind") == f"{kind} ResolvedNamespace"
+    options = {"url": "jdbc:derby:memory:identity;create=true", "dbtable": "SYS.SYSSCHEMAS"}
+    remote = spark.read.format("jdbc").options(**options).load()
+    assert asked(remote, "table", "kind") == f"{kind} JDBCRelation"
+    both = remote.crossJoin(spark.table("clinic.visits"))
+    assert asked(both, "table", "kind") == f"{kind} JDBCRelation"
+    assert asked(both, "table") == asked(spark, "clinic.visits")
+
+
+def test_files_of_both_readers_of_spark_have_the_same_marks(spark: Any, folder: Path) -> None:
+    first = asked(spark.read.parquet(f"{folder}/files"), "table")
+    before = spark.conf.get("spark.sql.sources.useV1SourceList")
+    spark.conf.set("spark.sql.sources.useV1SourceList", "")
+    try:
+        second = spark.read.parquet(f"{folder}/files")
+        assert "RelationV2" in str(second._jdf.queryExecution().analyzed())
+        assert asked(second, "table") == first
+    finally:
+        spark.conf.set("spark.sql.sources.useV1SourceList", before)
+
+
+def test_a_path_with_awkward_letters_is_the_path_of_its_files(spark: Any, folder: Path) -> None:
+    place = folder / "a b%20c"
+    spark.range(2).write.parquet(str(place))
+    marks = asked(spark.read.parquet(str(place)), "table")
+    assert f"file {os.path.realpath(place)}" in marks
+    [part, *_] = sorted(place.glob("part-*.parquet"))
+    assert f"file {os.path.realpath(part)}" in marks
+
+
+def test_more_files_than_are_listed_are_recognised_by_their_folder(
+    spark: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark_plan, "MOST_LISTED", 1)
+    marks = asked(spark.read.parquet(f"{folder}/files"), "table")
+    assert len(marks) == 2
+    [part, *_] = sorted((folder / "files").glob("part-*.parquet"))
+    assert not asked(spark.read.parquet(str(part)), "table").isdisjoint(marks)
+
+
+def test_what_was_identified_is_what_is_read(spark: Any) -> None:
+    """Another session may replace a view or a table between the identification and the reading."""
+    spark.range(7).toDF("who").createOrReplaceTempView("mine")
+    spark.range(7).toDF("who").write.saveAsTable("mine_too")
+    with open_engine(source_of(spark)) as engine:
+        schema = engine.schema("mine")
+        marks = engine.marks("mine"), engine.marks("mine_too")
+        spark.table("clinic.visits").createOrReplaceTempView("mine")
+        spark.sql("DROP TABLE mine_too")
+        spark.range(2).toDF("who").write.saveAsTable("mine_too")
+        counted = engine.words.render(engine.stored("mine", schema))
+        assert engine.collect(f"SELECT COUNT(*) FROM ({counted})") == [[7]]
+        assert (engine.marks("mine"), engine.marks("mine_too")) == marks
+        with pytest.raises(Exception, match=r"FileNotFound|does not exist") as problem:
+            engine.collect(f"SELECT COUNT(*) FROM ({engine.words.render(engine.stored('mine_too', schema))})")
+        assert not isinstance(problem.value, TallystickError)
+    spark.sql("DROP TABLE mine_too")

@@ -94,10 +94,34 @@ def server(registered_files: Path, postgres: str) -> str:  # noqa: F811
     return postgres
 
 
+@pytest.fixture(scope="session")
+def shared() -> dict[str, Golden]:
+    """The copies that tests read together, by store."""
+    return {}
+
+
+@pytest.fixture
+def own_copy() -> None:
+    """Use this in a test that writes: its ``golden`` is then a copy that no other test sees."""
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
-def golden(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Golden:  # noqa: F811
-    """A copy of each full ledger."""
-    return copied(request.param, request, tmp_path, monkeypatch)
+def golden(
+    request: pytest.FixtureRequest,
+    shared: dict[str, Golden],
+    tmp_path: Path,  # noqa: F811
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Golden:
+    """Each full ledger: a copy for the tests that only read, or an own copy for a test that writes."""
+    if "own_copy" in request.fixturenames:
+        return copied(request.param, request, tmp_path, monkeypatch)
+    if request.param not in shared:
+        folder = tmp_path_factory.mktemp("golden")
+        shared[request.param] = copied(request.param, request, folder, monkeypatch)
+    found = shared[request.param]
+    monkeypatch.setenv("TALLYSTICK_CONFIG_DIR", str(found.folder / "config"))
+    return found
 
 
 @pytest.fixture
@@ -112,12 +136,13 @@ def copied(name: str, request: pytest.FixtureRequest, folder: Path, monkeypatch:
     for packed in sorted((folder / name).rglob("*.gz")):
         packed.with_suffix("").write_bytes(gzip.decompress(packed.read_bytes()))
         packed.unlink()
+    (folder / name / "config" / "signing_key").chmod(0o600)
     ledger = folder / name / "budget.db"
     place_of_it = str(ledger)
     if name == "postgres":
         place_of_it = restored(folder / name / "ledger.sql", request.getfixturevalue("server"))
     else:
-        ledger.chmod(0o600)
+        ledger.chmod(0o600)  # git does not keep the modes of files
         request.getfixturevalue("server")
     monkeypatch.setenv("TALLYSTICK_CONFIG_DIR", str(folder / name / "config"))
     expected = json.loads((folder / name / "expected.json").read_text())

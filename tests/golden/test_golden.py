@@ -88,6 +88,7 @@ def test_verify_passes_with_every_receipt(golden: Golden) -> None:
     assert found["underpriced"] == []
 
 
+@pytest.mark.usefixtures("own_copy")
 def test_a_flipped_byte_in_an_entry_is_found(golden: Golden) -> None:
     seq = golden.expected["states"][40][0]
     change_entry(golden, seq)
@@ -118,6 +119,7 @@ def change_entry(golden: Golden, seq: int) -> None:
     path.write_bytes(content.replace(b'"request":"' + number, b'"request":"' + other))
 
 
+@pytest.mark.usefixtures("own_copy")
 def test_a_receipt_that_says_another_price_is_found(golden: Golden) -> None:
     path = golden.files("receipts")["histogram"]
     receipt = json.loads(path.read_text())
@@ -137,6 +139,7 @@ NEW = {
 }
 
 
+@pytest.mark.usefixtures("own_copy")
 def test_every_open_account_can_be_spent_from_and_no_more_than_is_left(golden: Golden) -> None:
     tried = 0
     with golden.book() as book:
@@ -161,6 +164,7 @@ def test_every_open_account_can_be_spent_from_and_no_more_than_is_left(golden: G
     assert tried > 20
 
 
+@pytest.mark.usefixtures("own_copy")
 def test_closed_data_stays_closed_and_its_owner_can_open_it(golden: Golden) -> None:
     question = ("query", "closed", "--measures", "count_units", "--rho", "0.1", "--why", "again")
     assert golden.run(*question).code == Quarantined.exit_code
@@ -168,13 +172,15 @@ def test_closed_data_stays_closed_and_its_owner_can_open_it(golden: Golden) -> N
     assert golden.run(*question).found["again"] is False
 
 
-@pytest.mark.parametrize("name", NEW)
-def test_a_registered_dataset_answers_a_new_question(golden: Golden, name: str) -> None:
-    found = golden.run("query", name, *NEW[name], "--why", "new").found
-    assert found["again"] is False
-    assert found["charge"] > golden.expected["entries"]
+@pytest.mark.usefixtures("own_copy")
+def test_registered_datasets_answer_new_questions(golden: Golden) -> None:
+    for name, words in NEW.items():
+        found = golden.run("query", name, *words, "--why", "new").found
+        assert found["again"] is False, name
+        assert found["charge"] > golden.expected["entries"], name
 
 
+@pytest.mark.usefixtures("own_copy")
 def test_leases_run_out_as_they_were_written(golden: Golden) -> None:
     later = golden.expected["made_at"] / 1000 + 3600
     with golden.book(clock=lambda: later) as book:
@@ -282,6 +288,7 @@ def test_saved_plans_load_with_the_same_hash(golden: Golden) -> None:
             assert Plan.from_json(text, account=account).hash == facts["hash"] == saved["plan"]["hash"], name
 
 
+@pytest.mark.usefixtures("own_copy")
 def test_a_plan_with_another_price_is_refused(golden: Golden) -> None:
     path = golden.files("plans")["public groups"]
     path.write_text(path.read_text().replace('"rho": 0.2', '"rho": 0.1'))
@@ -364,6 +371,7 @@ def test_estimators_give_the_model_that_was_paid_for(golden: Golden) -> None:
     assert golden.used() == before
 
 
+@pytest.mark.usefixtures("own_copy")
 def test_a_training_run_goes_on_after_the_blocks_that_were_taken(golden: Golden) -> None:
     with golden.book() as book:
         for name, (payer, taken, options) in asked.RUNS.items():
@@ -399,6 +407,7 @@ def test_an_export_becomes_the_same_ledger_in_a_new_place(golden: Golden, tmp_pa
         assert book.verify().require().head == golden.expected["head"]
 
 
+@pytest.mark.usefixtures("own_copy")
 def test_an_altered_export_is_refused(golden: Golden, tmp_path: Path) -> None:
     export = golden.folder / "export.jsonl"
     text = export.read_text()
@@ -419,6 +428,7 @@ def test_cards_say_what_the_ledger_says(golden: Golden) -> None:
     assert golden.run("card", "verify", str(pages["public groups"]), "--table", table).found["agrees"] is True
 
 
+@pytest.mark.usefixtures("own_copy")
 def test_a_card_with_another_number_is_refused(golden: Golden) -> None:
     path = golden.files("cards")["public groups"]
     card = json.loads(path.read_text())
@@ -474,6 +484,7 @@ def test_a_registration_in_the_words_of_a_program_is_kept(noted: Golden) -> None
     assert found["receipts"] == 1
 
 
+@pytest.mark.usefixtures("own_copy")
 def test_an_anchor_still_refuses_an_older_copy(golden: Golden) -> None:
     anchors = list((golden.folder / "config" / "anchors").iterdir())
     assert [path.name for path in anchors] == [golden.expected["ledger"]]

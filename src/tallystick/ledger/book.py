@@ -259,25 +259,32 @@ class Ledger:
         lease: float = CHARGE_LEASE,
         request: str = "",
         source: str = "",
+        older_request: str = "",
     ) -> Charge:
         """A charge on several accounts, all or none, not yet taken: enter it, or call ``reserve()``."""
         if not accounts or len({account.id for account in accounts}) != len(accounts):
             raise InvalidInput("accounts", [a.name for a in accounts], "one or more different accounts")
-        terms = self._terms(loss, tuple(accounts), delta, request, source)
+        terms = self._terms(loss, tuple(accounts), delta, request, source, older_request)
         return Charge(self, terms, why=why, key=key, lease=lease)
 
     def _terms(
-        self, loss: PrivacyLoss, accounts: tuple[Account, ...], delta: float | None, request: str, source: str
+        self,
+        loss: PrivacyLoss,
+        accounts: tuple[Account, ...],
+        delta: float | None,
+        request: str,
+        source: str,
+        older_request: str,
     ) -> Terms:
         """What was asked, priced; remembered for the last one, because a busy service asks the same again and again."""
         last, terms = self._last
-        plan = (loss, delta, request, source, *accounts)
+        plan = (loss, delta, request, source, older_request, *accounts)
         if terms is None or len(last) != len(plan) or not all(map(is_, last, plan)):
             from tallystick.ledger.pricing import price
 
             amounts = [price(loss, a.currency, a.protects, delta=delta) for a in accounts]
             lines = tuple((account, amount.a0, amount.a1) for account, amount in zip(accounts, amounts, strict=True))
-            terms = Terms.of(lines, loss.to_json(), request, source)
+            terms = Terms.of(lines, loss.to_json(), request, source, older_request)
             self._last = (plan, terms)
         return terms
 

@@ -94,6 +94,7 @@ class Request:
     lease_until: int
     source: str | None = None  # the digest of where the data are; None: the caller holds the value
     named: bool = True  # False: the key was made up just now, so nobody can have used it
+    older: str | None = None  # the digest of the same request by an earlier rule
 
 
 class Claim(NamedTuple):
@@ -173,16 +174,16 @@ def reserve(transaction: Transaction, request: Request, at: int, *, started: boo
     return Claim(charge, True)
 
 
-def require_same(charge: ChargeRow, request: str) -> None:
-    """Refuse a key that was used for another request."""
-    if charge.request != request:
+def require_same(charge: ChargeRow, request: str, older: str | None = None) -> None:
+    """Refuse a key that was used for another request; ``older`` is the digest by an earlier rule, if there was one."""
+    if charge.request not in (request, older):
         raise IdempotencyConflict(
             f"key {charge.key!r} was used for another request (charge {charge.id}); use a new key for a new request"
         )
 
 
 def _meet(transaction: Transaction, charge: ChargeRow, request: Request, at: int, *, started: bool) -> Claim:
-    require_same(charge, request.digest)
+    require_same(charge, request.digest, request.older)
     if charge.lease_until > at or charge.state in ("COMMITTED", "BURNED"):
         return Claim(charge, False)
     if charge.state == "EXECUTING":

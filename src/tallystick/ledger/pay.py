@@ -38,6 +38,7 @@ from tallystick.ledger import journal, views
 from tallystick.ledger.chain import PLAN_LENGTH, WHY_LENGTH, canonical, checked, decode_answer, digest, encode_answer
 from tallystick.ledger.filters import LARGEST, Amount
 from tallystick.ledger.journal import ChargeRow, Line, Position, Request
+from tallystick.printing import json_text
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -90,6 +91,11 @@ class Paid:
     fresh: bool
 
 
+def _older_request(release: Payable) -> str:
+    """The text of the same request by an earlier rule; empty if its rule never changed."""
+    return str(getattr(release, "older_request", ""))
+
+
 def check_account(account: Any) -> None:
     """Raise where something else was given for an account, such as its name."""
     from tallystick.ledger.account import Account
@@ -116,7 +122,7 @@ def pay(
     """
     charge = account.ledger.charge(
         release.privacy, accounts=(account, *also), why=why, key=key, delta=delta, lease=lease,
-        request=release.request, source=release.source,
+        request=release.request, source=release.source, older_request=_older_request(release),
     )  # fmt: skip
     stored = charge.stored()
     if stored is not None:
@@ -153,7 +159,7 @@ def rehearse(
     """Raise what ``pay`` would before it draws; the receipt where the key has its answer. Nothing is charged."""
     charge = account.ledger.charge(
         release.privacy, accounts=(account,), why=why, key=key, delta=delta,
-        request=release.request, source=release.source,
+        request=release.request, source=release.source, older_request=_older_request(release),
     )  # fmt: skip
     stored = charge.stored()
     if stored is not None:
@@ -255,15 +261,26 @@ class Terms(NamedTuple):
     plan_hash: str
     digest: str
     source: str | None
+    older: str | None = None
+    """The digest of the same request by an earlier rule: an answer that was stored under it is found again."""
 
     @classmethod
-    def of(cls, lines: tuple[tuple[Account, int, int], ...], plan: str, request: str = "", source: str = "") -> Terms:
+    def of(
+        cls,
+        lines: tuple[tuple[Account, int, int], ...],
+        plan: str,
+        request: str = "",
+        source: str = "",
+        older_request: str = "",
+    ) -> Terms:
         """The terms of exact amounts."""
         checked("plan", plan, PLAN_LENGTH, empty=True)
         by_id = sorted(lines, key=lambda line: line[0].id)
         asked = tuple(Line(account.id, a0, a1, account.path) for account, a0, a1 in by_id)
-        about = request_digest([line[:3] for line in asked], plan, request)
-        return cls(lines, asked, plan, digest(plan), about, digest(source) if source else None)
+        payers = [line[:3] for line in asked]
+        older = request_digest(payers, plan, older_request) if older_request else None
+        about = request_digest(payers, plan, request)
+        return cls(lines, asked, plan, digest(plan), about, digest(source) if source else None, older)
 
 
 def request_digest(lines: Sequence[Sequence[int]], plan: str, request: str) -> str:
@@ -336,7 +353,7 @@ class Charge:
         ledger, terms, until = self._ledger, self._terms, self._ledger.lease_end(self._lease)
         wanted = Request(
             ledger.principal, self._key, terms.digest, self._why, terms.plan, terms.plan_hash, terms.asked, until,
-            terms.source, self._named,
+            terms.source, self._named, terms.older,
         )  # fmt: skip
         self._named = True
         if terms.source is not None:
@@ -387,13 +404,15 @@ class Charge:
         if row is None:
             return None
         charge = ChargeRow(*row)
-        journal.require_same(charge, self._terms.digest)
+        journal.require_same(charge, self._terms.digest, self._terms.older)
         return self._ledger.stored_answer(charge) if charge.state == "COMMITTED" else None
 
     def say_paid_before(self) -> None:
         """Warn where this very request has its answer under another key; whether its data changed nobody knows here."""
         with self._ledger.store.read() as transaction:
-            row = transaction.row("charge_alike", self._ledger.principal, self._terms.digest)
+            digests = [each for each in (self._terms.digest, self._terms.older) if each is not None]
+            rows = [transaction.row("charge_alike", self._ledger.principal, each) for each in digests]
+        row = next((each for each in rows if each is not None), None)
         if row is not None:
             text = (
                 f"charge {row[0]} paid for the same question of the same source: unless its data have changed, "
@@ -582,7 +601,8 @@ class Receipt:
 
     def to_json(self) -> str:
         """The receipt as JSON text."""
-        return json.dumps({"format": RECEIPT_FORMAT, **asdict(self), "how_to_verify": self.how_to_verify}, indent=2)
+        content = {"format": RECEIPT_FORMAT, **asdict(self), "how_to_verify": self.how_to_verify}
+        return json_text(json.dumps(content, indent=2))
 
     @classmethod
     def from_json(cls, text: str) -> Receipt:

@@ -26,6 +26,7 @@ from tallystick.ledger.replay import Book, Broken
 from tallystick.ledger.signing import Signer, verified
 from tallystick.ledger.store import Store, Transaction
 from tallystick.ledger.verify import entries
+from tallystick.printing import json_text
 
 if TYPE_CHECKING:
     from tallystick.ledger.book import Ledger
@@ -46,7 +47,7 @@ def export_lines(ledger: Ledger, *, signer: Signer) -> Iterator[str]:
             if entry.get("kind") == "commit":
                 row = transaction.row("answer_of", entry["charge"])
                 line["answer"] = row[0] if row else None
-            yield canonical(line)
+            yield json_text(canonical(line))
     checkpoint = {"ledger": ledger.id, "seq": seq, "head": head, "at": ledger.now()}
     yield canonical({"checkpoint": checkpoint, "by": signer.public, "signature": signer.sign(checkpoint)})
 

@@ -6,11 +6,11 @@ import secrets
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
-from tallystick.errors import BudgetExceeded, InvalidInput, Refused, TallystickError
+from tallystick.errors import BudgetExceeded, IdempotencyConflict, InvalidInput, Refused, TallystickError
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 from tallystick.tables.dialects import SATURATED_TOTAL
 from tallystick.tables.keyset import PublicTable
@@ -63,6 +63,31 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True)
+class Names:
+    """The names that a statement in SQL gives to columns of its plan; they are stored with the answer.
+
+    If ``is_shared``, statements with other names share the answer, so the names are not part of the request.
+    """
+
+    called: Mapping[str, str] = field(default_factory=dict)
+    is_shared: bool = False
+
+    def to_data(self) -> dict[str, Any]:
+        """The fields of a stored answer."""
+        return {"names": dict(self.called)} | ({"shared": True} if self.is_shared else {})
+
+    def require_same(self, answer: Mapping[str, Any], key: str | None) -> None:
+        """Raise if the answer was stored for a request with other names; answers of earlier versions have none."""
+        if not self.is_shared and answer.get("names", self.called) != self.called:
+            raise IdempotencyConflict(
+                f"key {key!r} was used for another request (it has other column names); use a new key for a new request"
+            )
+
+
+NO_NAMES: Final = Names()
+
+
+@dataclass(frozen=True, slots=True)
 class PlanRun:
     """One run of a plan, as the ledger's payer sees it (``ledger.pay.Payable``)."""
 
@@ -70,6 +95,7 @@ class PlanRun:
     account: Account
     progress: Progress = None
     dataset: str | None = None
+    names: Names = NO_NAMES
 
     @property
     def privacy(self) -> PrivacyLoss:
@@ -78,9 +104,18 @@ class PlanRun:
 
     @property
     def request(self) -> str:
-        """The plan and its data: under one key, the same question of other data is another request."""
+        """The plan, its data and its column names: under one key, another of them is another request."""
+        return self._request(None if self.names.is_shared else self.names.called)
+
+    @property
+    def older_request(self) -> str:
+        """The request without the names of the columns, as earlier versions recorded it."""
+        has_names = bool(self.names.called) and not self.names.is_shared
+        return self._request(None) if has_names else ""
+
+    def _request(self, names: Mapping[str, str] | None) -> str:
         data = f"source {self.source}" if self.dataset is None else f"dataset {self.dataset}"
-        return request(self.plan.hash, self.plan.query.table.name, data + self._beside())
+        return request(self.plan.hash, self.plan.query.table.name, data + self._beside(), names)
 
     def _beside(self) -> str:
         """The data of the other tables, where they are in files of their own: the plan does not name those."""
@@ -102,46 +137,58 @@ class PlanRun:
         preflight(self.plan)
 
     def draw(self) -> dict[str, Any]:
-        """Integers and their noise."""
-        return noisy(self.plan, integers(self.plan, self.progress), SYSTEM)
+        """Integers and their noise, with the names of the columns that were asked for."""
+        return noisy(self.plan, integers(self.plan, self.progress), SYSTEM) | self.names.to_data()
 
 
 def release(
-    plan: Plan, account: Account, *, why: str, key: str | None, progress: Progress, dataset: str | None
+    plan: Plan,
+    account: Account,
+    *,
+    why: str,
+    key: str | None,
+    progress: Progress,
+    dataset: str | None,
+    names: Names = NO_NAMES,
 ) -> Release:
     """Pay for a plan and run it; see ``Plan.release``."""
     from tallystick.ledger.pay import charged_delta, pay
     from tallystick.tables.denial import with_plans
 
-    run = allowed(PlanRun(plan, account, progress, dataset))
+    run = allowed(PlanRun(plan, account, progress, dataset, names))
     try:
         paid = pay(run, account, why=why, key=key, delta=charged_delta(account, plan.delta))
     except BudgetExceeded as problem:
         raise with_plans(plan, problem) from None
+    names.require_same(paid.answer, key)
     return Release(plan, paid.answer, paid.receipt, fresh=paid.fresh)
 
 
-def rehearsed(plan: Plan, account: Account, *, why: str, key: str | None, dataset: str | None) -> Receipt | None:
+def rehearsed(
+    plan: Plan, account: Account, *, why: str, key: str | None, dataset: str | None, names: Names = NO_NAMES
+) -> Receipt | None:
     """Raise what ``release`` would before it charges; the receipt where the key has its answer. No row is read."""
     from tallystick.ledger.pay import charged_delta, rehearse
     from tallystick.tables.denial import with_plans
 
-    run = allowed(PlanRun(plan, account, None, dataset))
+    run = allowed(PlanRun(plan, account, None, dataset, names))
     try:
         return rehearse(run, account, why=why, key=key, delta=charged_delta(account, plan.delta))
     except BudgetExceeded as problem:
         raise with_plans(plan, problem) from None
 
 
-def answered_before(plan: Plan, account: Account, *, key: str, dataset: str | None) -> Receipt | None:
+def answered_before(
+    plan: Plan, account: Account, *, key: str, dataset: str | None, names: Names = NO_NAMES
+) -> Receipt | None:
     """The receipt where the record has this plan's answer under this key; no data is opened, nothing is charged."""
     from tallystick.ledger.pay import charged_delta
 
-    run = PlanRun(plan, account, None, dataset)
+    run = PlanRun(plan, account, None, dataset, names)
     try:
         stored = account.ledger.charge(
             run.privacy, accounts=(account,), why="to see the price", key=key, delta=charged_delta(account, plan.delta),
-            request=run.request, source=run.source,
+            request=run.request, source=run.source, older_request=run.older_request,
         ).stored()  # fmt: skip
     except TallystickError:  # asking would say so; a price is told all the same
         return None

@@ -18,13 +18,14 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import SplitResult, parse_qs, parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
 from tallystick.errors import InvalidInput, Refused, TallystickError, Unavailable
+from tallystick.ledger.chain import canonical
 from tallystick.strict_json import read
 
 if TYPE_CHECKING:
@@ -400,9 +401,16 @@ def check_joined(given: Any, table: Table) -> None:
         refuse_private(given, JOINED, table.source, None if table.account is None else table.account.ledger)
 
 
-def request(plan: str, table: str, data: str) -> str:
-    """The public text of a request: the hash of the plan, the table's name, and which data they are asked of."""
-    return f"query {plan} {table} of {data}"
+def request(plan: str, table: str, data: str, names: Mapping[str, str] | None = None) -> str:
+    """The public text of a request: the hash of the plan, the table's name, the data, and the names of the columns.
+
+    ``names`` maps columns of the plan to the names that a statement in SQL gives them; a plan by itself has none.
+
+    >>> request("ab12", "visits", "dataset visits", {"sum": "total"})
+    'query ab12 visits of dataset visits as {"sum":"total"}'
+    """
+    text = f"query {plan} {table} of {data}"
+    return f"{text} as {canonical(dict(names))}" if names else text
 
 
 def _server(url: str, table: str) -> str:

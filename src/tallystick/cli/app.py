@@ -16,6 +16,7 @@ import typer
 from tallystick.cli import failure
 from tallystick.cli.once import once_each
 from tallystick.errors import TallystickError
+from tallystick.printing import visible
 
 app = typer.Typer(
     name="tallystick",
@@ -114,7 +115,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if hasattr(error, "format_message"):  # the argument parser's own exceptions
             return failure.from_usage(error, given).report(as_json=as_json)
-        traceback.print_exc()
+        print(visible(traceback.format_exc(), lines=True), file=sys.stderr)
         return failure.from_bug(error).report(as_json=as_json)
 
 

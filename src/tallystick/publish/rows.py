@@ -28,6 +28,7 @@ from tallystick.ledger.chain import digest
 from tallystick.ledger.denial import offering_epsilon
 from tallystick.ledger.pay import Paid, charged_delta, pay, rehearse
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
+from tallystick.printing import json_text
 from tallystick.publish import jobs
 from tallystick.publish.models import Regression, bounded
 from tallystick.tables import run
@@ -259,7 +260,7 @@ class FittedModel:
 
     def to_json(self) -> str:
         """The model as JSON text."""
-        return json.dumps(self.to_data(), indent=1, sort_keys=True)
+        return json_text(json.dumps(self.to_data(), indent=1, sort_keys=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import tallystick as ts
 from tallystick.cards import Card, card, check_card
 from tallystick.cli.app import run
 from tallystick.errors import IdempotencyConflict
-from tallystick.ledger.pay import request_digest
+from tallystick.ledger.journal import request_digest
 
 ASKED = "SELECT SUM(a) AS x, SUM(b) AS y FROM visits"
 OTHER = "SELECT SUM(a) AS y, SUM(b) AS x FROM visits"
@@ -107,7 +107,8 @@ def test_other_names_under_the_same_key_are_another_request(book: Any) -> None:
 
 def older(monkeypatch: pytest.MonkeyPatch) -> None:
     """Charge as an earlier version did: no names in the request, none in the answer."""
-    from tallystick.tables.run import Names, PlanRun
+    from tallystick.tables.run import PlanRun
+    from tallystick.tables.sources import Names
 
     monkeypatch.setattr(PlanRun, "request", property(lambda self: self._request(None)))
     monkeypatch.setattr(Names, "to_data", lambda self: {})

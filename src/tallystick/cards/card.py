@@ -30,7 +30,7 @@ from tallystick.drawing import (
 )
 from tallystick.errors import InvalidInput, Refused, TallystickError
 from tallystick.ledger.chain import digest, encode_answer
-from tallystick.ledger.pay import request_digest
+from tallystick.ledger.journal import request_digest
 from tallystick.printing import given, json_text, percent_up, plain, plain_up, visible
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from tallystick.cards.fits import FORMAT as FIT
 from tallystick.cards.fits import FitPlan
 from tallystick.errors import InvalidInput, TallystickError
 from tallystick.ledger.filters import Amount
-from tallystick.ledger.pay import Receipt, request_digest
+from tallystick.ledger.journal import request_digest
+from tallystick.ledger.pay import Receipt
 from tallystick.tables.sources import request
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def check_card(card: Card, ledger: Ledger, *, page: str | None = None, table: st
     The card is made again from the ledger's own facts and must come out the same, so a changed number is found
     wherever it stands. ``page`` is the HTML text, when there is one, and ``table`` the CSV text that was published with
     the card: the stored answer must give the same. The ledger does not have everything that people say (the name of
-    an unregistered dataset, period, reasons, contact). A part that cannot be compared is in the result, too: its
+    an unregistered data set, period, reasons, contact). A part that cannot be compared is in the result, too: its
     ``not_checked`` says why.
     """
     try:
@@ -104,7 +105,7 @@ def _findings(card: Card, ledger: Ledger, page: str | None, table: str | None) -
 def _dataset_findings(
     facts: Mapping[str, Any], ledger: Ledger, account: Account, entry: Mapping[str, Any], answer: Any
 ) -> Iterator[Finding]:
-    """The name of the dataset, whom it protects, and what people decided about it."""
+    """The name of the data set, whom it protects, and what people decided about it."""
     problem = _about_data(facts, ledger, account, entry, answer)
     name, known = facts["released"]["dataset"], ledger.datasets()
     if problem or name in known:

@@ -18,9 +18,9 @@ from tallystick.ledger import first_write, journal, opening, views
 from tallystick.ledger.account import Account
 from tallystick.ledger.chain import Anchor, AnchorFile, checked, decode_answer, digest
 from tallystick.ledger.filters import LARGEST
-from tallystick.ledger.journal import AccountRow, ChargeRow, Position
+from tallystick.ledger.journal import AccountRow, ChargeRow, Position, Terms
 from tallystick.ledger.partition import Partition
-from tallystick.ledger.pay import CHARGE_LEASE, Charge, Receipt, Terms
+from tallystick.ledger.pay import CHARGE_LEASE, Charge, Receipt
 from tallystick.ledger.registry import Registered, registered
 from tallystick.ledger.signing import Signer
 from tallystick.ledger.store import Probe, Store, Transaction
@@ -61,7 +61,8 @@ class Ledger:
         first_use: str | None = None,
     ) -> None:
         self.principal = checked("principal", principal)
-        first_write.check_arguments(expect_head, first_use)
+        if expect_head is not None or first_use is not None:
+            first_write.check_arguments(expect_head, first_use)
         create = create and expect_head is None  # a new ledger cannot contain a known head
         self._clock = clock
         self._config = config

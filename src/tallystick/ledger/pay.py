@@ -21,7 +21,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tallystick import strict_json
 from tallystick.errors import (
@@ -35,10 +35,9 @@ from tallystick.errors import (
     Unavailable,
 )
 from tallystick.ledger import journal, views
-from tallystick.ledger.chain import PLAN_LENGTH, WHY_LENGTH, canonical, checked, decode_answer, digest, encode_answer
+from tallystick.ledger.chain import WHY_LENGTH, canonical, checked, decode_answer, digest, encode_answer
 from tallystick.ledger.filters import LARGEST, Amount
-from tallystick.ledger.journal import ChargeRow, Line, Position, Request
-from tallystick.printing import json_text
+from tallystick.ledger.journal import ChargeRow, Position, Request, Terms
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -250,42 +249,6 @@ class Valued:
 # A charge in the hands of its owner: start it, give it an answer and get a receipt, or let it go.
 
 CHARGE_LEASE: Final = 24 * 3600.0
-
-
-class Terms(NamedTuple):
-    """What a charge is about: who pays how much for which plan, and the digest that tells it from other requests."""
-
-    lines: tuple[tuple[Account, int, int], ...]
-    asked: tuple[Line, ...]
-    plan: str
-    plan_hash: str
-    digest: str
-    source: str | None
-    older: str | None = None
-    """The digest of the same request by an earlier rule: an answer that was stored under it is found again."""
-
-    @classmethod
-    def of(
-        cls,
-        lines: tuple[tuple[Account, int, int], ...],
-        plan: str,
-        request: str = "",
-        source: str = "",
-        older_request: str = "",
-    ) -> Terms:
-        """The terms of exact amounts."""
-        checked("plan", plan, PLAN_LENGTH, empty=True)
-        by_id = sorted(lines, key=lambda line: line[0].id)
-        asked = tuple(Line(account.id, a0, a1, account.path) for account, a0, a1 in by_id)
-        payers = [line[:3] for line in asked]
-        older = request_digest(payers, plan, older_request) if older_request else None
-        about = request_digest(payers, plan, request)
-        return cls(lines, asked, plan, digest(plan), about, digest(source) if source else None, older)
-
-
-def request_digest(lines: Sequence[Sequence[int]], plan: str, request: str) -> str:
-    """What tells a request from others under the same key: who pays how much for which plan, and the public text."""
-    return digest(canonical({"lines": lines, "plan": plan, "request": request}))
 
 
 class Charge:
@@ -601,8 +564,7 @@ class Receipt:
 
     def to_json(self) -> str:
         """The receipt as JSON text."""
-        content = {"format": RECEIPT_FORMAT, **asdict(self), "how_to_verify": self.how_to_verify}
-        return json_text(json.dumps(content, indent=2))
+        return json.dumps({"format": RECEIPT_FORMAT, **asdict(self), "how_to_verify": self.how_to_verify}, indent=2)
 
     @classmethod
     def from_json(cls, text: str) -> Receipt:

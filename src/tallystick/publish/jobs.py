@@ -20,7 +20,7 @@ from tallystick.ledger.pay import Receipt, charged_delta
 from tallystick.printing import given, json_text, up
 from tallystick.publish.datasets import find, known, told_of_moves
 from tallystick.rounding import as_written
-from tallystick.tables.sources import same_file
+from tallystick.tables.sources import NO_NAMES, Names, same_file
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from tallystick.publish.models import LinearModel
     from tallystick.tables.plan import Plan
     from tallystick.tables.release import Release
-    from tallystick.tables.run import Names
     from tallystick.tables.sql.answer import Answered
     from tallystick.tables.sql.statement import Statement
     from tallystick.tables.table import Table
@@ -257,20 +256,19 @@ def in_use(book: Ledger) -> list[str]:
     return [book.store.url, *(str(each.table["source"]["place"]) for each in known(book).values())]
 
 
-def dry(job: Job, names: Names | None = None) -> dict[str, Any]:
+def dry(job: Job, names: Names = NO_NAMES) -> dict[str, Any]:
     """What the release itself would say: a refusal, a denial, the price, or that the key has its answer already.
 
     No row is read and nothing is charged; the source must be there, with the columns of the plan.
     """
-    from tallystick.tables.run import NO_NAMES, rehearsed
+    from tallystick.tables.run import rehearsed
 
     check_files(job.out, job.card, job.plan.query.table, job.account)
     try:
         with told_of_moves(job.account.ledger):
             earlier = rehearsed(
-                job.plan, job.account, why=job.why, key=job.asked_with, dataset=job.dataset.name,
-                names=names or NO_NAMES,
-            )  # fmt: skip
+                job.plan, job.account, why=job.why, key=job.asked_with, dataset=job.dataset.name, names=names
+            )
     except BudgetExceeded as problem:
         raise _told(job, problem) from None
     if earlier is not None:

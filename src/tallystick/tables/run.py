@@ -6,11 +6,11 @@ import secrets
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from tallystick.errors import BudgetExceeded, IdempotencyConflict, InvalidInput, Refused, TallystickError
+from tallystick.errors import BudgetExceeded, InvalidInput, Refused, TallystickError
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 from tallystick.tables.dialects import SATURATED_TOTAL
 from tallystick.tables.keyset import PublicTable
@@ -19,7 +19,16 @@ from tallystick.tables.program import HERE, TAKEN, Program, Sorting, compiled, s
 from tallystick.tables.release import Release, answer_of
 from tallystick.tables.schema import UNSUPPORTED
 from tallystick.tables.sorting import MOST_BYTES, sums_of
-from tallystick.tables.sources import BESIDE, check_room, identity, open_engine, request, room_for_arrays
+from tallystick.tables.sources import (
+    BESIDE,
+    NO_NAMES,
+    Names,
+    check_room,
+    identity,
+    open_engine,
+    request,
+    room_for_arrays,
+)
 from tallystick.tables.table import MOST_NUMBERS, UNITS, EachRow, Query, Table
 
 if TYPE_CHECKING:
@@ -60,31 +69,6 @@ class Way:
     shares: int
     most_rows: int = 0
     """Rows that are sorted at once, about: a share may have half as many more."""
-
-
-@dataclass(frozen=True, slots=True)
-class Names:
-    """The names that a statement in SQL gives to columns of its plan; they are stored with the answer.
-
-    If ``is_shared``, statements with other names share the answer, so the names are not part of the request.
-    """
-
-    called: Mapping[str, str] = field(default_factory=dict)
-    is_shared: bool = False
-
-    def to_data(self) -> dict[str, Any]:
-        """The fields of a stored answer."""
-        return {"names": dict(self.called)} | ({"shared": True} if self.is_shared else {})
-
-    def require_same(self, answer: Mapping[str, Any], key: str | None) -> None:
-        """Raise if the answer was stored for a request with other names; answers of earlier versions have none."""
-        if not self.is_shared and answer.get("names", self.called) != self.called:
-            raise IdempotencyConflict(
-                f"key {key!r} was used for another request (it has other column names); use a new key for a new request"
-            )
-
-
-NO_NAMES: Final = Names()
 
 
 @dataclass(frozen=True, slots=True)

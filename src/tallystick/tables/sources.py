@@ -24,8 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import SplitResult, parse_qs, parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
-from tallystick.errors import InvalidInput, Refused, TallystickError, Unavailable
-from tallystick.ledger.chain import canonical
+from tallystick.errors import IdempotencyConflict, InvalidInput, Refused, TallystickError, Unavailable
 from tallystick.strict_json import read
 
 if TYPE_CHECKING:
@@ -407,10 +406,35 @@ def request(plan: str, table: str, data: str, names: Mapping[str, str] | None = 
     ``names`` maps columns of the plan to the names that a statement in SQL gives them; a plan by itself has none.
 
     >>> request("ab12", "visits", "dataset visits", {"sum": "total"})
-    'query ab12 visits of dataset visits as {"sum":"total"}'
+    'query ab12 visits of dataset visits as {"sum": "total"}'
     """
     text = f"query {plan} {table} of {data}"
-    return f"{text} as {canonical(dict(names))}" if names else text
+    return f"{text} as {json.dumps(dict(names), sort_keys=True)}" if names else text
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names that a statement in SQL gives to columns of its plan; they are stored with the answer.
+
+    If ``is_shared``, statements with other names share the answer, so the names are not part of the request.
+    """
+
+    called: Mapping[str, str] = field(default_factory=dict)
+    is_shared: bool = False
+
+    def to_data(self) -> dict[str, Any]:
+        """The fields of a stored answer."""
+        return {"names": dict(self.called)} | ({"shared": True} if self.is_shared else {})
+
+    def require_same(self, answer: Mapping[str, Any], key: str | None) -> None:
+        """Raise if the answer was stored for a request with other names; answers of earlier versions have none."""
+        if not self.is_shared and answer.get("names", self.called) != self.called:
+            raise IdempotencyConflict(
+                f"key {key!r} was used for another request (it has other column names); use a new key for a new request"
+            )
+
+
+NO_NAMES: Final = Names()
 
 
 def _server(url: str, table: str) -> str:

@@ -19,8 +19,8 @@ from tallystick.tables.keyset import PublicTable, public_table
 from tallystick.tables.plan import error_words
 from tallystick.tables.release import CONFIDENCE, Columns, Release, csv_text
 from tallystick.tables.removed import Removed, removed_of
-from tallystick.tables.run import Names, answered_before, release
-from tallystick.tables.sources import JOINED, identity, refuse_private
+from tallystick.tables.run import answered_before, release
+from tallystick.tables.sources import JOINED, Names, identity, refuse_private
 from tallystick.tables.sql.catalogue import Catalogue, Known
 from tallystick.tables.sql.one_form import OneForm, one_form
 from tallystick.tables.sql.statement import Statement, planned

@@ -129,6 +129,11 @@ class Ledger:
         if self._may_anchor:
             self._anchor.write(Anchor(seq, head))
 
+    def require_entry(self, head: str) -> None:
+        """Raise ``LedgerIntegrity`` unless an entry of the chain has this hash; every hash is computed again."""
+        with self.store.read() as transaction:
+            first_write.newest_after(transaction, head)
+
     @property
     def is_seen(self) -> bool:
         """True if this host has an anchor of the ledger, so that it may write."""

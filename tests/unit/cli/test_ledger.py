@@ -185,7 +185,10 @@ def test_another_host_types_what_the_refusal_says(used, monkeypatch, tmp_path):
     add = ("charge", "add", "gaussian(sigma=10)", "--why", "again")
     assert "tallystick ledger accept --expect-head HASH" in used(*add, code=4)
     assert "64 digits" in used("ledger", "accept", "--expect-head", head[:16], code=2)
-    used("ledger", "accept", "--expect-head", "0" * 64, code=6)
+    for dry in ([], ["--dry-run"]):
+        used("ledger", "accept", "--expect-head", "0" * 64, *dry, code=6)
+    used("ledger", "accept", "--expect-head", head, "--dry-run")
+    used("ledger", "accept", "--first-use", "--why", "lost", "--dry-run")
     used(*add, code=4)
     assert used("ledger", "accept", "--expect-head", head, "--json")["found"]["seen"] is True
     used(*add)

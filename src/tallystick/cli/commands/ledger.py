@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallystick.cli.output import Answer, Json, Place, deliver, working
+from tallystick.cli.output import Answer, DryRun, Json, Place, deliver, working
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
-from tallystick.ledger.first_write import HOW
+from tallystick.ledger.first_write import HOW, check_arguments
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -97,16 +97,22 @@ def accept(
     expect_head: ExpectHead = None,
     first_use: FirstUse = False,
     why: FirstWhy = None,
+    dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
     """Allow this host to write to a ledger that it has not seen before."""
     reason = _reason(first_use, why)
     if expect_head is None and reason is None:
         raise InvalidInput("--expect-head", None, "--expect-head HASH, or --first-use --why TEXT if no head is known")
-    with opened(ledger, expect_head=expect_head, first_use=reason) as book:
+    check_arguments(expect_head, reason)
+    head_now, reason_now = (None, None) if dry_run else (expect_head, reason)
+    with opened(ledger, expect_head=head_now, first_use=reason_now) as book:
+        if dry_run and expect_head is not None:
+            book.require_entry(expect_head)
         newest = book.head()
         facts = {"ledger": book.id, "entries": newest.seq, "head": newest.hash, "seen": book.is_seen}
-    said = f"This host may write to ledger {facts['ledger']}: {newest.seq} entries, head {newest.hash}"
+    may = "Nothing was changed. This host could" if dry_run else "This host may"
+    said = f"{may} write to ledger {facts['ledger']}: {newest.seq} entries, head {newest.hash}"
     deliver(
         Answer("ledger.accept", {"ledger": place_of(ledger)}, facts, lambda out: out.print(said, soft_wrap=True)),
         as_json=as_json,

@@ -363,9 +363,9 @@ class PrivacyLoss:
         return f"<PrivacyLoss {self} [{self.adjacency}{unit}]>"
 
     def _repr_html_(self) -> str:
-        from html import escape
+        from tallystick.printing import html_text
 
-        return f"<code>{escape(str(self))}</code> <small>({self.adjacency})</small>"
+        return f"<code>{html_text(str(self))}</code> <small>({self.adjacency})</small>"
 
     @cached_property
     def _reader(self) -> Reader:

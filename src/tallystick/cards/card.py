@@ -30,8 +30,8 @@ from tallystick.drawing import (
 )
 from tallystick.errors import InvalidInput, Refused, TallystickError
 from tallystick.ledger.chain import digest, encode_answer
-from tallystick.ledger.pay import request_digest
-from tallystick.printing import given, percent_up, plain, plain_up
+from tallystick.ledger.journal import request_digest
+from tallystick.printing import given, json_text, percent_up, plain, plain_up, visible
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -57,7 +57,7 @@ class Card:
 
     def to_json(self) -> str:
         """The card as JSON text."""
-        return json.dumps(self.facts, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+        return json_text(json.dumps(self.facts, indent=1, ensure_ascii=False, sort_keys=True)) + "\n"
 
     def to_html(self) -> str:
         """The card as one HTML file that loads nothing and runs nothing; it carries its JSON inside."""
@@ -196,7 +196,7 @@ def read_card(path: str | Path) -> tuple[Card, str]:
 
 def _embedded(facts: Mapping[str, Any]) -> str:
     """JSON that no HTML parser can mistake for the end of its element."""
-    body = json.dumps(facts, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
+    body = json_text(json.dumps(facts, ensure_ascii=True, sort_keys=True, separators=(",", ":")))
     for character in "<>&":
         body = body.replace(character, f"\\u{ord(character):04x}")
     return _OPENING + body + _CLOSING
@@ -249,6 +249,11 @@ LABELS = {
 """What a card calls the answers of people, in its order."""
 
 
+def _shown(value: Any) -> Any:
+    """A value on its way into a page; our own markup stays, and other text has no character that is not printed."""
+    return visible(value, lines=True) if isinstance(value, str) and not hasattr(value, "__html__") else value
+
+
 @cache
 def template(name: str) -> Template:
     """A page of ``cards/templates``: what is poured into it is escaped, and must be there."""
@@ -260,6 +265,7 @@ def template(name: str) -> Template:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=_shown,
     )
     room.filters |= {"up": plain_up, "percent_up": percent_up, "number": plain, "given": given}
     return room.get_template(name)

@@ -14,7 +14,8 @@ from tallystick.cards.fits import FORMAT as FIT
 from tallystick.cards.fits import FitPlan
 from tallystick.errors import InvalidInput, TallystickError
 from tallystick.ledger.filters import Amount
-from tallystick.ledger.pay import Receipt, request_digest
+from tallystick.ledger.journal import request_digest
+from tallystick.ledger.pay import Receipt
 from tallystick.tables.sources import request
 
 if TYPE_CHECKING:
@@ -27,15 +28,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was checked; ``problem`` is empty when it holds."""
+    """One part of a card: what it was compared with, or why it was not checked.
+
+    ``problem`` says what is wrong; it is empty if nothing is wrong or if the part was not checked.
+    """
 
     what: str
     problem: str = ""
+    against: str = ""
+    """What the part was compared with."""
+    not_checked: str = ""
+    """Why the part could not be compared with anything; empty if it was checked."""
 
     @property
     def holds(self) -> bool:
-        """Whether the card and the ledger agree on it."""
+        """False if the card and the ledger disagree on this part."""
         return not self.problem
+
+    @property
+    def is_checked(self) -> bool:
+        """True if this part was compared with something."""
+        return not self.not_checked
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.problem or self.not_checked or self.against}"
 
 
 def check_card(card: Card, ledger: Ledger, *, page: str | None = None, table: str | None = None) -> tuple[Finding, ...]:
@@ -43,48 +59,95 @@ def check_card(card: Card, ledger: Ledger, *, page: str | None = None, table: st
 
     The card is made again from the ledger's own facts and must come out the same, so a changed number is found
     wherever it stands. ``page`` is the HTML text, when there is one, and ``table`` the CSV text that was published with
-    the card: the stored answer must give the same. What people said (the data set's name, period,
-    reasons, contact) is taken from the card, unless the ledger has it: a registered name must be that of the data,
-    with the decisions that were registered.
+    the card: the stored answer must give the same. The ledger does not have everything that people say (the name of
+    an unregistered data set, period, reasons, contact). A part that cannot be compared is in the result, too: its
+    ``not_checked`` says why.
     """
     try:
         return tuple(_findings(card, ledger, page, table))
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError) as error:
         lacks = f"it lacks something that this version writes ({type(error).__name__}); where another made it, ask that"
-        return (Finding("the card can be read", lacks),)
+        return (Finding("form of the card", lacks),)
 
 
 def _findings(card: Card, ledger: Ledger, page: str | None, table: str | None) -> Iterator[Finding]:
     facts = card.facts
     if facts["evidence"]["receipt"] is None:
-        yield Finding("the card is of a release", "it is a preview: nothing was released or charged")
+        yield Finding("receipt", "the card is a preview: nothing was released or charged")
         return
     receipt = Receipt.from_json(facts["evidence"]["receipt"])
     evidence = (receipt.ledger, receipt.charge, receipt.seq, receipt.head, receipt.answer_hash)
     shown = tuple(facts["evidence"][name] for name in ("ledger", "charge", "entry", "head", "answer_hash"))
-    yield Finding("the card shows its own receipt", "" if evidence == shown else "it shows another head or charge")
+    own = "" if evidence == shown else "the card shows another head or charge than its receipt"
+    yield Finding("charge, entry and head on the card", own, "its receipt")
     problems = ledger.verify(receipts=[receipt]).problems
-    yield Finding("ledger intact, head known, charge committed", "; ".join(problems[:3]))
+    yield Finding("receipt", "; ".join(problems[:3]), "the hash chain of the ledger, computed again")
     if problems:
         return
     account = ledger.account_by_id(receipt.lines[0][0])
     row, entry = ledger.charge_row(receipt.charge)
     answer, _ = ledger.stored_answer(row)
-    yield Finding("the charge paid for this plan", _about_plan(facts, answer, entry))
-    yield Finding("the charge was for this dataset and whom it protects", _about_data(facts, ledger, account, entry))
+    yield Finding("plan", _about_plan(facts, answer, entry), "the charge and its stored answer")
+    yield from _dataset_findings(facts, ledger, account, entry, answer)
     promised = Amount(account.currency, *facts["promise"]["limit_amount"])
-    yield Finding("the limit still stands", _about_limit(account.limit, promised))
-    purpose = entry["why"]
-    numbers = "every number follows from plan and ledger"
-    if facts["again"].get("names"):
-        numbers += " (what its columns are called is the card's own word: no record has it)"
-    yield Finding(numbers, _made_again(facts, account, receipt, purpose, promised, answer))
+    yield Finding("limit of the account", _about_limit(account.limit, promised), "its limit in the ledger now")
+    made_again = _made_again(facts, account, receipt, entry["why"], promised, answer)
+    yield Finding("every number, the chart and the sentences", made_again, "a card made again from plan and ledger")
+    if not _is_fit(facts):
+        yield _about_names(facts, answer)
     if "certificate" in facts["evidence"]:
-        yield Finding("the certificate is proved, and about this plan", _about_certificate(facts, entry))
-    if page is not None:
-        yield Finding("the page shows what its data says", _page_problem(card, page))
-    if table is not None:
-        yield Finding("the table is the one that was released", _about_rows(facts, account, answer, table))
+        yield Finding("certificate", _about_certificate(facts, entry), "its own proof, and the plan that was paid for")
+    yield _about_page(card, page)
+    yield _about_table_file(facts, account, answer, table)
+    yield Finding("author of the card", not_checked="a card has no signature")
+
+
+def _dataset_findings(
+    facts: Mapping[str, Any], ledger: Ledger, account: Account, entry: Mapping[str, Any], answer: Any
+) -> Iterator[Finding]:
+    """The name of the data set, whom it protects, and what people decided about it."""
+    problem = _about_data(facts, ledger, account, entry, answer)
+    name, known = facts["released"]["dataset"], ledger.datasets()
+    if problem or name in known:
+        yield Finding("dataset and the unit it protects", problem, "its registration in the ledger")
+    else:
+        unregistered = "the ledger has no registration of this name"
+        yield Finding("name of the dataset", not_checked=unregistered)
+    part = "decisions people made (period, reasons, contact)"
+    if name in known and any(about is not None for _, about in known[name].described()):
+        yield Finding(part, "", "the registration of the dataset; whether they are true is not checked")
+    else:
+        yield Finding(part, not_checked="the ledger does not have them")
+
+
+def _about_names(facts: Mapping[str, Any], answer: Any) -> Finding:
+    """The column names of the card against those that were stored with the answer."""
+    part, shown = "column names", facts["again"].get("names")
+    if not shown:
+        return Finding(part, "", "the plan")
+    recorded = answer.get("names")
+    if recorded is None:
+        return Finding(part, not_checked="an earlier version stored this answer, without its column names")
+    if shown == recorded:
+        return Finding(part, "", "the names that were stored with the answer")
+    if answer.get("shared"):
+        others = "several statements share this answer, and it was stored with the names of another one"
+        return Finding(part, not_checked=others)
+    return Finding(part, "the statement that was paid for has other names", "the stored names")
+
+
+def _about_page(card: Card, page: str | None) -> Finding:
+    part = "text of the page (HTML)"
+    if page is None:
+        return Finding(part, not_checked="only the JSON file was given")
+    return Finding(part, _page_problem(card, page), "the data of the card")
+
+
+def _about_table_file(facts: Mapping[str, Any], account: Account, answer: Any, table: str | None) -> Finding:
+    part = "published table (CSV)"
+    if table is None:
+        return Finding(part, not_checked="no table was given (--table FILE)")
+    return Finding(part, _about_rows(facts, account, answer, table), "the stored answer")
 
 
 def _about_rows(facts: Mapping[str, Any], account: Account, answer: Any, table: str) -> str:
@@ -127,12 +190,14 @@ def _is_fit(facts: Mapping[str, Any]) -> bool:
     return bool(facts["again"]["plan"]["format"] == FIT)
 
 
-def _about_data(facts: Mapping[str, Any], ledger: Ledger, account: Account, entry: Mapping[str, Any]) -> str:
+def _about_data(
+    facts: Mapping[str, Any], ledger: Ledger, account: Account, entry: Mapping[str, Any], answer: Any
+) -> str:
     """Whether the ledger knows the data that were paid for by the name on the card."""
     name, plan = facts["released"]["dataset"], facts["again"]["plan"]
     known = ledger.datasets()
     if not _is_fit(facts):
-        return _about_table(facts, known, plan["query"]["table"], account, entry)
+        return _about_table(facts, known, plan["query"]["table"], account, entry, answer)
     if plan["rows"] is None:
         return "these were rows in memory, and the ledger knows another dataset by this name" * (name in known)
     if not (plan["rows"]["dataset"] == name in known and entry["source"] in known[name].sources):
@@ -146,6 +211,7 @@ def _about_table(
     table: Mapping[str, Any],
     account: Account,
     entry: Mapping[str, Any],
+    answer: Any,
 ) -> str:
     name = facts["released"]["dataset"]
     others = [other for other, dataset in known.items() if entry["source"] in dataset.sources]
@@ -156,8 +222,9 @@ def _about_table(
     dataset = known[name]
     if problem := _as_registered(facts, dataset, table, account):
         return problem
-    request_text = request(facts["accounting"]["plan_hash"], table["name"], f"dataset {name}")
-    by_name = entry["request"] == request_digest(entry["lines"], entry["plan"], request_text)
+    about = facts["accounting"]["plan_hash"], table["name"], f"dataset {name}"
+    texts = request(*about), request(*about, answer.get("names"))  # an earlier rule had no names
+    by_name = entry["request"] in [request_digest(entry["lines"], entry["plan"], text) for text in texts]
     same = by_name or not dataset.sources or entry["source"] in dataset.sources
     return "" if same else "the charge was for other data"
 

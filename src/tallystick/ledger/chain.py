@@ -21,7 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from tallystick.errors import InvalidInput
+from tallystick.errors import InvalidInput, Unavailable
 
 NAME_LENGTH: Final = 200
 WHY_LENGTH: Final = 2_000
@@ -249,7 +249,10 @@ def config_directory() -> Path:
 
 
 class AnchorFile:
-    """The anchor of one ledger. Failures to read or write are silent: an anchor is a witness, not a gate.
+    """The anchor of one ledger: the newest entry that this host has seen of it.
+
+    ``require_writable`` is called before the first write of a process. A failure after that is silent, because the
+    entry is already durable and the anchor stays valid.
 
     >>> import tempfile
     >>> witness = AnchorFile("0" * 32, Path(tempfile.mkdtemp()))
@@ -262,7 +265,7 @@ class AnchorFile:
         self._descriptor: int | None = None
         self._process = 0
         self._mutex = threading.Lock()
-        self._seen: Anchor | None = None  # by this process; a file that cannot be written remembers nothing
+        self._seen: Anchor | None = None  # by this process, even if the file is removed later
 
     def read(self) -> Anchor | None:
         """The newest anchor on file or seen by this process, or None when there is none."""
@@ -274,14 +277,31 @@ class AnchorFile:
                 os.close(descriptor)
         except OSError:
             match = None
-        anchor, seen = Anchor(int(match[1]), match[2].decode()) if match else None, self._seen
-        return seen if anchor is None or (seen is not None and seen.seq > anchor.seq) else anchor
+        if match is not None:
+            self._remember(Anchor(int(match[1]), match[2].decode()))
+        return self._seen
+
+    def _remember(self, anchor: Anchor) -> None:
+        """Keep the newest anchor in memory, so that a file that is removed later is not forgotten."""
+        with self._mutex:  # the kernel's lock does not hold between threads
+            if self._seen is None or self._seen.seq < anchor.seq:
+                self._seen = anchor
+
+    def require_writable(self) -> None:
+        """Raise ``Unavailable`` if this process cannot keep the anchor; called before anything is written."""
+        try:
+            with self._mutex:
+                self._open()
+        except OSError as error:
+            raise Unavailable(
+                f"The anchor file {self.path} cannot be written ({error.strerror}). Nothing was written to the ledger. "
+                "Set TALLYSTICK_CONFIG_DIR to a directory that you can write and that is kept"
+            ) from None
 
     def write(self, anchor: Anchor) -> None:
         """Move the anchor forward; a lower position never replaces a higher one."""
-        with contextlib.suppress(OSError), self._mutex:  # the kernel's lock does not hold between threads
-            if self._seen is None or self._seen.seq < anchor.seq:
-                self._seen = anchor
+        self._remember(anchor)
+        with contextlib.suppress(OSError), self._mutex:
             descriptor = self._open()
             number = os.pread(descriptor, 20, 0)
             if number.isdigit() and number >= b"%020d" % anchor.seq:

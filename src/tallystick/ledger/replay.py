@@ -55,6 +55,7 @@ SHAPES: Final[dict[str, dict[str, str]]] = {
         "dataset": TEXT, "account": WHOLE, "source": TEXT_OR_NONE, "least": WHOLE, "note": TEXT, "fixed": TEXTS,
     },
     "clear": {"principal": TEXT, "account": WHOLE, "rows": PAIRS, "why": TEXT},
+    "first_use": {"principal": TEXT, "why": TEXT},
     "reserve": _REQUEST,
     "begin": _REQUEST,
     "lease": {**_CHARGE, "lease_until": WHOLE},
@@ -290,6 +291,10 @@ def _clear(book: Book, seq: int, entry: dict[str, Any]) -> None:
         book.quarantines[row] = (source, seq)
 
 
+def _first_use(book: Book, seq: int, entry: dict[str, Any]) -> None:
+    book.require(bool(entry["why"].strip()), seq, "a first use without a reason")
+
+
 def _reserve(book: Book, seq: int, entry: dict[str, Any]) -> None:
     name = (entry["principal"], entry["key"])
     book.require(name not in book.keys, seq, "two live charges of one key")
@@ -372,6 +377,7 @@ _ACTIONS: dict[str, Callable[[Book, int, dict[str, Any]], None]] = {
     "close": _close,
     "register": _register,
     "clear": _clear,
+    "first_use": _first_use,
     "reserve": _reserve,
     "begin": _reserve,
     "lease": _lease,

@@ -28,6 +28,7 @@ from tallystick.ledger.chain import SourceId, digest
 from tallystick.ledger.denial import offering_epsilon
 from tallystick.ledger.pay import Paid, Receipt, charged_delta, pay, rehearse, stored_answer
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
+from tallystick.printing import json_text
 from tallystick.publish import jobs
 from tallystick.publish.models import Regression, bounded
 from tallystick.tables import run
@@ -281,7 +282,7 @@ class FittedModel:
 
     def to_json(self) -> str:
         """The model as JSON text."""
-        return json.dumps(self.to_data(), indent=1, sort_keys=True)
+        return json_text(json.dumps(self.to_data(), indent=1, sort_keys=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +323,7 @@ def dry(job: RowsJob) -> dict[str, Any]:
 
 def _rehearsed(fit: RowsFit, *, why: str, key: str, delta: float | None) -> Receipt | None:
     """The receipt if the key has its answer; else raise what paying would raise before it reads a row."""
-    paid = stored_answer(fit.privacy, fit.account, why=why, key=key, delta=delta, request=fit.request)
+    paid = stored_answer(fit, fit.account, why=why, key=key, delta=delta)
     if paid is not None:
         return paid.receipt
     with fit.opened(rows=False) as opened:
@@ -355,7 +356,7 @@ def fit_rows(fit: RowsFit, *, why: str, key: str, progress: Callable[[str], None
         progress("rows")
     delta = charged_delta(fit.account, fit.asked.delta)
     with _offering(fit):
-        paid = stored_answer(fit.privacy, fit.account, why=why, key=key, delta=delta, request=fit.request)
+        paid = stored_answer(fit, fit.account, why=why, key=key, delta=delta)
         if paid is None:
             with fit.opened() as opened:
                 paid = pay(opened, fit.account, why=why, key=key, delta=delta)

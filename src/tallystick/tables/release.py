@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ import numpy as np
 
 from tallystick.drawing import bars, table
 from tallystick.errors import LedgerIntegrity, Unavailable
-from tallystick.printing import cell, inert, plain, visible
+from tallystick.printing import cell, csv_cell, escaped, html_text, json_text, plain, visible
 from tallystick.tables.estimates import Estimate, Noisy
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.plan import intervals_about
@@ -74,8 +73,9 @@ class Columns:
     def to_csv(self, path: str | Path | None = None) -> str:
         """The table as CSV text, written to ``path`` where one is given.
 
-        Text that a spreadsheet would run (it starts with =, +, -, @, a tab or a line break) gets an apostrophe in
-        front, which spreadsheets do not show; numbers and dates are as they are. ``rows`` and ``to_json`` have the
+        Text that a spreadsheet would run (it starts with =, +, - or @) gets an apostrophe in front, which spreadsheets
+        do not show. Control, bidirectional and zero-width characters are written as escapes, such as ``\\x1b``; a
+        backslash before such letters is doubled. Numbers and dates are as they are. ``rows`` and ``to_json`` have the
         text itself.
         """
         text = csv_text(self.columns, [row.values() for row in self.rows])
@@ -131,13 +131,13 @@ class Columns:
     def lines(self, most: int = 40) -> list[str]:
         """The table for a terminal: values with their intervals, the first ``most`` rows."""
         fields = [name for name in self.columns if not (name.endswith(("_lower", "_upper")) and name[:-6] in self.data)]
-        lines = [[visible(name) for name in fields]]
+        lines = [[escaped(name) for name in fields]]
         rows, groups = self.rows, self.groups
         for row in rows[:most]:
             ends = {name: (row.get(f"{name}_lower"), row.get(f"{name}_upper")) for name in fields}
             lines.append(
                 [
-                    visible(_shown(row[name])) if name in groups else _with_interval(row[name], *ends[name])
+                    escaped(_shown(row[name])) if name in groups else _with_interval(row[name], *ends[name])
                     for name in fields
                 ]
             )
@@ -154,12 +154,12 @@ class Columns:
         ends = {f"{name}{end}" for name in named for end in ("_lower", "_upper")}
         keys = [name for name in data if name not in named and name not in ends]
         count = len(data[named[0]]) if named else 0
-        labels = [visible(", ".join(_shown(data[key][i]) for key in keys)) or "all" for i in range(min(count, groups))]
+        labels = [", ".join(escaped(_shown(data[key][i])) for key in keys) for i in range(min(count, groups))]
         return [
             {
-                "field": visible(name),
+                "field": escaped(name),
                 "about": self.about(name),
-                "groups": labels,
+                "groups": [label or "all" for label in labels],
                 "shown": [_with_interval(value, None, None) for value in data[name][:groups]],
                 "value": data[name][:groups],
                 "lower": data[f"{name}_lower"][:groups],
@@ -175,7 +175,8 @@ class Columns:
 
     def html(self) -> str:
         """The first 50 rows as a table for a notebook."""
-        return table(self.columns, ([_shown(value) for value in row.values()] for row in self.rows[:50]))
+        names = [escaped(name) for name in self.columns]
+        return table(names, ([escaped(_shown(value)) for value in row.values()] for row in self.rows[:50]))
 
 
 @dataclass(frozen=True)
@@ -319,7 +320,7 @@ class Release(Columns):
             "removed": [each.to_data() for each in self.removed()],
         }
         told = {"format": FORMAT, "plan": self.plan.hash, "rows": rows, **about, "receipt": receipt}
-        return json.dumps(told, indent=1)
+        return json_text(json.dumps(told, indent=1))
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -349,7 +350,7 @@ class Release(Columns):
     def wide(self) -> str:
         """How wide the intervals came out, in a sentence; of at most eight columns, since each bin is one."""
         shown, all_of_them = list(self.widths().items())[:8], len(self.widths())
-        told = "; ".join(f"{visible(n)} {plain(w['median'])} (largest {plain(w['largest'])})" for n, w in shown)
+        told = "; ".join(f"{escaped(n)} {plain(w['median'])} (largest {plain(w['largest'])})" for n, w in shown)
         more = f"; and {all_of_them - len(shown)} more columns" if all_of_them > len(shown) else ""
         return f"Released intervals are, in the middle group, so wide: {told}{more}." if told else ""
 
@@ -358,10 +359,11 @@ class Release(Columns):
         return "\n".join([*self.lines(), self.holds, *filter(None, [self.left_out])])
 
     def __repr__(self) -> str:
-        return f"<Release of plan {self.plan.hash[:12]}: {len(self)} groups, columns {', '.join(self.columns)}>"
+        columns = visible(", ".join(self.columns))
+        return f"<Release of plan {self.plan.hash[:12]}: {len(self)} groups, columns {columns}>"
 
     def _repr_html_(self) -> str:
-        told = "".join(f"<p><small>{escape(line)}</small></p>" for line in (self.holds, self.left_out) if line)
+        told = "".join(f"<p><small>{html_text(line)}</small></p>" for line in (self.holds, self.left_out) if line)
         charts = "".join(f"<div style='max-width:640px'>{bars(each)}</div>" for each in self.bars(fields=2))
         return f"{self.html()}{charts}{told}<small>{len(self)} groups; plan {self.plan.hash[:12]}</small>"
 
@@ -370,7 +372,7 @@ def _with_interval(value: Any, lower: Any, upper: Any) -> str:
     def shown(number: Any) -> str:
         if isinstance(number, float):
             return cell(number)
-        return f"{number:,}" if isinstance(number, int) and not isinstance(number, bool) else visible(_shown(number))
+        return f"{number:,}" if isinstance(number, int) and not isinstance(number, bool) else escaped(_shown(number))
 
     return shown(value) if lower is None else f"{shown(value)} [{shown(lower)}, {shown(upper)}]"
 
@@ -398,9 +400,9 @@ def beside(path: str | Path) -> Path:
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
-    """Rows as CSV text, with nothing that a spreadsheet would run."""
-    lines = [[inert(name) for name in columns]]
-    lines += [[inert(value) if isinstance(value, str) else _shown(value) for value in row] for row in rows]
+    """Rows as CSV text, with nothing that a spreadsheet would run or that a terminal would obey."""
+    lines = [[csv_cell(name) for name in columns]]
+    lines += [[csv_cell(value) if isinstance(value, str) else _shown(value) for value in row] for row in rows]
     return "".join(",".join(_quoted(cell) for cell in line) + "\n" for line in lines)
 
 

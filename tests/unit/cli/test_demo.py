@@ -35,7 +35,7 @@ def test_journey_one(run, offline) -> None:
     assert "  nothing was charged and no data was read" in lines
     assert any("same key, same bytes" in line for line in lines)
     assert any(line.startswith("intact: ") for line in lines)
-    assert "the card says what the ledger says" in lines
+    assert "The card agrees with the ledger in every part that was checked." in lines
     assert "tallystick-demo/card.html" in lines  # plain, on a line of its own, not wrapped
     assert "file://" not in outcome.out
     assert [line.split()[0] for line in lines[-3:]] == ["tallystick"] * 3

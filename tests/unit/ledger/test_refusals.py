@@ -103,7 +103,7 @@ def test_a_receipt_is_checked_in_every_part(ledger, people):
 
 def test_an_answer_that_was_altered_is_not_handed_out(path, tmp_path):
     edited(path, ("UPDATE answer SET body = 'null'",))
-    with Ledger(path, config=tmp_path / "elsewhere") as ledger:
+    with Ledger(path, config=tmp_path / "elsewhere", first_use="another host") as ledger:
         block = ledger.open("a")
         with pytest.raises(LedgerIntegrity, match="was altered"), spend(block, 1000, 7, key="block-0"):
             pass

@@ -301,7 +301,13 @@ def test_datasets_of_a_postgresql_ledger_are_seen_from_another_machine(
     (elsewhere / "wards.csv").write_text("ward\na\nb\n")
     asked = "publish plan visits --by ward --keys wards.csv --measures count --rho 0.1 --out t.json".split()
     assert run(*asked, "--ledger", url).code == 0
-    released = run("publish", "run", "t.json", "--why", "report", "--out", "t.csv", "--ledger", url)
+    publish = ("publish", "run", "t.json", "--why", "report", "--out", "t.csv", "--ledger", url)
+    refused = run(*publish)
+    assert refused.code == 4
+    assert "ledger accept --expect-head" in refused.errors
+    head = run("ledger", "head", "--ledger", url, "--json").document["found"]["head"]
+    assert run("ledger", "accept", "--expect-head", head, "--ledger", url).code == 0
+    released = run(*publish)
     assert released.code == 0, released.errors
     assert run("ledger", "verify", "--ledger", url).code == 0
     assert run("dataset", "show", "nothing", "--ledger", url).code == 2

@@ -16,7 +16,7 @@ from tallystick.cli.failure import in_shell, offers_in_shell
 from tallystick.cli.output import Answer, DryRun, Json, Place, deliver, working
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
-from tallystick.printing import cell, percent_up, plain_up, visible
+from tallystick.printing import cell, escaped, percent_up, plain_up, visible
 from tallystick.publish import datasets, jobs
 
 if TYPE_CHECKING:
@@ -138,7 +138,8 @@ def interruptible(work: Callable[[], Done]) -> Done:
         return work()
     except KeyboardInterrupt as stopped:
         # The argument parser keeps the exit code of Ctrl-C but drops its words, and these say whether it was paid for.
-        print(str(stopped) or "interrupted before the charge had started; nothing was charged", file=sys.stderr)
+        said = str(stopped) or "interrupted before the charge had started; nothing was charged"
+        print(visible(said), file=sys.stderr)
         raise
 
 
@@ -261,4 +262,4 @@ def table(columns: list[str], rows: list[list[Any]], groups: Sequence[str] = (),
 def _cell(value: Any) -> str:
     if value is None:
         return "-"
-    return cell(value) if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else visible(str(value))
+    return cell(value) if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else escaped(str(value))

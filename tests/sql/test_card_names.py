@@ -29,7 +29,7 @@ def book(tmp_path: Path) -> Any:
 
 def asked(book: Any, statement: str = ASKED, **options: Any) -> Any:
     account = book.open("people", budget=ts.zcdp(rho=9, delta=1e-6), unit="person")
-    source = str(Path(book.store.url).parent / "visits.csv")
+    source = str(Path(book.store.place.path).parent / "visits.csv")
     types = {"a": "number", "b": "number"}
     private = ts.Private(source, account=account)
     table = private.table("visits", unit="patient", types=types)
@@ -73,13 +73,13 @@ def test_the_command_rejects_swapped_names(book: Any, tmp_path: Path, capsys: py
     for name, each, code in (("true", made, 0), ("swapped", swapped(made), 6)):
         path = tmp_path / f"{name}.html"
         each.save(path)
-        assert run(["card", "verify", str(path), "--ledger", book.store.url]) == code
+        assert run(["card", "verify", str(path), "--ledger", book.store.place.path]) == code
     assert "column names: the statement that was paid for has other names" in capsys.readouterr().err
 
 
 def test_what_was_not_checked_is_listed(book: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     card(asked(book)).save(tmp_path / "card.json")
-    words = ["card", "verify", str(tmp_path / "card.json"), "--ledger", book.store.url]
+    words = ["card", "verify", str(tmp_path / "card.json"), "--ledger", book.store.place.path]
     assert run([*words, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["found"]
     assert "column names: the names that were stored with the answer" in found["checked"]

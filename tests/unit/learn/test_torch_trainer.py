@@ -25,7 +25,7 @@ from tallystick.learn.torch.batches import Examples, shuffled  # noqa: E402
 from tallystick.learn.torch.noise import SLACK, LatticeNoise, normal  # noqa: E402
 from tallystick.learn.torch.trainer import Trainer  # noqa: E402
 from tallystick.learn.training import SgdPlan  # noqa: E402
-from tallystick.ledger.training import RunEnded  # noqa: E402
+from tallystick.ledger.training import EndedEarly, RunEnded  # noqa: E402
 from tallystick.mechanisms.base import UnrecordedRelease  # noqa: E402
 from tallystick.mechanisms.exact.randomness import SYSTEM, SeededSource  # noqa: E402
 
@@ -92,7 +92,8 @@ def test_an_account_that_cannot_pay_sees_no_step(ledger: ts.Ledger) -> None:
 
 def test_a_run_in_blocks_stops_where_the_budget_ends(ledger: ts.Ledger) -> None:
     account = ledger.open("clinic", budget=ts.renyi_dp({8: 9 * float(PLAN.step_loss.renyi(order=8))}))
-    trainer = made(account=account, why="test", pay="blocks", block=4).fit(data())
+    with pytest.warns(EndedEarly, match="after 8 of 20 planned steps. The account cannot pay for steps 8 to 12"):
+        trainer = made(account=account, why="test", pay="blocks", block=4).fit(data())
     assert trainer.taken == 8
     assert trainer.run is not None
     assert trainer.run.stopped
@@ -582,7 +583,8 @@ def test_a_second_fit_says_that_nothing_was_trained(ledger: ts.Ledger) -> None:
             trainer.fit(data())
         assert torch.equal(before, weights(trainer))
     poor = ledger.open("poor", budget=ts.renyi_dp({8: 1e-6}))
-    with pytest.raises(RunEnded, match="cannot pay for steps 0 to 2; 0 were taken; nothing was trained"):
+    told = "cannot pay for steps 0 to 2; 0 were taken; nothing was trained"
+    with pytest.warns(EndedEarly), pytest.raises(RunEnded, match=told):
         made(account=poor, why="test", pay="blocks").fit(data())
 
 

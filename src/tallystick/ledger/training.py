@@ -5,7 +5,7 @@
             run.step()             # leaves the with statement after the last step
             ...                    # one step of the priced mechanism
 
-``run.costs()`` says what the plan costs as a whole and in blocks. A run that ends before its plan warns (``EndedEarly``).
+``run.costs()`` says what the plan costs as a whole and in blocks. A run that ends early warns (``EndedEarly``).
 
 Each block of steps is an entry of the chain under a key of its own, written before its first step is drawn. That is
 the run's high-water mark: whoever starts the same run again, from a copied checkpoint too, gets only the blocks that

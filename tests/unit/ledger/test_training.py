@@ -14,9 +14,19 @@ import pytest
 
 import tallystick as ts
 from tallystick.errors import IdempotencyConflict, InvalidInput, Refused, UnitMismatch
-from tallystick.ledger.training import EndedEarly
+from tallystick.ledger.training import EndedEarly, Run
 
 STEP = ts.gaussian(sigma=10)  # rho 0.005 each
+
+
+def _taken_by(run: Run, most: int = 10**6) -> int:
+    """Number of steps that a loop of at most ``most`` steps takes."""
+    drawn = 0
+    with run:
+        while drawn < most:
+            run.step()
+            drawn += 1
+    return drawn
 
 
 def test_blocks_are_charged_before_their_first_step_and_only_those(ledger: ts.Ledger) -> None:
@@ -34,12 +44,10 @@ def test_blocks_are_charged_before_their_first_step_and_only_those(ledger: ts.Le
 
 def test_a_budget_that_ends_the_run_warns_with_steps_and_reason(ledger: ts.Ledger) -> None:
     account = ledger.open("clinic", budget=ts.zcdp(rho=0.12))
-    drawn = 0
-    with pytest.warns(EndedEarly) as caught, account.training(STEP, steps=100, block=10, whole=False, why="m") as run:
-        while True:
-            run.step()
-            drawn += 1
-    assert drawn == run.taken == 20
+    run = account.training(STEP, steps=100, block=10, whole=False, why="model")
+    with pytest.warns(EndedEarly) as caught:
+        assert _taken_by(run) == 20
+    assert run.taken == 20
     assert run.stopped
     last = caught[-1].message
     assert isinstance(last, EndedEarly)
@@ -71,9 +79,8 @@ def test_blocks_that_cannot_pay_for_the_plan_are_announced_before_the_first_step
     said = str(caught[0].message)
     assert str(costs.whole) in said
     assert str(costs.blocks) in said
-    with pytest.warns(EndedEarly, match="cannot pay"), run:
-        while True:
-            run.step()
+    with pytest.warns(EndedEarly, match="cannot pay"):
+        _taken_by(run)
     assert 0 < run.taken == costs.payable < 100
 
 
@@ -87,10 +94,7 @@ def test_the_steps_that_blocks_can_pay_are_the_steps_that_they_pay(
         warnings.simplefilter("ignore", EndedEarly)
         run = account.training(STEP, steps=steps, block=5, whole=False, why="model")
         payable = run.costs().payable
-        with run:
-            while True:
-                run.step()
-    assert run.taken == payable
+        assert _taken_by(run) == payable
 
 
 def test_costs_count_the_blocks_that_are_already_paid(ledger: ts.Ledger) -> None:
@@ -106,11 +110,15 @@ def test_costs_count_the_blocks_that_are_already_paid(ledger: ts.Ledger) -> None
 def test_the_log_says_what_blocks_would_cost(ledger: ts.Ledger, caplog: pytest.LogCaptureFixture) -> None:
     account = ledger.open("clinic", budget=ts.approx_dp(epsilon=5, delta=1e-5))
     run = account.training(STEP, steps=100, why="model", delta=1e-6)
-    with caplog.at_level("INFO", logger="tallystick.training"), pytest.warns(EndedEarly, match="The loop ended first"):
-        with run:
-            run.step()
+    with caplog.at_level("INFO", logger="tallystick.training"):
+        assert _taken_by(run) == 100
     assert f"In blocks of 10 steps it costs {run.costs().blocks}" in caplog.text
-    assert len(account.history()) == 2
+
+
+def test_a_loop_that_ends_before_the_paid_plan_warns(ledger: ts.Ledger) -> None:
+    account = ledger.open("clinic", budget=ts.zcdp(rho=1))
+    with pytest.warns(EndedEarly, match=r"after 15 of 100 .* loop ended first.* key='a' continues at step 20"):
+        _taken_by(account.training(STEP, steps=100, why="model", key="a"), most=15)
 
 
 def test_the_plan_ends_the_loop_too(ledger: ts.Ledger) -> None:

@@ -64,9 +64,15 @@ NARROW = ("check_n_features_in_after_fitting", "check_positive_only_tag_during_f
 @pytest.mark.parametrize(
     ("model", "listed"),
     [
-        (QuantileRegression(epsilon=1.0, delta=1e-6), REGRESSORS),
-        (ExponentialERM(epsilon=1.0), REGRESSORS | dict.fromkeys([*NARROW, "check_fit2d_1sample"], WIDE)),
-        (KNormGradient(epsilon=1.0), REGRESSORS | dict.fromkeys([*NARROW, "check_fit2d_1sample"], WIDE)),
+        (QuantileRegression(epsilon=1.0, delta=1e-6, row_norm=1, target_bound=1), REGRESSORS),
+        (
+            ExponentialERM(epsilon=1.0, feature_bound=1, target_bound=1, coefficient_bound=1),
+            REGRESSORS | dict.fromkeys([*NARROW, "check_fit2d_1sample"], WIDE),
+        ),
+        (
+            KNormGradient(epsilon=1.0, feature_bound=1, target_bound=1, coefficient_bound=1),
+            REGRESSORS | dict.fromkeys([*NARROW, "check_fit2d_1sample"], WIDE),
+        ),
     ],
     ids=lambda value: type(value).__name__,
 )

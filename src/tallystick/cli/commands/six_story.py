@@ -71,7 +71,8 @@ def _drawn(kind: str) -> Way:
         from tallystick.mechanisms.exact.randomness import SYSTEM
 
         estimator: type[ExponentialERM] = getattr(learn, kind)
-        recipe = estimator(epsilon=EPSILON, adjacency="replace")._recipe()
+        bounds = {"feature_bound": 1.0, "target_bound": 1.0, "coefficient_bound": 1.0}
+        recipe = estimator(epsilon=EPSILON, adjacency="replace", **bounds)._recipe()
         score = recipe.score(recipe.moments(given(np.ones((len(values), 1)), values)))
         step = 2.0**-recipe.shift
         return lambda: cells.draw(score, radius=recipe.radius, dimensions=1, source=SYSTEM)[0] * step

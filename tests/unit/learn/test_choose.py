@@ -131,7 +131,7 @@ def test_a_column_that_is_not_there_and_predictions_are_refused() -> None:
 
 
 def test_the_bounds_are_declared() -> None:
-    with pytest.raises(InvalidInput, match="^target_bound = None"):
+    with pytest.raises(InvalidInput, match=r"^target_bound = None"):
         _ = select_model(models=MODELS, epsilon=1.0, feature_bound=1.0, coefficient_bound=1.0).privacy
 
 

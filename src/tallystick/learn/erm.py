@@ -282,7 +282,8 @@ class ExponentialERM(PaidGoodness, Estimator):
         self.coef_: NDArray[np.float64] = np.array(answer["coefficients"], dtype=np.float64)
 
     def _targets(self) -> tuple[float, float]:
-        return -float(self.target_bound), float(self.target_bound)
+        bound = self._bound("target_bound")
+        return -bound, bound
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Predictions for rows, which are not clamped."""

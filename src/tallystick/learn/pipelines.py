@@ -38,6 +38,7 @@ ENCODERS = (OneHotEncoder, OrdinalEncoder)
 """Steps that treat every row alone if their categories are declared."""
 PLACEHOLDERS = ("passthrough", "drop", None)
 FITS = ("fit", "fit_transform", "fit_predict")
+MIXES = "mixes rows: its function gives a row another result among other rows"
 MADE_UP = 8
 """Rows on which a function is tried: together, and one at a time."""
 
@@ -111,7 +112,7 @@ def problem(step: Any) -> str | None:
     if _is_placeholder(step):
         return None
     if kind is FunctionTransformer:
-        return "mixes rows: its function gives a row another result among other rows" if _mixes(step) else None
+        return MIXES if _mixes(step) else None
     if kind in STATELESS:
         return None
     if kind in ENCODERS:
@@ -134,6 +135,9 @@ def _problem_of_parts(step: Any) -> str | None:
         chosen = [columns for _, _, columns in step.transformers]
         if any(callable(columns) and type(columns) is not make_column_selector for columns in chosen):
             return "chooses columns by a function of the rows: name the columns"
+        fitted = [part for _, part, _ in getattr(step, "transformers_", [])]
+        if any(type(part) is FunctionTransformer and _mixes(part) for part in fitted):
+            return f"has a part, FunctionTransformer, that {MIXES}"
     for part in _parts(step):
         if (reason := problem(part)) is not None:
             return f"has a part, {type(part).__name__}, that {reason}"
@@ -146,15 +150,25 @@ def _mixes(step: Any) -> bool:
     A function that cannot be tried on made-up numbers counts as one that does not mix rows: the caller answers for it.
     """
     width = getattr(step, "n_features_in_", None)
-    if step.func is None or isinstance(step.func, np.ufunc) or width is None or hasattr(step, "feature_names_in_"):
+    if step.func is None or isinstance(step.func, np.ufunc) or width is None:
         return False
-    rows = np.random.default_rng(0).normal(size=(MADE_UP, width))
     try:
+        rows = _made_up(width, getattr(step, "feature_names_in_", None))
         together = np.asarray(step.transform(rows), dtype=np.float64)
-        alone = [np.asarray(step.transform(row[None]), dtype=np.float64) for row in rows]
+        alone = [np.asarray(step.transform(rows[i : i + 1]), dtype=np.float64) for i in range(MADE_UP)]
         one_by_one = np.concatenate(alone)
     except Exception:  # it needs other rows than these
         return False
     if together.shape != one_by_one.shape:
         return True
     return not np.allclose(together, one_by_one, rtol=1e-6, atol=1e-9, equal_nan=True)
+
+
+def _made_up(width: int, names: Any) -> Any:
+    """Made-up rows of that many columns, as a data frame if the columns have names."""
+    rows = np.random.default_rng(0).normal(size=(MADE_UP, width))
+    if names is None:
+        return rows
+    import pandas
+
+    return pandas.DataFrame(rows, columns=list(names))

@@ -43,6 +43,11 @@ NEWTON = 24
 """Newton's steps that are always taken."""
 HALVINGS = 12
 UNIT = 2.0**-53
+BOUNDS = {
+    "row_norm": "rows with a longer Euclidean norm are scaled down to it",
+    "target_bound": "targets outside -target_bound to target_bound count as the nearer end",
+}
+"""Effect of each bound. Both are declared, because a default would change other data without a message."""
 
 
 def glm_delta(epsilon: float, *, mu: float, curvature: float) -> float:
@@ -254,11 +259,11 @@ class QuantileRegression(PaidGoodness, Estimator):
         epsilon = check.between("epsilon", self.epsilon, 1e-3, 1e2)
         delta = check.between("delta", self.delta, 1e-15, 0.5)
         rows = check.count("rows_per_unit", self.rows_per_unit, least=1, most=1000)
-        bound = self._declared("target_bound", "targets outside -target_bound to target_bound count as the nearer end")
+        bound = self._declared("target_bound")
         width = bound / 10.0 if self.smoothing is None else check.positive("smoothing", self.smoothing)
         if not 1e-4 * bound <= width <= 10.0 * bound:
             raise InvalidInput("smoothing", self.smoothing, "between 1/10000 and 10 times the target bound")
-        norm = self._declared("row_norm", "rows with a longer Euclidean norm are scaled down to it")
+        norm = self._declared("row_norm")
         if not isinstance(self.fit_intercept, (bool, np.bool_)):
             raise InvalidInput("fit_intercept", self.fit_intercept, "True or False")
         plain = QuantileRecipe(
@@ -276,11 +281,10 @@ class QuantileRegression(PaidGoodness, Estimator):
         sigma = noise_for(epsilon, delta, recipe.curvature, rows)
         return QuantileRecipe(plain.quantile, norm, bound, width, ridge, sigma, plain.intercept)
 
-    def _declared(self, name: str, effect: str) -> float:
-        """Value of a bound that has no default, because a default would change other data without a message."""
+    def _declared(self, name: str) -> float:
         value = getattr(self, name)
         if value is None:
-            raise InvalidInput(name, None, f"a number from public knowledge: {effect}")
+            raise InvalidInput(name, None, f"a number from public knowledge: {BOUNDS[name]}")
         return check.between(name, value, 1e-6, 1e6)
 
     def _check(self, data: Given) -> None:
@@ -293,12 +297,13 @@ class QuantileRegression(PaidGoodness, Estimator):
     def _keep(self, answer: Mapping[str, Any]) -> None:
         theta = np.asarray(answer["theta"], dtype=np.float64)
         self.coef_ = theta[: self.n_features_in_]
-        self.intercept_ = float(theta[-1] * self.row_norm) if self.fit_intercept else 0.0
+        self.intercept_ = float(theta[-1] * self._declared("row_norm")) if self.fit_intercept else 0.0
 
     def _targets(self) -> tuple[float, float]:
-        return -float(self.target_bound), float(self.target_bound)
+        bound = self._declared("target_bound")
+        return -bound, bound
 
     def predict(self, X: Any) -> Array:
         """The estimated quantile for rows, scaled down as in ``fit``."""
         rows = self._like_fitted(X)
-        return along(scaled(rows, float(self.row_norm or 0.0)), self.coef_) + self.intercept_
+        return along(scaled(rows, self._declared("row_norm")), self.coef_) + self.intercept_

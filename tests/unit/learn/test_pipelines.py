@@ -93,6 +93,7 @@ LEARNING = [
     [make_pipeline(Normalizer(), PCA(2))],
     [FunctionTransformer(centred)],
     [make_pipeline(Normalizer(), FunctionTransformer(centred))],
+    [ColumnTransformer([("a", FunctionTransformer(centred), [0, 1])])],
 ]
 
 
@@ -101,6 +102,16 @@ def test_a_step_that_may_learn_from_rows_is_refused_before_the_charge(steps: lis
     with pytest.raises(Refused, match="release without noise"):
         fitted(steps, account, (ROWS > 0).astype(float) if "Encoder" in str(steps) else ROWS)
     assert not account.history()
+
+
+def test_a_function_of_a_data_frame_that_mixes_rows_is_refused(account: Account) -> None:
+    import pandas as pd
+
+    frame = pd.DataFrame(ROWS, columns=[f"c{i}" for i in range(10)])
+    with pytest.raises(Refused, match="mixes rows"):
+        fitted([FunctionTransformer(lambda rows: rows - rows.mean())], account, frame)
+    assert not account.history()
+    fitted([FunctionTransformer(lambda rows: rows - 0.5)], account, frame)
 
 
 def test_the_refusal_names_the_step_and_the_way_out(account: Account) -> None:

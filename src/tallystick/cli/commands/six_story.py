@@ -71,7 +71,7 @@ def _drawn(kind: str) -> Way:
         from tallystick.mechanisms.exact.randomness import SYSTEM
 
         estimator: type[ExponentialERM] = getattr(learn, kind)
-        bounds = {"feature_bound": 1.0, "target_bound": 1.0, "coefficient_bound": 1.0}
+        bounds: dict[str, Any] = {"feature_bound": 1.0, "target_bound": 1.0, "coefficient_bound": 1.0}
         recipe = estimator(epsilon=EPSILON, adjacency="replace", **bounds)._recipe()
         score = recipe.score(recipe.moments(given(np.ones((len(values), 1)), values)))
         step = 2.0**-recipe.shift

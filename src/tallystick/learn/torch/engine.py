@@ -234,6 +234,7 @@ class Engine:
             twin._coarse = self._coarse = twin._turns_autocast_on(made_up)  # and lets the model speak for itself
             twin.gradients(self._examples_like(tensors, CHECKED + 1))  # an axis that is not the example has one length
             found = twin.gradients(made_up)
+            twin.undeclared(made_up[-1])
         except (InvalidInput, Refused):
             raise
         except Exception as problem:
@@ -430,8 +431,8 @@ def declared_labels(classes: int | Sequence[int] | None) -> tuple[int, ...] | No
     allowed = "the number of classes (labels 0 to classes - 1), or a list of different whole numbers"
     if classes is None:
         return None
-    if isinstance(classes, int) and not isinstance(classes, bool):
-        if classes < 1:
+    if isinstance(classes, int):
+        if isinstance(classes, bool) or classes < 1:
             raise InvalidInput("classes", classes, allowed)
         return tuple(range(classes))
     try:

@@ -55,8 +55,8 @@ class SubsampleAndAggregate(Mechanism[tuple[NDArray[Any], bool], NDArray[np.floa
 
     def prepare(self, value: Any, *, strict: bool) -> tuple[NDArray[Any], bool]:
         """Check the records and warn if the noise will be large. An account asks here before it charges."""
-        prepared = self._checked(value, strict=strict)
-        self._warn(stacklevel=4)
+        prepared = self.checked(value, strict=strict)
+        self.warn_of_noise(stacklevel=4)
         return prepared
 
     def release(self, value: Any, *, source: Source = SYSTEM) -> Any:
@@ -65,12 +65,13 @@ class SubsampleAndAggregate(Mechanism[tuple[NDArray[Any], bool], NDArray[np.floa
         An account calls this after the charge. A filter that turns warnings into errors must not lose the answer then,
         so that the warning does not raise here.
         """
-        prepared = self._checked(value, strict=False)
+        prepared = self.checked(value, strict=False)
         with suppress(SmallSample):
-            self._warn(stacklevel=3)
+            self.warn_of_noise(stacklevel=3)
         return self.release_prepared(prepared, source)
 
-    def _checked(self, value: Any, *, strict: bool) -> tuple[NDArray[Any], bool]:
+    def checked(self, value: Any, *, strict: bool) -> tuple[NDArray[Any], bool]:
+        """Check the records as ``prepare`` does, without the warning."""
         records = _records(value, strict=strict)
         fixed = self.protects.adjacency is Adjacency.REPLACE  # then the number of records is public
         if fixed and records.shape[0] < self.blocks:
@@ -79,7 +80,7 @@ class SubsampleAndAggregate(Mechanism[tuple[NDArray[Any], bool], NDArray[np.floa
             )
         return records, strict
 
-    def _warn(self, *, stacklevel: int) -> None:
+    def warn_of_noise(self, *, stacklevel: int) -> None:
         """Warn if public numbers say that the noise is larger than the sampling error."""
         if self.noise_over_sampling <= _TOO_MUCH:
             return

@@ -33,6 +33,8 @@ try:
 except ImportError:
     raise Unavailable("estimators need scikit-learn; works: pip install '.[learn]'") from None
 
+from tallystick.learn import pipelines
+
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
     from tallystick.ledger.account import Account
@@ -92,12 +94,14 @@ class Fit:
     privacy: PrivacyLoss
     rows_per_unit: int
     source: str = ""
+    preprocessing: str = ""
 
     @property
     def request(self) -> str:
-        """The recipe, the number of columns, and whether rows had units: a card says whom a fit protects."""
+        """The recipe, the number of columns, whether rows had units, and the preprocessing: what a card prints."""
         named = ", units given" if self.data.units is not None else ""
-        return f"fit {self.recipe!r} on {self.data.width} columns, {self.rows_per_unit} rows per unit{named}"
+        before = f", preprocessing {self.preprocessing}" if self.preprocessing else ""
+        return f"fit {self.recipe!r} on {self.data.width} columns, {self.rows_per_unit} rows per unit{named}{before}"
 
     def preflight(self) -> None:
         """What is public was checked when the data were given."""
@@ -143,6 +147,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         key: str | None = None,
         delta: float | None = None,
         units: Sequence[Any] | None = None,
+        preprocessing: str | None = None,
     ) -> Self:
         """Fit once, charged to ``account`` before the data are used; a failure after that keeps the charge.
 
@@ -152,15 +157,19 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         ``why``, ``key`` and ``delta`` (by default the estimator's own, where the account has one) are those of
         ``account.release``: the same key gives the same model and charges nothing, and for other hyper-parameters it is
         refused. Rows are not compared, which would read them unpaid: other rows under an old key give the old model.
+
+        In a scikit-learn pipeline, steps that may learn from rows are refused before the charge.
+        ``preprocessing="public"`` allows them: you say that no step learned from private rows, and the card prints it.
         """
         self._refuse_search()
+        before = pipelines.checked(sys._getframe(1), preprocessing)
         recipe = self._recipe()
         data = given(X, y, units)
         self._check(data)
         if len(getattr(y, "shape", ())) == 2:
             told = "A column-vector y was passed when a 1d array was expected; y.ravel() is meant"
             warnings.warn(told, DataConversionWarning, stacklevel=2)
-        fit = Fit(recipe, data, self._loss(recipe), self.rows_per_unit)
+        fit = Fit(recipe, data, self._loss(recipe), self.rows_per_unit, preprocessing=before)
         if account is None:
             self._unpaid(why=why, key=key, delta=delta)
             answer, receipt = fit.draw(), None
@@ -177,6 +186,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             _same_columns(data.names, tuple(answer[COLUMNS]))  # of an earlier fit under this key
         self.n_features_in_, self.privacy_, self.receipt_ = data.width, fit.privacy, receipt
         self.units_given_ = data.units is not None
+        self.preprocessing_ = before
         self._name(data.names)
         self._keep(answer)
         return self

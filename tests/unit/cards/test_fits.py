@@ -35,8 +35,8 @@ def models():
         (LogisticRegression(1.0, row_norm=1, classes=["no", "yes"]), np.where(ROWS[:, 0] > 0, "yes", "no")),
         (LogisticRegression(1.0, delta=1e-6, row_norm=1, classes=[0, 1], solver="noisy_gd"), ROWS[:, 0] > 0),
         (QuantileRegression(epsilon=1.0, delta=1e-6, row_norm=1, target_bound=1), ROWS[:, 0]),
-        (KNormGradient(epsilon=1.0), ROWS[:, 0]),
-        (ExponentialERM(epsilon=1.0), ROWS[:, 0]),
+        (KNormGradient(epsilon=1.0, feature_bound=1, target_bound=1, coefficient_bound=1), ROWS[:, 0]),
+        (ExponentialERM(epsilon=1.0, feature_bound=1, target_bound=1, coefficient_bound=1), ROWS[:, 0]),
     ]
 
 

@@ -113,6 +113,18 @@ CLOSE = 1e-7
 NEARBY_WIDTH = 1e-4
 """Relative width of delta where whole curves are read."""
 
+MANY_TERMS = 64
+"""Different terms from which on the grid gets coarser with each term: then lower bounds of parts are asked for too."""
+
+FEWEST_TERMS = 4
+"""Terms of the smallest part that is asked for."""
+
+WIDE = 0.01
+"""Relative width of bounds from which on the lower bound of a part may be better."""
+
+PART = 0.75
+"""Share of the terms that the next smaller part has."""
+
 NEXT = 1e-12
 """Relative distance from the largest loss within which no engine is asked for a better epsilon."""
 
@@ -355,7 +367,10 @@ class OneDirection:
         width = (width or NEARBY_WIDTH) if nearby else WIDTH
         rough = above or (nearby and self.silent_below)
         last = (lambda route: route.sharp_above(epsilon, width)) if rough else None
-        return self._met(Bounds(0.0, 1.0), lambda route: route.delta(epsilon, width), 30.0 * width, last, patience)
+        met = self._met(Bounds(0.0, 1.0), lambda route: route.delta(epsilon, width), 30.0 * width, last, patience)
+        if above or nearby:
+            return met
+        return self._with_parts(met, lambda part: part.grid.delta_bounds(epsilon).lower)
 
     def epsilon_bounds(self, delta: float, width: float = WIDTH) -> Bounds:
         """epsilon at one delta in [0, 1], no narrower than ``width`` where less is enough."""
@@ -392,7 +407,36 @@ class OneDirection:
             return self._end(inside, INSIDE)
         if self.terms and (delta == 0.0 or delta <= self.infinity * (1.0 + EDGE)):
             return self._end(self._edge(delta))
-        return self._met(Bounds(0.0, math.inf), lambda route: route.epsilon(delta, width), 3.0 * width)
+        met = self._met(Bounds(0.0, math.inf), lambda route: route.epsilon(delta, width), 3.0 * width)
+        return self._with_parts(met, lambda part: part.grid.epsilon_bounds(delta).lower)
+
+    def _with_parts(self, whole: Bounds, lower: Callable[[OneDirection], float]) -> Bounds:
+        """Raise the lower end of ``whole`` to that of a part: a composition reveals at least what its part reveals.
+
+        The parts are the strongest terms, fewer and fewer: their grids get finer while they reveal less.
+        """
+        if len(self.terms) < MANY_TERMS or whole.relative_width <= WIDE or not self.composed:
+            return whole
+        best = whole.lower
+        size = int(PART * len(self.terms))
+        while size >= FEWEST_TERMS:
+            part = OneDirection.of(merged(self.strongest_first[:size]), self.direction)
+            best = max(best, lower(part))
+            size = int(PART * size)
+        return whole.meet(Bounds(best, math.inf))
+
+    @cached_property
+    def strongest_first(self) -> Terms:
+        """The terms in falling order of log E[e^L]; the order decides which parts are read, and no bound rests on it."""
+
+        def strength(term: tuple[Leaf, int]) -> float:
+            leaf, count = term
+            if leaf.gaussian_mu is not None:
+                return count * leaf.gaussian_mu**2
+            level = float(pair_of(leaf, self.direction).lower.log_mgf(np.ones(1))[0])
+            return count * level if math.isfinite(level) else math.inf
+
+        return tuple(sorted(self.terms, key=strength, reverse=True))
 
     @cached_property
     def unsampled(self) -> OneDirection | None:

@@ -76,10 +76,11 @@ def _read(
 
 
 def cut_at_random(loss: PrivacyLoss, delta: float) -> str | None:
-    """A line for an infinite epsilon that cut="random" makes finite: without ``cut=`` any rule is allowed.
+    """A line for an infinite epsilon that cut="random" makes finite: ``cut="anyhow"`` allows any rule.
 
     >>> from tallystick.accounting.expression import read_loss
-    >>> print(cut_at_random(read_loss("9 * gaussian(sigma=2).sampled(rate=0.5, largest=6, population=9)"), 1e-5))
+    >>> loss = read_loss("9 * gaussian(sigma=2).sampled(rate=0.5, largest=6, population=9, cut='anyhow')")
+    >>> print(cut_at_random(loss, 1e-5))
     cut="random" is finite, epsilon ..., where batches are cut at random and population= is the size of the data; ...
     >>> cut_at_random(read_loss("gaussian(sigma=1)"), 0.0) is None
     True
@@ -98,7 +99,7 @@ def cut_at_random(loss: PrivacyLoss, delta: float) -> str | None:
         return None
     return (
         f'cut="random" is finite, epsilon {up(epsilon)}, where batches are cut at random and population= is the size '
-        "of the data; without cut= any rule is allowed, also one that gives a unit away"
+        'of the data; cut="anyhow" allows any rule, also one that gives a unit away'
     )
 
 

@@ -427,7 +427,7 @@ class OneDirection:
 
     @cached_property
     def strongest_first(self) -> Terms:
-        """The terms in falling order of log E[e^L]; the order decides which parts are read, and no bound rests on it."""
+        """The terms in falling order of log E[e^L]; no bound rests on this order."""
 
         def strength(term: tuple[Leaf, int]) -> float:
             leaf, count = term

@@ -83,6 +83,16 @@ class Noise:
         """Standard deviation; what rounding can add is added to it."""
         return math.sqrt(self.law.variance) * self.step + self.rounding
 
+    @property
+    def continuous_deviation(self) -> float:
+        """Standard deviation of the continuous Gaussian or Laplace law of the same scale: at least that on the lattice.
+
+        >>> Noise(DiscreteLaplace(2.0)).continuous_deviation == 2.0 * math.sqrt(2.0)
+        True
+        """
+        each = math.sqrt(2.0) if isinstance(self.law, DiscreteLaplace) else 1.0
+        return each * self.law.scale * self.step
+
     def half_width(self, miss: float) -> float:
         """P(|released - value| > this) <= miss."""
         return self.law.half_width(miss) * self.step + self.rounding

@@ -209,3 +209,16 @@ def test_the_page_names_every_way_to_cut_and_every_picture() -> None:
 
     assert all(f'"{cut}"' in expressions() for cut in CUTS)
     assert f"[--kind {'|'.join(Picture)}]" in PAGE
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (("explain", "pure_dp(epsilon=0.1)"), "epsilon 0.1 at delta 0"),
+        (("epsilon", "pure_dp(epsilon=0.1)", "--delta", "0"), "epsilon 0.1 at delta 0"),
+    ],
+)
+def test_an_epsilon_that_a_person_typed_is_printed_as_typed(run: Any, words: tuple[str, ...], shown: str) -> None:
+    said = run(*words).out
+    assert shown in said
+    assert "0.100001" not in said

@@ -48,7 +48,7 @@ def delta(
 def _read(
     name: str, expression: str, at: dict[str, float], where: str, bounds: bool, rigorous: bool, *, as_json: bool
 ) -> None:
-    from tallystick.accounting.expression import read_loss
+    from tallystick.accounting.expression import as_typed, read_loss
 
     loss = read_loss(expression)
     facts: dict[str, Any]
@@ -63,7 +63,8 @@ def _read(
         facts["hint"] = hint
 
     def say(out: Console) -> None:
-        out.print(f"{name} [bold]{up(facts[name])}[/bold] {where}", soft_wrap=True)
+        shown = as_typed(facts[name], expression)
+        out.print(f"{name} [bold]{shown}[/bold] {where}", soft_wrap=True)
         if "lower" in facts:
             how = "proved by interval arithmetic" if rigorous else "certified"
             article = "an" if name == "epsilon" else "a"

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tallystick.inference import Mean, Noise, Released
-from tallystick.inference.fieller import Quotient
+from tallystick.inference.noise import Quotient
 from tallystick.mechanisms.noise.gaussian import DiscreteGaussian
 from tallystick.mechanisms.noise.laplace import DiscreteLaplace
 from tallystick.tables.estimates import Noisy, ratio

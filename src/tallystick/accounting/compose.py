@@ -380,9 +380,7 @@ MAX_SIZE = 2**18
 WIDEST_STEP = 100.0
 """Steps of the loss beyond this say nothing (e^step overflows): the trivial bounds stand."""
 
-LAWS_SIZE = 2**20
-"""Largest number of grid points of all laws together: a bound on memory. A law may be wider than the window of the sum,
-because ``sum_of_laws`` folds it and charges what comes back, so a finer step is always valid."""
+LAWS_SIZE = 2**20  # grid points of all laws together: bounds memory only, because ``sum_of_laws`` folds longer laws
 
 LATTICE_SIZE = 2**20
 """Largest grid where all atoms lie on it, so that nothing is discretised."""
@@ -492,8 +490,7 @@ class GridSum:
         target = max(tolerance * max(epsilon, 1e-3 * deviation), 1e-12)
         step = math.sqrt(12.0 * target / (4.0 * total * (theta + 1.0)))
         step = min(step, widest / 64.0, deviation / 16.0)
-        longest = max((high - low) for low, high in ranges)
-        smallest = max(2.0 * reach / MAX_SIZE, longest / MAX_SIZE, widest / LAWS_SIZE)
+        smallest = max(max(2.0 * reach, *(high - low for low, high in ranges)) / MAX_SIZE, widest / LAWS_SIZE)
         if not smallest < WIDEST_STEP:
             return
         for _ in range(3):

@@ -19,14 +19,13 @@ from tallystick.accounting.leaf import Leaf, ends_of, largest_together, merged
 from tallystick.accounting.leaves.gaussian import gaussian_between
 from tallystick.accounting.leaves.renyi import log_delta, renyi_pair
 from tallystick.accounting.pair import DominatingPair
+from tallystick.accounting.parts import MANY_TERMS, WIDE, Terms, best_of_parts
 from tallystick.accounting.routes import Contour, Gaussian, Patience, RenyiCurve, Route, routes_of
 from tallystick.numerics.law import DUST, EDGE, UNIT, Array, Law, covers, log_sum, lost_above, lost_mass
 from tallystick.numerics.saddle import log_peak_weight
 from tallystick.rounding import double_above
 
 # What the Renyi route needs of single leaves: their pairs, their divergences, and curves summed to one pair.
-
-Terms = tuple[tuple[Leaf, int], ...]
 
 MASS_ULPS = 256.0
 """Rounding and quadrature error of a law's total, in units of UNIT: what a log-mgf may be too small by."""
@@ -112,18 +111,6 @@ CLOSE = 1e-7
 
 NEARBY_WIDTH = 1e-4
 """Relative width of delta where whole curves are read."""
-
-MANY_TERMS = 64
-"""Different terms from which on the grid gets coarser with each term: then lower bounds of parts are asked for too."""
-
-FEWEST_TERMS = 4
-"""Terms of the smallest part that is asked for."""
-
-WIDE = 0.01
-"""Relative width of bounds from which on the lower bound of a part may be better."""
-
-PART = 0.75
-"""Share of the terms that the next smaller part has."""
 
 NEXT = 1e-12
 """Relative distance from the largest loss within which no engine is asked for a better epsilon."""
@@ -411,32 +398,11 @@ class OneDirection:
         return self._with_parts(met, lambda part: part.grid.epsilon_bounds(delta).lower)
 
     def _with_parts(self, whole: Bounds, lower: Callable[[OneDirection], float]) -> Bounds:
-        """Raise the lower end of ``whole`` to that of a part: a composition reveals at least what its part reveals.
-
-        The parts are the strongest terms, fewer and fewer: their grids get finer while they reveal less.
-        """
+        """Raise the lower end of ``whole`` to that of a part, where many terms are read poorly."""
         if len(self.terms) < MANY_TERMS or whole.relative_width <= WIDE or not self.composed:
             return whole
-        best = whole.lower
-        size = int(PART * len(self.terms))
-        while size >= FEWEST_TERMS:
-            part = OneDirection.of(merged(self.strongest_first[:size]), self.direction)
-            best = max(best, lower(part))
-            size = int(PART * size)
-        return whole.meet(Bounds(best, math.inf))
-
-    @cached_property
-    def strongest_first(self) -> Terms:
-        """The terms in falling order of log E[e^L]; no bound rests on this order."""
-
-        def strength(term: tuple[Leaf, int]) -> float:
-            leaf, count = term
-            if leaf.gaussian_mu is not None:
-                return count * leaf.gaussian_mu**2
-            level = float(pair_of(leaf, self.direction).lower.log_mgf(np.ones(1))[0])
-            return count * level if math.isfinite(level) else math.inf
-
-        return tuple(sorted(self.terms, key=strength, reverse=True))
+        found = best_of_parts(self.terms, self.direction, lambda terms: lower(OneDirection.of(terms, self.direction)))
+        return whole.meet(Bounds(max(found, whole.lower), math.inf))
 
     @cached_property
     def unsampled(self) -> OneDirection | None:

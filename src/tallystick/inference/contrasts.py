@@ -18,9 +18,8 @@ import numpy as np
 
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput, Refused
-from tallystick.inference.fieller import Quotient
 from tallystick.inference.interval import ASYMPTOTIC, FINITE, Holds, Interval
-from tallystick.inference.noise import difference_half_width
+from tallystick.inference.noise import Quotient, difference_half_width
 from tallystick.inference.released import Answer, Released
 
 INDEPENDENT = "if the two are independent"

@@ -20,9 +20,8 @@ import numpy as np
 
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput
-from tallystick.inference.fieller import NO_VALUE, Quotient
 from tallystick.inference.interval import ASYMPTOTIC, FINITE, Holds, Interval
-from tallystick.inference.noise import Noise
+from tallystick.inference.noise import NO_VALUE, Noise, Quotient
 from tallystick.inference.released import Released
 
 
@@ -33,7 +32,7 @@ class Mean:
     ``squares``, where released, is the total of (value - origin)^2; it makes the population interval shorter.
     ``rows_per_unit`` is how many rows one unit may have: units are sampled, not rows, and their rows may be alike.
 
-    >>> from tallystick.inference.noise import Noise
+    >>> from tallystick.inference.noise import NO_VALUE, Noise, Quotient
     >>> stay = Mean(Released(4000, Noise.gaussian(sigma=50)), count=1000, bounds=(0, 20), about="days in hospital")
     >>> print(stay.noise_interval())
     3.902 to 4.098: mean of days in hospital clamped to [0, 20] (95 % noise interval: privacy noise only, finite-sample)

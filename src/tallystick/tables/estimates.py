@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tallystick.inference.fieller import Quotient
-from tallystick.inference.noise import Noise
+from tallystick.inference.noise import Noise, Quotient
 from tallystick.inference.suppressed import kept_values
 from tallystick.mechanisms.noise.law import NoiseLaw
 from tallystick.tables.parts import Integers, level_sizes

@@ -26,6 +26,7 @@ from tallystick.tables.estimates import (
     Floats,
     Noisy,
     consistent,
+    counted,
     plain,
     quantile_positions,
     ratio,
@@ -162,7 +163,7 @@ class Count(Measure):
         return (Rows(),)
 
     def read(self, numbers: Numbers, confidence: float) -> tuple[Estimate, ...]:
-        return (plain(numbers[self.parts()[0]], confidence),)
+        return (counted(numbers[self.parts()[0]], confidence),)
 
     def error(self, numbers: Numbers, confidence: float, group_size: float) -> float:
         return numbers[self.parts()[0]].half_width(1.0 - confidence)

@@ -73,13 +73,13 @@ def test_the_command_rejects_swapped_names(book: Any, tmp_path: Path, capsys: py
     for name, each, code in (("true", made, 0), ("swapped", swapped(made), 6)):
         path = tmp_path / f"{name}.html"
         each.save(path)
-        assert run(["card", "verify", str(path), "--ledger", book.store.place.path]) == code
+        assert run(["card", "verify", str(path), "--ledger", str(book.store.place.path)]) == code
     assert "column names: the statement that was paid for has other names" in capsys.readouterr().err
 
 
 def test_what_was_not_checked_is_listed(book: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     card(asked(book)).save(tmp_path / "card.json")
-    words = ["card", "verify", str(tmp_path / "card.json"), "--ledger", book.store.place.path]
+    words = ["card", "verify", str(tmp_path / "card.json"), "--ledger", str(book.store.place.path)]
     assert run([*words, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["found"]
     assert "column names: the names that were stored with the answer" in found["checked"]
@@ -107,10 +107,10 @@ def test_other_names_under_the_same_key_are_another_request(book: Any) -> None:
 
 def older(monkeypatch: pytest.MonkeyPatch) -> None:
     """Charge as an earlier version did: no names in the request, none in the answer."""
-    from tallystick.tables.run import PlanRun
+    from tallystick.tables.run import Asked
     from tallystick.tables.sources import Names
 
-    monkeypatch.setattr(PlanRun, "request", property(lambda self: self._request(None)))
+    monkeypatch.setattr(Asked, "request", property(lambda self: self._request(None)))
     monkeypatch.setattr(Names, "to_data", lambda self: {})
 
 
@@ -132,11 +132,11 @@ def test_an_answer_of_an_earlier_version_is_found_again_without_a_charge(book: A
 def test_the_first_digest_of_a_statement_has_its_names(book: Any) -> None:
     answer = asked(book)
     _, entry = book.charge_row(answer.release.receipt.charge)
-    from tallystick.tables.run import PlanRun
+    from tallystick.tables.run import Asked
     from tallystick.tables.sql.answer import names_of
 
     plan = answer.release.plan
-    made = PlanRun(plan, plan.account, None, answer.statement.released.known.dataset or None)
+    made = Asked.of(plan, plan.account, answer.statement.released.known.dataset or None)
     texts = [made.request, made._request(names_of(answer.statement, None).called)]
     digests = [request_digest(entry["lines"], entry["plan"], text) for text in texts]
     assert entry["request"] not in digests[:1]

@@ -57,6 +57,8 @@ ARGUMENTS: dict[str, str] = {
     "audit table": "plan.json --first first.csv --second second.csv --draws 100",
     "ledger show": "",
     "ledger verify": "",
+    "ledger head": "",
+    "ledger accept": "--first-use --why test --dry-run",
     "ledger export": "--out export.jsonl",
     "ledger import": "export.jsonl",
     "account close": "clinic --why test",

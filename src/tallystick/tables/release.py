@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 FORMAT = "tallystick/release/1"
 CONFIDENCE = 0.95
+NO_CONFIDENCE = 1e-9
+"""A reading at this confidence has a value wherever the released count is positive. Its intervals are of no use."""
 
 
 def answer_of(plan: Plan, keys: list[tuple[Any, ...]] | None, numbers: list[Any]) -> dict[str, Any]:
@@ -178,7 +180,7 @@ class Columns:
                 "field": escaped(name),
                 "about": self.about(name),
                 "groups": [label or "all" for label in labels],
-                "shown": [_with_interval(value, None, None) for value in data[name][:groups]],
+                "shown": [shown_value(value) for value in data[name][:groups]],
                 "value": data[name][:groups],
                 "lower": data[f"{name}_lower"][:groups],
                 "upper": data[f"{name}_upper"][:groups],
@@ -299,6 +301,11 @@ class Release(Columns):
             columns[f"{name}_upper"] = _plain(estimate.upper)
         return columns
 
+    def drawn(self) -> dict[str, list[Any]]:
+        """Values of each measure, also where ``data`` has none because the released count does not exclude 0."""
+        found = self.estimates(confidence=NO_CONFIDENCE)
+        return {name: _plain(estimate.value) for name, estimate in found.items()}
+
     @property
     def groups(self) -> tuple[str, ...]:
         """The columns that say which group a row is about."""
@@ -407,13 +414,17 @@ def _cut(values: Sequence[Any], lower: Sequence[Any], upper: Sequence[Any]) -> t
     return [low for low, _ in cut], [high for _, high in cut]
 
 
-def _with_interval(value: Any, lower: Any, upper: Any) -> str:
-    def shown(number: Any) -> str:
-        if isinstance(number, float):
-            return cell(number)
-        return f"{number:,}" if isinstance(number, int) and not isinstance(number, bool) else escaped(_shown(number))
+def shown_value(value: Any) -> str:
+    """One value as people see it."""
+    if isinstance(value, float):
+        return cell(value)
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    return f"{value:,}" if is_whole else escaped(_shown(value))
 
-    return shown(value) if lower is None else f"{shown(value)} [{shown(lower)}, {shown(upper)}]"
+
+def _with_interval(value: Any, lower: Any, upper: Any) -> str:
+    shown = shown_value(value)
+    return shown if lower is None else f"{shown} [{shown_value(lower)}, {shown_value(upper)}]"
 
 
 def _plain(values: Any) -> list[Any]:

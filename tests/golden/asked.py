@@ -208,7 +208,9 @@ def models() -> dict[str, tuple[Callable[[], Any], str, str]]:
         "quantile": (lambda: ts.learn.QuantileRegression(**both, row_norm=1.0, target_bound=1.0), "targets", "coef_"),
         "erm": (lambda: ts.learn.ExponentialERM(epsilon=1, **box), "targets", "coef_"),
         "kng": (lambda: ts.learn.KNormGradient(epsilon=1, **box), "targets", "coef_"),
-        "select_model": (lambda: ts.learn.select_model(models=[[0], [1], [0, 1]], epsilon=1, **box), "targets", "chosen_"),
+        "select_model": (
+            lambda: ts.learn.select_model(models=[[0], [1], [0, 1]], epsilon=1, **box), "targets", "chosen_",
+        ),
         "tune": (
             lambda: ts.learn.tune(
                 ts.learn.KNormGradient(epsilon=0.5, **box), candidates=settings, runs=ts.learn.geometric(mean=2),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from tallystick.cards.card import Card, card_of, uncertified
 from tallystick.cards.contents import Subject
 from tallystick.cards.fits import FORMAT as FIT
 from tallystick.cards.fits import FitPlan
+from tallystick.cards.versions import Compared, compare, compare_table, other_version, same
 from tallystick.errors import InvalidInput, TallystickError
 from tallystick.ledger.filters import Amount
 from tallystick.ledger.journal import request_digest
@@ -91,14 +91,13 @@ def _findings(card: Card, ledger: Ledger, page: str | None, table: str | None) -
     yield from _dataset_findings(facts, ledger, account, entry, answer)
     promised = Amount(account.currency, *facts["promise"]["limit_amount"])
     yield Finding("limit of the account", _about_limit(account.limit, promised), "its limit in the ledger now")
-    made_again = _made_again(facts, account, receipt, entry["why"], promised, answer)
-    yield Finding("every number, the chart and the sentences", made_again, "a card made again from plan and ledger")
+    yield from _made_again(facts, account, receipt, entry["why"], promised, answer)
     if not _is_fit(facts):
         yield _about_names(facts, answer)
     if "certificate" in facts["evidence"]:
         yield Finding("certificate", _about_certificate(facts, entry), "its own proof, and the plan that was paid for")
     yield _about_page(card, page)
-    yield _about_table_file(facts, account, answer, table)
+    yield from _about_table_file(facts, account, answer, table)
     yield Finding("author of the card", not_checked="a card has no signature")
 
 
@@ -140,14 +139,31 @@ def _about_page(card: Card, page: str | None) -> Finding:
     part = "text of the page (HTML)"
     if page is None:
         return Finding(part, not_checked="only the JSON file was given")
+    software = other_version(card.facts)
+    if page != card.to_html() and software:
+        return Finding(part, not_checked=_made_by(software))
     return Finding(part, _page_problem(card, page), "the data of the card")
 
 
-def _about_table_file(facts: Mapping[str, Any], account: Account, answer: Any, table: str | None) -> Finding:
+def _about_table_file(facts: Mapping[str, Any], account: Account, answer: Any, table: str | None) -> Iterator[Finding]:
     part = "published table (CSV)"
     if table is None:
-        return Finding(part, not_checked="no table was given (--table FILE)")
-    return Finding(part, _about_rows(facts, account, answer, table), "the stored answer")
+        yield Finding(part, not_checked="no table was given (--table FILE)")
+        return
+    problem = _about_rows(facts, account, answer, table)
+    software = other_version(facts)
+    if problem != _OTHER_TABLE or not software:
+        yield Finding(part, problem, "the stored answer")
+        return
+    from tallystick.tables.release import Release
+
+    compared = compare_table(Release(_planned(facts, account), answer), table)
+    yield Finding("groups and values of the published table (CSV)", problem * bool(compared.wrong), "the stored answer")
+    if compared.intervals:
+        yield Finding("intervals of the published table (CSV)", not_checked=_made_by(software))
+
+
+_OTHER_TABLE = "the ledger's answer is another one: it was changed"
 
 
 def _about_rows(facts: Mapping[str, Any], account: Account, answer: Any, table: str) -> str:
@@ -159,7 +175,7 @@ def _about_rows(facts: Mapping[str, Any], account: Account, answer: Any, table: 
     from tallystick.tables.release import Release
 
     released = Release(_planned(facts, account), answer).to_csv()
-    return "" if released.splitlines() == table.splitlines() else "the ledger's answer is another one: it was changed"
+    return "" if released.splitlines() == table.splitlines() else _OTHER_TABLE
 
 
 def _planned(facts: Mapping[str, Any], account: Account) -> Plan:
@@ -256,7 +272,10 @@ def _about_limit(now: Amount, promised: Amount) -> str:
 
 def _made_again(
     facts: Mapping[str, Any], account: Account, receipt: Receipt, purpose: str, limit: Amount, answer: Any
-) -> str:
+) -> Iterator[Finding]:
+    """Compare the card with one that is made again; a card of this version must be the same to the letter."""
+    against = "a card made again from plan and ledger"
+    part = "every number, the chart and the sentences"
     from tallystick.tables.release import Release
 
     plan: Plan | FitPlan
@@ -268,32 +287,44 @@ def _made_again(
             plan = _planned(facts, account)
             made = Release(plan, answer)
     except (TallystickError, InvalidInput) as error:
-        return f"its plan cannot be priced again: {error}"
+        yield Finding(part, f"its plan cannot be priced again: {error}", against)
+        return
     proof = facts["evidence"].get("certificate", {}).get("text")
     named = facts["released"]["dataset"]
     names = facts["again"].get("names", {})
     subject = Subject(plan, account, limit, receipt, purpose, named, facts["again"]["about"], proof, made, names)
     fresh = json.loads(card_of(subject).to_json())
-    different = [name for name in fresh if not _same(fresh[name], facts.get(name))]
-    extra = sorted(set(facts) - set(fresh))
-    return f"changed: {', '.join(different + extra)}; {_OTHER_VERSION}" if different or extra else ""
+    different = [name for name in fresh if not same(fresh[name], facts.get(name))]
+    different += sorted(set(facts) - set(fresh))
+    software = other_version(facts)
+    if software and set(facts) == set(fresh):
+        yield from _of_other_version(compare(fresh, facts, made), software, against)
+        return
+    yield Finding(part, f"changed: {', '.join(different)}; {_OTHER_VERSION}" if different else "", against)
+
+
+def _of_other_version(compared: Compared, software: str, against: str) -> Iterator[Finding]:
+    """Findings about a card of another version: numbers and names are checked, words and intervals are not."""
+    problem = f"changed: {', '.join(sorted(compared.wrong))}; {_OTHER_VERSION}" if compared.wrong else ""
+    yield Finding("released values, prices, promises and names", problem, against)
+    if compared.intervals:
+        part = f"intervals and predicted errors ({', '.join(sorted(compared.intervals))})"
+        yield Finding(part, not_checked=_made_by(software))
+    if compared.words:
+        yield Finding(f"sentences ({', '.join(sorted(compared.words))})", not_checked=_made_by(software))
+
+
+def _made_by(software: str) -> str:
+    return (
+        f"made by another version ({software}). Run the same publish with the same key again, which charges nothing, "
+        "and verify the new card"
+    )
 
 
 _OTHER_VERSION = (
     "or another version of tallystick made this card, and says it in other words: run the same publish with the same "
     "key again, which charges nothing, and verify the card that this version makes"
 )
-
-
-def _same(fresh: Any, stated: Any) -> bool:
-    """Equal, up to what two machines' arithmetic may differ by: relative, because a delta may be tiny."""
-    if isinstance(fresh, dict) and isinstance(stated, dict):
-        return fresh.keys() == stated.keys() and all(_same(fresh[name], stated[name]) for name in fresh)
-    if isinstance(fresh, list) and isinstance(stated, list):
-        return len(fresh) == len(stated) and all(map(_same, fresh, stated))
-    if isinstance(fresh, float) and isinstance(stated, float):
-        return math.isclose(fresh, stated, rel_tol=1e-6)
-    return bool(fresh == stated)
 
 
 def _page_problem(card: Card, page: str) -> str:

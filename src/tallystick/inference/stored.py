@@ -173,10 +173,8 @@ def _compare(row: dict[str, str], measure: str, cell: Released) -> None:
         low, high = math.ceil(max(low, 0.0) - 1e-9), math.floor(high + 1e-9)
     # Rounded: a histogram is shown in whole numbers with ends rounded outward, everything to ten digits.
     slack = 1.0 + cell.noise.rounding if cell.noise.rounding else 1e-9 * (abs(cell.value) + high - low)
-    # The interval of a count is cut at 0 in the file, and a count below 0 is read as 0 there.
-    ends = {f"{measure}_lower": (low, max(low, 0.0)), f"{measure}_upper": (high, high - min(cell.value, 0.0))}
-    for name, allowed in ends.items():
-        if name in row and min(abs(_number(row[name]) - end) for end in allowed) > slack:
+    for name, end in ((f"{measure}_lower", low), (f"{measure}_upper", high)):
+        if name in row and abs(_number(row[name]) - end) > slack:
             off = True
     if off:
         raise InvalidInput("table", "a cell that does not follow from the card", "the CSV file of the card's release")

@@ -91,6 +91,7 @@ class Run:
     pay for later blocks. An (epsilon, delta) account pays much more for blocks: ``costs()`` compares both.
 
     ``key`` names the run: a run that is started again under its key gets only the blocks that were not taken before.
+    It goes on as it began: without ``whole``, a run that began in blocks pays for its next blocks.
     If every person takes part at most once in ``turn`` steps, ``loss`` is the loss of one turn.
 
     ``taken`` counts the steps taken here. ``stopped`` is True if the budget ended the run early. ``receipts`` prove
@@ -105,13 +106,13 @@ class Run:
         steps: int,
         why: str,
         block: int | None = None,
-        whole: bool = True,
+        whole: bool | None = None,
         key: str | None = None,
         delta: float | None = None,
         request: str = "",
         turn: int = 1,
     ) -> None:
-        self.account, self.loss, self.whole, self.delta, self.request = account, loss, whole, delta, request
+        self.account, self.loss, self.delta, self.request = account, loss, delta, request
         if any(leaf.only_the_last for leaf in all_inside(loss.terms)):
             allowed = "the loss of a step whose iterate is seen; a run of which only the end is seen is one charge"
             raise InvalidInput("loss", str(loss), f"{allowed}: account.charge(loss, why=...)")
@@ -123,6 +124,7 @@ class Run:
         self.key = uuid.uuid4().hex if key is None else checked("key", key)
         if len(self.key) > NAME_LENGTH - 20:
             raise InvalidInput("key", f"{len(self.key)} characters", f"at most {NAME_LENGTH - 20} characters")
+        self.whole = not self._began_in_blocks() if whole is None else whole
         self.receipts: list[Receipt] = []
         self.taken, self.stopped = 0, False
         self._next = self._end = 0  # the first step that is not yet tried; the end of the block in hand
@@ -212,9 +214,26 @@ class Run:
         if not self._open and self.taken == 0:
             self._announce()
         if self.whole and not self.receipts:
+            self._refuse_to_pay_twice()
             self._pay(self.privacy, self.key, self.delta, f"{self.steps} steps {self.request}")
         self._open = True
         return self
+
+    def _began_in_blocks(self) -> bool:
+        """True if the ledger has a paid first block under this key. Blocks of a whole plan cost nothing."""
+        ledger = self.account.ledger
+        with ledger.store.read() as transaction:
+            row = transaction.row("charge_by_key", ledger.principal, f"{self.key}/0")
+        if row is None:
+            return False
+        _, entry = ledger.charge_row(row[0])
+        return any(a0 or a1 for _, a0, a1 in entry["lines"])
+
+    def _refuse_to_pay_twice(self) -> None:
+        """Refuse the whole plan of a run that began in blocks, before anything is charged."""
+        if self._began_in_blocks():
+            allowed = "whole=False for this key, because the run began in blocks; or a new key for a new run"
+            raise InvalidInput("whole", True, allowed)
 
     def _announce(self) -> None:
         """Log the costs before the first step; warn if blocks cannot pay for the whole plan."""

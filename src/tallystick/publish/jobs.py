@@ -344,6 +344,7 @@ def release(job: Job, progress: Callable[[str], None] | None = None) -> dict[str
         **paid_facts(job.account, made.receipt, job.plan.privacy, fresh=made.fresh),
         "columns": list(made.columns),
         "groups": list(made.groups),
+        "counts": list(made.counts),
         "rows": _rows(made),
         "holds": made.holds,
         "left_out": made.left_out,

@@ -26,7 +26,6 @@ from tallystick.tables.estimates import (
     Floats,
     Noisy,
     consistent,
-    counted,
     plain,
     quantile_positions,
     ratio,
@@ -79,6 +78,11 @@ class Measure(ABC):
     @property
     def never_negative(self) -> bool:
         """Whether the true value is never negative, so that a negative release is due to noise only."""
+        return False
+
+    @property
+    def counts(self) -> bool:
+        """True if its columns are numbers of rows or people. A reader sees their intervals cut at 0."""
         return False
 
     @abstractmethod
@@ -156,6 +160,10 @@ class Count(Measure):
         return True
 
     @property
+    def counts(self) -> bool:
+        return True
+
+    @property
     def said(self) -> str:
         return "number of rows"
 
@@ -163,7 +171,7 @@ class Count(Measure):
         return (Rows(),)
 
     def read(self, numbers: Numbers, confidence: float) -> tuple[Estimate, ...]:
-        return (counted(numbers[self.parts()[0]], confidence),)
+        return (plain(numbers[self.parts()[0]], confidence),)
 
     def error(self, numbers: Numbers, confidence: float, group_size: float) -> float:
         return numbers[self.parts()[0]].half_width(1.0 - confidence)
@@ -467,6 +475,10 @@ class Histogram(Measure):
 
     @property
     def never_negative(self) -> bool:
+        return True
+
+    @property
+    def counts(self) -> bool:
         return True
 
     def bound(self, schema: Schema, declared: Bounds) -> Measure:

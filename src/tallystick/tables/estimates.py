@@ -88,16 +88,16 @@ def plain(noisy: Noisy, confidence: float) -> Estimate:
     return Estimate(noisy.column, noisy.column - half, noisy.column + half)
 
 
-def counted(noisy: Noisy, confidence: float) -> Estimate:
-    """A noisy count and its interval, cut at 0; the value is as drawn, because sums of cut values are biased.
+def cut_at_zero(value: float, lower: float, upper: float) -> tuple[float, float]:
+    """Ends of a count's interval for a reader, cut at 0.
 
-    A value below 0 is read as 0 in the interval. That is nearer to every count, so the interval loses none.
+    A value below 0 is read as 0, with the same distance to the upper end. 0 is nearer to every count than the value is,
+    so the cut interval holds the count whenever the uncut interval does.
+
+    >>> cut_at_zero(-3, -23, 17), cut_at_zero(5, -15, 25), cut_at_zero(90, 70, 110)
+    ((0, 20), (0, 25), (70, 110))
     """
-    found = plain(noisy, confidence)
-    if noisy.shown_from is not None:
-        return found
-    half = noisy.half_width(1.0 - confidence)
-    return Estimate(found.value, np.maximum(found.lower, 0.0), np.maximum(found.value, 0.0) + half)
+    return max(lower, 0), upper - min(value, 0)
 
 
 def _survivors(noisy: Noisy, shown_from: int, miss: float) -> Estimate:

@@ -72,6 +72,86 @@ def test_a_true_card_agrees_with_the_ledger_and_its_page_with_its_data(clinic) -
     assert all(finding.against for finding in findings if finding.is_checked)
 
 
+def of_version(made: Card, version: str = "0.1.0") -> Card:
+    """The card as if another version had made it."""
+    return changed(made, ("accounting", "software"), f"tallystick {version}")
+
+
+NOT_COMPARED = {"a smaller error": "intervals and predicted errors (error)"}
+
+
+@pytest.mark.parametrize("change", sorted(CHANGES))
+def test_a_changed_number_on_a_card_of_another_version_is_found(clinic, change: str) -> None:
+    made = of_version(card(clinic.release()))
+    assert problems(made, clinic.ledger) == []
+    findings = check_card(changed(made, *CHANGES[change]), clinic.ledger)
+    assert all(finding.holds for finding in findings) is (change in NOT_COMPARED)
+    if change in NOT_COMPARED:
+        told = [finding for finding in findings if "another version (tallystick 0.1.0)" in finding.not_checked]
+        assert [finding.what for finding in told] == [NOT_COMPARED[change]]
+
+
+def test_values_of_a_card_of_another_version_cannot_be_moved_between_groups_or_columns(clinic) -> None:
+    made = of_version(card(clinic.release()))
+    facts = copy.deepcopy(dict(made.facts))
+    first, second = facts["chart"][0], facts["chart"][1]
+    assert first["value"] != second["value"]
+    first["value"], second["value"] = second["value"], first["value"]
+    assert problems(Card(facts), clinic.ledger)
+    facts = copy.deepcopy(dict(made.facts))
+    for name in ("value", "shown"):
+        facts["chart"][0][name].reverse()
+    assert facts["chart"] != made.facts["chart"]
+    assert problems(Card(facts), clinic.ledger)
+    facts = copy.deepcopy(dict(made.facts))
+    facts["chart"][0]["field"], facts["chart"][1]["field"] = second["field"], first["field"]
+    assert problems(Card(facts), clinic.ledger)
+
+
+def test_a_number_inside_a_sentence_of_another_version_is_compared(clinic) -> None:
+    made = of_version(card(clinic.release()))
+    lifetime = made.facts["protected"]["lifetime"]
+    reworded = changed(made, ("protected", "lifetime"), lifetime.replace("for as long as it is used", "for good"))
+    assert problems(reworded, clinic.ledger) == []
+    digits = [letter for letter in lifetime if letter.isdigit()]
+    other = lifetime.replace(digits[-1], "7" if digits[-1] != "7" else "8")
+    assert problems(changed(made, ("protected", "lifetime"), other), clinic.ledger)
+
+
+def test_the_page_of_another_version_is_not_compared_and_that_is_said(clinic) -> None:
+    made = of_version(card(clinic.release()))
+    page = made.to_html()
+    assert problems(made, clinic.ledger, page) == []
+    findings = check_card(made, clinic.ledger, page=page.replace("</p>", " </p>", 1))
+    told = [finding.what for finding in findings if "another version" in finding.not_checked]
+    assert told == ["text of the page (HTML)"]
+    assert problems(card(clinic.release()), clinic.ledger, page)  # the page of another card
+
+
+@pytest.mark.parametrize("software", [f"tallystick {ts.__version__}", "tallystick", "made up", "tallystick x\x1b[2J"])
+def test_words_of_this_version_are_compared_to_the_letter(clinic, software: str) -> None:
+    made = card(clinic.release())
+    facts = copy.deepcopy(dict(made.facts))
+    facts["accounting"] |= {"software": software, "theorem": "trust me"}
+    assert problems(Card(facts), clinic.ledger)
+
+
+def test_the_table_of_another_version_is_compared_by_groups_and_values(clinic) -> None:
+    release = clinic.release()
+    made, text = of_version(card(release)), release.to_csv()
+    header, first, *rest = text.splitlines()
+    place = next(i for i, name in enumerate(header.split(",")) if name.endswith("_lower"))
+    cells = first.split(",")
+    wider = "\n".join([header, ",".join([*cells[:place], "-1e9", *cells[place + 1 :]]), *rest])
+    findings = check_card(made, clinic.ledger, table=wider)
+    assert all(finding.holds for finding in findings)
+    told = [finding.what for finding in findings if "another version" in finding.not_checked]
+    assert told == ["intervals of the published table (CSV)"]
+    other = "\n".join([header, ",".join([*cells[: place - 1], "123456", *cells[place:]]), *rest])
+    assert not all(finding.holds for finding in check_card(made, clinic.ledger, table=other))
+    assert not all(finding.holds for finding in check_card(card(release), clinic.ledger, table=wider))
+
+
 def test_a_true_card_still_agrees_after_later_releases(clinic) -> None:
     made = card(clinic.release())
     clinic.release(key="t2")

@@ -155,6 +155,35 @@ def test_a_run_started_again_gets_only_blocks_that_nobody_took(ledger: ts.Ledger
     assert run.taken == 0
 
 
+def test_a_run_that_began_in_blocks_goes_on_in_blocks_by_default(ledger: ts.Ledger) -> None:
+    account = ledger.open("clinic", budget=ts.zcdp(rho=1))
+    begun = account.training(STEP, steps=30, block=10, whole=False, why="model", key="run-1")
+    assert _taken_by(begun, most=3) == 3
+    with account.training(STEP, steps=30, block=10, why="model", key="run-1") as again:
+        assert again.step() == 10
+    assert not again.whole
+    assert float(account.used.first) == pytest.approx(0.1)
+
+
+def test_the_whole_plan_of_a_run_that_began_in_blocks_is_refused_before_a_charge(ledger: ts.Ledger) -> None:
+    account = ledger.open("clinic", budget=ts.zcdp(rho=1))
+    _taken_by(account.training(STEP, steps=30, block=10, whole=False, why="model", key="run-1"), most=3)
+    before = account.used.a0
+    with pytest.raises(InvalidInput, match="began in blocks"):
+        account.training(STEP, steps=30, block=10, whole=True, why="model", key="run-1").start()
+    assert account.used.a0 == before > 0
+
+
+@pytest.mark.filterwarnings("ignore::tallystick.ledger.training.EndedEarly")
+def test_a_run_that_paid_its_whole_plan_goes_on_without_a_charge_by_default(ledger: ts.Ledger) -> None:
+    account = ledger.open("clinic", budget=ts.zcdp(rho=1))
+    _taken_by(account.training(STEP, steps=30, block=10, whole=True, why="model", key="run-1"), most=3)
+    with account.training(STEP, steps=30, block=10, why="model", key="run-1") as again:
+        assert again.step() == 10
+    assert again.whole
+    assert float(account.used.first) == pytest.approx(0.15)
+
+
 def test_turns_are_charged_whole(ledger: ts.Ledger) -> None:
     account = ledger.open("clinic", budget=ts.zcdp(rho=1))
     with account.training(STEP, steps=10, block=1, turn=4, whole=False, why="model") as run:

@@ -61,6 +61,14 @@ class Answered(Columns):
         return tuple(name for name in released.names if name not in released.noisy)
 
     @property
+    def counts(self) -> tuple[str, ...]:
+        """The columns that are a count of the release as it is."""
+        released = self.statement.released
+        counting = [(name, measure) for name, measure in released.query.measures if measure.counts]
+        fields = {field for name, measure in counting for field in measure.fields(name)}
+        return tuple(name for name, column in released.plain.items() if column in fields)
+
+    @property
     def fresh(self) -> bool:
         """Whether it was released now; otherwise it is the answer that the record had, and nothing was charged."""
         return self.release.fresh

@@ -164,7 +164,7 @@ def _about_table(
 
 def _as_registered(facts: Mapping[str, Any], dataset: Registered, table: Mapping[str, Any], account: Account) -> str:
     """Whether payer, unit and decisions are those that were registered."""
-    if dataset.account != account.name:
+    if dataset.account not in _payers(account):
         return f"the ledger has this dataset under {dataset.account}"
     if any(table[field] != value for field, value in dataset.fixed.items()):
         return f"the ledger has registered whom it protects: {dict(dataset.fixed)}"
@@ -172,6 +172,16 @@ def _as_registered(facts: Mapping[str, Any], dataset: Registered, table: Mapping
     if said and facts["again"]["about"] not in said:
         return "the ledger has registered other decisions about it"
     return ""
+
+
+def _payers(account: Account) -> list[str]:
+    """Names of an account and of every account above it: a charge to a block is a charge to all of them."""
+    names = [account.name]
+    above = account.parent
+    while above is not None:
+        names.append(above.name)
+        above = above.parent
+    return names
 
 
 def _about_certificate(facts: Mapping[str, Any], entry: Mapping[str, Any]) -> str:
@@ -207,9 +217,26 @@ def _made_again(
     names = facts["again"].get("names", {})
     subject = Subject(plan, account, limit, receipt, purpose, named, facts["again"]["about"], proof, made, names)
     fresh = json.loads(card_of(subject).to_json())
+    if made is not None and not _has_noise_flags(facts):
+        fresh["left_out"] = _without_noise_flags(fresh["left_out"], made)
     different = [name for name in fresh if not _same(fresh[name], facts.get(name))]
     extra = sorted(set(facts) - set(fresh))
     return f"changed: {', '.join(different + extra)}; {_OTHER_VERSION}" if different or extra else ""
+
+
+def _has_noise_flags(facts: Mapping[str, Any]) -> bool:
+    """True if the lines about caps and bounds say whether they are too noisy. Older cards do not."""
+    return any("too_noisy" in line for line in facts["left_out"])
+
+
+def _without_noise_flags(lines: list[dict[str, Any]], made: Release) -> list[dict[str, Any]]:
+    """Return the lines about caps and bounds as older cards have them: always with numbers, without the flag."""
+    sentences = {each.what: each.with_numbers() for each in made.removed()}
+    older = []
+    for line in lines:
+        kept = {name: value for name, value in line.items() if name != "too_noisy"}
+        older.append(kept | {"said": sentences[line["what"]]})
+    return older
 
 
 _OTHER_VERSION = (

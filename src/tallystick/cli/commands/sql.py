@@ -116,6 +116,7 @@ def _answered(answer: Answered) -> dict[str, Any]:
         "groups": list(answer.groups),
         "rows": rows,
         "notes": list(answer.notes),
+        "removed": [each.to_data() for each in answer.removed()],
         **jobs.paid_facts(account, receipt, answer.release.plan.privacy, fresh=answer.fresh),
     }
 

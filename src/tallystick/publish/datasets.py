@@ -83,7 +83,7 @@ def identified(table: Table) -> Identity:
 
 
 def known(book: Ledger) -> dict[str, Dataset]:
-    """Return every data set that 'dataset add' registered, by name.
+    """Return every data set that ``dataset add`` registered, by name.
 
     A program may register data with a note in its own words, or with none. Those data sets are not listed here.
     """

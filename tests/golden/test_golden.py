@@ -20,6 +20,7 @@ from golden.conftest import Golden, run
 from tallystick.errors import (
     AlreadyCommitted,
     BudgetExceeded,
+    InvalidInput,
     LedgerIntegrity,
     Quarantined,
     Refused,
@@ -550,6 +551,25 @@ def test_a_registration_in_the_words_of_a_program_is_kept(noted: Golden) -> None
         assert book.verify().intact
     found = noted.run("ledger", "verify", "--receipt", str(noted.files("receipts")["people"])).found
     assert found["receipts"] == 1
+
+
+def test_the_dataset_commands_leave_the_words_of_a_program_alone(noted: Golden, tmp_path: Path) -> None:
+    assert noted.run("dataset", "list").found["datasets"] == []
+    path = tmp_path / "pupils.csv"
+    path.write_text("pupil\n" + "".join(f"p{i}\n" for i in range(30)))
+    limit = ("--limit", "rho=0.5,delta=1e-6")
+    added = noted.run("dataset", "add", str(path), "--population", "pupils", "--unit", "pupil", *limit)
+    assert added.code == 0, added.errors
+    assert [each["name"] for each in noted.run("dataset", "list").found["datasets"]] == ["pupils"]
+    price = ("--rho", "0.1", "--why", "x")
+    assert noted.run("query", "pupils", "--measures", "count_units", *price).found["rows"]
+    assert noted.run("sql", "SELECT COUNT(DISTINCT pupil) AS n FROM pupils", *price).found["rows"]
+    refused = noted.run("query", "extract", "--measures", "count_units", *price)
+    assert refused.code == InvalidInput.exit_code
+    assert "a program registered this one" in refused.errors
+    with noted.book() as book:
+        assert book.datasets()["extract"].notes == ("an extract of 2026", "an extract of 2027")
+        assert book.verify().intact
 
 
 @pytest.mark.usefixtures("own_copy")

@@ -32,6 +32,7 @@ from tallystick.errors import InvalidInput, Refused, TallystickError
 from tallystick.ledger.chain import digest, encode_answer
 from tallystick.ledger.journal import request_digest
 from tallystick.printing import given, json_text, percent_up, plain, plain_up, visible
+from tallystick.tables.removed import TOO_NOISY
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -211,6 +212,7 @@ def page(facts: Mapping[str, Any], embedded: str) -> str:
 
     limit, curve = facts["words"]["limit"], facts["promise"]["tradeoff"]
     people = facts["protected"]["spoken_of"]["it"] == "you"
+    noisy = any(line.get("too_noisy") for line in facts["left_out"])
     replaced = facts["protected"]["adjacency"] == "replace"
     without, within = (min(100, max(0, round(100 * limit[name]))) for name in ("false_alarm", "hit"))
     return template("card.html.j2").render(
@@ -220,6 +222,7 @@ def page(facts: Mapping[str, Any], embedded: str) -> str:
         table=facts["words"]["table"],
         curve=Markup(tradeoff_svg(curve["alpha"], curve["limit"], curve["table"], replaced=replaced)),
         replaced=replaced,
+        too_noisy=TOO_NOISY if noisy else "",
         without=Markup(icons_svg(without, label=f"{without} of 100 marked", people=people)),
         within=Markup(icons_svg(within, label=f"{within} of 100 marked", people=people)),
         who=facts["protected"]["spoken_of"],

@@ -247,7 +247,7 @@ def _about_table(
 
 def _as_registered(facts: Mapping[str, Any], dataset: Registered, table: Mapping[str, Any], account: Account) -> str:
     """Whether payer, unit and decisions are those that were registered."""
-    if dataset.account != account.name:
+    if dataset.account not in _payers(account):
         return f"the ledger has this dataset under {dataset.account}"
     if any(table[field] != value for field, value in dataset.fixed.items()):
         return f"the ledger has registered whom it protects: {dict(dataset.fixed)}"
@@ -255,6 +255,16 @@ def _as_registered(facts: Mapping[str, Any], dataset: Registered, table: Mapping
     if said and facts["again"]["about"] not in said:
         return "the ledger has registered other decisions about it"
     return ""
+
+
+def _payers(account: Account) -> list[str]:
+    """Names of an account and of every account above it: a charge to a block is a charge to all of them."""
+    names = [account.name]
+    above = account.parent
+    while above is not None:
+        names.append(above.name)
+        above = above.parent
+    return names
 
 
 def _about_certificate(facts: Mapping[str, Any], entry: Mapping[str, Any]) -> str:
@@ -294,6 +304,8 @@ def _made_again(
     names = facts["again"].get("names", {})
     subject = Subject(plan, account, limit, receipt, purpose, named, facts["again"]["about"], proof, made, names)
     fresh = json.loads(card_of(subject).to_json())
+    if made is not None and not _has_noise_flags(facts):
+        fresh["left_out"] = _without_noise_flags(fresh["left_out"], made)
     different = [name for name in fresh if not same(fresh[name], facts.get(name))]
     different += sorted(set(facts) - set(fresh))
     software = other_version(facts)
@@ -319,6 +331,21 @@ def _made_by(software: str) -> str:
         f"made by another version ({software}). Run the same publish with the same key again, which charges nothing, "
         "and verify the new card"
     )
+
+
+def _has_noise_flags(facts: Mapping[str, Any]) -> bool:
+    """True if the lines about caps and bounds say whether they are too noisy. Older cards do not."""
+    return any("too_noisy" in line for line in facts["left_out"])
+
+
+def _without_noise_flags(lines: list[dict[str, Any]], made: Release) -> list[dict[str, Any]]:
+    """Return the lines about caps and bounds as older cards have them: always with numbers, without the flag."""
+    sentences = {each.what: each.with_numbers() for each in made.removed()}
+    older = []
+    for line in lines:
+        kept = {name: value for name, value in line.items() if name != "too_noisy"}
+        older.append(kept | {"said": sentences[line["what"]]})
+    return older
 
 
 _OTHER_VERSION = (

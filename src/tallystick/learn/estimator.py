@@ -19,21 +19,14 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import numpy as np
 
 from tallystick.accounting import check
-from tallystick.errors import InvalidInput, Refused, Unavailable
+from tallystick.errors import InvalidInput, Refused
+from tallystick.learn import pipelines
 from tallystick.learn.records import Array, Given, column_names, given, matrix
+from tallystick.learn.scikit import BaseEstimator, DataConversionWarning, check_is_fitted, clone
 from tallystick.ledger.denial import offering_epsilon
 from tallystick.ledger.pay import LEASE, check_account, pay
 from tallystick.mechanisms.base import UnrecordedRelease, unrecorded
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
-
-try:
-    from sklearn.base import BaseEstimator, clone
-    from sklearn.exceptions import DataConversionWarning
-    from sklearn.utils.validation import check_is_fitted
-except ImportError:
-    raise Unavailable("estimators need scikit-learn; works: pip install '.[learn]'") from None
-
-from tallystick.learn import pipelines
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss

@@ -17,7 +17,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import clone
 
 from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency
@@ -27,6 +26,7 @@ from tallystick.learn.choose import ModelSelection
 from tallystick.learn.erm import of_one_row
 from tallystick.learn.estimator import Answer, Estimator, Recipe
 from tallystick.learn.records import Given, labelled, numbers
+from tallystick.learn.scikit import clone
 from tallystick.mechanisms.exact.coins import flip
 from tallystick.mechanisms.exact.intervals import ZERO, Digits, Enclosure
 from tallystick.mechanisms.exact.randomness import Source

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from tallystick.tables.sources import Source
     from tallystick.tables.table import Table
 
+NOTE_FAMILY = NOTE_FORMAT.rpartition("/")[0] + "/"
+"""How the format of every note of ours begins. A note of another version is refused, not passed over."""
 OLD_FILE = ".datasets.json"  # where registrations of a ledger in a file were kept before they were chained
 
 
@@ -81,13 +83,27 @@ def identified(table: Table) -> Identity:
 
 
 def known(book: Ledger) -> dict[str, Dataset]:
-    """Every registered data set, by name."""
+    """Return every data set that ``dataset add`` registered, by name.
+
+    A program may register data with a note in its own words, or with none. Those data sets are not listed here.
+    """
     _refuse_old_file(book)
     datasets = {}
     for name, row in book.datasets().items():
-        if row.note:  # without one it was registered by a program, not by 'dataset add'
+        if is_own_note(row.note):
             datasets[name] = read_note(name, row.account, row.note, row.least_price)
     return datasets
+
+
+def is_own_note(note: str) -> bool:
+    """True if a note has a format of ours, in any version."""
+    try:
+        data = json.loads(note)
+    except (ValueError, RecursionError):
+        return False
+    if not isinstance(data, dict):
+        return False
+    return str(data.get("format", "")).startswith(NOTE_FAMILY)
 
 
 def read_note(name: str, account: str, note: str, least: Amount | None) -> Dataset:
@@ -107,6 +123,8 @@ def find(name: str, book: Ledger) -> Dataset:
     datasets = known(book)
     if name not in datasets:
         listed = one_of(name, sorted(datasets)) or "none yet; tallystick dataset add FILE ..."
+        if name in book.datasets():
+            listed += " (a program registered this one, so that program has to query it)"
         raise InvalidInput("dataset", name, f"one of: {listed}")
     return datasets[name]
 

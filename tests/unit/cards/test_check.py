@@ -191,6 +191,40 @@ def test_a_dataset_of_another_population_is_found(clinic) -> None:
     assert problems(made, clinic.ledger) == ["the ledger has this dataset under other"]
 
 
+def test_a_card_that_a_block_paid_for_agrees_with_the_ledger(clinic) -> None:
+    population = clinic.account
+    population.register("visits", source=str(clinic.file), fixed={"unit": "patient", "adjacency": "add_remove"})
+    upper = clinic.ledger.open("year", budget=ts.zcdp(rho=0.3), unit="patient", parent=population.name)
+    clinic.account = clinic.ledger.open("quarter", budget=ts.zcdp(rho=0.2), unit="patient", parent=upper.name)
+    made = card(clinic.release(), dataset="visits")
+    assert made.facts["released"]["population"] == "quarter"
+    assert problems(made, clinic.ledger, made.to_html()) == []
+    assert problems(changed(made, ("promise", "epsilon"), 0.1), clinic.ledger)
+
+
+def test_a_card_that_a_block_of_another_population_paid_for_is_found(clinic) -> None:
+    clinic.account.register("visits")
+    other = clinic.ledger.open("other", budget=ts.zcdp(rho=1), unit="patient")
+    clinic.account = clinic.ledger.open("block", budget=ts.zcdp(rho=0.5), unit="patient", parent=other.name)
+    made = card(clinic.release(), dataset="visits")
+    assert problems(made, clinic.ledger) == ["the ledger has this dataset under patients-2026"]
+
+
+def test_an_older_card_without_the_flag_of_noisy_lines_agrees_and_a_changed_one_does_not(clinic) -> None:
+    release = clinic.plan(rho=0.001).release(why="x")
+    made = card(release)
+    facts = copy.deepcopy(dict(made.facts))
+    assert any(line["too_noisy"] for line in facts["left_out"])
+    sentences = {each.what: each.with_numbers() for each in release.removed()}
+    for line in facts["left_out"]:
+        del line["too_noisy"]
+        line["said"] = sentences[line["what"]]
+    older = Card(facts)
+    assert problems(older, clinic.ledger, older.to_html()) == []
+    assert problems(changed(older, ("left_out", 0, "said"), "nothing was left out"), clinic.ledger)
+    assert problems(changed(made, ("left_out", 0, "too_noisy"), None), clinic.ledger)
+
+
 @pytest.mark.parametrize("value", [None, 10**400, "x", []])
 def test_no_value_however_odd_breaks_the_check(clinic, value) -> None:
     made = card(clinic.release())

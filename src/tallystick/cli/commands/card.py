@@ -42,6 +42,9 @@ def show(file: File, as_json: Json = False) -> None:
 
 
 def _lines(facts: Mapping[str, Any]) -> list[str]:
+    from tallystick.tables.removed import TOO_NOISY
+
+    noisy = any(line.get("too_noisy") for line in facts["left_out"])
     words, promise, released = facts["words"]["limit"], facts["promise"], facts["released"]
     by = f" by {', '.join(released['group_by'])}" if released["group_by"] else ""
     them = facts["protected"].get("spoken_of", {}).get("them", "people")
@@ -68,6 +71,7 @@ def _lines(facts: Mapping[str, Any]) -> list[str]:
         *(f"error     {each['column']} +-{up(each['error'], 4)} {each['holds']}" for each in facts["error"]["columns"]),
         f"interval  {facts['error']['intervals']}",
         *(f"left out  {each['said']}" for each in facts["left_out"] if "said" in each),
+        *([f"          {TOO_NOISY}"] if noisy else []),
         *(f"          {said}" for said in map(facts["error"].get, ("rows_that_count", "clamping")) if said),
         "",
         "not protected:",

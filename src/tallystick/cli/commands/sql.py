@@ -117,6 +117,7 @@ def _answered(answer: Answered) -> dict[str, Any]:
         "counts": list(answer.counts),
         "rows": rows,
         "notes": list(answer.notes),
+        "removed": [each.to_data() for each in answer.removed()],
         **jobs.paid_facts(account, receipt, answer.release.plan.privacy, fresh=answer.fresh),
     }
 

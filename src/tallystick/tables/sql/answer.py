@@ -111,10 +111,12 @@ class Answered(Columns):
         return f"asked before: charge {receipt.charge} answered it and nothing was charged now; left {self.left}"
 
     def to_json(self) -> str:
-        """Rows, notes, plan hash and receipt as JSON text."""
+        """Rows, notes, what the caps left out, plan hash and receipt as JSON text."""
         rows = [{k: v.isoformat() if isinstance(v, datetime.date) else v for k, v in row.items()} for row in self.rows]
         receipt = None if self.release.receipt is None else json.loads(self.release.receipt.to_json())
-        content = {"plan": self.release.plan.hash, "rows": rows, "notes": list(self.notes), "receipt": receipt}
+        removed = [each.to_data() for each in self.removed()]
+        told = {"notes": list(self.notes), "removed": removed}
+        content = {"plan": self.release.plan.hash, "rows": rows, **told, "receipt": receipt}
         return json_text(json.dumps({"format": "tallystick/sql/1", **content}, indent=1))
 
     def __len__(self) -> int:

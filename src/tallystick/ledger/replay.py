@@ -17,7 +17,7 @@ from tallystick.ledger.filters import LARGEST, Filter
 from tallystick.ledger.journal import AccountRow, ChargeRow
 from tallystick.ledger.opening import raise_terms
 from tallystick.ledger.partition import Partition
-from tallystick.ledger.registry import DatasetRow
+from tallystick.ledger.registry import DatasetRow, lasts
 from tallystick.ledger.signing import verified
 
 # What an entry looks like: its fields and their types, for every kind. What they mean is below.
@@ -274,7 +274,7 @@ def _register(book: Book, seq: int, entry: dict[str, Any]) -> None:
     book.require(owners <= {population}, seq, "a source belongs to two populations")
     alike = [book.fixed[known.name] for known in book.datasets if row.source is not None and known.source == row.source]
     book.require(all(fixed == entry["fixed"] for fixed in alike), seq, "a source protects two kinds of units")
-    for mark in marks:
+    for mark in filter(lasts, marks):
         held = book.marked.setdefault(mark, (population, entry["fixed"]))
         book.require(held == (population, entry["fixed"]), seq, "marked data belong to two populations or units")
     book.fixed[row.name] = entry["fixed"]

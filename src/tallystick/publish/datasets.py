@@ -19,7 +19,7 @@ from tallystick.ledger.book import opened, opened_if_there
 from tallystick.ledger.registry import NOTE_FORMAT
 from tallystick.place import names_server
 from tallystick.printing import one_of
-from tallystick.tables.identity import Identity, Overlap, lasting_marks
+from tallystick.tables.identity import Identity, Overlap
 from tallystick.tables.reader import Reader
 from tallystick.tables.sources import identity
 
@@ -188,11 +188,18 @@ def check_new(dataset: Dataset, book: Ledger, *, update: bool) -> None:
         if not update:
             raise InvalidInput("dataset", dataset.name, "a new --name, or --update to change caps, bounds or place")
     populations = {account.name: account.path[-1][0] for account in book.accounts()}
-    for other in Overlap.of(book, dataset.identified()).all:
+    found = Overlap.of(book, dataset.identified())
+    for other in found.all:
         if populations[other.account] != populations.get(dataset.population):
             raise Refused(
                 f"these data are registered as {other.name!r} under population {other.account!r}; a source belongs "
                 "to one population, or the people in it would be paid for twice over"
+            )
+    for other in found.same:
+        if other.fixed and other.name != dataset.name and dict(other.fixed) != _fixed(dataset):
+            raise Refused(
+                f"these data are registered as {other.name!r}, about unit {other.fixed.get('unit') or 'each row'!r}; "
+                "whom they protect does not depend on the name"
             )
 
 
@@ -219,7 +226,7 @@ def register(
         fixed=_fixed(dataset),
         least_price=least_price,
         update=update,
-        marks=lasting_marks(own),
+        marks=own.all_marks,
     )
     return find(dataset.name, account.ledger)
 

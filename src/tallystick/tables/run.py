@@ -256,6 +256,7 @@ def check_allowed(plan: Plan, account: Account, dataset: str | None, known: list
     if first.names and dataset is not None and dataset not in first.names:
         raise Refused(f"these data are registered as {', '.join(first.names)}, so they cannot answer for {dataset!r}")
     _check_leaf(leaf, first, account)
+    _check_least(plan, account, first)
     for other, each in zip(other_leaves, others, strict=True):
         if (each.fixed is None) != (first.fixed is None):
             raise Refused(f"of tables {leaf.name!r} and {other.name!r} only one is registered; register both")
@@ -268,6 +269,20 @@ def _check_leaf(leaf: Table, known: Recognised, account: Account) -> None:
     as_registered(leaf, known.fixed)
     datasets = account.ledger.datasets() if known.names else {}
     same_identifiers(leaf, [datasets[name] for name in known.names])
+
+
+def _check_least(plan: Plan, account: Account, known: Recognised) -> None:
+    """Data that are registered under several names cost at least the largest of their least prices."""
+    if len(known.names) < 2:
+        return
+    from tallystick.ledger.pay import charged_delta
+
+    price = account.price(plan.privacy, delta=charged_delta(account, plan.delta))
+    datasets = account.ledger.datasets()
+    for name in known.names:
+        least = datasets[name].least_price
+        if least.filter == price.filter and price.a0 < least.a0:
+            raise Refused(f"this plan costs {price}, and plans on dataset {name!r} cost at least {least}")
 
 
 def _check_payer(plan: Plan, account: Account, source: SourceId) -> None:

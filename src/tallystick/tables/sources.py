@@ -276,14 +276,6 @@ def whole_name(table: str) -> str:
     return table
 
 
-def real_path(place: Path | str) -> str:
-    """The path that an engine may be handed: the one by which ``identity`` and ``same_file`` know a file."""
-    path = os.path.realpath(place)
-    if "\\" in path:
-        raise InvalidInput("file", path, "a path without backslashes, which DuckDB reads as slashes: rename or move it")
-    return path
-
-
 def pattern_of(path: str) -> str:
     """A path for engines that read patterns: files that match it would be another name for the same people.
 
@@ -438,7 +430,12 @@ def room() -> int | None:
 
 
 def check_room() -> None:
-    """Asked before a charge: where hardly anything is left, it is the data that decide what fails."""
+    """Refuse limits of this process that large data alone would meet, after the charge."""
+    for name in ("RLIMIT_FSIZE", "RLIMIT_DATA", "RLIMIT_CPU"):
+        if resource.getrlimit(getattr(resource, name))[0] != resource.RLIM_INFINITY:
+            raise Unavailable(
+                f"this process has a limit {name}, and a release could fail at it after the charge; lift it (ulimit)"
+            )
     left = room()
     if left is not None and left < _LEAST_ROOM:
         raise Unavailable(

@@ -102,7 +102,7 @@ def register(
     checked("dataset", name)
     checked("note", note, PLAN_LENGTH, empty=True)
     source_digest = None if source is None else digest(source)
-    listed = sorted(checked("mark", mark, PLAN_LENGTH) for mark in set(marks))
+    listed = sorted(set(marks))  # names of files may hold any character; they are stored as JSON
     least = _least(account, least_price)
     with ledger.store.write("register") as transaction:
         row = transaction.row("dataset_named", name)

@@ -81,7 +81,7 @@ def test_files_are_named_where_they_should_be_and_what_to_type(shell):
     assert "sql - < q.sql" in asked(shell, "q.sql", code=2)
     said = asked(shell, "SELECT COUNT(*) FROM visits", "--rho", "0.1", "--public", "f=nofile.csv", code=2)
     assert "nofile.csv" in said
-    assert "this one does not exist" in said
+    assert "an existing file that can be read" in said
     before = shell("budget", "clinic")
     Path("visits.csv").rename("moved.csv")
     typed = "dataset add NEW_PLACE --name visits --population clinic --unit patient --update"

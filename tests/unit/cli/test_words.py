@@ -111,7 +111,7 @@ def test_a_card_of_a_question_that_a_block_paid_for_is_verified(shell):
     block = ["account", "open", "east", "--budget", "zcdp(rho=0.2)", "--unit", "tail", "--parent", "planes"]
     shell(*block, "--partition", "coast", "--by", "public attribute", "--one-block-per-unit", "--where", "origin=EWR")
     shell(*COUNT, "--why", "x", "--account", "east", "--out", "east.csv", "--card", "east.html")
-    assert "the card says what the ledger says" in shell("card", "verify", "east.html", "--table", "east.csv")
+    assert "The card agrees with the ledger" in shell("card", "verify", "east.html", "--table", "east.csv")
 
 
 def test_charges_are_listed_in_order_and_shown_in_words(shell):

@@ -19,8 +19,8 @@
     └── Unavailable                 exit 9   busy, missing component, unreachable store
         └── NotComputable                    no rigorous route for this composition
 
-Nothing raises NotAuthorised yet: its exit code is kept for the service. Two warnings are ours: ChargedAgain and
-PasswordInPlace.
+Nothing raises NotAuthorised yet: its exit code is kept for the service. Three warnings are ours: ChargedAgain,
+NotCharged and PasswordInPlace.
 Messages carry numbers and a way out, never a value read from private data.
 """
 
@@ -193,6 +193,10 @@ class ChargedAgain(UserWarning):
 
     It is said before the charge, so that a filter that makes it an error keeps the price.
     """
+
+
+class NotCharged(UserWarning):
+    """A charge was made and dropped before it was taken, so the release that it was meant for is not paid for."""
 
 
 class PasswordInPlace(UserWarning):

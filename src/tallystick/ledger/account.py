@@ -16,7 +16,7 @@ from tallystick.ledger.filters import Amount, Filter
 from tallystick.ledger.journal import AccountRow, ChargeRow, Line, admit, would_spend
 from tallystick.ledger.milestones import SpendingStatement, so_far
 from tallystick.ledger.partition import Partition
-from tallystick.ledger.pay import CHARGE_LEASE, LEASE, Charge, Receipt, Valued, pay
+from tallystick.ledger.pay import CHARGE_LEASE, LEASE, Charge, Receipt, Valued, pay, pay_elsewhere
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -152,6 +152,8 @@ class Account:
     ) -> Charge:
         """A plan priced before data is touched, as a context manager: reserve and start, then commit or burn.
 
+        The call alone charges nothing: enter it with ``with``, or use ``pay`` where there is no block of code.
+
         ``also`` names further accounts that pay the same plan, all or none. ``request`` is any public text that
         tells this request from others under the same key (a query, say); it must not contain data. ``source`` names
         the data that will be opened: a failure after the start then closes them until ``clear``.
@@ -159,6 +161,22 @@ class Account:
         return self.ledger.charge(
             loss, accounts=[self, *also], why=why, key=key, delta=delta, lease=lease, request=request, source=source
         )
+
+    def pay(
+        self,
+        loss: PrivacyLoss,
+        *,
+        why: str,
+        key: str | None = None,
+        delta: float | None = None,
+        also: Sequence[Account] = (),
+    ) -> Receipt:
+        """Charge now for a release that you make yourself, and return the receipt. No answer is stored.
+
+        Call it before the release is made. The same key charges once and returns the same receipt. An account that
+        cannot pay raises ``BudgetExceeded``, and then nothing is charged.
+        """
+        return pay_elsewhere(self, loss, why=why, key=key, delta=delta, also=also).receipt
 
     def reserve(self, loss: PrivacyLoss, *, why: str, key: str | None = None, **options: Any) -> Charge:
         """Take the amount without starting: give it back with ``refund()``, or ``start()`` and ``commit(answer)``."""

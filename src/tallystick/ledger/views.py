@@ -57,4 +57,6 @@ def ledger_html(ledger: Ledger) -> str:
 def charge_html(charge: Charge) -> str:
     """A charge: its state and what each account pays."""
     rows = [[name, str(amount)] for name, amount in charge.amounts.items()]
+    if charge.state == "NEW":
+        return f"<div>{escape(repr(charge))}</div>"
     return f"<div><b>Charge</b> {escape(charge.state)}{table(['account', 'pays'], rows)}</div>"

@@ -1,45 +1,18 @@
-"""One way to pay: a failure before the charge costs nothing, one after it stays paid, and who was first is told."""
+"""``account.pay`` charges at once; ``account.charge`` charges nothing until it is entered, and says so."""
 
 from __future__ import annotations
 
-import threading
-import time
-from dataclasses import dataclass, field
-from typing import Any
+import gc
+import subprocess
+import sys
+import warnings
 
 import pytest
 
 import tallystick as ts
-from tallystick.errors import BudgetExceeded, InvalidInput, Unavailable
-from tallystick.ledger import Ledger
-from tallystick.ledger.pay import FAILED, Charge, pay
+from tallystick.errors import BudgetExceeded, IdempotencyConflict, NotCharged
 
-
-@dataclass
-class Survey:
-    """A release that says what was asked of it."""
-
-    source: str = "visits.csv"
-    price: float = 0.1
-    steps: list[str] = field(default_factory=list)
-    fails: dict[str, BaseException] = field(default_factory=dict)
-    request: str = "survey"
-
-    @property
-    def privacy(self) -> Any:
-        return ts.zcdp(rho=self.price)
-
-    def _at(self, step: str) -> None:
-        self.steps.append(step)
-        if step in self.fails:
-            raise self.fails[step]
-
-    def preflight(self) -> None:
-        self._at("preflight")
-
-    def draw(self) -> Any:
-        self._at("draw")
-        return 7
+LOSS = ts.zcdp(rho=0.25)
 
 
 @pytest.fixture
@@ -47,169 +20,127 @@ def clinic(ledger):
     return ledger.open("clinic", budget=ts.zcdp(rho=0.5), unit="patient")
 
 
-def states(account) -> list[str]:
-    return [event.state for event in account.history()]
+def line_here() -> int:
+    """The line that calls this function."""
+    return sys._getframe(1).f_lineno
 
 
-def test_the_ledger_says_which_answer_is_fresh(clinic):
-    first, again = (pay(Survey(), clinic, why="x", key="k") for _ in range(2))
-    assert (first.fresh, again.fresh) == (True, False)
-    assert (first.answer, first.receipt) == (again.answer, again.receipt)
-    assert states(clinic) == ["COMMITTED"]
+def test_a_payment_is_charged_by_the_call_and_returns_a_receipt(clinic):
+    receipt = clinic.pay(LOSS, why="a count made elsewhere")
+    assert clinic.used.a0 == 25 * 10**10
+    assert clinic.paid(receipt) == clinic.used
+    assert clinic.ledger.verify(receipts=[receipt]).intact
+    [event] = clinic.history()
+    assert (event.charge, event.state, event.why) == (receipt.charge, "COMMITTED", "a count made elsewhere")
 
 
-def test_a_stored_answer_needs_neither_source_nor_draw(clinic):
-    pay(Survey(), clinic, why="x", key="k")
-    gone = Survey(fails={"preflight": OSError("gone"), "draw": OSError("gone")})
-    assert pay(gone, clinic, why="x", key="k").answer == 7
-    assert gone.steps == []
+def test_a_payment_is_one_transaction(clinic):
+    writes = []
+    before = clinic.ledger.head().seq
+    store, write = clinic.ledger.store, clinic.ledger.store.write
+
+    def counted(name):
+        writes.append(name)
+        return write(name)
+
+    store.write = counted
+    clinic.pay(LOSS, why="x")
+    assert len(writes) == 1
+    assert clinic.ledger.head().seq == before + 2  # its beginning and its commit
 
 
-def test_the_one_who_comes_second_in_between_is_told_that_it_was_stored_before(clinic):
-    slow = Survey()
-    slow.preflight = lambda: pay(Survey(), clinic, why="x", key="k")
-    paid = pay(slow, clinic, why="x", key="k")
-    assert (paid.answer, paid.fresh) == (7, False)
-    assert states(clinic) == ["COMMITTED"]
+def test_the_same_key_pays_once_and_returns_the_same_receipt(clinic):
+    first = clinic.pay(LOSS, why="x", key="january")
+    assert clinic.pay(LOSS, why="x", key="january") == first
+    assert len(clinic.history()) == 1
+    with pytest.raises(IdempotencyConflict, match="another request"):
+        clinic.pay(ts.zcdp(rho=0.1), why="x", key="january")
+    with pytest.warns(UserWarning, match="was made with the reason 'x'"):
+        clinic.pay(LOSS, why="another reason", key="january")
+    assert len(clinic.history()) == 1
 
 
-def test_what_fails_before_the_charge_leaves_no_trace(clinic):
-    before = clinic.ledger.head()
-    with pytest.raises(InvalidInput):
-        pay(Survey(fails={"preflight": InvalidInput("source", "x", "y")}), clinic, why="x", key="k")
-    denied = Survey(price=0.6)
+def test_a_payment_above_the_limit_is_denied_and_charges_nothing(clinic):
     with pytest.raises(BudgetExceeded):
-        pay(denied, clinic, why="x", key="k")
-    assert denied.steps == ["preflight"]
-    assert clinic.ledger.head() == before
-    assert pay(Survey(), clinic, why="x", key="k").fresh
+        clinic.pay(ts.zcdp(rho=2.5), why="too much")
+    assert clinic.used.a0 == 0
+    assert clinic.history() == []
 
 
-@pytest.mark.parametrize("error", [ValueError("row of Ann: 37"), MemoryError(), SystemExit(3), BudgetExceeded("Ann")])
-def test_what_fails_after_the_charge_stays_paid_and_is_told_in_one_constant_text(clinic, error):
-    with pytest.raises(Unavailable) as failed:
-        pay(Survey(fails={"draw": error}), clinic, why="x")
-    assert str(failed.value) == FAILED
-    assert failed.value.__cause__ is None
-    assert failed.value.__context__ is None
-    assert states(clinic) == ["BURNED"]
+def test_two_accounts_pay_together_or_not_at_all(clinic, ledger):
+    staff = ledger.open("staff", budget=ts.zcdp(rho=0.1), unit="patient")
+    with pytest.raises(BudgetExceeded):
+        clinic.pay(LOSS, why="x", also=[staff])
+    assert clinic.used.a0 == 0
+    receipt = clinic.pay(ts.zcdp(rho=0.1), why="x", also=[staff])
+    assert clinic.paid(receipt) == staff.paid(receipt) == staff.used
 
 
-def test_an_answer_that_cannot_be_stored_is_a_failure_like_any_other(clinic):
-    odd = Survey()
-    odd.draw = lambda: object()
-    with pytest.raises(Unavailable, match="withheld"):
-        pay(odd, clinic, why="x")
-    assert states(clinic) == ["BURNED"]
+def test_a_charge_as_a_statement_warns_and_names_its_line(clinic):
+    with pytest.warns(NotCharged) as told:
+        line = line_here() + 1
+        clinic.charge(ts.zcdp(rho=2.5), why="forgotten")
+        gc.collect()
+    assert clinic.used.a0 == 0
+    [warning] = told
+    assert (warning.filename, warning.lineno) == (__file__, line)
+    text = str(warning.message)
+    assert f"{__file__}:{line}" in text
+    assert "clinic would pay rho 2.5" in text
+    assert "account.pay(" in text
 
 
-def test_a_lease_is_renewed_while_data_are_read_and_not_after_that(clinic, clock, place, config):
-    """A short lease tells soon that a worker was killed, and must not end one that lives."""
-    slow, lease = Survey(), 0.06
-
-    def draw():
-        with Ledger(place, config=config, clock=clock) as other:
-            for _ in range(4):
-                clock.seconds += 0.04
-                waited = time.monotonic()
-                while other.charge_row(clinic.history()[0].charge)[0].lease_until <= (clock.seconds + 0.04) * 1000:
-                    assert time.monotonic() < waited + 20, "nobody renews it"
-                    time.sleep(0.005)
-            assert other.recover() == (0, 0)
-        return 7
-
-    slow.draw = draw
-    before = threading.active_count()
-    assert pay(slow, clinic, why="x", lease=lease).fresh
-    with pytest.raises(Unavailable):
-        pay(Survey(fails={"draw": ValueError()}), clinic, why="x", lease=lease)
-    assert threading.active_count() == before
-    assert states(clinic) == ["COMMITTED", "BURNED"]
-    head = clinic.ledger.head()
-    time.sleep(0.1)
-    assert clinic.ledger.head() == head
-    assert clinic.ledger.verify().problems == ()
+def test_a_charge_of_several_accounts_that_is_dropped_warns(clinic):
+    with pytest.warns(NotCharged, match="would pay"):
+        clinic.ledger.charge(LOSS, accounts=[clinic], why="forgotten")
+        gc.collect()
 
 
-def test_a_store_that_is_away_for_a_moment_does_not_end_a_release(clinic, monkeypatch):
-    tried = threading.Event()
-
-    def away(charge, *, lease):
-        tried.set()
-        raise Unavailable("away")
-
-    monkeypatch.setattr(Charge, "renew", away)
-    slow = Survey()
-    slow.draw = lambda: tried.wait(20) and 7
-    assert pay(slow, clinic, why="x", lease=0.03).answer == 7
-
-
-def test_an_interrupt_stays_an_interrupt(clinic):
-    with pytest.raises(KeyboardInterrupt, match="stays paid"):
-        pay(Survey(fails={"draw": KeyboardInterrupt("row of Ann")}), clinic, why="x")
-    assert states(clinic) == ["BURNED"]
+def test_the_warning_is_shown_by_default(tmp_path):
+    script = tmp_path / "forgotten.py"
+    script.write_text(
+        "import tallystick as ts\n"
+        f"account = ts.Ledger({str(tmp_path / 'budget.db')!r}).open('clinic', budget=ts.zcdp(rho=0.5), unit='person')\n"
+        "account.charge(ts.zcdp(rho=0.1), why='forgotten')\n"
+        "kept = account.charge(ts.zcdp(rho=0.1), why='kept until the end')\n"
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
+    assert f"{script}:3: NotCharged" in done.stderr
+    assert f"{script}:4: NotCharged" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "ignored" not in done.stderr
 
 
-def test_an_interrupt_after_the_answer_was_stored_does_not_say_that_there_is_none(clinic):
-    def probe(point):
-        if point == "commit: after COMMIT":
-            clinic.ledger.store._probe = None
-            raise KeyboardInterrupt
-
-    clinic.ledger.store._probe = probe
-    with pytest.raises(KeyboardInterrupt) as stopped:
-        pay(Survey(), clinic, why="x", key="k")
-    assert "no answer" not in str(stopped.value)
-    assert pay(Survey(), clinic, why="x", key="k").answer == 7
-    assert states(clinic) == ["COMMITTED"]
-
-
-def test_an_interrupt_of_the_charging_says_that_it_may_be_paid(clinic):
-    def probe(point):
-        if point == "begin: after COMMIT":
-            clinic.ledger.store._probe = None
-            raise KeyboardInterrupt
-
-    clinic.ledger.store._probe = probe
-    with pytest.raises(KeyboardInterrupt, match="may be paid"):
-        pay(Survey(), clinic, why="x", key="k")
-    assert states(clinic) == ["EXECUTING"]
+def test_a_charge_that_is_not_entered_says_so_and_says_how_to_charge(clinic):
+    with pytest.warns(NotCharged):
+        charge = clinic.charge(LOSS, why="x")
+        shown, in_notebook = repr(charge), charge._repr_html_()
+        del charge
+        gc.collect()
+    for text in (shown, in_notebook):
+        assert "not charged yet" in text
+        assert "rho 0.25" in text
+        assert "account.pay(" in text
+    assert clinic.used.a0 == 0
+    with clinic.charge(LOSS, why="x") as entered:
+        assert "EXECUTING" in repr(entered)
 
 
-def test_an_interrupt_while_a_failure_is_recorded_does_not_bring_the_error_along(clinic, monkeypatch):
-    def interrupted(self):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("tallystick.ledger.pay.Charge.burn", interrupted)
-    with pytest.raises(KeyboardInterrupt) as stopped:
-        pay(Survey(fails={"draw": ValueError("row of Ann: 37")}), clinic, why="x")
-    assert stopped.value.__context__ is None
-    assert states(clinic) == ["EXECUTING"]
-
-
-def test_who_holds_the_value_gets_the_error_itself(clinic):
-    with pytest.raises(OSError, match="ward"):
-        pay(Survey(source="", fails={"draw": OSError("ward")}), clinic, why="x")
-    assert states(clinic) == ["BURNED"]
-
-
-def test_a_mechanism_whose_input_is_a_function_gets_the_function(clinic):
-    box = ts.select.uniform_box([(0, 1)])
-    search = ts.select.by_rejection(epsilon=0.1, sensitivity=1.0, propose=box, score_bounds=(0, 4))
-    asked = []
-
-    def score(point):
-        asked.append(point)
-        return 4.0
-
-    clinic.release(search, score, why="where")
-    assert len(asked) >= 1
-    assert states(clinic) == ["COMMITTED"]
-
-
-def test_a_mechanism_whose_input_is_a_function_refuses_a_number_before_the_charge(clinic):
-    box = ts.select.uniform_box([(0, 1)])
-    search = ts.select.by_rejection(epsilon=0.1, sensitivity=1.0, propose=box, score_bounds=(0, 4))
-    with pytest.raises(InvalidInput):
-        clinic.release(search, 3.0, why="where")
-    assert states(clinic) == []
+def test_every_other_use_of_a_charge_is_silent(clinic):
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        clinic.pay(ts.zcdp(rho=0.01), why="x", key="k")
+        clinic.pay(ts.zcdp(rho=0.01), why="x", key="k")
+        clinic.reserve(ts.zcdp(rho=0.01), why="x").refund()
+        clinic.charge(ts.zcdp(rho=0.01), why="x").begin().burn()
+        count = ts.noise.add_gaussian(sigma=20, sensitivity=1)
+        assert clinic.release(count, 5.0, why="x", key="r") == clinic.release(count, 5.0, why="x", key="r")
+        with clinic.training(ts.zcdp(rho=0.001), steps=4, block=2, why="x", key="t") as run:
+            for _ in range(9):
+                run.step()
+        with pytest.raises(BudgetExceeded), clinic.charge(ts.zcdp(rho=2), why="x"):
+            pass
+        with pytest.raises(ts.errors.InvalidInput):
+            clinic.charge(LOSS, why="")
+        gc.collect()
+    assert [each for each in told if each.category is NotCharged] == []

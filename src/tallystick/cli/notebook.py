@@ -28,8 +28,9 @@ def _parser() -> _Options:
     parser = _Options(prog="%%tallystick", add_help=False)
     for name in ("--ledger", "--why", "--key"):
         parser.add_argument(name)
-    for name in ("--rho", "--epsilon", "--delta", "--error"):
-        parser.add_argument(name, type=float)
+    for name in ("--rho", "--epsilon", "--delta"):
+        parser.add_argument(name)  # a number or a fraction, read by ts.sql
+    parser.add_argument("--error", type=float)
     parser.add_argument("--explain", action="store_true")
     parser.add_argument("variable", nargs="?", help="where to keep the answer")
     return parser

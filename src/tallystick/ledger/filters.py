@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 from tallystick.errors import InvalidInput
 from tallystick.printing import amount, given, up
+from tallystick.rounding import UNITS_0 as UNITS_0
+from tallystick.rounding import UNITS_1 as UNITS_1
 from tallystick.rounding import Number as Number
 from tallystick.rounding import as_written as as_written
 
@@ -24,8 +26,6 @@ if TYPE_CHECKING:
     from tallystick.accounting.adjacency import Protects
     from tallystick.accounting.loss import PrivacyLoss
 
-UNITS_0: Final = 10**12
-UNITS_1: Final = 10**18
 LARGEST: Final = 2**62 - 1  # used + asked then never overflows int64 in SQL
 
 

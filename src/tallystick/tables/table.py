@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import AdjacencyMismatch, InvalidInput, Refused
+from tallystick.rounding import read_amount
 from tallystick.strict_json import read, written
 from tallystick.tables import expressions, local
 from tallystick.tables.aggregates import Measure, measure_from_data
@@ -536,7 +537,8 @@ class Query:
 
         The budget is the total charged, the delta of private keys included. ``error=20`` asks for +-20 at
         ``confidence=`` (0.95) on the first measure, ``error={"n": 20}`` on that one. ``weights={"n": 2}`` overrides
-        how the budget is split.
+        how the budget is split. A ``Fraction``, or a text such as "1/24", is rounded down to the ledger's unit before
+        the noise is calibrated: twelve plans of "1/24" fit a limit of 0.5.
 
         ``caps_share`` of it pays for saying what the caps and bounds leave out: units over each cap, rows, values
         beyond each bound. Rows left out are counted up to ``caps_seen_to`` of each unit, by default as many as it may
@@ -553,7 +555,8 @@ class Query:
         name = next((word for word in ("rho", "epsilon") if budget.get(word) is not None), None)
         if name is None:
             raise InvalidInput("budget", sorted(budget), "rho= or epsilon=")
-        return tuple(self.plan(**{**budget, name: budget[name] * times}) for times in (0.25, 1, 4))
+        asked = read_amount(name, budget[name])
+        return tuple(self.plan(**{**budget, name: asked * times}) for times in (0.25, 1, 4))
 
     def to_data(self) -> dict[str, Any]:
         """As plain JSON data."""

@@ -14,7 +14,10 @@ from typing import Any
 from sqlglot.tokenizer_core import Token, TokenType
 
 from tallystick.accounting import check
+from tallystick.errors import InvalidInput
 from tallystick.printing import one_of
+from tallystick.rounding import read_amount
+from tallystick.tables.budget import AMOUNTS
 from tallystick.tables.sql.tree import Text
 
 NUMBERS = ("epsilon", "delta", "rho", "error", "confidence", "max_groups_contributed", "max_rows_per_group")
@@ -106,7 +109,9 @@ def _read(text: Text, inside: list[Token]) -> dict[str, Any]:
         if name not in (*NUMBERS, *WORDS) or name in given:
             fix = _ELSEWHERE.get(name) or f"each once of {one_of(name, (*NUMBERS, *WORDS))}"
             raise text.refused(f"option {name}", piece[0].start, fix)
-        if name in NUMBERS:
+        if name in AMOUNTS:
+            given[name] = _amount(text, name, value)
+        elif name in NUMBERS:
             given[name] = _number(text, value)
         elif len(value) == 1:
             given[name] = value[0].text
@@ -196,6 +201,17 @@ def _pieces(tokens: list[Token]) -> list[list[Token]]:
         else:
             pieces[-1].append(token)
     return pieces if tokens else []
+
+
+def _amount(text: Text, name: str, tokens: list[Token]) -> Any:
+    """A price; a fraction such as 1/24 is rounded down to the ledger's unit."""
+    said = "".join(token.text for token in tokens)
+    if "/" not in said:
+        return _number(text, tokens)
+    try:
+        return read_amount(name, said)
+    except InvalidInput as problem:
+        raise text.wrong(said, tokens[0].start, problem.allowed) from None
 
 
 def _number(text: Text, tokens: list[Token]) -> float:

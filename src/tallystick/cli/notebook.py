@@ -10,7 +10,7 @@ from tallystick.errors import InvalidInput
 
 HELP = """Ask registered data sets in SQL; the cell is the statement.
 
-    %%tallystick [variable] --why "weekly report" [--rho 0.01] [--epsilon 1] [--delta 1e-6] [--error 50]
+    %%tallystick [variable] --why "weekly report" [--rho 0.01] [--epsilon 1] [--delta 1e-6] [--pure] [--error 50]
                  [--ledger PATH] [--key NAME] [--explain]
 
 ``variable`` keeps the answer under that name: ``.to_pandas()``, ``.rows``, ``tallystick.cards.card(answer)``. Public
@@ -31,7 +31,8 @@ def _parser() -> _Options:
     for name in ("--rho", "--epsilon", "--delta"):
         parser.add_argument(name)  # a number or a fraction, read by ts.sql
     parser.add_argument("--error", type=float)
-    parser.add_argument("--explain", action="store_true")
+    for name in ("--explain", "--pure"):
+        parser.add_argument(name, action="store_true")
     parser.add_argument("variable", nargs="?", help="where to keep the answer")
     return parser
 

@@ -12,7 +12,7 @@ from tallystick.accounting.adjacency import Adjacency, Protects
 from tallystick.errors import InvalidInput
 from tallystick.ledger import opening, registry, views
 from tallystick.ledger.chain import SourceId
-from tallystick.ledger.filters import Amount, Filter
+from tallystick.ledger.filters import Amount, Filter, quoted_delta
 from tallystick.ledger.journal import AccountRow, ChargeRow, Line, admit, would_spend
 from tallystick.ledger.milestones import SpendingStatement, so_far
 from tallystick.ledger.partition import Partition
@@ -123,6 +123,14 @@ class Account:
         """The loss this account promises never to exceed, against any adaptive analyst: its limit."""
         row = self._row()
         return self.currency.guarantee(row.limit0, row.limit1, self.protects)
+
+    def quoted_delta(self, spent: float = 0.0) -> float:
+        """The delta at which epsilon is shown for this account, everywhere; see ``filters.quoted_delta``."""
+        return quoted_delta(self.limit, spent)
+
+    def in_epsilon(self, amount: Amount) -> str:
+        """An amount of this account as epsilon at ``quoted_delta``; empty if it is an epsilon already, or nothing."""
+        return amount.as_epsilon_at(self.quoted_delta(float(amount.delta)))
 
     def so_far(self, *, delta: float) -> SpendingStatement:
         """A valid (epsilon, delta) statement about what has been spent until now, at the milestone reached."""
@@ -307,6 +315,7 @@ class Account:
             "limit": self.limit.to_dict(),
             "used": self.used.to_dict(),
             "left": self.remaining.to_dict(),
+            "quoted_delta": self.quoted_delta(),
             "closed": self.closed,
             "parent": parent.name if parent else None,
             "lifetime": parent.used.to_dict() if parent else None,

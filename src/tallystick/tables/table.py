@@ -537,8 +537,10 @@ class Query:
 
         The budget is the total charged, the delta of private keys included. ``error=20`` asks for +-20 at
         ``confidence=`` (0.95) on the first measure, ``error={"n": 20}`` on that one. ``weights={"n": 2}`` overrides
-        how the budget is split. A ``Fraction``, or a text such as "1/24", is rounded down to the ledger's unit before
-        the noise is calibrated: twelve plans of "1/24" fit a limit of 0.5.
+        how the budget is split.
+
+        An account in rho or mu refuses ``epsilon=`` alone at the release, unless ``pure=True`` says that it is meant.
+        A text or ``Fraction`` such as "1/24" is rounded down to the ledger's unit before the noise is calibrated.
 
         ``caps_share`` of it pays for saying what the caps and bounds leave out: units over each cap, rows, values
         beyond each bound. Rows left out are counted up to ``caps_seen_to`` of each unit, by default as many as it may
@@ -555,7 +557,7 @@ class Query:
         name = next((word for word in ("rho", "epsilon") if budget.get(word) is not None), None)
         if name is None:
             raise InvalidInput("budget", sorted(budget), "rho= or epsilon=")
-        asked = read_amount(name, budget[name])
+        asked = float(read_amount(name, budget[name]))
         return tuple(self.plan(**{**budget, name: asked * times}) for times in (0.25, 1, 4))
 
     def to_data(self) -> dict[str, Any]:

@@ -32,6 +32,7 @@ def list_(
 
     with opened(ledger) as book:
         accounts = [book.open(account)] if account else book.accounts()
+        by_name = {each.name: each for each in accounts}
         events = sorted(
             ((each.name, event) for each in accounts for event in each.history()), key=lambda one: one[1].charge
         )
@@ -39,7 +40,8 @@ def list_(
 
         def say(out: Console) -> None:
             for name, event in events:
-                price = f"{event.amount}" + (f" ({event.amount.as_epsilon})" if event.amount.as_epsilon else "")
+                shown = by_name[name].in_epsilon(event.amount)
+                price = f"{event.amount} ({shown})" if shown else f"{event.amount}"
                 out.print(
                     f"{event.charge:>6}  {when(event.at)}  {event.state:<9}  {name}  {price}  {event.why}",
                     soft_wrap=True,

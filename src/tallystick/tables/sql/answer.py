@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from tallystick.errors import BudgetExceeded, IdempotencyConflict, InvalidInput, Refused
 from tallystick.ledger.chain import digest
 from tallystick.tables.denial import with_plans
+from tallystick.tables.epsilon_alone import require_stated
 from tallystick.tables.keyset import PublicTable, public_table
 from tallystick.tables.plan import error_words
 from tallystick.tables.release import CONFIDENCE, Columns, Release, csv_text
@@ -183,6 +184,8 @@ def explained(statement: Statement, account: Account | None, *, key: str | None 
     asked, name = (statement.plan, named) if form is None or named else (form.plan, key_of(statement, form))
     dataset = statement.released.known.dataset
     earlier = None if name is None else answered_before(asked, account, key=name, dataset=dataset)
+    if earlier is None:
+        require_stated(plan, account)
     charge = None if earlier is None else earlier.charge
     return Explained(statement, str(price), account.remaining.text(upward=False), recorded, charge)
 

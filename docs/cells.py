@@ -71,7 +71,7 @@ TRANSFORMATIONS: dict[str, Callable[[Make], ts.PrivacyLoss]] = {
     "times": lambda leaf: 3 * leaf(HERE),
     "plus": lambda leaf: leaf(HERE) + ts.laplace(scale=2),
     "sampled": lambda leaf: 3 * leaf(HERE).sampled(rate=0.1),
-    "truncated": lambda leaf: leaf(HERE).sampled(rate=0.1, largest=5, population=10),
+    "truncated": lambda leaf: leaf(HERE).sampled(rate=0.1, largest=5, population=10, cut="anyhow"),
     "subset": lambda leaf: leaf(THERE).subset(batch=1, population=10),
     "replacement": lambda leaf: _grouped(leaf).subset(batch=1, population=10, replacement=True),
     "tested": lambda leaf: ts.propose_test_release(leaf(HERE), scale=2, delta=1e-6),

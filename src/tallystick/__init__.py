@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tallystick import errors, lazy
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 _HOMES = {
     "Adjacency": "accounting.adjacency",

@@ -6,8 +6,9 @@ Privacy cards, notebooks, web pages and the pictures of ``plots`` take them from
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 from typing import Any, Final
+
+from tallystick.printing import html_text
 
 # Okabe and Ito's colours, with a vermillion and a yellow dark enough to be read on white paper, and a brown:
 # distinguishable with every common kind of colour vision.
@@ -86,14 +87,14 @@ def svg(parts: Iterable[str], *, width: float, height: float, kind: str, label: 
     >>> svg([], width=2, height=1, kind="bar", label="half & half")
     '<svg class="bar" viewBox="0 0 2 1" role="img" aria-label="half &amp; half"></svg>'
     """
-    head = f'<svg class="{kind}" viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(label)}">'
+    head = f'<svg class="{kind}" viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{html_text(label)}">'
     return f"{head}{''.join(parts)}</svg>"
 
 
 def text(x: float, y: float, words: str, *, anchor: str = "start") -> str:
     """Words at a place of a picture."""
     where = f'x="{x:g}" y="{y:g}" text-anchor="{anchor}"'
-    return f'<text {where} font-size="12.5" fill="{INK}">{escape(words)}</text>'
+    return f'<text {where} font-size="12.5" fill="{INK}">{html_text(words)}</text>'
 
 
 def stroke(path: str, colour: str, *, width: float = 1.0, dashes: tuple[int, int] | None = None) -> str:
@@ -124,8 +125,8 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     >>> table(["a"], [["<b>"]]).count("&lt;b&gt;")
     1
     """
-    head = "".join(f"<th style='{_CELL}'>{escape(cell)}</th>" for cell in header)
-    body = "".join("<tr>" + "".join(f"<td style='{_CELL}'>{escape(c)}</td>" for c in row) + "</tr>" for row in rows)
+    head = "".join(f"<th style='{_CELL}'>{html_text(cell)}</th>" for cell in header)
+    body = "".join("<tr>" + "".join(f"<td style='{_CELL}'>{html_text(c)}</td>" for c in row) + "</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 

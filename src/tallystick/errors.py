@@ -30,6 +30,12 @@ from __future__ import annotations
 from typing import Any
 
 
+def _printed(character: str) -> str:
+    """The character, or its escape if it is not printed (as ``printing.visible`` writes it); line feeds stay."""
+    is_plain = character.isprintable() or character == "\n"
+    return character if is_plain else character.encode("unicode_escape").decode()
+
+
 class TallystickError(Exception):
     """Root of the tree; ``exit_code`` is what the command line returns.
 
@@ -38,6 +44,10 @@ class TallystickError(Exception):
     """
 
     exit_code = 1
+
+    def __str__(self) -> str:
+        """The message; text from data or files in it has no character that a terminal would obey."""
+        return "".join(_printed(character) for character in super().__str__())
 
     def _render_traceback_(self) -> list[str]:
         """What a notebook shows in place of a traceback: the message says all there is to know."""

@@ -6,7 +6,9 @@ that claim nothing: ``nearest``. Integers, fractions and doubles are rounded exa
 
 from __future__ import annotations
 
+import html
 import math
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
@@ -167,7 +169,14 @@ def _rounded(value: Number, digits: int, rounding: str) -> str:
     return text if Decimal(text) == rounded else str(rounded.normalize())
 
 
-# Text from data and files on its way to a person: what a terminal or a spreadsheet would obey is shown instead.
+# Text from data and files on its way to a person. One rule for every output: a character that is not printed (control,
+# bidirectional, zero-width, line separator, odd space) is written as its escape.
+#
+#     escaped    one value (a group, a name): two different values stay different, because backslashes are escaped too
+#     visible    a line that is made of several texts: the same escapes, and nothing changes if it is applied again
+#     csv_cell   ``escaped`` for a spreadsheet, which must not run it
+#     html_text  ``visible`` for a page
+#     json_text  JSON whose strings keep the text itself, as ``\\u`` escapes
 
 _OBEYED = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
@@ -189,10 +198,100 @@ def _escape(character: str) -> str:
     return character.encode("unicode_escape").decode()
 
 
+_AFTER_BACKSLASH = frozenset("\\xuUnrt")
+
+
+def escaped(text: str) -> str:
+    r"""One value with every character that is not printed as its escape; different values stay different.
+
+    A backslash is doubled if the text after it would otherwise be read as an escape. ``unescaped`` is the inverse.
+
+    >>> print(escaped("ward \x1b[2J"), escaped(r"ward \x1b[2J"), escaped(r"C:\data"))
+    ward \x1b[2J ward \\x1b[2J C:\data
+    """
+    if "\\" not in text:
+        return visible(text)
+    pieces: list[str] = []
+    following = ""  # the first character of what stands behind, as it is written
+    for character in reversed(text):
+        is_doubled = character == "\\" and following in _AFTER_BACKSLASH
+        piece = "\\\\" if is_doubled else visible(character)
+        pieces.append(piece)
+        following = piece[0]
+    return "".join(reversed(pieces))
+
+
+_ESCAPE = re.compile(r"\\(?:([\\nrt])|x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8}))")
+_SHORT = {"\\": "\\", "n": "\n", "r": "\r", "t": "\t"}
+
+
+def unescaped(text: str) -> str:
+    r"""The value that ``escaped`` wrote.
+
+    >>> unescaped(escaped("ward \x1b[2J")) == "ward \x1b[2J", unescaped(escaped(r"\x1b")) == r"\x1b"
+    (True, True)
+    """
+
+    def character(found: re.Match[str]) -> str:
+        short, *numbers = found.groups()
+        if short is not None:
+            return _SHORT[short]
+        return chr(int(next(each for each in numbers if each is not None), 16))
+
+    return _ESCAPE.sub(character, text)
+
+
 def inert(text: str) -> str:
     """The text as a cell that a spreadsheet shows and does not run: an apostrophe before what starts a formula.
 
-    >>> inert("=1+1"), inert("ward")
-    ("'=1+1", 'ward')
+    >>> inert("=1+1"), inert("'=1+1"), inert("ward")
+    ("'=1+1", "''=1+1", 'ward')
     """
-    return f"'{text}" if text.startswith(_OBEYED) else text
+    return f"'{text}" if text.lstrip("'").startswith(_OBEYED) else text
+
+
+def csv_cell(text: str) -> str:
+    r"""A value as the text of a CSV cell: nothing in it is run or hidden, and different values stay different.
+
+    >>> print(csv_cell("=1+1"), csv_cell("a\u202eb"))
+    '=1+1 a\u202eb
+    """
+    return inert(escaped(text))
+
+
+def csv_value(cell: str) -> str:
+    """The value that ``csv_cell`` wrote.
+
+    >>> [csv_value(csv_cell(text)) for text in ("=1", "'=1", "ward")]
+    ['=1', "'=1", 'ward']
+    """
+    has_apostrophe = cell.startswith("'") and cell.lstrip("'").startswith(_OBEYED)
+    return unescaped(cell[1:] if has_apostrophe else cell)
+
+
+def html_text(text: str) -> str:
+    r"""The text for a page: no markup, and no character that is not printed; line feeds stay.
+
+    >>> print(html_text("<b>\u202e"))
+    &lt;b&gt;\u202e
+    """
+    return html.escape(visible(text, lines=True))
+
+
+def json_text(text: str) -> str:
+    r"""JSON in which every character that is not printed is a ``\u`` escape; a reader gets the same value.
+
+    >>> print(json_text('"a\u202eb\x7f"'))
+    "a\u202eb\u007f"
+    """
+    return _NOT_PLAIN.sub(lambda found: _json_escape(found[0]), text)
+
+
+_NOT_PLAIN = re.compile(r"[^\x20-\x7e\n]")
+
+
+def _json_escape(character: str) -> str:
+    if character.isprintable():
+        return character
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[i : i + 2].hex()}" for i in range(0, len(units), 2))

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterable
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 from tallystick.errors import InvalidInput
 
@@ -178,18 +179,31 @@ def root_below(value: Fraction, units: int) -> float:
     return double
 
 
-def read_amount(name: str, value: Number | str) -> Number:
-    """A price that a person wrote; a fraction is rounded down to the ledger's unit, any other number is kept.
+def read_amount(name: str, text: str) -> float:
+    """A price that was typed: a number, which is kept, or a fraction, which is rounded down to the ledger's unit.
 
     Twelve charges of ``1/24`` then fit a limit of 0.5.
 
-    >>> read_amount("rho", "1/24"), read_amount("rho", "0.1"), read_amount("delta", "1e-6/12"), read_amount("rho", 0.5)
-    (0.041666666666, 0.1, 8.3333333333e-08, 0.5)
+    >>> read_amount("rho", "1/24"), read_amount("rho", "0.1"), read_amount("delta", "1e-6/12")
+    (0.041666666666, 0.1, 8.3333333333e-08)
     """
-    if isinstance(value, str):
-        value = _number_of(name, value)
-    if not isinstance(value, Fraction):
-        return value
+    number = _number_of(name, text)
+    return _whole_units(name, number) if isinstance(number, Fraction) else number
+
+
+def fraction_down(name: str, value: Any) -> Any:
+    """A fraction, or the text of one, rounded down to the ledger's unit; any other value as it is.
+
+    >>> fraction_down("rho", Fraction(1, 24)), fraction_down("rho", "1/24"), fraction_down("rho", 0.5)
+    (0.041666666666, 0.041666666666, 0.5)
+    """
+    if isinstance(value, Fraction):
+        return _whole_units(name, value)
+    return read_amount(name, value) if isinstance(value, str) and "/" in value else value
+
+
+def _whole_units(name: str, value: Fraction) -> float:
+    """A fraction rounded down to units of delta, or of any other amount."""
     units = UNITS_1 if name.lstrip("-") == "delta" else UNITS_0
     if not abs(value) < LARGEST_AMOUNT:
         raise InvalidInput(name, "a larger fraction", f"a number below {LARGEST_AMOUNT:g}")

@@ -23,8 +23,8 @@ HEAD = f"""# Do intervals hold what they say? Coverage and level
 Written by `make campaign-inference` (`tests/campaigns/inference_coverage.py`). The worlds are those of
 `tests/unit/inference/cases.py`: populations, samples and noise drawn by numpy from their definitions. Nominal coverage
 is 95 %; an interval fails below {100 * (NOMINAL - ALLOWED):.1f} %. *naive* rows are the usual mistakes in the same
-worlds. What was refused is not counted; how many intervals were made is in the column "of". Means without a released
-second moment assume the largest variance, quantiles end at edges of bins: both cover more than they say.
+worlds. An interval that is refused counts as a miss; how many were asked for is in the column "of". Means without a
+released second moment assume the largest variance, quantiles end at edges of bins: both cover more than they say.
 """
 
 

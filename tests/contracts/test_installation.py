@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).with_name("default_install.py")
 
 
 def core_packages() -> set[str]:
@@ -40,3 +48,29 @@ def test_the_package_is_typed_and_licensed() -> None:
     distribution = metadata.distribution("tallystick")
     assert distribution.metadata["License-Expression"] == "Apache-2.0"
     assert "tallystick" in {script.name for script in distribution.entry_points}
+
+
+def pages() -> list[str]:
+    """The README and the guides with commands."""
+    from contracts import snippets
+
+    found = [snippets.ROOT / "README.md", *sorted(snippets.ROOT.glob("docs/guides/*.md"))]
+    with_commands = [page for page in found if any(block.language == "console" for block in snippets.blocks(page))]
+    return [page.relative_to(snippets.ROOT).as_posix() for page in with_commands]
+
+
+SHARES = {"commands, help and names": ["commands", "help", "names"], "pages 1": pages()[::2], "pages 2": pages()[1::2]}
+
+
+@pytest.mark.parametrize("share", SHARES)
+def test_every_documented_command_runs_or_names_its_extra_in_the_default_installation(
+    share: str, tmp_path: Path
+) -> None:
+    parts = SHARES[share]
+    assert len(parts) >= 3
+    settings = {**os.environ, "TALLYSTICK_CONFIG_DIR": str(tmp_path / "config"), "OMP_NUM_THREADS": "1"}
+    settings.pop("TALLYSTICK_LEDGER", None)
+    words = [sys.executable, str(SCRIPT), *parts]
+    ran = subprocess.run(words, cwd=tmp_path, env=settings, capture_output=True, text=True, timeout=300, check=False)
+    assert ran.returncode == 0, ran.stderr[-6000:]
+    assert ran.stdout.splitlines()[-1] == f"{len(parts)} parts"

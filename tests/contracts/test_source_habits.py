@@ -61,18 +61,6 @@ def test_no_tracked_file_names_a_folder_of_a_developers_machine_or_a_package_ind
     assert not found
 
 
-def test_source_files_fit_in_six_hundred_lines_and_functions_on_a_screen() -> None:
-    too_long = [f"{path.name}: {count}" for path in SOURCES if (count := len(path.read_text().splitlines())) > 600]
-    for path in SOURCES:
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                docstring = (ast.get_docstring(node, clean=False) or "").count("\n")
-                length = (node.end_lineno or 0) - node.lineno - docstring
-                if length > 60:
-                    too_long.append(f"{path.name}:{node.lineno} {node.name}: {length}")
-    assert not too_long
-
-
 def test_no_file_is_a_drawer_for_odds_and_ends() -> None:
     assert not {path.stem for path in SOURCES} & {"utils", "util", "common", "helpers", "helper", "manager", "misc"}
 
@@ -108,15 +96,3 @@ def test_colours_are_named_in_one_file() -> None:
     files = [path for path in (ROOT / "src").rglob("*") if path.is_file() and path.suffix in texts]
     found = {path.name for path in files if colour.search(path.read_text(encoding="utf-8"))}
     assert found == {"drawing.py"}
-
-
-def test_prose_writes_data_set_as_two_words() -> None:
-    """``dataset`` is a word of the code and of the command line; sentences have "data set"."""
-    code = re.compile(r"```.*?```|``?[^`]+``?|\]\([^)]*\)|^#.*|^(?: {4}|>>>).*", re.DOTALL | re.MULTILINE)
-    prose = {path: path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md")}
-    for path in SOURCES:
-        nodes = [node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if hasattr(node, "body")]
-        documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
-        prose[path] = "\n".join(ast.get_docstring(node) or "" for node in nodes if isinstance(node, documented))
-    joined = [path for path, text in prose.items() if re.search(r"\bdatasets?\b", code.sub("", text))]
-    assert not joined

@@ -166,7 +166,7 @@ def kill_at(place: str, config: Path, scenario: str, point: str, key: str) -> Tr
 
 def complaints(place: str, config: Path, traces: Traces) -> Iterator[str]:
     """What is wrong after a kill: released but uncharged, other answers, stuck accounts, a broken record."""
-    with Ledger(place, config=config) as ledger:
+    with Ledger(place, config=config, first_use="look at what is left") as ledger:
         yield from ledger.verify().problems
         with ledger.store.read() as transaction:
             charges = {row[2]: row for row in transaction.rows("charges") if row[4] != "REFUNDED"}

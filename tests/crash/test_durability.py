@@ -279,7 +279,8 @@ def test_a_record_about_another_file_of_the_same_name_is_not_believed(path, conf
     with Ledger(path, config=config) as before:
         people(before)
     shutil.copyfile(path, kept)
-    with Ledger(path, config=config / "its own") as old:  # with one anchor for both, either would refuse
+    own = config / "its own"  # with one anchor for both, either would refuse
+    with Ledger(path, config=own, first_use="another host") as old:
         account = people(old)
         for name in (path, f"{path}-wal", f"{path}-shm"):
             os.unlink(name)

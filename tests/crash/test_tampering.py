@@ -154,7 +154,7 @@ def test_a_copy_that_went_its_own_way_is_refused(original, tmp_path, config):
     shutil.copyfile(original, fork)
     for path, times in ((fork, 3), (original, 1)):
         try:
-            with Ledger(path, config=tmp_path / f"config-{path.stem}") as ledger:
+            with Ledger(path, config=tmp_path / f"config-{path.stem}", first_use="another host") as ledger:
                 for _ in range(times):
                     with spend(ledger.open("people"), 1):
                         pass

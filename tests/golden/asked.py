@@ -90,7 +90,7 @@ def _sampled() -> dict[str, ts.PrivacyLoss]:
     cut: dict[str, Any] = {"rate": 0.01, "largest": 30, "population": 1000}
     return {
         "sampled": 100 * ts.gaussian(sigma=2).sampled(rate=0.01),
-        "truncated": ts.gaussian(sigma=2).sampled(**cut),
+        "truncated": ts.gaussian(sigma=2).sampled(**cut, cut="anyhow"),
         "cut ranked": ts.gaussian(sigma=2).sampled(**cut, cut="ranked"),
         "cut random": ts.laplace(scale=4).sampled(rate=0.5, largest=3, population=3, cut="random"),
         "allocated": ts.gaussian(sigma=2).allocated(steps=10),
@@ -195,6 +195,7 @@ def models() -> dict[str, tuple[Callable[[], Any], str, str]]:
     both: dict[str, Any] = {"epsilon": 1, "delta": DELTA}
     line: dict[str, Any] = {"row_norm": 2, "target_bounds": (-1, 1)}
     classes: dict[str, Any] = {"row_norm": 2, "classes": [0, 1]}
+    box: dict[str, Any] = {"feature_bound": 1.0, "target_bound": 1.0, "coefficient_bound": 1.0}
     settings = [{"coefficient_bound": bound} for bound in (0.5, 1.0)]
     return {
         "linear": (lambda: ts.learn.LinearRegression(**both, **line), "targets", "coef_"),
@@ -204,13 +205,15 @@ def models() -> dict[str, tuple[Callable[[], Any], str, str]]:
         "logistic objective": (
             lambda: ts.learn.LogisticRegression(**both, **classes, solver="objective"), "labels", "coef_",
         ),
-        "quantile": (lambda: ts.learn.QuantileRegression(**both), "targets", "coef_"),
-        "erm": (lambda: ts.learn.ExponentialERM(epsilon=1), "targets", "coef_"),
-        "kng": (lambda: ts.learn.KNormGradient(epsilon=1), "targets", "coef_"),
-        "select_model": (lambda: ts.learn.select_model(models=[[0], [1], [0, 1]], epsilon=1), "targets", "chosen_"),
+        "quantile": (lambda: ts.learn.QuantileRegression(**both, row_norm=1.0, target_bound=1.0), "targets", "coef_"),
+        "erm": (lambda: ts.learn.ExponentialERM(epsilon=1, **box), "targets", "coef_"),
+        "kng": (lambda: ts.learn.KNormGradient(epsilon=1, **box), "targets", "coef_"),
+        "select_model": (
+            lambda: ts.learn.select_model(models=[[0], [1], [0, 1]], epsilon=1, **box), "targets", "chosen_",
+        ),
         "tune": (
             lambda: ts.learn.tune(
-                ts.learn.KNormGradient(epsilon=0.5), candidates=settings, runs=ts.learn.geometric(mean=2),
+                ts.learn.KNormGradient(epsilon=0.5, **box), candidates=settings, runs=ts.learn.geometric(mean=2),
                 score_epsilon=0.5,
             ),
             "targets",

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import shutil
+import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,15 +80,23 @@ def run(*words: str) -> Outcome:
 
 
 @pytest.fixture(scope="session")
-def registered_files() -> Iterator[Path]:
-    """The registered files at the paths by which the ledgers know them."""
+def owner() -> Iterator[str]:
+    """The name by which this test session fills the folder."""
+    name = uuid.uuid4().hex
+    yield name
+    place.remove(name)
+
+
+@pytest.fixture
+def registered_files(owner: str) -> Iterator[Path]:
+    """The registered files at the paths by which the ledgers know them, for one test."""
     if os.path.realpath(ROOT.parent) != str(ROOT.parent):
         pytest.skip(f"{ROOT.parent} is a link here, so the registered paths have other names")
-    with place.filled() as folder:
+    with place.filled(owner) as folder:
         yield folder
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def server(registered_files: Path, postgres: str) -> str:  # noqa: F811
     """The server with the registered table, under the socket path by which the ledgers know it."""
     place.serve(postgres)
@@ -108,6 +117,7 @@ def own_copy() -> None:
 @pytest.fixture(params=["sqlite", "postgres"])
 def golden(
     request: pytest.FixtureRequest,
+    server: str,
     shared: dict[str, Golden],
     tmp_path: Path,  # noqa: F811
     tmp_path_factory: pytest.TempPathFactory,
@@ -115,22 +125,22 @@ def golden(
 ) -> Golden:
     """Each full ledger: a copy for the tests that only read, or an own copy for a test that writes."""
     if "own_copy" in request.fixturenames:
-        return copied(request.param, request, tmp_path, monkeypatch)
+        return copied(request.param, server, tmp_path, monkeypatch)
     if request.param not in shared:
         folder = tmp_path_factory.mktemp("golden")
-        shared[request.param] = copied(request.param, request, folder, monkeypatch)
+        shared[request.param] = copied(request.param, server, folder, monkeypatch)
     found = shared[request.param]
     monkeypatch.setenv("TALLYSTICK_CONFIG_DIR", str(found.folder / "config"))
     return found
 
 
 @pytest.fixture
-def noted(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Golden:  # noqa: F811
+def noted(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Golden:  # noqa: F811
     """A copy of the small ledger with notes that a program wrote."""
-    return copied("notes", request, tmp_path, monkeypatch)
+    return copied("notes", server, tmp_path, monkeypatch)
 
 
-def copied(name: str, request: pytest.FixtureRequest, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Golden:
+def copied(name: str, server: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Golden:
     """A copy with its own anchors and its own key, so that no test sees what another has spent."""
     shutil.copytree(STORED / name, folder / name)
     for packed in sorted((folder / name).rglob("*.gz")):
@@ -140,10 +150,9 @@ def copied(name: str, request: pytest.FixtureRequest, folder: Path, monkeypatch:
     ledger = folder / name / "budget.db"
     place_of_it = str(ledger)
     if name == "postgres":
-        place_of_it = restored(folder / name / "ledger.sql", request.getfixturevalue("server"))
+        place_of_it = restored(folder / name / "ledger.sql", server)
     else:
         ledger.chmod(0o600)  # git does not keep the modes of files
-        request.getfixturevalue("server")
     monkeypatch.setenv("TALLYSTICK_CONFIG_DIR", str(folder / name / "config"))
     expected = json.loads((folder / name / "expected.json").read_text())
     return Golden(place_of_it, folder / name, expected)
@@ -151,8 +160,6 @@ def copied(name: str, request: pytest.FixtureRequest, folder: Path, monkeypatch:
 
 def restored(dump: Path, url: str) -> str:
     """The URL of a fresh schema with the dumped ledger in it."""
-    import uuid
-
     import psycopg
 
     schema = f"golden_{uuid.uuid4().hex[:12]}"

@@ -240,11 +240,13 @@ def main() -> None:
         raise SystemExit(f"{STORED} exists: golden data is made once")
     warnings.simplefilter("ignore")
     write_data()
-    with postgres_server() as server, place.filled():
+    owner = f"maker {os.getpid()} {time.time_ns()}"
+    with postgres_server() as server, place.filled(owner):
         place.serve(server.url)
         make_sqlite(STORED / "sqlite")
         make_sqlite(STORED / "notes", (make_tables.register_notes, freeze))
         make_postgres(server.url)
+    place.remove(owner)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
+import hashlib
 import os
 import shutil
 from collections.abc import Iterator
@@ -13,24 +15,60 @@ from golden.asked import DATABASE, ROOT, STORED
 
 DATA = STORED / "data"
 LOCK = ROOT.with_suffix(".lock")
+OWNER = ROOT.with_suffix(".owner")
+"""This file names the last test session that used the folder, and the data in it."""
 COLUMNS = (
     "patient_id TEXT, region TEXT, sex TEXT, age INTEGER, days INTEGER, cost DOUBLE PRECISION, visited DATE, ill TEXT"
 )
 
 
 @contextlib.contextmanager
-def filled() -> Iterator[Path]:
-    """The folder with every file in it, for one process at a time; it is removed at the end."""
+def filled(owner: str) -> Iterator[Path]:
+    """Hold the folder with every file in it, for one process at a time.
+
+    Hold it for one test and no longer: another worker waits meanwhile. The next test finds the folder as it is, and
+    makes a link to its own server in it (``serve``).
+    """
+    with _locked():
+        if _owner()[1:] != [_digest()]:
+            OWNER.unlink(missing_ok=True)
+            shutil.rmtree(ROOT, ignore_errors=True)
+            shutil.copytree(DATA, ROOT)
+            _make_copies()
+        OWNER.write_text(f"{owner}\n{_digest()}")
+        yield ROOT
+
+
+def remove(owner: str) -> None:
+    """Remove the folder if this owner was the last that used it."""
+    with _locked():
+        if _owner()[:1] == [owner]:
+            OWNER.unlink()
+            shutil.rmtree(ROOT, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _locked() -> Iterator[None]:
     descriptor = os.open(LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        shutil.rmtree(ROOT, ignore_errors=True)
-        shutil.copytree(DATA, ROOT)
-        _make_copies()
-        yield ROOT
+        yield
     finally:
-        shutil.rmtree(ROOT, ignore_errors=True)
         os.close(descriptor)
+
+
+def _owner() -> list[str]:
+    """The last owner and the digest of the data, or nothing if the folder is not complete."""
+    return OWNER.read_text().split("\n") if ROOT.is_dir() and OWNER.is_file() else []
+
+
+@functools.cache
+def _digest() -> str:
+    """Digest of the data: another checkout may have other data."""
+    found = hashlib.sha256()
+    for path in sorted(DATA.iterdir()):
+        found.update(path.name.encode() + path.read_bytes())
+    return found.hexdigest()
 
 
 def _make_copies() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import math
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ from golden.conftest import Golden, run
 from tallystick.errors import (
     AlreadyCommitted,
     BudgetExceeded,
+    InvalidInput,
     LedgerIntegrity,
     Quarantined,
     Refused,
@@ -262,8 +266,37 @@ def plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def test_saved_plans_are_published_again_with_the_same_bytes_and_no_charge(golden: Golden, tmp_path: Path) -> None:
-    before = golden.used()
+def read_again(found: str, stored: str, quotients: Iterable[str]) -> int:
+    """Compare a table with the stored one; return how many values of quotients it has no longer.
+
+    Everything has the same bytes, except for means, variances and standard deviations (see "Read differently since" in
+    the README). They have the same value, or no value if the released count does not exclude 0. Their intervals hold
+    the earlier ones.
+    """
+    now, before = (list(csv.DictReader(io.StringIO(text, newline=""))) for text in (found, stored))
+    assert found.splitlines()[0] == stored.splitlines()[0]
+    assert len(now) == len(before)
+    gone = 0
+    for new, old in zip(now, before, strict=True):
+        ends = {f"{name}{end}" for name in quotients for end in ("_lower", "_upper")}
+        for name in old.keys() - set(quotients) - ends:
+            assert new[name] == old[name], name
+        for name in quotients:
+            gone += not new[name] and bool(old[name])
+            assert new[name] in (old[name], ""), name
+            assert float(new[f"{name}_lower"]) <= float(old[f"{name}_lower"]), name
+            assert float(new[f"{name}_upper"]) >= float(old[f"{name}_upper"]), name
+    return gone
+
+
+def quotients_of(measures: Iterable[tuple[str, Any]]) -> list[str]:
+    """Names of the measures that divide by a noisy count."""
+    kinds = {name: each["kind"] if isinstance(each, dict) else each.kind for name, each in measures}
+    return [name for name, kind in kinds.items() if kind in ("mean", "variance")]
+
+
+def test_saved_plans_are_published_again_with_the_same_numbers_and_no_charge(golden: Golden, tmp_path: Path) -> None:
+    before, gone = golden.used(), {}
     plans, tables = golden.files("plans"), golden.files("tables", ".csv")
     assert set(plans) == set(golden.expected["plans"])
     for name in golden.few(golden.expected["plans"]):
@@ -273,8 +306,11 @@ def test_saved_plans_are_published_again_with_the_same_bytes_and_no_charge(golde
         found = golden.run("publish", "run", str(plans[name]), "--why", "golden", *key, "--out", str(out)).found
         assert (found["again"], found["charge"], found["key"]) == (True, facts["charge"], facts["key"]), name
         assert found["plan_hash"] == facts["hash"], name
-        assert out.read_bytes() == tables[name].read_bytes(), name
+        measures = json.loads(plans[name].read_text())["plan"]["query"]["measures"]
+        stored = tables[name].read_bytes().decode()
+        gone[name] = read_again(out.read_bytes().decode(), stored, quotients_of(measures))
     assert golden.used() == before
+    assert 0 in gone.values()
 
 
 def test_saved_plans_load_with_the_same_hash(golden: Golden) -> None:
@@ -317,11 +353,13 @@ def test_tables_of_sources_without_a_registration_are_answered_again(golden: Gol
                 assert (made.fresh, made.receipt.charge, made.plan.hash) == (False, facts["charge"], facts["hash"]), (
                     name
                 )
-                assert made.to_csv() == golden.files("loose", ".csv")[name].read_bytes().decode(), name
+                stored = golden.files("loose", ".csv")[name].read_bytes().decode()
+                gone = read_again(made.to_csv(), stored, quotients_of(made.plan.query.measures))
+                assert gone == 0 or name == "memory", name  # a table of three people
     assert golden.used() == before
 
 
-def test_statements_are_answered_again_with_the_same_bytes(golden: Golden) -> None:
+def test_statements_are_answered_again_with_the_same_numbers(golden: Golden) -> None:
     before, tables = golden.used(), golden.files("sql", ".csv")
     with golden.book() as book:
         for name, options in asked.STATEMENTS.items():
@@ -329,7 +367,10 @@ def test_statements_are_answered_again_with_the_same_bytes(golden: Golden) -> No
             answer = ts.sql(words.pop("text"), ledger=book, why="golden", **words)
             facts = golden.expected["statements"][name]
             assert (answer.fresh, answer.release.receipt.charge) == (False, facts["charge"]), name
-            assert answer.to_csv() == tables[name].read_bytes().decode(), name
+            released = answer.statement.released
+            divided = quotients_of(released.query.measures)
+            shown = [output for output, column in released.plain.items() if column in divided]
+            read_again(answer.to_csv(), tables[name].read_bytes().decode(), shown)
     assert golden.used() == before
 
 
@@ -428,13 +469,41 @@ def test_cards_say_what_the_ledger_says(golden: Golden) -> None:
     assert golden.run("card", "verify", str(pages["public groups"]), "--table", table).found["agrees"] is True
 
 
-@pytest.mark.usefixtures("own_copy")
-def test_a_card_with_another_number_is_refused(golden: Golden) -> None:
-    path = golden.files("cards")["public groups"]
-    card = json.loads(path.read_text())
-    card["promise"]["epsilon"] = card["promise"]["epsilon"] / 2
-    path.write_text(json.dumps(card))
-    assert golden.run("card", "verify", str(path)).code == LedgerIntegrity.exit_code
+def test_intervals_of_an_earlier_card_are_not_checked_and_verify_says_so(golden: Golden) -> None:
+    pages = golden.files("cards", ".html")
+    cards = [golden.run("card", "verify", str(pages[name])).found for name in ("public groups", "server")]
+    told = [each for found in cards for each in found["not_checked"] if "another version (tallystick 0.1.0)" in each]
+    assert told
+    assert all(each.startswith("intervals and predicted errors (") for each in told)
+
+
+def test_a_card_made_again_now_is_checked_to_the_letter(golden: Golden, tmp_path: Path) -> None:
+    name, out = "public groups", tmp_path / "card.json"
+    plan, key = golden.files("plans")[name], golden.expected["plans"][name]["key"]
+    made = golden.run("publish", "run", str(plan), "--why", "golden", "--key", key, "--card", str(out)).found
+    assert made["again"] is True
+    found = golden.run("card", "verify", str(out)).found
+    assert found["agrees"] is True
+    assert "another version" not in str(found)
+
+
+CHANGES: dict[str, Callable[[Any], Any]] = {
+    "another epsilon": lambda card: card["promise"].update(epsilon=card["promise"]["epsilon"] / 2),
+    "values of other groups": lambda card: card["chart"][0]["value"].reverse(),
+    "the name of another column": lambda card: card["chart"][0].update(field=card["chart"][1]["field"]),
+    "fewer left out": lambda card: card["left_out"][0].update(value=card["left_out"][0]["value"] - 1),
+}
+
+
+def test_a_card_with_another_number_is_refused(golden: Golden, tmp_path: Path) -> None:
+    text = golden.files("cards")["public groups"].read_text()
+    for name, change in CHANGES.items():
+        card = json.loads(text)
+        change(card)
+        assert card != json.loads(text), name
+        path = tmp_path / "card.json"
+        path.write_text(json.dumps(card))
+        assert golden.run("card", "verify", str(path)).code == LedgerIntegrity.exit_code, name
 
 
 def test_certificates_are_proved_again(golden: Golden) -> None:
@@ -482,6 +551,25 @@ def test_a_registration_in_the_words_of_a_program_is_kept(noted: Golden) -> None
         assert book.verify().intact
     found = noted.run("ledger", "verify", "--receipt", str(noted.files("receipts")["people"])).found
     assert found["receipts"] == 1
+
+
+def test_the_dataset_commands_leave_the_words_of_a_program_alone(noted: Golden, tmp_path: Path) -> None:
+    assert noted.run("dataset", "list").found["datasets"] == []
+    path = tmp_path / "pupils.csv"
+    path.write_text("pupil\n" + "".join(f"p{i}\n" for i in range(30)))
+    limit = ("--limit", "rho=0.5,delta=1e-6")
+    added = noted.run("dataset", "add", str(path), "--population", "pupils", "--unit", "pupil", *limit)
+    assert added.code == 0, added.errors
+    assert [each["name"] for each in noted.run("dataset", "list").found["datasets"]] == ["pupils"]
+    price = ("--rho", "0.1", "--why", "x")
+    assert noted.run("query", "pupils", "--measures", "count_units", *price).found["rows"]
+    assert noted.run("sql", "SELECT COUNT(DISTINCT pupil) AS n FROM pupils", *price).found["rows"]
+    refused = noted.run("query", "extract", "--measures", "count_units", *price)
+    assert refused.code == InvalidInput.exit_code
+    assert "a program registered this one" in refused.errors
+    with noted.book() as book:
+        assert book.datasets()["extract"].notes == ("an extract of 2026", "an extract of 2027")
+        assert book.verify().intact
 
 
 @pytest.mark.usefixtures("own_copy")

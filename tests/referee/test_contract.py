@@ -65,7 +65,7 @@ def test_a_draw_is_the_same_for_ever() -> None:
     [
         "ts.pure_dp(epsilon=1).subset(batch=1, population=2)",
         "ts.randomized_response(epsilon=1).sampled(rate=.5)",
-        "ts.randomized_response(epsilon=1).sampled(rate=.5, largest=1, population=2)",
+        "ts.randomized_response(epsilon=1).sampled(rate=.5, largest=1, population=2, cut='anyhow')",
         "ts.randomized_response(epsilon=1).allocated(steps=2)",
         "ts.worst(ts.randomized_response(epsilon=1), ts.randomized_response(epsilon=2))",
         "ts.gdp(mu=1).for_groups(2).sampled(rate=.5)",

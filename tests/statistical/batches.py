@@ -231,7 +231,7 @@ def blocks(mechanism: Any, value: Any, size: int) -> Numbers:
     out = np.empty(size)
     for numbers_, rows in seen.items():
         out[rows] = winsorized(mean, numbers_, len(rows))
-    return out
+    return np.clip(out, mean.lattice.first * mechanism.blocks, mean.lattice.last * mechanism.blocks)
 
 
 def heaviest(mechanism: Any, bins: NDArray[Any], size: int) -> list[Any]:

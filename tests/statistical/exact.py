@@ -73,7 +73,13 @@ def subsampled_law(mechanism: Any, records: Sequence[int]) -> Law:
     for pair in pairs:
         rest = [records[i] for i in range(5) if i not in pair]
         law += winsorized_law(mechanism.means[0], [max(records[i] for i in pair), *rest]) / len(pairs)
-    return law
+    return clamped_law(law, 0, mechanism.means[0].lattice.last * mechanism.blocks)
+
+
+def clamped_law(law: Law, low: int, high: int) -> Law:
+    """The law at -REACH..REACH with everything below ``low`` moved to it, and above ``high`` likewise."""
+    places = np.clip(np.arange(-REACH, REACH + 1), low, high) + REACH
+    return np.bincount(places, weights=law, minlength=law.size)
 
 
 def heaviest_law(counts: dict[int, int], scale: float, threshold: int) -> dict[int | None, float]:

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 from fractions import Fraction
 
 import mpmath as mp
 import pytest
+from hypothesis import given as drawn_from
+from hypothesis import strategies as st
 
 import tallystick as ts
 from tallystick.cards import meaning
 from tallystick.ledger.denial import written
 from tallystick.ledger.filters import Amount, Filter
-from tallystick.printing import amount, down, given, nearest, percent_down, percent_up, up
+from tallystick.printing import (
+    amount,
+    csv_cell,
+    csv_value,
+    down,
+    escaped,
+    given,
+    json_text,
+    nearest,
+    percent_down,
+    percent_up,
+    unescaped,
+    up,
+    visible,
+)
 
 
 def test_rounding_keeps_its_side() -> None:
@@ -77,3 +94,29 @@ def test_the_even_handed_test_of_weak_losses(mu: float) -> None:
         assert mp.mpf(found.guess_accuracy) >= truth
         assert found.hit <= float(truth) + 1e-9
         assert mp.mpf(found.odds_factor) >= mp.e ** mp.mpf(found.epsilon)
+
+
+HOSTILE = st.text(st.sampled_from("\\xuUnrt'=ab0\x1b\n\t\x7f\x85\u202e\u200b\u2028\ud800\U000e0001é"), max_size=12)
+
+
+@drawn_from(HOSTILE)
+def test_an_escaped_value_is_printable_and_comes_back(text: str) -> None:
+    assert escaped(text).isprintable()
+    assert unescaped(escaped(text)) == text
+    assert csv_cell(text).isprintable()
+    assert csv_value(csv_cell(text)) == text
+    assert not csv_cell(text).startswith(("=", "+", "-", "@"))
+
+
+@drawn_from(HOSTILE)
+def test_a_visible_line_does_not_change_again(text: str) -> None:
+    assert visible(visible(text)) == visible(text)
+    assert visible(escaped(text)) == escaped(text)
+
+
+@drawn_from(HOSTILE)
+def test_json_with_escapes_has_the_same_value(text: str) -> None:
+    for ascii_only in (True, False):
+        made = json_text(json.dumps({"key": text}, indent=1, ensure_ascii=ascii_only))
+        assert json.loads(made) == {"key": text}
+        assert made.replace("\n", "").isprintable()

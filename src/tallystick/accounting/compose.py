@@ -380,6 +380,8 @@ MAX_SIZE = 2**18
 WIDEST_STEP = 100.0
 """Steps of the loss beyond this say nothing (e^step overflows): the trivial bounds stand."""
 
+LAWS_SIZE = 2**20  # grid points of all laws together: bounds memory only, because ``sum_of_laws`` folds longer laws
+
 LATTICE_SIZE = 2**20
 """Largest grid where all atoms lie on it, so that nothing is discretised."""
 
@@ -488,7 +490,7 @@ class GridSum:
         target = max(tolerance * max(epsilon, 1e-3 * deviation), 1e-12)
         step = math.sqrt(12.0 * target / (4.0 * total * (theta + 1.0)))
         step = min(step, widest / 64.0, deviation / 16.0)
-        smallest = max(2.0 * reach, widest) / MAX_SIZE
+        smallest = max(max(2.0 * reach, *(high - low for low, high in ranges)) / MAX_SIZE, widest / LAWS_SIZE)
         if not smallest < WIDEST_STEP:
             return
         for _ in range(3):

@@ -19,14 +19,13 @@ from tallystick.accounting.leaf import Leaf, ends_of, largest_together, merged
 from tallystick.accounting.leaves.gaussian import gaussian_between
 from tallystick.accounting.leaves.renyi import log_delta, renyi_pair
 from tallystick.accounting.pair import DominatingPair
+from tallystick.accounting.parts import MANY_TERMS, WIDE, Terms, best_of_parts
 from tallystick.accounting.routes import Contour, Gaussian, Patience, RenyiCurve, Route, routes_of
 from tallystick.numerics.law import DUST, EDGE, UNIT, Array, Law, covers, log_sum, lost_above, lost_mass
 from tallystick.numerics.saddle import log_peak_weight
 from tallystick.rounding import double_above
 
 # What the Renyi route needs of single leaves: their pairs, their divergences, and curves summed to one pair.
-
-Terms = tuple[tuple[Leaf, int], ...]
 
 MASS_ULPS = 256.0
 """Rounding and quadrature error of a law's total, in units of UNIT: what a log-mgf may be too small by."""
@@ -355,7 +354,10 @@ class OneDirection:
         width = (width or NEARBY_WIDTH) if nearby else WIDTH
         rough = above or (nearby and self.silent_below)
         last = (lambda route: route.sharp_above(epsilon, width)) if rough else None
-        return self._met(Bounds(0.0, 1.0), lambda route: route.delta(epsilon, width), 30.0 * width, last, patience)
+        met = self._met(Bounds(0.0, 1.0), lambda route: route.delta(epsilon, width), 30.0 * width, last, patience)
+        if above or nearby:
+            return met
+        return self._with_parts(met, lambda part: part.grid.delta_bounds(epsilon).lower)
 
     def epsilon_bounds(self, delta: float, width: float = WIDTH) -> Bounds:
         """epsilon at one delta in [0, 1], no narrower than ``width`` where less is enough."""
@@ -392,7 +394,15 @@ class OneDirection:
             return self._end(inside, INSIDE)
         if self.terms and (delta == 0.0 or delta <= self.infinity * (1.0 + EDGE)):
             return self._end(self._edge(delta))
-        return self._met(Bounds(0.0, math.inf), lambda route: route.epsilon(delta, width), 3.0 * width)
+        met = self._met(Bounds(0.0, math.inf), lambda route: route.epsilon(delta, width), 3.0 * width)
+        return self._with_parts(met, lambda part: part.grid.epsilon_bounds(delta).lower)
+
+    def _with_parts(self, whole: Bounds, lower: Callable[[OneDirection], float]) -> Bounds:
+        """Raise the lower end of ``whole`` to that of a part, where many terms are read poorly."""
+        if len(self.terms) < MANY_TERMS or whole.relative_width <= WIDE or not self.composed:
+            return whole
+        found = best_of_parts(self.terms, self.direction, lambda terms: lower(OneDirection.of(terms, self.direction)))
+        return whole.meet(Bounds(max(found, whole.lower), math.inf))
 
     @cached_property
     def unsampled(self) -> OneDirection | None:

@@ -15,12 +15,14 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 from tallystick.accounting import losses as losses  # defines the words
 from tallystick.accounting.loss import CONSTRUCTORS, PrivacyLoss
 from tallystick.errors import ExpressionError
-from tallystick.printing import one_of
+from tallystick.printing import one_of, up
 
 METHODS = ("sampled", "subset", "for_groups", "as_replace", "allocated")
 LONGEST_TEXT = 200_000
@@ -55,6 +57,15 @@ class Template:
         sides = [pair for node in products for pair in ((node.left, node.right), (node.right, node.left))]
         return any(self._mentions(count) and not _has_call(count) and _has_call(loss) for count, loss in sides)
 
+    @property
+    def typed(self) -> dict[float, str]:
+        """Each number of the text that was typed as a decimal, as the double that it became and as it was typed."""
+        found: dict[float, str] = {}
+        for node in ast.walk(self.body):
+            if isinstance(node, ast.Constant) and isinstance(node.value, float):
+                found[node.value] = ast.get_source_segment(self.text, node) or repr(node.value)
+        return found
+
     def _mentions(self, node: ast.expr) -> bool:
         return any(isinstance(part, ast.Name) and part.id == self.unknown for part in ast.walk(node))
 
@@ -78,6 +89,22 @@ def read_loss(text: str) -> PrivacyLoss:
     tallystick.errors.ExpressionError: expression (column 1) = '__import__' is not allowed; give one of approx_dp, ...
     """
     return parse(text).at()
+
+
+def as_typed(value: float, text: str, digits: int = 6) -> str:
+    """``value`` rounded up, or as it was typed where it is a number of the expression ``text`` itself.
+
+    The double of 0.1 is above one tenth. A person who typed 0.1 means one tenth, and rounding the double up shows a
+    number that nobody typed.
+
+    >>> as_typed(0.1, "pure_dp(epsilon=0.1)"), as_typed(0.1, "pure_dp(epsilon=1/10)")
+    ('0.1', '0.100001')
+    """
+    typed = parse(text).typed.get(value)
+    if typed is None:
+        return up(value, digits)
+    plain = Decimal(typed.replace("_", ""))
+    return typed if len(plain.as_tuple().digits) <= digits else up(Fraction(plain), digits)
 
 
 def parse(text: str, *, unknown: str | None = None) -> Template:

@@ -90,14 +90,15 @@ class PrivacyLoss:
     __rmul__ = __mul__
 
     def sampled(
-        self, *, rate: float, largest: int | None = None, population: int | None = None, cut: str = "anyhow"
+        self, *, rate: float, largest: int | None = None, population: int | None = None, cut: str | None = None
     ) -> PrivacyLoss:
         """The loss when each unit takes part with probability ``rate``, independently (Poisson sampling).
 
         Rate 0 is no loss, rate 1 changes nothing; others are at least 1e-300. Only for add/remove neighbours: about
         replaced units say ``.sampled(...).as_replace()``, and ``subset`` for batches of a fixed size.
         With ``largest`` a bigger batch is cut to that size; ``population`` then bounds the number of units. ``cut``
-        says how: "anyhow"; "ranked", where units are ranked without looking at their data and the first are kept; or
+        then says how, and has no default: "anyhow"; "ranked", where units are ranked without looking at their data
+        and the first are kept; or
         "random", all rankings equally likely, where ``population`` is the size of the data itself
         (docs/theory/truncated-poisson.md).
 
@@ -105,7 +106,7 @@ class PrivacyLoss:
         >>> round(ts.pure_dp(epsilon=1).sampled(rate=0.1).epsilon(delta=0), 6)
         0.158565
         """
-        if largest is None and population is None and isinstance(cut, str) and cut == "anyhow":
+        if largest is None and population is None and cut is None:
             from tallystick.accounting.leaves.sampled import sampled
 
             return sampled(self, check.probability("rate", rate))
@@ -377,9 +378,9 @@ class PrivacyLoss:
         return f"<PrivacyLoss {self} [{self.adjacency}{unit}]>"
 
     def _repr_html_(self) -> str:
-        from html import escape
+        from tallystick.printing import html_text
 
-        return f"<code>{escape(str(self))}</code> <small>({self.adjacency})</small>"
+        return f"<code>{html_text(str(self))}</code> <small>({self.adjacency})</small>"
 
     @cached_property
     def _reader(self) -> Reader:

@@ -30,8 +30,9 @@ from tallystick.drawing import (
 )
 from tallystick.errors import InvalidInput, Refused, TallystickError
 from tallystick.ledger.chain import digest, encode_answer
-from tallystick.ledger.pay import request_digest
-from tallystick.printing import given, percent_up, plain, plain_up
+from tallystick.ledger.journal import request_digest
+from tallystick.printing import given, json_text, percent_up, plain, plain_up, visible
+from tallystick.tables.removed import TOO_NOISY
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -57,7 +58,7 @@ class Card:
 
     def to_json(self) -> str:
         """The card as JSON text."""
-        return json.dumps(self.facts, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+        return json_text(json.dumps(self.facts, indent=1, ensure_ascii=False, sort_keys=True)) + "\n"
 
     def to_html(self) -> str:
         """The card as one HTML file that loads nothing and runs nothing; it carries its JSON inside."""
@@ -196,7 +197,7 @@ def read_card(path: str | Path) -> tuple[Card, str]:
 
 def _embedded(facts: Mapping[str, Any]) -> str:
     """JSON that no HTML parser can mistake for the end of its element."""
-    body = json.dumps(facts, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
+    body = json_text(json.dumps(facts, ensure_ascii=True, sort_keys=True, separators=(",", ":")))
     for character in "<>&":
         body = body.replace(character, f"\\u{ord(character):04x}")
     return _OPENING + body + _CLOSING
@@ -211,6 +212,7 @@ def page(facts: Mapping[str, Any], embedded: str) -> str:
 
     limit, curve = facts["words"]["limit"], facts["promise"]["tradeoff"]
     people = facts["protected"]["spoken_of"]["it"] == "you"
+    noisy = any(line.get("too_noisy") for line in facts["left_out"])
     replaced = facts["protected"]["adjacency"] == "replace"
     without, within = (min(100, max(0, round(100 * limit[name]))) for name in ("false_alarm", "hit"))
     return template("card.html.j2").render(
@@ -220,6 +222,7 @@ def page(facts: Mapping[str, Any], embedded: str) -> str:
         table=facts["words"]["table"],
         curve=Markup(tradeoff_svg(curve["alpha"], curve["limit"], curve["table"], replaced=replaced)),
         replaced=replaced,
+        too_noisy=TOO_NOISY if noisy else "",
         without=Markup(icons_svg(without, label=f"{without} of 100 marked", people=people)),
         within=Markup(icons_svg(within, label=f"{within} of 100 marked", people=people)),
         who=facts["protected"]["spoken_of"],
@@ -249,6 +252,11 @@ LABELS = {
 """What a card calls the answers of people, in its order."""
 
 
+def _shown(value: Any) -> Any:
+    """A value on its way into a page; our own markup stays, and other text has no character that is not printed."""
+    return visible(value, lines=True) if isinstance(value, str) and not hasattr(value, "__html__") else value
+
+
 @cache
 def template(name: str) -> Template:
     """A page of ``cards/templates``: what is poured into it is escaped, and must be there."""
@@ -260,6 +268,7 @@ def template(name: str) -> Template:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=_shown,
     )
     room.filters |= {"up": plain_up, "percent_up": percent_up, "number": plain, "given": given}
     return room.get_template(name)

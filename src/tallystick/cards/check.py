@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,9 +11,11 @@ from tallystick.cards.card import Card, card_of, uncertified
 from tallystick.cards.contents import Subject
 from tallystick.cards.fits import FORMAT as FIT
 from tallystick.cards.fits import FitPlan
+from tallystick.cards.versions import Compared, compare, compare_table, other_version, same
 from tallystick.errors import InvalidInput, TallystickError
 from tallystick.ledger.filters import Amount
-from tallystick.ledger.pay import Receipt, request_digest
+from tallystick.ledger.journal import request_digest
+from tallystick.ledger.pay import Receipt
 from tallystick.tables.sources import request
 
 if TYPE_CHECKING:
@@ -27,15 +28,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was checked; ``problem`` is empty when it holds."""
+    """One part of a card: what it was compared with, or why it was not checked.
+
+    ``problem`` says what is wrong; it is empty if nothing is wrong or if the part was not checked.
+    """
 
     what: str
     problem: str = ""
+    against: str = ""
+    """What the part was compared with."""
+    not_checked: str = ""
+    """Why the part could not be compared with anything; empty if it was checked."""
 
     @property
     def holds(self) -> bool:
-        """Whether the card and the ledger agree on it."""
+        """False if the card and the ledger disagree on this part."""
         return not self.problem
+
+    @property
+    def is_checked(self) -> bool:
+        """True if this part was compared with something."""
+        return not self.not_checked
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.problem or self.not_checked or self.against}"
 
 
 def check_card(card: Card, ledger: Ledger, *, page: str | None = None, table: str | None = None) -> tuple[Finding, ...]:
@@ -43,48 +59,111 @@ def check_card(card: Card, ledger: Ledger, *, page: str | None = None, table: st
 
     The card is made again from the ledger's own facts and must come out the same, so a changed number is found
     wherever it stands. ``page`` is the HTML text, when there is one, and ``table`` the CSV text that was published with
-    the card: the stored answer must give the same. What people said (the data set's name, period,
-    reasons, contact) is taken from the card, unless the ledger has it: a registered name must be that of the data,
-    with the decisions that were registered.
+    the card: the stored answer must give the same. The ledger does not have everything that people say (the name of
+    an unregistered data set, period, reasons, contact). A part that cannot be compared is in the result, too: its
+    ``not_checked`` says why.
     """
     try:
         return tuple(_findings(card, ledger, page, table))
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError) as error:
         lacks = f"it lacks something that this version writes ({type(error).__name__}); where another made it, ask that"
-        return (Finding("the card can be read", lacks),)
+        return (Finding("form of the card", lacks),)
 
 
 def _findings(card: Card, ledger: Ledger, page: str | None, table: str | None) -> Iterator[Finding]:
     facts = card.facts
     if facts["evidence"]["receipt"] is None:
-        yield Finding("the card is of a release", "it is a preview: nothing was released or charged")
+        yield Finding("receipt", "the card is a preview: nothing was released or charged")
         return
     receipt = Receipt.from_json(facts["evidence"]["receipt"])
     evidence = (receipt.ledger, receipt.charge, receipt.seq, receipt.head, receipt.answer_hash)
     shown = tuple(facts["evidence"][name] for name in ("ledger", "charge", "entry", "head", "answer_hash"))
-    yield Finding("the card shows its own receipt", "" if evidence == shown else "it shows another head or charge")
+    own = "" if evidence == shown else "the card shows another head or charge than its receipt"
+    yield Finding("charge, entry and head on the card", own, "its receipt")
     problems = ledger.verify(receipts=[receipt]).problems
-    yield Finding("ledger intact, head known, charge committed", "; ".join(problems[:3]))
+    yield Finding("receipt", "; ".join(problems[:3]), "the hash chain of the ledger, computed again")
     if problems:
         return
     account = ledger.account_by_id(receipt.lines[0][0])
     row, entry = ledger.charge_row(receipt.charge)
     answer, _ = ledger.stored_answer(row)
-    yield Finding("the charge paid for this plan", _about_plan(facts, answer, entry))
-    yield Finding("the charge was for this dataset and whom it protects", _about_data(facts, ledger, account, entry))
+    yield Finding("plan", _about_plan(facts, answer, entry), "the charge and its stored answer")
+    yield from _dataset_findings(facts, ledger, account, entry, answer)
     promised = Amount(account.currency, *facts["promise"]["limit_amount"])
-    yield Finding("the limit still stands", _about_limit(account.limit, promised))
-    purpose = entry["why"]
-    numbers = "every number follows from plan and ledger"
-    if facts["again"].get("names"):
-        numbers += " (what its columns are called is the card's own word: no record has it)"
-    yield Finding(numbers, _made_again(facts, account, receipt, purpose, promised, answer))
+    yield Finding("limit of the account", _about_limit(account.limit, promised), "its limit in the ledger now")
+    yield from _made_again(facts, account, receipt, entry["why"], promised, answer)
+    if not _is_fit(facts):
+        yield _about_names(facts, answer)
     if "certificate" in facts["evidence"]:
-        yield Finding("the certificate is proved, and about this plan", _about_certificate(facts, entry))
-    if page is not None:
-        yield Finding("the page shows what its data says", _page_problem(card, page))
-    if table is not None:
-        yield Finding("the table is the one that was released", _about_rows(facts, account, answer, table))
+        yield Finding("certificate", _about_certificate(facts, entry), "its own proof, and the plan that was paid for")
+    yield _about_page(card, page)
+    yield from _about_table_file(facts, account, answer, table)
+    yield Finding("author of the card", not_checked="a card has no signature")
+
+
+def _dataset_findings(
+    facts: Mapping[str, Any], ledger: Ledger, account: Account, entry: Mapping[str, Any], answer: Any
+) -> Iterator[Finding]:
+    """The name of the data set, whom it protects, and what people decided about it."""
+    problem = _about_data(facts, ledger, account, entry, answer)
+    name, known = facts["released"]["dataset"], ledger.datasets()
+    if problem or name in known:
+        yield Finding("dataset and the unit it protects", problem, "its registration in the ledger")
+    else:
+        unregistered = "the ledger has no registration of this name"
+        yield Finding("name of the dataset", not_checked=unregistered)
+    part = "decisions people made (period, reasons, contact)"
+    if name in known and any(about is not None for _, about in known[name].described()):
+        yield Finding(part, "", "the registration of the dataset; whether they are true is not checked")
+    else:
+        yield Finding(part, not_checked="the ledger does not have them")
+
+
+def _about_names(facts: Mapping[str, Any], answer: Any) -> Finding:
+    """The column names of the card against those that were stored with the answer."""
+    part, shown = "column names", facts["again"].get("names")
+    if not shown:
+        return Finding(part, "", "the plan")
+    recorded = answer.get("names")
+    if recorded is None:
+        return Finding(part, not_checked="an earlier version stored this answer, without its column names")
+    if shown == recorded:
+        return Finding(part, "", "the names that were stored with the answer")
+    if answer.get("shared"):
+        others = "several statements share this answer, and it was stored with the names of another one"
+        return Finding(part, not_checked=others)
+    return Finding(part, "the statement that was paid for has other names", "the stored names")
+
+
+def _about_page(card: Card, page: str | None) -> Finding:
+    part = "text of the page (HTML)"
+    if page is None:
+        return Finding(part, not_checked="only the JSON file was given")
+    software = other_version(card.facts)
+    if page != card.to_html() and software:
+        return Finding(part, not_checked=_made_by(software))
+    return Finding(part, _page_problem(card, page), "the data of the card")
+
+
+def _about_table_file(facts: Mapping[str, Any], account: Account, answer: Any, table: str | None) -> Iterator[Finding]:
+    part = "published table (CSV)"
+    if table is None:
+        yield Finding(part, not_checked="no table was given (--table FILE)")
+        return
+    problem = _about_rows(facts, account, answer, table)
+    software = other_version(facts)
+    if problem != _OTHER_TABLE or not software:
+        yield Finding(part, problem, "the stored answer")
+        return
+    from tallystick.tables.release import Release
+
+    compared = compare_table(Release(_planned(facts, account), answer), table)
+    yield Finding("groups and values of the published table (CSV)", problem * bool(compared.wrong), "the stored answer")
+    if compared.intervals:
+        yield Finding("intervals of the published table (CSV)", not_checked=_made_by(software))
+
+
+_OTHER_TABLE = "the ledger's answer is another one: it was changed"
 
 
 def _about_rows(facts: Mapping[str, Any], account: Account, answer: Any, table: str) -> str:
@@ -96,7 +175,7 @@ def _about_rows(facts: Mapping[str, Any], account: Account, answer: Any, table: 
     from tallystick.tables.release import Release
 
     released = Release(_planned(facts, account), answer).to_csv()
-    return "" if released.splitlines() == table.splitlines() else "the ledger's answer is another one: it was changed"
+    return "" if released.splitlines() == table.splitlines() else _OTHER_TABLE
 
 
 def _planned(facts: Mapping[str, Any], account: Account) -> Plan:
@@ -127,12 +206,14 @@ def _is_fit(facts: Mapping[str, Any]) -> bool:
     return bool(facts["again"]["plan"]["format"] == FIT)
 
 
-def _about_data(facts: Mapping[str, Any], ledger: Ledger, account: Account, entry: Mapping[str, Any]) -> str:
+def _about_data(
+    facts: Mapping[str, Any], ledger: Ledger, account: Account, entry: Mapping[str, Any], answer: Any
+) -> str:
     """Whether the ledger knows the data that were paid for by the name on the card."""
     name, plan = facts["released"]["dataset"], facts["again"]["plan"]
     known = ledger.datasets()
     if not _is_fit(facts):
-        return _about_table(facts, known, plan["query"]["table"], account, entry)
+        return _about_table(facts, known, plan["query"]["table"], account, entry, answer)
     if plan["rows"] is None:
         return "these were rows in memory, and the ledger knows another dataset by this name" * (name in known)
     if not (plan["rows"]["dataset"] == name in known and entry["source"] in known[name].sources):
@@ -146,6 +227,7 @@ def _about_table(
     table: Mapping[str, Any],
     account: Account,
     entry: Mapping[str, Any],
+    answer: Any,
 ) -> str:
     name = facts["released"]["dataset"]
     others = [other for other, dataset in known.items() if entry["source"] in dataset.sources]
@@ -156,15 +238,16 @@ def _about_table(
     dataset = known[name]
     if problem := _as_registered(facts, dataset, table, account):
         return problem
-    request_text = request(facts["accounting"]["plan_hash"], table["name"], f"dataset {name}")
-    by_name = entry["request"] == request_digest(entry["lines"], entry["plan"], request_text)
+    about = facts["accounting"]["plan_hash"], table["name"], f"dataset {name}"
+    texts = request(*about), request(*about, answer.get("names"))  # an earlier rule had no names
+    by_name = entry["request"] in [request_digest(entry["lines"], entry["plan"], text) for text in texts]
     same = by_name or not dataset.sources or entry["source"] in dataset.sources
     return "" if same else "the charge was for other data"
 
 
 def _as_registered(facts: Mapping[str, Any], dataset: Registered, table: Mapping[str, Any], account: Account) -> str:
     """Whether payer, unit and decisions are those that were registered."""
-    if dataset.account != account.name:
+    if dataset.account not in _payers(account):
         return f"the ledger has this dataset under {dataset.account}"
     if any(table[field] != value for field, value in dataset.fixed.items()):
         return f"the ledger has registered whom it protects: {dict(dataset.fixed)}"
@@ -172,6 +255,16 @@ def _as_registered(facts: Mapping[str, Any], dataset: Registered, table: Mapping
     if said and facts["again"]["about"] not in said:
         return "the ledger has registered other decisions about it"
     return ""
+
+
+def _payers(account: Account) -> list[str]:
+    """Names of an account and of every account above it: a charge to a block is a charge to all of them."""
+    names = [account.name]
+    above = account.parent
+    while above is not None:
+        names.append(above.name)
+        above = above.parent
+    return names
 
 
 def _about_certificate(facts: Mapping[str, Any], entry: Mapping[str, Any]) -> str:
@@ -189,7 +282,10 @@ def _about_limit(now: Amount, promised: Amount) -> str:
 
 def _made_again(
     facts: Mapping[str, Any], account: Account, receipt: Receipt, purpose: str, limit: Amount, answer: Any
-) -> str:
+) -> Iterator[Finding]:
+    """Compare the card with one that is made again; a card of this version must be the same to the letter."""
+    against = "a card made again from plan and ledger"
+    part = "every number, the chart and the sentences"
     from tallystick.tables.release import Release
 
     plan: Plan | FitPlan
@@ -201,32 +297,61 @@ def _made_again(
             plan = _planned(facts, account)
             made = Release(plan, answer)
     except (TallystickError, InvalidInput) as error:
-        return f"its plan cannot be priced again: {error}"
+        yield Finding(part, f"its plan cannot be priced again: {error}", against)
+        return
     proof = facts["evidence"].get("certificate", {}).get("text")
     named = facts["released"]["dataset"]
     names = facts["again"].get("names", {})
     subject = Subject(plan, account, limit, receipt, purpose, named, facts["again"]["about"], proof, made, names)
     fresh = json.loads(card_of(subject).to_json())
-    different = [name for name in fresh if not _same(fresh[name], facts.get(name))]
-    extra = sorted(set(facts) - set(fresh))
-    return f"changed: {', '.join(different + extra)}; {_OTHER_VERSION}" if different or extra else ""
+    if made is not None and not _has_noise_flags(facts):
+        fresh["left_out"] = _without_noise_flags(fresh["left_out"], made)
+    different = [name for name in fresh if not same(fresh[name], facts.get(name))]
+    different += sorted(set(facts) - set(fresh))
+    software = other_version(facts)
+    if software and set(facts) == set(fresh):
+        yield from _of_other_version(compare(fresh, facts, made), software, against)
+        return
+    yield Finding(part, f"changed: {', '.join(different)}; {_OTHER_VERSION}" if different else "", against)
+
+
+def _of_other_version(compared: Compared, software: str, against: str) -> Iterator[Finding]:
+    """Findings about a card of another version: numbers and names are checked, words and intervals are not."""
+    problem = f"changed: {', '.join(sorted(compared.wrong))}; {_OTHER_VERSION}" if compared.wrong else ""
+    yield Finding("released values, prices, promises and names", problem, against)
+    if compared.intervals:
+        part = f"intervals and predicted errors ({', '.join(sorted(compared.intervals))})"
+        yield Finding(part, not_checked=_made_by(software))
+    if compared.words:
+        yield Finding(f"sentences ({', '.join(sorted(compared.words))})", not_checked=_made_by(software))
+
+
+def _made_by(software: str) -> str:
+    return (
+        f"made by another version ({software}). Run the same publish with the same key again, which charges nothing, "
+        "and verify the new card"
+    )
+
+
+def _has_noise_flags(facts: Mapping[str, Any]) -> bool:
+    """True if the lines about caps and bounds say whether they are too noisy. Older cards do not."""
+    return any("too_noisy" in line for line in facts["left_out"])
+
+
+def _without_noise_flags(lines: list[dict[str, Any]], made: Release) -> list[dict[str, Any]]:
+    """Return the lines about caps and bounds as older cards have them: always with numbers, without the flag."""
+    sentences = {each.what: each.with_numbers() for each in made.removed()}
+    older = []
+    for line in lines:
+        kept = {name: value for name, value in line.items() if name != "too_noisy"}
+        older.append(kept | {"said": sentences[line["what"]]})
+    return older
 
 
 _OTHER_VERSION = (
     "or another version of tallystick made this card, and says it in other words: run the same publish with the same "
     "key again, which charges nothing, and verify the card that this version makes"
 )
-
-
-def _same(fresh: Any, stated: Any) -> bool:
-    """Equal, up to what two machines' arithmetic may differ by: relative, because a delta may be tiny."""
-    if isinstance(fresh, dict) and isinstance(stated, dict):
-        return fresh.keys() == stated.keys() and all(_same(fresh[name], stated[name]) for name in fresh)
-    if isinstance(fresh, list) and isinstance(stated, list):
-        return len(fresh) == len(stated) and all(map(_same, fresh, stated))
-    if isinstance(fresh, float) and isinstance(stated, float):
-        return math.isclose(fresh, stated, rel_tol=1e-6)
-    return bool(fresh == stated)
 
 
 def _page_problem(card: Card, page: str) -> str:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 FORMAT = "tallystick/fit/1"
 PUBLIC = f"a fit of an estimator that is public in ts.learn ({FORMAT})"
 CAPPED = "rows of one unit beyond the declared number are left out"
+WORD_PUBLIC = "the caller says that preprocessing learned nothing from private rows; this was not checked"
+WORD_ROWWISE = "the caller says that every function in the preprocessing reads one row at a time"
 RULES = (
     "a row with an entry that is not a finite number is left out",
     "a row longer than the declared norm is scaled down to it, or counts less",
@@ -44,6 +46,8 @@ class FitPlan:
     rows: Mapping[str, Any] | None = None
     units: bool = False
     """Whether ``fit`` was told whose rows they are; of a registered table the plan says it."""
+    preprocessing: str = ""
+    """Steps of the pipeline in front of the fit; begins with "public" if the caller answers for them."""
 
     @classmethod
     def of(cls, model: Any, *, plan: Plan | None = None, dataset: str | None = None) -> FitPlan:
@@ -57,15 +61,18 @@ class FitPlan:
             del written["query"]["table"]["source"]  # where the data lies is nobody's business
             rows = {"plan": written, "dataset": dataset}
         named = rows is None and bool(getattr(model, "units_given_", False))
-        return cls(type(model).__name__, plain, int(model.n_features_in_), rows, named)._settled()
+        before = str(getattr(model, "preprocessing_", "")) if rows is None else ""
+        return cls(type(model).__name__, plain, int(model.n_features_in_), rows, named, before)._settled()
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> FitPlan:
         """The fit that ``to_json`` wrote; its parameters are checked like any others."""
         names = {"format", "estimator", "parameters", "columns", "rows", "units"}
-        if set(data) != names or data["format"] != FORMAT or _estimator(data["estimator"]) is None:
+        if set(data) - {"preprocessing"} != names or data["format"] != FORMAT or _estimator(data["estimator"]) is None:
             raise InvalidInput("fit", sorted(data), PUBLIC)
-        plan = cls(data["estimator"], dict(data["parameters"]), int(data["columns"]), data["rows"], bool(data["units"]))
+        before = str(data.get("preprocessing", ""))
+        units = bool(data["units"])
+        plan = cls(data["estimator"], dict(data["parameters"]), int(data["columns"]), data["rows"], units, before)
         if plan.rows is not None and plan.columns != len(plan.rows["plan"]["query"]["measures"]) - 1:  # and the target
             raise InvalidInput("columns", plan.columns, "the columns of the plan whose rows were read")
         if set(plan._settled().parameters) != set(plan.parameters):
@@ -90,7 +97,8 @@ class FitPlan:
     def to_json(self) -> str:
         """As JSON text."""
         fit = {"estimator": self.estimator, "parameters": dict(self.parameters), "columns": self.columns}
-        return json.dumps({"format": FORMAT, **fit, "rows": self.rows, "units": self.units}, sort_keys=True)
+        before = {"preprocessing": self.preprocessing} if self.preprocessing else {}
+        return json.dumps({"format": FORMAT, **fit, "rows": self.rows, "units": self.units, **before}, sort_keys=True)
 
     @property
     def _fit(self) -> Any:
@@ -100,7 +108,7 @@ class FitPlan:
         model = _estimator(self.estimator)(**self.parameters)
         recipe = model._recipe()
         nobody = Given(np.zeros((0, self.columns)), None, [] if self.units else None)
-        return Fit(recipe, nobody, model._loss(recipe), model.rows_per_unit)
+        return Fit(recipe, nobody, model._loss(recipe), model.rows_per_unit, preprocessing=self.preprocessing)
 
     @property
     def request(self) -> str:
@@ -147,7 +155,7 @@ class FitPlan:
             "group_by": [],
             "keys": {"kind": "model", "count": 1},
             "steps": [] if table is None else [step["kind"] for step in table["steps"]],
-            "rules": [rule for rule in RULES if unit is not None or rule != CAPPED],
+            "rules": [*(rule for rule in RULES if unit is not None or rule != CAPPED), *self._words()],
             "measures": [{"name": name, "kind": str(value)} for name, value in self._declared()],
             "parts": [asdict(fit.recipe.noise_part(self.columns))],
             "privacy": str(fit.privacy),
@@ -156,9 +164,16 @@ class FitPlan:
             "intervals": "a model has those that its estimator computes from what was released",
         }
 
+    def _words(self) -> list[str]:
+        """What the caller says about preprocessing, which the card cannot check."""
+        if self.preprocessing.startswith("public"):
+            return [WORD_PUBLIC]
+        return [WORD_ROWWISE] if "FunctionTransformer" in self.preprocessing else []
+
     def _declared(self) -> list[tuple[str, Any]]:
         parameters = [(name, value) for name, value in sorted(self.parameters.items()) if value is not None]
-        return [("model", self.estimator), ("columns", self.columns), *parameters]
+        before = [("preprocessing", self.preprocessing)] if self.preprocessing else []
+        return [("model", self.estimator), ("columns", self.columns), *before, *parameters]
 
 
 def _estimator(name: str) -> Any:

@@ -16,6 +16,7 @@ from typing import Any
 from tallystick.cards.contents import CHOICES, FIELDS, NOT_STATED
 from tallystick.errors import InvalidInput
 from tallystick.ledger.filters import Amount, Filter
+from tallystick.printing import json_text
 
 SCHEMA = "opendp/deployments-registry-data, schemas/deployments-schema.yaml at 3e9c812 (2026-07-15)"
 NEEDED = ("curators", "region", "product_type")
@@ -232,5 +233,5 @@ def _yaml(value: Mapping[str, Any] | Sequence[Any], indent: str = "") -> str:
 
 def _scalar(value: Any) -> str:
     """A text or a number; a number has a point, without which YAML 1.1 takes 1e-06 for a text."""
-    text = json.dumps(value, ensure_ascii=False)
+    text = json_text(json.dumps(value, ensure_ascii=False))
     return re.sub(r"^(-?\d+)e", r"\1.0e", text) if isinstance(value, float) else text

@@ -217,6 +217,7 @@ def from_tradeoff(alpha: Sequence[Ball], beta: Sequence[Ball]) -> Mechanism:
 def from_profile(epsilon: Sequence[Ball], delta: Sequence[Ball]) -> Mechanism:
     """Chords from (0, 1) through the knots (e^epsilon, delta); one not surely below its neighbours' chord goes."""
     _only(all(x < y for x, y in pairwise(epsilon)) and all(height <= 1 for height in delta), "increasing epsilons")
+    _only(all(later <= earlier for earlier, later in pairwise(delta)), "deltas that do not increase with epsilon")
     kept: list[Point] = [(arb(0), arb(1))]
     for a, h in zip([e.exp() for e in epsilon], delta, strict=True):
         while len(kept) > 1 and not _fall(kept[-2], kept[-1]) > _fall(kept[-1], (a, h)):

@@ -17,6 +17,7 @@ from tallystick import place
 from tallystick.cli import failure
 from tallystick.cli.once import once_each
 from tallystick.errors import TallystickError
+from tallystick.printing import visible
 
 app = typer.Typer(
     name="tallystick",
@@ -116,7 +117,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if hasattr(error, "format_message"):  # the argument parser's own exceptions
             return failure.from_usage(error, given).report(as_json=as_json, words=words)
-        print(place.without_secrets(traceback.format_exc(), words), file=sys.stderr, end="")
+        print(visible(place.without_secrets(traceback.format_exc(), words), lines=True), file=sys.stderr)
         return failure.from_bug(error).report(as_json=as_json, words=words)
 
 

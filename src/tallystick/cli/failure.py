@@ -86,6 +86,7 @@ SHELL_WORDS = (
     ("create one with open(name, budget=...)", "create one: tallystick account open NAME --budget EXPR"),
     ("open it without budget=, or raise its limit", "leave its limit out, or raise it: tallystick account raise"),
     ("give delta=, the part", "give --delta, the part"),
+    ("rigorous=True needs", "--rigorous needs"),
     ("(delta= or --delta)", "(--delta)"),
     ("rho=0.01, epsilon= and delta=, or a price", "--rho 0.01, --epsilon with --delta, or a price"),
     ("public tables come with public= or --public", "public tables come with --public"),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from functools import partial
 from typing import Any, NoReturn
 
 from tallystick.errors import InvalidInput
+from tallystick.rounding import read_amount
 
 HELP = """Ask registered data sets in SQL; the cell is the statement.
 
@@ -29,7 +31,7 @@ def _parser() -> _Options:
     for name in ("--ledger", "--why", "--key"):
         parser.add_argument(name)
     for name in ("--rho", "--epsilon", "--delta"):
-        parser.add_argument(name)  # a number or a fraction, read by ts.sql
+        parser.add_argument(name, type=partial(read_amount, name))
     parser.add_argument("--error", type=float)
     for name in ("--explain", "--pure"):
         parser.add_argument(name, action="store_true")

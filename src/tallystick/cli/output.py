@@ -97,5 +97,7 @@ def working(what: str) -> Iterator[Callable[[str], None]]:
     if not errors.is_terminal:
         yield lambda stage: None
         return
+    from rich.text import Text
+
     with errors.status(what) as status:
-        yield lambda stage: status.update(f"{what}: {stage}")
+        yield lambda stage: status.update(Text(visible(f"{what}: {stage}")))

@@ -52,7 +52,7 @@ def amount(option: str, help: str) -> Any:
 
     def read(text: str) -> float:
         try:
-            return float(read_amount(option, text))
+            return read_amount(option, text)
         except InvalidInput as problem:
             raise typer.BadParameter(f"{text!r} is not {problem.allowed}") from None
 

@@ -59,8 +59,10 @@ def mean_equals(answer: Mean, mean: float) -> Verdict:
     """
     low, high = answer.bounds
     wanted = check.between("mean", mean, low, high)
-    gap = abs(answer.value - wanted) - answer.half_row
-    p = _two_sided(gap, answer.standard_error(wanted), answer.noises)
+    p = 1.0  # every mean is possible where the released count does not exclude 0
+    if answer.has_value:
+        gap = abs(answer.value - wanted) - answer.half_row
+        p = _two_sided(gap, answer.standard_error(wanted), answer.noises)
     return Verdict(p, f"the {answer.described} is {wanted:g}", ASYMPTOTIC)
 
 
@@ -125,11 +127,14 @@ def same_mean(left: Mean, right: Mean) -> Verdict:
     """
     if left.bounds != right.bounds:
         raise InvalidInput("bounds", (left.bounds, right.bounds), "means of values clamped to the same bounds")
+    hypothesis = f"the {left.described} and the {right.described} are equal, in independent samples"
+    if not (left.has_value and right.has_value):
+        return Verdict(1.0, hypothesis, ASYMPTOTIC)
     common = np.linspace(left.value, right.value, 65).tolist()
     error = max(math.hypot(left.standard_error(mean), right.standard_error(mean)) for mean in common)
     gap = abs(left.value - right.value) - left.half_row - right.half_row
     p = _two_sided(gap, error, (*left.noises, *right.noises))
-    return Verdict(p, f"the {left.described} and the {right.described} are equal, in independent samples", ASYMPTOTIC)
+    return Verdict(p, hypothesis, ASYMPTOTIC)
 
 
 def _two_sided(gap: float, error: float, noises: Sequence[Noise]) -> float:

@@ -45,6 +45,15 @@ class Interval:
         """Distance of the ends."""
         return self.upper - self.lower
 
+    @property
+    def informative(self) -> bool:
+        """False if the interval is all that was possible before anything was released.
+
+        >>> Interval(0.0, 1.0, 0.95, "share of the ill", "noise", "finite-sample", limits=(0.0, 1.0)).informative
+        False
+        """
+        return self.lower > self.limits[0] or self.upper < self.limits[1]
+
     def __iter__(self) -> Iterator[float]:
         return iter((self.lower, self.upper))
 

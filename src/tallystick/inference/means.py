@@ -6,19 +6,22 @@ square is at most z^2 times that form the interval (Fieller 1954). Without a rel
 (m - L)(U - m), which no law on [L, U] with mean m exceeds (Bhatia and Davis 2000), inside the inequality: the plug-in
 at the estimate fails near the ends. For the population half a row, (U - L) / 2N, is added on both sides: values that
 pile up at a bound are as skew as a Poisson count. Where a unit has up to k rows the sampling part is k times that of
-independent rows, by Cauchy and Schwarz.
+independent rows, by Cauchy and Schwarz. Where the released count does not exclude 0 the interval is all of the bounds
+and the mean has no value (docs/theory/noisy-quotients.md).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from tallystick.accounting import check
-from tallystick.errors import InvalidInput, Refused
+from tallystick.errors import InvalidInput
 from tallystick.inference.interval import ASYMPTOTIC, FINITE, Holds, Interval
-from tallystick.inference.noise import Noise
+from tallystick.inference.noise import NO_VALUE, Noise, Quotient
 from tallystick.inference.released import Released
 
 
@@ -29,7 +32,7 @@ class Mean:
     ``squares``, where released, is the total of (value - origin)^2; it makes the population interval shorter.
     ``rows_per_unit`` is how many rows one unit may have: units are sampled, not rows, and their rows may be alike.
 
-    >>> from tallystick.inference.noise import Noise
+    >>> from tallystick.inference.noise import NO_VALUE, Noise, Quotient
     >>> stay = Mean(Released(4000, Noise.gaussian(sigma=50)), count=1000, bounds=(0, 20), about="days in hospital")
     >>> print(stay.noise_interval())
     3.902 to 4.098: mean of days in hospital clamped to [0, 20] (95 % noise interval: privacy noise only, finite-sample)
@@ -61,8 +64,13 @@ class Mean:
 
     @property
     def value(self) -> float:
-        """Origin plus total over count, pulled into the bounds."""
-        return self._clamped(self._size(3.0))
+        """Origin plus total over count, pulled into the bounds; NaN where the released count does not exclude 0."""
+        return self._clamped(self._size) if self.has_value else math.nan
+
+    @property
+    def has_value(self) -> bool:
+        """True if the released count excludes 0 at 95 %; a public count always does."""
+        return self._excludes_zero(0.95)
 
     @property
     def population_value(self) -> float:
@@ -76,30 +84,38 @@ class Mean:
         return f"mean of {self.about} clamped to [{low:g}, {high:g}]"
 
     def noise_interval(self, *, confidence: float = 0.95) -> Interval:
-        """The clamped mean of the rows that are in the table."""
+        """The clamped mean of the rows that are in the table. It is valid for every number of rows."""
+        check.inside("confidence", confidence)
         if isinstance(self.count, Released):
-            ends = self._set(confidence, 0.0, 0.0, 0.0)
+            ends = self._ends(self._quotient(confidence))
         else:  # the noise of the total is all there is, and its law is known
-            half = self.total.noise.half_width(1.0 - check.inside("confidence", confidence)) / self.count
+            half = self.total.noise.half_width(1.0 - confidence) / self.count
             least, most = self.value - half - math.ulp(self.value), self.value + half + math.ulp(self.value)
             ends = max(least, self.bounds[0]), min(most, self.bounds[1])
-        holds: Holds = ASYMPTOTIC if isinstance(self.count, Released) else FINITE
-        return Interval(*ends, confidence, self.described, "noise", holds, limits=self.bounds)
+        one_kind = len({type(noise.law) for noise in self.noises}) == 1
+        holds: Holds = FINITE if one_kind else ASYMPTOTIC
+        notes = self._notes(confidence)
+        return Interval(*ends, confidence, self.described, "noise", holds, notes, limits=self.bounds)
 
     def population_interval(self, *, confidence: float = 0.95) -> Interval:
         """The clamped mean of the population, if the units are independent draws from it."""
-        low, high = self._set(confidence, 1.0, 0.0, self.half_row)
-        if self.squares is not None:
+        check.inside("confidence", confidence)
+        noise = self._quotient(confidence)
+        half_unit = self.rows_per_unit * (self.bounds[1] - self.bounds[0]) / 2.0
+        sampled = replace(noise, total_extra=noise.total_extra + half_unit)
+        low, high = self._ends(replace(sampled, worst=float(self.rows_per_unit)))
+        if self.squares is not None and self._excludes_zero(confidence):
             # v <= min(released, Bhatia-Davis) inside the inequality: what both sets hold.
-            variance = self._variance(self._size(3.0), self._deviations(confidence))
-            shorter = self._set(confidence, 0.0, variance, self.half_row)
+            variance = self._variance(self._size, noise.z)
+            shorter = self._ends(replace(sampled, known=self.rows_per_unit * variance))
             low, high = max(low, shorter[0]), min(high, shorter[1])
         ends = min(low, high), max(low, high)
-        return Interval(*ends, confidence, self.described, "population", ASYMPTOTIC, limits=self.bounds)
+        notes = self._notes(confidence)
+        return Interval(*ends, confidence, self.described, "population", ASYMPTOTIC, notes, limits=self.bounds)
 
     def standard_error(self, mean: float) -> float:
         """Of the estimate, if the clamped mean of the population were this one; the variance of a value is bounded."""
-        size, (low, high) = self._size(3.0), self.bounds
+        size, (low, high) = self._size, self.bounds
         spread = max(0.0, (mean - low) * (high - mean))
         if self.squares is not None:
             spread = min(spread, self._variance(size, 3.0))
@@ -109,51 +125,41 @@ class Mean:
     @property
     def half_row(self) -> float:
         """What half a unit can move the mean."""
-        return self.rows_per_unit * (self.bounds[1] - self.bounds[0]) / 2.0 / self._size(3.0)
+        return self.rows_per_unit * (self.bounds[1] - self.bounds[0]) / 2.0 / self._size
 
     @property
     def noises(self) -> tuple[Noise, ...]:
         """The noises in it."""
         return tuple(part.noise for part in (self.total, self.count) if isinstance(part, Released))
 
-    def _set(self, confidence: float, worst: float, known: float, shift: float) -> tuple[float, float]:
-        """All m with (e - m)^2 <= z^2 [k (worst (m - L)(U - m) + known) / N + (s_S^2 + (m - origin)^2 s_N^2) / N^2].
+    def _quotient(self, confidence: float) -> Quotient:
+        low, high = (end - self.origin for end in self.bounds)
+        count = self.count.noise if isinstance(self.count, Released) else None
+        return Quotient.of(self.total.noise, count, confidence, low, high)
 
-        k are the rows per unit. The lower end is that of e - shift and the upper one that of e + shift.
-        """
+    def _ends(self, quotient: Quotient) -> tuple[float, float]:
+        """Both ends of the mean; all of the bounds where the count does not exclude 0."""
+        lower, upper = quotient.ends(np.array([self.total.value]), np.array([self._size]))
         low, high = self.bounds
-        z = self._deviations(confidence)
-        size = self._size(z)
-        sampled, noisy, count = self.rows_per_unit * z * z / size, (z / size) ** 2, self._count_deviation**2
-        square = 1.0 + sampled * worst - noisy * count
-        total = self.total.noise.deviation**2 + count * self.origin**2
+        # Moving by the origin rounds: an end that is a bound stays that bound, and others move out by one ulp.
+        least = self.origin + float(lower[0])
+        most = self.origin + float(upper[0])
+        least, most = least - math.ulp(least), most + math.ulp(most)
+        return max(low, least), min(high, most)
 
-        def end(estimate: float, side: float) -> float:
-            half = estimate + sampled * worst * (low + high) / 2.0 - noisy * count * self.origin
-            constant = estimate**2 + sampled * (worst * low * high - known) - noisy * total
-            return (half + side * math.sqrt(max(0.0, half * half - square * constant))) / square
+    def _excludes_zero(self, confidence: float) -> bool:
+        return bool(self._quotient(confidence).excludes_zero(np.array([self._size]))[0])
 
-        # An estimate outside the bounds is read as the bound: nearer to every m within, so no m is lost.
-        estimate = self._clamped(size)
-        below, above = max(low, estimate - shift), min(high, estimate + shift)
-        # The estimate itself is kept; its rounding must not lose it.
-        return max(low, min(below, end(below, -1.0))), min(high, max(above, end(above, 1.0)))
-
-    def _deviations(self, confidence: float) -> float:
-        return max(noise.deviations(check.inside("confidence", confidence)) for noise in self.noises)
+    def _notes(self, confidence: float) -> tuple[str, ...]:
+        return () if self._excludes_zero(confidence) else (NO_VALUE,)
 
     @property
     def _count_deviation(self) -> float:
         return float(self.count.noise.deviation) if isinstance(self.count, Released) else 0.0
 
-    def _size(self, z: float) -> float:
-        size = float(self.count.value if isinstance(self.count, Released) else self.count)
-        if size - max(3.0, z) * self._count_deviation <= 0.0:
-            raise Refused(
-                "no interval: the noisy count is within three deviations of zero, so any mean is possible. Works: "
-                "larger groups, more budget for the count, or a public count"
-            )
-        return size
+    @property
+    def _size(self) -> float:
+        return float(self.count.value if isinstance(self.count, Released) else self.count)
 
     def _clamped(self, size: float) -> float:
         return min(max(self.origin + self.total.value / size, self.bounds[0]), self.bounds[1])

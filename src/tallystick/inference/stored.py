@@ -24,7 +24,7 @@ from tallystick.inference.noise import Noise
 from tallystick.inference.released import SELECTED, Released
 from tallystick.mechanisms.noise.gaussian import DiscreteGaussian
 from tallystick.mechanisms.noise.laplace import DiscreteLaplace
-from tallystick.printing import inert, visible
+from tallystick.printing import csv_cell, csv_value, visible
 from tallystick.strict_json import read, written
 
 SCHEMA, PLAN = "tallystick/card", "tallystick/plan/1"
@@ -69,13 +69,14 @@ def from_csv(
         raise Refused(SELECTED)
     cells: dict[tuple[str, ...], Released] = {}
     for row in _rows(_text("table", table, "\n"), [*groups, measure]):
-        key = tuple(row[inert(group)] for group in groups)
-        key = key if known is not None and key in known else tuple(map(_as_it_was, key))
+        written_key = tuple(row[csv_cell(group)] for group in groups)
+        key = tuple(map(csv_value, written_key))
+        key = written_key if known is not None and key not in known else key  # an earlier version escaped less
         if key in cells or (known is not None and key not in known):
             raise InvalidInput("table", "a group that is there twice, or not in the plan", "the CSV file of a release")
-        value = _number(row[inert(measure)])
+        value = _number(row[csv_cell(measure)])
         cells[key] = Released(value, noise, " ".join([measure, *key]), of, least, sample)
-        _compare(row, inert(measure), Released(value, noise, shown_from=least))
+        _compare(row, csv_cell(measure), Released(value, noise, shown_from=least))
     return cells
 
 
@@ -142,13 +143,8 @@ def _known_groups(keys: Any) -> set[tuple[str, ...]] | None:
     return {tuple(f"{v:.10g}" if isinstance(v, float) else str(v) for v in row) for row in keys["public"]["rows"]}
 
 
-def _as_it_was(text: str) -> str:
-    """A group without the apostrophe that keeps spreadsheets from running it."""
-    return text[1:] if text.startswith("'") and inert(text[1:]) == text else text
-
-
 def _rows(table: str, columns: list[str]) -> list[dict[str, str]]:
-    wanted = [inert(column) for column in columns]
+    wanted = [csv_cell(column) for column in columns]
     allowed = f"the text of a CSV file with the columns {visible(', '.join(wanted))}, each once"
     try:
         reader = csv.DictReader(io.StringIO(table), strict=True)

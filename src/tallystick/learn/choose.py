@@ -118,13 +118,14 @@ def _projected(point: Array, bound: float) -> Array:
 class ModelSelection(ExponentialERM):
     """A choice among sets of columns, priced before data is seen: ``.privacy``, then ``.fit(X, y, account=...)``.
 
-    Bounds as for ``ExponentialERM``: 1 unless you declare them.
+    Bounds and ``epsilon`` as for ``ExponentialERM``: you declare the bounds, and ``epsilon`` protects a whole person.
 
     ``penalty`` is added per column and is public (2 is AIC and log n BIC for residuals of variance one; n must then be
     public). ``how`` is "permute_and_flip", "laplace" (report noisy max, Example 5.4) or "gumbel".
 
     >>> import numpy as np
-    >>> choice = select_model(models=[[], [0], [1]], epsilon=2.0)
+    >>> bounds = {"feature_bound": 1, "target_bound": 1, "coefficient_bound": 1}
+    >>> choice = select_model(models=[[], [0], [1]], epsilon=2.0, **bounds)
     >>> choice.privacy.epsilon(delta=0)
     2.0
     >>> rows = np.random.default_rng(0).choice([-1.0, 1.0], (3000, 2))
@@ -141,9 +142,9 @@ class ModelSelection(ExponentialERM):
         epsilon: float,
         penalty: float = 0.0,
         how: str = WAYS[0],
-        feature_bound: float = 1.0,
-        target_bound: float = 1.0,
-        coefficient_bound: float = 1.0,
+        feature_bound: float | None = None,
+        target_bound: float | None = None,
+        coefficient_bound: float | None = None,
         rows_per_unit: int = 1,
         adjacency: Any = "add_remove",
         unit: str | None = None,

@@ -39,7 +39,23 @@ ROW_BITS = 20
 LATTICE_BITS = 30
 """Coefficients are released on a lattice of about 2^30 points per unit of their bound."""
 
+BOUNDS = {
+    "feature_bound": "entries of X outside -feature_bound to feature_bound count as the nearer end",
+    "target_bound": "targets outside -target_bound to target_bound count as the nearer end",
+    "coefficient_bound": "the largest sum of the coefficients' absolute values",
+}
+"""Effect of each bound. All of them are declared, because a default would clamp other data without a message."""
+
 _CHUNK = 1 << 20  # products of two rounded entries are below 2^40, and this many of them fit into 63 bits
+
+
+def of_one_row(epsilon: float, rows: int) -> float:
+    """Epsilon of one row, rounded down, such that ``rows`` rows of one person lose at most ``epsilon`` together.
+
+    >>> of_one_row(1.0, 1), 10 * of_one_row(1.0, 10) <= 1.0
+    (1.0, True)
+    """
+    return epsilon if rows == 1 else epsilon / rows * (1.0 - 2.0**-50)
 
 
 class SlowNoise(UserWarning):
@@ -188,13 +204,13 @@ class SquaredLossRecipe:
 class ExponentialERM(PaidGoodness, Estimator):
     """Linear regression without intercept by the exponential mechanism (Example 7.6): exact, but with slow noise.
 
-    ``epsilon`` is pure. Entries of X are clamped to ``feature_bound``, targets to ``target_bound``, and the released
-    coefficients have an absolute sum of at most ``coefficient_bound``: all are 1 unless you declare them, so data on
-    another scale are cut to [-1, 1] without a word. ``epsilon`` is about one row, ``.privacy`` (what is charged) about
-    ``rows_per_unit``. A column of ones is an intercept. One to three columns.
+    Entries of X are clamped to ``feature_bound`` and targets to ``target_bound``. The released coefficients have an
+    absolute sum of at most ``coefficient_bound``. You declare all three bounds from public knowledge. ``epsilon`` is
+    pure and protects a whole person, who may have ``rows_per_unit`` rows. A column of ones is an intercept. X has one
+    to three columns.
 
     >>> import numpy as np, warnings
-    >>> model = ExponentialERM(epsilon=1.0)
+    >>> model = ExponentialERM(epsilon=1.0, feature_bound=1, target_bound=1, coefficient_bound=1)
     >>> model.privacy.epsilon(delta=0)
     1.0
     >>> with warnings.catch_warnings():
@@ -210,9 +226,9 @@ class ExponentialERM(PaidGoodness, Estimator):
         self,
         *,
         epsilon: float,
-        feature_bound: float = 1.0,
-        target_bound: float = 1.0,
-        coefficient_bound: float = 1.0,
+        feature_bound: float | None = None,
+        target_bound: float | None = None,
+        coefficient_bound: float | None = None,
         rows_per_unit: int = 1,
         adjacency: Any = "add_remove",
         unit: str | None = None,
@@ -229,17 +245,22 @@ class ExponentialERM(PaidGoodness, Estimator):
         return SquaredLossRecipe(**self._checked())
 
     def _checked(self) -> dict[str, Any]:
-        bounds = {name: getattr(self, name) for name in ("feature_bound", "target_bound", "coefficient_bound")}
-        for name, value in bounds.items():
-            allowed = "a number between 1e-100 and 1e100"
-            if not 1e-100 < check.positive(name, value, allowed) < 1e100:
-                raise InvalidInput(name, value, allowed)
-            bounds[name] = float(value)
+        bounds = {name: self._bound(name) for name in BOUNDS}
         ratio = bounds["coefficient_bound"] * bounds["feature_bound"] / bounds["target_bound"]
         if not 2.0**-20 <= ratio <= 2.0**20:
             raise InvalidInput("coefficient_bound", self.coefficient_bound, "of the size of target over feature bound")
-        epsilon = budget(self.epsilon, 1.0)[0]
+        rows = check.count("rows_per_unit", self.rows_per_unit, least=1, most=1000)
+        epsilon = of_one_row(budget(self.epsilon, 1.0)[0], rows)
         return {"epsilon": epsilon, "protects": Protects(self.adjacency, self.unit), **bounds}
+
+    def _bound(self, name: str) -> float:
+        value = getattr(self, name)
+        if value is None:
+            raise InvalidInput(name, None, f"a number from public knowledge: {BOUNDS[name]}")
+        allowed = "a number between 1e-100 and 1e100"
+        if not 1e-100 < check.positive(name, value, allowed) < 1e100:
+            raise InvalidInput(name, value, allowed)
+        return float(value)
 
     def _check(self, data: Given) -> None:
         super()._check(data)
@@ -261,7 +282,8 @@ class ExponentialERM(PaidGoodness, Estimator):
         self.coef_: NDArray[np.float64] = np.array(answer["coefficients"], dtype=np.float64)
 
     def _targets(self) -> tuple[float, float]:
-        return -float(self.target_bound), float(self.target_bound)
+        bound = self._bound("target_bound")
+        return -bound, bound
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Predictions for rows, which are not clamped."""

@@ -19,20 +19,15 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import numpy as np
 
 from tallystick.accounting import check
-from tallystick.errors import InvalidInput, Refused, Unavailable
+from tallystick.errors import InvalidInput, Refused
+from tallystick.learn import pipelines
 from tallystick.learn.records import Array, Given, column_names, given, matrix
+from tallystick.learn.scikit import BaseEstimator, DataConversionWarning, check_is_fitted, clone
 from tallystick.ledger.denial import offering_epsilon
 from tallystick.ledger.epsilon_alone import counts_epsilon, two_costs
 from tallystick.ledger.pay import LEASE, check_account, pay, stored_answer
 from tallystick.mechanisms.base import UnrecordedRelease, unrecorded
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
-
-try:
-    from sklearn.base import BaseEstimator, clone
-    from sklearn.exceptions import DataConversionWarning
-    from sklearn.utils.validation import check_is_fitted
-except ImportError:
-    raise Unavailable("estimators need scikit-learn; works: pip install '.[learn]'") from None
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -93,12 +88,14 @@ class Fit:
     privacy: PrivacyLoss
     rows_per_unit: int
     source: str = ""
+    preprocessing: str = ""
 
     @property
     def request(self) -> str:
-        """The recipe, the number of columns, and whether rows had units: a card says whom a fit protects."""
+        """The recipe, the number of columns, whether rows had units, and the preprocessing: what a card prints."""
         named = ", units given" if self.data.units is not None else ""
-        return f"fit {self.recipe!r} on {self.data.width} columns, {self.rows_per_unit} rows per unit{named}"
+        before = f", preprocessing {self.preprocessing}" if self.preprocessing else ""
+        return f"fit {self.recipe!r} on {self.data.width} columns, {self.rows_per_unit} rows per unit{named}{before}"
 
     def preflight(self) -> None:
         """What is public was checked when the data were given."""
@@ -145,6 +142,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         delta: float | None = None,
         units: Sequence[Any] | None = None,
         pure: bool = False,
+        preprocessing: str | None = None,
     ) -> Self:
         """Fit once, charged to ``account`` before the data are used; a failure after that keeps the charge.
 
@@ -157,15 +155,19 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
 
         An account in rho or mu refuses an estimator with an epsilon and no delta, because its cost is many times that
         with a delta. ``pure=True`` says that pure epsilon is meant.
+
+        In a scikit-learn pipeline, steps that may learn from rows are refused before the charge.
+        ``preprocessing="public"`` allows them: you say that no step learned from private rows, and the card prints it.
         """
         self._refuse_search()
+        before = pipelines.checked(sys._getframe(1), preprocessing)
         recipe = self._recipe()
         data = given(X, y, units)
         self._check(data)
         if len(getattr(y, "shape", ())) == 2:
             told = "A column-vector y was passed when a 1d array was expected; y.ravel() is meant"
             warnings.warn(told, DataConversionWarning, stacklevel=2)
-        fit = Fit(recipe, data, self._loss(recipe), self.rows_per_unit)
+        fit = Fit(recipe, data, self._loss(recipe), self.rows_per_unit, preprocessing=before)
         if account is None:
             self._unpaid(why=why, key=key, delta=delta)
             answer, receipt = fit.draw(), None
@@ -176,30 +178,35 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             if delta is None and account.filter == "approx":
                 delta = getattr(self, "delta", None) or None
             with self._offering(account, delta):
-                paid = stored_answer(fit.privacy, account, why=why, key=key, delta=delta, request=fit.request)
+                paid = stored_answer(fit, account, why=why, key=key, delta=delta)
                 if paid is None:
-                    if not pure:
-                        self.require_stated(account, self._privacy_at)
+                    self.require_stated(account, self._privacy_at, pure=pure)
                     paid = pay(fit, account, why=why, key=key, delta=delta, lease=LEASE)
             answer, receipt = paid.answer, paid.receipt
         if COLUMNS in answer and data.names is not None:
             _same_columns(data.names, tuple(answer[COLUMNS]))  # of an earlier fit under this key
         self.n_features_in_, self.privacy_, self.receipt_ = data.width, fit.privacy, receipt
         self.units_given_ = data.units is not None
+        self.preprocessing_ = before
         self._name(data.names)
         self._keep(answer)
         return self
 
-    def require_stated(self, account: Account, privacy_at: Callable[[float], PrivacyLoss]) -> None:
+    def require_stated(
+        self, account: Account, privacy_at: Callable[[float], PrivacyLoss], *, pure: bool = False
+    ) -> None:
         """Raise ``EpsilonWithoutDelta`` if a new fit has an epsilon alone and the account counts rho or mu.
 
-        ``privacy_at`` is the loss of the same fit at a delta. A method or solver that the caller named decides.
+        ``privacy_at`` is the loss of the same fit at a delta. ``pure``, or a method or solver that the caller named,
+        says which epsilon is meant.
         """
-        if counts_epsilon(account) or not self._has_epsilon_alone:
+        if pure and getattr(self, "delta", None):
+            raise InvalidInput("pure", True, "a fit without a delta: pure=True says that the delta is 0")
+        if pure or counts_epsilon(account) or not self._has_epsilon_alone:
             return
-        pure = account.price(self.privacy)
+        cost = account.price(self.privacy)
         delta = account.quoted_delta()
-        raise two_costs(account, float(self.epsilon), delta, pure, lambda at: account.price(privacy_at(at)))
+        raise two_costs(account, float(self.epsilon), delta, cost, lambda at: account.price(privacy_at(at)))
 
     @property
     def _has_epsilon_alone(self) -> bool:

@@ -71,10 +71,11 @@ class GradientRecipe(SquaredLossRecipe):
 class KNormGradient(ExponentialERM):
     """Linear regression without intercept by the K-norm gradient mechanism (Example 7.7), largest entry as norm.
 
-    Arguments as for ``ExponentialERM``; the three bounds are 1 unless you declare them.
+    Arguments as for ``ExponentialERM``: you declare the three bounds, and ``epsilon`` protects a whole person.
 
     >>> import numpy as np
-    >>> model = KNormGradient(epsilon=1.0).fit(np.ones((10_000, 1)), np.full(10_000, 0.5))
+    >>> model = KNormGradient(epsilon=1.0, feature_bound=1, target_bound=1, coefficient_bound=1)
+    >>> _ = model.fit(np.ones((10_000, 1)), np.full(10_000, 0.5))
     >>> bool(abs(model.coef_[0] - 0.5) < 0.01)
     True
     """

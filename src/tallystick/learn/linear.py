@@ -28,8 +28,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency
@@ -38,6 +36,7 @@ from tallystick.errors import InvalidInput, Refused
 from tallystick.inference.regression import Statistics, said_of_intervals, symmetric
 from tallystick.learn.estimator import Answer, Estimator, NoCovariance, NoisePart
 from tallystick.learn.records import WITHIN, Array, Given, along, numbers
+from tallystick.learn.scikit import RegressorMixin, check_is_fitted
 from tallystick.learn.scoring import PaidGoodness
 from tallystick.mechanisms.exact.lattice import lower_and_upper
 from tallystick.mechanisms.exact.randomness import Source

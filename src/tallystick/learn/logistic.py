@@ -18,8 +18,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
 
 from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency
@@ -31,6 +29,7 @@ from tallystick.learn.asymptotics import minimiser_covariance
 from tallystick.learn.estimator import Answer, Estimator, NoisePart
 from tallystick.learn.minimise import Objective, SoftmaxObjective, reach, rounding
 from tallystick.learn.records import Array, Given, along, labelled, matrix, scaled
+from tallystick.learn.scikit import ClassifierMixin, check_is_fitted
 from tallystick.learn.scoring import accuracy
 from tallystick.mechanisms.exact.randomness import Source
 from tallystick.mechanisms.noise import add_gaussian

@@ -43,6 +43,11 @@ NEWTON = 24
 """Newton's steps that are always taken."""
 HALVINGS = 12
 UNIT = 2.0**-53
+BOUNDS = {
+    "row_norm": "rows with a longer Euclidean norm are scaled down to it",
+    "target_bound": "targets outside -target_bound to target_bound count as the nearer end",
+}
+"""Effect of each bound. Both are declared, because a default would change other data without a message."""
 
 
 def glm_delta(epsilon: float, *, mu: float, curvature: float) -> float:
@@ -70,12 +75,19 @@ def glm_loss(mu: float, curvature: float) -> PrivacyLoss:
 
 
 @lru_cache(maxsize=64)
-def noise_for(epsilon: float, delta: float, curvature: float) -> float:
-    """The least noise, in units of the gradient bound, whose price meets (epsilon, delta)."""
+def noise_for(epsilon: float, delta: float, curvature: float, rows: int = 1) -> float:
+    """Least noise, in units of the gradient bound, with which a person of that many rows has (epsilon, delta).
+
+    A person with several rows is a group of rows, so the price is that of the group.
+    """
     goal = losses.approx_dp(epsilon=epsilon, delta=delta)
-    plain = float(calibrate(lambda s: losses.gaussian(sigma=s), goal))
-    found = calibrate(lambda s: glm_price(s, curvature), goal, low=plain, high=100.0 * plain, relative=2e-3)
-    return float(found)
+    plain = rows * float(calibrate(lambda s: losses.gaussian(sigma=s), goal))
+
+    def price(sigma: float) -> PrivacyLoss:
+        one = glm_price(sigma, curvature)
+        return one if rows == 1 else one.for_groups(rows)
+
+    return float(calibrate(price, goal, low=plain, high=100.0 * plain, relative=2e-3))
 
 
 def glm_price(sigma: float, curvature: float) -> PrivacyLoss:
@@ -210,12 +222,12 @@ class QuantileRecipe:
 class QuantileRegression(PaidGoodness, Estimator):
     """The ``quantile`` of y given a row, linear in the row, (epsilon, delta)-private.
 
-    Rows are scaled down to ``row_norm`` and targets clamped to ``target_bound``; neither is learned, and both are 1
-    unless you declare them. ``smoothing`` is the half-width over which the pinball loss is rounded, a tenth of the
-    target bound if not given. ``epsilon`` is about one row, ``.privacy`` (what is charged) about ``rows_per_unit``.
-    For one number without features use ``ts.select.quantile``, which is exact and pure.
+    Rows are scaled down to ``row_norm`` and targets are clamped to ``target_bound``. You declare both from public
+    knowledge. ``smoothing`` is the half-width over which the pinball loss is rounded (default: a tenth of the target
+    bound). ``epsilon`` and ``delta`` protect a whole person, who may have ``rows_per_unit`` rows. For one number
+    without features use ``ts.select.quantile``, which is exact and pure.
 
-    >>> model = QuantileRegression(quantile=0.9, epsilon=1.0, delta=1e-6)
+    >>> model = QuantileRegression(quantile=0.9, epsilon=1.0, delta=1e-6, row_norm=1, target_bound=1)
     >>> 0.9 < model.privacy.epsilon(delta=1e-6) <= 1.0
     True
     """
@@ -226,8 +238,8 @@ class QuantileRegression(PaidGoodness, Estimator):
         epsilon: float,
         delta: float,
         quantile: float = 0.5,
-        row_norm: float = 1.0,
-        target_bound: float = 1.0,
+        row_norm: float | None = None,
+        target_bound: float | None = None,
         smoothing: float | None = None,
         regularization: float = 0.0,
         fit_intercept: bool = True,
@@ -246,11 +258,12 @@ class QuantileRegression(PaidGoodness, Estimator):
     def _recipe(self) -> QuantileRecipe:
         epsilon = check.between("epsilon", self.epsilon, 1e-3, 1e2)
         delta = check.between("delta", self.delta, 1e-15, 0.5)
-        bound = check.between("target_bound", self.target_bound, 1e-6, 1e6)
+        rows = check.count("rows_per_unit", self.rows_per_unit, least=1, most=1000)
+        bound = self._declared("target_bound")
         width = bound / 10.0 if self.smoothing is None else check.positive("smoothing", self.smoothing)
         if not 1e-4 * bound <= width <= 10.0 * bound:
             raise InvalidInput("smoothing", self.smoothing, "between 1/10000 and 10 times the target bound")
-        norm = check.between("row_norm", self.row_norm, 1e-6, 1e6)
+        norm = self._declared("row_norm")
         if not isinstance(self.fit_intercept, (bool, np.bool_)):
             raise InvalidInput("fit_intercept", self.fit_intercept, "True or False")
         plain = QuantileRecipe(
@@ -262,11 +275,17 @@ class QuantileRegression(PaidGoodness, Estimator):
             1.0,
             bool(self.fit_intercept),
         )
-        needed = plain.longest**2 / (2.0 * width) / math.expm1(CURVATURE * epsilon)
+        needed = plain.longest**2 / (2.0 * width) / math.expm1(CURVATURE * epsilon / rows)
         ridge = max(needed, check.nonnegative("regularization", self.regularization))
         recipe = QuantileRecipe(plain.quantile, norm, bound, width, ridge, 1.0, plain.intercept)
-        sigma = noise_for(epsilon, delta, recipe.curvature)
+        sigma = noise_for(epsilon, delta, recipe.curvature, rows)
         return QuantileRecipe(plain.quantile, norm, bound, width, ridge, sigma, plain.intercept)
+
+    def _declared(self, name: str) -> float:
+        value = getattr(self, name)
+        if value is None:
+            raise InvalidInput(name, None, f"a number from public knowledge: {BOUNDS[name]}")
+        return check.between(name, value, 1e-6, 1e6)
 
     def _check(self, data: Given) -> None:
         super()._check(data)
@@ -278,12 +297,13 @@ class QuantileRegression(PaidGoodness, Estimator):
     def _keep(self, answer: Mapping[str, Any]) -> None:
         theta = np.asarray(answer["theta"], dtype=np.float64)
         self.coef_ = theta[: self.n_features_in_]
-        self.intercept_ = float(theta[-1] * self.row_norm) if self.fit_intercept else 0.0
+        self.intercept_ = float(theta[-1] * self._declared("row_norm")) if self.fit_intercept else 0.0
 
     def _targets(self) -> tuple[float, float]:
-        return -float(self.target_bound), float(self.target_bound)
+        bound = self._declared("target_bound")
+        return -bound, bound
 
     def predict(self, X: Any) -> Array:
         """The estimated quantile for rows, scaled down as in ``fit``."""
         rows = self._like_fitted(X)
-        return along(scaled(rows, self.row_norm), self.coef_) + self.intercept_
+        return along(scaled(rows, self._declared("row_norm")), self.coef_) + self.intercept_

@@ -17,15 +17,16 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import clone
 
 from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.accounting.leaves.selected import mean_runs
 from tallystick.errors import InvalidInput, Refused
 from tallystick.learn.choose import ModelSelection
+from tallystick.learn.erm import of_one_row
 from tallystick.learn.estimator import Answer, Estimator, Recipe
 from tallystick.learn.records import Given, labelled, numbers
+from tallystick.learn.scikit import clone
 from tallystick.mechanisms.exact.coins import flip
 from tallystick.mechanisms.exact.intervals import ZERO, Digits, Enclosure
 from tallystick.mechanisms.exact.randomness import Source
@@ -243,15 +244,17 @@ class Tuned(Estimator):
 
     Every run draws one of the ``candidates`` (settings of ``estimator``), fits it and scores it with noise of
     ``score_epsilon`` on a ``share`` of the rows. One charge pays for all runs. How long it takes tells how many runs
-    there were: hide that where it can be observed.
+    there were: hide that where it can be observed. ``score_epsilon``, like the epsilon of the estimator, protects a
+    whole person, who may have ``rows_per_unit`` rows. The estimator must declare the same ``rows_per_unit``.
 
     ``best_score_`` is no accuracy: how many rows there are is private. It is a noisy sum over the rows that scored: 1
     for a right label, else 1 minus the squared error over that of the whole target range. Of one run it is off by at
-    most 3 / ``score_epsilon`` in 95 of 100 cases; the best of many runs is rather too high.
+    most 3 * ``rows_per_unit`` / ``score_epsilon`` in 95 of 100 cases; the best of many runs is rather too high.
 
     >>> from tallystick.learn.kng import KNormGradient
     >>> settings = [{"coefficient_bound": bound} for bound in (0.5, 1.0, 2.0)]
-    >>> plan = tune(KNormGradient(epsilon=0.5), candidates=settings, runs=geometric(mean=5), score_epsilon=0.5)
+    >>> model = KNormGradient(epsilon=0.5, feature_bound=1, target_bound=1)
+    >>> plan = tune(model, candidates=settings, runs=geometric(mean=5), score_epsilon=0.5)
     >>> 1.0 < plan.privacy.epsilon(delta=0) <= 1.5
     True
     """
@@ -291,6 +294,9 @@ class Tuned(Estimator):
         for model in models:
             if getattr(model, "classes", None) is None:
                 target_range(model)
+            if model.rows_per_unit != self.rows_per_unit:
+                allowed = f"rows_per_unit={self.rows_per_unit} in the estimator and in tune(...): epsilon is per person"
+                raise InvalidInput("rows_per_unit", model.rows_per_unit, allowed)
         return models
 
     def _recipe(self) -> TuningRecipe:
@@ -298,7 +304,8 @@ class Tuned(Estimator):
             raise InvalidInput("runs", self.runs, "ts.learn.geometric(mean=10), logarithmic(...) or poisson(...)")
         share = check.between("share", self.share, 0.01, 0.99)
         models = self._models()
-        epsilon = check.positive("score_epsilon", self.score_epsilon)
+        rows = check.count("rows_per_unit", self.rows_per_unit, least=1)
+        epsilon = of_one_row(check.positive("score_epsilon", self.score_epsilon), rows)
         noise = add_discrete_laplace(epsilon=epsilon, sensitivity=MARK)
         settings = tuple(repr(sorted(model.get_params().items())) for model in models)
         return TuningRecipe(tuple(m._recipe() for m in models), self.runs, share, noise, tuple(models), settings)

@@ -14,13 +14,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from tallystick.errors import InvalidInput, LedgerIntegrity
-from tallystick.ledger import journal, opening, views
+from tallystick.ledger import first_write, journal, opening, views
 from tallystick.ledger.account import Account
 from tallystick.ledger.chain import Anchor, AnchorFile, SourceId, checked, decode_answer, digest
 from tallystick.ledger.filters import LARGEST
-from tallystick.ledger.journal import AccountRow, ChargeRow, Position
+from tallystick.ledger.journal import AccountRow, ChargeRow, Position, Terms
 from tallystick.ledger.partition import Partition
-from tallystick.ledger.pay import CHARGE_LEASE, Charge, Receipt, Terms
+from tallystick.ledger.pay import CHARGE_LEASE, Charge, Receipt
 from tallystick.ledger.registry import Registered, registered
 from tallystick.ledger.signing import Signer
 from tallystick.ledger.store import Probe, Store, Transaction
@@ -42,6 +42,11 @@ class Ledger:
 
     Opening creates it when it is not there (``create=False`` refuses instead). A ledger older than what this user has
     already seen of it is refused: someone restored an old copy, and what was spent since would be forgotten.
+
+    A ledger that this host did not create and has not seen opens for reading. Its first write needs ``expect_head``
+    (the hash of one of its entries, known from another host, a receipt or a card), or ``first_use`` (the owner's
+    reason to go on without one, which is recorded). Both are ignored once this host has an anchor of the ledger, except
+    that ``expect_head`` must always be an entry of the chain.
     """
 
     def __init__(
@@ -53,21 +58,32 @@ class Ledger:
         clock: Callable[[], float] = time.time,
         config: Path | None = None,
         probe: Probe | None = None,
+        expect_head: str | None = None,
+        first_use: str | None = None,
     ) -> None:
         self.principal = checked("principal", principal)
+        if expect_head is not None or first_use is not None:
+            first_write.check_arguments(expect_head, first_use)
+        create = create and expect_head is None  # a new ledger cannot contain a known head
         self._clock = clock
         self._config = config
+        self._may_anchor = False
         self._last: tuple[tuple[object, ...], Terms | None] = ((), None)
         self.store: Store = open_store(place, create=create, probe=probe)
         try:
             self.id = self._genesis(create)
             self._anchor = AnchorFile(self.id, config)
             self.check_anchor()
+            if expect_head is not None:
+                first_write.accept_head(self.store, self._anchor, expect_head)
+            self._may_anchor = self.is_seen
+            self.store.on_commit(self._keep_anchor)
+            if first_use is not None:
+                self._use_first(first_use)
         except BaseException:
             self.store.close()
             raise
         self.store.on_write(self._require_anchored)
-        self.store.on_commit(lambda seq, head: self._anchor.write(Anchor(seq, head)))
 
     def _genesis(self, create: bool) -> str:
         with self.store.read() as transaction:
@@ -76,17 +92,53 @@ class Ledger:
             with self.store.write("genesis") as transaction:
                 row = transaction.row("entry_at", 1)
                 if row is None:
-                    journal.append(transaction, "genesis", self.now(), format=FORMAT, ledger=uuid.uuid4().hex)
+                    self._begin_chain(transaction)
                     row = transaction.row("entry_at", 1)
         try:
             body = json.loads(row[2] if row else "{}")
             if body["kind"] == "genesis" and body["format"] in OLD_FORMATS:
-                raise LedgerIntegrity(f"{self.store.place} is of an older format, {body['format']}; start a new ledger")
+                raise LedgerIntegrity(
+                    f"{self.store.place} is of an older format, {body['format']}. Keep this file: a later "
+                    "version converts it. Use another path for a new ledger meanwhile"
+                )
             if body["kind"] != "genesis" or body["format"] != FORMAT:
                 raise ValueError
             return uuid.UUID(body["ledger"]).hex
         except (KeyError, ValueError, TypeError, AttributeError):
             raise LedgerIntegrity(f"{self.store.place} has no valid first entry; it is damaged or empty") from None
+
+    def _begin_chain(self, transaction: Transaction) -> None:
+        """Append the first entry, and write its anchor before it is durable: this host needs no proof later."""
+        ledger_id = uuid.uuid4().hex
+        position = journal.append(transaction, "genesis", self.now(), format=FORMAT, ledger=ledger_id)
+        anchor = AnchorFile(ledger_id, self._config)
+        anchor.require_writable()
+        anchor.write(Anchor(*position))
+        anchor.close()
+
+    def _use_first(self, why: str) -> None:
+        """Record the first use of a ledger that this host has not seen; do nothing if it has."""
+        if self.is_seen:
+            return
+        self._anchor.require_writable()
+        with self.store.write("first use") as transaction:
+            first_write.record_first_use(transaction, self.now(), principal=self.principal, why=why)
+            self._may_anchor = True
+
+    def _keep_anchor(self, seq: int, head: str) -> None:
+        """Move the anchor; a ledger that is only read (a reader may have to sync it) gets none."""
+        if self._may_anchor:
+            self._anchor.write(Anchor(seq, head))
+
+    def require_entry(self, head: str) -> None:
+        """Raise ``LedgerIntegrity`` unless an entry of the chain has this hash; every hash is computed again."""
+        with self.store.read() as transaction:
+            first_write.newest_after(transaction, head)
+
+    @property
+    def is_seen(self) -> bool:
+        """True if this host has an anchor of the ledger, so that it may write."""
+        return self._anchor.read() is not None
 
     def check_anchor(self) -> None:
         """Refuse a ledger that is older than, or differs from, what this user has seen of it."""
@@ -96,9 +148,13 @@ class Ledger:
 
     def _require_anchored(self, transaction: Transaction) -> None:
         """The same before every write: a ledger can be replaced or copied while it is open."""
+        self._anchor.require_writable()
         anchor = self._anchor.read()  # nobody else can write now, so the anchor stays behind
+        if anchor is None:
+            raise first_write.refusal()
+        self._may_anchor = True
         newest = transaction.latest = journal.head(transaction)
-        if anchor is None or (anchor.seq, anchor.head) != newest:  # a writer may be about to write its anchor
+        if (anchor.seq, anchor.head) != newest:  # a writer may be about to write its anchor
             self._compare(anchor, transaction)
 
     def _compare(self, anchor: Anchor | None, transaction: Transaction) -> None:
@@ -210,25 +266,32 @@ class Ledger:
         lease: float = CHARGE_LEASE,
         request: str = "",
         source: str = "",
+        older_request: str = "",
     ) -> Charge:
         """A charge on several accounts, all or none, not yet taken: enter it, or call ``reserve()``."""
         if not accounts or len({account.id for account in accounts}) != len(accounts):
             raise InvalidInput("accounts", [a.name for a in accounts], "one or more different accounts")
-        terms = self._terms(loss, tuple(accounts), delta, request, source)
+        terms = self._terms(loss, tuple(accounts), delta, request, source, older_request)
         return Charge(self, terms, why=why, key=key, lease=lease)
 
     def _terms(
-        self, loss: PrivacyLoss, accounts: tuple[Account, ...], delta: float | None, request: str, source: str
+        self,
+        loss: PrivacyLoss,
+        accounts: tuple[Account, ...],
+        delta: float | None,
+        request: str,
+        source: str,
+        older_request: str,
     ) -> Terms:
         """What was asked, priced; remembered for the last one, because a busy service asks the same again and again."""
         last, terms = self._last
-        plan = (loss, delta, request, source, *accounts)
+        plan = (loss, delta, request, source, older_request, *accounts)
         if terms is None or len(last) != len(plan) or not all(map(is_, last, plan)):
             from tallystick.ledger.pricing import price
 
             amounts = [price(loss, a.currency, a.protects, delta=delta) for a in accounts]
             lines = tuple((account, amount.a0, amount.a1) for account, amount in zip(accounts, amounts, strict=True))
-            terms = Terms.of(lines, loss.to_json(), request, source)
+            terms = Terms.of(lines, loss.to_json(), request, source, older_request)
             self._last = (plan, terms)
         return terms
 
@@ -305,15 +368,26 @@ class Ledger:
 
 
 def import_ledger(
-    lines: Iterable[str], place: Place | Path | str, *, config: Path | None = None, by: str | None = None
+    lines: Iterable[str],
+    place: Place | Path | str,
+    *,
+    config: Path | None = None,
+    by: str | None = None,
+    expect_head: str | None = None,
+    first_use: str | None = None,
 ) -> Ledger:
-    """Replay an export into a new place and open it there."""
+    """Replay an export into a new place and open it there.
+
+    A chain that this host has not seen needs ``expect_head`` or ``first_use`` (see ``Ledger``). Without either, the
+    imported ledger can be read, and its first write is refused.
+    """
+    first_write.check_arguments(expect_head, first_use)
     store = open_store(place, create=True, probe=None)
     try:
-        import_lines(lines, store, config=config, by=by)
+        import_lines(lines, store, config=config, by=by, expect_head=expect_head)
     finally:
         store.close()
-    return Ledger(place, create=False, config=config)
+    return Ledger(place, create=False, config=config, first_use=first_use)
 
 
 def place_of(given: str | None) -> Place:
@@ -325,9 +399,11 @@ def place_of(given: str | None) -> Place:
     return _checked_place(given or os.environ.get("TALLYSTICK_LEDGER") or "tallystick.db")
 
 
-def opened(given: str | None, *, create: bool = False) -> Ledger:
+def opened(
+    given: str | None, *, create: bool = False, expect_head: str | None = None, first_use: str | None = None
+) -> Ledger:
     """The ledger that is meant; it must exist unless ``create``."""
-    return Ledger(place_of(given), create=create)
+    return Ledger(place_of(given), create=create, expect_head=expect_head, first_use=first_use)
 
 
 def opened_if_there(given: str | None) -> Ledger | None:

@@ -9,19 +9,21 @@ anchor outside the ledger does.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import json
 import math
 import os
 import re
+import stat
 import threading
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from tallystick.errors import InvalidInput
+from tallystick.errors import InvalidInput, LedgerIntegrity, Unavailable
 
 NAME_LENGTH: Final = 200
 WHY_LENGTH: Final = 2_000
@@ -248,8 +250,27 @@ def config_directory() -> Path:
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "tallystick"
 
 
+def own_file(path: Path | str, flags: int) -> int:
+    """Open a small file of ours, mode 0600. A link in its place is refused: it could lead to any file of the user."""
+    linked = LedgerIntegrity(f"{path} is a link, or not a plain file. Find out who made it, then remove it")
+    try:
+        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise linked from None
+        raise
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
+        os.close(descriptor)
+        raise linked
+    return descriptor
+
+
 class AnchorFile:
-    """The anchor of one ledger. Failures to read or write are silent: an anchor is a witness, not a gate.
+    """The anchor of one ledger: the newest entry that this host has seen of it.
+
+    ``require_writable`` is called before the first write of a process. A failure after that is silent, because the
+    entry is already durable and the anchor stays valid.
 
     >>> import tempfile
     >>> witness = AnchorFile("0" * 32, Path(tempfile.mkdtemp()))
@@ -262,26 +283,49 @@ class AnchorFile:
         self._descriptor: int | None = None
         self._process = 0
         self._mutex = threading.Lock()
-        self._seen: Anchor | None = None  # by this process; a file that cannot be written remembers nothing
+        self._seen: Anchor | None = None  # by this process, even if the file is removed later
 
     def read(self) -> Anchor | None:
         """The newest anchor on file or seen by this process, or None when there is none."""
         try:  # by its name: a file that was put in its place counts; and plainly, because every write reads it
             descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
             try:
-                match = RECORD.match(os.read(descriptor, 128))
+                written = os.read(descriptor, 128)
             finally:
                 os.close(descriptor)
         except OSError:
-            match = None
-        anchor, seen = Anchor(int(match[1]), match[2].decode()) if match else None, self._seen
-        return seen if anchor is None or (seen is not None and seen.seq > anchor.seq) else anchor
+            written = b""
+        match = RECORD.match(written)
+        if written and match is None:
+            raise LedgerIntegrity(
+                f"the anchor file {self.path} is damaged, so this host cannot tell which entries it has seen. Find out "
+                "who changed it. Then remove it and run: tallystick ledger accept --expect-head HASH"
+            )
+        if match is not None:
+            self._remember(Anchor(int(match[1]), match[2].decode()))
+        return self._seen
+
+    def _remember(self, anchor: Anchor) -> None:
+        """Keep the newest anchor in memory, so that a file that is removed later is not forgotten."""
+        with self._mutex:  # the kernel's lock does not hold between threads
+            if self._seen is None or self._seen.seq < anchor.seq:
+                self._seen = anchor
+
+    def require_writable(self) -> None:
+        """Raise ``Unavailable`` if this process cannot keep the anchor; called before anything is written."""
+        try:
+            with self._mutex:
+                self._open()
+        except OSError as error:
+            raise Unavailable(
+                f"The anchor file {self.path} cannot be written ({error.strerror}). Nothing was written to the ledger. "
+                "Set TALLYSTICK_CONFIG_DIR to a directory that you can write and that is kept"
+            ) from None
 
     def write(self, anchor: Anchor) -> None:
         """Move the anchor forward; a lower position never replaces a higher one."""
-        with contextlib.suppress(OSError), self._mutex:  # the kernel's lock does not hold between threads
-            if self._seen is None or self._seen.seq < anchor.seq:
-                self._seen = anchor
+        self._remember(anchor)
+        with contextlib.suppress(OSError), self._mutex:
             descriptor = self._open()
             number = os.pread(descriptor, 20, 0)
             if number.isdigit() and number >= b"%020d" % anchor.seq:
@@ -297,7 +341,7 @@ class AnchorFile:
     def _open(self) -> int:
         if self._descriptor is None or self._process != os.getpid():
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._descriptor = own_file(self.path, os.O_RDWR | os.O_CREAT)
             self._process = os.getpid()
         return self._descriptor
 

@@ -14,13 +14,16 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tallystick.errors import IdempotencyConflict, LedgerIntegrity, Quarantined, Refused
-from tallystick.ledger.chain import GENESIS, canonical, digest, link
+from tallystick.ledger.chain import GENESIS, PLAN_LENGTH, SourceId, canonical, checked, digest, link
 from tallystick.ledger.denial import denied
 from tallystick.ledger.filters import UNITS_0, Amount, Filter
 from tallystick.ledger.store import Transaction
+
+if TYPE_CHECKING:
+    from tallystick.ledger.account import Account
 
 
 class AccountRow(NamedTuple):
@@ -94,6 +97,43 @@ class Request:
     lease_until: int
     source: str | None = None  # the digest of where the data are; None: the caller holds the value
     named: bool = True  # False: the key was made up just now, so nobody can have used it
+    older: str | None = None  # the digest of the same request by an earlier rule
+
+
+class Terms(NamedTuple):
+    """What a charge is about: who pays how much for which plan, and the digest that tells it from other requests."""
+
+    lines: tuple[tuple[Account, int, int], ...]
+    asked: tuple[Line, ...]
+    plan: str
+    plan_hash: str
+    digest: str
+    source: str | None
+    older: str | None = None
+    """The digest of the same request by an earlier rule: an answer that was stored under it is found again."""
+
+    @classmethod
+    def of(
+        cls,
+        lines: tuple[tuple[Account, int, int], ...],
+        plan: str,
+        request: str = "",
+        source: str = "",
+        older_request: str = "",
+    ) -> Terms:
+        """The terms of exact amounts."""
+        checked("plan", plan, PLAN_LENGTH, empty=True)
+        by_id = sorted(lines, key=lambda line: line[0].id)
+        asked = tuple(Line(account.id, a0, a1, account.path) for account, a0, a1 in by_id)
+        payers = [line[:3] for line in asked]
+        older = request_digest(payers, plan, older_request) if older_request else None
+        about = request_digest(payers, plan, request)
+        return cls(lines, asked, plan, digest(plan), about, SourceId.of(source) if source else None, older)
+
+
+def request_digest(lines: Sequence[Sequence[int]], plan: str, request: str) -> str:
+    """What tells a request from others under the same key: who pays how much for which plan, and the public text."""
+    return digest(canonical({"lines": lines, "plan": plan, "request": request}))
 
 
 class Claim(NamedTuple):
@@ -173,16 +213,16 @@ def reserve(transaction: Transaction, request: Request, at: int, *, started: boo
     return Claim(charge, True)
 
 
-def require_same(charge: ChargeRow, request: str) -> None:
-    """Refuse a key that was used for another request."""
-    if charge.request != request:
+def require_same(charge: ChargeRow, request: str, older: str | None = None) -> None:
+    """Refuse a key that was used for another request; ``older`` is the digest by an earlier rule, if there was one."""
+    if charge.request not in (request, older):
         raise IdempotencyConflict(
             f"key {charge.key!r} was used for another request (charge {charge.id}); use a new key for a new request"
         )
 
 
 def _meet(transaction: Transaction, charge: ChargeRow, request: Request, at: int, *, started: bool) -> Claim:
-    require_same(charge, request.digest)
+    require_same(charge, request.digest, request.older)
     if charge.lease_until > at or charge.state in ("COMMITTED", "BURNED"):
         return Claim(charge, False)
     if charge.state == "EXECUTING":

@@ -23,7 +23,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tallystick import strict_json
 from tallystick.errors import (
@@ -38,18 +38,9 @@ from tallystick.errors import (
     Unavailable,
 )
 from tallystick.ledger import journal, views
-from tallystick.ledger.chain import (
-    PLAN_LENGTH,
-    WHY_LENGTH,
-    SourceId,
-    canonical,
-    checked,
-    decode_answer,
-    digest,
-    encode_answer,
-)
+from tallystick.ledger.chain import WHY_LENGTH, canonical, checked, decode_answer, digest, encode_answer
 from tallystick.ledger.filters import LARGEST, Amount
-from tallystick.ledger.journal import ChargeRow, Line, Position, Request
+from tallystick.ledger.journal import ChargeRow, Position, Request, Terms
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -103,6 +94,11 @@ class Paid:
     fresh: bool
 
 
+def _older_request(release: Asking) -> str:
+    """The text of the same request by an earlier rule; empty if its rule never changed."""
+    return str(getattr(release, "older_request", ""))
+
+
 def check_account(account: Any) -> None:
     """Raise where something else was given for an account, such as its name."""
     from tallystick.ledger.account import Account
@@ -129,7 +125,7 @@ def pay(
     """
     charge = account.ledger.charge(
         release.privacy, accounts=(account, *also), why=why, key=key, delta=delta, lease=lease,
-        request=release.request, source=release.source,
+        request=release.request, source=release.source, older_request=_older_request(release),
     )  # fmt: skip
     stored = charge.stored()
     if stored is not None:
@@ -162,22 +158,40 @@ def pay(
     raise KeyboardInterrupt(INTERRUPTED) if issubclass(problem, KeyboardInterrupt) else Unavailable(FAILED)
 
 
-def stored_answer(
-    privacy: PrivacyLoss,
-    account: Account,
-    *,
-    why: str,
-    key: str | None,
-    delta: float | None,
-    request: str,
-) -> Paid | None:
+class Asking(Protocol):
+    """What is asked, before any data is opened."""
+
+    @property
+    def privacy(self) -> PrivacyLoss:
+        """What one release loses."""
+
+    @property
+    def request(self) -> str:
+        """Public text that tells this request from others under the same key."""
+
+
+def find_answer(asking: Asking, account: Account, *, key: str | None, delta: float | None) -> Paid | None:
     """The answer that is stored for a request under its key, or None. No data is opened and nothing is charged."""
-    charge = account.ledger.charge(privacy, accounts=(account,), why=why, key=key, delta=delta, request=request)
+    charge = account.ledger.charge(
+        asking.privacy,
+        accounts=(account,),
+        why="to find an answer",
+        key=key,
+        delta=delta,
+        request=asking.request,
+        older_request=_older_request(asking),
+    )
     stored = charge.stored()
-    if stored is None:
-        return None
-    say_first_reason(account.ledger, stored[1], why)
-    return Paid(*stored, fresh=False)
+    return None if stored is None else Paid(*stored, fresh=False)
+
+
+def stored_answer(asking: Asking, account: Account, *, why: str, key: str | None, delta: float | None) -> Paid | None:
+    """The stored answer, with a warning if it was charged with another reason; None if there is none."""
+    checked("why", why, WHY_LENGTH)
+    paid = find_answer(asking, account, key=key, delta=delta)
+    if paid is not None:
+        say_first_reason(account.ledger, paid.receipt, why)
+    return paid
 
 
 def rehearse(
@@ -186,7 +200,7 @@ def rehearse(
     """Raise what ``pay`` would before it draws; the receipt where the key has its answer. Nothing is charged."""
     charge = account.ledger.charge(
         release.privacy, accounts=(account,), why=why, key=key, delta=delta,
-        request=release.request, source=release.source,
+        request=release.request, source=release.source, older_request=_older_request(release),
     )  # fmt: skip
     stored = charge.stored()
     if stored is not None:
@@ -305,31 +319,6 @@ def _line_of_caller() -> tuple[str, int]:
     return frame.f_code.co_filename, frame.f_lineno
 
 
-class Terms(NamedTuple):
-    """What a charge is about: who pays how much for which plan, and the digest that tells it from other requests."""
-
-    lines: tuple[tuple[Account, int, int], ...]
-    asked: tuple[Line, ...]
-    plan: str
-    plan_hash: str
-    digest: str
-    source: str | None
-
-    @classmethod
-    def of(cls, lines: tuple[tuple[Account, int, int], ...], plan: str, request: str = "", source: str = "") -> Terms:
-        """The terms of exact amounts."""
-        checked("plan", plan, PLAN_LENGTH, empty=True)
-        by_id = sorted(lines, key=lambda line: line[0].id)
-        asked = tuple(Line(account.id, a0, a1, account.path) for account, a0, a1 in by_id)
-        about = request_digest([line[:3] for line in asked], plan, request)
-        return cls(lines, asked, plan, digest(plan), about, SourceId.of(source) if source else None)
-
-
-def request_digest(lines: Sequence[Sequence[int]], plan: str, request: str) -> str:
-    """What tells a request from others under the same key: who pays how much for which plan, and the public text."""
-    return digest(canonical({"lines": lines, "plan": plan, "request": request}))
-
-
 class Charge:
     """An amount taken from one or more accounts before data is touched.
 
@@ -420,7 +409,7 @@ class Charge:
         ledger, terms, until = self._ledger, self._terms, self._ledger.lease_end(self._lease)
         wanted = Request(
             ledger.principal, self._key, terms.digest, self._why, terms.plan, terms.plan_hash, terms.asked, until,
-            terms.source, self._named,
+            terms.source, self._named, terms.older,
         )  # fmt: skip
         self._named = True
         if terms.source is not None:
@@ -491,13 +480,15 @@ class Charge:
         if row is None:
             return None
         charge = ChargeRow(*row)
-        journal.require_same(charge, self._terms.digest)
+        journal.require_same(charge, self._terms.digest, self._terms.older)
         return self._ledger.stored_answer(charge) if charge.state == "COMMITTED" else None
 
     def say_paid_before(self) -> None:
         """Warn where this very request has its answer under another key; whether its data changed nobody knows here."""
         with self._ledger.store.read() as transaction:
-            row = transaction.row("charge_alike", self._ledger.principal, self._terms.digest)
+            digests = [each for each in (self._terms.digest, self._terms.older) if each is not None]
+            rows = [transaction.row("charge_alike", self._ledger.principal, each) for each in digests]
+        row = next((each for each in rows if each is not None), None)
         if row is not None:
             text = (
                 f"charge {row[0]} paid for the same question of the same source: unless its data have changed, "

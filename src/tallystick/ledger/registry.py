@@ -138,11 +138,17 @@ def register(
         transaction.run("dataset_insert", name, position.seq, account.id, population, source_digest, least, note)
 
 
+def lasts(mark: str) -> bool:
+    """False for the inode of a file: it changes when the owner replaces the file, and another file may get it."""
+    return not mark.startswith("inode ")
+
+
 def _check_marks(transaction: Transaction, marks: list[str], population: int, fixed: Mapping[str, str | None]) -> None:
     """Refuse data that are registered under another name for another population or unit."""
     for row in (DatasetRow(*each) for each in transaction.rows("datasets")):
         body = journal.entry_body(transaction, row.seq)
-        if not set(body.get("marks", [])) & set(marks):
+        shared = set(body.get("marks", [])) & set(marks)
+        if not any(map(lasts, shared)):
             continue
         if row.population_id != population:
             raise Refused(f"these data are registered as {row.name!r} for another population; a source belongs to one")

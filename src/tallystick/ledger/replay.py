@@ -17,7 +17,7 @@ from tallystick.ledger.filters import LARGEST, Filter
 from tallystick.ledger.journal import AccountRow, ChargeRow
 from tallystick.ledger.opening import raise_terms
 from tallystick.ledger.partition import Partition
-from tallystick.ledger.registry import DatasetRow
+from tallystick.ledger.registry import DatasetRow, lasts
 from tallystick.ledger.signing import verified
 
 # What an entry looks like: its fields and their types, for every kind. What they mean is below.
@@ -55,6 +55,7 @@ SHAPES: Final[dict[str, dict[str, str]]] = {
         "dataset": TEXT, "account": WHOLE, "source": TEXT_OR_NONE, "least": WHOLE, "note": TEXT, "fixed": TEXTS,
     },
     "clear": {"principal": TEXT, "account": WHOLE, "rows": PAIRS, "why": TEXT},
+    "first_use": {"principal": TEXT, "why": TEXT},
     "reserve": _REQUEST,
     "begin": _REQUEST,
     "lease": {**_CHARGE, "lease_until": WHOLE},
@@ -273,7 +274,7 @@ def _register(book: Book, seq: int, entry: dict[str, Any]) -> None:
     book.require(owners <= {population}, seq, "a source belongs to two populations")
     alike = [book.fixed[known.name] for known in book.datasets if row.source is not None and known.source == row.source]
     book.require(all(fixed == entry["fixed"] for fixed in alike), seq, "a source protects two kinds of units")
-    for mark in marks:
+    for mark in filter(lasts, marks):
         held = book.marked.setdefault(mark, (population, entry["fixed"]))
         book.require(held == (population, entry["fixed"]), seq, "marked data belong to two populations or units")
     book.fixed[row.name] = entry["fixed"]
@@ -288,6 +289,10 @@ def _clear(book: Book, seq: int, entry: dict[str, Any]) -> None:
         source, cleared = book.quarantines[row]
         book.require(cleared is None, seq, "a failure is cleared twice")
         book.quarantines[row] = (source, seq)
+
+
+def _first_use(book: Book, seq: int, entry: dict[str, Any]) -> None:
+    book.require(bool(entry["why"].strip()), seq, "a first use without a reason")
 
 
 def _reserve(book: Book, seq: int, entry: dict[str, Any]) -> None:
@@ -372,6 +377,7 @@ _ACTIONS: dict[str, Callable[[Book, int, dict[str, Any]], None]] = {
     "close": _close,
     "register": _register,
     "clear": _clear,
+    "first_use": _first_use,
     "reserve": _reserve,
     "begin": _reserve,
     "lease": _lease,

@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import Any, Final
 
 from tallystick.errors import InvalidInput, LedgerIntegrity, TallystickError, Unavailable
+from tallystick.ledger.chain import own_file
 from tallystick.ledger.store import STATEMENTS, Check, Listener, Probe, Row, Transaction, migrations, pending
 from tallystick.place import Place
 
@@ -170,6 +171,8 @@ class SqliteStore:
                 try:
                     if self._sole_name() != self._file:
                         raise LedgerIntegrity(f"the ledger {self.place} was replaced by another file; open it again")
+                    if self._durability:
+                        self._durability.require_log()
                     connection.execute("BEGIN IMMEDIATE")
                     transaction = SqliteTransaction(connection, probe)
                     self._check(transaction)
@@ -219,8 +222,8 @@ class SqliteStore:
 
     def log_failure(self, line: str) -> None:
         """Tell the operator of a failure, best effort: a file of mode 0600 beside the ledger."""
-        with contextlib.suppress(OSError):
-            log = os.open(f"{self.path}.failures", os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with contextlib.suppress(OSError, LedgerIntegrity):
+            log = own_file(f"{self.path}.failures", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
             try:
                 os.write(log, line.encode() + b"\n")
             finally:
@@ -265,7 +268,7 @@ class SqliteStore:
 
 def _open_gate(path: Path) -> int:
     try:
-        return os.open(f"{path}.gate", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        return own_file(f"{path}.gate", os.O_RDWR | os.O_CREAT)
     except OSError:
         return -1  # a read-only directory: reading works, and writing fails in SQLite with its own message
 
@@ -424,7 +427,7 @@ class Durability:
         self._log = os.open(f"{path}-wal", os.O_RDONLY | os.O_CLOEXEC)  # SQLite keeps no lock on this file
         log = os.fstat(self._log)
         try:
-            self._shared = os.open(f"{path}.sync", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._shared = own_file(f"{path}.sync", os.O_RDWR | os.O_CREAT)
         except OSError:
             self._shared = -1  # a folder that is read-only to us: nothing is shared, every call syncs
         self._about = b"%d %d %d " % (file.st_dev, file.st_ino, log.st_ino)
@@ -466,6 +469,17 @@ class Durability:
             raise Unavailable(
                 f"a sync of {self._path}-wal failed, so the disk may have lost what was committed last; nothing is "
                 "delivered. Stop every process that uses this ledger, put it on a sound disk and verify it"
+            )
+
+    def require_log(self) -> None:
+        """Refuse when the log of this connection was removed or replaced: others would not see what it commits."""
+        try:
+            present = os.stat(f"{self._path}-wal").st_ino
+        except OSError:
+            present = None
+        if present != os.fstat(self._log).st_ino:
+            raise LedgerIntegrity(
+                f"{self._path}-wal was removed or replaced while the ledger was open; close every process that uses it"
             )
 
     def _sync(self) -> None:

@@ -21,10 +21,12 @@ from tallystick import strict_json
 from tallystick.errors import InvalidInput, LedgerIntegrity, Refused
 from tallystick.ledger import journal
 from tallystick.ledger.chain import GENESIS, Anchor, AnchorFile, canonical, digest, link
+from tallystick.ledger.first_write import newest_after
 from tallystick.ledger.replay import Book, Broken
 from tallystick.ledger.signing import Signer, verified
 from tallystick.ledger.store import Store, Transaction
 from tallystick.ledger.verify import entries
+from tallystick.printing import json_text
 
 if TYPE_CHECKING:
     from tallystick.ledger.book import Ledger
@@ -45,15 +47,24 @@ def export_lines(ledger: Ledger, *, signer: Signer) -> Iterator[str]:
             if entry.get("kind") == "commit":
                 row = transaction.row("answer_of", entry["charge"])
                 line["answer"] = row[0] if row else None
-            yield canonical(line)
+            yield json_text(canonical(line))
     checkpoint = {"ledger": ledger.id, "seq": seq, "head": head, "at": ledger.now()}
     yield canonical({"checkpoint": checkpoint, "by": signer.public, "signature": signer.sign(checkpoint)})
 
 
-def import_lines(lines: Iterable[str], store: Store, *, config: Path | None = None, by: str | None = None) -> Anchor:
+def import_lines(
+    lines: Iterable[str],
+    store: Store,
+    *,
+    config: Path | None = None,
+    by: str | None = None,
+    expect_head: str | None = None,
+) -> Anchor:
     """Replay an export into an empty store; every rule is checked again and the head hash must be the signed one.
 
     ``by`` is the public key the checkpoint must be signed with; without it any valid signature is accepted.
+    ``expect_head`` is the hash of an entry that the export must contain. The anchor moves only if this host has seen
+    the ledger before or if ``expect_head`` was found: a signature alone does not show that an export is whole.
     """
     with store.read() as transaction:
         if journal.head(transaction).seq:
@@ -66,9 +77,16 @@ def import_lines(lines: Iterable[str], store: Store, *, config: Path | None = No
     if opening.get("format") != FORMAT or len(opening) != 2:
         raise InvalidInput("export", "this file", ALLOWED)
     anchor = AnchorFile(ledger_id, config)
+    seen = anchor.read()
+    is_known = seen is not None or expect_head is not None
+    if is_known:
+        anchor.require_writable()
     with store.write("import") as transaction:
-        position = _replay(transaction, reader, ledger_id, by, anchor.read())
-    anchor.write(position)
+        position = _replay(transaction, reader, ledger_id, by, seen)
+        if expect_head is not None:
+            newest_after(transaction, expect_head)
+    if is_known:
+        anchor.write(position)
     anchor.close()
     return position
 
@@ -143,6 +161,10 @@ def _replay_entry(transaction: Transaction, book: Book, last: Anchor, line: dict
 Projection = Callable[[Transaction, Book, int, dict[str, Any]], None]
 
 
+def _project_nothing(transaction: Transaction, book: Book, seq: int, entry: dict[str, Any]) -> None:
+    """Write no row: the entry is only in the chain."""
+
+
 def _project_open(transaction: Transaction, book: Book, seq: int, entry: dict[str, Any]) -> None:
     transaction.run("account_insert", *book.accounts[seq][:12])
 
@@ -188,7 +210,7 @@ def _project_move(transaction: Transaction, book: Book, seq: int, entry: dict[st
 
 
 _PROJECT: Final[dict[str, Projection]] = {
-    "genesis": lambda transaction, book, seq, entry: None,
+    **dict.fromkeys(("genesis", "first_use"), _project_nothing),
     "open": _project_open,
     "raise": _project_raise,
     "close": _project_close,

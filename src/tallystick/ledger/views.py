@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING
 
 from tallystick.drawing import bar, table
+from tallystick.printing import html_text as escape
 from tallystick.printing import when
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ import numpy as np
 
 from tallystick.drawing import PALETTE
 from tallystick.plots.canvas import sheet
+from tallystick.printing import escaped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,7 +31,7 @@ def errors(plan: Plan, sizes: Sequence[float] = ()) -> Figure:
     for i, (name, half) in enumerate(plan.error().items()):
         flat = name not in by_size
         halves = np.full(len(at), half) if flat else np.array(list(by_size[name].values()))
-        axes.plot(at, halves, color=PALETTE[i % len(PALETTE)], linestyle="--" if flat else "-", label=name)
+        axes.plot(at, halves, color=PALETTE[i % len(PALETTE)], linestyle="--" if flat else "-", label=escaped(name))
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.legend()

@@ -10,6 +10,7 @@ import numpy as np
 from tallystick.drawing import BLUE, INK, ORANGE, VERMILLION
 from tallystick.errors import InvalidInput
 from tallystick.plots.canvas import sheet
+from tallystick.printing import escaped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,7 +28,7 @@ def rehearsed(lines: Sequence[tuple[str, float, float, float, float]], *, column
     if not lines:
         raise InvalidInput("lines", lines, "at least one pair of caps")
     figure, axes = sheet(
-        title=f"How far {column} is off, by cause",
+        title=f"How far {escaped(column)} is off, by cause",
         across="most groups x most rows in each",
         up="error of the middle group",
     )

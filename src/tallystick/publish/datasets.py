@@ -19,7 +19,7 @@ from tallystick.ledger.book import opened, opened_if_there
 from tallystick.ledger.registry import NOTE_FORMAT
 from tallystick.place import names_server
 from tallystick.printing import one_of
-from tallystick.tables.identity import Identity, Overlap, lasting_marks
+from tallystick.tables.identity import Identity, Overlap
 from tallystick.tables.reader import Reader
 from tallystick.tables.sources import identity
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from tallystick.tables.sources import Source
     from tallystick.tables.table import Table
 
+NOTE_FAMILY = NOTE_FORMAT.rpartition("/")[0] + "/"
+"""How the format of every note of ours begins. A note of another version is refused, not passed over."""
 OLD_FILE = ".datasets.json"  # where registrations of a ledger in a file were kept before they were chained
 
 
@@ -81,13 +83,27 @@ def identified(table: Table) -> Identity:
 
 
 def known(book: Ledger) -> dict[str, Dataset]:
-    """Every registered data set, by name."""
+    """Return every data set that ``dataset add`` registered, by name.
+
+    A program may register data with a note in its own words, or with none. Those data sets are not listed here.
+    """
     _refuse_old_file(book)
     datasets = {}
     for name, row in book.datasets().items():
-        if row.note:  # without one it was registered by a program, not by 'dataset add'
+        if is_own_note(row.note):
             datasets[name] = read_note(name, row.account, row.note, row.least_price)
     return datasets
+
+
+def is_own_note(note: str) -> bool:
+    """True if a note has a format of ours, in any version."""
+    try:
+        data = json.loads(note)
+    except (ValueError, RecursionError):
+        return False
+    if not isinstance(data, dict):
+        return False
+    return str(data.get("format", "")).startswith(NOTE_FAMILY)
 
 
 def read_note(name: str, account: str, note: str, least: Amount | None) -> Dataset:
@@ -107,6 +123,8 @@ def find(name: str, book: Ledger) -> Dataset:
     datasets = known(book)
     if name not in datasets:
         listed = one_of(name, sorted(datasets)) or "none yet; tallystick dataset add FILE ..."
+        if name in book.datasets():
+            listed += " (a program registered this one, so that program has to query it)"
         raise InvalidInput("dataset", name, f"one of: {listed}")
     return datasets[name]
 
@@ -170,11 +188,18 @@ def check_new(dataset: Dataset, book: Ledger, *, update: bool) -> None:
         if not update:
             raise InvalidInput("dataset", dataset.name, "a new --name, or --update to change caps, bounds or place")
     populations = {account.name: account.path[-1][0] for account in book.accounts()}
-    for other in Overlap.of(book, dataset.identified()).all:
+    found = Overlap.of(book, dataset.identified())
+    for other in found.all:
         if populations[other.account] != populations.get(dataset.population):
             raise Refused(
                 f"these data are registered as {other.name!r} under population {other.account!r}; a source belongs "
                 "to one population, or the people in it would be paid for twice over"
+            )
+    for other in found.same:
+        if other.fixed and other.name != dataset.name and dict(other.fixed) != _fixed(dataset):
+            raise Refused(
+                f"these data are registered as {other.name!r}, about unit {other.fixed.get('unit') or 'each row'!r}; "
+                "whom they protect does not depend on the name"
             )
 
 
@@ -201,7 +226,7 @@ def register(
         fixed=_fixed(dataset),
         least_price=least_price,
         update=update,
-        marks=lasting_marks(own),
+        marks=own.all_marks,
     )
     return find(dataset.name, account.ledger)
 

@@ -18,10 +18,10 @@ from tallystick.errors import BudgetExceeded, InvalidInput, NotComputable, Refus
 from tallystick.ledger.chain import digest
 from tallystick.ledger.pay import Receipt, charged_delta
 from tallystick.place import names_server
-from tallystick.printing import given, up
+from tallystick.printing import given, json_text, up
 from tallystick.publish.datasets import find, known, told_of_moves
 from tallystick.rounding import as_written
-from tallystick.tables.sources import same_file
+from tallystick.tables.sources import NO_NAMES, Names, same_file
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -159,7 +159,7 @@ def _refusal(plan: Plan, price: Amount, account: Account) -> str | None:
 def saved(dataset: str, plan: Plan) -> str:
     """A plan and the data set it is about, as the text of a file."""
     data = {"schema": SCHEMA, "version": VERSION, "dataset": dataset, "plan": json.loads(plan.to_json())}
-    return json.dumps(data, indent=1, sort_keys=True) + "\n"
+    return json_text(json.dumps(data, indent=1, sort_keys=True)) + "\n"
 
 
 def read_saved(path: Path) -> tuple[str, str]:
@@ -266,7 +266,7 @@ def in_use(book: Ledger) -> list[str]:
     return [*own, *(str(each.table["source"]["place"]) for each in known(book).values())]
 
 
-def dry(job: Job) -> dict[str, Any]:
+def dry(job: Job, names: Names = NO_NAMES) -> dict[str, Any]:
     """What the release itself would say: a refusal, a denial, the price, or that the key has its answer already.
 
     No row is read and nothing is charged; the source must be there, with the columns of the plan.
@@ -276,7 +276,9 @@ def dry(job: Job) -> dict[str, Any]:
     check_files(job.out, job.card, job.plan.query.table, job.account)
     try:
         with told_of_moves(job.account.ledger):
-            earlier = rehearsed(job.plan, job.account, why=job.why, key=job.asked_with, dataset=job.dataset.name)
+            earlier = rehearsed(
+                job.plan, job.account, why=job.why, key=job.asked_with, dataset=job.dataset.name, names=names
+            )
     except BudgetExceeded as problem:
         raise _told(job, problem) from None
     if earlier is not None:
@@ -294,7 +296,7 @@ def dry_statement(
 ) -> dict[str, Any]:
     """``dry`` for a statement in SQL."""
     from tallystick.tables.denial import with_plans
-    from tallystick.tables.sql.answer import form_of, key_of, reason_of
+    from tallystick.tables.sql.answer import form_of, key_of, names_of, reason_of
 
     said, account, asked = statement.options.given, statement.plan.account, statement.released.known.dataset
     assert account is not None
@@ -308,7 +310,8 @@ def dry_statement(
         if form is not None:  # whoever asks the same has a reason of their own
             warnings.filterwarnings("ignore", "charge .* was made with the reason")
         try:
-            return dry(Job(plan, account, find(asked, book), reason_of(statement, why), name, out, None, anew=True))
+            job = Job(plan, account, find(asked, book), reason_of(statement, why), name, out, None, anew=True)
+            return dry(job, names_of(statement, form))
         except BudgetExceeded as problem:
             raise with_plans(statement.plan, problem) from None
 
@@ -344,6 +347,7 @@ def release(job: Job, progress: Callable[[str], None] | None = None) -> dict[str
         **paid_facts(job.account, made.receipt, job.plan.privacy, fresh=made.fresh),
         "columns": list(made.columns),
         "groups": list(made.groups),
+        "counts": list(made.counts),
         "rows": _rows(made),
         "holds": made.holds,
         "left_out": made.left_out,

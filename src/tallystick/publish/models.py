@@ -26,6 +26,7 @@ from tallystick.accounting import check
 from tallystick.errors import BudgetExceeded, InvalidInput, Refused
 from tallystick.inference.regression import Statistics, said_of_intervals
 from tallystick.mechanisms.noise.law import normal_deviations
+from tallystick.printing import json_text
 from tallystick.tables.denial import of_a_model
 from tallystick.tables.expressions import Expression, col, when
 from tallystick.tables.fixed_point import bounds as checked_bounds
@@ -287,7 +288,7 @@ class LinearModel:
 
     def to_json(self) -> str:
         """The model as JSON text."""
-        return json.dumps(self.to_data(), indent=1, sort_keys=True)
+        return json_text(json.dumps(self.to_data(), indent=1, sort_keys=True))
 
     def card(self, *, dataset: str | None = None, about: Mapping[str, str] | None = None) -> Any:
         """The privacy card of the released sums."""

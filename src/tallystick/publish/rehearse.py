@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sqlglot import exp
 
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput, Refused
@@ -269,6 +270,37 @@ def _line(
 
 # Rows of the same shape, for whoever has none that are public.
 
+_ENGINE_TYPES = {"integer": "BIGINT", "number": "DOUBLE", "text": "VARCHAR", "boolean": "BOOLEAN", "date": "DATE"}
+"""Type of a column in DuckDB, by its type in a schema."""
+
+
+@dataclass(frozen=True, slots=True)
+class MadeUpRows:
+    """A table of made-up rows: NumPy arrays by column name, and the Arrow interface.
+
+    It is accepted wherever a data frame is, for example by ``ts.rehearse``, ``ts.Private`` and ``pyarrow.table``.
+    DuckDB makes the Arrow stream, so pyarrow is not needed.
+    """
+
+    columns: Mapping[str, Any]
+    types: Mapping[str, str]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()), ()))
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return a new Arrow stream of the rows; the types come from the schema, not from a sample."""
+        import duckdb
+
+        places = {f"c{place}": name for place, name in enumerate(self.columns)}
+        cells = []
+        for place, name in places.items():
+            shown = exp.to_identifier(name, quoted=True).sql("duckdb")
+            cells.append(f"CAST({place} AS {_ENGINE_TYPES[self.types[name]]}) AS {shown}")
+        connection = duckdb.connect()
+        connection.register("made_up", {place: self.columns[name] for place, name in places.items()})
+        return connection.sql(f"SELECT {', '.join(cells)} FROM made_up").__arrow_c_stream__()
+
 
 def made_up_rows(
     plan: Plan,
@@ -278,15 +310,13 @@ def made_up_rows(
     groups_per_unit: float = 2.0,
     beyond: float = 0.02,
     seed: int = 0,
-) -> Any:
-    """Rows with the columns of the plan's table, from what is public about it and what is assumed here; an Arrow table.
+) -> MadeUpRows:
+    """Rows with the columns of the plan's table, from what is public about it and what is assumed here.
 
     Units have rows in a long tail around ``rows_per_unit``, in about ``groups_per_unit`` of the plan's groups (of
     private ones: of ten) with the first the most frequent, and of a measured column a share ``beyond`` lies above its
     upper bound. It is a made-up world: what it says is how errors change with caps there.
     """
-    import pyarrow
-
     many = check.count("units", units, least=1, most=1_000_000)
     mean = check.positive("rows_per_unit", rows_per_unit)
     if many * mean > 5_000_000:
@@ -305,7 +335,8 @@ def made_up_rows(
             columns[name] = who if kind == "integer" else np.char.add("u", who.astype(str))
         elif name not in columns:
             columns[name] = _values(draw, total, kind, limits.get(name), share)
-    return pyarrow.table({name: columns[name] for name in table.base.names if columns[name] is not None})
+    made = {name: kind for name, kind in table.base.columns if columns[name] is not None}
+    return MadeUpRows({name: columns[name] for name in made}, made)
 
 
 def _groups(plan: Plan, draw: Any, who: Any, homes: float) -> dict[str, Any]:

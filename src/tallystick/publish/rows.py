@@ -28,6 +28,7 @@ from tallystick.ledger.chain import SourceId, digest
 from tallystick.ledger.denial import offering_epsilon
 from tallystick.ledger.pay import Paid, Receipt, charged_delta, pay, rehearse, stored_answer
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
+from tallystick.printing import json_text
 from tallystick.publish import jobs
 from tallystick.publish.models import Regression, bounded
 from tallystick.tables import run
@@ -287,7 +288,7 @@ class FittedModel:
 
     def to_json(self) -> str:
         """The model as JSON text."""
-        return json.dumps(self.to_data(), indent=1, sort_keys=True)
+        return json_text(json.dumps(self.to_data(), indent=1, sort_keys=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,14 +330,17 @@ def dry(job: RowsJob) -> dict[str, Any]:
 def _require_stated(fit: RowsFit) -> None:
     """Refuse a new fit at an epsilon without a delta, unless the caller said that pure epsilon is meant."""
     asked: Any = fit.asked
-    if fit.pure:
-        return
-    asked.model().require_stated(fit.account, lambda delta: replace(asked, delta=delta).model().privacy)
+
+    def privacy_at(delta: float) -> PrivacyLoss:
+        other: Any = replace(asked, delta=delta).model()
+        return other.privacy  # type: ignore[no-any-return]
+
+    asked.model().require_stated(fit.account, privacy_at, pure=fit.pure)
 
 
 def _rehearsed(fit: RowsFit, *, why: str, key: str, delta: float | None) -> Receipt | None:
     """The receipt if the key has its answer; else raise what paying would raise before it reads a row."""
-    paid = stored_answer(fit.privacy, fit.account, why=why, key=key, delta=delta, request=fit.request)
+    paid = stored_answer(fit, fit.account, why=why, key=key, delta=delta)
     if paid is not None:
         return paid.receipt
     _require_stated(fit)
@@ -370,7 +374,7 @@ def fit_rows(fit: RowsFit, *, why: str, key: str, progress: Callable[[str], None
         progress("rows")
     delta = charged_delta(fit.account, fit.asked.delta)
     with _offering(fit):
-        paid = stored_answer(fit.privacy, fit.account, why=why, key=key, delta=delta, request=fit.request)
+        paid = stored_answer(fit, fit.account, why=why, key=key, delta=delta)
         if paid is None:
             _require_stated(fit)
             with fit.opened() as opened:

@@ -80,6 +80,11 @@ class Measure(ABC):
         """Whether the true value is never negative, so that a negative release is due to noise only."""
         return False
 
+    @property
+    def counts(self) -> bool:
+        """True if its columns are numbers of rows or people. A reader sees their intervals cut at 0."""
+        return False
+
     @abstractmethod
     def parts(self) -> tuple[Part, ...]:
         """The integer families it needs; known once ``bound``."""
@@ -152,6 +157,10 @@ class Count(Measure):
 
     @property
     def never_negative(self) -> bool:
+        return True
+
+    @property
+    def counts(self) -> bool:
         return True
 
     @property
@@ -466,6 +475,10 @@ class Histogram(Measure):
 
     @property
     def never_negative(self) -> bool:
+        return True
+
+    @property
+    def counts(self) -> bool:
         return True
 
     def bound(self, schema: Schema, declared: Bounds) -> Measure:

@@ -93,6 +93,8 @@ class Spread:
         return Interval(self._read(low), self._read(high), confidence, self.about, mean.kind, ASYMPTOTIC)
 
     def _read(self, variance: float) -> float:
+        if math.isnan(variance):
+            return variance  # the released count does not exclude 0: there is no value
         inside = min(max(0.0, variance), self.mean.bounds[1] ** 2 / 4.0)
         return math.sqrt(inside) if self.root else inside
 

@@ -23,7 +23,7 @@ from tallystick.mechanisms.noise.laplace import DiscreteLaplace
 from tallystick.mechanisms.noise.law import NoiseLaw
 from tallystick.numerics.search import first_where
 from tallystick.printing import down, up
-from tallystick.rounding import read_amount
+from tallystick.rounding import fraction_down
 from tallystick.tables.estimates import Noisy
 from tallystick.tables.expressions import constants_of
 from tallystick.tables.keyset import PrivateKeys
@@ -217,7 +217,7 @@ def priced(query: Query, given: Mapping[str, Any], protects: Protects) -> Priced
         raise InvalidInput("budget", said or None, ALLOWED)
     for word in AMOUNTS:
         if word in budget:
-            budget[word] = read_amount(word, budget[word])
+            budget[word] = fraction_down(word, budget[word])
     if "weights" in budget:
         budget["weights"] = {str(name): float(weight) for name, weight in budget["weights"].items()}
     for word in ("rho", "epsilon"):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tallystick.inference.noise import Noise
+from tallystick.inference.noise import Noise, Quotient
 from tallystick.inference.suppressed import kept_values
 from tallystick.mechanisms.noise.law import NoiseLaw
 from tallystick.tables.parts import Integers, level_sizes
@@ -88,6 +88,18 @@ def plain(noisy: Noisy, confidence: float) -> Estimate:
     return Estimate(noisy.column, noisy.column - half, noisy.column + half)
 
 
+def cut_at_zero(value: float, lower: float, upper: float) -> tuple[float, float]:
+    """Ends of a count's interval for a reader, cut at 0.
+
+    A value below 0 is read as 0, with the same distance to the upper end. 0 is nearer to every count than the value is,
+    so the cut interval holds the count whenever the uncut interval does.
+
+    >>> cut_at_zero(-3, -23, 17), cut_at_zero(5, -15, 25), cut_at_zero(90, 70, 110)
+    ((0, 20), (0, 25), (70, 110))
+    """
+    return max(lower, 0), upper - min(value, 0)
+
+
 def _survivors(noisy: Noisy, shown_from: int, miss: float) -> Estimate:
     """Counts that were shown because they reached the threshold: their noise is likelier to be positive than not."""
     seen, groups = np.unique(noisy.column, return_inverse=True)
@@ -106,25 +118,17 @@ def shifted_total(total: Noisy, present: Noisy, lower: float, confidence: float)
 
 
 def ratio(top: Noisy, bottom: Noisy, most: float, confidence: float) -> Estimate:
-    """top / bottom in [0, most] with the joint interval of Fieller (1954): all r with |top - r bottom| small.
+    """top / bottom in [0, most] with an interval that holds for every count (docs/theory/noisy-quotients.md).
 
-    Where the denominator may be zero the interval is everything, and without a positive denominator there is no value.
+    Where the released denominator does not exclude 0 there is no value, and the interval is all of [0, most].
     """
-    b = bottom.column
-    # A total beyond its range is read as the end of it: nearer to every r within, so no r is lost, and the interval is
-    # as wide as its noise where it would have shrunk to one end.
-    a = np.clip(top.column, 0.0, np.where(b > 0, most * np.where(b > 0, b, 1.0), np.inf))
-    z = top.law.deviations(confidence)
-    lead = b**2 - (z * bottom.deviation) ** 2
-    inside = a**2 * b**2 - lead * (a**2 - (z * top.deviation) ** 2)
-    known = (lead > 0) & (b > 0) & (inside >= 0)
-    safe = np.where(known, lead, 1.0)
-    root = np.sqrt(np.where(known, inside, 0.0))
-    lower = np.where(known, (a * b - root) / safe, 0.0)
-    upper = np.where(known, (a * b + root) / safe, most)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        value = np.where(b > 0, a / np.where(b > 0, b, 1.0), np.nan)
-    return Estimate(value, lower, upper).clipped(0.0, most)
+    total, count = Noise(top.law, top.scale), Noise(bottom.law, bottom.scale)
+    quotient = Quotient.of(total, count, confidence, 0.0, most)
+    lower, upper = quotient.ends(top.column, bottom.column)
+    known = quotient.excludes_zero(bottom.column)
+    size = np.where(known, bottom.column, 1.0)
+    value = np.where(known, np.clip(top.column / size, 0.0, most), np.nan)
+    return Estimate(value, lower, upper)
 
 
 def consistent(nodes: Floats, height: int) -> Floats:

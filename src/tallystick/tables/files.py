@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 from tallystick.errors import InvalidInput, Refused, Unavailable
-from tallystick.tables.scratch import Scratch
 
 _CLONE: Final = 0x40049409
 """FICLONE of linux/fs.h: the new file shares the old one's blocks until either is written."""
@@ -53,7 +52,6 @@ class OpenFile:
         self.path = str(path)
         self._descriptor = _open(self.path, argument)
         self._linked: Path | None = None
-        self._folders: list[Scratch] = []
         try:
             self.id = self._file_id()
             self._version = self._version_now()
@@ -90,11 +88,11 @@ class OpenFile:
             raise Unavailable(f"{self.path} {_CHANGED}")
         return target
 
-    def snapshot(self, folder: Path, name: str, *, copy: bool = True) -> Path | None:
+    def snapshot(self, folder: Path, name: str) -> Path:
         """A private path to the bytes, for engines that open files by name.
 
-        A clone is best. A hard link costs nothing, and ``unchanged`` must be asked after reading. Else it is a copy,
-        or None if ``copy`` is False.
+        A clone is best. A hard link costs nothing, and ``unchanged`` must be asked after reading. Else it is a copy:
+        put TMPDIR on the file system of the data to avoid it.
         """
         target = folder / name
         mode = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -103,9 +101,7 @@ class OpenFile:
                 return target
         target.unlink()
         self._linked = self._link(folder, name)
-        if self._linked is not None:
-            return self._linked
-        return self.copy(target) if copy else None
+        return self._linked or self.copy(target)
 
     def unchanged(self) -> bool:
         """False if the snapshot is a hard link and somebody wrote into the file."""
@@ -119,10 +115,7 @@ class OpenFile:
             raise Unavailable(f"{self.path} is open for writing elsewhere; nothing was charged. Ask again") from None
 
     def close(self) -> None:
-        """Close the descriptor and remove the snapshot's folder if it was made here."""
-        for folder in self._folders:
-            folder.close()
-        self._folders.clear()
+        """Close the descriptor."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -136,15 +129,11 @@ class OpenFile:
         return _Version(status.st_size, status.st_mtime_ns)
 
     def _link(self, folder: Path, name: str) -> Path | None:
-        """A hard link from the descriptor, in ``folder`` or in a private folder beside the file; None if refused."""
+        """A hard link from the descriptor in a private folder of the same file system; None if that is refused."""
         if os.fstat(self._descriptor).st_uid != os.geteuid():
             return None
         with contextlib.suppress(OSError):
             return self._linked_at(folder / name)
-        with contextlib.suppress(OSError):
-            beside = Scratch(Path(self.real).parent)
-            self._folders.append(beside)
-            return self._linked_at(beside.path / name)
         return None
 
     def _linked_at(self, target: Path) -> Path:
@@ -164,8 +153,8 @@ class OpenFile:
 def _open(path: str, argument: str) -> int:
     """The descriptor of a regular file. A pipe or a device would be waited for, so it is not opened to the end."""
     wish = "an existing file that can be read; patterns such as *.parquet are not read"
-    if "\0" in path:
-        raise InvalidInput(argument, path, wish)
+    if "\0" in path or not _is_text(path):
+        raise InvalidInput(argument, path.encode(errors="replace").decode(), wish)
     try:
         flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
         descriptor = os.open(path, flags)
@@ -177,6 +166,15 @@ def _open(path: str, argument: str) -> int:
     return descriptor
 
 
+def _is_text(path: str) -> bool:
+    """False for names with bytes that are not UTF-8: the ledger records names as text."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _real_path(descriptor: int, opened: FileId, path: str) -> str:
     """The resolved path of an opened file, as the system knows it; a path that leads elsewhere by now is refused."""
     if sys.platform == "linux":
@@ -185,6 +183,8 @@ def _real_path(descriptor: int, opened: FileId, path: str) -> str:
         real = os.fsdecode(fcntl.fcntl(descriptor, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0"))
     else:
         raise Refused(f"{sys.platform} cannot tell which file was opened, so private files are not read here")
+    if not _is_text(real):
+        raise InvalidInput("source", path, "a file whose whole path is UTF-8")
     if file_id(real) != opened:
         raise Unavailable(f"{path} {_REPLACED}")
     return real

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from tallystick.errors import Refused
 from tallystick.ledger.chain import SourceId
-from tallystick.tables.files import OpenFile, file_id
+from tallystick.tables.files import OpenFile
 
 if TYPE_CHECKING:
     from tallystick.ledger.book import Ledger
@@ -44,6 +44,10 @@ class Identity:
 TABLE: Final = "table"
 """Kind of a relation that stores its own rows. Every other kind shows rows that come from elsewhere."""
 
+FILE: Final = "file "
+INODE: Final = "inode "
+"""Beginnings of marks. An inode is remembered for places that another user may not look at."""
+
 UNKNOWN: Final = "unknown"
 """A mark in ``near``: some of the rows may come from a place that cannot be identified."""
 
@@ -58,11 +62,6 @@ def of_file(file: OpenFile, kind: str, table: str, *, plain: bool = True) -> Ide
     return Identity(f"file {file.real}{suffix}", marks, near=whole, plain=plain)
 
 
-def lasting_marks(own: Identity) -> frozenset[str]:
-    """The marks that a registration keeps. The inode of a file changes when its owner replaces the file."""
-    return frozenset(mark for mark in own.all_marks if not mark.startswith("inode "))
-
-
 def table_suffix(table: str) -> str:
     """A DuckDB table behind its file. Names ignore case, and main is where a table without a schema is.
 
@@ -74,7 +73,7 @@ def table_suffix(table: str) -> str:
 
 def _inode(opened: tuple[int, int]) -> str:
     device, inode = opened
-    return f"inode {device}:{inode}"
+    return f"{INODE}{device}:{inode}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +94,21 @@ class Overlap:
 
     @classmethod
     def of(cls, ledger: Ledger, own: Identity) -> Overlap:
-        """Compare opened data with every registered dataset, by name and by mark."""
-        same, part = [], []
+        """Compare opened data with every registered dataset, by name and by mark.
+
+        A registered path can be a link that leads elsewhere by now. Where it leads counts only if no dataset is
+        registered for that place itself: a link must not take over the data of another dataset.
+        """
+        settled, moved, part = [], [], []
         for dataset in ledger.datasets().values():
             marked = _Marked.of(dataset)
-            if SourceId.of(own.name) in dataset.sources or own.all_marks & marked.marks:
-                same.append(dataset)
+            if marked.names(own):
+                settled.append(dataset)
+            elif own.all_marks & marked.moved:
+                moved.append(dataset)
             elif marked.touches(own):
                 part.append(dataset)
-        return cls(tuple(same), tuple(part))
+        return cls(tuple(settled or moved), tuple(part))
 
     @property
     def all(self) -> tuple[Registered, ...]:
@@ -122,6 +127,9 @@ def recognise(ledger: Ledger, own: Identity) -> Recognised:
         listed = ", ".join(repr(dataset.name) for dataset in found.all)
         raise Refused(f"these rows belong to datasets of several populations: {listed}. One account must pay for all")
     first = found.same[0]
+    if any(dataset.fixed != first.fixed for dataset in found.same):
+        listed = ", ".join(repr(dataset.name) for dataset in found.same)
+        raise Refused(f"these rows are registered with several units or neighbours: {listed}. Register them once")
     named = any(SourceId.of(own.name) in dataset.sources for dataset in found.same)
     source = SourceId.of(own.name) if named else SourceId(first.source)
     return Recognised(tuple(dataset.name for dataset in found.same), source, first.fixed)
@@ -129,6 +137,12 @@ def recognise(ledger: Ledger, own: Identity) -> Recognised:
 
 def _refuse_hidden(ledger: Ledger, own: Identity, found: Overlap) -> None:
     """Refuse unregistered data that hold rows of registered ones, or might: their registration must not be escaped."""
+    for dataset in ledger.datasets().values():
+        if SourceId.of(own.name) in dataset.sources:
+            raise Refused(
+                f"this name is registered as dataset {dataset.name!r}, and leads to another table now. "
+                "Write the table with its schema, or register it again: tallystick dataset add ... --update"
+            )
     if found.part:
         name = found.part[0].name
         raise Refused(
@@ -150,35 +164,70 @@ def _population(ledger: Ledger, dataset: Registered) -> int:
 class _Marked:
     """A registered dataset with the marks that it has now. Inodes are looked up: owners replace files by rename."""
 
+    sources: frozenset[str]
     marks: frozenset[str]
     near: frozenset[str]
+    moved: frozenset[str]
+    """Marks of the place where a registered link leads now, if that is not where it led when it was registered."""
 
     @classmethod
     def of(cls, dataset: Registered) -> _Marked:
-        marks, near = set(dataset.marks), set[str]()
+        lasting = {mark for mark in dataset.marks if not mark.startswith(INODE)}
+        remembered = dataset.marks - lasting
+        marks, near, moved = set(lasting), set[str](), set[str]()
         for kind, place, table in dataset.tables():
-            whole = _file_marks(place)
-            if kind == "duckdb":
+            if kind not in ("csv", "parquet", "duckdb"):
+                continue
+            suffix = table_suffix(table) if kind == "duckdb" else ""
+            whole = _file_marks(place, remembered)
+            if SourceId.of(f"file {os.path.realpath(place)}{suffix}") in dataset.sources:
+                marks |= {f"{mark}{suffix}" for mark in whole}
+            else:
+                moved |= {f"{mark}{suffix}" for mark in whole}
+            if suffix:
                 near |= whole
-                whole = {f"{mark}{table_suffix(table)}" for mark in whole}
-            if kind in ("csv", "parquet", "duckdb"):
-                marks |= whole
-        for mark in dataset.marks:
-            if mark.startswith("file "):  # a file that a program registered by its path
-                marks |= _file_marks(mark.removeprefix("file "))
-        return cls(frozenset(marks), frozenset(near))
+                for mark in lasting:  # the file where a link led before
+                    near |= _file_marks(mark[len(FILE) : -len(suffix)], set()) if mark.endswith(suffix) else set()
+        for mark in lasting:
+            if mark.startswith(FILE):  # a file that a program registered by its path
+                marks |= _file_marks(mark.removeprefix(FILE), remembered)
+        return cls(dataset.sources, frozenset(marks), frozenset(near), frozenset(moved))
+
+    def names(self, own: Identity) -> bool:
+        """Whether the opened data are this dataset.
+
+        Where both sides have marks of a server, marks decide: the same name can lead to another table for another role.
+        A table of a DuckDB file is part of a dataset that is the whole file.
+        """
+        if own.all_marks & self.marks or (own.plain and own.near & self.marks):
+            return True
+        if SourceId.of(own.name) not in self.sources:
+            return False
+        return not (_of_server(own.marks) and _of_server(self.marks))
 
     def touches(self, own: Identity) -> bool:
         """Whether the rows overlap although this is not the same table."""
-        overlap = (own.marks & self.near) | (own.near & self.marks)
+        overlap = (own.marks & (self.near | self.moved)) | (own.near & (self.marks | self.moved))
         return bool(overlap) or (not own.plain and bool(own.near & self.near))
 
 
-def _file_marks(place: str) -> set[str]:
-    """The marks of the file that is at a place now."""
-    found = file_id(place)
-    real = {f"file {os.path.realpath(place)}"}
-    return real if found is None else {*real, _inode(found)}
+def _of_server(marks: Iterable[str]) -> bool:
+    return any(mark.startswith("postgres ") and "/" in mark.split()[1] for mark in marks)
+
+
+def _file_marks(place: str, remembered: Iterable[str]) -> set[str]:
+    """The marks of the file that is at a place now.
+
+    If this user may not look there, the inode that was remembered when the file was registered stands for it.
+    """
+    real = {f"{FILE}{os.path.realpath(place)}"}
+    try:
+        status = os.stat(place)
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return real
+    except OSError:
+        return {*real, *remembered}
+    return {*real, _inode((status.st_dev, status.st_ino))}
 
 
 def refuse_private_file(file: OpenFile, works: str, own_paths: Iterable[str], ledger: Ledger | None) -> None:
@@ -187,9 +236,9 @@ def refuse_private_file(file: OpenFile, works: str, own_paths: Iterable[str], le
     A copy is another file: whose rows it holds cannot be seen.
     """
     marks = of_file(file, "csv", "").all_marks
-    if any(marks & _file_marks(path) for path in own_paths):
+    if any(marks & _file_marks(path, ()) for path in own_paths):
         raise Refused(f"{file.path} holds the rows that are asked about, so it is not public. Use {works}")
     for name, dataset in ({} if ledger is None else ledger.datasets()).items():
         known = _Marked.of(dataset)
-        if marks & (known.marks | known.near) or SourceId.of(f"file {file.real}") in dataset.sources:
+        if marks & (known.marks | known.near | known.moved) or SourceId.of(f"file {file.real}") in dataset.sources:
             raise Refused(f"{file.path} is the registered dataset {name!r}, so it is not public. Use {works}")

@@ -12,7 +12,7 @@ from tallystick.accounting import check
 from tallystick.accounting.adjacency import Protects
 from tallystick.errors import AdjacencyMismatch, InvalidInput, Refused
 from tallystick.ledger.filters import USUAL_DELTA, WHAT_RHO_IS
-from tallystick.printing import given, plain_up, up
+from tallystick.printing import given, html_text, json_text, plain_up, up
 from tallystick.strict_json import read, same, written
 from tallystick.tables.budget import (
     PartNoise,
@@ -190,7 +190,7 @@ class Plan:
         }
         if self.pure:
             content["pure"] = True
-        return json.dumps(content, indent=1, sort_keys=True)
+        return json_text(json.dumps(content, indent=1, sort_keys=True))
 
     @classmethod
     def from_json(cls, text: str, *, account: Account | None = None, source: Any = None) -> Plan:
@@ -218,9 +218,7 @@ class Plan:
         return f"<Plan {self.hash[:12]}: {', '.join(self.measures)}; {self.privacy}>"
 
     def _repr_html_(self) -> str:
-        from html import escape
-
-        return f"<pre>{escape(self.explain())}</pre>"
+        return f"<pre>{html_text(self.explain())}</pre>"
 
 
 def make_plan(query: Query, budget: Mapping[str, Any], *, account: Account | None = None) -> Plan:

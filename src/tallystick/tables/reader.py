@@ -90,7 +90,8 @@ class Reader:
             with contextlib.suppress(Exception):
                 engine.close()
         for file in self._opened:
-            file.close()
+            with contextlib.suppress(OSError):
+                file.close()
         self._opened.clear()
 
 

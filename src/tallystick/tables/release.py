@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +16,8 @@ import numpy as np
 
 from tallystick.drawing import bars, table
 from tallystick.errors import LedgerIntegrity, Unavailable
-from tallystick.printing import cell, inert, plain, visible
-from tallystick.tables.estimates import Estimate, Noisy
+from tallystick.printing import cell, csv_cell, escaped, html_text, json_text, plain, visible
+from tallystick.tables.estimates import Estimate, Noisy, cut_at_zero
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.plan import intervals_about
 from tallystick.tables.removed import Removed, removed_of
@@ -35,6 +34,8 @@ if TYPE_CHECKING:
 
 FORMAT = "tallystick/release/1"
 CONFIDENCE = 0.95
+NO_CONFIDENCE = 1e-9
+"""A reading at this confidence has a value wherever the released count is positive. Its intervals are of no use."""
 
 
 def answer_of(plan: Plan, keys: list[tuple[Any, ...]] | None, numbers: list[Any]) -> dict[str, Any]:
@@ -64,18 +65,37 @@ class Columns:
     @property
     def rows(self) -> list[dict[str, Any]]:
         """The table as dicts."""
-        return [dict(zip(self.data, values, strict=True)) for values in zip(*self.data.values(), strict=True)]
+        return _rows(self.data)
 
     @property
     def groups(self) -> tuple[str, ...]:
         """The columns that say which group a row is about: names, and no amounts even where they are numbers."""
         return ()
 
+    @property
+    def counts(self) -> tuple[str, ...]:
+        """The columns that are noisy numbers of rows or people, as they were released."""
+        return ()
+
+    @property
+    def for_readers(self) -> dict[str, list[Any]]:
+        """``data`` with the intervals of counts cut at 0: terminal, notebook, card and plots show this.
+
+        Values stay as they were drawn. CSV, JSON and the other formats have the uncut intervals.
+        """
+        shown = dict(self.data)
+        for name in self.counts:
+            ends = (f"{name}_lower", f"{name}_upper")
+            if all(end in shown for end in ends):
+                shown |= zip(ends, _cut(*(shown[column] for column in (name, *ends))), strict=True)
+        return shown
+
     def to_csv(self, path: str | Path | None = None) -> str:
         """The table as CSV text, written to ``path`` where one is given.
 
-        Text that a spreadsheet would run (it starts with =, +, -, @, a tab or a line break) gets an apostrophe in
-        front, which spreadsheets do not show; numbers and dates are as they are. ``rows`` and ``to_json`` have the
+        Text that a spreadsheet would run (it starts with =, +, - or @) gets an apostrophe in front, which spreadsheets
+        do not show. Control, bidirectional and zero-width characters are written as escapes, such as ``\\x1b``; a
+        backslash before such letters is doubled. Numbers and dates are as they are. ``rows`` and ``to_json`` have the
         text itself.
         """
         text = csv_text(self.columns, [row.values() for row in self.rows])
@@ -131,13 +151,13 @@ class Columns:
     def lines(self, most: int = 40) -> list[str]:
         """The table for a terminal: values with their intervals, the first ``most`` rows."""
         fields = [name for name in self.columns if not (name.endswith(("_lower", "_upper")) and name[:-6] in self.data)]
-        lines = [[visible(name) for name in fields]]
-        rows, groups = self.rows, self.groups
+        lines = [[escaped(name) for name in fields]]
+        rows, groups = _rows(self.for_readers), self.groups
         for row in rows[:most]:
             ends = {name: (row.get(f"{name}_lower"), row.get(f"{name}_upper")) for name in fields}
             lines.append(
                 [
-                    visible(_shown(row[name])) if name in groups else _with_interval(row[name], *ends[name])
+                    escaped(_shown(row[name])) if name in groups else _with_interval(row[name], *ends[name])
                     for name in fields
                 ]
             )
@@ -149,18 +169,18 @@ class Columns:
 
     def bars(self, *, fields: int = 3, groups: int = 20) -> list[dict[str, Any]]:
         """The first columns with intervals, each with its first groups, as a chart draws them."""
-        data = self.data
+        data = self.for_readers
         named = [name for name in data if f"{name}_lower" in data]
         ends = {f"{name}{end}" for name in named for end in ("_lower", "_upper")}
         keys = [name for name in data if name not in named and name not in ends]
         count = len(data[named[0]]) if named else 0
-        labels = [visible(", ".join(_shown(data[key][i]) for key in keys)) or "all" for i in range(min(count, groups))]
+        labels = [", ".join(escaped(_shown(data[key][i])) for key in keys) for i in range(min(count, groups))]
         return [
             {
-                "field": visible(name),
+                "field": escaped(name),
                 "about": self.about(name),
-                "groups": labels,
-                "shown": [_with_interval(value, None, None) for value in data[name][:groups]],
+                "groups": [label or "all" for label in labels],
+                "shown": [shown_value(value) for value in data[name][:groups]],
                 "value": data[name][:groups],
                 "lower": data[f"{name}_lower"][:groups],
                 "upper": data[f"{name}_upper"][:groups],
@@ -175,7 +195,9 @@ class Columns:
 
     def html(self) -> str:
         """The first 50 rows as a table for a notebook."""
-        return table(self.columns, ([_shown(value) for value in row.values()] for row in self.rows[:50]))
+        names = [escaped(name) for name in self.columns]
+        rows = _rows(self.for_readers)[:50]
+        return table(names, ([escaped(_shown(value)) for value in row.values()] for row in rows))
 
 
 @dataclass(frozen=True)
@@ -279,10 +301,21 @@ class Release(Columns):
             columns[f"{name}_upper"] = _plain(estimate.upper)
         return columns
 
+    def drawn(self) -> dict[str, list[Any]]:
+        """Values of each measure, also where ``data`` has none because the released count does not exclude 0."""
+        found = self.estimates(confidence=NO_CONFIDENCE)
+        return {name: _plain(estimate.value) for name, estimate in found.items()}
+
     @property
     def groups(self) -> tuple[str, ...]:
         """The columns that say which group a row is about."""
         return self.plan.query.columns
+
+    @property
+    def counts(self) -> tuple[str, ...]:
+        """The columns that are noisy numbers of rows or people."""
+        counting = [(name, measure) for name, measure in self.plan.query.measures if measure.counts]
+        return tuple(field for name, measure in counting for field in measure.fields(name))
 
     def nonnegative(self) -> dict[str, list[Any]]:
         """``data`` with values and intervals of counts, totals and bins pulled up to 0: post-processing, biased."""
@@ -319,7 +352,7 @@ class Release(Columns):
             "removed": [each.to_data() for each in self.removed()],
         }
         told = {"format": FORMAT, "plan": self.plan.hash, "rows": rows, **about, "receipt": receipt}
-        return json.dumps(told, indent=1)
+        return json_text(json.dumps(told, indent=1))
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -349,7 +382,7 @@ class Release(Columns):
     def wide(self) -> str:
         """How wide the intervals came out, in a sentence; of at most eight columns, since each bin is one."""
         shown, all_of_them = list(self.widths().items())[:8], len(self.widths())
-        told = "; ".join(f"{visible(n)} {plain(w['median'])} (largest {plain(w['largest'])})" for n, w in shown)
+        told = "; ".join(f"{escaped(n)} {plain(w['median'])} (largest {plain(w['largest'])})" for n, w in shown)
         more = f"; and {all_of_them - len(shown)} more columns" if all_of_them > len(shown) else ""
         return f"Released intervals are, in the middle group, so wide: {told}{more}." if told else ""
 
@@ -358,21 +391,40 @@ class Release(Columns):
         return "\n".join([*self.lines(), self.holds, *filter(None, [self.left_out])])
 
     def __repr__(self) -> str:
-        return f"<Release of plan {self.plan.hash[:12]}: {len(self)} groups, columns {', '.join(self.columns)}>"
+        columns = visible(", ".join(self.columns))
+        return f"<Release of plan {self.plan.hash[:12]}: {len(self)} groups, columns {columns}>"
 
     def _repr_html_(self) -> str:
-        told = "".join(f"<p><small>{escape(line)}</small></p>" for line in (self.holds, self.left_out) if line)
+        told = "".join(f"<p><small>{html_text(line)}</small></p>" for line in (self.holds, self.left_out) if line)
         charts = "".join(f"<div style='max-width:640px'>{bars(each)}</div>" for each in self.bars(fields=2))
         return f"{self.html()}{charts}{told}<small>{len(self)} groups; plan {self.plan.hash[:12]}</small>"
 
 
-def _with_interval(value: Any, lower: Any, upper: Any) -> str:
-    def shown(number: Any) -> str:
-        if isinstance(number, float):
-            return cell(number)
-        return f"{number:,}" if isinstance(number, int) and not isinstance(number, bool) else visible(_shown(number))
+def _rows(data: dict[str, list[Any]]) -> list[dict[str, Any]]:
+    """Columns as rows."""
+    return [dict(zip(data, values, strict=True)) for values in zip(*data.values(), strict=True)]
 
-    return shown(value) if lower is None else f"{shown(value)} [{shown(lower)}, {shown(upper)}]"
+
+def _cut(values: Sequence[Any], lower: Sequence[Any], upper: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Ends of the intervals of a count, cut at 0; a cell without a number stays as it is."""
+    cut = []
+    for value, low, high in zip(values, lower, upper, strict=True):
+        is_missing = value is None or low is None or high is None
+        cut.append((low, high) if is_missing else cut_at_zero(value, low, high))
+    return [low for low, _ in cut], [high for _, high in cut]
+
+
+def shown_value(value: Any) -> str:
+    """One value as people see it."""
+    if isinstance(value, float):
+        return cell(value)
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    return f"{value:,}" if is_whole else escaped(_shown(value))
+
+
+def _with_interval(value: Any, lower: Any, upper: Any) -> str:
+    shown = shown_value(value)
+    return shown if lower is None else f"{shown} [{shown_value(lower)}, {shown_value(upper)}]"
 
 
 def _plain(values: Any) -> list[Any]:
@@ -398,9 +450,9 @@ def beside(path: str | Path) -> Path:
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
-    """Rows as CSV text, with nothing that a spreadsheet would run."""
-    lines = [[inert(name) for name in columns]]
-    lines += [[inert(value) if isinstance(value, str) else _shown(value) for value in row] for row in rows]
+    """Rows as CSV text, with nothing that a spreadsheet would run or that a terminal would obey."""
+    lines = [[csv_cell(name) for name in columns]]
+    lines += [[csv_cell(value) if isinstance(value, str) else _shown(value) for value in row] for row in rows]
     return "".join(",".join(_quoted(cell) for cell in line) + "\n" for line in lines)
 
 

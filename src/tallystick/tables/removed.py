@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -20,6 +20,10 @@ from tallystick.tables.seen import RowsCounted, Seen, UnitsSeen
 
 INTERVAL = "95 % noise interval for this number of the table itself (privacy noise only)"
 ABOUT = f"{INTERVAL}; where a unit's rows are counted up to a limit, it may have lost more"
+MOST_TOLD: Final = 0.5
+"""Share of the total. If the interval of a share holds 0 and this share too, the line is too noisy to tell."""
+TOO_NOISY: Final = "Too noisy to tell: the 95 % interval holds 0 and half of the total."
+"""The rule, in a sentence to print beside such a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +49,27 @@ class Removed:
     may_be_more: bool = False
     """Whether units may have lost more than is counted: then the true share may be above ``share_upper``."""
 
+    @property
+    def too_noisy(self) -> bool:
+        """True if the interval excludes neither 0 nor half of the total.
+
+        The rule uses only released numbers. Without a total there is no range, so the number is always told.
+        """
+        if self.lower > 0 or self.share_upper is None:
+            return False
+        return self.share_upper >= MOST_TOLD
+
     def to_data(self) -> dict[str, Any]:
-        """As plain JSON data, with its sentence."""
-        return {**asdict(self), "said": str(self)}
+        """As plain JSON data: the numbers as drawn, ``too_noisy``, and the sentence."""
+        return {**asdict(self), "too_noisy": self.too_noisy, "said": str(self)}
 
     def __str__(self) -> str:
+        if self.too_noisy:
+            return f"too noisy to tell how many {self.of} {visible(self.did)}"
+        return self.with_numbers()
+
+    def with_numbers(self) -> str:
+        """Return the sentence with its numbers, even if they are too noisy to tell anything."""
         number = _about(self.value, self.lower, self.upper) if self.lower > 0 else f"at most {self.upper:,}"
         if self.total is None or self.share_lower is None or self.share_upper is None:
             return f"{number} {visible(self.what)}"

@@ -24,7 +24,15 @@ from tallystick.tables.reader import Reader, open_engine, quiet
 from tallystick.tables.release import Release, answer_of
 from tallystick.tables.schema import UNSUPPORTED
 from tallystick.tables.sorting import MOST_BYTES, sums_of
-from tallystick.tables.sources import BESIDE, check_room, identity, request, room_for_arrays
+from tallystick.tables.sources import (
+    BESIDE,
+    NO_NAMES,
+    Names,
+    check_room,
+    identity,
+    request,
+    room_for_arrays,
+)
 from tallystick.tables.table import MOST_NUMBERS, UNITS, EachRow, Query, Table
 
 if TYPE_CHECKING:
@@ -74,8 +82,7 @@ class PlanRun:
     ``source`` is the id under which the ledger charges the data and closes them when this run fails.
     """
 
-    plan: Plan
-    request: str
+    asked: Asked
     reader: Reader
     source: SourceId
     progress: Progress = None
@@ -83,18 +90,29 @@ class PlanRun:
     @property
     def privacy(self) -> PrivacyLoss:
         """What the plan loses."""
-        return self.plan.privacy
+        return self.asked.plan.privacy
+
+    @property
+    def request(self) -> str:
+        """The plan, its data and its column names: under one key, another of them is another request."""
+        return self.asked.request
+
+    @property
+    def older_request(self) -> str:
+        """The request as earlier versions recorded it."""
+        return self.asked.older_request
 
     def preflight(self) -> None:
         """The source is there and would run the plan."""
-        preflight(self.plan, self.reader)
+        preflight(self.asked.plan, self.reader)
 
     def draw(self) -> dict[str, Any]:
-        """Integers and their noise."""
+        """Integers and their noise, with the names of the columns that were asked for."""
+        plan = self.asked.plan
         with quiet("reading the table"):
-            exact = _integers(self.plan, self.reader.engine, self.progress)
+            exact = _integers(plan, self.reader.engine, self.progress)
             self.reader.check_unchanged()
-        return noisy(self.plan, exact, SYSTEM)
+        return noisy(plan, exact, SYSTEM) | self.asked.called.to_data()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,26 +126,42 @@ class Asked:
     account: Account
     dataset: str | None
     names: tuple[str, ...]
+    called: Names = NO_NAMES
+    """The names that a statement in SQL gives to columns of the plan."""
 
     @classmethod
-    def of(cls, plan: Plan, account: Account, dataset: str | None) -> Asked:
+    def of(cls, plan: Plan, account: Account, dataset: str | None, called: Names = NO_NAMES) -> Asked:
         """The names of the tables that take part, the first one's first."""
         source = plan.query.table.source
         names = [identity(source, leaf.name) for leaf in plan.query.table.leaves()]
         if source.unnamed:  # a table in memory is named by who pays for it
             names = [f"{name} of {account.name}" for name in names]
-        return cls(plan, account, dataset, tuple(names))
+        return cls(plan, account, dataset, tuple(names), called)
+
+    @property
+    def privacy(self) -> PrivacyLoss:
+        """What the plan loses."""
+        return self.plan.privacy
 
     @property
     def request(self) -> str:
-        """The plan and its data as a public text: under one key, the same plan on other data is another request."""
+        """The plan, its data and its column names: under one key, another of them is another request."""
+        return self._request(None if self.called.is_shared else self.called.called)
+
+    @property
+    def older_request(self) -> str:
+        """The request without the names of the columns, as earlier versions recorded it."""
+        has_names = bool(self.called.called) and not self.called.is_shared
+        return self._request(None) if has_names else ""
+
+    def _request(self, called: Mapping[str, str] | None) -> str:
         first, *others = self.names
         table = self.plan.query.table
         data = f"source {first}" if self.dataset is None else f"dataset {self.dataset}"
         if table.source.kind == BESIDE:  # the plan does not name the files of the other tables
             ledger = self.account.ledger
             data += "".join(f" and {ledger.names_of(name) or name}" for name in dict.fromkeys(others))
-        return request(self.plan.hash, table.name, data)
+        return request(self.plan.hash, table.name, data, called)
 
     @contextlib.contextmanager
     def opened(self, *, rows: bool = True) -> Iterator[tuple[Reader, SourceId]]:
@@ -155,62 +189,67 @@ class Asked:
 
 
 def release(
-    plan: Plan, account: Account, *, why: str, key: str | None, progress: Progress, dataset: str | None
+    plan: Plan,
+    account: Account,
+    *,
+    why: str,
+    key: str | None,
+    progress: Progress,
+    dataset: str | None,
+    names: Names = NO_NAMES,
 ) -> Release:
     """Pay for a plan and run it; see ``Plan.release``."""
     from tallystick.ledger.pay import charged_delta, pay, stored_answer
     from tallystick.tables.denial import with_plans
 
     delta = charged_delta(account, plan.delta)
-    asked = Asked.of(plan, account, dataset)
+    asked = Asked.of(plan, account, dataset, names)
     try:
-        paid = stored_answer(plan.privacy, account, why=why, key=key, delta=delta, request=asked.request)
+        paid = stored_answer(asked, account, why=why, key=key, delta=delta)
         if paid is None:
             require_stated(plan, account)
             with asked.opened() as (reader, source):
-                run = PlanRun(plan, asked.request, reader, source, progress)
+                run = PlanRun(asked, reader, source, progress)
                 paid = pay(run, account, why=why, key=key, delta=delta)
     except BudgetExceeded as problem:
         raise with_plans(plan, problem) from None
+    names.require_same(paid.answer, key)
     return Release(plan, paid.answer, paid.receipt, fresh=paid.fresh)
 
 
-def rehearsed(plan: Plan, account: Account, *, why: str, key: str | None, dataset: str | None) -> Receipt | None:
+def rehearsed(
+    plan: Plan, account: Account, *, why: str, key: str | None, dataset: str | None, names: Names = NO_NAMES
+) -> Receipt | None:
     """Raise what ``release`` would before it charges; the receipt where the key has its answer. No row is read."""
     from tallystick.ledger.pay import charged_delta, rehearse, stored_answer
     from tallystick.tables.denial import with_plans
 
     delta = charged_delta(account, plan.delta)
-    asked = Asked.of(plan, account, dataset)
+    asked = Asked.of(plan, account, dataset, names)
     try:
-        paid = stored_answer(plan.privacy, account, why=why, key=key, delta=delta, request=asked.request)
+        paid = stored_answer(asked, account, why=why, key=key, delta=delta)
         if paid is not None:
             return paid.receipt
         require_stated(plan, account)
         with asked.opened(rows=False) as (reader, source):
-            run = PlanRun(plan, asked.request, reader, source)
+            run = PlanRun(asked, reader, source)
             return rehearse(run, account, why=why, key=key, delta=delta)
     except BudgetExceeded as problem:
         raise with_plans(plan, problem) from None
 
 
-def answered_before(plan: Plan, account: Account, *, key: str, dataset: str | None) -> Receipt | None:
+def answered_before(
+    plan: Plan, account: Account, *, key: str, dataset: str | None, names: Names = NO_NAMES
+) -> Receipt | None:
     """The receipt where the record has this plan's answer under this key; no data is opened, nothing is charged."""
-    from tallystick.ledger.pay import charged_delta
+    from tallystick.ledger.pay import charged_delta, find_answer
 
+    asked = Asked.of(plan, account, dataset, names)
     try:
-        charge = account.ledger.charge(
-            plan.privacy,
-            accounts=(account,),
-            why="to see the price",
-            key=key,
-            delta=charged_delta(account, plan.delta),
-            request=Asked.of(plan, account, dataset).request,
-        )
-        stored = charge.stored()
-    except TallystickError:  # asking would say so; a price is told all the same
+        paid = find_answer(asked, account, key=key, delta=charged_delta(account, plan.delta))
+    except TallystickError:  # asking would raise it; a price is shown all the same
         return None
-    return None if stored is None else stored[1]
+    return None if paid is None else paid.receipt
 
 
 def check_allowed(plan: Plan, account: Account, dataset: str | None, known: list[Recognised]) -> None:
@@ -220,6 +259,7 @@ def check_allowed(plan: Plan, account: Account, dataset: str | None, known: list
     if first.names and dataset is not None and dataset not in first.names:
         raise Refused(f"these data are registered as {', '.join(first.names)}, so they cannot answer for {dataset!r}")
     _check_leaf(leaf, first, account)
+    _check_least(plan, account, first)
     for other, each in zip(other_leaves, others, strict=True):
         if (each.fixed is None) != (first.fixed is None):
             raise Refused(f"of tables {leaf.name!r} and {other.name!r} only one is registered; register both")
@@ -232,6 +272,20 @@ def _check_leaf(leaf: Table, known: Recognised, account: Account) -> None:
     as_registered(leaf, known.fixed)
     datasets = account.ledger.datasets() if known.names else {}
     same_identifiers(leaf, [datasets[name] for name in known.names])
+
+
+def _check_least(plan: Plan, account: Account, known: Recognised) -> None:
+    """Data that are registered under several names cost at least the largest of their least prices."""
+    if len(known.names) < 2:
+        return
+    from tallystick.ledger.pay import charged_delta
+
+    price = account.price(plan.privacy, delta=charged_delta(account, plan.delta))
+    datasets = account.ledger.datasets()
+    for name in known.names:
+        least = datasets[name].least_price
+        if least.filter == price.filter and price.a0 < least.a0:
+            raise Refused(f"this plan costs {price}, and plans on dataset {name!r} cost at least {least}")
 
 
 def _check_payer(plan: Plan, account: Account, source: SourceId) -> None:

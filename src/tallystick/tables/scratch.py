@@ -1,12 +1,14 @@
 """Private folders for snapshots, copies, and what does not fit in memory.
 
-Only their user can open them, and they go with the process that made them. A killed process leaves its folder behind,
-with data. So each folder holds a file that is locked while its maker lives. Making the next folder in the same place
-removes the folders of the same user whose file is no longer locked.
+Each process has one root folder, which only its user can open. All its folders are inside, and engines may open files
+there and nowhere else. The root goes with its process. A killed process leaves its root behind, with data. So each root
+holds a file that is locked while its process lives, and the next process of the same user removes roots whose file is
+no longer locked.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import fcntl
 import math
@@ -14,66 +16,111 @@ import os
 import shutil
 import stat
 import tempfile
+import threading
 import time
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 PREFIX: Final = "tallystick-"
 ALIVE: Final = "alive"
 _BETWEEN_SWEEPS: Final = 60.0
 """Seconds. A small release opens two folders, and looking at all others would take a tenth of its time."""
 
-_swept: dict[Path, float] = {}
+
+class _Root(NamedTuple):
+    path: Path
+    lock: int
+
+
+_roots: dict[tuple[int, str], _Root] = {}
+_swept: dict[str, float] = {}
+_mutex = threading.RLock()
+
+
+def private_root() -> Path:
+    """The root folder of this process. A forked child gets a root of its own."""
+    place = tempfile.gettempdir()
+    key = (os.getpid(), place)
+    with _mutex:
+        root = _roots.get(key)
+        if root is None or not root.path.is_dir():
+            root = _roots[key] = _made(place)
+        return root.path
+
+
+def _made(place: str) -> _Root:
+    path = Path(os.path.realpath(tempfile.mkdtemp(prefix=PREFIX, dir=place)))
+    fresh = path / "fresh"
+    lock = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    fresh.rename(path / ALIVE)  # a sweeper finds it only once it is locked
+    return _Root(path, lock)
 
 
 class Scratch:
-    """A folder in the system's place for temporary files, or a hidden one in ``parent``; ``close`` removes it."""
+    """A folder inside the root of this process; ``close`` removes it."""
 
-    def __init__(self, parent: Path | None = None) -> None:
-        place = Path(tempfile.gettempdir()) if parent is None else parent
-        prefix = PREFIX if parent is None else f".{PREFIX}"
-        _sweep_now_and_then(place)
-        self._folder = tempfile.TemporaryDirectory(prefix=prefix, dir=place, ignore_cleanup_errors=True)
-        self.path = Path(self._folder.name)
-        fresh = self.path / "fresh"
-        self._lock = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
-        fresh.rename(self.path / ALIVE)  # a sweeper finds it only once it is locked
+    def __init__(self) -> None:
+        _sweep_now_and_then()
+        self._process = os.getpid()
+        self.path = Path(tempfile.mkdtemp(dir=private_root()))
 
     def close(self) -> None:
-        """Remove the folder."""
-        self._folder.cleanup()
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
+        """Remove the folder. A forked child leaves the folder of its parent alone."""
+        if os.getpid() == self._process:
+            shutil.rmtree(self.path, ignore_errors=True)
 
 
-def _sweep_now_and_then(place: Path) -> None:
-    now = time.monotonic()
+def _sweep_now_and_then() -> None:
+    place, now = tempfile.gettempdir(), time.monotonic()
     if now - _swept.get(place, -math.inf) >= _BETWEEN_SWEEPS:
         _swept[place] = now
-        _sweep(place)
+        _sweep(Path(place))
 
 
 def _sweep(place: Path) -> None:
-    """Remove the folders that killed processes of this user left."""
+    """Remove the roots that killed processes of this user left."""
     names: list[str] = []
     with contextlib.suppress(OSError):
         names = os.listdir(place)  # many times quicker than a pattern, and there are folders with many names
     for name in names:
-        if name.removeprefix(".").startswith(PREFIX):
+        if name.startswith(PREFIX):
             with contextlib.suppress(OSError):
                 _remove_if_dead(place / name)
 
 
 def _remove_if_dead(folder: Path) -> None:
-    """Remove one folder if this user owns it and nobody holds its lock."""
+    """Remove one root if this user owns it and no process holds its lock. The lock's file is removed last."""
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
         return
     lock = os.open(folder / ALIVE, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove(folder)
     finally:
         os.close(lock)
+
+
+def _remove(root: Path) -> None:
+    """Remove a root, and last of all the file that marks it as one: a removal that is killed is done again."""
+    for each in root.iterdir():
+        if each.name == ALIVE:
+            continue
+        if each.is_dir() and not each.is_symlink():
+            shutil.rmtree(each, ignore_errors=True)
+        else:
+            with contextlib.suppress(OSError):
+                each.unlink()
+    shutil.rmtree(root, ignore_errors=True)
+
+
+def _remove_own() -> None:
+    """Remove the roots of this process at its end."""
+    for (process, _), root in list(_roots.items()):
+        if process == os.getpid():
+            with contextlib.suppress(OSError):
+                _remove(root.path)
+
+
+atexit.register(_remove_own)

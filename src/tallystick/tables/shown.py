@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from html import escape
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from tallystick.drawing import table as drawn
-from tallystick.printing import plain, visible
+from tallystick.printing import html_text, plain, visible
 from tallystick.tables.aggregates import ColumnMeasure
 from tallystick.tables.budget import outside_parts
 from tallystick.tables.keyset import PublicTable
@@ -59,7 +58,7 @@ def page(table: Table, said: str | None = None) -> str:
     """The line and the columns with their types and bounds, as HTML."""
     bounds = {name: f"{plain(low)} to {plain(high)}" for name, low, high in table.declared}
     rows = [[visible(name), kind, bounds.get(name, "")] for name, kind in table.schema.columns]
-    return f"<p>{escape(said or line(table))}</p>{drawn(['column', 'type', 'bounds'], rows)}"
+    return f"<p>{html_text(said or line(table))}</p>{drawn(['column', 'type', 'bounds'], rows)}"
 
 
 def capped(query: Query, who: str) -> str:

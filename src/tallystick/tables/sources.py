@@ -11,11 +11,12 @@ import numbers
 import os
 import re
 import resource
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tallystick.errors import InvalidInput, Refused, Unavailable
+from tallystick.errors import IdempotencyConflict, InvalidInput, Refused, Unavailable
 from tallystick.place import Place, is_foreign_url, names_server, shown
 from tallystick.strict_json import read
 from tallystick.tables.files import OpenFile
@@ -275,14 +276,6 @@ def whole_name(table: str) -> str:
     return table
 
 
-def real_path(place: Path | str) -> str:
-    """The path that an engine may be handed: the one by which ``identity`` and ``same_file`` know a file."""
-    path = os.path.realpath(place)
-    if "\\" in path:
-        raise InvalidInput("file", path, "a path without backslashes, which DuckDB reads as slashes: rename or move it")
-    return path
-
-
 def pattern_of(path: str) -> str:
     """A path for engines that read patterns: files that match it would be another name for the same people.
 
@@ -349,9 +342,41 @@ def unpaid_file(path: Path | str, argument: str, works: str = MADE_UP, place: st
     return file
 
 
-def request(plan: str, table: str, data: str) -> str:
-    """The public text of a request: the hash of the plan, the table's name, and which data they are asked of."""
-    return f"query {plan} {table} of {data}"
+def request(plan: str, table: str, data: str, names: Mapping[str, str] | None = None) -> str:
+    """The public text of a request: the hash of the plan, the table's name, the data, and the names of the columns.
+
+    ``names`` maps columns of the plan to the names that a statement in SQL gives them; a plan by itself has none.
+
+    >>> request("ab12", "visits", "dataset visits", {"sum": "total"})
+    'query ab12 visits of dataset visits as {"sum": "total"}'
+    """
+    text = f"query {plan} {table} of {data}"
+    return f"{text} as {json.dumps(dict(names), sort_keys=True)}" if names else text
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names that a statement in SQL gives to columns of its plan; they are stored with the answer.
+
+    If ``is_shared``, statements with other names share the answer, so the names are not part of the request.
+    """
+
+    called: Mapping[str, str] = field(default_factory=dict)
+    is_shared: bool = False
+
+    def to_data(self) -> dict[str, Any]:
+        """The fields of a stored answer."""
+        return {"names": dict(self.called)} | ({"shared": True} if self.is_shared else {})
+
+    def require_same(self, answer: Mapping[str, Any], key: str | None) -> None:
+        """Raise if the answer was stored for a request with other names; answers of earlier versions have none."""
+        if not self.is_shared and answer.get("names", self.called) != self.called:
+            raise IdempotencyConflict(
+                f"key {key!r} was used for another request (it has other column names); use a new key for a new request"
+            )
+
+
+NO_NAMES: Final = Names()
 
 
 def check_one_server(source: Source) -> Place:
@@ -405,7 +430,12 @@ def room() -> int | None:
 
 
 def check_room() -> None:
-    """Asked before a charge: where hardly anything is left, it is the data that decide what fails."""
+    """Refuse limits of this process that large data alone would meet, after the charge."""
+    for name in ("RLIMIT_FSIZE", "RLIMIT_DATA", "RLIMIT_CPU"):
+        if resource.getrlimit(getattr(resource, name))[0] != resource.RLIM_INFINITY:
+            raise Unavailable(
+                f"this process has a limit {name}, and a release could fail at it after the charge; lift it (ulimit)"
+            )
     left = room()
     if left is not None and left < _LEAST_ROOM:
         raise Unavailable(

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import AdjacencyMismatch, InvalidInput, Refused
-from tallystick.rounding import read_amount
 from tallystick.strict_json import read, written
 from tallystick.tables import expressions, local
 from tallystick.tables.aggregates import Measure, measure_from_data
@@ -398,9 +397,9 @@ class Private:
         return f"<Private {place(self.source)}, {payer}; open a table of it with .table(unit=...)>"
 
     def _repr_html_(self) -> str:
-        from html import escape
+        from tallystick.printing import html_text
 
-        return f"<p>{escape(repr(self)[1:-1])}</p>"
+        return f"<p>{html_text(repr(self)[1:-1])}</p>"
 
     def table(self, name: str | None = None, *, unit: str | EachRow, types: Mapping[str, str] | None = None) -> Table:
         """A table whose ``unit`` column says whom a row is about; reads its schema once, which is declared public.
@@ -537,15 +536,11 @@ class Query:
 
         The budget is the total charged, the delta of private keys included. ``error=20`` asks for +-20 at
         ``confidence=`` (0.95) on the first measure, ``error={"n": 20}`` on that one. ``weights={"n": 2}`` overrides
-        how the budget is split.
-
-        An account in rho or mu refuses ``epsilon=`` alone at the release, unless ``pure=True`` says that it is meant.
-        A text or ``Fraction`` such as "1/24" is rounded down to the ledger's unit before the noise is calibrated.
+        how the budget is split. A population in rho or mu refuses ``epsilon=`` alone, unless ``pure=True`` is said.
 
         ``caps_share`` of it pays for saying what the caps and bounds leave out: units over each cap, rows, values
         beyond each bound. Rows left out are counted up to ``caps_seen_to`` of each unit, by default as many as it may
-        keep, at least 10; a larger limit costs more noise. 0 says nothing, nor does a plan that can leave nothing out.
-        ``caps_totals=False`` leaves out of how many units and rows that is.
+        keep, at least 10; a larger limit costs more noise. 0 says nothing. ``caps_totals=False`` leaves out the totals.
         """
         from tallystick.tables.plan import make_plan
 
@@ -557,7 +552,7 @@ class Query:
         name = next((word for word in ("rho", "epsilon") if budget.get(word) is not None), None)
         if name is None:
             raise InvalidInput("budget", sorted(budget), "rho= or epsilon=")
-        asked = float(read_amount(name, budget[name]))
+        asked = self.plan(**budget).budget[name]
         return tuple(self.plan(**{**budget, name: asked * times}) for times in (0.25, 1, 4))
 
     def to_data(self) -> dict[str, Any]:

@@ -9,13 +9,14 @@ from typing import Any, Final
 from tallystick.printing import visible
 from tallystick.tables.plan import Plan, intervals_about
 from tallystick.tables.removed import ABOUT as ABOUT_REMOVED
-from tallystick.tables.removed import INTERVAL, Removed
+from tallystick.tables.removed import INTERVAL, TOO_NOISY, Removed
 from tallystick.tables.shown import capped, measured, said
 from tallystick.tables.table import EachRow
 
 COMPUTED: Final = "computed from released numbers, without an interval of its own"
 _TOTALS: Final = ("of", "total", "total_lower", "total_upper", "share", "share_lower", "share_upper")
-ABOUT_COLUMNS: Final = ("what", "value", "lower", "upper", "about", *_TOTALS)
+_OF_REMOVED: Final = (*_TOTALS, "too_noisy")
+ABOUT_COLUMNS: Final = ("what", "value", "lower", "upper", "about", *_OF_REMOVED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +51,18 @@ class Told:
     def left_out(self, removed: Iterable[Removed]) -> str:
         """What the caps and bounds left out, in a sentence; empty where it was not asked."""
         lines = list(removed)
-        told = "; ".join(map(str, lines))
-        # a number with its total says itself where there may be more
-        about = INTERVAL if all(each.did for each in lines) else ABOUT_REMOVED
-        return f"Left out (a unit is one {self.who}): {told}. Each is a {about}." if told else ""
+        if not lines:
+            return ""
+        sentences = [f"Left out (a unit is one {self.who}): {'; '.join(map(str, lines))}."]
+        noisy = [each for each in lines if each.too_noisy]
+        if noisy:
+            sentences.append(TOO_NOISY)
+        if len(noisy) < len(lines):
+            # a number with its total says itself where there may be more
+            about = INTERVAL if all(each.did for each in lines) else ABOUT_REMOVED
+            which = "Each of the others" if noisy else "Each"
+            sentences.append(f"{which} is a {about}.")
+        return " ".join(sentences)
 
     def about(self, removed: Iterable[Removed]) -> list[list[Any]]:
         """All of it as the rows of a table with ``ABOUT_COLUMNS``."""
@@ -62,9 +71,11 @@ class Told:
         said |= {self.names.get(name, name): words for name, words in own.items()}
         said |= dict.fromkeys(self.computed, COMPUTED)
         lines: list[list[Any]] = [
-            [what, None, None, None, words, *[None] * len(_TOTALS)] for what, words in said.items()
+            [what, None, None, None, words, *[None] * len(_OF_REMOVED)] for what, words in said.items()
         ]
         for each in removed:
-            words = f"{each}: {ABOUT_REMOVED}"
-            lines.append([each.what, each.value, each.lower, each.upper, words, *(getattr(each, n) for n in _TOTALS)])
+            about = TOO_NOISY if each.too_noisy else ABOUT_REMOVED
+            numbers = [each.value, each.lower, each.upper]
+            others = [getattr(each, name) for name in _OF_REMOVED]
+            lines.append([each.what, *numbers, f"{each}: {about}", *others])
         return lines

@@ -25,6 +25,7 @@ _NAMES: dict[str, Any] = {
     "float": float,
     "inf": math.inf,
     "len": len,
+    "pi": math.pi,
     "round": round,
     "sum": sum,
 }

@@ -250,7 +250,7 @@ UNSAID = [
     ts.selected(ts.gaussian(sigma=1), eta=-0.5, gamma=0.1),
     ts.randomized_response(epsilon=1, adjacency="add_remove"),
     ts.laplace(scale=1).sampled(rate=0.01, largest=50, population=1000, cut="random"),
-    ts.gaussian(sigma=1).sampled(rate=0.01, largest=50, population=1000),
+    ts.gaussian(sigma=1).sampled(rate=0.01, largest=50, population=1000, cut="anyhow"),
     ts.laplace(scale=1).sampled(rate=0.1).as_replace(),
     ts.gaussian(sigma=1) + ts.renyi_dp({2: 0.1}),
 ]

@@ -7,7 +7,7 @@ import inspect
 import pytest
 
 import tallystick as ts
-from tallystick.accounting.expression import CONSTRUCTORS, DEEPEST_NESTING, LONGEST_TEXT, parse, read_loss
+from tallystick.accounting.expression import CONSTRUCTORS, DEEPEST_NESTING, LONGEST_TEXT, as_typed, parse, read_loss
 from tallystick.errors import ExpressionError, InvalidInput
 
 MEANT = {
@@ -210,3 +210,20 @@ def test_an_unknown_that_counts_is_recognised_as_whole(text: str, whole: bool) -
 def test_the_unknown_is_refused_where_none_was_announced() -> None:
     with pytest.raises(ExpressionError, match="'X'"):
         read_loss("gaussian(sigma=X)")
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "shown"),
+    [
+        (0.1, "pure_dp(epsilon=0.1)", "0.1"),
+        (0.1, "2 * pure_dp(epsilon=0.1) + laplace(scale=3)", "0.1"),
+        (0.1, "pure_dp(epsilon=1e-1)", "1e-1"),
+        (0.3, "pure_dp(epsilon=0.3)", "0.3"),
+        (0.1, "pure_dp(epsilon=1/10)", "0.100001"),  # computed, not typed: a bound is rounded up
+        (0.2, "2 * pure_dp(epsilon=0.1)", "0.200001"),
+        (0.12345678, "pure_dp(epsilon=0.12345678)", "0.123457"),
+        (1.0, "pure_dp(epsilon=1)", "1"),
+    ],
+)
+def test_a_number_that_a_person_typed_is_shown_as_typed(value: float, text: str, shown: str) -> None:
+    assert as_typed(value, text) == shown

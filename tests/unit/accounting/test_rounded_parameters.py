@@ -92,7 +92,7 @@ def test_rates_too_small_for_doubles_are_refused_instead_of_raised():
     for ask in (
         lambda: step.sampled(rate=1e-302),
         lambda: step.sampled(rate=1e-200).sampled(rate=1e-150),
-        lambda: step.sampled(rate=1e-302, largest=1, population=10),
+        lambda: step.sampled(rate=1e-302, largest=1, population=10, cut="anyhow"),
     ):
         with pytest.raises(InvalidInput, match="rate"):
             ask()

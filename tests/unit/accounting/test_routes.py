@@ -113,9 +113,11 @@ def test_wide_blurs_claim_nothing_from_below() -> None:
 
 def test_cut_batches_are_not_bounded_by_what_is_uncut() -> None:
     """Sampling never hurts; cutting the batch may."""
-    leaf = ts.gaussian(sigma=1).sampled(rate=0.5, largest=60, population=100).terms[0][0]
+    leaf = ts.gaussian(sigma=1).sampled(rate=0.5, largest=60, population=100, cut="anyhow").terms[0][0]
     assert leaf.unamplified is leaf
-    assert math.isinf((20 * ts.gaussian(sigma=1).sampled(rate=0.5, largest=55, population=100)).epsilon(delta=1e-3))
+    assert math.isinf(
+        (20 * ts.gaussian(sigma=1).sampled(rate=0.5, largest=55, population=100, cut="anyhow")).epsilon(delta=1e-3)
+    )
 
 
 def test_a_certain_loss_is_not_listed_a_billion_times() -> None:

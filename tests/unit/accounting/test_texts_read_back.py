@@ -44,7 +44,7 @@ LOSSES = {
     "from_profile by a function": ts.from_profile(lambda e: math.exp(-1 - e)),
     "sampled": ts.gaussian(sigma=1).sampled(rate=0.01),
     "sampled composition": (ts.gaussian(sigma=1) + 2 * ts.laplace(scale=1)).sampled(rate=0.01),
-    "truncated": ts.gaussian(sigma=1).sampled(rate=0.01, largest=30, population=1000),
+    "truncated": ts.gaussian(sigma=1).sampled(rate=0.01, largest=30, population=1000, cut="anyhow"),
     "cut by rank": ts.gaussian(sigma=1).sampled(rate=0.01, largest=30, population=1000, cut="ranked"),
     "cut at random": ts.laplace(scale=1).sampled(rate=0.5, largest=3, population=3, cut="random"),
     "allocated": ts.gaussian(sigma=1).allocated(steps=10),

@@ -15,7 +15,7 @@ from tallystick.accounting.leaves.sampled import Sampled
 from tallystick.accounting.leaves.truncated import Truncated, binomial_tail
 from tallystick.errors import InvalidInput
 
-ARGUMENTS = {"rate": 0.3, "largest": 2, "population": 5}
+ARGUMENTS = {"rate": 0.3, "largest": 2, "population": 5, "cut": "anyhow"}
 
 
 def exact_tail(trials: int, chance: Fraction, least: int) -> Fraction:
@@ -89,7 +89,9 @@ def test_cutting_costs_at_most_eta_times_rate_and_never_less_than_nothing() -> N
 
 
 def test_many_cut_steps_are_enclosed() -> None:
-    bounds = (1000 * ts.gaussian(sigma=1).sampled(rate=0.01, largest=200, population=10_000)).epsilon_bounds(delta=1e-5)
+    bounds = (
+        1000 * ts.gaussian(sigma=1).sampled(rate=0.01, largest=200, population=10_000, cut="anyhow")
+    ).epsilon_bounds(delta=1e-5)
     assert 0.0 < bounds.lower <= bounds.upper
     assert bounds.upper - bounds.lower < 1e-3 * bounds.upper
 
@@ -103,14 +105,14 @@ def test_the_lower_pair_is_below_the_upper(direction: Direction) -> None:
 
 def test_a_cut_that_never_happens_is_plain_sampling() -> None:
     base = ts.laplace(scale=1)
-    assert base.sampled(rate=0.1, largest=50, population=50) == base.sampled(rate=0.1)
-    assert base.sampled(rate=0.0, largest=5, population=50) == ts.no_loss()
+    assert base.sampled(rate=0.1, largest=50, population=50, cut="anyhow") == base.sampled(rate=0.1)
+    assert base.sampled(rate=0.0, largest=5, population=50, cut="anyhow") == ts.no_loss()
 
 
 def test_a_written_loss_reads_back() -> None:
-    loss = 5 * ts.gaussian(sigma=1).sampled(rate=0.01, largest=300, population=10_000)
+    loss = 5 * ts.gaussian(sigma=1).sampled(rate=0.01, largest=300, population=10_000, cut="anyhow")
     assert ts.PrivacyLoss.from_json(loss.to_json()) == loss
-    assert "sampled(rate=0.01, largest=300, population=10000)" in str(loss)
+    assert "sampled(rate=0.01, largest=300, population=10000, cut='anyhow')" in str(loss)
 
 
 @pytest.mark.parametrize(
@@ -211,3 +213,23 @@ def test_replacing_is_never_less_revealing_than_adding() -> None:
 def test_rules_of_cutting_are_named(bad: dict) -> None:
     with pytest.raises(InvalidInput):
         ts.gaussian(sigma=1).sampled(**{"rate": 0.1, "largest": 2, "population": 5, **bad})
+
+
+@pytest.mark.parametrize("given", [{}, {"cut": None}, {"cut": "evenly"}])
+def test_a_largest_batch_without_a_rule_for_the_cut_is_refused(given: dict[str, str | None]) -> None:
+    """The refusal names the three choices and what each of them assumes."""
+    with pytest.raises(ts.errors.InvalidInput) as refusal:
+        ts.gaussian(sigma=1).sampled(rate=0.01, largest=30, population=1000, **given)
+    said = str(refusal.value)
+    for choice, assumption in {
+        'cut="anyhow"': "assumes nothing",
+        'cut="ranked"': "without looking at their data",
+        'cut="random"': "all rankings are equally likely",
+    }.items():
+        assert choice in said
+        assert assumption in said
+
+
+def test_a_rule_for_the_cut_without_a_largest_batch_is_refused() -> None:
+    with pytest.raises(ts.errors.InvalidInput, match="largest"):
+        ts.gaussian(sigma=1).sampled(rate=0.01, cut="anyhow")

@@ -289,9 +289,9 @@ def test_sampled_largest_loss_is_rounded_up() -> None:
 
 
 def test_everyone_takes_part_and_batches_are_cut() -> None:
-    cut = ts.gaussian(sigma=1).sampled(rate=1.0, largest=10, population=100)
+    cut = ts.gaussian(sigma=1).sampled(rate=1.0, largest=10, population=100, cut="anyhow")
     assert cut.delta(epsilon=1.0) == 1.0
-    assert ts.gaussian(sigma=1).sampled(rate=1.0, largest=100, population=100).delta(epsilon=1.0) < 0.13
+    assert ts.gaussian(sigma=1).sampled(rate=1.0, largest=100, population=100, cut="anyhow").delta(epsilon=1.0) < 0.13
 
 
 ANSWERS = {"epsilon": 3, "choices": 5, "adjacency": "add_remove"}
@@ -356,7 +356,9 @@ def test_bounds_do_not_underflow_to_nothing() -> None:
 
 def test_a_mechanism_that_loses_everything_is_read() -> None:
     """Every batch is cut, so nothing is promised; the products used to take the logarithm of zero."""
-    steps = ts.from_profile([(0.0, 0.25), (1.0, 0.03125)]).sampled(rate=1 - 1e-12, largest=26, population=100)
+    steps = ts.from_profile([(0.0, 0.25), (1.0, 0.03125)]).sampled(
+        rate=1 - 1e-12, largest=26, population=100, cut="anyhow"
+    )
     assert (3 * steps).epsilon(delta=1e-3) == math.inf
     assert (3 * steps).delta(epsilon=2.0) == 1.0
 

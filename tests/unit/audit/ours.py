@@ -90,10 +90,24 @@ ESTIMATORS: dict[str, tuple[Callable[[], Any], np.ndarray]] = {
         CLASSES,
     ),
     "LinearRegression": (lambda: ts.learn.LinearRegression(epsilon=1, row_norm=1, target_bounds=(-1, 1)), NUMBERS),
-    "QuantileRegression": (lambda: ts.learn.QuantileRegression(epsilon=1, delta=1e-6), NUMBERS),
-    "ExponentialERM": (lambda: ts.learn.ExponentialERM(epsilon=1), NUMBERS),
-    "KNormGradient": (lambda: ts.learn.KNormGradient(epsilon=1), NUMBERS),
-    "select_model": (lambda: ts.learn.select_model(models=[[0], [1]], epsilon=1), NUMBERS),
+    "QuantileRegression": (
+        lambda: ts.learn.QuantileRegression(epsilon=1, delta=1e-6, row_norm=1, target_bound=1),
+        NUMBERS,
+    ),
+    "ExponentialERM": (
+        lambda: ts.learn.ExponentialERM(epsilon=1, feature_bound=1, target_bound=1, coefficient_bound=1),
+        NUMBERS,
+    ),
+    "KNormGradient": (
+        lambda: ts.learn.KNormGradient(epsilon=1, feature_bound=1, target_bound=1, coefficient_bound=1),
+        NUMBERS,
+    ),
+    "select_model": (
+        lambda: ts.learn.select_model(
+            models=[[0], [1]], epsilon=1, feature_bound=1, target_bound=1, coefficient_bound=1
+        ),
+        NUMBERS,
+    ),
 }
 NOT_FITTED_ALONE = {"tune"}
 """Chooses among fits of other estimators: its law is judged in tests/unit/learn/test_tune.py."""

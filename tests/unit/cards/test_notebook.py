@@ -32,6 +32,7 @@ def test_every_cell_of_a_notebook_runs(path: Path, capsys: pytest.CaptureFixture
     assert "asked rho 0.0600   left 0.0400   limit 0.1000" in printed
     assert "NO " not in printed
     assert printed.count("ok ") == 7
+    assert printed.count("not checked ") == 4
 
 
 def test_notebooks_are_committed_without_output_and_are_listed() -> None:

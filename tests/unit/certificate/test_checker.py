@@ -37,7 +37,7 @@ LOSSES = {
     "different ones": (ts.laplace(scale=1) + 2 * ts.gaussian(sigma=2) + ts.pure_dp(epsilon=0.3), 1e-3),
     "a subset": (3 * ts.gaussian(sigma=1, adjacency="replace").subset(batch=5, population=100), 1e-5),
     "replaced in a sample": (3 * ts.gaussian(sigma=2).sampled(rate=0.1).as_replace(), 1e-5),
-    "a cut batch": (2 * ts.gaussian(sigma=2).sampled(rate=0.01, largest=40, population=1000), 1e-5),
+    "a cut batch": (2 * ts.gaussian(sigma=2).sampled(rate=0.01, largest=40, population=1000, cut="anyhow"), 1e-5),
     "integers": (4 * ts.discrete_gaussian(sigma=3, sensitivity=2), 1e-6),
     "two-sided geometric": (3 * ts.discrete_laplace(scale=4, sensitivity=3), 1e-4),
     "a loss of a third": (5 * ts.discrete_laplace(scale=3), 1e-5),
@@ -195,6 +195,21 @@ def test_lists_of_unequal_length_are_refused(leaf: dict[str, Any]) -> None:
     body = json.loads(ts.laplace(scale=1).certificate(delta=1e-5).text)
     body["loss"]["terms"] = [[leaf, 1]]
     with pytest.raises(ts.errors.InvalidInput, match="unequal length"):
+        Certificate(json.dumps(body)).verify()
+
+
+@pytest.mark.parametrize("deltas", [[0.01, 0.1], [0.1, 0.02, 0.02000001]])
+def test_a_profile_whose_deltas_increase_with_epsilon_is_refused(deltas: list[float]) -> None:
+    """No mechanism has such a profile: a larger epsilon never needs a larger delta."""
+    body = json.loads(ts.laplace(scale=1).certificate(delta=1e-5).text)
+    epsilons = [0.5 + i for i in range(len(deltas))]
+    body["loss"]["terms"] = [[{"kind": "from_profile", "epsilon": epsilons, "delta": deltas}, 1]]
+    body["claim"] = {**body["claim"], "epsilon": epsilons[-1], "delta": 0.5}
+    body["route"] = {"remove": {"by": "formula", "bits": 128}}
+    falling = json.loads(json.dumps(body))
+    falling["loss"]["terms"][0][0]["delta"] = sorted(deltas, reverse=True)
+    Certificate(json.dumps(falling)).verify()
+    with pytest.raises(ts.errors.InvalidInput, match="increase"):
         Certificate(json.dumps(body)).verify()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import shlex
 import socket
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ def test_journey_one(run, offline) -> None:
     assert "  nothing was charged and no data was read" in lines
     assert any("same key, same bytes" in line for line in lines)
     assert any(line.startswith("intact: ") for line in lines)
-    assert "the card says what the ledger says" in lines
+    assert "The card agrees with the ledger in every part that was checked." in lines
     assert "tallystick-demo/card.html" in lines  # plain, on a line of its own, not wrapped
     assert "file://" not in outcome.out
     assert [line.split()[0] for line in lines[-3:]] == ["tallystick"] * 3
@@ -45,6 +46,24 @@ def test_journey_one(run, offline) -> None:
     assert facts["promise"]["limit"] == "rho 0.1000"
     with (folder / "table.csv").open(newline="") as file:
         assert len(list(csv.DictReader(file))) == 8
+
+
+def table_of(lines: list[str]) -> list[str]:
+    """The lines of a printed table, up to the sentence about its caps."""
+    return lines[: next(i for i, line in enumerate(lines) if line.startswith("Capped: "))]
+
+
+def test_a_command_that_the_demo_shows_prints_the_table_that_the_demo_shows(run, offline) -> None:
+    shown = run("demo").out.splitlines()
+    places = [i for i, line in enumerate(shown) if line.startswith("$ tallystick publish run")]
+    assert len(places) == 2
+    tables = []
+    for place in places:
+        words = shlex.split(shown[place])[2:]
+        own = table_of(run(*words).out.splitlines())
+        assert own == table_of(shown[place + 1 :])
+        tables.append(own)
+    assert len(tables[0]) == 9  # eight groups and their names
 
 
 def test_the_commands_it_proposes_work(run, offline) -> None:

@@ -175,3 +175,56 @@ def test_a_denial_reads_as_promised(used, tmp_path, capsys):
 def test_rows_of_a_block_without_a_partition_are_refused(used):
     words = ["account", "open", "w", "--budget", "zcdp(rho=0.1)", "--parent", "clinic", "--where", "island=Torgersen"]
     assert "--partition" in used(*words, code=2)
+
+
+def test_another_host_types_what_the_refusal_says(used, monkeypatch, tmp_path):
+    head = used("ledger", "head").strip()
+    monkeypatch.setenv("TALLYSTICK_CONFIG_DIR", str(tmp_path / "other host"))
+    assert used("ledger", "head", "--json")["found"]["seen"] is False
+    assert used("budget", "clinic", "--json")["found"]  # reading works
+    add = ("charge", "add", "gaussian(sigma=10)", "--why", "again")
+    assert "tallystick ledger accept --expect-head HASH" in used(*add, code=4)
+    assert "64 digits" in used("ledger", "accept", "--expect-head", head[:16], code=2)
+    for dry in ([], ["--dry-run"]):
+        used("ledger", "accept", "--expect-head", "0" * 64, *dry, code=6)
+    used("ledger", "accept", "--expect-head", head, "--dry-run")
+    used("ledger", "accept", "--first-use", "--why", "lost", "--dry-run")
+    used(*add, code=4)
+    assert used("ledger", "accept", "--expect-head", head, "--json")["found"]["seen"] is True
+    used(*add)
+
+
+def test_an_owner_without_a_head_says_why(used, monkeypatch, tmp_path):
+    monkeypatch.setenv("TALLYSTICK_CONFIG_DIR", str(tmp_path / "other host"))
+    used("ledger", "accept", code=2)
+    used("ledger", "accept", "--first-use", code=2)
+    used("ledger", "accept", "--why", "text", code=2)
+    used("ledger", "accept", "--first-use", "--why", "the old host is gone")
+    used("charge", "add", "gaussian(sigma=10)", "--why", "again")
+    assert "intact" in used("ledger", "verify")
+
+
+def test_an_import_on_another_host_says_what_its_first_write_needs(used, monkeypatch, tmp_path):
+    head = used("ledger", "head").strip()
+    used("ledger", "export", "--out", "export.jsonl")
+    monkeypatch.setenv("TALLYSTICK_CONFIG_DIR", str(tmp_path / "other host"))
+    assert "tallystick ledger accept --expect-head HASH" in used(
+        "ledger", "import", "export.jsonl", "--ledger", "read-only.db"
+    )
+    add = ("charge", "add", "gaussian(sigma=10)", "--why", "again", "--ledger")
+    used(*add, "read-only.db", code=4)
+    found = used("ledger", "import", "export.jsonl", "--ledger", "known.db", "--expect-head", head, "--json")["found"]
+    assert found["seen"] is True
+    used(*add, "known.db")
+
+
+def test_doctor_says_where_anchors_are_kept(cli, monkeypatch, tmp_path):
+    monkeypatch.setenv("TALLYSTICK_CONFIG_DIR", str(tmp_path / "volume"))
+    found = cli("doctor", "--json")["found"]["config_directory"]
+    expected = {"path": str(tmp_path / "volume"), "set_by": "TALLYSTICK_CONFIG_DIR", "state": "made at the first write"}
+    assert found == expected
+    (tmp_path / "volume").mkdir()
+    assert cli("doctor", "--json")["found"]["config_directory"]["state"] == "writable"
+    monkeypatch.setenv("TALLYSTICK_CONFIG_DIR", str(tmp_path / "export.jsonl" / "below"))
+    (tmp_path / "export.jsonl").write_text("a file")
+    assert "ledgers cannot be written" in cli("doctor")

@@ -22,6 +22,7 @@ from tallystick.printing import down, given, up
 
 TRAINING = "14063 * gaussian(sigma=1.1).sampled(rate=256/60000)"
 CUT = "14063 * gaussian(sigma=1.1).sampled(rate=256/60000, largest=300, population=60000{})"
+ANYHOW = ", cut='anyhow'"
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
 
 
@@ -125,22 +126,22 @@ def test_bounds_are_said_to_be_of_the_loss_and_a_proof_to_be_one(run: Any) -> No
 
 
 def test_an_infinite_epsilon_of_cut_batches_says_which_cut_is_finite(run: Any) -> None:
-    said = run("epsilon", CUT.format(""), "--delta", "1e-5").out
+    said = run("epsilon", CUT.format(ANYHOW), "--delta", "1e-5").out
     assert said.startswith("epsilon infinite at delta 1e-05\n")
     finite = re.findall(r'cut="random" is finite, epsilon (\S+), where batches are cut at random', said)
     truth = read_loss(CUT.format(", cut='random'")).epsilon(delta=1e-5)
     assert float(finite[0]) == pytest.approx(truth, rel=1e-5)
-    assert "hint" in run("epsilon", CUT.format(""), "--delta", "1e-5", "--json").document["found"]
+    assert "hint" in run("epsilon", CUT.format(ANYHOW), "--delta", "1e-5", "--json").document["found"]
 
 
 @pytest.mark.parametrize(
     ("expression", "delta"),
     [
         ("gaussian(sigma=1)", "0"),  # infinite, and nothing is cut
-        (CUT.format(""), "0"),  # infinite however batches are cut
-        (CUT.format("") + " + not_private(why='a leak')", "1e-5"),
+        (CUT.format(ANYHOW), "0"),  # infinite however batches are cut
+        (CUT.format(ANYHOW) + " + not_private(why='a leak')", "1e-5"),
         (CUT.format(", cut='ranked'"), "1e-5"),  # finite already
-        ("gaussian(sigma=1.1).sampled(rate=0.01, largest=90, population=1000)", "1e-5"),
+        ("gaussian(sigma=1.1).sampled(rate=0.01, largest=90, population=1000, cut='anyhow')", "1e-5"),
     ],
 )
 def test_no_cut_is_recommended_that_would_not_help(run: Any, expression: str, delta: str) -> None:
@@ -208,3 +209,16 @@ def test_the_page_names_every_way_to_cut_and_every_picture() -> None:
 
     assert all(f'"{cut}"' in expressions() for cut in CUTS)
     assert f"[--kind {'|'.join(Picture)}]" in PAGE
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (("explain", "pure_dp(epsilon=0.1)"), "epsilon 0.1 at delta 0"),
+        (("epsilon", "pure_dp(epsilon=0.1)", "--delta", "0"), "epsilon 0.1 at delta 0"),
+    ],
+)
+def test_an_epsilon_that_a_person_typed_is_printed_as_typed(run: Any, words: tuple[str, ...], shown: str) -> None:
+    said = run(*words).out
+    assert shown in said
+    assert "0.100001" not in said

@@ -107,6 +107,13 @@ def test_a_block_pays_for_a_question_about_its_rows_and_nobody_else_does(shell):
     assert "would not be paid for" in shell(*COUNT, "--why", "x", "--account", "others", code=4)
 
 
+def test_a_card_of_a_question_that_a_block_paid_for_is_verified(shell):
+    block = ["account", "open", "east", "--budget", "zcdp(rho=0.2)", "--unit", "tail", "--parent", "planes"]
+    shell(*block, "--partition", "coast", "--by", "public attribute", "--one-block-per-unit", "--where", "origin=EWR")
+    shell(*COUNT, "--why", "x", "--account", "east", "--out", "east.csv", "--card", "east.html")
+    assert "the card says what the ledger says" in shell("card", "verify", "east.html", "--table", "east.csv")
+
+
 def test_charges_are_listed_in_order_and_shown_in_words(shell):
     shell("account", "open", "later", "--budget", "zcdp(rho=1)", "--unit", "tail")
     shell(*COUNT, "--why", "first")

@@ -17,6 +17,7 @@ from tallystick.learn.erm import doubles
 from tallystick.learn.records import given
 
 MODELS = [[], [0], [1], [0, 1]]
+UNIT = {"feature_bound": 1.0, "target_bound": 1.0, "coefficient_bound": 1.0}
 
 
 @functools.cache
@@ -38,7 +39,7 @@ def scores(recipe: Any, rows: Any, targets: Any) -> list[float]:
 
 
 def test_scores_are_least_sums_of_squares_to_within_the_slack() -> None:
-    recipe = select_model(models=MODELS, epsilon=1.0)._recipe()
+    recipe = select_model(models=MODELS, epsilon=1.0, **UNIT)._recipe()
     rng = np.random.default_rng(0)
     for size in (1, 5, 60):
         rows, targets = rng.uniform(-1, 1, (size, 2)), rng.uniform(-1, 1, size)
@@ -59,8 +60,8 @@ def test_the_minimum_is_reached_surely_also_where_it_is_badly_conditioned() -> N
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace"])
 @pytest.mark.parametrize("how", ["permute_and_flip", "gumbel"])
 def test_no_model_is_more_than_e_to_the_epsilon_likelier(adjacency: str, how: str) -> None:
-    recipe = select_model(models=MODELS, epsilon=1.5, adjacency=adjacency, how=how)._recipe()
-    twin = select_model(models=MODELS, epsilon=3.0, adjacency=adjacency, how=how)._recipe()
+    recipe = select_model(models=MODELS, epsilon=1.5, **UNIT, adjacency=adjacency, how=how)._recipe()
+    twin = select_model(models=MODELS, epsilon=3.0, **UNIT, adjacency=adjacency, how=how)._recipe()
     law = ts.select.exponential if how == "gumbel" else ts.select.permute_and_flip
     extreme = [(np.array(x), y) for x in itertools.product((-1.0, 1.0), repeat=2) for y in (-1.0, 1.0)]
     largest = caught = 0.0
@@ -82,10 +83,17 @@ def test_no_model_is_more_than_e_to_the_epsilon_likelier(adjacency: str, how: st
 
 
 def test_the_sensitivity_is_that_of_the_notes_and_half_of_it_where_a_record_only_adds() -> None:
-    replaced = select_model(models=MODELS, epsilon=1.0, target_bound=2.0, coefficient_bound=3.0, adjacency="replace")
+    replaced = select_model(
+        models=MODELS,
+        epsilon=1.0,
+        feature_bound=1.0,
+        target_bound=2.0,
+        coefficient_bound=3.0,
+        adjacency="replace",
+    )
     # in units of r^2: (r + R)^2 / r^2 = 25/4
     assert replaced._recipe().chooser.sensitivity == pytest.approx(6.25 * (1 + float(SLACK)))
-    added = select_model(models=MODELS, epsilon=1.0, target_bound=2.0, coefficient_bound=3.0)
+    added = select_model(models=MODELS, epsilon=1.0, feature_bound=1.0, target_bound=2.0, coefficient_bound=3.0)
     assert added._recipe().chooser.sensitivity == pytest.approx(6.25 * (0.5 + float(SLACK)))
 
 
@@ -97,7 +105,7 @@ def test_it_finds_the_model_and_is_charged_once(how: str, tmp_path: Any) -> None
     models = [list(m) for k in range(4) for m in itertools.combinations(range(3), k)]
     with ts.Ledger(tmp_path / "budget.db") as ledger:
         account = ledger.open("clinic", budget=ts.pure_dp(epsilon=2), unit="patient")
-        choice = select_model(models=models, epsilon=1.0, penalty=100.0, how=how, unit="patient")
+        choice = select_model(models=models, epsilon=1.0, **UNIT, penalty=100.0, how=how, unit="patient")
         assert choice.privacy.epsilon(delta=0) == pytest.approx(1.0)
         assert choice.fit(rows, targets, account=account, why="which columns", key="k").model_ == (2,)
         again = choice.fit(rows[:5], targets[:5], account=account, why="which columns", key="k")
@@ -111,12 +119,41 @@ def test_it_finds_the_model_and_is_charged_once(how: str, tmp_path: Any) -> None
 )
 def test_bad_requests_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
-        _ = select_model(**{"models": MODELS, "epsilon": 1.0, **bad}).privacy
+        _ = select_model(**{"models": MODELS, "epsilon": 1.0, **UNIT, **bad}).privacy
 
 
 def test_a_column_that_is_not_there_and_predictions_are_refused() -> None:
     with pytest.raises(InvalidInput, match="column"):
-        select_model(models=[[5]], epsilon=1.0).fit(np.ones((3, 2)), np.ones(3))
-    odd = select_model(models=MODELS, epsilon=1.0).fit(np.array([[np.nan, 1.0], [1e308, -np.inf]]), ["a", None])
+        select_model(models=[[5]], epsilon=1.0, **UNIT).fit(np.ones((3, 2)), np.ones(3))
+    odd = select_model(models=MODELS, epsilon=1.0, **UNIT).fit(np.array([[np.nan, 1.0], [1e308, -np.inf]]), ["a", None])
     with pytest.raises(InvalidInput):
         odd.predict([[1.0, 2.0]])
+
+
+def test_the_bounds_are_declared() -> None:
+    with pytest.raises(InvalidInput, match=r"^target_bound = None"):
+        _ = select_model(models=MODELS, epsilon=1.0, feature_bound=1.0, coefficient_bound=1.0).privacy
+
+
+@pytest.mark.parametrize("how", ["permute_and_flip", "gumbel"])
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace"])
+def test_epsilon_protects_all_rows_of_a_person(how: str, adjacency: str) -> None:
+    """Scores come from a grid and probabilities from the selection mechanism, for data that differ in three rows."""
+    options = {"models": MODELS, "epsilon": 1.5, **UNIT, "adjacency": adjacency, "how": how}
+    honest, per_row = select_model(**options, rows_per_unit=3), select_model(**options)
+    assert 1.49 < honest.privacy.epsilon(delta=0) <= 1.5
+    law = ts.select.exponential if how == "gumbel" else ts.select.permute_and_flip
+    extreme = [(np.array(x), y) for x in itertools.product((-1.0, 1.0), repeat=2) for y in (-1.0, 1.0)]
+    largest = [0.0, 0.0]
+    for background, one, two in itertools.product(extreme[:2], extreme, extreme):
+        person = [one, one, two]
+        other = [extreme[0]] * 3 if adjacency == "replace" else []
+        common = [background] * 40
+        tables = [[*common, *person], [*common, *other]]
+        exact = [scores(honest._recipe(), [x for x, _ in d], [y for _, y in d]) for d in tables]
+        for which, made in enumerate((honest._recipe(), per_row._recipe())):
+            chooser = law(epsilon=made.epsilon, sensitivity=made.chooser.sensitivity)
+            p, q = (chooser.probabilities([-s for s in table]) for table in exact)
+            largest[which] = max(largest[which], float(np.abs(np.log(p / q)).max()))
+    assert largest[0] <= 1.5 * (1 + 1e-6)
+    assert largest[1] > 1.5

@@ -23,6 +23,7 @@ from tallystick.learn.records import given
 from tallystick.mechanisms.exact.randomness import SeededSource
 
 BOTH = [ExponentialERM, KNormGradient]
+UNIT = {"feature_bound": 1.0, "target_bound": 1.0, "coefficient_bound": 1.0}
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +58,7 @@ def law(recipe: SquaredLossRecipe, rows: Any, targets: Any) -> np.ndarray:
 
 
 def small(kind: type[ExponentialERM], bits: int, **given_: Any) -> SquaredLossRecipe:
-    return replace(kind(**{"epsilon": 1.0, **given_})._recipe(), bits=bits)
+    return replace(kind(**{"epsilon": 1.0, **UNIT, **given_})._recipe(), bits=bits)
 
 
 @pytest.mark.parametrize("kind", BOTH)
@@ -137,7 +138,7 @@ def test_erratum_22_the_gradient_moves_by_four_times_one_plus_b_and_no_more_nois
         pulls = [2 * (y - x @ theta) * x for x, y in ends]
         largest = max(largest, max(float(np.abs(a - b).max()) for a in pulls for b in pulls))
     assert 0.98 * 4 * (1 + bound) < largest <= 4 * (1 + bound) + 1e-12
-    recipe = KNormGradient(epsilon=1.0, coefficient_bound=bound, adjacency="replace")._recipe()
+    recipe = KNormGradient(epsilon=1.0, **(UNIT | {"coefficient_bound": bound}), adjacency="replace")._recipe()
     # the density's exponent is epsilon/(2 Delta) times a gradient that has a factor 2 which the recipe's score has not
     assert recipe.rate * Fraction(4 * (1 + bound)) == pytest.approx(1.0, rel=1e-12)
     assert recipe.rate * Fraction(8 * (1 + bound)) == pytest.approx(
@@ -205,9 +206,9 @@ def test_the_mean_by_gradient_is_laplace_noise() -> None:
 def test_any_data_is_fitted_and_nothing_raises(kind: type[ExponentialERM]) -> None:
     odd = np.array([[np.nan], [np.inf], [1e308], [-1e308], [5e-324], [2.0]])
     for targets in ([np.nan, 1, -np.inf, 1e308, 0, 2], ["a", None, 1, 2, 3, 4], [True] * 6):
-        assert abs(kind(epsilon=1.0).fit(odd, np.array(targets, dtype=object)).coef_[0]) <= 1.0
-    assert kind(epsilon=1.0).fit(np.zeros((0, 2)), []).coef_.shape == (2,)
-    degenerate = kind(epsilon=5.0, coefficient_bound=2.0).fit(np.ones((2000, 3)), np.ones(2000))
+        assert abs(kind(epsilon=1.0, **UNIT).fit(odd, np.array(targets, dtype=object)).coef_[0]) <= 1.0
+    assert kind(epsilon=1.0, **UNIT).fit(np.zeros((0, 2)), []).coef_.shape == (2,)
+    degenerate = kind(epsilon=5.0, **(UNIT | {"coefficient_bound": 2.0})).fit(np.ones((2000, 3)), np.ones(2000))
     assert np.abs(degenerate.coef_).sum() <= 2.0
     assert degenerate.predict([[1, 1, 1]])[0] == pytest.approx(1.0, abs=0.3)
 
@@ -216,17 +217,21 @@ def test_any_data_is_fitted_and_nothing_raises(kind: type[ExponentialERM]) -> No
 def test_it_is_paid_for_and_four_columns_are_refused_with_the_reason(kind: type[ExponentialERM], tmp_path: Any) -> None:
     with ts.Ledger(tmp_path / "budget.db") as ledger:
         account = ledger.open("clinic", budget=ts.pure_dp(epsilon=2), unit="patient")
-        model = kind(epsilon=1.0, unit="patient").fit(np.ones((9, 1)), np.ones(9), account=account, why="x", key="k")
-        again = kind(epsilon=1.0, unit="patient").fit(np.ones((9, 1)), np.zeros(9), account=account, why="x", key="k")
+        model = kind(epsilon=1.0, **UNIT, unit="patient").fit(
+            np.ones((9, 1)), np.ones(9), account=account, why="x", key="k"
+        )
+        again = kind(epsilon=1.0, **UNIT, unit="patient").fit(
+            np.ones((9, 1)), np.zeros(9), account=account, why="x", key="k"
+        )
         assert model.coef_ == again.coef_
         with pytest.raises(InvalidInput, match="Markov"):
-            kind(epsilon=1.0).fit(np.ones((9, 4)), np.ones(9), account=account, why="x")
+            kind(epsilon=1.0, **UNIT).fit(np.ones((9, 4)), np.ones(9), account=account, why="x")
         assert len(list(account.history())) == 1
 
 
 def test_the_slow_one_says_so() -> None:
     with pytest.warns(SlowNoise, match="KNormGradient"):
-        ExponentialERM(epsilon=1.0).fit(np.ones((9, 1)), np.ones(9))
+        ExponentialERM(epsilon=1.0, **UNIT).fit(np.ones((9, 1)), np.ones(9))
 
 
 @pytest.mark.parametrize(
@@ -237,8 +242,51 @@ def test_the_slow_one_says_so() -> None:
         {"target_bound": math.nan},
         {"coefficient_bound": 1e9},
         {"adjacency": "no"},
+        {"rows_per_unit": 0},
     ],
 )
 def test_bad_numbers_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
-        _ = KNormGradient(**{"epsilon": 1.0, **bad}).privacy
+        _ = KNormGradient(**{"epsilon": 1.0, **UNIT, **bad}).privacy
+
+
+@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize("name", sorted(UNIT))
+def test_every_bound_is_declared(kind: type[ExponentialERM], name: str, tmp_path: Any) -> None:
+    # Bounds of 1 by default clamped targets of another scale without a message.
+    given_ = {key: value for key, value in UNIT.items() if key != name}
+    with ts.Ledger(tmp_path / "budget.db") as ledger:
+        account = ledger.open("clinic", budget=ts.pure_dp(epsilon=2), unit="patient")
+        with pytest.raises(InvalidInput, match=f"^{name} = None .* from public knowledge"):
+            kind(epsilon=1.0, **given_).fit(np.ones((9, 1)), np.full(9, 40.0), account=account, why="x")
+        assert not account.history()
+
+
+@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize("rows", [1, 2, 3, 10])
+def test_epsilon_protects_a_whole_person(kind: type[ExponentialERM], rows: int) -> None:
+    assert 0.999 < kind(epsilon=1.0, **UNIT, rows_per_unit=rows).privacy.epsilon(delta=0) <= 1.0
+
+
+@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace"])
+@pytest.mark.parametrize("rows", [2, 3])
+def test_no_point_is_more_than_e_to_the_epsilon_likelier_with_all_rows_of_a_person(
+    kind: type[ExponentialERM], adjacency: str, rows: int
+) -> None:
+    """Density ratios of data that differ in all rows of one person; the law is listed by ``law``, not by the code."""
+    honest = small(kind, 6, epsilon=0.5, adjacency=adjacency, rows_per_unit=rows)
+    per_row = small(kind, 6, epsilon=0.5, adjacency=adjacency)  # the same epsilon for each single row
+    records = list(itertools.product((-1.0, 1.0), (-1.0, 1.0)))
+    largest = {"honest": 0.0, "per row": 0.0}
+    for common in ([(1.0, -1.0)] * 60, [(1.0, -1.0)] * 20):
+        for person in itertools.combinations_with_replacement(records, rows):
+            other = [(1.0, -1.0)] * rows if adjacency == "replace" else []
+            for name, recipe in (("honest", honest), ("per row", per_row)):
+                tables = [*common, *person], [*common, *other]
+                p, q = (law(recipe, [[x] for x, _ in d], [y for _, y in d]) for d in tables)
+                largest[name] = max(largest[name], float(np.abs(np.log(p / q)).max()))
+    assert 0.18 < largest["honest"] <= 0.5 * (1 + 1e-9)
+    assert largest["per row"] > 0.85 * rows * largest["honest"]
+    if (kind, adjacency) != (KNormGradient, "replace"):  # there the bound is not tight: half of it is reached
+        assert largest["per row"] > 0.5

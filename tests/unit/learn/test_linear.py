@@ -512,7 +512,9 @@ def test_every_regressor_is_scored_for_a_price(kind, tmp_path):
     rng = np.random.default_rng(3)
     rows = rng.uniform(-0.7, 0.7, (20_000, 2))
     targets = rows @ [0.6, -0.3] + rng.normal(0, 0.1, 20_000)
-    options = {"delta": 1e-6} if kind == "QuantileRegression" else {}
+    options = {"feature_bound": 1, "target_bound": 1, "coefficient_bound": 1}
+    if kind == "QuantileRegression":
+        options = {"delta": 1e-6, "row_norm": 1, "target_bound": 1}
     model = getattr(ts.learn, kind)(epsilon=2.0, **options).fit(rows, targets)
     with ts.Ledger(tmp_path / "budget.db") as ledger:
         account = ledger.open("clinic", budget=ts.pure_dp(epsilon=2), unit="patient")

@@ -62,11 +62,11 @@ def test_a_constant_column_outside_the_norm_is_caught() -> None:
     assert longer > apart(*(density(d, 0.9, 0.1, 100.0, 2.0) for d in ([(1.0, 1.0)], [])), 0.5)
     assert longer > bound
     assert longer <= glm_loss(0.9 * math.sqrt(2) / 2.0, math.log1p(10 / 100)).delta(epsilon=0.5)
-    assert QuantileRegression(epsilon=1.0, delta=1e-6)._recipe().longest >= math.sqrt(2)
+    assert QuantileRegression(epsilon=1.0, delta=1e-6, row_norm=1, target_bound=1)._recipe().longest >= math.sqrt(2)
 
 
 def test_a_solver_that_just_stops_is_caught() -> None:
-    recipe = QuantileRegression(epsilon=1.0, delta=1e-6)._recipe()
+    recipe = QuantileRegression(epsilon=1.0, delta=1e-6, row_norm=1, target_bound=1)._recipe()
     rng = np.random.default_rng(0)
     rows, targets = recipe.extended(rng.uniform(-1, 1, (3000, 2))), rng.uniform(-1, 1, 3000)
     objective = SmoothedPinball(rows, targets, 0.5, recipe.width, recipe.ridge, rng.normal(size=3) * 9.0)
@@ -88,13 +88,13 @@ def test_it_holds_together_with_another_release() -> None:
 
 
 def test_the_price_meets_the_goal() -> None:
-    model = QuantileRegression(epsilon=1.0, delta=1e-6, quantile=0.9)
+    model = QuantileRegression(epsilon=1.0, delta=1e-6, row_norm=1, target_bound=1, quantile=0.9)
     assert model.privacy.delta(epsilon=1.0) <= 1e-6
     assert model.privacy.epsilon(delta=1e-6) > 0.97
 
 
 def test_the_minimiser_reaches_its_certificate_for_nasty_data() -> None:
-    recipe = QuantileRegression(epsilon=1.0, delta=1e-6, smoothing=0.001)._recipe()
+    recipe = QuantileRegression(epsilon=1.0, delta=1e-6, row_norm=1, target_bound=1, smoothing=0.001)._recipe()
     rng = np.random.default_rng(0)
     for rows in (np.ones((500, 2)), rng.normal(size=(300, 2)), np.zeros((4, 2)), np.zeros((0, 2))):
         targets = rng.choice([-1.0, 0.0, 1.0], len(rows))
@@ -109,7 +109,7 @@ def test_how_often_it_looks_at_the_data_hardly_depends_on_them(monkeypatch: pyte
     monkeypatch.setattr(SmoothedPinball, "gradient", lambda *given: looks.append(looks.pop() + 1) or plain(*given))
     rng, seen = np.random.default_rng(0), []
     for quantile, rows in itertools.product((0.1, 0.5, 0.9), (0, 10, 1000)):
-        recipe = QuantileRegression(epsilon=1.0, delta=1e-6, quantile=quantile)._recipe()
+        recipe = QuantileRegression(epsilon=1.0, delta=1e-6, row_norm=1, target_bound=1, quantile=quantile)._recipe()
         for far in (False, True):
             X = rng.uniform(-0.7, 0.7, (rows, 3))
             y = rng.choice([-1.0, 1.0], rows) if far else X[:, 0]
@@ -128,14 +128,16 @@ def test_it_estimates_quantiles_and_is_charged_once(tmp_path: Any) -> None:
     targets = 0.5 * rows[:, 0] + rng.normal(0, 0.2, 20_000)
     with ts.Ledger(tmp_path / "budget.db") as ledger:
         account = ledger.open("clinic", budget=ts.approx_dp(epsilon=2, delta=1e-5), unit="patient")
-        model = QuantileRegression(epsilon=1.0, delta=1e-6, quantile=0.9)
+        model = QuantileRegression(epsilon=1.0, delta=1e-6, row_norm=1, target_bound=1, quantile=0.9)
         model.fit(rows, targets, account=account, why="late arrivals", key="k", delta=1e-6)
-        again = QuantileRegression(epsilon=1.0, delta=1e-6, quantile=0.9)
+        again = QuantileRegression(epsilon=1.0, delta=1e-6, row_norm=1, target_bound=1, quantile=0.9)
         again.fit(rows[:3], targets[:3], account=account, why="late arrivals", key="k", delta=1e-6)
         assert np.array_equal(model.coef_, again.coef_)
         assert len(list(account.history())) == 1
     assert np.mean(targets <= model.predict(rows)) == pytest.approx(0.9, abs=0.06)
-    odd = QuantileRegression(epsilon=1.0, delta=1e-6).fit(np.array([[np.nan], [1e308]]), np.array(["a", None]))
+    odd = QuantileRegression(epsilon=1.0, delta=1e-6, row_norm=1, target_bound=1).fit(
+        np.array([[np.nan], [1e308]]), np.array(["a", None])
+    )
     assert np.isfinite(odd.coef_).all()
 
 
@@ -145,12 +147,48 @@ def test_it_estimates_quantiles_and_is_charged_once(tmp_path: Any) -> None:
 )
 def test_bad_numbers_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
-        _ = QuantileRegression(**{"epsilon": 1.0, "delta": 1e-6, **bad}).privacy
+        _ = QuantileRegression(**{"epsilon": 1.0, "delta": 1e-6, "row_norm": 1, "target_bound": 1, **bad}).privacy
 
 
 def test_what_a_row_predicts_does_not_depend_on_the_others():
     random = np.random.default_rng(0)
     rows = random.normal(size=(1001, 17))
-    model = QuantileRegression(epsilon=1.0, delta=1e-6).fit(rows, rows[:, 0])
+    model = QuantileRegression(epsilon=1.0, delta=1e-6, row_norm=1, target_bound=1).fit(rows, rows[:, 0])
     each = np.concatenate([model.predict(row[None]) for row in rows])
     np.testing.assert_array_equal(model.predict(rows), each)
+
+
+@pytest.mark.parametrize("name", ["row_norm", "target_bound"])
+def test_the_bounds_are_declared(name: str, tmp_path: Any) -> None:
+    # Bounds of 1 by default clamped targets of another scale without a message.
+    bounds = {"row_norm": 1.0, "target_bound": 1.0}
+    del bounds[name]
+    with ts.Ledger(tmp_path / "budget.db") as ledger:
+        account = ledger.open("clinic", budget=ts.approx_dp(epsilon=2, delta=1e-5), unit="patient")
+        model = QuantileRegression(epsilon=1.0, delta=1e-6, **bounds)
+        with pytest.raises(InvalidInput, match=f"^{name} = None .* from public knowledge"):
+            model.fit(np.ones((9, 1)), np.full(9, 40.0), account=account, why="x")
+        assert not account.history()
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_epsilon_protects_a_whole_person(rows: int) -> None:
+    model = QuantileRegression(epsilon=1.0, delta=1e-6, row_norm=1, target_bound=1, rows_per_unit=rows)
+    assert 0.97 < model.privacy.epsilon(delta=1e-6) <= 1.0
+
+
+@pytest.mark.parametrize("rows", [2])
+def test_the_exact_densities_of_data_that_differ_in_all_rows_of_a_person_are_as_near_as_priced(rows: int) -> None:
+    """The minimiser's density in one dimension by quadrature; a person's rows all pull the same way, or apart."""
+    options: Any = {"epsilon": 1.0, "delta": 1e-2, "row_norm": 1.0, "target_bound": 1.0, "fit_intercept": False}
+    honest = QuantileRegression(**options, rows_per_unit=rows)
+    worst = {}
+    for name, recipe in (("honest", honest._recipe()), ("per row", QuantileRegression(**options)._recipe())):
+        noise = recipe.sigma * recipe.pull
+        worst[name] = 0.0
+        for person in itertools.combinations_with_replacement([(1.0, 1.0), (1.0, -1.0), (-1.0, 1.0)], rows):
+            tables = ([(1.0, -1.0)] * 2 + list(person), [(1.0, -1.0)] * 2)
+            p, q = (density(d, 0.5, recipe.width, recipe.ridge, noise) for d in tables)
+            worst[name] = max(worst[name], apart(p, q, 1.0))
+    assert worst["honest"] <= 1e-2
+    assert worst["per row"] > 1e-2

@@ -18,7 +18,7 @@ from tallystick.errors import InvalidInput, Refused  # noqa: E402
 from tallystick.learn.torch.engine import WITHIN, Engine  # noqa: E402
 from tallystick.learn.torch.gradients import CHUNK  # noqa: E402
 from tallystick.learn.torch.noise import SLACK  # noqa: E402
-from tallystick.learn.torch.replacements import GRU, LSTM, Attention  # noqa: E402
+from tallystick.learn.torch.replacements import GRU, LSTM, Attention, Positions  # noqa: E402
 
 torch.set_num_threads(1)
 NONE = nn.CrossEntropyLoss(reduction="none")
@@ -60,7 +60,38 @@ class Itself(nn.Module):
         self.attention = Attention(6, 2)
 
     def forward(self, x: Any) -> Any:
-        return self.attention(x, x, x, causal=True)
+        return self.attention(x, x, x, is_causal=True)[0]
+
+
+class Encoder(nn.Module):
+    """torch's own encoder layers with learned positions, a causal mask and padding (token 0)."""
+
+    def __init__(self, layers: int = 2, dropout: float = 0.0, **options: Any) -> None:
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(7, 6), Positions(8, 6)
+        made = nn.TransformerEncoderLayer(6, 2, 10, dropout=dropout, batch_first=True, **options)
+        made.self_attn = Attention.from_torch(made.self_attn)
+        self.layers = nn.TransformerEncoder(made, layers, enable_nested_tensor=False)
+        self.out = nn.Linear(6, 3)
+
+    def forward(self, x: Any) -> Any:
+        causal = nn.Transformer.generate_square_subsequent_mask(x.shape[1])
+        padding = torch.zeros(x.shape).masked_fill(x == 0, -1e9)
+        read = self.layers(self.places(self.tokens(x)), mask=causal, src_key_padding_mask=padding, is_causal=True)
+        return self.out(read.mean(1))
+
+
+class Decoder(nn.Module):
+    """torch's own decoder layer, whose second attention reads a longer sequence."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.TransformerDecoderLayer(6, 2, 10, dropout=0.0, batch_first=True, norm_first=True)
+        for name in ("self_attn", "multihead_attn"):
+            setattr(self.layer, name, Attention.from_torch(getattr(self.layer, name)))
+
+    def forward(self, x: Any) -> Any:
+        return self.layer(x[:, :3], x)
 
 
 def words(n: int) -> Any:
@@ -109,6 +140,13 @@ TABLE: dict[str, tuple[Callable[[], nn.Module], Callable[[int], Any]]] = {
         lambda: nn.Sequential(nn.Embedding(7, 6), Itself(), nn.LayerNorm(6), nn.Dropout(0.0), Mean(), nn.Linear(6, 3)),
         words,
     ),
+    "learned positions": (
+        lambda: nn.Sequential(nn.Linear(3, 6), Positions(9, 6), nn.Tanh(), Mean(), nn.Linear(6, 3)),
+        lambda n: torch.randn(n, 5, 3),
+    ),
+    "transformer encoder": (Encoder, words),
+    "transformer encoder, norm first": (lambda: Encoder(1, norm_first=True, activation="gelu"), words),
+    "transformer decoder": (Decoder, lambda n: torch.randn(n, 5, 6)),
 }
 
 
@@ -394,7 +432,7 @@ def test_the_check_leaves_the_model_and_torchs_random_numbers_alone() -> None:
 def test_replacements_compute_what_torchs_own_layers_do() -> None:
     x = torch.randn(4, 5, 6)
     theirs: Any = nn.MultiheadAttention(6, 3, batch_first=True)
-    assert torch.allclose(Attention.from_torch(theirs)(x, x, x), theirs(x, x, x)[0], atol=1e-6)
+    assert torch.allclose(Attention.from_torch(theirs)(x, x, x)[0], theirs(x, x, x)[0], atol=1e-6)
     for mine, kind in ((LSTM, nn.LSTM), (GRU, nn.GRU)):
         theirs = kind(6, 3, batch_first=True)
         assert torch.allclose(mine.from_torch(theirs)(x), theirs(x)[0], atol=1e-6)
@@ -457,3 +495,155 @@ def test_nothing_that_holds_gradients_or_noise_can_be_stored() -> None:
         for copied in (pickle.dumps, copy.deepcopy):
             with pytest.raises(Refused, match="cannot be copied or stored"):
                 copied(secret)
+
+
+# -- attention in torch's own layers, learned positions, autocast
+
+
+MASKS: dict[str, dict[str, Any]] = {
+    "none": {},
+    "causal": {"attn_mask": torch.ones(5, 5, dtype=torch.bool).triu(1)},
+    "numbers": {"attn_mask": torch.randn(5, 5, generator=torch.Generator().manual_seed(0))},
+    "each head": {"attn_mask": torch.randn(4 * 3, 5, 5, generator=torch.Generator().manual_seed(0))},
+    "padding": {"key_padding_mask": torch.tensor([[False] * 3 + [True] * 2] * 4)},
+    "both": {
+        "key_padding_mask": torch.tensor([[False] * 3 + [True] * 2] * 4),
+        "attn_mask": torch.ones(5, 5, dtype=torch.bool).triu(1),
+        "is_causal": True,
+    },
+}
+
+
+@pytest.mark.parametrize("name", MASKS)
+@pytest.mark.parametrize("bias", [True, False])
+def test_attention_takes_torchs_masks_and_returns_what_torchs_returns(name: str, bias: bool) -> None:
+    torch.manual_seed(0)
+    theirs, x = nn.MultiheadAttention(6, 3, bias=bias, batch_first=True), torch.randn(4, 5, 6)
+    ours = Attention.from_torch(theirs)
+    for options in ({}, {"need_weights": False}, {"average_attn_weights": False}):
+        expected = theirs(x, x, x, **MASKS[name], **options)
+        found = ours(x, x, x, **MASKS[name], **options)
+        assert torch.allclose(found[0], expected[0], atol=1e-6)
+        assert (found[1] is None) == (expected[1] is None)
+        assert found[1] is None or torch.allclose(found[1], expected[1], atol=1e-6)
+
+
+def test_attention_reads_keys_and_values_of_other_sizes_and_keeps_its_dropout() -> None:
+    torch.manual_seed(0)
+    theirs = nn.MultiheadAttention(6, 3, dropout=0.5, kdim=4, vdim=2, batch_first=True).eval()
+    ours = Attention.from_torch(theirs)
+    given = torch.randn(4, 5, 6), torch.randn(4, 7, 4), torch.randn(4, 7, 2)
+    assert torch.allclose(ours(*given)[0], theirs(*given)[0], atol=1e-6)
+    ours.train()
+    assert not torch.equal(ours(*given)[0], ours(*given)[0])
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"batch_first": False}, "batch_first"),
+        ({"add_bias_kv": True}, "add_bias_kv"),
+        ({"add_zero_attn": True}, "add_"),
+    ],
+)
+def test_attention_that_cannot_be_clipped_is_refused_with_the_reason(options: Any, name: str) -> None:
+    with pytest.raises(InvalidInput, match=name):
+        Attention(6, 3, **options)
+    with pytest.raises(InvalidInput, match=name):
+        Attention.from_torch(nn.MultiheadAttention(6, 3, **({"batch_first": True} | options)))
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("mode", ["train", "eval", "no_grad"])
+def test_an_encoder_of_torch_gives_the_same_with_our_attention(when: str, mode: str) -> None:
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(6, 2, 10, dropout=0.0, batch_first=True)
+    theirs = nn.TransformerEncoder(copy.deepcopy(layer), 2)
+    if when == "before":
+        layer.self_attn = Attention.from_torch(layer.self_attn)
+    ours = nn.TransformerEncoder(layer, 2)
+    for made in ours.layers if when == "after" else []:
+        made.self_attn = Attention.from_torch(made.self_attn)
+    x, padding = torch.randn(4, 5, 6), torch.tensor([[False] * 3 + [True] * 2] * 4)
+    for model in (ours, theirs):
+        model.train(mode == "train")
+    with torch.no_grad() if mode == "no_grad" else torch.enable_grad():
+        expected, found = (model(x, src_key_padding_mask=padding) for model in (theirs, ours))
+    assert torch.allclose(found[:, :3], expected[:, :3], atol=1e-5)
+
+
+def test_dropout_of_attention_passes_the_check_and_is_on_in_training() -> None:
+    torch.manual_seed(0)
+    model, x, y = Encoder(1, dropout=0.3), words(9), torch.randn(9)
+    engine = Engine(model, squared)
+    engine.check([x, y])
+    assert not torch.equal(engine.clipped_sum([x, y], 1.0), engine.clipped_sum([x, y], 1.0))
+
+
+class SharedPlaces(nn.Module):
+    """Looks places up once for all examples."""
+
+    def __init__(self, places: int, expanded: bool = False) -> None:
+        super().__init__()
+        self.table, self.out, self.places = nn.Embedding(places, 3), nn.Linear(3, 3), places
+        self.expanded = expanded
+
+    def forward(self, x: Any) -> Any:
+        places = torch.arange(self.places)
+        return self.out(x + self.table(places.expand(len(x), -1) if self.expanded else places))
+
+
+@pytest.mark.parametrize("places", [3, 4, 5])
+def test_places_that_all_examples_share_are_refused_with_the_reason_and_what_works_does(places: int) -> None:
+    x, y = torch.randn(9, places, 3), torch.randn(9)
+    with pytest.raises(Refused, match=r"learned positions do\. Works: ts\.learn\.torch\.Positions"):
+        Engine(SharedPlaces(places), squared).check([x, y])
+    model = SharedPlaces(places, expanded=True)
+    engine = Engine(model, squared)
+    engine.check([x, y])
+    expected = sum(row.double() for row in singly(model, squared, x, y)) * WITHIN
+    assert (engine.clipped_sum([x, y], 1e6) - expected).norm() <= 1e-5 * expected.norm()
+
+
+def test_a_parameter_for_positions_is_sent_to_the_layer_that_works() -> None:
+    with pytest.raises(Refused, match=r"ts\.learn\.torch\.Positions for learned positions"):
+        Engine(Owner(), squared)
+
+
+def test_positions_refuse_more_places_than_they_have() -> None:
+    with pytest.raises(InvalidInput, match="at most 4 places"):
+        Positions(4, 6)(torch.zeros(2, 5, 6))
+
+
+class Casts(nn.Module):
+    """Turns autocast on inside forward."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, *given: Any) -> Any:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return self.inner(*given).float()
+
+
+def test_autocast_inside_forward_is_clipped_like_autocast_outside() -> None:
+    torch.manual_seed(0)
+    inner = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.LayerNorm(8), nn.Linear(8, 3))
+    x, y = torch.randn(12, 5), torch.randn(12)
+    engine = Engine(Casts(inner), squared)
+    engine.check([x, y])
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        outside = Engine(inner, lambda out, target: squared(out.float(), target))
+        outside.check([x, y])
+        expected = outside.clipped_sum([x, y], 1e6)
+    assert torch.allclose(engine.clipped_sum([x, y], 1e6), expected, rtol=1e-3, atol=1e-3)
+    for i in range(12):
+        assert float(engine.clipped_sum([x[i : i + 1], y[i : i + 1]], 0.1).double().norm()) <= 0.1
+
+
+def test_what_mixes_examples_is_still_refused_under_autocast_inside_forward() -> None:
+    with pytest.raises(Refused):
+        Engine(Casts(nn.Linear(3, 3)), centred).check([torch.zeros(1, 3), torch.zeros(1)])

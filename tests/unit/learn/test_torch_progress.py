@@ -29,12 +29,14 @@ def test_the_line_on_the_screen_says_what_was_paid(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     with ts.Ledger(os.fspath(tmp_path / "book.db")) as book:
         account = book.open("lab", budget=ts.renyi_dp({16: 5.0}))
-        made = trainer(plan=PLAN, account=account, why="test", pay="blocks", block=5)
+        made = trainer(plan=PLAN, account=account, why="test", pay="blocks", block=5, classes=2)
         before, screen, told = paid(made.run), Console(record=True, width=300, force_terminal=True), set()
         for batch in shown(made.batches((X, Y)), made.run, PLAN.steps, screen):
             made.step(batch)
             told.add(paid(made.run))
-        last = screen.export_text().rpartition("training")[2]
+        text = screen.export_text()
+        last = text.rpartition("training")[2]
+        assert f"In blocks of 5 steps it costs {made.run.costs().blocks}" in text
         assert len(told | {before}) == 5, "four blocks were paid one after the other"
         assert f"lab has paid {account.used} of {account.limit}" in last
         assert before not in last

@@ -7,6 +7,7 @@ import itertools
 import math
 import os
 import pickle
+import warnings
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -23,9 +24,9 @@ import tallystick as ts  # noqa: E402
 from tallystick.errors import AdjacencyMismatch, BudgetExceeded, IdempotencyConflict, InvalidInput, Refused  # noqa: E402
 from tallystick.learn.torch.batches import Examples, shuffled  # noqa: E402
 from tallystick.learn.torch.noise import SLACK, LatticeNoise, normal  # noqa: E402
-from tallystick.learn.torch.trainer import Trainer  # noqa: E402
+from tallystick.learn.torch.trainer import Trainer, UndeclaredClasses  # noqa: E402
 from tallystick.learn.training import SgdPlan  # noqa: E402
-from tallystick.ledger.training import RunEnded  # noqa: E402
+from tallystick.ledger.training import EndedEarly, RunEnded  # noqa: E402
 from tallystick.mechanisms.base import UnrecordedRelease  # noqa: E402
 from tallystick.mechanisms.exact.randomness import SYSTEM, SeededSource  # noqa: E402
 
@@ -34,7 +35,10 @@ NONE = nn.CrossEntropyLoss(reduction="none")
 PLAN = SgdPlan(noise_multiplier=2.0, rate=0.2, steps=20, expected_batch=10)
 EVERYBODY = SgdPlan(noise_multiplier=1e-6, rate=1.0, steps=1, expected_batch=10)
 
-pytestmark = pytest.mark.filterwarnings("ignore::tallystick.mechanisms.base.UnrecordedRelease")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::tallystick.mechanisms.base.UnrecordedRelease"),
+    pytest.mark.filterwarnings("ignore::tallystick.learn.torch.trainer.UndeclaredClasses"),
+]
 
 
 @pytest.fixture
@@ -92,10 +96,27 @@ def test_an_account_that_cannot_pay_sees_no_step(ledger: ts.Ledger) -> None:
 
 def test_a_run_in_blocks_stops_where_the_budget_ends(ledger: ts.Ledger) -> None:
     account = ledger.open("clinic", budget=ts.renyi_dp({8: 9 * float(PLAN.step_loss.renyi(order=8))}))
-    trainer = made(account=account, why="test", pay="blocks", block=4).fit(data())
+    with pytest.warns(EndedEarly, match="after 8 of 20 planned steps. The account cannot pay for steps 8 to 12"):
+        trainer = made(account=account, why="test", pay="blocks", block=4).fit(data())
     assert trainer.taken == 8
     assert trainer.run is not None
     assert trainer.run.stopped
+
+
+def test_blocks_of_a_plan_that_the_account_could_pay_whole_warn_before_the_first_step(ledger: ts.Ledger) -> None:
+    # The account can pay the whole plan, and its blocks end after a part of it: nothing said so.
+    plan = ts.learn.sgd_plan(epsilon=2, delta=1e-6, examples=50, batch=10, epochs=4)
+    account = ledger.open("clinic", budget=ts.approx_dp(epsilon=2, delta=1e-5))
+    trainer = made(plan, account=account, why="test", pay="blocks")
+    assert trainer.run is not None
+    costs = trainer.run.costs()
+    assert costs.whole_fits
+    assert costs.payable < plan.steps
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", EndedEarly)
+        with pytest.raises(EndedEarly, match=r"Pay the whole plan at once: .*pay='whole'"):
+            trainer.fit(data())
+    assert not account.history()
 
 
 def test_a_copied_checkpoint_draws_no_step_twice(ledger: ts.Ledger) -> None:
@@ -582,7 +603,8 @@ def test_a_second_fit_says_that_nothing_was_trained(ledger: ts.Ledger) -> None:
             trainer.fit(data())
         assert torch.equal(before, weights(trainer))
     poor = ledger.open("poor", budget=ts.renyi_dp({8: 1e-6}))
-    with pytest.raises(RunEnded, match="cannot pay for steps 0 to 2; 0 were taken; nothing was trained"):
+    told = "cannot pay for steps 0 to 2; 0 were taken; nothing was trained"
+    with pytest.warns(EndedEarly), pytest.raises(RunEnded, match=told):
         made(account=poor, why="test", pay="blocks").fit(data())
 
 
@@ -626,3 +648,121 @@ def test_a_card_of_a_run_without_steps_is_refused_and_others_list_what_paid(ledg
             read_card(path)
     assert "no units were named" in dict(trainer.facts())["examples"]
     assert "first of each unit" in dict(made().fit(data(), units=range(50)).facts())["examples"]
+
+
+# -- labels
+
+
+def labelled(classes: Any, *, slow: bool = False) -> Trainer:
+    """A trainer of a model with three outputs."""
+    torch.manual_seed(0)
+    model = nn.Linear(4, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    return Trainer(model, NONE, optimizer, plan=EVERYBODY, clip=1.0, classes=classes, slow=slow)
+
+
+def ten(labels: list[int]) -> tuple[Any, Any]:
+    random = torch.Generator().manual_seed(4)
+    return torch.randn(len(labels), 4, generator=random), torch.tensor(labels)
+
+
+@pytest.mark.parametrize("odd", [3, -1, -100, 2**40])
+@pytest.mark.parametrize("slow", [False, True])
+@pytest.mark.filterwarnings("ignore:slow=True")
+def test_an_example_with_a_label_that_is_not_declared_has_gradient_zero(odd: int, slow: bool) -> None:
+    inputs, labels = ten([0, 1, 2, odd, 1])
+    engine = labelled(3, slow=slow).engine
+    engine.check((inputs, labels))
+    known = labels != odd
+    total = engine.clipped_sum((inputs, labels), 1.0)
+    assert torch.allclose(total, engine.clipped_sum((inputs[known], labels[known]), 1.0), atol=1e-9)
+    assert not bool(engine.clipped_sum((inputs[~known], labels[~known]), 1.0).any())
+
+
+def test_a_label_that_the_loss_would_accept_but_that_is_not_declared_has_gradient_zero() -> None:
+    inputs, labels = ten([0, 1, 2, 2])
+    some, every = labelled([0, 1]).engine, labelled(3).engine
+    for engine in (some, every):
+        engine.check((inputs, labels))
+    assert not bool(some.clipped_sum((inputs[2:], labels[2:]), 1.0).any())
+    assert bool(every.clipped_sum((inputs[2:], labels[2:]), 1.0).any())
+
+
+def test_more_classes_than_outputs_are_refused_before_the_charge(ledger: ts.Ledger) -> None:
+    account = ledger.open("clinic", budget=ts.renyi_dp({8: 100}))
+    trainer = made(account=account, why="test", classes=3)
+    with pytest.raises(Refused, match=r"IndexError: Target 2 is out of bounds"):
+        trainer.fit(data())
+    assert not account.history()
+
+
+def test_nothing_raises_on_rows_with_odd_labels_after_the_charge(ledger: ts.Ledger) -> None:
+    account = ledger.open("clinic", budget=ts.renyi_dp({8: 100}))
+    inputs, labels = data()
+    for count, options in enumerate(({"classes": 2}, {})):
+        odd = torch.full_like(labels, 7)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UndeclaredClasses)
+            assert made(account=account, why="test", key=f"k{count}", **options).fit((inputs, odd)).taken == 20
+
+
+def test_targets_that_are_whole_numbers_ask_for_their_classes() -> None:
+    with pytest.warns(UndeclaredClasses, match="classes=10"):
+        made(EVERYBODY).batches(data())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UndeclaredClasses)
+        made(EVERYBODY, classes=2).batches(data())
+        model = nn.Linear(4, 1)
+        loss = lambda out, target: (out[:, 0] - target).square()  # noqa: E731
+        optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+        inputs, labels = data()
+        Trainer(model, loss, optimizer, plan=EVERYBODY, clip=1.0).batches((inputs, labels.float()))
+
+
+@pytest.mark.parametrize("wrong", [0, -1, True, [], [1, 1], "ab", 2.5, [None]])
+def test_classes_are_a_number_or_a_list(wrong: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"^classes = "):
+        made(classes=wrong)
+
+
+def test_a_rehearsal_raises_what_training_counts_as_zero(ledger: ts.Ledger) -> None:
+    account = ledger.open("clinic", budget=ts.renyi_dp({8: 100}))
+    inputs, labels = data()
+    odd = labels.clone()
+    odd[7] = 2
+    infinite = inputs.clone()
+    infinite[3] = math.inf
+    declared, plain = (made(account=account, why="test", **options) for options in ({"classes": 2}, {}))
+    before, state = weights(plain), torch.get_rng_state()
+    with pytest.raises(InvalidInput, match=r"labels \[2\] in row 7"):
+        declared.rehearse((inputs, odd))
+    with pytest.raises(Refused, match=r"raises on row 7.*Target 2 is out of bounds"):
+        plain.rehearse((inputs, odd))
+    with pytest.raises(Refused, match="gradient of row 3 is not finite"):
+        declared.rehearse((infinite, labels))
+    with pytest.raises(Refused, match="does not run"):
+        declared.rehearse((inputs[:, :3], labels))
+    declared.rehearse((inputs, labels))
+    assert not account.history()
+    assert torch.equal(before, weights(plain))
+    assert torch.equal(state, torch.get_rng_state())
+    assert declared.fit((inputs, odd)).taken == 20
+
+
+def test_a_rehearsal_finds_a_loss_that_looks_at_the_batch_on_such_rows_only() -> None:
+    def looks(output: Any, target: Any) -> Any:
+        single = nn.functional.cross_entropy(output, target, reduction="none")
+        return single * (1.0 + output.abs().max().gt(40.0).float() * len(output))
+
+    model = nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    trainer = Trainer(model, looks, optimizer, plan=EVERYBODY, clip=1.0, classes=2)
+    inputs, labels = data()
+    inputs[5] *= 1000.0
+    with pytest.raises(Refused, match="batch"):
+        trainer.rehearse((inputs, labels))
+
+
+def test_the_facts_of_a_run_name_the_declared_labels() -> None:
+    assert dict(labelled([1, 2]).facts())["labels"] == "declared: 1, 2; an example with another label counts as zero"
+    assert dict(made().facts())["labels"] == "not declared"

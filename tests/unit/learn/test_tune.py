@@ -100,7 +100,10 @@ def test_one_charge_pays_for_all_runs_and_nothing_of_the_others_is_kept(tmp_path
     with ts.Ledger(tmp_path / "budget.db") as ledger:
         account = ledger.open("clinic", budget=ts.pure_dp(epsilon=3), unit="patient")
         plan = tune(
-            KNormGradient(epsilon=0.5, unit="patient"), candidates=settings, runs=geometric(mean=12), score_epsilon=0.5
+            KNormGradient(epsilon=0.5, feature_bound=1, target_bound=1, unit="patient"),
+            candidates=settings,
+            runs=geometric(mean=12),
+            score_epsilon=0.5,
         )
         model = plan.fit(rows, targets, account=account, why="a slope", key="k")
         first = model.best_params_, model.best_estimator_.coef_
@@ -167,7 +170,7 @@ def test_no_run_at_all_is_an_answer() -> None:
 def test_bad_requests_cost_nothing(bad: dict[str, Any]) -> None:
     given_ = {"candidates": [{}], "runs": geometric(mean=2), "score_epsilon": 1.0, **bad}
     with pytest.raises(InvalidInput):
-        _ = tune(KNormGradient(epsilon=1.0), **given_).privacy
+        _ = tune(KNormGradient(epsilon=1.0, feature_bound=1, target_bound=1, coefficient_bound=1), **given_).privacy
 
 
 def test_only_estimators_of_this_room_and_neighbours_that_add_or_remove() -> None:
@@ -175,7 +178,10 @@ def test_only_estimators_of_this_room_and_neighbours_that_add_or_remove() -> Non
         _ = tune(object(), candidates=[{}], runs=geometric(mean=2), score_epsilon=1.0).privacy
     with pytest.raises(InvalidInput, match="add or remove"):
         _ = tune(
-            KNormGradient(epsilon=1.0, adjacency="replace"), candidates=[{}], runs=geometric(mean=2), score_epsilon=1.0
+            KNormGradient(epsilon=1.0, feature_bound=1, target_bound=1, coefficient_bound=1, adjacency="replace"),
+            candidates=[{}],
+            runs=geometric(mean=2),
+            score_epsilon=1.0,
         ).privacy
     for mean in (1.0, 0, math.inf, 1e9):
         with pytest.raises(InvalidInput):
@@ -197,7 +203,9 @@ def test_targets_with_bounds_of_their_own_are_scored_by_them(tmp_path) -> None:
 def test_what_cannot_be_scored_is_refused_before_the_charge(tmp_path) -> None:
     with ts.Ledger(tmp_path / "budget.db") as ledger:
         account = ledger.open("people", budget=ts.pure_dp(epsilon=50), unit="person")
-        chooser = ts.learn.select_model(models=[[0], [0, 1]], epsilon=1)
+        chooser = ts.learn.select_model(
+            models=[[0], [0, 1]], epsilon=1, feature_bound=1, target_bound=1, coefficient_bound=1
+        )
         plan = ts.learn.tune(chooser, candidates=[{"epsilon": 1}], runs=ts.learn.geometric(mean=2), score_epsilon=1)
         with pytest.raises(InvalidInput, match="predicts"):
             plan.fit(np.zeros((9, 2)), np.zeros(9), account=account, why="tuned")
@@ -216,12 +224,22 @@ def test_mistakes_are_named_and_a_tuned_model_says_why_it_has_no_card(tmp_path) 
 
     common = {"runs": geometric(mean=2), "candidates": [{}]}
     with pytest.raises(InvalidInput, match=r"^score_epsilon = 0"):
-        _ = tune(KNormGradient(epsilon=1.0), **common, score_epsilon=0).privacy
+        _ = tune(
+            KNormGradient(epsilon=1.0, feature_bound=1, target_bound=1, coefficient_bound=1), **common, score_epsilon=0
+        ).privacy
     with pytest.raises(InvalidInput, match="parameters that the estimator has"):
-        _ = tune(KNormGradient(epsilon=1.0), **(common | {"candidates": [{"C": 1}]}), score_epsilon=1).privacy
+        _ = tune(
+            KNormGradient(epsilon=1.0, feature_bound=1, target_bound=1, coefficient_bound=1),
+            **(common | {"candidates": [{"C": 1}]}),
+            score_epsilon=1,
+        ).privacy
     with ts.Ledger(tmp_path / "budget.db") as ledger:
         account = ledger.open("clinic", budget=ts.pure_dp(epsilon=9), unit="patient")
-        plan = tune(KNormGradient(epsilon=1.0, unit="patient"), **common, score_epsilon=1.0)
+        plan = tune(
+            KNormGradient(epsilon=1.0, feature_bound=1, target_bound=1, coefficient_bound=1, unit="patient"),
+            **common,
+            score_epsilon=1.0,
+        )
         plan.fit(np.linspace(-1, 1, 50)[:, None], np.linspace(0, 1, 50), account=account, why="tuned")
         with pytest.raises(Refused, match="tuned model has no card"):
             fit_card(plan, account, dataset="visits")
@@ -243,3 +261,25 @@ def test_other_candidates_are_another_question(tmp_path) -> None:
         assert fitted(0.0, 1e6).best_score_ == fitted(0.0, 1e6).best_score_
         with pytest.raises(IdempotencyConflict):
             fitted(1e6, 0.0)
+
+
+def test_epsilon_and_score_epsilon_protect_a_whole_person() -> None:
+    bounds = {"feature_bound": 1, "target_bound": 1, "coefficient_bound": 1}
+    common = {"candidates": [{}], "runs": geometric(mean=5)}
+    prices = []
+    for rows in (1, 3):
+        model = KNormGradient(epsilon=0.5, **bounds, rows_per_unit=rows)
+        for score in (0.1, 0.5, 1.0):
+            plan = tune(model, **common, score_epsilon=score, rows_per_unit=rows)
+            prices.append(plan.privacy.epsilon(delta=0))
+    assert prices[3:] == pytest.approx(prices[:3], rel=0.1)
+    assert prices[2] > prices[1] * 1.5  # a score that costs more than a fit counts
+
+
+def test_rows_per_unit_is_the_same_in_the_search_and_in_the_estimator() -> None:
+    bounds = {"feature_bound": 1, "target_bound": 1, "coefficient_bound": 1}
+    plan = tune(
+        KNormGradient(epsilon=0.5, **bounds), candidates=[{}], runs=geometric(mean=5), score_epsilon=1, rows_per_unit=3
+    )
+    with pytest.raises(InvalidInput, match="rows_per_unit=3 in the estimator"):
+        _ = plan.privacy

@@ -103,7 +103,7 @@ def test_a_receipt_is_checked_in_every_part(ledger, people):
 
 def test_an_answer_that_was_altered_is_not_handed_out(path, tmp_path):
     edited(path, ("UPDATE answer SET body = 'null'",))
-    with Ledger(path, config=tmp_path / "elsewhere") as ledger:
+    with Ledger(path, config=tmp_path / "elsewhere", first_use="another host") as ledger:
         block = ledger.open("a")
         with pytest.raises(LedgerIntegrity, match="was altered"), spend(block, 1000, 7, key="block-0"):
             pass
@@ -278,11 +278,39 @@ def test_an_anchor_never_goes_back(tmp_path):
     witness.write(Anchor(9, "9" * 64))
     other.write(Anchor(5, "5" * 64))
     assert witness.read() == Anchor(9, "9" * 64)
-    witness.path.write_bytes(b"garbage")
+    witness.path.unlink()
     assert AnchorFile("0" * 32, tmp_path).read() is None
-    other.write(Anchor(5, "5" * 64))
-    assert AnchorFile("0" * 32, tmp_path).read() == Anchor(5, "5" * 64)
     assert witness.read() == Anchor(9, "9" * 64)  # what it has seen itself it does not forget
+
+
+def test_a_damaged_anchor_is_not_taken_for_none(tmp_path):
+    witness = AnchorFile("0" * 32, tmp_path)
+    witness.write(Anchor(9, "9" * 64))
+    witness.path.write_bytes(b"garbage")
+    with pytest.raises(LedgerIntegrity, match="is damaged"):
+        AnchorFile("0" * 32, tmp_path).read()
+
+
+@pytest.mark.parametrize("name", ["sync", "gate"])
+def test_a_link_beside_the_ledger_is_not_followed(tmp_path, name):
+    """A link that somebody planted there would make every reader write into the file it leads to."""
+    with ts.Ledger(tmp_path / "budget.db", config=tmp_path / "config"):
+        pass
+    precious = tmp_path / "precious"
+    precious.write_bytes(b"precious")
+    (tmp_path / f"budget.db.{name}").unlink(missing_ok=True)
+    (tmp_path / f"budget.db.{name}").symlink_to(precious)
+    with pytest.raises(LedgerIntegrity, match="is a link"):
+        ts.Ledger(tmp_path / "budget.db", config=tmp_path / "config").head()
+    assert precious.read_bytes() == b"precious"
+
+
+def test_a_log_that_is_removed_while_the_ledger_is_open_is_noticed(tmp_path):
+    with ts.Ledger(tmp_path / "budget.db", config=tmp_path / "config") as ledger:
+        account = ledger.open("clinic", budget=ts.zcdp(rho=1))
+        (tmp_path / "budget.db-wal").unlink()
+        with pytest.raises(LedgerIntegrity, match="was removed or replaced"):
+            account.release(ts.noise.add_gaussian(sigma=10, sensitivity=1), 5, why="x")
 
 
 def test_two_processes_that_make_the_first_key_agree_on_one(tmp_path, monkeypatch):

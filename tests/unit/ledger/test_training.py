@@ -6,6 +6,7 @@ import copy
 import json
 import os
 import pickle
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -13,13 +14,24 @@ import pytest
 
 import tallystick as ts
 from tallystick.errors import IdempotencyConflict, InvalidInput, Refused, UnitMismatch
+from tallystick.ledger.training import EndedEarly, Run
 
 STEP = ts.gaussian(sigma=10)  # rho 0.005 each
 
 
+def _taken_by(run: Run, most: int = 10**6) -> int:
+    """Number of steps that a loop of at most ``most`` steps takes."""
+    drawn = 0
+    with run:
+        while drawn < most:
+            run.step()
+            drawn += 1
+    return drawn
+
+
 def test_blocks_are_charged_before_their_first_step_and_only_those(ledger: ts.Ledger) -> None:
     account = ledger.open("clinic", budget=ts.zcdp(rho=1))
-    with account.training(STEP, steps=100, block=10, why="model") as run:
+    with account.training(STEP, steps=100, block=10, whole=False, why="model") as run:
         assert float(account.used.first) == 0
         for expected in range(15):
             assert run.step() == expected
@@ -30,15 +42,83 @@ def test_blocks_are_charged_before_their_first_step_and_only_those(ledger: ts.Le
     assert ledger.verify(receipts=run.receipts).intact
 
 
-def test_the_budget_ends_any_loop_quietly(ledger: ts.Ledger) -> None:
+def test_a_budget_that_ends_the_run_warns_with_steps_and_reason(ledger: ts.Ledger) -> None:
     account = ledger.open("clinic", budget=ts.zcdp(rho=0.12))
-    drawn = 0
-    with account.training(STEP, steps=100, block=10, why="model") as run:
+    run = account.training(STEP, steps=100, block=10, whole=False, why="model")
+    with pytest.warns(EndedEarly) as caught:
+        assert _taken_by(run) == 20
+    assert run.taken == 20
+    assert run.stopped
+    last = caught[-1].message
+    assert isinstance(last, EndedEarly)
+    assert (last.taken, last.planned) == (20, 100)
+    assert "cannot pay for steps 20 to 30" in last.reason
+
+
+def test_the_whole_plan_is_paid_by_default(ledger: ts.Ledger) -> None:
+    # Ten blocks of an (epsilon, delta) account cost so much that the same account paid for 20 of 100 steps.
+    account = ledger.open("clinic", budget=ts.approx_dp(epsilon=5, delta=1e-5))
+    with account.training(STEP, steps=100, why="model", delta=1e-6) as run:
         while True:
             run.step()
-            drawn += 1
-    assert drawn == run.taken == 20
-    assert run.stopped
+    assert run.taken == 100
+    assert not run.stopped
+
+
+def test_blocks_that_cannot_pay_for_the_plan_are_announced_before_the_first_step(ledger: ts.Ledger) -> None:
+    account = ledger.open("clinic", budget=ts.approx_dp(epsilon=5, delta=1e-5))
+    run = account.training(STEP, steps=100, why="model", delta=1e-6, whole=False)
+    costs = run.costs()
+    assert costs.whole_fits
+    assert costs.whole is not None
+    assert costs.blocks is not None
+    assert costs.blocks.a0 > 2 * costs.whole.a0
+    with pytest.warns(EndedEarly, match="Pay the whole plan at once") as caught:
+        run.start()
+    assert account.history() == []
+    said = str(caught[0].message)
+    assert str(costs.whole) in said
+    assert str(costs.blocks) in said
+    with pytest.warns(EndedEarly, match="cannot pay"):
+        _taken_by(run)
+    assert 0 < run.taken == costs.payable < 100
+
+
+@pytest.mark.parametrize("steps", [7, 20, 24])
+@pytest.mark.parametrize("budget", [0.0001, 0.06, 0.1, 1.0])
+def test_the_steps_that_blocks_can_pay_are_the_steps_that_they_pay(
+    ledger: ts.Ledger, steps: int, budget: float
+) -> None:
+    account = ledger.open("clinic", budget=ts.zcdp(rho=budget))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EndedEarly)
+        run = account.training(STEP, steps=steps, block=5, whole=False, why="model")
+        payable = run.costs().payable
+        assert _taken_by(run) == payable
+
+
+def test_costs_count_the_blocks_that_are_already_paid(ledger: ts.Ledger) -> None:
+    account = ledger.open("clinic", budget=ts.zcdp(rho=0.1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(2):
+            with account.training(STEP, steps=20, block=10, whole=False, why="model", key="run-1") as run:
+                run.step()
+    assert run.costs().payable == 20
+
+
+def test_the_log_says_what_blocks_would_cost(ledger: ts.Ledger, caplog: pytest.LogCaptureFixture) -> None:
+    account = ledger.open("clinic", budget=ts.approx_dp(epsilon=5, delta=1e-5))
+    run = account.training(STEP, steps=100, why="model", delta=1e-6)
+    with caplog.at_level("INFO", logger="tallystick.training"):
+        assert _taken_by(run) == 100
+    assert f"In blocks of 10 steps it costs {run.costs().blocks}" in caplog.text
+
+
+def test_a_loop_that_ends_before_the_paid_plan_warns(ledger: ts.Ledger) -> None:
+    account = ledger.open("clinic", budget=ts.zcdp(rho=1))
+    with pytest.warns(EndedEarly, match=r"after 15 of 100 .* loop ended first.* key='a' continues at step 20"):
+        _taken_by(account.training(STEP, steps=100, why="model", key="a"), most=15)
 
 
 def test_the_plan_ends_the_loop_too(ledger: ts.Ledger) -> None:
@@ -58,6 +138,7 @@ def test_errors_of_the_loop_are_not_swallowed(ledger: ts.Ledger) -> None:
         _ = 1 / run.step()  # the first step is number 0
 
 
+@pytest.mark.filterwarnings("ignore::tallystick.ledger.training.EndedEarly")
 @pytest.mark.parametrize("whole", [True, False])
 def test_a_run_started_again_gets_only_blocks_that_nobody_took(ledger: ts.Ledger, whole: bool) -> None:
     # A copied checkpoint, resumed twice: every step is drawn at most once, and nothing is paid twice.
@@ -74,9 +155,38 @@ def test_a_run_started_again_gets_only_blocks_that_nobody_took(ledger: ts.Ledger
     assert run.taken == 0
 
 
+def test_a_run_that_began_in_blocks_goes_on_in_blocks_by_default(ledger: ts.Ledger) -> None:
+    account = ledger.open("clinic", budget=ts.zcdp(rho=1))
+    begun = account.training(STEP, steps=30, block=10, whole=False, why="model", key="run-1")
+    assert _taken_by(begun, most=3) == 3
+    with account.training(STEP, steps=30, block=10, why="model", key="run-1") as again:
+        assert again.step() == 10
+    assert not again.whole
+    assert float(account.used.first) == pytest.approx(0.1)
+
+
+def test_the_whole_plan_of_a_run_that_began_in_blocks_is_refused_before_a_charge(ledger: ts.Ledger) -> None:
+    account = ledger.open("clinic", budget=ts.zcdp(rho=1))
+    _taken_by(account.training(STEP, steps=30, block=10, whole=False, why="model", key="run-1"), most=3)
+    before = account.used.a0
+    with pytest.raises(InvalidInput, match="began in blocks"):
+        account.training(STEP, steps=30, block=10, whole=True, why="model", key="run-1").start()
+    assert account.used.a0 == before > 0
+
+
+@pytest.mark.filterwarnings("ignore::tallystick.ledger.training.EndedEarly")
+def test_a_run_that_paid_its_whole_plan_goes_on_without_a_charge_by_default(ledger: ts.Ledger) -> None:
+    account = ledger.open("clinic", budget=ts.zcdp(rho=1))
+    _taken_by(account.training(STEP, steps=30, block=10, whole=True, why="model", key="run-1"), most=3)
+    with account.training(STEP, steps=30, block=10, why="model", key="run-1") as again:
+        assert again.step() == 10
+    assert again.whole
+    assert float(account.used.first) == pytest.approx(0.15)
+
+
 def test_turns_are_charged_whole(ledger: ts.Ledger) -> None:
     account = ledger.open("clinic", budget=ts.zcdp(rho=1))
-    with account.training(STEP, steps=10, block=1, turn=4, why="model") as run:
+    with account.training(STEP, steps=10, block=1, turn=4, whole=False, why="model") as run:
         for _ in range(5):
             run.step()
     assert float(account.used.first) == pytest.approx(0.01)  # two turns of rho 0.005, not five steps
@@ -85,8 +195,9 @@ def test_turns_are_charged_whole(ledger: ts.Ledger) -> None:
 
 def test_a_key_belongs_to_one_plan(ledger: ts.Ledger) -> None:
     account = ledger.open("clinic", budget=ts.zcdp(rho=1))
-    with account.training(STEP, steps=30, whole=True, why="model", key="run-1"):
-        pass
+    with account.training(STEP, steps=30, whole=True, why="model", key="run-1") as run:
+        while True:
+            run.step()
     with pytest.raises(IdempotencyConflict), account.training(STEP, steps=40, whole=True, why="model", key="run-1"):
         pass
 
@@ -150,7 +261,7 @@ def _in_a_child(steps: Callable[[], list[int]]) -> list[int]:
 def test_a_forked_child_draws_no_step_of_the_block_in_hand(ledger: ts.Ledger) -> None:
     # Found from outside: the block in hand was copied into the child, which drew the same paid steps again.
     account = ledger.open("clinic", budget=ts.zcdp(rho=1))
-    with account.training(STEP, steps=12, block=4, why="model") as run:
+    with account.training(STEP, steps=12, block=4, whole=False, why="model") as run:
         mine = [run.step()]
         theirs = _in_a_child(lambda: [run.step() for _ in range(5)])
         while True:
@@ -162,7 +273,7 @@ def test_a_forked_child_draws_no_step_of_the_block_in_hand(ledger: ts.Ledger) ->
 
 def test_a_run_cannot_be_copied(ledger: ts.Ledger) -> None:
     account = ledger.open("clinic", budget=ts.zcdp(rho=1))
-    with account.training(STEP, steps=12, block=4, why="model") as run:
+    with account.training(STEP, steps=12, block=4, whole=False, why="model") as run:
         run.step()
         for copied in (copy.copy, copy.deepcopy, pickle.dumps):
             with pytest.raises(Refused, match="cannot be copied"):

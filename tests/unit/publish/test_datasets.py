@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from crash.stores import fresh_schema, postgres  # noqa: F401
+from tallystick import zcdp
 from tallystick.errors import Refused
 from tallystick.ledger import Ledger
 from tallystick.publish import datasets
@@ -301,7 +302,13 @@ def test_datasets_of_a_postgresql_ledger_are_seen_from_another_machine(
     (elsewhere / "wards.csv").write_text("ward\na\nb\n")
     asked = "publish plan visits --by ward --keys wards.csv --measures count --rho 0.1 --out t.json".split()
     assert run(*asked, "--ledger", url).code == 0
-    released = run("publish", "run", "t.json", "--why", "report", "--out", "t.csv", "--ledger", url)
+    publish = ("publish", "run", "t.json", "--why", "report", "--out", "t.csv", "--ledger", url)
+    refused = run(*publish)
+    assert refused.code == 4
+    assert "ledger accept --expect-head" in refused.errors
+    head = run("ledger", "head", "--ledger", url, "--json").document["found"]["head"]
+    assert run("ledger", "accept", "--expect-head", head, "--ledger", url).code == 0
+    released = run(*publish)
     assert released.code == 0, released.errors
     assert run("ledger", "verify", "--ledger", url).code == 0
     assert run("dataset", "show", "nothing", "--ledger", url).code == 2
@@ -315,3 +322,30 @@ def test_no_file_that_is_read_is_written_over(run, here) -> None:
     assert outcome.code == 2
     assert "overwritten" in outcome.errors
     assert (here / "visits.csv").read_bytes() == before
+
+
+def test_a_note_in_the_words_of_a_program_is_left_alone(run, here) -> None:
+    notes = ("own words", '{"owner": "the board"}', "[1, 2]", '"text"', "{", "[" * 5_000, '{"format": 7}')
+    with Ledger("tallystick.db") as book:
+        account = book.open("people", budget=zcdp(rho=1), unit="person")
+        for place, note in enumerate(notes):
+            account.register(f"extract {place}", note=note)
+    added = run(*ADD, *CAPS)
+    assert added.code == 0, added.errors
+    listed = run("dataset", "list", "--json").document["found"]["datasets"]
+    assert [each["name"] for each in listed] == ["visits"]
+    assert run("dataset", "show", "visits").code == 0
+    unknown = run("dataset", "show", "extract 0")
+    assert unknown.code == 2
+    assert "a program registered this one" in unknown.errors
+    with Ledger("tallystick.db") as book:
+        assert book.datasets()["extract 0"].note == "own words"
+
+
+@pytest.mark.parametrize("note", ['{"format":"tallystick/dataset/1"}', '{"format":"tallystick/dataset/9","table":{}}'])
+def test_a_note_of_our_format_that_cannot_be_read_is_still_refused(run, here, note) -> None:
+    with Ledger("tallystick.db") as book:
+        book.open("people", budget=zcdp(rho=1), unit="person").register("broken", note=note)
+    outcome = run("dataset", "list")
+    assert outcome.code == 6
+    assert "'broken' cannot be read" in outcome.errors

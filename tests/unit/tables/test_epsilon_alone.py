@@ -165,6 +165,13 @@ def test_a_fit_at_a_bare_epsilon_is_refused_unless_it_is_said_to_be_pure(clinic,
     assert [event.amount for event in clinic.history()] == [told.value.pure]
 
 
+def test_a_fit_with_a_delta_is_not_pure(clinic):
+    model = LinearRegression(1.0, delta=1e-6, row_norm=2, target_bound=1)
+    with pytest.raises(InvalidInput, match="pure = True"):
+        model.fit(X, X[:, 0], account=clinic, why="x", pure=True)
+    assert clinic.history() == []
+
+
 def test_a_method_that_is_pure_by_its_name_is_not_asked_again(clinic):
     LinearRegression(0.5, row_norm=2, target_bound=1, method="laplace").fit(X, X[:, 0], account=clinic, why="x")
     assert len(clinic.history()) == 1

@@ -652,7 +652,7 @@ def test_what_a_killed_release_left_goes_with_the_next_one(tmp_path: Path, monke
     at_work = Scratch()
     assert csv_counts(path, ["a"]) == [1]
     assert sorted(place.name for place in tmp_path.glob("tallystick-*")) == sorted(
-        ["tallystick-of-somebody-else", at_work.path.name]
+        ["tallystick-of-somebody-else", at_work.path.parent.name]
     )
     at_work.close()
     assert not at_work.path.exists()

@@ -57,3 +57,38 @@ def test_that_there_may_be_more_is_said_once() -> None:
         plan = visits.agg(n=ts.count()).plan(rho=0.5, caps_totals=totals)
         said = Release(plan, run.noisy(plan, run.integers(plan), SeededSource(5))).left_out
         assert said.count("more, where one has more") + said.count("it may have lost more") == 1
+
+
+def _line(**changed: Any) -> Removed:
+    """A line about ratings above 5 in a table of about 500 rows that count; nothing is certain about it."""
+    numbers: dict[str, Any] = {
+        "value": 0, "lower": 0, "upper": 443,
+        "total": 500, "total_lower": 300, "total_upper": 700,
+        "share": 0.0, "share_lower": 0.0, "share_upper": 0.886,
+    }  # fmt: skip
+    did = "had a value of rating above 5"
+    return Removed("values of rating above 5", did=did, of="rows that count", **(numbers | changed))
+
+
+def test_a_line_is_too_noisy_to_tell_if_its_interval_holds_zero_and_half_of_the_total() -> None:
+    line = _line()
+    assert line.too_noisy
+    assert str(line) == "too noisy to tell how many rows that count had a value of rating above 5"
+    assert _line(share_upper=0.5).too_noisy
+    told = {
+        "less than half": _line(upper=240, share_upper=0.49),
+        "more than zero": _line(value=240, lower=40, share=0.48, share_lower=0.08),
+        "no total": _line(total=None, share=None, share_lower=None, share_upper=None),
+    }
+    for why, each in told.items():
+        assert not each.too_noisy, why
+        assert "too noisy" not in str(each), why
+        assert f"{each.upper}" in str(each) or f"{each.value}" in str(each), why
+
+
+def test_a_line_that_is_too_noisy_keeps_its_numbers_in_json() -> None:
+    data = _line().to_data()
+    assert data["too_noisy"] is True
+    assert data["said"].startswith("too noisy to tell")
+    assert (data["value"], data["lower"], data["upper"], data["share_upper"]) == (0, 0, 443, 0.886)
+    assert _line(share_upper=0.1).to_data()["too_noisy"] is False

@@ -23,7 +23,6 @@ from tallystick.ledger.account import Account
 from tallystick.tables import files, run, sources
 from tallystick.tables.files import OpenFile
 from tallystick.tables.plan import Plan
-from tallystick.tables.scratch import Scratch
 
 OWN, PRIVATE = 3, 40
 KINDS = ("csv", "parquet", "duckdb")
@@ -351,21 +350,19 @@ def test_a_file_that_is_written_while_it_is_read_fails_and_says_nothing(
         plan.release(why="x")
 
 
-def test_a_hard_link_is_made_beside_the_file_where_the_scratch_folder_is_elsewhere(tmp_path: Path) -> None:
+def test_a_file_of_another_file_system_is_copied(tmp_path: Path) -> None:
+    elsewhere = Path("/dev/shm")
+    if not elsewhere.is_dir() or elsewhere.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("no second file system here")
     path = write(tmp_path / "people.parquet", OWN)
-    with OpenFile(path) as file:
-        elsewhere = Path("/dev/shm")
-        if not elsewhere.is_dir() or elsewhere.stat().st_dev == tmp_path.stat().st_dev:
-            pytest.skip("no second file system here")
-        folder = Path(tempfile.mkdtemp(dir=elsewhere))
-        try:
+    folder = Path(tempfile.mkdtemp(dir=elsewhere))
+    try:
+        with OpenFile(path) as file:
             snapshot = file.snapshot(folder, "rows.parquet")
-            assert snapshot is not None
-            assert snapshot.parent.parent == tmp_path
-            assert snapshot.parent.stat().st_mode & 0o077 == 0
-            assert snapshot.stat().st_ino == path.stat().st_ino
-        finally:
-            shutil.rmtree(folder)
+            assert snapshot.parent == folder
+            assert snapshot.read_bytes() == path.read_bytes()
+    finally:
+        shutil.rmtree(folder)
     assert [each.name for each in tmp_path.iterdir()] == ["people.parquet"]
 
 
@@ -374,13 +371,18 @@ def test_a_snapshot_that_a_killed_process_left_is_removed_by_the_next_one(tmp_pa
     code = (
         "import os, sys; from pathlib import Path\n"
         "from tallystick.tables.scratch import Scratch\n"
-        "folder = Scratch(Path(sys.argv[1]))\n"
+        "import tempfile; tempfile.tempdir = sys.argv[1]\n"
+        "folder = Scratch()\n"
         "os.link(sys.argv[2], folder.path / 'rows.parquet')\n"
         "os.kill(os.getpid(), 9)\n"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path), str(path)], check=False)
     assert path.stat().st_nlink == 2
-    Scratch(tmp_path).close()
+    code = (
+        "import sys, tempfile; tempfile.tempdir = sys.argv[1]\n"
+        "from tallystick.tables.scratch import Scratch; Scratch()\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
     assert path.stat().st_nlink == 1
     assert [each.name for each in tmp_path.iterdir()] == ["people.parquet"]
 
@@ -437,6 +439,97 @@ def test_a_system_that_cannot_tell_which_file_was_opened_is_refused(
     monkeypatch.setattr(files.sys, "platform", "freebsd")
     with pytest.raises(Refused, match="cannot tell which file was opened"):
         OpenFile(path)
+
+
+# ---- links and views that lead elsewhere
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_view_in_a_database_file_reads_no_other_file(
+    kind: str, tmp_path: Path, ledger: ts.Ledger, own: Account
+) -> None:
+    private = write(tmp_path / f"private.{kind}", PRIVATE)
+    registered(ledger, private)
+    with duckdb.connect(tmp_path / "mine.duckdb") as connection:
+        connection.execute(f"create view t as select * from read_{kind}('{private}')")
+    with pytest.raises(TallystickError):
+        plan_of(tmp_path / "mine.duckdb", own).release(why="x")
+    assert own.history() == []
+
+
+def register_as(ledger: ts.Ledger, name: str, path: Path, unit: str, population: str = "clinic") -> None:
+    from tallystick.publish.datasets import Dataset, identified, register
+
+    account = ledger.open(population, budget=ts.zcdp(rho=1), unit="who")
+    types = {"who": "integer"} if path.suffix == ".csv" else None
+    table = ts.Private(path, account=account).table(unit=unit, types=types).per_unit(max_rows_per_group=1)
+    register(Dataset(name, population, table.to_data(), identity=identified(table)), account)
+
+
+def two_columns(path: Path, people: int) -> Path:
+    path.write_text("who,visit\n" + "".join(f"{each % 5},{each}\n" for each in range(people)))
+    return path
+
+
+def test_a_registered_link_that_is_pointed_at_other_registered_data_is_refused(
+    tmp_path: Path, ledger: ts.Ledger
+) -> None:
+    """The link was registered with another unit: it must not lend that unit to the data of another dataset."""
+    private = two_columns(tmp_path / "private.csv", PRIVATE)
+    register_as(ledger, "people", private, "who")
+    mine, link = two_columns(tmp_path / "mine.csv", OWN), tmp_path / "link.csv"
+    link.symlink_to(mine)
+    register_as(ledger, "aaa", link, "visit")
+    point(link, private)
+    owner = ledger.open("clinic")
+    asked = ts.Private(link, account=owner).table(unit="visit").per_unit(max_rows_per_group=1)
+    with pytest.raises(Refused, match="registered"):
+        asked.agg(n=ts.count()).plan(rho=0.1).release(why="x", dataset="aaa")
+    true = ts.Private(private, account=owner).table(unit="who", types={"who": "integer"})
+    assert true.per_unit(max_rows_per_group=1).agg(n=ts.count()).plan(rho=0.1).release(why="x").fresh
+
+
+def test_a_hard_link_cannot_be_registered_with_another_unit(tmp_path: Path, ledger: ts.Ledger) -> None:
+    path = two_columns(tmp_path / "people.csv", PRIVATE)
+    register_as(ledger, "people", path, "who")
+    os.link(path, tmp_path / "second.csv")
+    with pytest.raises(Refused, match="whom they protect does not depend on the name"):
+        register_as(ledger, "second", tmp_path / "second.csv", "visit")
+
+
+def test_a_registered_file_that_this_user_may_not_look_at_is_known_by_its_inode(
+    tmp_path: Path, ledger: ts.Ledger, own: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "people.csv", PRIVATE)
+    registered(ledger, path)
+    os.link(path, tmp_path / "second.csv")
+    stat = os.stat
+
+    def forbidden(given: Any, *more: Any, **named: Any) -> Any:
+        if str(given) == str(path):
+            raise PermissionError
+        return stat(given, *more, **named)
+
+    plan = plan_of(tmp_path / "second.csv", own)
+    monkeypatch.setattr(os, "stat", forbidden)
+    with pytest.raises(Refused, match="belongs to population 'clinic'"):
+        plan.release(why="x")
+
+
+def test_a_limit_of_the_process_that_large_data_would_meet_is_refused_before_the_charge(
+    tmp_path: Path, own: Account
+) -> None:
+    import resource
+
+    plan = plan_of(write(tmp_path / "people.csv", OWN), own)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 40, before[1]))
+    try:
+        with pytest.raises(Unavailable, match="RLIMIT_FSIZE"):
+            plan.release(why="x")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert own.history() == []
 
 
 # ---- rows that nobody pays for

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from tallystick.errors import TallystickError
+import tallystick as ts
+from tallystick.errors import Refused, TallystickError
+from tallystick.ledger import Ledger
 from tallystick.tables import identity
 from tallystick.tables.engines import spark_plan
 from tallystick.tables.reader import open_engine
@@ -181,3 +183,151 @@ def test_what_was_identified_is_what_is_read(spark: Any) -> None:
             engine.collect(f"SELECT COUNT(*) FROM ({engine.words.render(engine.stored('mine_too', schema))})")
         assert not isinstance(problem.value, TallystickError)
     spark.sql("DROP TABLE mine_too")
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    """A ledger with one registered file, which no source of these tests names."""
+    (tmp_path / "registered.csv").write_text("who\n1\n2\n3\n")
+    with Ledger(tmp_path / "budget.db") as found:
+        owner = found.open("owner", budget=ts.zcdp(rho=1), unit="who")
+        owner.register("registered", source=str(tmp_path / "registered.csv"))
+        yield found
+
+
+def is_refused(ledger: Ledger, source: Any, table: str = "table") -> bool:
+    """True if a release from this source is refused because of the registered file."""
+    try:
+        found = identity.recognise(ledger, asked(source, table, "identify"))
+    except Refused:
+        return True
+    assert found.names == ()
+    return False
+
+
+def test_a_link_that_changes_after_the_identification_gives_no_answer(
+    spark: Any, ledger: Ledger, tmp_path: Path
+) -> None:
+    link = tmp_path / "link.csv"
+    (tmp_path / "own.csv").write_text("who\n7\n8\n9\n")
+    link.symlink_to("own.csv")
+    frame = spark.read.csv(str(link), header=True, schema="who int")
+    account = ledger.open("analyst", budget=ts.zcdp(rho=1), unit="who")
+    table = ts.Private(frame, account=account).table(unit="who")
+    plan = table.per_unit(max_groups=1, max_rows_per_group=1).agg(n=ts.count()).plan(rho=0.1)
+    link.unlink()
+    link.symlink_to("registered.csv")
+    with pytest.raises(Refused):
+        plan.release(why="test")
+    link.unlink()
+    link.symlink_to("own.csv")
+    with pytest.raises(Refused, match="cannot be identified"):
+        plan.release(why="test")
+    assert account.history() == []
+
+
+def test_a_local_path_is_refused_beside_registered_data_and_a_table_is_not(
+    spark: Any, ledger: Ledger, folder: Path
+) -> None:
+    frame = spark.read.parquet(f"{folder}/files")
+    frame.createOrReplaceTempView("over_a_path")
+    spark.sql(f"CREATE VIEW shows_a_path AS SELECT * FROM parquet.`{folder}/files`")
+    assert is_refused(ledger, frame)
+    assert is_refused(ledger, spark, "over_a_path")
+    assert is_refused(ledger, spark, "shows_a_path")
+    assert not is_refused(ledger, spark, "clinic.visits")
+    assert not is_refused(ledger, spark.table("clinic.visits").filter("who > 1"))
+    spark.sql("DROP VIEW shows_a_path")
+
+
+def test_a_local_path_is_allowed_while_nothing_is_registered(spark: Any, folder: Path, tmp_path: Path) -> None:
+    with Ledger(tmp_path / "budget.db") as empty:
+        assert not is_refused(empty, spark.read.parquet(f"{folder}/files"))
+
+
+def test_a_table_whose_path_has_a_symbolic_link_is_unknown(spark: Any, ledger: Ledger, tmp_path: Path) -> None:
+    spark.range(2).toDF("who").write.parquet(str(tmp_path / "real" / "rows"))
+    (tmp_path / "alias").symlink_to(tmp_path / "real")
+    (tmp_path / "mixed").mkdir()
+    [part, *_] = sorted((tmp_path / "real" / "rows").glob("part-*.parquet"))
+    (tmp_path / "mixed" / "linked.parquet").symlink_to(part)
+    places = {"direct": "real/rows", "linked_folder": "alias/rows", "linked_file": "mixed"}
+    for name, place in places.items():
+        spark.sql(f"CREATE TABLE {name} (who BIGINT) USING parquet LOCATION '{tmp_path / place}'")
+    refused = {name: is_refused(ledger, spark, name) for name in places}
+    for name in places:
+        spark.sql(f"DROP TABLE {name}")
+    assert refused == {"direct": False, "linked_folder": True, "linked_file": True}
+
+
+def test_an_rdd_that_reads_elsewhere_is_unknown(spark: Any, ledger: Ledger, folder: Path, tmp_path: Path) -> None:
+    from pyspark.sql import DataFrame
+
+    files = spark.read.parquet(f"{folder}/files")
+    text = spark.sparkContext.textFile(str(tmp_path / "registered.csv"))
+    rows = files._jdf.toJavaRDD()
+    lists = spark.createDataFrame([(1,)], "who long")
+    frames = {
+        "text": spark.read.csv(text, header=True, schema="who int"),
+        "rows": files.rdd.toDF("who long"),
+        "mapped": spark.createDataFrame(files.rdd.map(tuple), "who long"),
+        "union": spark.createDataFrame(lists.rdd.union(files.rdd), "who long"),
+        "shuffled": files.repartition(2).rdd.toDF("who long"),
+        "lazy checkpoint": files.localCheckpoint(eager=False),
+        "Java": DataFrame(spark._jsparkSession.createDataFrame(rows, files._jdf.schema()), spark),
+    }
+    for name, frame in frames.items():
+        assert is_refused(ledger, frame), name
+    kind = asked(frames["text"], "table", "kind")
+    assert kind == "data that Spark reads through HadoopRDD"
+
+
+def test_rows_from_python_and_checkpoints_are_in_memory(spark: Any, ledger: Ledger, folder: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    listed = spark.createDataFrame([(1,)], "who int")
+    frames = {
+        "list": listed,
+        "empty list": spark.createDataFrame([], "who int"),
+        "list as an RDD": listed.rdd.toDF("who int"),
+        "parallelized": spark.sparkContext.parallelize([(1,)]).toDF("who int"),
+        "union": spark.createDataFrame(listed.rdd.union(listed.rdd), "who int"),
+        "checkpoint": spark.read.parquet(f"{folder}/files").localCheckpoint(),
+    }
+    for arrow in ("false", "true"):
+        spark.conf.set("spark.sql.execution.arrow.pyspark.enabled", arrow)
+        frames[f"pandas, Arrow {arrow}"] = spark.createDataFrame(pandas.DataFrame({"who": [1, 2]}))
+    spark.conf.unset("spark.sql.execution.arrow.pyspark.enabled")
+    for name, frame in frames.items():
+        assert not is_refused(ledger, frame), name
+        assert asked(frame, "table", "identify").plain, name
+
+
+def test_a_frame_of_more_files_than_are_listed_is_unknown(
+    spark: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rule for remote stores: here no path counts as local."""
+    monkeypatch.setattr(spark_plan, "_is_local", lambda place: False, raising=False)
+    frame = spark.read.parquet(f"{folder}/files")
+    assert identity.UNKNOWN not in asked(frame, "table", "identify").near
+    monkeypatch.setattr(spark_plan, "MOST_LISTED", 1)
+    assert identity.UNKNOWN in asked(frame, "table", "identify").near
+
+
+def test_a_table_of_more_files_than_are_listed_shares_each_of_its_files(
+    spark: Any, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its registration keeps the folder alone, but a registered file in the folder is still found."""
+    monkeypatch.setattr(spark_plan, "MOST_LISTED", 1)
+    (tmp_path / "rows").mkdir()
+    for name in ("a.csv", "b.csv", "c.csv"):
+        (tmp_path / "rows" / name).write_text("1\n")
+    spark.sql(f"CREATE TABLE long_one (who INT) USING csv LOCATION '{tmp_path / 'rows'}'")
+    found = asked(spark, "long_one", "identify")
+    before = is_refused(ledger, spark, "long_one")
+    os.link(tmp_path / "registered.csv", tmp_path / "rows" / "d.csv")
+    spark.sql("REFRESH TABLE long_one")
+    after = is_refused(ledger, spark, "long_one")
+    spark.sql("DROP TABLE long_one")
+    assert (found.plain, before, after) == (True, False, True)
+    folder_marks = spark_plan.place_marks("file", "", str(tmp_path / "rows"))
+    assert found.marks == folder_marks | {"spark spark_catalog.default.long_one"}

@@ -47,7 +47,7 @@ def test_the_limit_theorem_is_an_approximation_that_can_be_too_small():
     step = ts.gaussian(sigma=1.1).sampled(rate=256 / 60000)
     (curve,) = epsilon_against_steps(step, delta=1e-5, steps=[14062], methods=["GDP limit"])
     assert curve.kind is Kind.APPROXIMATION
-    assert curve.epsilons[0] < 2.3817  # the truth
+    assert curve.epsilons[0] < 2.3815  # the truth is at least 2.38159692135
     assert curve.epsilons[0] == pytest.approx(2.32, abs=0.02)
 
 

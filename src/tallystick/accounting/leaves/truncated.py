@@ -95,10 +95,16 @@ class Truncated(Wrapper):
 
     def text(self, protects: Protects) -> str:
         inner = f"rate={shown(self.rate)}, largest={self.largest}, population={self.population}"
-        return f"{self.base.text(protects)}.sampled({inner})"
+        return f"{self.base.text(protects)}.sampled({inner}, cut='anyhow')"
 
 
 CUTS = ("anyhow", "ranked", "random")
+CUT_CHOICES = (
+    'one of three. cut="anyhow" assumes nothing about which units of a large batch are kept, and epsilon is infinite '
+    'unless cuts are rare. cut="ranked" assumes that units are ranked without looking at their data or at the sample. '
+    'cut="random" assumes that in addition all rankings are equally likely and that population= is the size of the data'
+)
+"""There is no default: the safe choice is seldom useful, and only the caller can make the claim of the others."""
 SELDOM = 1e-200
 """A cut that is less likely than this is charged as any ranking: its share would not be told from rounding."""
 
@@ -263,14 +269,14 @@ def exact_tail(trials: int, chance: Fraction, least: int) -> Fraction:
 
 
 def truncated(
-    loss: PrivacyLoss, rate: float, largest: int | None, population: int | None, cut: str = "anyhow"
+    loss: PrivacyLoss, rate: float, largest: int | None, population: int | None, cut: str | None
 ) -> PrivacyLoss:
     """Poisson sampling with batches cut at ``largest`` (see ``PrivacyLoss.sampled``)."""
     if largest is None or population is None:
         missing = "largest" if largest is None else "population"
         raise InvalidInput(missing, None, "both largest= and population=: the cut is rare only among this many units")
     if not isinstance(cut, str) or cut not in CUTS:
-        raise InvalidInput("cut", cut, "one of " + ", ".join(CUTS))
+        raise InvalidInput("cut", cut, CUT_CHOICES)
     most = check.count("largest", largest, least=1)
     whole = check.count("population", population, least=1)
     plain = sampled(loss, rate)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tallystick.cli.commands.compare import table_of
 from tallystick.cli.commands.explain import say as say_meaning
 from tallystick.cli.output import Answer, deliver, working
-from tallystick.errors import InvalidInput
+from tallystick.errors import InvalidInput, Unavailable
 from tallystick.printing import down, given, percent_up, up
 
 if TYPE_CHECKING:
@@ -90,6 +90,7 @@ def _tell(folder: Path) -> Story:
 
 
 def _draw(year: PrivacyLoss, training: PrivacyLoss, folder: Path) -> tuple[Path, ...]:
+    """Draw the pictures of the story into its folder; none without matplotlib, because the story needs no picture."""
     from tallystick import plots
     from tallystick.plots.steps import curves_of
 
@@ -97,7 +98,10 @@ def _draw(year: PrivacyLoss, training: PrivacyLoss, folder: Path) -> tuple[Path,
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InvalidInput("--out", str(folder), f"a folder that can be created ({error.strerror})") from error
-    attacker = plots.tradeoff(year, title="A year at the clinic: what the best attacker can do")
+    try:
+        attacker = plots.tradeoff(year, title="A year at the clinic: what the best attacker can do")
+    except Unavailable:
+        return ()
     price = plots.steps(
         curves_of(training, delta=DELTA, points=5), delta=DELTA, title="Training: one run, every accountant"
     )
@@ -126,6 +130,8 @@ def _say(out: Console, story: Story) -> None:
     goal = f"epsilon 1 at delta {given(DELTA)}"
     out.print(f"  52 weekly counts fit {goal} with noise of standard deviation {up(story.sigma, 5)}")
     heading("5. Pictures")
+    if not story.pictures:
+        out.print("  none: they need matplotlib. Run: pip install '.[plots]'", markup=False)
     for path in story.pictures:
         out.print(f"  {path}", soft_wrap=True, markup=False)
     at_one_percent = percent_up(story.meaning.hit_rates[0.01])

@@ -42,6 +42,9 @@ def show(file: File, as_json: Json = False) -> None:
 
 
 def _lines(facts: Mapping[str, Any]) -> list[str]:
+    from tallystick.tables.removed import TOO_NOISY
+
+    noisy = any(line.get("too_noisy") for line in facts["left_out"])
     words, promise, released = facts["words"]["limit"], facts["promise"], facts["released"]
     by = f" by {', '.join(released['group_by'])}" if released["group_by"] else ""
     them = facts["protected"].get("spoken_of", {}).get("them", "people")
@@ -68,6 +71,7 @@ def _lines(facts: Mapping[str, Any]) -> list[str]:
         *(f"error     {each['column']} +-{up(each['error'], 4)} {each['holds']}" for each in facts["error"]["columns"]),
         f"interval  {facts['error']['intervals']}",
         *(f"left out  {each['said']}" for each in facts["left_out"] if "said" in each),
+        *([f"          {TOO_NOISY}"] if noisy else []),
         *(f"          {said}" for said in map(facts["error"].get, ("rows_that_count", "clamping")) if said),
         "",
         "not protected:",
@@ -116,7 +120,7 @@ def export(
 
 @app.command()
 def verify(file: File, ledger: Place = None, table: Table = None, as_json: Json = False) -> None:
-    """Compare a card with the ledger: chain, head, charge, plan, limit and every number. Exit 6 when they differ."""
+    """Compare a card with the ledger, part by part, and say what was not checked. Exit 6 when they differ."""
     from tallystick.cards import check_card, read_card
 
     card, text = read_card(file)
@@ -127,16 +131,18 @@ def verify(file: File, ledger: Place = None, table: Table = None, as_json: Json 
     wrong = [finding for finding in findings if not finding.holds]
     if wrong:
         raise LedgerIntegrity(
-            "\n".join(
-                ["the card does not say what the ledger says:", *(f"{each.what}: {each.problem}" for each in wrong)]
-            )
+            "\n".join(["the card does not say what the ledger says:", *(str(each) for each in wrong)])
         )
-    facts = {"agrees": True, "checked": [finding.what for finding in findings]}
+    checked = [finding for finding in findings if finding.is_checked]
+    others = [finding for finding in findings if not finding.is_checked]
+    facts = {"agrees": True, "checked": [str(each) for each in checked], "not_checked": [str(each) for each in others]}
 
     def say(out: Console) -> None:
-        for finding in findings:
-            out.print(f"ok  {finding.what}", markup=False)
-        out.print("the card says what the ledger says")
+        for finding in checked:
+            out.print(f"ok           {finding.what}: agrees with {finding.against}", markup=False, soft_wrap=True)
+        for finding in others:
+            out.print(f"not checked  {finding}", markup=False, soft_wrap=True)
+        out.print("The card agrees with the ledger in every part that was checked.")
 
     deliver(Answer("card.verify", {"ledger": place_of(ledger), "file": str(file)}, facts, say), as_json=as_json)
 

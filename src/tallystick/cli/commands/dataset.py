@@ -146,7 +146,7 @@ def _asking(
 def _price(option: str, given: Repeated) -> dict[str, float]:
     """``rho=0.01`` or ``epsilon=0.5,delta=1e-6`` as words of a price."""
     try:
-        return {word: float(read_amount(word, value)) for word, value in pairs(option, given, "rho=0.01").items()}
+        return {word: read_amount(word, value) for word, value in pairs(option, given, "rho=0.01").items()}
     except InvalidInput:
         raise InvalidInput(option, ",".join(given or ()), "rho=0.01, or epsilon=0.5,delta=1e-6") from None
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import platform
 from importlib import metadata
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallystick.cli.output import Answer, Json, deliver
 from tallystick.errors import Unavailable
+from tallystick.ledger.chain import config_directory
 from tallystick.printing import up
 
 if TYPE_CHECKING:
@@ -40,6 +43,7 @@ def doctor(as_json: Json = False) -> None:
         "platform": platform.platform(terse=True),
         "core": {name: _version(name) for name in CORE},
         "optional": optional,
+        "config_directory": _config_directory(),
         "self_check": {"epsilon": epsilon, "expected": KNOWN_EPSILON, "passed": abs(epsilon - KNOWN_EPSILON) < 1e-8},
     }
     if not facts["self_check"]["passed"]:
@@ -56,12 +60,30 @@ def _say(out: Console, facts: dict[str, Any]) -> None:
     for purpose, part in facts["optional"].items():
         state = f"present ({part['package']} {part['version']})" if part["present"] else f"absent: {part['install']}"
         out.print(f"optional   {purpose}: {state}", markup=False)
+    config = facts["config_directory"]
+    told = f"{config['path']} ({config['state']}; set by {config['set_by']})"
+    out.print(f"config     {told}", soft_wrap=True, markup=False)
     if not all(part["present"] for part in facts["optional"].values()):
         out.print("           (in the folder of tallystick's source, as its README says)", markup=False)
     out.print(
         "self-check passed: 100 * gaussian(sigma=10) has epsilon "
         f"{up(facts['self_check']['epsilon'], 9)} at delta 1e-05"
     )
+
+
+def _config_directory() -> dict[str, Any]:
+    """Where anchors and the signing key are kept, who chose the place, and whether this user can write there."""
+    path = config_directory()
+    names = (name for name in ("TALLYSTICK_CONFIG_DIR", "XDG_CONFIG_HOME") if os.environ.get(name))
+    return {"path": str(path), "set_by": next(names, "the home directory"), "state": _writable(path)}
+
+
+def _writable(path: Path) -> str:
+    if path.is_dir():
+        return "writable" if os.access(path, os.W_OK | os.X_OK) else "not writable: ledgers cannot be written"
+    above = next(folder for folder in path.absolute().parents if folder.exists())
+    can_make = above.is_dir() and os.access(above, os.W_OK | os.X_OK) and not path.exists()
+    return "made at the first write" if can_make else "cannot be made: ledgers cannot be written"
 
 
 def _optional_part(module: str, package: str, extra: str) -> dict[str, Any]:

@@ -32,11 +32,13 @@ def explain(
     words, whom = meaning(loss, delta=delta), Whom.of(loss)
     asked = {"expression": expression, "delta": words.delta}
     found = {**words.to_dict(), "about": whom.to_dict()}
-    deliver(Answer("explain", asked, found, lambda out: say(out, words, whom)), as_json=as_json)
+    deliver(Answer("explain", asked, found, lambda out: say(out, words, whom, expression)), as_json=as_json)
 
 
-def say(out: Console, words: Meaning, whom: Whom) -> None:
-    """The sentences, most important first."""
+def say(out: Console, words: Meaning, whom: Whom, expression: str | None = None) -> None:
+    """Print the sentences, most important first; ``expression`` is what a person typed, if there is one."""
+    from tallystick.accounting.expression import as_typed
+
     out.print(words.plain_sentence, style="bold", soft_wrap=True, markup=False)
     out.print()
     for alpha, hit in words.hit_rates.items():
@@ -50,5 +52,6 @@ def say(out: Console, words: Meaning, whom: Whom) -> None:
     out.print(
         f"odds       results are at most {factor} times as likely {whom.likelier}{apart}", soft_wrap=True, markup=False
     )
-    out.print(f"promise    epsilon {up(words.epsilon)} at delta {given(words.delta)}")
+    epsilon = up(words.epsilon) if expression is None else as_typed(words.epsilon, expression)
+    out.print(f"promise    epsilon {epsilon} at delta {given(words.delta)}")
     out.print(f"about      {whom.neighbours}", soft_wrap=True, markup=False)

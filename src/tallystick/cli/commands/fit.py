@@ -13,7 +13,7 @@ from tallystick.cli.commands.publish import done, interruptible, say_done
 from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver, working
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
-from tallystick.printing import nearest, visible
+from tallystick.printing import escaped, nearest
 from tallystick.publish import datasets, jobs
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def _line(model: dict[str, Any]) -> list[str]:
     ends, lines = model["intervals"] or {}, []
     for name, value in {**model["coefficients"], "intercept": model["intercept"]}.items():
         within = f"   [{nearest(ends[name][0], 4)}, {nearest(ends[name][1], 4)}]" if name in ends else ""
-        lines.append(f"{visible(name)}  {nearest(value, 5)}{within}")
+        lines.append(f"{escaped(name)}  {nearest(value, 5)}{within}")
     return [*lines, model["no_intervals"] or f"intervals hold in about 95 of 100 cases: {model['intervals_about']}"]
 
 
@@ -173,7 +173,7 @@ def _scores(model: dict[str, Any]) -> list[str]:
     labels = model["labels"][1:] if len(model["labels"]) == 2 else model["labels"]
     lines = []
     for label, slopes, intercept in zip(labels, model["coefficients"], model["intercepts"], strict=True):
-        lines.append(f"score of {visible(str(label))}")
-        lines += [f"  {visible(n)}  {nearest(v, 5)}" for n, v in zip(model["features"], slopes, strict=True)]
+        lines.append(f"score of {escaped(str(label))}")
+        lines += [f"  {escaped(n)}  {nearest(v, 5)}" for n, v in zip(model["features"], slopes, strict=True)]
         lines.append(f"  intercept  {nearest(intercept, 5)}")
     return [*lines, NOISY]

@@ -1,4 +1,4 @@
-"""``tallystick ledger``: make, show, verify, export and import the record."""
+"""``tallystick ledger``: make, show, verify, accept, export and import the record."""
 
 from __future__ import annotations
 
@@ -9,16 +9,35 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tallystick.cli.output import Answer, Json, Place, deliver, working
+from tallystick.cli.output import Answer, DryRun, Json, Place, deliver, working
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
+from tallystick.ledger.first_write import HOW, check_arguments
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-app = typer.Typer(help="Make, show, verify, export and import the record.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Make, show, verify, accept, export and import the record.", no_args_is_help=True, rich_markup_mode=None
+)
 
 Where = Annotated[str | None, typer.Argument(metavar="[PATH|URL]", help="Where; the same as --ledger.")]
+
+ExpectHead = Annotated[
+    str | None,
+    typer.Option("--expect-head", metavar="HASH", help="A head of this ledger: of another host, a receipt or a card."),
+]
+FirstUse = Annotated[bool, typer.Option("--first-use", help="No head is known: go on without one. Needs --why.")]
+FirstWhy = Annotated[str | None, typer.Option("--why", help="The reason for --first-use; it is kept in the record.")]
+
+
+def _reason(first_use: bool, why: str | None) -> str | None:
+    """Return the reason of a first use, or None; raise if only one of the two options was given."""
+    if first_use and why is None:
+        raise InvalidInput("--first-use", "no --why", "--first-use --why TEXT: the reason is kept in the record")
+    if why is not None and not first_use:
+        raise InvalidInput("--why", why, "--why beside --first-use; --expect-head needs no reason")
+    return why
 
 
 @app.command()
@@ -58,6 +77,46 @@ def show(ledger: Place = None, as_json: Json = False) -> None:
                 )
 
         deliver(Answer("ledger.show", {"ledger": place_of(ledger)}, result, say), as_json=as_json)
+
+
+@app.command()
+def head(ledger: Place = None, as_json: Json = False) -> None:
+    """Print the hash of the newest entry, for --expect-head on another host."""
+    with opened(ledger) as book:
+        newest = book.head()
+        facts = {"ledger": book.id, "entries": newest.seq, "head": newest.hash, "seen": book.is_seen}
+    deliver(
+        Answer("ledger.head", {"ledger": place_of(ledger)}, facts, lambda out: out.print(newest.hash, soft_wrap=True)),
+        as_json=as_json,
+    )
+
+
+@app.command()
+def accept(
+    ledger: Place = None,
+    expect_head: ExpectHead = None,
+    first_use: FirstUse = False,
+    why: FirstWhy = None,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+) -> None:
+    """Allow this host to write to a ledger that it has not seen before."""
+    reason = _reason(first_use, why)
+    if expect_head is None and reason is None:
+        raise InvalidInput("--expect-head", None, "--expect-head HASH, or --first-use --why TEXT if no head is known")
+    check_arguments(expect_head, reason)
+    head_now, reason_now = (None, None) if dry_run else (expect_head, reason)
+    with opened(ledger, expect_head=head_now, first_use=reason_now) as book:
+        if dry_run and expect_head is not None:
+            book.require_entry(expect_head)
+        newest = book.head()
+        facts = {"ledger": book.id, "entries": newest.seq, "head": newest.hash, "seen": book.is_seen}
+    may = "Nothing was changed. This host could" if dry_run else "This host may"
+    said = f"{may} write to ledger {facts['ledger']}: {newest.seq} entries, head {newest.hash}"
+    deliver(
+        Answer("ledger.accept", {"ledger": place_of(ledger)}, facts, lambda out: out.print(said, soft_wrap=True)),
+        as_json=as_json,
+    )
 
 
 @app.command()
@@ -132,24 +191,30 @@ def import_(
     file: Annotated[Path, typer.Argument(help="An export of a ledger.")],
     ledger: Place = None,
     by: Annotated[str | None, typer.Option("--by", help="Accept only this public key's checkpoint.")] = None,
+    expect_head: ExpectHead = None,
+    first_use: FirstUse = False,
+    why: FirstWhy = None,
     as_json: Json = False,
 ) -> None:
     """Replay an export into an empty place; every rule is checked again and the head hash is the same."""
     from tallystick.ledger import import_ledger
 
+    reason = _reason(first_use, why)
     try:
         lines = file.open(encoding="ascii")
     except OSError as error:
         raise InvalidInput("file", str(file), f"a file that can be read ({error.strerror})") from None
-    with lines, working("importing"), import_ledger(lines, place_of(ledger), by=by) as book:
-        head = book.head()
-        facts = {"ledger": book.id, "entries": head.seq, "head": head.hash}
-        deliver(
-            Answer(
-                "ledger.import",
-                {"file": str(file), "ledger": place_of(ledger)},
-                facts,
-                lambda out: out.print(f"ledger {book.id}: {head.seq} entries, head {head.hash}", soft_wrap=True),
-            ),
-            as_json=as_json,
-        )
+    place = place_of(ledger)
+    with lines, working("importing"):
+        book = import_ledger(lines, place, by=by, expect_head=expect_head, first_use=reason)
+    with book:
+        newest = book.head()
+        facts = {"ledger": book.id, "entries": newest.seq, "head": newest.hash, "seen": book.is_seen}
+
+    def say(out: Console) -> None:
+        out.print(f"ledger {facts['ledger']}: {newest.seq} entries, head {newest.hash}", soft_wrap=True)
+        if not facts["seen"]:
+            out.print("This host has not seen this ledger before: you can read it.", soft_wrap=True)
+            out.print(f"Before the first write:\n{HOW}", soft_wrap=True, markup=False)
+
+    deliver(Answer("ledger.import", {"file": str(file), "ledger": place}, facts, say), as_json=as_json)

@@ -16,7 +16,7 @@ from tallystick.cli.failure import in_shell, offers_in_shell
 from tallystick.cli.output import Answer, DryRun, Json, Place, deliver, working
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
-from tallystick.printing import cell, percent_up, plain_up, visible
+from tallystick.printing import cell, escaped, percent_up, plain_up, visible
 from tallystick.publish import datasets, jobs
 from tallystick.tables.epsilon_alone import require_stated
 
@@ -141,7 +141,8 @@ def interruptible(work: Callable[[], Done]) -> Done:
         return work()
     except KeyboardInterrupt as stopped:
         # The argument parser keeps the exit code of Ctrl-C but drops its words, and these say whether it was paid for.
-        print(str(stopped) or "interrupted before the charge had started; nothing was charged", file=sys.stderr)
+        said = str(stopped) or "interrupted before the charge had started; nothing was charged"
+        print(visible(said), file=sys.stderr)
         raise
 
 
@@ -203,7 +204,7 @@ def say_release(console: Console, facts: dict[str, Any]) -> None:
 
     def say_table() -> None:
         if "out" not in facts:
-            console.print(table(facts["columns"], facts["rows"], facts["groups"]))
+            console.print(table(facts["columns"], facts["rows"], facts["groups"], facts["counts"]))
         for line in filter(None, (facts["holds"], facts["left_out"], facts["wide"])):
             console.print(line, markup=False)
 
@@ -237,9 +238,16 @@ def say_done(console: Console, facts: dict[str, Any], say_result: Callable[[], N
             console.print(facts[name], soft_wrap=True, markup=False)
 
 
-def table(columns: list[str], rows: list[list[Any]], groups: Sequence[str] = (), *, most: int = 40) -> Any:
-    """A table of the release with value and interval in one cell; ``groups`` are names, though they may be numbers."""
+def table(
+    columns: list[str], rows: list[list[Any]], groups: Sequence[str] = (), counts: Sequence[str] = (), *, most: int = 40
+) -> Any:
+    """A table of the release with value and interval in one cell; ``groups`` are names, though they may be numbers.
+
+    Intervals of ``counts`` are cut at 0.
+    """
     from rich.table import Table
+
+    from tallystick.tables.estimates import cut_at_zero
 
     shown = [name for name in columns if not (name.endswith(("_lower", "_upper")) and name[:-6] in columns)]
     grid = Table(box=None, pad_edge=False, header_style="bold")
@@ -252,7 +260,10 @@ def table(columns: list[str], rows: list[list[Any]], groups: Sequence[str] = (),
             own = row[index[name]]
             value = _cell(str(own) if name in groups and own is not None else own)
             if f"{name}_lower" in index:
-                low, high = _cell(row[index[f"{name}_lower"]]), _cell(row[index[f"{name}_upper"]])
+                ends = row[index[f"{name}_lower"]], row[index[f"{name}_upper"]]
+                if name in counts and None not in (own, *ends):
+                    ends = cut_at_zero(own, *ends)
+                low, high = map(_cell, ends)
                 value = f"{value}  [{low}, {high}]"
             cells.append(value.replace("[", r"\["))
         grid.add_row(*cells)
@@ -264,4 +275,4 @@ def table(columns: list[str], rows: list[list[Any]], groups: Sequence[str] = (),
 def _cell(value: Any) -> str:
     if value is None:
         return "-"
-    return cell(value) if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else visible(str(value))
+    return cell(value) if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else escaped(str(value))

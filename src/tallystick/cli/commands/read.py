@@ -48,7 +48,7 @@ def delta(
 def _read(
     name: str, expression: str, at: dict[str, float], where: str, bounds: bool, rigorous: bool, *, as_json: bool
 ) -> None:
-    from tallystick.accounting.expression import read_loss
+    from tallystick.accounting.expression import as_typed, read_loss
 
     loss = read_loss(expression)
     facts: dict[str, Any]
@@ -63,7 +63,8 @@ def _read(
         facts["hint"] = hint
 
     def say(out: Console) -> None:
-        out.print(f"{name} [bold]{up(facts[name])}[/bold] {where}", soft_wrap=True)
+        shown = as_typed(facts[name], expression)
+        out.print(f"{name} [bold]{shown}[/bold] {where}", soft_wrap=True)
         if "lower" in facts:
             how = "proved by interval arithmetic" if rigorous else "certified"
             article = "an" if name == "epsilon" else "a"
@@ -76,10 +77,11 @@ def _read(
 
 
 def cut_at_random(loss: PrivacyLoss, delta: float) -> str | None:
-    """A line for an infinite epsilon that cut="random" makes finite: without ``cut=`` any rule is allowed.
+    """A line for an infinite epsilon that cut="random" makes finite: ``cut="anyhow"`` allows any rule.
 
     >>> from tallystick.accounting.expression import read_loss
-    >>> print(cut_at_random(read_loss("9 * gaussian(sigma=2).sampled(rate=0.5, largest=6, population=9)"), 1e-5))
+    >>> loss = read_loss("9 * gaussian(sigma=2).sampled(rate=0.5, largest=6, population=9, cut='anyhow')")
+    >>> print(cut_at_random(loss, 1e-5))
     cut="random" is finite, epsilon ..., where batches are cut at random and population= is the size of the data; ...
     >>> cut_at_random(read_loss("gaussian(sigma=1)"), 0.0) is None
     True
@@ -98,7 +100,7 @@ def cut_at_random(loss: PrivacyLoss, delta: float) -> str | None:
         return None
     return (
         f'cut="random" is finite, epsilon {up(epsilon)}, where batches are cut at random and population= is the size '
-        "of the data; without cut= any rule is allowed, also one that gives a unit away"
+        'of the data; cut="anyhow" allows any rule, also one that gives a unit away'
     )
 
 

@@ -71,7 +71,8 @@ def _drawn(kind: str) -> Way:
         from tallystick.mechanisms.exact.randomness import SYSTEM
 
         estimator: type[ExponentialERM] = getattr(learn, kind)
-        recipe = estimator(epsilon=EPSILON, adjacency="replace")._recipe()
+        bounds: dict[str, Any] = {"feature_bound": 1.0, "target_bound": 1.0, "coefficient_bound": 1.0}
+        recipe = estimator(epsilon=EPSILON, adjacency="replace", **bounds)._recipe()
         score = recipe.score(recipe.moments(given(np.ones((len(values), 1)), values)))
         step = 2.0**-recipe.shift
         return lambda: cells.draw(score, radius=recipe.radius, dimensions=1, source=SYSTEM)[0] * step
@@ -108,12 +109,18 @@ def _output(values: Values) -> Release:
 def _aggregate(values: Values) -> Release:
     """Means of random blocks, and their noisy widened winsorised mean."""
     import tallystick as ts
-    from tallystick.mechanisms.aggregate.subsample import blocks_for
+    from tallystick.mechanisms.aggregate.subsample import SmallSample, blocks_for
 
     made = ts.aggregate.subsample_and_aggregate(
         statistic=np.mean, blocks=max(4, blocks_for(len(values))), bounds=(-1.0, 1.0), epsilon=EPSILON
     )
-    return lambda: _noisy(made, values)
+
+    def run() -> float:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SmallSample)  # the story shows how large the noise is
+            return _noisy(made, values)
+
+    return run
 
 
 def _descent(values: Values) -> Release:

@@ -115,8 +115,10 @@ def _answered(answer: Answered) -> dict[str, Any]:
         "plan_hash": answer.release.plan.hash,
         "columns": list(answer.columns),
         "groups": list(answer.groups),
+        "counts": list(answer.counts),
         "rows": rows,
         "notes": list(answer.notes),
+        "removed": [each.to_data() for each in answer.removed()],
         **jobs.paid_facts(account, receipt, answer.release.plan.privacy, fresh=answer.fresh),
     }
 
@@ -128,7 +130,7 @@ def _say(console: Console, answer: Answered | Explained | None, facts: dict[str,
 
     def say_table() -> None:
         if "out" not in facts:
-            console.print(table(facts["columns"], facts["rows"], facts["groups"]))
+            console.print(table(facts["columns"], facts["rows"], facts["groups"], facts["counts"]))
         for line in facts["notes"]:
             console.print(line, soft_wrap=True, markup=False)
 

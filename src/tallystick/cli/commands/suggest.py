@@ -12,6 +12,7 @@ from tallystick.cli.commands.publish import interruptible, say_done
 from tallystick.cli.output import Answer, DryRun, Json, Place, Why, deliver, working
 from tallystick.errors import InvalidInput, Refused
 from tallystick.ledger.book import opened, place_of
+from tallystick.printing import visible
 from tallystick.publish import datasets, jobs
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def suggest(
     about = {"ledger": place_of(ledger), "name": name, "why": why, "by": columns, "ranges": limits, **price}
     deliver(Answer("dataset.suggest", about, facts, say), as_json=as_json)
     if apply and found is not None and not facts["applied"]:  # what was paid for is shown, and then it is refused
-        print(f"not applied: {found.says_nothing}", file=sys.stderr)
+        print(visible(f"not applied: {found.says_nothing}"), file=sys.stderr)
         raise typer.Exit(Refused.exit_code)
 
 

@@ -7,7 +7,7 @@ masks           dropout masks that nobody can know
 noise           cryptographic Gaussian noise on a public lattice
 batches         who is in the next batch, drawn by the rule that was priced
 trainer         the run: charged first, then stepped
-replacements    attention and recurrent cells made of layers the engine knows
+replacements    attention, recurrent cells and learned positions made of layers the engine knows
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ _HOMES: dict[str, str] = {
     "Engine": "engine",
     "GRU": "replacements",
     "LSTM": "replacements",
+    "Positions": "replacements",
     "Trainer": "trainer",
 }
 

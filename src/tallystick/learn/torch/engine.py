@@ -52,10 +52,16 @@ PER_EXAMPLE = (
 
 
 class Engine:
-    """Clipped sums of per-example gradients of ``loss(model(*inputs), target)``; ``slow`` uses torch's ``vmap``."""
+    """Clipped sums of per-example gradients of ``loss(model(*inputs), target)``; ``slow`` uses torch's ``vmap``.
 
-    def __init__(self, model: nn.Module, loss: Loss, *, slow: bool = False) -> None:
+    ``classes`` declares the labels. An example with another label counts as zero.
+    """
+
+    def __init__(
+        self, model: nn.Module, loss: Loss, *, slow: bool = False, classes: int | Sequence[int] | None = None
+    ) -> None:
         refuse(model, loss, slow=slow)
+        self.classes = declared_labels(classes)
         if slow:
             warnings.warn("slow=True computes gradients with vmap: right, and many times slower", stacklevel=2)
         self.model, self.loss, self.slow = model, loss, slow
@@ -64,6 +70,7 @@ class Engine:
         self.layers = [m for m in model.modules() if any(id(p) in self.place for p in m.parameters(recurse=False))]
         self.room, self.micro = Room(), 64
         self._widest = 1  # bytes of the widest input of a layer, for one example
+        self._coarse = False  # whether forward turns autocast on
         self._checked: _State | None = None
         self._made_up: tuple[list[Tensor], float] = ([], 1.0)
 
@@ -88,12 +95,14 @@ class Engine:
 
     def _sum(self, part: list[Tensor], clip: float, kind: torch.dtype) -> Tensor:
         device = part[0].device
-        out = torch.zeros(len(part[0]), dtype=torch.bool, device=device)
+        out = self.undeclared(part[-1])
         try:
+            part = self._replaced(part, out)
             found = self.gradients(part)
         except Exception:  # because of an example, as the check has shown that the model runs: find it and go on
             try:
-                out, part = self._without_raising(part)
+                raising = self._raising(part)
+                out, part = out | raising, self._replaced(part, raising)
                 found = self.gradients(part)
             except Exception:  # not because of one example: the model mixes them in a way the check did not see
                 return torch.zeros(sum(self.sizes), dtype=kind, device=device)
@@ -111,8 +120,17 @@ class Engine:
                     place.zero_()
         return total
 
-    def _without_raising(self, part: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
-        """Which examples raise alone, and a made-up one in their places, so that nobody else moves."""
+    def undeclared(self, target: Tensor) -> Tensor:
+        """True for every example that has a label outside the declared classes."""
+        if self.classes is None:
+            return torch.zeros(len(target), dtype=torch.bool, device=target.device)
+        kind = torch.float64 if target.is_floating_point() else torch.int64
+        labels = torch.tensor(self.classes, dtype=kind, device=target.device)
+        outside = ~torch.isin(target.to(kind), labels)
+        return outside if outside.dim() == 1 else outside.flatten(1).any(1)
+
+    def _raising(self, part: list[Tensor]) -> Tensor:
+        """True for every example on which the model or the loss raises alone."""
         raising = []
         for i in range(len(part[0])):
             try:
@@ -120,8 +138,26 @@ class Engine:
                 raising.append(False)
             except Exception:
                 raising.append(True)
-        out = torch.tensor(raising, device=part[0].device)
-        return out, [torch.where(out.view(-1, *[1] * (t.dim() - 1)), _like(t)[:1], t) for t in part]
+        return torch.tensor(raising, device=part[0].device)
+
+    def _replaced(self, part: list[Tensor], out: Tensor) -> list[Tensor]:
+        """The same examples with a made-up one in the marked places, so that all others stay where they are."""
+        if not bool(out.any()):
+            return part
+        made_up = self._examples_like(part, 1)
+        pairs = zip(part, made_up, strict=True)
+        return [torch.where(out.view(-1, *[1] * (t.dim() - 1)), one, t) for t, one in pairs]
+
+    def _examples_like(self, tensors: Sequence[Tensor], count: int) -> list[Tensor]:
+        """Made-up examples; their labels are the declared ones, and the largest comes first."""
+        made_up = [_like(t, max(count, CHECKED))[:count] for t in tensors]
+        if self.classes is not None:
+            target = tensors[-1]
+            labels = torch.tensor([max(self.classes), *self.classes], device=target.device)
+            shape = (count, *target.shape[1:])
+            places = torch.arange(math.prod(shape), device=target.device) % len(labels)
+            made_up[-1] = labels[places].reshape(shape).to(target)
+        return made_up
 
     def gradients(self, tensors: Sequence[Tensor]) -> dict[int, Gradients]:
         """Each example's gradient, for every trained parameter that was used."""
@@ -149,11 +185,13 @@ class Engine:
         for (layer, given, version, _), slope in zip(calls, slopes, strict=True):
             if slope is None:
                 continue
-            if given._version != version or len(given) != examples:
+            if given._version != version:
                 raise Refused(
-                    f"{type(layer).__name__} saw an input that was changed in place afterwards, or whose first axis "
-                    "is not the example; works: no in-place operation on it, and batch_first layouts"
+                    f"the input of {type(layer).__name__} was changed in place afterwards; works: no in-place "
+                    "operation on it"
                 )
+            if given.dim() == 0 or len(given) != examples:
+                raise Refused(_no_example_axis(layer, given))
             self._widest = max(self._widest, _bytes(layer, given[0]))
             given = given.to(layer.weight.dtype) if given.is_floating_point() else given  # autocast mixes types
             for parameter, gradients in TABLE[type(layer)](layer, given, slope.to(layer.weight.dtype), self.room):
@@ -188,13 +226,15 @@ class Engine:
         The copy that is checked has other weights, so that no layer hides behind a zero; also sets ``micro``,
         for batches of a size that is expected: a public number, because the sizes of micro-batches move roundings.
         """
-        made_up = [_like(t) for t in tensors]
+        made_up = self._examples_like(tensors, CHECKED)
         refuse(self.model, self.loss, slow=self.slow)  # again: it may have changed since
         twin = self._twin()
         before = [b.clone() for b in twin.model.buffers()]
         try:
-            twin._losses(made_up)  # what the model or the loss says itself is told as it is
+            twin._coarse = self._coarse = twin._turns_autocast_on(made_up)  # and lets the model speak for itself
+            twin.gradients(self._examples_like(tensors, CHECKED + 1))  # an axis that is not the example has one length
             found = twin.gradients(made_up)
+            twin.undeclared(made_up[-1])
         except (InvalidInput, Refused):
             raise
         except Exception as problem:
@@ -208,8 +248,48 @@ class Engine:
         twin._compare(found, made_up)
         self.micro = twin._fitting(found, batch)
         with _no_autocast(made_up[0].device):
-            self._check_in_a_crowd([_like(t, max(CHECKED, min(self.micro, CROWD))) for t in tensors])
+            self._check_in_a_crowd(self._examples_like(tensors, max(CHECKED, min(self.micro, CROWD))))
         self._checked, self._made_up = self._state(), (made_up, batch)
+
+    def _turns_autocast_on(self, tensors: Sequence[Tensor]) -> bool:
+        """True if a module runs under autocast; raises what the model or the loss raises."""
+        seen: list[bool] = []
+
+        def look(*_: Any) -> None:
+            seen.append(torch.is_autocast_enabled(tensors[0].device.type))
+
+        hooks = [module.register_forward_hook(look) for module in self.model.modules()]
+        try:
+            self._losses(tensors)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return any(seen)
+
+    def rehearse(self, tensors: Sequence[Tensor], batch: float = 1024) -> None:
+        """Raise for every row that training would count as zero; for rows that are public or made up."""
+        outside = self.undeclared(tensors[-1])
+        if bool(outside.any()):
+            row = int(outside.nonzero()[0])
+            labels = tensors[-1][row].flatten()[:8].tolist()
+            raise InvalidInput("rows", f"labels {labels} in row {row}", f"labels from the declared {self.classes}")
+        self.check(tensors, batch)
+        for row in range(len(tensors[0])):
+            self._rehearse_one(row, [t[row : row + 1] for t in tensors])
+        self._twin()._compare_in_a_crowd([t[:CROWD] for t in tensors])
+
+    def _rehearse_one(self, row: int, example: list[Tensor]) -> None:
+        try:
+            found = self.gradients(example)
+        except (InvalidInput, Refused):
+            raise
+        except Exception as problem:
+            said = f"{type(problem).__name__}: {problem}"[:300]
+            raise Refused(
+                f"the model or the loss raises on row {row}, so it would count as zero. It says {said}"
+            ) from None
+        if not all(bool(torch.isfinite(g.squares()).all()) for g in found.values()):
+            raise Refused(f"the gradient of row {row} is not finite, so the row would count as zero")
 
     def _state(self) -> _State:
         """All of the model that a step must not meet changed; the trained parameters are for the optimizer to move."""
@@ -243,7 +323,7 @@ class Engine:
     def _twin(self) -> Engine:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            twin = Engine(copy.deepcopy(self.model), self.loss, slow=self.slow)
+            twin = Engine(copy.deepcopy(self.model), self.loss, slow=self.slow, classes=self.classes)
         random = torch.Generator().manual_seed(1)
         with torch.no_grad():
             for p in twin.parameters:
@@ -257,7 +337,7 @@ class Engine:
         alone = [self._alone([t[i : i + 1] for t in made_up]) for i in range(CHECKED)]
         weights = torch.tensor([1.0, -0.5, 0.25, 2.0], dtype=torch.float64, device=made_up[0].device)
         whole = max(float(torch.cat(gradients).norm()) for gradients in alone)
-        tolerance = COARSE if torch.is_autocast_enabled(made_up[0].device.type) else TOLERANCE
+        tolerance = COARSE if self._coarse else TOLERANCE
         for place, parameter in enumerate(self.parameters):
             true = torch.stack([gradients[place] for gradients in alone])
             size = torch.linalg.vector_norm(true, dim=1)
@@ -326,6 +406,42 @@ class Engine:
             torch.zeros(p.numel(), dtype=torch.float64, device=p.device) if g is None else g.flatten().double()
             for g, p in zip(found, self.parameters, strict=True)
         ]
+
+
+def _no_example_axis(layer: nn.Module, given: Tensor) -> str:
+    """Reason and way out for a layer that does not see one row per example."""
+    if isinstance(layer, nn.Embedding):
+        return (
+            f"the input of an Embedding has shape {tuple(given.shape)}, so all examples share it, as learned positions "
+            "do. Works: ts.learn.torch.Positions(length, size), or indices for every example, such as "
+            "torch.arange(places).expand(len(x), places)"
+        )
+    return (
+        f"the first axis of the input of {type(layer).__name__} (shape {tuple(given.shape)}) is not the example; "
+        "works: batch_first=True layouts, with one row per example in front of every layer"
+    )
+
+
+def declared_labels(classes: int | Sequence[int] | None) -> tuple[int, ...] | None:
+    """Declared labels: 0 to classes - 1 for a number of classes, or the listed ones.
+
+    >>> declared_labels(3), declared_labels([1, 2])
+    ((0, 1, 2), (1, 2))
+    """
+    allowed = "the number of classes (labels 0 to classes - 1), or a list of different whole numbers"
+    if classes is None:
+        return None
+    if isinstance(classes, int):
+        if isinstance(classes, bool) or classes < 1:
+            raise InvalidInput("classes", classes, allowed)
+        return tuple(range(classes))
+    try:
+        labels = tuple(int(label) for label in classes)
+    except (TypeError, ValueError):
+        raise InvalidInput("classes", classes, allowed) from None
+    if not labels or len(set(labels)) < len(labels):
+        raise InvalidInput("classes", classes, allowed)
+    return labels
 
 
 def _bytes(layer: nn.Module, given: Tensor) -> int:
@@ -406,12 +522,16 @@ def _problems(module: nn.Module, *, slow: bool) -> Iterator[str]:
     if not own or slow:
         return
     if isinstance(module, nn.MultiheadAttention):
-        yield "its gradients are not seen layer by layer; works: ts.learn.torch.Attention with the same arguments"
+        yield (
+            "its gradients are not seen layer by layer; works: ts.learn.torch.Attention.from_torch(layer) in its "
+            "place (in an nn.TransformerEncoderLayer, its self_attn), made with batch_first=True"
+        )
     if isinstance(module, nn.RNNBase):
         yield "its gradients are not seen layer by layer; works: ts.learn.torch.LSTM or GRU"
     if type(module) not in TABLE:
         yield (
-            "has parameters of its own and is no layer the engine knows; works: build it of "
+            "has parameters that are not part of a layer that the engine knows; works: ts.learn.torch.Positions for "
+            "learned positions; or build it of "
             + ", ".join(kind.__name__ for kind in TABLE)
             + "; or slow=True, which is right for any model that treats examples apart, and many times slower"
         )

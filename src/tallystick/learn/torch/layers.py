@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from tallystick.learn.torch.gradients import Factors, Gradients, Room, Rows, Written, squares_of
+from tallystick.learn.torch.replacements import Positions
 
 Uses = Iterator[tuple[Tensor, Gradients]]
 
@@ -56,6 +57,12 @@ def embedding(layer: Any, given: Tensor, slope: Tensor, room: Room) -> Uses:
     if layer.padding_idx is not None:
         values = values.masked_fill((places == layer.padding_idx)[..., None], 0.0)
     yield layer.weight, Rows.of(places, values, layer.num_embeddings)
+
+
+def positions(layer: Any, given: Tensor, slope: Tensor, room: Room) -> Uses:
+    """One example adds the slope of each place to that place's vector, and nothing to places that it does not have."""
+    unused = layer.weight.shape[0] - slope.shape[1]
+    yield layer.weight, Written(nn.functional.pad(slope, (0, 0, 0, unused)).flatten(1))
 
 
 def layer_norm(layer: Any, given: Tensor, slope: Tensor, room: Room) -> Uses:
@@ -114,6 +121,7 @@ TABLE: dict[type[nn.Module], Callable[[Any, Tensor, Tensor, Room], Uses]] = {
     nn.Conv2d: convolution,
     nn.Conv3d: convolution,
     nn.Embedding: embedding,
+    Positions: positions,
     nn.LayerNorm: layer_norm,
     nn.RMSNorm: root_mean_square_norm,
     nn.GroupNorm: group_norm,

@@ -14,9 +14,11 @@ if TYPE_CHECKING:
 
 
 def shown(batches: Iterable[Batch], run: Run | None, steps: int, console: Console | None = None) -> Iterator[Batch]:
-    """The batches, each counted when it was stepped; the account is asked again where a block was paid."""
+    """Yield the batches and count each one after its step. Print first what the run costs, whole and in blocks."""
     columns = (TextColumn("training"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, TextColumn("{task.fields[paid]}", markup=False), console=console) as line:
+        if run is not None:
+            line.console.print(str(run.costs()), markup=False, highlight=False)
         task, receipts = line.add_task("training", total=steps, paid=paid(run)), 0
         for batch in batches:
             if run is not None and len(run.receipts) != receipts:

@@ -1,10 +1,12 @@
-"""Attention and recurrent layers made of linear layers, for torch's own, whose parts the engine cannot see.
+"""Attention, recurrent layers and learned positions whose gradients the engine can see example by example.
 
-They compute what torch's do, example first; ``from_torch`` copies the weights of one that exists.
+Attention and recurrent layers compute what torch's own layers compute, with the example first. ``from_torch`` copies
+the weights of a layer that exists.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, Self
 
 import torch
@@ -12,42 +14,161 @@ from torch import Tensor, nn
 
 from tallystick.errors import InvalidInput
 
+EXAMPLES_FIRST = "True: the first axis of every input is the example, because clipping needs examples one by one"
+
+
+class NotFused:
+    """Stands for the fused projection of ``nn.MultiheadAttention``, so that torch does not take its fused path."""
+
+    @classmethod
+    def __torch_function__(cls, *_: Any, **__: Any) -> Any:
+        return NotImplemented
+
 
 class Attention(nn.Module):  # type: ignore[misc]  # torch's types are not read
-    """Scaled dot-product attention with several heads (``nn.MultiheadAttention`` with ``batch_first=True``)."""
+    """``nn.MultiheadAttention`` with ``batch_first=True``, made of linear layers.
 
-    def __init__(self, embed_dim: int, num_heads: int, *, bias: bool = True) -> None:
+    It takes the same arguments, masks included, and returns the same pair. It fits into the layers of torch:
+
+        layer.self_attn = ts.learn.torch.Attention.from_torch(layer.self_attn)    # nn.TransformerEncoderLayer
+    """
+
+    in_proj_bias = None  # torch reads these to choose its fused path, which has no linear layers
+    in_proj_weight = NotFused()
+    batch_first = True
+    _qkv_same_embed_dim = True
+
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        bias: bool = True,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
+        kdim: int | None = None,
+        vdim: int | None = None,
+        batch_first: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
         super().__init__()
         if num_heads < 1 or embed_dim % num_heads:
             raise InvalidInput("num_heads", num_heads, f"a divisor of embed_dim ({embed_dim})")
-        self.heads = num_heads
-        self.query, self.key, self.value, self.out = (nn.Linear(embed_dim, embed_dim, bias=bias) for _ in range(4))
+        if not batch_first:
+            raise InvalidInput("batch_first", batch_first, EXAMPLES_FIRST)
+        for name, value in (("add_bias_kv", add_bias_kv), ("add_zero_attn", add_zero_attn)):
+            if value:
+                raise InvalidInput(name, value, "False")
+        self.embed_dim, self.num_heads = embed_dim, num_heads
+        made: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
+        self.query = nn.Linear(embed_dim, embed_dim, **made)
+        self.key = nn.Linear(kdim or embed_dim, embed_dim, **made)
+        self.value = nn.Linear(vdim or embed_dim, embed_dim, **made)
+        self.out_proj = nn.Linear(embed_dim, embed_dim, **made)
+        self.of_weights = nn.Dropout(dropout)
 
     @classmethod
     def from_torch(cls, layer: Any) -> Self:
-        """The same attention as one of torch's."""
-        if layer.in_proj_weight is None or layer.bias_k is not None or layer.dropout:
-            raise InvalidInput("layer", "kdim, vdim, bias_k or dropout", "a plain nn.MultiheadAttention")
-        made = cls(layer.embed_dim, layer.num_heads, bias=layer.in_proj_bias is not None)
+        """Copy a layer of torch with its weights and its dropout."""
+        if layer.bias_k is not None or layer.add_zero_attn:
+            raise InvalidInput("layer", "add_bias_kv or add_zero_attn", "an nn.MultiheadAttention without them")
+        if not layer.batch_first:
+            allowed = f"a layer made with batch_first={EXAMPLES_FIRST}"
+            raise InvalidInput("layer", "batch_first=False", allowed)
+        has_bias = layer.in_proj_bias is not None
+        made = cls(layer.embed_dim, layer.num_heads, layer.dropout, has_bias, kdim=layer.kdim, vdim=layer.vdim)
+        made.to(layer.out_proj.weight).train(layer.training)
+        parts = (made.query, made.key, made.value)
+        weights = (layer.q_proj_weight, layer.k_proj_weight, layer.v_proj_weight)
+        if layer.in_proj_weight is not None:
+            weights = layer.in_proj_weight.chunk(3)
         with torch.no_grad():
-            parts = (made.query, made.key, made.value)
-            for part, weight in zip(parts, layer.in_proj_weight.chunk(3), strict=True):
+            for part, weight in zip(parts, weights, strict=True):
                 part.weight.copy_(weight)
-            made.out.weight.copy_(layer.out_proj.weight)
-            if layer.in_proj_bias is not None:
+            made.out_proj.weight.copy_(layer.out_proj.weight)
+            if has_bias:
                 for part, bias in zip(parts, layer.in_proj_bias.chunk(3), strict=True):
                     part.bias.copy_(bias)
-                made.out.bias.copy_(layer.out_proj.bias)
+                made.out_proj.bias.copy_(layer.out_proj.bias)
         return made
 
-    def forward(self, query: Tensor, key: Tensor, value: Tensor, *, causal: bool = False) -> Tensor:
-        """What each place of ``query`` reads of ``value``; all are (examples, places, embed_dim)."""
-        apart = [
-            part(given).unflatten(-1, (self.heads, -1)).transpose(1, 2)
-            for part, given in ((self.query, query), (self.key, key), (self.value, value))
-        ]
-        read = nn.functional.scaled_dot_product_attention(*apart, is_causal=causal)
-        out: Tensor = self.out(read.transpose(1, 2).flatten(2))
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = True,
+        attn_mask: Tensor | None = None,
+        average_attn_weights: bool = True,
+        is_causal: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return what each place of ``query`` reads of ``value``, and the weights if they are needed.
+
+        All inputs are (examples, places, features). Masks mean what they mean in torch: True leaves a place out, and
+        numbers are added to the scores.
+        """
+        if query.dim() != 3:
+            raise InvalidInput("query", f"{query.dim()} dimensions", "(examples, places, features)")
+        q, k, v = self._heads(self.query(query)), self._heads(self.key(key)), self._heads(self.value(value))
+        mask = self._mask(q, k, attn_mask, key_padding_mask, is_causal)
+        weights: Tensor | None = None
+        if need_weights or (self.training and self.of_weights.p > 0.0):
+            scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+            weights = self.of_weights((scores if mask is None else scores + mask).softmax(-1))
+            read = weights @ v
+        else:
+            read = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        out: Tensor = self.out_proj(read.transpose(1, 2).flatten(2))
+        if weights is None or not need_weights:
+            return out, None
+        return out, weights.mean(1) if average_attn_weights else weights
+
+    def _heads(self, given: Tensor) -> Tensor:
+        """(examples, places, features) as (examples, heads, places, features of a head)."""
+        return given.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+
+    def _mask(
+        self, q: Tensor, k: Tensor, attn_mask: Tensor | None, padding: Tensor | None, is_causal: bool
+    ) -> Tensor | None:
+        """Numbers that are added to the scores (examples, heads, places, places read), or None."""
+        if attn_mask is None and is_causal:
+            attn_mask = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device).triu(1)
+        found: Tensor | None = None
+        if attn_mask is not None:
+            shape = (1, 1) if attn_mask.dim() == 2 else (q.shape[0], self.num_heads)
+            found = _added(attn_mask, q).reshape(*shape, *attn_mask.shape[-2:])
+        if padding is not None:
+            hidden = _added(padding, q)[:, None, None, :]
+            found = hidden if found is None else found + hidden
+        return found
+
+
+def _added(mask: Tensor, like: Tensor) -> Tensor:
+    """A mask of truth values as numbers: minus infinity where it is True."""
+    if mask.dtype != torch.bool:
+        return mask.to(like)
+    return torch.zeros(mask.shape, dtype=like.dtype, device=like.device).masked_fill(mask, -math.inf)
+
+
+class Positions(nn.Module):  # type: ignore[misc]
+    """Learned positions: adds a learned vector to each place. Use it instead of an ``nn.Parameter``.
+
+    Its input is (examples, places, embed_dim), with at most ``length`` places.
+    """
+
+    def __init__(self, length: int, embed_dim: int, *, device: Any = None, dtype: Any = None) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(length, embed_dim, device=device, dtype=dtype))
+        nn.init.normal_(self.weight, std=0.02)
+
+    def forward(self, given: Tensor) -> Tensor:
+        """Add the vector of each place."""
+        if given.dim() != 3 or given.shape[1] > len(self.weight):
+            allowed = f"(examples, places, features) with at most {len(self.weight)} places"
+            raise InvalidInput("given", f"shape {tuple(given.shape)}", allowed)
+        out: Tensor = given + self.weight[: given.shape[1]]
         return out
 
 

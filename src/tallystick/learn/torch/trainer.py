@@ -1,7 +1,9 @@
 """Training that pays first: our batches, clipped sums, noise, and any optimizer of torch.
 
     plan = ts.learn.sgd_plan(epsilon=3, delta=1e-5, examples=60_000, batch=1024, epochs=8)
-    trainer = ts.learn.torch.Trainer(model, loss, optimizer, plan=plan, clip=0.1, account=clinic, why="digits")
+    trainer = ts.learn.torch.Trainer(
+        model, loss, optimizer, plan=plan, clip=0.1, classes=10, account=clinic, why="digits"
+    )
     for batch in trainer.batches((x, y)):       charges the plan before the first batch is drawn
         trainer.step(batch)
     trainer.privacy, trainer.receipt
@@ -52,15 +54,29 @@ _NO_STEP = -2
 _PLAN = "a plan made by ts.learn.sgd_plan(...); ts.last_iterate does not apply, because every step is handed out"
 
 
+class UndeclaredClasses(UserWarning):
+    """Targets are whole numbers and ``classes=`` is not declared, so that wrong labels go unnoticed."""
+
+
+UNDECLARED = (
+    "The targets are whole numbers, and classes= is not declared. An example whose label has no output counts as zero, "
+    "and training does not say so. Declare the labels: Trainer(..., classes=10) for 0 to 9. Then try public or made-up "
+    "rows: trainer.rehearse(rows)"
+)
+
+
 class Trainer(OnlyOne):
     """A private training run of one model.
 
-    ``noise`` is ``"secure"`` (cryptographic bits, floating-point law) or ``"exact"``; ``pay`` is ``"whole"`` (the plan
-    is charged before the first step) or ``"blocks"`` (each block of ``block`` steps is, so that stopping early saves
-    the rest). Either way steps are taken from the ledger a block at a time (default: a tenth of them), and what was
-    left of a block when a run crashed is lost. Without an account nothing is recorded. ``slow`` allows models that the
-    engine does not know. ``correlated`` noise, for cyclic plans, costs the same and mostly cancels in the sum of the
-    steps; it remembers as many gradients as a turn has steps.
+    ``noise`` is ``"secure"`` (cryptographic bits, floating-point law) or ``"exact"``. With ``pay="whole"`` the plan is
+    charged before the first step. With ``pay="blocks"`` each block of ``block`` steps is charged before its first step,
+    so that stopping early saves the rest; ``trainer.run.costs()`` compares both. Steps are always taken from the ledger
+    a block at a time (default: a tenth of them), and the rest of a block is lost when a run crashes. Without an account
+    nothing is recorded.
+
+    ``classes`` declares the labels, as a number of classes or as a list: an example with another label has gradient
+    zero. ``slow`` allows models that the engine does not know. ``correlated`` noise, for cyclic plans, costs the same
+    and mostly cancels in the sum of the steps; it remembers as many gradients as a turn has steps.
     """
 
     def __init__(
@@ -79,13 +95,14 @@ class Trainer(OnlyOne):
         block: int | None = None,
         slow: bool = False,
         correlated: bool = False,
+        classes: int | Sequence[int] | None = None,
     ) -> None:
         super().__init__()
         if not isinstance(plan, SgdPlan):
             raise InvalidInput("plan", type(plan).__name__, _PLAN)
         if pay not in ("whole", "blocks"):
             raise InvalidInput("pay", pay, "'whole' or 'blocks'")
-        self.engine = Engine(model, loss, slow=slow)
+        self.engine = Engine(model, loss, slow=slow, classes=classes)
         self.plan, self._clip = plan, check.positive("clip", clip)
         self.model, self.optimizer = model, self._checked(optimizer)
         size = sum(self.engine.sizes)
@@ -154,12 +171,20 @@ class Trainer(OnlyOne):
             ("optimizer", type(self.optimizer).__name__),
             ("protected", f"one example{f', that is one {unit}' if unit else ''} ({change})"),
             ("examples", self._whose),
+            ("labels", self._labels()),
             ("batches", f"{self.plan.batches}, dealt by us: {self.plan}"),
             ("steps", f"{self.taken:,} of {self.plan.steps:,} taken here"),
             ("divisor", f"{self.plan.expected_batch:g}, declared"),
             ("clip", f"every example's gradient to norm {self.clip:g}"),
             ("noise", f"{wide}; {source[self.noise.kind]}{alike}"),
         ]
+
+    def _labels(self) -> str:
+        classes = self.engine.classes
+        if classes is None:
+            return "not declared"
+        shown = ", ".join(map(str, classes[:20])) + (", ..." if len(classes) > 20 else "")
+        return f"declared: {shown}; an example with another label counts as zero"
 
     @property
     def receipt(self) -> Receipt | None:
@@ -178,8 +203,22 @@ class Trainer(OnlyOne):
             ONE_EACH if units is None and ids is None else "the first of each unit that was named, and no more"
         )
         examples.require(self.plan)
+        target = examples.tensors[-1]
+        if self.engine.classes is None and not (target.is_floating_point() or target.is_complex()):
+            warnings.warn(UNDECLARED, UndeclaredClasses, stacklevel=2)
         self.engine.check(examples.tensors, self.plan.expected_batch)
         return self._batches(examples)
+
+    def rehearse(self, rows: Any) -> None:
+        """Try public or made-up rows, as many tensors as ``fit`` gets; raises everything that goes wrong with them.
+
+        It charges nothing, takes no step and leaves the model as it is. Training itself never raises because of a row:
+        a row on which the model or the loss raises, or with a label that is not declared, counts as zero there. Do not
+        rehearse private rows: an error tells something about them.
+        """
+        examples = Examples.of(rows)
+        with torch.random.fork_rng(devices=[]):
+            self.engine.rehearse(examples.tensors, self.plan.expected_batch)
 
     def _batches(self, examples: Examples, source: Source = SYSTEM) -> Iterator[Batch]:
         if self.run is None and self.team.first:

@@ -7,6 +7,7 @@ out is about the sample: a count or a total is to be divided by the rate.
 
 from __future__ import annotations
 
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency
 from tallystick.errors import InvalidInput, Refused
-from tallystick.mechanisms.aggregate.subsample import SubsampleAndAggregate
+from tallystick.mechanisms.aggregate.subsample import SmallSample, SubsampleAndAggregate
 from tallystick.mechanisms.base import Mechanism
 from tallystick.mechanisms.exact.coins import flip
 from tallystick.mechanisms.exact.randomness import Source
@@ -48,12 +49,17 @@ class Sampled(Mechanism[NDArray[np.float64], Any]):
         return self.mechanism.privacy.sampled(rate=self.rate)
 
     def prepare(self, value: Any, *, strict: bool) -> NDArray[np.float64]:
+        """Check the records. Without ``strict`` a warning does not raise, because an account may have charged."""
+        if isinstance(self.mechanism, SubsampleAndAggregate):
+            with nullcontext() if strict else suppress(SmallSample):
+                self.mechanism.warn_of_noise(stacklevel=4)
         return records("value", value, strict=strict, least=0)
 
     def draw(self, prepared: NDArray[np.float64], source: Source) -> Any:
         rate = Fraction(self.rate)
         kept = prepared[flip(lambda digits: digits.of(rate), prepared.size, source)]
-        return self.mechanism.draw(self.mechanism.prepare(self._given(kept), strict=False), source)
+        prepare = getattr(self.mechanism, "checked", self.mechanism.prepare)  # a warning may raise, after a charge
+        return self.mechanism.draw(prepare(self._given(kept), strict=False), source)
 
     def _given(self, kept: NDArray[np.float64]) -> Any:
         if self.total is None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from tallystick.accounting.adjacency import Adjacency, Protects
 from tallystick.errors import InvalidInput
 from tallystick.mechanisms.aggregate.winsorized import WinsorizedMean, noise_over_sampling, winsorized_mean
 from tallystick.mechanisms.base import Mechanism
-from tallystick.mechanisms.exact.randomness import Source
+from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 from tallystick.mechanisms.exact.uniform import integers
 from tallystick.mechanisms.inputs import array_or_list, double, length, list_length, number
 
@@ -53,21 +54,43 @@ class SubsampleAndAggregate(Mechanism[tuple[NDArray[Any], bool], NDArray[np.floa
         return sum(others, start=first)
 
     def prepare(self, value: Any, *, strict: bool) -> tuple[NDArray[Any], bool]:
+        """Check the records and warn if the noise will be large. An account asks here before it charges."""
+        prepared = self.checked(value, strict=strict)
+        self.warn_of_noise(stacklevel=4)
+        return prepared
+
+    def release(self, value: Any, *, source: Source = SYSTEM) -> Any:
+        """One release, with the warning about large noise.
+
+        An account calls this after the charge. A filter that turns warnings into errors must not lose the answer then,
+        so that the warning does not raise here.
+        """
+        prepared = self.checked(value, strict=False)
+        with suppress(SmallSample):
+            self.warn_of_noise(stacklevel=3)
+        return self.release_prepared(prepared, source)
+
+    def checked(self, value: Any, *, strict: bool) -> tuple[NDArray[Any], bool]:
+        """Check the records as ``prepare`` does, without the warning."""
         records = _records(value, strict=strict)
         fixed = self.protects.adjacency is Adjacency.REPLACE  # then the number of records is public
         if fixed and records.shape[0] < self.blocks:
             raise InvalidInput(
                 "value", f"{records.shape[0]} records", f"at least one record for each of {self.blocks} blocks"
             )
-        if strict and fixed and self.noise_over_sampling > _TOO_MUCH:
-            warnings.warn(
-                f"for a statistic that is about normal the noise is about {self.noise_over_sampling:.0f} times its "
-                "sampling error, more where the bounds are so wide that the quartiles are off (see subsample_noise); "
-                "consider rho= (Gaussian noise), or a mechanism made for this statistic",
-                SmallSample,
-                stacklevel=3,
-            )
         return records, strict
+
+    def warn_of_noise(self, *, stacklevel: int) -> None:
+        """Warn if public numbers say that the noise is larger than the sampling error."""
+        if self.noise_over_sampling <= _TOO_MUCH:
+            return
+        warnings.warn(
+            f"for a statistic that is about normal the noise is about {self.noise_over_sampling:.0f} times its "
+            "sampling error, more where the bounds are so wide that the quartiles are off (see subsample_noise); "
+            "consider rho= (Gaussian noise), or a mechanism made for this statistic",
+            SmallSample,
+            stacklevel=stacklevel,
+        )
 
     @property
     def noise_over_sampling(self) -> float:
@@ -82,7 +105,14 @@ class SubsampleAndAggregate(Mechanism[tuple[NDArray[Any], bool], NDArray[np.floa
         dealt = self._deal(records.shape[0], source)
         results = np.array([self._on(records[dealt == block], strict=strict) for block in range(self.blocks)])
         released = [mean.draw(mean.prepare(results[:, j], strict=False), source) for j, mean in enumerate(self.means)]
-        return np.array(released)
+        return np.clip(released, *self.ends)  # the bounds are public: this is post-processing
+
+    @property
+    def ends(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Least and largest answer of each coordinate: the lattice points next to the public bounds, inside them."""
+        low = [mean.lattice.value(mean.lattice.first) for mean in self.means]
+        high = [mean.lattice.value(mean.lattice.last) for mean in self.means]
+        return np.array(low), np.array(high)
 
     def error(self, *, confidence: float, width: float) -> float:
         """Half-width of the noise when the blocks' numbers are clamped to a range this long; in every coordinate.
@@ -202,8 +232,8 @@ def subsample_and_aggregate(
     ``statistic`` gets the records of one block as doubles. It must depend on its block only. Where it raises or returns
     no numbers, the middle of the bounds stands for that block alone.
 
-    ``bounds`` is one pair, or one pair per coordinate of the statistic. ``blocks`` is a public constant
-    (:func:`blocks_for` when the number of records is public).
+    ``bounds`` is one pair, or one pair per coordinate of the statistic. No answer lies outside the bounds. ``blocks``
+    is a public constant (:func:`blocks_for` when the number of records is public).
 
     >>> import numpy as np
     >>> median = subsample_and_aggregate(statistic=np.median, blocks=50, bounds=(0, 10), epsilon=100.0)

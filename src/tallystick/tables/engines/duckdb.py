@@ -7,6 +7,8 @@ import contextlib
 import datetime
 import math
 import os
+import shutil
+import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -23,8 +25,8 @@ from tallystick.tables.engines import csvfile
 from tallystick.tables.identity import Identity
 from tallystick.tables.program import read_stored
 from tallystick.tables.schema import Schema, family
-from tallystick.tables.scratch import Scratch
-from tallystick.tables.sources import pattern_of, real_path, room_for_engine, whole_name
+from tallystick.tables.scratch import Scratch, private_root
+from tallystick.tables.sources import pattern_of, room_for_engine, whole_name
 
 if TYPE_CHECKING:
     from tallystick.tables.files import OpenFile
@@ -74,7 +76,7 @@ class DuckEngine:
         self.scratch = Scratch()
         self.small = _bytes(reader) <= _SMALL
         self.room = room_for_engine()
-        self.database = _lent()
+        self.database, self.spill = _lent()
         try:
             self.snapshots = {place: self._snapshot(place) for place in self.source.paths}
             self.connection = self.database.cursor()
@@ -94,11 +96,9 @@ class DuckEngine:
             _refuse_log(file)
             file.lock()
         kind = "duckdb" if place in self.source.paths_of("duckdb") else "parquet"
-        found = file.snapshot(self.scratch.path, f"file{number}.{kind}", copy=self.rows)
-        return found or Path(real_path(file.real))
+        return file.snapshot(self.scratch.path, f"file{number}.{kind}")
 
     def _open(self) -> None:
-        self.connection.execute("SET temp_directory = ?", [str(self.scratch.path)])
         self.connection.execute("SET threads = 1" if self.small else "RESET threads")
         if self.room is not None:
             self.connection.execute(f"SET memory_limit = '{self.room} B'")
@@ -294,9 +294,10 @@ class DuckEngine:
         if connection is not None:
             connection.close()
         if self.room is None:
-            _given_back(self.database, self._attached().values())
+            _given_back(self.database, self.spill, self._attached().values())
         else:
             self.database.close()  # the next one may have more room
+            shutil.rmtree(self.spill, ignore_errors=True)
         self.scratch.close()
 
 
@@ -351,14 +352,19 @@ _LOOK_AT_VALUES = (
     "row_group_pruner",
     "partitioned_execution",
 )
-_waiting: list[duckdb.DuckDBPyConnection] = []
+_waiting: list[tuple[duckdb.DuckDBPyConnection, Path]] = []
 _lock = threading.RLock()
 
 
-def _lent() -> duckdb.DuckDBPyConnection:
+def _lent() -> tuple[duckdb.DuckDBPyConnection, Path]:
+    """An empty database that opens files in the private root of this process only, and its folder for spilling."""
+    root = private_root()
     with _lock:
-        if _waiting:
-            return _waiting.pop()
+        for i, (database, spill) in enumerate(_waiting):
+            if spill.parent == root:
+                del _waiting[i]
+                return database, spill
+    spill = Path(tempfile.mkdtemp(prefix="spill-", dir=root))
     database = duckdb.connect(":memory:")
     # A private job never installs or loads extensions, and never reads settings from the machine. What it read of a
     # file is not kept: the file may change.
@@ -367,23 +373,30 @@ def _lent() -> duckdb.DuckDBPyConnection:
     database.execute("SET preserve_insertion_order = false")
     database.execute(f"SET disabled_optimizers = '{','.join(_LOOK_AT_VALUES)}'")
     database.execute("SET GLOBAL TimeZone = 'UTC'")  # the day of a moment is the same on every machine
-    return database
+    database.execute("SET temp_directory = ?", [str(spill)])
+    # A view in a DuckDB file can name any other file. It is resolved when it is read, so nobody would have recognised
+    # that file: the engine opens snapshots, and nothing else.
+    spelled = dict.fromkeys((f"{root}/", pattern_of(f"{root}/")))  # readers of Parquet and CSV take patterns
+    allowed = DuckWords().render(exp.Array(expressions=[exp.Literal.string(each) for each in spelled]))
+    database.execute(f"SET allowed_directories = {allowed}")
+    database.execute("SET enable_external_access = false")
+    return database, spill
 
 
-def _given_back(database: duckdb.DuckDBPyConnection, attached: Iterable[str]) -> None:
+def _given_back(database: duckdb.DuckDBPyConnection, spill: Path, attached: Iterable[str]) -> None:
     """Keep a database that is empty again for the next release, and close any other."""
     try:
         for other in attached:
             database.execute(f"DETACH {_quoted(other)}")  # refused where it was not opened
-        database.execute("SET temp_directory = ''")  # refused where something was written to it
-    except duckdb.Error:
-        database.close()
-        return
+        is_clean = not any(spill.iterdir())
+    except (duckdb.Error, OSError):
+        is_clean = False
     with _lock:
-        if len(_waiting) < _MOST_WAITING:
-            _waiting.append(database)
+        if is_clean and len(_waiting) < _MOST_WAITING:
+            _waiting.append((database, spill))
             return
     database.close()
+    shutil.rmtree(spill, ignore_errors=True)
 
 
 def close_waiting() -> None:
@@ -391,7 +404,7 @@ def close_waiting() -> None:
     with _lock:
         while _waiting:
             with contextlib.suppress(duckdb.Error):
-                _waiting.pop().close()
+                _waiting.pop()[0].close()
 
 
 def _before_fork() -> None:

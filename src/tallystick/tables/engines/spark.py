@@ -201,9 +201,11 @@ class SparkEngine:
     def identify(self, table: str) -> Identity:
         origin = self._origin(table)
         name = f"spark {self.full_name(table)}"
-        if origin.kind == TABLE:
-            return Identity(name, origin.own | origin.leaves)
-        near = origin.leaves | {UNKNOWN} if origin.is_unknown else origin.leaves
+        if origin.kind == TABLE and not origin.is_unknown:
+            return Identity(name, origin.own | origin.leaves, origin.many)
+        near = origin.leaves | origin.many
+        if origin.is_unknown:
+            near |= {UNKNOWN}
         return Identity(name, origin.own, near, plain=not near)
 
     def reset(self) -> None:

@@ -12,9 +12,17 @@ from urllib.parse import unquote, urlsplit
 from tallystick.tables.identity import TABLE
 
 MOST_LISTED: Final = 1000
-"""Most files of one relation that get marks of their own. A relation of more files is recognised by its folders."""
+"""Most files of one relation whose marks a registration keeps. A table of more files is recognised by its folders."""
 
-_IN_MEMORY: Final = ("LocalRelation", "LogicalRDD", "ExternalRDD", "Range", "OneRowRelation", "EmptyRelation")
+_IN_MEMORY: Final = ("LocalRelation", "Range", "OneRowRelation", "EmptyRelation")
+_RDDS: Final = ("LogicalRDD", "ExternalRDD")
+_COPIES: Final = (
+    "org.apache.spark.rdd.ParallelCollectionRDD",
+    "org.apache.spark.rdd.EmptyRDD",
+    "org.apache.spark.rdd.LocalCheckpointRDD",
+    "org.apache.spark.rdd.ReliableCheckpointRDD",
+)
+"""Classes of RDD that hold rows of their own. Every other RDD without a parent reads its rows from elsewhere."""
 _ELSEWHERE_IN_THE_PLAN: Final = ("CTERelationRef",)
 _FILES_V1: Final = "org.apache.spark.sql.execution.datasources.HadoopFsRelation"
 _FILES_V2: Final = "org.apache.spark.sql.execution.datasources.v2.FileTable"
@@ -34,27 +42,40 @@ class Origin:
     """Marks of the table itself, or of the catalogue's view."""
     leaves: frozenset[str]
     """Marks of all tables and files that the plan reads."""
+    many: frozenset[str] = frozenset()
+    """Marks of files that are too many for a registration. They only show that data share a file."""
     is_unknown: bool = False
-    """True if the plan reads data that cannot be recognised."""
+    """True if the plan reads data that cannot be recognised, or that may change before Spark reads them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What one leaf of a plan reads."""
+
+    marks: frozenset[str] = frozenset()
+    many: frozenset[str] = frozenset()
+    is_unknown: bool = False
+    reader: str | None = None
+    """Name of the class that reads the rows, if it gives no marks."""
+
+
+_NOTHING: Final = _Read()
 
 
 def origin_of(plan: Any) -> Origin:
     """Return where the rows of an analysed plan come from. The plan does not change, so neither does the origin."""
-    leaves: set[str] = set()
-    unknown: list[str] = []
-    for leaf in _leaves(plan):
-        marks = _marks_of(leaf)
-        if marks is None:
-            unknown.append(_reader_of(leaf))
-        else:
-            leaves |= marks
+    read = [_read_by(leaf) for leaf in _leaves(plan)]
+    readers = [one.reader for one in read if one.reader is not None]
     top = _top(plan)
     entry = _entry_of(top)
-    name = None if entry is None else full_name(entry)
-    kind = f"data that Spark reads through {unknown[0]}" if unknown else _kind_of(top, entry)
-    own = frozenset() if name is None else frozenset({f"spark {name}"})
-    short = None if name is None else short_name(name)
-    return Origin(kind, short, own, frozenset(leaves), is_unknown=bool(unknown))
+    kind = f"data that Spark reads through {readers[0]}" if readers else _kind_of(top, entry)
+    leaves = frozenset[str]().union(*(one.marks for one in read))
+    many = frozenset[str]().union(*(one.many for one in read))
+    is_unknown = any(one.is_unknown for one in read)
+    if entry is None:
+        return Origin(kind, None, frozenset(), leaves, many, is_unknown)
+    name = full_name(entry)
+    return Origin(kind, short_name(name), frozenset({f"spark {name}"}), leaves, many, is_unknown)
 
 
 def _kind_of(top: Any, entry: Any) -> str:
@@ -76,17 +97,34 @@ def _leaves(plan: Any) -> Iterator[Any]:
         yield from _items(part.collectLeaves())
 
 
-def _marks_of(leaf: Any) -> frozenset[str] | None:
-    """Marks of the data that a leaf reads; None if they cannot be recognised."""
+def _read_by(leaf: Any) -> _Read:
+    """What a leaf reads."""
     kind = _simple(leaf)
     if kind in _IN_MEMORY or kind in _ELSEWHERE_IN_THE_PLAN:
-        return frozenset()
+        return _NOTHING
+    if kind in _RDDS:
+        return _read_by_rdd(leaf.rdd())
     files = _files_of(leaf)
     if files is None:
-        return None
+        return _Read(is_unknown=True, reader=_reader_of(leaf))
     entry = _entry_of(leaf)
-    named = frozenset() if entry is None else frozenset({f"spark {full_name(entry)}"})
-    return named | _of_files(files)
+    return _files_of_frame(files) if entry is None else _files_of_table(files, full_name(entry))
+
+
+def _read_by_rdd(last: Any) -> _Read:
+    """What an RDD reads: nothing, if all of its lineage starts from rows that Spark holds."""
+    seen: set[int] = set()
+    waiting = [last]
+    while waiting:
+        rdd = waiting.pop()
+        if rdd.id() in seen:
+            continue
+        seen.add(rdd.id())
+        parents = [dependency.rdd() for dependency in _items(rdd.dependencies())]
+        if not parents and rdd.getClass().getName() not in _COPIES:
+            return _Read(is_unknown=True, reader=_simple(rdd))
+        waiting += parents
+    return _NOTHING
 
 
 def _files_of(leaf: Any) -> Any:
@@ -105,18 +143,54 @@ def _reader_of(leaf: Any) -> str:
     return _simple(leaf.table()) if _simple(leaf) == "DataSourceV2Relation" else _simple(leaf)
 
 
-def _of_files(index: Any) -> frozenset[str]:
-    """Marks of the folders and files of an index."""
-    marks: set[str] = set()
-    for root in _items(index.rootPaths()):
-        uri = root.toUri()
-        marks |= place_marks(uri.getScheme() or "file", uri.getAuthority() or "", uri.getPath())
-    files = list(index.inputFiles())
-    if len(files) <= MOST_LISTED:
-        for file in files:
-            parts = urlsplit(file)
-            marks |= place_marks(parts.scheme, parts.netloc, unquote(parts.path))
-    return frozenset(marks)
+def _files_of_frame(index: Any) -> _Read:
+    """Files that a path names. Spark opens a local path again when it reads, and the path may be another file then."""
+    roots, files = _roots_of(index), _listed_in(index)
+    is_local = any(_is_local(place) for place in roots + files)
+    is_long = len(files) > MOST_LISTED
+    marks = _marks_of(roots) if is_long else _marks_of(roots + files)
+    return _Read(marks, is_unknown=is_local or is_long)
+
+
+def _files_of_table(index: Any, name: str) -> _Read:
+    """Files of a table of the catalogue. A local path through a symbolic link may lead elsewhere when Spark reads."""
+    roots, files = _roots_of(index), _listed_in(index)
+    is_linked = any(_is_linked(place) for place in roots + files)
+    marks = _marks_of(roots) | {f"spark {name}"}
+    if len(files) > MOST_LISTED:
+        return _Read(marks, many=_marks_of(files), is_unknown=is_linked)
+    return _Read(marks | _marks_of(files), is_unknown=is_linked)
+
+
+_Place = tuple[str, str, str]
+"""Scheme, authority and path of a file or folder."""
+
+
+def _roots_of(index: Any) -> list[_Place]:
+    """The files and folders that an index was made for."""
+    uris = [root.toUri() for root in _items(index.rootPaths())]
+    return [(uri.getScheme() or "file", uri.getAuthority() or "", uri.getPath()) for uri in uris]
+
+
+def _listed_in(index: Any) -> list[_Place]:
+    """All files of an index."""
+    uris = [urlsplit(file) for file in index.inputFiles()]
+    return [(uri.scheme or "file", uri.netloc, unquote(uri.path)) for uri in uris]
+
+
+def _marks_of(places: list[_Place]) -> frozenset[str]:
+    return frozenset().union(*(place_marks(*place) for place in places))
+
+
+def _is_local(place: _Place) -> bool:
+    scheme, _, _ = place
+    return scheme.lower() == "file"
+
+
+def _is_linked(place: _Place) -> bool:
+    """True if a symbolic link is part of a local path."""
+    _, _, path = place
+    return _is_local(place) and os.path.realpath(path) != os.path.normpath(path)
 
 
 def place_marks(scheme: str, authority: str, path: str) -> frozenset[str]:

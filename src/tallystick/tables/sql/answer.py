@@ -8,20 +8,20 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallystick.errors import BudgetExceeded, IdempotencyConflict, InvalidInput, Refused
 from tallystick.ledger.chain import digest
+from tallystick.printing import html_text, json_text, visible
 from tallystick.tables.denial import with_plans
 from tallystick.tables.epsilon_alone import require_stated
 from tallystick.tables.keyset import PublicTable, public_table
 from tallystick.tables.plan import error_words
 from tallystick.tables.release import CONFIDENCE, Columns, Release, csv_text
 from tallystick.tables.removed import Removed, removed_of
-from tallystick.tables.run import answered_before
-from tallystick.tables.sources import JOINED, identity, public_file
+from tallystick.tables.run import answered_before, release
+from tallystick.tables.sources import JOINED, Names, identity, public_file
 from tallystick.tables.sql.catalogue import Catalogue, Known
 from tallystick.tables.sql.one_form import OneForm, one_form
 from tallystick.tables.sql.statement import Statement, planned
@@ -62,6 +62,14 @@ class Answered(Columns):
         return tuple(name for name in released.names if name not in released.noisy)
 
     @property
+    def counts(self) -> tuple[str, ...]:
+        """The columns that are a count of the release as it is."""
+        released = self.statement.released
+        counting = [(name, measure) for name, measure in released.query.measures if measure.counts]
+        fields = {field for name, measure in counting for field in measure.fields(name)}
+        return tuple(name for name, column in released.plain.items() if column in fields)
+
+    @property
     def fresh(self) -> bool:
         """Whether it was released now; otherwise it is the answer that the record had, and nothing was charged."""
         return self.release.fresh
@@ -86,22 +94,13 @@ class Answered(Columns):
     @property
     def called(self) -> dict[str, str]:
         """What the columns of ``release`` are called here, of those that are shown as they are."""
-        inside = {} if self.form is None else self.form.names
-        return {inside.get(column, column): outputs for column, outputs in self._outputs.items()}
-
-    @property
-    def _outputs(self) -> dict[str, str]:
-        """By column of the question, the outputs that show it as it is."""
-        shown: dict[str, list[str]] = {}
-        for name, column in self.statement.released.plain.items():
-            shown.setdefault(column, []).append(name)
-        return {column: ", ".join(outputs) for column, outputs in shown.items()}
+        return called(self.statement, self.form)
 
     @property
     def _told(self) -> Told:
         """What is said beside the table, each measure under the name of the column that shows it."""
         released = self.statement.released
-        return Told(self.statement.plan, self._outputs, released.computed, released.intervals)
+        return Told(self.statement.plan, _outputs(self.statement), released.computed, released.intervals)
 
     @property
     def cost(self) -> str:
@@ -113,24 +112,45 @@ class Answered(Columns):
         return f"asked before: charge {receipt.charge} answered it and nothing was charged now; left {self.left}"
 
     def to_json(self) -> str:
-        """Rows, notes, plan hash and receipt as JSON text."""
+        """Rows, notes, what the caps left out, plan hash and receipt as JSON text."""
         rows = [{k: v.isoformat() if isinstance(v, datetime.date) else v for k, v in row.items()} for row in self.rows]
         receipt = None if self.release.receipt is None else json.loads(self.release.receipt.to_json())
-        content = {"plan": self.release.plan.hash, "rows": rows, "notes": list(self.notes), "receipt": receipt}
-        return json.dumps({"format": "tallystick/sql/1", **content}, indent=1)
+        removed = [each.to_data() for each in self.removed()]
+        told = {"notes": list(self.notes), "removed": removed}
+        content = {"plan": self.release.plan.hash, "rows": rows, **told, "receipt": receipt}
+        return json_text(json.dumps({"format": "tallystick/sql/1", **content}, indent=1))
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def __str__(self) -> str:
-        return "\n".join([*self.lines(), *self.notes, self.cost])
+        return "\n".join([*self.lines(), *map(visible, self.notes), self.cost])
 
     def __repr__(self) -> str:
         return str(self)  # what a terminal shows: somebody asked for a table
 
     def _repr_html_(self) -> str:
-        said = "".join(f"<br>{escape(note)}" for note in (*self.notes, self.cost))
+        said = "".join(f"<br>{html_text(note)}" for note in (*self.notes, self.cost))
         return f"{self.html()}<small>{len(self)} rows{said}</small>"
+
+
+def called(statement: Statement, form: OneForm | None) -> dict[str, str]:
+    """The names that a statement gives to columns of its release, of those that are shown as they are."""
+    inside = {} if form is None else form.names
+    return {inside.get(column, column): outputs for column, outputs in _outputs(statement).items()}
+
+
+def _outputs(statement: Statement) -> dict[str, str]:
+    """By column of the question, the outputs that show it as it is."""
+    shown: dict[str, list[str]] = {}
+    for name, column in statement.released.plain.items():
+        shown.setdefault(column, []).append(name)
+    return {column: ", ".join(outputs) for column, outputs in shown.items()}
+
+
+def names_of(statement: Statement, form: OneForm | None) -> Names:
+    """The names that are recorded with the answer; an automatic key shares it with statements in other words."""
+    return Names(called(statement, form), is_shared=form is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,13 +182,13 @@ class Explained:
         lines += ["no data was opened and nothing was charged", "", *plan.explain().splitlines()]
         if not released.unchanged:
             lines += ["  after    the noise, on the released table: " + released.after.sql(dialect="duckdb")]
-        return "\n".join(lines)
+        return "\n".join(visible(line) for line in lines)
 
     def __repr__(self) -> str:
         return str(self)
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape(str(self))}</pre>"
+        return f"<pre>{html_text(str(self))}</pre>"
 
 
 def explained(statement: Statement, account: Account | None, *, key: str | None = None) -> Explained:
@@ -183,7 +203,8 @@ def explained(statement: Statement, account: Account | None, *, key: str | None 
     named = statement.options.given.get("key", key)
     asked, name = (statement.plan, named) if form is None or named else (form.plan, key_of(statement, form))
     dataset = statement.released.known.dataset
-    earlier = None if name is None else answered_before(asked, account, key=name, dataset=dataset)
+    names = names_of(statement, None if named else form)
+    earlier = None if name is None else answered_before(asked, account, key=name, dataset=dataset, names=names)
     if earlier is None:
         require_stated(plan, account)
     charge = None if earlier is None else earlier.charge
@@ -215,7 +236,10 @@ def answered(
         with warnings.catch_warnings():
             if automatic is not None:  # whoever asks the same has a reason of their own
                 warnings.filterwarnings("ignore", "charge .* was made with the reason")
-            made = plan.release(why=why, key=key or automatic, dataset=known.dataset, progress=progress)
+            made = release(
+                plan, plan.account or account, why=why, key=key or automatic, dataset=known.dataset, progress=progress,
+                names=names_of(statement, form),
+            )  # fmt: skip
     except IdempotencyConflict as problem:
         if automatic is None:
             raise

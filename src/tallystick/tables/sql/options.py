@@ -14,7 +14,7 @@ from typing import Any
 from sqlglot.tokenizer_core import Token, TokenType
 
 from tallystick.accounting import check
-from tallystick.errors import InvalidInput
+from tallystick.errors import InvalidInput, TallystickError
 from tallystick.printing import one_of
 from tallystick.rounding import read_amount
 from tallystick.tables.budget import AMOUNTS
@@ -24,7 +24,15 @@ NUMBERS = ("epsilon", "delta", "rho", "error", "confidence", "max_groups_contrib
 FLAGS = ("pure",)
 WORDS = ("key", "why", "privacy_unit_column", "group_selection_strategy")
 STRATEGIES = ("LAPLACE_THRESHOLD", "PUBLIC_GROUPS")
-STATEMENTS = ("DELETE", "INSERT", "UPDATE", "MERGE", "CREATE", "DROP", "ALTER", "TRUNCATE", "COPY", "SET", "USE")
+CHANGING = ("DELETE", "INSERT", "UPDATE", "MERGE", "CREATE", "DROP", "ALTER", "TRUNCATE", "COPY", "SET", "USE")
+SHOWING = ("SHOW", "DESCRIBE", "DESC")
+_OTHERS = """
+ABORT ANALYZE ATTACH BEGIN CALL CHECKPOINT CLOSE CLUSTER COMMENT COMMIT DEALLOCATE DECLARE DETACH DISCARD DO END
+EXECUTE EXPORT FETCH FROM GRANT IMPORT INSTALL KILL LISTEN LOAD LOCK MOVE NOTIFY PIVOT PRAGMA PREPARE REFRESH REINDEX
+RELEASE REPLACE RESET REVOKE ROLLBACK SAVEPOINT START SUMMARIZE TABLE UNLISTEN UNPIVOT VACUUM VALUES
+"""
+OTHER_STATEMENTS = frozenset(_OTHERS.split())
+"""First words of other statements, in PostgreSQL or DuckDB. Text that begins otherwise is not SQL."""
 PRICE = ("epsilon", "delta", "rho", "error", "confidence", "pure")
 _PER_GROUP = "contribution_bounds_per_group"
 _ELSEWHERE = {
@@ -68,20 +76,24 @@ def cut(text: Text) -> tuple[list[Token], Options]:
     tokens = tokens[1:] if explain else tokens
     first = tokens[0].text.upper() if tokens else ""
     if first not in ("SELECT", "WITH", "("):
-        if first in ("SHOW", "DESCRIBE", "DESC"):
-            listed = "'tallystick dataset list', or 'tallystick dataset show NAME' for columns, caps and groups"
-            raise text.refused(f"the statement {first}", tokens[0].start, listed)
-        other = first in STATEMENTS  # DELETE is near SELECT in its letters alone
-        meant = not other and bool(get_close_matches(first, ("SELECT", "WITH"), n=1))
-        raise text.refused(
-            f"the statement {first or 'EXPLAIN'}",
-            tokens[0].start if tokens else 0,
-            "SELECT (did you mean this?)" if meant else "a SELECT statement",
-            why="nothing is changed here" if other else "",
-        )
+        raise _no_select(text, first, tokens[0].start if tokens else 0)
     tokens, given = _without_clause(text, tokens)
     tokens, clamps = _without_clamps(text, tokens)
     return tokens, Options(given, clamps, explain)
+
+
+def _no_select(text: Text, first: str, at: int) -> TallystickError:
+    """Return the error for text that is not a SELECT: refused if it is another statement of SQL, else a usage error."""
+    if first in SHOWING:
+        listed = "'tallystick dataset list', or 'tallystick dataset show NAME' for columns, caps and groups"
+        return text.refused(f"the statement {first}", at, listed)
+    if first in CHANGING:  # DELETE is near SELECT in its letters alone
+        return text.refused(f"the statement {first}", at, "a SELECT statement", why="nothing is changed here")
+    if first in OTHER_STATEMENTS:
+        return text.refused(f"the statement {first}", at, "a SELECT statement")
+    meant = get_close_matches(first, ("SELECT", "WITH"), n=1)
+    works = "SELECT (did you mean this?)" if meant else "a SELECT statement"
+    return text.wrong(first or "EXPLAIN alone", at, works)
 
 
 def _without_clause(text: Text, tokens: list[Token]) -> tuple[list[Token], dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import Any
 from sqlglot import exp
 
 from tallystick.errors import InvalidInput, Refused
-from tallystick.rounding import read_amount
+from tallystick.rounding import fraction_down
 from tallystick.tables.budget import AMOUNTS
 from tallystick.tables.plan import Plan
 from tallystick.tables.sql import units
@@ -45,7 +45,7 @@ def planned(text: str, catalogue: Catalogue, **budget: Any) -> Statement:
     What the statement says about its price (``OPTIONS``) goes before ``budget``, and that before the registered price.
     """
     read = Text(text)
-    budget |= {name: read_amount(name, budget[name]) for name in AMOUNTS if budget.get(name) is not None}
+    budget |= {name: fraction_down(name, budget[name]) for name in AMOUNTS if budget.get(name) is not None}
     tokens, options = cut(read)
     overridden = _overridden(options, budget)
     options = options.beside(budget.get("delta"))

@@ -9,6 +9,7 @@ import warnings
 import numpy as np
 import pytest
 
+import tallystick as ts
 from statistical.exact import placed_law, subsampled_law
 from tallystick.accounting import losses
 from tallystick.accounting.adjacency import Adjacency
@@ -196,17 +197,61 @@ def test_a_statistic_that_fails_on_a_block_says_nothing_after_a_charge() -> None
         raise ValueError("a value from the data")
 
     mechanism = subsample_and_aggregate(statistic=fussy, blocks=4, bounds=(0, 1), epsilon=1.0)
-    assert 0 - 60 < mechanism.release(np.ones(100))[0] < 60
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SmallSample)
+        assert 0 <= mechanism.release(np.ones(100))[0] <= 1
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with pytest.raises(ValueError, match="a value"):
             mechanism(np.ones(100))
 
 
-def test_few_records_are_warned_about() -> None:
-    mechanism = subsample_and_aggregate(statistic=np.mean, blocks=4, bounds=(0, 1), epsilon=1.0)
-    with pytest.warns(SmallSample):
-        mechanism(np.ones(100))
+NOISY = {"statistic": np.mean, "blocks": 4, "bounds": (0, 1), "epsilon": 1.0}
+
+
+@pytest.mark.parametrize("adjacency", ["replace", "add_remove"])
+def test_large_noise_is_warned_about_when_called_and_when_released(adjacency) -> None:
+    mechanism = subsample_and_aggregate(**NOISY, adjacency=adjacency)
+    for use in (mechanism, mechanism.release):
+        with pytest.warns(SmallSample, match="times its sampling error") as caught:
+            use(np.ones(100))
+        assert [warning.filename for warning in caught if warning.category is SmallSample] == [__file__]
+
+
+@pytest.mark.parametrize("deferred", [False, True])
+def test_large_noise_is_warned_about_when_paid(deferred, tmp_path) -> None:
+    mechanism = subsample_and_aggregate(**NOISY)
+    with ts.Ledger(tmp_path / "budget.db") as ledger:
+        account = ledger.open("clinic", budget=ts.pure_dp(epsilon=9, adjacency="replace"))
+        value = (lambda: np.ones(100)) if deferred else np.ones(100)
+        with pytest.warns(SmallSample):
+            account.release(mechanism, value, why="mean")
+        assert len(account.history()) == 1
+
+
+def test_a_warning_that_is_made_an_error_keeps_the_charge_or_the_answer(tmp_path) -> None:
+    mechanism = subsample_and_aggregate(**NOISY)
+    with ts.Ledger(tmp_path / "budget.db") as ledger, warnings.catch_warnings():
+        warnings.simplefilter("error", SmallSample)
+        account = ledger.open("clinic", budget=ts.pure_dp(epsilon=9, adjacency="replace"))
+        with pytest.raises(SmallSample):
+            account.release(mechanism, np.ones(100), why="mean")
+        assert not account.history()
+        answer = account.release(mechanism, lambda: np.ones(100), why="mean")
+        assert 0 <= answer[0] <= 1
+
+
+@pytest.mark.filterwarnings("ignore::tallystick.mechanisms.aggregate.subsample.SmallSample")
+def test_no_answer_is_outside_the_public_bounds() -> None:
+    mechanism = subsample_and_aggregate(
+        statistic=lambda block: [block.mean(), -3.0], blocks=4, bounds=[(0.3, 1), (-3, 5)], epsilon=0.5
+    )
+    found = np.array([mechanism.release(np.ones(8)) for _ in range(60)])
+    assert (found[:, 0] >= 0.3).all()
+    assert (found[:, 0] <= 1.0).all()
+    assert (found[:, 1] >= -3.0).all()
+    assert (found[:, 1] <= 5.0).all()
+    assert (found[:, 0] == found[:, 0].max()).sum() > 1, "the noise is so large that some answers are clamped"
 
 
 def test_blocks_follow_the_notes_and_permutations_are_uniform() -> None:

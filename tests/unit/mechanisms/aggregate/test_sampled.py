@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy.stats import binom, chisquare
@@ -11,6 +13,7 @@ from tallystick.errors import InvalidInput, Refused
 from tallystick.mechanisms import noise, select
 from tallystick.mechanisms.aggregate import subsample_and_aggregate
 from tallystick.mechanisms.aggregate.sampled import Sampled, sampled
+from tallystick.mechanisms.aggregate.subsample import SmallSample
 from unit.mechanisms.coverage import ENUMERATION, INTERVAL, LAW, checks
 from unit.mechanisms.neighbours import holds, log_ratio
 
@@ -95,7 +98,13 @@ def test_statistics_of_unknown_sensitivity_may_be_sampled_too() -> None:
         statistic=np.mean, blocks=4, bounds=(0, 8), epsilon=1.0, adjacency="add_remove", granularity=1.0
     )
     mechanism = sampled(blocks, rate=0.5)
-    assert mechanism.release([1.0] * 10).shape == mechanism.release([]).shape == (1,)
+    with pytest.warns(SmallSample):
+        assert mechanism.release([1.0] * 10).shape == mechanism.release([]).shape == (1,)
+    with warnings.catch_warnings():  # a filter must not lose an answer that is paid for
+        warnings.simplefilter("error", SmallSample)
+        assert mechanism.release([1.0] * 10).shape == (1,)
+        with pytest.raises(SmallSample):
+            mechanism([1.0] * 10)
     assert mechanism.error(confidence=0.9, width=1.0) == blocks.error(confidence=0.9, width=1.0)
 
 

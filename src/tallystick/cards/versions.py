@@ -1,0 +1,190 @@
+"""Check a card that another version of tallystick made.
+
+Versions may say the same in other words. They may also read other intervals from the same released numbers. So words
+and intervals of another version are not compared. Everything else must be what this version makes from the ledger:
+released values, prices, limits, epsilon, curves, names, hashes, and the numbers inside sentences.
+"""
+
+from __future__ import annotations
+
+import copy
+import csv
+import io
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from tallystick import __version__
+from tallystick.tables.release import NO_CONFIDENCE, csv_text, shown_value
+
+if TYPE_CHECKING:
+    from tallystick.tables.release import Release
+
+Path = tuple[str, ...]
+"""Names on the way to one fact of a card, without the places in lists."""
+
+_SOFTWARE = re.compile(r"tallystick \d[\w.+-]{0,40}", re.ASCII)
+_NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?", re.ASCII)
+
+INTERVALS: Final = {
+    ("chart", "lower"),
+    ("chart", "upper"),
+    ("error", "columns", "error"),
+    ("error", "released", "middle"),
+    ("error", "released", "largest"),
+    ("left_out", "share_lower"),
+    ("left_out", "share_upper"),
+}
+"""Facts that are computed by the rule for intervals, which may differ between versions."""
+
+EXACT: Final = (
+    ("schema",),
+    ("version",),
+    ("again",),
+    ("chart", "field"),
+    ("chart", "groups"),
+    ("chart", "shown"),
+    ("decisions",),
+    ("error", "columns", "column"),
+    ("error", "released", "column"),
+    ("accounting", "filter_name"),
+    ("accounting", "plan_hash"),
+    ("left_out", "what"),
+    ("mechanisms", "bounds_from"),
+    ("mechanisms", "parts"),
+    ("protected", "adjacency"),
+    ("protected", "unit"),
+    ("protected", "unit_column"),
+    ("protected", "window"),
+    ("released", "at"),
+    ("released", "dataset"),
+    ("released", "group_by"),
+    ("released", "groups"),
+    ("released", "measures", "name"),
+    ("released", "population"),
+)
+"""Texts that are names, hashes or answers of people: no version may say them in other words."""
+
+
+def other_version(facts: Mapping[str, Any]) -> str:
+    """The software that made a card, if it is another version than this one; else empty."""
+    software = str(facts["accounting"]["software"])
+    is_other = software != f"tallystick {__version__}" and _SOFTWARE.fullmatch(software)
+    return software if is_other else ""
+
+
+@dataclass
+class Compared:
+    """Differences between a card of another version and the card that this version makes."""
+
+    wrong: set[str] = field(default_factory=set)
+    """Sections in which a number or a name differs."""
+    words: set[str] = field(default_factory=set)
+    """Sections in which only the words differ."""
+    intervals: set[str] = field(default_factory=set)
+    """Sections in which intervals or predicted errors differ."""
+
+
+def compare(fresh: Mapping[str, Any], stated: Mapping[str, Any], release: Release | None) -> Compared:
+    """Compare a card of another version with the fresh one, fact by fact."""
+    filled = dict(fresh) if release is None else _with_drawn_values(fresh, release)
+    found = Compared()
+    for path, new, drawn, old in _facts((), fresh, filled, stated):
+        if path == ("accounting", "software") or same(new, old) or same(drawn, old):
+            continue
+        found_in = found.wrong
+        if path in INTERVALS and _is_interval_end(old):
+            found_in = found.intervals
+        elif _is_reworded(path, new, old):
+            found_in = found.words
+        found_in.add(path[0])
+    return found
+
+
+def _facts(path: Path, fresh: Any, filled: Any, stated: Any) -> Iterator[tuple[Path, Any, Any, Any]]:
+    """Single facts of three cards side by side; parts of another form are one fact."""
+    if isinstance(fresh, dict) and isinstance(stated, dict) and fresh.keys() == stated.keys():
+        for name in fresh:
+            yield from _facts((*path, name), fresh[name], filled[name], stated[name])
+    elif isinstance(fresh, list) and isinstance(stated, list) and len(fresh) == len(stated):
+        for each in zip(fresh, filled, stated, strict=True):
+            yield from _facts(path, *each)
+    else:
+        yield path, fresh, filled, stated
+
+
+def _with_drawn_values(fresh: Mapping[str, Any], release: Release) -> dict[str, Any]:
+    """The fresh card as a version shows it that has a value for every positive count and cuts no interval at 0."""
+    filled = copy.deepcopy(dict(fresh))
+    for chart, (name, values) in zip(filled["chart"], release.drawn().items(), strict=False):
+        for end in ("lower", "upper"):
+            chart[end] = release.data[f"{name}_{end}"][: len(chart[end])]
+        for place, value in enumerate(chart["value"]):
+            if value is None:
+                chart["value"][place] = values[place]
+                chart["shown"][place] = shown_value(values[place])
+    shares = {each.what: each.share for each in release.removed(confidence=NO_CONFIDENCE)}
+    for line in filled["left_out"]:
+        if line.get("share", 0) is None:
+            line["share"] = shares[line["what"]]
+    return filled
+
+
+def _is_interval_end(stated: Any) -> bool:
+    is_number = isinstance(stated, int | float) and not isinstance(stated, bool)
+    return stated is None or is_number
+
+
+def _is_reworded(path: Path, fresh: Any, stated: Any) -> bool:
+    """True if two texts differ in their words alone: the numbers in them are the same, in the same order."""
+    if any(path[: len(name)] == name for name in EXACT):
+        return False
+    one, two = _text(fresh), _text(stated)
+    if one is None or two is None or bool(one) != bool(two):
+        return False
+    return same(_numbers(one), _numbers(two))
+
+
+def _text(value: Any) -> str | None:
+    """A sentence, or a list of sentences as one text; None for anything else."""
+    if isinstance(value, str):
+        return value
+    is_list = isinstance(value, list) and all(isinstance(each, str) for each in value)
+    return "\n".join(value) if is_list else None
+
+
+def _numbers(text: str) -> list[float]:
+    return [float(found.replace(",", "")) for found in _NUMBER.findall(text)]
+
+
+def same(fresh: Any, stated: Any) -> bool:
+    """Equal, up to what two machines' arithmetic may differ by: relative, because a delta may be tiny."""
+    if isinstance(fresh, dict) and isinstance(stated, dict):
+        return fresh.keys() == stated.keys() and all(same(fresh[name], stated[name]) for name in fresh)
+    if isinstance(fresh, list) and isinstance(stated, list):
+        return len(fresh) == len(stated) and all(map(same, fresh, stated))
+    if isinstance(fresh, float) and isinstance(stated, float):
+        return math.isclose(fresh, stated, rel_tol=1e-6)
+    return bool(fresh == stated)
+
+
+def compare_table(release: Release, table: str) -> Compared:
+    """Compare a CSV table of another version with the stored answer: groups and values, not the intervals."""
+    found = Compared()
+    drawn = {**release.data, **release.drawn()}
+    fresh, filled, stated = (
+        list(csv.reader(io.StringIO(text, newline="")))
+        for text in (release.to_csv(), csv_text(release.columns, zip(*drawn.values(), strict=True)), table)
+    )
+    if [len(row) for row in fresh] != [len(row) for row in stated] or fresh[0] != stated[0]:
+        found.wrong.add("table")
+        return found
+    measures = release.drawn()
+    ends = {place for place, name in enumerate(release.columns) if name[:-6] in measures and name not in measures}
+    for rows in zip(fresh, filled, stated, strict=True):
+        for place, (new, value, old) in enumerate(zip(*rows, strict=True)):
+            if old not in (new, value):
+                (found.intervals if place in ends else found.wrong).add("table")
+    return found

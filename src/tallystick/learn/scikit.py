@@ -1,0 +1,15 @@
+"""Names of scikit-learn that estimators use. Without scikit-learn the import raises ``Unavailable``."""
+
+from __future__ import annotations
+
+from tallystick.errors import Unavailable
+
+try:
+    from sklearn.base import BaseEstimator as BaseEstimator
+    from sklearn.base import ClassifierMixin as ClassifierMixin
+    from sklearn.base import RegressorMixin as RegressorMixin
+    from sklearn.base import clone as clone
+    from sklearn.exceptions import DataConversionWarning as DataConversionWarning
+    from sklearn.utils.validation import check_is_fitted as check_is_fitted
+except ImportError:
+    raise Unavailable("estimators need scikit-learn; works: pip install '.[learn]'") from None

@@ -1,0 +1,76 @@
+"""The first write to a ledger on a host that has not seen it before.
+
+A chain cannot show that its newest entries were cut off. A host that has an anchor of the ledger notices. A host
+without an anchor does not, so it may read the ledger, and its first write needs one of two things:
+
+    expect_head     the hash of an entry that is known from elsewhere: another host, a receipt, a card
+    first_use       the owner's reason to go on without such a hash; it becomes an entry of the chain
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from tallystick.errors import InvalidInput, LedgerIntegrity, Refused
+from tallystick.ledger import journal
+from tallystick.ledger.chain import GENESIS, WHY_LENGTH, Anchor, AnchorFile, checked, link
+from tallystick.ledger.store import Store, Transaction
+from tallystick.ledger.verify import entries
+
+HEAD: Final = re.compile("[0-9a-f]{64}")
+HOW: Final = (
+    "If you know a head of this ledger, run: tallystick ledger accept --expect-head HASH --ledger PLACE\n"
+    "HASH is printed by 'tallystick ledger head' on a host that knows the ledger. "
+    "A receipt or a card of this ledger shows one, too (head).\n"
+    "If no head is known, the owner of the ledger runs: "
+    "tallystick ledger accept --first-use --why TEXT --ledger PLACE\n"
+    'In Python: ts.Ledger(place, expect_head="...") or ts.Ledger(place, first_use="the reason")'
+)
+
+
+def check_arguments(expect_head: str | None, first_use: str | None) -> None:
+    """Raise ``InvalidInput`` if the two arguments cannot be used."""
+    if expect_head is not None and first_use is not None:
+        raise InvalidInput("first_use", "given beside expect_head", "one of the two: a known head needs no first use")
+    if expect_head is not None and not (isinstance(expect_head, str) and HEAD.fullmatch(expect_head)):
+        raise InvalidInput("expect_head", expect_head, "the whole hash of an entry: 64 digits of 0-9 and a-f")
+    if first_use is not None:
+        checked("first_use", first_use, WHY_LENGTH)
+
+
+def refusal() -> Refused:
+    """The error for a write to a ledger that this host has not seen."""
+    return Refused(
+        "This host has not seen this ledger before, so it cannot tell whether its newest entries were cut off. "
+        f"You can read the ledger; nothing was written or charged.\n{HOW}"
+    )
+
+
+def accept_head(store: Store, anchor: AnchorFile, head: str) -> None:
+    """Accept a chain that contains ``head``: its newest entry becomes the anchor of this host."""
+    with store.read() as transaction:
+        newest = newest_after(transaction, head)
+    anchor.require_writable()
+    anchor.write(newest)
+
+
+def newest_after(transaction: Transaction, head: str) -> Anchor:
+    """The newest entry of a chain that contains ``head``; every hash up to it is computed again."""
+    previous, seq, is_there = GENESIS, 0, False
+    for seq, stored, body in entries(transaction):
+        previous = link(previous, body)
+        if previous != stored:
+            raise LedgerIntegrity(f"entry {seq} was altered: its hash does not match; run: tallystick ledger verify")
+        is_there = is_there or previous == head
+    if not is_there:
+        raise LedgerIntegrity(
+            f"None of the {seq} entries of this ledger has the expected head {head[:16]}...: it is an older or another "
+            "copy. Use the newest copy, or check the hash"
+        )
+    return Anchor(seq, previous)
+
+
+def record_first_use(transaction: Transaction, at: int, *, principal: str, why: str) -> None:
+    """Append the owner's decision to use a ledger that this host cannot check."""
+    journal.append(transaction, "first_use", at, principal=principal, why=why)

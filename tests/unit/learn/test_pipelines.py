@@ -1,0 +1,219 @@
+"""Pipelines in front of a private fit: steps that learn from rows are refused before the charge."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
+from sklearn.decomposition import PCA
+from sklearn.feature_selection import SelectKBest
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
+from sklearn.preprocessing import (
+    Binarizer,
+    FunctionTransformer,
+    MinMaxScaler,
+    Normalizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    PolynomialFeatures,
+    StandardScaler,
+    TargetEncoder,
+)
+
+import tallystick as ts
+from tallystick.cards import fit_card
+from tallystick.cards.card import read_card
+from tallystick.cards.check import check_card
+from tallystick.errors import InvalidInput, Refused
+from tallystick.ledger.account import Account
+
+ROWS = np.random.default_rng(0).uniform(-1, 1, (60, 10))
+LABELS = (ROWS[:, 0] > 0).astype(int)
+
+
+class OwnNormalizer(Normalizer):
+    """A subclass may learn from rows."""
+
+
+class OwnPipeline(Pipeline):
+    """A subclass may draw rows again."""
+
+
+@pytest.fixture
+def account(tmp_path: Path) -> Iterator[Account]:
+    with ts.Ledger(tmp_path / "budget.db") as ledger:
+        yield ledger.open("clinic", budget=ts.approx_dp(epsilon=9, delta=1e-5), unit="patient")
+
+
+def model() -> Any:
+    return ts.learn.LogisticRegression(1.0, delta=1e-6, row_norm=1.0, classes=[0, 1])
+
+
+def fitted(steps: list[Any], account: Account, rows: Any = ROWS, **said: Any) -> Any:
+    """A pipeline of these steps and our estimator, paid by an account."""
+    pipeline = make_pipeline(*steps, model())
+    options = {"account": account, "why": "triage", **said}
+    return pipeline.fit(rows, LABELS, **{f"logisticregression__{name}": value for name, value in options.items()})
+
+
+def shifted(rows: np.ndarray) -> np.ndarray:
+    """Divide by public numbers, row by row."""
+    return (rows - 0.5) / 10.0
+
+
+def centred(rows: np.ndarray) -> np.ndarray:
+    """Subtract the mean of the rows, which is learned from them."""
+    return rows - rows.mean(axis=0)
+
+
+LEARNING = [
+    [StandardScaler(), SelectKBest(k=8), PCA(4)],
+    [StandardScaler(with_mean=False, with_std=False)],
+    [Normalizer(), MinMaxScaler()],
+    [SimpleImputer()],
+    [OwnNormalizer()],
+    [OneHotEncoder(sparse_output=False)],
+    [OrdinalEncoder()],
+    [OrdinalEncoder(categories=[[0, 1]] * 10, handle_unknown="use_encoded_value", unknown_value=-1, min_frequency=2)],
+    [TargetEncoder()],
+    [ColumnTransformer([("a", Normalizer(), [0, 1]), ("b", StandardScaler(), [2])])],
+    [ColumnTransformer([("a", Normalizer(), [0, 1])], remainder=StandardScaler())],
+    [ColumnTransformer([("a", "passthrough", lambda rows: [int(rows[0, 0] > 0)])])],
+    [FeatureUnion([("a", Normalizer()), ("b", PCA(2))])],
+    [make_pipeline(Normalizer(), PCA(2))],
+    [FunctionTransformer(centred)],
+    [make_pipeline(Normalizer(), FunctionTransformer(centred))],
+    [ColumnTransformer([("a", FunctionTransformer(centred), [0, 1])])],
+]
+
+
+@pytest.mark.parametrize("steps", LEARNING, ids=lambda steps: "+".join(type(step).__name__ for step in steps))
+def test_a_step_that_may_learn_from_rows_is_refused_before_the_charge(steps: list[Any], account: Account) -> None:
+    with pytest.raises(Refused, match="release without noise"):
+        fitted(steps, account, (ROWS > 0).astype(float) if "Encoder" in str(steps) else ROWS)
+    assert not account.history()
+
+
+def test_a_function_of_a_data_frame_that_mixes_rows_is_refused(account: Account) -> None:
+    import pandas as pd
+
+    frame = pd.DataFrame(ROWS, columns=[f"c{i}" for i in range(10)])
+    with pytest.raises(Refused, match="mixes rows"):
+        fitted([FunctionTransformer(lambda rows: rows - rows.mean())], account, frame)
+    assert not account.history()
+    fitted([FunctionTransformer(lambda rows: rows - 0.5)], account, frame)
+
+
+def test_the_refusal_names_the_step_and_the_way_out(account: Account) -> None:
+    with pytest.raises(Refused, match=r"^SelectKBest .*preprocessing=\"public\""):
+        fitted([Normalizer(), SelectKBest(k=8)], account)
+
+
+def test_a_pipeline_of_a_pipeline_is_seen(account: Account) -> None:
+    inner = make_pipeline(Normalizer(), model())
+    outer = make_pipeline(StandardScaler(), inner)
+    with pytest.raises(Refused, match=r"^StandardScaler"):
+        outer.fit(ROWS, LABELS, pipeline__logisticregression__account=account, pipeline__logisticregression__why="x")
+    assert not account.history()
+
+
+def test_a_subclass_of_a_pipeline_is_refused(account: Account) -> None:
+    own = OwnPipeline([("a", Normalizer()), ("model", model())])
+    with pytest.raises(Refused, match=r"^OwnPipeline"):
+        own.fit(ROWS, LABELS, model__account=account, model__why="x")
+
+
+def test_a_transformed_target_is_refused(account: Account) -> None:
+    regressor = ts.learn.LinearRegression(1.0, delta=1e-6, row_norm=1, target_bounds=(-1, 1))
+    with pytest.raises(Refused, match=r"^TransformedTargetRegressor"):
+        TransformedTargetRegressor(regressor, transformer=StandardScaler()).fit(ROWS, ROWS[:, 0])
+
+
+def test_a_fit_without_an_account_is_refused_too() -> None:
+    with pytest.raises(Refused, match=r"^StandardScaler"):
+        make_pipeline(StandardScaler(), model()).fit(ROWS, LABELS)
+
+
+def test_a_tuned_estimator_in_a_pipeline_is_refused_too() -> None:
+    search = ts.learn.tune(model(), candidates=[{}], runs=ts.learn.geometric(mean=2), score_epsilon=1.0)
+    with pytest.raises(Refused, match=r"^StandardScaler"):
+        make_pipeline(StandardScaler(), search).fit(ROWS, LABELS)
+
+
+ROWWISE = [
+    [FunctionTransformer(shifted), Normalizer()],
+    [FunctionTransformer()],
+    [FunctionTransformer(np.tanh)],
+    ["passthrough", Binarizer(), PolynomialFeatures(2)],
+    [ColumnTransformer([("a", Normalizer(), [0, 1]), ("b", "drop", [2])], remainder="passthrough")],
+    [ColumnTransformer([("a", "passthrough", make_column_selector(dtype_include=float))])],
+    [FeatureUnion([("a", Normalizer()), ("b", make_pipeline(Binarizer(), FunctionTransformer(shifted)))])],
+    [OneHotEncoder(categories=[[0.0, 1.0]] * 10, sparse_output=False), Normalizer()],
+    [OrdinalEncoder(categories=[[0.0, 1.0]] * 10)],
+]
+
+
+@pytest.mark.parametrize("steps", ROWWISE, ids=lambda steps: "+".join(type(step).__name__ for step in steps))
+def test_a_step_that_learns_nothing_is_allowed(steps: list[Any], account: Account) -> None:
+    rows: Any = (ROWS > 0).astype(float) if "Encoder" in str(steps) else ROWS
+    if "make_column_selector" in str(steps):
+        import pandas as pd
+
+        rows = pd.DataFrame(ROWS, columns=[f"c{i}" for i in range(10)])
+    assert set(fitted(steps, account, rows).predict(rows)) <= {0, 1}
+    assert len(account.history()) == 1
+
+
+def test_the_callers_word_is_printed_on_the_card(account: Account, tmp_path: Path) -> None:
+    public = fitted([StandardScaler(), PCA(4)], account, preprocessing="public")[-1]
+    rowwise = fitted([ColumnTransformer([("a", FunctionTransformer(shifted), [0, 1])])], account)[-1]
+    plain = model().fit(ROWS, LABELS, account=account, why="triage")
+    pages = []
+    for place, made in enumerate((public, rowwise, plain)):
+        path = fit_card(made, account, dataset="visits").save(tmp_path / f"{place}.html")[0]
+        card, page = read_card(path)
+        findings = check_card(card, account.ledger, page=page)
+        assert [finding.problem for finding in findings] == [""] * len(findings)
+        pages.append(page)
+    assert "the caller says that preprocessing learned nothing from private rows" in pages[0]
+    assert "StandardScaler, PCA" in pages[0]
+    assert "the caller says that every function in the preprocessing reads one row at a time" in pages[1]
+    assert "the caller says" not in pages[2]
+
+
+def test_a_card_from_which_the_callers_word_was_removed_fails_its_check(account: Account) -> None:
+    made = fitted([StandardScaler()], account, preprocessing="public")[-1]
+    card = fit_card(made, account, dataset="visits")
+    facts = json.loads(card.to_json())
+    del facts["again"]["plan"]["preprocessing"]
+    findings = check_card(type(card)(facts), account.ledger)
+    assert any(finding.problem for finding in findings)
+
+
+def test_another_word_is_another_request(account: Account) -> None:
+    fitted([Normalizer()], account, key="k", preprocessing="public")
+    with pytest.raises(ts.errors.IdempotencyConflict):
+        fitted([Normalizer()], account, key="k")
+
+
+def test_preprocessing_is_public_or_nothing(account: Account) -> None:
+    with pytest.raises(InvalidInput, match=r"^preprocessing = 'private'"):
+        model().fit(ROWS, LABELS, account=account, why="x", preprocessing="private")
+    assert not account.history()
+
+
+def test_the_model_says_which_steps_came_before() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert model().fit(ROWS, LABELS).preprocessing_ == ""
+        assert make_pipeline(Normalizer(), model()).fit(ROWS, LABELS)[-1].preprocessing_ == "Normalizer"

@@ -3,6 +3,7 @@
     TallystickError                 exit 1
     ├── InvalidInput                exit 2   an argument is outside what is allowed
     │   ├── ExpressionError                  text that is not a loss expression
+    │   ├── EpsilonWithoutDelta              pure epsilon and epsilon at a delta have different costs here
     │   ├── AdjacencyMismatch                losses about different neighbours were mixed
     │   └── UnitMismatch                     losses about different units were mixed
     ├── Contradiction               exit 1   two certified bounds exclude each other: a defect of tallystick
@@ -19,8 +20,8 @@
     └── Unavailable                 exit 9   busy, missing component, unreachable store
         └── NotComputable                    no rigorous route for this composition
 
-Nothing raises NotAuthorised yet: its exit code is kept for the service. Two warnings are ours: ChargedAgain and
-PasswordInPlace.
+Nothing raises NotAuthorised yet: its exit code is kept for the service. Three warnings are ours: ChargedAgain,
+NotCharged and PasswordInPlace.
 Messages carry numbers and a way out, never a value read from private data.
 """
 
@@ -77,6 +78,18 @@ class InvalidInput(TallystickError, ValueError):
 
 class ExpressionError(InvalidInput):
     """Text that is not a loss expression."""
+
+
+class EpsilonWithoutDelta(InvalidInput):
+    """An epsilon was asked without a delta on an account that counts neither: the caller must say which is meant.
+
+    ``pure`` is the cost of pure epsilon. ``with_delta`` is the cost of epsilon at ``delta``, or None if that has none.
+    """
+
+    def __init__(self, message: str, epsilon: float, *, pure: Any, delta: float, with_delta: Any) -> None:
+        super().__init__("epsilon", epsilon, "pure=True, or a delta")
+        self.pure, self.delta, self.with_delta = pure, delta, with_delta
+        self.args = (message,)
 
 
 class AdjacencyMismatch(InvalidInput):
@@ -203,6 +216,10 @@ class ChargedAgain(UserWarning):
 
     It is said before the charge, so that a filter that makes it an error keeps the price.
     """
+
+
+class NotCharged(UserWarning):
+    """A charge was made and dropped before it was taken, so the release that it was meant for is not paid for."""
 
 
 class PasswordInPlace(UserWarning):

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterable
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 from tallystick.errors import InvalidInput
 
@@ -140,3 +141,92 @@ def as_written(name: str, value: Number) -> Fraction:
     if isinstance(value, numbers.Rational):
         return Fraction(int(value.numerator), int(value.denominator))
     return Fraction(value) if isinstance(value, Decimal) else Fraction(repr(float(value)))
+
+
+# The units in which the ledger adds up amounts.
+
+UNITS_0 = 10**12
+"""Units in one of rho, epsilon, mu squared or epsilon at an order. Charges round up to a unit, limits down."""
+UNITS_1 = 10**18
+"""Units in a delta of one."""
+
+
+def units_below(value: Fraction, units: int) -> float:
+    """The float nearest below ``value`` that a ledger charges without rounding up beyond ``value``.
+
+    Its shortest decimal is at most the largest whole number of units that is not above ``value``.
+
+    >>> units_below(Fraction(1, 24), UNITS_0)
+    0.041666666666
+    """
+    most = Fraction(math.floor(value * units), units)
+    double = float(most)
+    while Fraction(repr(double)) > most:
+        double = math.nextafter(double, -math.inf)
+    return double
+
+
+def root_below(value: Fraction, units: int) -> float:
+    """The largest float whose square, as written, is at most ``value`` rounded down to a unit.
+
+    >>> root_below(Fraction(1, 4), UNITS_0)
+    0.5
+    """
+    most = Fraction(math.floor(value * units), units)
+    double = math.nextafter(math.sqrt(most), math.inf)
+    while Fraction(repr(double)) ** 2 > most:
+        double = math.nextafter(double, -math.inf)
+    return double
+
+
+def read_amount(name: str, text: str) -> float:
+    """A price that was typed: a number, which is kept, or a fraction, which is rounded down to the ledger's unit.
+
+    Twelve charges of ``1/24`` then fit a limit of 0.5.
+
+    >>> read_amount("rho", "1/24"), read_amount("rho", "0.1"), read_amount("delta", "1e-6/12")
+    (0.041666666666, 0.1, 8.3333333333e-08)
+    """
+    number = _number_of(name, text)
+    return _whole_units(name, number) if isinstance(number, Fraction) else number
+
+
+def fraction_down(name: str, value: Any) -> Any:
+    """A fraction, or the text of one, rounded down to the ledger's unit; any other value as it is.
+
+    >>> fraction_down("rho", Fraction(1, 24)), fraction_down("rho", "1/24"), fraction_down("rho", 0.5)
+    (0.041666666666, 0.041666666666, 0.5)
+    """
+    if isinstance(value, Fraction):
+        return _whole_units(name, value)
+    return read_amount(name, value) if isinstance(value, str) and "/" in value else value
+
+
+def _whole_units(name: str, value: Fraction) -> float:
+    """A fraction rounded down to units of delta, or of any other amount."""
+    units = UNITS_1 if name.lstrip("-") == "delta" else UNITS_0
+    if not abs(value) < LARGEST_AMOUNT:
+        raise InvalidInput(name, "a larger fraction", f"a number below {LARGEST_AMOUNT:g}")
+    amount = units_below(value, units)
+    if amount == 0 < value:
+        raise InvalidInput(name, str(value), f"at least {1 / units:g}, the unit of the ledger")
+    return amount
+
+
+LARGEST_AMOUNT = 1e18
+"""Fractions of this size or more are not amounts. The limit keeps their exact arithmetic short."""
+
+
+def _number_of(name: str, text: str) -> float | Fraction:
+    """A float, or an exact fraction if the text has a slash."""
+    problem = InvalidInput(name, text, "a number, such as 0.01, or a fraction, such as 1/24")
+    try:
+        sides = [float(side) for side in text.split("/")]
+        if len(sides) == 1:
+            return sides[0]
+        if not all(1 / LARGEST_AMOUNT <= abs(side) < LARGEST_AMOUNT for side in sides):
+            raise problem
+        top, bottom = text.split("/")
+        return Fraction(top.strip()) / Fraction(bottom.strip())
+    except (ValueError, ZeroDivisionError):
+        raise problem from None

@@ -48,7 +48,7 @@ ARGUMENTS: dict[str, str] = {
     "query": "visits --measures count --by ward --keys wards.csv --rho 0.1 --why test",
     "sql": "'SELECT COUNT(*) AS n FROM visits' --rho 0.1 --why test",
     "fit linear": "visits --target cost --features age --rho 1 --why test --out linear.json",
-    "fit logistic": "visits --target ward --features age --labels a,b --epsilon 1 --why test --dry-run",
+    "fit logistic": "visits --target ward --features age --labels a,b --epsilon 1 --pure --why test --dry-run",
     "card show": "card.html",
     "card export": "card.html --to registry --out record.yaml",
     "card verify": "card.html",

@@ -148,6 +148,20 @@ class PrivacyLoss:
         size = check.count("k", k, least=1, most=LARGEST_GROUP)
         return PrivacyLoss(self.terms, self.protects, self.group * size)
 
+    def split(self, parts: int) -> PrivacyLoss:
+        """One of ``parts`` equal shares of a budget, rounded down to the ledger's unit.
+
+        Charges round up and a limit rounds down, so twelve charges of rho 0.5/12 do not fit a limit of 0.5. Twelve
+        charges of ``zcdp(rho=0.5).split(12)`` do. A budget in mu is split so that the squares add up.
+
+        >>> import tallystick as ts
+        >>> print(ts.zcdp(rho=0.5).split(12), ts.approx_dp(epsilon=1, delta=1e-6).split(3), ts.gdp(mu=1).split(4))
+        zcdp(rho=0.041666666666, delta=0) approx_dp(epsilon=0.333333333333, delta=3.33333333333e-07) gdp(mu=0.5)
+        """
+        from tallystick.accounting.splitting import split
+
+        return split(self, parts)
+
     def as_replace(self) -> PrivacyLoss:
         """The loss for replacing one unit, from a loss for adding or removing one.
 

@@ -12,7 +12,7 @@ import numpy as np
 from tallystick.cards.fits import FitPlan
 from tallystick.cards.meaning import is_somebody, meaning
 from tallystick.errors import InvalidInput
-from tallystick.ledger.filters import USUAL_DELTA, WHAT_RHO_IS
+from tallystick.ledger.filters import WHAT_RHO_IS, quoted_delta
 from tallystick.printing import given, one_of, up
 
 if TYPE_CHECKING:
@@ -61,11 +61,8 @@ class Subject:
 
     @property
     def quoted_delta(self) -> float:
-        """Which delta to quote epsilon at: the limit's own, or one with room above what it spends."""
-        spent = float(self.limit.delta)
-        if self.limit.filter.kind == "approx":
-            return spent
-        return max(USUAL_DELTA, float(10 * self.limit.delta))
+        """The delta at which the account's epsilon is shown."""
+        return quoted_delta(self.limit)
 
 
 def contents(subject: Subject) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tallystick.errors import BudgetExceeded, InvalidInput, NotAnswered, TallystickError
+from tallystick.errors import BudgetExceeded, EpsilonWithoutDelta, InvalidInput, NotAnswered, TallystickError
 from tallystick.place import without_secrets
 from tallystick.printing import visible
 
@@ -101,6 +101,8 @@ SHELL_PATTERNS = (
     (r", an Arrow, pandas or Polars table, .*data frame$", ""),
     (r", or a column that is declared: types=\{'(.*?)': '(.*?)'\}", r", or dataset add ... --update --type \1=\2"),
     (r" or types=\{.*?: 'number'\}", " of dataset add ... --update"),
+    (r": add pure=True\.", ": add --pure."),
+    (r": add delta=(\S+)\.(?=\n|$)", r": add --delta \1."),
     (r" key='(.*?)' gives that answer", r" --key \1 gives that answer"),
 )
 
@@ -156,6 +158,10 @@ def _as_option(argument: str, given: Sequence[str]) -> str:
 def from_error(error: TallystickError, given: Sequence[str] = ()) -> Failure:
     """A failure tallystick raised on purpose; its message already names the way out."""
     kind, code = type(error).__name__, error.exit_code
+    if isinstance(error, EpsilonWithoutDelta):
+        costs = {"pure": error.pure, "with_delta": error.with_delta, "delta": error.delta}
+        details = {name: str(cost) for name, cost in costs.items() if cost is not None}
+        return Failure(kind, code, tuple(in_shell(str(error)).splitlines()), details)
     if isinstance(error, InvalidInput):
         asked, allowed = _as_option(error.argument, given), in_shell(error.allowed) + _whole_count(error)
         found = "nothing" if error.value is None else _short(error.value)

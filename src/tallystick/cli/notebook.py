@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from functools import partial
 from typing import Any, NoReturn
 
 from tallystick.errors import InvalidInput
+from tallystick.rounding import read_amount
 
 HELP = """Ask registered data sets in SQL; the cell is the statement.
 
-    %%tallystick [variable] --why "weekly report" [--rho 0.01] [--epsilon 1] [--delta 1e-6] [--error 50]
+    %%tallystick [variable] --why "weekly report" [--rho 0.01] [--epsilon 1] [--delta 1e-6] [--pure] [--error 50]
                  [--ledger PATH] [--key NAME] [--explain]
 
 ``variable`` keeps the answer under that name: ``.to_pandas()``, ``.rows``, ``tallystick.cards.card(answer)``. Public
@@ -28,9 +30,11 @@ def _parser() -> _Options:
     parser = _Options(prog="%%tallystick", add_help=False)
     for name in ("--ledger", "--why", "--key"):
         parser.add_argument(name)
-    for name in ("--rho", "--epsilon", "--delta", "--error"):
-        parser.add_argument(name, type=float)
-    parser.add_argument("--explain", action="store_true")
+    for name in ("--rho", "--epsilon", "--delta"):
+        parser.add_argument(name, type=partial(read_amount, name))
+    parser.add_argument("--error", type=float)
+    for name in ("--explain", "--pure"):
+        parser.add_argument(name, action="store_true")
     parser.add_argument("variable", nargs="?", help="where to keep the answer")
     return parser
 

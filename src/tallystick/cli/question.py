@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tallystick.errors import InvalidInput, TallystickError
+from tallystick.rounding import read_amount
 
 if TYPE_CHECKING:
     from tallystick.tables.aggregates import Measure
@@ -44,9 +45,26 @@ Join = Annotated[
     list[Path] | None,
     typer.Option("--join", metavar="FILE", help="A public CSV or Parquet file to join by the column that both have."),
 ]
-Rho = Annotated[float | None, typer.Option("--rho", help="The price, in zCDP.")]
-Epsilon = Annotated[float | None, typer.Option("--epsilon", help="The price, as epsilon (with --delta, or pure).")]
-Delta = Annotated[float | None, typer.Option("--delta", help="The delta that goes with the price.")]
+
+
+def amount(option: str, help: str) -> Any:
+    """An option that names a price: a number, or a fraction that is rounded down to the ledger's unit."""
+
+    def read(text: str) -> float:
+        try:
+            return read_amount(option, text)
+        except InvalidInput as problem:
+            raise typer.BadParameter(f"{text!r} is not {problem.allowed}") from None
+
+    return typer.Option(option, metavar="FLOAT", parser=read, help=help)
+
+
+Rho = Annotated[float | None, amount("--rho", "The price, in zCDP: 0.01, or a fraction such as 1/24.")]
+Epsilon = Annotated[float | None, amount("--epsilon", "The price, as epsilon (with --delta, or --pure).")]
+Delta = Annotated[float | None, amount("--delta", "The delta that goes with the price.")]
+Pure = Annotated[
+    bool, typer.Option("--pure", help="Epsilon is meant at delta 0, which costs much more than with delta.")
+]
 Error = Annotated[
     float | None, typer.Option("--error", help="Instead of a price: the 95 % error wanted on the first measure.")
 ]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -24,7 +24,8 @@ from tallystick.learn import pipelines
 from tallystick.learn.records import Array, Given, column_names, given, matrix
 from tallystick.learn.scikit import BaseEstimator, DataConversionWarning, check_is_fitted, clone
 from tallystick.ledger.denial import offering_epsilon
-from tallystick.ledger.pay import LEASE, check_account, pay
+from tallystick.ledger.epsilon_alone import counts_epsilon, two_costs
+from tallystick.ledger.pay import LEASE, check_account, pay, stored_answer
 from tallystick.mechanisms.base import UnrecordedRelease, unrecorded
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 
@@ -140,6 +141,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         key: str | None = None,
         delta: float | None = None,
         units: Sequence[Any] | None = None,
+        pure: bool = False,
         preprocessing: str | None = None,
     ) -> Self:
         """Fit once, charged to ``account`` before the data are used; a failure after that keeps the charge.
@@ -150,6 +152,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         ``why``, ``key`` and ``delta`` (by default the estimator's own, where the account has one) are those of
         ``account.release``: the same key gives the same model and charges nothing, and for other hyper-parameters it is
         refused. Rows are not compared, which would read them unpaid: other rows under an old key give the old model.
+
+        An account in rho or mu refuses an estimator with an epsilon and no delta, because its cost is many times that
+        with a delta. ``pure=True`` says that pure epsilon is meant.
 
         In a scikit-learn pipeline, steps that may learn from rows are refused before the charge.
         ``preprocessing="public"`` allows them: you say that no step learned from private rows, and the card prints it.
@@ -173,7 +178,10 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             if delta is None and account.filter == "approx":
                 delta = getattr(self, "delta", None) or None
             with self._offering(account, delta):
-                paid = pay(fit, account, why=why, key=key, delta=delta, lease=LEASE)
+                paid = stored_answer(fit, account, why=why, key=key, delta=delta)
+                if paid is None:
+                    self.require_stated(account, self._privacy_at, pure=pure)
+                    paid = pay(fit, account, why=why, key=key, delta=delta, lease=LEASE)
             answer, receipt = paid.answer, paid.receipt
         if COLUMNS in answer and data.names is not None:
             _same_columns(data.names, tuple(answer[COLUMNS]))  # of an earlier fit under this key
@@ -183,6 +191,32 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         self._name(data.names)
         self._keep(answer)
         return self
+
+    def require_stated(
+        self, account: Account, privacy_at: Callable[[float], PrivacyLoss], *, pure: bool = False
+    ) -> None:
+        """Raise ``EpsilonWithoutDelta`` if a new fit has an epsilon alone and the account counts rho or mu.
+
+        ``privacy_at`` is the loss of the same fit at a delta. ``pure``, or a method or solver that the caller named,
+        says which epsilon is meant.
+        """
+        if pure and getattr(self, "delta", None):
+            raise InvalidInput("pure", True, "a fit without a delta: pure=True says that the delta is 0")
+        if pure or counts_epsilon(account) or not self._has_epsilon_alone:
+            return
+        cost = account.price(self.privacy)
+        delta = account.quoted_delta()
+        raise two_costs(account, float(self.epsilon), delta, cost, lambda at: account.price(privacy_at(at)))
+
+    @property
+    def _has_epsilon_alone(self) -> bool:
+        """Whether the fit could have a delta, has none, and no parameter says that it must not."""
+        named = [getattr(self, name, None) for name in ("method", "solver")]
+        return getattr(self, "delta", 0.0) is None and named == [None, None]
+
+    def _privacy_at(self, delta: float) -> PrivacyLoss:
+        """The loss of the same fit at a delta."""
+        return clone(self).set_params(delta=delta).privacy  # type: ignore[no-any-return]
 
     def _offering(self, account: Account, delta: float | None) -> AbstractContextManager[None]:
         """A denial in the words of a fit."""

@@ -12,11 +12,11 @@ from tallystick.accounting.adjacency import Adjacency, Protects
 from tallystick.errors import InvalidInput
 from tallystick.ledger import opening, registry, views
 from tallystick.ledger.chain import SourceId
-from tallystick.ledger.filters import Amount, Filter
+from tallystick.ledger.filters import Amount, Filter, quoted_delta
 from tallystick.ledger.journal import AccountRow, ChargeRow, Line, admit, would_spend
 from tallystick.ledger.milestones import SpendingStatement, so_far
 from tallystick.ledger.partition import Partition
-from tallystick.ledger.pay import CHARGE_LEASE, LEASE, Charge, Receipt, Valued, pay
+from tallystick.ledger.pay import CHARGE_LEASE, LEASE, Charge, Receipt, Valued, pay, pay_elsewhere
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
@@ -124,6 +124,14 @@ class Account:
         row = self._row()
         return self.currency.guarantee(row.limit0, row.limit1, self.protects)
 
+    def quoted_delta(self, spent: float = 0.0) -> float:
+        """The delta at which epsilon is shown for this account, everywhere; see ``filters.quoted_delta``."""
+        return quoted_delta(self.limit, spent)
+
+    def in_epsilon(self, amount: Amount) -> str:
+        """An amount of this account as epsilon at ``quoted_delta``; empty if it is an epsilon already, or nothing."""
+        return amount.as_epsilon_at(self.quoted_delta(float(amount.delta)))
+
     def so_far(self, *, delta: float) -> SpendingStatement:
         """A valid (epsilon, delta) statement about what has been spent until now, at the milestone reached."""
         return so_far(self._row(), self.protects, delta=delta)
@@ -152,6 +160,8 @@ class Account:
     ) -> Charge:
         """A plan priced before data is touched, as a context manager: reserve and start, then commit or burn.
 
+        The call alone charges nothing: enter it with ``with``, or use ``pay`` where there is no block of code.
+
         ``also`` names further accounts that pay the same plan, all or none. ``request`` is any public text that
         tells this request from others under the same key (a query, say); it must not contain data. ``source`` names
         the data that will be opened: a failure after the start then closes them until ``clear``.
@@ -159,6 +169,22 @@ class Account:
         return self.ledger.charge(
             loss, accounts=[self, *also], why=why, key=key, delta=delta, lease=lease, request=request, source=source
         )
+
+    def pay(
+        self,
+        loss: PrivacyLoss,
+        *,
+        why: str,
+        key: str | None = None,
+        delta: float | None = None,
+        also: Sequence[Account] = (),
+    ) -> Receipt:
+        """Charge now for a release that you make yourself, and return the receipt. No answer is stored.
+
+        Call it before the release is made. The same key charges once and returns the same receipt. An account that
+        cannot pay raises ``BudgetExceeded``, and then nothing is charged.
+        """
+        return pay_elsewhere(self, loss, why=why, key=key, delta=delta, also=also).receipt
 
     def reserve(self, loss: PrivacyLoss, *, why: str, key: str | None = None, **options: Any) -> Charge:
         """Take the amount without starting: give it back with ``refund()``, or ``start()`` and ``commit(answer)``."""
@@ -289,6 +315,7 @@ class Account:
             "limit": self.limit.to_dict(),
             "used": self.used.to_dict(),
             "left": self.remaining.to_dict(),
+            "quoted_delta": self.quoted_delta(),
             "closed": self.closed,
             "parent": parent.name if parent else None,
             "lifetime": parent.used.to_dict() if parent else None,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tallystick.accounting.adjacency import ANY_UNIT, Protects
 from tallystick.errors import InvalidInput
 from tallystick.ledger.filters import UNITS_0, Filter, Number, as_written, first_limit, limit_units, second_limit
+from tallystick.rounding import read_amount
 
 if TYPE_CHECKING:
     from tallystick.accounting.leaf import Limit
@@ -98,8 +99,8 @@ def read_limit(name: str, text: str, *, adjacency: str = "add_remove") -> Privac
     }
     pieces = [piece.partition("=") for piece in text.split(",")]
     try:
-        words = {word.strip(): float(value) for word, _, value in pieces}
-    except ValueError:
+        words = {word.strip(): read_amount(word.strip(), value) for word, _, value in pieces}
+    except InvalidInput:
         raise InvalidInput(name, text, SHAPE) from None
     maker = makers.get(frozenset(words))
     if maker is None or len(words) < len(pieces):

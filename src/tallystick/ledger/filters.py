@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 from tallystick.errors import InvalidInput
 from tallystick.printing import amount, given, up
+from tallystick.rounding import UNITS_0 as UNITS_0
+from tallystick.rounding import UNITS_1 as UNITS_1
 from tallystick.rounding import Number as Number
 from tallystick.rounding import as_written as as_written
 
@@ -24,8 +26,6 @@ if TYPE_CHECKING:
     from tallystick.accounting.adjacency import Protects
     from tallystick.accounting.loss import PrivacyLoss
 
-UNITS_0: Final = 10**12
-UNITS_1: Final = 10**18
 LARGEST: Final = 2**62 - 1  # used + asked then never overflows int64 in SQL
 
 
@@ -118,6 +118,7 @@ RULES: Final[dict[str, Rule]] = {
 
 
 USUAL_DELTA: Final = 1e-6
+"""The delta at which epsilon is shown for an account whose limit has none."""
 WHAT_RHO_IS: Final = (
     "rho (zCDP) adds up over releases and, at any delta, promises an epsilon of at most rho + 2 sqrt(rho ln(1/delta))"
 )
@@ -223,23 +224,10 @@ class Amount:
         text = f"{self.filter.rule.symbol} {amount(self.first, upward=upward)}{order}"
         return f"{text}, delta {amount(self.delta, upward=upward)}" if self.a1 else text
 
-    @property
-    def as_epsilon(self) -> str:
-        """The same promise as epsilon at a usual delta, for people; empty where it is one already, or nothing.
-
-        >>> Amount(Filter("zcdp"), 12_500_000_000).as_epsilon
-        'epsilon 0.701 at delta 1e-06'
-        """
-        return self.as_epsilon_at(self.usual_delta)
-
-    @property
-    def usual_delta(self) -> float:
-        """A delta for people at which it can be read: well above its own."""
-        above = max(USUAL_DELTA, float(10 * self.delta))
-        return above if above < 1.0 else float(1 + self.delta) / 2  # of a limit that promises next to nothing
-
     def as_epsilon_at(self, delta: float) -> str:
-        """``as_epsilon`` at a delta above its own: two amounts are compared at one delta only.
+        """The amount as epsilon at a delta above its own; empty if it is an epsilon already, or nothing.
+
+        Amounts of one account are all shown at ``account.quoted_delta()``: at two deltas they cannot be compared.
 
         >>> Amount(Filter("zcdp"), 12_500_000_000).as_epsilon_at(1e-3)
         'epsilon 0.404 at delta 0.001'
@@ -260,6 +248,23 @@ class Amount:
             self.filter.rule.symbol: float(self.first),
             "delta": float(self.delta),
         }
+
+
+def quoted_delta(limit: Amount, spent: float = 0.0) -> float:
+    """The one delta at which every screen, card and file shows epsilon for an account with this limit.
+
+    An account in epsilon has the delta of its limit. For any other, epsilon is finite only above the delta that the
+    limit lets the account spend: it is shown at ten times that delta, and at least at 1e-6. ``spent`` is the delta of
+    a plan that may be above the limit.
+
+    >>> quoted_delta(Amount(Filter("zcdp"), 5 * 10**11)), quoted_delta(Amount(Filter("zcdp"), 5 * 10**11, 10**12))
+    (1e-06, 1e-05)
+    """
+    most = max(limit.delta, as_written("delta", spent))
+    if limit.filter.kind == "approx" and limit.delta == most:
+        return float(limit.delta)
+    above = max(USUAL_DELTA, float(10 * most))
+    return above if above < 1.0 else float(1 + most) / 2
 
 
 def root_up(value: float) -> float:

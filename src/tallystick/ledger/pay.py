@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import sys
 import threading
 import time
 import uuid
@@ -30,6 +32,7 @@ from tallystick.errors import (
     ChargedAgain,
     IdempotencyConflict,
     InvalidInput,
+    NotCharged,
     Refused,
     TallystickError,
     Unavailable,
@@ -219,15 +222,28 @@ def say_first_reason(ledger: Ledger, receipt: Receipt, why: str) -> None:
 
 
 def settle(charge: Charge, note: Any) -> Paid:
-    """Charge for what is drawn elsewhere and store a public note at once: it stays paid whatever happens then."""
+    """Charge for a release that is made elsewhere, and store a public note, in one transaction."""
     stored = charge.stored()
     if stored is not None:
         return Paid(*stored, fresh=False)
     try:
-        receipt = charge.begin().commit(note)
+        receipt = charge.take_and_commit(note)
     except AlreadyCommitted as earlier:  # by another worker, in between
         return Paid(earlier.answer, earlier.receipt, fresh=False)
     return Paid(charge.answer, receipt, fresh=True)
+
+
+ELSEWHERE: Final = "made elsewhere"
+"""The request of a charge for a release that the caller makes without the ledger. Stored charges have this text."""
+
+
+def pay_elsewhere(account: Account, loss: PrivacyLoss, *, why: str, **options: Any) -> Paid:
+    """Charge for a release that the caller makes; the same key charges once and returns the same receipt."""
+    charge = account.charge(loss, why=why, request=ELSEWHERE, **options)
+    paid = settle(charge, str(loss))
+    if not paid.fresh:
+        say_first_reason(account.ledger, paid.receipt, why)
+    return paid
 
 
 def charged_delta(account: Account, delta: float | None) -> float | None:
@@ -288,6 +304,19 @@ class Valued:
 # A charge in the hands of its owner: start it, give it an answer and get a receipt, or let it go.
 
 CHARGE_LEASE: Final = 24 * 3600.0
+HOW_TO_CHARGE: Final = (
+    "To charge it now, call account.pay(loss, why=...). To charge it for a block of code, write: "
+    "with account.charge(loss, why=...) as charge"
+)
+_PACKAGE: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+
+
+def _line_of_caller() -> tuple[str, int]:
+    """The file and line of the nearest caller that is not part of this package."""
+    frame = sys._getframe(1)
+    while frame.f_code.co_filename.startswith(_PACKAGE) and frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_code.co_filename, frame.f_lineno
 
 
 class Charge:
@@ -296,7 +325,12 @@ class Charge:
     ``with account.charge(...) as charge`` reserves and starts on entry; a normal exit commits ``charge.answer``;
     an exception burns the charge, because failure may depend on the data. ``account.reserve(...)`` returns the same
     object in state RESERVED, for a caller that starts later or gives it back.
+
+    A charge takes nothing until it is entered, reserved or begun. One that is dropped before that warns with
+    ``ts.errors.NotCharged``, which names the line that made it.
     """
+
+    _is_forgotten = False  # until the constructor has succeeded: a refused charge warns of nothing
 
     def __init__(
         self, ledger: Ledger, terms: Terms, *, why: str, key: str | None = None, lease: float = CHARGE_LEASE
@@ -311,6 +345,20 @@ class Charge:
         self._row: ChargeRow | None = None
         self.answer: Any = None
         self.receipt: Receipt | None = None
+        self._made_at = _line_of_caller()
+        self._is_forgotten = True  # until the charge is taken or looked up
+
+    def __del__(self) -> None:
+        if self._is_forgotten:
+            file, line = self._made_at
+            text = f"{file}:{line} made a charge that was never taken: {self._cost}. {HOW_TO_CHARGE}"
+            warnings.warn_explicit(text, NotCharged, file, line)
+
+    @property
+    def _cost(self) -> str:
+        """The cost that each account would pay, in words."""
+        costs = [f"{name} would pay {amount}" for name, amount in self.amounts.items()]
+        return ", ".join(costs)
 
     @property
     def id(self) -> int:
@@ -352,6 +400,12 @@ class Charge:
         return self._take(started=True)
 
     def _take(self, *, started: bool) -> Charge:
+        self._taken(started=started, text=None)
+        return self
+
+    def _taken(self, *, started: bool, text: str | None) -> tuple[Position, int] | None:
+        """Take the amount; with ``text`` also store that answer in the same transaction, and return its place."""
+        self._is_forgotten = False
         ledger, terms, until = self._ledger, self._terms, self._ledger.lease_end(self._lease)
         wanted = Request(
             ledger.principal, self._key, terms.digest, self._why, terms.plan, terms.plan_hash, terms.asked, until,
@@ -360,18 +414,30 @@ class Charge:
         self._named = True
         if terms.source is not None:
             ledger.recover()  # a worker that was killed closes its source, too
+        stored = None
         try:
             with ledger.store.write("begin" if started else "reserve") as transaction:
-                claim = journal.reserve(transaction, wanted, ledger.now(), started=started)
+                at = ledger.now()
+                claim = journal.reserve(transaction, wanted, at, started=started)
+                if claim.fresh and text is not None:
+                    stored = journal.commit(transaction, claim.charge, text, at), at
         except BudgetExceeded as problem:
             raise self._with_delta(problem) from None
         if not claim.fresh:
             raise occupied(ledger, claim.charge)
         self._row = claim.charge
-        return self
+        return stored
+
+    def take_and_commit(self, answer: Any = None) -> Receipt:
+        """Take the amount and commit a public answer in one transaction: a failure leaves all of it or nothing."""
+        text = encode_answer(answer)
+        place = self._taken(started=True, text=text)
+        assert place is not None
+        return self._committed(text, *place)
 
     def rehearse(self) -> None:
         """Raise the refusal or the denial that taking the amount would meet; nothing is taken."""
+        self._is_forgotten = False
         terms = self._terms
         try:
             with self._ledger.store.read() as transaction:
@@ -406,6 +472,7 @@ class Charge:
 
     def stored(self) -> tuple[Any, Receipt] | None:
         """The answer and receipt stored under this key for this very request, if any; takes nothing."""
+        self._is_forgotten = False
         if not self._named:
             return None
         with self._ledger.store.read() as transaction:
@@ -439,7 +506,10 @@ class Charge:
     def commit(self, answer: Any = None) -> Receipt:
         """EXECUTING -> COMMITTED: store the answer durably, then hand out the receipt."""
         text = encode_answer(answer)
-        position, at = self._store(text)
+        return self._committed(text, *self._store(text))
+
+    def _committed(self, text: str, position: Position, at: int) -> Receipt:
+        """Remember that this answer is stored there, and make the receipt."""
         self._row = self._held._replace(state="COMMITTED", last_seq=position.seq)
         self.answer = decode_answer(text)
         self.receipt = Receipt(
@@ -538,8 +608,9 @@ class Charge:
         self._ledger.store.log_failure(canonical(failure))
 
     def __repr__(self) -> str:
-        number = self._row.id if self._row else "new"
-        return f"<Charge {number} {self.state} {', '.join(f'{name}: {a}' for name, a in self.amounts.items())}>"
+        if self._row is None:
+            return f"<Charge, not charged yet: {self._cost}. {HOW_TO_CHARGE}>"
+        return f"<Charge {self._row.id} {self.state} {', '.join(f'{name}: {a}' for name, a in self.amounts.items())}>"
 
     def _repr_html_(self) -> str:
         return views.charge_html(self)

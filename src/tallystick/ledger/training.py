@@ -115,7 +115,7 @@ class Run:
         self.account, self.loss, self.delta, self.request = account, loss, delta, request
         if any(leaf.only_the_last for leaf in all_inside(loss.terms)):
             allowed = "the loss of a step whose iterate is seen; a run of which only the end is seen is one charge"
-            raise InvalidInput("loss", str(loss), f"{allowed}: account.charge(loss, why=...)")
+            raise InvalidInput("loss", str(loss), f"{allowed}: account.pay(loss, why=...)")
         self.steps = check.count("steps", steps, least=1)
         self.turn = check.count("turn", turn, least=1)
         size = check.count("block", -(-self.steps // BLOCKS) if block is None else block, least=1)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 def account_html(account: Account) -> str:
     """An account: promise, used, blocks, the last charges."""
     used, limit, left = account.used, account.limit, account.remaining
+    promise = escape(f"{limit}{_beside(account, limit)}")
     rows = [[when(e.at), e.why, str(e.amount), e.state] for e in account.history()[-8:]]
     blocks = [[child.name, str(child.used), str(child.limit)] for child in account.children]
     parent = account.parent
@@ -30,7 +31,7 @@ def account_html(account: Account) -> str:
         f"<div><b>{escape(account.name)}</b> ({account.kind}, per {escape(account.unit)}, "
         f"{escape(account.currency.title)})"
         f"{bar(used.a0 / limit.a0)}"
-        f"<div>promise: never more than {escape(str(limit))}{escape(_beside(limit))}; used {escape(str(used))}; "
+        f"<div>promise: never more than {promise}; used {escape(str(used))}; "
         f"left {escape(left.text(upward=False))}</div>"
         + lifetime
         + (table(["block", "used", "limit"], blocks) if blocks else "")
@@ -39,8 +40,9 @@ def account_html(account: Account) -> str:
     )
 
 
-def _beside(amount: Amount) -> str:
-    return f" ({amount.as_epsilon})" if amount.as_epsilon else ""
+def _beside(account: Account, amount: Amount) -> str:
+    shown = account.in_epsilon(amount)
+    return f" ({shown})" if shown else ""
 
 
 def ledger_html(ledger: Ledger) -> str:
@@ -57,4 +59,6 @@ def ledger_html(ledger: Ledger) -> str:
 def charge_html(charge: Charge) -> str:
     """A charge: its state and what each account pays."""
     rows = [[name, str(amount)] for name, amount in charge.amounts.items()]
+    if charge.state == "NEW":
+        return f"<div>{escape(repr(charge))}</div>"
     return f"<div><b>Charge</b> {escape(charge.state)}{table(['account', 'pays'], rows)}</div>"

@@ -73,31 +73,34 @@ def price_of(plan: Plan, account: Account) -> Amount:
     return account.price(plan.privacy, delta=charged_delta(account, plan.delta))
 
 
-def alone(loss: PrivacyLoss, price: Amount) -> str:
+def alone(loss: PrivacyLoss, price: Amount, delta: float) -> str:
     """What a release is by itself, as epsilon: of its own loss, which may promise more than the price it is charged at.
 
-    Empty where the price is an epsilon itself.
+    Empty where the price is an epsilon itself. ``delta`` is that at which the account's epsilon is shown.
 
     >>> from tallystick.accounting.losses import pure_dp, zcdp
     >>> from tallystick.ledger import Amount, Filter
-    >>> alone(pure_dp(epsilon=0.1), Amount(Filter("zcdp"), 5_000_000_000))
+    >>> alone(pure_dp(epsilon=0.1), Amount(Filter("zcdp"), 5_000_000_000), 1e-6)
     'epsilon 0.1'
-    >>> alone(zcdp(rho=0.005), Amount(Filter("zcdp"), 5_000_000_000))
+    >>> alone(zcdp(rho=0.005), Amount(Filter("zcdp"), 5_000_000_000), 1e-6)
     'epsilon 0.43 at delta 1e-06'
     """
-    if not price.as_epsilon:
+    charged = price.as_epsilon_at(delta)
+    if not charged:
         return ""
-    delta = price.usual_delta
     try:
         pure = loss.epsilon(delta=0.0)
         own = loss.epsilon(delta=delta)
     except NotComputable:
-        return price.as_epsilon
+        return charged
     if pure < math.inf:
         return f"epsilon {up(as_written('epsilon', pure), 3)}"
-    return min(
-        price.as_epsilon, f"epsilon {up(own, 3)} at delta {given(delta)}", key=lambda said: float(said.split()[1])
-    )
+    return min(charged, f"epsilon {up(own, 3)} at delta {given(delta)}", key=lambda said: float(said.split()[1]))
+
+
+def shown_alone(loss: PrivacyLoss, price: Amount, account: Account) -> str:
+    """``alone`` at the delta at which the account's epsilon is shown."""
+    return alone(loss, price, account.quoted_delta(float(price.delta)))
 
 
 def plan_facts(plan: Plan, account: Account, sizes: Sequence[int] = ()) -> dict[str, Any]:
@@ -113,7 +116,7 @@ def plan_facts(plan: Plan, account: Account, sizes: Sequence[int] = ()) -> dict[
         "hash": plan.hash,
         "population": account.name,
         "price": str(price),
-        "price_epsilon": alone(plan.privacy, price),
+        "price_epsilon": shown_alone(plan.privacy, price, account),
         "price_amount": price.to_dict(),
         "left": left.text(upward=False),
         "left_amount": left.to_dict(),
@@ -379,7 +382,7 @@ def paid_facts(account: Account, receipt: Receipt, loss: PrivacyLoss, *, fresh: 
         "charge": receipt.charge,
         "again": not fresh,
         "price": str(account.paid(receipt)),
-        "price_epsilon": alone(loss, account.paid(receipt)),
+        "price_epsilon": shown_alone(loss, account.paid(receipt), account),
         "left": account.remaining.text(upward=False),
         "population": account.name,
         "head": receipt.head,

@@ -83,7 +83,7 @@ class Regression:
         return list(combinations_with_replacement(range(len(self.columns)), 2))
 
     def plan(self, **budget: Any) -> LinearPlan:
-        """Price it: ``rho=``, ``epsilon=`` and ``delta=``, or ``epsilon=`` alone, the total of all sums."""
+        """Price it: ``rho=``, ``epsilon=`` and ``delta=``, or ``epsilon=`` (``pure=True``), the total of all sums."""
         return LinearPlan(self, self.query().plan(caps_share=0, **budget))
 
     def statistics(self, release: Release) -> Statistics:

@@ -16,7 +16,7 @@ import math
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -72,8 +72,13 @@ class Classification:
         return LogisticRegression(
             row_norm=math.sqrt(len(self.features)), classes=list(range(len(self.labels))), most_rows=SLOTS,
             rows_per_unit=self._rows_per_unit, adjacency=self.table.adjacency.value,
-            epsilon=self.epsilon, delta=self.delta, solver=self.solver,
+            epsilon=self.epsilon, delta=self.delta, solver=self._solver,
         )  # fmt: skip
+
+    @property
+    def _solver(self) -> str | None:
+        """The solver: with a delta noise on gradients, which needs no bound on the number of rows."""
+        return self.solver or ("noisy_gd" if self.delta else None)
 
     @property
     def _rows_per_unit(self) -> int:
@@ -146,7 +151,6 @@ def logistic_regression(
     listed = tuple(labels)
     if not 2 <= len(set(listed)) == len(listed) <= MOST_CLASSES or any(type(x) is not typed[kind] for x in listed):
         raise InvalidInput("labels", list(listed), f"2 to {MOST_CLASSES} different labels of type {kind}")
-    solver = solver or ("noisy_gd" if delta else None)  # noise on gradients needs no bound on the number of rows
     classification = Classification(table, target, tuple(features), pairs, listed, epsilon, delta, solver)
     classification.model()._recipe().ready(len(features) + 1)  # what public numbers cannot do is refused now
     return classification
@@ -181,6 +185,8 @@ class RowsFit:
     privacy: PrivacyLoss
     account: Account
     dataset: str
+    pure: bool = False
+    """Whether the caller said that an epsilon without a delta is meant as pure epsilon."""
 
     @property
     def request(self) -> str:
@@ -317,8 +323,19 @@ def dry(job: RowsJob) -> dict[str, Any]:
         return {"dry_run": True, "key": job.name, "again": True, **paid}
     price = account.price(fit.privacy, delta=delta)
     left = {"left": account.remaining.text(upward=False), "population": account.name}
-    plan = {"price": str(price), "price_epsilon": jobs.alone(fit.privacy, price), **left}
+    plan = {"price": str(price), "price_epsilon": jobs.shown_alone(fit.privacy, price, account), **left}
     return {"dry_run": True, "key": job.name, "again": False, "plan": plan}
+
+
+def _require_stated(fit: RowsFit) -> None:
+    """Refuse a new fit at an epsilon without a delta, unless the caller said that pure epsilon is meant."""
+    asked: Any = fit.asked
+
+    def privacy_at(delta: float) -> PrivacyLoss:
+        other: Any = replace(asked, delta=delta).model()
+        return other.privacy  # type: ignore[no-any-return]
+
+    asked.model().require_stated(fit.account, privacy_at, pure=fit.pure)
 
 
 def _rehearsed(fit: RowsFit, *, why: str, key: str, delta: float | None) -> Receipt | None:
@@ -326,6 +343,7 @@ def _rehearsed(fit: RowsFit, *, why: str, key: str, delta: float | None) -> Rece
     paid = stored_answer(fit, fit.account, why=why, key=key, delta=delta)
     if paid is not None:
         return paid.receipt
+    _require_stated(fit)
     with fit.opened(rows=False) as opened:
         return rehearse(opened, fit.account, why=why, key=key, delta=delta)
 
@@ -358,6 +376,7 @@ def fit_rows(fit: RowsFit, *, why: str, key: str, progress: Callable[[str], None
     with _offering(fit):
         paid = stored_answer(fit, fit.account, why=why, key=key, delta=delta)
         if paid is None:
+            _require_stated(fit)
             with fit.opened() as opened:
                 paid = pay(opened, fit.account, why=why, key=key, delta=delta)
     model = fit.asked.model()
@@ -366,8 +385,8 @@ def fit_rows(fit: RowsFit, *, why: str, key: str, progress: Callable[[str], None
     return FittedModel(fit, model, paid)
 
 
-def ready(asked: RowModel, account: Account, dataset: str) -> RowsFit:
-    """The fit with its price; nothing is opened."""
+def ready(asked: RowModel, account: Account, dataset: str, *, pure: bool = False) -> RowsFit:
+    """The fit with its price; nothing is opened. ``pure`` says that epsilon without a delta is meant."""
     model, plan = asked.model(), asked.plan().with_account(account)
     recipe = model._recipe()
-    return RowsFit(asked, plan, recipe, model._loss(recipe), account, dataset)
+    return RowsFit(asked, plan, recipe, model._loss(recipe), account, dataset, pure)

@@ -30,6 +30,7 @@ def sql(
     epsilon: float | None = None,
     delta: float | None = None,
     error: float | None = None,
+    pure: bool = False,
     why: str | None = None,
     key: str | None = None,
     public: Mapping[str, Any] | None = None,
@@ -39,13 +40,14 @@ def sql(
     """Ask registered data sets in SQL, at a price; a statement that was asked before is answered again for nothing.
 
     ``public`` names tables that everybody may see and that a statement may join. ``EXPLAIN`` in front of the statement
-    (or ``explain=True``) gives price and error, opens no data and costs nothing.
+    (or ``explain=True``) gives price and error, opens no data and costs nothing. An epsilon without a delta is refused
+    where the population counts rho or mu, unless ``pure=True`` says that pure epsilon is meant.
 
     >>> import tallystick as ts
     >>> ts.sql("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward", ledger="budget.db", rho=0.01,
     ...        why="weekly report")  # doctest: +SKIP
     """
-    budget = {"rho": rho, "epsilon": epsilon, "delta": delta, "error": error}
+    budget = {"rho": rho, "epsilon": epsilon, "delta": delta, "error": error, "pure": pure}
     with nullcontext(ledger) if isinstance(ledger, Ledger) else opened(ledger) as book:
         statement = planned(text, catalogue(book, public or {}), **budget)
         account = statement.plan.account

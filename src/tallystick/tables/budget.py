@@ -23,6 +23,7 @@ from tallystick.mechanisms.noise.laplace import DiscreteLaplace
 from tallystick.mechanisms.noise.law import NoiseLaw
 from tallystick.numerics.search import first_where
 from tallystick.printing import down, up
+from tallystick.rounding import fraction_down
 from tallystick.tables.estimates import Noisy
 from tallystick.tables.expressions import constants_of
 from tallystick.tables.keyset import PrivateKeys
@@ -190,6 +191,8 @@ def lone_probability(query: Query, noises: tuple[PartNoise, ...], tau: int) -> f
     return -math.expm1(query.caps.max_groups * math.log1p(-noise.law.upper_tail(tau - 1)))
 
 
+AMOUNTS = ("rho", "epsilon", "delta")
+"""Words of a price that may be fractions, such as "1/24"."""
 ALLOWED = "rho= (and delta=), epsilon= and delta=, epsilon= alone, or error="
 _WORDS = ("rho", "epsilon", "delta", "error", "confidence", "weights", "caps_share", "caps_seen_to", "caps_totals")
 
@@ -212,6 +215,9 @@ def priced(query: Query, given: Mapping[str, Any], protects: Protects) -> Priced
     if unknown or len(named) != 1 or ("confidence" in budget and named != ["error"]):
         said = sorted(word for word in given if not word.startswith("caps_"))  # these have defaults, and are no price
         raise InvalidInput("budget", said or None, ALLOWED)
+    for word in AMOUNTS:
+        if word in budget:
+            budget[word] = fraction_down(word, budget[word])
     if "weights" in budget:
         budget["weights"] = {str(name): float(weight) for name, weight in budget["weights"].items()}
     for word in ("rho", "epsilon"):

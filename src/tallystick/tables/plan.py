@@ -56,6 +56,8 @@ class Plan:
     privacy: PrivacyLoss
     threshold: int | None
     account: Account | None = field(default=None, compare=False, repr=False)
+    pure: bool = field(default=False, compare=False, repr=False)
+    """Whether the caller said that an epsilon without a delta is meant as pure epsilon. It is not part of the hash."""
     _digests: dict[str, str] = field(default_factory=dict, init=False, compare=False, repr=False)
     """Hash and question, by what could be changed of the plan: a release asks for them several times."""
 
@@ -150,7 +152,7 @@ class Plan:
         """The same plan, paid by this account."""
         if account.adjacency != str(self.query.table.adjacency.value):
             raise AdjacencyMismatch(account.adjacency, self.query.table.adjacency.value)
-        return replace(make_plan(self.query, self.budget, account=account), account=account)
+        return replace(make_plan(self.query, self.budget, account=account), account=account, pure=self.pure)
 
     def release(
         self,
@@ -179,13 +181,15 @@ class Plan:
 
     def to_json(self) -> str:
         """The plan as text. It holds the public keys, no data and no password."""
-        content = {
+        content: dict[str, Any] = {
             "format": FORMAT,
             "query": self.query.to_data(),
             "budget": dict(self.budget),
             "noise": self._noise_data(),
             "hash": self.hash,
         }
+        if self.pure:
+            content["pure"] = True
         return json_text(json.dumps(content, indent=1, sort_keys=True))
 
     @classmethod
@@ -196,7 +200,8 @@ class Plan:
             if content["format"] != FORMAT:
                 raise InvalidInput("format", content["format"], FORMAT)
             query = Query.from_data(content["query"], account=account)
-            plan = make_plan(query, content["budget"], account=account)
+            stated = {"pure": True} if content.get("pure") is True else {}
+            plan = make_plan(query, {**content["budget"], **stated}, account=account)
             unchanged = same(content, json.loads(plan.to_json()))
         if not unchanged:
             raise Refused("this plan was edited: its question and budget do not give what else it says")
@@ -228,11 +233,25 @@ def make_plan(query: Query, budget: Mapping[str, Any], *, account: Account | Non
             f"{unit} may have many; name the column that says whose row it is, or pay from an account with unit='row'"
         )
     protects = Protects(query.table.adjacency, unit)
-    offer = priced(query, budget, protects)
+    words = dict(budget)
+    pure = _stated_pure(words)
+    offer = priced(query, words, protects)
     query, privacy = offer.query, offer.privacy
     if payer is not None and payer.currency.kind == "gdp":
         privacy = for_gaussian_account(query, offer, protects)
-    return Plan(query, offer.budget, offer.noises, privacy, threshold(query, offer.noises), payer)
+    return Plan(query, offer.budget, offer.noises, privacy, threshold(query, offer.noises), payer, pure)
+
+
+def _stated_pure(words: dict[str, Any]) -> bool:
+    """Take ``pure`` out of the words of a price: whether epsilon without a delta is said to be pure epsilon."""
+    pure = words.pop("pure", None)
+    if pure is None or pure is False:
+        return False
+    if pure is not True:
+        raise InvalidInput("pure", pure, "True or False")
+    if words.get("epsilon") is None or words.get("delta"):
+        raise InvalidInput("pure", True, "epsilon= without delta=: pure=True says that the delta is 0")
+    return True
 
 
 def _canonical(content: Any) -> str:
@@ -399,6 +418,13 @@ def _parts(plan: Plan) -> list[dict[str, Any]]:
     return parts
 
 
+def _quoted_delta(plan: Plan) -> float:
+    """The delta at which the plan's epsilon is shown: that of the account that pays, or the usual one without any."""
+    spent = plan.delta or 0.0
+    usual = max(USUAL_DELTA, 10 * spent)
+    return usual if plan.account is None else plan.account.quoted_delta(spent) or usual
+
+
 def explained(plan: Plan) -> str:
     """The facts as lines of text."""
     said = facts(plan)
@@ -408,7 +434,7 @@ def explained(plan: Plan) -> str:
     lines = [f"plan {plan.hash[:16]} of {which}, {said['privacy']} ({said['adjacency']})"]
     lines.append(f"  caps     {capped(plan.query, unit)}")
     if "rho" in plan.budget:
-        at = max(USUAL_DELTA, 10 * (plan.delta or 0.0))
+        at = _quoted_delta(plan)
         known = f"epsilon {up(plan.privacy.epsilon(delta=at), 3)} at delta {given(at)}"
         lines.append(f"  price    rho {given(plan.budget['rho'])}, that is {known}; {WHAT_RHO_IS}")
     if said["row_level"]:

@@ -15,6 +15,7 @@ from tallystick.errors import BudgetExceeded, InvalidInput, Refused, TallystickE
 from tallystick.ledger.chain import SourceId
 from tallystick.mechanisms.exact.randomness import SYSTEM, Source
 from tallystick.tables.dialects import SATURATED_TOTAL
+from tallystick.tables.epsilon_alone import require_stated
 from tallystick.tables.identity import Recognised, recognise
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.parts import Binned, Integers, OfTable, Part
@@ -206,6 +207,7 @@ def release(
     try:
         paid = stored_answer(asked, account, why=why, key=key, delta=delta)
         if paid is None:
+            require_stated(plan, account)
             with asked.opened() as (reader, source):
                 run = PlanRun(asked, reader, source, progress)
                 paid = pay(run, account, why=why, key=key, delta=delta)
@@ -228,6 +230,7 @@ def rehearsed(
         paid = stored_answer(asked, account, why=why, key=key, delta=delta)
         if paid is not None:
             return paid.receipt
+        require_stated(plan, account)
         with asked.opened(rows=False) as (reader, source):
             run = PlanRun(asked, reader, source)
             return rehearse(run, account, why=why, key=key, delta=delta)

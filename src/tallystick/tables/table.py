@@ -536,12 +536,11 @@ class Query:
 
         The budget is the total charged, the delta of private keys included. ``error=20`` asks for +-20 at
         ``confidence=`` (0.95) on the first measure, ``error={"n": 20}`` on that one. ``weights={"n": 2}`` overrides
-        how the budget is split.
+        how the budget is split. A population in rho or mu refuses ``epsilon=`` alone, unless ``pure=True`` is said.
 
         ``caps_share`` of it pays for saying what the caps and bounds leave out: units over each cap, rows, values
         beyond each bound. Rows left out are counted up to ``caps_seen_to`` of each unit, by default as many as it may
-        keep, at least 10; a larger limit costs more noise. 0 says nothing, nor does a plan that can leave nothing out.
-        ``caps_totals=False`` leaves out of how many units and rows that is.
+        keep, at least 10; a larger limit costs more noise. 0 says nothing. ``caps_totals=False`` leaves out the totals.
         """
         from tallystick.tables.plan import make_plan
 
@@ -553,7 +552,8 @@ class Query:
         name = next((word for word in ("rho", "epsilon") if budget.get(word) is not None), None)
         if name is None:
             raise InvalidInput("budget", sorted(budget), "rho= or epsilon=")
-        return tuple(self.plan(**{**budget, name: budget[name] * times}) for times in (0.25, 1, 4))
+        asked = self.plan(**budget).budget[name]
+        return tuple(self.plan(**{**budget, name: asked * times}) for times in (0.25, 1, 4))
 
     def to_data(self) -> dict[str, Any]:
         """As plain JSON data."""

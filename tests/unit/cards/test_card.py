@@ -212,7 +212,7 @@ def test_an_account_of_pure_epsilon_quotes_its_own_delta(tmp_path, clinic) -> No
 @pytest.mark.parametrize(
     ("budget", "price"),
     [
-        (ts.gdp(mu=1), {"epsilon": 0.2}),
+        (ts.gdp(mu=1), {"epsilon": 0.2, "pure": True}),
         (ts.renyi_dp({16: 1.0}), {"rho": 0.01}),
         (ts.approx_dp(epsilon=2, delta=1e-5), {"epsilon": 0.5, "delta": 1e-6}),
         (ts.pure_dp(epsilon=800), {"epsilon": 0.5}),

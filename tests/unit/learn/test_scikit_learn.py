@@ -170,7 +170,7 @@ def test_a_denied_fit_is_told_which_epsilon_fits(tmp_path, budget):
         for options in ({"delta": 1e-6}, {}):
             model = LinearRegression(9.0, **options, row_norm=2, target_bound=1)
             with pytest.raises(BudgetExceeded) as told:
-                model.fit(X, y, account=account, why="forecast")
+                model.fit(X, y, account=account, why="forecast", pure="delta" not in options)
             offer, higher = told.value.fits
             assert "higher limit" in higher
             fitting = float(offer.removeprefix("epsilon "))

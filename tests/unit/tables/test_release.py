@@ -194,7 +194,7 @@ def test_a_gaussian_account_pays_for_gaussian_plans_and_refuses_the_others_with_
         plan = asked.plan(rho=0.005)
         plan.release(why="report")
         assert 0.01 <= account.used.a0 / account.limit.a0 <= 0.0101  # mu^2 = 2 rho, and a little for the lattice
-        visits.group_by("ward", keys=["a"]).agg(n=ts.count()).plan(epsilon=0.1).release(why="pure")
+        visits.group_by("ward", keys=["a"]).agg(n=ts.count()).plan(epsilon=0.1, pure=True).release(why="pure")
         with pytest.raises(Refused, match="rho at most") as refused:
             asked.plan(rho=1)
         asked.plan(rho=float(str(refused.value).split("rho at most ")[1].split(",")[0]))  # what is said to work does

@@ -119,11 +119,11 @@ def say(out: Console, account: Account) -> None:
     """An account for people: the promise first."""
     rule = account.currency.rule
     state = "closed" if account.closed else "open"
-    used = account.used.as_epsilon_at(account.limit.usual_delta)  # of the limit: two deltas cannot be compared
+    used, limit = account.in_epsilon(account.used), account.in_epsilon(account.limit)
     lines = [
         f"{account.name}   {account.kind}, per {account.unit} ({account.adjacency}), {state}",
         f"promise  never more than {account.limit}   ({account.currency.title}; {rule.theorem})",
-        *([f"         that is {account.limit.as_epsilon}"] if account.limit.as_epsilon else []),
+        *([f"         that is {limit}"] if limit else []),
         *([f"         {WHAT_RHO_IS}"] if account.currency.kind == "zcdp" else []),
         f"used     {account.used}" + (f"   ({used})" if used else ""),
         f"left     {account.remaining.text(upward=False)}",

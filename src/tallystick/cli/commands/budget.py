@@ -56,8 +56,8 @@ def say(out: Console, account: Account, events: list[Event], fits: list[tuple[in
         f"{account.name}   {account.kind}, per {account.unit}, {account.currency.title}",
         f"limit {limit}   used {used}   left {account.remaining.text(upward=False)}",
         *(
-            [f"limit {limit.as_epsilon}   used {used.as_epsilon_at(limit.usual_delta) or 'nothing'}"]
-            if limit.as_epsilon
+            [f"limit {account.in_epsilon(limit)}   used {account.in_epsilon(used) or 'nothing'}"]
+            if account.in_epsilon(limit)
             else []
         ),
         f"[{bar(limit.a0 - used.a0, limit.a0)}] {percent_down(Fraction(limit.a0 - used.a0, limit.a0))} left",

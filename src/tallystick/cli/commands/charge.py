@@ -9,7 +9,7 @@ import typer
 from tallystick.cli.output import Answer, DryRun, Expression, Json, Place, Why, deliver
 from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
-from tallystick.ledger.pay import say_first_reason, settle
+from tallystick.ledger.pay import ELSEWHERE, pay_elsewhere
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,6 +32,7 @@ def list_(
 
     with opened(ledger) as book:
         accounts = [book.open(account)] if account else book.accounts()
+        by_name = {each.name: each for each in accounts}
         events = sorted(
             ((each.name, event) for each in accounts for event in each.history()), key=lambda one: one[1].charge
         )
@@ -39,7 +40,8 @@ def list_(
 
         def say(out: Console) -> None:
             for name, event in events:
-                price = f"{event.amount}" + (f" ({event.amount.as_epsilon})" if event.amount.as_epsilon else "")
+                shown = by_name[name].in_epsilon(event.amount)
+                price = f"{event.amount} ({shown})" if shown else f"{event.amount}"
                 out.print(
                     f"{event.charge:>6}  {when(event.at)}  {event.state:<9}  {name}  {price}  {event.why}",
                     soft_wrap=True,
@@ -72,16 +74,14 @@ def add(
             names = ", ".join(each.name for each in known) or "none yet; tallystick account open NAME --budget EXPR"
             raise InvalidInput("--account", account, f"one of: {names}")
         payer = known[0]
-        charge = payer.charge(loss, why=why, key=key, delta=delta, request="made elsewhere")
+        charge = payer.charge(loss, why=why, key=key, delta=delta, request=ELSEWHERE)
         stored = charge.stored()
         if dry_run and stored is None:
             charge.rehearse()
             number, amount, fresh = None, payer.price(loss, delta=delta), True
         else:
-            paid = settle(charge, str(loss))  # with its answer stored it takes nothing
+            paid = pay_elsewhere(payer, loss, why=why, key=key, delta=delta)
             number, amount, fresh = paid.receipt.charge, payer.paid(paid.receipt), paid.fresh
-            if not fresh:
-                say_first_reason(book, paid.receipt, why)
         facts = {
             "account": payer.name,
             "charge": number,

@@ -18,6 +18,7 @@ from tallystick.ledger.book import opened, opened_if_there, place_of
 from tallystick.ledger.budget import read_limit
 from tallystick.printing import given
 from tallystick.publish import datasets
+from tallystick.rounding import read_amount
 from tallystick.tables.sources import public_file
 
 if TYPE_CHECKING:
@@ -145,8 +146,8 @@ def _asking(
 def _price(option: str, given: Repeated) -> dict[str, float]:
     """``rho=0.01`` or ``epsilon=0.5,delta=1e-6`` as words of a price."""
     try:
-        return {word: float(value) for word, value in pairs(option, given, "rho=0.01").items()}
-    except ValueError:
+        return {word: read_amount(word, value) for word, value in pairs(option, given, "rho=0.01").items()}
+    except InvalidInput:
         raise InvalidInput(option, ",".join(given or ()), "rho=0.01, or epsilon=0.5,delta=1e-6") from None
 
 

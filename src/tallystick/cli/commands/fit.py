@@ -53,6 +53,7 @@ def linear(
     rho: ask.Rho = None,
     epsilon: ask.Epsilon = None,
     delta: ask.Delta = None,
+    pure: ask.Pure = False,
     key: ask.Key = None,
     out: Model = None,
     card: ask.CardFile = None,
@@ -64,10 +65,10 @@ def linear(
     from tallystick.publish.models import LinearModel, linear_regression
 
     _check(out, card)
-    prices = {"rho": rho, "epsilon": epsilon, "delta": delta}
+    prices = {"rho": rho, "epsilon": epsilon, "delta": delta, "pure": pure or None}
     budget = {name: value for name, value in prices.items() if value is not None}
     if rho is None and epsilon is None:
-        raise InvalidInput("--rho", None, "a price: --rho, or --epsilon (with --delta, or pure)")
+        raise InvalidInput("--rho", None, "a price: --rho, or --epsilon (with --delta, or --pure)")
     names = ask.listed(features)
     with opened(ledger) as book, working("fitting") as tell:
         registered, account, table = _table(dataset, book, where)
@@ -89,8 +90,9 @@ def logistic(
         list[str], typer.Option("--labels", metavar="LABEL,...", help="The labels; rows with others are left out.")
     ],
     why: Why,
-    epsilon: Annotated[float, typer.Option("--epsilon", help="The price, as epsilon (with --delta, or pure).")],
+    epsilon: Annotated[float, ask.amount("--epsilon", "The price, as epsilon (with --delta, or --pure).")],
     delta: ask.Delta = None,
+    pure: ask.Pure = False,
     solver: Annotated[
         str | None, typer.Option("--solver", help="With --delta objective or noisy_gd (the default), else knorm.")
     ] = None,
@@ -116,11 +118,11 @@ def logistic(
             table, target=target, features=names, labels=typed, epsilon=epsilon, delta=delta,
             bounds=ask.intervals("--bounds", bounds), solver=solver,
         )  # fmt: skip
-        fit = rows.ready(classification, account, registered.name)
+        fit = rows.ready(classification, account, registered.name, pure=pure)
         job = rows.RowsJob(fit, registered.about, why, key, out, card)
         facts = interruptible(lambda: rows.dry(job) if dry_run else rows.release(job, tell))
     question = {"dataset": dataset, "target": target, "features": names, "labels": typed, "epsilon": epsilon}
-    about = {"ledger": place_of(ledger), **question, "delta": delta, "why": why, "dry_run": dry_run}
+    about = {"ledger": place_of(ledger), **question, "delta": delta, "pure": pure, "why": why, "dry_run": dry_run}
     _deliver("fit.logistic", about, facts, _scores, as_json=as_json)
 
 

@@ -18,6 +18,7 @@ from tallystick.errors import InvalidInput
 from tallystick.ledger.book import opened, place_of
 from tallystick.printing import cell, escaped, percent_up, plain_up, visible
 from tallystick.publish import datasets, jobs
+from tallystick.tables.epsilon_alone import require_stated
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,6 +48,7 @@ def plan(
     rho: ask.Rho = None,
     epsilon: ask.Epsilon = None,
     delta: ask.Delta = None,
+    pure: ask.Pure = False,
     error: ask.Error = None,
     caps_share: ask.CapsShare = None,
     caps_seen_to: ask.CapsSeenTo = None,
@@ -60,7 +62,7 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Price and error of a table, before anything is spent. Opens no data: it works with the data file deleted."""
-    budget = {"rho": rho, "epsilon": epsilon, "delta": delta, "error": error}
+    budget = {"rho": rho, "epsilon": epsilon, "delta": delta, "error": error, "pure": pure or None}
     caps = {"caps_share": caps_share, "caps_seen_to": caps_seen_to}
     question = ask.Question(measures, by, keys, private_keys, where, budget | caps, derive, join)
     sizes = _sizes(group_size)
@@ -72,6 +74,7 @@ def plan(
         query = question.query(registered.opened(account))
         plans = query.suggest(**question.price) if suggest else (query.plan(**question.price),)
         chosen = plans[len(plans) // 2]
+        require_stated(chosen, account)
         facts = [jobs.plan_facts(each, account, sizes) for each in plans]
     if out is not None:
         jobs.write(out, jobs.saved(dataset, chosen))

@@ -27,6 +27,7 @@ def query(
     rho: ask.Rho = None,
     epsilon: ask.Epsilon = None,
     delta: ask.Delta = None,
+    pure: ask.Pure = False,
     error: ask.Error = None,
     caps_share: ask.CapsShare = None,
     caps_seen_to: ask.CapsSeenTo = None,
@@ -42,7 +43,7 @@ def query(
     """Ask a data set once: what 'publish plan' and 'publish run' do, in one step. Without --key it is a new release."""
     from tallystick.tables.sql.written import statement_of
 
-    budget = {"rho": rho, "epsilon": epsilon, "delta": delta, "error": error}
+    budget = {"rho": rho, "epsilon": epsilon, "delta": delta, "error": error, "pure": pure or None}
     caps = {"caps_share": caps_share, "caps_seen_to": caps_seen_to}
     question = ask.Question(measures, by, keys, private_keys, where, budget | caps, derive, join)
     jobs.check_targets(out, card, keys)

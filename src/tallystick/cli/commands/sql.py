@@ -32,6 +32,7 @@ def sql(
     rho: ask.Rho = None,
     epsilon: ask.Epsilon = None,
     delta: ask.Delta = None,
+    pure: ask.Pure = False,
     error: ask.Error = None,
     key: ask.Key = None,
     public: Public = None,
@@ -50,7 +51,7 @@ def sql(
     text = _text(statement)
     files = ask.pairs("--public", public, "NAME=FILE")
     jobs.check_targets(out, card, *files.values())
-    price = {"rho": rho, "epsilon": epsilon, "delta": delta, "error": error}
+    price: dict[str, Any] = {"rho": rho, "epsilon": epsilon, "delta": delta, "error": error, "pure": pure or None}
     answer: Answered | Explained | None = None
     with opened(ledger) as book, working("asking") as tell:
         jobs.check_targets(out, card, *jobs.in_use(book))

@@ -49,6 +49,7 @@ def suggest(
     rho: ask.Rho = None,
     epsilon: ask.Epsilon = None,
     delta: ask.Delta = None,
+    pure: ask.Pure = False,
     key: ask.Key = None,
     apply: Apply = False,
     anyway: Anyway = False,
@@ -59,7 +60,8 @@ def suggest(
     """Caps and bounds from private quantiles: every unit has one row, so no caps are needed to ask. It is charged."""
     from tallystick.publish.suggest import command, lines, registered_as, suggest_caps
 
-    price = {word: value for word, value in (("rho", rho), ("epsilon", epsilon), ("delta", delta)) if value is not None}
+    named = {"rho": rho, "epsilon": epsilon, "delta": delta, "pure": pure or None}
+    price = {word: value for word, value in named.items() if value is not None}
     limits = ask.intervals("--range", ranges)
     columns = ask.listed(by)
     with opened(ledger) as book, working("suggesting") as tell:

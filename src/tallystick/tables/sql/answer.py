@@ -15,6 +15,7 @@ from tallystick.errors import BudgetExceeded, IdempotencyConflict, InvalidInput,
 from tallystick.ledger.chain import digest
 from tallystick.printing import html_text, json_text, visible
 from tallystick.tables.denial import with_plans
+from tallystick.tables.epsilon_alone import require_stated
 from tallystick.tables.keyset import PublicTable, public_table
 from tallystick.tables.plan import error_words
 from tallystick.tables.release import CONFIDENCE, Columns, Release, csv_text
@@ -204,6 +205,8 @@ def explained(statement: Statement, account: Account | None, *, key: str | None 
     dataset = statement.released.known.dataset
     names = names_of(statement, None if named else form)
     earlier = None if name is None else answered_before(asked, account, key=name, dataset=dataset, names=names)
+    if earlier is None:
+        require_stated(plan, account)
     charge = None if earlier is None else earlier.charge
     return Explained(statement, str(price), account.remaining.text(upward=False), recorded, charge)
 

@@ -85,11 +85,16 @@ def one_form(plan: Plan, query: Query) -> OneForm:
     """The form of a planned question, at the same price. ``query`` is the question before it was priced."""
     try:
         made, names, columns = _query(query)
-        return OneForm(make_plan(made, plan.budget, account=plan.account), query, names, columns)
+        return OneForm(_priced_like(plan, made), query, names, columns)
     except (_NoForm, TallystickError):
         released = [*query.columns, *_fields(query.measures)]
         kept = {name: name for name in query.table.schema.names}
         return OneForm(plan, query, {name: name for name in released}, kept)
+
+
+def _priced_like(plan: Plan, query: Query) -> Plan:
+    """Another question at the price of a plan."""
+    return make_plan(query, {**plan.budget, "pure": plan.pure}, account=plan.account)
 
 
 def _fields(measures: Iterable[tuple[str, Measure]]) -> list[str]:

@@ -14,11 +14,14 @@ from typing import Any
 from sqlglot.tokenizer_core import Token, TokenType
 
 from tallystick.accounting import check
-from tallystick.errors import TallystickError
+from tallystick.errors import InvalidInput, TallystickError
 from tallystick.printing import one_of
+from tallystick.rounding import read_amount
+from tallystick.tables.budget import AMOUNTS
 from tallystick.tables.sql.tree import Text
 
 NUMBERS = ("epsilon", "delta", "rho", "error", "confidence", "max_groups_contributed", "max_rows_per_group")
+FLAGS = ("pure",)
 WORDS = ("key", "why", "privacy_unit_column", "group_selection_strategy")
 STRATEGIES = ("LAPLACE_THRESHOLD", "PUBLIC_GROUPS")
 CHANGING = ("DELETE", "INSERT", "UPDATE", "MERGE", "CREATE", "DROP", "ALTER", "TRUNCATE", "COPY", "SET", "USE")
@@ -30,7 +33,7 @@ RELEASE REPLACE RESET REVOKE ROLLBACK SAVEPOINT START SUMMARIZE TABLE UNLISTEN U
 """
 OTHER_STATEMENTS = frozenset(_OTHERS.split())
 """First words of other statements, in PostgreSQL or DuckDB. Text that begins otherwise is not SQL."""
-PRICE = ("epsilon", "delta", "rho", "error", "confidence")
+PRICE = ("epsilon", "delta", "rho", "error", "confidence", "pure")
 _PER_GROUP = "contribution_bounds_per_group"
 _ELSEWHERE = {
     "max_rows_contributed": "max_groups_contributed and max_rows_per_group: rows are capped in each group here",
@@ -116,11 +119,16 @@ def _read(text: Text, inside: list[Token]) -> dict[str, Any]:
                 "OPTIONS", (piece or inside)[0].start if piece or inside else 0, "name = value, with commas"
             )
         name, value = piece[0].text.lower(), piece[2:]
-        if name not in (*NUMBERS, *WORDS) or name in given:
-            fix = _ELSEWHERE.get(name) or f"each once of {one_of(name, (*NUMBERS, *WORDS))}"
+        known = (*NUMBERS, *FLAGS, *WORDS)
+        if name not in known or name in given:
+            fix = _ELSEWHERE.get(name) or f"each once of {one_of(name, known)}"
             raise text.refused(f"option {name}", piece[0].start, fix)
-        if name in NUMBERS:
+        if name in AMOUNTS:
+            given[name] = _amount(text, name, value)
+        elif name in NUMBERS:
             given[name] = _number(text, value)
+        elif name in FLAGS:
+            given[name] = _flag(text, name, value)
         elif len(value) == 1:
             given[name] = value[0].text
         else:
@@ -209,6 +217,25 @@ def _pieces(tokens: list[Token]) -> list[list[Token]]:
         else:
             pieces[-1].append(token)
     return pieces if tokens else []
+
+
+def _flag(text: Text, name: str, tokens: list[Token]) -> bool:
+    """TRUE or FALSE, in any case."""
+    said = "".join(token.text for token in tokens).upper()
+    if said not in ("TRUE", "FALSE"):
+        raise text.wrong(f"option {name}", tokens[0].start, "TRUE or FALSE")
+    return said == "TRUE"
+
+
+def _amount(text: Text, name: str, tokens: list[Token]) -> Any:
+    """A price; a fraction such as 1/24 is rounded down to the ledger's unit."""
+    said = "".join(token.text for token in tokens)
+    if "/" not in said:
+        return _number(text, tokens)
+    try:
+        return read_amount(name, said)
+    except InvalidInput as problem:
+        raise text.wrong(said, tokens[0].start, problem.allowed) from None
 
 
 def _number(text: Text, tokens: list[Token]) -> float:

@@ -9,6 +9,8 @@ from typing import Any
 from sqlglot import exp
 
 from tallystick.errors import InvalidInput, Refused
+from tallystick.rounding import fraction_down
+from tallystick.tables.budget import AMOUNTS
 from tallystick.tables.plan import Plan
 from tallystick.tables.sql import units
 from tallystick.tables.sql.after import Released
@@ -43,6 +45,7 @@ def planned(text: str, catalogue: Catalogue, **budget: Any) -> Statement:
     What the statement says about its price (``OPTIONS``) goes before ``budget``, and that before the registered price.
     """
     read = Text(text)
+    budget |= {name: fraction_down(name, budget[name]) for name in AMOUNTS if budget.get(name) is not None}
     tokens, options = cut(read)
     overridden = _overridden(options, budget)
     options = options.beside(budget.get("delta"))
@@ -217,18 +220,23 @@ def rows_refused(text: Text, tree: exp.Expr, found: Relation | Public) -> Refuse
 
 def _price(options: Options, budget: Mapping[str, Any], default: Mapping[str, float]) -> dict[str, Any]:
     """The words of the price: the statement's own, those beside it, or the registered ones."""
-    given = {name: value for name, value in budget.items() if value is not None}
+    given = {name: value for name, value in budget.items() if value is not None and value is not False}
     for price in (options.price, given, dict(default)):
         if any(word in price for word in ("rho", "epsilon", "error")):
-            delta = {name: each["delta"] for each in (given, options.price) for name in ("delta",) if name in each}
-            return {**price, **delta}  # one that the asker names makes any price the asker's own
+            # a delta, or the word pure, that the asker names makes any price the asker's own
+            return {**price, **_named(given), **_named(options.price)}
     raise InvalidInput("price", "nothing", "rho=0.01, epsilon= and delta=, or a price registered with --per-query")
+
+
+def _named(price: Mapping[str, Any]) -> dict[str, Any]:
+    """The words that go with whatever price counts."""
+    return {name: price[name] for name in ("delta", "pure") if name in price}
 
 
 def _overridden(options: Options, budget: Mapping[str, Any]) -> tuple[str, ...]:
     """Which price counts, where the statement and what stands beside it name different ones."""
-    own = {name: value for name, value in options.price.items() if name != "confidence"}
-    beside = {name: value for name, value in budget.items() if value is not None and name != "confidence"}
+    own = {name: value for name, value in options.price.items() if name not in ("confidence", "pure")}
+    beside = {name: value for name, value in budget.items() if value is not None and name not in ("confidence", "pure")}
     names_price = any(word in own for word in ("rho", "epsilon", "error"))
     lost = [name for name, value in beside.items() if own.get(name, value) != value]
     lost += [name for name in beside if names_price and name not in own and name != "delta"]

@@ -15,6 +15,7 @@ import pyarrow
 from pyarrow import parquet
 
 from sql import locality
+from sql.judge import without_noise
 from sql.small_tables import Hostile, arrow, catalogue, plain
 from tallystick.errors import TallystickError
 from tallystick.mechanisms.exact.randomness import SYSTEM
@@ -31,7 +32,8 @@ def exact(statement: Statement, data: dict[str, pyarrow.Table]) -> list[tuple[An
     plan = statement.plan.on(data)
     found = integers(plan)
     numbers = [found.removed[n.part] if isinstance(n.part, OfTable) else found.numbers[n.part] for n in plan.noises]
-    names, answer = statement.released.rows(Release(plan, answer_of(plan, found.keys, numbers)))
+    with without_noise():
+        names, answer = statement.released.rows(Release(plan, answer_of(plan, found.keys, numbers)))
     kept = [i for i, name in enumerate(names) if not name.endswith(("_lower", "_upper"))]
     return [tuple(row[i] for i in kept) for row in answer]
 

@@ -30,8 +30,11 @@ _TYPES = {
 # A domain may have the name of a type, tinyint or double say, and hold other values: it is not read.
 _COLUMNS = """
     SELECT a.attname,
-           CASE t.typnamespace WHEN 'pg_catalog'::regnamespace THEN format_type(t.oid, NULL) ELSE 'of its own' END
-    FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+           CASE t.typnamespace
+               WHEN 'pg_catalog'::pg_catalog.regnamespace THEN pg_catalog.format_type(t.oid, NULL)
+               ELSE 'of its own'
+           END
+    FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
     WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped
     ORDER BY a.attnum
 """
@@ -65,8 +68,10 @@ class PostgresEngine:
         connection.execute("SET LOCAL client_encoding = 'UTF8'")
         # The search path finds tables, and nothing else: functions and operators are those of the server. A role that
         # may create a function in a schema of the path could otherwise have div(bigint, bigint) called with data.
+        # The schema of temporary objects is last: where the path leaves it out, the server searches it first, and a
+        # temporary view pg_class of an earlier user of the session would stand for the catalogue.
         [path] = connection.execute("SELECT pg_catalog.current_schemas(false)").fetchone()
-        connection.execute("SET LOCAL search_path = pg_catalog")
+        connection.execute("SET LOCAL search_path = pg_catalog, pg_temp")
         [encoding] = connection.execute("SHOW server_encoding").fetchone()
         if encoding != "UTF8":  # elsewhere a text may hold bytes that are not text, and fail to come back
             raise Refused(f"this database stores text as {encoding}; tables are read from databases in UTF8")

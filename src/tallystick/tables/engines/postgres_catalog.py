@@ -22,48 +22,54 @@ _LOCKABLE: Final = ("r", "p", "v")
 """Kinds that LOCK TABLE accepts. A query of no rows locks the other kinds."""
 
 _RESOLVE = """
-    SELECT c.oid, n.nspname, c.relname, c.relkind::text
-    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-         LEFT JOIN unnest(%s::name[]) WITH ORDINALITY AS path(name, place) ON path.name = n.nspname
+    SELECT c.oid, n.nspname, c.relname, c.relkind::pg_catalog.text
+    FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+         LEFT JOIN pg_catalog.unnest(%s::pg_catalog.name[]) WITH ORDINALITY AS path(name, place)
+         ON path.name = n.nspname
     WHERE c.relname = %s AND c.relpersistence <> 't' AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
       AND CASE %s WHEN '' THEN path.place IS NOT NULL ELSE n.nspname = %s END
     ORDER BY path.place LIMIT 1
 """
 _SERVER = """
     SELECT s.system_identifier, d.oid, d.datname
-    FROM pg_control_system() s, pg_database d WHERE d.datname = current_database()
+    FROM pg_catalog.pg_control_system() s, pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()
 """
 # Rows of a relation are rows of its descendants, which are rows of all their ancestors.
 _FAMILY = """
     WITH RECURSIVE below(oid) AS (
-        SELECT unnest(%s::oid[])
-        UNION SELECT i.inhrelid FROM pg_inherits i JOIN below ON i.inhparent = below.oid
+        SELECT pg_catalog.unnest(%s::pg_catalog.oid[])
+        UNION SELECT i.inhrelid FROM pg_catalog.pg_inherits i JOIN below ON i.inhparent = below.oid
     ), family(oid) AS (
         SELECT oid FROM below
-        UNION SELECT i.inhparent FROM pg_inherits i JOIN family ON i.inhrelid = family.oid
+        UNION SELECT i.inhparent FROM pg_catalog.pg_inherits i JOIN family ON i.inhrelid = family.oid
     )
     SELECT c.oid, n.nspname, c.relname
-    FROM family JOIN pg_class c ON c.oid = family.oid JOIN pg_namespace n ON n.oid = c.relnamespace
+    FROM family JOIN pg_catalog.pg_class c ON c.oid = family.oid
+         JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 """
 _REDIRECTED = """
     WITH RECURSIVE below(oid) AS (
-        SELECT %s::oid
-        UNION SELECT i.inhrelid FROM pg_inherits i JOIN below ON i.inhparent = below.oid
+        SELECT %s::pg_catalog.oid
+        UNION SELECT i.inhrelid FROM pg_catalog.pg_inherits i JOIN below ON i.inhparent = below.oid
     )
-    SELECT row_security_active(%s::oid),
-           EXISTS (SELECT FROM pg_class c JOIN below USING (oid) WHERE c.relkind = 'f'),
-           EXISTS (SELECT FROM pg_attribute a JOIN below ON below.oid = a.attrelid WHERE a.attgenerated = 'v')
+    SELECT pg_catalog.row_security_active(%s::pg_catalog.oid),
+           EXISTS (SELECT FROM pg_catalog.pg_class c JOIN below USING (oid) WHERE c.relkind = 'f'),
+           EXISTS (
+               SELECT FROM pg_catalog.pg_attribute a JOIN below ON below.oid = a.attrelid WHERE a.attgenerated = 'v'
+           )
 """
 # Views and materialized views depend on relations through their rule, tables through the policies of their rows.
 _READ = """
     WITH RECURSIVE edges(reader, relation) AS (
         SELECT r.ev_class, d.refobjid
-        FROM pg_rewrite r JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
-        WHERE r.ev_type = '1' AND d.refclassid = 'pg_class'::regclass AND d.refobjid <> r.ev_class
+        FROM pg_catalog.pg_rewrite r JOIN pg_catalog.pg_depend d
+             ON d.classid = 'pg_catalog.pg_rewrite'::pg_catalog.regclass AND d.objid = r.oid
+        WHERE r.ev_type = '1' AND d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.refobjid <> r.ev_class
         UNION
         SELECT p.polrelid, d.refobjid
-        FROM pg_policy p JOIN pg_depend d ON d.classid = 'pg_policy'::regclass AND d.objid = p.oid
-        WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid <> p.polrelid
+        FROM pg_catalog.pg_policy p JOIN pg_catalog.pg_depend d
+             ON d.classid = 'pg_catalog.pg_policy'::pg_catalog.regclass AND d.objid = p.oid
+        WHERE d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.refobjid <> p.polrelid
     ), reached(oid) AS (
         SELECT relation FROM edges WHERE reader = %s
         UNION SELECT e.relation FROM edges e JOIN reached ON e.reader = reached.oid
@@ -107,7 +113,7 @@ def resolve(connection: Any, table: str, path: Sequence[str]) -> Relation:
     relation = Relation(*found)
     _lock(connection, table, relation)
     # The catalogue was read in the snapshot of the transaction; the lock is on what has the name now.
-    [present] = connection.execute("SELECT to_regclass(%s)::oid", (relation.sql,)).fetchone()
+    [present] = connection.execute("SELECT pg_catalog.to_regclass(%s)::pg_catalog.oid", (relation.sql,)).fetchone()
     if present != relation.oid:
         raise Unavailable(f"table {table!r} was replaced while it was opened; ask again")
     return relation

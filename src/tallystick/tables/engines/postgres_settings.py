@@ -57,7 +57,7 @@ _SERVER_LOG = "It writes SQL text of a release, which holds no data, into the lo
 HARMLESS: Final = {
     "application_name": "It is a label in the server's views and log.",
     "client_encoding": "The transaction sets it to UTF8.",
-    "search_path": "It says where tables without a schema are, and the transaction then sets it to pg_catalog.",
+    "search_path": "It says where tables without a schema are, and the transaction then sets its own.",
     "lc_messages": "It is the language of errors, which are withheld.",
     "default_transaction_isolation": "The transaction sets its own isolation level.",
     "default_transaction_deferrable": "It has no effect outside serializable transactions.",
@@ -127,18 +127,19 @@ _TRANSACTION_TIMEOUT_SINCE: Final = 170000
 """Version of the first server that has transaction_timeout, as libpq counts."""
 
 _SET_FIXED = """
-    SELECT set_config(s.name, wanted.value, true)
-    FROM unnest(%s::text[], %s::text[]) AS wanted(name, value) JOIN pg_settings s ON s.name = wanted.name
+    SELECT pg_catalog.set_config(s.name, wanted.value, true)
+    FROM ROWS FROM (pg_catalog.unnest(%s::pg_catalog.text[]), pg_catalog.unnest(%s::pg_catalog.text[]))
+         AS wanted(name, value) JOIN pg_catalog.pg_settings s ON s.name = wanted.name
 """
 _RESTORE = """
-    SELECT set_config(name, boot_val, true) FROM pg_settings
+    SELECT pg_catalog.set_config(name, boot_val, true) FROM pg_catalog.pg_settings
     WHERE name = ANY(%s) AND source <> ALL(%s)
 """
 _CHANGED = """
-    SELECT name, source FROM pg_settings
+    SELECT name, source FROM pg_catalog.pg_settings
     WHERE source <> ALL(%s) AND setting IS DISTINCT FROM boot_val ORDER BY name
 """
-_LIMITED = "SELECT name, setting, boot_val FROM pg_settings WHERE name = ANY(%s) AND setting <> boot_val"
+_LIMITED = "SELECT name, setting, boot_val FROM pg_catalog.pg_settings WHERE name = ANY(%s) AND setting <> boot_val"
 
 
 def stop_clocks(connection: Any) -> None:
@@ -151,7 +152,8 @@ def stop_clocks(connection: Any) -> None:
 def settle(connection: Any) -> None:
     """Set what a release needs in this transaction, and refuse settings that could make it depend on data.
 
-    The search path must be pg_catalog by now, so that no other schema can replace a function that is called here.
+    The search path must be "pg_catalog, pg_temp" by now, so that no other
+    schema can replace a function or a relation that is used here.
     """
     _check_writable(connection)
     connection.execute(_SET_FIXED, (list(FIXED), list(FIXED.values())))
@@ -162,7 +164,7 @@ def settle(connection: Any) -> None:
 
 def _check_writable(connection: Any) -> None:
     """Refuse a read-only transaction: the stages of a release are temporary tables."""
-    [read_only] = connection.execute("SELECT current_setting('transaction_read_only')").fetchone()
+    [read_only] = connection.execute("SELECT pg_catalog.current_setting('transaction_read_only')").fetchone()
     if read_only == "on":
         raise Refused(
             "transactions of this role are read-only, and a release makes temporary tables. Connect to the primary "
@@ -177,7 +179,7 @@ def _lift_limits(connection: Any) -> None:
     for name, value, default in connection.execute(_LIMITED, (list(LIMITS),)).fetchall():
         try:
             with connection.transaction():
-                connection.execute("SELECT set_config(%s, %s, true)", (name, default))
+                connection.execute("SELECT pg_catalog.set_config(%s, %s, true)", (name, default))
         except psycopg.Error:
             raise Refused(
                 f"this session has {name} = {value}: a release would fail on large data alone, which reveals something "
@@ -189,7 +191,7 @@ def _check_changed(connection: Any) -> None:
     """Refuse settings that a client, a role or a database changed and that are not known to be harmless."""
     for name, source in connection.execute(_CHANGED, (_OPERATOR,)).fetchall():
         if not _is_known(name):
-            [role, database] = connection.execute("SELECT session_user, current_database()").fetchone()
+            [role, database] = connection.execute("SELECT session_user, pg_catalog.current_database()").fetchone()
             fix = _FIXES.get(source, _OTHER_FIX).format(name=name, role=role, database=database)
             raise Refused(f"setting {name} was changed (source: {source}); a release could depend on it. {fix}")
 

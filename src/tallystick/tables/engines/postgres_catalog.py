@@ -11,7 +11,7 @@ from tallystick.errors import InvalidInput, Refused, Unavailable
 from tallystick.tables.identity import TABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 READABLE: Final = "a table of this database that the user may read"
 LOCK_WAIT: Final = "10s"
@@ -76,6 +76,18 @@ _READ = """
     )
     SELECT oid FROM reached
 """
+_HAS_DESCENDANTS = "SELECT EXISTS (SELECT FROM pg_catalog.pg_inherits i WHERE i.inhparent = %s)"
+# A domain may have the name of a type, tinyint or double say, and hold other values: it is not read.
+_COLUMNS = """
+    SELECT a.attname,
+           CASE t.typnamespace
+               WHEN 'pg_catalog'::pg_catalog.regnamespace THEN pg_catalog.format_type(t.oid, NULL)
+               ELSE 'of its own'
+           END
+    FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
+    WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped
+    ORDER BY a.attnum
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +113,8 @@ class Relation:
         return self.tree.sql(dialect="postgres")
 
 
-def resolve(connection: Any, table: str, path: Sequence[str]) -> Relation:
-    """Return the relation that a name means, and lock it: until the transaction ends the name means no other one.
+def find(connection: Any, table: str, path: Sequence[str]) -> Relation:
+    """Return the relation that a name means in the snapshot of the transaction.
 
     A name without a schema is looked up in the schemas of ``path``, in that order.
     """
@@ -110,30 +122,41 @@ def resolve(connection: Any, table: str, path: Sequence[str]) -> Relation:
     found = connection.execute(_RESOLVE, (list(path), plain, namespace, namespace)).fetchone()
     if found is None:
         raise InvalidInput("table", table, READABLE)
-    relation = Relation(*found)
-    _lock(connection, table, relation)
-    # The catalogue was read in the snapshot of the transaction; the lock is on what has the name now.
+    return Relation(*found)
+
+
+def check_present(connection: Any, table: str, relation: Relation, path: Sequence[str]) -> None:
+    """Refuse a locked relation if the name means another one by now, in the snapshot or in the present catalogue."""
     [present] = connection.execute("SELECT pg_catalog.to_regclass(%s)::pg_catalog.oid", (relation.sql,)).fetchone()
-    if present != relation.oid:
+    if present != relation.oid or find(connection, table, path) != relation:
         raise Unavailable(f"table {table!r} was replaced while it was opened; ask again")
-    return relation
 
 
-def _lock(connection: Any, table: str, relation: Relation) -> None:
+def lock(connection: Any, relations: Mapping[str, Relation]) -> None:
+    """Lock relations: until the transaction ends their definitions cannot change.
+
+    LOCK TABLE takes no snapshot, so it comes first: the snapshot is then younger than every definition. A
+    materialized view has one definition for its life. A foreign table is never identified by its definition.
+    """
+    connection.execute(f"SET LOCAL lock_timeout = '{LOCK_WAIT}'")
+    for table, relation in relations.items():
+        if relation.kind in _LOCKABLE:
+            _lock(connection, table, f"LOCK TABLE {relation.sql} IN ACCESS SHARE MODE")
+    for table, relation in relations.items():
+        if relation.kind not in _LOCKABLE:
+            _lock(connection, table, f"SELECT FROM {relation.sql} WHERE false")
+    connection.execute("SET LOCAL lock_timeout = 0")
+
+
+def _lock(connection: Any, table: str, statement: str) -> None:
     import psycopg
 
-    if relation.kind in _LOCKABLE:
-        statement = f"LOCK TABLE {relation.sql} IN ACCESS SHARE MODE"
-    else:
-        statement = f"SELECT FROM {relation.sql} WHERE false"
-    connection.execute(f"SET LOCAL lock_timeout = '{LOCK_WAIT}'")
     try:
         connection.execute(statement)
     except psycopg.errors.LockNotAvailable:
         raise Unavailable(f"another session locks table {table!r}; ask again later") from None
     except (psycopg.errors.InsufficientPrivilege, psycopg.errors.UndefinedTable):
         raise InvalidInput("table", table, READABLE) from None
-    connection.execute("SET LOCAL lock_timeout = 0")
 
 
 def marks_of(connection: Any, oids: Sequence[int]) -> frozenset[str]:
@@ -188,4 +211,19 @@ def kind_of(connection: Any, relation: Relation) -> str:
         return "table with row-level security"
     if has_foreign:
         return "table with a foreign partition"
-    return "table with computed columns" if has_computed else TABLE
+    if has_computed:
+        return "table with computed columns"
+    # The lock of a parent does not keep others from attaching a table, whose rows a query would then read.
+    return "table with partitions" if has_descendants(connection, relation) else TABLE
+
+
+def has_descendants(connection: Any, relation: Relation) -> bool:
+    """True if a query of the relation also reads partitions, or tables that inherit from it."""
+    [has] = connection.execute(_HAS_DESCENDANTS, (relation.oid,)).fetchone()
+    return bool(has)
+
+
+def columns_of(connection: Any, relation: Relation) -> list[tuple[str, str]]:
+    """Name and type of each column."""
+    columns: list[tuple[str, str]] = connection.execute(_COLUMNS, (relation.oid,)).fetchall()
+    return columns

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlglot import exp
 
 from tallystick.errors import InvalidInput, Refused, Unavailable
+from tallystick.tables.engines.postgres_settings import quoted_name
 from tallystick.tables.identity import TABLE
 
 if TYPE_CHECKING:
@@ -184,7 +185,7 @@ def _server(connection: Any) -> tuple[int, int, str]:
     try:
         system, database, name = connection.execute(_SERVER).fetchone()
     except psycopg.errors.InsufficientPrivilege:
-        role = connection.info.user
+        role = quoted_name(connection.info.user)
         raise Refused(
             "this role may not read the identifier of the server, by which its tables are recognised. "
             f"Run: GRANT EXECUTE ON FUNCTION pg_catalog.pg_control_system() TO {role}"

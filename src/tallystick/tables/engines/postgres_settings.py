@@ -73,6 +73,13 @@ HARMLESS: Final = {
     "password_encryption": _NOT_USED,
     "maintenance_work_mem": _NOT_USED,
     "max_parallel_maintenance_workers": _NOT_USED,
+    "compute_query_id": _NOT_USED,
+    "wal_compression": _NOT_USED,
+    "logical_decoding_work_mem": _NOT_USED,
+    "lo_compat_privileges": _NOT_USED,
+    "escape_string_warning": "It is about a warning, which is not sent.",
+    "log_lock_waits": _SERVER_LOG,
+    "log_temp_files": _SERVER_LOG,
     "log_statement": _SERVER_LOG,
     "log_duration": _SERVER_LOG,
     "log_min_duration_statement": _SERVER_LOG,
@@ -81,6 +88,9 @@ HARMLESS: Final = {
     "track_counts": _SPEED,
     "track_functions": _SPEED,
     "track_io_timing": _SPEED,
+    "track_wal_io_timing": _SPEED,
+    "update_process_title": _SPEED,
+    "backend_flush_after": _SPEED,
     "constraint_exclusion": _SPEED,
     "cursor_tuple_fraction": _SPEED,
     "default_statistics_target": _SPEED,
@@ -139,6 +149,10 @@ _CHANGED = """
     SELECT name, source FROM pg_catalog.pg_settings
     WHERE source <> ALL(%s) AND setting IS DISTINCT FROM boot_val ORDER BY name
 """
+_MAY_MAKE_TEMPORARY = """
+    SELECT current_user, pg_catalog.current_database(),
+           pg_catalog.has_database_privilege(pg_catalog.current_database(), 'TEMP')
+"""
 _LIMITED = "SELECT name, setting, boot_val FROM pg_catalog.pg_settings WHERE name = ANY(%s) AND setting <> boot_val"
 
 
@@ -156,6 +170,7 @@ def settle(connection: Any) -> None:
     schema can replace a function or a relation that is used here.
     """
     _check_writable(connection)
+    _check_temporary(connection)
     connection.execute(_SET_FIXED, (list(FIXED), list(FIXED.values())))
     connection.execute(_RESTORE, (list(RESTORED), _OPERATOR))
     _lift_limits(connection)
@@ -170,6 +185,22 @@ def _check_writable(connection: Any) -> None:
             "transactions of this role are read-only, and a release makes temporary tables. Connect to the primary "
             "server, with a role whose default_transaction_read_only is off."
         )
+
+
+def _check_temporary(connection: Any) -> None:
+    """Refuse a role that may not make temporary tables."""
+    role, database, may = connection.execute(_MAY_MAKE_TEMPORARY).fetchone()
+    if not may:
+        raise Refused(
+            "this role may not make temporary tables, which a release needs. "
+            f"Run: GRANT TEMP ON DATABASE {quoted_name(database)} TO {quoted_name(role)}"
+        )
+
+
+def quoted_name(name: str) -> str:
+    """A name as an identifier of SQL."""
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"'
 
 
 def _lift_limits(connection: Any) -> None:
@@ -192,7 +223,8 @@ def _check_changed(connection: Any) -> None:
     for name, source in connection.execute(_CHANGED, (_OPERATOR,)).fetchall():
         if not _is_known(name):
             [role, database] = connection.execute("SELECT session_user, pg_catalog.current_database()").fetchone()
-            fix = _FIXES.get(source, _OTHER_FIX).format(name=name, role=role, database=database)
+            names = {"name": name, "role": quoted_name(role), "database": quoted_name(database)}
+            fix = _FIXES.get(source, _OTHER_FIX).format(**names)
             raise Refused(f"setting {name} was changed (source: {source}); a release could depend on it. {fix}")
 
 

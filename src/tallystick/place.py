@@ -38,8 +38,21 @@ ENCODE: Final = (
 _NEEDS: Final = "PostgreSQL needs psycopg: pip install '.[team]'"
 _URL: Final = re.compile(r"\s*postgres(ql)?:", re.IGNORECASE)
 _SCHEMES: Final = ("postgresql://", "postgres://")
-_KEYWORDS: Final = "|".join((*SHOWN, *SECRETS, "passfile", "sslkey", "sslcert", "sslrootcert", "target_session_attrs"))
-_PAIR: Final = re.compile(rf"(?:^|\s)({_KEYWORDS})\s*=")
+OTHERS: Final = (
+    *("passfile", "servicefile", "channel_binding", "client_encoding", "fallback_application_name"),
+    *("keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout"),
+    *("sslnegotiation", "sslcompression", "sslcert", "sslkey", "sslcertmode", "sslrootcert", "sslcrl", "sslcrldir"),
+    *("sslsni", "requiressl", "requirepeer", "require_auth", "min_protocol_version", "max_protocol_version"),
+    *("ssl_min_protocol_version", "ssl_max_protocol_version", "sslkeylogfile", "gssencmode", "krbsrvname", "gsslib"),
+    *("gssdelegation", "replication", "target_session_attrs", "load_balance_hosts"),
+    *("oauth_issuer", "oauth_client_id", "oauth_scope"),
+)
+"""The other parameters of libpq."""
+_KEYWORDS: Final = "|".join((*SHOWN, *SECRETS, *OTHERS))
+_PAIR: Final = re.compile(rf"(?:^|\s)({_KEYWORDS})\s*=", re.IGNORECASE)
+_PASSWORD: Final = re.compile(r"(password|passwd|pwd)\s*=", re.IGNORECASE)
+_BARE_URL: Final = re.compile(r"[^\s/]+:\S*@\S+")
+"""A user, a password and a host, without a scheme before them."""
 _SECRET_NAME: Final = re.compile(r"pass|pwd|secret|token|key|cred|auth|jwt|private", re.IGNORECASE)
 _SETTING: Final = re.compile(r"(?:-c|--)\s*(?P<name>[\w.-]+)\s*=")
 _PLAIN_HOST: Final = re.compile(r"[A-Za-z0-9._-]+")
@@ -96,7 +109,10 @@ class Place:
         """The hosts that libpq tries in turn; empty for a file and for the local socket."""
         if not self.is_server:
             return ()
-        return tuple(host for host in self.server().host.split(",") if host)
+        found = self._found()
+        names = tuple(host for host in found.get("host", "").split(",") if host)
+        addresses = tuple(address for address in found.get("hostaddr", "").split(",") if address)
+        return addresses if len(addresses) > len(names) else names
 
     @property
     def options(self) -> str:
@@ -109,8 +125,11 @@ class Place:
         A parameter of the place wins over the service file, and the service file wins over the environment.
         Without a database name ``dbname`` is empty, and libpq connects to the database named like the user.
         """
-        found = {**_defaults(self._parts), **self._parts}
+        found = self._found()
         return Server(*(found.get(name, "") for name in Server._fields))
+
+    def _found(self) -> dict[str, str]:
+        return {**_defaults(self._parts), **self._parts}
 
     def connect(self, **options: Any) -> Any:
         """Return a psycopg connection, or raise ``Unavailable`` without libpq's own text, which may quote the place."""
@@ -150,26 +169,29 @@ class Place:
 def names_server(text: str) -> bool:
     """True if a text is meant for libpq: a ``postgresql:`` URL or ``key=value`` pairs.
 
-    One pair with a slash is a file, because data lakes have folders such as ``host=web1``.
+    One pair with a slash is a file, because data lakes have folders such as ``host=web1``. A text with a password is
+    never a file.
 
     >>> [names_server(text) for text in ("postgresql://db/x", "host=db dbname=x", "host=web1/visits.parquet")]
     [True, True, False]
     """
-    if _URL.match(text):
+    if _URL.match(text) or _PASSWORD.search(text):
         return True
     pairs = _PAIR.findall(text)
     if not pairs or not _PAIR.match(text.lstrip()):
         return False
-    return len(pairs) > 1 or "/" not in text or pairs[0] in SECRETS
+    return len(pairs) > 1 or "/" not in text or pairs[0].lower() in SECRETS
 
 
 def is_foreign_url(text: str) -> bool:
-    """True for a URL, and for a URL with a user that ``pathlib`` has shortened to one slash.
+    """True for a URL, a URL with a user that ``pathlib`` has shortened to one slash, and one without its scheme.
 
-    >>> [is_foreign_url(text) for text in ("mysql://db/x", "mysql:/ana:secret@db/x", "a:/b.csv")]
-    [True, True, False]
+    >>> [is_foreign_url(text) for text in ("mysql://db/x", "mysql:/ana:secret@db/x", "ana:secret@db/x", "a:/b.csv")]
+    [True, True, True, False]
     """
-    return "://" in text or re.match(r"[a-z][a-z0-9+]{0,15}:/.*@", text) is not None
+    if "://" in text or _BARE_URL.match(text):
+        return True
+    return re.match(r"[a-z][a-z0-9+]{0,15}:/.*@", text) is not None
 
 
 def shown(text: str) -> str:
@@ -250,7 +272,16 @@ def _is_plain(parts: Mapping[str, str]) -> bool:
     """True if the database is a name and ports are numbers: otherwise they may be pieces of a password."""
     dbname, port = parts.get("dbname", ""), parts.get("port", "")
     is_nested = "://" in dbname or _PAIR.search(dbname) is not None
+    if any(_has_separator(name, parts.get(name, "")) for name in ("host", "dbname", "user")):
+        return False
     return not is_nested and re.fullmatch(r"[\s0-9,+]*", port) is not None
+
+
+def _has_separator(name: str, value: str) -> bool:
+    """True if a value holds a character that separates parameters, so that a password may be behind it."""
+    separators = ";&=:" if name == "user" else ";&="
+    spelled = value + unquote(value)
+    return any(separator in spelled for separator in separators)
 
 
 def _public(parts: Mapping[str, str]) -> dict[str, str]:

@@ -283,6 +283,15 @@ def test_a_place_is_inert_for_a_terminal() -> None:
         "postgresql://[s3cret/x",
         "PostgreSQL://ana:s3cret@db/x",
         "host=db password='s3cret",
+        "Host=db Password=s3cret",
+        "Server=db;Database=x;Pwd=s3cret",
+        "host=db;password=s3cret",
+        "postgresql://db;password=s3cret/x",
+        "postgresql://db/x;pass=s3cret",
+        "postgresql://db/x&pass=s3cret",
+        "postgresql://db/x%3Bs3cret",
+        "postgresql://ana%3As3cret@db/x",
+        "postgresql://ana%253As3cret@db/x",
     ],
 )
 def test_a_place_that_may_show_a_piece_of_a_password_is_refused(text: str) -> None:
@@ -345,6 +354,31 @@ def test_without_the_driver_a_url_is_refused_and_not_shown(monkeypatch: pytest.M
         assert "s3cret" not in str(refused.value)
         assert refused.value.__context__ is None
     assert str(Place.of("budget.db")) == "budget.db"
+
+
+def test_every_parameter_of_libpq_may_come_first() -> None:
+    """Otherwise the text would name a local file, and the name of the file would show the password."""
+    pq = pytest.importorskip("psycopg").pq
+    known = {each.keyword.decode() for each in pq.Conninfo.get_defaults()}
+    assert known <= {*places.SHOWN, *places.SECRETS, *places.OTHERS}
+    for name in known:
+        assert names_server(f"{name}=1 host=db dbname=x")
+    place = Place.of("keepalives=1 host=db dbname=x password=s3cret")
+    assert place.is_server
+    assert "s3cret" not in str(place)
+
+
+def test_a_url_without_a_scheme_is_not_shown() -> None:
+    assert shown("ana:s3cret@db.example/x") == "a URL"
+    assert shown("/data/at 10:30@ward.csv") == "/data/at 10:30@ward.csv"
+
+
+def test_a_list_of_addresses_is_a_list_of_servers() -> None:
+    place = Place.of("host=db.example,db.example hostaddr=10.0.0.1,10.0.0.2 dbname=x")
+    assert len(place.hosts) == 2
+    assert Place.of("hostaddr=10.0.0.1,10.0.0.2 dbname=x").hosts == ("10.0.0.1", "10.0.0.2")
+    with pytest.raises(Refused, match="names 2 servers"):
+        check_one_server(source_of("postgresql:///x?hostaddr=10.0.0.1,10.0.0.2"))
 
 
 def test_a_file_is_a_file() -> None:

@@ -206,3 +206,24 @@ def test_a_standby_or_read_only_server_is_refused_with_a_reason(clinic: tuple[st
         pytest.raises(Refused, match="Connect to the primary"),
     ):
         ts.Private(url).table("visits", unit="who")
+
+
+def test_a_role_that_may_not_make_temporary_tables_gets_the_grant_that_helps(postgres: str) -> None:
+    with database(postgres) as (name, url):
+        run(url, "CREATE TABLE visits (who int)", f"REVOKE TEMP ON DATABASE {name} FROM PUBLIC")
+        with role(url, "GRANT SELECT ON visits TO {role}") as (user, low):
+            with pytest.raises(Refused, match=f'GRANT TEMP ON DATABASE "{name}" TO "{user}"'):
+                ts.Private(low).table("visits", unit="who")
+            run(url, f"GRANT TEMP ON DATABASE {name} TO {user}")
+            assert ts.Private(low).table("visits", unit="who").schema.names == ("who",)
+
+
+def test_commands_quote_the_name_of_a_role(postgres: str) -> None:
+    user = "joe@example.com"
+    run(postgres, f'CREATE ROLE "{user}" LOGIN', f'ALTER ROLE "{user}" SET gin_fuzzy_search_limit = 5')
+    try:
+        url = postgres.replace("//postgres", "//joe%40example.com", 1)
+        with pytest.raises(Refused, match=f'ALTER ROLE "{user}" RESET gin_fuzzy_search_limit'):
+            ts.Private(url).table("visits", unit="who")
+    finally:
+        run(postgres, f'DROP ROLE "{user}"')

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from tallystick.errors import InvalidInput, Refused
+from tallystick.errors import InvalidInput, Refused, Unavailable
 from tallystick.tables.dialects import PostgresWords, Words
-from tallystick.tables.engines.postgres_catalog import READABLE, Relation, kind_of, marks_of, reads_of, resolve
+from tallystick.tables.engines.postgres_catalog import (
+    READABLE,
+    Relation,
+    check_present,
+    columns_of,
+    find,
+    has_descendants,
+    kind_of,
+    lock,
+    marks_of,
+    reads_of,
+)
 from tallystick.tables.engines.postgres_settings import settle, stop_clocks
 from tallystick.tables.identity import TABLE, UNKNOWN, Identity
 from tallystick.tables.program import read_stored
@@ -27,14 +38,14 @@ _TYPES = {
     "boolean": "boolean",
     "date": "date",
 }
-# A domain may have the name of a type, tinyint or double say, and hold other values: it is not read.
-_COLUMNS = """
-    SELECT a.attname,
-           CASE t.typnamespace WHEN 'pg_catalog'::regnamespace THEN format_type(t.oid, NULL) ELSE 'of its own' END
-    FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
-    WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped
-    ORDER BY a.attnum
-"""
+_FACTS: dict[str, Callable[[Any, Relation], Any]] = {
+    "marks": lambda connection, relation: marks_of(connection, [relation.oid]),
+    "reads": reads_of,
+    "kind": kind_of,
+    "columns": columns_of,
+    "descendants": has_descendants,
+}
+"""What the engine asks the catalogue about a relation."""
 
 
 def connect(reader: Reader) -> PostgresEngine:
@@ -50,35 +61,86 @@ class PostgresEngine:
 
     def __init__(self, connection: Any) -> None:
         self.connection = connection
+        self._path: list[str] | None = None
         self._relations: dict[str, Relation] = {}
+        self._facts: dict[tuple[str, str], Any] = {}
+        self._is_used = False
         try:
-            self.path = self._settle()
+            self._begin()
+            self._settle()
         except BaseException:
             connection.close()
             raise
 
-    def _settle(self) -> list[str]:
-        """Prepare the transaction, and return the schemas in which tables without a schema are looked up."""
+    def _begin(self) -> None:
+        """Begin the transaction. After the first time no statement here takes a snapshot."""
         connection = self.connection
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         stop_clocks(connection)
         connection.execute("SET LOCAL client_encoding = 'UTF8'")
+        if self._path is None:
+            [path] = connection.execute("SELECT pg_catalog.current_schemas(false)").fetchone()
+            self._path = list(path)
         # The search path finds tables, and nothing else: functions and operators are those of the server. A role that
         # may create a function in a schema of the path could otherwise have div(bigint, bigint) called with data.
-        [path] = connection.execute("SELECT pg_catalog.current_schemas(false)").fetchone()
-        connection.execute("SET LOCAL search_path = pg_catalog")
-        [encoding] = connection.execute("SHOW server_encoding").fetchone()
+        # The schema of temporary objects is last: where the path leaves it out, the server searches it first, and a
+        # temporary view pg_class of an earlier user of the session would stand for the catalogue.
+        connection.execute("SET LOCAL search_path = pg_catalog, pg_temp")
+
+    @property
+    def path(self) -> list[str]:
+        """The schemas in which tables without a schema are looked up."""
+        return self._path or []
+
+    def _settle(self) -> None:
+        """Check the server and the settings of the transaction."""
+        [encoding] = self.connection.execute("SHOW server_encoding").fetchone()
         if encoding != "UTF8":  # elsewhere a text may hold bytes that are not text, and fail to come back
             raise Refused(f"this database stores text as {encoding}; tables are read from databases in UTF8")
-        settle(connection)
-        return list(path)
+        settle(self.connection)
 
     def _relation(self, table: str) -> Relation:
         """The relation that a name means; found and locked once."""
         if table not in self._relations:
-            self._relations[table] = resolve(self.connection, whole_name(table), self.path)
-            self.connection.execute("SAVEPOINT opened")  # with its lock, which ``reset`` keeps
+            self._open(table)
         return self._relations[table]
+
+    def _open(self, table: str) -> None:
+        """Find a relation, then begin a new transaction that locks all relations before it takes its snapshot.
+
+        A query expands views and inheritance as they are when it runs. A snapshot that is older than the lock could
+        show another definition, and the ledger would identify other rows than those that are read.
+        """
+        if self._is_used:
+            raise Unavailable(f"table {table!r} was not opened before rows were read")
+        self._restart()
+        found = find(self.connection, whole_name(table), self.path)
+        self._restart()
+        relations = {**self._relations, table: found}
+        lock(self.connection, relations)
+        self._settle()
+        for name, relation in relations.items():
+            check_present(self.connection, whole_name(name), relation, self.path)
+        self._relations = relations
+        self._check_facts()
+        self.connection.execute("SAVEPOINT opened")  # with the locks, which ``reset`` keeps
+
+    def _restart(self) -> None:
+        self.connection.rollback()
+        self._begin()
+
+    def _check_facts(self) -> None:
+        """Refuse a table that changed after an earlier transaction looked at it."""
+        for (fact, table), known in self._facts.items():
+            if _FACTS[fact](self.connection, self._relations[table]) != known:
+                raise Unavailable(f"table {table!r} was changed while it was opened; ask again")
+
+    def _fact(self, fact: str, table: str) -> Any:
+        """What the catalogue says about a table, asked once."""
+        relation = self._relation(table)
+        if (fact, table) not in self._facts:
+            self._facts[fact, table] = _FACTS[fact](self.connection, relation)
+        return self._facts[fact, table]
 
     def identify(self, table: str) -> Identity:
         near = self.reads(table)
@@ -89,22 +151,26 @@ class PostgresEngine:
 
     def marks(self, table: str) -> frozenset[str]:
         """Marks of a table, of its partitions, and of the tables that their rows are part of."""
-        return marks_of(self.connection, [self._relation(table).oid])
+        marks: frozenset[str] = self._fact("marks", table)
+        return marks
 
     def reads(self, table: str) -> frozenset[str]:
         """Marks of the tables whose rows a view shows, or that a row policy looks at."""
-        return reads_of(self.connection, self._relation(table))
+        reads: frozenset[str] = self._fact("reads", table)
+        return reads
 
     def kind(self, table: str) -> str:
         """``TABLE``, or words that say where the rows come from."""
-        return kind_of(self.connection, self._relation(table))
+        return str(self._fact("kind", table))
 
     def reset(self) -> None:
         self.connection.execute("ROLLBACK TO SAVEPOINT opened")
+        self._is_used = False
 
     def stored(self, table: str, schema: Schema, *, rows: bool = True) -> exp.Query:
         # Always with its schema: a temporary table of a stage may have the same name.
         named = self._relation(table).tree
+        named.set("only", not self._fact("descendants", table))  # a table that is attached later is not read
         query = read_stored(schema, self.words, named, dict(self._columns(table)))
         return query if rows else query.where(exp.false())
 
@@ -113,8 +179,7 @@ class PostgresEngine:
 
     def _columns(self, table: str) -> list[tuple[str, str]]:
         """Name and type of each column."""
-        relation = self._relation(table)
-        columns: list[tuple[str, str]] = self.connection.execute(_COLUMNS, (relation.oid,)).fetchall()
+        columns: list[tuple[str, str]] = self._fact("columns", table)
         if not columns:
             raise InvalidInput("table", table, READABLE)
         return columns
@@ -123,6 +188,7 @@ class PostgresEngine:
         return Schema.of(tuple((column, family(kind)) for column, kind in self._columns(table)))
 
     def upload(self, name: str, public: Upload) -> None:
+        self._is_used = True
         columns = ", ".join(f"{_quoted(column)} {_TYPES[kind]}" for column, kind in public.columns)
         self.connection.execute(f"CREATE TEMP TABLE {_quoted(name)} ({columns}) ON COMMIT DROP")
         with self.connection.cursor() as cursor, cursor.copy(f"COPY {_quoted(name)} FROM STDIN") as copy:
@@ -133,9 +199,11 @@ class PostgresEngine:
         return None  # another server may stand at the address by now
 
     def show(self, name: str, sql: str) -> None:
+        self._is_used = True
         self.connection.execute(f"CREATE TEMP VIEW {_quoted(name)} AS {sql}")
 
     def keep(self, name: str, sql: str) -> None:
+        self._is_used = True
         self.connection.execute(f"CREATE TEMP TABLE {_quoted(name)} ON COMMIT DROP AS {sql}")
         self.connection.execute(f"ANALYZE {_quoted(name)}")
 
@@ -143,6 +211,7 @@ class PostgresEngine:
         self.connection.execute(f"DROP TABLE IF EXISTS {_quoted(name)}")
 
     def collect(self, sql: str) -> list[Sequence[Any]]:
+        self._is_used = True
         answer = self.connection.execute(sql)
         width = len(answer.description or [])
         rows = answer.fetchall()

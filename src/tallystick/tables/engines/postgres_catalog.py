@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlglot import exp
 
 from tallystick.errors import InvalidInput, Refused, Unavailable
+from tallystick.tables.engines.postgres_settings import quoted_name
 from tallystick.tables.identity import TABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 READABLE: Final = "a table of this database that the user may read"
 LOCK_WAIT: Final = "10s"
@@ -22,53 +23,71 @@ _LOCKABLE: Final = ("r", "p", "v")
 """Kinds that LOCK TABLE accepts. A query of no rows locks the other kinds."""
 
 _RESOLVE = """
-    SELECT c.oid, n.nspname, c.relname, c.relkind::text
-    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-         LEFT JOIN unnest(%s::name[]) WITH ORDINALITY AS path(name, place) ON path.name = n.nspname
+    SELECT c.oid, n.nspname, c.relname, c.relkind::pg_catalog.text
+    FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+         LEFT JOIN pg_catalog.unnest(%s::pg_catalog.name[]) WITH ORDINALITY AS path(name, place)
+         ON path.name = n.nspname
     WHERE c.relname = %s AND c.relpersistence <> 't' AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
       AND CASE %s WHEN '' THEN path.place IS NOT NULL ELSE n.nspname = %s END
     ORDER BY path.place LIMIT 1
 """
 _SERVER = """
     SELECT s.system_identifier, d.oid, d.datname
-    FROM pg_control_system() s, pg_database d WHERE d.datname = current_database()
+    FROM pg_catalog.pg_control_system() s, pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()
 """
 # Rows of a relation are rows of its descendants, which are rows of all their ancestors.
 _FAMILY = """
     WITH RECURSIVE below(oid) AS (
-        SELECT unnest(%s::oid[])
-        UNION SELECT i.inhrelid FROM pg_inherits i JOIN below ON i.inhparent = below.oid
+        SELECT pg_catalog.unnest(%s::pg_catalog.oid[])
+        UNION SELECT i.inhrelid FROM pg_catalog.pg_inherits i JOIN below ON i.inhparent = below.oid
     ), family(oid) AS (
         SELECT oid FROM below
-        UNION SELECT i.inhparent FROM pg_inherits i JOIN family ON i.inhrelid = family.oid
+        UNION SELECT i.inhparent FROM pg_catalog.pg_inherits i JOIN family ON i.inhrelid = family.oid
     )
     SELECT c.oid, n.nspname, c.relname
-    FROM family JOIN pg_class c ON c.oid = family.oid JOIN pg_namespace n ON n.oid = c.relnamespace
+    FROM family JOIN pg_catalog.pg_class c ON c.oid = family.oid
+         JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 """
 _REDIRECTED = """
     WITH RECURSIVE below(oid) AS (
-        SELECT %s::oid
-        UNION SELECT i.inhrelid FROM pg_inherits i JOIN below ON i.inhparent = below.oid
+        SELECT %s::pg_catalog.oid
+        UNION SELECT i.inhrelid FROM pg_catalog.pg_inherits i JOIN below ON i.inhparent = below.oid
     )
-    SELECT row_security_active(%s::oid),
-           EXISTS (SELECT FROM pg_class c JOIN below USING (oid) WHERE c.relkind = 'f'),
-           EXISTS (SELECT FROM pg_attribute a JOIN below ON below.oid = a.attrelid WHERE a.attgenerated = 'v')
+    SELECT pg_catalog.row_security_active(%s::pg_catalog.oid),
+           EXISTS (SELECT FROM pg_catalog.pg_class c JOIN below USING (oid) WHERE c.relkind = 'f'),
+           EXISTS (
+               SELECT FROM pg_catalog.pg_attribute a JOIN below ON below.oid = a.attrelid WHERE a.attgenerated = 'v'
+           )
 """
 # Views and materialized views depend on relations through their rule, tables through the policies of their rows.
 _READ = """
     WITH RECURSIVE edges(reader, relation) AS (
         SELECT r.ev_class, d.refobjid
-        FROM pg_rewrite r JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
-        WHERE r.ev_type = '1' AND d.refclassid = 'pg_class'::regclass AND d.refobjid <> r.ev_class
+        FROM pg_catalog.pg_rewrite r JOIN pg_catalog.pg_depend d
+             ON d.classid = 'pg_catalog.pg_rewrite'::pg_catalog.regclass AND d.objid = r.oid
+        WHERE r.ev_type = '1' AND d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.refobjid <> r.ev_class
         UNION
         SELECT p.polrelid, d.refobjid
-        FROM pg_policy p JOIN pg_depend d ON d.classid = 'pg_policy'::regclass AND d.objid = p.oid
-        WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid <> p.polrelid
+        FROM pg_catalog.pg_policy p JOIN pg_catalog.pg_depend d
+             ON d.classid = 'pg_catalog.pg_policy'::pg_catalog.regclass AND d.objid = p.oid
+        WHERE d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.refobjid <> p.polrelid
     ), reached(oid) AS (
         SELECT relation FROM edges WHERE reader = %s
         UNION SELECT e.relation FROM edges e JOIN reached ON e.reader = reached.oid
     )
     SELECT oid FROM reached
+"""
+_HAS_DESCENDANTS = "SELECT EXISTS (SELECT FROM pg_catalog.pg_inherits i WHERE i.inhparent = %s)"
+# A domain may have the name of a type, tinyint or double say, and hold other values: it is not read.
+_COLUMNS = """
+    SELECT a.attname,
+           CASE t.typnamespace
+               WHEN 'pg_catalog'::pg_catalog.regnamespace THEN pg_catalog.format_type(t.oid, NULL)
+               ELSE 'of its own'
+           END
+    FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
+    WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped
+    ORDER BY a.attnum
 """
 
 
@@ -95,8 +114,8 @@ class Relation:
         return self.tree.sql(dialect="postgres")
 
 
-def resolve(connection: Any, table: str, path: Sequence[str]) -> Relation:
-    """Return the relation that a name means, and lock it: until the transaction ends the name means no other one.
+def find(connection: Any, table: str, path: Sequence[str]) -> Relation:
+    """Return the relation that a name means in the snapshot of the transaction.
 
     A name without a schema is looked up in the schemas of ``path``, in that order.
     """
@@ -104,30 +123,41 @@ def resolve(connection: Any, table: str, path: Sequence[str]) -> Relation:
     found = connection.execute(_RESOLVE, (list(path), plain, namespace, namespace)).fetchone()
     if found is None:
         raise InvalidInput("table", table, READABLE)
-    relation = Relation(*found)
-    _lock(connection, table, relation)
-    # The catalogue was read in the snapshot of the transaction; the lock is on what has the name now.
-    [present] = connection.execute("SELECT to_regclass(%s)::oid", (relation.sql,)).fetchone()
-    if present != relation.oid:
+    return Relation(*found)
+
+
+def check_present(connection: Any, table: str, relation: Relation, path: Sequence[str]) -> None:
+    """Refuse a locked relation if the name means another one by now, in the snapshot or in the present catalogue."""
+    [present] = connection.execute("SELECT pg_catalog.to_regclass(%s)::pg_catalog.oid", (relation.sql,)).fetchone()
+    if present != relation.oid or find(connection, table, path) != relation:
         raise Unavailable(f"table {table!r} was replaced while it was opened; ask again")
-    return relation
 
 
-def _lock(connection: Any, table: str, relation: Relation) -> None:
+def lock(connection: Any, relations: Mapping[str, Relation]) -> None:
+    """Lock relations: until the transaction ends their definitions cannot change.
+
+    LOCK TABLE takes no snapshot, so it comes first: the snapshot is then younger than every definition. A
+    materialized view has one definition for its life. A foreign table is never identified by its definition.
+    """
+    connection.execute(f"SET LOCAL lock_timeout = '{LOCK_WAIT}'")
+    for table, relation in relations.items():
+        if relation.kind in _LOCKABLE:
+            _lock(connection, table, f"LOCK TABLE {relation.sql} IN ACCESS SHARE MODE")
+    for table, relation in relations.items():
+        if relation.kind not in _LOCKABLE:
+            _lock(connection, table, f"SELECT FROM {relation.sql} WHERE false")
+    connection.execute("SET LOCAL lock_timeout = 0")
+
+
+def _lock(connection: Any, table: str, statement: str) -> None:
     import psycopg
 
-    if relation.kind in _LOCKABLE:
-        statement = f"LOCK TABLE {relation.sql} IN ACCESS SHARE MODE"
-    else:
-        statement = f"SELECT FROM {relation.sql} WHERE false"
-    connection.execute(f"SET LOCAL lock_timeout = '{LOCK_WAIT}'")
     try:
         connection.execute(statement)
     except psycopg.errors.LockNotAvailable:
         raise Unavailable(f"another session locks table {table!r}; ask again later") from None
     except (psycopg.errors.InsufficientPrivilege, psycopg.errors.UndefinedTable):
         raise InvalidInput("table", table, READABLE) from None
-    connection.execute("SET LOCAL lock_timeout = 0")
 
 
 def marks_of(connection: Any, oids: Sequence[int]) -> frozenset[str]:
@@ -155,7 +185,7 @@ def _server(connection: Any) -> tuple[int, int, str]:
     try:
         system, database, name = connection.execute(_SERVER).fetchone()
     except psycopg.errors.InsufficientPrivilege:
-        role = connection.info.user
+        role = quoted_name(connection.info.user)
         raise Refused(
             "this role may not read the identifier of the server, by which its tables are recognised. "
             f"Run: GRANT EXECUTE ON FUNCTION pg_catalog.pg_control_system() TO {role}"
@@ -182,4 +212,19 @@ def kind_of(connection: Any, relation: Relation) -> str:
         return "table with row-level security"
     if has_foreign:
         return "table with a foreign partition"
-    return "table with computed columns" if has_computed else TABLE
+    if has_computed:
+        return "table with computed columns"
+    # The lock of a parent does not keep others from attaching a table, whose rows a query would then read.
+    return "table with partitions" if has_descendants(connection, relation) else TABLE
+
+
+def has_descendants(connection: Any, relation: Relation) -> bool:
+    """True if a query of the relation also reads partitions, or tables that inherit from it."""
+    [has] = connection.execute(_HAS_DESCENDANTS, (relation.oid,)).fetchone()
+    return bool(has)
+
+
+def columns_of(connection: Any, relation: Relation) -> list[tuple[str, str]]:
+    """Name and type of each column."""
+    columns: list[tuple[str, str]] = connection.execute(_COLUMNS, (relation.oid,)).fetchall()
+    return columns

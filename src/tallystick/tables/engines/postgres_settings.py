@@ -57,7 +57,7 @@ _SERVER_LOG = "It writes SQL text of a release, which holds no data, into the lo
 HARMLESS: Final = {
     "application_name": "It is a label in the server's views and log.",
     "client_encoding": "The transaction sets it to UTF8.",
-    "search_path": "It says where tables without a schema are, and the transaction then sets it to pg_catalog.",
+    "search_path": "It says where tables without a schema are, and the transaction then sets its own.",
     "lc_messages": "It is the language of errors, which are withheld.",
     "default_transaction_isolation": "The transaction sets its own isolation level.",
     "default_transaction_deferrable": "It has no effect outside serializable transactions.",
@@ -73,6 +73,13 @@ HARMLESS: Final = {
     "password_encryption": _NOT_USED,
     "maintenance_work_mem": _NOT_USED,
     "max_parallel_maintenance_workers": _NOT_USED,
+    "compute_query_id": _NOT_USED,
+    "wal_compression": _NOT_USED,
+    "logical_decoding_work_mem": _NOT_USED,
+    "lo_compat_privileges": _NOT_USED,
+    "escape_string_warning": "It is about a warning, which is not sent.",
+    "log_lock_waits": _SERVER_LOG,
+    "log_temp_files": _SERVER_LOG,
     "log_statement": _SERVER_LOG,
     "log_duration": _SERVER_LOG,
     "log_min_duration_statement": _SERVER_LOG,
@@ -81,6 +88,9 @@ HARMLESS: Final = {
     "track_counts": _SPEED,
     "track_functions": _SPEED,
     "track_io_timing": _SPEED,
+    "track_wal_io_timing": _SPEED,
+    "update_process_title": _SPEED,
+    "backend_flush_after": _SPEED,
     "constraint_exclusion": _SPEED,
     "cursor_tuple_fraction": _SPEED,
     "default_statistics_target": _SPEED,
@@ -127,18 +137,23 @@ _TRANSACTION_TIMEOUT_SINCE: Final = 170000
 """Version of the first server that has transaction_timeout, as libpq counts."""
 
 _SET_FIXED = """
-    SELECT set_config(s.name, wanted.value, true)
-    FROM unnest(%s::text[], %s::text[]) AS wanted(name, value) JOIN pg_settings s ON s.name = wanted.name
+    SELECT pg_catalog.set_config(s.name, wanted.value, true)
+    FROM ROWS FROM (pg_catalog.unnest(%s::pg_catalog.text[]), pg_catalog.unnest(%s::pg_catalog.text[]))
+         AS wanted(name, value) JOIN pg_catalog.pg_settings s ON s.name = wanted.name
 """
 _RESTORE = """
-    SELECT set_config(name, boot_val, true) FROM pg_settings
+    SELECT pg_catalog.set_config(name, boot_val, true) FROM pg_catalog.pg_settings
     WHERE name = ANY(%s) AND source <> ALL(%s)
 """
 _CHANGED = """
-    SELECT name, source FROM pg_settings
+    SELECT name, source FROM pg_catalog.pg_settings
     WHERE source <> ALL(%s) AND setting IS DISTINCT FROM boot_val ORDER BY name
 """
-_LIMITED = "SELECT name, setting, boot_val FROM pg_settings WHERE name = ANY(%s) AND setting <> boot_val"
+_MAY_MAKE_TEMPORARY = """
+    SELECT current_user, pg_catalog.current_database(),
+           pg_catalog.has_database_privilege(pg_catalog.current_database(), 'TEMP')
+"""
+_LIMITED = "SELECT name, setting, boot_val FROM pg_catalog.pg_settings WHERE name = ANY(%s) AND setting <> boot_val"
 
 
 def stop_clocks(connection: Any) -> None:
@@ -151,9 +166,11 @@ def stop_clocks(connection: Any) -> None:
 def settle(connection: Any) -> None:
     """Set what a release needs in this transaction, and refuse settings that could make it depend on data.
 
-    The search path must be pg_catalog by now, so that no other schema can replace a function that is called here.
+    The search path must be "pg_catalog, pg_temp" by now, so that no other
+    schema can replace a function or a relation that is used here.
     """
     _check_writable(connection)
+    _check_temporary(connection)
     connection.execute(_SET_FIXED, (list(FIXED), list(FIXED.values())))
     connection.execute(_RESTORE, (list(RESTORED), _OPERATOR))
     _lift_limits(connection)
@@ -162,12 +179,28 @@ def settle(connection: Any) -> None:
 
 def _check_writable(connection: Any) -> None:
     """Refuse a read-only transaction: the stages of a release are temporary tables."""
-    [read_only] = connection.execute("SELECT current_setting('transaction_read_only')").fetchone()
+    [read_only] = connection.execute("SELECT pg_catalog.current_setting('transaction_read_only')").fetchone()
     if read_only == "on":
         raise Refused(
             "transactions of this role are read-only, and a release makes temporary tables. Connect to the primary "
             "server, with a role whose default_transaction_read_only is off."
         )
+
+
+def _check_temporary(connection: Any) -> None:
+    """Refuse a role that may not make temporary tables."""
+    role, database, may = connection.execute(_MAY_MAKE_TEMPORARY).fetchone()
+    if not may:
+        raise Refused(
+            "this role may not make temporary tables, which a release needs. "
+            f"Run: GRANT TEMP ON DATABASE {quoted_name(database)} TO {quoted_name(role)}"
+        )
+
+
+def quoted_name(name: str) -> str:
+    """A name as an identifier of SQL."""
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"'
 
 
 def _lift_limits(connection: Any) -> None:
@@ -177,7 +210,7 @@ def _lift_limits(connection: Any) -> None:
     for name, value, default in connection.execute(_LIMITED, (list(LIMITS),)).fetchall():
         try:
             with connection.transaction():
-                connection.execute("SELECT set_config(%s, %s, true)", (name, default))
+                connection.execute("SELECT pg_catalog.set_config(%s, %s, true)", (name, default))
         except psycopg.Error:
             raise Refused(
                 f"this session has {name} = {value}: a release would fail on large data alone, which reveals something "
@@ -189,8 +222,9 @@ def _check_changed(connection: Any) -> None:
     """Refuse settings that a client, a role or a database changed and that are not known to be harmless."""
     for name, source in connection.execute(_CHANGED, (_OPERATOR,)).fetchall():
         if not _is_known(name):
-            [role, database] = connection.execute("SELECT session_user, current_database()").fetchone()
-            fix = _FIXES.get(source, _OTHER_FIX).format(name=name, role=role, database=database)
+            [role, database] = connection.execute("SELECT session_user, pg_catalog.current_database()").fetchone()
+            names = {"name": name, "role": quoted_name(role), "database": quoted_name(database)}
+            fix = _FIXES.get(source, _OTHER_FIX).format(**names)
             raise Refused(f"setting {name} was changed (source: {source}); a release could depend on it. {fix}")
 
 

@@ -123,7 +123,7 @@ def test_a_table_plan_is_attacked_on_made_up_tables(tmp_path: Path, capsys: pyte
     options = ["--population", "people", "--unit", "unit", "--max-groups", "1", "--max-rows-per-group", "1"]
     added = ["dataset", "add", f"{tmp_path}/a.csv", *options, "--limit", "rho=1", "--ledger", ledger]
     assert asked_of(capsys, *added)[0] == 0
-    assert asked_of(capsys, *words, "--ledger", ledger)[0] == 2
+    assert asked_of(capsys, *words, "--ledger", ledger)[0] == 4
 
 
 def test_a_report_overwrites_no_other_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

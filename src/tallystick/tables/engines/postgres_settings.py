@@ -79,7 +79,6 @@ HARMLESS: Final = {
     "lo_compat_privileges": _NOT_USED,
     "escape_string_warning": "It is about a warning, which is not sent.",
     "log_lock_waits": _SERVER_LOG,
-    "log_temp_files": _SERVER_LOG,
     "log_statement": _SERVER_LOG,
     "log_duration": _SERVER_LOG,
     "log_min_duration_statement": _SERVER_LOG,

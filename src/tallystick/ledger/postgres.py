@@ -73,6 +73,14 @@ class PostgresTransaction:
         return row
 
 
+PATH_SOURCE: Final = "SELECT source FROM pg_catalog.pg_settings WHERE name = 'search_path'"
+OTHER_LEDGERS: Final = """
+    SELECT n.nspname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relname IN ('migration', 'entry', 'charge') AND c.relkind = 'r' AND n.nspname <> current_schema()
+    GROUP BY n.nspname HAVING count(*) = 3 ORDER BY n.nspname LIMIT 1
+"""
+
+
 class PostgresStore:
     """A ledger in one schema of a PostgreSQL database."""
 
@@ -106,11 +114,27 @@ class PostgresStore:
             return
         if not create:
             raise InvalidInput("ledger", str(self.place), "an existing ledger; make one with: tallystick ledger init")
+        self._refuse_second_ledger(connection)
         with self._transaction(connection):
             connection.execute(QUEUE)
             for step in pending("postgres", self._applied(connection)):
                 connection.execute(step.sql.encode())
                 connection.execute("INSERT INTO migration (version, name) VALUES (%s, %s)", (step.version, step.name))
+
+    def _refuse_second_ledger(self, connection: psycopg.Connection[Row]) -> None:
+        """Refuse to make a ledger in the schema of a role while another schema of the database holds one.
+
+        Without a schema in the place, each role has its own. A second role would get an empty ledger and a full budget.
+        """
+        [source] = connection.execute(PATH_SOURCE).fetchone() or ["default"]
+        other = None if source == "client" else connection.execute(OTHER_LEDGERS).fetchone()
+        if other is not None:
+            raise InvalidInput(
+                "ledger",
+                str(self.place),
+                f"the schema in the place: this database has a ledger in schema {other[0]!r}. "
+                f"Add ?options=-csearch_path%3D{other[0]} for that one, or another schema for a new one",
+            )
 
     def _applied(self, connection: psycopg.Connection[Row]) -> list[Row]:
         tables = {row[0] for row in connection.execute(TABLES)}

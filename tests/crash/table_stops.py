@@ -258,7 +258,7 @@ def left_behind(desk: Desk, way: str) -> Iterator[str]:
     found = list(desk.temporary.rglob("*"))
     if found and way not in ("kill", "terminate"):
         yield f"left {found[0].name} behind"
-    for path in found:
+    for path in desk.temporary.iterdir():  # a hard link keeps the rights of its file: the folder keeps others out
         if path.stat().st_mode & 0o077:
             yield f"{path.name} can be read by others"
     for path in (*desk.folder.glob("budget.db*"),):

@@ -40,7 +40,9 @@ def transformations_in_code() -> dict[str, set[str]]:
     found = {
         name: set(inspect.signature(method).parameters) - {"self"}
         for name, method in inspect.getmembers(ts.PrivacyLoss, inspect.isfunction)
-        if _makes_loss(method) and (not name.startswith("_") or name in ("__add__", "__mul__")) and name != "from_json"
+        if _makes_loss(method)
+        and (not name.startswith("_") or name in ("__add__", "__mul__"))
+        and name not in ("from_json", "split")  # a share of a budget says nothing about a mechanism
     }
     for name in ts.__all__:
         value = getattr(ts, name)

@@ -18,18 +18,22 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
-from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
-from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.preprocessing import (
-    Binarizer,
-    FunctionTransformer,
-    Normalizer,
-    OneHotEncoder,
-    OrdinalEncoder,
-    PolynomialFeatures,
-)
 
-from tallystick.errors import InvalidInput, Refused
+from tallystick.errors import InvalidInput, Refused, Unavailable
+
+try:
+    from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
+    from sklearn.pipeline import FeatureUnion, Pipeline
+    from sklearn.preprocessing import (
+        Binarizer,
+        FunctionTransformer,
+        Normalizer,
+        OneHotEncoder,
+        OrdinalEncoder,
+        PolynomialFeatures,
+    )
+except ImportError:
+    raise Unavailable("estimators need scikit-learn; works: pip install '.[learn]'") from None
 
 PUBLIC = "public"
 STATELESS = (FunctionTransformer, Normalizer, Binarizer, PolynomialFeatures)

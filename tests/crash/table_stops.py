@@ -44,7 +44,8 @@ from tallystick.ledger.pay import CHARGING, FAILED, INTERRUPTED, LEASE
 from tallystick.tables import measures
 from tallystick.tables.engines.duckdb import close_waiting
 from tallystick.tables.plan import Plan
-from tallystick.tables.run import PlanRun
+from tallystick.tables.run import Asked
+from tallystick.tables.scratch import ALIVE
 from tallystick.tables.table import Private
 
 SIGNALS = {"kill": signal.SIGKILL, "terminate": signal.SIGTERM, "interrupt": signal.SIGINT}
@@ -255,7 +256,8 @@ def one(desk: Desk, way: str, point: str | None, wait: float = 0.0) -> None:
 
 def left_behind(desk: Desk, way: str) -> Iterator[str]:
     """Files with data that a stopped table left where it works: none, or after a kill none that others can read."""
-    found = list(desk.temporary.rglob("*"))
+    # the folder of a process, its lock and its empty folders stay while the process lives
+    found = [path for path in desk.temporary.rglob("*") if path.is_file() and path.name != ALIVE]
     if found and way not in ("kill", "terminate"):
         yield f"left {found[0].name} behind"
     for path in desk.temporary.iterdir():  # a hard link keeps the rights of its file: the folder keeps others out
@@ -336,9 +338,9 @@ def _state(plan: Plan, key: str) -> str:
 def _charge(plan: Plan, key: str, source: str | None = None) -> Any:
     """The charge of a table, as its release makes it."""
     assert plan.account is not None
-    run = PlanRun(plan, plan.account)
+    asked = Asked.of(plan, plan.account, None)
     return plan.account.charge(
-        plan.privacy, why="a table", key=key, lease=LEASE, request=run.request, source=source or run.source
+        plan.privacy, why="a table", key=key, lease=LEASE, request=asked.request, source=source or asked.names[0]
     )
 
 

@@ -279,8 +279,8 @@ def unexpected(way: str, point: str | None, state: str) -> Iterator[str]:
         yield "an answer on a full disk"
     elif way == "reorder" and state != "COMMITTED":
         yield f"columns go by name, and the charge is {state}"
-    elif way in DATA and way != "reorder" and point.startswith("begin") and state != "BURNED":
-        yield f"the data were gone before they were opened, and the charge is {state}"
+    elif way == "vanish" and state != "COMMITTED":
+        yield f"the snapshot was there, and the charge is {state}"
     elif way in DATA and point.startswith("commit") and state != "COMMITTED":
         yield f"the data had been read, and the charge is {state}"
 

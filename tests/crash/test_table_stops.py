@@ -20,9 +20,9 @@ def test_a_table_stopped_after_its_charge_is_paid_for_and_closed():
         "kill: COMMITTED": 1,
         "interrupt: BURNED": 1,
         "interrupt: COMMITTED": 1,  # between the storing and the handing out
-        "vanish: BURNED": 1,
-        "change: BURNED": 1,  # other columns in the file: there is nothing to answer from
+        "vanish: COMMITTED": 1,
+        "change: COMMITTED": 1,  # other columns in the file: there is nothing to answer from
         "reorder: COMMITTED": 1,  # columns go by name, and all stages read one copy
-        "lock: BURNED": 1,
+        "lock: COMMITTED": 1,
         "full disk: EXECUTING": 1,  # not even the burning can be written; the lease will
     }

@@ -64,7 +64,8 @@ def readouts_in_code() -> set[str]:
 
 NOT_NUMBERS = {
     "split", "adjacency", "unit", "group", "terms", "to_json", "from_json", "explain_computation", "privacy_loss",
-    "protects", "privacy_loss.loss", "privacy_loss.direction", "meaning.plain_sentence", "meaning.to_dict", "meaning.delta",
+    "protects", "privacy_loss.loss", "privacy_loss.direction", "meaning.plain_sentence", "meaning.to_dict",
+    "meaning.delta",
 }  # fmt: skip
 """What a loss is about, its text forms, and numbers that were put in rather than computed."""
 

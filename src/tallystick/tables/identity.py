@@ -199,7 +199,8 @@ class _Marked:
         Where both sides have marks of a server, marks decide: the same name can lead to another table for another role.
         A table of a DuckDB file is part of a dataset that is the whole file.
         """
-        if own.all_marks & self.marks or (own.plain and own.near & self.marks):
+        is_inside = own.plain and own.name.startswith(FILE) and own.near & self.marks
+        if own.all_marks & self.marks or is_inside:
             return True
         if SourceId.of(own.name) not in self.sources:
             return False

@@ -43,7 +43,7 @@ def counted(plan: Plan) -> int:
 def test_nothing_of_a_release_is_left_in_the_database_that_waits_for_the_next(tmp_path: Path) -> None:
     kept.close_waiting()
     counted(asked(written(tmp_path / "visits.duckdb", 3), "visits"))
-    [database] = kept._waiting
+    [(database, _)] = kept._waiting
     databases = "select database_name from duckdb_databases() where not internal"
     assert database.execute(databases).fetchall() == [("memory",)]
     assert database.execute("select count(*) from duckdb_tables()").fetchall() == [(0,)]

@@ -213,10 +213,25 @@ def test_every_charge_replays_its_stored_answer_under_its_key(golden: Golden) ->
         for account_name, name in charged:
             account = book.open(account_name)
             options = {"delta": DELTA} if account.currency.kind == "approx" else {}
+            key = f"{account_name}/{name}"
+            loss = stored_loss(book, key) if name == OF_THIS_PROCESSOR else known[name]
             with pytest.raises(AlreadyCommitted) as earlier:
-                account.charge(known[name], why="golden", key=f"{account_name}/{name}", **options).begin()
+                account.charge(loss, why="golden", key=key, **options).begin()
             assert earlier.value.answer == {"loss": name}
     assert golden.used() == before
+
+
+OF_THIS_PROCESSOR = "from_tradeoff function"
+"""A loss whose knots come from a function: their last digits differ between processors, and so does the request."""
+
+
+def stored_loss(book: ts.Ledger, key: str) -> ts.PrivacyLoss:
+    """The loss of a charge as the ledger has it."""
+    with book.store.read() as transaction:
+        row = transaction.row("charge_by_key", book.principal, key)
+    assert row is not None
+    _, entry = book.charge_row(row[0])
+    return ts.PrivacyLoss.from_json(entry["plan"])
 
 
 def test_losses_without_a_price_are_still_refused(golden: Golden) -> None:
@@ -381,7 +396,7 @@ def test_models_of_registered_data_are_fitted_again_without_a_charge(golden: Gol
         out = tmp_path / f"{name}.json"
         found = golden.run("fit", *facts["words"], "--why", "golden", "--key", f"fit/{name}", "--out", str(out)).found
         assert (found["again"], found["charge"]) == (True, facts["charge"]), name
-        assert numbers(out) == numbers(golden.files("models")[name]), name
+        assert near(numbers(out), numbers(golden.files("models")[name])), name
     facts = golden.expected["suggest"]
     found = golden.run(*facts["words"], "--why", "golden", "--key", "suggest").found
     assert (found["again"], found["charge"]) == (True, facts["charge"])
@@ -395,6 +410,20 @@ def numbers(path: Path) -> dict[str, Any]:
     return {name: value for name, value in model.items() if name not in ("intervals_about", "no_intervals")}
 
 
+def near(one: Any, two: Any) -> bool:
+    """True if two models agree to 12 digits: linear algebra differs in the last ones between processors.
+
+    Their noisy sums are stored, so a second draw would differ in the first digits.
+    """
+    if isinstance(two, dict):
+        return one.keys() == two.keys() and all(near(one[name], two[name]) for name in two)
+    if isinstance(two, list):
+        return len(one) == len(two) and all(map(near, one, two))
+    if isinstance(two, float):
+        return math.isclose(one, two, rel_tol=1e-12)
+    return bool(one == two)
+
+
 def test_estimators_give_the_model_that_was_paid_for(golden: Golden) -> None:
     before = golden.used()
     features, targets, labels = asked.rows()
@@ -404,7 +433,7 @@ def test_estimators_give_the_model_that_was_paid_for(golden: Golden) -> None:
             model = make()
             known = labels if wanted == "labels" else targets
             model.fit(features, known, key=f"learn/{name}", delta=DELTA, **paid)
-            assert plain(getattr(model, found)) == golden.expected["learned"][name], name
+            assert near(plain(getattr(model, found)), golden.expected["learned"][name]), name
         model = asked.models()["logistic"][0]()
         model.fit(features, labels, key="learn/logistic", delta=DELTA, **paid)
         score = model.score(features, labels, epsilon=0.5, key="learn/score", **paid)

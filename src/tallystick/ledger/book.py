@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from tallystick.errors import InvalidInput, LedgerIntegrity
-from tallystick.ledger import first_write, journal, opening, views
+from tallystick.ledger import first_write, journal, opening, places, views
 from tallystick.ledger.account import Account
 from tallystick.ledger.chain import Anchor, AnchorFile, SourceId, checked, decode_answer, digest
 from tallystick.ledger.filters import LARGEST
@@ -46,7 +46,8 @@ class Ledger:
     A ledger that this host did not create and has not seen opens for reading. Its first write needs ``expect_head``
     (the hash of one of its entries, known from another host, a receipt or a card), or ``first_use`` (the owner's
     reason to go on without one, which is recorded). Both are ignored once this host has an anchor of the ledger, except
-    that ``expect_head`` must always be an entry of the chain.
+    that ``expect_head`` must always be an entry of the chain. If this host knows another ledger at the place, the first
+    write, and making a new ledger there, needs one of the two again.
     """
 
     def __init__(
@@ -69,13 +70,18 @@ class Ledger:
         self._config = config
         self._may_anchor = False
         self._last: tuple[tuple[object, ...], Terms | None] = ((), None)
+        if create and first_use is None:
+            places.require_no_ledger(_checked_place(place), config)
         self.store: Store = open_store(place, create=create, probe=probe)
         try:
-            self.id = self._genesis(create)
+            self._places = places.KnownPlaces(self.store.names(), config)
+            self._known = self._places.read()
+            self.id = self._genesis(create, is_accepted=first_use is not None)
             self._anchor = AnchorFile(self.id, config)
             self.check_anchor()
             if expect_head is not None:
                 first_write.accept_head(self.store, self._anchor, expect_head)
+                self._keep_place()
             self._may_anchor = self.is_seen
             self.store.on_commit(self._keep_anchor)
             if first_use is not None:
@@ -85,10 +91,12 @@ class Ledger:
             raise
         self.store.on_write(self._require_anchored)
 
-    def _genesis(self, create: bool) -> str:
+    def _genesis(self, create: bool, *, is_accepted: bool) -> str:
         with self.store.read() as transaction:
             row = transaction.row("entry_at", 1)
         if row is None and create:
+            if self._known and not is_accepted:
+                raise places.exchanged(self.store.place, self._known, None)
             with self.store.write("genesis") as transaction:
                 row = transaction.row("entry_at", 1)
                 if row is None:
@@ -117,13 +125,24 @@ class Ledger:
         anchor.close()
 
     def _use_first(self, why: str) -> None:
-        """Record the first use of a ledger that this host has not seen; do nothing if it has."""
-        if self.is_seen:
+        """Record the first use of a ledger that this host has not seen here; do nothing if it has."""
+        if self.is_seen and not self._is_exchanged:
             return
         self._anchor.require_writable()
         with self.store.write("first use") as transaction:
             first_write.record_first_use(transaction, self.now(), principal=self.principal, why=why)
             self._may_anchor = True
+        self._keep_place()
+
+    @property
+    def _is_exchanged(self) -> bool:
+        """True if this host knows another ledger at this place."""
+        return bool(self._known - {self.id})
+
+    def _keep_place(self) -> None:
+        """Remember that this ledger is at its place."""
+        self._places.write(self.id)
+        self._known = {self.id}
 
     def _keep_anchor(self, seq: int, head: str) -> None:
         """Move the anchor; a ledger that is only read (a reader may have to sync it) gets none."""
@@ -152,6 +171,10 @@ class Ledger:
         anchor = self._anchor.read()  # nobody else can write now, so the anchor stays behind
         if anchor is None:
             raise first_write.refusal()
+        if self._is_exchanged:
+            raise places.exchanged(self.store.place, self._known - {self.id}, self.id)
+        if not self._known:
+            self._keep_place()
         self._may_anchor = True
         newest = transaction.latest = journal.head(transaction)
         if (anchor.seq, anchor.head) != newest:  # a writer may be about to write its anchor

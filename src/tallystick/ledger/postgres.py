@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from tallystick.errors import InvalidInput, LedgerIntegrity, TallystickError, Unavailable
-from tallystick.ledger.store import STATEMENTS, Check, Listener, Probe, Row, migrations, pending
+from tallystick.ledger.store import STATEMENTS, Check, Listener, NotChecked, Probe, Row, migrations, pending
 from tallystick.place import Place
 
 if TYPE_CHECKING:
@@ -22,6 +22,24 @@ if TYPE_CHECKING:
 
 LOCK_CLASS: Final = 0x7A11
 QUEUE: Final = f"SELECT pg_advisory_xact_lock({LOCK_CLASS}, hashtext(current_schema()))"
+PATIENCE: Final = "30s"
+"""How long a writer waits for its turn. A lock that is held for longer ends in an error, not in a hang."""
+SETTINGS: Final = (
+    "SET LOCAL synchronous_commit = on",
+    f"SET LOCAL lock_timeout = '{PATIENCE}'",
+    "SET LOCAL statement_timeout = 0",
+    "SET LOCAL idle_in_transaction_session_timeout = 0",
+    "SET LOCAL row_security = off",
+)
+"""Settings of every transaction. They are local to it, so that a connection pool cannot mix up sessions."""
+SESSION: Final = "SELECT pg_catalog.current_schema(), pg_catalog.pg_backend_pid()"
+NO_SCHEMA: Final = "a place whose search path leads to a schema that exists"
+SERVER: Final = (
+    "SELECT (SELECT system_identifier FROM pg_catalog.pg_control_system()), oid FROM pg_catalog.pg_database "
+    "WHERE datname = pg_catalog.current_database()"
+)
+WRITE: Final = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+READ: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 TABLES: Final = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
 TRIGGERS: Final = (
     "SELECT concat_ws(' ', t.tgname, c.relname, t.tgenabled, pg_get_triggerdef(t.oid)) FROM pg_trigger t "
@@ -91,6 +109,7 @@ class PostgresStore:
         self._probe = probe
         self._mutex = threading.RLock()
         self._connection: psycopg.Connection[Row] | None = None
+        self._schema = ""
         self._process = 0
         self._listener: Listener | None = None
         self._check: Check | None = None
@@ -103,20 +122,39 @@ class PostgresStore:
         if self._connection is None or self._connection.closed or self._connection.broken:
             connection: psycopg.Connection[Row] = self.place.connect(autocommit=True)
             self._connection = connection
-            connection.execute("SET synchronous_commit = on")
-            connection.execute("SET default_transaction_isolation = 'read committed'")
+            [schema, process] = connection.execute(SESSION).fetchone() or ["", 0]
+            if schema is None or str(schema).startswith("pg_"):
+                raise InvalidInput("ledger", str(self.place), NO_SCHEMA)
+            self._schema = str(schema)
+            if process != connection.info.backend_pid:
+                connection.prepare_threshold = None  # a pool is in between: statements are prepared for no session
             self._process = os.getpid()
         return self._connection
 
+    def names(self) -> tuple[str, ...]:
+        """The names under which a host remembers which ledger is here."""
+        from psycopg.errors import InsufficientPrivilege
+
+        with self._mutex, self._translated():
+            connection = self._connected()
+            given = f"postgresql {self.place} {self._schema}"
+            try:
+                with self._transaction(connection, READ):
+                    [server, database] = connection.execute(SERVER).fetchone() or ["", ""]
+            except InsufficientPrivilege:  # pg_control_system() was revoked
+                return (given,)
+        return given, f"postgresql server {server} database {database} schema {self._schema}"
+
     def _migrate(self, create: bool) -> None:
         connection = self._connected()
-        if not pending("postgres", self._applied(connection)):
+        with self._transaction(connection, READ):
+            applied = self._applied(connection)
+        if not pending("postgres", applied):
             return
         if not create:
             raise InvalidInput("ledger", str(self.place), "an existing ledger; make one with: tallystick ledger init")
         self._refuse_second_ledger(connection)
-        with self._transaction(connection):
-            connection.execute(QUEUE)
+        with self._transaction(connection, WRITE, QUEUE):
             for step in pending("postgres", self._applied(connection)):
                 connection.execute(step.sql.encode())
                 connection.execute("INSERT INTO migration (version, name) VALUES (%s, %s)", (step.version, step.name))
@@ -145,9 +183,16 @@ class PostgresStore:
         return connection.execute(STATEMENTS["migrations"]).fetchall()
 
     @contextlib.contextmanager
-    def _transaction(self, connection: psycopg.Connection[Row], begin: str = "BEGIN") -> Iterator[None]:
-        connection.execute(begin.encode())
+    def _transaction(self, connection: psycopg.Connection[Row], *begin: str) -> Iterator[None]:
+        """A transaction with the settings of the ledger. They are sent in one message, so they cost no time.
+
+        Temporary objects are last in the search path: elsewhere a temporary table called ``account`` would stand for
+        the one of the ledger.
+        """
+        first, *rest = begin
+        path = f"SET LOCAL search_path = {_quoted(self._schema)}, pg_temp"
         try:
+            connection.execute("; ".join([first, *SETTINGS, path, *rest]).encode())
             yield
             connection.execute("COMMIT")
         except BaseException:
@@ -166,8 +211,7 @@ class PostgresStore:
         named: Probe | None = None if probe is None else (lambda point: probe(f"{operation}: {point}"))
         with self._mutex, self._translated():
             connection = self._connected()
-            with self._transaction(connection):
-                connection.execute(QUEUE)
+            with self._transaction(connection, WRITE, QUEUE):
                 transaction = PostgresTransaction(connection, named)
                 if self._check:
                     self._check(transaction)
@@ -185,13 +229,15 @@ class PostgresStore:
         """A consistent snapshot."""
         with self._mutex, self._translated():
             connection = self._connected()
-            with self._transaction(connection, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"):
+            with self._transaction(connection, READ):
                 yield PostgresTransaction(connection, None)
 
     def log_failure(self, line: str) -> None:
         """Tell the operator of a failure, best effort: a table of its own, beside the record."""
         with contextlib.suppress(TallystickError), self._mutex, self._translated():
-            self._connected().execute("INSERT INTO failure (line) VALUES (%s)", (line,))
+            connection = self._connected()
+            with self._transaction(connection, WRITE):
+                connection.execute("INSERT INTO failure (line) VALUES (%s)", (line,))
 
     def on_commit(self, listener: Listener) -> None:
         """Register a function that is told the newest entry and its hash once they are durable (anchors)."""
@@ -202,24 +248,26 @@ class PostgresStore:
         self._check = check
 
     def layout_problems(self) -> list[str]:
-        """Differences between the schema's own objects and the migrations, built afresh and rolled back."""
+        """Differences between the schema's own objects and the migrations, built afresh and rolled back.
+
+        Raise ``NotChecked`` if this role may not create a schema.
+        """
+        from psycopg.errors import InsufficientPrivilege
+
+        name = f"tallystick_check_{os.getpid()}_{threading.get_ident()}"
         with self._mutex, self._translated():
             connection = self._connected()
-            present = _objects(connection)
-            connection.execute("BEGIN")
             try:
-                name = f"tallystick_check_{os.getpid()}_{threading.get_ident()}"
-                connection.execute(f"CREATE SCHEMA {name}".encode())
-                original = connection.execute("SELECT current_schema()").fetchone()
-                connection.execute(f"SET LOCAL search_path = {name}".encode())
-                for step in migrations("postgres"):
-                    connection.execute(step.sql.encode())
-                expected = {
-                    item.replace(f"{name}.", f"{original[0] if original else ''}.") for item in _objects(connection)
-                }
-            finally:
-                connection.execute("ROLLBACK")
-        return [f"schema object was altered, added or removed: {item[:80]}" for item in sorted(expected ^ present)]
+                with self._transaction(connection, WRITE):
+                    present = _objects(connection)
+                    expected = _built(connection, name)
+                    raise _Undone
+            except _Undone:
+                pass
+            except InsufficientPrivilege:
+                raise NotChecked("objects of the schema (this role may not create a schema in the database)") from None
+        renamed = {item.replace(f"{name}.", f"{self._schema}.") for item in expected}
+        return [f"schema object was altered, added or removed: {item[:80]}" for item in sorted(renamed ^ present)]
 
     @contextlib.contextmanager
     def _translated(self) -> Iterator[None]:
@@ -242,6 +290,24 @@ class PostgresStore:
             if self._connection is not None and self._process == os.getpid():
                 self._connection.close()
             self._connection = None
+
+
+class _Undone(Exception):
+    """Leaves a transaction that is not to be committed."""
+
+
+def _built(connection: psycopg.Connection[Row], name: str) -> set[str]:
+    """The objects that the migrations make, in a schema of that name."""
+    connection.execute(f"CREATE SCHEMA {name}".encode())
+    connection.execute(f"SET LOCAL search_path = {name}, pg_temp".encode())
+    for step in migrations("postgres"):
+        connection.execute(step.sql.encode())
+    return _objects(connection)
+
+
+def _quoted(name: str) -> str:
+    escaped = name.replace('"', '""')
+    return f'"{escaped}"'
 
 
 def _objects(connection: psycopg.Connection[Row]) -> set[str]:

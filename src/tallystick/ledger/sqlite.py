@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from tallystick.errors import InvalidInput, LedgerIntegrity, TallystickError, Unavailable
 from tallystick.ledger.chain import own_file
+from tallystick.ledger.places import names_of_file
 from tallystick.ledger.store import STATEMENTS, Check, Listener, Probe, Row, Transaction, migrations, pending
 from tallystick.place import Place
 
@@ -73,6 +74,7 @@ class SqliteStore:
     pauses: tuple[float, ...] = (0.02, 0.1)
 
     def __init__(self, path: Path, *, create: bool, probe: Probe | None = None) -> None:
+        self._names = names_of_file(path)
         self.path = Path(os.path.realpath(path))  # the log and the gate are beside the file itself, not beside a link
         self.place = Place.of(path)
         self._probe = probe
@@ -92,6 +94,10 @@ class SqliteStore:
         except BaseException:
             self.close()
             raise
+
+    def names(self) -> tuple[str, ...]:
+        """The names under which a host remembers which ledger is here."""
+        return self._names
 
     def _create_file(self, create: bool) -> None:
         if self.path.exists():

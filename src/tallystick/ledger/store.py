@@ -144,8 +144,14 @@ class Store(Protocol):
     def read(self) -> AbstractContextManager[Transaction]:
         """A consistent snapshot."""
 
+    def names(self) -> tuple[str, ...]:
+        """The names under which a host remembers which ledger is here."""
+
     def layout_problems(self) -> list[str]:
-        """Differences between the database's own objects and the migrations, and physical damage."""
+        """Differences between the database's own objects and the migrations, and physical damage.
+
+        Raise ``NotChecked`` if this user may not compare them.
+        """
 
     def log_failure(self, line: str) -> None:
         """Tell the operator of a failure, best effort, where analysts do not look."""
@@ -158,6 +164,10 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Let go of the connection."""
+
+
+class NotChecked(Exception):
+    """A part of the record that this user may not check; the message names it and says why."""
 
 
 class Migration(NamedTuple):

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tallystick.errors import LedgerIntegrity, Refused, TallystickError
+from tallystick.errors import LedgerIntegrity, Refused, TallystickError, Unavailable
 from tallystick.ledger.chain import GENESIS, canonical, digest, link
 from tallystick.ledger.journal import ChargeRow
 from tallystick.ledger.replay import Book, Broken
-from tallystick.ledger.store import Row, Transaction
+from tallystick.ledger.store import NotChecked, Row, Transaction
 
 if TYPE_CHECKING:
     from tallystick.ledger.book import Ledger
@@ -30,6 +30,8 @@ class Report:
     accounts: int
     charges: int
     problems: tuple[str, ...]
+    not_checked: tuple[str, ...] = ()
+    """Parts that this user may not check, with the reason."""
 
     @property
     def intact(self) -> bool:
@@ -45,11 +47,15 @@ class Report:
 
 
 def verify(ledger: Ledger, *, receipts: tuple[Receipt, ...] = ()) -> Report:
-    """Check the whole ledger, its anchor, and any receipts, in one consistent snapshot."""
+    """Check the whole ledger, its anchor, and any receipts, in one consistent snapshot.
+
+    A ledger that cannot be reached raises ``Unavailable``: that is not a problem of the record.
+    """
     problems: list[str] = []
+    not_checked: list[str] = []
     book, head = Book(), (0, GENESIS)
     try:
-        problems += ledger.store.layout_problems()
+        problems += _layout_problems(ledger, not_checked)
         with ledger.store.read() as transaction:
             book, head = _replayed(transaction, problems)
             problems += _differences(transaction, book)
@@ -58,11 +64,23 @@ def verify(ledger: Ledger, *, receipts: tuple[Receipt, ...] = ()) -> Report:
         if book.ledger and book.ledger != ledger.id:
             problems.append("the first entry names another ledger")
         ledger.check_anchor()
+    except Unavailable:
+        raise
     except TallystickError as error:
         problems.append(str(error))
     except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
         problems.append(f"the record cannot be read ({type(error).__name__})")
-    return Report(ledger.id, head[0], head[1], len(book.accounts), len(book.charges), tuple(problems))
+    counts = len(book.accounts), len(book.charges)
+    return Report(ledger.id, head[0], head[1], *counts, tuple(problems), tuple(not_checked))
+
+
+def _layout_problems(ledger: Ledger, not_checked: list[str]) -> list[str]:
+    """Differences between the objects of the store and those of the format."""
+    try:
+        return ledger.store.layout_problems()
+    except NotChecked as part:
+        not_checked.append(str(part))
+        return []
 
 
 def entries(transaction: Transaction) -> Iterator[Row]:

@@ -204,7 +204,7 @@ def test_what_spends_or_decides_takes_a_reason_and_can_be_tried(name):
 
 def test_whatever_takes_a_reason_is_in_the_list_above():
     reasons = {name for name, options in COMMANDS.items() if "--why" in options}
-    assert reasons == {*SPEND, *DECIDE, "ledger import"}  # an import can be tried in an empty place
+    assert reasons == {*SPEND, *DECIDE, "ledger import", "ledger init"}  # these two can be tried in an empty place
 
 
 def test_every_way_out_has_an_exit_code_of_its_own():

@@ -10,7 +10,7 @@ import pytest
 
 import tallystick as ts
 from tallystick.errors import Refused
-from tallystick.tables.engines.postgres_settings import FIXED, HARMLESS, LIMITS, RESTORED
+from tallystick.tables.engines.postgres_settings import FIXED, HARMLESS, LIMITS, RESTORED, begin_writable
 from tallystick.tables.reader import open_engine
 from tallystick.tables.sources import source_of
 from unit.tables.servers import database, role, run, with_options
@@ -126,7 +126,6 @@ def test_the_length_of_a_transaction_does_not_decide_whether_it_succeeds(
         ("debug_print_plan", "on"),
         ("log_executor_stats", "on"),
         ("exit_on_error", "on"),
-        ("default_transaction_read_only", "on"),
         ("backslash_quote", "on"),
         ("stats_fetch_consistency", "none"),
     ],
@@ -139,9 +138,8 @@ def test_a_changed_setting_that_is_not_known_to_be_harmless_is_refused(
     with changed(clinic, source, name, value) as url, pytest.raises(Refused) as problem:
         ts.Private(url).table("visits", unit="who")
     assert name in str(problem.value)
-    if name != "default_transaction_read_only":
-        assert f"(source: {source})" in str(problem.value)
-        assert ("RESET" in str(problem.value)) == (source != CLIENT)
+    assert f"(source: {source})" in str(problem.value)
+    assert ("RESET" in str(problem.value)) == (source != CLIENT)
 
 
 @pytest.mark.parametrize("source", [ROLE, DATABASE, ROLE_IN_DATABASE, FILE])
@@ -200,12 +198,24 @@ def test_lists_of_settings_name_settings_of_the_server_and_do_not_overlap(clinic
     assert set(listed) - newer_or_older <= known
 
 
-def test_a_standby_or_read_only_server_is_refused_with_a_reason(clinic: tuple[str, str, str, str]) -> None:
-    with (
-        changed(clinic, FILE, "default_transaction_read_only", "on") as url,
-        pytest.raises(Refused, match="Connect to the primary"),
-    ):
-        ts.Private(url).table("visits", unit="who")
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_role_whose_transactions_are_read_only_may_release(clinic: tuple[str, str, str, str], source: str) -> None:
+    with changed(clinic, source, "default_transaction_read_only", "on") as url:
+        assert setting(url, "default_transaction_read_only") == ("on", source)
+        assert shown(url, "transaction_read_only") == "off"
+        with open_engine(source_of(url)) as engine:
+            engine.schema("visits")
+            engine.keep("stage", "SELECT 1 AS one")
+            assert engine.collect("SELECT one FROM stage") == [[1]]
+
+
+def test_a_standby_is_refused_with_a_reason() -> None:
+    class Standby:
+        def execute(self, _: str) -> None:
+            raise psycopg.errors.FeatureNotSupported("cannot set transaction read-write mode during recovery")
+
+    with pytest.raises(Refused, match="Connect to the primary server"):
+        begin_writable(Standby())
 
 
 def test_a_role_that_may_not_make_temporary_tables_gets_the_grant_that_helps(postgres: str) -> None:

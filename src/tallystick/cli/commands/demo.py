@@ -133,8 +133,16 @@ def _prepare(folder: Path) -> None:
         (folder / "visits.csv").write_bytes(bundled())
         groups = "".join(f"{region},{sex}\n" for region in REGIONS for sex in "fm")
         (folder / "regions.csv").write_text("region,sex\n" + groups, encoding="ascii")
+        start_again(folder / "demo-ledger.db")
     except OSError as error:
         raise InvalidInput("--out", str(folder), f"a folder that can be written ({error.strerror})") from error
+
+
+def start_again(ledger: Path) -> None:
+    """Make an empty ledger where an earlier demo had one, which this host remembers."""
+    from tallystick.ledger import Ledger
+
+    Ledger(ledger, first_use="the demo starts again").close()
 
 
 def _steps(folder: Path) -> tuple[StoryStep, ...]:

@@ -41,9 +41,17 @@ def _reason(first_use: bool, why: str | None) -> str | None:
 
 
 @app.command()
-def init(where: Where = None, ledger: Place = None, as_json: Json = False) -> None:
+def init(
+    where: Where = None,
+    ledger: Place = None,
+    first_use: Annotated[
+        bool, typer.Option("--first-use", help="Start again where another ledger was. Needs --why.")
+    ] = False,
+    why: FirstWhy = None,
+    as_json: Json = False,
+) -> None:
     """Make a ledger: an SQLite file, or tables in PostgreSQL. Doing it twice changes nothing."""
-    with opened(where or ledger, create=True) as book:
+    with opened(where or ledger, create=True, first_use=_reason(first_use, why)) as book:
         head = book.head()
         facts = {"ledger": book.id, "entries": head.seq, "head": head.hash}
         deliver(
@@ -146,6 +154,7 @@ def verify(
         "charges": report.charges,
         "receipts": len(receipts),
         "underpriced": underpriced,
+        "not_checked": list(report.not_checked),
     }
 
     def say(out: Console) -> None:
@@ -153,6 +162,8 @@ def verify(
         out.print(f"head {report.head}", soft_wrap=True)
         if receipts:
             out.print(f"{len(receipts)} receipts agree with the record")
+        for part in report.not_checked:
+            out.print(f"not checked: {part}", soft_wrap=True, markup=False)
         for line in underpriced:
             out.print(f"under-priced by today's accountant: {line}", soft_wrap=True, markup=False)
 

@@ -67,6 +67,7 @@ def private_copy(raw: Path, place: str, copy: Path) -> list[str]:
         start = whole.tell()
         out.write(_MARK)
         if whole.seek(0, os.SEEK_END) == start:
+            out.truncate()
             return names
         whole.seek(-1, os.SEEK_END)
         if whole.read(1) != b"\n":
@@ -75,7 +76,18 @@ def private_copy(raw: Path, place: str, copy: Path) -> list[str]:
         with mmap.mmap(whole.fileno(), 0, access=mmap.ACCESS_READ) as text:
             for piece in _records(text, delimiter(place).encode(), start):
                 out.write(piece)
+        out.truncate()  # room that was reserved and is not needed
     return names
+
+
+def reserve(copy: Path, size: int) -> None:
+    """Make the file of the records with room for ``size`` bytes, so that a full disk is met before the charge.
+
+    Records are as long as in the file, but for those with a quote inside a bare cell, which is not RFC 4180.
+    """
+    with open(copy, "xb", opener=_owned) as file:
+        if size and hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fileno(), 0, size)
 
 
 def line_ends(copy: Path) -> int:
@@ -97,8 +109,12 @@ def records(file: OpenFile) -> Iterator[Iterator[list[str]]]:
 
 
 def _own(path: Path) -> BinaryIO:
-    """A new file that only this user can open."""
-    return open(path, "xb+", opener=lambda name, flags: os.open(name, flags, 0o600))
+    """A file that only this user can open: the reserved one, or a new one."""
+    return open(path, "rb+" if path.exists() else "xb+", opener=_owned)
+
+
+def _owned(name: str, flags: int) -> int:
+    return os.open(name, flags, 0o600)
 
 
 def _records(text: mmap.mmap, comma: bytes, start: int) -> Iterator[bytes]:

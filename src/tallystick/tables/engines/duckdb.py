@@ -91,7 +91,10 @@ class DuckEngine:
         file = self.files[place]
         if place in self.source.paths_of("csv"):
             raw = self.scratch.path / f"raw{number}.csv"
-            return file.copy(raw) if self.rows else raw
+            if self.rows:
+                file.copy(raw)
+                csvfile.reserve(self._copy(place, rows=True), file.size)
+            return raw
         if place in self.source.paths_of("duckdb"):
             _refuse_log(file)
             file.lock()

@@ -21,7 +21,7 @@ from tallystick.tables.engines.postgres_catalog import (
     marks_of,
     reads_of,
 )
-from tallystick.tables.engines.postgres_settings import settle, stop_clocks
+from tallystick.tables.engines.postgres_settings import begin_writable, settle, stop_clocks
 from tallystick.tables.identity import TABLE, UNKNOWN, Identity
 from tallystick.tables.program import read_stored
 from tallystick.tables.schema import Schema, family
@@ -75,7 +75,7 @@ class PostgresEngine:
     def _begin(self) -> None:
         """Begin the transaction. After the first time no statement here takes a snapshot."""
         connection = self.connection
-        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        begin_writable(connection)
         stop_clocks(connection)
         connection.execute("SET LOCAL client_encoding = 'UTF8'")
         if self._path is None:

@@ -65,6 +65,8 @@ HARMLESS: Final = {
     "commit_delay": "The transaction is rolled back.",
     "commit_siblings": "The transaction is rolled back.",
     "transaction_isolation": "The transaction sets it.",
+    "default_transaction_read_only": "The transaction sets its own mode, and writes temporary tables alone.",
+    "transaction_read_only": "The transaction sets it, and writes temporary tables alone.",
     "transaction_deferrable": "It has no effect outside serializable transactions.",
     "default_tablespace": "Temporary tables are not stored there.",
     "default_text_search_config": _NOT_USED,
@@ -155,6 +157,21 @@ _MAY_MAKE_TEMPORARY = """
 _LIMITED = "SELECT name, setting, boot_val FROM pg_catalog.pg_settings WHERE name = ANY(%s) AND setting <> boot_val"
 
 
+def begin_writable(connection: Any) -> None:
+    """Set the isolation level and the mode of a new transaction: the stages of a release are temporary tables.
+
+    A role or a database may have read-only transactions by default. A standby server has no other.
+    """
+    import psycopg
+
+    try:
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ WRITE")
+    except psycopg.errors.FeatureNotSupported:
+        raise Refused(
+            "this server is a standby, and a release makes temporary tables. Connect to the primary server."
+        ) from None
+
+
 def stop_clocks(connection: Any) -> None:
     """Lift the time limits that run already: the role or the URL may allow the whole transaction a millisecond."""
     connection.execute("SET LOCAL statement_timeout = 0")
@@ -168,22 +185,11 @@ def settle(connection: Any) -> None:
     The search path must be "pg_catalog, pg_temp" by now, so that no other
     schema can replace a function or a relation that is used here.
     """
-    _check_writable(connection)
     _check_temporary(connection)
     connection.execute(_SET_FIXED, (list(FIXED), list(FIXED.values())))
     connection.execute(_RESTORE, (list(RESTORED), _OPERATOR))
     _lift_limits(connection)
     _check_changed(connection)
-
-
-def _check_writable(connection: Any) -> None:
-    """Refuse a read-only transaction: the stages of a release are temporary tables."""
-    [read_only] = connection.execute("SELECT pg_catalog.current_setting('transaction_read_only')").fetchone()
-    if read_only == "on":
-        raise Refused(
-            "transactions of this role are read-only, and a release makes temporary tables. Connect to the primary "
-            "server, with a role whose default_transaction_read_only is off."
-        )
 
 
 def _check_temporary(connection: Any) -> None:

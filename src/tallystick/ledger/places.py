@@ -1,0 +1,99 @@
+"""The ledger that this host knows at each place.
+
+An anchor is kept under the identifier of its ledger, so it cannot show that a ledger was deleted, or exchanged for
+another one. For that the host also keeps which ledger it uses at each place: one small file per name of the place,
+beside the anchors. A file has two names, as it was given and with its links resolved. A database has its text and what
+the server says of itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from tallystick.errors import LedgerIntegrity, Unavailable
+from tallystick.ledger.chain import config_directory, digest, own_file
+from tallystick.place import Place
+
+RECORD: Final = re.compile(rb"^([0-9a-f]{32}) ")
+
+
+def names_of_file(path: Path) -> tuple[str, ...]:
+    """Return the names under which a file is remembered: as it was given, and with its links resolved."""
+    return f"file {os.path.abspath(path)}", f"file {os.path.realpath(path)}"
+
+
+def require_no_ledger(place: Place, config: Path | None) -> None:
+    """Refuse to make a ledger at the path of one that this host knows and that is gone."""
+    if place.path is None or place.path.exists():
+        return
+    known = KnownPlaces(names_of_file(place.path), config).read()
+    if known:
+        raise exchanged(place, known, None)
+
+
+def exchanged(place: Place, known: Iterable[str], present: str | None) -> LedgerIntegrity:
+    """Return the error for a place at which this host knows another ledger than the one that is there."""
+    found = "there is none" if present is None else f"it holds ledger {present[:8]}"
+    command = "init" if present is None else "accept"
+    names = ", ".join(sorted(each[:8] for each in known))
+    return LedgerIntegrity(
+        f"This host knows ledger {names} at {place}, and now {found}. What was spent before would be forgotten. "
+        "Nothing was written.\n"
+        "Restore the ledger. If its owner replaced it on purpose, run: "
+        f"tallystick ledger {command} --first-use --why TEXT --ledger PLACE\n"
+        'In Python: ts.Ledger(place, first_use="the reason")'
+    )
+
+
+class KnownPlaces:
+    """The ledgers that this host knows under the names of one place.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> KnownPlaces(["file /data/budget.db"], folder).write("0" * 32)
+    >>> KnownPlaces(["file /data/budget.db"], folder).read() == {"0" * 32}
+    True
+    """
+
+    def __init__(self, names: Iterable[str], directory: Path | None = None) -> None:
+        folder = (directory or config_directory()) / "places"
+        self._paths = {name: folder / digest(name) for name in dict.fromkeys(names)}
+
+    def read(self) -> set[str]:
+        """Return the identifiers of the ledgers that were used under any of the names."""
+        known = set()
+        for path in self._paths.values():
+            with contextlib.suppress(OSError):  # without a record the first write makes one, or fails
+                known.add(_identifier(path))
+        return known
+
+    def write(self, ledger_id: str) -> None:
+        """Remember the ledger under every name of the place."""
+        for name, path in self._paths.items():
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                descriptor = own_file(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            except OSError as error:
+                raise Unavailable(
+                    f"{path} cannot be written ({error.strerror}). Nothing was written to the ledger. "
+                    "Set TALLYSTICK_CONFIG_DIR to a directory that you can write and that is kept"
+                ) from None
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(f"{ledger_id} {name}\n".encode(errors="backslashreplace"))
+
+
+def _identifier(path: Path) -> str:
+    """Return the identifier in one file; a file that holds none is damaged."""
+    with os.fdopen(own_file(path, os.O_RDONLY), "rb") as file:
+        match = RECORD.match(file.read(64))
+    if match is None:
+        raise LedgerIntegrity(
+            f"the file {path} is damaged, so this host cannot tell which ledger was at this place. Find out who "
+            "changed it, then remove it"
+        )
+    return match[1].decode()

@@ -1,0 +1,113 @@
+"""A ledger that was deleted or exchanged at its place is noticed, and its owner can start again with a reason."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+
+from crash.stores import spend
+from tallystick.errors import InvalidInput, LedgerIntegrity
+from tallystick.ledger import Ledger
+from tallystick.ledger.budget import Budget
+
+
+def spent(place, config, **options):
+    """Spend 1 of 100 in the ledger at a place; return its identifier and what is used."""
+    with Ledger(place, config=config, **options) as ledger:
+        account = ledger.open("people", budget=Budget.zcdp(100), unit="person")
+        with spend(account, 1):
+            pass
+        return ledger.id, ledger.open("people").used.a0
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "budget.db"
+
+
+def remove(path):
+    for each in path.parent.glob(f"{path.name}*"):
+        each.unlink()
+
+
+def test_a_deleted_ledger_is_not_made_again_without_a_reason(file, config):
+    first, _ = spent(file, config)
+    remove(file)
+    with pytest.raises(LedgerIntegrity, match=f"knows ledger {first[:8]} .* there is none"):
+        Ledger(file, config=config)
+    assert not file.exists()  # nothing was made
+    second, used = spent(file, config, first_use="the first ledger was a trial")
+    assert (second != first, used) == (True, 1)
+    assert spent(file, config) == (second, 2)  # once is enough
+
+
+def test_the_reason_to_start_again_is_an_entry(file, config):
+    spent(file, config)
+    remove(file)
+    with Ledger(file, config=config, first_use="the first ledger was a trial") as ledger:
+        with ledger.store.read() as transaction:
+            bodies = [body for _, _, body in transaction.rows("entries_after", 0, 10)]
+        assert "the first ledger was a trial" in bodies[1]
+        assert ledger.verify().problems == ()
+
+
+def test_a_ledger_that_this_host_has_seen_elsewhere_does_not_replace_another(file, tmp_path, config):
+    own, _ = spent(tmp_path / "own.db", config)
+    first, _ = spent(file, config)
+    remove(file)
+    shutil.copy(tmp_path / "own.db", file)
+    with Ledger(file, config=config) as ledger:  # it can be read
+        assert (ledger.id, ledger.open("people").used.a0) == (own, 1)
+        with pytest.raises(LedgerIntegrity, match=f"knows ledger {first[:8]} .* it holds ledger {own[:8]}"):
+            ledger.open("others", budget=Budget.zcdp(1))
+    known = Ledger(file, config=config).head().hash
+    assert spent(file, config, expect_head=known) == (own, 2)
+    assert spent(file, config) == (own, 3)
+
+
+def test_a_link_to_another_ledger_in_place_of_the_file_is_noticed(file, tmp_path, config):
+    spent(tmp_path / "own.db", config)
+    spent(file, config)
+    remove(file)
+    os.symlink(tmp_path / "own.db", file)
+    with pytest.raises(LedgerIntegrity, match="What was spent before would be forgotten"):
+        spent(file, config)
+
+
+def test_a_ledger_may_move_and_come_back(file, tmp_path, config):
+    first, _ = spent(file, config)
+    moved = tmp_path / "archive.db"
+    shutil.move(file, moved)
+    assert spent(moved, config) == (first, 2)
+    shutil.move(moved, file)
+    assert spent(file, config) == (first, 3)
+
+
+def test_another_schema_or_table_of_the_same_name_is_noticed(place, config):
+    """Both stores: the rows are those of another ledger, with its own anchor on this host."""
+    if str(place).startswith("postgresql"):
+        import psycopg
+
+        spent(place, config)
+        with psycopg.connect(str(place), autocommit=True) as connection:
+            [[schema]] = connection.execute("SELECT current_schema()").fetchall()
+            connection.execute(f"DROP SCHEMA {schema} CASCADE")
+            connection.execute(f"CREATE SCHEMA {schema}")
+        with pytest.raises(LedgerIntegrity, match="there is none"):
+            Ledger(place, config=config)
+        assert spent(place, config, first_use="dropped by mistake")[1] == 1
+
+
+def test_a_damaged_record_of_a_place_is_an_error(file, config):
+    spent(file, config)
+    for record in (config / "places").iterdir():
+        record.write_bytes(b"x")
+    with pytest.raises(LedgerIntegrity, match="is damaged"):
+        Ledger(file, config=config)
+
+
+def test_a_ledger_that_does_not_exist_is_still_a_plain_error(file, config):
+    with pytest.raises(InvalidInput, match="an existing ledger"):
+        Ledger(file, config=config, create=False)

@@ -1,0 +1,131 @@
+"""Sessions of other users, roles with few rights and connection pools do not change what the ledger says."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from crash.stores import spend
+from tallystick.errors import Unavailable
+from tallystick.ledger import Ledger, postgres
+from tallystick.ledger.budget import Budget
+from unit.tables.servers import database, role, run, with_options
+
+psycopg = pytest.importorskip("psycopg")
+
+RIGHTS = (
+    "GRANT USAGE ON SCHEMA public TO {role}",
+    "GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA public TO {role}",
+    "GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO {role}",
+)
+
+
+@pytest.fixture
+def team(postgres, tmp_path):
+    """URLs of the owner of a ledger and of a role that may write to it, and the config directory."""
+    with database(postgres) as (_, url):
+        config = tmp_path / "config"
+        with Ledger(url, config=config) as ledger:
+            account = ledger.open("people", budget=Budget.zcdp(100), unit="person")
+            with spend(account, 1):
+                pass
+        with role(url, *RIGHTS) as (_, low):
+            yield url, low, config
+
+
+def test_a_missing_right_is_not_called_tampering(team):
+    _, low, config = team
+    with Ledger(low, config=config) as ledger:
+        report = ledger.verify()
+    assert report.problems == ()
+    assert "may not create a schema" in report.not_checked[0]
+    with Ledger(team[0], config=config) as ledger:
+        assert ledger.verify().not_checked == ()
+
+
+def test_an_added_trigger_is_still_found_by_the_owner(team):
+    url, _, config = team
+    run(url, "CREATE INDEX later ON entry (hash)")
+    with Ledger(url, config=config) as ledger:
+        assert "schema object was altered" in ledger.verify().problems[0]
+
+
+def test_temporary_tables_of_a_session_do_not_stand_for_the_ledger(team, monkeypatch):
+    """A pool hands out sessions in which another user made temporary tables of the ledger's names."""
+    url, _, config = team
+    connect = postgres.Place.connect
+
+    def used_before(self, **options):
+        connection = connect(self, **options)
+        for table in ("account", "entry", "migration"):
+            connection.execute(f"CREATE TEMP TABLE {table} AS SELECT * FROM public.{table} WITH NO DATA")
+        return connection
+
+    monkeypatch.setattr(postgres.Place, "connect", used_before)
+    with Ledger(url, config=config) as ledger:
+        account = ledger.open("people")
+        assert account.used.a0 == 1
+        with spend(account, 1):
+            pass
+    monkeypatch.undo()
+    with Ledger(url, config=config) as ledger:
+        assert ledger.open("people").used.a0 == 2
+
+
+def test_settings_of_a_role_do_not_reach_a_transaction(team):
+    url, _, config = team
+    hostile = "-csynchronous_commit%3Doff -cdefault_transaction_read_only%3Don -cstatement_timeout%3D7000"
+    with Ledger(with_options(url, options=hostile.replace(" ", "%20")), config=config) as ledger:
+        account = ledger.open("people")
+        with spend(account, 1):
+            pass
+        with ledger.store.write("look") as transaction:
+            shown = [transaction._execute(f"SHOW {name}").fetchone()[0] for name in ("synchronous_commit",)]
+        assert shown == ["on"]
+        assert account.used.a0 == 2
+
+
+def test_a_lock_that_is_held_ends_in_an_error(team, monkeypatch):
+    url, _, config = team
+    monkeypatch.setattr(postgres, "SETTINGS", (*postgres.SETTINGS, "SET LOCAL lock_timeout = '200ms'"))
+    with Ledger(url, config=config) as ledger, psycopg.connect(url) as other:
+        other.execute(postgres.QUEUE)
+        with pytest.raises(Unavailable, match="nothing was granted"):
+            ledger.open("more", budget=Budget.zcdp(1))
+        other.rollback()
+        assert ledger.open("more", budget=Budget.zcdp(1)).used.a0 == 0
+
+
+def test_statements_are_not_prepared_behind_a_pool(team, monkeypatch):
+    """A pool tells its clients a process of its own, and may change the server's session between transactions."""
+    url, _, config = team
+    with Ledger(url, config=config) as ledger:
+        assert ledger.store._connected().prepare_threshold is not None
+    monkeypatch.setattr(postgres, "SESSION", "SELECT pg_catalog.current_schema(), 0")
+    with Ledger(url, config=config) as ledger:
+        assert ledger.store._connected().prepare_threshold is None
+        account = ledger.open("people")
+        for _ in range(8):
+            with spend(account, 1):
+                pass
+        with ledger.store.read() as transaction:
+            assert transaction._execute("SELECT count(*) FROM pg_prepared_statements").fetchone() == (0,)
+
+
+def test_two_threads_spend_through_one_connection(team):
+    url, _, config = team
+    with Ledger(url, config=config) as ledger:
+        account = ledger.open("people")
+
+        def spend_ten():
+            for _ in range(10):
+                with spend(account, 1):
+                    pass
+
+        threads = [threading.Thread(target=spend_ten) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert account.used.a0 == 21

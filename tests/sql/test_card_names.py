@@ -153,3 +153,10 @@ def test_statements_that_share_an_answer_keep_sharing_it(book: Any) -> None:
     assert "share this answer" in part(card(second), book).not_checked
     assert wrong(card(second), book) == []
     assert second.rows[0]["y"] == first.rows[0]["x"]
+
+
+def test_the_table_of_a_statement_is_not_called_changed(book: Any) -> None:
+    answer = asked(book)
+    findings = check_card(card(answer), book, table=answer.to_csv())
+    [found] = [finding for finding in findings if finding.what == "published table (CSV)"]
+    assert (found.holds, found.not_checked != "") == (True, True)

@@ -150,6 +150,11 @@ def _about_table_file(facts: Mapping[str, Any], account: Account, answer: Any, t
     if table is None:
         yield Finding(part, not_checked="no table was given (--table FILE)")
         return
+    if facts["again"].get("names"):
+        yield Finding(
+            part, not_checked="the table of an SQL statement is made from the release; it is not in the record"
+        )
+        return
     problem = _about_rows(facts, account, answer, table)
     software = other_version(facts)
     if problem != _OTHER_TABLE or not software:
@@ -170,8 +175,6 @@ def _about_rows(facts: Mapping[str, Any], account: Account, answer: Any, table: 
     """Whether the stored answer is this table, whatever ends its lines."""
     if _is_fit(facts):
         return "the card is that of a fit, which has no table"
-    if facts["again"].get("names"):  # HAVING, arithmetic and names came after it, and are not in the record
-        return "the card is that of a statement in SQL: its table was made of the release, and is not in the record"
     from tallystick.tables.release import Release
 
     released = Release(_planned(facts, account), answer).to_csv()

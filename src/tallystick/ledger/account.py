@@ -93,9 +93,9 @@ class Account:
 
     @property
     def remaining(self) -> Amount:
-        """Limit less used."""
+        """Limit less used. Its text is rounded down."""
         row = self._row()
-        return Amount(self.currency, row.limit0 - row.used0, row.limit1 - row.used1)
+        return Amount(self.currency, row.limit0 - row.used0, row.limit1 - row.used1, rounds_up=False)
 
     @property
     def closed(self) -> bool:

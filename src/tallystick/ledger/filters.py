@@ -11,7 +11,7 @@ An amount is two 64-bit integers: ``a0`` counts units of 1e-12 (of rho, epsilon,
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
@@ -200,6 +200,8 @@ class Amount:
     filter: Filter
     a0: int
     a1: int = 0
+    rounds_up: bool = field(default=True, compare=False, repr=False)
+    """False for what is left: its text must not promise more than there is."""
 
     @property
     def first(self) -> Fraction:
@@ -216,7 +218,7 @@ class Amount:
         return self.a0 <= left.a0 and self.a1 <= left.a1
 
     def __str__(self) -> str:
-        return self.text()
+        return self.text(upward=self.rounds_up)
 
     def text(self, *, upward: bool = True) -> str:
         """The amount for people. What is spent or promised is rounded up, what is left down."""

@@ -255,3 +255,11 @@ def test_an_approximate_milestone_shares_delta(ledger):
     for delta in (0, 1, -1, float("nan")):
         with pytest.raises(InvalidInput):
             account.so_far(delta=delta)
+
+
+def test_the_text_of_what_is_left_is_rounded_down(ledger):
+    account = ledger.open("people", budget=Budget.of(ts.zcdp(rho=0.0272)), unit="person")
+    account.pay(ts.zcdp(rho=0.00009), why="a first release")
+    assert str(account.remaining) == "rho 0.0271"
+    assert str(account.used) == "rho 9e-05"
+    account.pay(ts.zcdp(rho=float(str(account.remaining).split()[1])), why="what the text says fits")

@@ -62,7 +62,7 @@ def say(out: Console, account: Account, events: list[Event], fits: list[tuple[in
         ),
         f"[{bar(limit.a0 - used.a0, limit.a0)}] {percent_down(Fraction(limit.a0 - used.a0, limit.a0))} left",
     ]
-    left = limit.a0 - sum(event.amount.a0 for event in events if event.paid)
+    left = account.remaining.a0
     recent = []
     for event in reversed(events):
         recent.append(f"{when(event.at)}  [{bar(left, limit.a0)}]  {event.amount}  {event.state}  {event.why}")
@@ -70,6 +70,7 @@ def say(out: Console, account: Account, events: list[Event], fits: list[tuple[in
         if len(recent) == ROWS:
             break
     lines += recent[::-1] or ["no charges yet"]
+    lines += [f"block {block.name}: used {block.used} of {block.limit}" for block in account.children]
     who = plural(account.unit)
     lines += [f"fits: about {n:,} more count{'s' * (n > 1)} with +-{error} {who} (95 %)" for n, error in fits if n]
     if not any(number for number, _ in fits):

@@ -51,8 +51,8 @@ OTHERS: Final = (
 _KEYWORDS: Final = "|".join((*SHOWN, *SECRETS, *OTHERS))
 _PAIR: Final = re.compile(rf"(?:^|\s)({_KEYWORDS})\s*=", re.IGNORECASE)
 _PASSWORD: Final = re.compile(r"(password|passwd|pwd)\s*=", re.IGNORECASE)
-_BARE_URL: Final = re.compile(r"[^\s/]+:\S*@\S+")
-"""A user, a password and a host, without a scheme before them."""
+_BARE_URL: Final = re.compile(r"(?:[a-z][a-z0-9+]{0,15})?:?/{0,2}[^\s/]+:\S*@\S+")
+"""A user, a password and a host, without a scheme before them or without its colon."""
 _SECRET_NAME: Final = re.compile(r"pass|pwd|secret|token|key|cred|auth|jwt|private", re.IGNORECASE)
 _SETTING: Final = re.compile(r"(?:-c|--)\s*(?P<name>[\w.-]+)\s*=")
 _PLAIN_HOST: Final = re.compile(r"[A-Za-z0-9._-]+")

@@ -195,6 +195,11 @@ def read_card(path: str | Path) -> tuple[Card, str]:
     return Card(facts), text
 
 
+def is_page(text: str) -> bool:
+    """True if the text of a card's file is its HTML page: the data are inside, whatever is around them."""
+    return _OPENING in text
+
+
 def _embedded(facts: Mapping[str, Any]) -> str:
     """JSON that no HTML parser can mistake for the end of its element."""
     body = json_text(json.dumps(facts, ensure_ascii=True, sort_keys=True, separators=(",", ":")))

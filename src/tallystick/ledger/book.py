@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 FORMAT = "tallystick/ledger/2"
 OLD_FORMATS = ("tallystick/ledger/1",)
+LATEST = 253_402_300_800.0
+"""Seconds since 1970 of the first day of the year 10000: a clock that says so, or more, is wrong."""
 LONGEST_LEASE = 366 * 24 * 3600.0
 
 
@@ -192,7 +194,10 @@ class Ledger:
 
     def now(self) -> int:
         """Milliseconds since 1970 by this ledger's clock."""
-        return int(self._clock() * 1000)
+        seconds = self._clock()
+        if not 0 <= seconds < LATEST:  # NaN is not, either
+            raise InvalidInput("clock", seconds, "a function that returns seconds since 1970, such as time.time")
+        return int(seconds * 1000)
 
     def lease_end(self, seconds: float) -> int:
         """When a lease of that many seconds ends."""

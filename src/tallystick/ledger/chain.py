@@ -247,7 +247,14 @@ def config_directory() -> Path:
     """Where user state lives: ``$TALLYSTICK_CONFIG_DIR``, or tallystick under ``$XDG_CONFIG_HOME`` or ``~/.config``."""
     if chosen := os.environ.get("TALLYSTICK_CONFIG_DIR"):
         return Path(chosen)
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "tallystick"
+    try:
+        home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    except RuntimeError:  # neither HOME nor an entry of this user, as in some containers
+        raise Unavailable(
+            "This user has no home directory. Set TALLYSTICK_CONFIG_DIR to a directory that you can write and that is "
+            "kept"
+        ) from None
+    return home / "tallystick"
 
 
 def own_file(path: Path | str, flags: int) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
@@ -21,7 +22,11 @@ if TYPE_CHECKING:
     import psycopg
 
 LOCK_CLASS: Final = 0x7A11
-QUEUE: Final = f"SELECT pg_advisory_xact_lock({LOCK_CLASS}, hashtext(current_schema()))"
+QUEUE: Final = (
+    f"SELECT pg_catalog.pg_advisory_xact_lock({LOCK_CLASS}, "
+    "pg_catalog.hashtext(pg_catalog.current_schema()::pg_catalog.text))"
+)
+"""Every function has its schema and its exact types, so that a function of another user cannot replace it."""
 PATIENCE: Final = "30s"
 """How long a writer waits for its turn. A lock that is held for longer ends in an error, not in a hang."""
 SETTINGS: Final = (
@@ -33,31 +38,46 @@ SETTINGS: Final = (
 )
 """Settings of every transaction. They are local to it, so that a connection pool cannot mix up sessions."""
 SESSION: Final = "SELECT pg_catalog.current_schema(), pg_catalog.pg_backend_pid()"
-NO_SCHEMA: Final = "a place whose search path leads to a schema that exists"
+NO_SCHEMA: Final = (
+    "a place whose search path leads to a schema that exists and that this role may use (GRANT USAGE ON SCHEMA ...)"
+)
 SERVER: Final = (
     "SELECT (SELECT system_identifier FROM pg_catalog.pg_control_system()), oid FROM pg_catalog.pg_database "
     "WHERE datname = pg_catalog.current_database()"
 )
 WRITE: Final = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 READ: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-TABLES: Final = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
-TRIGGERS: Final = (
-    "SELECT concat_ws(' ', t.tgname, c.relname, t.tgenabled, pg_get_triggerdef(t.oid)) FROM pg_trigger t "
-    "JOIN pg_class c ON c.oid = t.tgrelid WHERE NOT t.tgisinternal AND c.relnamespace = current_schema()::regnamespace"
+TABLES: Final = "SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = pg_catalog.current_schema()"
+_OURS: Final = "c.relname = ANY(%s) AND n.nspname = pg_catalog.current_schema()"
+_RELATIONS: Final = "pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+OBJECTS: Final = (
+    f"""
+    SELECT concat_ws(' ', t.tgname, c.relname, t.tgenabled, pg_catalog.pg_get_triggerdef(t.oid))
+    FROM pg_catalog.pg_trigger t JOIN {_RELATIONS} ON c.oid = t.tgrelid WHERE NOT t.tgisinternal AND {_OURS}
+    """,
+    f"""
+    SELECT concat_ws(' ', c.relname, a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod), a.attnotnull)
+    FROM pg_catalog.pg_attribute a JOIN {_RELATIONS} ON c.oid = a.attrelid
+    WHERE a.attnum > 0 AND NOT a.attisdropped AND {_OURS}
+    """,
+    f"""
+    SELECT c.relname || ' ' || k.conname || ' ' || pg_catalog.pg_get_constraintdef(k.oid)
+    FROM pg_catalog.pg_constraint k JOIN {_RELATIONS} ON c.oid = k.conrelid
+    WHERE k.contype IN ('c', 'p', 'u', 'f') AND {_OURS}
+    """,
+    f"""
+    SELECT i.relname || ' ' || pg_catalog.pg_get_indexdef(i.oid)
+    FROM pg_catalog.pg_index x JOIN pg_catalog.pg_class i ON i.oid = x.indexrelid
+         JOIN {_RELATIONS} ON c.oid = x.indrelid WHERE {_OURS}
+    """,
 )
+"""Columns, constraints, indexes and triggers of the ledger's tables. Other tables may be in the same schema."""
 FUNCTIONS: Final = (
-    "SELECT proname || ' ' || prosrc FROM pg_proc WHERE pronamespace = current_schema()::regnamespace "
-    "AND proname LIKE 'tallystick_%'"
+    "SELECT p.proname || ' ' || p.prosrc FROM pg_catalog.pg_proc p "
+    "JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace "
+    "WHERE n.nspname = pg_catalog.current_schema() AND p.proname LIKE 'tallystick\\_%'"
 )
-COLUMNS: Final = (
-    "SELECT table_name || '.' || column_name || ' ' || data_type || ' ' || is_nullable FROM information_schema.columns "
-    "WHERE table_schema = current_schema()"
-)
-CONSTRAINTS: Final = (
-    "SELECT conrelid::regclass::text || ' ' || conname || ' ' || pg_get_constraintdef(oid) FROM pg_constraint "
-    "WHERE connamespace = current_schema()::regnamespace AND contype IN ('c', 'p', 'u', 'f')"
-)
-INDEXES: Final = "SELECT indexname || ' ' || indexdef FROM pg_indexes WHERE schemaname = current_schema()"
+LEDGER_TABLES: Final = ["migration", "entry", "account", "dataset", "charge", "line", "answer", "quarantine", "failure"]
 _DIALECT: Final = {name: sql.replace("?", "%s") for name, sql in STATEMENTS.items()}
 
 
@@ -91,7 +111,7 @@ class PostgresTransaction:
         return row
 
 
-PATH_SOURCE: Final = "SELECT source FROM pg_catalog.pg_settings WHERE name = 'search_path'"
+PATH_SOURCE: Final = "SELECT source, setting FROM pg_catalog.pg_settings WHERE name = 'search_path'"
 OTHER_LEDGERS: Final = """
     SELECT n.nspname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
     WHERE c.relname IN ('migration', 'entry', 'charge') AND c.relkind = 'r' AND n.nspname <> current_schema()
@@ -120,7 +140,7 @@ class PostgresStore:
         if self._process != os.getpid():
             self._connection = None  # a connection must not cross a fork; the parent still owns it
         if self._connection is None or self._connection.closed or self._connection.broken:
-            connection: psycopg.Connection[Row] = self.place.connect(autocommit=True)
+            connection: psycopg.Connection[Row] = self.place.connect(autocommit=True, client_encoding="UTF8")
             self._connection = connection
             [schema, process] = connection.execute(SESSION).fetchone() or ["", 0]
             if schema is None or str(schema).startswith("pg_"):
@@ -164,8 +184,9 @@ class PostgresStore:
 
         Without a schema in the place, each role has its own. A second role would get an empty ledger and a full budget.
         """
-        [source] = connection.execute(PATH_SOURCE).fetchone() or ["default"]
-        other = None if source == "client" else connection.execute(OTHER_LEDGERS).fetchone()
+        [source, path] = connection.execute(PATH_SOURCE).fetchone() or ["default", ""]
+        is_chosen = source == "client" and "," not in path  # of several schemas a role gets the first that it may use
+        other = None if is_chosen else connection.execute(OTHER_LEDGERS).fetchone()
         if other is not None:
             raise InvalidInput(
                 "ledger",
@@ -177,7 +198,7 @@ class PostgresStore:
     def _applied(self, connection: psycopg.Connection[Row]) -> list[Row]:
         tables = {row[0] for row in connection.execute(TABLES)}
         if "migration" not in tables:
-            if tables & {"entry", "account", "charge", "line", "answer", "dataset", "quarantine", "failure"}:
+            if tables & set(LEDGER_TABLES):
                 raise LedgerIntegrity(f"{self.place} holds other tables of the ledger's names; use another schema")
             return []
         return connection.execute(STATEMENTS["migrations"]).fetchall()
@@ -252,7 +273,7 @@ class PostgresStore:
 
         Raise ``NotChecked`` if this role may not create a schema.
         """
-        from psycopg.errors import InsufficientPrivilege
+        from psycopg.errors import FeatureNotSupported, InsufficientPrivilege
 
         name = f"tallystick_check_{os.getpid()}_{threading.get_ident()}"
         with self._mutex, self._translated():
@@ -266,7 +287,9 @@ class PostgresStore:
                 pass
             except InsufficientPrivilege:
                 raise NotChecked("objects of the schema (this role may not create a schema in the database)") from None
-        renamed = {item.replace(f"{name}.", f"{self._schema}.") for item in expected}
+            except FeatureNotSupported:
+                raise NotChecked("objects of the schema (this server is a standby)") from None
+        renamed = {item.replace(f"{name}.", f"{_as_shown(self._schema)}.") for item in expected}
         return [f"schema object was altered, added or removed: {item[:80]}" for item in sorted(renamed ^ present)]
 
     @contextlib.contextmanager
@@ -305,16 +328,21 @@ def _built(connection: psycopg.Connection[Row], name: str) -> set[str]:
     return _objects(connection)
 
 
+def _as_shown(name: str) -> str:
+    """The name of a schema as the server writes it into definitions."""
+    return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else _quoted(name)
+
+
 def _quoted(name: str) -> str:
     escaped = name.replace('"', '""')
     return f'"{escaped}"'
 
 
 def _objects(connection: psycopg.Connection[Row]) -> set[str]:
-    objects = set()
-    for query in (TRIGGERS, FUNCTIONS, COLUMNS, CONSTRAINTS, INDEXES):
-        objects |= {" ".join(str(row[0]).split()) for row in connection.execute(query.encode())}
-    return objects
+    rows = connection.execute(FUNCTIONS.encode()).fetchall()
+    for query in OBJECTS:
+        rows += connection.execute(query.encode(), (LEDGER_TABLES,)).fetchall()
+    return {" ".join(str(row[0]).split()) for row in rows}
 
 
 def _explained(place: Place, error: Exception) -> TallystickError | None:

@@ -11,6 +11,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import sqlite3
 import threading
 import zlib
@@ -130,6 +131,11 @@ class SqliteStore:
         """The connection of this process: SQLite connections and locks must not cross a fork."""
         if self._connection is None or self._process != os.getpid():
             self._file = self._sole_name()
+            if _is_mounted(self.path):
+                raise LedgerIntegrity(
+                    f"the ledger {self.place} is mounted as a single file. Its log would not be the one that is used "
+                    "under its other name, and a budget could be spent twice. Mount its folder instead"
+                )
             connection, logged = _connect(self.path)
             self._durability = Durability(self.path) if logged else None
             self._connection, self._gate, self._process = connection, _open_gate(self.path), os.getpid()
@@ -270,6 +276,16 @@ class SqliteStore:
                 if self._gate >= 0:
                     os.close(self._gate)
             self._connection, self._durability, self._gate = None, None, -1
+
+
+def _is_mounted(path: Path) -> bool:
+    """True if the file itself is a mount point, as a container sees a file of its host. Linux says so."""
+    try:
+        mounts = Path("/proc/self/mountinfo").read_bytes().splitlines()
+    except OSError:
+        return False
+    points = {line.split()[4] for line in mounts}
+    return re.sub(rb"[ \t\n\\]", lambda found: b"\\%03o" % found[0][0], os.fsencode(path)) in points
 
 
 def _open_gate(path: Path) -> int:

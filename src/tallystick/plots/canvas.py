@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,8 +75,10 @@ def save(figure: Figure, path: str | Path) -> Path:
 
     stamp = {"Date": None} if target.suffix.lower() == ".svg" else {"Software": None}
     try:
-        with rc_context(_SETTINGS):
-            figure.savefig(target, dpi=160, metadata=stamp)
+        with rc_context(_SETTINGS), tempfile.TemporaryDirectory(dir=target.parent) as folder:
+            drawn = Path(folder) / f"picture{target.suffix}"
+            figure.savefig(drawn, dpi=160, metadata=stamp)
+            drawn.replace(target)  # a link is replaced, and what it leads to stays
     except OSError as error:
         raise InvalidInput("out", str(path), f"a file that can be written ({error.strerror})") from error
     return target

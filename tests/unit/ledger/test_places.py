@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 
 import pytest
 
 from crash.stores import spend
-from tallystick.errors import InvalidInput, LedgerIntegrity
+from tallystick.errors import InvalidInput, LedgerIntegrity, Unavailable
 from tallystick.ledger import Ledger
 from tallystick.ledger.budget import Budget
 
@@ -111,3 +113,36 @@ def test_a_damaged_record_of_a_place_is_an_error(file, config):
 def test_a_ledger_that_does_not_exist_is_still_a_plain_error(file, config):
     with pytest.raises(InvalidInput, match="an existing ledger"):
         Ledger(file, config=config, create=False)
+
+
+def test_a_ledger_that_is_mounted_as_a_single_file_is_refused(file, tmp_path, config):
+    """The log is beside each name, so that two names would both spend the last of a budget."""
+    spent(file, config)
+    box = tmp_path / "box with space"
+    box.mkdir()
+    (box / "budget.db").touch()
+    code = "import sys, tallystick as ts\ntry: ts.Ledger(sys.argv[1])\nexcept ts.errors.LedgerIntegrity as e: print(e)"
+    mounted = f"mount --bind '{file}' '{box}/budget.db' && exec '{sys.executable}' -c '{code}' '{box}/budget.db'"
+    done = subprocess.run(["unshare", "-Urm", "sh", "-c", mounted], capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip("this user may not mount a file")
+    assert "is mounted as a single file" in done.stdout
+    assert "Mount its folder instead" in done.stdout
+
+
+@pytest.mark.parametrize("seconds", [-5.0, float("nan"), float("inf"), 1e30])
+def test_a_clock_that_is_wrong_writes_nothing(file, config, seconds):
+    with Ledger(file, config=config) as ledger:
+        before = ledger.head()
+    with Ledger(file, config=config, clock=lambda: seconds) as ledger:
+        with pytest.raises(InvalidInput, match="clock"):
+            ledger.open("people", budget=Budget.zcdp(100), unit="person")
+        assert ledger.head() == before
+
+
+def test_a_user_without_a_home_is_told_which_variable_helps(monkeypatch, file):
+    monkeypatch.delenv("TALLYSTICK_CONFIG_DIR", raising=False)
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.setattr("pathlib.Path.home", lambda: (_ for _ in ()).throw(RuntimeError("no home")))
+    with pytest.raises(Unavailable, match="Set TALLYSTICK_CONFIG_DIR"):
+        Ledger(file)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+from urllib.parse import quote
 
 import pytest
 
 from crash.stores import spend
-from tallystick.errors import Unavailable
+from tallystick.errors import InvalidInput, LedgerIntegrity, Unavailable
 from tallystick.ledger import Ledger, postgres
 from tallystick.ledger.budget import Budget
 from unit.tables.servers import database, role, run, with_options
@@ -129,3 +130,86 @@ def test_two_threads_spend_through_one_connection(team):
         for thread in threads:
             thread.join()
         assert account.used.a0 == 21
+
+
+def with_path(url, *schemas):
+    return with_options(url, options="-csearch_path%3D" + "%2C".join(schemas))
+
+
+def test_every_table_of_the_ledger_comes_from_one_schema(team):
+    """Two schemas in the path: empty tables in the first one would hide what is registered in the second."""
+    url, _, config = team
+    run(
+        url,
+        "CREATE SCHEMA fake",
+        "CREATE TABLE fake.migration AS SELECT * FROM public.migration",
+        "CREATE TABLE fake.dataset AS SELECT * FROM public.dataset WITH NO DATA",
+    )
+    with pytest.raises((LedgerIntegrity, Unavailable)):
+        Ledger(with_path(url, "fake", "public"), config=config)
+
+
+def test_a_function_of_another_user_is_not_called(team):
+    url, _, config = team
+    run(
+        url,
+        "CREATE TABLE called ()",
+        "CREATE FUNCTION public.hashtext(name) RETURNS int LANGUAGE plpgsql AS "
+        "$$ BEGIN INSERT INTO public.called DEFAULT VALUES; RETURN 1; END $$",
+    )
+    with Ledger(url, config=config) as ledger, spend(ledger.open("people"), 1):
+        pass
+    with psycopg.connect(url) as connection:
+        assert connection.execute("SELECT count(*) FROM called").fetchone() == (0,)
+
+
+def test_a_path_of_two_schemas_makes_no_second_ledger(team):
+    url, low, config = team
+    run(url, "CREATE SCHEMA scratch", "GRANT ALL ON SCHEMA scratch TO PUBLIC")
+    run(url, "REVOKE USAGE ON SCHEMA public FROM PUBLIC")
+    name = low.partition("//")[2].partition("@")[0]
+    run(url, f"REVOKE USAGE ON SCHEMA public FROM {name}")
+    with pytest.raises(InvalidInput, match="this database has a ledger in schema 'public'"):
+        Ledger(with_path(low, "public", "scratch"), config=config)
+    with pytest.raises(InvalidInput, match="GRANT USAGE ON SCHEMA"):
+        Ledger(with_path(low, "public"), config=config)
+
+
+@pytest.mark.parametrize("name", ["Team Ledger", "a.b", 'with"quote'])
+def test_any_name_of_a_schema_verifies(postgres, tmp_path, name):
+    quoted = name.replace('"', '""')
+    with database(postgres) as (_, url):
+        run(url, f'CREATE SCHEMA "{quoted}"')
+        path = quote(f'"{quoted}"'.replace(" ", "\\ "), safe="")
+        with Ledger(with_path(url, path), config=tmp_path / "config") as ledger:
+            with spend(ledger.open("people", budget=Budget.zcdp(9), unit="person"), 1):
+                pass
+            assert ledger.verify().problems == ()
+
+
+def test_other_tables_in_the_schema_are_not_called_tampering(team):
+    url, _, config = team
+    run(
+        url,
+        "CREATE TABLE of_somebody (x int PRIMARY KEY)",
+        "CREATE FUNCTION mine() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+    )
+    with Ledger(url, config=config) as ledger:
+        assert ledger.verify().problems == ()
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+def test_the_encoding_of_a_client_does_not_matter(team, encoding):
+    url, _, config = team
+    with Ledger(with_options(url, client_encoding=encoding), config=config) as ledger:
+        assert ledger.open("患者", budget=Budget.zcdp(9), unit="person").name == "患者"
+        assert ledger.verify().problems == ()
+
+
+def test_a_table_that_is_locked_ends_in_an_error(team, monkeypatch):
+    url, _, config = team
+    monkeypatch.setattr(postgres, "SETTINGS", (*postgres.SETTINGS, "SET LOCAL lock_timeout = '200ms'"))
+    with Ledger(url, config=config) as ledger, psycopg.connect(url) as other:
+        other.execute("LOCK TABLE entry IN ACCESS EXCLUSIVE MODE")
+        with pytest.raises(Unavailable):
+            ledger.head()

@@ -122,9 +122,10 @@ def export(
 def verify(file: File, ledger: Place = None, table: Table = None, as_json: Json = False) -> None:
     """Compare a card with the ledger, part by part, and say what was not checked. Exit 6 when they differ."""
     from tallystick.cards import check_card, read_card
+    from tallystick.cards.card import is_page
 
     card, text = read_card(file)
-    page = text if text.lstrip().startswith("<") else None
+    page = text if is_page(text) else None
     rows = None if table is None else _text_of(table)
     with opened(ledger) as book, working("checking"):
         findings = check_card(card, book, page=page, table=rows)

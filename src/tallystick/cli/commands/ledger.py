@@ -212,7 +212,7 @@ def import_(
 
     reason = _reason(first_use, why)
     try:
-        lines = file.open(encoding="ascii")
+        lines = file.open(encoding="ascii", errors="replace")  # a byte that is not ASCII is no JSON line of ours
     except OSError as error:
         raise InvalidInput("file", str(file), f"a file that can be read ({error.strerror})") from None
     place = place_of(ledger)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import tallystick as ts
+from tallystick.accounting.losses import no_loss
 from tallystick.errors import (
     BudgetExceeded,
     IdempotencyConflict,
@@ -165,6 +166,11 @@ def test_taken_items_are_in_order_and_end_with_none(account: ts.Account) -> None
     assert [stream.take() for _ in range(7)] == [0, 1, 2, 3, 4, None, None]
     assert stream.taken == 5
     assert open_stream(account, items=5, block=2).take() is None
+
+
+def test_a_block_that_was_begun_elsewhere_and_burned_is_passed(account: ts.Account) -> None:
+    account.charge(no_loss(), why="dashboard", key="visits/0", request="month 0 to 1 of visits").begin().burn()
+    assert open_stream(account).take() == 1
 
 
 @pytest.mark.parametrize("number", [-1, 12, 1.5, "first"])

@@ -28,7 +28,7 @@ from tallystick.tables.estimates import Noisy
 from tallystick.tables.expressions import constants_of
 from tallystick.tables.keyset import PrivateKeys
 from tallystick.tables.parts import OfTable, Outside, Part, RowsOver, UnitsOver
-from tallystick.tables.seen import RowsCounted, UnitsSeen
+from tallystick.tables.reporting.totals import RowsCounted, UnitsSeen
 from tallystick.tables.table import UNITS, Query, Table
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from tallystick.tables.dialects import Tree, Words, both, case, compare, fresh, name, table, whole
-from tallystick.tables.seen import SIGN, UNIT
+from tallystick.tables.reporting.totals import SIGN, UNIT
 
 SLOPE, SHIFT, POINT, PLACE, CUT, OUT = "_a", "_b", "_x", "_place", "_cut", "_out"
 NAMED, LISTED = "_named", "_listed"

@@ -16,9 +16,9 @@ import numpy as np
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput, Refused
 from tallystick.tables.keyset import PrivateKeys
-from tallystick.tables.over_cap import CellsOver
 from tallystick.tables.parts import Total, Units
 from tallystick.tables.release import Columns, Release
+from tallystick.tables.reporting.rows import CellsOver
 from tallystick.tables.units_with import UnitsWith
 
 if TYPE_CHECKING:

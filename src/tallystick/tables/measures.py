@@ -22,7 +22,7 @@ from tallystick.tables.aggregates import (
     word,
 )
 from tallystick.tables.fixed_point import bounds, histogram_bins
-from tallystick.tables.over_cap import RowsOverCap, UnitsOverCap
+from tallystick.tables.reporting.rows import RowsOverCap, UnitsOverCap
 from tallystick.tables.schema import column_name
 from tallystick.tables.units_with import CountUnitsWith
 

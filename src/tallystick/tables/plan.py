@@ -28,7 +28,7 @@ from tallystick.tables.expressions import col
 from tallystick.tables.keyset import PrivateKeys, PublicTable
 from tallystick.tables.local import told_of_joins
 from tallystick.tables.parts import ColumnPart
-from tallystick.tables.shown import capped, place, said
+from tallystick.tables.reporting.table import capped, place, said
 from tallystick.tables.sources import source_of
 from tallystick.tables.table import LONGEST_TEXT, EachRow, Query, Step, Table
 

@@ -40,8 +40,8 @@ from tallystick.tables.expressions import LONGEST_MADE, Column, Expression, colu
 from tallystick.tables.keyset import PublicTable, Upload
 from tallystick.tables.local import LocalStep, Side
 from tallystick.tables.parts import WEIGHT_BITS, Added, Binned, ColumnPart, OfTable, Outside, Part, RowsOver, UnitsOver
+from tallystick.tables.reporting.totals import ROWS, SIGN, UNIT, Seen
 from tallystick.tables.schema import UNSUPPORTED, Schema
-from tallystick.tables.seen import ROWS, SIGN, UNIT, Seen
 from tallystick.tables.sorted_cells import BITS, WEIGHT_OF_TEXT
 from tallystick.tables.table import EachRow, Query, Step, Table
 

@@ -20,10 +20,10 @@ from tallystick.printing import cell, csv_cell, escaped, html_text, json_text, p
 from tallystick.tables.estimates import Estimate, Noisy, cut_at_zero
 from tallystick.tables.keyset import PublicTable
 from tallystick.tables.plan import intervals_about
-from tallystick.tables.removed import Removed, removed_of
-from tallystick.tables.shown import measured, said
+from tallystick.tables.reporting.limits import Removed, removed_of
+from tallystick.tables.reporting.report import ABOUT_COLUMNS, Told
+from tallystick.tables.reporting.table import measured, said
 from tallystick.tables.table import UNITS
-from tallystick.tables.told import ABOUT_COLUMNS, Told
 
 if TYPE_CHECKING:
     from tallystick.inference.released import Answer

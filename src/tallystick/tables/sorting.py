@@ -27,7 +27,7 @@ from tallystick.tables.parts import (
     RowsOver,
     UnitsOver,
 )
-from tallystick.tables.seen import UNIT, RowsCounted, UnitsSeen
+from tallystick.tables.reporting.totals import UNIT, RowsCounted, UnitsSeen
 from tallystick.tables.sorted_cells import AT_ONCE, Cells, Groups, cells_of, dropped, unit_starts
 
 if TYPE_CHECKING:

@@ -111,12 +111,12 @@ class Table(local.UnitSteps):
             raise Refused(f"unit column {unit!r} has type {kind}; a unit is identified by integers or text")
 
     def __repr__(self) -> str:
-        from tallystick.tables.shown import line
+        from tallystick.tables.reporting.table import line
 
         return f"<Table {line(self)}>"
 
     def _repr_html_(self) -> str:
-        from tallystick.tables.shown import page
+        from tallystick.tables.reporting.table import page
 
         return page(self)
 
@@ -357,12 +357,12 @@ class Grouped:
         return Query.of(self, measures)
 
     def __repr__(self) -> str:
-        from tallystick.tables.shown import groups
+        from tallystick.tables.reporting.table import groups
 
         return f"<Grouped {groups(self)}; ask it with .agg(n=ts.count())>"
 
     def _repr_html_(self) -> str:
-        from tallystick.tables.shown import groups, page
+        from tallystick.tables.reporting.table import groups, page
 
         return page(self.table, groups(self))
 
@@ -391,7 +391,7 @@ class Private:
             raise AdjacencyMismatch(own, self.adjacency)
 
     def __repr__(self) -> str:
-        from tallystick.tables.shown import place
+        from tallystick.tables.reporting.table import place
 
         payer = "nobody pays yet" if self.account is None else f"paid by {self.account.name}"
         return f"<Private {place(self.source)}, {payer}; open a table of it with .table(unit=...)>"

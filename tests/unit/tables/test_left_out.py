@@ -11,7 +11,7 @@ from tallystick.mechanisms.exact.randomness import SeededSource
 from tallystick.tables import run
 from tallystick.tables.plan import Plan
 from tallystick.tables.release import Release
-from tallystick.tables.removed import Removed, removed_of
+from tallystick.tables.reporting.limits import Removed, removed_of
 from unit.tables.tables import awkward, numbers_of
 
 

@@ -19,14 +19,14 @@ from tallystick.tables.epsilon_alone import require_stated
 from tallystick.tables.keyset import PublicTable, public_table
 from tallystick.tables.plan import error_words
 from tallystick.tables.release import CONFIDENCE, Columns, Release, csv_text
-from tallystick.tables.removed import Removed, removed_of
+from tallystick.tables.reporting.limits import Removed, removed_of
+from tallystick.tables.reporting.report import ABOUT_COLUMNS, Told
 from tallystick.tables.run import answered_before, release
 from tallystick.tables.sources import JOINED, Names, identity, public_file
 from tallystick.tables.sql.catalogue import Catalogue, Known
 from tallystick.tables.sql.one_form import OneForm, one_form
 from tallystick.tables.sql.statement import Statement, planned
 from tallystick.tables.table import Table
-from tallystick.tables.told import ABOUT_COLUMNS, Told
 
 if TYPE_CHECKING:
     from tallystick.ledger.account import Account

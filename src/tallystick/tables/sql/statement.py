@@ -12,6 +12,7 @@ from tallystick.errors import InvalidInput, Refused
 from tallystick.rounding import fraction_down
 from tallystick.tables.budget import AMOUNTS
 from tallystick.tables.plan import Plan
+from tallystick.tables.reporting.report import COMPUTED
 from tallystick.tables.sql import units
 from tallystick.tables.sql.after import Released
 from tallystick.tables.sql.catalogue import Catalogue, default_price
@@ -20,7 +21,6 @@ from tallystick.tables.sql.options import Options, cut
 from tallystick.tables.sql.relations import Public, Relation, Seen
 from tallystick.tables.sql.select import AGGREGATES, Aggregation
 from tallystick.tables.sql.tree import Text, children, spelled, where
-from tallystick.tables.told import COMPUTED
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from tallystick.printing import visible
 from tallystick.tables.plan import Plan, intervals_about
-from tallystick.tables.removed import ABOUT as ABOUT_REMOVED
-from tallystick.tables.removed import INTERVAL, TOO_NOISY, Removed
-from tallystick.tables.shown import capped, measured, said
+from tallystick.tables.reporting.limits import ABOUT as ABOUT_REMOVED
+from tallystick.tables.reporting.limits import INTERVAL, TOO_NOISY, Removed
+from tallystick.tables.reporting.table import capped, measured, said
 from tallystick.tables.table import EachRow
 
 COMPUTED: Final = "computed from released numbers, without an interval of its own"

@@ -16,7 +16,7 @@ from tallystick.accounting import check
 from tallystick.printing import percent_down, percent_up, visible
 from tallystick.tables.estimates import Estimate, Noisy, ratio
 from tallystick.tables.parts import OfTable, Part, RowsOver, UnitsOver
-from tallystick.tables.seen import RowsCounted, Seen, UnitsSeen
+from tallystick.tables.reporting.totals import RowsCounted, Seen, UnitsSeen
 
 INTERVAL = "95 % noise interval for this number of the table itself (privacy noise only)"
 ABOUT = f"{INTERVAL}; where a unit's rows are counted up to a limit, it may have lost more"

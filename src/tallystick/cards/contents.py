@@ -184,7 +184,7 @@ def _protected(subject: Subject, facts: Mapping[str, Any], promised: Mapping[str
 
 def _counts(subject: Subject, facts: Mapping[str, Any]) -> str:
     """How much of one unit counts, in words."""
-    from tallystick.tables.reporting.table import capped
+    from tallystick.tables.reporting.columns import capped
 
     if not isinstance(subject.plan, FitPlan):
         return capped(subject.plan.query, subject.account.unit)

@@ -18,21 +18,21 @@ import numpy as np
 from tallystick.accounting import check
 from tallystick.errors import InvalidInput, Refused
 from tallystick.inference import means
+from tallystick.inference.linear import tree_leaves
+from tallystick.inference.noise import Floats
 from tallystick.inference.released import Answer
 from tallystick.printing import plain as shown_number
 from tallystick.tables.answers import Cell, Spread, TreeQuantile
 from tallystick.tables.estimates import (
     Estimate,
-    Floats,
     Noisy,
-    consistent,
     plain,
     quantile_positions,
     ratio,
     shifted_total,
 )
 from tallystick.tables.fixed_point import FixedPoint, bounds, histogram_bins, quantile_bins
-from tallystick.tables.parts import Bins, Outside, Part, Present, Rows, Squares, Total, Tree, Units
+from tallystick.tables.parts import Bins, Outside, Part, Present, Rows, Squares, Total, Tree, Units, level_sizes
 from tallystick.tables.schema import Schema
 
 Numbers = Mapping[Part, Noisy]
@@ -426,7 +426,8 @@ class Quantile(ColumnMeasure):
 
     def _leaves(self, nodes: Floats) -> Floats:
         cut = self.tree.bins
-        return consistent(nodes, cut.height)[:, : cut.count]
+        ends = np.cumsum(level_sizes(cut.height))[:-1]
+        return tree_leaves(np.split(nodes, ends, axis=1))[:, : cut.count]
 
     def _within(self, leaves: Floats, margin: float) -> Estimate:
         """The quantile of each group, and what a margin of rows leaves open."""

@@ -9,7 +9,7 @@ first power, of ``reference * levels^(1/2)``, or ``reference * levels``. Only pu
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -25,15 +25,13 @@ from tallystick.numerics.search import first_where
 from tallystick.printing import down, up
 from tallystick.rounding import fraction_down
 from tallystick.tables.estimates import Noisy
-from tallystick.tables.expressions import constants_of
 from tallystick.tables.keyset import PrivateKeys
-from tallystick.tables.parts import OfTable, Outside, Part, RowsOver, UnitsOver
-from tallystick.tables.reporting.totals import RowsCounted, UnitsSeen
-from tallystick.tables.table import UNITS, Query, Table
+from tallystick.tables.parts import Part, RowsOver
+from tallystick.tables.reporting.limits import removed_parts
+from tallystick.tables.table import UNITS, Query
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
-    from tallystick.tables.aggregates import Measure
 
 LARGEST_SCALE = 2.0**48
 LEAST_SEEN, MOST_SEEN = 10, 1 << 30
@@ -76,38 +74,6 @@ def shares(query: Query, law: type[NoiseLaw], budget: Mapping[str, Any]) -> dict
         total = sum(raw.values(), Fraction(0))
         found |= {part: whole * value / total for part, value in raw.items()}
     return found
-
-
-def removed_parts(query: Query, seen_to: int, totals: bool) -> tuple[OfTable, ...]:
-    """What may be left out, by what is public alone: units over each cap, rows, and values beyond each bound.
-
-    With ``totals`` also of how many: units in all, and rows that count.
-    """
-    groups, rows = query.can_leave_out
-    over: list[OfTable] = [UnitsOver(query.caps.max_groups, groups=True)] if groups else []
-    over += [UnitsOver(query.caps.max_rows, groups=False), RowsOver(seen_to)] if rows else []
-    outside = outside_parts(query)
-    of_units: list[OfTable] = [UnitsSeen()] if over and totals else []
-    of_rows: list[OfTable] = [RowsCounted()] if (rows or outside) and totals else []
-    return tuple(dict.fromkeys([*over, *outside, *of_units, *of_rows]))
-
-
-def outside_parts(query: Query, measures: Iterable[Measure] | None = None) -> list[Outside]:
-    """The counts of values beyond the bounds of measures, where there can be any: not of a choice among constants."""
-    asked = [one for _, one in query.measures] if measures is None else measures
-    found = [one.outside for one in asked if one.outside is not None]
-    return [part for part in found if not _inside(query.table, part)]
-
-
-def _inside(table: Table, part: Outside) -> bool:
-    """Whether the column was derived as one of a few constants, all of them inside the bounds."""
-    for step in reversed(table.steps):
-        if step.kind == "derive" and step.name == part.column and step.expression is not None:
-            values = constants_of(step.expression)
-            return values is not None and all(part.lower <= value <= part.upper for value in values)
-        if step.kind not in ("derive", "filter"):
-            break  # a name may mean something else before it
-    return False
 
 
 def with_removed(query: Query, budget: dict[str, Any]) -> Query:

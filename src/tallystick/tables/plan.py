@@ -19,16 +19,17 @@ from tallystick.tables.budget import (
     errors,
     for_gaussian_account,
     lone_probability,
-    outside_parts,
     priced,
     threshold,
 )
-from tallystick.tables.estimates import INTERVALS
 from tallystick.tables.expressions import col
 from tallystick.tables.keyset import PrivateKeys, PublicTable
 from tallystick.tables.local import told_of_joins
 from tallystick.tables.parts import ColumnPart
-from tallystick.tables.reporting.table import capped, place, said
+from tallystick.tables.reporting.columns import capped, described
+from tallystick.tables.reporting.limits import outside_parts
+from tallystick.tables.reporting.table import place
+from tallystick.tables.reporting.words import interval_meaning
 from tallystick.tables.sources import source_of
 from tallystick.tables.table import LONGEST_TEXT, EachRow, Query, Step, Table
 
@@ -317,7 +318,7 @@ def facts(plan: Plan) -> dict[str, Any]:
         "split": "equal predicted relative error, from public information only, unless weights are given",
         "randomness": "operating-system entropy expanded by AES-256-CTR; exact discrete noise",
         "warnings": warnings(plan),
-        "intervals": intervals_about(plan),
+        "intervals": interval_meaning(plan.threshold),
         "removed": _removed(plan),
         "clamping": _clamping(plan),
     }
@@ -335,21 +336,6 @@ def warnings(plan: Plan) -> list[str]:
             "counts as missing, and a column of words gives totals of 0"
         )
     ]
-
-
-def intervals_about(plan: Plan) -> str:
-    """What the intervals of this plan's table are about."""
-    return INTERVALS + chosen_groups(plan)
-
-
-def chosen_groups(plan: Plan) -> str:
-    """What a choice of groups by their noisy number of units means for the intervals; nothing where all are shown."""
-    if plan.threshold is None:
-        return ""
-    return (
-        f". Only groups whose noisy number of units reached {plan.threshold} are shown: intervals of numbers of units "
-        "are those given that, and near it reach far down; other numbers have noise of their own, which did not choose"
-    )
 
 
 def error_words(plan: Plan, sizes: Iterable[float] = GROUP_SIZES) -> dict[str, str]:
@@ -391,11 +377,11 @@ def _keys(plan: Plan) -> dict[str, Any]:
 
 def _measure(plan: Plan, name: str) -> dict[str, Any]:
     measure = dict(plan.query.measures)[name]
-    described = {"name": name, **measure.to_data(), "said": said(plan.query, measure), "error": plan.error()[name]}
+    facts = {"name": name, **measure.to_data(), "said": described(plan.query, measure), "error": plan.error()[name]}
     if measure.error_needs_size:
-        described["error_by_size"] = [list(pair) for pair in plan.error_by_size()[name].items()]
-    described.pop("whole", None)
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in described.items()}
+        facts["error_by_size"] = [list(pair) for pair in plan.error_by_size()[name].items()]
+    facts.pop("whole", None)
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in facts.items()}
 
 
 def _parts(plan: Plan) -> list[dict[str, Any]]:

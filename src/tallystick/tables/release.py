@@ -19,10 +19,11 @@ from tallystick.errors import LedgerIntegrity, Unavailable
 from tallystick.printing import cell, csv_cell, escaped, html_text, json_text, plain, visible
 from tallystick.tables.estimates import Estimate, Noisy, cut_at_zero
 from tallystick.tables.keyset import PublicTable
-from tallystick.tables.plan import intervals_about
-from tallystick.tables.reporting.limits import Removed, removed_of
-from tallystick.tables.reporting.report import ABOUT_COLUMNS, Told
-from tallystick.tables.reporting.table import measured, said
+from tallystick.tables.reporting.columns import described, measured
+from tallystick.tables.reporting.limits import limit_lines
+from tallystick.tables.reporting.line import CELLS, Line
+from tallystick.tables.reporting.report import Report
+from tallystick.tables.reporting.words import interval_meaning
 from tallystick.tables.table import UNITS
 
 if TYPE_CHECKING:
@@ -250,13 +251,13 @@ class Release(Columns):
             estimates |= dict(zip(measure.fields(name), measure.read(numbers, confidence), strict=True))
         return estimates
 
-    def removed(self, *, confidence: float = CONFIDENCE) -> tuple[Removed, ...]:
+    def removed(self, *, confidence: float = CONFIDENCE) -> tuple[Line, ...]:
         """What the caps and bounds left out of the whole table, as far as the plan paid for it; whole numbers.
 
         Units over each cap, rows over the caps (of each unit up to a limit), values beyond each bound, each with of how
         many and which share. Values are of rows that count, each counted as much as its row.
         """
-        return removed_of(self.plan.query.removed, self.numbers, confidence)
+        return limit_lines(self.plan.query.removed, self.numbers, confidence)
 
     def widths(self, *, confidence: float = CONFIDENCE) -> dict[str, dict[str, float]]:
         """How wide the intervals of each column came out: ``median`` and ``largest`` over its groups."""
@@ -340,14 +341,14 @@ class Release(Columns):
 
     def about_csv(self) -> str:
         """What the intervals are about and what the caps left out, as CSV text: ``table.about.csv`` beside a table."""
-        return csv_text(ABOUT_COLUMNS, Told(self.plan).about(self.removed()))
+        return csv_text(CELLS, Report(self.plan).about(self.removed()))
 
     def to_json(self) -> str:
         """Rows, plan hash and receipt as JSON text."""
         rows = [{k: v.isoformat() if isinstance(v, datetime.date) else v for k, v in row.items()} for row in self.rows]
         receipt = None if self.receipt is None else json.loads(self.receipt.to_json())
         about = {
-            "intervals": intervals_about(self.plan),
+            "intervals": interval_meaning(self.plan.threshold),
             "measures": measured(self.plan.query, self.who),
             "removed": [each.to_data() for each in self.removed()],
         }
@@ -360,23 +361,23 @@ class Release(Columns):
     def about(self, field: str) -> str:
         """What a column is and what was done to its values."""
         query = self.plan.query
-        known = {one: said(query, measure) for name, measure in query.measures for one in measure.fields(name)}
+        known = {one: described(query, measure) for name, measure in query.measures for one in measure.fields(name)}
         return visible(known.get(field, ""))
 
     @property
     def holds(self) -> str:
         """What the numbers and their intervals are about, in a sentence to print beside them."""
-        return Told(self.plan).holds()
+        return Report(self.plan).holds()
 
     @property
     def who(self) -> str:
         """What one unit is called here: the column that tells units apart."""
-        return Told(self.plan).who
+        return Report(self.plan).who
 
     @property
     def left_out(self) -> str:
         """What the caps and bounds left out, in a sentence to print beside the table; empty where it was not asked."""
-        return Told(self.plan).left_out(self.removed())
+        return Report(self.plan).left_out(self.removed())
 
     @property
     def wide(self) -> str:

@@ -19,8 +19,9 @@ from tallystick.tables.epsilon_alone import require_stated
 from tallystick.tables.keyset import PublicTable, public_table
 from tallystick.tables.plan import error_words
 from tallystick.tables.release import CONFIDENCE, Columns, Release, csv_text
-from tallystick.tables.reporting.limits import Removed, removed_of
-from tallystick.tables.reporting.report import ABOUT_COLUMNS, Told
+from tallystick.tables.reporting.limits import limit_lines
+from tallystick.tables.reporting.line import CELLS, Line
+from tallystick.tables.reporting.report import Report
 from tallystick.tables.run import answered_before, release
 from tallystick.tables.sources import JOINED, Names, identity, public_file
 from tallystick.tables.sql.catalogue import Catalogue, Known
@@ -77,19 +78,19 @@ class Answered(Columns):
     @property
     def notes(self) -> tuple[str, ...]:
         """What a person should know about these numbers."""
-        told = self._told
-        return (*self.statement.notes, *filter(None, (told.holds(), told.left_out(self.removed()))))
+        report = self._report
+        return (*self.statement.notes, *filter(None, (report.holds(), report.left_out(self.removed()))))
 
-    def removed(self, *, confidence: float = CONFIDENCE) -> tuple[Removed, ...]:
+    def removed(self, *, confidence: float = CONFIDENCE) -> tuple[Line, ...]:
         """What the caps and bounds left out, as ``Release.removed`` says it, under the statement's own names."""
         numbers, parts = self.release.numbers, self.statement.plan.query.removed
         if self.form is None or any(self.form.part(part) not in numbers for part in parts):
             return self.release.removed(confidence=confidence)
-        return removed_of(parts, {part: numbers[self.form.part(part)] for part in parts}, confidence)
+        return limit_lines(parts, {part: numbers[self.form.part(part)] for part in parts}, confidence)
 
     def about_csv(self) -> str:
         """What the columns and intervals are about and what the caps left out, as CSV text."""
-        return csv_text(ABOUT_COLUMNS, self._told.about(self.removed()))
+        return csv_text(CELLS, self._report.about(self.removed()))
 
     @property
     def called(self) -> dict[str, str]:
@@ -97,10 +98,10 @@ class Answered(Columns):
         return called(self.statement, self.form)
 
     @property
-    def _told(self) -> Told:
+    def _report(self) -> Report:
         """What is said beside the table, each measure under the name of the column that shows it."""
         released = self.statement.released
-        return Told(self.statement.plan, _outputs(self.statement), released.computed, released.intervals)
+        return Report(self.statement.plan, _outputs(self.statement), released.computed, released.intervals)
 
     @property
     def cost(self) -> str:

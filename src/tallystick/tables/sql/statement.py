@@ -12,7 +12,7 @@ from tallystick.errors import InvalidInput, Refused
 from tallystick.rounding import fraction_down
 from tallystick.tables.budget import AMOUNTS
 from tallystick.tables.plan import Plan
-from tallystick.tables.reporting.report import COMPUTED
+from tallystick.tables.reporting.words import COMPUTED
 from tallystick.tables.sql import units
 from tallystick.tables.sql.after import Released
 from tallystick.tables.sql.catalogue import Catalogue, default_price

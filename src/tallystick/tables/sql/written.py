@@ -9,9 +9,9 @@ from typing import Any
 from sqlglot import exp
 
 from tallystick.tables.aggregates import ColumnMeasure, Measure
-from tallystick.tables.budget import outside_parts
 from tallystick.tables.expressions import Call, Column, Expression, Literal
 from tallystick.tables.keyset import PrivateKeys, PublicTable
+from tallystick.tables.reporting.limits import outside_parts
 from tallystick.tables.table import Query
 
 

@@ -243,7 +243,7 @@ def _left_out(subject: Subject, facts: Mapping[str, Any]) -> list[dict[str, Any]
 def _rows_that_count(plan: Plan | FitPlan, unit: str) -> str:
     """What the words "rows that count" mean, where they are said."""
     from tallystick.tables.reporting.totals import RowsCounted
-    from tallystick.tables.table import EachRow
+    from tallystick.tables.steps import EachRow
 
     if isinstance(plan, FitPlan) or RowsCounted() not in plan.query.removed:
         return ""

@@ -135,19 +135,6 @@ class Measure(ABC):
         return cls(**values)
 
 
-def measure_from_data(data: Any) -> Measure:
-    """The measure that ``to_data`` wrote; its numbers are checked, like any others, when it is asked of a table."""
-    from tallystick.tables import measures  # noqa: F401  (it sees to it that all are defined)
-
-    try:
-        values = dict(data)
-        return KINDS[values.pop("kind")].from_data(values)
-    except InvalidInput:
-        raise
-    except (KeyError, TypeError, ValueError) as problem:
-        raise InvalidInput("measure", type(problem).__name__, f"one of {', '.join(KINDS)}") from None
-
-
 @dataclass(frozen=True, slots=True)
 class Count(Measure):
     """Rows."""

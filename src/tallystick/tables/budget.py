@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tallystick.accounting import check, losses
 from tallystick.accounting.adjacency import Protects
 from tallystick.errors import InvalidInput, Refused
@@ -26,12 +28,12 @@ from tallystick.printing import down, up
 from tallystick.rounding import fraction_down
 from tallystick.tables.estimates import Noisy
 from tallystick.tables.keyset import PrivateKeys
-from tallystick.tables.parts import Part, RowsOver
+from tallystick.tables.parts import UNITS, Part, RowsOver
 from tallystick.tables.reporting.limits import removed_parts
-from tallystick.tables.table import UNITS, Query
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
+    from tallystick.tables.table import Query
 
 LARGEST_SCALE = 2.0**48
 LEAST_SEEN, MOST_SEEN = 10, 1 << 30
@@ -323,8 +325,6 @@ KEPT = ("delta", "weights", "caps_share", "caps_seen_to", "caps_totals")
 
 def errors(query: Query, noises: tuple[PartNoise, ...], confidence: float, group_size: float) -> dict[str, float]:
     """Predicted half-widths by measure."""
-    import numpy as np
-
     nothing = np.zeros((0, 1), dtype=np.int64)
     numbers = {noise.part: Noisy(nothing, noise.law, noise.part.scale) for noise in noises}
     return {name: measure.error(numbers, confidence, group_size) for name, measure in query.measures}

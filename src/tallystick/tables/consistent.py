@@ -15,14 +15,15 @@ from tallystick.accounting import check
 from tallystick.errors import InvalidInput, Refused
 from tallystick.inference.linear import half_width, nonnegative, whole
 from tallystick.tables.keyset import PrivateKeys
+from tallystick.tables.output import Columns
 from tallystick.tables.parts import Total, Units
-from tallystick.tables.release import Columns, Release
 from tallystick.tables.reporting.rows import CellsOver
 from tallystick.tables.units_with import UnitsWith
 
 if TYPE_CHECKING:
     from tallystick.inference.noise import Floats
     from tallystick.tables.estimates import Noisy
+    from tallystick.tables.release import Release
 
 OF_UNITS = (Units, UnitsWith, CellsOver)
 """Numbers of units: not those of a sum of groups."""

@@ -10,7 +10,7 @@ from tallystick.ledger.pay import charged_delta
 if TYPE_CHECKING:
     from tallystick.ledger.account import Account
     from tallystick.ledger.filters import Amount
-    from tallystick.tables.plan import Plan
+    from tallystick.tables.table import Plan
 
 
 def require_stated(plan: Plan, account: Account) -> None:
@@ -18,14 +18,12 @@ def require_stated(plan: Plan, account: Account) -> None:
 
     Call it for a new request alone: a stored answer is returned whatever its price was called.
     """
-    from tallystick.tables.plan import make_plan
-
     is_alone = "epsilon" in plan.budget and "delta" not in plan.budget
     if plan.pure or not is_alone or counts_epsilon(account):
         return
 
     def price_at(delta: float) -> Amount:
-        other = make_plan(plan.query, {**plan.budget, "delta": delta}, account=account)
+        other = plan.reprice({"delta": delta}, account)
         return account.price(other.privacy, delta=charged_delta(account, delta))
 
     pure = account.price(plan.privacy, delta=charged_delta(account, plan.delta))

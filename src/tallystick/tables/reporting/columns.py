@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tallystick.tables.aggregates import ColumnMeasure
 from tallystick.tables.reporting.limits import outside_parts
 from tallystick.tables.reporting.words import contribution
-from tallystick.tables.table import EachRow
+from tallystick.tables.steps import EachRow
 
 if TYPE_CHECKING:
     from tallystick.tables.aggregates import Measure

@@ -10,10 +10,10 @@ from tallystick.printing import visible
 from tallystick.tables.reporting import words
 from tallystick.tables.reporting.columns import capped, described, measured
 from tallystick.tables.reporting.line import Line
-from tallystick.tables.table import EachRow
+from tallystick.tables.steps import EachRow
 
 if TYPE_CHECKING:
-    from tallystick.tables.plan import Plan
+    from tallystick.tables.table import Plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tallystick.drawing import table as drawn
 from tallystick.printing import html_text, plain, visible
 from tallystick.tables.keyset import PublicTable
-from tallystick.tables.table import EachRow
+from tallystick.tables.steps import EachRow
 
 if TYPE_CHECKING:
     from tallystick.tables.sources import Source

@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from tallystick.errors import BudgetExceeded, IdempotencyConflict, InvalidInput, Refused
 from tallystick.ledger.chain import digest
+from tallystick.ledger.pay import charged_delta
 from tallystick.printing import html_text, json_text, visible
 from tallystick.tables.denial import with_plans
 from tallystick.tables.epsilon_alone import require_stated
 from tallystick.tables.keyset import PublicTable, public_table
-from tallystick.tables.plan import error_words
-from tallystick.tables.release import CONFIDENCE, Columns, Release, csv_text
+from tallystick.tables.output import Columns, csv_text
+from tallystick.tables.release import CONFIDENCE, Release
 from tallystick.tables.reporting.limits import limit_lines
 from tallystick.tables.reporting.line import CELLS, Line
+from tallystick.tables.reporting.plan import error_words
 from tallystick.tables.reporting.report import Report
 from tallystick.tables.run import answered_before, release
 from tallystick.tables.sources import JOINED, Names, identity, public_file
@@ -194,8 +196,6 @@ class Explained:
 
 def explained(statement: Statement, account: Account | None, *, key: str | None = None) -> Explained:
     """The price in the account's currency, where there is an account, and whether the record has the answer."""
-    from tallystick.ledger.pay import charged_delta
-
     plan, form = statement.plan, form_of(statement)
     recorded = "" if form is None else form.plan.hash
     if account is None:

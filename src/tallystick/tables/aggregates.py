@@ -64,6 +64,10 @@ class Measure(ABC):
     """Whether the size of the group must be assumed to predict the error."""
     moved_by_clamping: ClassVar[bool] = False
     """Whether a single value far beyond the bounds would move it; quantiles and bins stay where they are."""
+    counts: ClassVar[bool] = False
+    """True if its columns are numbers of rows or people. A reader sees their intervals cut at 0."""
+    by_rows: ClassVar[bool] = True
+    """True if the rows of a unit count, up to the cap; False if only the unit itself does."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -78,11 +82,6 @@ class Measure(ABC):
     @property
     def never_negative(self) -> bool:
         """Whether the true value is never negative, so that a negative release is due to noise only."""
-        return False
-
-    @property
-    def counts(self) -> bool:
-        """True if its columns are numbers of rows or people. A reader sees their intervals cut at 0."""
         return False
 
     @abstractmethod
@@ -111,11 +110,6 @@ class Measure(ABC):
         """What it is and what is done to its values, in words for a reader; known once ``bound``."""
         return self.kind.replace("_", " ")
 
-    @property
-    def by_rows(self) -> bool:
-        """Whether the rows of a unit count, up to the cap, or only the unit itself."""
-        return True
-
     def bound(self, schema: Schema, declared: Bounds) -> Measure:
         """The same with bounds, and the type of its column checked."""
         return self
@@ -140,14 +134,11 @@ class Count(Measure):
     """Rows."""
 
     kind: ClassVar[str] = "count"
+    counts: ClassVar[bool] = True
     error_needs_size: ClassVar[bool] = False
 
     @property
     def never_negative(self) -> bool:
-        return True
-
-    @property
-    def counts(self) -> bool:
         return True
 
     @property
@@ -172,14 +163,11 @@ class CountUnits(Count):
     """Units with at least one row."""
 
     kind: ClassVar[str] = "count_units"
+    by_rows: ClassVar[bool] = False
 
     @property
     def said(self) -> str:
         return "number of units that have a row, each counted once in a group"
-
-    @property
-    def by_rows(self) -> bool:
-        return False
 
     def parts(self) -> tuple[Part, ...]:
         return (Units(),)
@@ -308,7 +296,7 @@ class Mean(ColumnMeasure):
     def read(self, numbers: Numbers, confidence: float) -> tuple[Estimate, ...]:
         low, high = self.limits
         estimate = ratio(numbers[self.total], numbers[self.present], high - low, confidence)
-        return (Estimate(low + estimate.value, low + estimate.lower, low + estimate.upper),)
+        return (estimate.map(lambda end: low + end),)
 
     def error(self, numbers: Numbers, confidence: float, group_size: float) -> float:
         low, high = self.limits
@@ -354,7 +342,7 @@ class Variance(ColumnMeasure):
             square.value - mean.value**2, square.lower - mean.upper**2, square.upper - mean.lower**2
         ).clipped(0.0, reach**2 / 4.0)
         if self.root:
-            estimate = Estimate(np.sqrt(estimate.value), np.sqrt(estimate.lower), np.sqrt(estimate.upper))
+            estimate = estimate.map(np.sqrt)
         return (estimate,)
 
     def answer(self, numbers: Numbers, cell: Cell) -> Answer:
@@ -448,6 +436,7 @@ class Histogram(Measure):
     """Rows per bin of public edges; values outside the edges and missing ones are not counted."""
 
     kind: ClassVar[str] = "histogram"
+    counts: ClassVar[bool] = True
     error_needs_size: ClassVar[bool] = False
     column: str
     edges: tuple[float, ...]
@@ -463,10 +452,6 @@ class Histogram(Measure):
 
     @property
     def never_negative(self) -> bool:
-        return True
-
-    @property
-    def counts(self) -> bool:
         return True
 
     def bound(self, schema: Schema, declared: Bounds) -> Measure:
@@ -488,7 +473,7 @@ class Histogram(Measure):
     def read(self, numbers: Numbers, confidence: float) -> tuple[Estimate, ...]:
         noisy = numbers[self.parts()[0]]
         half = noisy.half_width(1.0 - confidence)
-        return tuple(Estimate(column, column - half, column + half).whole() for column in noisy.table.T)
+        return tuple(Estimate.around(column, half).whole() for column in noisy.table.T)
 
     def error(self, numbers: Numbers, confidence: float, group_size: float) -> float:
         return numbers[self.parts()[0]].half_width(1.0 - confidence)

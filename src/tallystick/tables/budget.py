@@ -275,17 +275,22 @@ def _near_rho(epsilon: float, delta: float) -> float:
 
 
 def _largest(fits: Callable[[float], bool], start: float) -> float:
-    """The largest rho that fits, to a thousandth, certified at the value returned."""
+    """Return the largest rho that fits, to a thousandth, certified at the value returned."""
     low = start
     while not fits(low):
         low /= 2.0
     high = low * 1.25
     while fits(high):
         low, high = high, high * 1.25
-    while high / low > 1.001:
+    return _narrow(low, high, 1.001, fits)[0]
+
+
+def _narrow(low: float, high: float, ratio: float, is_below: Callable[[float], bool]) -> tuple[float, float]:
+    """Return the ends of a search between two numbers, at most this ratio apart."""
+    while high / low > ratio:
         middle = math.sqrt(low * high)
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+        low, high = (middle, high) if is_below(middle) else (low, middle)
+    return low, high
 
 
 def _by_error(query: Query, budget: dict[str, Any], protects: Protects) -> PricedQuery:
@@ -300,19 +305,17 @@ def _by_error(query: Query, budget: dict[str, Any], protects: Protects) -> Price
         if names[name].error_needs_size:
             raise InvalidInput("error", name, "a count, sum or histogram: other errors depend on the size of the group")
 
-    def meets(rho: float) -> bool:
+    def misses(rho: float) -> bool:
         noises = allocated(query, DiscreteGaussian, Fraction(rho), budget)
         halves = errors(query, noises, confidence, 1000.0)
-        return all(halves[name] <= half for name, half in wishes.items())
+        return not all(halves[name] <= half for name, half in wishes.items())
 
     low, high = 1e-12, 1e-12
-    while not meets(high):
+    while misses(high):
         low, high = high, high * 4.0
         if high > 1e4:
             raise InvalidInput("error", wanted, "an error that a rho below 10000 can reach")
-    while high / low > 1.0001:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if meets(middle) else (middle, high)
+    high = _narrow(low, high, 1.0001, misses)[1]
     # three more digits than anyone will read, rounded up: a little more exact than asked
     digits = 5 - math.floor(math.log10(high))
     rho = math.ceil(high * 10**digits) / 10**digits

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tallystick.ledger.epsilon_alone import counts_epsilon, two_costs
-from tallystick.ledger.pay import charged_delta
 
 if TYPE_CHECKING:
     from tallystick.ledger.account import Account
@@ -23,9 +22,8 @@ def require_stated(plan: Plan, account: Account) -> None:
         return
 
     def price_at(delta: float) -> Amount:
-        other = plan.reprice({"delta": delta}, account)
-        return account.price(other.privacy, delta=charged_delta(account, delta))
+        return plan.reprice({"delta": delta}, account).price(account)
 
-    pure = account.price(plan.privacy, delta=charged_delta(account, plan.delta))
+    pure = plan.price(account)
     delta = account.quoted_delta(plan.delta or 0.0)
     raise two_costs(account, float(plan.budget["epsilon"]), delta, pure, price_at)

@@ -9,7 +9,9 @@ bounds it.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,12 +68,20 @@ class Estimate:
         """Return values with intervals of one half-width."""
         return cls(value, value - half, value + half)
 
+    def map(self, function: Callable[[Floats], Any]) -> Estimate:
+        """Return the estimate of an increasing function of the number."""
+        return Estimate(function(self.value), function(self.lower), function(self.upper))
+
+    def first(self) -> tuple[float, float, float]:
+        """Return value and interval of the first group."""
+        return float(self.value[0]), float(self.lower[0]), float(self.upper[0])
+
     def clipped(self, low: float, high: float) -> Estimate:
         """The same, pulled into a public range; where nothing of the interval lies in it, all of the range is open."""
-        value, lower, upper = (np.clip(a, low, high) for a in (self.value, self.lower, self.upper))
+        inside = self.map(lambda end: np.clip(end, low, high))
         # only noise can put the whole interval beyond what is possible: one end alone would read as certainty
         outside = (self.upper <= low) | (self.lower >= high)
-        return Estimate(value, np.where(outside, low, lower), np.where(outside, high, upper))
+        return Estimate(inside.value, np.where(outside, low, inside.lower), np.where(outside, high, inside.upper))
 
     def whole(self) -> Estimate:
         """The same for people, of numbers that are whole in the data: the interval is rounded outward."""

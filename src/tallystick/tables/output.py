@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import importlib
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -55,6 +56,13 @@ class Columns:
                 shown |= zip(ends, _cut(*(shown[column] for column in (name, *ends))), strict=True)
         return shown
 
+    def plain_rows(self) -> list[dict[str, Any]]:
+        """Return the table as dicts that JSON can hold: days are texts."""
+        plain = []
+        for row in self.rows:
+            plain.append({name: v.isoformat() if isinstance(v, datetime.date) else v for name, v in row.items()})
+        return plain
+
     def to_csv(self, path: str | Path | None = None) -> str:
         """The table as CSV text, written to ``path`` where one is given.
 
@@ -69,31 +77,19 @@ class Columns:
         return text
 
     def to_arrow(self) -> Any:
-        """A pyarrow table; pyarrow is not part of the core."""
-        try:
-            import pyarrow  # optional
-        except ImportError:
-            raise Unavailable("to_arrow needs pyarrow: pip install pyarrow") from None
-        return pyarrow.table(self.data)
+        """Return a pyarrow table; pyarrow is not part of the core."""
+        return _optional("pyarrow", "to_arrow").table(self.data)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def to_pandas(self) -> Any:
-        """A pandas data frame; pandas is not part of the core."""
-        try:
-            import pandas  # optional
-        except ImportError:
-            raise Unavailable("to_pandas needs pandas: pip install pandas") from None
-        return pandas.DataFrame(self.data)
+        """Return a pandas data frame; pandas is not part of the core."""
+        return _optional("pandas", "to_pandas").DataFrame(self.data)
 
     def to_polars(self) -> Any:
-        """A Polars data frame; polars is not part of the core."""
-        try:
-            import polars  # optional
-        except ImportError:
-            raise Unavailable("to_polars needs polars: pip install polars") from None
-        return polars.DataFrame(self.data)
+        """Return a Polars data frame; polars is not part of the core."""
+        return _optional("polars", "to_polars").DataFrame(self.data)
 
     def to_parquet(self, path: str | Path) -> Path:
         """Write the table to a Parquet file."""
@@ -106,9 +102,7 @@ class Columns:
 
     def to_arrow_file(self, path: str | Path) -> Path:
         """Write the table to a file in Arrow's IPC format, which Feather is too."""
-        table = self.to_arrow()
-        import pyarrow  # optional
-
+        table, pyarrow = self.to_arrow(), _optional("pyarrow", "to_arrow")
         with pyarrow.OSFile(str(path), "wb") as file, pyarrow.ipc.new_file(file, table.schema) as writer:
             writer.write_table(table)
         return Path(path)
@@ -163,6 +157,14 @@ class Columns:
         names = [escaped(name) for name in self.columns]
         rows = _rows(self.for_readers)[:50]
         return table(names, ([escaped(_shown(value)) for value in row.values()] for row in rows))
+
+
+def _optional(package: str, needed_by: str) -> Any:
+    """Return a package that is not part of the core."""
+    try:
+        return importlib.import_module(package)
+    except ImportError:
+        raise Unavailable(f"{needed_by} needs {package}: pip install {package}") from None
 
 
 def _rows(data: dict[str, list[Any]]) -> list[dict[str, Any]]:

@@ -35,11 +35,11 @@ from tallystick.tables.dialects import (
     wide,
 )
 from tallystick.tables.expressions import LONGEST_MADE, Column, Expression, columns_of
+from tallystick.tables.functions import exchanged, nested, row_value
 from tallystick.tables.keyset import PublicTable, Upload
 from tallystick.tables.local import LocalStep, Side
 from tallystick.tables.parts import WEIGHT_BITS, Added, Binned, ColumnPart, OfTable, Outside, Part, RowsOver, UnitsOver
 from tallystick.tables.reporting.totals import Seen
-from tallystick.tables.row_values import exchanged, nested, row_value
 from tallystick.tables.schema import UNSUPPORTED, Schema
 from tallystick.tables.sorted_cells import BITS, WEIGHT_OF_TEXT
 from tallystick.tables.steps import EachRow, Step

@@ -159,17 +159,11 @@ class Release(Columns):
     @property
     def counts(self) -> tuple[str, ...]:
         """The columns that are noisy numbers of rows or people."""
-        counting = [(name, measure) for name, measure in self.plan.query.measures if measure.counts]
-        return tuple(field for name, measure in counting for field in measure.fields(name))
+        return tuple(field for field, measure in self.plan.query.fields.items() if measure.counts)
 
     def nonnegative(self) -> dict[str, list[Any]]:
         """``data`` with values and intervals of counts, totals and bins pulled up to 0: post-processing, biased."""
-        positive = {
-            field
-            for name, measure in self.plan.query.measures
-            for field in measure.fields(name)
-            if measure.never_negative
-        }
+        positive = [field for field, measure in self.plan.query.fields.items() if measure.never_negative]
         names = {f"{field}{end}" for field in positive for end in ("", "_lower", "_upper")}
         return {
             name: [v if v is None else max(0, v) for v in column] if name in names else column
@@ -189,14 +183,13 @@ class Release(Columns):
 
     def to_json(self) -> str:
         """Rows, plan hash and receipt as JSON text."""
-        rows = [{k: v.isoformat() if isinstance(v, datetime.date) else v for k, v in row.items()} for row in self.rows]
         receipt = None if self.receipt is None else json.loads(self.receipt.to_json())
         about = {
             "intervals": interval_meaning(self.plan.threshold),
             "measures": measured(self.plan.query, self.who),
             "removed": [each.to_data() for each in self.removed()],
         }
-        told = {"format": FORMAT, "plan": self.plan.hash, "rows": rows, **about, "receipt": receipt}
+        told = {"format": FORMAT, "plan": self.plan.hash, "rows": self.plain_rows(), **about, "receipt": receipt}
         return json_text(json.dumps(told, indent=1))
 
     def __len__(self) -> int:
@@ -205,8 +198,8 @@ class Release(Columns):
     def about(self, field: str) -> str:
         """What a column is and what was done to its values."""
         query = self.plan.query
-        known = {one: described(query, measure) for name, measure in query.measures for one in measure.fields(name)}
-        return visible(known.get(field, ""))
+        measure = query.fields.get(field)
+        return "" if measure is None else visible(described(query, measure))
 
     @property
     def holds(self) -> str:

@@ -272,7 +272,7 @@ def _check_least(plan: Plan, account: Account, known: Recognised) -> None:
     """Data that are registered under several names cost at least the largest of their least prices."""
     if len(known.names) < 2:
         return
-    price = account.price(plan.privacy, delta=charged_delta(account, plan.delta))
+    price = plan.price(account)
     datasets = account.ledger.datasets()
     for name in known.names:
         least = datasets[name].least_price
@@ -282,8 +282,7 @@ def _check_least(plan: Plan, account: Account, known: Recognised) -> None:
 
 def _check_payer(plan: Plan, account: Account, source: SourceId) -> None:
     """The owner of a second table must be who pays, and its data open: what a plan tells of them is in its price."""
-    price = account.price(plan.privacy, delta=charged_delta(account, plan.delta))
-    account.admit(price, source=source)
+    account.admit(plan.price(account), source=source)
 
 
 def as_registered(table: Table, fixed: Mapping[str, str | None] | None) -> None:

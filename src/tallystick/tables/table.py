@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 from tallystick.accounting import check
 from tallystick.accounting.adjacency import Adjacency, Protects
 from tallystick.errors import AdjacencyMismatch, InvalidInput, Refused
+from tallystick.ledger.pay import charged_delta
 from tallystick.printing import html_text, json_text
 from tallystick.strict_json import read, same, written
 from tallystick.tables import expressions, local, run
 from tallystick.tables.aggregates import Measure
-from tallystick.tables.blocks import within_block
 from tallystick.tables.budget import PartNoise, errors, for_gaussian_account, lone_probability, priced, threshold
 from tallystick.tables.dialects import DIALECTS
 from tallystick.tables.each_unit import EachUnit
@@ -35,11 +35,12 @@ from tallystick.tables.reporting.plan import GROUP_SIZES, explained, facts
 from tallystick.tables.reporting.table import groups, line, page
 from tallystick.tables.schema import Schema, all_different, column_name, new_name
 from tallystick.tables.sources import JOINED, LISTED, Source, public_input, source_from_data, source_of
-from tallystick.tables.steps import EACH_ROW, EachRow, Step
+from tallystick.tables.steps import EACH_ROW, EachRow, Step, within_block
 
 if TYPE_CHECKING:
     from tallystick.accounting.loss import PrivacyLoss
     from tallystick.ledger.account import Account
+    from tallystick.ledger.filters import Amount
     from tallystick.tables.release import Release
 
 FORMAT = "tallystick/table/1"
@@ -204,13 +205,11 @@ class Table(local.UnitSteps):
         If a unit has more rows in a group, each counts less, and all together as that many; one with more groups keeps
         those whose keyed hash is smallest. Both depend on the unit's own rows alone.
         """
-        groups = None if max_groups is None else check.count("max_groups", max_groups, least=1, most=MOST_GROUPS)
-        rows = (
-            None
-            if max_rows_per_group is None
-            else check.count("max_rows_per_group", max_rows_per_group, least=1, most=MOST_ROWS)
-        )
-        return replace(self, max_groups=groups, max_rows=rows)
+        if max_groups is not None:
+            max_groups = check.count("max_groups", max_groups, least=1, most=MOST_GROUPS)
+        if max_rows_per_group is not None:
+            max_rows_per_group = check.count("max_rows_per_group", max_rows_per_group, least=1, most=MOST_ROWS)
+        return replace(self, max_groups=max_groups, max_rows=max_rows_per_group)
 
     def group_by(self, *columns: str, keys: Iterable[Any] | PrivateKeys | None = None) -> Grouped:
         """Group by columns, with public ``keys`` (all of them appear) or ``ts.private_keys(delta=...)``."""
@@ -393,6 +392,11 @@ class Query:
         """The different parts of all measures, and the number of units where it decides which groups appear."""
         needed = [UNITS] if isinstance(self.keys, PrivateKeys) else []
         return tuple(dict.fromkeys(needed + [part for _, measure in self.measures for part in measure.parts()]))
+
+    @property
+    def fields(self) -> dict[str, Measure]:
+        """Columns of the answer, each with its measure."""
+        return {field: measure for name, measure in self.measures for field in measure.fields(name)}
 
     @property
     def can_leave_out(self) -> tuple[bool, bool]:
@@ -598,6 +602,10 @@ class Plan:
     def reprice(self, budget: Mapping[str, Any], account: Account | None = None) -> Plan:
         """Return the plan of the same question, with these words of its price changed."""
         return make_plan(self.query, {**self.budget, **budget}, account=account)
+
+    def price(self, account: Account) -> Amount:
+        """Return what this account would be charged."""
+        return account.price(self.privacy, delta=charged_delta(account, self.delta))
 
     def release(
         self,

@@ -81,9 +81,9 @@ class Reading:
         if whole is None:
             return line
         read = _of_both if is_beside else _of_one
-        sums, share = read(number, whole, self.confidence)
-        middle, least, most = _whole(*(float(end[0]) for end in (sums.value, sums.lower, sums.upper)))
-        largest = float(share.upper[0])
+        sums, shares = read(number, whole, self.confidence)
+        middle, least, most = _whole(*sums.first())
+        share, smallest, largest = shares.first()
         if line.upper and not line.lower:
             # "at most 64 of about 1,000": no smaller share than a reader gets who divides the two
             largest = max(largest, min(1.0, line.upper / max(1, middle)))
@@ -95,8 +95,8 @@ class Reading:
             total=middle,
             total_lower=least,
             total_upper=most,
-            share=None if np.isnan(share.value[0]) else float(share.value[0]),
-            share_lower=float(share.lower[0]),
+            share=None if math.isnan(share) else share,
+            share_lower=smallest,
             share_upper=largest,
         )
 
@@ -145,8 +145,7 @@ def _of_both(over: Noisy, counted: Noisy, confidence: float) -> tuple[Estimate, 
     value = np.maximum(over.column, 0.0) + counted.column
     half = half_width(over.law.deviations(confidence), (over.deviation, counted.deviation), over.scale)
     odds = ratio(over, counted, math.inf, confidence)
-    share = Estimate(*(1.0 - 1.0 / (1.0 + q) for q in (odds.value, odds.lower, odds.upper)))
-    return Estimate.around(value, half), share
+    return Estimate.around(value, half), odds.map(lambda q: 1.0 - 1.0 / (1.0 + q))
 
 
 def _whole(value: float, lower: float, upper: float) -> tuple[int, int, int]:

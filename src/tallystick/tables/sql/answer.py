@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from tallystick.errors import BudgetExceeded, IdempotencyConflict, InvalidInput, Refused
 from tallystick.ledger.chain import digest
-from tallystick.ledger.pay import charged_delta
 from tallystick.printing import html_text, json_text, visible
 from tallystick.tables.denial import with_plans
 from tallystick.tables.epsilon_alone import require_stated
@@ -68,8 +66,7 @@ class Answered(Columns):
     def counts(self) -> tuple[str, ...]:
         """The columns that are a count of the release as it is."""
         released = self.statement.released
-        counting = [(name, measure) for name, measure in released.query.measures if measure.counts]
-        fields = {field for name, measure in counting for field in measure.fields(name)}
+        fields = [field for field, measure in released.query.fields.items() if measure.counts]
         return tuple(name for name, column in released.plain.items() if column in fields)
 
     @property
@@ -116,11 +113,10 @@ class Answered(Columns):
 
     def to_json(self) -> str:
         """Rows, notes, what the caps left out, plan hash and receipt as JSON text."""
-        rows = [{k: v.isoformat() if isinstance(v, datetime.date) else v for k, v in row.items()} for row in self.rows]
         receipt = None if self.release.receipt is None else json.loads(self.release.receipt.to_json())
         removed = [each.to_data() for each in self.removed()]
         told = {"notes": list(self.notes), "removed": removed}
-        content = {"plan": self.release.plan.hash, "rows": rows, **told, "receipt": receipt}
+        content = {"plan": self.release.plan.hash, "rows": self.plain_rows(), **told, "receipt": receipt}
         return json_text(json.dumps({"format": "tallystick/sql/1", **content}, indent=1))
 
     def __len__(self) -> int:
@@ -200,7 +196,7 @@ def explained(statement: Statement, account: Account | None, *, key: str | None 
     recorded = "" if form is None else form.plan.hash
     if account is None:
         return Explained(statement, str(plan.privacy), "", recorded)
-    price = account.price(plan.privacy, delta=charged_delta(account, plan.delta))
+    price = plan.price(account)
     named = statement.options.given.get("key", key)
     asked, name = (statement.plan, named) if form is None or named else (form.plan, key_of(statement, form))
     dataset = statement.released.known.dataset

@@ -14,8 +14,8 @@ from tallystick.errors import InvalidInput
 from tallystick.printing import one_of
 from tallystick.tables.dialects import DIALECTS, place
 from tallystick.tables.expressions import Call, Column, Expression, Literal, Missing, col, columns_of, when
+from tallystick.tables.functions import row_value
 from tallystick.tables.keyset import PublicTable
-from tallystick.tables.row_values import row_value
 from tallystick.tables.schema import Schema, all_different
 from tallystick.tables.sql.catalogue import Known
 from tallystick.tables.sql.expressions import RowReader

@@ -9,10 +9,12 @@ import pytest
 import tallystick as ts
 from tallystick.mechanisms.exact.randomness import SeededSource
 from tallystick.tables import run
+from tallystick.tables.parts import OfTable
 from tallystick.tables.plan import Plan
 from tallystick.tables.release import Release
-from tallystick.tables.reporting.limits import limit_lines
-from tallystick.tables.reporting.line import Line
+from tallystick.tables.reporting.limits import REPORTS, limit_lines
+from tallystick.tables.reporting.line import CELLS, Line
+from tallystick.tables.reporting.totals import Seen
 from unit.tables.tables import awkward, numbers_of
 
 
@@ -93,3 +95,20 @@ def test_a_line_that_is_too_noisy_keeps_its_numbers_in_json() -> None:
     assert data["said"].startswith("too noisy to tell")
     assert (data["value"], data["lower"], data["upper"], data["share_upper"]) == (0, 0, 443, 0.886)
     assert _line(share_upper=0.1).to_data()["too_noisy"] is False
+
+
+def _kinds(kind: type) -> set[type]:
+    return {kind}.union(*(_kinds(inner) for inner in kind.__subclasses__()))
+
+
+def test_every_number_of_the_whole_table_has_a_report_or_is_a_total() -> None:
+    kinds = {kind for kind in _kinds(OfTable) - _kinds(Seen) if "kind" in vars(kind)}
+    assert {kind.kind for kind in kinds} == {kind.kind for kind in REPORTS}  # type: ignore[attr-defined]
+
+
+def test_a_line_about_a_column_has_words_and_no_number() -> None:
+    line = Line("age", did="mean of age")
+    assert str(line) == "age: mean of age"
+    assert not line.too_noisy
+    cells = dict(zip(CELLS, line.to_cells(), strict=True))
+    assert (cells["what"], cells["about"], cells["value"], cells["too_noisy"]) == ("age", "mean of age", None, None)
